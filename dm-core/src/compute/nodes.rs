@@ -1,0 +1,142 @@
+//! Nodes ready for use: what this compute node was granted and has not linked into an index.
+//!
+//! Memory comes in *chunks*, granted by a CAS on the chunk table of a memory node ([`crate::remote::chunks`]), and is
+//! carved here into nodes of one class. A node that an index retired comes back here too, with its next generation
+//! and with the version its last image had, so that the next image continues the count and a READ across both lives
+//! is torn, not accepted.
+//!
+//! A lane takes nodes into its stock *before* it locks anything; a split never waits for memory under a lock.
+
+use crate::remote::address::Address;
+use crate::verbs::NodeId;
+use spin::Mutex;
+
+/// Size classes of an index's nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum NodeClass {
+    /// Leaves.
+    Leaf = 0,
+    /// Inner nodes.
+    Inner = 1,
+}
+
+impl NodeClass {
+    /// How many there are.
+    pub const COUNT: usize = 2;
+
+    /// Every class.
+    pub const ALL: [Self; Self::COUNT] = [Self::Leaf, Self::Inner];
+}
+
+/// A node nobody points to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fresh {
+    /// Where, in the generation its next image will carry.
+    pub address: Address,
+    /// Node version of the image that is there now: 0 for memory never used.
+    pub version: u8,
+}
+
+/// What is left of one class on one memory node. Storage for a [`NodePool`].
+#[derive(Debug, Default)]
+pub struct Shelf<'s> {
+    next: u64,
+    end: u64,
+    returned: &'s mut [Fresh],
+    count: usize,
+}
+
+impl<'s> Shelf<'s> {
+    /// An empty shelf that remembers up to `returned.len()` retired nodes.
+    pub fn new(returned: &'s mut [Fresh]) -> Self {
+        Self { next: 0, end: 0, returned, count: 0 }
+    }
+}
+
+/// Ready nodes of one index on one compute node, shared by its lanes.
+pub struct NodePool<'s> {
+    /// Shelf of class `c` on memory node `n`: `n * NodeClass::COUNT + c`.
+    shelves: &'s [Mutex<Shelf<'s>>],
+    node_bytes: [u32; NodeClass::COUNT],
+}
+
+impl<'s> NodePool<'s> {
+    /// `shelves`: [`NodeClass::COUNT`] per memory node. `node_bytes`: stored size per class, a multiple of 64.
+    pub const fn new(shelves: &'s [Mutex<Shelf<'s>>], node_bytes: [u32; NodeClass::COUNT]) -> Self {
+        Self { shelves, node_bytes }
+    }
+
+    /// Stored size of a node of `class`, in bytes.
+    pub const fn node_bytes(&self, class: NodeClass) -> usize {
+        self.node_bytes[class as usize] as usize
+    }
+
+    /// Memory nodes.
+    pub const fn memory_nodes(&self) -> usize {
+        self.shelves.len() / NodeClass::COUNT
+    }
+
+    fn shelf(&self, class: NodeClass, node: NodeId) -> Option<&Mutex<Shelf<'s>>> {
+        self.shelves.get(node.0 as usize * NodeClass::COUNT + class as usize)
+    }
+
+    /// Takes a node, preferably on `near`.
+    pub fn take(&self, class: NodeClass, near: NodeId) -> Option<Fresh> {
+        let nodes = self.memory_nodes();
+        (0..nodes).find_map(|step| self.take_on(class, NodeId(((near.0 as usize + step) % nodes) as u16)))
+    }
+
+    fn take_on(&self, class: NodeClass, node: NodeId) -> Option<Fresh> {
+        let mut shelf = self.shelf(class, node)?.lock();
+        if shelf.count > 0 {
+            shelf.count -= 1;
+            let at = shelf.count;
+            return shelf.returned.get(at).copied();
+        }
+        let bytes = self.node_bytes[class as usize] as u64;
+        if shelf.next + bytes > shelf.end {
+            return None;
+        }
+        let address = Address::new(node, shelf.next, 0);
+        shelf.next += bytes;
+        Some(Fresh { address, version: 0 })
+    }
+
+    /// Puts back a node that nothing points to any more. If the shelf is full the node leaks, and this says so.
+    #[must_use = "a node that does not fit leaks"]
+    pub fn put(&self, class: NodeClass, fresh: Fresh) -> bool {
+        let Some(shelf) = self.shelf(class, fresh.address.node()) else { return false };
+        let mut shelf = shelf.lock();
+        let at = shelf.count;
+        let Some(slot) = shelf.returned.get_mut(at) else { return false };
+        *slot = fresh;
+        shelf.count += 1;
+        true
+    }
+
+    /// Adds a granted chunk of never used memory: `bytes` from byte `offset` of `node`. What the present chunk of that
+    /// shelf has left is returned to it first, node by node, as far as the shelf remembers.
+    pub fn add_chunk(&self, class: NodeClass, node: NodeId, offset: u64, bytes: u64) {
+        let size = self.node_bytes[class as usize] as u64;
+        let Some(shelf) = self.shelf(class, node) else { return };
+        let mut shelf = shelf.lock();
+        while shelf.next + size <= shelf.end {
+            let fresh = Fresh { address: Address::new(node, shelf.next, 0), version: 0 };
+            let at = shelf.count;
+            let Some(slot) = shelf.returned.get_mut(at) else { break };
+            *slot = fresh;
+            shelf.count += 1;
+            shelf.next += size;
+        }
+        shelf.next = offset;
+        shelf.end = offset + bytes;
+    }
+
+    /// Nodes of `class` on `node` ready for use.
+    pub fn ready(&self, class: NodeClass, node: NodeId) -> u64 {
+        let Some(shelf) = self.shelf(class, node) else { return 0 };
+        let shelf = shelf.lock();
+        shelf.count as u64 + (shelf.end - shelf.next) / u64::from(self.node_bytes[class as usize])
+    }
+}

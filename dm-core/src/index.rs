@@ -1,0 +1,213 @@
+//! The trait every index implements, and what its operations promise.
+//!
+//! Point operations are linearizable. `scan` returns ascending keys, each at most once, each pair current at some
+//! instant of the call, keys present throughout included; it is not a snapshot. Past its linearization point an
+//! operation succeeds even if somebody else must finish the structure change it began.
+//!
+//! **Where arguments and results are.** An operation's future holds no key and no value: they are in the lane's
+//! scratch, at the places [`ScratchPlan`] names. The caller writes them with [`crate::port::Port::with`] before it
+//! starts the future and reads the result there after it is done.
+
+use crate::error::OpError;
+use crate::lane::Lane;
+use crate::verbs::Assumptions;
+use core::future::Future;
+use core::ops::Range;
+
+/// What to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum OperationKind {
+    /// `Found` with the value in `output`, or `Absent`.
+    Get = 0,
+    /// `Inserted`, or `Exists` with the present value in `output`.
+    Insert = 1,
+    /// `Updated`, or `Absent`.
+    Update = 2,
+    /// `Inserted` or `Replaced`.
+    Upsert = 3,
+    /// Updates if the present value equals `expected`: `Updated`, `Mismatch` with the present value in `output`, or
+    /// `Absent`.
+    UpdateIf = 4,
+    /// `Deleted`, or `Absent`.
+    Delete = 5,
+    /// Ascending records from `key` (inclusive, or exclusive when it is a cursor) below `key_high`: a `Page`.
+    Scan = 6,
+}
+
+impl OperationKind {
+    /// Every kind, in numeric order.
+    pub const ALL: [Self; 7] =
+        [Self::Get, Self::Insert, Self::Update, Self::Upsert, Self::UpdateIf, Self::Delete, Self::Scan];
+
+    /// Lower-case name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::Insert => "insert",
+            Self::Update => "update",
+            Self::Upsert => "upsert",
+            Self::UpdateIf => "update-if",
+            Self::Delete => "delete",
+            Self::Scan => "scan",
+        }
+    }
+}
+
+/// An operation, its key and value being in the scratch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Operation {
+    /// What to do.
+    pub kind: OperationKind,
+    /// Scan: records wanted, at most what the page holds.
+    pub limit: u32,
+    /// Scan: `key` is the last key of the page before and not wanted again.
+    pub after: bool,
+    /// Scan: `key_high` is a bound (exclusive). Otherwise the scan runs to the end.
+    pub bounded: bool,
+    /// Time this operation may wait, in ns; 0 = [`Operation::WAIT_NS_DEFAULT`].
+    pub deadline_ns: u64,
+}
+
+impl Operation {
+    /// How long an operation waits unless told otherwise: ten leases of two seconds.
+    pub const WAIT_NS_DEFAULT: u64 = 20_000_000_000;
+
+    /// A point operation of `kind`.
+    pub const fn point(kind: OperationKind) -> Self {
+        Self { kind, limit: 0, after: false, bounded: false, deadline_ns: 0 }
+    }
+
+    /// A scan of at most `limit` records from `key` on.
+    pub const fn scan(limit: u32) -> Self {
+        Self { kind: OperationKind::Scan, limit, after: false, bounded: false, deadline_ns: 0 }
+    }
+
+    /// The deadline in force.
+    pub const fn wait_ns(&self) -> u64 {
+        if self.deadline_ns == 0 { Self::WAIT_NS_DEFAULT } else { self.deadline_ns }
+    }
+}
+
+/// How an operation ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// The key is there; its value is in `output`.
+    Found,
+    /// The key is not there.
+    Absent,
+    /// It was not there and is now.
+    Inserted,
+    /// It was there already; its value is in `output`.
+    Exists,
+    /// The value was replaced (update, `update_if`).
+    Updated,
+    /// The value was replaced (upsert).
+    Replaced,
+    /// The key was removed.
+    Deleted,
+    /// The value is another than expected; it is in `output`.
+    Mismatch,
+    /// `records` records of key and value are in `page`, ascending.
+    Page {
+        /// How many.
+        records: u32,
+        /// Whether there may be more: call again with the last key as cursor.
+        more: bool,
+    },
+}
+
+/// Where an operation's arguments, results and buffers are in the lane's scratch: byte ranges, computed from the
+/// index's parameters when it is opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScratchPlan {
+    /// Bytes of every key.
+    pub key_bytes: usize,
+    /// Bytes of every value.
+    pub value_bytes: usize,
+    /// The key; for a scan its lower bound or cursor.
+    pub key: Range<usize>,
+    /// A scan's upper bound.
+    pub key_high: Range<usize>,
+    /// The value to write.
+    pub value: Range<usize>,
+    /// The value that `update_if` expects.
+    pub expected: Range<usize>,
+    /// A value that was found.
+    pub output: Range<usize>,
+    /// A scan's records, key and value each, without gaps.
+    pub page: Range<usize>,
+    /// Everything a lane needs.
+    pub total_bytes: usize,
+}
+
+impl ScratchPlan {
+    /// Records a page holds.
+    pub const fn page_records(&self) -> usize {
+        (self.page.end - self.page.start) / (self.key_bytes + self.value_bytes)
+    }
+
+    /// Byte range of record `position` of the page: its key, then its value.
+    pub const fn record(&self, position: usize) -> Range<usize> {
+        let bytes = self.key_bytes + self.value_bytes;
+        let start = self.page.start + position * bytes;
+        start..start + bytes
+    }
+}
+
+/// What `validate` found. Only a quiescent index can be judged; on a busy one the counts are estimates.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Census {
+    /// Levels, leaves included; 0 for an index without a root.
+    pub levels: u32,
+    /// Leaves.
+    pub leaves: u64,
+    /// Inner nodes.
+    pub inner_nodes: u64,
+    /// Records.
+    pub records: u64,
+    /// Entry slots of all leaves.
+    pub slots: u64,
+    /// Bytes of reachable nodes.
+    pub live_bytes: u64,
+    /// Right siblings that their parent does not know yet. Legal; whoever meets one finishes it.
+    pub half_splits: u64,
+    /// Leaves without a record.
+    pub empty_leaves: u64,
+}
+
+/// A range index on disaggregated memory.
+///
+/// All state shared by the lanes of a compute node is inside and is `Sync`; all state of one operation is in its lane
+/// and its future. The futures are not `Send`: a lane stays on its worker.
+pub trait Index: Sync {
+    /// Where arguments and results are.
+    fn plan(&self) -> &ScratchPlan;
+
+    /// What the fabric must grant for this index to be correct, as configured.
+    fn assumptions(&self) -> Assumptions;
+
+    /// Runs one operation; see [`OperationKind`] for what each answers.
+    fn execute<'a>(
+        &'a self,
+        lane: &'a Lane<'_>,
+        operation: Operation,
+    ) -> impl Future<Output = Result<Outcome, OpError>> + 'a;
+
+    /// Pays what a dropped operation left in the lane's ledger. Call it only after the port is idle again: all posted
+    /// requests completed, or their queue pair confirmed closed.
+    fn settle<'a>(&'a self, lane: &'a Lane<'_>) -> impl Future<Output = Result<(), OpError>> + 'a;
+
+    /// Walks the whole structure and checks every invariant; the first one broken is the error.
+    fn validate<'a>(&'a self, lane: &'a Lane<'_>) -> impl Future<Output = Result<Census, OpError>> + 'a;
+
+    /// Appends the record in `key` and `value` to a bulk load; keys must ascend. The load belongs to this lane until
+    /// [`Index::bulk_finish`], and the index must have been empty.
+    fn bulk_append<'a>(&'a self, lane: &'a Lane<'_>) -> impl Future<Output = Result<(), OpError>> + 'a;
+
+    /// Makes the bulk-loaded records visible, all at once.
+    fn bulk_finish<'a>(&'a self, lane: &'a Lane<'_>) -> impl Future<Output = Result<(), OpError>> + 'a;
+
+    /// Bytes the index cache uses now, and at most.
+    fn cache_bytes(&self) -> (u64, u64);
+}

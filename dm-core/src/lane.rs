@@ -1,0 +1,231 @@
+//! A lane: one operation in flight, and what outlives the operation's future.
+//!
+//! The future of an operation may be dropped between any two polls. What it owed to others by then - a place in a
+//! lock queue, a CAS on its way, a held lock - is in the lane's [`Ledger`]; nodes it reserved but did not use are in
+//! its stock. [`crate::index::Index::settle`] pays the debts before the lane is used again.
+
+use crate::compute::nodes::{Fresh, NodeClass};
+use crate::error::VerbError;
+use crate::port::Port;
+use crate::remote::address::Address;
+use crate::verbs::{LaneId, NodeId};
+use core::cell::{Cell, RefCell};
+use heapless::Vec;
+
+/// A lock word's place: memory node and index in its lock table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LockId {
+    /// The memory node.
+    pub node: NodeId,
+    /// Index of the word in that node's table.
+    pub index: u32,
+}
+
+/// How far an acquisition has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// In the local queue, or at its head without the remote word.
+    Queued,
+    /// The CAS is posted; whether it won is not known.
+    Posted,
+    /// The remote word names this compute node and this lane may write what it protects.
+    Held,
+}
+
+/// One lock the lane is involved with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Debt {
+    /// Which.
+    pub lock: LockId,
+    /// How far.
+    pub stage: Stage,
+    /// The word the CAS writes or wrote.
+    pub word: u64,
+    /// The node it was taken for.
+    pub protects: Address,
+}
+
+/// Locks one operation can be involved with at a time: a merge holds two leaves and their parent.
+pub const DEBTS_MAX: usize = 4;
+
+/// What a lane owes.
+pub type Ledger = Vec<Debt, DEBTS_MAX>;
+
+/// Nodes kept ready per class: a split takes one, root growth one more.
+pub const STOCK_NODES: usize = 2;
+
+macro_rules! marks {
+    ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
+        /// Things worth counting: coverage marks of tests, retry counters of reports.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        pub enum Mark { $($(#[$doc])* $name,)* }
+
+        impl Mark {
+            /// Every mark, in numeric order.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)*];
+
+            /// Text for reports.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$name => $text,)* }
+            }
+        }
+    };
+}
+
+marks! {
+    /// A node READ was torn and repeated.
+    TornRead = "torn-read",
+    /// A READ took longer than versions can vouch for.
+    GuardRefusal = "guard-refusal",
+    /// A node was READ under its lock because READs without it could not be trusted.
+    LockedRead = "locked-read",
+    /// A cached pointer led to the wrong node.
+    StaleCache = "stale-cache",
+    /// The key was to the right of the node reached.
+    MoveRight = "move-right",
+    /// A retired node forwarded to its left neighbour.
+    Forwarded = "forwarded",
+    /// A lock CAS lost.
+    LockLost = "lock-lost",
+    /// A lane waited in a local lock queue.
+    LockQueued = "lock-queued",
+    /// A held lock was handed over within the compute node.
+    HandOver = "hand-over",
+    /// A leaf split.
+    LeafSplit = "leaf-split",
+    /// An inner node split.
+    InnerSplit = "inner-split",
+    /// The root grew by a level.
+    RootGrowth = "root-growth",
+    /// Another compute node grew the root first.
+    RootRaceLost = "root-race-lost",
+    /// A half-split found on the way was finished.
+    HelpedSplit = "helped-split",
+    /// Two leaves were merged.
+    Merge = "merge",
+    /// A parent pointer to a retired node was removed by somebody who met it.
+    HelpedMerge = "helped-merge",
+    /// A retired node came back into use.
+    NodeReused = "node-reused",
+    /// A chunk was granted.
+    ChunkGranted = "chunk-granted",
+    /// A chunk CAS lost.
+    ChunkRaceLost = "chunk-race-lost",
+    /// An operation started over from the root.
+    Restart = "restart",
+    /// A lane in doubt was settled.
+    Settled = "settled",
+}
+
+/// One in-flight operation's place to live.
+pub struct Lane<'m> {
+    id: LaneId,
+    port: Port<'m>,
+    ledger: RefCell<Ledger>,
+    stock: RefCell<[Vec<Fresh, STOCK_NODES>; NodeClass::COUNT]>,
+    marks: [Cell<u32>; Mark::ALL.len()],
+    /// A small counter for choices that should differ between lanes and calls but need no randomness (back-off).
+    turn: Cell<u32>,
+}
+
+impl<'m> Lane<'m> {
+    /// A lane with its scratch.
+    pub fn new(id: LaneId, scratch: &'m mut [u8]) -> Self {
+        Self {
+            id,
+            port: Port::new(scratch),
+            ledger: RefCell::new(Vec::new()),
+            stock: RefCell::new([const { Vec::new() }; NodeClass::COUNT]),
+            marks: [const { Cell::new(0) }; Mark::ALL.len()],
+            turn: Cell::new(u32::from(id.0)),
+        }
+    }
+
+    /// Unique within the compute node.
+    #[inline]
+    pub fn id(&self) -> LaneId {
+        self.id
+    }
+
+    /// The mailbox.
+    #[inline]
+    pub fn port(&self) -> &Port<'m> {
+        &self.port
+    }
+
+    /// Counts `mark`.
+    #[inline]
+    pub fn mark(&self, mark: Mark) {
+        let cell = &self.marks[mark as usize];
+        cell.set(cell.get().wrapping_add(1));
+    }
+
+    /// How often `mark` was counted.
+    pub fn marked(&self, mark: Mark) -> u32 {
+        self.marks[mark as usize].get()
+    }
+
+    /// Whether a dropped future left anything to settle.
+    pub fn in_doubt(&self) -> bool {
+        self.port.in_doubt() || !self.ledger.borrow().is_empty()
+    }
+
+    /// The debts, to look at.
+    pub fn debts(&self) -> Ledger {
+        self.ledger.borrow().clone()
+    }
+
+    /// Writes or advances a debt. A ledger that is full means an algorithm took more locks than [`DEBTS_MAX`]; it is
+    /// told before it posts anything.
+    #[inline]
+    pub(crate) fn owe(&self, debt: Debt) -> Result<(), VerbError> {
+        let mut ledger = self.ledger.borrow_mut();
+        if let Some(known) = ledger.iter_mut().find(|known| known.lock == debt.lock) {
+            *known = debt;
+            return Ok(());
+        }
+        ledger.push(debt).map_err(|_| VerbError::OVERFLOW)
+    }
+
+    /// Strikes a debt out.
+    #[inline]
+    pub(crate) fn paid(&self, lock: LockId) {
+        let mut ledger = self.ledger.borrow_mut();
+        if let Some(position) = ledger.iter().position(|debt| debt.lock == lock) {
+            ledger.swap_remove(position);
+        }
+    }
+
+    /// Whether this lane holds `lock`, and with which word.
+    #[inline]
+    pub(crate) fn holds(&self, lock: LockId) -> Option<Debt> {
+        self.ledger.borrow().iter().find(|debt| debt.lock == lock && debt.stage == Stage::Held).copied()
+    }
+
+    /// Nodes of `class` in stock.
+    #[inline]
+    pub(crate) fn stocked(&self, class: NodeClass) -> usize {
+        self.stock.borrow()[class as usize].len()
+    }
+
+    /// Puts a reserved node into stock; gives it back if the stock is full.
+    pub(crate) fn stock(&self, class: NodeClass, fresh: Fresh) -> Result<(), Fresh> {
+        self.stock.borrow_mut()[class as usize].push(fresh)
+    }
+
+    /// Takes a node out of stock, one on `near` if there is one.
+    pub(crate) fn take_stock(&self, class: NodeClass, near: NodeId) -> Option<Fresh> {
+        let mut stock = self.stock.borrow_mut();
+        let shelf = &mut stock[class as usize];
+        let position = shelf.iter().position(|fresh| fresh.address.node() == near).unwrap_or(0);
+        (position < shelf.len()).then(|| shelf.swap_remove(position))
+    }
+
+    /// A number that changes with every call.
+    pub(crate) fn next_turn(&self) -> u32 {
+        let turn = self.turn.get().wrapping_mul(0x9E37_79B1).wrapping_add(1);
+        self.turn.set(turn);
+        turn
+    }
+}

@@ -1,0 +1,7 @@
+//! Bit-exact building blocks that more than one structure uses.
+//!
+//! - [`stripes`]: cache-line versions, the codec of every node.
+//! - [`fields`]: field maps - the table of a structure's fields, from which the goldens under `layouts/` are made.
+
+pub mod fields;
+pub mod stripes;

@@ -1,0 +1,237 @@
+//! Cache-line versions: the codec of every striped node.
+//!
+//! ```text
+//!  byte 0            1                                                      63
+//! ┌────────────────┬──────────────────────────────────────────────────────────┐
+//! │ NV 0..3 EV 4..7│ 63 payload bytes                                         │  one 64-byte line
+//! └────────────────┴──────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! A node is a whole number of lines. *Payload offsets* count payload bytes only; payload byte `p` is stored at
+//! `64 * (p / 63) + 1 + p % 63`.
+//!
+//! Two levels of 4-bit versions (after Sherman section 4.4, in the per-line form of CHIME section 4.1.1):
+//!
+//! - **NV**, the node version, is the same in every line of a node. A WRITE of the whole node raises it by one
+//!   everywhere. A READ whose lines disagree mixed two such WRITEs.
+//! - **EV**, the entry version, is kept in the entry's own control byte and repeated in the version byte of every line
+//!   that the entry reaches into from the line before. A WRITE of one entry raises it by one and covers exactly the
+//!   bytes from the control byte to the entry's end, version bytes in between included. An entry inside one line
+//!   needs none: the line is atomic.
+//!
+//! **Why an accepted READ is one instant of each entry.** Given LINE_ATOMIC, an entry within one line cannot tear. One
+//! that spans lines carries an EV per line; all are written by the same WRITE, so equal EVs and equal NVs mean equal
+//! writers, unless 16 WRITEs of that entry (or of the node) fit into the READ. Time bounds that: see
+//! [`crate::verbs::Capabilities::write_turn_ns_min`]. No order of lines is assumed, of READs or of WRITEs.
+//!
+//! Codec functions take images of any content and any length; an access outside the image yields zeros or does
+//! nothing, so remote bytes cannot make them panic.
+
+use crate::remote::address::LINE_BYTES;
+
+/// Payload bytes of one line.
+pub const LINE_PAYLOAD_BYTES: usize = LINE_BYTES - 1;
+
+/// Versions count modulo 16.
+pub const VERSION_MASK: u8 = 0x0f;
+
+/// Stored bytes of a node with `payload` bytes: whole lines.
+#[inline]
+pub const fn stored_bytes(payload: usize) -> usize {
+    payload.div_ceil(LINE_PAYLOAD_BYTES) * LINE_BYTES
+}
+
+/// Payload bytes that fit into `stored` bytes.
+#[inline]
+pub const fn payload_bytes(stored: usize) -> usize {
+    stored / LINE_BYTES * LINE_PAYLOAD_BYTES
+}
+
+/// Where payload byte `payload` is stored.
+#[inline]
+pub const fn stored_offset(payload: usize) -> usize {
+    payload / LINE_PAYLOAD_BYTES * LINE_BYTES + 1 + payload % LINE_PAYLOAD_BYTES
+}
+
+/// Copies payload bytes at `at` into `out`.
+#[inline]
+pub fn read(image: &[u8], at: usize, out: &mut [u8]) {
+    let mut at = at;
+    let mut out = out;
+    while !out.is_empty() {
+        let room = LINE_PAYLOAD_BYTES - at % LINE_PAYLOAD_BYTES;
+        let bytes = room.min(out.len());
+        let (now, rest) = out.split_at_mut(bytes);
+        let start = stored_offset(at);
+        match image.get(start..start + bytes) {
+            Some(piece) => now.copy_from_slice(piece),
+            None => now.fill(0),
+        }
+        out = rest;
+        at += bytes;
+    }
+}
+
+/// Copies `bytes` to the payload at `at`. Version bytes are left alone.
+#[inline]
+pub fn write(image: &mut [u8], at: usize, bytes: &[u8]) {
+    let mut at = at;
+    let mut bytes = bytes;
+    while !bytes.is_empty() {
+        let room = LINE_PAYLOAD_BYTES - at % LINE_PAYLOAD_BYTES;
+        let (now, rest) = bytes.split_at(room.min(bytes.len()));
+        let start = stored_offset(at);
+        if let Some(piece) = image.get_mut(start..start + now.len()) {
+            piece.copy_from_slice(now);
+        }
+        bytes = rest;
+        at += now.len();
+    }
+}
+
+/// Compares payload bytes at `at` with `bytes`.
+#[inline]
+pub fn compare(image: &[u8], at: usize, bytes: &[u8]) -> core::cmp::Ordering {
+    use core::cmp::Ordering;
+    let mut at = at;
+    let mut bytes = bytes;
+    while !bytes.is_empty() {
+        let room = LINE_PAYLOAD_BYTES - at % LINE_PAYLOAD_BYTES;
+        let (now, rest) = bytes.split_at(room.min(bytes.len()));
+        let start = stored_offset(at);
+        let piece = image.get(start..start + now.len()).unwrap_or(&[]);
+        match piece.cmp(now) {
+            Ordering::Equal => {}
+            different => return different,
+        }
+        bytes = rest;
+        at += now.len();
+    }
+    Ordering::Equal
+}
+
+/// One payload byte.
+#[inline]
+pub fn byte(image: &[u8], at: usize) -> u8 {
+    image.get(stored_offset(at)).copied().unwrap_or(0)
+}
+
+/// A little-endian word of the payload.
+#[inline]
+pub fn word(image: &[u8], at: usize) -> u64 {
+    let mut bytes = [0; 8];
+    read(image, at, &mut bytes);
+    u64::from_le_bytes(bytes)
+}
+
+/// A little-endian half-word of the payload.
+#[inline]
+pub fn half(image: &[u8], at: usize) -> u16 {
+    let mut bytes = [0; 2];
+    read(image, at, &mut bytes);
+    u16::from_le_bytes(bytes)
+}
+
+/// The node version, if every line agrees on it.
+#[inline]
+pub fn node_version(image: &[u8]) -> Option<u8> {
+    let first = *image.first()? & VERSION_MASK;
+    // No early exit: the common case reads them all, and a branch-free loop is a quarter of the time.
+    let mut difference = 0;
+    for line in image.chunks(LINE_BYTES) {
+        difference |= (line[0] & VERSION_MASK) ^ first;
+    }
+    (difference == 0).then_some(first)
+}
+
+/// Writes the node version into every line; entry versions stay.
+#[inline]
+pub fn set_node_version(image: &mut [u8], version: u8) {
+    for line in image.chunks_mut(LINE_BYTES) {
+        line[0] = (line[0] & !VERSION_MASK) | (version & VERSION_MASK);
+    }
+}
+
+/// Stored offsets of the version bytes of the lines that payload `at..at + bytes` reaches into from the line before.
+#[inline]
+pub fn crossings(at: usize, bytes: usize) -> impl Iterator<Item = usize> {
+    let first = at / LINE_PAYLOAD_BYTES + 1;
+    let last = (at + bytes.max(1) - 1) / LINE_PAYLOAD_BYTES;
+    (first..=last).map(|line| line * LINE_BYTES)
+}
+
+/// Whether every crossed line repeats entry version `version`.
+#[inline]
+pub fn entry_is_whole(image: &[u8], at: usize, bytes: usize, version: u8) -> bool {
+    crossings(at, bytes).all(|line| image.get(line).is_some_and(|byte| byte >> 4 == version & VERSION_MASK))
+}
+
+/// Writes the entry version into every crossed line; node versions stay.
+#[inline]
+pub fn set_entry_version(image: &mut [u8], at: usize, bytes: usize, version: u8) {
+    for line in crossings(at, bytes) {
+        if let Some(byte) = image.get_mut(line) {
+            *byte = (*byte & VERSION_MASK) | (version & VERSION_MASK) << 4;
+        }
+    }
+}
+
+/// The stored byte range of payload `at..at + bytes`: what a WRITE of one entry covers.
+#[inline]
+pub const fn stored_range(at: usize, bytes: usize) -> core::ops::Range<usize> {
+    let last = if bytes == 0 { at } else { at + bytes - 1 };
+    stored_offset(at)..stored_offset(last) + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    extern crate std;
+    use std::vec;
+    use std::vec::Vec;
+
+    #[test]
+    fn payload_round_trips_around_version_bytes() {
+        let mut image = vec![0xAA; 256];
+        let bytes: Vec<u8> = (0..200).collect();
+        write(&mut image, 11, &bytes);
+        let mut back = vec![0; 200];
+        read(&image, 11, &mut back);
+        assert_eq!(back, bytes);
+        for line in 0..4 {
+            assert_eq!(image[line * 64], 0xAA, "version byte of line {line} was overwritten");
+        }
+        assert_eq!(compare(&image, 11, &bytes), core::cmp::Ordering::Equal);
+    }
+
+    #[test]
+    fn an_entry_is_whole_only_if_every_crossed_line_agrees() {
+        let mut image = vec![0; 256];
+        // Payload 60..130 starts in line 0 and reaches into lines 1 and 2.
+        assert_eq!(crossings(60, 70).collect::<Vec<_>>(), [64, 128]);
+        set_entry_version(&mut image, 60, 70, 9);
+        assert!(entry_is_whole(&image, 60, 70, 9));
+        image[128] = 0x80;
+        assert!(!entry_is_whole(&image, 60, 70, 9));
+        // An entry inside a line needs no version at all.
+        assert!(entry_is_whole(&image, 0, 63, 5));
+    }
+
+    #[test]
+    fn node_version_needs_all_lines() {
+        let mut image = vec![0; 192];
+        set_node_version(&mut image, 7);
+        assert_eq!(node_version(&image), Some(7));
+        image[64] ^= 1;
+        assert_eq!(node_version(&image), None);
+    }
+
+    #[test]
+    fn short_images_yield_zeros() {
+        let mut out = [1; 16];
+        read(&[], 0, &mut out);
+        assert_eq!(out, [0; 16]);
+        write(&mut [], 5, &[1, 2, 3]);
+        assert_eq!(word(&[1; 10], 60), 0);
+    }
+}

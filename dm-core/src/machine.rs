@@ -1,0 +1,54 @@
+//! One operation, driven by hand: the face for firmware, C and tests.
+//!
+//! [`Machine::poll`] runs the operation to its next round trip and says what it wants: requests to execute, or the
+//! result. Nothing else is needed to run an index - no executor, no allocator, no threads.
+
+use crate::port::{Port, State};
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll, Waker};
+
+/// What an operation wants.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Step<T> {
+    /// Requests are in the port: take the scratch ([`Port::begin`]), execute [`Port::requests`], deliver completions
+    /// ([`Port::complete`], [`Port::finish`]) and poll again.
+    Requests,
+    /// Requests are under way; nothing can be done before they complete.
+    Waiting,
+    /// It is done. Unsignaled requests may be left to post: see [`Port::flush`].
+    Done(T),
+}
+
+/// Polls `future` once, which must belong to an operation on `port`.
+pub fn poll_once<F: Future>(port: &Port<'_>, future: Pin<&mut F>) -> Step<F::Output> {
+    match future.poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(result) => Step::Done(result),
+        Poll::Pending if port.state() == State::Submitted => Step::Requests,
+        Poll::Pending => Step::Waiting,
+    }
+}
+
+/// A port and the future of the operation on it.
+pub struct Machine<'p, 'm, F> {
+    port: &'p Port<'m>,
+    future: Pin<&'p mut F>,
+}
+
+impl<'p, 'm, F: Future> Machine<'p, 'm, F> {
+    /// Starts an operation. The future must be one of an operation on the lane of `port`.
+    pub fn new(port: &'p Port<'m>, future: Pin<&'p mut F>) -> Self {
+        port.start();
+        Self { port, future }
+    }
+
+    /// The port, to execute requests from.
+    pub fn port(&self) -> &'p Port<'m> {
+        self.port
+    }
+
+    /// Runs to the next round trip. Do not poll again after `Done`.
+    pub fn poll(&mut self) -> Step<F::Output> {
+        poll_once(self.port, self.future.as_mut())
+    }
+}

@@ -1,0 +1,262 @@
+//! The mailbox between one operation and its driver.
+//!
+//! An index operation is an `async fn` that pushes requests and awaits [`Port::submit`]; awaiting once is one round
+//! trip. The driver (a worker thread, firmware, a simulator) polls the future with a waker that does nothing, finds
+//! the requests in the port, executes them, delivers completions and polls again.
+//!
+//! *Ownership of the scratch* moves to the driver with a submit ([`Port::begin`]) and back with the completions
+//! ([`Port::finish`]), so no reference exists while a NIC writes. Algorithms keep offsets and look at bytes through
+//! [`Port::with`], whose borrow cannot cross an await.
+//!
+//! ```text
+//!            push, submit                      begin
+//!   Idle ───────────────────► Submitted ───────────────► InFlight
+//!    ▲                                                      │ complete*, finish
+//!    └──────────── the future is polled again ◄─────── Completed
+//! ```
+//!
+//! A future dropped between submit and completion leaves the port *in doubt* ([`Port::in_doubt`]): the requests run
+//! on, and the lane's ledger ([`crate::lane::Ledger`]) says what has to be settled before the lane is used again.
+
+use crate::error::VerbError;
+use crate::verbs::{Completion, Flags, Request, Status};
+use core::cell::{Cell, Ref, RefCell};
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use heapless::Vec;
+
+/// Requests one submit can carry. A scan READs this many leaves at once.
+pub const OUTBOX_REQUESTS: usize = 16;
+
+/// Where the port stands; see the picture in the module's documentation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// The lane computes, or has nothing to do.
+    Idle,
+    /// Requests wait for the driver.
+    Submitted,
+    /// The driver has the scratch.
+    InFlight,
+    /// Completions wait for the lane.
+    Completed,
+}
+
+/// The mailbox of one lane.
+pub struct Port<'m> {
+    scratch: Cell<Option<&'m mut [u8]>>,
+    outbox: RefCell<Vec<Request, OUTBOX_REQUESTS>>,
+    inbox: RefCell<[Completion; OUTBOX_REQUESTS]>,
+    state: Cell<State>,
+    overflow: Cell<bool>,
+    elapsed_ns: Cell<u64>,
+    round_trips: Cell<u32>,
+}
+
+impl<'m> Port<'m> {
+    /// A port whose operations may use `scratch`.
+    pub fn new(scratch: &'m mut [u8]) -> Self {
+        Self {
+            scratch: Cell::new(Some(scratch)),
+            outbox: RefCell::new(Vec::new()),
+            inbox: RefCell::new([Completion::default(); OUTBOX_REQUESTS]),
+            state: Cell::new(State::Idle),
+            overflow: Cell::new(false),
+            elapsed_ns: Cell::new(0),
+            round_trips: Cell::new(0),
+        }
+    }
+
+    // ---- for algorithms --------------------------------------------------------------------------------------
+
+    /// Looks at the scratch. While the driver owns it the closure sees an empty slice.
+    #[inline]
+    pub fn with<R>(&self, look: impl FnOnce(&mut [u8]) -> R) -> R {
+        let Some(scratch) = self.scratch.take() else {
+            debug_assert!(false, "scratch used while the driver owns it");
+            return look(&mut []);
+        };
+        let result = look(scratch);
+        self.scratch.set(Some(scratch));
+        result
+    }
+
+    /// Queues a request for the next submit and returns its position there. Past [`OUTBOX_REQUESTS`] the request is
+    /// dropped and the submit fails.
+    #[inline]
+    pub fn push(&self, request: Request) -> usize {
+        let mut outbox = self.outbox.borrow_mut();
+        let position = outbox.len();
+        if outbox.push(request).is_err() {
+            self.overflow.set(true);
+        }
+        position
+    }
+
+    /// Submits what was pushed; awaiting it is one round trip. Fails if a signaled request did.
+    ///
+    /// Requests pushed but never submitted go out with the next submit, or with [`Port::flush`] at the end of the
+    /// operation: that is the way of unsignaled ones.
+    #[inline]
+    pub fn submit(&self) -> Submit<'_, 'm> {
+        Submit { port: self, posted: false }
+    }
+
+    /// Pushes one request, submits and returns its completion.
+    #[inline]
+    pub async fn call(&self, request: Request) -> Result<Completion, VerbError> {
+        let position = self.push(request);
+        self.submit().await?;
+        Ok(self.completion(position))
+    }
+
+    /// The completion of the request at `position` of the last submit.
+    #[inline]
+    pub fn completion(&self, position: usize) -> Completion {
+        self.inbox.borrow().get(position).copied().unwrap_or_default()
+    }
+
+    /// Nanoseconds the operation has spent waiting so far, from the completions.
+    #[inline]
+    pub fn elapsed_ns(&self) -> u64 {
+        self.elapsed_ns.get()
+    }
+
+    /// Round trips of the operation so far: submits with at least one request for a memory node.
+    #[inline]
+    pub fn round_trips(&self) -> u32 {
+        self.round_trips.get()
+    }
+
+    // ---- for drivers -----------------------------------------------------------------------------------------
+
+    /// Where the port stands.
+    #[inline]
+    pub fn state(&self) -> State {
+        self.state.get()
+    }
+
+    /// Starts an operation: clears its counters.
+    #[inline]
+    pub fn start(&self) {
+        self.elapsed_ns.set(0);
+        self.round_trips.set(0);
+    }
+
+    /// Marks leftover unsignaled requests as submitted. Returns whether there are any to post.
+    #[inline]
+    pub fn flush(&self) -> bool {
+        if self.outbox.borrow().is_empty() {
+            return false;
+        }
+        self.state.set(State::Submitted);
+        true
+    }
+
+    /// The requests of the present submit, in post order.
+    #[inline]
+    pub fn requests(&self) -> Ref<'_, [Request]> {
+        Ref::map(self.outbox.borrow(), |outbox| outbox.as_slice())
+    }
+
+    /// Takes the scratch for execution. `None` if nothing was submitted.
+    #[inline]
+    pub fn begin(&self) -> Option<&'m mut [u8]> {
+        if self.state.get() != State::Submitted {
+            return None;
+        }
+        self.state.set(State::InFlight);
+        self.scratch.take()
+    }
+
+    /// Delivers the completion of the request at `position`.
+    #[inline]
+    pub fn complete(&self, position: usize, completion: Completion) {
+        if let Some(slot) = self.inbox.borrow_mut().get_mut(position) {
+            *slot = completion;
+        }
+    }
+
+    /// Gives the scratch back: all completions are delivered. `elapsed_ns` is what the whole submit took.
+    #[inline]
+    pub fn finish(&self, scratch: &'m mut [u8], elapsed_ns: u64) {
+        self.scratch.set(Some(scratch));
+        self.elapsed_ns.set(self.elapsed_ns.get().saturating_add(elapsed_ns));
+        self.state.set(State::Completed);
+    }
+
+    /// Forgets a completed submit nobody waits for (a flush, or a dropped future), so that the lane can start anew.
+    pub fn reset(&self) {
+        debug_assert!(self.state.get() != State::InFlight);
+        self.outbox.borrow_mut().clear();
+        self.overflow.set(false);
+        self.state.set(State::Idle);
+    }
+
+    /// Whether a dropped future left requests behind that are posted or about to be.
+    pub fn in_doubt(&self) -> bool {
+        self.state.get() != State::Idle || !self.outbox.borrow().is_empty()
+    }
+
+    #[inline]
+    fn outcome(&self) -> Result<(), VerbError> {
+        let outbox = self.outbox.borrow();
+        let inbox = self.inbox.borrow();
+        for (request, completion) in outbox.iter().zip(inbox.iter()) {
+            if completion.status != Status::Ok && request.flags.contains(Flags::SIGNALED) {
+                return Err(VerbError {
+                    status: completion.status,
+                    verb: request.verb,
+                    label: request.label,
+                    node: request.node,
+                    offset: request.offset,
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Future of one submit.
+#[must_use = "a submit does nothing until awaited"]
+pub struct Submit<'p, 'm> {
+    port: &'p Port<'m>,
+    posted: bool,
+}
+
+impl Future for Submit<'_, '_> {
+    type Output = Result<(), VerbError>;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
+        let port = self.port;
+        if !self.posted {
+            if port.overflow.replace(false) {
+                port.outbox.borrow_mut().clear();
+                return Poll::Ready(Err(VerbError::OVERFLOW));
+            }
+            {
+                let outbox = port.outbox.borrow();
+                if outbox.is_empty() {
+                    return Poll::Ready(Ok(()));
+                }
+                if outbox.iter().any(|request| !request.verb.is_local()) {
+                    port.round_trips.set(port.round_trips.get() + 1);
+                }
+                for slot in port.inbox.borrow_mut().iter_mut().take(outbox.len()) {
+                    *slot = Completion::default();
+                }
+            }
+            self.posted = true;
+            port.state.set(State::Submitted);
+            return Poll::Pending;
+        }
+        if port.state.get() != State::Completed {
+            return Poll::Pending;
+        }
+        let outcome = port.outcome();
+        port.outbox.borrow_mut().clear();
+        port.state.set(State::Idle);
+        Poll::Ready(outcome)
+    }
+}

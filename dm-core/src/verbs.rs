@@ -1,0 +1,483 @@
+//! The vocabulary: what a compute node may ask of memory nodes, and what it may rely on.
+//!
+//! A [`Request`] is plain `repr(C)` data of 56 bytes. Requests of one submit that name the same memory node form a
+//! *chain*: they are posted with one doorbell on one queue pair and execute in post order, as far as the
+//! specification orders them (InfiniBand Architecture Specification Vol. 1, work request operation ordering):
+//!
+//! | first \ second | WRITE | READ | atomic |
+//! |---|---|---|---|
+//! | WRITE  | ordered | ordered | ordered |
+//! | READ   | **fence** | ordered | **fence** |
+//! | atomic | **fence** | ordered | ordered |
+//!
+//! *fence* means: ordered only if the second carries [`Flags::FENCE`]. Nothing orders requests to different memory
+//! nodes except waiting for a completion before posting the next.
+//!
+//! A [`Fabric`] executes requests. The trait lives here so that a simulator needs no host crate.
+
+use crate::lane::Lane;
+use bitflags::bitflags;
+use static_assertions::const_assert_eq;
+
+/// Logical memory-node number, 0-based: what addresses carry. Which machine answers to it is the pool's business.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct NodeId(pub u16);
+
+/// Number of a lane, unique within one compute node (all its workers together).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct LaneId(pub u16);
+
+/// What is asked. The first six travel to a memory node; the rest are for the driver of the lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Verb {
+    /// Copy `bytes` from remote `offset` to scratch `local`.
+    Read = 1,
+    /// Copy `bytes` to remote `offset`, from scratch `local` or, with [`Flags::INLINE`], from the operands.
+    Write = 2,
+    /// Compare-and-swap of the 8-byte word at `offset`: operands `[compare, swap]`.
+    Cas = 3,
+    /// Masked compare-and-swap: operands `[compare, swap, compare_mask, swap_mask]`. The word is compared under
+    /// `compare_mask`; on success the bits of `swap_mask` are replaced.
+    MaskedCas = 4,
+    /// Fetch-and-add on the 8-byte word at `offset`: operands `[addend]`.
+    FetchAdd = 5,
+    /// A small remote procedure call to the memory node's daemon: operands `[procedure, a, b, c]`.
+    Rpc = 6,
+    /// Ask the driver to resume this lane after `operands[0]` nanoseconds.
+    Pause = 7,
+    /// Ask the driver to resume this lane when another lane asks for [`Verb::Wake`]. A wake that came first counts.
+    Park = 8,
+    /// Ask the driver to resume lane `operands[0]`, now or when it parks next.
+    Wake = 9,
+}
+
+impl Verb {
+    /// Whether the request is for the lane's driver and never reaches a memory node.
+    #[inline]
+    pub const fn is_local(self) -> bool {
+        matches!(self, Self::Pause | Self::Park | Self::Wake)
+    }
+
+    /// Lower-case name for traces and reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Cas => "cas",
+            Self::MaskedCas => "masked-cas",
+            Self::FetchAdd => "fetch-add",
+            Self::Rpc => "rpc",
+            Self::Pause => "pause",
+            Self::Park => "park",
+            Self::Wake => "wake",
+        }
+    }
+}
+
+/// Which memory of the memory node an offset is in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Space {
+    /// Host DRAM: the registered region, offset 0 is the superblock.
+    #[default]
+    Host = 0,
+    /// On-chip memory of the NIC, offset 0 is the first lock word.
+    Device = 1,
+}
+
+macro_rules! labels {
+    ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
+        /// The name of a step of an algorithm, one byte: traces read like the steps of the papers.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u8)]
+        pub enum Label { $($(#[$doc])* $name,)* }
+
+        impl Label {
+            /// Every label, in numeric order.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)*];
+
+            /// Text for traces and reports.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$name => $text,)* }
+            }
+        }
+    };
+}
+
+labels! {
+    /// The root pointer of an index in the catalog.
+    Root = "root",
+    /// An inner node on the way down.
+    Inner = "inner",
+    /// A whole leaf.
+    Leaf = "leaf",
+    /// One entry of a leaf.
+    Entry = "entry",
+    /// A new right sibling.
+    Sibling = "sibling",
+    /// A whole node written back.
+    Node = "node",
+    /// Acquire a lock.
+    Lock = "lock",
+    /// Release a lock.
+    Unlock = "unlock",
+    /// An inner node whose child changed.
+    Parent = "parent",
+    /// The header of a node, to see whether it is still in use.
+    Header = "header",
+    /// An entry of the chunk table.
+    Chunk = "chunk",
+    /// A compute-node row.
+    Row = "row",
+    /// The superblock or the catalog.
+    Super = "super",
+    /// A redo image.
+    Redo = "redo",
+    /// Bulk-loaded node.
+    Bulk = "bulk",
+    /// Structural walk.
+    Walk = "walk",
+    /// Waiting: back-off or a local queue.
+    Wait = "wait",
+    /// Anything a tool asks by hand.
+    Tool = "tool",
+}
+
+bitflags! {
+    /// How a request is posted.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    #[repr(transparent)]
+    pub struct Flags: u8 {
+        /// The lane waits for this request's completion. The others of its chain are known to be done when a later
+        /// signaled one of the same chain is.
+        const SIGNALED = 1 << 0;
+        /// The payload is in the operands (at most [`INLINE_BYTES_MAX`]); scratch is not read.
+        const INLINE = 1 << 1;
+        /// Wait for all earlier READs and atomics of this queue pair before executing.
+        const FENCE = 1 << 2;
+    }
+}
+
+/// Payload bytes a request can carry in its operands.
+pub const INLINE_BYTES_MAX: usize = 32;
+
+/// One verb request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Request {
+    /// What to do.
+    pub verb: Verb,
+    /// The step it is part of.
+    pub label: Label,
+    /// How to post it.
+    pub flags: Flags,
+    /// Which memory `offset` is in.
+    pub space: Space,
+    /// The memory node.
+    pub node: NodeId,
+    /// Zero.
+    pub reserved: u16,
+    /// Byte offset in the remote memory.
+    pub offset: u64,
+    /// Byte offset in the lane's scratch.
+    pub local: u32,
+    /// Payload length in bytes.
+    pub bytes: u32,
+    /// Arguments of atomics and RPCs, or an inline payload as little-endian bytes.
+    pub operands: [u64; 4],
+}
+const_assert_eq!(core::mem::size_of::<Request>(), 56);
+
+impl Request {
+    const fn new(verb: Verb, label: Label, node: NodeId, offset: u64) -> Self {
+        let flags = Flags::SIGNALED;
+        Self {
+            verb,
+            label,
+            flags,
+            space: Space::Host,
+            node,
+            reserved: 0,
+            offset,
+            local: 0,
+            bytes: 0,
+            operands: [0; 4],
+        }
+    }
+
+    /// READ `bytes` at `offset` into scratch at `local`.
+    #[inline]
+    pub const fn read(label: Label, node: NodeId, offset: u64, bytes: usize, local: usize) -> Self {
+        let mut request = Self::new(Verb::Read, label, node, offset);
+        request.bytes = bytes as u32;
+        request.local = local as u32;
+        request
+    }
+
+    /// WRITE `bytes` from scratch at `local` to `offset`.
+    #[inline]
+    pub const fn write(label: Label, node: NodeId, offset: u64, bytes: usize, local: usize) -> Self {
+        let mut request = Self::new(Verb::Write, label, node, offset);
+        request.bytes = bytes as u32;
+        request.local = local as u32;
+        request
+    }
+
+    /// WRITE one 8-byte word, carried inline.
+    #[inline]
+    pub const fn write_word(label: Label, node: NodeId, offset: u64, word: u64) -> Self {
+        let mut request = Self::new(Verb::Write, label, node, offset);
+        request.bytes = 8;
+        request.flags = Flags::SIGNALED.union(Flags::INLINE);
+        request.operands[0] = word;
+        request
+    }
+
+    /// CAS of the word at `offset`.
+    #[inline]
+    pub const fn cas(label: Label, node: NodeId, offset: u64, compare: u64, swap: u64) -> Self {
+        let mut request = Self::new(Verb::Cas, label, node, offset);
+        request.bytes = 8;
+        request.operands = [compare, swap, 0, 0];
+        request
+    }
+
+    /// Masked CAS of the word at `offset`; see [`Verb::MaskedCas`].
+    #[inline]
+    pub const fn masked_cas(label: Label, node: NodeId, offset: u64, operands: [u64; 4]) -> Self {
+        let mut request = Self::new(Verb::MaskedCas, label, node, offset);
+        request.bytes = 8;
+        request.operands = operands;
+        request
+    }
+
+    /// Fetch-and-add on the word at `offset`.
+    #[inline]
+    pub const fn fetch_add(label: Label, node: NodeId, offset: u64, addend: u64) -> Self {
+        let mut request = Self::new(Verb::FetchAdd, label, node, offset);
+        request.bytes = 8;
+        request.operands[0] = addend;
+        request
+    }
+
+    /// Remote procedure call.
+    #[inline]
+    pub const fn rpc(label: Label, node: NodeId, operands: [u64; 4]) -> Self {
+        let mut request = Self::new(Verb::Rpc, label, node, 0);
+        request.operands = operands;
+        request
+    }
+
+    /// Resume this lane after `ns` nanoseconds.
+    #[inline]
+    pub const fn pause(ns: u64) -> Self {
+        let mut request = Self::new(Verb::Pause, Label::Wait, NodeId(0), 0);
+        request.operands[0] = ns;
+        request
+    }
+
+    /// Sleep until another lane wakes this one.
+    #[inline]
+    pub const fn park() -> Self {
+        Self::new(Verb::Park, Label::Wait, NodeId(0), 0)
+    }
+
+    /// Wake `lane`. Nobody waits for it.
+    #[inline]
+    pub const fn wake(lane: LaneId) -> Self {
+        let mut request = Self::new(Verb::Wake, Label::Wait, NodeId(0), 0);
+        request.flags = Flags::empty();
+        request.operands[0] = lane.0 as u64;
+        request
+    }
+
+    /// The same request, not waited for.
+    #[inline]
+    #[must_use]
+    pub const fn unsignaled(mut self) -> Self {
+        self.flags = self.flags.difference(Flags::SIGNALED);
+        self
+    }
+
+    /// The same request, ordered after all earlier READs and atomics of its queue pair.
+    #[inline]
+    #[must_use]
+    pub const fn fenced(mut self) -> Self {
+        self.flags = self.flags.union(Flags::FENCE);
+        self
+    }
+
+    /// The same request on `space`.
+    #[inline]
+    #[must_use]
+    pub const fn in_space(mut self, space: Space) -> Self {
+        self.space = space;
+        self
+    }
+
+    /// The inline payload, all [`INLINE_BYTES_MAX`] bytes of it; the first `bytes` count.
+    #[inline]
+    pub fn inline_payload(&self) -> [u8; INLINE_BYTES_MAX] {
+        let mut payload = [0; INLINE_BYTES_MAX];
+        for (to, word) in payload.chunks_exact_mut(8).zip(self.operands) {
+            to.copy_from_slice(&word.to_le_bytes());
+        }
+        payload
+    }
+}
+
+/// How a request ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u8)]
+#[non_exhaustive]
+pub enum Status {
+    /// Done. For an atomic this says nothing about the comparison: look at the value.
+    #[default]
+    Ok = 0,
+    /// The memory node refused it: outside its memory, misaligned, or not permitted. It had no effect.
+    Refused = 1,
+    /// The queue pair failed; this request may or may not have taken effect, or may still.
+    Flushed = 2,
+    /// The memory node does not answer any more. Effect unknown.
+    NodeDown = 3,
+    /// This incarnation of the compute node has been fenced off. No effect.
+    Fenced = 4,
+    /// The fabric has no such verb or memory. No effect.
+    Unsupported = 5,
+}
+
+impl Status {
+    /// Text for errors and traces.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Refused => "refused by the memory node",
+            Self::Flushed => "flushed with its queue pair",
+            Self::NodeDown => "memory node down",
+            Self::Fenced => "fenced",
+            Self::Unsupported => "not supported by the fabric",
+        }
+    }
+}
+
+/// What came back for one request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Completion {
+    /// The old value of an atomic, the result of an RPC, else 0.
+    pub value: u64,
+    /// Requester-side time from post to completion, in ns, saturating at 4.29 s.
+    pub elapsed_ns: u32,
+    /// How it ended.
+    pub status: Status,
+}
+const_assert_eq!(core::mem::size_of::<Completion>(), 16);
+
+/// What a fabric offers. Every index has a path for each one missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capabilities {
+    /// [`Verb::MaskedCas`] works.
+    pub masked_atomics: bool,
+    /// Bytes of device memory on every memory node; 0 = none.
+    pub device_bytes: u32,
+    /// Largest inline payload in bytes.
+    pub inline_bytes_max: u32,
+    /// READs and atomics in flight per queue pair before the send queue stalls.
+    pub outstanding_reads_max: u16,
+    /// Requests in one chain.
+    pub chain_requests_max: u16,
+    /// A dead compute node can be kept from writing ever again, and that is confirmed.
+    pub fencing: bool,
+    /// How much of one WRITE lands all or nothing when its sender dies, in bytes.
+    pub crash_atomic_bytes: u32,
+    /// No two WRITEs to one place can follow each other faster than this, in ns: what bounds how often a 4-bit
+    /// version can turn during one READ. 0 = unknown, READs are trusted whatever they take.
+    pub write_turn_ns_min: u32,
+}
+
+bitflags! {
+    /// What an index needs of a fabric to be *correct*.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct Assumptions: u32 {
+        /// A READ sees each aligned 64-byte line as it was at one instant, against WRITEs.
+        const LINE_ATOMIC = 1 << 0;
+        /// An aligned 8-byte word is never torn.
+        const WORD_ATOMIC = 1 << 1;
+        /// WRITEs of one chain take effect in post order.
+        const WRITE_THEN_WRITE = 1 << 2;
+        /// In one chain, an atomic takes effect after the WRITEs posted before it.
+        const WRITE_THEN_ATOMIC = 1 << 3;
+        /// In one chain, a READ sees what atomics posted before it did and returns nothing older.
+        const ATOMIC_THEN_READ = 1 << 4;
+        /// A READ posted (by anybody) after a WRITE completed sees that WRITE.
+        const COMPLETION_IS_VISIBLE = 1 << 5;
+        /// Who sees the effect of a device-memory request also sees host-memory WRITEs posted before it in its chain.
+        const HOST_BEFORE_DEVICE = 1 << 6;
+        /// A WRITE to a word under atomics is not lost to a concurrent atomic.
+        const ATOMIC_EXCLUDES_WRITE = 1 << 7;
+        /// A CAS whose comparison fails writes nothing, not even the old value.
+        const FAILED_CAS_IS_SILENT = 1 << 8;
+        /// A WRITE lands its lines in ascending address order.
+        const WRITE_ASCENDING = 1 << 9;
+        /// Elapsed times bound how long a READ was exposed to WRITEs ([`Capabilities::write_turn_ns_min`] holds).
+        const TIMED_READS = 1 << 10;
+    }
+}
+
+impl Assumptions {
+    /// Names of the set flags, in bit order.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        self.iter_names().map(|(name, _)| name)
+    }
+}
+
+/// On what grounds a fabric grants what it grants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Guarantees {
+    /// Follows from how the fabric is built.
+    pub by_construction: Assumptions,
+    /// Not promised by anyone, but observed on platforms of this profile, and probed where that is possible.
+    pub asserted: Assumptions,
+    /// Name of the platform profile that asserts; empty if nothing is asserted.
+    pub profile: &'static str,
+}
+
+impl Guarantees {
+    /// What an index needs and this fabric does not grant.
+    pub const fn missing(&self, needed: Assumptions) -> Assumptions {
+        needed.difference(self.by_construction.union(self.asserted))
+    }
+}
+
+/// Whether a post already brought its completions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Posted {
+    /// The completions are in the port; the lane can be polled.
+    Completed,
+    /// [`Fabric::poll`] will bring them.
+    InFlight,
+}
+
+/// Executes the requests of lanes. One fabric value belongs to one worker; `lanes` is always the same slice.
+///
+/// The driver handles local verbs ([`Verb::is_local`]) itself; a fabric skips them. A posted request ends by its
+/// completion only: there is no cancelling.
+pub trait Fabric<'m> {
+    /// What it offers.
+    fn capabilities(&self) -> Capabilities;
+
+    /// What can be relied upon, and why.
+    fn guarantees(&self) -> Guarantees;
+
+    /// Takes what `lanes[lane]` submitted: requests to the same memory node are one chain, posted with one doorbell.
+    ///
+    /// The lane's scratch belongs to the fabric until the completions are delivered
+    /// ([`crate::port::Port::begin`], [`crate::port::Port::finish`]).
+    fn post(&mut self, lanes: &[Lane<'m>], lane: usize) -> Posted;
+
+    /// Delivers completions that have arrived and calls `ready` with the position of each lane that can go on.
+    fn poll(&mut self, lanes: &[Lane<'m>], ready: &mut dyn FnMut(usize));
+}
