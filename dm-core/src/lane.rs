@@ -4,8 +4,8 @@
 //! lock queue, a CAS on its way, a held lock - is in the lane's [`Ledger`]; nodes it reserved but did not use are in
 //! its stock. [`crate::index::Index::settle`] pays the debts before the lane is used again.
 
-use crate::compute::nodes::{Fresh, NodeClass};
-use crate::error::VerbError;
+use crate::compute::nodes::{Fresh, NodeClass, STOCK_NODES};
+use crate::error::{Cause, OpError, VerbError};
 use crate::port::Port;
 use crate::remote::address::Address;
 use crate::verbs::{LaneId, NodeId};
@@ -50,9 +50,6 @@ pub const DEBTS_MAX: usize = 4;
 
 /// What a lane owes.
 pub type Ledger = Vec<Debt, DEBTS_MAX>;
-
-/// Nodes kept ready per class: a split takes one, root growth one more.
-pub const STOCK_NODES: usize = 2;
 
 macro_rules! marks {
     ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
@@ -127,6 +124,7 @@ pub struct Lane<'m> {
     marks: [Cell<u32>; Mark::ALL.len()],
     /// A small counter for choices that should differ between lanes and calls but need no randomness (back-off).
     turn: Cell<u32>,
+    deadline_ns: Cell<u64>,
 }
 
 impl<'m> Lane<'m> {
@@ -139,6 +137,7 @@ impl<'m> Lane<'m> {
             stock: RefCell::new([const { Vec::new() }; NodeClass::COUNT]),
             marks: [const { Cell::new(0) }; Mark::ALL.len()],
             turn: Cell::new(u32::from(id.0)),
+            deadline_ns: Cell::new(u64::MAX),
         }
     }
 
@@ -220,6 +219,22 @@ impl<'m> Lane<'m> {
         let shelf = &mut stock[class as usize];
         let position = shelf.iter().position(|fresh| fresh.address.node() == near).unwrap_or(0);
         (position < shelf.len()).then(|| shelf.swap_remove(position))
+    }
+
+    /// Sets how long the operation that starts now may wait, in ns.
+    #[inline]
+    pub(crate) fn set_deadline(&self, wait_ns: u64) {
+        self.deadline_ns.set(wait_ns);
+    }
+
+    /// Fails once the operation has waited for longer than its caller wanted.
+    #[inline]
+    pub(crate) fn check_deadline(&self) -> Result<(), OpError> {
+        let elapsed_ns = self.port.elapsed_ns();
+        if elapsed_ns > self.deadline_ns.get() {
+            return Err(OpError::harmless(Cause::Deadline { elapsed_ns }));
+        }
+        Ok(())
     }
 
     /// A number that changes with every call.

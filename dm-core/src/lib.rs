@@ -9,5 +9,7 @@ pub mod lane;
 pub mod layout;
 pub mod machine;
 pub mod port;
+pub mod btree;
 pub mod remote;
+pub mod sherman;
 pub mod verbs;

@@ -1,0 +1,339 @@
+//! The local half of hierarchical locks (Sherman section 4.3): lanes of one compute node that want the same lock word
+//! queue here instead of all sending CAS requests, and a lane that releases hands the held word to the next in line
+//! a bounded number of times.
+//!
+//! One entry per remote lock word. An entry has a *holder*: the lane that may send requests for the word. All others
+//! wait in FIFO order, parked; who frees the entry makes the next waiter its holder and has its driver wake it.
+//!
+//! ```text
+//!              enter                  CAS won                  pass (word goes along)
+//!   (nobody) ────────► holder ────────────────► holder + word ───────────────────────► next holder + word
+//!                        ▲                          │ CAS released
+//!                        └───────── leave ──────────┘──────► (nobody), or next holder without the word
+//! ```
+//!
+//! **Cancellation.** A waiter whose future was dropped still stands in the queue until [`LockTable::cancel`] takes it
+//! out. If it was made holder in the meantime, `cancel` says so and the settling lane passes the turn on. A hand-over is
+//! decided twice: [`LockTable::would_pass`] before the data is written (whether to chain an unlock to it), and
+//! [`LockTable::pass`] after; when nobody is left by then, the caller releases the remote word itself.
+//!
+//! No entry's spin lock is held across an await; each method is a bounded critical section: constant time, except
+//! `cancel`, which walks the queue (at most as long as there are lanes).
+
+use crate::lane::LockId;
+use crate::verbs::LaneId;
+use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
+use spin::Mutex;
+
+const NOBODY: u16 = u16::MAX;
+
+const IDLE: u8 = 0;
+const WAITING: u8 = 1;
+const GRANTED: u8 = 2;
+const GRANTED_WITH_WORD: u8 = 3;
+
+/// One lock word's local state. Storage for a [`LockTable`].
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    word: u64,
+    holder: u16,
+    head: u16,
+    tail: u16,
+    handed: u8,
+}
+
+impl Default for Entry {
+    fn default() -> Self {
+        Self { word: 0, holder: NOBODY, head: NOBODY, tail: NOBODY, handed: 0 }
+    }
+}
+
+/// One lane's place in a queue. Storage for a [`LockTable`].
+#[derive(Debug, Default)]
+pub struct Waiter {
+    next: AtomicU16,
+    state: AtomicU8,
+    /// What the lane wants the lock for: a word may only be handed to who protects the same node with it, because
+    /// the word's tag tells a recovering node what its holder was changing.
+    tag: AtomicU32,
+}
+
+/// What [`LockTable::enter`] answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entered {
+    /// The lane is the holder: acquire the remote word.
+    Holder,
+    /// The lane is in the queue: park, and ask [`LockTable::turn`] when woken.
+    Queued,
+}
+
+/// What [`LockTable::turn`] answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// Not yet.
+    Wait,
+    /// The lane is the holder: acquire the remote word.
+    Acquire,
+    /// The lane is the holder, and the remote word came with it.
+    Owned(u64),
+}
+
+/// Local lock entries of one compute node.
+pub struct LockTable<'s> {
+    entries: &'s [Mutex<Entry>],
+    locks_per_node: u32,
+    waiters: &'s [Waiter],
+    hand_overs_max: u8,
+    turns: AtomicU32,
+}
+
+impl<'s> LockTable<'s> {
+    /// `entries`: `locks_per_node` for each memory node. `waiters`: one per lane of the compute node.
+    /// `hand_overs_max`: how often in a row a held word may change lanes before others get a chance (Sherman: 4);
+    /// 0 turns hand-over off.
+    pub const fn new(
+        entries: &'s [Mutex<Entry>],
+        locks_per_node: u32,
+        waiters: &'s [Waiter],
+        hand_overs_max: u8,
+    ) -> Self {
+        Self { entries, locks_per_node, waiters, hand_overs_max, turns: AtomicU32::new(0) }
+    }
+
+    /// The next value of this compute node's acquisition counter.
+    pub fn next_turn(&self) -> u16 {
+        self.turns.fetch_add(1, Ordering::Relaxed) as u16
+    }
+
+    fn entry(&self, lock: LockId) -> Option<&Mutex<Entry>> {
+        // An index past the table cannot come from `lock_of` with this table's size; if it does, the lanes share no
+        // entry and meet at the remote word, which is slower and still right.
+        (lock.index < self.locks_per_node)
+            .then(|| self.entries.get(lock.node.0 as usize * self.locks_per_node as usize + lock.index as usize))?
+    }
+
+    fn waiter(&self, lane: u16) -> Option<&Waiter> {
+        self.waiters.get(lane as usize)
+    }
+
+    /// Asks for `lock`, to protect the node with `tag`.
+    pub fn enter(&self, lock: LockId, lane: LaneId, tag: u32) -> Entered {
+        let (Some(entry), Some(waiter)) = (self.entry(lock), self.waiter(lane.0)) else { return Entered::Holder };
+        let mut entry = entry.lock();
+        if entry.holder == NOBODY {
+            entry.holder = lane.0;
+            entry.handed = 0;
+            return Entered::Holder;
+        }
+        waiter.next.store(NOBODY, Ordering::Relaxed);
+        waiter.tag.store(tag, Ordering::Relaxed);
+        waiter.state.store(WAITING, Ordering::Relaxed);
+        match self.waiter(entry.tail) {
+            Some(tail) => tail.next.store(lane.0, Ordering::Relaxed),
+            None => entry.head = lane.0,
+        }
+        entry.tail = lane.0;
+        Entered::Queued
+    }
+
+    /// Asks for `lock` without waiting. `true`: the lane is the holder.
+    pub fn try_enter(&self, lock: LockId, lane: LaneId) -> bool {
+        let Some(entry) = self.entry(lock) else { return true };
+        let mut entry = entry.lock();
+        let free = entry.holder == NOBODY;
+        if free {
+            entry.holder = lane.0;
+            entry.handed = 0;
+        }
+        free
+    }
+
+    /// Whether a queued lane's turn has come.
+    pub fn turn(&self, lock: LockId, lane: LaneId) -> Turn {
+        let (Some(entry), Some(waiter)) = (self.entry(lock), self.waiter(lane.0)) else { return Turn::Acquire };
+        // Acquire pairs with the Release of `grant`: what the granting lane did under the lock is visible.
+        match waiter.state.load(Ordering::Acquire) {
+            GRANTED => Turn::Acquire,
+            GRANTED_WITH_WORD => Turn::Owned(entry.lock().word),
+            _ => Turn::Wait,
+        }
+    }
+
+    /// Makes the first waiter the holder.
+    fn grant(&self, entry: &mut Entry, word: Option<u64>) -> Option<LaneId> {
+        let next = entry.head;
+        let Some(waiter) = self.waiter(next) else {
+            entry.holder = NOBODY;
+            return None;
+        };
+        entry.head = waiter.next.load(Ordering::Relaxed);
+        if entry.head == NOBODY {
+            entry.tail = NOBODY;
+        }
+        entry.holder = next;
+        let state = match word {
+            Some(word) => {
+                entry.word = word;
+                entry.handed = entry.handed.saturating_add(1);
+                GRANTED_WITH_WORD
+            }
+            None => {
+                entry.handed = 0;
+                GRANTED
+            }
+        };
+        waiter.state.store(state, Ordering::Release);
+        Some(LaneId(next))
+    }
+
+    fn receiver_stands_ready(&self, entry: &Entry, tag: u32) -> bool {
+        entry.handed < self.hand_overs_max
+            && self.waiter(entry.head).is_some_and(|waiter| waiter.tag.load(Ordering::Relaxed) == tag)
+    }
+
+    /// Whether [`LockTable::pass`] would find a receiver now.
+    pub fn would_pass(&self, lock: LockId, tag: u32) -> bool {
+        self.entry(lock).is_some_and(|entry| self.receiver_stands_ready(&entry.lock(), tag))
+    }
+
+    /// Hands the held word to the next waiter, which has to be woken. `None`: nobody is there to receive it (any
+    /// more); the caller is still the holder and releases the remote word.
+    pub fn pass(&self, lock: LockId, tag: u32, word: u64) -> Option<LaneId> {
+        let mut entry = self.entry(lock)?.lock();
+        if !self.receiver_stands_ready(&entry, tag) {
+            return None;
+        }
+        self.grant(&mut entry, Some(word))
+    }
+
+    /// Frees the entry, whose remote word is not held (any more). The next holder, if any, has to be woken.
+    pub fn leave(&self, lock: LockId) -> Option<LaneId> {
+        let mut entry = self.entry(lock)?.lock();
+        self.grant(&mut entry, None)
+    }
+
+    /// Takes a lane out of the queue. If its turn has come in the meantime, says so: the lane is then the holder.
+    pub fn cancel(&self, lock: LockId, lane: LaneId) -> Turn {
+        let (Some(entry), Some(waiter)) = (self.entry(lock), self.waiter(lane.0)) else { return Turn::Wait };
+        let mut entry = entry.lock();
+        if entry.holder == lane.0 {
+            let state = waiter.state.swap(IDLE, Ordering::Relaxed);
+            return if state == GRANTED_WITH_WORD { Turn::Owned(entry.word) } else { Turn::Acquire };
+        }
+        let mut before = NOBODY;
+        let mut at = entry.head;
+        for _ in 0..self.waiters.len() {
+            let Some(here) = self.waiter(at) else { break };
+            let next = here.next.load(Ordering::Relaxed);
+            if at == lane.0 {
+                match self.waiter(before) {
+                    Some(before) => before.next.store(next, Ordering::Relaxed),
+                    None => entry.head = next,
+                }
+                if entry.tail == lane.0 {
+                    entry.tail = before;
+                }
+                break;
+            }
+            before = at;
+            at = next;
+        }
+        waiter.state.store(IDLE, Ordering::Relaxed);
+        Turn::Wait
+    }
+
+    /// Entries with a holder: for tests and inspection.
+    pub fn held(&self) -> usize {
+        self.entries.iter().filter(|entry| entry.lock().holder != NOBODY).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verbs::NodeId;
+    extern crate std;
+    use std::vec::Vec;
+
+    const LOCK: LockId = LockId { node: NodeId(0), index: 0 };
+
+    fn with_table(hand_overs_max: u8, test: impl FnOnce(&LockTable<'_>)) {
+        let entries: Vec<_> = (0..4).map(|_| Mutex::new(Entry::default())).collect();
+        let waiters: Vec<_> = (0..8).map(|_| Waiter::default()).collect();
+        test(&LockTable::new(&entries, 4, &waiters, hand_overs_max));
+    }
+
+    #[test]
+    fn waiters_are_served_in_order_of_arrival() {
+        with_table(4, |table| {
+            assert_eq!(table.enter(LOCK, LaneId(0), 7), Entered::Holder);
+            for lane in [3, 1, 2] {
+                assert_eq!(table.enter(LOCK, LaneId(lane), 7), Entered::Queued);
+                assert_eq!(table.turn(LOCK, LaneId(lane)), Turn::Wait);
+            }
+            assert_eq!(table.pass(LOCK, 7, 99), Some(LaneId(3)));
+            assert_eq!(table.turn(LOCK, LaneId(3)), Turn::Owned(99));
+            assert_eq!(table.leave(LOCK), Some(LaneId(1)));
+            assert_eq!(table.turn(LOCK, LaneId(1)), Turn::Acquire);
+            assert_eq!(table.leave(LOCK), Some(LaneId(2)));
+            assert_eq!(table.leave(LOCK), None);
+            assert_eq!(table.held(), 0);
+        });
+    }
+
+    #[test]
+    fn hand_over_is_bounded() {
+        with_table(2, |table| {
+            assert_eq!(table.enter(LOCK, LaneId(0), 7), Entered::Holder);
+            for lane in 1..5 {
+                table.enter(LOCK, LaneId(lane), 7);
+            }
+            assert!(table.pass(LOCK, 7, 1).is_some());
+            assert!(table.pass(LOCK, 7, 1).is_some());
+            assert!(!table.would_pass(LOCK, 7));
+            assert_eq!(table.pass(LOCK, 7, 1), None);
+            // A remote release starts the count anew.
+            assert!(table.leave(LOCK).is_some());
+            assert!(table.would_pass(LOCK, 7));
+        });
+    }
+
+    #[test]
+    fn a_word_is_not_handed_to_who_protects_another_node() {
+        with_table(4, |table| {
+            table.enter(LOCK, LaneId(0), 7);
+            table.enter(LOCK, LaneId(1), 8);
+            assert!(!table.would_pass(LOCK, 7));
+            assert_eq!(table.pass(LOCK, 7, 1), None);
+            assert_eq!(table.leave(LOCK), Some(LaneId(1)));
+        });
+    }
+
+    #[test]
+    fn a_cancelled_waiter_receives_nothing() {
+        with_table(4, |table| {
+            table.enter(LOCK, LaneId(0), 7);
+            table.enter(LOCK, LaneId(1), 7);
+            table.enter(LOCK, LaneId(2), 7);
+            assert_eq!(table.cancel(LOCK, LaneId(1)), Turn::Wait);
+            assert_eq!(table.pass(LOCK, 7, 5), Some(LaneId(2)));
+            // Nobody is left: the caller has to release remotely.
+            assert_eq!(table.pass(LOCK, 7, 5), None);
+            // Lane 3 queues at the tail that the cancelled lane had left intact.
+            table.enter(LOCK, LaneId(3), 7);
+            assert_eq!(table.leave(LOCK), Some(LaneId(3)));
+        });
+    }
+
+    #[test]
+    fn a_waiter_cancelled_after_the_hand_over_learns_that_it_holds_the_word() {
+        with_table(4, |table| {
+            table.enter(LOCK, LaneId(0), 7);
+            table.enter(LOCK, LaneId(1), 7);
+            assert_eq!(table.pass(LOCK, 7, 5), Some(LaneId(1)));
+            assert_eq!(table.cancel(LOCK, LaneId(1)), Turn::Owned(5));
+            assert_eq!(table.leave(LOCK), None);
+            assert_eq!(table.held(), 0);
+        });
+    }
+}

@@ -7,6 +7,7 @@
 //!
 //! A lane takes nodes into its stock *before* it locks anything; a split never waits for memory under a lock.
 
+use crate::layout::stripes::VERSION_MASK;
 use crate::remote::address::Address;
 use crate::verbs::NodeId;
 use spin::Mutex;
@@ -29,6 +30,9 @@ impl NodeClass {
     pub const ALL: [Self; Self::COUNT] = [Self::Leaf, Self::Inner];
 }
 
+/// Nodes a lane keeps ready per class: a split takes one, root growth one more.
+pub const STOCK_NODES: usize = 2;
+
 /// A node nobody points to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fresh {
@@ -36,6 +40,14 @@ pub struct Fresh {
     pub address: Address,
     /// Node version of the image that is there now: 0 for memory never used.
     pub version: u8,
+}
+
+impl Fresh {
+    /// The node after an image of it was written and abandoned: its next life continues the versions.
+    #[must_use]
+    pub const fn after_write(self) -> Self {
+        Self { address: self.address.next_generation(), version: (self.version + 1) & VERSION_MASK }
+    }
 }
 
 /// What is left of one class on one memory node. Storage for a [`NodePool`].

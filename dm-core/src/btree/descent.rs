@@ -1,0 +1,231 @@
+//! From a key to the node that covers it.
+//!
+//! The route through the cache costs no round trip; from where it ends, inner nodes are READ, one round trip per level,
+//! and copied into the cache. A wrong copy costs round trips, never correctness: nodes are judged by their own fences.
+
+use super::inner::Inner;
+use super::lock::word_at;
+use super::node::{self, Header, NodeFlags, Standing, Wanted};
+use super::read::Target;
+use super::{LEVELS_MAX, MOVES_MAX, RESTARTS_MAX, Tree};
+use crate::error::{DecodeError, OpError};
+use crate::lane::{Lane, Mark};
+use crate::layout::stripes;
+use crate::remote::address::{Address, LINE_BYTES};
+use crate::verbs::{Label, Request};
+use core::ops::Range;
+use core::sync::atomic::{AtomicU32, Ordering, fence};
+use spin::Mutex;
+
+/// The root's address and level, as last seen by this compute node. Read without a lock.
+#[derive(Debug, Default)]
+pub struct RootCopy {
+    sequence: AtomicU32,
+    low: AtomicU32,
+    high: AtomicU32,
+    level: AtomicU32,
+    writer: Mutex<()>,
+}
+
+impl RootCopy {
+    /// `None`: not known.
+    #[inline]
+    pub fn get(&self) -> Option<(Address, u8)> {
+        // Seqlock: Acquire keeps the words behind the first sequence read, the fence keeps the second behind them.
+        let sequence = self.sequence.load(Ordering::Acquire);
+        let low = self.low.load(Ordering::Relaxed);
+        let high = self.high.load(Ordering::Relaxed);
+        let level = self.level.load(Ordering::Relaxed);
+        fence(Ordering::Acquire);
+        let quiet = sequence & 1 == 0 && self.sequence.load(Ordering::Relaxed) == sequence;
+        let address = Address::from_bits(u64::from(high) << 32 | u64::from(low));
+        (quiet && !address.is_null()).then_some((address, level as u8))
+    }
+
+    /// Replaces the copy; [`Address::NULL`] forgets it.
+    pub fn set(&self, address: Address, level: u8) {
+        let _writer = self.writer.lock();
+        let sequence = self.sequence.load(Ordering::Relaxed);
+        self.sequence.store(sequence.wrapping_add(1), Ordering::Relaxed);
+        fence(Ordering::Release);
+        self.low.store(address.to_bits() as u32, Ordering::Relaxed);
+        self.high.store((address.to_bits() >> 32) as u32, Ordering::Relaxed);
+        self.level.store(u32::from(level), Ordering::Relaxed);
+        self.sequence.store(sequence.wrapping_add(2), Ordering::Release);
+    }
+
+    /// Forgets the copy.
+    pub fn forget(&self) {
+        self.set(Address::NULL, 0);
+    }
+}
+
+/// Where a descent arrived: a pointer to a node of the wanted level, not READ yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spot {
+    /// The node.
+    pub address: Address,
+    /// The node whose pointer was followed; null if it is the root.
+    pub parent: Address,
+    /// The parent (or the root word) was READ in this descent, so it is no old copy that says so.
+    pub fresh: bool,
+    /// A half-split met on the way, at this level, whose right half is here; its separator is in the `help` range.
+    pub help: Option<(u8, Address)>,
+}
+
+impl Tree<'_> {
+    /// Root and level, from the copy or by READs. `None`: the tree has no root.
+    pub async fn root(&self, lane: &Lane<'_>) -> Result<Option<(Address, u8)>, OpError> {
+        if let Some(known) = self.root.get() {
+            return Ok(Some(known));
+        }
+        self.read_root(lane).await
+    }
+
+    /// Root and level, by two READs: the root word, and the first line of the node, which is atomic.
+    pub async fn read_root(&self, lane: &Lane<'_>) -> Result<Option<(Address, u8)>, OpError> {
+        let at = self.scratch.small;
+        let port = lane.port();
+        let mut attempts = 0;
+        loop {
+            let (node, offset) = self.root_word;
+            port.call(Request::read(Label::Root, node, offset, 8, at)).await?;
+            let address = Address::from_bits(port.with(|scratch| word_at(scratch, at)));
+            if address.is_null() {
+                return Ok(None);
+            }
+            port.call(Request::read(Label::Header, address.node(), address.offset(), LINE_BYTES, at)).await?;
+            let header = port.with(|scratch| Header::read(scratch.get(at..at + LINE_BYTES).unwrap_or_default()));
+            if header.index == self.index && header.generation == address.generation() && header.level < LEVELS_MAX {
+                self.root.set(address, header.level);
+                return Ok(Some((address, header.level)));
+            }
+            // A root is never retired, so this is a root that grew between the two READs, or not ours at all.
+            Self::attempt(lane, &mut attempts, MOVES_MAX, "reading the root")?;
+        }
+    }
+
+    /// Finds the node of `level` that covers the key at scratch range `key`. With `cached`, copies of inner nodes are
+    /// used. Uses node image 0. `None`: the tree has no root, or is not as high as `level`.
+    pub async fn locate(
+        &self,
+        lane: &Lane<'_>,
+        key: &Range<usize>,
+        level: u8,
+        cached: bool,
+    ) -> Result<Option<Spot>, OpError> {
+        let port = lane.port();
+        let mut cached = cached;
+        let mut attempts = 0;
+        let mut help = None;
+        'restart: loop {
+            let root = if cached { self.root(lane).await? } else { self.read_root(lane).await? };
+            let Some((root, root_level)) = root else { return Ok(None) };
+            if root_level < level {
+                if !cached {
+                    return Ok(None);
+                }
+                cached = false;
+                continue;
+            }
+            let mut spot = Spot { address: root, parent: Address::NULL, fresh: !cached, help };
+            let mut at_level = root_level;
+            if cached {
+                let route = port.with(|scratch| {
+                    self.cache.route(root, root_level, level, scratch.get(key.clone()).unwrap_or_default())
+                });
+                if route.stale {
+                    lane.mark(Mark::StaleCache);
+                }
+                spot.address = route.address;
+                spot.parent = route.parent.unwrap_or(Address::NULL);
+                at_level = route.level;
+            }
+            let mut moves = 0;
+            while at_level > level {
+                let target = Target {
+                    address: spot.address,
+                    bytes: self.inner.bytes,
+                    at: self.scratch.node(0),
+                    label: Label::Inner,
+                };
+                let wanted = Wanted { address: spot.address, index: self.index, level: at_level };
+                let step = self
+                    .read(lane, target, |scratch| {
+                        let image = scratch.get(target.at..target.at + target.bytes).unwrap_or_default();
+                        let key = scratch.get(key.clone()).unwrap_or_default();
+                        let standing = node::judge(image, &wanted, key)?;
+                        let inner = Inner::new(&self.inner, image)
+                            .ok_or(DecodeError::Corrupt("an inner node with more separators than its span"))?;
+                        if standing == Standing::Here {
+                            self.cache.insert(spot.address, &inner);
+                        }
+                        Ok((standing, inner.child(inner.position(key))))
+                    })
+                    .await?;
+                match step {
+                    Some((Standing::Here, child)) => {
+                        if child.is_null() {
+                            return Err(Self::corrupt(spot.address, "an inner node with a null child"));
+                        }
+                        spot.parent = spot.address;
+                        spot.address = child;
+                        spot.fresh = true;
+                        at_level -= 1;
+                    }
+                    Some((Standing::Right(sibling), _)) => {
+                        lane.mark(Mark::MoveRight);
+                        moves += 1;
+                        if moves > MOVES_MAX {
+                            cached = false;
+                            Self::attempt(lane, &mut attempts, RESTARTS_MAX, "finding a path to the key")?;
+                            continue 'restart;
+                        }
+                        if spot.parent.is_null() {
+                            // The root covers everything, so this is no longer the root.
+                            self.root.forget();
+                        }
+                        if spot.fresh {
+                            help = Some((at_level, sibling));
+                            spot.help = help;
+                            port.with(|scratch| self.note_help(scratch, target.at));
+                        } else {
+                            self.cache.invalidate(spot.parent);
+                        }
+                        spot.address = sibling;
+                    }
+                    Some((Standing::Forward(_), _)) | None => {
+                        lane.mark(Mark::Restart);
+                        self.cache.invalidate(spot.parent);
+                        self.root.forget();
+                        Self::attempt(lane, &mut attempts, RESTARTS_MAX, "finding a path to the key")?;
+                        cached = false;
+                        continue 'restart;
+                    }
+                }
+            }
+            return Ok(Some(spot));
+        }
+    }
+
+    /// Keeps the high fence of the image at `at` as separator of a half-split.
+    pub(crate) fn note_help(&self, scratch: &mut [u8], at: usize) {
+        let help = self.scratch.help.clone();
+        let mut fence = [0; node::KEY_BYTES_MAX];
+        let Some(fence) = fence.get_mut(..help.len()) else { return };
+        stripes::read(scratch.get(at..).unwrap_or_default(), node::high_at(help.len()), fence);
+        if let Some(place) = scratch.get_mut(help) {
+            place.copy_from_slice(fence);
+        }
+    }
+}
+
+/// Whether a header line shows a live node in the life that `address` means, whose low fence is `low`.
+pub(crate) fn is_live(line: &[u8], address: Address, index: u8, level: u8, low: &[u8]) -> bool {
+    let header = Header::read(line);
+    header.index == index
+        && header.level == level
+        && header.generation == address.generation()
+        && !header.flags.contains(NodeFlags::RETIRED)
+        && stripes::compare(line, node::LOW_AT, low).is_eq()
+}

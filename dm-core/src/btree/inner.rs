@@ -1,0 +1,249 @@
+//! Inner nodes: separators in ascending order, one child more than separators.
+//!
+//! Payload after the header (`K` = key bytes, `X` = extension bytes an index may ask for in the header):
+//!
+//! ```text
+//!  14+2K        14+2K+X    +8
+//! ┌────────────┬──────────┬───────────────────┬───────────────────┬──
+//! │ extension  │ child 0  │ separator 1, child│ separator 2, child│ ...   K + 8 bytes each
+//! └────────────┴──────────┴───────────────────┴───────────────────┴──
+//! ```
+//!
+//! Child `i` covers keys from separator `i` (child 0: the low fence) to separator `i + 1` (the last: the high fence).
+//! Inner nodes are written whole; their entry versions stay 0.
+
+use super::node::{self, Header, NodeFlags};
+use crate::compute::cache::Branch;
+use crate::layout::stripes;
+use crate::remote::address::Address;
+use core::cmp::Ordering;
+
+/// Separators an inner node can hold at most, whatever its size; bounds loops over remote counts.
+pub const SPAN_MAX: usize = 1024;
+
+/// Sizes of an index's inner nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InnerShape {
+    /// Bytes of a key.
+    pub key_bytes: usize,
+    /// Header bytes the index adds behind the fences.
+    pub extension_bytes: usize,
+    /// Separators a node holds.
+    pub span: usize,
+    /// Stored bytes of a node.
+    pub bytes: usize,
+}
+
+impl InnerShape {
+    /// Shape with room for `span` separators.
+    pub const fn with_span(key_bytes: usize, extension_bytes: usize, span: usize) -> Self {
+        let payload = node::header_bytes(key_bytes) + extension_bytes + 8 + span * (key_bytes + 8);
+        Self { key_bytes, extension_bytes, span, bytes: stripes::stored_bytes(payload) }
+    }
+
+    /// The largest span that fits `bytes`.
+    pub const fn with_bytes(key_bytes: usize, extension_bytes: usize, bytes: usize) -> Self {
+        let payload = stripes::payload_bytes(bytes);
+        let fixed = node::header_bytes(key_bytes) + extension_bytes + 8;
+        let span = if payload > fixed { (payload - fixed) / (key_bytes + 8) } else { 0 };
+        Self { key_bytes, extension_bytes, span, bytes: bytes / 64 * 64 }
+    }
+
+    const fn leftmost_at(&self) -> usize {
+        node::header_bytes(self.key_bytes) + self.extension_bytes
+    }
+
+    /// Payload offset of separator `i`, 1-based.
+    const fn separator_at(&self, i: usize) -> usize {
+        self.leftmost_at() + 8 + (i - 1) * (self.key_bytes + 8)
+    }
+
+    const fn child_at(&self, i: usize) -> usize {
+        if i == 0 { self.leftmost_at() } else { self.separator_at(i) + self.key_bytes }
+    }
+}
+
+/// An image of an inner node that was judged sound.
+#[derive(Clone, Copy)]
+pub struct Inner<'a> {
+    shape: &'a InnerShape,
+    image: &'a [u8],
+}
+
+impl<'a> Inner<'a> {
+    /// `None` if the count exceeds the span: no writer of ours produces that.
+    #[inline]
+    pub fn new(shape: &'a InnerShape, image: &'a [u8]) -> Option<Self> {
+        let inner = Self { shape, image };
+        (inner.separators() <= shape.span && image.len() >= shape.bytes).then_some(inner)
+    }
+
+    /// Separators, one less than children.
+    #[inline]
+    pub fn separators(&self) -> usize {
+        stripes::half(self.image, node::COUNT_AT) as usize
+    }
+
+    /// Position of the child that covers `key`: the number of separators not above it.
+    #[inline]
+    pub fn position(&self, key: &[u8]) -> usize {
+        let (mut low, mut high) = (0, self.separators());
+        while low < high {
+            let middle = low.midpoint(high);
+            if stripes::compare(self.image, self.shape.separator_at(middle + 1), key) == Ordering::Greater {
+                high = middle;
+            } else {
+                low = middle + 1;
+            }
+        }
+        low
+    }
+
+    /// Child `i`.
+    #[inline]
+    pub fn child(&self, i: usize) -> Address {
+        Address::from_bits(stripes::word(self.image, self.shape.child_at(i)))
+    }
+
+    /// How separator `i` (1-based) compares with `key`.
+    #[inline]
+    pub fn compare_separator(&self, i: usize, key: &[u8]) -> Ordering {
+        stripes::compare(self.image, self.shape.separator_at(i), key)
+    }
+
+    /// Copies separator `i` (1-based) out.
+    #[inline]
+    pub fn read_separator(&self, i: usize, out: &mut [u8]) {
+        stripes::read(self.image, self.shape.separator_at(i), out);
+    }
+}
+
+impl Branch for Inner<'_> {
+    fn level(&self) -> u8 {
+        Header::read(self.image).level
+    }
+
+    fn low(&self, out: &mut [u8]) {
+        stripes::read(self.image, node::LOW_AT, out);
+    }
+
+    fn high(&self, out: &mut [u8]) -> bool {
+        node::read_high(self.image, out)
+    }
+
+    fn children(&self) -> usize {
+        self.separators() + 1
+    }
+
+    fn child(&self, i: usize) -> Address {
+        Inner::child(self, i)
+    }
+
+    fn separator(&self, i: usize, out: &mut [u8]) {
+        self.read_separator(i, out);
+    }
+}
+
+/// Changes to an image under construction: of a node that is locked, or not linked yet.
+pub struct InnerMut<'a> {
+    shape: &'a InnerShape,
+    image: &'a mut [u8],
+}
+
+impl<'a> InnerMut<'a> {
+    /// The image must have been judged sound, or built by [`node::start`].
+    pub fn new(shape: &'a InnerShape, image: &'a mut [u8]) -> Self {
+        Self { shape, image }
+    }
+
+    /// To look at.
+    pub fn view(&self) -> Inner<'_> {
+        Inner { shape: self.shape, image: self.image }
+    }
+
+    fn set_count(&mut self, count: usize) {
+        stripes::write(self.image, node::COUNT_AT, &(count as u16).to_le_bytes());
+    }
+
+    /// Replaces child `i`.
+    pub fn set_child(&mut self, i: usize, child: Address) {
+        stripes::write(self.image, self.shape.child_at(i), &child.to_bits().to_le_bytes());
+    }
+
+    fn copy_slot(&mut self, from: usize, to: usize) {
+        // One byte at a time through a small buffer: slots are K + 8 <= 72 bytes.
+        let bytes = self.shape.key_bytes + 8;
+        let mut slot = [0; node::KEY_BYTES_MAX + 8];
+        let Some(slot) = slot.get_mut(..bytes) else { return };
+        stripes::read(self.image, self.shape.separator_at(from), slot);
+        stripes::write(self.image, self.shape.separator_at(to), slot);
+    }
+
+    /// Inserts `separator` and the child to its right, keeping order. `false`: the node is full.
+    pub fn insert(&mut self, separator: &[u8], child: Address) -> bool {
+        let count = self.view().separators();
+        if count >= self.shape.span {
+            return false;
+        }
+        let position = self.view().position(separator);
+        for i in (position + 1..=count).rev() {
+            self.copy_slot(i, i + 1);
+        }
+        stripes::write(self.image, self.shape.separator_at(position + 1), separator);
+        self.set_child(position + 1, child);
+        self.set_count(count + 1);
+        true
+    }
+
+    /// Appends without looking for the place: bulk load.
+    pub fn append(&mut self, separator: &[u8], child: Address) -> bool {
+        let count = self.view().separators();
+        if count >= self.shape.span {
+            return false;
+        }
+        stripes::write(self.image, self.shape.separator_at(count + 1), separator);
+        self.set_child(count + 1, child);
+        self.set_count(count + 1);
+        true
+    }
+
+    /// Removes separator `i` (1-based) and the child to its right.
+    pub fn remove(&mut self, i: usize) {
+        let count = self.view().separators();
+        for slot in i + 1..=count {
+            self.copy_slot(slot, slot - 1);
+        }
+        self.set_count(count.saturating_sub(1));
+    }
+
+    /// Moves the upper half to `right`, an image of the same shape, which gets `address` and this node's right edge.
+    /// Writes the separator between the two into `separator`. Entries that stay are not touched.
+    pub fn split(&mut self, right: &mut [u8], address: Address, separator: &mut [u8]) {
+        let count = self.view().separators();
+        let middle = count / 2 + 1;
+        self.view().read_separator(middle, separator);
+        let header = Header::read(self.image);
+        let mut high = [0; node::KEY_BYTES_MAX];
+        let high = high.get_mut(..self.shape.key_bytes).unwrap_or_default();
+        let bounded = node::read_high(self.image, high);
+        let right_header =
+            Header { generation: address.generation(), flags: NodeFlags::empty(), count: 0, ..header };
+        node::start(right, &right_header, separator, bounded.then_some(&*high));
+        // The extension belongs to the index, which rewrites what must differ.
+        let mut extension = [0; 64];
+        if let Some(extension) = extension.get_mut(..self.shape.extension_bytes) {
+            stripes::read(self.image, node::header_bytes(self.shape.key_bytes), extension);
+            stripes::write(right, node::header_bytes(self.shape.key_bytes), extension);
+        }
+        let mut to = InnerMut::new(self.shape, right);
+        to.set_child(0, self.view().child(middle));
+        let mut key = [0; node::KEY_BYTES_MAX];
+        let key = key.get_mut(..self.shape.key_bytes).unwrap_or_default();
+        for i in middle + 1..=count {
+            self.view().read_separator(i, key);
+            to.append(key, self.view().child(i));
+        }
+        self.set_count(middle - 1);
+        node::set_right(self.image, Some(separator), address);
+    }
+}

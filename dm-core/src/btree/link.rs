@@ -1,0 +1,326 @@
+//! Telling a parent of a new right sibling; splitting inner nodes; growing the root.
+//!
+//! One procedure serves the split that just happened and a half-split that somebody else left behind. It is
+//! idempotent: whoever comes second finds the separator in place.
+//!
+//! **Why a dead child is never linked.** A leaf may be merged away between its split and the linking. The merge retires
+//! it while it holds the parent's lock, and removes what the parent says about it. The linker holds the same lock while
+//! it READs the child's first line: if that shows a live node of the expected life, a merge of it can only come later,
+//! and will find and remove the link; if not, there is nothing to link. Inner nodes are never retired.
+
+use super::descent::is_live;
+use super::inner::{Inner, InnerMut};
+use super::node::{self, Header, KEY_BYTES_MAX, NodeFlags, Standing, Wanted};
+use super::read::Target;
+use super::{MOVES_MAX, RESTARTS_MAX, Tree};
+use crate::compute::nodes::NodeClass;
+use crate::error::{Cause, DecodeError, Effect, OpError};
+use crate::lane::{Lane, Mark};
+use crate::layout::stripes;
+use crate::remote::address::{Address, LINE_BYTES};
+use crate::verbs::{Label, Request};
+
+/// What a look at the locked parent says.
+enum Parent {
+    /// The separator is to the right of this node.
+    Right(Address),
+    /// Nothing to do: already linked, or the child is gone.
+    Settled,
+    /// The separator went in.
+    Inserted,
+    /// There is no room.
+    Full,
+}
+
+impl Tree<'_> {
+    /// Links `right`, a node of `level` whose low fence is in the scratch range `separator`, into its parent. Uses node
+    /// images 1 and 2, and `locate` uses 0.
+    pub async fn link(&self, lane: &Lane<'_>, level: u8, right: Address) -> Result<(), OpError> {
+        let (mut level, mut right) = (level, right);
+        let mut attempts = 0;
+        let separator = self.scratch.separator.clone();
+        loop {
+            self.reserve(lane, NodeClass::Inner, 2, right.node()).await?;
+            self.grow_above(lane, level).await?;
+            let Some(spot) = self.locate(lane, &separator, level + 1, attempts == 0).await? else {
+                Self::attempt(lane, &mut attempts, RESTARTS_MAX, "finding a parent")?;
+                continue;
+            };
+            match self.link_at(lane, level, right, spot.address).await? {
+                Linked::Done => return Ok(()),
+                Linked::Lost => {
+                    self.cache.invalidate(spot.parent);
+                    Self::attempt(lane, &mut attempts, RESTARTS_MAX, "linking a node to its parent")?;
+                }
+                Linked::Split(sibling) => {
+                    level += 1;
+                    right = sibling;
+                    attempts = 0;
+                }
+            }
+        }
+    }
+
+    async fn link_at(
+        &self,
+        lane: &Lane<'_>,
+        level: u8,
+        right: Address,
+        parent: Address,
+    ) -> Result<Linked, OpError> {
+        let port = lane.port();
+        let at = self.scratch.node(1);
+        let small = self.scratch.small;
+        let mut parent = parent;
+        let mut moves = 0;
+        loop {
+            let target = Target { address: parent, bytes: self.inner.bytes, at, label: Label::Parent };
+            let wanted = Wanted { address: parent, index: self.index, level: level + 1 };
+            let (held, _) = self.acquire(lane, parent, None).await?;
+            if level == 0 {
+                port.push(Request::read(Label::Header, right.node(), right.offset(), LINE_BYTES, small));
+            }
+            let look = |scratch: &mut [u8]| self.look_at_parent(scratch, target, &wanted, level, right);
+            let found = self.read_locked(lane, target, look).await;
+            match found {
+                Ok(Some(Parent::Inserted)) => {
+                    port.push(Request::write(Label::Parent, parent.node(), parent.offset(), self.inner.bytes, at));
+                    self.release_with(lane, held).await?;
+                    self.cache_image(lane, parent, at);
+                    return Ok(Linked::Done);
+                }
+                Ok(Some(Parent::Full)) => {
+                    let sibling = self.split_inner(lane, held, parent, right).await?;
+                    return Ok(Linked::Split(sibling));
+                }
+                Ok(Some(Parent::Settled)) => {
+                    self.release(lane, held).await?;
+                    return Ok(Linked::Done);
+                }
+                Ok(Some(Parent::Right(sibling))) => {
+                    self.release(lane, held).await?;
+                    lane.mark(Mark::MoveRight);
+                    moves += 1;
+                    if moves > MOVES_MAX {
+                        return Ok(Linked::Lost);
+                    }
+                    parent = sibling;
+                }
+                Ok(None) => {
+                    self.release(lane, held).await?;
+                    return Ok(Linked::Lost);
+                }
+                Err(error) => {
+                    self.release(lane, held).await?;
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// Judges the locked parent's image and, if there is room, puts the separator in.
+    fn look_at_parent(
+        &self,
+        scratch: &mut [u8],
+        target: Target,
+        wanted: &Wanted,
+        level: u8,
+        right: Address,
+    ) -> Result<Parent, DecodeError> {
+        let mut separator = [0; KEY_BYTES_MAX];
+        let separator = separator.get_mut(..self.inner.key_bytes).unwrap_or_default();
+        separator.copy_from_slice(scratch.get(self.scratch.separator.clone()).unwrap_or_default());
+        if level == 0 {
+            let line = scratch.get(self.scratch.small..self.scratch.small + LINE_BYTES).unwrap_or_default();
+            // The first line holds a low fence of up to 48 bytes; of a longer one it holds the beginning.
+            let known = separator.len().min(stripes::LINE_PAYLOAD_BYTES - node::LOW_AT);
+            if !is_live(line, right, self.index, 0, &separator[..known]) {
+                return Ok(Parent::Settled);
+            }
+        }
+        let image = scratch.get_mut(target.at..target.at + target.bytes).unwrap_or_default();
+        match node::judge(image, wanted, separator)? {
+            Standing::Right(sibling) => return Ok(Parent::Right(sibling)),
+            Standing::Forward(_) => return Err(DecodeError::Stale),
+            Standing::Here => {}
+        }
+        let inner = Inner::new(&self.inner, image)
+            .ok_or(DecodeError::Corrupt("an inner node with more separators than its span"))?;
+        let position = inner.position(separator);
+        if inner.child(position).place() == right.place() {
+            return Ok(Parent::Settled);
+        }
+        if position > 0 && inner.compare_separator(position, separator).is_eq() {
+            // The separator is there with another child: the place was merged away and split again by others.
+            return Ok(Parent::Settled);
+        }
+        if !InnerMut::new(&self.inner, image).insert(separator, right) {
+            return Ok(Parent::Full);
+        }
+        raise_node_version(image);
+        Ok(Parent::Inserted)
+    }
+
+    /// Splits the locked, full inner node in image 1 and puts the separator and `right` into the proper half. The
+    /// separator between the halves is in the `separator` range afterwards; the new sibling is returned.
+    async fn split_inner(
+        &self,
+        lane: &Lane<'_>,
+        held: super::lock::Held,
+        parent: Address,
+        right: Address,
+    ) -> Result<Address, OpError> {
+        let port = lane.port();
+        let Some(fresh) = lane.take_stock(NodeClass::Inner, parent.node()) else {
+            self.release(lane, held).await?;
+            return Err(OpError::harmless(Cause::PoolFull));
+        };
+        lane.mark(Mark::InnerSplit);
+        let (left_at, right_at) = (self.scratch.node(1), self.scratch.node(2));
+        let bytes = self.inner.bytes;
+        port.with(|scratch| {
+            let mut old = [0; KEY_BYTES_MAX];
+            let mut new = [0; KEY_BYTES_MAX];
+            let key_bytes = self.inner.key_bytes;
+            let (Some(old), Some(new)) = (old.get_mut(..key_bytes), new.get_mut(..key_bytes)) else { return };
+            old.copy_from_slice(scratch.get(self.scratch.separator.clone()).unwrap_or_default());
+            let Some((head, tail)) = scratch.split_at_mut_checked(right_at) else { return };
+            let left_image = head.get_mut(left_at..left_at + bytes).unwrap_or_default();
+            let right_image = tail.get_mut(..bytes).unwrap_or_default();
+            InnerMut::new(&self.inner, left_image).split(right_image, fresh.address, new);
+            let half = if (*old).cmp(new).is_lt() { &mut *left_image } else { &mut *right_image };
+            InnerMut::new(&self.inner, half).insert(old, right);
+            raise_node_version(left_image);
+            stripes::set_node_version(right_image, fresh.version.wrapping_add(1));
+            if let Some(place) = scratch.get_mut(self.scratch.separator.clone()) {
+                place.copy_from_slice(new);
+            }
+        });
+        self.write_split(lane, held, (parent, left_at), (fresh.address, right_at), bytes).await?;
+        self.cache_image(lane, parent, left_at);
+        self.cache_image(lane, fresh.address, right_at);
+        Ok(fresh.address)
+    }
+
+    /// Writes a new sibling, then the node that links to it, and releases: in one chain if both are on one memory node
+    /// (Sherman section 4.2), else the sibling first. The WRITE of the old node is the split.
+    pub(crate) async fn write_split(
+        &self,
+        lane: &Lane<'_>,
+        held: super::lock::Held,
+        (left, left_at): (Address, usize),
+        (right, right_at): (Address, usize),
+        bytes: usize,
+    ) -> Result<(), OpError> {
+        let port = lane.port();
+        port.push(Request::write(Label::Sibling, right.node(), right.offset(), bytes, right_at));
+        if right.node() != left.node() || !self.options.combine {
+            port.submit().await?;
+        }
+        port.push(Request::write(Label::Node, left.node(), left.offset(), bytes, left_at));
+        self.release_with(lane, held).await
+    }
+
+    /// Makes sure that the tree has a level above `level`: if the root is at `level`, a new root is built from it and
+    /// its right sibling, whoever split it.
+    ///
+    /// The linearization point is the CAS of the root word. Its expectation is the old root, so of several that try one
+    /// wins; the others' nodes go back on the shelf. A root's sibling cannot be merged away before a parent exists, so
+    /// what was read without a lock still holds when the CAS succeeds.
+    async fn grow_above(&self, lane: &Lane<'_>, level: u8) -> Result<(), OpError> {
+        if self.root.get().is_some_and(|(_, root_level)| root_level > level) {
+            return Ok(());
+        }
+        let port = lane.port();
+        let at = self.scratch.node(1);
+        let mut attempts = 0;
+        loop {
+            Self::attempt(lane, &mut attempts, RESTARTS_MAX, "growing the root")?;
+            let Some((root, root_level)) = self.read_root(lane).await? else {
+                return Err(Self::corrupt(Address::NULL, "a node split in a tree without a root"));
+            };
+            if root_level > level {
+                return Ok(());
+            }
+            let bytes = if level == 0 { self.nodes.node_bytes(NodeClass::Leaf) } else { self.inner.bytes };
+            let old_at = self.scratch.node(2);
+            let target = Target { address: root, bytes, at: old_at, label: Label::Node };
+            let wanted = Wanted { address: root, index: self.index, level: root_level };
+            let sibling = self
+                .read(lane, target, |scratch| {
+                    let image = scratch.get(old_at..old_at + bytes).unwrap_or_default();
+                    // Any key to the right of everything: only the standing to the high fence matters.
+                    match node::judge(image, &wanted, &[0xff; KEY_BYTES_MAX][..self.inner.key_bytes])? {
+                        Standing::Right(sibling) => Ok(Some(sibling)),
+                        _ => Ok(None),
+                    }
+                })
+                .await?;
+            let Some(Some(sibling)) = sibling else {
+                // Not a half-split root (any more): look again.
+                continue;
+            };
+            let Some(fresh) = lane.take_stock(NodeClass::Inner, root.node()) else {
+                return Err(OpError { effect: Effect::None, cause: Cause::PoolFull });
+            };
+            port.with(|scratch| {
+                let mut high = [0; KEY_BYTES_MAX];
+                let Some(high) = high.get_mut(..self.inner.key_bytes) else { return };
+                node::read_high(scratch.get(old_at..old_at + bytes).unwrap_or_default(), high);
+                let image = scratch.get_mut(at..at + self.inner.bytes).unwrap_or_default();
+                let header = Header {
+                    generation: fresh.address.generation(),
+                    level: root_level + 1,
+                    index: self.index,
+                    flags: NodeFlags::empty(),
+                    count: 0,
+                    sibling: Address::NULL,
+                };
+                node::start(image, &header, &[0; KEY_BYTES_MAX][..self.inner.key_bytes], None);
+                let mut inner = InnerMut::new(&self.inner, image);
+                inner.set_child(0, root);
+                inner.append(high, sibling);
+                stripes::set_node_version(image, fresh.version.wrapping_add(1));
+            });
+            let address = fresh.address;
+            port.call(Request::write(Label::Root, address.node(), address.offset(), self.inner.bytes, at)).await?;
+            let (node, offset) = self.root_word;
+            let cas = Request::cas(Label::Root, node, offset, root.to_bits(), address.to_bits());
+            if port.call(cas).await?.value == root.to_bits() {
+                lane.mark(Mark::RootGrowth);
+                self.root.set(address, root_level + 1);
+                self.cache_image(lane, address, at);
+                return Ok(());
+            }
+            lane.mark(Mark::RootRaceLost);
+            self.give_back(NodeClass::Inner, fresh.after_write());
+            self.reserve(lane, NodeClass::Inner, 2, root.node()).await?;
+        }
+    }
+
+    /// Copies the inner node's image at scratch offset `at` into the cache.
+    fn cache_image(&self, lane: &Lane<'_>, address: Address, at: usize) {
+        lane.port().with(|scratch| {
+            let image = scratch.get(at..at + self.inner.bytes).unwrap_or_default();
+            if let Some(inner) = Inner::new(&self.inner, image) {
+                self.cache.insert(address, &inner);
+            }
+        });
+    }
+}
+
+/// How an attempt to link ended.
+enum Linked {
+    /// The parent knows the node, or does not need to.
+    Done,
+    /// The path was wrong.
+    Lost,
+    /// The parent was split; its new sibling has to be linked in turn.
+    Split(Address),
+}
+
+/// Raises the node version of a whole image that is about to be written back.
+pub(crate) fn raise_node_version(image: &mut [u8]) {
+    let version = stripes::node_version(image).unwrap_or(0);
+    stripes::set_node_version(image, version.wrapping_add(1));
+}

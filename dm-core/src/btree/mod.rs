@@ -1,0 +1,164 @@
+//! What B+-trees on disaggregated memory share: Sherman, CHIME and DEX differ in their leaves, not here.
+//!
+//! - [`node`]: headers, fences, how an image is judged.
+//! - [`inner`]: inner nodes.
+//! - [`lock`]: acquiring, handing over and releasing node locks; paying what a dropped operation owed.
+//! - [`read`]: one node, READ until it is whole, however long that takes others.
+//! - [`descent`]: from a key to the node that covers it: root, cached route, inner nodes, moves to the right.
+//! - [`link`]: telling parents of new siblings, splitting inner nodes, growing the root; own splits and others'.
+//! - [`reserve`]: memory before locks.
+//!
+//! **The tree's invariants.** Every level is a list of nodes linked to the right whose fences partition the key space.
+//! A node's low fence never changes while it lives; its high fence falls by a split and rises by a merge. Whoever
+//! reaches a live node of the right level whose fences cover the key has the right node, however it got there: no
+//! route has to be up to date, routes only have to lead to the node or to its left.
+//!
+//! A split writes the new right sibling, then the old node with its lowered fence and the link in one WRITE: that WRITE
+//! is the split. The parent learns later ("half-split"); until then readers move right.
+
+pub mod descent;
+pub mod inner;
+pub mod link;
+pub mod lock;
+pub mod node;
+pub mod read;
+pub mod reserve;
+
+use crate::compute::cache::IndexCache;
+use crate::compute::locks::LockTable;
+use crate::compute::nodes::NodePool;
+use crate::error::{Cause, OpError};
+use crate::lane::Lane;
+use crate::remote::NodeGeometry;
+use crate::remote::address::Address;
+use crate::remote::lock_word::RowId;
+use crate::verbs::{Capabilities, NodeId};
+use core::ops::Range;
+use descent::RootCopy;
+use inner::InnerShape;
+
+/// Levels a tree may have, leaves included. With a fan-out of two that is 65,535 leaves; with the default sizes it is
+/// more than any pool holds.
+pub const LEVELS_MAX: u8 = 16;
+
+/// How often an operation starts over before it reports that it cannot make progress.
+pub const RESTARTS_MAX: u32 = 256;
+
+/// Moves to the right on one level before an operation starts over with a fresh path.
+pub const MOVES_MAX: u32 = 64;
+
+/// Techniques that can be switched off, one by one, for the factor analyses of the papers. All on is the default.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Write-back and unlock in one chain; new sibling, old node and unlock in one chain on one memory node (Sherman
+    /// section 4.2, "command combination"). Off: one round trip each.
+    pub combine: bool,
+    /// Local queues in front of remote lock words (Sherman section 4.3). Off: every lane sends its own CAS.
+    pub hierarchical: bool,
+    /// A write that does not split sends one entry (Sherman section 4.4, "two-level versions"). Off: the whole node.
+    pub entry_writes: bool,
+    /// 16-bit lock words by masked CAS, as in the paper. For measurement only: they name the holder, but no turn and
+    /// no node, so a dead holder's lock cannot be taken over.
+    pub narrow_locks: bool,
+    /// The leaf is READ in the chain of the lock's CAS: one round trip less, one READ wasted when the CAS loses.
+    pub chain_lock_read: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { combine: true, hierarchical: true, entry_writes: true, narrow_locks: false, chain_lock_read: false }
+    }
+}
+
+/// Who this compute node is to the pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// Its row.
+    pub row: RowId,
+    /// The row's incarnation.
+    pub incarnation: u32,
+}
+
+/// Scratch ranges that the shared procedures use, besides the operation's own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TreeScratch {
+    /// The key of the operation.
+    pub key: Range<usize>,
+    /// The separator of a split that is being linked.
+    pub separator: Range<usize>,
+    /// The separator of somebody else's half-split that was met on the way.
+    pub help: Range<usize>,
+    /// 512 bytes for words, header lines and lines of the chunk table.
+    pub small: usize,
+    /// Node images: start of the first.
+    pub nodes: usize,
+    /// Distance from one node image to the next, in bytes.
+    pub node_stride: usize,
+    /// Node images there is room for, at least [`NODE_BUFFERS_MIN`].
+    pub node_buffers: usize,
+}
+
+/// Node images every lane has room for: an inner split and a merge use three.
+pub const NODE_BUFFERS_MIN: usize = 4;
+
+/// Bytes of [`TreeScratch::small`].
+pub const SMALL_BYTES: usize = 512;
+
+impl TreeScratch {
+    /// Scratch offset of node image `i`.
+    #[inline]
+    pub const fn node(&self, i: usize) -> usize {
+        self.nodes + i * self.node_stride
+    }
+}
+
+/// The shared part of one B+-tree on one compute node. All lanes use it at once.
+pub struct Tree<'s> {
+    /// Catalog number plus 1: what nodes carry.
+    pub index: u8,
+    /// This compute node.
+    pub owner: Owner,
+    /// Memory nodes of the pool, by logical number.
+    pub geometry: &'s [NodeGeometry],
+    /// Memory node and offset of the root word.
+    pub root_word: (NodeId, u64),
+    /// Copy of the root word and the root's level.
+    pub root: RootCopy,
+    /// Inner nodes' shape.
+    pub inner: InnerShape,
+    /// What the fabric offers.
+    pub capabilities: Capabilities,
+    /// Techniques.
+    pub options: Options,
+    /// Scratch ranges of a lane.
+    pub scratch: TreeScratch,
+    /// Local locks.
+    pub locks: LockTable<'s>,
+    /// Ready nodes.
+    pub nodes: NodePool<'s>,
+    /// Copies of inner nodes.
+    pub cache: IndexCache<'s>,
+}
+
+impl Tree<'_> {
+    /// The error of an image no writer of ours produces.
+    pub(crate) fn corrupt(address: Address, what: &'static str) -> OpError {
+        OpError::harmless(Cause::Corrupt { address, what })
+    }
+
+    /// Counts an attempt at something that others may keep from succeeding, against the operation's bounds.
+    pub(crate) fn attempt(lane: &Lane<'_>, attempts: &mut u32, max: u32, what: &'static str) -> Result<(), OpError> {
+        *attempts += 1;
+        if *attempts > max {
+            return Err(OpError::harmless(Cause::Retries { attempts: max, what }));
+        }
+        lane.check_deadline()
+    }
+
+    /// Whether a READ took so long that 4-bit versions may have come round while it was under way.
+    #[inline]
+    pub(crate) fn exposed_too_long(&self, elapsed_ns: u32) -> bool {
+        let turn_ns = self.capabilities.write_turn_ns_min;
+        turn_ns != 0 && elapsed_ns > turn_ns.saturating_mul(15)
+    }
+}

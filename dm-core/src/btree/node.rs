@@ -1,0 +1,262 @@
+//! What every node of a B+-tree has: a header with fences, and how a reader judges an image.
+//!
+//! Payload of a node (striped, see [`crate::layout::stripes`]); `K` = key bytes:
+//!
+//! ```text
+//!  0           1      2      3      4      6        14     14+K    14+2K
+//! ┌───────────┬──────┬──────┬──────┬──────┬────────┬──────┬───────┬──────────────────
+//! │generation │level │index │flags │count │sibling │ low  │ high  │ extension, entries
+//! └───────────┴──────┴──────┴──────┴──────┴────────┴──────┴───────┴──────────────────
+//! ```
+//!
+//! The fixed part and `low` of 8-byte keys lie in the node's first line.
+
+use crate::error::DecodeError;
+use crate::layout::fields::Field;
+use crate::layout::stripes;
+use crate::remote::address::{Address, GENERATION_MASK};
+use bitflags::bitflags;
+use core::cmp::Ordering;
+
+/// Payload offset of the generation.
+pub const GENERATION_AT: usize = 0;
+/// Payload offset of the level.
+pub const LEVEL_AT: usize = 1;
+/// Payload offset of the index number.
+pub const INDEX_AT: usize = 2;
+/// Payload offset of the flags.
+pub const FLAGS_AT: usize = 3;
+/// Payload offset of the count of separators.
+pub const COUNT_AT: usize = 4;
+/// Payload offset of the sibling pointer.
+pub const SIBLING_AT: usize = 6;
+/// Payload offset of the low fence.
+pub const LOW_AT: usize = 14;
+
+/// Keys are at most this long, in bytes.
+pub const KEY_BYTES_MAX: usize = 64;
+/// And at least this long.
+pub const KEY_BYTES_MIN: usize = 8;
+
+/// Payload offset of the high fence.
+#[inline]
+pub const fn high_at(key_bytes: usize) -> usize {
+    LOW_AT + key_bytes
+}
+
+/// Payload bytes of the header.
+#[inline]
+pub const fn header_bytes(key_bytes: usize) -> usize {
+    LOW_AT + 2 * key_bytes
+}
+
+/// The header's fields for 8-byte keys, for the goldens.
+pub const FIELDS: &[Field] = &[
+    Field::bits(GENERATION_AT, 0, 6, "generation", "repeats the generation of the node's address"),
+    Field::bytes(LEVEL_AT, 1, "level", "0 = leaf; fixed for the life of the node"),
+    Field::bytes(INDEX_AT, 1, "index", "catalog number of the index, plus 1"),
+    Field::bits(FLAGS_AT, 0, 1, "unbounded", "there is no high fence: the right edge of the level"),
+    Field::bits(FLAGS_AT, 1, 1, "retired", "out of the tree; `sibling` points to the left neighbour that took over"),
+    Field::bytes(COUNT_AT, 2, "count", "inner nodes: separators; leaves: 0"),
+    Field::bytes(SIBLING_AT, 8, "sibling", "right neighbour, null at the right edge"),
+    Field::bytes(LOW_AT, 8, "low", "inclusive low fence (K bytes)"),
+    Field::bytes(high_at(8), 8, "high", "exclusive high fence (K bytes)"),
+];
+
+bitflags! {
+    /// Header flags.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct NodeFlags: u8 {
+        /// No high fence.
+        const UNBOUNDED = 1 << 0;
+        /// Out of the tree; the sibling pointer leads to the left neighbour.
+        const RETIRED = 1 << 1;
+    }
+}
+
+/// The fixed part of a header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Generation of the node's address.
+    pub generation: u8,
+    /// 0 = leaf.
+    pub level: u8,
+    /// Catalog number of the index plus 1; 0 = no node was ever written here.
+    pub index: u8,
+    /// See [`NodeFlags`].
+    pub flags: NodeFlags,
+    /// Separators of an inner node.
+    pub count: u16,
+    /// Right neighbour, or of a retired node the left one.
+    pub sibling: Address,
+}
+
+impl Header {
+    /// Reads the fixed part; any bytes give some header.
+    #[inline]
+    pub fn read(image: &[u8]) -> Self {
+        Self {
+            generation: stripes::byte(image, GENERATION_AT) & GENERATION_MASK,
+            level: stripes::byte(image, LEVEL_AT),
+            index: stripes::byte(image, INDEX_AT),
+            flags: NodeFlags::from_bits_truncate(stripes::byte(image, FLAGS_AT)),
+            count: stripes::half(image, COUNT_AT),
+            sibling: Address::from_bits(stripes::word(image, SIBLING_AT)),
+        }
+    }
+
+    /// Writes the fixed part.
+    pub fn write(&self, image: &mut [u8]) {
+        stripes::write(image, GENERATION_AT, &[self.generation, self.level, self.index, self.flags.bits()]);
+        stripes::write(image, COUNT_AT, &self.count.to_le_bytes());
+        stripes::write(image, SIBLING_AT, &self.sibling.to_bits().to_le_bytes());
+    }
+}
+
+/// What a reader wants to find.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted {
+    /// The pointer it followed.
+    pub address: Address,
+    /// Catalog number of the index, plus 1.
+    pub index: u8,
+    /// The level the pointer promised.
+    pub level: u8,
+}
+
+/// Where a sound image stands to a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// The node covers the key.
+    Here,
+    /// The key is at or past the high fence: go to the right neighbour.
+    Right(Address),
+    /// The node was merged away: go to the left neighbour that took over.
+    Forward(Address),
+}
+
+/// Judges an image: whole, the node that was wanted, and where it stands to `key`.
+///
+/// A live node never changes its low fence, so a key below it means that the pointer was wrong ([`DecodeError::Stale`]).
+/// The generation is compared first: it is what tells a reused node from the one a pointer was made for.
+#[inline]
+pub fn judge(image: &[u8], wanted: &Wanted, key: &[u8]) -> Result<Standing, DecodeError> {
+    stripes::node_version(image).ok_or(DecodeError::Torn)?;
+    let header = Header::read(image);
+    if header.index != wanted.index
+        || header.generation != wanted.address.generation()
+        || header.level != wanted.level
+    {
+        return Err(DecodeError::Stale);
+    }
+    if header.flags.contains(NodeFlags::RETIRED) {
+        return Ok(Standing::Forward(header.sibling));
+    }
+    if stripes::compare(image, LOW_AT, key) == Ordering::Greater {
+        return Err(DecodeError::Stale);
+    }
+    if !header.flags.contains(NodeFlags::UNBOUNDED)
+        && stripes::compare(image, high_at(key.len()), key) != Ordering::Greater
+    {
+        if header.sibling.is_null() {
+            return Err(DecodeError::Corrupt("a bounded node without a right neighbour"));
+        }
+        return Ok(Standing::Right(header.sibling));
+    }
+    Ok(Standing::Here)
+}
+
+/// Starts an image of a node: zeroes it, and writes header and fences. `high` = `None`: unbounded.
+pub fn start(image: &mut [u8], header: &Header, low: &[u8], high: Option<&[u8]>) {
+    image.fill(0);
+    let mut header = *header;
+    header.flags.set(NodeFlags::UNBOUNDED, high.is_none());
+    header.write(image);
+    stripes::write(image, LOW_AT, low);
+    if let Some(high) = high {
+        stripes::write(image, high_at(low.len()), high);
+    }
+}
+
+/// Copies the high fence out. `false`: there is none.
+#[inline]
+pub fn read_high(image: &[u8], out: &mut [u8]) -> bool {
+    stripes::read(image, high_at(out.len()), out);
+    !NodeFlags::from_bits_truncate(stripes::byte(image, FLAGS_AT)).contains(NodeFlags::UNBOUNDED)
+}
+
+/// Changes the right edge: high fence and sibling.
+pub fn set_right(image: &mut [u8], high: Option<&[u8]>, sibling: Address) {
+    let mut header = Header::read(image);
+    header.flags.set(NodeFlags::UNBOUNDED, high.is_none());
+    header.sibling = sibling;
+    header.write(image);
+    if let Some(high) = high {
+        stripes::write(image, high_at(high.len()), high);
+    }
+}
+
+/// Marks the image as retired in favour of `left`.
+pub fn retire(image: &mut [u8], left: Address) {
+    let mut header = Header::read(image);
+    header.flags.insert(NodeFlags::RETIRED);
+    header.sibling = left;
+    header.write(image);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verbs::NodeId;
+
+    const ADDRESS: Address = Address::new(NodeId(1), 0x4000, 3);
+    const WANTED: Wanted = Wanted { address: ADDRESS, index: 1, level: 0 };
+
+    fn sample() -> [u8; 128] {
+        let mut image = [0; 128];
+        let header = Header {
+            generation: 3,
+            level: 0,
+            index: 1,
+            flags: NodeFlags::empty(),
+            count: 0,
+            sibling: Address::new(NodeId(1), 0x8000, 0),
+        };
+        start(&mut image, &header, &10u64.to_be_bytes(), Some(&20u64.to_be_bytes()));
+        stripes::set_node_version(&mut image, 5);
+        image
+    }
+
+    #[test]
+    fn fences_decide_where_a_key_is() {
+        let image = sample();
+        assert_eq!(judge(&image, &WANTED, &10u64.to_be_bytes()), Ok(Standing::Here));
+        assert_eq!(judge(&image, &WANTED, &19u64.to_be_bytes()), Ok(Standing::Here));
+        assert_eq!(
+            judge(&image, &WANTED, &20u64.to_be_bytes()),
+            Ok(Standing::Right(Address::new(NodeId(1), 0x8000, 0)))
+        );
+        assert_eq!(judge(&image, &WANTED, &9u64.to_be_bytes()), Err(DecodeError::Stale));
+    }
+
+    #[test]
+    fn another_generation_is_stale_whatever_its_fences_say() {
+        let wanted = Wanted { address: ADDRESS.next_generation(), ..WANTED };
+        assert_eq!(judge(&sample(), &wanted, &15u64.to_be_bytes()), Err(DecodeError::Stale));
+    }
+
+    #[test]
+    fn a_mixed_image_is_torn() {
+        let mut image = sample();
+        image[64] ^= 1;
+        assert_eq!(judge(&image, &WANTED, &15u64.to_be_bytes()), Err(DecodeError::Torn));
+    }
+
+    #[test]
+    fn a_retired_node_forwards_to_the_left() {
+        let mut image = sample();
+        let left = Address::new(NodeId(1), 0x2000, 0);
+        retire(&mut image, left);
+        assert_eq!(judge(&image, &WANTED, &15u64.to_be_bytes()), Ok(Standing::Forward(left)));
+    }
+}

@@ -1,0 +1,351 @@
+//! Leaves of Sherman: unsorted entries, each with a control byte.
+//!
+//! Payload after the node header (`K` key bytes, `V` value bytes), striped as in [`crate::layout::stripes`]:
+//!
+//! ```text
+//!  14+2K                 +1    +1+K     +1+K+V
+//! ┌─────────────────────┬─────┬────────┬──
+//! │ control of entry 0  │ key │ value  │ entry 1 ...
+//! └─────────────────────┴─────┴────────┴──
+//!   bits 0..=3  EV, raised by every WRITE of this entry, repeated in each line the entry reaches into
+//!   bit  4      occupied
+//! ```
+//!
+//! Occupancy is a bit of the entry, not a reserved key or value, so one WRITE of one entry inserts, updates or deletes.
+
+use crate::btree::node::{self, KEY_BYTES_MAX};
+use crate::error::DecodeError;
+use crate::layout::fields::Field;
+use crate::layout::stripes::{self, LINE_PAYLOAD_BYTES, VERSION_MASK};
+use core::ops::Range;
+
+/// Entries a leaf can have at most.
+pub const SPAN_MAX: usize = 512;
+
+/// Fewest entries a leaf may have: a split leaves at least one on each side.
+pub const SPAN_MIN: usize = 2;
+
+const OCCUPIED: u8 = 1 << 4;
+
+/// An entry's fields for 8-byte keys and values, relative to the entry, for the goldens.
+pub const ENTRY_FIELDS: &[Field] = &[
+    Field::bits(0, 0, 4, "entry version", "EV; repeated in the version byte of each line the entry reaches into"),
+    Field::bits(0, 4, 1, "occupied", "the entry holds a record"),
+    Field::bytes(1, 8, "key", "K bytes, memcmp order"),
+    Field::bytes(9, 8, "value", "V bytes"),
+];
+
+/// Sizes of an index's leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeafShape {
+    /// Bytes of a key.
+    pub key_bytes: usize,
+    /// Bytes of a value.
+    pub value_bytes: usize,
+    /// Entries.
+    pub span: usize,
+    /// Stored bytes of a leaf.
+    pub bytes: usize,
+}
+
+impl LeafShape {
+    /// Shape with `span` entries.
+    pub const fn with_span(key_bytes: usize, value_bytes: usize, span: usize) -> Self {
+        let payload = node::header_bytes(key_bytes) + span * (1 + key_bytes + value_bytes);
+        Self { key_bytes, value_bytes, span, bytes: stripes::stored_bytes(payload) }
+    }
+
+    /// The largest span that fits `bytes`.
+    pub const fn with_bytes(key_bytes: usize, value_bytes: usize, bytes: usize) -> Self {
+        let payload = stripes::payload_bytes(bytes);
+        let fixed = node::header_bytes(key_bytes);
+        let span = if payload > fixed { (payload - fixed) / (1 + key_bytes + value_bytes) } else { 0 };
+        let span = if span > SPAN_MAX { SPAN_MAX } else { span };
+        Self { key_bytes, value_bytes, span, bytes: bytes / 64 * 64 }
+    }
+
+    /// Payload bytes of an entry.
+    #[inline]
+    pub const fn entry_bytes(&self) -> usize {
+        1 + self.key_bytes + self.value_bytes
+    }
+
+    /// Payload offset of entry `slot`.
+    #[inline]
+    pub const fn entry_at(&self, slot: usize) -> usize {
+        node::header_bytes(self.key_bytes) + slot * self.entry_bytes()
+    }
+
+    /// What a WRITE of one entry covers, relative to the node.
+    #[inline]
+    pub const fn entry_range(&self, slot: usize) -> Range<usize> {
+        stripes::stored_range(self.entry_at(slot), self.entry_bytes())
+    }
+}
+
+/// An image of a leaf whose node versions agree and whose header was judged.
+#[derive(Clone, Copy)]
+pub struct Leaf<'a> {
+    shape: &'a LeafShape,
+    image: &'a [u8],
+}
+
+impl<'a> Leaf<'a> {
+    /// A view of `image`, which should have the shape's size; a shorter one reads as zeros.
+    #[inline]
+    pub const fn new(shape: &'a LeafShape, image: &'a [u8]) -> Self {
+        Self { shape, image }
+    }
+
+    #[inline]
+    fn control(&self, slot: usize) -> u8 {
+        stripes::byte(self.image, self.shape.entry_at(slot))
+    }
+
+    /// Whether `slot` holds a record.
+    #[inline]
+    pub fn is_occupied(&self, slot: usize) -> bool {
+        self.control(slot) & OCCUPIED != 0
+    }
+
+    /// Whether entry `slot` is of one WRITE.
+    #[inline]
+    pub fn is_whole(&self, slot: usize) -> bool {
+        let version = self.control(slot) & VERSION_MASK;
+        stripes::entry_is_whole(self.image, self.shape.entry_at(slot), self.shape.entry_bytes(), version)
+    }
+
+    /// Checks the entries that cross lines; those that do not cannot be torn.
+    pub fn all_whole(&self) -> Result<(), DecodeError> {
+        let entry_bytes = self.shape.entry_bytes();
+        let first = self.shape.entry_at(0);
+        let end = self.shape.entry_at(self.shape.span);
+        let mut boundary = (first / LINE_PAYLOAD_BYTES + 1) * LINE_PAYLOAD_BYTES;
+        while boundary < end {
+            let slot = (boundary - first) / entry_bytes;
+            if self.shape.entry_at(slot) != boundary && !self.is_whole(slot) {
+                return Err(DecodeError::Torn);
+            }
+            boundary += LINE_PAYLOAD_BYTES;
+        }
+        Ok(())
+    }
+
+    /// The slot that holds `key`.
+    ///
+    /// A torn entry is never taken for an absent one: a match must be whole, and "no match" is only said if all
+    /// entries are.
+    #[inline]
+    pub fn find(&self, key: &[u8]) -> Result<Option<usize>, DecodeError> {
+        match self.scan_for(key) {
+            Some(slot) if self.is_whole(slot) => Ok(Some(slot)),
+            Some(_) => Err(DecodeError::Torn),
+            None => self.all_whole().map(|()| None),
+        }
+    }
+
+    #[inline]
+    fn scan_for(&self, key: &[u8]) -> Option<usize> {
+        if let Ok(key) = <[u8; 8]>::try_from(key) {
+            return self.scan_for_8(key);
+        }
+        (0..self.shape.span).find(|&slot| {
+            self.is_occupied(slot) && stripes::compare(self.image, self.shape.entry_at(slot) + 1, key).is_eq()
+        })
+    }
+
+    /// The 8-byte case: one compare of a word per entry that lies within a line.
+    #[inline]
+    fn scan_for_8(&self, key: [u8; 8]) -> Option<usize> {
+        let wanted = u64::from_ne_bytes(key);
+        let entry_bytes = self.shape.entry_bytes();
+        let mut at = self.shape.entry_at(0);
+        for slot in 0..self.shape.span {
+            let stored = stripes::stored_offset(at);
+            // Nine bytes, control and key, within one line: at % 63 <= 54.
+            let hit = if at % LINE_PAYLOAD_BYTES <= LINE_PAYLOAD_BYTES - 9 {
+                let piece: &[u8; 9] = self.image.get(stored..stored + 9)?.try_into().ok()?;
+                let [control, word @ ..] = *piece;
+                u64::from_ne_bytes(word) == wanted && control & OCCUPIED != 0
+            } else {
+                self.image.get(stored).is_some_and(|control| control & OCCUPIED != 0)
+                    && stripes::compare(self.image, at + 1, &key).is_eq()
+            };
+            if hit {
+                return Some(slot);
+            }
+            at += entry_bytes;
+        }
+        None
+    }
+
+    /// The first slot without a record.
+    #[inline]
+    pub fn free_slot(&self) -> Option<usize> {
+        (0..self.shape.span).find(|&slot| !self.is_occupied(slot))
+    }
+
+    /// Records in the leaf.
+    pub fn records(&self) -> usize {
+        (0..self.shape.span).filter(|&slot| self.is_occupied(slot)).count()
+    }
+
+    /// Copies the key of `slot` out.
+    #[inline]
+    pub fn read_key(&self, slot: usize, out: &mut [u8]) {
+        stripes::read(self.image, self.shape.entry_at(slot) + 1, out);
+    }
+
+    /// Copies the value of `slot` out.
+    #[inline]
+    pub fn read_value(&self, slot: usize, out: &mut [u8]) {
+        stripes::read(self.image, self.shape.entry_at(slot) + 1 + self.shape.key_bytes, out);
+    }
+
+    /// Whether the value of `slot` is `value`.
+    #[inline]
+    pub fn value_is(&self, slot: usize, value: &[u8]) -> bool {
+        stripes::compare(self.image, self.shape.entry_at(slot) + 1 + self.shape.key_bytes, value).is_eq()
+    }
+
+    /// Writes the occupied slots whose keys are not below `low` and, if given, below `high` into `slots`, in ascending
+    /// key order; returns how many.
+    pub fn sorted(&self, low: &[u8], high: Option<&[u8]>, slots: &mut [u16; SPAN_MAX]) -> usize {
+        let mut count = 0;
+        for slot in 0..self.shape.span.min(SPAN_MAX) {
+            let key_at = self.shape.entry_at(slot) + 1;
+            if self.is_occupied(slot)
+                && stripes::compare(self.image, key_at, low).is_ge()
+                && high.is_none_or(|high| stripes::compare(self.image, key_at, high).is_lt())
+            {
+                slots[count] = slot as u16;
+                count += 1;
+            }
+        }
+        let mut left = [0; KEY_BYTES_MAX];
+        let Some(left) = left.get_mut(..self.shape.key_bytes) else { return 0 };
+        slots[..count].sort_unstable_by(|&a, &b| {
+            self.read_key(a as usize, left);
+            stripes::compare(self.image, self.shape.entry_at(b as usize) + 1, left).reverse()
+        });
+        count
+    }
+}
+
+/// Changes to a leaf image that is locked, or not linked yet.
+pub struct LeafMut<'a> {
+    shape: &'a LeafShape,
+    image: &'a mut [u8],
+}
+
+impl<'a> LeafMut<'a> {
+    /// A mutable view of `image`.
+    pub fn new(shape: &'a LeafShape, image: &'a mut [u8]) -> Self {
+        Self { shape, image }
+    }
+
+    /// To look at.
+    pub fn view(&self) -> Leaf<'_> {
+        Leaf { shape: self.shape, image: self.image }
+    }
+
+    fn touch(&mut self, slot: usize, occupied: bool) {
+        let at = self.shape.entry_at(slot);
+        let version = (self.view().control(slot) + 1) & VERSION_MASK;
+        stripes::write(self.image, at, &[version | if occupied { OCCUPIED } else { 0 }]);
+        stripes::set_entry_version(self.image, at, self.shape.entry_bytes(), version);
+    }
+
+    /// Puts a record into `slot`.
+    pub fn put(&mut self, slot: usize, key: &[u8], value: &[u8]) {
+        let at = self.shape.entry_at(slot);
+        stripes::write(self.image, at + 1, key);
+        stripes::write(self.image, at + 1 + self.shape.key_bytes, value);
+        self.touch(slot, true);
+    }
+
+    /// Replaces the value in `slot`.
+    pub fn set_value(&mut self, slot: usize, value: &[u8]) {
+        stripes::write(self.image, self.shape.entry_at(slot) + 1 + self.shape.key_bytes, value);
+        self.touch(slot, true);
+    }
+
+    /// Removes the record in `slot`; its bytes stay.
+    pub fn clear(&mut self, slot: usize) {
+        self.touch(slot, false);
+    }
+
+    /// Copies the record in `slot` of `from` into `to`.
+    pub fn copy_from(&mut self, from: &Leaf<'_>, slot: usize, to: usize) {
+        // Key and value are adjacent: moved in pieces, since values may be long.
+        let mut piece = [0; 64];
+        let bytes = self.shape.key_bytes + self.shape.value_bytes;
+        let mut done = 0;
+        while done < bytes {
+            let now = (bytes - done).min(piece.len());
+            stripes::read(from.image, self.shape.entry_at(slot) + 1 + done, &mut piece[..now]);
+            stripes::write(self.image, self.shape.entry_at(to) + 1 + done, &piece[..now]);
+            done += now;
+        }
+        self.touch(to, true);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    extern crate std;
+    use std::vec;
+
+    const SHAPE: LeafShape = LeafShape::with_bytes(8, 8, 1024);
+
+    #[test]
+    fn a_kilobyte_holds_57_entries_of_16_bytes() {
+        assert_eq!(SHAPE.span, 57);
+        assert!(stripes::stored_offset(SHAPE.entry_at(57) - 1) < 1024);
+    }
+
+    #[test]
+    fn records_are_found_in_every_slot() {
+        let mut image = vec![0; SHAPE.bytes];
+        for slot in 0..SHAPE.span {
+            let key = (slot as u64 * 3).to_be_bytes();
+            LeafMut::new(&SHAPE, &mut image).put(slot, &key, &(slot as u64).to_le_bytes());
+        }
+        let leaf = Leaf::new(&SHAPE, &image);
+        for slot in 0..SHAPE.span {
+            assert_eq!(leaf.find(&(slot as u64 * 3).to_be_bytes()), Ok(Some(slot)));
+            assert_eq!(leaf.find(&(slot as u64 * 3 + 1).to_be_bytes()), Ok(None));
+            assert!(leaf.value_is(slot, &(slot as u64).to_le_bytes()));
+        }
+        let mut slots = [0; SPAN_MAX];
+        assert_eq!(leaf.sorted(&30u64.to_be_bytes(), Some(&60u64.to_be_bytes()), &mut slots), 10);
+        assert_eq!(slots[..10], [10, 11, 12, 13, 14, 15, 16, 17, 18, 19]);
+    }
+
+    #[test]
+    fn a_torn_entry_is_torn_whether_looked_for_or_in_the_way() {
+        let mut image = vec![0; SHAPE.bytes];
+        // The first slot that crosses a line.
+        let slot = (0..SHAPE.span)
+            .find(|&slot| stripes::crossings(SHAPE.entry_at(slot), SHAPE.entry_bytes()).count() > 0)
+            .unwrap();
+        LeafMut::new(&SHAPE, &mut image).put(slot, &7u64.to_be_bytes(), &1u64.to_le_bytes());
+        let line = stripes::crossings(SHAPE.entry_at(slot), SHAPE.entry_bytes()).next().unwrap();
+        image[line] ^= 0x10;
+        let leaf = Leaf::new(&SHAPE, &image);
+        assert_eq!(leaf.find(&7u64.to_be_bytes()), Err(DecodeError::Torn));
+        assert_eq!(leaf.find(&8u64.to_be_bytes()), Err(DecodeError::Torn));
+    }
+
+    #[test]
+    fn one_write_covers_control_to_end() {
+        let range = SHAPE.entry_range(0);
+        assert_eq!(range, 31..48);
+        let mut longest = 0;
+        for slot in 0..SHAPE.span {
+            longest = longest.max(SHAPE.entry_range(slot).len());
+        }
+        assert_eq!(longest, 18, "an entry of 17 bytes and one crossed version byte");
+    }
+}

@@ -1,0 +1,382 @@
+//! Sherman: a B+-tree whose leaves are unsorted, so that a write that does not split sends one entry.
+//!
+//! After Wang et al., "Sherman: A Write-Optimized Distributed B+Tree Index on Disaggregated Memory" (SIGMOD 2022) and
+//! its revision "Building Write-Optimized Tree Indexes on Disaggregated Memory" (2023).
+//!
+//! # Round trips
+//!
+//! With the leaf's address from the cached route (a miss adds one READ per level that is not cached):
+//!
+//! | operation | round trips | requests | with a lock handed over and on |
+//! |---|---|---|---|
+//! | get | 1 | READ leaf | |
+//! | update, upsert or delete of a present key; insert into a leaf with room | 3 | CAS lock; READ leaf; WRITE entry + CAS unlock | 2: READ; WRITE |
+//! | update or delete of an absent key, insert of a present one | 3 | CAS; READ; CAS unlock | 1: READ |
+//! | insert that splits a leaf, sibling on the same memory node | 3 + 3 | CAS; READ; WRITE sibling + WRITE node + CAS unlock; then the parent: CAS; READ parent + READ sibling's line; WRITE parent + CAS unlock | |
+//! | ... each inner split above | + 3 | as the leaf's | |
+//! | ... new root | + 4 | READ root word, its first line, the old root; WRITE new root, CAS root word | |
+//! | scan of n leaves | 1 + n / leaves READ at once | READ leaves the cached parent names, in parallel | |
+//!
+//! [`Options::chain_lock_read`](crate::btree::Options) makes the 3 a 2: the READ follows the CAS in its chain.
+//!
+//! # Rooms
+//!
+//! - [`layout`]: leaves.
+//! - [`search`]: get.
+//! - [`write`]: insert, update, upsert, `update_if`, delete: one procedure.
+//! - [`split`]: what an insert does when there is no room.
+//! - [`merge`]: what a delete does when it took the last record.
+//! - [`scan`], [`bulk`], [`validate`].
+//!
+//! Inner nodes, locks, descents and linking are [`crate::btree`]'s.
+//!
+//! # What it assumes
+//!
+//! LINE_ATOMIC, WORD_ATOMIC (versions), WRITE_THEN_WRITE (sibling before node), WRITE_THEN_ATOMIC (entry before
+//! unlock), COMPLETION_IS_VISIBLE, FAILED_CAS_IS_SILENT or ATOMIC_EXCLUDES_WRITE are *not* needed for locks: words under
+//! CAS are never written otherwise. HOST_BEFORE_DEVICE if the lock table is in device memory; ATOMIC_THEN_READ if
+//! `chain_lock_read` is on; TIMED_READS, since versions have four bits.
+//!
+//! # Where it departs from the paper, and why
+//!
+//! - **Versions per cache line** instead of front and rear versions: the paper's check accepts mixtures of two
+//!   WRITEs even if lines are read and written in ascending order (Ziegler et al., SIGMOD 2023).
+//! - **A torn entry is READ again**, never taken for absent; an entry's control byte says whether it is occupied, so
+//!   every key and every value can be stored.
+//! - **A READ that took longer than versions can vouch for** is repeated under the lock (the paper: READ again).
+//! - **Lock words have 64 bits**, name row, turn and node, and are released by CAS. The paper's 16-bit words are an
+//!   option for measurement. A word is handed over only to a lane that wants the same node.
+//! - **Splits do not sort**: entries that stay keep their slots, so a crash in the middle of the WRITE loses none.
+//! - **A split links the sibling only if it is still alive**, READ under the parent's lock: leaves can be merged here.
+//! - **Deletes merge**: a leaf that lost its last record is joined with a neighbour under the same parent, and its
+//!   memory comes back with another generation. The paper mentions merging and gives no procedure.
+//! - **The root is found by its word in the catalog**, cached with its level and replaced when a descent finds it wrong;
+//!   no messages between compute nodes.
+//! - **The cache holds inner nodes of every level** within one byte budget, not level 1 and the two top levels.
+//!
+//! # Open limits
+//!
+//! - Inner nodes are never merged: a leaf that is the only child of its parent stays, though empty. A tree does not
+//!   get lower.
+//! - Leaves are joined when one is empty; there is no rebalancing of leaves that are merely sparse.
+//! - A generation has six bits: a pointer that survives 64 lives of one place unused passes the generation check. The
+//!   fences are checked in any case, and those decide where a key is.
+//! - A node torn by a writer that died in the middle of a WRITE is reported as corrupt under its lock.
+
+pub mod bulk;
+pub mod layout;
+pub mod merge;
+pub mod scan;
+pub mod search;
+pub mod split;
+pub mod validate;
+pub mod write;
+
+use crate::btree::inner::{InnerShape, SPAN_MAX as INNER_SPAN_MAX};
+use crate::btree::node::{self, KEY_BYTES_MAX, KEY_BYTES_MIN, Standing, Wanted};
+use crate::btree::read::Target;
+use crate::btree::{NODE_BUFFERS_MIN, SMALL_BYTES, Tree, TreeScratch};
+use crate::error::{DecodeError, OpError};
+use crate::index::{Census, Index, Operation, OperationKind, Outcome, ScratchPlan};
+use crate::lane::{Lane, Mark};
+use crate::remote::address::Address;
+use crate::verbs::{Assumptions, Label, Space};
+use bulk::BulkLoad;
+use layout::{LeafShape, SPAN_MAX, SPAN_MIN};
+use spin::Mutex;
+use thiserror::Error;
+
+/// Values are at most this long, in bytes.
+pub const VALUE_BYTES_MAX: usize = 1024;
+/// And at least this long.
+pub const VALUE_BYTES_MIN: usize = 8;
+
+/// What is fixed when an index is created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parameters {
+    /// Bytes of every key slot, 8..=64.
+    pub key_bytes: usize,
+    /// Bytes of every value, 8..=1024.
+    pub value_bytes: usize,
+    /// Entries per leaf, 2..=512.
+    pub leaf_span: usize,
+    /// Separators per inner node, 2..=1024.
+    pub inner_span: usize,
+}
+
+/// Parameters that do not make an index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ParameterError {
+    /// See [`Parameters::key_bytes`].
+    #[error("key bytes {0}: the index takes {KEY_BYTES_MIN} to {KEY_BYTES_MAX}")]
+    KeyBytes(usize),
+    /// See [`Parameters::value_bytes`].
+    #[error("value bytes {0}: the index takes {VALUE_BYTES_MIN} to {VALUE_BYTES_MAX}")]
+    ValueBytes(usize),
+    /// See [`Parameters::leaf_span`].
+    #[error("{0} entries per leaf: the index takes {SPAN_MIN} to {SPAN_MAX}")]
+    LeafSpan(usize),
+    /// See [`Parameters::inner_span`].
+    #[error("{0} separators per inner node: the index takes 2 to {INNER_SPAN_MAX}")]
+    InnerSpan(usize),
+}
+
+impl Parameters {
+    /// The paper's node size, in bytes.
+    pub const NODE_BYTES: usize = 1024;
+    /// Leaves of long entries grow until they hold this many.
+    const LEAF_SPAN_FLOOR: usize = 16;
+
+    /// Nodes of 1 KB, or as large as it takes for 16 entries.
+    pub const fn with_sizes(key_bytes: usize, value_bytes: usize) -> Self {
+        let leaf = LeafShape::with_bytes(key_bytes, value_bytes, Self::NODE_BYTES);
+        let inner = InnerShape::with_bytes(key_bytes, 0, Self::NODE_BYTES);
+        let leaf_span = if leaf.span < Self::LEAF_SPAN_FLOOR { Self::LEAF_SPAN_FLOOR } else { leaf.span };
+        Self { key_bytes, value_bytes, leaf_span, inner_span: inner.span }
+    }
+
+    /// Checks every limit.
+    pub fn check(&self) -> Result<(), ParameterError> {
+        if !(KEY_BYTES_MIN..=KEY_BYTES_MAX).contains(&self.key_bytes) {
+            return Err(ParameterError::KeyBytes(self.key_bytes));
+        }
+        if !(VALUE_BYTES_MIN..=VALUE_BYTES_MAX).contains(&self.value_bytes) {
+            return Err(ParameterError::ValueBytes(self.value_bytes));
+        }
+        if !(SPAN_MIN..=SPAN_MAX).contains(&self.leaf_span) {
+            return Err(ParameterError::LeafSpan(self.leaf_span));
+        }
+        if !(2..=INNER_SPAN_MAX).contains(&self.inner_span) {
+            return Err(ParameterError::InnerSpan(self.inner_span));
+        }
+        Ok(())
+    }
+
+    /// Shape of leaves.
+    pub const fn leaf(&self) -> LeafShape {
+        LeafShape::with_span(self.key_bytes, self.value_bytes, self.leaf_span)
+    }
+
+    /// Shape of inner nodes.
+    pub const fn inner(&self) -> InnerShape {
+        InnerShape::with_span(self.key_bytes, 0, self.inner_span)
+    }
+
+    /// Scratch of a lane: `page_records` records a scan returns at most, `leaves_at_once` leaves it READs in parallel.
+    pub fn plan(&self, page_records: usize, leaves_at_once: usize) -> (ScratchPlan, TreeScratch) {
+        let mut end = 0;
+        let mut take = |bytes: usize| {
+            let start = end;
+            end += bytes.next_multiple_of(64);
+            start..start + bytes
+        };
+        let (key, key_high) = (take(self.key_bytes), take(self.key_bytes));
+        let (separator, help) = (take(self.key_bytes), take(self.key_bytes));
+        let (value, expected, output) = (take(self.value_bytes), take(self.value_bytes), take(self.value_bytes));
+        let small = take(SMALL_BYTES).start;
+        let node_stride = self.leaf().bytes.max(self.inner().bytes);
+        let node_buffers = NODE_BUFFERS_MIN.max(leaves_at_once + 1).max(bulk::LEVELS_AT_ONCE);
+        let nodes = take(node_stride * node_buffers).start;
+        let page = take(page_records * (self.key_bytes + self.value_bytes));
+        let plan = ScratchPlan {
+            key_bytes: self.key_bytes,
+            value_bytes: self.value_bytes,
+            key: key.clone(),
+            key_high,
+            value,
+            expected,
+            output,
+            page,
+            total_bytes: end,
+        };
+        (plan, TreeScratch { key, separator, help, small, nodes, node_stride, node_buffers })
+    }
+}
+
+/// A Sherman index on one compute node: all its lanes share this.
+pub struct Sherman<'s> {
+    tree: Tree<'s>,
+    leaf: LeafShape,
+    plan: ScratchPlan,
+    bulk: Mutex<BulkLoad>,
+}
+
+/// What a descent to a leaf and a look at it gave.
+pub(crate) struct Visit<R> {
+    /// The leaf that covers the key.
+    pub address: Address,
+    /// What was seen.
+    pub seen: R,
+    /// A half-split to finish, its separator in the `help` range.
+    pub help: Option<(u8, Address)>,
+}
+
+impl<'s> Sherman<'s> {
+    /// Puts an index together. `tree.scratch` and `plan` come from [`Parameters::plan`].
+    pub fn new(tree: Tree<'s>, parameters: &Parameters, plan: ScratchPlan) -> Result<Self, ParameterError> {
+        parameters.check()?;
+        Ok(Self { tree, leaf: parameters.leaf(), plan, bulk: Mutex::new(BulkLoad::default()) })
+    }
+
+    /// The part that B+-trees share.
+    pub fn tree(&self) -> &Tree<'s> {
+        &self.tree
+    }
+
+    /// Shape of leaves.
+    pub fn leaf_shape(&self) -> &LeafShape {
+        &self.leaf
+    }
+
+    fn leaf_target(&self, address: Address, at: usize) -> Target {
+        Target { address, bytes: self.leaf.bytes, at, label: Label::Leaf }
+    }
+
+    fn leaf_wanted(&self, address: Address) -> Wanted {
+        Wanted { address, index: self.tree.index, level: 0 }
+    }
+
+    /// What follows from a leaf that does not cover the key: the next address to try, or `None` for a fresh start.
+    fn wrong_leaf(
+        &self,
+        lane: &Lane<'_>,
+        standing: Standing,
+        spot: &mut crate::btree::descent::Spot,
+        image_at: usize,
+    ) -> Address {
+        match standing {
+            Standing::Right(sibling) => {
+                lane.mark(Mark::MoveRight);
+                if spot.parent.is_null() {
+                    self.tree.root.forget();
+                }
+                if spot.fresh {
+                    spot.help = Some((0, sibling));
+                    lane.port().with(|scratch| self.tree.note_help(scratch, image_at));
+                } else {
+                    self.tree.cache.invalidate(spot.parent);
+                }
+                sibling
+            }
+            Standing::Forward(left) => {
+                lane.mark(Mark::Forwarded);
+                self.tree.cache.invalidate(spot.parent);
+                left
+            }
+            Standing::Here => spot.address,
+        }
+    }
+
+    /// Finishes a half-split met on the way. The operation's own result stands whatever comes of it.
+    async fn help(&self, lane: &Lane<'_>, help: Option<(u8, Address)>) {
+        let Some((level, right)) = help else { return };
+        lane.mark(Mark::HelpedSplit);
+        lane.port().with(|scratch| {
+            let from = self.tree.scratch.help.clone();
+            let to = self.tree.scratch.separator.start;
+            if from.end <= scratch.len() && to + from.len() <= scratch.len() {
+                scratch.copy_within(from, to);
+            }
+        });
+        // What it could not finish, the next one who comes by will.
+        let _ = self.tree.link(lane, level, right).await;
+    }
+}
+
+/// An image in the scratch, read-only; empty if the scratch is too short.
+#[inline]
+pub(crate) fn slice(scratch: &[u8], at: usize, bytes: usize) -> &[u8] {
+    scratch.get(at..at + bytes).unwrap_or_default()
+}
+
+/// An image in the scratch; empty if the scratch is too short.
+#[inline]
+pub(crate) fn slice_mut(scratch: &mut [u8], at: usize, bytes: usize) -> &mut [u8] {
+    scratch.get_mut(at..at + bytes).unwrap_or_default()
+}
+
+/// Copies the key at `range` to the stack, so that the scratch can be borrowed for something else.
+#[inline]
+pub(crate) fn key_of<'k>(
+    scratch: &[u8],
+    range: &core::ops::Range<usize>,
+    room: &'k mut [u8; KEY_BYTES_MAX],
+) -> &'k [u8] {
+    let Some(key) = room.get_mut(..range.len()) else { return &[] };
+    match scratch.get(range.clone()) {
+        Some(bytes) => key.copy_from_slice(bytes),
+        None => key.fill(0),
+    }
+    key
+}
+
+/// Judges a leaf image and, if it is the right leaf, looks at it.
+#[inline]
+pub(crate) fn judge_leaf<R>(
+    image: &[u8],
+    wanted: &Wanted,
+    key: &[u8],
+    look: impl FnOnce(&[u8]) -> Result<R, DecodeError>,
+) -> Result<Result<R, Standing>, DecodeError> {
+    match node::judge(image, wanted, key)? {
+        Standing::Here => look(image).map(Ok),
+        elsewhere => Ok(Err(elsewhere)),
+    }
+}
+
+impl Index for Sherman<'_> {
+    fn plan(&self) -> &ScratchPlan {
+        &self.plan
+    }
+
+    fn assumptions(&self) -> Assumptions {
+        let mut needed = Assumptions::LINE_ATOMIC
+            | Assumptions::WORD_ATOMIC
+            | Assumptions::WRITE_THEN_WRITE
+            | Assumptions::WRITE_THEN_ATOMIC
+            | Assumptions::COMPLETION_IS_VISIBLE
+            | Assumptions::TIMED_READS;
+        if self.tree.geometry.iter().any(|node| node.lock_space == Space::Device) {
+            needed |= Assumptions::HOST_BEFORE_DEVICE;
+        }
+        if self.tree.options.chain_lock_read {
+            needed |= Assumptions::ATOMIC_THEN_READ;
+        }
+        needed
+    }
+
+    async fn execute<'a>(&'a self, lane: &'a Lane<'_>, operation: Operation) -> Result<Outcome, OpError> {
+        lane.set_deadline(operation.wait_ns());
+        match operation.kind {
+            OperationKind::Get => self.get(lane).await,
+            OperationKind::Scan => self.scan(lane, &operation).await,
+            kind => self.write(lane, kind).await,
+        }
+    }
+
+    async fn settle<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
+        lane.set_deadline(Operation::WAIT_NS_DEFAULT);
+        self.tree.settle(lane).await
+    }
+
+    async fn validate<'a>(&'a self, lane: &'a Lane<'_>) -> Result<Census, OpError> {
+        lane.set_deadline(u64::MAX);
+        self.walk(lane).await
+    }
+
+    async fn bulk_append<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
+        lane.set_deadline(u64::MAX);
+        self.append(lane).await
+    }
+
+    async fn bulk_finish<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
+        lane.set_deadline(u64::MAX);
+        self.finish(lane).await
+    }
+
+    fn cache_bytes(&self) -> (u64, u64) {
+        let usage = self.tree.cache.usage();
+        (usage.bytes_used, usage.bytes_budget)
+    }
+}

@@ -1,0 +1,242 @@
+//! Scan: ascending records from a key on, a page at a time.
+//!
+//! Each leaf is judged like a get's: versions, generation, fences. The walk keeps a *bound*: everything below it has
+//! been delivered or found absent. It starts at the caller's key and moves to the high fence of each leaf that was
+//! taken; a leaf counts only if it covers the bound. So no key comes twice and none that was there throughout is
+//! missed, whatever splits and merges go on.
+//!
+//! Leaves to the right are READ several at a time when the cached parent names them (paper section 4.5); one that does
+//! not continue where the one before ended is discarded and looked for again.
+
+use super::layout::{Leaf, SPAN_MAX};
+use super::{Sherman, judge_leaf, key_of, slice};
+use crate::btree::node::{self, Header, KEY_BYTES_MAX};
+use crate::error::OpError;
+use crate::index::{Operation, Outcome};
+use crate::lane::Lane;
+use crate::remote::address::Address;
+use crate::verbs::{Label, Request};
+use core::ops::Range;
+use heapless::Vec;
+
+/// Leaves one submit READs at most.
+const LEAVES_MAX: usize = 8;
+
+/// Progress of a scan.
+#[derive(Clone, Copy)]
+struct Progress {
+    records: usize,
+    wanted: usize,
+    /// The bound itself is not wanted: it is the caller's cursor.
+    after: bool,
+}
+
+/// What one leaf gave.
+#[derive(Clone, Copy)]
+struct Taken {
+    /// The page is full before the leaf was.
+    full: bool,
+    /// The leaf is the last of the tree, or ends past the upper bound.
+    last: bool,
+    sibling: Address,
+}
+
+impl Sherman<'_> {
+    pub(super) async fn scan(&self, lane: &Lane<'_>, operation: &Operation) -> Result<Outcome, OpError> {
+        let port = lane.port();
+        // The bound lives in the separator range, which nothing else uses in a scan.
+        let bound = self.tree.scratch.separator.clone();
+        port.with(|scratch| {
+            if bound.end <= scratch.len() {
+                scratch.copy_within(self.plan.key.clone(), bound.start);
+            }
+        });
+        let mut progress = Progress {
+            records: 0,
+            wanted: (operation.limit as usize).min(self.plan.page_records()),
+            after: operation.after,
+        };
+        if progress.wanted == 0 {
+            return Ok(Outcome::Page { records: 0, more: false });
+        }
+        loop {
+            let Some(taken) = self.first_leaf(lane, operation, &bound, &mut progress).await? else {
+                return Ok(Outcome::Page { records: 0, more: false });
+            };
+            if let Some(page) = Self::page(&progress, taken) {
+                return Ok(page);
+            }
+            let mut next = taken.sibling;
+            loop {
+                let ahead = self.leaves_ahead(lane, &bound, next, &progress);
+                match self.take_leaves(lane, operation, &bound, &ahead, &mut progress).await? {
+                    Ok(taken) => {
+                        if let Some(page) = Self::page(&progress, taken) {
+                            return Ok(page);
+                        }
+                        next = taken.sibling;
+                    }
+                    // The chain broke: look for the bound from the root.
+                    Err(()) => break,
+                }
+                lane.check_deadline()?;
+            }
+            lane.check_deadline()?;
+        }
+    }
+
+    fn page(progress: &Progress, taken: Taken) -> Option<Outcome> {
+        let records = progress.records as u32;
+        if taken.last && !taken.full {
+            return Some(Outcome::Page { records, more: false });
+        }
+        (progress.records == progress.wanted).then_some(Outcome::Page { records, more: true })
+    }
+
+    /// Descends to the leaf that covers the bound and takes from it. `None`: the tree has no root.
+    async fn first_leaf(
+        &self,
+        lane: &Lane<'_>,
+        operation: &Operation,
+        bound: &Range<usize>,
+        progress: &mut Progress,
+    ) -> Result<Option<Taken>, OpError> {
+        let at = self.tree.scratch.node(0);
+        let visit = self.visit(lane, bound, at, |image, _, _| Leaf::new(&self.leaf, image).all_whole(), &(0..0)).await?;
+        if visit.is_none() {
+            return Ok(None);
+        }
+        Ok(Some(lane.port().with(|scratch| self.take(scratch, at, operation, bound, progress))))
+    }
+
+    /// The leaf at `next`, and those that the cached parent names behind it, as many as are likely to be wanted.
+    fn leaves_ahead(
+        &self,
+        lane: &Lane<'_>,
+        bound: &Range<usize>,
+        next: Address,
+        progress: &Progress,
+    ) -> Vec<Address, LEAVES_MAX> {
+        let mut ahead = Vec::new();
+        // There is room for one: the vector is empty.
+        let _ = ahead.push(next);
+        // Leaves are between half full and full; two thirds is what random inserts give.
+        let per_leaf = (self.leaf.span * 2 / 3).max(1);
+        let leaves = (progress.wanted - progress.records).div_ceil(per_leaf);
+        let room = leaves.min(LEAVES_MAX).min(self.tree.scratch.node_buffers - 1);
+        if room > 1
+            && let Some((root, level)) = self.tree.root.get()
+        {
+            let mut named = [Address::NULL; LEAVES_MAX];
+            let found = lane.port().with(|scratch| {
+                let mut key = [0; KEY_BYTES_MAX];
+                let key = key_of(scratch, bound, &mut key);
+                self.tree.cache.leaves(root, level, key, &mut named[..room])
+            });
+            if named.first() == Some(&next) {
+                for &address in named.iter().take(found).skip(1) {
+                    // As many as fit were asked for.
+                    let _ = ahead.push(address);
+                }
+            }
+        }
+        ahead
+    }
+
+    /// READs `ahead` at once and takes from each that continues where the one before ended. `Err(())`: the first does
+    /// not.
+    async fn take_leaves(
+        &self,
+        lane: &Lane<'_>,
+        operation: &Operation,
+        bound: &Range<usize>,
+        ahead: &[Address],
+        progress: &mut Progress,
+    ) -> Result<Result<Taken, ()>, OpError> {
+        let port = lane.port();
+        for (i, address) in ahead.iter().enumerate() {
+            let at = self.tree.scratch.node(1 + i);
+            port.push(Request::read(Label::Leaf, address.node(), address.offset(), self.leaf.bytes, at));
+        }
+        port.submit().await?;
+        let mut last = Err(());
+        for (i, &address) in ahead.iter().enumerate() {
+            if self.tree.exposed_too_long(port.completion(i).elapsed_ns) {
+                break;
+            }
+            let at = self.tree.scratch.node(1 + i);
+            let wanted = self.leaf_wanted(address);
+            let taken = port.with(|scratch| {
+                let mut room = [0; KEY_BYTES_MAX];
+                let key = key_of(scratch, bound, &mut room);
+                let image = slice(scratch, at, self.leaf.bytes);
+                let sound = judge_leaf(image, &wanted, key, |image| Leaf::new(&self.leaf, image).all_whole());
+                matches!(sound, Ok(Ok(()))).then(|| self.take(scratch, at, operation, bound, progress))
+            });
+            let Some(taken) = taken else { break };
+            last = Ok(taken);
+            if Self::page(progress, taken).is_some() {
+                break;
+            }
+        }
+        Ok(last)
+    }
+
+    /// Copies the leaf's records from the bound on into the page and moves the bound to the leaf's high fence.
+    fn take(
+        &self,
+        scratch: &mut [u8],
+        at: usize,
+        operation: &Operation,
+        bound: &Range<usize>,
+        progress: &mut Progress,
+    ) -> Taken {
+        let (mut low, mut high) = ([0; KEY_BYTES_MAX], [0; KEY_BYTES_MAX]);
+        let low = key_of(scratch, bound, &mut low);
+        let high = key_of(scratch, &self.plan.key_high, &mut high);
+        let high = operation.bounded.then_some(high);
+        let Some((front, page)) = scratch.split_at_mut_checked(self.plan.page.start) else {
+            return Taken { full: false, last: true, sibling: Address::NULL };
+        };
+        let image = slice(front, at, self.leaf.bytes);
+        let leaf = Leaf::new(&self.leaf, image);
+        let mut slots = [0; SPAN_MAX];
+        let count = leaf.sorted(low, high, &mut slots);
+        let mut slots = &slots[..count];
+        let record_bytes = self.plan.key_bytes + self.plan.value_bytes;
+        let mut full = false;
+        while let Some((&slot, rest)) = slots.split_first() {
+            if progress.records == progress.wanted {
+                full = true;
+                break;
+            }
+            slots = rest;
+            let Some(record) = page.get_mut(progress.records * record_bytes..(progress.records + 1) * record_bytes)
+            else {
+                full = true;
+                break;
+            };
+            let (key, value) = record.split_at_mut(self.plan.key_bytes);
+            leaf.read_key(slot as usize, key);
+            if progress.after && key == low {
+                continue;
+            }
+            leaf.read_value(slot as usize, value);
+            progress.records += 1;
+        }
+        let mut fence = [0; KEY_BYTES_MAX];
+        let Some(fence) = fence.get_mut(..bound.len()) else {
+            return Taken { full, last: true, sibling: Address::NULL };
+        };
+        let bounded = node::read_high(image, fence);
+        let sibling = Header::read(image).sibling;
+        let last = !bounded || high.is_some_and(|high| &*fence >= high);
+        if !last && !full {
+            progress.after = false;
+            if let Some(place) = front.get_mut(bound.clone()) {
+                place.copy_from_slice(fence);
+            }
+        }
+        Taken { full, last, sibling }
+    }
+}

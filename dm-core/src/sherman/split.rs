@@ -1,0 +1,78 @@
+//! Splitting a full leaf for a record that has to go in.
+//!
+//! The upper half, by key, moves to a new right sibling; entries that stay keep their slots. The sibling is written
+//! first, then the old leaf with its lowered fence, the link and without the moved entries: that WRITE is both the
+//! split and, wherever the record went, the insert. A reader that has the old image still finds every key in it; one
+//! that has the new image finds the link.
+
+use super::layout::{Leaf, LeafMut, SPAN_MAX};
+use super::{Sherman, key_of, slice_mut};
+use crate::btree::link::raise_node_version;
+use crate::btree::lock::Held;
+use crate::btree::node::{self, Header, KEY_BYTES_MAX, NodeFlags};
+use crate::compute::nodes::NodeClass;
+use crate::error::{Cause, OpError};
+use crate::lane::{Lane, Mark};
+use crate::layout::stripes;
+use crate::remote::address::Address;
+
+impl Sherman<'_> {
+    /// Splits the locked, full leaf in image 0 and inserts the operation's record; then tells the parent.
+    pub(super) async fn split_and_insert(&self, lane: &Lane<'_>, held: Held, left: Address) -> Result<(), OpError> {
+        let Some(fresh) = lane.take_stock(NodeClass::Leaf, left.node()) else {
+            self.tree.release(lane, held).await?;
+            return Err(OpError::harmless(Cause::PoolFull));
+        };
+        lane.mark(Mark::LeafSplit);
+        if fresh.version != 0 {
+            lane.mark(Mark::NodeReused);
+        }
+        let (left_at, right_at) = (self.tree.scratch.node(0), self.tree.scratch.node(1));
+        let right = fresh.address;
+        lane.port().with(|scratch| {
+            let mut room = [0; KEY_BYTES_MAX];
+            let key = key_of(scratch, &self.plan.key, &mut room);
+            let nodes_at = self.tree.scratch.nodes;
+            let Some((front, nodes)) = scratch.split_at_mut_checked(nodes_at) else { return };
+            let Some((left_half, right_half)) = nodes.split_at_mut_checked(right_at - nodes_at) else { return };
+            let left_image = slice_mut(left_half, left_at - nodes_at, self.leaf.bytes);
+            let right_image = slice_mut(right_half, 0, self.leaf.bytes);
+            let value = front.get(self.plan.value.clone()).unwrap_or_default();
+            let mut separator = [0; KEY_BYTES_MAX];
+            let Some(separator) = separator.get_mut(..self.leaf.key_bytes) else { return };
+            self.split_images(left_image, right_image, right, separator);
+            let half = if key < &*separator { &mut *left_image } else { &mut *right_image };
+            let mut half = LeafMut::new(&self.leaf, half);
+            if let Some(slot) = half.view().free_slot() {
+                half.put(slot, key, value);
+            }
+            raise_node_version(left_image);
+            stripes::set_node_version(right_image, fresh.version.wrapping_add(1));
+            if let Some(place) = front.get_mut(self.tree.scratch.separator.clone()) {
+                place.copy_from_slice(separator);
+            }
+        });
+        self.tree.write_split(lane, held, (left, left_at), (right, right_at), self.leaf.bytes).await?;
+        // The record is in. If the parent cannot be told now, whoever finds the half-split will.
+        let _ = self.tree.link(lane, 0, right).await;
+        Ok(())
+    }
+
+    fn split_images(&self, left: &mut [u8], right: &mut [u8], address: Address, separator: &mut [u8]) {
+        let mut slots = [0; SPAN_MAX];
+        let lowest = [0; KEY_BYTES_MAX];
+        let count = Leaf::new(&self.leaf, left).sorted(&lowest[..self.leaf.key_bytes], None, &mut slots);
+        let (Some(&middle), Some(moved)) = (slots.get(count / 2), slots.get(count / 2..count)) else { return };
+        Leaf::new(&self.leaf, left).read_key(middle as usize, separator);
+        let mut high = [0; KEY_BYTES_MAX];
+        let Some(high) = high.get_mut(..self.leaf.key_bytes) else { return };
+        let bounded = node::read_high(left, high);
+        let header = Header { generation: address.generation(), flags: NodeFlags::empty(), ..Header::read(left) };
+        node::start(right, &header, separator, bounded.then_some(&*high));
+        for (to, &slot) in moved.iter().enumerate() {
+            LeafMut::new(&self.leaf, right).copy_from(&Leaf::new(&self.leaf, left), slot as usize, to);
+            LeafMut::new(&self.leaf, left).clear(slot as usize);
+        }
+        node::set_right(left, Some(separator), address);
+    }
+}

@@ -1,0 +1,273 @@
+//! A walk over the whole tree that checks every invariant.
+//!
+//! Level by level from the root, along the sibling links: each node is judged, its low fence must be where its left
+//! neighbour ended, and its children must be, in order, the nodes of the level below. A node below that no parent names
+//! is a half-split: legal, and counted. Leaves: entries whole, keys within the fences, none twice.
+
+use super::layout::{Leaf, SPAN_MAX};
+use super::{Sherman, slice};
+use crate::btree::inner::Inner;
+use crate::btree::node::{self, Header, KEY_BYTES_MAX, NodeFlags, Wanted};
+use crate::btree::read::Target;
+use crate::error::{DecodeError, OpError};
+use crate::index::Census;
+use crate::lane::Lane;
+use crate::layout::stripes;
+use crate::remote::address::Address;
+use crate::verbs::Label;
+
+/// Nodes on one level before the walk concludes that the links are a ring.
+const NODES_MAX: u64 = 1 << 40;
+
+/// One node of a level.
+struct Node {
+    sibling: Address,
+    unbounded: bool,
+    records: u64,
+    leftmost: Address,
+}
+
+impl Sherman<'_> {
+    pub(super) async fn walk(&self, lane: &Lane<'_>) -> Result<Census, OpError> {
+        let mut census = Census::default();
+        let Some((root, root_level)) = self.tree.read_root(lane).await? else { return Ok(census) };
+        census.levels = u32::from(root_level) + 1;
+        let mut first = root;
+        for level in (0..=root_level).rev() {
+            first = self.walk_level(lane, first, level, &mut census).await?;
+        }
+        Ok(census)
+    }
+
+    /// Walks one level from its leftmost node; returns the leftmost node of the level below.
+    async fn walk_level(
+        &self,
+        lane: &Lane<'_>,
+        first: Address,
+        level: u8,
+        census: &mut Census,
+    ) -> Result<Address, OpError> {
+        let (parent_at, child_at) = (self.tree.scratch.node(0), self.tree.scratch.node(1));
+        let mut address = first;
+        let mut below = Address::NULL;
+        let mut lowest = Address::NULL;
+        for count in 0..NODES_MAX {
+            let node = self.walk_node(lane, address, level, parent_at, count == 0).await?;
+            if level == 0 {
+                census.leaves += 1;
+                census.records += node.records;
+                census.slots += self.leaf.span as u64;
+                census.empty_leaves += u64::from(node.records == 0);
+                census.live_bytes += self.leaf.bytes as u64;
+            } else {
+                census.inner_nodes += 1;
+                census.live_bytes += self.tree.inner.bytes as u64;
+                if count == 0 {
+                    below = node.leftmost;
+                    lowest = node.leftmost;
+                }
+                below = self.match_children(lane, address, level, parent_at, child_at, below, census).await?;
+            }
+            if node.unbounded {
+                return if level > 0 && !below.is_null() {
+                    self.count_trailing(lane, below, level - 1, child_at, census).await.map(|()| lowest)
+                } else {
+                    Ok(lowest)
+                };
+            }
+            address = node.sibling;
+        }
+        Err(crate::btree::Tree::corrupt(first, "a level without an end"))
+    }
+
+    /// Judges one node, its image going to `at`. The `separator` range holds where its left neighbour ended, and then
+    /// where it ends.
+    async fn walk_node(
+        &self,
+        lane: &Lane<'_>,
+        address: Address,
+        level: u8,
+        at: usize,
+        leftmost: bool,
+    ) -> Result<Node, OpError> {
+        let bytes = if level == 0 { self.leaf.bytes } else { self.tree.inner.bytes };
+        let target = Target { address, bytes, at, label: Label::Walk };
+        let wanted = Wanted { address, index: self.tree.index, level };
+        let bound = self.tree.scratch.separator.clone();
+        let node = self
+            .tree
+            .read(lane, target, |scratch| {
+                let mut low = [0; KEY_BYTES_MAX];
+                let low = low.get_mut(..bound.len()).unwrap_or_default();
+                if !leftmost {
+                    low.copy_from_slice(scratch.get(bound.clone()).unwrap_or_default());
+                }
+                let image = slice(scratch, at, bytes);
+                if node::judge(image, &wanted, low)? != node::Standing::Here {
+                    return Err(DecodeError::Corrupt("a node does not cover where its left neighbour ends"));
+                }
+                let header = Header::read(image);
+                if stripes::compare(image, node::LOW_AT, low).is_ne() {
+                    return Err(DecodeError::Corrupt("a node overlaps its left neighbour"));
+                }
+                let unbounded = header.flags.contains(NodeFlags::UNBOUNDED);
+                let mut high = [0; KEY_BYTES_MAX];
+                let high = high.get_mut(..bound.len()).unwrap_or_default();
+                node::read_high(image, high);
+                if unbounded != header.sibling.is_null() {
+                    return Err(DecodeError::Corrupt("a right edge with a neighbour, or a neighbour missing"));
+                }
+                let fence = (!unbounded).then_some(&*high);
+                let (records, child) = if level == 0 {
+                    (self.check_leaf(image, low, fence)?, Address::NULL)
+                } else {
+                    (0, self.check_inner(image, low, fence)?)
+                };
+                if let Some(place) = scratch.get_mut(bound.clone()) {
+                    place.copy_from_slice(high);
+                }
+                Ok(Node { sibling: header.sibling, unbounded, records, leftmost: child })
+            })
+            .await?;
+        node.ok_or(crate::btree::Tree::corrupt(address, "a link leads to something else"))
+    }
+
+    fn check_leaf(&self, image: &[u8], low: &[u8], high: Option<&[u8]>) -> Result<u64, DecodeError> {
+        let leaf = Leaf::new(&self.leaf, image);
+        leaf.all_whole()?;
+        let mut slots = [0; SPAN_MAX];
+        let count = leaf.sorted(low, high, &mut slots);
+        if count != leaf.records() {
+            return Err(DecodeError::Corrupt("a record outside its leaf's fences"));
+        }
+        let mut key = [0; KEY_BYTES_MAX];
+        let key = key.get_mut(..self.leaf.key_bytes).unwrap_or_default();
+        for pair in slots[..count].windows(2) {
+            leaf.read_key(pair[0] as usize, key);
+            if stripes::compare(image, self.leaf.entry_at(pair[1] as usize) + 1, key).is_eq() {
+                return Err(DecodeError::Corrupt("a key twice in one leaf"));
+            }
+        }
+        Ok(count as u64)
+    }
+
+    fn check_inner(&self, image: &[u8], low: &[u8], high: Option<&[u8]>) -> Result<Address, DecodeError> {
+        let inner = Inner::new(&self.tree.inner, image)
+            .ok_or(DecodeError::Corrupt("an inner node with more separators than its span"))?;
+        let mut before = [0; KEY_BYTES_MAX];
+        let before = before.get_mut(..low.len()).unwrap_or_default();
+        before.copy_from_slice(low);
+        for i in 1..=inner.separators() {
+            if inner.compare_separator(i, before).is_le() {
+                return Err(DecodeError::Corrupt("separators out of order"));
+            }
+            inner.read_separator(i, before);
+        }
+        if high.is_some_and(|high| &*before >= high) {
+            return Err(DecodeError::Corrupt("a separator past the high fence"));
+        }
+        Ok(inner.child(0))
+    }
+
+    /// Walks the level below along its links from `below`, past every child the node in `parent_at` names. Returns
+    /// where the next parent's children should go on.
+    #[expect(clippy::too_many_arguments, reason = "a step of the walk, with the walk's whole state")]
+    async fn match_children(
+        &self,
+        lane: &Lane<'_>,
+        parent: Address,
+        level: u8,
+        parent_at: usize,
+        child_at: usize,
+        below: Address,
+        census: &mut Census,
+    ) -> Result<Address, OpError> {
+        let mut below = below;
+        let mut i = 0;
+        loop {
+            let named = lane.port().with(|scratch| {
+                let inner = Inner::new(&self.tree.inner, slice(scratch, parent_at, self.tree.inner.bytes))?;
+                (i <= inner.separators()).then(|| (inner.child(i), self.separator_of(scratch, parent_at, i)))
+            });
+            let Some((child, (separator, bytes))) = named else { return Ok(below) };
+            let separator = separator.get(..bytes).unwrap_or_default();
+            let mut hops = 0u64;
+            while below != child {
+                // A node that no parent names: half-split, unless the child never comes.
+                if below.is_null() || hops > NODES_MAX {
+                    return Err(crate::btree::Tree::corrupt(parent, "a child that is not on the level below"));
+                }
+                census.half_splits += 1;
+                below = self.peek(lane, below, level - 1, child_at).await?;
+                hops += 1;
+            }
+            let next = self.peek(lane, below, level - 1, child_at).await?;
+            let starts = lane.port().with(|scratch| {
+                let image = slice(scratch, child_at, stripes::LINE_PAYLOAD_BYTES * 4);
+                i == 0 || stripes::compare(image, node::LOW_AT, separator).is_eq()
+            });
+            if !starts {
+                return Err(crate::btree::Tree::corrupt(child, "a low fence that is not the parent's separator"));
+            }
+            below = next;
+            i += 1;
+        }
+    }
+
+    fn separator_of(&self, scratch: &[u8], parent_at: usize, i: usize) -> ([u8; KEY_BYTES_MAX], usize) {
+        let mut separator = [0; KEY_BYTES_MAX];
+        let bytes = self.leaf.key_bytes;
+        if i > 0
+            && let Some(inner) = Inner::new(&self.tree.inner, slice(scratch, parent_at, self.tree.inner.bytes))
+            && let Some(out) = separator.get_mut(..bytes)
+        {
+            inner.read_separator(i, out);
+        }
+        (separator, bytes)
+    }
+
+    /// READs the beginning of a node into `at` and returns its right neighbour.
+    async fn peek(&self, lane: &Lane<'_>, address: Address, level: u8, at: usize) -> Result<Address, OpError> {
+        let bytes = if level == 0 { self.leaf.bytes } else { self.tree.inner.bytes };
+        let target = Target { address, bytes, at, label: Label::Walk };
+        let header = self
+            .tree
+            .read(lane, target, |scratch| {
+                let image = slice(scratch, at, bytes);
+                stripes::node_version(image).ok_or(DecodeError::Torn)?;
+                Ok(Header::read(image))
+            })
+            .await?;
+        match header {
+            Some(header)
+                if header.index == self.tree.index
+                    && header.level == level
+                    && header.generation == address.generation()
+                    && !header.flags.contains(NodeFlags::RETIRED) =>
+            {
+                Ok(header.sibling)
+            }
+            _ => Err(crate::btree::Tree::corrupt(address, "a pointer to a node that is not in use")),
+        }
+    }
+
+    /// Counts nodes right of the last one the level above names.
+    async fn count_trailing(
+        &self,
+        lane: &Lane<'_>,
+        below: Address,
+        level: u8,
+        at: usize,
+        census: &mut Census,
+    ) -> Result<(), OpError> {
+        let mut below = below;
+        for _ in 0..NODES_MAX {
+            if below.is_null() {
+                return Ok(());
+            }
+            census.half_splits += 1;
+            below = self.peek(lane, below, level, at).await?;
+        }
+        Ok(())
+    }
+}

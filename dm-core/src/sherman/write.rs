@@ -1,0 +1,250 @@
+//! Insert, update, upsert, `update_if` and delete: one procedure, as in the paper.
+//!
+//! Steps: reserve (if it may split); route; lock; READ leaf; decide; WRITE entry + unlock.
+//!
+//! The linearization point is the WRITE of the entry (or, of a split, of the old node): before it no reader can see the
+//! change, after it every READ posted later does. An operation that changes nothing linearizes at its READ under the
+//! lock.
+
+use super::layout::{Leaf, LeafMut};
+use super::{Sherman, judge_leaf, key_of, slice_mut};
+use crate::btree::descent::Spot;
+use crate::btree::link::raise_node_version;
+use crate::btree::lock::Held;
+use crate::btree::node::{self, Header, KEY_BYTES_MAX, NodeFlags, Standing};
+use crate::btree::{MOVES_MAX, RESTARTS_MAX, Tree};
+use crate::compute::nodes::NodeClass;
+use crate::error::{Cause, DecodeError, OpError};
+use crate::index::{OperationKind, Outcome};
+use crate::lane::{Lane, Mark};
+use crate::layout::stripes;
+use crate::remote::address::Address;
+use crate::verbs::{Label, NodeId, Request};
+
+/// What a look at the locked leaf decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Decision {
+    /// Nothing to write.
+    Unchanged(Outcome),
+    /// Entry `slot` of the image was changed.
+    Changed { outcome: Outcome, slot: usize, emptied: bool },
+    /// A record has to go in and there is no slot.
+    NoRoom,
+}
+
+/// How an attempt at one leaf ended.
+enum Attempt {
+    Done(Outcome),
+    /// Look for the leaf again: the route was wrong.
+    Lost,
+}
+
+impl Sherman<'_> {
+    pub(super) async fn write(&self, lane: &Lane<'_>, kind: OperationKind) -> Result<Outcome, OpError> {
+        let inserts = matches!(kind, OperationKind::Insert | OperationKind::Upsert);
+        let mut cached = true;
+        let mut attempts = 0;
+        loop {
+            let spot = self.tree.locate(lane, &self.plan.key, 0, cached).await?;
+            let Some(spot) = spot else {
+                if !inserts {
+                    return Ok(Outcome::Absent);
+                }
+                self.plant(lane).await?;
+                Tree::attempt(lane, &mut attempts, RESTARTS_MAX, "planting the first leaf")?;
+                continue;
+            };
+            if inserts {
+                self.tree.reserve(lane, NodeClass::Leaf, 1, spot.address.node()).await?;
+            }
+            match self.write_at(lane, kind, spot).await? {
+                Attempt::Done(outcome) => return Ok(outcome),
+                Attempt::Lost => {
+                    lane.mark(if cached { Mark::StaleCache } else { Mark::Restart });
+                    self.tree.cache.invalidate(spot.parent);
+                    self.tree.root.forget();
+                    cached = false;
+                    Tree::attempt(lane, &mut attempts, RESTARTS_MAX, "finding the leaf of a key")?;
+                }
+            }
+        }
+    }
+
+    /// Writes at the leaf that `spot` names, or at one that it leads to.
+    async fn write_at(&self, lane: &Lane<'_>, kind: OperationKind, spot: Spot) -> Result<Attempt, OpError> {
+        let mut spot = spot;
+        let at = self.tree.scratch.node(0);
+        for _ in 0..MOVES_MAX {
+            let address = spot.address;
+            let target = self.leaf_target(address, at);
+            let wanted = self.leaf_wanted(address);
+            let look = |scratch: &mut [u8]| {
+                let mut room = [0; KEY_BYTES_MAX];
+                let key = key_of(scratch, &self.plan.key, &mut room);
+                let Some((front, nodes)) = scratch.split_at_mut_checked(self.tree.scratch.nodes) else {
+                    return Err(DecodeError::Corrupt("scratch shorter than planned"));
+                };
+                let image = slice_mut(nodes, at - self.tree.scratch.nodes, self.leaf.bytes);
+                match judge_leaf(image, &wanted, key, |_| Ok(()))? {
+                    Err(elsewhere) => Ok(Err(elsewhere)),
+                    Ok(()) => self.decide(kind, key, front, image).map(Ok),
+                }
+            };
+            let follow = self.tree.options.chain_lock_read.then(|| target.request());
+            let (held, read) = self.tree.acquire(lane, address, follow).await?;
+            let seen = match read {
+                Some(_) => Tree::look_locked(lane, target, look),
+                None => self.tree.read_locked(lane, target, look).await,
+            };
+            let seen = match seen {
+                Ok(seen) => seen,
+                Err(error) => {
+                    self.tree.release(lane, held).await?;
+                    return Err(error);
+                }
+            };
+            let help = spot.help;
+            match seen {
+                Some(Ok(Decision::Unchanged(outcome))) => {
+                    self.tree.release(lane, held).await?;
+                    self.help(lane, help).await;
+                    return Ok(Attempt::Done(outcome));
+                }
+                Some(Ok(Decision::Changed { outcome, slot, emptied })) => {
+                    self.write_back(lane, held, address, at, slot).await?;
+                    if emptied {
+                        self.join_emptied(lane, address).await;
+                    }
+                    self.help(lane, help).await;
+                    return Ok(Attempt::Done(outcome));
+                }
+                Some(Ok(Decision::NoRoom)) => {
+                    self.split_and_insert(lane, held, address).await?;
+                    self.help(lane, help).await;
+                    return Ok(Attempt::Done(Outcome::Inserted));
+                }
+                Some(Err(standing)) => {
+                    self.tree.release(lane, held).await?;
+                    if standing == Standing::Here {
+                        return Ok(Attempt::Lost);
+                    }
+                    spot.address = self.wrong_leaf(lane, standing, &mut spot, at);
+                    spot.fresh = false;
+                }
+                None => {
+                    self.tree.release(lane, held).await?;
+                    return Ok(Attempt::Lost);
+                }
+            }
+        }
+        Ok(Attempt::Lost)
+    }
+
+    /// Decides what the operation does to the locked leaf, and does it to the image.
+    fn decide(
+        &self,
+        kind: OperationKind,
+        key: &[u8],
+        front: &mut [u8],
+        image: &mut [u8],
+    ) -> Result<Decision, DecodeError> {
+        use OperationKind::{Delete, Get, Insert, Scan, Update, UpdateIf, Upsert};
+        let leaf = Leaf::new(&self.leaf, image);
+        // Under the lock every entry must be whole, not only the one looked for: what is written next to a torn entry
+        // would carry its damage on.
+        leaf.all_whole()?;
+        let Some(slot) = leaf.find(key)? else {
+            if !matches!(kind, Insert | Upsert) {
+                return Ok(Decision::Unchanged(Outcome::Absent));
+            }
+            let Some(slot) = leaf.free_slot() else { return Ok(Decision::NoRoom) };
+            let value = front.get(self.plan.value.clone()).unwrap_or_default();
+            LeafMut::new(&self.leaf, image).put(slot, key, value);
+            return Ok(Decision::Changed { outcome: Outcome::Inserted, slot, emptied: false });
+        };
+        let matches = leaf.value_is(slot, front.get(self.plan.expected.clone()).unwrap_or_default());
+        if matches!(kind, Insert) || matches!(kind, UpdateIf) && !matches {
+            leaf.read_value(slot, front.get_mut(self.plan.output.clone()).unwrap_or_default());
+        }
+        let outcome = match kind {
+            Get | Scan => Outcome::Found,
+            Insert => Outcome::Exists,
+            UpdateIf if !matches => Outcome::Mismatch,
+            Update | UpdateIf => Outcome::Updated,
+            Upsert => Outcome::Replaced,
+            Delete => Outcome::Deleted,
+        };
+        match outcome {
+            Outcome::Updated | Outcome::Replaced => {
+                let value = front.get(self.plan.value.clone()).unwrap_or_default();
+                LeafMut::new(&self.leaf, image).set_value(slot, value);
+                Ok(Decision::Changed { outcome, slot, emptied: false })
+            }
+            Outcome::Deleted => {
+                let mut leaf = LeafMut::new(&self.leaf, image);
+                leaf.clear(slot);
+                let emptied = (0..self.leaf.span).all(|slot| !leaf.view().is_occupied(slot));
+                Ok(Decision::Changed { outcome, slot, emptied })
+            }
+            outcome => Ok(Decision::Unchanged(outcome)),
+        }
+    }
+
+    /// WRITEs entry `slot` of the image at `at` (or, with that technique off, the node) and unlocks.
+    async fn write_back(
+        &self,
+        lane: &Lane<'_>,
+        held: Held,
+        address: Address,
+        at: usize,
+        slot: usize,
+    ) -> Result<(), OpError> {
+        let port = lane.port();
+        let (node, offset) = (address.node(), address.offset());
+        if self.tree.options.entry_writes {
+            let range = self.leaf.entry_range(slot);
+            let bytes = range.len();
+            port.push(Request::write(Label::Entry, node, offset + range.start as u64, bytes, at + range.start));
+        } else {
+            port.with(|scratch| raise_node_version(slice_mut(scratch, at, self.leaf.bytes)));
+            port.push(Request::write(Label::Node, node, offset, self.leaf.bytes, at));
+        }
+        self.tree.release_with(lane, held).await
+    }
+
+    /// Gives an empty tree its first leaf. Of several that try, one wins; the others' leaves go back on the shelf.
+    async fn plant(&self, lane: &Lane<'_>) -> Result<(), OpError> {
+        let (node, offset) = self.tree.root_word;
+        if !self.tree.reserve(lane, NodeClass::Leaf, 1, NodeId(0)).await? {
+            return Err(OpError::harmless(Cause::PoolFull));
+        }
+        let Some(fresh) = lane.take_stock(NodeClass::Leaf, node) else {
+            return Err(OpError::harmless(Cause::PoolFull));
+        };
+        let at = self.tree.scratch.node(1);
+        let port = lane.port();
+        port.with(|scratch| {
+            let image = slice_mut(scratch, at, self.leaf.bytes);
+            let header = Header {
+                generation: fresh.address.generation(),
+                level: 0,
+                index: self.tree.index,
+                flags: NodeFlags::empty(),
+                count: 0,
+                sibling: Address::NULL,
+            };
+            node::start(image, &header, &[0; KEY_BYTES_MAX][..self.leaf.key_bytes], None);
+            stripes::set_node_version(image, fresh.version.wrapping_add(1));
+        });
+        let address = fresh.address;
+        port.call(Request::write(Label::Root, address.node(), address.offset(), self.leaf.bytes, at)).await?;
+        let old = port.call(Request::cas(Label::Root, node, offset, 0, address.to_bits())).await?.value;
+        if old == 0 {
+            self.tree.root.set(address, 0);
+        } else {
+            lane.mark(Mark::RootRaceLost);
+            self.tree.give_back(NodeClass::Leaf, fresh.after_write());
+        }
+        Ok(())
+    }
+}
