@@ -1,0 +1,552 @@
+//! A frame: one copy of an inner node, decoded so that searching it is short.
+//!
+//! ```text
+//!  line 0        lines 1..                     then, word by word, padded to a line
+//! ┌─────────────┬─────────────────────────────┬──────────────┬─────────┬─────────┬──────────┐
+//! │ header      │ discriminators, 1 per       │ children,    │ rests,  │ fences  │ tails    │
+//! │ 16 words    │ separator, rest of the line │ 2 words each │ 1 per   │ (keys > 8 bytes)   │
+//! │             │ filled with ones            │              │ separat.│         │          │
+//! └─────────────┴─────────────────────────────┴──────────────┴─────────┴─────────┴──────────┘
+//! ```
+//!
+//! # Discriminators
+//!
+//! A key is a row of big-endian words. All keys of a node begin with the words its two fences share (the *prefix*). Of
+//! the two words after them, read as one number, the low fence's is taken away (`base`), and what remains lies in
+//! `0..=span`. Its top 32 significant bits, by the span's width, are the *discriminator*; the bits below, at most 32,
+//! the *rest*; the key's further words the *tail*. So one comparison of `t = x - base` with `span` checks both fences,
+//! and the search counts 4-byte words that spread over the node's own range, whatever the keys have in common. Only a
+//! key whose discriminator equals a separator's looks at rests and tails. Nothing is stored twice: a node of 61
+//! children with 8-byte keys takes 17 lines, 1,088 bytes.
+//!
+//! The count takes two steps, every eighth discriminator and then eight in a row: the first touches every line of
+//! them at once, so that a frame outside the processor's cache costs one latency for the header and all of these, and
+//! one for the child.
+//!
+//! # The sequence lock
+//!
+//! Word 0 of the header is odd while the frame is written.
+//!
+//! - Writer (under the cache's lock): stores `odd` Relaxed, `fence(Release)`, stores data Relaxed, stores `even`
+//!   Release.
+//! - Reader: loads `before` Acquire, loads data Relaxed, `fence(Acquire)`, loads `after` Relaxed; accepts iff
+//!   `before == after` and even.
+//!
+//! Why that is enough. *Not older than `before`*: the reader's Acquire load reads the writer's Release store of that
+//! value, so all of that write, and of those before it, happens before the reader's data loads. *Not newer*: suppose a
+//! data load returns what a later write stored. That store comes after the writer's Release fence, the load before the
+//! reader's Acquire fence; fence synchronises with fence through that very value, so the store of `odd` happens before
+//! the load of `after`, which therefore returns `odd` or something later still, and the copy is refused. A full turn of the
+//! 32-bit counter during one read, two thousand million writes of one frame, is not defended against.
+//!
+//! Every word is atomic, so a torn copy is a mix of words and not undefined; until the copy is accepted they are
+//! numbers of no meaning, and each use of one as an index is checked.
+
+use super::{Branch, CHILDREN_MAX, KEY_BYTES_MAX, LEVEL_MAX};
+use crate::remote::address::Address;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicU32, fence};
+
+/// Words of a cache line.
+pub(super) const LINE_WORDS: usize = 16;
+
+/// A cache line of a frame.
+pub(super) type Line = [AtomicU32; LINE_WORDS];
+
+/// Times a reader looks at a frame that is being written. With the pauses between, about as long as a copy takes to
+/// write and no longer than the READ that a miss costs.
+pub const READ_TRIES: usize = 32;
+
+/// Words of the longest key.
+const KEY_WORDS_MAX: usize = KEY_BYTES_MAX / 4;
+
+/// Discriminators counted in a row.
+const RUN: usize = 8;
+
+// Words of the header.
+const SEQUENCE: usize = 0;
+const ADDRESS_LOW: usize = 1;
+const ADDRESS_HIGH: usize = 2;
+/// children 0..16, level 16..21, unbounded 21, shift 22..28, prefix words 28..32.
+const INFO: usize = 3;
+const BASE_HIGH: usize = 4;
+const BASE_LOW: usize = 5;
+const SPAN_HIGH: usize = 6;
+const SPAN_LOW: usize = 7;
+/// Number plus one of the hint block; 0 is none.
+const BLOCK: usize = 8;
+/// Next frame of the chain, plus one; 0 ends it. Changed when neighbours come and go, outside the sequence lock.
+const LINK: usize = 9;
+/// See the parent module on eviction. Stored by readers.
+const HEAT: usize = 10;
+
+/// A key as words that compare like its bytes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Key([u32; KEY_WORDS_MAX]);
+
+impl Key {
+    const ZERO: Self = Self([0; KEY_WORDS_MAX]);
+
+    /// Missing bytes are zero, bytes past the longest key are cut.
+    #[inline]
+    pub(super) fn new(bytes: &[u8]) -> Self {
+        let mut words = [0; KEY_WORDS_MAX];
+        let (whole, rest) = bytes.as_chunks::<4>();
+        for (word, bytes) in words.iter_mut().zip(whole) {
+            *word = u32::from_be_bytes(*bytes);
+        }
+        if let Some(word) = words.get_mut(whole.len())
+            && !rest.is_empty()
+        {
+            let mut bytes = [0; 4];
+            bytes[..rest.len()].copy_from_slice(rest);
+            *word = u32::from_be_bytes(bytes);
+        }
+        Self(words)
+    }
+
+    #[inline]
+    fn word(&self, at: usize) -> u32 {
+        self.0.get(at).copied().unwrap_or(0)
+    }
+
+    /// The two words after `prefix` words, as one number.
+    #[inline]
+    fn number(&self, prefix: usize) -> u64 {
+        join(self.word(prefix), self.word(prefix + 1))
+    }
+}
+
+#[inline]
+const fn join(high: u32, low: u32) -> u64 {
+    (high as u64) << 32 | low as u64
+}
+
+/// Sizes and places within frames of one cache.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape {
+    key_bytes: usize,
+    key_words: usize,
+    pub(super) children_max: usize,
+    discriminator_lines: usize,
+    children_at: usize,
+    rests_at: usize,
+    fences_at: usize,
+    tails_at: usize,
+    lines: usize,
+}
+
+impl Shape {
+    pub(super) const fn new(key_bytes: usize, children_max: usize) -> Self {
+        if key_bytes == 0 || key_bytes > KEY_BYTES_MAX || children_max == 0 || children_max > CHILDREN_MAX {
+            return Self {
+                key_bytes: 0,
+                key_words: 2,
+                children_max: 0,
+                discriminator_lines: 0,
+                children_at: 0,
+                rests_at: 0,
+                fences_at: 0,
+                tails_at: 0,
+                lines: 0,
+            };
+        }
+        let key_words = if key_bytes <= 8 { 2 } else { key_bytes.div_ceil(4) };
+        let separators = children_max - 1;
+        let discriminator_lines = separators.div_ceil(LINE_WORDS);
+        let children_at = (1 + discriminator_lines) * LINE_WORDS;
+        let rests_at = children_at + 2 * children_max;
+        let fences_at = rests_at + separators;
+        let tails_at = fences_at + if key_words > 2 { 2 * key_words } else { 0 };
+        let words = tails_at + separators * (key_words - 2);
+        let lines = words.div_ceil(LINE_WORDS);
+        Self {
+            key_bytes,
+            key_words,
+            children_max,
+            discriminator_lines,
+            children_at,
+            rests_at,
+            fences_at,
+            tails_at,
+            lines,
+        }
+    }
+
+    pub(super) const fn is_usable(&self) -> bool {
+        self.lines > 0
+    }
+
+    pub(super) const fn frame_lines(&self) -> usize {
+        self.lines
+    }
+
+    pub(super) const fn frame_words(&self) -> usize {
+        self.lines * LINE_WORDS
+    }
+
+    /// Whether keys have no tails.
+    #[inline]
+    pub(super) const fn is_short(&self) -> bool {
+        self.key_words == 2
+    }
+
+    /// Checks that a node can be copied: it fits, and its keys ascend from fence to fence.
+    pub(super) fn outline(&self, address: Address, branch: &impl Branch) -> Option<Outline> {
+        let level = branch.level();
+        let children = branch.children();
+        if address.is_null() || !(1..=LEVEL_MAX).contains(&level) || !(1..=self.children_max).contains(&children) {
+            return None;
+        }
+        let low = self.key(|out| branch.low(out));
+        let mut bounded = false;
+        let high = self.key(|out| bounded = branch.high(out));
+        let mut before = low;
+        for i in 1..children {
+            let separator = self.key(|out| branch.separator(i, out));
+            if separator <= before {
+                return None;
+            }
+            before = separator;
+        }
+        if bounded && high <= before {
+            return None;
+        }
+        if (0..children).any(|i| branch.child(i).is_null()) {
+            return None;
+        }
+        let high = bounded.then_some(high);
+        let prefix = high.map_or(0, |high| {
+            let shared = low.0.iter().zip(&high.0).take_while(|(a, b)| a == b).count();
+            // The number needs two words; fences that differ do so in `key_words`.
+            shared.min(self.key_words - 2)
+        });
+        let base = low.number(prefix);
+        let span = match high {
+            // Exclusive, and there is no tail that could make it otherwise.
+            Some(high) if self.is_short() => high.number(prefix).wrapping_sub(base).wrapping_sub(1),
+            Some(high) => high.number(prefix).wrapping_sub(base),
+            None => u64::MAX - base,
+        };
+        let shift = 32u32.saturating_sub(span.leading_zeros());
+        Some(Outline { address, level, children, low, high, prefix, base, span, shift })
+    }
+
+    /// A key that `write` puts into bytes of this shape's size.
+    fn key(&self, write: impl FnOnce(&mut [u8])) -> Key {
+        let mut bytes = [0; KEY_BYTES_MAX];
+        let Some(slot) = bytes.get_mut(..self.key_bytes) else { return Key::ZERO };
+        write(slot);
+        Key::new(slot)
+    }
+}
+
+/// What a copy's header says.
+pub(super) struct Outline {
+    address: Address,
+    level: u8,
+    children: usize,
+    low: Key,
+    high: Option<Key>,
+    prefix: usize,
+    base: u64,
+    span: u64,
+    shift: u32,
+}
+
+/// What a frame answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    /// The child that covers the key, its number, and the block of hints to children.
+    Child { address: Address, slot: usize, block: u32 },
+    /// It is the node, and the key is not in it.
+    Uncovered,
+    /// It is another node, or was written all the time.
+    Other,
+}
+
+/// One frame's words.
+#[derive(Clone, Copy)]
+pub(super) struct Frame<'f> {
+    shape: &'f Shape,
+    header: &'f Line,
+    lines: &'f [Line],
+}
+
+impl<'f> Frame<'f> {
+    /// `None` if there are no lines.
+    #[inline]
+    pub(super) fn new(shape: &'f Shape, lines: &'f [Line]) -> Option<Self> {
+        Some(Self { shape, header: lines.first()?, lines })
+    }
+
+    /// Where this frame says the key goes, if it holds `address`.
+    #[inline]
+    pub(super) fn look<const SHORT: bool>(&self, address: Address, level: u8, key: &Key) -> Look {
+        for _ in 0..READ_TRIES {
+            let before = self.header[SEQUENCE].load(Acquire);
+            if before & 1 == 0 {
+                let look = self.look_once::<SHORT>(address, level, key);
+                fence(Acquire);
+                if self.header[SEQUENCE].load(Relaxed) == before {
+                    // Not a read-modify-write, and not at all if it is warm: a hot frame's line stays shared.
+                    if look != Look::Other && self.header[HEAT].load(Relaxed) != u32::from(level) {
+                        self.header[HEAT].store(u32::from(level), Relaxed);
+                    }
+                    return look;
+                }
+            }
+            core::hint::spin_loop();
+        }
+        Look::Other
+    }
+
+    /// As [`Frame::look`], of words that may be a mix of two copies.
+    #[inline]
+    fn look_once<const SHORT: bool>(&self, address: Address, level: u8, key: &Key) -> Look {
+        if self.address() != address {
+            return Look::Other;
+        }
+        let info = self.header[INFO].load(Relaxed);
+        if info >> 16 & 0x1f != u32::from(level) {
+            return Look::Uncovered;
+        }
+        let shift = info >> 22 & 0x3f;
+        let prefix = if SHORT { 0 } else { (info >> 28) as usize };
+        let base = join(self.header[BASE_HIGH].load(Relaxed), self.header[BASE_LOW].load(Relaxed));
+        let span = join(self.header[SPAN_HIGH].load(Relaxed), self.header[SPAN_LOW].load(Relaxed));
+        // Below the base it wraps around, past any span that a base above zero leaves.
+        let t = key.number(prefix).wrapping_sub(base);
+        if t > span {
+            return Look::Uncovered;
+        }
+        if !SHORT && !self.covers_long(info, prefix, t, span, key) {
+            return Look::Uncovered;
+        }
+        let wanted = (t >> (shift & 63)) as u32;
+        let last = (info as usize & 0xffff).wrapping_sub(1);
+        let mut slot = self.count_up_to(wanted).min(last);
+        let exact = SHORT && shift == 0;
+        if !exact && slot > 0 && self.discriminator(slot - 1) == wanted {
+            slot = self.resolve::<SHORT>(slot, wanted, t, shift, prefix, key);
+        }
+        let child = self.child(slot);
+        if child.is_null() {
+            return Look::Other;
+        }
+        Look::Child { address: child, slot, block: self.header[BLOCK].load(Relaxed) }
+    }
+
+    /// How many discriminators are at most `wanted`; filler counts.
+    #[inline]
+    fn count_up_to(&self, wanted: u32) -> usize {
+        let Some(lines) = self.lines.get(1..=self.shape.discriminator_lines) else { return 0 };
+        let (runs, _) = lines.as_flattened().as_chunks::<RUN>();
+        let mut full = 0;
+        for run in runs {
+            full += usize::from(run[RUN - 1].load(Relaxed) <= wanted);
+        }
+        // All full: the filler says so, or there is none and the count is complete.
+        let Some(run) = runs.get(full) else { return full * RUN };
+        let mut count = full * RUN;
+        for discriminator in run {
+            count += usize::from(discriminator.load(Relaxed) <= wanted);
+        }
+        count
+    }
+
+    /// The last of the first `slot + 1` children whose separator is at most the key, when discriminators leave it open.
+    #[cold]
+    fn resolve<const SHORT: bool>(
+        &self,
+        slot: usize,
+        wanted: u32,
+        t: u64,
+        shift: u32,
+        prefix: usize,
+        key: &Key,
+    ) -> usize {
+        let rest = (t & !(u64::MAX << (shift & 63))) as u32;
+        let (mut low, mut high) = (0, slot);
+        while low < high {
+            let middle = low.midpoint(high);
+            let mut order = self.discriminator(middle).cmp(&wanted);
+            if order.is_eq() {
+                order = self.word(self.shape.rests_at + middle).cmp(&rest);
+            }
+            if !SHORT && order.is_eq() {
+                let tail_words = self.shape.key_words - 2;
+                order = self.compare_words(self.shape.tails_at + middle * tail_words, prefix + 2, key);
+            }
+            if order.is_le() {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
+    /// What is left to check when the number is within the span: the prefix, and at either end the tail.
+    #[inline]
+    fn covers_long(&self, info: u32, prefix: usize, t: u64, span: u64, key: &Key) -> bool {
+        let low_at = self.shape.fences_at;
+        for i in 0..prefix {
+            if self.word(low_at + i) != key.word(i) {
+                return false;
+            }
+        }
+        if t == 0 && self.compare_words(low_at + prefix + 2, prefix + 2, key).is_gt() {
+            return false;
+        }
+        let bounded = info >> 21 & 1 == 0;
+        let high_at = low_at + self.shape.key_words;
+        !(bounded && t == span && self.compare_words(high_at + prefix + 2, prefix + 2, key).is_le())
+    }
+
+    /// Compares the frame's words from `at` with the key's from `from` to its end.
+    #[inline]
+    fn compare_words(&self, at: usize, from: usize, key: &Key) -> core::cmp::Ordering {
+        for i in from..self.shape.key_words {
+            let order = self.word(at + i - from).cmp(&key.word(i));
+            if order.is_ne() {
+                return order;
+            }
+        }
+        core::cmp::Ordering::Equal
+    }
+
+    #[inline]
+    fn discriminator(&self, i: usize) -> u32 {
+        self.word(LINE_WORDS + i)
+    }
+
+    #[inline]
+    fn child(&self, i: usize) -> Address {
+        let at = self.shape.children_at + 2 * i;
+        match self.lines.as_flattened().get(at..).and_then(|words| words.first_chunk()) {
+            Some([low, high]) => Address::from_bits(join(high.load(Relaxed), low.load(Relaxed))),
+            None => Address::NULL,
+        }
+    }
+
+    #[inline]
+    fn word(&self, at: usize) -> u32 {
+        self.lines.as_flattened().get(at).map_or(0, |word| word.load(Relaxed))
+    }
+
+    /// The node this holds or seems to hold; null if none.
+    #[inline]
+    pub(super) fn address(&self) -> Address {
+        Address::from_bits(join(self.header[ADDRESS_HIGH].load(Relaxed), self.header[ADDRESS_LOW].load(Relaxed)))
+    }
+
+    #[inline]
+    pub(super) fn link(&self) -> u32 {
+        self.header[LINK].load(Relaxed)
+    }
+
+    // What follows is for the holder of the writers' lock.
+
+    pub(super) fn set_link(&self, link: u32) {
+        self.header[LINK].store(link, Relaxed);
+    }
+
+    pub(super) fn block(&self) -> u32 {
+        self.header[BLOCK].load(Relaxed)
+    }
+
+    /// Takes one off the heat and returns what it was.
+    pub(super) fn cool(&self) -> u32 {
+        let heat = self.header[HEAT].load(Relaxed);
+        if heat > 0 {
+            // A reader may store at the same time; either outcome will do.
+            self.header[HEAT].store(heat - 1, Relaxed);
+        }
+        heat
+    }
+
+    /// For storage of unknown content: no copy, not being written.
+    pub(super) fn reset(&self) {
+        for word in self.header {
+            word.store(0, Relaxed);
+        }
+    }
+
+    /// Readers refuse the frame from here to [`Frame::end`].
+    pub(super) fn begin(&self) -> Writing {
+        // Odd already if a writer was unwound between the two: readers have refused the frame since, and still do.
+        let odd = self.header[SEQUENCE].load(Relaxed) | 1;
+        self.header[SEQUENCE].store(odd, Relaxed);
+        fence(Release);
+        Writing { odd }
+    }
+
+    /// Readers accept what was written since [`Frame::begin`].
+    pub(super) fn end(&self, writing: Writing) {
+        self.header[SEQUENCE].store(writing.odd.wrapping_add(1), Release);
+    }
+
+    /// No copy.
+    pub(super) fn empty(&self) {
+        for at in [ADDRESS_LOW, ADDRESS_HIGH, INFO, BLOCK, HEAT] {
+            self.header[at].store(0, Relaxed);
+        }
+    }
+
+    /// Writes a copy. Heat and link stay.
+    pub(super) fn fill(&self, outline: &Outline, block: u32, branch: &impl Branch) {
+        let shape = self.shape;
+        let Outline { address, level, children, low, high, prefix, base, span, shift } = outline;
+        let bits = address.to_bits();
+        let unbounded = u32::from(high.is_none());
+        let info = *children as u32 | u32::from(*level) << 16 | unbounded << 21 | *shift << 22 | (*prefix as u32) << 28;
+        for (at, word) in [
+            (ADDRESS_LOW, bits as u32),
+            (ADDRESS_HIGH, (bits >> 32) as u32),
+            (INFO, info),
+            (BASE_HIGH, (*base >> 32) as u32),
+            (BASE_LOW, *base as u32),
+            (SPAN_HIGH, (*span >> 32) as u32),
+            (SPAN_LOW, *span as u32),
+            (BLOCK, block),
+        ] {
+            self.header[at].store(word, Relaxed);
+        }
+        let tail_words = shape.key_words - 2;
+        if !shape.is_short() {
+            self.put_words(shape.fences_at, &low.0[..shape.key_words]);
+            if let Some(high) = high {
+                self.put_words(shape.fences_at + shape.key_words, &high.0[..shape.key_words]);
+            }
+        }
+        for i in 1..*children {
+            let separator = shape.key(|out| branch.separator(i, out));
+            let t = separator.number(*prefix).wrapping_sub(*base);
+            self.put_words(LINE_WORDS + i - 1, &[(t >> shift) as u32]);
+            self.put_words(shape.rests_at + i - 1, &[(t & !(u64::MAX << shift)) as u32]);
+            let tail = separator.0.get(prefix + 2..shape.key_words).unwrap_or(&[]);
+            self.put_words(shape.tails_at + (i - 1) * tail_words, tail);
+        }
+        for i in *children - 1..shape.discriminator_lines * LINE_WORDS {
+            self.put_words(LINE_WORDS + i, &[u32::MAX]);
+        }
+        for i in 0..*children {
+            let bits = branch.child(i).to_bits();
+            self.put_words(shape.children_at + 2 * i, &[bits as u32, (bits >> 32) as u32]);
+        }
+    }
+
+    fn put_words(&self, at: usize, words: &[u32]) {
+        let slots = self.lines.as_flattened().get(at..).unwrap_or(&[]);
+        for (slot, word) in slots.iter().zip(words) {
+            slot.store(*word, Relaxed);
+        }
+    }
+}
+
+/// A frame being written.
+#[must_use = "readers refuse the frame until it ends"]
+pub(super) struct Writing {
+    odd: u32,
+}

@@ -1,0 +1,547 @@
+//! The index cache: copies of a tree's inner nodes on the compute node.
+//!
+//! Every operation starts here: [`IndexCache::route`] follows copies from the root towards the leaf that covers a
+//! key, and the first READ goes to where the copies end. Copies are found by the remote [`Address`] of the node, place
+//! *and* generation, so a pointer into a node's former life finds nothing.
+//!
+//! # What a copy may be
+//!
+//! Old. A copy is not told when the node changes; the tree's fences and generations tell whoever follows it. The cache
+//! promises only that an answer is *one* copy's answer at each level (never a mix of two), that each copy it went
+//! through covers the key by its own fences, and that nothing in a copy makes it panic, loop or leave its storage.
+//!
+//! # Storage
+//!
+//! Handed in by the host as atomic words, and all of it accounted for ([`Usage`]):
+//!
+//! ```text
+//! ┌─────────┬─────────┬─────────┬─────┬─────────┬──────────────┬─────────────┬───────┐
+//! │ align   │ frame 0 │ frame 1 │ ... │ frame n │ hints        │ table       │ slack │
+//! │ <= 60 B │ whole 64-byte lines                │ child frames │ place→frame │       │
+//! └─────────┴─────────┴─────────┴─────┴─────────┴──────────────┴─────────────┴───────┘
+//! ```
+//!
+//! - A *frame* holds one copy, decoded for searching; see [`frame`].
+//! - The *table* has two chain heads per frame; frames of one chain link through their headers.
+//! - *Hints* spare inner levels the table: a copy above level 1 has, while there are blocks left, a word per child that
+//!   says in which frame the child's copy was last. It is checked against that frame's own address and never trusted,
+//!   so nobody has to keep it true. Level 1 points to leaves, which are not cached; it has none, and level 1 is nearly
+//!   all of the cache.
+//!
+//! # Readers and writers
+//!
+//! Readers take no lock and write nothing but two kinds of plain words: a frame's *heat*, when it is not what this
+//! reader would write, and a hint that proved wrong. A reader that meets a frame being written tries again
+//! [`frame::READ_TRIES`] times and then reports a miss. Writers are rare (a miss costs a network round trip) and take
+//! turns under one spin lock, which is never held across anything but their own bounded work.
+//!
+//! # Eviction
+//!
+//! CLOCK with counts: a hit sets a frame's heat to its level, the hand takes one off as it passes, and a cold frame goes.
+//! Upper levels, worth more, survive more turns of the hand. New copies start cold, just behind the hand: a scan that
+//! touches everything once displaces what was itself not touched for a whole turn. One insertion moves the hand at
+//! most [`SWEEP_FRAMES`] frames, then takes the coldest frame it has seen: it ends whatever the readers do.
+
+mod frame;
+#[cfg(test)]
+mod tests;
+
+use crate::remote::address::Address;
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use frame::{Frame, Key, Line, Look, Shape};
+use spin::Mutex;
+
+/// Longest key of an index, in bytes.
+pub const KEY_BYTES_MAX: usize = 64;
+
+/// Most children of a node that can be copied.
+pub const CHILDREN_MAX: usize = 4096;
+
+/// Highest level that can be copied. A tree of fan-out 2 has not got that many.
+pub const LEVEL_MAX: u8 = 31;
+
+/// Frames one insertion looks at for a victim. Enough to find a cold one whenever a few per cent are cold; few enough
+/// that the writers' lock is held for microseconds when none is.
+pub const SWEEP_FRAMES: u32 = 64;
+
+/// Frame numbers plus one fit into a word.
+const FRAMES_MAX: usize = u32::MAX as usize - 1;
+
+/// Frames a reader visits in one chain of the table. Chains hold half a frame on average.
+const CHAIN_FRAMES: usize = 16;
+
+/// What the cache needs to know of an inner node to copy it.
+///
+/// Called before and *under* the writers' lock: an implementation looks at an image in memory and calls nothing else.
+/// Answers need not be sane: what is not a node in order is not copied.
+pub trait Branch {
+    /// Level, at least 1; leaves are level 0.
+    fn level(&self) -> u8;
+    /// The inclusive low fence, `key_bytes` long.
+    fn low(&self, out: &mut [u8]);
+    /// The exclusive high fence, `key_bytes` long; `false` if there is none.
+    fn high(&self, out: &mut [u8]) -> bool;
+    /// How many children, at least 1.
+    fn children(&self) -> usize;
+    /// Child `i`.
+    fn child(&self, i: usize) -> Address;
+    /// The smallest key of child `i`, for `i >= 1`; child 0 begins at the low fence.
+    fn separator(&self, i: usize, out: &mut [u8]);
+}
+
+/// Where a route ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// What to READ: a node not in the cache, or a leaf, or a node whose copy does not cover the key.
+    pub address: Address,
+    /// Its level by what led there; 0 is a leaf.
+    pub level: u8,
+    /// The cached node that pointed there; `None` if the route ended at the root it was given.
+    pub parent: Option<Address>,
+    /// The cache has a copy of `address`, but the key is not in it: the copy is old, or what pointed to it is.
+    pub stale: bool,
+}
+
+/// What the storage is used for, in bytes. `budget_bytes` is the sum of the five parts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Size of the storage handed in.
+    pub budget_bytes: u64,
+    /// Frames that hold copies.
+    pub used_bytes: u64,
+    /// Frames that hold none.
+    pub free_bytes: u64,
+    /// The table.
+    pub table_bytes: u64,
+    /// Hint blocks.
+    pub hint_bytes: u64,
+    /// Alignment, and what is left over at the end.
+    pub slack_bytes: u64,
+    /// Size of one frame.
+    pub frame_bytes: u64,
+    /// Frames.
+    pub frames: u64,
+    /// Frames that hold copies.
+    pub frames_used: u64,
+    /// Copies displaced by others since the start or the last [`IndexCache::clear`].
+    pub evictions: u64,
+}
+
+/// How storage of a given size is cut.
+#[derive(Clone, Copy, Debug)]
+struct Plan {
+    frames: usize,
+    blocks: usize,
+    buckets: usize,
+}
+
+impl Plan {
+    const NONE: Self = Self { frames: 0, blocks: 0, buckets: 0 };
+
+    const BUCKETS_PER_FRAME: usize = 2;
+
+    /// Words lost to alignment at worst.
+    const ALIGN_WORDS: usize = frame::LINE_WORDS - 1;
+
+    /// Frames per hint block. Copies above level 1 are one in as many as nodes have children, nodes are at least about
+    /// half full, and twice that leaves room for a cache that holds more of the upper levels than of level 1.
+    const fn frames_per_block(shape: &Shape) -> usize {
+        let quarter = shape.children_max / 4;
+        if quarter == 0 { 1 } else { quarter }
+    }
+
+    /// A link of the free list, then a hint per child. The link is a word of its own: readers store hints when they please.
+    const fn block_words(shape: &Shape) -> usize {
+        1 + shape.children_max
+    }
+
+    const fn words(self, shape: &Shape) -> usize {
+        Self::ALIGN_WORDS + self.frames * shape.frame_words() + self.blocks * Self::block_words(shape) + self.buckets
+    }
+
+    const fn with(frames: usize, shape: &Shape) -> Self {
+        Self {
+            frames,
+            blocks: frames.div_ceil(Self::frames_per_block(shape)),
+            buckets: frames * Self::BUCKETS_PER_FRAME,
+        }
+    }
+
+    /// As many frames as `words` words hold.
+    const fn of(words: usize, shape: &Shape) -> Self {
+        if !shape.is_usable() || words < Self::ALIGN_WORDS {
+            return Self::NONE;
+        }
+        // An upper bound that leaves out the hints, then down by what they turn out to need.
+        let each = shape.frame_words() + Self::BUCKETS_PER_FRAME;
+        let per_block = Self::frames_per_block(shape);
+        let block = Self::block_words(shape);
+        let run = each * per_block + block;
+        let room = words - Self::ALIGN_WORDS;
+        let full = room / run;
+        let rest = room % run;
+        let extra = if rest > block { (rest - block) / each } else { 0 };
+        let mut frames = full * per_block + extra;
+        if frames > FRAMES_MAX {
+            frames = FRAMES_MAX;
+        }
+        if frames == 0 { Self::NONE } else { Self::with(frames, shape) }
+    }
+}
+
+/// What writers change, under their lock.
+#[derive(Debug, Default)]
+struct Writer {
+    /// Next frame the clock looks at.
+    hand: u32,
+    /// Frames from here on were never used.
+    fresh: u32,
+    /// Free frames: number plus one of the first; they link like chains. 0 is none.
+    free: u32,
+    /// Hint blocks from here on were never used.
+    fresh_block: u32,
+    /// Free blocks, as above; a free block's first word is its link.
+    free_block: u32,
+    used: u32,
+    evictions: u64,
+}
+
+/// Copies of inner nodes, shared by everything that runs on a compute node. See the [module](self).
+pub struct IndexCache<'s> {
+    shape: Shape,
+    plan: Plan,
+    frames: &'s [Line],
+    hints: &'s [AtomicU32],
+    table: &'s [AtomicU32],
+    budget_words: usize,
+    /// Frame of the last root, plus one: a hint like any other.
+    root: AtomicU32,
+    writer: Mutex<Writer>,
+}
+
+impl<'s> IndexCache<'s> {
+    /// Words to hand in so that the cache takes at most `budget_bytes`; 0 if they hold not even one frame.
+    pub const fn words_for(budget_bytes: u64, key_bytes: usize, children_max: usize) -> usize {
+        let shape = Shape::new(key_bytes, children_max);
+        let words_max = (usize::MAX / 8) as u64;
+        let words = budget_bytes / 4;
+        let words = if words > words_max { words_max } else { words };
+        let plan = Plan::of(words as usize, &shape);
+        if plan.frames == 0 { 0 } else { plan.words(&shape) }
+    }
+
+    /// A cache in `storage`, whatever that holds now, of nodes with keys of `key_bytes` (1..=[`KEY_BYTES_MAX`]) and up
+    /// to `children_max` children (1..=[`CHILDREN_MAX`]). Sizes outside these, or storage too small for one frame, make a
+    /// cache that always misses.
+    pub fn new(storage: &'s [AtomicU32], key_bytes: usize, children_max: usize) -> Self {
+        let shape = Shape::new(key_bytes, children_max);
+        let plan = Plan::of(storage.len(), &shape);
+        // Frames begin on a cache line wherever the storage does; the plan has set the words for that aside.
+        let skip = storage.as_ptr().align_offset(64).min(Plan::ALIGN_WORDS).min(storage.len());
+        let (_, words) = storage.split_at(skip);
+        let (frames, words) = words.split_at((plan.frames * shape.frame_words()).min(words.len()));
+        let (hints, words) = words.split_at((plan.blocks * Plan::block_words(&shape)).min(words.len()));
+        let (table, _) = words.split_at(plan.buckets.min(words.len()));
+        let (frames, _) = frames.as_chunks();
+        let cache = Self {
+            shape,
+            plan,
+            frames,
+            hints,
+            table,
+            budget_words: storage.len(),
+            root: AtomicU32::new(0),
+            writer: Mutex::new(Writer::default()),
+        };
+        for frame in 0..plan.frames as u32 {
+            if let Some(frame) = cache.frame(frame) {
+                frame.reset();
+            }
+        }
+        cache.clear();
+        cache
+    }
+
+    /// Follows copies from `root`, which is at `root_level`, towards the leaf that covers `key`, as far as they go.
+    #[inline]
+    pub fn route(&self, root: Address, root_level: u8, key: &[u8]) -> Route {
+        let key = Key::new(key);
+        if self.shape.is_short() {
+            self.descend::<true>(root, root_level, &key)
+        } else {
+            self.descend::<false>(root, root_level, &key)
+        }
+    }
+
+    #[inline]
+    fn descend<const SHORT: bool>(&self, root: Address, root_level: u8, key: &Key) -> Route {
+        let mut route = Route { address: root, level: root_level, parent: None, stale: false };
+        let mut hint = Some(&self.root);
+        // Ends: the level falls with every turn.
+        while route.level > 0 {
+            let guess = hint.map_or(0, |hint| hint.load(Relaxed));
+            let mut look = Look::Other;
+            if let Some(frame) = self.frame(guess.wrapping_sub(1)) {
+                look = frame.look::<SHORT>(route.address, route.level, key);
+            }
+            if look == Look::Other {
+                let Some(found) = self.find(route.address) else { return route };
+                let Some(frame) = self.frame(found) else { return route };
+                look = frame.look::<SHORT>(route.address, route.level, key);
+                if let (Some(hint), true) = (hint, look != Look::Other) {
+                    // The slot may belong to another copy by now. It is a hint: whoever follows it checks.
+                    hint.store(found + 1, Relaxed);
+                }
+            }
+            let (child, slot, block) = match look {
+                Look::Child { address, slot, block } => (address, slot, block),
+                Look::Uncovered => {
+                    route.stale = true;
+                    return route;
+                }
+                Look::Other => return route,
+            };
+            route = Route { address: child, level: route.level - 1, parent: Some(route.address), stale: false };
+            hint = self.hint(block, slot);
+        }
+        route
+    }
+
+    /// Copies a node, in place of an older copy of the same place. `false` if it cannot be copied: it is not in order,
+    /// too large, or there is no storage.
+    pub fn insert(&self, address: Address, branch: &impl Branch) -> bool {
+        let Some(outline) = self.shape.outline(address, branch) else { return false };
+        let mut writer = self.writer.lock();
+        let (at, known) = match self.find_place(address) {
+            Some(at) => (at, true),
+            None => match self.take(&mut writer) {
+                Some(at) => (at, false),
+                None => return false,
+            },
+        };
+        let Some(frame) = self.frame(at) else { return false };
+        let writing = frame.begin();
+        let mut block = if known { frame.block() } else { 0 };
+        if branch.level() > 1 && block == 0 {
+            block = self.take_block(&mut writer);
+        }
+        frame.fill(&outline, block, branch);
+        if !known {
+            self.link(address, at, &frame);
+            writer.used += 1;
+        }
+        frame.end(writing);
+        true
+    }
+
+    /// Drops the copy of that place, unless it is of a later generation (within half the generations' circle): then
+    /// somebody has READ the node again since.
+    pub fn invalidate(&self, address: Address) {
+        let mut writer = self.writer.lock();
+        let Some(at) = self.find_place(address) else { return };
+        let Some(frame) = self.frame(at) else { return };
+        let ahead = frame.address().generation().wrapping_sub(address.generation()) & 63;
+        if (1..32).contains(&ahead) {
+            return;
+        }
+        self.drop_copy(&mut writer, at);
+        frame.set_link(writer.free);
+        writer.free = at + 1;
+    }
+
+    /// Drops every copy.
+    pub fn clear(&self) {
+        let mut writer = self.writer.lock();
+        for head in self.table {
+            head.store(0, Relaxed);
+        }
+        for at in 0..writer.fresh {
+            if let Some(frame) = self.frame(at) {
+                let writing = frame.begin();
+                frame.empty();
+                frame.end(writing);
+            }
+        }
+        *writer = Writer::default();
+    }
+
+    /// What the storage is used for now.
+    pub fn usage(&self) -> Usage {
+        let (used, evictions) = {
+            let writer = self.writer.lock();
+            (u64::from(writer.used), writer.evictions)
+        };
+        let frame_bytes = if self.plan.frames == 0 { 0 } else { self.shape.frame_words() as u64 * 4 };
+        let frames = self.plan.frames as u64;
+        let table_bytes = self.table.len() as u64 * 4;
+        let hint_bytes = self.hints.len() as u64 * 4;
+        let budget_bytes = self.budget_words as u64 * 4;
+        Usage {
+            budget_bytes,
+            used_bytes: used * frame_bytes,
+            free_bytes: (frames - used) * frame_bytes,
+            table_bytes,
+            hint_bytes,
+            slack_bytes: budget_bytes - frames * frame_bytes - table_bytes - hint_bytes,
+            frame_bytes,
+            frames,
+            frames_used: used,
+            evictions,
+        }
+    }
+
+    #[inline]
+    fn frame(&self, at: u32) -> Option<Frame<'_>> {
+        let lines = self.shape.frame_lines();
+        let start = (at as usize).checked_mul(lines)?;
+        let lines = self.frames.get(start..)?.get(..lines)?;
+        Frame::new(&self.shape, lines)
+    }
+
+    #[inline]
+    fn hint(&self, block: u32, slot: usize) -> Option<&AtomicU32> {
+        if slot >= self.shape.children_max {
+            return None;
+        }
+        self.hints.get(self.block_start(block)? + 1 + slot)
+    }
+
+    /// Where a block begins: with its link.
+    #[inline]
+    fn block_start(&self, block: u32) -> Option<usize> {
+        (block as usize).checked_sub(1)?.checked_mul(Plan::block_words(&self.shape))
+    }
+
+    fn block_link(&self, block: u32) -> Option<&AtomicU32> {
+        self.hints.get(self.block_start(block)?)
+    }
+
+    /// The chain head for what lives at a place, in whatever generation.
+    #[inline]
+    fn head(&self, address: Address) -> Option<&AtomicU32> {
+        // Places differ in few and regular bits: multiply, and take the top, where every bit has had a say.
+        let mixed = (address.place() >> 6).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        self.table.get(((mixed * self.table.len() as u64) >> 32) as usize)
+    }
+
+    /// Where the copy of `address` seems to be. The chain may change under the walk; what comes of it is checked, and
+    /// a copy overlooked is a miss.
+    #[inline]
+    fn find(&self, address: Address) -> Option<u32> {
+        if address.is_null() {
+            return None;
+        }
+        let mut next = self.head(address)?.load(Relaxed);
+        for _ in 0..CHAIN_FRAMES {
+            let at = next.checked_sub(1)?;
+            let frame = self.frame(at)?;
+            if frame.address() == address {
+                return Some(at);
+            }
+            next = frame.link();
+        }
+        None
+    }
+
+    /// Where the copy of that place is. For the holder of the lock.
+    fn find_place(&self, address: Address) -> Option<u32> {
+        let mut next = self.head(address)?.load(Relaxed);
+        for _ in 0..self.plan.frames {
+            let at = next.checked_sub(1)?;
+            let frame = self.frame(at)?;
+            if frame.address().place() == address.place() {
+                return Some(at);
+            }
+            next = frame.link();
+        }
+        None
+    }
+
+    fn link(&self, address: Address, at: u32, frame: &Frame<'_>) {
+        if let Some(head) = self.head(address) {
+            frame.set_link(head.load(Relaxed));
+            head.store(at + 1, Relaxed);
+        }
+    }
+
+    fn unlink(&self, at: u32, frame: &Frame<'_>) {
+        let Some(head) = self.head(frame.address()) else { return };
+        let mut next = head.load(Relaxed);
+        if next == at + 1 {
+            head.store(frame.link(), Relaxed);
+            return;
+        }
+        for _ in 0..self.plan.frames {
+            let Some(before) = next.checked_sub(1).and_then(|before| self.frame(before)) else { return };
+            next = before.link();
+            if next == at + 1 {
+                before.set_link(frame.link());
+                return;
+            }
+        }
+    }
+
+    /// A frame without a copy.
+    fn take(&self, writer: &mut Writer) -> Option<u32> {
+        if let Some(at) = writer.free.checked_sub(1) {
+            writer.free = self.frame(at)?.link();
+            return Some(at);
+        }
+        if (writer.fresh as usize) < self.plan.frames {
+            writer.fresh += 1;
+            return Some(writer.fresh - 1);
+        }
+        let victim = self.sweep(writer)?;
+        self.drop_copy(writer, victim);
+        writer.evictions += 1;
+        Some(victim)
+    }
+
+    /// Moves the hand to a victim. Every frame holds a copy.
+    fn sweep(&self, writer: &mut Writer) -> Option<u32> {
+        let frames = self.plan.frames as u32;
+        let mut coldest = None;
+        let mut heat_min = u32::MAX;
+        for _ in 0..SWEEP_FRAMES.min(frames.saturating_mul(u32::from(LEVEL_MAX))) {
+            let at = writer.hand;
+            writer.hand = if at + 1 < frames { at + 1 } else { 0 };
+            let heat = self.frame(at)?.cool();
+            if heat < heat_min {
+                (coldest, heat_min) = (Some(at), heat);
+            }
+            if heat == 0 {
+                break;
+            }
+        }
+        coldest
+    }
+
+    /// Empties a frame and takes it out of its chain.
+    fn drop_copy(&self, writer: &mut Writer, at: u32) {
+        let Some(frame) = self.frame(at) else { return };
+        let writing = frame.begin();
+        self.unlink(at, &frame);
+        let block = frame.block();
+        frame.empty();
+        frame.end(writing);
+        writer.used -= 1;
+        if let Some(link) = self.block_link(block) {
+            link.store(writer.free_block, Relaxed);
+            writer.free_block = block;
+        }
+    }
+
+    /// A hint block's number plus one; 0 if there is none left.
+    fn take_block(&self, writer: &mut Writer) -> u32 {
+        let block = writer.free_block;
+        if let Some(link) = self.block_link(block) {
+            writer.free_block = link.load(Relaxed);
+            return block;
+        }
+        if (writer.fresh_block as usize) < self.plan.blocks {
+            writer.fresh_block += 1;
+            return writer.fresh_block;
+        }
+        0
+    }
+}
