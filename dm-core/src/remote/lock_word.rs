@@ -76,7 +76,7 @@ impl LockWord {
 #[inline]
 pub const fn lock_of(address: Address, locks: u32) -> LockId {
     let hash = (address.offset() >> 6).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
-    LockId { node: address.node(), index: (hash * locks as u64 >> 32) as u32 }
+    LockId { node: address.node(), index: ((hash * locks as u64) >> 32) as u32 }
 }
 
 #[cfg(test)]
@@ -88,7 +88,7 @@ mod tests {
     fn a_held_word_names_its_holder_and_node() {
         let node = Address::new(NodeId(3), 0x1_2345_6780, 5);
         let word = LockWord::held(RowId(9), 0xbeef, node);
-        assert_eq!((word.row(), word.turn(), word.tag()), (RowId(9), 0xbeef, 0x0048_d159));
+        assert_eq!((word.row(), word.turn(), word.tag()), (RowId(9), 0xbeef, 0x048d_159e));
         assert!(!word.is_free());
     }
 

@@ -1,24 +1,55 @@
 //! What every pool has, whatever indexes live in it.
 //!
 //! ```text
-//!  region of one memory node                                     device memory, if any
-//! ┌────────────┬─────────┬──────┬─────────────┬───────────────┐  ┌────────────┐
-//! │ superblock │ catalog │ rows │ chunk table │ lock table(*) │  │ lock table │
-//! ├────────────┴─────────┴──────┴─────────────┴───────────────┤  └────────────┘
-//! │ chunk 0 │ chunk 1 │ ...                                   │  (*) unless in device memory
-//! └───────────────────────────────────────────────────────────┘
+//!  region of one memory node                                                  device memory, if any
+//! ┌────────────┬─────────┬──────┬──────────┬─────────────┬───────────────┐  ┌────────────┐
+//! │ superblock │ catalog │ rows │ redo (+) │ chunk table │ lock table(*) │  │ lock table │
+//! ├────────────┴─────────┴──────┴──────────┴─────────────┴───────────────┤  └────────────┘
+//! │ chunk 0 │ chunk 1 │ ...                                              │  (*) unless in device memory
+//! └──────────────────────────────────────────────────────────────────────┘  (+) if the pool was made with one
 //! ```
 //!
 //! Every memory node has the same structures at offsets its superblock names; the catalog and the compute-node rows
 //! that count are those of memory node 0.
 //!
+//! In order of reading:
+//!
 //! - [`address`]: pointers with generations.
+//! - [`superblock`]: where everything is, which version wrote it, and what a reader must understand.
+//! - [`rows`]: who is in the pool: compute nodes, their incarnations and heartbeats.
+//! - [`catalog`]: which indexes there are, their parameters and roots.
+//! - [`chunks`]: who was granted which memory, and what for.
 //! - [`lock_word`]: lock words that name their holder.
+//! - [`rpc`]: the few things asked of a memory node's daemon.
+//! - [`record`]: how fixed structures are declared.
+//!
+//! Two rules hold for all of them. Bytes from a memory node are untrusted: decoders check everything and answer with
+//! an error, whatever the bytes are. And no word is ever changed by both a memory node's CPU and verbs: the daemon
+//! writes the superblock before it registers the region; afterwards only compute nodes write, words that several of
+//! them change by CAS alone (the atomics of a NIC are atomic among themselves, not against a CPU: InfiniBand
+//! Architecture Specification, atomicity "IBV_ATOMIC_HCA").
+//!
+//! **Scratch.** The async functions here READ into [`SCRATCH_BYTES`] bytes of the lane's scratch, at the offset the
+//! caller passes. They run a few times in the life of a compute node, never on the way of an index operation; their
+//! round trips are counted in their documentation all the same.
 
 pub mod address;
+pub mod catalog;
+pub mod chunks;
 pub mod lock_word;
+pub mod record;
+pub mod rows;
+pub mod rpc;
+pub mod superblock;
 
-use crate::verbs::Space;
+use crate::remote::lock_word::RowId;
+use crate::verbs::{NodeId, Space};
+
+/// Scratch the functions of this room need, in bytes.
+pub const SCRATCH_BYTES: usize = 512;
+
+/// The memory node whose catalog and rows count.
+pub const HOME: NodeId = NodeId(0);
 
 /// Where things are on one memory node: what its superblock says, decoded and checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +62,10 @@ pub struct NodeGeometry {
     pub rows: u64,
     /// Number of compute-node rows, row 0 (nobody) included.
     pub row_count: u32,
+    /// Byte offset of the redo area: `row_count` times `redo_row_bytes`.
+    pub redo: u64,
+    /// Bytes of redo area per compute-node row; 0 = this pool has none.
+    pub redo_row_bytes: u32,
     /// Byte offset of the chunk table.
     pub chunk_table: u64,
     /// Chunks in the table.
@@ -45,4 +80,55 @@ pub struct NodeGeometry {
     pub lock_table: u64,
     /// Lock words in the table, at least 1.
     pub lock_count: u32,
+}
+
+impl NodeGeometry {
+    /// Byte offset of chunk `chunk`.
+    #[inline]
+    pub const fn chunk_offset(&self, chunk: u32) -> u64 {
+        self.heap + chunk as u64 * self.chunk_bytes
+    }
+
+    /// The chunk that the byte at `offset` is in, if it is in the heap.
+    #[inline]
+    pub const fn chunk_of(&self, offset: u64) -> Option<u32> {
+        if offset < self.heap || self.chunk_bytes == 0 {
+            return None;
+        }
+        let chunk = (offset - self.heap) / self.chunk_bytes;
+        if chunk < self.chunk_count as u64 { Some(chunk as u32) } else { None }
+    }
+
+    /// Byte offset of the table entry of chunk `chunk`.
+    #[inline]
+    pub const fn chunk_entry(&self, chunk: u32) -> u64 {
+        self.chunk_table + chunk as u64 * 8
+    }
+
+    /// Byte offset of lock word `index`, in [`NodeGeometry::lock_space`].
+    #[inline]
+    pub const fn lock_offset(&self, index: u32) -> u64 {
+        self.lock_table + index as u64 * 8
+    }
+
+    /// Byte offset of compute-node row `row`.
+    #[inline]
+    pub const fn row_offset(&self, row: RowId) -> u64 {
+        self.rows + row.0 as u64 * rows::Row::BYTES as u64
+    }
+
+    /// Byte offset of the redo area of compute-node row `row`, if the pool has one.
+    #[inline]
+    pub const fn redo_offset(&self, row: RowId) -> Option<u64> {
+        if self.redo_row_bytes == 0 || row.0 as u32 >= self.row_count {
+            return None;
+        }
+        Some(self.redo + row.0 as u64 * self.redo_row_bytes as u64)
+    }
+
+    /// Byte offset of catalog entry `entry`.
+    #[inline]
+    pub const fn catalog_entry(&self, entry: catalog::IndexNumber) -> u64 {
+        self.catalog + entry.get() as u64 * catalog::Entry::BYTES as u64
+    }
 }

@@ -1,0 +1,472 @@
+//! The chunk table: who was granted which memory, and what for. Every memory node has one, for its own chunks.
+//!
+//! ```text
+//!  63            48 47            32 31               12 11     7 6     3 2    0
+//! ┌────────────────┬────────────────┬───────────────────┬────────┬───────┬──────┐
+//! │ incarnation    │ row            │ request           │ index  │ kind  │ state│   0 = free
+//! └────────────────┴────────────────┴───────────────────┴────────┴───────┴──────┘
+//! ```
+//!
+//! A compute node takes a chunk by a CAS free -> granted that carries its name and a *request* number no other of its
+//! grants has. If it does not learn whether the CAS took effect, it looks for that number before it tries again. A
+//! dead compute node's chunks are found by a walk over the table.
+//!
+//! **Widths.** State 3 bits (two used beyond free), kind 4 (five used), index 5 (a catalog has 16 entries; 31 = no
+//! index), row 16 (as in lock words). Incarnation 16 and request 20 bits bound what one row may ever do: a row is
+//! used up after 65535 joins, a compute node after 2^20 grants (8 TB in chunks of 8 MB), after which it joins anew.
+//! Both refuse at their bound: wrapping around would let a retry take a chunk of an earlier life, which is live, for
+//! the one it asked for. Nothing re-grants live memory.
+//!
+//! **Giving back.** A chunk in which no node was ever linked becomes free again. One that was used becomes *used*, not
+//! free: cached pointers into it outlive it, and only a grant that says it will continue the generations of what lies
+//! there may have it.
+//!
+//! No word of this table is ever changed by a memory node's CPU.
+
+use crate::error::VerbError;
+use crate::lane::{Lane, Mark};
+use crate::layout::fields::Field;
+use crate::remote::catalog::IndexNumber;
+use crate::remote::lock_word::RowId;
+use crate::remote::record::{cut, mask};
+use crate::remote::rows::{Member, word_at};
+use crate::remote::{NodeGeometry, SCRATCH_BYTES};
+use crate::verbs::{Label, NodeId, Request};
+use core::sync::atomic::{AtomicU32, Ordering};
+
+/// Requests of one compute node in one incarnation.
+pub const REQUESTS_MAX: u32 = 1 << 20;
+
+/// Entries one READ brings.
+const WINDOW: u32 = (SCRATCH_BYTES / 8) as u32;
+
+/// Passes over the table before a grant gives up although every pass saw free chunks and lost the race for each.
+const PASSES_MAX: u32 = 16;
+
+/// Whose a chunk is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum ChunkState {
+    /// Nobody's, never used: its bytes are zero, or of a chunk that was granted but never linked.
+    Free = 0,
+    /// Granted to the compute node the entry names.
+    Granted = 1,
+    /// Nobody's, but nodes lived there.
+    Used = 2,
+}
+
+impl ChunkState {
+    /// How many there are.
+    pub const COUNT: usize = 3;
+
+    /// Lower-case name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Free => "free",
+            Self::Granted => "granted",
+            Self::Used => "used",
+        }
+    }
+}
+
+/// What a chunk is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum ChunkKind {
+    /// Leaves of an index.
+    Leaf = 1,
+    /// Inner nodes of an index.
+    Inner = 2,
+    /// Redo images of a compute node.
+    Redo = 3,
+    /// Variable-length keys and values.
+    Items = 4,
+    /// Anything else.
+    Other = 5,
+}
+
+impl ChunkKind {
+    /// One more than the largest number.
+    pub const COUNT: usize = 6;
+
+    /// Every kind, in numeric order.
+    pub const ALL: [Self; 5] = [Self::Leaf, Self::Inner, Self::Redo, Self::Items, Self::Other];
+
+    /// Lower-case name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Leaf => "leaf",
+            Self::Inner => "inner",
+            Self::Redo => "redo",
+            Self::Items => "items",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// Tells the grants of one compute node apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(u32);
+
+impl RequestId {
+    /// `None` from [`REQUESTS_MAX`] on.
+    pub const fn new(number: u32) -> Option<Self> {
+        if number < REQUESTS_MAX { Some(Self(number)) } else { None }
+    }
+
+    /// The number.
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+}
+
+/// Hands out the request numbers of one compute node in one incarnation; shared by its lanes.
+#[derive(Debug, Default)]
+pub struct RequestIds(AtomicU32);
+
+impl RequestIds {
+    /// Begins at 0.
+    pub const fn new() -> Self {
+        Self(AtomicU32::new(0))
+    }
+
+    /// The next number. `None` when they are used up: the compute node has to leave and join anew.
+    pub fn next(&self) -> Option<RequestId> {
+        let next = |number| (number < REQUESTS_MAX).then_some(number + 1);
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok().and_then(RequestId::new)
+    }
+}
+
+/// An entry of the chunk table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(transparent)]
+pub struct ChunkWord(pub u64);
+
+/// An entry of the chunk table, decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChunkEntry {
+    /// Free, never used.
+    Free,
+    /// Free, but nodes of `kind` and `index` lived there.
+    Used {
+        /// What it was for.
+        kind: ChunkKind,
+        /// Which index it belonged to.
+        index: IndexNumber,
+    },
+    /// Granted.
+    Granted(Grant),
+}
+
+/// A grant as the table keeps it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// What for.
+    pub kind: ChunkKind,
+    /// For which index; [`IndexNumber::NONE`] if it serves them all.
+    pub index: IndexNumber,
+    /// Which request of its owner this was.
+    pub request: RequestId,
+    /// Its owner's row.
+    pub row: RowId,
+    /// Its owner's incarnation, low 16 bits: all there are ([`crate::remote::rows::INCARNATION_MAX`]).
+    pub incarnation: u16,
+}
+
+impl Grant {
+    /// A grant to `member`.
+    pub const fn new(member: Member, kind: ChunkKind, index: IndexNumber, request: RequestId) -> Self {
+        Self { kind, index, request, row: member.row, incarnation: member.incarnation as u16 }
+    }
+
+    /// The entry of this grant.
+    #[inline]
+    pub const fn word(&self) -> ChunkWord {
+        ChunkWord(
+            ChunkState::Granted as u64
+                | (self.kind as u64) << 3
+                | (self.index.get() as u64) << 7
+                | (self.request.0 as u64) << 12
+                | (self.row.0 as u64) << 32
+                | (self.incarnation as u64) << 48,
+        )
+    }
+
+    /// The entry of this chunk when it is given back after nodes lived there.
+    const fn used(&self) -> ChunkWord {
+        ChunkWord(ChunkState::Used as u64 | (self.kind as u64) << 3 | (self.index.get() as u64) << 7)
+    }
+}
+
+impl ChunkWord {
+    /// Never used, nobody's.
+    pub const FREE: Self = Self(0);
+
+    /// The fields, for the goldens.
+    pub const FIELDS: &'static [Field] = &[
+        Field::bits(0, 0, 3, "state", "0 = free, 1 = granted, 2 = used: nobody's, but nodes lived there"),
+        Field::bits(0, 3, 4, "kind", "1 = leaf, 2 = inner, 3 = redo, 4 = items, 5 = other"),
+        Field::bits(0, 7, 5, "index", "entry of the catalog; 31 = no index"),
+        Field::bits(0, 12, 20, "request", "which grant of its owner this is"),
+        Field::bits(0, 32, 16, "row", "compute-node row of the owner"),
+        Field::bits(0, 48, 16, "incarnation", "incarnation of the owner"),
+    ];
+
+    /// Reads an entry. `Err` says what is wrong with it.
+    pub const fn decode(self) -> Result<ChunkEntry, &'static str> {
+        if self.0 == 0 {
+            return Ok(ChunkEntry::Free);
+        }
+        let kind = match cut(self.0, 3, 4) {
+            1 => ChunkKind::Leaf,
+            2 => ChunkKind::Inner,
+            3 => ChunkKind::Redo,
+            4 => ChunkKind::Items,
+            5 => ChunkKind::Other,
+            _ => return Err("unknown chunk kind"),
+        };
+        let Some(index) = IndexNumber::from_stored(cut(self.0, 7, 5) as u8) else {
+            return Err("chunk of an index that cannot be");
+        };
+        match cut(self.0, 0, 3) {
+            1 => {}
+            2 if self.0 & !mask(12) == 0 => return Ok(ChunkEntry::Used { kind, index }),
+            2 => return Err("used chunk with an owner"),
+            _ => return Err("unknown chunk state"),
+        }
+        let row = RowId(cut(self.0, 32, 16) as u16);
+        let incarnation = (self.0 >> 48) as u16;
+        if row.0 == 0 || incarnation == 0 {
+            return Err("chunk granted to nobody");
+        }
+        let request = RequestId(cut(self.0, 12, 20) as u32);
+        Ok(ChunkEntry::Granted(Grant { kind, index, request, row, incarnation }))
+    }
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Want {
+    /// The entry to write.
+    pub grant: Grant,
+    /// This request was made before and its outcome is unknown: look for it first. (The queue pair it went over is
+    /// known to be closed by now, so that it takes effect before the look or never.)
+    pub retry: bool,
+    /// The caller continues the generations of what lies in the chunk, so it may be a used one.
+    pub reuse: bool,
+    /// Chunk to begin the search at; any number will do. Compute nodes that begin apart do not race.
+    pub hint: u32,
+}
+
+/// A chunk that was granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Granted {
+    /// On which memory node.
+    pub node: NodeId,
+    /// Its number there: `hint` of the next request.
+    pub chunk: u32,
+    /// Its first byte.
+    pub offset: u64,
+    /// Its size.
+    pub bytes: u64,
+    /// The entry, to release it with.
+    pub grant: Grant,
+    /// Whether nodes lived there before. A chunk found by a retry says no: it was free when it was granted, or the
+    /// caller knows better.
+    pub used: bool,
+}
+
+/// Asks `node` for a chunk. `None` = it has none left.
+///
+/// Round trips: one READ per 64 entries looked at, one CAS per try; a retry READs the whole table first.
+pub async fn grant(
+    lane: &Lane<'_>,
+    node: NodeId,
+    geometry: &NodeGeometry,
+    want: &Want,
+    scratch: usize,
+) -> Result<Option<Granted>, VerbError> {
+    if want.retry
+        && let Some(chunk) = find_own(lane, node, geometry, want, scratch).await?
+    {
+        return Ok(Some(granted(node, geometry, want, chunk, false)));
+    }
+    let windows = geometry.chunk_count.div_ceil(WINDOW);
+    let start = want.hint % geometry.chunk_count.max(1);
+    // A pass looks at the window of the hint from the hint on, at all others, and at the start of the first again.
+    for _ in 0..PASSES_MAX {
+        let mut lost = false;
+        for step in 0..=windows {
+            let window = (start / WINDOW + step) % windows.max(1);
+            let from = if step == 0 { start } else { window * WINDOW };
+            let end = (window * WINDOW + WINDOW).min(geometry.chunk_count);
+            read_window(lane, node, geometry, from..end, scratch).await?;
+            for chunk in from..end {
+                let found = word_at(lane, scratch + (chunk - from) as usize * 8);
+                let used = found != ChunkWord::FREE.0;
+                let usable = want.reuse && matches!(ChunkWord(found).decode(), Ok(ChunkEntry::Used { .. }));
+                if used && !usable {
+                    continue;
+                }
+                let swap = want.grant.word().0;
+                let cas = Request::cas(Label::Chunk, node, geometry.chunk_entry(chunk), found, swap);
+                if lane.port().call(cas).await?.value == found {
+                    lane.mark(Mark::ChunkGranted);
+                    return Ok(Some(granted(node, geometry, want, chunk, used)));
+                }
+                lane.mark(Mark::ChunkRaceLost);
+                lost = true;
+            }
+        }
+        if !lost {
+            break;
+        }
+    }
+    Ok(None)
+}
+
+/// Asks `near` for a chunk, then the other memory nodes in turn. `geometries[n]` is that of memory node `n`.
+///
+/// A retry looks for its own entry on all of them before it asks any: the first try may have gone to any.
+pub async fn grant_any(
+    lane: &Lane<'_>,
+    geometries: &[NodeGeometry],
+    near: NodeId,
+    want: &Want,
+    scratch: usize,
+) -> Result<Option<Granted>, VerbError> {
+    let nodes = geometries.len();
+    let in_turn = |step: usize| {
+        let node = (usize::from(near.0) + step) % nodes.max(1);
+        geometries.get(node).map(|geometry| (NodeId(node as u16), geometry))
+    };
+    if want.retry {
+        for (node, geometry) in (0..nodes).filter_map(in_turn) {
+            if let Some(chunk) = find_own(lane, node, geometry, want, scratch).await? {
+                return Ok(Some(granted(node, geometry, want, chunk, false)));
+            }
+        }
+    }
+    let want = Want { retry: false, ..*want };
+    for (node, geometry) in (0..nodes).filter_map(in_turn) {
+        if let Some(granted) = grant(lane, node, geometry, &want, scratch).await? {
+            return Ok(Some(granted));
+        }
+    }
+    Ok(None)
+}
+
+/// Gives a chunk back. `used`: nodes of it were linked into an index at some time. Answers whether the chunk was still
+/// the caller's; after an unknown outcome it may be asked again.
+///
+/// One round trip.
+pub async fn release(
+    lane: &Lane<'_>,
+    geometry: &NodeGeometry,
+    granted: &Granted,
+    used: bool,
+) -> Result<bool, VerbError> {
+    let mine = granted.grant.word();
+    // A chunk that was used before stays so: this life may have been quiet, an earlier one was not.
+    let next = if used || granted.used { granted.grant.used() } else { ChunkWord::FREE };
+    let offset = geometry.chunk_entry(granted.chunk);
+    let cas = Request::cas(Label::Chunk, granted.node, offset, mine.0, next.0);
+    Ok(lane.port().call(cas).await?.value == mine.0)
+}
+
+/// READs the whole table and calls `visit` with every chunk's number and entry.
+///
+/// One round trip per 64 chunks. The entries are each of some instant of the walk, not all of one.
+pub async fn walk(
+    lane: &Lane<'_>,
+    node: NodeId,
+    geometry: &NodeGeometry,
+    scratch: usize,
+    visit: &mut dyn FnMut(u32, Result<ChunkEntry, &'static str>),
+) -> Result<(), VerbError> {
+    let mut from = 0;
+    while from < geometry.chunk_count {
+        let end = (from + WINDOW).min(geometry.chunk_count);
+        read_window(lane, node, geometry, from..end, scratch).await?;
+        for chunk in from..end {
+            visit(chunk, ChunkWord(word_at(lane, scratch + (chunk - from) as usize * 8)).decode());
+        }
+        from = end;
+    }
+    Ok(())
+}
+
+/// Chunks of a table by what they are. Fill it with [`Tally::count`] from a [`walk`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tally {
+    /// Never used.
+    pub free: u32,
+    /// Given back after use.
+    pub used: u32,
+    /// Entries no writer of ours produces.
+    pub corrupt: u32,
+    /// Granted ones, by index number and kind.
+    pub granted: [[u32; ChunkKind::COUNT]; IndexNumber::COUNT],
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Self { free: 0, used: 0, corrupt: 0, granted: [[0; ChunkKind::COUNT]; IndexNumber::COUNT] }
+    }
+}
+
+impl Tally {
+    /// Counts one chunk.
+    pub fn count(&mut self, entry: Result<ChunkEntry, &'static str>) {
+        match entry {
+            Ok(ChunkEntry::Free) => self.free += 1,
+            Ok(ChunkEntry::Used { .. }) => self.used += 1,
+            Ok(ChunkEntry::Granted(grant)) => {
+                self.granted[usize::from(grant.index.get())][grant.kind as usize] += 1;
+            }
+            Err(_) => self.corrupt += 1,
+        }
+    }
+
+    /// All granted chunks.
+    pub fn granted_total(&self) -> u32 {
+        self.granted.iter().flatten().sum()
+    }
+}
+
+const fn granted(node: NodeId, geometry: &NodeGeometry, want: &Want, chunk: u32, used: bool) -> Granted {
+    Granted { node, chunk, offset: geometry.chunk_offset(chunk), bytes: geometry.chunk_bytes, grant: want.grant, used }
+}
+
+/// The chunk that an earlier try of this very request got.
+async fn find_own(
+    lane: &Lane<'_>,
+    node: NodeId,
+    geometry: &NodeGeometry,
+    want: &Want,
+    scratch: usize,
+) -> Result<Option<u32>, VerbError> {
+    let mine = want.grant.word();
+    let mut own = None;
+    let mut look = |chunk, entry| {
+        if let Ok(ChunkEntry::Granted(grant)) = entry
+            && grant.word() == mine
+        {
+            own = Some(chunk);
+        }
+    };
+    walk(lane, node, geometry, scratch, &mut look).await?;
+    Ok(own)
+}
+
+async fn read_window(
+    lane: &Lane<'_>,
+    node: NodeId,
+    geometry: &NodeGeometry,
+    chunks: core::ops::Range<u32>,
+    scratch: usize,
+) -> Result<(), VerbError> {
+    let bytes = (chunks.end - chunks.start) as usize * 8;
+    lane.port().call(Request::read(Label::Chunk, node, geometry.chunk_entry(chunks.start), bytes, scratch)).await?;
+    Ok(())
+}
