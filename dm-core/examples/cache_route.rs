@@ -123,7 +123,7 @@ fn time(cache: &IndexCache<'_>, tree: &Tree, chained: bool, mut key: impl FnMut(
     let start = Instant::now();
     for i in 0..ROUTES {
         let bytes = (key(i) ^ dependence).to_be_bytes();
-        let route: Route = cache.route(tree.root, tree.root_level, &bytes);
+        let route: Route = cache.route(tree.root, tree.root_level, 0, &bytes);
         at_leaf += u64::from(route.level == 0);
         if chained {
             // Zero, but the processor cannot know: offsets are multiples of 64.

@@ -31,7 +31,9 @@ use crate::error::{Cause, OpError};
 use crate::lane::Lane;
 use crate::remote::NodeGeometry;
 use crate::remote::address::Address;
-use crate::remote::lock_word::RowId;
+use crate::remote::catalog::IndexNumber;
+use crate::remote::chunks::RequestIds;
+use crate::remote::rows::Member;
 use crate::verbs::{Capabilities, NodeId};
 use core::ops::Range;
 use descent::RootCopy;
@@ -70,15 +72,6 @@ impl Default for Options {
     }
 }
 
-/// Who this compute node is to the pool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Owner {
-    /// Its row.
-    pub row: RowId,
-    /// The row's incarnation.
-    pub incarnation: u32,
-}
-
 /// Scratch ranges that the shared procedures use, besides the operation's own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TreeScratch {
@@ -114,10 +107,14 @@ impl TreeScratch {
 
 /// The shared part of one B+-tree on one compute node. All lanes use it at once.
 pub struct Tree<'s> {
+    /// Number in the catalog.
+    pub number: IndexNumber,
     /// Catalog number plus 1: what nodes carry.
     pub index: u8,
     /// This compute node.
-    pub owner: Owner,
+    pub owner: Member,
+    /// Numbers of this compute node's requests for chunks.
+    pub requests: &'s RequestIds,
     /// Memory nodes of the pool, by logical number.
     pub geometry: &'s [NodeGeometry],
     /// Memory node and offset of the root word.

@@ -9,7 +9,7 @@ use super::Tree;
 use crate::compute::nodes::{Fresh, NodeClass, STOCK_NODES};
 use crate::error::OpError;
 use crate::lane::Lane;
-use crate::remote::chunks;
+use crate::remote::chunks::{self, ChunkKind, Grant, Want};
 use crate::verbs::NodeId;
 
 impl Tree<'_> {
@@ -29,11 +29,28 @@ impl Tree<'_> {
                 }
                 continue;
             }
-            let granted = chunks::grant_next(lane, self.geometry, self.grant(class), self.scratch.small).await?;
-            let Some((node, offset)) = granted else { return Ok(false) };
-            let bytes = self.geometry.get(node.0 as usize).map_or(0, |node| node.chunk_bytes);
-            self.nodes.add_chunk(class, node, offset, bytes);
+            if !self.grant_chunk(lane, class).await? {
+                return Ok(false);
+            }
         }
+        Ok(true)
+    }
+
+    /// Gets a chunk for nodes of `class`, from the memory nodes in turn so that the index spreads over them all.
+    async fn grant_chunk(&self, lane: &Lane<'_>, class: NodeClass) -> Result<bool, OpError> {
+        let Some(request) = self.requests.next() else { return Ok(false) };
+        let kind = match class {
+            NodeClass::Leaf => ChunkKind::Leaf,
+            NodeClass::Inner => ChunkKind::Inner,
+        };
+        // Requests count up, classes alternate: both spread over the memory nodes.
+        let turn = request.get() as usize + usize::from(self.owner.row.0);
+        let near = NodeId((turn % self.geometry.len().max(1)) as u16);
+        let grant = Grant::new(self.owner, kind, self.number, request);
+        let want = Want { grant, retry: false, reuse: false, hint: 0 };
+        let granted = chunks::grant_any(lane, self.geometry, near, &want, self.scratch.small).await?;
+        let Some(granted) = granted else { return Ok(false) };
+        self.nodes.add_chunk(class, granted.node, granted.offset, granted.bytes);
         Ok(true)
     }
 

@@ -377,6 +377,6 @@ impl Index for Sherman<'_> {
 
     fn cache_bytes(&self) -> (u64, u64) {
         let usage = self.tree.cache.usage();
-        (usage.bytes_used, usage.bytes_budget)
+        (usage.used_bytes, usage.budget_bytes)
     }
 }

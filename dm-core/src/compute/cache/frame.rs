@@ -301,6 +301,35 @@ impl<'f> Frame<'f> {
         Look::Other
     }
 
+    /// The child that covers the key and those behind it, if this frame holds `address`; returns how many were written.
+    pub(super) fn children_from<const SHORT: bool>(
+        &self,
+        address: Address,
+        level: u8,
+        key: &Key,
+        out: &mut [Address],
+    ) -> usize {
+        for _ in 0..READ_TRIES {
+            let before = self.header[SEQUENCE].load(Acquire);
+            if before & 1 == 0 {
+                let mut count = 0;
+                if let Look::Child { slot, .. } = self.look_once::<SHORT>(address, level, key) {
+                    let children = self.header[INFO].load(Relaxed) as usize & 0xffff;
+                    for (to, slot) in out.iter_mut().zip(slot..children) {
+                        *to = self.child(slot);
+                        count += 1;
+                    }
+                }
+                fence(Acquire);
+                if self.header[SEQUENCE].load(Relaxed) == before {
+                    return count;
+                }
+            }
+            core::hint::spin_loop();
+        }
+        0
+    }
+
     /// As [`Frame::look`], of words that may be a mix of two copies.
     #[inline]
     fn look_once<const SHORT: bool>(&self, address: Address, level: u8, key: &Key) -> Look {

@@ -262,23 +262,40 @@ impl<'s> IndexCache<'s> {
         cache
     }
 
-    /// Follows copies from `root`, which is at `root_level`, towards the leaf that covers `key`, as far as they go.
+    /// Follows copies from `root`, which is at `root_level`, towards the node of level `stop` that covers `key`, as far
+    /// as they go. `stop` = 0: to the leaf.
     #[inline]
-    pub fn route(&self, root: Address, root_level: u8, key: &[u8]) -> Route {
+    pub fn route(&self, root: Address, root_level: u8, stop: u8, key: &[u8]) -> Route {
         let key = Key::new(key);
         if self.shape.is_short() {
-            self.descend::<true>(root, root_level, &key)
+            self.descend::<true>(root, root_level, stop, &key)
         } else {
-            self.descend::<false>(root, root_level, &key)
+            self.descend::<false>(root, root_level, stop, &key)
+        }
+    }
+
+    /// The leaf that covers `key` and those to its right that have the same parent, as that parent's copy names them:
+    /// writes up to `out.len()` and returns how many. 0 if the route does not reach the parent.
+    pub fn leaves(&self, root: Address, root_level: u8, key: &[u8], out: &mut [Address]) -> usize {
+        let route = self.route(root, root_level, 1, key);
+        if route.level != 1 || route.stale {
+            return 0;
+        }
+        let key = Key::new(key);
+        let Some(frame) = self.find(route.address).and_then(|found| self.frame(found)) else { return 0 };
+        if self.shape.is_short() {
+            frame.children_from::<true>(route.address, 1, &key, out)
+        } else {
+            frame.children_from::<false>(route.address, 1, &key, out)
         }
     }
 
     #[inline]
-    fn descend<const SHORT: bool>(&self, root: Address, root_level: u8, key: &Key) -> Route {
+    fn descend<const SHORT: bool>(&self, root: Address, root_level: u8, stop: u8, key: &Key) -> Route {
         let mut route = Route { address: root, level: root_level, parent: None, stale: false };
         let mut hint = Some(&self.root);
         // Ends: the level falls with every turn.
-        while route.level > 0 {
+        while route.level > stop {
             let guess = hint.map_or(0, |hint| hint.load(Relaxed));
             let mut look = Look::Other;
             if let Some(frame) = self.frame(guess.wrapping_sub(1)) {
