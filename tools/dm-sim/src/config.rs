@@ -11,8 +11,9 @@ pub type RpcHandler = fn(&mut MemoryNode, [u64; 4]) -> Result<u64, Status>;
 pub struct Delays {
     /// From post to the first effect.
     pub request_ns: (u32, u32),
-    /// From the first effect of a request to its last, where it has several.
-    pub spread_ns: (u32, u32),
+    /// From the first effect of a request to its last, where it has several; also from one request to the next that
+    /// waited for it.
+    pub spread_ns_max: u32,
     /// From the last effect to the completion.
     pub response_ns: (u32, u32),
     /// From a lane becoming ready to its next poll: computing, and the worker being busy with other lanes.
@@ -31,7 +32,7 @@ impl Default for Delays {
     fn default() -> Self {
         Self {
             request_ns: (500, 1500),
-            spread_ns: (0, 800),
+            spread_ns_max: 800,
             response_ns: (500, 1500),
             cpu_ns: (50, 400),
             long_per_1024: 16,
