@@ -1,0 +1,228 @@
+//! What can break: compute nodes, memory nodes, queue pairs.
+//!
+//! When a sender dies, a random *prefix in post order* of each queue pair's unfinished requests has been or will be
+//! executed; of the first request beyond it, if it is a WRITE, a random part, cut at multiples of
+//! `crash_atomic_bytes`. What is still to come may come late: until the responder's side is confirmed closed
+//! ([`World::close_queue_pairs`]) packets of the dead may land.
+
+use crate::flight::{Flight, Happens, Slot, has_landed};
+use crate::log::What;
+use crate::world::{ComputeNode, World};
+use dm_core::verbs::{NodeId, Status, Verb};
+
+impl World {
+    /// Kills a compute node. Of each of its queue pairs a prefix takes effect, now or later; its posts from now on are
+    /// none of anybody's business, and nobody will read its completions.
+    pub fn kill_compute_node(&mut self, compute_node: ComputeNode) {
+        for queue_pair in self.queue_pairs_of(compute_node) {
+            self.cut(queue_pair);
+            self.delay(queue_pair);
+        }
+    }
+
+    /// Closes all queue pairs of a compute node at the memory nodes and fences it: what of its requests has not taken
+    /// effect when this returns never will, and what it posts from now on is answered [`Status::Fenced`].
+    pub fn close_queue_pairs(&mut self, compute_node: ComputeNode) {
+        for queue_pair in self.queue_pairs_of(compute_node) {
+            self.close(queue_pair, Status::Fenced);
+        }
+        if !self.fenced.contains(&compute_node) {
+            self.fenced.push(compute_node);
+        }
+    }
+
+    /// Lets a fenced compute node post again, as a new incarnation.
+    pub fn readmit(&mut self, compute_node: ComputeNode) {
+        self.fenced.retain(|fenced| *fenced != compute_node);
+    }
+
+    /// Fails the queue pair of `worker` to `node`: of its requests a prefix takes effect, now or later, and all of them
+    /// complete with [`Status::Flushed`], as does everything posted until [`World::reconnect`].
+    pub fn fail_queue_pair(&mut self, worker: u32, node: NodeId) {
+        let queue_pair = worker as usize * self.memories.count() + node.0 as usize;
+        self.queue_pairs[queue_pair].failed = true;
+        self.cut(queue_pair as u32);
+        self.delay(queue_pair as u32);
+        self.fail_completions(queue_pair as u32, Status::Flushed);
+    }
+
+    /// Confirms the failed queue pair closed at the memory node, so that nothing of it lands any more, and makes a new
+    /// one in its place.
+    pub fn reconnect(&mut self, worker: u32, node: NodeId) {
+        let queue_pair = worker as usize * self.memories.count() + node.0 as usize;
+        self.close(queue_pair as u32, Status::Flushed);
+        self.queue_pairs[queue_pair].failed = false;
+    }
+
+    /// Kills a memory node: nothing takes effect there any more, and everything sent to it completes with
+    /// [`Status::NodeDown`].
+    pub fn kill_memory_node(&mut self, node: NodeId) {
+        self.down[node.0 as usize] = true;
+        let nodes = self.memories.count();
+        for queue_pair in (0..self.queue_pairs.len()).filter(|at| at % nodes == node.0 as usize) {
+            self.lose_all(queue_pair as u32);
+            self.fail_completions(queue_pair as u32, Status::NodeDown);
+        }
+    }
+
+    /// The worker (see [`World::add_worker`]) that posts for lane `lane` of a driver with `lanes_per_worker`, counted
+    /// within `compute_node`.
+    pub fn worker(&self, compute_node: ComputeNode, number: u32) -> Option<u32> {
+        let mut workers = (0_u32..).zip(&self.workers).filter(|(_, of)| **of == compute_node).map(|(at, _)| at);
+        workers.nth(number as usize)
+    }
+
+    fn queue_pairs_of(&self, compute_node: ComputeNode) -> Vec<u32> {
+        let nodes = self.memories.count() as u32;
+        let workers = (0_u32..).zip(&self.workers).filter(|(_, of)| **of == compute_node);
+        workers.flat_map(|(worker, _)| worker * nodes..(worker + 1) * nodes).collect()
+    }
+
+    /// Requests of a queue pair with effects to come, in post order.
+    fn unfinished(&self, queue_pair: u32) -> Vec<Slot> {
+        let to_come = |flight: &Flight| {
+            flight.queue_pair == queue_pair
+                && (u32::from(flight.landed).count_ones() < u32::from(flight.bursts) || flight.write_back.is_some())
+        };
+        let mut slots: Vec<Slot> = self.flights.in_use().filter(|&slot| to_come(self.flights.get(slot))).collect();
+        slots.sort_by_key(|&slot| self.flights.get(slot).sequence);
+        slots
+    }
+
+    /// Decides the prefix that takes effect and loses the rest.
+    fn cut(&mut self, queue_pair: u32) {
+        let slots = self.unfinished(queue_pair);
+        if slots.is_empty() {
+            return;
+        }
+        // What took effect (READs aside: nobody sees the rest of one) was sent, and so was all before it.
+        let landed = self.queue_pairs[queue_pair as usize].landed_sequence;
+        let mut sent = slots.iter().filter(|&&slot| self.flights.get(slot).sequence <= landed).count();
+        // The last one sent may have been sent in part.
+        if let Some(&last) = slots[..sent].last()
+            && self.flights.get(last).sequence == landed
+            && self.flights.get(last).request.verb == Verb::Write
+        {
+            sent -= 1;
+        }
+        let whole = sent + self.rng.below((slots.len() - sent) as u32 + 1) as usize;
+        for (number, &slot) in slots.iter().enumerate().skip(whole) {
+            if number == whole && self.flights.get(slot).request.verb == Verb::Write {
+                self.cut_write(slot);
+            } else {
+                self.lose(slot);
+            }
+        }
+    }
+
+    /// Loses a random tail of a WRITE, in blocks that land all or nothing.
+    fn cut_write(&mut self, slot: Slot) {
+        let block = u64::from(self.config.crash_atomic_bytes.max(1));
+        let unit = self.unit();
+        let flight = self.flights.get(slot);
+        let request = flight.request;
+        let landed = flight.landed;
+        // Small blocks are words or lines of the memory; large ones are packets, counted from the start of the message.
+        let origin = if block <= 64 { request.offset / block * block } else { request.offset };
+        let end = request.offset + u64::from(request.bytes);
+        let blocks = (end - origin).div_ceil(block);
+        let kept = u64::from(self.rng.below(blocks as u32 + 1));
+        let flight = self.flights.get(slot);
+        let place = |number: usize| request.offset + Flight::unit_range(&request, unit, number).start as u64;
+        let block_of = |number: usize| (place(number) - origin) / block;
+        let units = Flight::units(&request, unit);
+        let began: Vec<u64> = (0..units)
+            .filter(|&number| has_landed(landed, flight.burst_of.get(number).copied().unwrap_or(0)))
+            .map(block_of)
+            .collect();
+        self.lose_units(slot, |number| block_of(number) >= kept && !began.contains(&block_of(number)));
+        self.note(slot, What::Lost);
+    }
+
+    /// Loses all effects of a request that are still to come.
+    fn lose(&mut self, slot: Slot) {
+        self.cancel_write_back(slot);
+        self.drop_events(slot);
+        self.note(slot, What::Lost);
+        self.flights.release_if_over(slot);
+    }
+
+    fn drop_events(&mut self, slot: Slot) {
+        let mut dropped = 0;
+        self.agenda.rewrite(|event| {
+            if event.slot == slot && event.what != Happens::Completion {
+                dropped += 1;
+                return None;
+            }
+            Some(event)
+        });
+        let flight = self.flights.get_mut(slot);
+        flight.events -= dropped;
+        flight.bursts = flight.landed.count_ones() as u8;
+        flight.landed = ((1_u32 << flight.bursts) - 1) as u8;
+    }
+
+    fn lose_all(&mut self, queue_pair: u32) {
+        for slot in self.unfinished(queue_pair) {
+            self.lose(slot);
+        }
+    }
+
+    /// Half of the time, what is still to come of a queue pair comes late.
+    fn delay(&mut self, queue_pair: u32) {
+        if self.rng.percent(50) {
+            return;
+        }
+        let late_ns = self.rng.within(self.config.delays.long_ns);
+        let flights = &self.flights;
+        self.agenda.rewrite(|mut event| {
+            if flights.get(event.slot).queue_pair == queue_pair && event.what != Happens::Completion {
+                event.at_ns += late_ns;
+            }
+            Some(event)
+        });
+    }
+
+    /// Executes a last random prefix of a queue pair's requests and loses the rest.
+    fn close(&mut self, queue_pair: u32, status: Status) {
+        self.cut(queue_pair);
+        for slot in self.unfinished(queue_pair) {
+            for burst in 0..self.flights.get(slot).bursts {
+                if self.flights.get(slot).landed & 1 << burst == 0 {
+                    self.burst(slot, burst);
+                }
+            }
+            self.write_back(slot);
+            self.drop_events(slot);
+            self.flights.release_if_over(slot);
+        }
+        self.fail_completions(queue_pair, status);
+    }
+
+    /// Turns all completions of a queue pair that have not arrived into failures that arrive soon, in post order.
+    fn fail_completions(&mut self, queue_pair: u32, status: Status) {
+        let at_ns = self.now_ns + self.rng.within(self.config.delays.failure_ns);
+        let mut slots: Vec<Slot> = Vec::new();
+        for slot in self.flights.in_use() {
+            let flight = self.flights.get(slot);
+            if flight.queue_pair == queue_pair && !flight.completed {
+                slots.push(slot);
+            }
+        }
+        for &slot in &slots {
+            let completion = &mut self.flights.get_mut(slot).completion;
+            if completion.status == Status::Ok {
+                completion.status = status;
+            }
+            completion.elapsed_ns = completion.elapsed_ns.max((at_ns - self.now_ns) as u32);
+        }
+        self.agenda.rewrite(|mut event| {
+            if event.what == Happens::Completion && slots.contains(&event.slot) {
+                event.at_ns = at_ns;
+            }
+            Some(event)
+        });
+        let order = &mut self.queue_pairs[queue_pair as usize].order;
+        order.completed_ns = order.completed_ns.max(at_ns);
+    }
+}
