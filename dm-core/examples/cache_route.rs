@@ -153,7 +153,11 @@ fn main() {
         assert!(cache.insert(*address, node));
     }
     let insert_ns = start.elapsed().as_nanos() as f64 / tree.nodes.len() as f64;
-    println!("{records} records, {} levels, {} inner nodes; insert {insert_ns:.0} ns", tree.root_level + 1, tree.nodes.len());
+    println!(
+        "{records} records, {} levels, {} inner nodes; insert {insert_ns:.0} ns",
+        tree.root_level + 1,
+        tree.nodes.len()
+    );
     println!("{:?}", cache.usage());
 
     let zipf: Vec<u64> = zipf(records, 1 << 17).into_iter().map(|rank| key_of(u64::from(rank))).collect();

@@ -2,6 +2,7 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+pub mod btree;
 pub mod compute;
 pub mod error;
 pub mod index;
@@ -9,7 +10,6 @@ pub mod lane;
 pub mod layout;
 pub mod machine;
 pub mod port;
-pub mod btree;
 pub mod remote;
 pub mod sherman;
 pub mod verbs;

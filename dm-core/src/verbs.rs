@@ -194,18 +194,7 @@ const_assert_eq!(core::mem::size_of::<Request>(), 56);
 impl Request {
     const fn new(verb: Verb, label: Label, node: NodeId, offset: u64) -> Self {
         let flags = Flags::SIGNALED;
-        Self {
-            verb,
-            label,
-            flags,
-            space: Space::Host,
-            node,
-            reserved: 0,
-            offset,
-            local: 0,
-            bytes: 0,
-            operands: [0; 4],
-        }
+        Self { verb, label, flags, space: Space::Host, node, reserved: 0, offset, local: 0, bytes: 0, operands: [0; 4] }
     }
 
     /// READ `bytes` at `offset` into scratch at `local`.

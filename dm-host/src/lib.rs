@@ -1,1 +1,3 @@
-//! x
+//! Binds dm-core's verb requests to memory.
+
+pub mod assembly;

@@ -1,1 +1,3 @@
-//! x
+//! One conformance suite over any index and any fabric.
+
+pub mod pool;

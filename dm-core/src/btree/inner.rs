@@ -226,8 +226,7 @@ impl<'a> InnerMut<'a> {
         let mut high = [0; node::KEY_BYTES_MAX];
         let high = high.get_mut(..self.shape.key_bytes).unwrap_or_default();
         let bounded = node::read_high(self.image, high);
-        let right_header =
-            Header { generation: address.generation(), flags: NodeFlags::empty(), count: 0, ..header };
+        let right_header = Header { generation: address.generation(), flags: NodeFlags::empty(), count: 0, ..header };
         node::start(right, &right_header, separator, bounded.then_some(&*high));
         // The extension belongs to the index, which rewrites what must differ.
         let mut extension = [0; 64];

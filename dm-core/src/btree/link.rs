@@ -61,13 +61,7 @@ impl Tree<'_> {
         }
     }
 
-    async fn link_at(
-        &self,
-        lane: &Lane<'_>,
-        level: u8,
-        right: Address,
-        parent: Address,
-    ) -> Result<Linked, OpError> {
+    async fn link_at(&self, lane: &Lane<'_>, level: u8, right: Address, parent: Address) -> Result<Linked, OpError> {
         let port = lane.port();
         let at = self.scratch.node(1);
         let small = self.scratch.small;

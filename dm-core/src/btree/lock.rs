@@ -88,7 +88,8 @@ impl Tree<'_> {
         protects: Address,
         follow: Option<Request>,
     ) -> Result<(Held, Option<Completion>), OpError> {
-        let lock = self.lock_of(protects).ok_or(Self::corrupt(protects, "a pointer to a memory node beyond the pool"))?;
+        let lock =
+            self.lock_of(protects).ok_or(Self::corrupt(protects, "a pointer to a memory node beyond the pool"))?;
         let tag = (protects.offset() >> 6) as u32;
         let port = lane.port();
         lane.owe(Debt { lock, stage: Stage::Queued, word: 0, protects })?;
@@ -138,7 +139,8 @@ impl Tree<'_> {
 
     /// Tries to acquire without waiting: for a second lock, where waiting could deadlock.
     pub async fn try_acquire(&self, lane: &Lane<'_>, protects: Address) -> Result<Option<Held>, OpError> {
-        let lock = self.lock_of(protects).ok_or(Self::corrupt(protects, "a pointer to a memory node beyond the pool"))?;
+        let lock =
+            self.lock_of(protects).ok_or(Self::corrupt(protects, "a pointer to a memory node beyond the pool"))?;
         let tag = (protects.offset() >> 6) as u32;
         if self.options.hierarchical && !self.locks.try_enter(lock, lane.id()) {
             return Ok(None);
@@ -212,26 +214,26 @@ impl Tree<'_> {
             let mut held = Held { lock: debt.lock, word: debt.word, tag: (debt.protects.offset() >> 6) as u32 };
             let owned = match debt.stage {
                 Stage::Held => true,
-                Stage::Queued => match if self.options.hierarchical {
-                    self.locks.cancel(debt.lock, lane.id())
-                } else {
-                    Turn::Wait
-                } {
-                    Turn::Wait => {
-                        lane.paid(debt.lock);
-                        continue;
+                Stage::Queued => {
+                    match if self.options.hierarchical { self.locks.cancel(debt.lock, lane.id()) } else { Turn::Wait } {
+                        Turn::Wait => {
+                            lane.paid(debt.lock);
+                            continue;
+                        }
+                        Turn::Acquire => false,
+                        Turn::Owned(word) => {
+                            held.word = word;
+                            true
+                        }
                     }
-                    Turn::Acquire => false,
-                    Turn::Owned(word) => {
-                        held.word = word;
-                        true
-                    }
-                },
+                }
                 Stage::Posted => {
                     let at = self.scratch.small;
                     let (offset, shift) = self.lock_place(debt.lock);
-                    let space =
-                        self.geometry.get(debt.lock.node.0 as usize).map_or_else(Default::default, |node| node.lock_space);
+                    let space = self
+                        .geometry
+                        .get(debt.lock.node.0 as usize)
+                        .map_or_else(Default::default, |node| node.lock_space);
                     let read = Request::read(Label::Lock, debt.lock.node, offset, 8, at).in_space(space);
                     lane.port().call(read).await?;
                     let word = lane.port().with(|scratch| word_at(scratch, at));

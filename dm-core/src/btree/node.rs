@@ -143,9 +143,7 @@ pub enum Standing {
 pub fn judge(image: &[u8], wanted: &Wanted, key: &[u8]) -> Result<Standing, DecodeError> {
     stripes::node_version(image).ok_or(DecodeError::Torn)?;
     let header = Header::read(image);
-    if header.index != wanted.index
-        || header.generation != wanted.address.generation()
-        || header.level != wanted.level
+    if header.index != wanted.index || header.generation != wanted.address.generation() || header.level != wanted.level
     {
         return Err(DecodeError::Stale);
     }

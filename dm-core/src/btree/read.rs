@@ -96,7 +96,9 @@ impl Tree<'_> {
             Ok(found) => Ok(Some(found)),
             Err(DecodeError::Stale) => Ok(None),
             Err(DecodeError::Corrupt(what)) => Err(Self::corrupt(target.address, what)),
-            Err(DecodeError::Torn) => Err(Self::corrupt(target.address, "torn under its lock: a writer died in a WRITE")),
+            Err(DecodeError::Torn) => {
+                Err(Self::corrupt(target.address, "torn under its lock: a writer died in a WRITE"))
+            }
         }
     }
 }

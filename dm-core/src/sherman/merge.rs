@@ -190,4 +190,3 @@ impl Sherman<'_> {
         stripes::node_version(right)
     }
 }
-

@@ -204,8 +204,6 @@ pub struct Sherman<'s> {
 
 /// What a descent to a leaf and a look at it gave.
 pub(crate) struct Visit<R> {
-    /// The leaf that covers the key.
-    pub address: Address,
     /// What was seen.
     pub seen: R,
     /// A half-split to finish, its separator in the `help` range.

@@ -102,7 +102,8 @@ impl Sherman<'_> {
         progress: &mut Progress,
     ) -> Result<Option<Taken>, OpError> {
         let at = self.tree.scratch.node(0);
-        let visit = self.visit(lane, bound, at, |image, _, _| Leaf::new(&self.leaf, image).all_whole(), &(0..0)).await?;
+        let visit =
+            self.visit(lane, bound, at, |image, _, _| Leaf::new(&self.leaf, image).all_whole(), &(0..0)).await?;
         if visit.is_none() {
             return Ok(None);
         }

@@ -15,14 +15,20 @@ impl Sherman<'_> {
         let key_range = self.plan.key.clone();
         let at = self.tree.scratch.node(0);
         let visit = self
-            .visit(lane, &key_range, at, |image, key, value| {
-                let leaf = Leaf::new(&self.leaf, image);
-                let slot = leaf.find(key)?;
-                if let Some(slot) = slot {
-                    leaf.read_value(slot, value);
-                }
-                Ok(slot.is_some())
-            }, &output)
+            .visit(
+                lane,
+                &key_range,
+                at,
+                |image, key, value| {
+                    let leaf = Leaf::new(&self.leaf, image);
+                    let slot = leaf.find(key)?;
+                    if let Some(slot) = slot {
+                        leaf.read_value(slot, value);
+                    }
+                    Ok(slot.is_some())
+                },
+                &output,
+            )
             .await?;
         let Some(visit) = visit else { return Ok(Outcome::Absent) };
         self.help(lane, visit.help).await;
@@ -62,7 +68,7 @@ impl Sherman<'_> {
                     })
                     .await?;
                 match seen {
-                    Some(Ok(seen)) => return Ok(Some(Visit { address, seen, help: spot.help })),
+                    Some(Ok(seen)) => return Ok(Some(Visit { seen, help: spot.help })),
                     Some(Err(standing)) => address = self.wrong_leaf(lane, standing, &mut spot, at),
                     None => {
                         self.tree.cache.invalidate(spot.parent);

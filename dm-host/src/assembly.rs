@@ -1,0 +1,174 @@
+//! Puts an index together: allocates the storage that the core only borrows, and gives the pieces their sizes.
+//!
+//! An index borrows from its storage, so both live in one place: [`with_sherman`] builds them on its stack and passes
+//! the index to a closure. What the closure starts - worker threads in a scope, one operation - ends before it returns.
+
+use dm_core::btree::descent::RootCopy;
+use dm_core::btree::{Options, Tree};
+use dm_core::compute::cache::IndexCache;
+use dm_core::compute::locks::{Entry, LockTable, Waiter};
+use dm_core::compute::nodes::{Fresh, NodeClass, NodePool, Shelf};
+use dm_core::index::Index;
+use dm_core::remote::NodeGeometry;
+use dm_core::remote::catalog::{IndexNumber, root_offset};
+use dm_core::remote::chunks::RequestIds;
+use dm_core::remote::rows::Member;
+use dm_core::sherman::{ParameterError, Parameters, Sherman};
+use dm_core::verbs::{Assumptions, Capabilities, Guarantees, NodeId};
+use std::sync::atomic::AtomicU32;
+use thiserror::Error;
+
+/// What one compute node spends on one index, and how it runs it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spending {
+    /// Lanes of the compute node, all workers together.
+    pub lanes: usize,
+    /// Bytes for copies of inner nodes.
+    pub cache_bytes: u64,
+    /// Bytes the scratch of all lanes may take.
+    pub scratch_bytes_max: u64,
+    /// Records a scan returns at most per call.
+    pub page_records: usize,
+    /// Leaves a scan READs at once.
+    pub leaves_at_once: usize,
+    /// Hand-overs of a held lock in a row; 0 = none.
+    pub hand_overs_max: u8,
+    /// Retired nodes remembered per memory node and class; more are lost until the pool is swept.
+    pub returned_nodes: usize,
+    /// Techniques that can be switched off.
+    pub options: Options,
+}
+
+impl Default for Spending {
+    fn default() -> Self {
+        Self {
+            lanes: 1,
+            cache_bytes: 64 << 20,
+            scratch_bytes_max: 1 << 30,
+            page_records: 128,
+            leaves_at_once: 4,
+            // Sherman section 4.3.
+            hand_overs_max: 4,
+            returned_nodes: 4096,
+            options: Options::default(),
+        }
+    }
+}
+
+/// Where an index is and who opens it.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    /// Memory nodes of the pool, by logical number.
+    pub geometry: &'a [NodeGeometry],
+    /// Its number in the catalog.
+    pub number: IndexNumber,
+    /// This compute node.
+    pub member: Member,
+    /// What the fabric offers.
+    pub capabilities: Capabilities,
+    /// What the fabric grants.
+    pub guarantees: Guarantees,
+}
+
+/// Why an index could not be put together.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum AssemblyError {
+    /// Parameters out of range.
+    #[error(transparent)]
+    Parameters(#[from] ParameterError),
+    /// The lanes' scratch does not fit its budget.
+    #[error(
+        "{lanes} lanes x {lane_bytes} bytes of scratch = {} bytes, more than the budget of {budget_bytes}",
+        *lanes as u64 * *lane_bytes as u64
+    )]
+    Scratch {
+        /// Lanes.
+        lanes: usize,
+        /// Scratch of one.
+        lane_bytes: usize,
+        /// The budget.
+        budget_bytes: u64,
+    },
+    /// The fabric does not grant what the index needs to be correct.
+    #[error("this fabric does not grant what the index needs: {}", names(*missing))]
+    Missing {
+        /// What is missing.
+        missing: Assumptions,
+    },
+    /// A technique was switched on that the fabric has no verb for.
+    #[error("16-bit lock words need masked atomics, which this fabric does not have")]
+    NoMaskedAtomics,
+    /// The pool has no memory node 0, or too many lanes are asked for.
+    #[error("{0}")]
+    Impossible(&'static str),
+}
+
+fn names(missing: Assumptions) -> String {
+    missing.names().collect::<Vec<_>>().join(", ")
+}
+
+/// Builds a Sherman index with its storage and passes it to `run`.
+pub fn with_sherman<R>(
+    place: &Place<'_>,
+    parameters: &Parameters,
+    spending: &Spending,
+    run: impl FnOnce(&Sherman<'_>) -> R,
+) -> Result<R, AssemblyError> {
+    parameters.check()?;
+    let home = place.geometry.first().ok_or(AssemblyError::Impossible("a pool without memory nodes"))?;
+    if spending.lanes >= usize::from(u16::MAX) {
+        return Err(AssemblyError::Impossible("more than 65,534 lanes on one compute node"));
+    }
+    if spending.options.narrow_locks && !place.capabilities.masked_atomics {
+        return Err(AssemblyError::NoMaskedAtomics);
+    }
+    let (plan, scratch) = parameters.plan(spending.page_records, spending.leaves_at_once);
+    if spending.lanes as u64 * plan.total_bytes as u64 > spending.scratch_bytes_max {
+        return Err(AssemblyError::Scratch {
+            lanes: spending.lanes,
+            lane_bytes: plan.total_bytes,
+            budget_bytes: spending.scratch_bytes_max,
+        });
+    }
+
+    let words_per_node = place.geometry.iter().map(|node| node.lock_count).max().unwrap_or(1);
+    let locks_per_node = words_per_node * if spending.options.narrow_locks { 4 } else { 1 };
+    let entries: Vec<_> =
+        (0..place.geometry.len() * locks_per_node as usize).map(|_| spin::Mutex::new(Entry::default())).collect();
+    let waiters: Vec<_> = (0..spending.lanes).map(|_| Waiter::default()).collect();
+    let shelf_count = place.geometry.len() * NodeClass::COUNT;
+    let mut returned = vec![Fresh::default(); shelf_count * spending.returned_nodes];
+    let shelves: Vec<_> = if spending.returned_nodes == 0 {
+        (0..shelf_count).map(|_| spin::Mutex::new(Shelf::default())).collect()
+    } else {
+        returned.chunks_mut(spending.returned_nodes).map(|returned| spin::Mutex::new(Shelf::new(returned))).collect()
+    };
+    let inner = parameters.inner();
+    let words = IndexCache::words_for(spending.cache_bytes, parameters.key_bytes, parameters.inner_span + 1);
+    let storage: Vec<_> = std::iter::repeat_with(|| AtomicU32::new(0)).take(words).collect();
+    let requests = RequestIds::default();
+
+    let tree = Tree {
+        number: place.number,
+        index: place.number.get() + 1,
+        owner: place.member,
+        requests: &requests,
+        geometry: place.geometry,
+        root_word: (NodeId(0), root_offset(home, place.number)),
+        root: RootCopy::default(),
+        inner,
+        capabilities: place.capabilities,
+        options: spending.options,
+        scratch,
+        locks: LockTable::new(&entries, locks_per_node, &waiters, spending.hand_overs_max),
+        nodes: NodePool::new(&shelves, [parameters.leaf().bytes as u32, inner.bytes as u32]),
+        cache: IndexCache::new(&storage, parameters.key_bytes, parameters.inner_span + 1),
+    };
+    let index = Sherman::new(tree, parameters, plan)?;
+    let missing = place.guarantees.missing(index.assumptions());
+    if !missing.is_empty() {
+        return Err(AssemblyError::Missing { missing });
+    }
+    Ok(run(&index))
+}
