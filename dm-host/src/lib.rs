@@ -1,3 +1,15 @@
-//! Binds dm-core's verb requests to memory.
+//! Binds dm-core's verb requests to memory: shared memory on one machine, queue pairs on a NIC. No index logic.
+//!
+//! In order of reading:
+//!
+//! - [`region`]: the memory of one memory node - where it comes from, how it is laid out, huge pages.
+//! - [`fabric`]: who executes verbs. [`fabric::shm`] does so with loads and stores on mapped regions.
+//! - [`memory_node`]: the daemon that owns a region and hands it out, and the client that connects to it.
+//! - [`assembly`]: an index put together, with the storage that the core only borrows.
+//! - [`clock`]: timestamps cheap enough to take twice per post.
 
 pub mod assembly;
+pub mod clock;
+pub mod fabric;
+pub mod memory_node;
+pub mod region;

@@ -1,0 +1,3 @@
+//! Fabrics: who executes verb requests.
+
+pub mod shm;

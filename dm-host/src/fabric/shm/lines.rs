@@ -1,0 +1,216 @@
+//! The only door to shared bytes: bounds-checked accesses that keep 64-byte lines and 8-byte words whole.
+//!
+//! Any number of threads and processes access the same bytes at once. No reference to them exists, and no plain load
+//! or store of Rust's touches them. What does:
+//!
+//! | access | [`LineMode::Vector`] | [`LineMode::Sequence`] |
+//! |---|---|---|
+//! | READ | one AVX-512 load per line ([`vector`]) | copy between two looks at the line's sequence word ([`sequence`]) |
+//! | WRITE | one AVX-512 store per line, masked if partial | atomic 8-byte stores while the sequence word is locked |
+//! | CAS, FETCH-ADD | `AtomicU64` on the word | `AtomicU64` on the word |
+//!
+//! **Why this is sound.** To Rust's abstract machine the shared bytes are an array of `AtomicU64`, and every access
+//! is one of `AtomicU64` or is an `asm!` block whose effect such accesses can express: loading a line is eight relaxed
+//! loads; storing one is eight relaxed stores; storing some bytes of a word is a relaxed read-modify-write that
+//! replaces them. Relaxed atomic accesses of one size do not race. That a vector instruction does all eight *at one
+//! instant* is more than that, and nothing in Rust's sense rests on it: a torn line is wrong data that the layers
+//! above detect or not, never undefined behaviour.
+//!
+//! **Order.** Each access is followed by whatever the caller puts between ([`super`] says which fences close what).
+//! Lines are accessed in ascending order.
+//!
+//! **Atomics in the middle of a line that is being READ.** Atomics do not touch sequence words. A READ sees such a
+//! word before or after the atomic, whole either way, and the rest of the line as no WRITE disturbed it: the line as
+//! it was at one instant against WRITEs, which is what LINE_ATOMIC says.
+
+mod sequence;
+mod vector;
+
+pub use vector::supported as vector_supported;
+
+use dm_core::remote::address::LINE_BYTES;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Why an access did not take place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AccessError {
+    /// Not inside the area. No effect.
+    #[error("outside the memory")]
+    Outside,
+    /// An atomic on a word that is not 8-byte aligned. No effect.
+    #[error("not aligned to 8 bytes")]
+    Misaligned,
+    /// Somebody has been in a WRITE of one line for longer than [`LINE_WAIT_MS_MAX`]. Earlier lines of a WRITE are
+    /// written.
+    #[error("a line was locked by a writer for {LINE_WAIT_MS_MAX} ms")]
+    LineStuck,
+}
+
+/// How long to wait for a line that is being written. Its writer is a few instructions from done, unless it was
+/// preempted (milliseconds), died (the memory node's daemon then releases the line) or is stopped.
+pub const LINE_WAIT_MS_MAX: u64 = 2000;
+
+/// Who writes: names the holder of a line to the daemon, should it die in the middle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WriterSlot(pub(crate) u32);
+
+impl WriterSlot {
+    /// Writes the first image of a region, and wherever no sequence words are.
+    pub(crate) const FORMATTER: Self = Self(0);
+}
+
+/// Where the sequence words are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sequences {
+    /// The word of the file's first line.
+    pub words: *mut u32,
+    /// The first writer slot.
+    pub slots: *mut u8,
+    /// Number of the area's first line in the file.
+    pub first_line: u64,
+}
+
+/// A piece of shared memory: the region of a memory node, or its device memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Area<'r> {
+    base: *mut u8,
+    bytes: u64,
+    sequences: Option<Sequences>,
+    region: PhantomData<&'r AtomicU64>,
+}
+
+impl Area<'_> {
+    /// # Safety
+    ///
+    /// For the lifetime `'r`: `base` is 64-byte aligned and begins `bytes` (a multiple of 64) mapped, readable and
+    /// writable bytes which this process accesses through areas only; `sequences`, if any, point to a word for each
+    /// line of the area and to [`crate::region::layout::WRITER_SLOTS`] slots, likewise. Without `sequences` the
+    /// processor must have what [`vector_supported`] asks for, else accesses fall back to words, and lines tear.
+    #[inline]
+    pub(crate) const unsafe fn new(base: *mut u8, bytes: u64, sequences: Option<Sequences>) -> Self {
+        Self { base, bytes, sequences, region: PhantomData }
+    }
+
+    /// Bytes in the area.
+    #[inline]
+    pub const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// A pointer to `offset` of which `bytes` bytes are inside.
+    #[inline]
+    fn at(&self, offset: u64, bytes: usize) -> Result<*mut u8, AccessError> {
+        match offset.checked_add(bytes as u64) {
+            Some(end) if end <= self.bytes => Ok(self.base.wrapping_add(offset as usize)),
+            _ => Err(AccessError::Outside),
+        }
+    }
+
+    #[inline]
+    fn word(&self, offset: u64) -> Result<&AtomicU64, AccessError> {
+        let at = self.at(offset, 8)?;
+        if !offset.is_multiple_of(8) {
+            return Err(AccessError::Misaligned);
+        }
+        // SAFETY: inside the area (`at`), aligned (base is, offset is), alive as long as the area; accessed as
+        // `AtomicU64` or equivalently by everybody (module documentation).
+        Ok(unsafe { AtomicU64::from_ptr(at.cast()) })
+    }
+
+    /// Copies from `offset` to `out`.
+    #[inline]
+    pub fn read(&self, offset: u64, out: &mut [u8]) -> Result<(), AccessError> {
+        let from = self.at(offset, out.len())?;
+        if out.len() == 8 && offset.is_multiple_of(8) {
+            // One word of one line: whole without further ado.
+            out.copy_from_slice(&self.word(offset)?.load(Ordering::Relaxed).to_le_bytes());
+            return Ok(());
+        }
+        match &self.sequences {
+            None => {
+                // SAFETY: `at` checked the range; `out` is exclusively ours.
+                unsafe { vector::read(from, out.as_mut_ptr(), out.len()) };
+                Ok(())
+            }
+            // SAFETY: as above, and there is a sequence word for every line of the area.
+            Some(sequences) => unsafe { sequence::read(sequences, self.base, offset, out) },
+        }
+    }
+
+    /// Copies `bytes` to `offset`.
+    #[inline]
+    pub fn write(&self, writer: WriterSlot, offset: u64, bytes: &[u8]) -> Result<(), AccessError> {
+        let to = self.at(offset, bytes.len())?;
+        match &self.sequences {
+            None => {
+                if let Ok(word) = <[u8; 8]>::try_from(bytes)
+                    && offset.is_multiple_of(8)
+                {
+                    self.word(offset)?.store(u64::from_le_bytes(word), Ordering::Release);
+                    return Ok(());
+                }
+                // SAFETY: `at` checked the range; `bytes` is a slice of ours.
+                unsafe { vector::write(bytes.as_ptr(), to, bytes.len()) };
+                Ok(())
+            }
+            // SAFETY: as above, and there is a sequence word for every line of the area.
+            Some(sequences) => unsafe { sequence::write(sequences, writer, self.base, offset, bytes) },
+        }
+    }
+
+    /// Compare-and-swap; returns the old word.
+    #[inline]
+    pub fn cas(&self, offset: u64, compare: u64, swap: u64) -> Result<u64, AccessError> {
+        let word = self.word(offset)?;
+        let (Ok(old) | Err(old)) = word.compare_exchange(compare, swap, Ordering::SeqCst, Ordering::SeqCst);
+        Ok(old)
+    }
+
+    /// Compares under `compare_mask`; if equal replaces the bits of `swap_mask`. Returns the old word.
+    #[inline]
+    pub fn masked_cas(&self, offset: u64, operands: [u64; 4]) -> Result<u64, AccessError> {
+        let [compare, swap, compare_mask, swap_mask] = operands;
+        let word = self.word(offset)?;
+        let (Ok(old) | Err(old)) = word.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |old| {
+            ((old ^ compare) & compare_mask == 0).then_some(old & !swap_mask | swap & swap_mask)
+        });
+        Ok(old)
+    }
+
+    /// Adds, wrapping; returns the old word.
+    #[inline]
+    pub fn fetch_add(&self, offset: u64, addend: u64) -> Result<u64, AccessError> {
+        Ok(self.word(offset)?.fetch_add(addend, Ordering::SeqCst))
+    }
+
+    /// Asks the processor to have the lines at hand soon. Reads nothing, cannot fail.
+    #[inline]
+    pub fn prefetch(&self, offset: u64, bytes: usize) {
+        #[cfg(target_arch = "x86_64")]
+        if let Ok(at) = self.at(offset, bytes) {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            let first = at.wrapping_sub(at.addr() % LINE_BYTES);
+            for line in 0..(at.addr() + bytes - first.addr()).div_ceil(LINE_BYTES) {
+                // SAFETY: every x86_64 processor has PREFETCHT0; it accesses nothing as far as programs can tell.
+                unsafe { _mm_prefetch::<_MM_HINT_T0>(first.wrapping_add(line * LINE_BYTES).cast()) };
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = (offset, bytes, LINE_BYTES);
+    }
+
+    /// Releases the line that the writer of `slot` died in, if it did, in a file of `lines` lines.
+    pub(crate) fn release_dead(&self, slot: WriterSlot, lines: u64) -> bool {
+        // SAFETY: the sequence words and slots are there by the contract of `new`.
+        self.sequences.as_ref().is_some_and(|sequences| unsafe { sequence::release_dead(sequences, slot, lines) })
+    }
+}
+
+#[cfg(test)]
+impl Area<'_> {
+    pub(crate) fn sequences_for_test(&self) -> Option<Sequences> {
+        self.sequences
+    }
+}

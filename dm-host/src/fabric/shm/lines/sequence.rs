@@ -1,0 +1,258 @@
+//! Lines kept whole by a sequence word each.
+//!
+//! ```text
+//!  31                                  1  0
+//! ┌─────────────────────────────────────┬───┐
+//! │ number of WRITEs                    │ 0 │   nobody writes the line
+//! ├─────────────────────────────────────┼───┤
+//! │ slot of the writer                  │ 1 │   being written
+//! └─────────────────────────────────────┴───┘
+//! ```
+//!
+//! A reader copies a line between two looks at its word and repeats unless both show the same even value. A writer
+//! locks the word, stores, and releases it two higher. The count turns over after 2^31 WRITEs: one copy of 64 bytes
+//! would have to take a minute for a reader to be deceived.
+//!
+//! **A writer that dies** in the middle leaves the word locked. It has noted the line and the even value in its slot
+//! before it locked; the daemon, once the process is certainly gone, compares and releases ([`release_dead`]).
+//!
+//! Fences, after Boehm, "Can seqlocks get along with programming language memory models?" (MSPC 2012): the acquire
+//! load of the word keeps the copy from starting early; the acquire fence before the second look keeps it from ending
+//! late; the release fence after locking keeps stores from showing before the lock; the release store of the word
+//! publishes them.
+
+use super::{AccessError, LINE_WAIT_MS_MAX, Sequences, WriterSlot, vector};
+use crate::region::layout::SLOT_BYTES;
+use dm_core::remote::address::LINE_BYTES;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::time::{Duration, Instant};
+
+/// Looks at a busy line before the processor is offered to others.
+const SPINS: u32 = 200;
+
+/// How patient to be with a busy line.
+#[derive(Default)]
+struct Patience {
+    spins: u32,
+    deadline: Option<Instant>,
+}
+
+impl Patience {
+    #[cold]
+    fn wait(&mut self) -> Result<(), AccessError> {
+        self.spins += 1;
+        if self.spins < SPINS {
+            std::hint::spin_loop();
+            return Ok(());
+        }
+        let limit = Duration::from_millis(LINE_WAIT_MS_MAX);
+        if Instant::now() > *self.deadline.get_or_insert_with(|| Instant::now() + limit) {
+            return Err(AccessError::LineStuck);
+        }
+        std::thread::yield_now();
+        Ok(())
+    }
+}
+
+/// # Safety
+///
+/// `line` is a line of the file `sequences` belong to.
+#[inline]
+unsafe fn word_of(sequences: &Sequences, line: u64) -> &AtomicU32 {
+    // SAFETY: there is a word per line, 4-byte aligned, only ever accessed as an atomic.
+    unsafe { AtomicU32::from_ptr(sequences.words.add(line as usize)) }
+}
+
+/// The line and the even value that the writer of a slot noted last.
+///
+/// # Safety
+///
+/// `slot` is below WRITER_SLOTS.
+#[inline]
+unsafe fn note_of<'s>(sequences: &'s Sequences, slot: WriterSlot) -> (&'s AtomicU64, &'s AtomicU64) {
+    let at = sequences.slots.wrapping_add(slot.0 as usize * SLOT_BYTES as usize);
+    // SAFETY: a slot is 64 mapped, aligned bytes: owner, line, value; only ever accessed as atomics.
+    unsafe { (AtomicU64::from_ptr(at.add(8).cast()), AtomicU64::from_ptr(at.add(16).cast())) }
+}
+
+/// The pieces of `bytes` bytes from `offset`: (line, offset, position, bytes).
+#[inline]
+fn pieces(offset: u64, bytes: usize) -> impl Iterator<Item = (u64, u64, usize, usize)> {
+    let mut position = 0;
+    std::iter::from_fn(move || {
+        if position == bytes {
+            return None;
+        }
+        let at = offset + position as u64;
+        let count = (LINE_BYTES - at as usize % LINE_BYTES).min(bytes - position);
+        let piece = (at / LINE_BYTES as u64, at, position, count);
+        position += count;
+        Some(piece)
+    })
+}
+
+/// READ.
+///
+/// # Safety
+///
+/// `offset .. offset + out.len()` is inside the area that begins at `base`; `sequences` are that area's.
+#[inline]
+pub(super) unsafe fn read(
+    sequences: &Sequences,
+    base: *const u8,
+    offset: u64,
+    out: &mut [u8],
+) -> Result<(), AccessError> {
+    for (line, at, position, count) in pieces(offset, out.len()) {
+        // SAFETY: the line is inside the area.
+        let word = unsafe { word_of(sequences, sequences.first_line + line) };
+        let mut patience = Patience::default();
+        loop {
+            let before = word.load(Ordering::Acquire);
+            if before & 1 == 0 {
+                let from = base.wrapping_add(at as usize);
+                let to = out[position..position + count].as_mut_ptr();
+                // SAFETY: `count` bytes of one line inside the area; as many of `out`.
+                unsafe { copy::read(from, to, count) };
+                fence(Ordering::Acquire);
+                if word.load(Ordering::Relaxed) == before {
+                    break;
+                }
+            }
+            patience.wait()?;
+        }
+    }
+    Ok(())
+}
+
+/// WRITE.
+///
+/// # Safety
+///
+/// `offset .. offset + bytes.len()` is inside the area that begins at `base`; `sequences` are that area's; `slot` is
+/// below WRITER_SLOTS and no other thread writes with it.
+#[inline]
+pub(super) unsafe fn write(
+    sequences: &Sequences,
+    slot: WriterSlot,
+    base: *mut u8,
+    offset: u64,
+    bytes: &[u8],
+) -> Result<(), AccessError> {
+    let locked = slot.0 << 1 | 1;
+    // SAFETY: the caller's contract.
+    let (noted_line, noted_value) = unsafe { note_of(sequences, slot) };
+    for (line, at, position, count) in pieces(offset, bytes.len()) {
+        let line = sequences.first_line + line;
+        // SAFETY: the line is inside the area.
+        let word = unsafe { word_of(sequences, line) };
+        let mut patience = Patience::default();
+        let before = loop {
+            let before = word.load(Ordering::Relaxed);
+            if before & 1 == 0 {
+                noted_value.store(u64::from(before), Ordering::Relaxed);
+                noted_line.store(line, Ordering::Relaxed);
+                // AcqRel: who finds the word locked finds the note.
+                if word.compare_exchange(before, locked, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                    break before;
+                }
+            }
+            patience.wait()?;
+        };
+        fence(Ordering::Release);
+        // SAFETY: `count` bytes of one line inside the area; as many of `bytes`.
+        unsafe { vector::write_words(bytes[position..].as_ptr(), base.wrapping_add(at as usize), count) };
+        word.store(before.wrapping_add(2), Ordering::Release);
+    }
+    Ok(())
+}
+
+/// Releases the line that the writer of `slot` holds, if it holds one, in a file of `lines` lines. The writer is
+/// certainly gone.
+///
+/// # Safety
+///
+/// `slot` is below WRITER_SLOTS; `sequences` have `lines` words.
+pub(super) unsafe fn release_dead(sequences: &Sequences, slot: WriterSlot, lines: u64) -> bool {
+    // SAFETY: the caller's contract.
+    let (noted_line, noted_value) = unsafe { note_of(sequences, slot) };
+    let line = noted_line.load(Ordering::Acquire);
+    if line >= lines {
+        return false;
+    }
+    let next = (noted_value.load(Ordering::Acquire) as u32 & !1).wrapping_add(2);
+    // SAFETY: `line` is a line of the file.
+    let word = unsafe { word_of(sequences, line) };
+    // If the writer wanted the line but never got it, the word is even or names somebody else.
+    word.compare_exchange(slot.0 << 1 | 1, next, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+}
+
+/// Copying part of one line out, between the two looks. Any copy that does not tear words will do, so the fastest is
+/// taken.
+mod copy {
+    #[cfg(target_arch = "x86_64")]
+    use super::LINE_BYTES;
+    use super::vector;
+
+    /// # Safety
+    ///
+    /// As for [`vector::read`].
+    #[inline]
+    pub(super) unsafe fn read(from: *const u8, to: *mut u8, bytes: usize) {
+        #[cfg(target_arch = "x86_64")]
+        {
+            if vector::supported() {
+                // SAFETY: the caller's contract.
+                unsafe { vector::read(from, to, bytes) };
+                return;
+            }
+            if bytes == LINE_BYTES && std::arch::is_x86_feature_detected!("avx") {
+                // SAFETY: AVX is there; the rest is the caller's contract.
+                unsafe { read_avx(from, to) };
+                return;
+            }
+        }
+        // SAFETY: the caller's contract.
+        unsafe { vector::read_words(from, to, bytes) }
+    }
+
+    /// Copies one whole line in four aligned 16-byte loads, which are atomic on every processor with AVX (Intel SDM
+    /// vol. 3, section 9.1.1; AMD promises the same): words do not tear.
+    ///
+    /// # Safety
+    ///
+    /// `from` is a mapped aligned line; 64 bytes from `to` are the caller's.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx")]
+    unsafe fn read_avx(from: *const u8, to: *mut u8) {
+        // SAFETY: loads of a mapped line, expressible as relaxed atomic loads; stores into what the caller owns. The
+        // VEX encoding of 16-byte moves leaves no dirty upper halves behind.
+        unsafe {
+            std::arch::asm!(
+                "vmovdqa xmm0, [{from}]",
+                "vmovdqa xmm1, [{from} + 16]",
+                "vmovdqa xmm2, [{from} + 32]",
+                "vmovdqa xmm3, [{from} + 48]",
+                "vmovdqu [{to}], xmm0",
+                "vmovdqu [{to} + 16], xmm1",
+                "vmovdqu [{to} + 32], xmm2",
+                "vmovdqu [{to} + 48], xmm3",
+                from = in(reg) from, to = in(reg) to,
+                out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _,
+                options(nostack, preserves_flags),
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+impl Sequences {
+    /// Leaves `line` as a writer does that dies in it.
+    pub(crate) fn die_in(&self, slot: WriterSlot, line: u64) {
+        // SAFETY: tests name lines and slots that exist.
+        let ((noted_line, noted_value), word) = unsafe { (note_of(self, slot), word_of(self, line)) };
+        noted_value.store(u64::from(word.load(Ordering::Relaxed)), Ordering::Relaxed);
+        noted_line.store(line, Ordering::Relaxed);
+        word.store(slot.0 << 1 | 1, Ordering::Release);
+    }
+}

@@ -1,0 +1,263 @@
+//! Lines moved by one vector instruction each.
+//!
+//! A range is cut at 64-byte boundaries of the shared side. A whole line moves by one `vmovdqa64` of 64 bytes; a part
+//! of a line is read by loading the whole line and storing the part to the private side under a byte mask, and
+//! written by one masked store, whose masked-off bytes are not accessed (Intel SDM vol. 1, section 15.6: masked-off
+//! elements are neither written nor fault).
+//!
+//! Only `zmm16` and up are used: unlike `zmm0` to `zmm15` they do not put the processor into a state where legacy SSE
+//! instructions are slow.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Whether this processor has the instructions: AVX-512F for whole lines, AVX-512BW for byte masks.
+pub fn supported() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return std::arch::is_x86_feature_detected!("avx512f") && std::arch::is_x86_feature_detected!("avx512bw");
+    #[cfg(not(target_arch = "x86_64"))]
+    false
+}
+
+/// Copies `bytes` from shared `from` to private `to`.
+///
+/// # Safety
+///
+/// `from` begins `bytes` shared bytes inside whole mapped lines; `to` begins `bytes` exclusively owned ones.
+#[inline]
+pub(super) unsafe fn read(from: *const u8, to: *mut u8, bytes: usize) {
+    if bytes == 0 {
+        return;
+    }
+    #[cfg(target_arch = "x86_64")]
+    if supported() {
+        // SAFETY: the instructions are there; the rest is the caller's contract.
+        unsafe { x86::read(from, to, bytes) };
+        return;
+    }
+    // SAFETY: the caller's contract.
+    unsafe { read_words(from, to, bytes) }
+}
+
+/// Copies `bytes` from private `from` to shared `to`.
+///
+/// # Safety
+///
+/// `to` begins `bytes` shared bytes inside whole mapped lines; `from` begins `bytes` bytes that nobody changes.
+#[inline]
+pub(super) unsafe fn write(from: *const u8, to: *mut u8, bytes: usize) {
+    if bytes == 0 {
+        return;
+    }
+    #[cfg(target_arch = "x86_64")]
+    if supported() {
+        // SAFETY: the instructions are there; the rest is the caller's contract.
+        unsafe { x86::write(from, to, bytes) };
+        return;
+    }
+    // SAFETY: the caller's contract.
+    unsafe { write_words(from, to, bytes) }
+}
+
+/// [`read`] by 8-byte atomics, on any machine: lines can tear, words cannot.
+///
+/// # Safety
+///
+/// As for [`read`].
+pub(super) unsafe fn read_words(from: *const u8, to: *mut u8, bytes: usize) {
+    let (mut from, mut to, end) = (from, to, from.addr() + bytes);
+    while from.addr() < end {
+        let skip = from.addr() % 8;
+        let count = (8 - skip).min(end - from.addr());
+        // SAFETY: the aligned word around `from` is inside its line, hence mapped; it is accessed atomically only.
+        let word = unsafe { AtomicU64::from_ptr(from.wrapping_sub(skip).cast_mut().cast()) }.load(Ordering::Relaxed);
+        // SAFETY: `count` bytes from `to` are the caller's; `skip + count <= 8`.
+        unsafe { to.copy_from_nonoverlapping(word.to_ne_bytes().as_ptr().add(skip), count) };
+        from = from.wrapping_add(count);
+        to = to.wrapping_add(count);
+    }
+}
+
+/// [`write`] by 8-byte atomics, on any machine. Part of a word is merged into it by an atomic read-modify-write, so
+/// that an atomic on its other bytes is not lost.
+///
+/// # Safety
+///
+/// As for [`write`].
+pub(super) unsafe fn write_words(from: *const u8, to: *mut u8, bytes: usize) {
+    let (mut from, mut to, end) = (from, to, to.addr() + bytes);
+    while to.addr() < end {
+        let skip = to.addr() % 8;
+        let count = (8 - skip).min(end - to.addr());
+        // SAFETY: the aligned word around `to` is inside its line, hence mapped; it is accessed atomically only.
+        let word = unsafe { AtomicU64::from_ptr(to.wrapping_sub(skip).cast()) };
+        let mut image = [0; 8];
+        // SAFETY: `count` bytes from `from` are readable; `skip + count <= 8`.
+        unsafe { image.as_mut_ptr().add(skip).copy_from_nonoverlapping(from, count) };
+        let image = u64::from_ne_bytes(image);
+        if count == 8 {
+            word.store(image, Ordering::Relaxed);
+        } else {
+            let mut mask = [0; 8];
+            mask[skip..skip + count].fill(0xff);
+            let mask = u64::from_ne_bytes(mask);
+            let merge = |old| Some(old & !mask | image);
+            let _ = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, merge);
+        }
+        from = from.wrapping_add(count);
+        to = to.wrapping_add(count);
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use dm_core::remote::address::LINE_BYTES;
+    use std::arch::asm;
+
+    /// Bytes `from..to` of a line; 0 <= from < to <= 64.
+    #[inline]
+    const fn mask(from: usize, to: usize) -> u64 {
+        (u64::MAX >> (LINE_BYTES - (to - from))) << from
+    }
+
+    /// # Safety
+    ///
+    /// As for [`super::read`], with `bytes` not 0.
+    #[target_feature(enable = "avx512f,avx512bw")]
+    pub(super) unsafe fn read(from: *const u8, to: *mut u8, bytes: usize) {
+        let skip = from.addr() % LINE_BYTES;
+        let end = skip + bytes;
+        // Both sides shifted to the line's beginning: bytes before `skip` are masked off on the private side.
+        let (mut line, mut to) = (from.wrapping_sub(skip), to.wrapping_sub(skip));
+        let mut left = end;
+        if skip != 0 || end < LINE_BYTES {
+            // SAFETY: `line` is a mapped aligned line; the mask leaves only bytes of `to` that the caller owns.
+            unsafe { read_part(line, to, mask(skip, end.min(LINE_BYTES))) };
+            line = line.wrapping_add(LINE_BYTES);
+            to = to.wrapping_add(LINE_BYTES);
+            left = left.saturating_sub(LINE_BYTES);
+        }
+        let whole = left / LINE_BYTES;
+        if whole > 0 {
+            // SAFETY: `whole` aligned lines from `line` are in the range, as are their images from `to`. What the
+            // block does to shared memory is relaxed atomic loads (see [`super::super`]); to private memory, stores
+            // into what the caller owns. It has no `nomem`, so the compiler orders it with accesses around it.
+            unsafe {
+                asm!(
+                    "2:",
+                    "cmp {whole}, 4",
+                    "jb 3f",
+                    "vmovdqa64 zmm16, [{line}]",
+                    "vmovdqa64 zmm17, [{line} + 64]",
+                    "vmovdqa64 zmm18, [{line} + 128]",
+                    "vmovdqa64 zmm19, [{line} + 192]",
+                    "vmovdqu64 [{to}], zmm16",
+                    "vmovdqu64 [{to} + 64], zmm17",
+                    "vmovdqu64 [{to} + 128], zmm18",
+                    "vmovdqu64 [{to} + 192], zmm19",
+                    "add {line}, 256",
+                    "add {to}, 256",
+                    "sub {whole}, 4",
+                    "jmp 2b",
+                    "3:",
+                    "test {whole}, {whole}",
+                    "jz 4f",
+                    "vmovdqa64 zmm16, [{line}]",
+                    "vmovdqu64 [{to}], zmm16",
+                    "add {line}, 64",
+                    "add {to}, 64",
+                    "dec {whole}",
+                    "jmp 3b",
+                    "4:",
+                    line = inout(reg) line,
+                    to = inout(reg) to,
+                    whole = inout(reg) whole => _,
+                    out("zmm16") _, out("zmm17") _, out("zmm18") _, out("zmm19") _,
+                    options(nostack),
+                );
+            }
+        }
+        let tail = left % LINE_BYTES;
+        if tail > 0 {
+            // SAFETY: `line` is the last line of the range; its first `tail` bytes are wanted and `to` has them.
+            unsafe { read_part(line, to, mask(0, tail)) };
+        }
+    }
+
+    /// # Safety
+    ///
+    /// `line` is a mapped aligned line; the bytes of `to` that `mask` names are the caller's.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw")]
+    unsafe fn read_part(line: *const u8, to: *mut u8, mask: u64) {
+        // SAFETY: one load of a mapped line, expressible as relaxed atomic loads; one store that does not touch
+        // masked-off bytes and does not fault on them.
+        unsafe {
+            asm!(
+                "kmovq k1, {mask}",
+                "vmovdqa64 zmm16, [{line}]",
+                "vmovdqu8 [{to}]{{k1}}, zmm16",
+                mask = in(reg) mask, line = in(reg) line, to = in(reg) to,
+                out("k1") _, out("zmm16") _,
+                options(nostack, preserves_flags),
+            );
+        }
+    }
+
+    /// # Safety
+    ///
+    /// As for [`super::write`], with `bytes` not 0.
+    #[target_feature(enable = "avx512f,avx512bw")]
+    pub(super) unsafe fn write(from: *const u8, to: *mut u8, bytes: usize) {
+        let skip = to.addr() % LINE_BYTES;
+        let end = skip + bytes;
+        let (mut line, mut from) = (to.wrapping_sub(skip), from.wrapping_sub(skip));
+        let mut left = end;
+        if skip != 0 || end < LINE_BYTES {
+            // SAFETY: `line` is a mapped aligned line; the mask leaves only bytes of `from` that the caller named.
+            unsafe { write_part(from, line, mask(skip, end.min(LINE_BYTES))) };
+            line = line.wrapping_add(LINE_BYTES);
+            from = from.wrapping_add(LINE_BYTES);
+            left = left.saturating_sub(LINE_BYTES);
+        }
+        while left >= LINE_BYTES {
+            // SAFETY: an aligned line of the range and its image. The store is expressible as eight relaxed atomic
+            // stores. No `nomem`: the compiler keeps the stores in this order.
+            unsafe {
+                asm!(
+                    "vmovdqu64 zmm16, [{from}]",
+                    "vmovdqa64 [{line}], zmm16",
+                    from = in(reg) from, line = in(reg) line,
+                    out("zmm16") _,
+                    options(nostack, preserves_flags),
+                );
+            }
+            line = line.wrapping_add(LINE_BYTES);
+            from = from.wrapping_add(LINE_BYTES);
+            left -= LINE_BYTES;
+        }
+        if left > 0 {
+            // SAFETY: `line` is the last line of the range; its first `left` bytes are to be written.
+            unsafe { write_part(from, line, mask(0, left)) };
+        }
+    }
+
+    /// # Safety
+    ///
+    /// `line` is a mapped aligned line; the bytes of `from` that `mask` names are readable and nobody changes them.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw")]
+    unsafe fn write_part(from: *const u8, line: *mut u8, mask: u64) {
+        // SAFETY: the load does not touch masked-off bytes nor fault on them; the store is one masked store to a
+        // mapped line, expressible as a relaxed atomic read-modify-write of each word it has bytes of.
+        unsafe {
+            asm!(
+                "kmovq k1, {mask}",
+                "vmovdqu8 zmm16{{k1}}{{z}}, [{from}]",
+                "vmovdqu8 [{line}]{{k1}}, zmm16",
+                mask = in(reg) mask, from = in(reg) from, line = in(reg) line,
+                out("k1") _, out("zmm16") _,
+                options(nostack, preserves_flags),
+            );
+        }
+    }
+}

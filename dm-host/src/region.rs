@@ -1,0 +1,517 @@
+//! The memory of one memory node: where it comes from and how it is mapped.
+//!
+//! A region is one file, mapped shared by the daemon and by every compute process: a memfd (which dies with its last
+//! user), a file on tmpfs, hugetlbfs or a disk, or a DAX device. [`layout`] says where things are in it. Bytes are
+//! reached through [`Region::area`] only; no reference to them ever exists.
+//!
+//! Huge pages matter: with 4 KiB pages a random READ of a large region is mostly TLB misses. A memfd takes hugetlb
+//! pages if enough are free, else transparent ones if the kernel gives them to shared memory; [`Region::pages`] says
+//! what came of it, looked up after the pages were faulted in.
+
+pub mod layout;
+mod pages;
+
+pub use layout::{Layout, LineMode};
+pub use pages::Pages;
+
+use crate::fabric::shm::lines::{AccessError, Area, Sequences, WriterSlot};
+use dm_core::verbs::Space;
+use layout::{SLOT_BYTES, WRITER_SLOTS};
+use memmap2::{Advice, MmapOptions, MmapRaw};
+use rustix::fs::{
+    FallocateFlags, FileType, FlockOperation, MemfdFlags, Mode, OFlags, SealFlags, SeekFrom, fallocate,
+    fcntl_add_seals, flock, fstat, ftruncate, memfd_create, open, seek,
+};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use thiserror::Error;
+
+/// Why there is no region.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum RegionError {
+    /// Less than a pool needs.
+    #[error("region of {bytes} bytes is too small: at least {min} bytes")]
+    TooSmall {
+        /// Asked for.
+        bytes: u64,
+        /// Limit.
+        min: u64,
+    },
+    /// More than an address can name.
+    #[error("region of {bytes} bytes is too large: addresses reach {max} bytes; use more memory nodes")]
+    TooLarge {
+        /// Asked for.
+        bytes: u64,
+        /// Limit.
+        max: u64,
+    },
+    /// Not whole pages.
+    #[error("region of {bytes} bytes is not a multiple of the page size {page_bytes}; next multiple: {}", bytes.next_multiple_of(*page_bytes))]
+    NotWholePages {
+        /// Asked for.
+        bytes: u64,
+        /// Page size of the backing.
+        page_bytes: u64,
+    },
+    /// Impossible device memory.
+    #[error("device memory of {bytes} bytes: must be a multiple of 64 and at most {max}")]
+    DeviceBytes {
+        /// Asked for.
+        bytes: u32,
+        /// Limit.
+        max: u32,
+    },
+    /// Impossible page size.
+    #[error("page size of {page_bytes} bytes: must be a power of two from 4 KiB to 1 GiB")]
+    PageSize {
+        /// Given.
+        page_bytes: u64,
+    },
+    /// Would not fit into memory.
+    #[error("region needs {needed} bytes of memory, {available} are available; choose a smaller --size")]
+    NoMemory {
+        /// Needed in all.
+        needed: u64,
+        /// What the kernel says is available.
+        available: u64,
+    },
+    /// Huge pages were demanded and are not there.
+    #[error(
+        "region needs {needed} huge pages of {page_bytes} bytes, {free} are free; run `sysctl vm.nr_hugepages={needed}` or leave out --hugetlb"
+    )]
+    HugePages {
+        /// Pages needed.
+        needed: u64,
+        /// Pages free.
+        free: u64,
+        /// Size of one.
+        page_bytes: u64,
+    },
+    /// The operating system refused.
+    #[error("{path}: cannot {doing}: {source}", path = path.display())]
+    System {
+        /// The file, or what stands for it.
+        path: PathBuf,
+        /// What was tried.
+        doing: &'static str,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The file holds something.
+    #[error("{path}: byte {offset} is not zero; a pool begins in an empty file: delete it or name another", path = path.display())]
+    NotZero {
+        /// The file.
+        path: PathBuf,
+        /// First non-zero byte, within 4 KiB.
+        offset: u64,
+    },
+    /// Another daemon has the file.
+    #[error("{path}: in use by another process; stop it or name another file", path = path.display())]
+    InUse {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file or device is shorter than the layout.
+    #[error("{path}: has {bytes} bytes, the region and its tables need {needed}; choose a smaller --size", path = path.display())]
+    Short {
+        /// The file.
+        path: PathBuf,
+        /// What it has.
+        bytes: u64,
+        /// What is needed.
+        needed: u64,
+    },
+    /// Neither a file nor a device.
+    #[error("{path}: not a regular file or character device", path = path.display())]
+    NotMappable {
+        /// The file.
+        path: PathBuf,
+    },
+    /// No free writer slot.
+    #[error("all {WRITER_SLOTS} writer slots of the region are taken; stop a compute process or use fewer workers")]
+    WriterSlots,
+}
+
+/// Where a region's memory comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub enum Backing {
+    /// Anonymous memory, of huge pages if there are any.
+    #[default]
+    Memfd,
+    /// Anonymous memory, of hugetlb pages or not at all.
+    HugeTlb,
+    /// A file on tmpfs, hugetlbfs, or a disk: created, or empty, or all zeros.
+    File(PathBuf),
+    /// A DAX character device.
+    Dax(PathBuf),
+}
+
+/// What region to make.
+#[derive(Clone, Debug)]
+pub struct RegionSpec {
+    /// Bytes of the region.
+    pub region_bytes: u64,
+    /// Bytes of device memory; 0 = none.
+    pub device_bytes: u32,
+    /// How lines are kept whole.
+    pub mode: LineMode,
+    /// Where the memory comes from.
+    pub backing: Backing,
+}
+
+/// The mapped memory of one memory node.
+#[derive(Debug)]
+pub struct Region {
+    fd: OwnedFd,
+    map: MmapRaw,
+    layout: Layout,
+    pages: Pages,
+}
+
+impl Region {
+    /// Makes a region: zero-filled, mapped, faulted in.
+    pub fn create(spec: &RegionSpec) -> Result<Self, RegionError> {
+        match &spec.backing {
+            Backing::Memfd => {
+                if let Some(fd) = huge_memfd(spec)? {
+                    return Self::finish(fd, huge_layout(spec)?, Path::new("hugetlb memfd"), true);
+                }
+                let fd = plain_memfd(spec)?;
+                let layout = spec.layout(rustix::param::page_size() as u64)?;
+                check_available(layout.file_bytes)?;
+                size_memfd(&fd, layout.file_bytes)?;
+                Self::finish(fd, layout, Path::new("memfd"), true)
+            }
+            Backing::HugeTlb => {
+                let layout = huge_layout(spec)?;
+                let Some(fd) = huge_memfd(spec)? else {
+                    return Err(RegionError::HugePages {
+                        needed: layout.file_bytes / layout.page_bytes,
+                        free: pages::huge_free(),
+                        page_bytes: layout.page_bytes,
+                    });
+                };
+                Self::finish(fd, layout, Path::new("hugetlb memfd"), true)
+            }
+            Backing::File(path) => {
+                let (fd, layout) = open_file(spec, path)?;
+                Self::finish(fd, layout, path, true)
+            }
+            Backing::Dax(path) => {
+                let (fd, layout) = open_dax(spec, path)?;
+                let region = Self::finish(fd, layout, path, true)?;
+                region.check_zero(path)?;
+                Ok(region)
+            }
+        }
+    }
+
+    /// Maps a region somebody else made and laid out. `populate`: map all pages now, not at first touch.
+    pub fn attach(fd: OwnedFd, layout: Layout, populate: bool) -> Result<Self, RegionError> {
+        let path = Path::new("region of the memory node");
+        let stat = fstat(&fd).map_err(|e| system(path, "examine it", e))?;
+        // Touching a mapping past the end of its file kills the process.
+        if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile && (stat.st_size as u64) < layout.file_bytes {
+            return Err(RegionError::Short {
+                path: path.to_owned(),
+                bytes: stat.st_size as u64,
+                needed: layout.file_bytes,
+            });
+        }
+        Self::finish(fd, layout, path, populate)
+    }
+
+    fn finish(fd: OwnedFd, layout: Layout, path: &Path, populate: bool) -> Result<Self, RegionError> {
+        let map = MmapOptions::new()
+            .len(layout.file_bytes as usize)
+            .map_raw(&fd)
+            .map_err(|source| RegionError::System { path: path.to_owned(), doing: "map it", source })?;
+        // Not fatal: without transparent huge pages the region works, slower. `pages` says so.
+        let _ = map.advise(Advice::HugePage);
+        if populate {
+            map.advise(Advice::PopulateWrite).map_err(|source| RegionError::System {
+                path: path.to_owned(),
+                doing: "fault it in",
+                source,
+            })?;
+        }
+        let pages = pages::look(map.as_ptr().addr(), &layout);
+        Ok(Self { fd, map, layout, pages })
+    }
+
+    /// Where things are in it.
+    #[inline]
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// What pages it is made of.
+    pub fn pages(&self) -> &Pages {
+        &self.pages
+    }
+
+    /// The file behind it, to hand to others.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// The bytes of `space`.
+    #[inline]
+    pub fn area(&self, space: Space) -> Area<'_> {
+        let base = self.map.as_mut_ptr();
+        let layout = &self.layout;
+        let (at, bytes, line) = match space {
+            Space::Host => (0, layout.region_bytes, 0),
+            Space::Device => (layout.device_at, u64::from(layout.device_bytes), layout.region_bytes / 64),
+        };
+        let sequences = (layout.mode == LineMode::Sequence).then(|| Sequences {
+            words: base.wrapping_add(layout.sequence_at as usize).cast(),
+            slots: base.wrapping_add(layout.slots_at as usize).cast(),
+            first_line: line,
+        });
+        // SAFETY: the mapping is `file_bytes` long and lives as long as `self`; `Layout::new` put every part inside
+        // it, on pages, hence line-aligned, with a sequence word for each line and WRITER_SLOTS slots. The map is
+        // never unmapped or shrunk while `self` lives, and nothing else in this process reaches its bytes.
+        unsafe { Area::new(base.wrapping_add(at as usize), bytes, sequences) }
+    }
+
+    /// Writes `bytes` at `offset` of the region. For the first image, before anybody else sees the region: it uses
+    /// no writer slot that a worker may own.
+    pub fn write_image(&self, offset: u64, bytes: &[u8]) -> Result<(), AccessError> {
+        self.area(Space::Host).write(WriterSlot::FORMATTER, offset, bytes)
+    }
+
+    /// Claims a writer slot for a worker of `owner` (not 0). Without sequence words nobody needs one.
+    pub fn claim_writer(&self, owner: u64) -> Result<WriterSlot, RegionError> {
+        if self.layout.mode == LineMode::Vector {
+            return Ok(WriterSlot::FORMATTER);
+        }
+        (1..WRITER_SLOTS)
+            .find(|&slot| self.owner(slot).compare_exchange(0, owner, Ordering::AcqRel, Ordering::Relaxed).is_ok())
+            .map(WriterSlot)
+            .ok_or(RegionError::WriterSlots)
+    }
+
+    /// Gives a writer slot back. The caller writes with it no more.
+    pub fn release_writer(&self, slot: WriterSlot) {
+        if self.layout.mode == LineMode::Sequence && slot != WriterSlot::FORMATTER && slot.0 < WRITER_SLOTS {
+            self.owner(slot.0).store(0, Ordering::Release);
+        }
+    }
+
+    /// Releases the lines that writers of `owner` died in, and their slots. Only for an owner that is certainly gone.
+    /// Returns the number of lines released; what the dead wrote of them, in whole 8-byte words, stays.
+    pub fn release_dead_writers(&self, owner: u64) -> u32 {
+        if self.layout.mode == LineMode::Vector {
+            return 0;
+        }
+        let area = self.area(Space::Host);
+        let lines = (self.layout.region_bytes + u64::from(self.layout.device_bytes)) / 64;
+        let mut released = 0;
+        for slot in (1..WRITER_SLOTS).filter(|&slot| self.owner(slot).load(Ordering::Acquire) == owner) {
+            released += u32::from(area.release_dead(WriterSlot(slot), lines));
+            self.owner(slot).store(0, Ordering::Release);
+        }
+        released
+    }
+
+    fn owner(&self, slot: u32) -> &AtomicU64 {
+        debug_assert!(slot < WRITER_SLOTS && self.layout.mode == LineMode::Sequence);
+        let at = self.layout.slots_at + u64::from(slot) * SLOT_BYTES;
+        // SAFETY: `at` is inside the mapping, which lives as long as `self` and the reference, and 64-byte aligned;
+        // the first word of a slot is only ever accessed through this function, as an atomic.
+        unsafe { AtomicU64::from_ptr(self.map.as_mut_ptr().add(at as usize).cast()) }
+    }
+
+    /// A device cannot be read(2), so it is checked through the mapping.
+    fn check_zero(&self, path: &Path) -> Result<(), RegionError> {
+        let area = self.area(Space::Host);
+        let mut page = [0; 4096];
+        let mut offset = 0;
+        while offset < self.layout.region_bytes {
+            if area.read(offset, &mut page).is_err() || page.iter().any(|byte| *byte != 0) {
+                return Err(RegionError::NotZero { path: path.to_owned(), offset });
+            }
+            offset += page.len() as u64;
+        }
+        Ok(())
+    }
+}
+
+impl RegionSpec {
+    fn layout(&self, page_bytes: u64) -> Result<Layout, RegionError> {
+        Layout::new(self.region_bytes, self.device_bytes, self.mode, page_bytes)
+    }
+}
+
+fn system(path: &Path, doing: &'static str, source: impl Into<io::Error>) -> RegionError {
+    RegionError::System { path: path.to_owned(), doing, source: source.into() }
+}
+
+fn check_available(needed: u64) -> Result<(), RegionError> {
+    match pages::memory_available() {
+        Some(available) if needed > available => Err(RegionError::NoMemory { needed, available }),
+        _ => Ok(()),
+    }
+}
+
+fn plain_memfd(_: &RegionSpec) -> Result<OwnedFd, RegionError> {
+    memfd_create("dm-region", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
+        .map_err(|e| system(Path::new("memfd"), "create it", e))
+}
+
+/// Gives the memfd its size for good: a shrunken file kills whoever touches what it lost.
+fn size_memfd(fd: &OwnedFd, bytes: u64) -> Result<(), RegionError> {
+    let path = Path::new("memfd");
+    ftruncate(fd, bytes).map_err(|e| system(path, "size it", e))?;
+    fcntl_add_seals(fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL).map_err(|e| system(path, "seal it", e))
+}
+
+fn huge_layout(spec: &RegionSpec) -> Result<Layout, RegionError> {
+    spec.layout(pages::huge_bytes())
+}
+
+/// A memfd of hugetlb pages, if the region is made of whole ones and enough are free.
+fn huge_memfd(spec: &RegionSpec) -> Result<Option<OwnedFd>, RegionError> {
+    let Ok(layout) = huge_layout(spec) else { return Ok(None) };
+    if pages::huge_free() < layout.file_bytes / layout.page_bytes {
+        return Ok(None);
+    }
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | MemfdFlags::HUGETLB;
+    let Ok(fd) = memfd_create("dm-region", flags) else { return Ok(None) };
+    size_memfd(&fd, layout.file_bytes)?;
+    Ok(Some(fd))
+}
+
+fn open_file(spec: &RegionSpec, path: &Path) -> Result<(OwnedFd, Layout), RegionError> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
+    let fd = open(path, flags, Mode::RUSR | Mode::WUSR).map_err(|e| system(path, "open it", e))?;
+    let stat = fstat(&fd).map_err(|e| system(path, "examine it", e))?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return Err(RegionError::NotMappable { path: path.to_owned() });
+    }
+    lock_file(&fd, path)?;
+    let hugetlbfs = pages::hugetlbfs_page_bytes(fd.as_fd());
+    let layout = spec.layout(hugetlbfs.unwrap_or(rustix::param::page_size() as u64))?;
+    let file = File::from(fd);
+    if stat.st_size > 0 && hugetlbfs.is_none() {
+        check_zero_file(&file, path, stat.st_size as u64)?;
+    } else if stat.st_size > 0 {
+        // hugetlbfs files cannot be searched for data; emptied ones are zero by nature.
+        ftruncate(&file, 0).map_err(|e| system(path, "empty it", e))?;
+    }
+    ftruncate(&file, layout.file_bytes).map_err(|e| system(path, "size it", e))?;
+    // A sparse file on a full disk kills whoever touches it: take the blocks now.
+    match fallocate(&file, FallocateFlags::empty(), 0, layout.file_bytes) {
+        Ok(()) | Err(Errno::OPNOTSUPP) => {}
+        Err(e) => return Err(system(path, "allocate it", e)),
+    }
+    Ok((file.into(), layout))
+}
+
+fn open_dax(spec: &RegionSpec, path: &Path) -> Result<(OwnedFd, Layout), RegionError> {
+    let fd = open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).map_err(|e| system(path, "open it", e))?;
+    let stat = fstat(&fd).map_err(|e| system(path, "examine it", e))?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::CharacterDevice {
+        return Err(RegionError::NotMappable { path: path.to_owned() });
+    }
+    lock_file(&fd, path)?;
+    let (bytes, align) = pages::dax_size(stat.st_rdev as u64).map_err(|e| system(path, "learn its size", e))?;
+    let layout = spec.layout(align)?;
+    if bytes < layout.file_bytes {
+        return Err(RegionError::Short { path: path.to_owned(), bytes, needed: layout.file_bytes });
+    }
+    Ok((fd, layout))
+}
+
+fn lock_file(fd: &OwnedFd, path: &Path) -> Result<(), RegionError> {
+    match flock(fd, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(()),
+        Err(Errno::WOULDBLOCK) => Err(RegionError::InUse { path: path.to_owned() }),
+        Err(e) => Err(system(path, "lock it", e)),
+    }
+}
+
+/// Looks at the parts of the file that have blocks; holes are zero.
+fn check_zero_file(mut file: &File, path: &Path, bytes: u64) -> Result<(), RegionError> {
+    let mut block = [0; 4096];
+    let mut offset = 0;
+    while offset < bytes {
+        offset = match seek(file, SeekFrom::Data(offset)) {
+            Ok(data) => data,
+            Err(Errno::NXIO) => return Ok(()),
+            Err(e) => return Err(system(path, "search it", e)),
+        };
+        file.seek(io::SeekFrom::Start(offset)).map_err(|e| system(path, "search it", e))?;
+        let count = file.read(&mut block).map_err(|e| system(path, "read it", e))?;
+        if count == 0 {
+            return Ok(());
+        }
+        if block[..count].iter().any(|byte| *byte != 0) {
+            return Err(RegionError::NotZero { path: path.to_owned(), offset });
+        }
+        offset += count as u64;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(backing: Backing) -> RegionSpec {
+        RegionSpec { region_bytes: 1 << 20, device_bytes: 4096, mode: LineMode::Sequence, backing }
+    }
+
+    #[test]
+    fn a_new_region_is_zero_and_shared_with_whoever_attaches() {
+        let ours = Region::create(&spec(Backing::Memfd)).unwrap();
+        let theirs = Region::attach(ours.fd().try_clone_to_owned().unwrap(), *ours.layout(), false).unwrap();
+        let mut bytes = [1; 100];
+        theirs.area(Space::Host).read(4000, &mut bytes).unwrap();
+        assert_eq!(bytes, [0; 100]);
+        ours.write_image(4000, &[7; 100]).unwrap();
+        theirs.area(Space::Host).read(4000, &mut bytes).unwrap();
+        assert_eq!(bytes, [7; 100]);
+    }
+
+    #[test]
+    fn a_file_that_holds_something_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("pool");
+        drop(Region::create(&spec(Backing::File(path.clone()))).unwrap());
+        // Zeros again: fine.
+        let region = Region::create(&spec(Backing::File(path.clone()))).unwrap();
+        let error = Region::create(&spec(Backing::File(path.clone()))).unwrap_err();
+        assert!(matches!(error, RegionError::InUse { .. }), "{error}");
+        region.write_image(70_000, b"x").unwrap();
+        drop(region);
+        let error = Region::create(&spec(Backing::File(path))).unwrap_err();
+        assert!(matches!(error, RegionError::NotZero { offset: 65536..=70000, .. }), "{error}");
+    }
+
+    #[test]
+    fn what_cannot_be_a_region_says_why() {
+        let error = |backing| Region::create(&spec(backing)).unwrap_err().to_string();
+        assert!(error(Backing::File("/dev/null".into())).contains("not a regular file"));
+        assert!(error(Backing::Dax("/dev/null".into())).contains("learn its size"));
+        assert!(error(Backing::File("/nonexistent/pool".into())).contains("cannot open it"));
+        let huge = RegionSpec { region_bytes: 1 << 46, ..spec(Backing::HugeTlb) };
+        assert!(Region::create(&huge).unwrap_err().to_string().contains("sysctl vm.nr_hugepages"));
+        let large = RegionSpec { backing: Backing::Memfd, ..huge };
+        assert!(Region::create(&large).unwrap_err().to_string().contains("choose a smaller --size"));
+    }
+
+    #[test]
+    fn an_attached_file_must_be_long_enough() {
+        let ours = Region::create(&spec(Backing::Memfd)).unwrap();
+        let longer = Layout::new(2 << 20, 4096, LineMode::Sequence, 4096).unwrap();
+        let error = Region::attach(ours.fd().try_clone_to_owned().unwrap(), longer, false).unwrap_err();
+        assert!(matches!(error, RegionError::Short { .. }), "{error}");
+    }
+}
