@@ -1,0 +1,7 @@
+//! What the command `dm` is made of, beside its command line.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`workload`] | YCSB: properties, standard workloads, draws of operations, self-checking keys and values, traces |
+
+pub mod workload;
