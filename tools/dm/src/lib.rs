@@ -3,5 +3,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`workload`] | YCSB: properties, standard workloads, draws of operations, self-checking keys and values, traces |
+//! | [`keys`] | real keys from a file, for slots of fixed size |
 
+pub mod keys;
 pub mod workload;
