@@ -16,6 +16,10 @@
 //!   | may be read | in flight, or done out of order | not drawn yet |
 //!                 |<---- at most WINDOW records --->|
 //! ```
+//!
+//! Compute nodes are processes and share no counter. Node i of n inserts the records R + i, R + i + n, R + i + 2n, ...
+//! after the R loaded ones and reads those and the loaded ones, so that no two nodes insert the same key. Within a node the
+//! records it may touch are numbered without gaps, in *positions*; with one node a position is a record.
 
 use super::{
     OperationKind,
@@ -59,10 +63,16 @@ struct Alone(AtomicU64);
 /// The next record to insert and the watermark below which all records exist; shared by the lanes of a process.
 #[derive(Debug)]
 pub struct InsertCounter {
+    /// Records that were loaded before the run.
+    loaded: u64,
+    node: u64,
+    nodes: u64,
+    /// The next position to insert.
     claimed: Alone,
+    /// The watermark, a position.
     acknowledged: Alone,
-    /// Slot `record % WINDOW` holds `record + 1` once that record has been acknowledged. The window is bounded by
-    /// `claim`, so no two records in flight share a slot, and what an earlier record left there is told from it.
+    /// Slot `position % WINDOW` holds `position + 1` once that insert has been acknowledged. The window is bounded by
+    /// `claim`, so no two inserts in flight share a slot, and what an earlier one left there is told from it.
     slots: Box<[AtomicU64]>,
 }
 
@@ -71,40 +81,59 @@ impl InsertCounter {
     /// inserts a second, 8 MiB.
     pub const WINDOW: u64 = 1 << 20;
 
-    /// A counter over an index that holds the records `0..records`.
-    pub fn new(records: u64) -> Self {
+    /// A counter for the only compute node, over an index that holds the records `0..loaded`.
+    pub fn new(loaded: u64) -> Self {
+        Self::for_node(loaded, 0, NonZeroU32::MIN)
+    }
+
+    /// A counter for compute node `node` of `nodes` (`node` is taken modulo `nodes`), over an index that holds the
+    /// records `0..loaded`.
+    pub fn for_node(loaded: u64, node: u32, nodes: NonZeroU32) -> Self {
         Self {
-            claimed: Alone(AtomicU64::new(records)),
-            acknowledged: Alone(AtomicU64::new(records)),
+            loaded,
+            node: u64::from(node % nodes),
+            nodes: u64::from(nodes.get()),
+            claimed: Alone(AtomicU64::new(loaded)),
+            acknowledged: Alone(AtomicU64::new(loaded)),
             slots: (0..Self::WINDOW).map(|_| AtomicU64::new(0)).collect(),
         }
     }
 
-    /// How many records, from 0 on without a gap, are in the index.
+    /// The watermark: how many records, in positions from 0 on without a gap, are in the index for this node to read.
     #[inline]
     pub fn acknowledged(&self) -> u64 {
         self.acknowledged.0.load(SeqCst)
     }
 
+    /// The record at a position.
+    #[inline]
+    pub const fn record_at(&self, position: u64) -> u64 {
+        if position < self.loaded { position } else { self.loaded + (position - self.loaded) * self.nodes + self.node }
+    }
+
     /// The next record to insert.
     pub fn claim(&self) -> Result<u64, InsertWindowFull> {
-        let next_in_window = |claimed| {
-            let is_room = claimed - self.acknowledged() < Self::WINDOW;
+        let next_in_window = |claimed: u64| {
+            // Other lanes may have claimed and acknowledged beyond the value that was read; the exchange then fails and
+            // comes back with a newer one.
+            let is_room = claimed.saturating_sub(self.acknowledged()) < Self::WINDOW;
             is_room.then_some(claimed + 1)
         };
         let claimed = self.claimed.0.fetch_update(SeqCst, SeqCst, next_in_window);
-        claimed.map_err(|_| InsertWindowFull { oldest: self.acknowledged() })
+        let position = claimed.map_err(|_| InsertWindowFull { oldest: self.record_at(self.acknowledged()) })?;
+        Ok(self.record_at(position))
     }
 
     /// The insert of `record` has ended. To be called once for every claimed record, also when the insert failed: a read
     /// of it will find nothing, but the records after it become visible. Records of the load are below the watermark
     /// already and need no call; one does no harm.
     pub fn acknowledge(&self, record: u64) {
-        if record < self.acknowledged() {
+        if record < self.loaded {
             return;
         }
-        self.slot(record).store(record + 1, SeqCst);
-        // Whoever finds the record at the watermark acknowledged moves it on by one. No record is left behind: of two
+        let position = self.loaded + (record - self.loaded) / self.nodes;
+        self.slot(position).store(position + 1, SeqCst);
+        // Whoever finds the position at the watermark acknowledged moves it on by one. None is left behind: of two
         // neighbours that end at the same time, the one whose store is later in the order of all SeqCst operations
         // finds the other's, either here or after the other has moved the watermark up to it.
         loop {
@@ -117,8 +146,8 @@ impl InsertCounter {
         }
     }
 
-    fn slot(&self, record: u64) -> &AtomicU64 {
-        &self.slots[(record % Self::WINDOW) as usize]
+    fn slot(&self, position: u64) -> &AtomicU64 {
+        &self.slots[(position % Self::WINDOW) as usize]
     }
 }
 
@@ -160,8 +189,8 @@ impl Workload {
         &self.spec
     }
 
-    /// The operations of lane `lane`, `0..lanes`. `inserts` is shared by the lanes of a process and starts at the record
-    /// count, for a load too.
+    /// The operations of lane `lane`, `0..lanes`. `inserts` is shared by the lanes of a process (a compute node) and starts
+    /// at the record count, for a load too.
     pub fn lane(&self, lane: u32, inserts: Arc<InsertCounter>) -> Lane {
         let lanes = u64::from(self.lanes.get());
         let share_of = |total: u64| total / lanes + u64::from(u64::from(lane) < total % lanes);
@@ -275,7 +304,8 @@ impl Lane {
     }
 
     fn draw_record(&mut self) -> u64 {
-        self.popularity.record(&mut self.random, self.inserts.acknowledged())
+        let position = self.popularity.record(&mut self.random, self.inserts.acknowledged());
+        self.inserts.record_at(position)
     }
 }
 
@@ -447,6 +477,29 @@ mod tests {
         let record = 10 + InsertCounter::WINDOW;
         assert_eq!(lane.next(), Some(Ok(Draw { kind: OperationKind::Insert, record, scan_length: 0 })));
         assert_eq!(lane.next(), None);
+    }
+
+    #[test]
+    fn compute_nodes_insert_different_records_and_read_their_own() {
+        const NODES: u32 = 3;
+        let d = standard(StandardWorkload::D, 100, 9_000);
+        let workload = Workload::new(d, 42, NonZeroU32::new(NODES).unwrap()).unwrap();
+        let mut inserted = HashSet::new();
+        for node in 0..NODES {
+            let counter = Arc::new(InsertCounter::for_node(100, node, NonZeroU32::new(NODES).unwrap()));
+            let mut own: HashSet<u64> = (0..100).collect();
+            for draw in workload.lane(node, counter.clone()).map(Result::unwrap) {
+                if draw.kind == OperationKind::Insert {
+                    assert!(inserted.insert(draw.record), "record {} twice", draw.record);
+                    counter.acknowledge(draw.record);
+                    own.insert(draw.record);
+                } else {
+                    assert!(own.contains(&draw.record), "record {} of another node", draw.record);
+                }
+            }
+            assert_eq!(counter.acknowledged(), own.len() as u64);
+        }
+        assert!(inserted.len() > 300);
     }
 
     #[test]
