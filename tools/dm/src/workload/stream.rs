@@ -2,8 +2,9 @@
 //!
 //! [`Workload`] holds what all lanes share (the [`Spec`], the seed, the zeta sums); [`Workload::lane`] gives each lane an
 //! iterator of [`Draw`]s. A draw takes, in this order, from the lane's own [`Random`] stream: one number for the kind,
-//! those of the record, one for the length of a scan. It allocates nothing. An operation of workload A over 60 M records costs
-//! 25 ns (release build, one core of an Intel Xeon VM).
+//! those of the record, one for the length of a scan. It allocates nothing. An operation over 60 M records costs
+//! about 20 ns (workloads B, C), 25 ns (A, E, F) or 26 ns (D): release build, one core of an Intel Xeon VM, the least of
+//! eight runs; a VM whose cores are shared shows up to three times as much.
 //!
 //! # Inserts
 //!
