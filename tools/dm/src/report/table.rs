@@ -1,0 +1,207 @@
+//! The report for people.
+
+use super::{Basis, Guarantee, KindReport, Report};
+use comfy_table::{Cell, CellAlignment, Table};
+use std::fmt::Write;
+
+/// A rule under the header, blanks between the columns, and nothing else.
+const PRESET: &str = "     --            ";
+
+/// The whole report as text: what was measured, on what, per kind of operation, per label and verb, memory, guarantees.
+/// Every line ends with LF and has no blanks before it.
+pub fn render(report: &Report) -> String {
+    let Report { index, workload, seed, fabric, measured_on, machine, memory_nodes, threads, lanes, .. } = report;
+    let mut text = format!(
+        "{index}, workload {workload}, seed {seed}: {} x {} x {}, {}\nmeasured on {measured_on}\n\
+         fabric      {fabric}\nmachine     {machine}\n\n",
+        counted(report.cache_bytes.len() as u64, "compute node"),
+        counted(u64::from(*threads), "thread"),
+        counted(u64::from(*lanes), "lane"),
+        counted(u64::from(*memory_nodes), "memory node"),
+    );
+    push_table(&mut text, &operations(report));
+    text.push('\n');
+    if report.verbs.iter().next().is_some() {
+        push_table(&mut text, &verbs(report));
+        text.push('\n');
+    }
+    push_memory(&mut text, report);
+    if !report.guarantees.is_empty() {
+        text.push('\n');
+        push_table(&mut text, &guarantees(&report.guarantees));
+    }
+    text
+}
+
+/// A number of bytes as people read it: `512 B`, `1.5 KiB`, `15.5 GiB`.
+pub fn size(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    if bytes < 1_024 {
+        return format!("{bytes} B");
+    }
+    let power = (bytes.ilog2() / 10) as usize;
+    format!("{:.1} {}", bytes as f64 / (1_u64 << (10 * power)) as f64, UNITS[power - 1])
+}
+
+/// `1 lane`, `2 lanes`.
+pub(super) fn counted(count: u64, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+fn operations(report: &Report) -> Table {
+    let mut table = table_of(&[
+        "operation",
+        "Mops/s",
+        "p50 us",
+        "p90 us",
+        "p99 us",
+        "p99.9 us",
+        "max us",
+        "RTT/op",
+        "requests/op",
+        "B read/op",
+        "B written/op",
+        "retries/op",
+    ]);
+    for kind in report.shown_kinds() {
+        let us = |ns: u64| format!("{:.2}", ns as f64 / 1e3);
+        let per_operation = |total| format!("{:.2}", kind.per_operation(total));
+        push_row(
+            &mut table,
+            vec![
+                kind.kind.to_string(),
+                mops(report.rate(kind.count)),
+                us(kind.latency_ns_at(0.5)),
+                us(kind.latency_ns_at(0.9)),
+                us(kind.latency_ns_at(0.99)),
+                us(kind.latency_ns_at(0.999)),
+                us(kind.latency_ns_max()),
+                per_operation(kind.cost.round_trips),
+                per_operation(kind.cost.requests),
+                per_operation(kind.cost.read_bytes),
+                per_operation(kind.cost.written_bytes),
+                per_operation(kind.cost.retries),
+            ],
+            1,
+        );
+    }
+    push_row(&mut table, vec!["all".to_owned(), mops(report.throughput_ops_per_s())], 1);
+    table
+}
+
+fn verbs(report: &Report) -> Table {
+    let mut table = table_of(&["operation", "label", "verb", "requests", "requests/op", "B/request"]);
+    for (kind, label, verb, total) in report.verbs.iter() {
+        let per = |total: u64, count: u64| format!("{:.2}", total as f64 / count.max(1) as f64);
+        push_row(
+            &mut table,
+            vec![
+                kind.to_string(),
+                label.to_owned(),
+                verb.to_owned(),
+                total.requests.to_string(),
+                per(total.requests, report.count_of(kind)),
+                per(total.bytes, total.requests),
+            ],
+            3,
+        );
+    }
+    table
+}
+
+fn guarantees(guarantees: &[Guarantee]) -> Table {
+    let mut table = table_of(&["guarantee", "basis"]);
+    for Guarantee { name, basis } in guarantees {
+        let basis = match basis {
+            Basis::ByConstruction => "by construction".to_owned(),
+            Basis::Asserted { profile } => format!("asserted by profile {profile}"),
+            Basis::Absent => "absent".to_owned(),
+        };
+        push_row(&mut table, vec![name.clone(), basis], 2);
+    }
+    table
+}
+
+fn push_memory(text: &mut String, report: &Report) {
+    let failed: u64 = report.kinds.iter().map(|kind: &KindReport| kind.failed).sum();
+    let caches: Vec<String> = report.cache_bytes.iter().map(|&bytes| size(bytes)).collect();
+    let lines = [
+        format!("{} operations in {:.3} s, {failed} failed", report.operations(), report.wall_s),
+        format!(
+            "{} records, {} of the pool, {:.1} B a record",
+            report.records,
+            size(report.pool_bytes),
+            report.pool_per_record_bytes()
+        ),
+        format!(
+            "cache of each compute node: {}",
+            if caches.is_empty() { "none".to_owned() } else { caches.join(", ") }
+        ),
+    ];
+    for line in lines {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "{line}");
+    }
+}
+
+fn mops(ops_per_s: f64) -> String {
+    format!("{:.3}", ops_per_s / 1e6)
+}
+
+fn table_of(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_preset(PRESET).set_header(header.iter().copied());
+    table
+}
+
+/// Adds a row whose columns from `numbers` on are aligned to the right.
+fn push_row(table: &mut Table, cells: Vec<String>, numbers: usize) {
+    let aligned = |(column, cell): (usize, String)| {
+        let alignment = if column < numbers { CellAlignment::Left } else { CellAlignment::Right };
+        Cell::new(cell).set_alignment(alignment)
+    };
+    table.add_row(cells.into_iter().enumerate().map(aligned));
+}
+
+fn push_table(text: &mut String, table: &Table) {
+    for line in table.lines() {
+        // The padding of the first column would set every line in by one.
+        let line = line.strip_prefix(' ').unwrap_or(&line);
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::tests::{assert_golden, sample},
+        *,
+    };
+
+    #[test]
+    fn the_table_is_as_in_its_golden_file() {
+        assert_golden("report.txt", &render(&sample()));
+    }
+
+    #[test]
+    fn an_empty_run_has_a_report_too() {
+        let report = Report {
+            kinds: Vec::new(),
+            guarantees: Vec::new(),
+            cache_bytes: Vec::new(),
+            verbs: super::super::VerbCounts::default(),
+            wall_s: 0.0,
+            ..sample()
+        };
+        let text = render(&report);
+        assert!(text.contains("0 operations in 0.000 s, 0 failed"), "{text}");
+        assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
+    }
+
+    #[test]
+    fn sizes_are_read_in_binary_units() {
+        let sizes = [0, 1_023, 1_024, 1_536, (1 << 20) - 1, 1 << 20, 1 << 40, u64::MAX].map(size);
+        assert_eq!(sizes, ["0 B", "1023 B", "1.0 KiB", "1.5 KiB", "1024.0 KiB", "1.0 MiB", "1.0 TiB", "16.0 EiB"]);
+    }
+}
