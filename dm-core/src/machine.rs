@@ -21,7 +21,7 @@ pub enum Step<T> {
 }
 
 /// Polls `future` once, which must belong to an operation on `port`.
-pub fn poll_once<F: Future>(port: &Port<'_>, future: Pin<&mut F>) -> Step<F::Output> {
+pub fn poll_once<F: Future + ?Sized>(port: &Port<'_>, future: Pin<&mut F>) -> Step<F::Output> {
     match future.poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(result) => Step::Done(result),
         Poll::Pending if port.state() == State::Submitted => Step::Requests,

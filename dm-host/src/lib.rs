@@ -6,6 +6,7 @@
 //! - [`fabric`]: who executes verbs. [`fabric::shm`] does so with loads and stores on mapped regions.
 //! - [`memory_node`]: the daemon that owns a region and hands it out, and the client that connects to it.
 //! - [`assembly`]: an index put together, with the storage that the core only borrows.
+//! - [`worker`]: a thread that drives lanes.
 //! - [`clock`]: timestamps cheap enough to take twice per post.
 
 pub mod assembly;
@@ -13,3 +14,4 @@ pub mod clock;
 pub mod fabric;
 pub mod memory_node;
 pub mod region;
+pub mod worker;

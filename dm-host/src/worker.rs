@@ -1,0 +1,430 @@
+//! A worker: one thread that drives some lanes over its own fabric value.
+//!
+//! Each lane runs one operation at a time. The worker polls its future, handles what the lane asks of its driver
+//! (pause, park, wake), posts what it asks of memory nodes and polls again when completions are there. Futures live in
+//! slots made once; nothing is allocated per operation.
+//!
+//! [`Work`] says what to run next and is told how it ended: a load generator, or the queue of a session.
+
+use crate::clock::{Clock, Stamp};
+use dm_core::error::OpError;
+use dm_core::index::{Index, Operation, Outcome, ScratchPlan};
+use dm_core::lane::Lane;
+use dm_core::machine::{Step, poll_once};
+use dm_core::verbs::{Fabric, LaneId, Posted, Verb};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, Thread};
+use std::time::Duration;
+use thiserror::Error;
+
+/// What a lane shall do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Run this; its arguments have been written to the scratch.
+    Run(Operation),
+    /// Nothing now. Whoever has something later unparks the worker's thread.
+    Wait,
+    /// Nothing any more.
+    Finished,
+}
+
+/// What an operation asked of memory nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// Submits with at least one request for a memory node.
+    pub round_trips: u32,
+    /// Requests for memory nodes.
+    pub requests: u32,
+    /// Payload of READs and results of atomics, in bytes.
+    pub bytes_read: u64,
+    /// Payload of WRITEs and operands of atomics (8 bytes each), in bytes.
+    pub bytes_written: u64,
+}
+
+/// An operation that ended.
+#[derive(Debug)]
+pub struct Finished<'a> {
+    /// What it was.
+    pub operation: Operation,
+    /// How it ended.
+    pub result: Result<Outcome, OpError>,
+    /// From its first poll to its end, in ns.
+    pub latency_ns: u64,
+    /// What it asked of memory nodes.
+    pub cost: Cost,
+    /// Where results are; see [`ScratchPlan`].
+    pub scratch: &'a mut [u8],
+}
+
+/// Where a worker gets operations, and where their results go.
+pub trait Work {
+    /// The next operation of the lane at position `lane`. Arguments go into `scratch`.
+    fn next(&mut self, lane: usize, scratch: &mut [u8], plan: &ScratchPlan) -> Next;
+
+    /// The operation of the lane at position `lane` ended.
+    fn done(&mut self, lane: usize, finished: Finished<'_>);
+}
+
+/// Wakes lanes of a compute node across its workers. A wake that comes before the park is kept.
+#[derive(Debug)]
+pub struct Wakes {
+    tokens: Vec<AtomicBool>,
+    lanes_per_worker: usize,
+    threads: Vec<OnceLock<Thread>>,
+}
+
+impl Wakes {
+    /// For `workers` workers of `lanes_per_worker` lanes; lane `l` belongs to worker `l / lanes_per_worker`.
+    pub fn new(workers: usize, lanes_per_worker: usize) -> Self {
+        Self {
+            tokens: (0..workers * lanes_per_worker).map(|_| AtomicBool::new(false)).collect(),
+            lanes_per_worker,
+            threads: (0..workers).map(|_| OnceLock::new()).collect(),
+        }
+    }
+
+    /// Says that the calling thread is the worker of `lane`.
+    fn register(&self, lane: LaneId) {
+        if let Some(slot) = self.threads.get(usize::from(lane.0) / self.lanes_per_worker.max(1)) {
+            // A worker that registers twice is the same thread.
+            let _ = slot.set(thread::current());
+        }
+    }
+
+    /// Wakes `lane` from its park, or its next one.
+    pub fn wake(&self, lane: LaneId) {
+        let Some(token) = self.tokens.get(usize::from(lane.0)) else { return };
+        // Release: what the waking lane did before is visible to the woken one, which takes the token with Acquire.
+        token.store(true, Ordering::Release);
+        let worker = self.threads.get(usize::from(lane.0) / self.lanes_per_worker.max(1)).and_then(OnceLock::get);
+        if let Some(worker) = worker
+            && worker.id() != thread::current().id()
+        {
+            worker.unpark();
+        }
+    }
+
+    fn take(&self, lane: LaneId) -> bool {
+        self.tokens.get(usize::from(lane.0)).is_some_and(|token| {
+            // Read first: a token that is not there costs no exclusive access to its line.
+            token.load(Ordering::Relaxed) && token.swap(false, Ordering::Acquire)
+        })
+    }
+}
+
+/// Why a worker stopped before its work was finished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum WorkerError {
+    /// What a failed operation left behind could not be settled on any lane of the worker.
+    #[error("no lane of this worker can go on: {last}")]
+    Broken {
+        /// Why the last one could not.
+        last: OpError,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// No operation.
+    Idle,
+    /// To be polled.
+    Ready,
+    /// Its requests are with the fabric.
+    InFlight,
+    /// Until then.
+    Paused(Stamp, u64),
+    /// Until woken.
+    Parked,
+    /// No more operations.
+    Finished,
+    /// Could not be settled.
+    Broken,
+}
+
+struct Slot<'i, F> {
+    state: State,
+    future: Pin<Box<Option<F>>>,
+    settling: Option<Pin<Box<dyn Future<Output = Result<(), OpError>> + 'i>>>,
+    operation: Operation,
+    started: Stamp,
+    cost: Cost,
+}
+
+/// Runs lanes until all are finished.
+pub fn run<'i, 'm, I: Index, F: Fabric<'m>, W: Work>(
+    index: &'i I,
+    lanes: &'i [Lane<'m>],
+    fabric: &mut F,
+    work: &mut W,
+    wakes: &Wakes,
+) -> Result<(), WorkerError> {
+    if let Some(first) = lanes.first() {
+        wakes.register(first.id());
+    }
+    let slots = lanes
+        .iter()
+        .map(|_| Slot {
+            state: State::Idle,
+            future: Box::pin(None),
+            settling: None,
+            operation: Operation::scan(0),
+            started: Clock::get().before(),
+            cost: Cost::default(),
+        })
+        .collect();
+    let start = |lane: &'i Lane<'m>, operation| index.execute(lane, operation);
+    let mut worker = Worker { index, lanes, fabric, work, wakes, slots, clock: Clock::get(), last: None };
+    worker.run(start)
+}
+
+struct Worker<'w, 'i, 'm, I, F, W, Fut> {
+    index: &'i I,
+    lanes: &'i [Lane<'m>],
+    fabric: &'w mut F,
+    work: &'w mut W,
+    wakes: &'w Wakes,
+    slots: Vec<Slot<'i, Fut>>,
+    clock: Clock,
+    last: Option<OpError>,
+}
+
+impl<'i, 'm, I, F, W, Fut> Worker<'_, 'i, 'm, I, F, W, Fut>
+where
+    I: Index,
+    F: Fabric<'m>,
+    W: Work,
+    Fut: Future<Output = Result<Outcome, OpError>>,
+{
+    fn run(&mut self, start: impl Fn(&'i Lane<'m>, Operation) -> Fut) -> Result<(), WorkerError> {
+        loop {
+            let mut progress = false;
+            for at in 0..self.lanes.len() {
+                progress |= self.turn(at, &start);
+            }
+            let slots = &mut self.slots;
+            self.fabric.poll(self.lanes, &mut |lane| {
+                if let Some(slot) = slots.get_mut(lane) {
+                    slot.state = State::Ready;
+                    progress = true;
+                }
+            });
+            if !progress && self.rest() {
+                return match self.last {
+                    Some(last) if self.slots.iter().all(|slot| slot.state == State::Broken) => {
+                        Err(WorkerError::Broken { last })
+                    }
+                    _ => Ok(()),
+                };
+            }
+        }
+    }
+
+    /// Lets one lane do what it can. `false`: nothing.
+    fn turn(&mut self, at: usize, start: &impl Fn(&'i Lane<'m>, Operation) -> Fut) -> bool {
+        let lane = &self.lanes[at];
+        let slot = &mut self.slots[at];
+        match slot.state {
+            State::Ready => self.advance(at),
+            State::Idle => {
+                let plan = self.index.plan();
+                match lane.port().with(|scratch| self.work.next(at, scratch, plan)) {
+                    Next::Run(operation) => {
+                        lane.port().start();
+                        slot.operation = operation;
+                        slot.cost = Cost::default();
+                        slot.started = self.clock.before();
+                        slot.future.set(Some(start(lane, operation)));
+                        self.advance(at);
+                    }
+                    Next::Wait => return false,
+                    Next::Finished => slot.state = State::Finished,
+                }
+            }
+            State::Paused(since, ns) => {
+                let waited_ns = self.clock.ns_between(since, self.clock.before());
+                if waited_ns < ns {
+                    return false;
+                }
+                Self::resume(lane, waited_ns);
+                self.advance(at);
+            }
+            State::Parked => {
+                if !self.wakes.take(lane.id()) {
+                    return false;
+                }
+                Self::resume(lane, 0);
+                self.advance(at);
+            }
+            State::InFlight | State::Finished | State::Broken => return false,
+        }
+        true
+    }
+
+    /// Ends a submit of local requests.
+    fn resume(lane: &Lane<'m>, waited_ns: u64) {
+        if let Some(scratch) = lane.port().begin() {
+            lane.port().finish(scratch, waited_ns);
+        }
+    }
+
+    /// Polls a lane until it waits for something or its operation is done.
+    fn advance(&mut self, at: usize) {
+        let lane = &self.lanes[at];
+        let port = lane.port();
+        loop {
+            let slot = &mut self.slots[at];
+            let step = if let Some(settling) = &mut slot.settling {
+                match poll_once(port, settling.as_mut()) {
+                    Step::Done(result) => {
+                        slot.settling = None;
+                        slot.state = match result {
+                            Ok(()) => State::Idle,
+                            Err(error) => {
+                                self.last = Some(error);
+                                State::Broken
+                            }
+                        };
+                        self.flush(at);
+                        return;
+                    }
+                    Step::Requests => Step::Requests,
+                    Step::Waiting => Step::Waiting,
+                }
+            } else {
+                let Some(future) = slot.future.as_mut().as_pin_mut() else { return };
+                poll_once(port, future)
+            };
+            match step {
+                Step::Requests => {
+                    if let Some(state) = self.submit(at) {
+                        self.slots[at].state = state;
+                        return;
+                    }
+                }
+                Step::Waiting => return,
+                Step::Done(result) => {
+                    self.finish(at, result);
+                    if self.slots[at].settling.is_none() {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Handles what the lane asks of its driver and posts the rest. `None`: done already, poll again.
+    fn submit(&mut self, at: usize) -> Option<State> {
+        let lane = &self.lanes[at];
+        let slot = &mut self.slots[at];
+        let mut wait = None;
+        let mut travels = false;
+        for request in lane.port().requests().iter() {
+            match request.verb {
+                Verb::Wake => self.wakes.wake(LaneId(request.operands[0] as u16)),
+                Verb::Pause => wait = Some(State::Paused(self.clock.before(), request.operands[0])),
+                Verb::Park => wait = Some(State::Parked),
+                verb => {
+                    travels = true;
+                    slot.cost.requests += 1;
+                    let bytes = u64::from(request.bytes);
+                    match verb {
+                        Verb::Read => slot.cost.bytes_read += bytes,
+                        Verb::Write => slot.cost.bytes_written += bytes,
+                        _ => {
+                            slot.cost.bytes_read += bytes;
+                            slot.cost.bytes_written += bytes;
+                        }
+                    }
+                }
+            }
+        }
+        if travels {
+            slot.cost.round_trips += 1;
+            return match self.fabric.post(self.lanes, at) {
+                Posted::Completed => None,
+                Posted::InFlight => Some(State::InFlight),
+            };
+        }
+        if wait.is_none() {
+            Self::resume(lane, 0);
+        }
+        wait
+    }
+
+    /// Reports a result and, if the operation left debts, begins to settle them.
+    fn finish(&mut self, at: usize, result: Result<Outcome, OpError>) {
+        let lane = &self.lanes[at];
+        let slot = &mut self.slots[at];
+        slot.future.set(None);
+        slot.state = State::Idle;
+        let latency_ns = self.clock.ns_between(slot.started, self.clock.after());
+        let (operation, cost) = (slot.operation, slot.cost);
+        lane.port().with(|scratch| {
+            self.work.done(at, Finished { operation, result, latency_ns, cost, scratch });
+        });
+        self.flush(at);
+        if lane.in_doubt() {
+            self.slots[at].settling = Some(Box::pin(self.index.settle(lane)));
+        }
+    }
+
+    /// Posts unsignaled requests an operation left behind.
+    fn flush(&mut self, at: usize) {
+        let lane = &self.lanes[at];
+        if !lane.port().flush() {
+            return;
+        }
+        if self.submit(at) == Some(State::InFlight) {
+            // Nobody polls this lane until its leftovers are done.
+            while lane.port().state() == dm_core::port::State::InFlight {
+                let slots = &mut self.slots;
+                self.fabric.poll(self.lanes, &mut |ready| {
+                    if ready != at
+                        && let Some(slot) = slots.get_mut(ready)
+                    {
+                        slot.state = State::Ready;
+                    }
+                });
+            }
+        }
+        lane.port().reset();
+    }
+
+    /// Nothing could be done: wait for what is awaited. `true`: nothing is.
+    fn rest(&self) -> bool {
+        let mut soonest_ns = None;
+        let mut open = false;
+        let now = self.clock.before();
+        for slot in &self.slots {
+            match slot.state {
+                State::Finished | State::Broken => {}
+                // Completions do not unpark: keep polling.
+                State::InFlight | State::Ready => {
+                    std::hint::spin_loop();
+                    return false;
+                }
+                State::Paused(since, ns) => {
+                    open = true;
+                    let left_ns = ns.saturating_sub(self.clock.ns_between(since, now));
+                    soonest_ns = Some(soonest_ns.map_or(left_ns, |soonest: u64| soonest.min(left_ns)));
+                }
+                State::Idle | State::Parked => open = true,
+            }
+        }
+        if !open {
+            return true;
+        }
+        match soonest_ns {
+            // Shorter than it takes to sleep and wake.
+            Some(ns) if ns < 50_000 => thread::yield_now(),
+            Some(ns) => thread::park_timeout(Duration::from_nanos(ns)),
+            // Wakes and new work unpark; the bound is for those who forget.
+            None => thread::park_timeout(Duration::from_millis(20)),
+        }
+        false
+    }
+}
