@@ -23,6 +23,7 @@ use rustix::fs::{
     fcntl_add_seals, flock, fstat, ftruncate, memfd_create, open, seek,
 };
 use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags, mmap};
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -168,7 +169,7 @@ pub struct RegionSpec {
 #[derive(Debug)]
 pub struct Region {
     fd: OwnedFd,
-    map: MmapRaw,
+    map: Mapping,
     layout: Layout,
     pages: Pages,
 }
@@ -227,20 +228,13 @@ impl Region {
     }
 
     fn finish(fd: OwnedFd, layout: Layout, path: &Path, populate: bool) -> Result<Self, RegionError> {
-        let map = MmapOptions::new()
-            .len(layout.file_bytes as usize)
-            .map_raw(&fd)
-            .map_err(|source| RegionError::System { path: path.to_owned(), doing: "map it", source })?;
+        let map = Mapping::new(&fd, &layout).map_err(|source| system(path, "map it", source))?;
         // Not fatal: without transparent huge pages the region works, slower. `pages` says so.
         let _ = map.advise(Advice::HugePage);
         if populate {
-            map.advise(Advice::PopulateWrite).map_err(|source| RegionError::System {
-                path: path.to_owned(),
-                doing: "fault it in",
-                source,
-            })?;
+            map.advise(Advice::PopulateWrite).map_err(|source| system(path, "fault it in", source))?;
         }
-        let pages = pages::look(map.as_ptr().addr(), &layout);
+        let pages = pages::look(map.as_mut_ptr().addr(), &layout);
         Ok(Self { fd, map, layout, pages })
     }
 
@@ -340,6 +334,43 @@ impl Region {
             offset += page.len() as u64;
         }
         Ok(())
+    }
+}
+
+/// A shared mapping of a file, on a huge-page boundary: elsewhere the kernel cannot use huge pages.
+#[derive(Debug)]
+struct Mapping {
+    /// The reserved addresses, file and margins; unmapped as one.
+    reserved: MmapRaw,
+    /// Where the file begins in them.
+    skip: usize,
+    bytes: usize,
+}
+
+impl Mapping {
+    fn new(fd: &OwnedFd, layout: &Layout) -> io::Result<Self> {
+        let bytes = usize::try_from(layout.file_bytes).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        let align = layout.page_bytes.max(2 << 20) as usize;
+        let reserve = bytes.checked_add(align).ok_or(io::ErrorKind::OutOfMemory)?;
+        let reserved = MmapRaw::from(MmapOptions::new().len(reserve).no_reserve_swap().map_anon()?);
+        let skip = reserved.as_ptr().align_offset(align);
+        let flags = MapFlags::SHARED | MapFlags::FIXED;
+        // SAFETY: `skip < align`, so the file's place is inside the reservation just made, which nobody else knows;
+        // replacing pages of it disturbs nothing. `reserved` unmaps all of it, whatever is mapped there.
+        unsafe {
+            let at = reserved.as_mut_ptr().wrapping_add(skip);
+            mmap(at.cast(), bytes, ProtFlags::READ | ProtFlags::WRITE, flags, fd, 0)?;
+        }
+        Ok(Self { reserved, skip, bytes })
+    }
+
+    #[inline]
+    fn as_mut_ptr(&self) -> *mut u8 {
+        self.reserved.as_mut_ptr().wrapping_add(self.skip)
+    }
+
+    fn advise(&self, advice: Advice) -> io::Result<()> {
+        self.reserved.advise_range(advice, self.skip, self.bytes)
     }
 }
 
