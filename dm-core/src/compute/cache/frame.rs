@@ -104,16 +104,58 @@ impl Key {
         }
         Self(words)
     }
+}
+
+/// A key of at most eight bytes: all of it is the number.
+#[derive(Clone, Copy)]
+pub(super) struct ShortKey(u64);
+
+impl ShortKey {
+    /// Missing bytes are zero, bytes past the eighth are cut.
+    #[inline]
+    pub(super) fn new(bytes: &[u8]) -> Self {
+        match bytes.first_chunk() {
+            Some(bytes) => Self(u64::from_be_bytes(*bytes)),
+            None => Self(Key::new(bytes).number(0)),
+        }
+    }
+}
+
+/// A key to look for: short ones spare the code for tails and prefixes.
+pub(super) trait Wanted: Copy {
+    const SHORT: bool;
+
+    fn word(self, at: usize) -> u32;
+
+    /// The two words after `prefix` words, as one number.
+    fn number(self, prefix: usize) -> u64;
+}
+
+impl Wanted for &Key {
+    const SHORT: bool = false;
 
     #[inline]
-    fn word(&self, at: usize) -> u32 {
+    fn word(self, at: usize) -> u32 {
         self.0.get(at).copied().unwrap_or(0)
     }
 
-    /// The two words after `prefix` words, as one number.
     #[inline]
-    fn number(&self, prefix: usize) -> u64 {
+    fn number(self, prefix: usize) -> u64 {
         join(self.word(prefix), self.word(prefix + 1))
+    }
+}
+
+impl Wanted for ShortKey {
+    const SHORT: bool = true;
+
+    #[inline]
+    fn word(self, _: usize) -> u32 {
+        0
+    }
+
+    #[inline]
+    fn number(self, _: usize) -> u64 {
+        self.0
     }
 }
 
@@ -281,12 +323,12 @@ impl<'f> Frame<'f> {
     }
 
     /// Where this frame says the key goes, if it holds `address`.
-    #[inline]
-    pub(super) fn look<const SHORT: bool>(&self, address: Address, level: u8, key: &Key) -> Look {
+    #[inline(always)]
+    pub(super) fn look<K: Wanted>(&self, address: Address, level: u8, key: K) -> Look {
         for _ in 0..READ_TRIES {
             let before = self.header[SEQUENCE].load(Acquire);
             if before & 1 == 0 {
-                let look = self.look_once::<SHORT>(address, level, key);
+                let look = self.look_once(address, level, key);
                 fence(Acquire);
                 if self.header[SEQUENCE].load(Relaxed) == before {
                     // Not a read-modify-write, and not at all if it is warm: a hot frame's line stays shared.
@@ -302,18 +344,18 @@ impl<'f> Frame<'f> {
     }
 
     /// The child that covers the key and those behind it, if this frame holds `address`; returns how many were written.
-    pub(super) fn children_from<const SHORT: bool>(
+    pub(super) fn children_from<K: Wanted>(
         &self,
         address: Address,
         level: u8,
-        key: &Key,
+        key: K,
         out: &mut [Address],
     ) -> usize {
         for _ in 0..READ_TRIES {
             let before = self.header[SEQUENCE].load(Acquire);
             if before & 1 == 0 {
                 let mut count = 0;
-                if let Look::Child { slot, .. } = self.look_once::<SHORT>(address, level, key) {
+                if let Look::Child { slot, .. } = self.look_once(address, level, key) {
                     let children = self.header[INFO].load(Relaxed) as usize & 0xffff;
                     for (to, slot) in out.iter_mut().zip(slot..children) {
                         *to = self.child(slot);
@@ -331,8 +373,8 @@ impl<'f> Frame<'f> {
     }
 
     /// As [`Frame::look`], of words that may be a mix of two copies.
-    #[inline]
-    fn look_once<const SHORT: bool>(&self, address: Address, level: u8, key: &Key) -> Look {
+    #[inline(always)]
+    fn look_once<K: Wanted>(&self, address: Address, level: u8, key: K) -> Look {
         if self.address() != address {
             return Look::Other;
         }
@@ -341,7 +383,7 @@ impl<'f> Frame<'f> {
             return Look::Uncovered;
         }
         let shift = info >> 22 & 0x3f;
-        let prefix = if SHORT { 0 } else { (info >> 28) as usize };
+        let prefix = if K::SHORT { 0 } else { (info >> 28) as usize };
         let base = join(self.header[BASE_HIGH].load(Relaxed), self.header[BASE_LOW].load(Relaxed));
         let span = join(self.header[SPAN_HIGH].load(Relaxed), self.header[SPAN_LOW].load(Relaxed));
         // Below the base it wraps around, past any span that a base above zero leaves.
@@ -349,15 +391,15 @@ impl<'f> Frame<'f> {
         if t > span {
             return Look::Uncovered;
         }
-        if !SHORT && !self.covers_long(info, prefix, t, span, key) {
+        if !K::SHORT && !self.covers_long(info, prefix, t, span, key) {
             return Look::Uncovered;
         }
         let wanted = (t >> (shift & 63)) as u32;
         let last = (info as usize & 0xffff).wrapping_sub(1);
         let mut slot = self.count_up_to(wanted).min(last);
-        let exact = SHORT && shift == 0;
+        let exact = K::SHORT && shift == 0;
         if !exact && slot > 0 && self.discriminator(slot - 1) == wanted {
-            slot = self.resolve::<SHORT>(slot, wanted, t, shift, prefix, key);
+            slot = self.resolve(slot, wanted, t, shift, prefix, key);
         }
         let child = self.child(slot);
         if child.is_null() {
@@ -367,34 +409,26 @@ impl<'f> Frame<'f> {
     }
 
     /// How many discriminators are at most `wanted`; filler counts.
-    #[inline]
+    #[inline(always)]
     fn count_up_to(&self, wanted: u32) -> usize {
         let Some(lines) = self.lines.get(1..=self.shape.discriminator_lines) else { return 0 };
+        let full_runs = |line: &Line| {
+            usize::from(line[RUN - 1].load(Relaxed) <= wanted) + usize::from(line[2 * RUN - 1].load(Relaxed) <= wanted)
+        };
+        // Four lines, 50 to 65 children, are the papers' inner nodes of 1 KB: worth a way without a loop.
+        let full = match lines {
+            [a, b, c, d] => full_runs(a) + full_runs(b) + full_runs(c) + full_runs(d),
+            lines => lines.iter().map(full_runs).sum(),
+        };
         let (runs, _) = lines.as_flattened().as_chunks::<RUN>();
-        let mut full = 0;
-        for run in runs {
-            full += usize::from(run[RUN - 1].load(Relaxed) <= wanted);
-        }
         // All full: the filler says so, or there is none and the count is complete.
         let Some(run) = runs.get(full) else { return full * RUN };
-        let mut count = full * RUN;
-        for discriminator in run {
-            count += usize::from(discriminator.load(Relaxed) <= wanted);
-        }
-        count
+        run.iter().fold(full * RUN, |count, discriminator| count + usize::from(discriminator.load(Relaxed) <= wanted))
     }
 
     /// The last of the first `slot + 1` children whose separator is at most the key, when discriminators leave it open.
     #[cold]
-    fn resolve<const SHORT: bool>(
-        &self,
-        slot: usize,
-        wanted: u32,
-        t: u64,
-        shift: u32,
-        prefix: usize,
-        key: &Key,
-    ) -> usize {
+    fn resolve<K: Wanted>(&self, slot: usize, wanted: u32, t: u64, shift: u32, prefix: usize, key: K) -> usize {
         let rest = (t & !(u64::MAX << (shift & 63))) as u32;
         let (mut low, mut high) = (0, slot);
         while low < high {
@@ -403,7 +437,7 @@ impl<'f> Frame<'f> {
             if order.is_eq() {
                 order = self.word(self.shape.rests_at + middle).cmp(&rest);
             }
-            if !SHORT && order.is_eq() {
+            if !K::SHORT && order.is_eq() {
                 let tail_words = self.shape.key_words - 2;
                 order = self.compare_words(self.shape.tails_at + middle * tail_words, prefix + 2, key);
             }
@@ -418,7 +452,7 @@ impl<'f> Frame<'f> {
 
     /// What is left to check when the number is within the span: the prefix, and at either end the tail.
     #[inline]
-    fn covers_long(&self, info: u32, prefix: usize, t: u64, span: u64, key: &Key) -> bool {
+    fn covers_long<K: Wanted>(&self, info: u32, prefix: usize, t: u64, span: u64, key: K) -> bool {
         let low_at = self.shape.fences_at;
         for i in 0..prefix {
             if self.word(low_at + i) != key.word(i) {
@@ -435,7 +469,7 @@ impl<'f> Frame<'f> {
 
     /// Compares the frame's words from `at` with the key's from `from` to its end.
     #[inline]
-    fn compare_words(&self, at: usize, from: usize, key: &Key) -> core::cmp::Ordering {
+    fn compare_words<K: Wanted>(&self, at: usize, from: usize, key: K) -> core::cmp::Ordering {
         for i in from..self.shape.key_words {
             let order = self.word(at + i - from).cmp(&key.word(i));
             if order.is_ne() {

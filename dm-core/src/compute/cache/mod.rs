@@ -48,7 +48,7 @@ mod tests;
 
 use crate::remote::address::Address;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use frame::{Frame, Key, Line, Look, Shape};
+use frame::{Frame, Key, Line, Look, Shape, ShortKey, Wanted};
 use spin::Mutex;
 
 /// Longest key of an index, in bytes.
@@ -266,11 +266,10 @@ impl<'s> IndexCache<'s> {
     /// as they go. `stop` = 0: to the leaf.
     #[inline]
     pub fn route(&self, root: Address, root_level: u8, stop: u8, key: &[u8]) -> Route {
-        let key = Key::new(key);
         if self.shape.is_short() {
-            self.descend::<true>(root, root_level, stop, &key)
+            self.descend(root, root_level, stop, ShortKey::new(key))
         } else {
-            self.descend::<false>(root, root_level, stop, &key)
+            self.descend(root, root_level, stop, &Key::new(key))
         }
     }
 
@@ -281,47 +280,52 @@ impl<'s> IndexCache<'s> {
         if route.level != 1 || route.stale {
             return 0;
         }
-        let key = Key::new(key);
-        let Some(frame) = self.find(route.address).and_then(|found| self.frame(found)) else { return 0 };
+        let Some(frame) = self.search(route.address, None) else { return 0 };
         if self.shape.is_short() {
-            frame.children_from::<true>(route.address, 1, &key, out)
+            frame.children_from(route.address, 1, ShortKey::new(key), out)
         } else {
-            frame.children_from::<false>(route.address, 1, &key, out)
+            frame.children_from(route.address, 1, &Key::new(key), out)
         }
     }
 
     #[inline]
-    fn descend<const SHORT: bool>(&self, root: Address, root_level: u8, stop: u8, key: &Key) -> Route {
-        let mut route = Route { address: root, level: root_level, parent: None, stale: false };
+    fn descend<K: Wanted>(&self, root: Address, root_level: u8, stop: u8, key: K) -> Route {
+        // Words of their own, not a `Route` that is filled in: they stay in registers.
+        let (mut address, mut level, mut parent) = (root, root_level, Address::NULL);
         let mut hint = Some(&self.root);
+        let mut stale = false;
         // Ends: the level falls with every turn.
-        while route.level > stop {
-            let guess = hint.map_or(0, |hint| hint.load(Relaxed));
-            let mut look = Look::Other;
-            if let Some(frame) = self.frame(guess.wrapping_sub(1)) {
-                look = frame.look::<SHORT>(route.address, route.level, key);
-            }
-            if look == Look::Other {
-                let Some(found) = self.find(route.address) else { return route };
-                let Some(frame) = self.frame(found) else { return route };
-                look = frame.look::<SHORT>(route.address, route.level, key);
-                if let (Some(hint), true) = (hint, look != Look::Other) {
-                    // The slot may belong to another copy by now. It is a hint: whoever follows it checks.
-                    hint.store(found + 1, Relaxed);
-                }
-            }
-            let (child, slot, block) = match look {
-                Look::Child { address, slot, block } => (address, slot, block),
-                Look::Uncovered => {
-                    route.stale = true;
-                    return route;
-                }
-                Look::Other => return route,
+        while level > stop {
+            let hinted = hint.and_then(|hint| self.frame(hint.load(Relaxed).wrapping_sub(1)));
+            let frame = match hinted {
+                Some(frame) if frame.address() == address => frame,
+                _ => match self.search(address, hint) {
+                    Some(frame) => frame,
+                    None => break,
+                },
             };
-            route = Route { address: child, level: route.level - 1, parent: Some(route.address), stale: false };
+            let (child, slot, block) = match frame.look(address, level, key) {
+                Look::Child { address, slot, block } => (address, slot, block),
+                other => {
+                    stale = other == Look::Uncovered;
+                    break;
+                }
+            };
+            (parent, address, level) = (address, child, level - 1);
             hint = self.hint(block, slot);
         }
-        route
+        Route { address, level, parent: (!parent.is_null()).then_some(parent), stale }
+    }
+
+    /// Finds a copy by the table and leaves a hint to it.
+    #[cold]
+    fn search(&self, address: Address, hint: Option<&AtomicU32>) -> Option<Frame<'_>> {
+        let at = self.find(address)?;
+        if let Some(hint) = hint {
+            // The slot may belong to another copy by now. It is a hint: whoever follows it checks.
+            hint.store(at + 1, Relaxed);
+        }
+        self.frame(at)
     }
 
     /// Copies a node, in place of an older copy of the same place. `false` if it cannot be copied: it is not in order,
@@ -410,7 +414,8 @@ impl<'s> IndexCache<'s> {
     #[inline]
     fn frame(&self, at: u32) -> Option<Frame<'_>> {
         let lines = self.shape.frame_lines();
-        let start = (at as usize).checked_mul(lines)?;
+        // Where the product wraps, the frame is the wrong one or none, and its address tells.
+        let start = (at as usize).wrapping_mul(lines);
         let lines = self.frames.get(start..)?.get(..lines)?;
         Frame::new(&self.shape, lines)
     }
@@ -420,13 +425,13 @@ impl<'s> IndexCache<'s> {
         if slot >= self.shape.children_max {
             return None;
         }
-        self.hints.get(self.block_start(block)? + 1 + slot)
+        self.hints.get(self.block_start(block)?.wrapping_add(1 + slot))
     }
 
     /// Where a block begins: with its link.
     #[inline]
     fn block_start(&self, block: u32) -> Option<usize> {
-        (block as usize).checked_sub(1)?.checked_mul(Plan::block_words(&self.shape))
+        (block as usize).checked_sub(1).map(|block| block.wrapping_mul(Plan::block_words(&self.shape)))
     }
 
     fn block_link(&self, block: u32) -> Option<&AtomicU32> {
