@@ -1,0 +1,3 @@
+//! What the command `dm` is made of, for tests to use.
+
+pub mod layout;
