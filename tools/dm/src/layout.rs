@@ -254,13 +254,17 @@ fn check_samples(structure: &Structure, text: &str) -> Result<(), (String, Strin
     Ok(())
 }
 
-/// Writes every golden that is not as generated, and answers which. Strays are left for a person to remove.
+/// Writes every golden that is not as generated, and answers which. Strays are left for a person to remove. A structure
+/// whose samples do not decode to what they state is refused: there is nothing right to bless.
 pub fn bless(directory: &Path) -> io::Result<Vec<PathBuf>> {
     fs::create_dir_all(directory)?;
     let mut written = Vec::new();
     for structure in STRUCTURES {
         let file = path(directory, structure);
         let text = render(structure);
+        check_samples(structure, &text).map_err(|(sample, what)| {
+            io::Error::new(io::ErrorKind::InvalidData, format!("{}: sample \"{sample}\": {what}", structure.name))
+        })?;
         if fs::read_to_string(&file).is_ok_and(|blessed| blessed == text) {
             continue;
         }

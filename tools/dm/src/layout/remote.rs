@@ -42,7 +42,13 @@ pub(super) const ADDRESS: Structure = Structure {
     tables: &[(
         "fields",
         &[
-            Field::bits(0, 0, 6, "generation", "which of the nodes that lived there; repeated in the node's first line"),
+            Field::bits(
+                0,
+                0,
+                6,
+                "generation",
+                "which of the nodes that lived there; repeated in the node's first line",
+            ),
             Field::bits(0, 6, 42, "offset / 64", "byte offset in the memory node's region, divided by 64"),
             Field::bits(0, 48, 16, "node", "logical memory node"),
         ],
@@ -268,7 +274,7 @@ pub(super) const ROW: Structure = Structure {
     title: "compute-node row: who is in the pool",
     text: "Two lines; those of memory node 0 count, row 0 is nobody. All zero is a free row that nobody ever joined. The\n\
            row word is changed by CAS only; the compute node WRITEs the rest. While the incarnation of the rest is not\n\
-           that of the word, the rest is of an earlier life and means nothing.",
+           that of the word, or the token does not end in its nonce, the rest is of an earlier life and means nothing.",
     tables: &[("row", Row::FIELDS), ("row word", RowWord::FIELDS)],
     constants: &[
         ("INCARNATION_MAX", rows::INCARNATION_MAX as u64, "a row that has seen it is used up"),
@@ -364,7 +370,7 @@ pub(super) const CATALOG_ENTRY: Structure = Structure {
                 entry.as_bytes(),
                 &[
                     ("state", "Live"),
-                    ("tag", "0x1d53dc"),
+                    ("tag", "0x126452"),
                     ("request", "4"),
                     ("creator", "row 9, incarnation 2"),
                     ("name", "users"),
@@ -377,12 +383,7 @@ pub(super) const CATALOG_ENTRY: Structure = Structure {
             Sample::new(
                 "a claimed entry, nothing written yet",
                 Entry { word: word.with_state(EntryState::Creating).0.into(), ..Entry::ZERO }.as_bytes(),
-                &[
-                    ("state", "Creating"),
-                    ("tag", "0x1d53dc"),
-                    ("request", "4"),
-                    ("creator", "row 9, incarnation 2"),
-                ],
+                &[("state", "Creating"), ("tag", "0x126452"), ("request", "4"), ("creator", "row 9, incarnation 2")],
             ),
             Sample::new(
                 "a letter of the name changed",
@@ -511,11 +512,7 @@ pub(super) const CHUNK_ENTRY: Structure = Structure {
                 &[0x0a, 0, 0, 0, 0, 0, 0, 0],
                 &[("state", "used"), ("kind", "leaf"), ("index", "0")],
             ),
-            Sample::new(
-                "a kind that does not exist",
-                &[0x49, 0, 0, 0, 9, 0, 2, 0],
-                &[("error", "unknown chunk kind")],
-            ),
+            Sample::new("a kind that does not exist", &[0x49, 0, 0, 0, 9, 0, 2, 0], &[("error", "unknown chunk kind")]),
         ]
     },
     decode: |bytes| match ChunkWord(word(bytes)).decode() {
