@@ -25,8 +25,8 @@
 //! leaves with all its lanes settled knows that itself and frees its row; one that cannot say so leaves a FENCING row.
 //!
 //! **Stale halves.** Joining changes the row word first and WRITEs the rest afterwards. The rest repeats the
-//! incarnation it belongs to: while that is not the row word's, heartbeat, epoch and name are those of an earlier life
-//! and mean nothing ([`Row::decode`] says so). No order of lines within a READ is assumed.
+//! incarnation and the token it belongs to: while they are not the row word's, heartbeat, epoch and name are those of
+//! an earlier life and mean nothing ([`Row::decode`] says so). No order of lines within a READ is assumed.
 
 use crate::error::VerbError;
 use crate::lane::Lane;
@@ -207,7 +207,7 @@ pub struct Life<'a> {
     pub token: u64,
     /// Addresses of its redo chunks.
     pub redo: [u64; REDO_CHUNKS],
-    /// Its host's name.
+    /// Its host's name; "?" if that is not text.
     pub host: &'a str,
 }
 
@@ -220,24 +220,18 @@ impl Row {
         if incarnation > INCARNATION_MAX {
             return Err("row incarnation out of range");
         }
-        let written = state != RowState::Free && self.incarnation.get() == incarnation;
-        let life = if written { Some(self.life(word)?) } else { None };
-        Ok(RowView { state, incarnation, life })
-    }
-
-    fn life(&self, word: RowWord) -> Result<Life<'_>, &'static str> {
+        // Both belong to the WRITE after the join; a READ amid it may see one without the other.
         let token = self.token.get();
-        if cut(token, 0, 28) != u64::from(word.nonce()) {
-            return Err("token and nonce of a row differ");
-        }
-        Ok(Life {
+        let written = self.incarnation.get() == incarnation && cut(token, 0, 28) == u64::from(word.nonce());
+        let life = (written && state != RowState::Free).then(|| Life {
             heartbeat: self.heartbeat.get(),
             epoch: self.epoch.get(),
             lanes: self.lanes.get(),
             token,
             redo: self.redo.map(Le64::get),
-            host: text(&self.host, self.host_bytes).ok_or("host name of a row is not text")?,
-        })
+            host: text(&self.host, self.host_bytes).unwrap_or("?"),
+        });
+        Ok(RowView { state, incarnation, life })
     }
 
     /// The row of `joiner`, just joined as `member`.
