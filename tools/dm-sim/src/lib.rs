@@ -7,7 +7,7 @@
 //! 3. [`direct`] and [`run`]: the fabric without time, and one operation on it from beginning to end.
 //! 4. [`rng`]: the one source of randomness.
 //! 5. [`schedule`]: when a request takes effect; the table of orders.
-//! 6. [`world`]: requests on their way, virtual time. Records of requests are in `flight`.
+//! 6. [`world`]: requests in, completions out; in between they are records in `flight`, and `effects` happen.
 //! 7. [`driver`]: many lanes of many compute nodes on one world.
 //! 8. [`faults`]: what can break.
 //! 9. [`log`]: one line per thing that happened.
@@ -16,6 +16,7 @@
 pub mod config;
 pub mod direct;
 pub mod driver;
+mod effects;
 pub mod faults;
 mod flight;
 pub mod log;
