@@ -3,7 +3,7 @@
 use crate::flight::{BURST_LOST, Flight, Happens, NO_SUBMIT, Slot, has_landed};
 use crate::log::What;
 use crate::memory::atomic_result;
-use crate::world::World;
+use crate::world::{ComputeNode, Misuse, World};
 use dm_core::verbs::{Assumptions, Flags, Request, Space, Status, Verb};
 use std::ops::Range;
 
@@ -49,9 +49,15 @@ impl World {
         let offset = request.offset as usize;
         let reads = request.verb == Verb::Read;
         let kept = flight.kept_bytes as usize;
+        let turn_ns = if self.config.check_write_turns && !reads { self.turn_ns } else { 0 };
+        let mut too_soon = false;
         let mut apply = |range: Range<usize>| {
             let range = range.start..range.end.min(kept).max(range.start);
             let remote = offset + range.start..offset + range.end;
+            if turn_ns > 0 {
+                let bytes = remote.start as u64..remote.end as u64;
+                too_soon |= self.turns.too_soon(&request, bytes, self.now_ns, turn_ns);
+            }
             if reads {
                 flight.data[range].copy_from_slice(&memory.bytes()[remote]);
             } else {
@@ -67,6 +73,11 @@ impl World {
                 apply(Flight::unit_range(&request, self.unit, number));
                 units |= 1_u64.checked_shl(number as u32).unwrap_or(0);
             }
+        }
+        if too_soon {
+            let (compute_node, lane) = (ComputeNode(flight.compute_node), flight.lane);
+            let what = "a WRITE to a place written less than write_turn_ns_min ago";
+            self.misuses.push(Misuse { now_ns: self.now_ns, compute_node, lane, request, what });
         }
         if self.log.is_some() {
             let count = Flight::units(&request, self.unit) as u32;

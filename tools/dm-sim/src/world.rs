@@ -11,6 +11,7 @@ use crate::log::{LogLine, What};
 use crate::memory::Memories;
 use crate::rng::Rng;
 use crate::schedule::{Order, Plan, deal, plan, plan_refusal};
+use crate::turns::Turns;
 use dm_core::port::OUTBOX_REQUESTS;
 use dm_core::verbs::{Assumptions, Completion, Flags, INLINE_BYTES_MAX, Request, Status, Verb};
 
@@ -74,6 +75,8 @@ pub struct World {
     pub(crate) config: Config,
     /// Unit in which transfers tear, in bytes.
     pub(crate) unit: u64,
+    /// [`dm_core::verbs::Capabilities::write_turn_ns_min`].
+    pub(crate) turn_ns: u64,
     pub(crate) rng: Rng,
     pub(crate) memories: Memories,
     pub(crate) now_ns: u64,
@@ -94,16 +97,19 @@ pub struct World {
     pub(crate) down: Vec<bool>,
     posted: u64,
     pub(crate) effects: u64,
-    misuses: Vec<Misuse>,
+    pub(crate) turns: Turns,
+    pub(crate) misuses: Vec<Misuse>,
     pub(crate) log: Option<Vec<LogLine>>,
 }
 
 impl World {
     /// A world at time 0 with zeroed memories.
     pub fn new(config: Config, seed: u64) -> Self {
+        assert!(!config.host_bytes.is_empty(), "a world without memory nodes");
         let memories = Memories::new(&config.host_bytes, config.device_bytes as usize);
         Self {
             unit: u64::from(config.unit_bytes()),
+            turn_ns: u64::from(config.capabilities().write_turn_ns_min),
             rng: Rng::new(seed),
             now_ns: 0,
             flights: Flights::default(),
@@ -119,6 +125,7 @@ impl World {
             down: vec![false; memories.count()],
             posted: 0,
             effects: 0,
+            turns: Turns::default(),
             misuses: Vec::new(),
             log: None,
             memories,
@@ -155,6 +162,7 @@ impl World {
         self.down.fill(false);
         self.posted = 0;
         self.effects = 0;
+        self.turns.clear();
         self.misuses.clear();
         if let Some(log) = &mut self.log {
             log.clear();
@@ -164,6 +172,7 @@ impl World {
     /// Turns the dial for everything posted from now on. Sizes of memories stay as they are.
     pub fn set_config(&mut self, config: Config) {
         self.unit = u64::from(config.unit_bytes());
+        self.turn_ns = u64::from(config.capabilities().write_turn_ns_min);
         self.config = config;
     }
 
