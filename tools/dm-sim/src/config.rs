@@ -54,7 +54,7 @@ impl Delays {
 /// Everything about a world but its seed.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Host memory of each memory node, in bytes; its length is the number of memory nodes.
+    /// Host memory of each memory node, in bytes; its length is the number of memory nodes, at least 1.
     pub host_bytes: Vec<usize>,
     /// Device memory of every memory node, in bytes; 0 = none.
     pub device_bytes: u32,
@@ -76,8 +76,11 @@ pub struct Config {
     pub crash_atomic_bytes: u32,
     /// What [`Capabilities::write_turn_ns_min`] says. `None`: the shortest response plus the shortest request, which
     /// is true of any writers of which each waits for the completion of the WRITE before: an effect is followed by a
-    /// response, a post and a request before the next effect. 0 = unknown.
+    /// response, a post and a request before the next effect. Without COMPLETION_IS_VISIBLE it is not true. 0 = unknown.
     pub write_turn_ns_min: Option<u32>,
+    /// Whether WRITEs to one place that come faster than that are noted as misuse ([`crate::world::World::misuses`]).
+    /// Costs time: off by default.
+    pub check_write_turns: bool,
     /// Answers RPCs; without it they are unsupported.
     pub rpc: Option<RpcHandler>,
     /// How long things take.
@@ -99,6 +102,7 @@ impl Default for Config {
             order_within_chains_only: false,
             crash_atomic_bytes: 4096,
             write_turn_ns_min: None,
+            check_write_turns: false,
             rpc: None,
             delays: Delays::default(),
         }

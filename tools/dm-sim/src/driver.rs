@@ -1,8 +1,8 @@
 //! Runs the lanes of many compute nodes over one [`World`], one poll or one event at a time.
 //!
-//! Inputs: [`Driver::spawn`], [`Driver::drop_future`], the faults. Output: [`Driver::step`], which does one thing and says
-//! what came of it; [`Driver::next`], which steps until there is something to say; [`run`], which keeps lanes busy from
-//! a [`Workload`]. A test may do what it likes between any two steps.
+//! Inputs: [`Driver::spawn`], [`Driver::drop_future`], [`Driver::wake`], the faults. Output: [`Driver::step`], which does
+//! one thing and says what came of it; [`Driver::next`], which steps until there is something to say. A test may do
+//! what it likes between any two steps. [`crate::workload`] keeps lanes busy.
 //!
 //! A lane that can go on is polled after a random computing time (see [`crate::config::Delays::cpu_ns`]), so the order
 //! in which ready lanes run is random, and part of what the seed determines.
@@ -167,6 +167,8 @@ pub struct Driver<'a, 'm, T> {
     world: &'a mut World,
     config: DriverConfig,
     slots: Vec<Slot<'a, 'm, T>>,
+    /// Key in the world of the first slot's lane.
+    first_key: u32,
     /// Slots of each compute node: first, and how many.
     nodes: Vec<(u32, u32)>,
     timers: BinaryHeap<Timer>,
@@ -175,8 +177,10 @@ pub struct Driver<'a, 'm, T> {
 }
 
 impl<'a, 'm, T> Driver<'a, 'm, T> {
-    /// Lanes of compute node `c` are `compute_nodes[c]`. The world must be new or reset.
+    /// Lanes of compute node `c` are `compute_nodes[c]`. On a world that another driver used before, its time and the
+    /// requests it left behind run on.
     pub fn new(world: &'a mut World, compute_nodes: &[&'a [Lane<'m>]], config: DriverConfig) -> Self {
+        let first_key = world.lanes.len() as u32;
         let mut slots = Vec::new();
         let mut nodes = Vec::new();
         for (number, lanes) in compute_nodes.iter().enumerate() {
@@ -187,7 +191,6 @@ impl<'a, 'm, T> Driver<'a, 'm, T> {
                     world.add_worker(compute_node);
                 }
                 let key = world.add_lane(world.workers.len() as u32 - 1, position as u16);
-                assert_eq!(key.0 as usize, slots.len(), "the world was used before and not reset");
                 slots.push(Slot {
                     at: LaneAt { compute_node, lane: position as u16 },
                     lane,
@@ -202,7 +205,7 @@ impl<'a, 'm, T> Driver<'a, 'm, T> {
                 });
             }
         }
-        Self { world, config, slots, nodes, timers: BinaryHeap::new(), steps: 0, requests: Vec::new() }
+        Self { world, config, slots, first_key, nodes, timers: BinaryHeap::new(), steps: 0, requests: Vec::new() }
     }
 
     /// The world, to look at or to disturb.
@@ -294,9 +297,7 @@ impl<'a, 'm, T> Driver<'a, 'm, T> {
             }
             _ => {
                 self.world.step();
-                while let Some((lane, submit)) = self.world.take_ready() {
-                    self.submit_is_complete(lane.0 as usize, submit);
-                }
+                self.take_completions();
                 Ok(Event::Progress)
             }
         }
@@ -451,9 +452,7 @@ impl<'a, 'm, T> Driver<'a, 'm, T> {
             self.set_timer(index, pause_ns, Due::Pause);
         }
         // A submit without signaled requests is complete at once.
-        while let Some((lane, submit)) = self.world.take_ready() {
-            self.submit_is_complete(lane.0 as usize, submit);
-        }
+        self.take_completions();
     }
 
     /// Wakes the lane with this id on the compute node of lane `index`.
@@ -472,6 +471,16 @@ impl<'a, 'm, T> Driver<'a, 'm, T> {
             self.go_on(index);
         } else {
             slot.token = true;
+        }
+    }
+
+    fn take_completions(&mut self) {
+        while let Some((lane, submit)) = self.world.take_ready() {
+            match lane.0.checked_sub(self.first_key) {
+                Some(index) => self.submit_is_complete(index as usize, submit),
+                // Of a lane of a driver before this one.
+                None => self.world.deliver(submit, |_, _, _, _| {}),
+            }
         }
     }
 
@@ -529,56 +538,5 @@ impl<'a, 'm, T> Driver<'a, 'm, T> {
         slot.state = State::Idle;
         slot.turn = slot.turn.wrapping_add(1);
         Event::Abandoned { at: slot.at, now_ns: self.world.now_ns() }
-    }
-}
-
-/// Operations for lanes, and what becomes of them: where a history recorder sits.
-pub trait Workload<'a, T> {
-    /// The lane is free: its next operation, invoked now, or `None` if it has had its share.
-    fn invoke(&mut self, at: LaneAt, now_ns: u64) -> Option<Op<'a, T>>;
-
-    /// The operation responded.
-    fn respond(&mut self, at: LaneAt, now_ns: u64, result: T);
-
-    /// The future of this lane was dropped and its requests are complete: what to run before the next operation,
-    /// usually `settle`, whose end is reported by [`Workload::respond`].
-    fn abandoned(&mut self, at: LaneAt, now_ns: u64) -> Option<Op<'a, T>> {
-        let _ = (at, now_ns);
-        None
-    }
-
-    /// Called before every step: where to disturb.
-    fn before_step(&mut self, driver: &mut Driver<'a, '_, T>) {
-        let _ = driver;
-    }
-}
-
-/// Keeps every lane busy until the workload has no more, then runs on until all is quiet.
-pub fn run<'a, T, W: Workload<'a, T>>(driver: &mut Driver<'a, '_, T>, workload: &mut W) -> Result<(), Stuck> {
-    let lanes: Vec<LaneAt> = driver.lanes().collect();
-    let mut hungry = lanes;
-    loop {
-        hungry.retain(|&at| {
-            if !driver.is_idle(at) {
-                return true;
-            }
-            if let Some(op) = workload.invoke(at, driver.now_ns()) {
-                driver.spawn(at, op);
-            }
-            false
-        });
-        workload.before_step(driver);
-        match driver.step()? {
-            Event::Progress => {}
-            Event::Done { at, now_ns, result } => {
-                workload.respond(at, now_ns, result);
-                hungry.push(at);
-            }
-            Event::Abandoned { at, now_ns } => match workload.abandoned(at, now_ns) {
-                Some(op) => driver.spawn(at, op),
-                None => hungry.push(at),
-            },
-            Event::Quiet => return Ok(()),
-        }
     }
 }

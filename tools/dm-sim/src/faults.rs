@@ -21,10 +21,11 @@ impl World {
     }
 
     /// Closes all queue pairs of a compute node at the memory nodes and fences it: what of its requests has not taken
-    /// effect when this returns never will, and what it posts from now on is answered [`Status::Fenced`].
+    /// effect when this returns never will (it completes as flushed), and what it posts from now on is answered
+    /// [`Status::Fenced`].
     pub fn close_queue_pairs(&mut self, compute_node: ComputeNode) {
         for queue_pair in self.queue_pairs_of(compute_node) {
-            self.close(queue_pair, Status::Fenced);
+            self.close(queue_pair);
         }
         if !self.fenced.contains(&compute_node) {
             self.fenced.push(compute_node);
@@ -50,7 +51,7 @@ impl World {
     /// one in its place.
     pub fn reconnect(&mut self, worker: u32, node: NodeId) {
         let queue_pair = worker as usize * self.memories.count() + node.0 as usize;
-        self.close(queue_pair as u32, Status::Flushed);
+        self.close(queue_pair as u32);
         self.queue_pairs[queue_pair].failed = false;
     }
 
@@ -118,7 +119,7 @@ impl World {
     /// Loses a random tail of a WRITE, in blocks that land all or nothing.
     fn cut_write(&mut self, slot: Slot) {
         let block = u64::from(self.config.crash_atomic_bytes.max(1));
-        let unit = self.unit();
+        let unit = self.unit;
         let flight = self.flights.get(slot);
         let request = flight.request;
         let landed = flight.landed;
@@ -135,6 +136,14 @@ impl World {
             .filter(|&number| has_landed(landed, flight.burst_of.get(number).copied().unwrap_or(0)))
             .map(block_of)
             .collect();
+        // A cut inside a unit, where blocks are smaller.
+        if kept < blocks && !began.contains(&kept) {
+            let kept_bytes = (origin + kept * block).saturating_sub(request.offset) as u32;
+            let flight = self.flights.get_mut(slot);
+            if began.iter().all(|began| *began < kept) {
+                flight.kept_bytes = flight.kept_bytes.min(kept_bytes);
+            }
+        }
         self.lose_units(slot, |number| block_of(number) >= kept && !began.contains(&block_of(number)));
         self.note(slot, What::Lost);
     }
@@ -184,7 +193,7 @@ impl World {
     }
 
     /// Executes a last random prefix of a queue pair's requests and loses the rest.
-    fn close(&mut self, queue_pair: u32, status: Status) {
+    fn close(&mut self, queue_pair: u32) {
         self.cut(queue_pair);
         for slot in self.unfinished(queue_pair) {
             for burst in 0..self.flights.get(slot).bursts {
@@ -196,7 +205,7 @@ impl World {
             self.drop_events(slot);
             self.flights.release_if_over(slot);
         }
-        self.fail_completions(queue_pair, status);
+        self.fail_completions(queue_pair, Status::Flushed);
     }
 
     /// Turns all completions of a queue pair that have not arrived into failures that arrive soon, in post order.

@@ -36,6 +36,8 @@ pub(crate) struct Flight {
     /// Events of this record that are still queued.
     pub(crate) events: u8,
     pub(crate) bursts: u8,
+    /// Bytes of a WRITE's payload, from its start, that land if they have not yet: less than all after its sender died.
+    pub(crate) kept_bytes: u32,
     /// Bit per burst that took effect.
     pub(crate) landed: u8,
     /// An atomic's second half is still to come and writes this word.
@@ -91,6 +93,7 @@ impl Flights {
                 sequence: 0,
                 events: 0,
                 bursts: 0,
+                kept_bytes: 0,
                 landed: 0,
                 write_back: None,
                 completed: false,
@@ -106,6 +109,7 @@ impl Flights {
         flight.request = request;
         flight.events = 0;
         flight.landed = 0;
+        flight.kept_bytes = request.bytes;
         flight.write_back = None;
         flight.completed = false;
         flight.completion = Completion::default();

@@ -14,6 +14,17 @@ pub const LEGEND: &str = "\
    done       completion: status, value, elapsed ns as reported
    lost       the rest of the request never takes effect";
 
+/// The legend and all lines.
+pub fn text(log: &[LogLine]) -> String {
+    use fmt::Write as _;
+    let mut text = String::from(LEGEND);
+    text.push('\n');
+    for line in log {
+        let _ = writeln!(text, "{line}");
+    }
+    text
+}
+
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {

@@ -34,7 +34,7 @@ impl Rng {
     /// A number in `0..bound`; 0 if `bound` is 0. The bias (below `bound / 2^32`) is of no concern to schedules.
     #[inline]
     pub fn below(&mut self, bound: u32) -> u32 {
-        ((self.bits() >> 32) * u64::from(bound) >> 32) as u32
+        (((self.bits() >> 32) * u64::from(bound)) >> 32) as u32
     }
 
     /// A number in the inclusive range.

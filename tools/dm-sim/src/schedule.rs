@@ -21,6 +21,7 @@ pub const BURSTS_MAX: usize = 8;
 
 /// When the last effect of each kind of request posted so far on a queue pair happens.
 #[derive(Clone, Copy, Debug, Default)]
+#[expect(clippy::struct_field_names, reason = "units last")]
 pub(crate) struct Order {
     host_writes_ns: u64,
     device_writes_ns: u64,
@@ -228,6 +229,6 @@ pub(crate) fn deal(rng: &mut Rng, units: usize, bursts: usize, ascending: bool, 
     while burst_of.len() < units {
         let bits = rng.bits().to_le_bytes();
         let now = bits.len().min(units - burst_of.len());
-        burst_of.extend(bits[..now].iter().map(|&byte| (usize::from(byte) * bursts >> 8) as u8));
+        burst_of.extend(bits[..now].iter().map(|&byte| ((usize::from(byte) * bursts) >> 8) as u8));
     }
 }

@@ -5,13 +5,15 @@
 //! [`crate::driver::Driver`] connects that to lanes.
 
 use crate::config::Config;
-use crate::flight::{Agenda, BURST_LOST, Flight, Flights, Happens, NO_SUBMIT, Slot, has_landed};
+use crate::effects::WriteBack;
+use crate::flight::{Agenda, Flight, Flights, Happens, NO_SUBMIT, Slot};
 use crate::log::{LogLine, What};
-use crate::memory::{Memories, atomic_result};
+use crate::memory::Memories;
 use crate::rng::Rng;
 use crate::schedule::{Order, Plan, deal, plan, plan_refusal};
+use crate::turns::Turns;
 use dm_core::port::OUTBOX_REQUESTS;
-use dm_core::verbs::{Assumptions, Completion, Flags, INLINE_BYTES_MAX, Request, Space, Status, Verb};
+use dm_core::verbs::{Assumptions, Completion, Flags, INLINE_BYTES_MAX, Request, Status, Verb};
 
 /// A compute node, 0-based.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -41,21 +43,21 @@ pub struct Misuse {
 }
 
 #[derive(Clone, Debug, Default)]
-struct Submit {
+pub(crate) struct Submit {
     lane: u32,
     /// Signaled requests without completion.
-    waiting: u32,
+    pub(crate) waiting: u32,
     /// Slot per request of the port; `None` for local verbs.
     slots: [Option<Slot>; OUTBOX_REQUESTS],
 }
 
 #[derive(Clone, Copy, Debug)]
-struct LaneState {
+pub(crate) struct LaneState {
     compute_node: ComputeNode,
     position: u16,
     worker: u32,
     /// Requests without completion.
-    outstanding: u32,
+    pub(crate) outstanding: u32,
 }
 
 /// One queue pair: a worker of a compute node and a memory node.
@@ -67,50 +69,47 @@ pub(crate) struct QueuePair {
     pub(crate) landed_sequence: u64,
 }
 
-/// A word that an atomic will write again.
-#[derive(Clone, Copy, Debug)]
-struct WriteBack {
-    slot: Slot,
-    node: u16,
-    space: Space,
-    offset: u64,
-}
-
 /// The simulated fabric.
 #[derive(Debug)]
 pub struct World {
     pub(crate) config: Config,
-    unit: u64,
+    /// Unit in which transfers tear, in bytes.
+    pub(crate) unit: u64,
+    /// [`dm_core::verbs::Capabilities::write_turn_ns_min`].
+    pub(crate) turn_ns: u64,
     pub(crate) rng: Rng,
     pub(crate) memories: Memories,
     pub(crate) now_ns: u64,
     pub(crate) flights: Flights,
     pub(crate) agenda: Agenda,
-    submits: Vec<Submit>,
+    pub(crate) submits: Vec<Submit>,
     submits_free: Vec<u32>,
-    ready: Vec<u32>,
-    lanes: Vec<LaneState>,
+    pub(crate) ready: Vec<u32>,
+    pub(crate) lanes: Vec<LaneState>,
     /// Compute node of each worker.
     pub(crate) workers: Vec<ComputeNode>,
     /// Queue pair of worker `w` and memory node `m`: `w * memory nodes + m`.
     pub(crate) queue_pairs: Vec<QueuePair>,
-    write_backs: Vec<WriteBack>,
+    pub(crate) write_backs: Vec<WriteBack>,
     /// Compute nodes whose posts are answered `Fenced`.
     pub(crate) fenced: Vec<ComputeNode>,
     /// Per memory node.
     pub(crate) down: Vec<bool>,
     posted: u64,
-    effects: u64,
-    misuses: Vec<Misuse>,
-    log: Option<Vec<LogLine>>,
+    pub(crate) effects: u64,
+    pub(crate) turns: Turns,
+    pub(crate) misuses: Vec<Misuse>,
+    pub(crate) log: Option<Vec<LogLine>>,
 }
 
 impl World {
     /// A world at time 0 with zeroed memories.
     pub fn new(config: Config, seed: u64) -> Self {
+        assert!(!config.host_bytes.is_empty(), "a world without memory nodes");
         let memories = Memories::new(&config.host_bytes, config.device_bytes as usize);
         Self {
             unit: u64::from(config.unit_bytes()),
+            turn_ns: u64::from(config.capabilities().write_turn_ns_min),
             rng: Rng::new(seed),
             now_ns: 0,
             flights: Flights::default(),
@@ -126,6 +125,7 @@ impl World {
             down: vec![false; memories.count()],
             posted: 0,
             effects: 0,
+            turns: Turns::default(),
             misuses: Vec::new(),
             log: None,
             memories,
@@ -162,6 +162,7 @@ impl World {
         self.down.fill(false);
         self.posted = 0;
         self.effects = 0;
+        self.turns.clear();
         self.misuses.clear();
         if let Some(log) = &mut self.log {
             log.clear();
@@ -171,6 +172,7 @@ impl World {
     /// Turns the dial for everything posted from now on. Sizes of memories stay as they are.
     pub fn set_config(&mut self, config: Config) {
         self.unit = u64::from(config.unit_bytes());
+        self.turn_ns = u64::from(config.capabilities().write_turn_ns_min);
         self.config = config;
     }
 
@@ -381,146 +383,6 @@ impl World {
         self.agenda.push(plan.completes_ns, slot, Happens::Completion);
     }
 
-    // ---- time ------------------------------------------------------------------------------------------------
-
-    /// Lets the next event happen; `false` if there is none.
-    pub fn step(&mut self) -> bool {
-        let Some(event) = self.agenda.pop() else { return false };
-        self.now_ns = self.now_ns.max(event.at_ns);
-        self.flights.get_mut(event.slot).events -= 1;
-        match event.what {
-            Happens::Burst(burst) => self.burst(event.slot, burst),
-            Happens::WriteBack => self.write_back(event.slot),
-            Happens::Completion => self.complete(event.slot),
-        }
-        self.flights.release_if_over(event.slot);
-        true
-    }
-
-    pub(crate) fn burst(&mut self, slot: Slot, burst: u8) {
-        self.effects += 1;
-        let flight = self.flights.get_mut(slot);
-        flight.landed |= 1 << burst;
-        let request = flight.request;
-        if request.verb != Verb::Read {
-            let landed = &mut self.queue_pairs[flight.queue_pair as usize].landed_sequence;
-            *landed = flight.sequence.max(*landed);
-        }
-        match request.verb {
-            Verb::Read | Verb::Write => {}
-            Verb::Rpc => return self.serve(slot),
-            _ => return self.atomic(slot),
-        }
-        let memory = self.memories.of(&request);
-        let offset = request.offset as usize;
-        let reads = request.verb == Verb::Read;
-        let mut apply = |range: std::ops::Range<usize>| {
-            let remote = offset + range.start..offset + range.end;
-            if reads {
-                flight.data[range].copy_from_slice(&memory.bytes()[remote]);
-            } else {
-                memory.range_mut(remote).copy_from_slice(&flight.data[range]);
-            }
-        };
-        let mut units = 0;
-        if flight.burst_of.is_empty() {
-            apply(0..request.bytes as usize);
-            units = u64::MAX;
-        } else {
-            for (number, _) in flight.burst_of.iter().enumerate().filter(|(_, of)| **of == burst) {
-                apply(Flight::unit_range(&request, self.unit, number));
-                units |= 1_u64.checked_shl(number as u32).unwrap_or(0);
-            }
-        }
-        if self.log.is_some() {
-            let count = Flight::units(&request, self.unit) as u32;
-            let mask = if count < 64 { (1 << count) - 1 } else { u64::MAX };
-            self.note(slot, What::Effect { units: units & mask });
-        }
-    }
-
-    fn atomic(&mut self, slot: Slot) {
-        let flight = self.flights.get_mut(slot);
-        let request = flight.request;
-        let divided = flight.events > 1;
-        // Atomics exclude each other: one that is between its read and its write finishes first.
-        if !self.write_backs.is_empty() {
-            self.finish_write_backs(&request);
-        }
-        let memory = self.memories.of(&request);
-        let old = memory.word(request.offset);
-        let new = atomic_result(&request, old);
-        if let Some(new) = new {
-            memory.set_word(request.offset, new);
-        }
-        let flight = self.flights.get_mut(slot);
-        flight.completion.value = old;
-        let exposed = match new {
-            Some(_) => !self.config.granted.contains(Assumptions::ATOMIC_EXCLUDES_WRITE),
-            None => !self.config.granted.contains(Assumptions::FAILED_CAS_IS_SILENT),
-        };
-        if divided && exposed {
-            flight.write_back = Some(new.unwrap_or(old));
-            let Request { node, space, offset, .. } = request;
-            self.write_backs.push(WriteBack { slot, node: node.0, space, offset });
-        }
-        self.note(slot, What::Atomic { old, new });
-    }
-
-    fn finish_write_backs(&mut self, request: &Request) {
-        let mut at = 0;
-        while let Some(&pending) = self.write_backs.get(at) {
-            if pending.offset == request.offset && pending.node == request.node.0 && pending.space == request.space {
-                self.write_back(pending.slot);
-            } else {
-                at += 1;
-            }
-        }
-    }
-
-    pub(crate) fn write_back(&mut self, slot: Slot) {
-        let flight = self.flights.get_mut(slot);
-        let Some(word) = flight.write_back.take() else { return };
-        let request = flight.request;
-        self.write_backs.retain(|pending| pending.slot != slot);
-        self.memories.of(&request).set_word(request.offset, word);
-        self.effects += 1;
-        self.note(slot, What::WriteBack { word });
-    }
-
-    /// Drops an atomic's second half.
-    pub(crate) fn cancel_write_back(&mut self, slot: Slot) {
-        self.flights.get_mut(slot).write_back = None;
-        self.write_backs.retain(|pending| pending.slot != slot);
-    }
-
-    fn serve(&mut self, slot: Slot) {
-        let flight = self.flights.get_mut(slot);
-        let Some(node) = self.memories.get_mut(flight.request.node) else { return };
-        match self.config.rpc.map_or(Err(Status::Unsupported), |serve| serve(node, flight.request.operands)) {
-            Ok(value) => flight.completion.value = value,
-            Err(status) => flight.completion.status = status,
-        }
-        self.note(slot, What::Effect { units: 1 });
-    }
-
-    fn complete(&mut self, slot: Slot) {
-        let flight = self.flights.get_mut(slot);
-        flight.completed = true;
-        let completion = flight.completion;
-        let signaled = flight.request.flags.contains(Flags::SIGNALED);
-        let (lane, key) = (flight.lane_key, flight.submit);
-        self.lanes[lane as usize].outstanding -= 1;
-        if signaled && key != NO_SUBMIT {
-            let submit = &mut self.submits[key as usize];
-            submit.waiting -= 1;
-            if submit.waiting == 0 {
-                self.ready.push(key);
-            }
-        }
-        self.note(slot, What::Done(completion));
-    }
-
     // ---- completions out -------------------------------------------------------------------------------------
 
     /// A submit all of whose signaled requests are complete, and its lane.
@@ -552,26 +414,6 @@ impl World {
             let Flight { compute_node, lane, request, .. } = *self.flights.get(slot);
             log.push(LogLine { now_ns: self.now_ns, compute_node, lane, request, what });
         }
-    }
-
-    /// Loses the units of `slot` that `lose` names and have not taken effect.
-    pub(crate) fn lose_units(&mut self, slot: Slot, lose: impl Fn(usize) -> bool) {
-        let unit = self.unit;
-        let flight = self.flights.get_mut(slot);
-        let units = Flight::units(&flight.request, unit);
-        if flight.burst_of.is_empty() {
-            flight.burst_of.resize(units, 0);
-        }
-        for number in 0..units {
-            if lose(number) && !has_landed(flight.landed, flight.burst_of[number]) {
-                flight.burst_of[number] = BURST_LOST;
-            }
-        }
-    }
-
-    /// Unit of tearing, in bytes.
-    pub(crate) fn unit(&self) -> u64 {
-        self.unit
     }
 }
 

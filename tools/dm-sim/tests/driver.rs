@@ -325,9 +325,29 @@ fn a_workload_keeps_lanes_busy_and_sees_calls_and_returns() {
     let lanes = lanes(&mut scratch);
     let mut driver = Driver::new(&mut world, &[&lanes], DriverConfig::default());
     let mut workload = Counting { lanes: &lanes, left: vec![10; 4], history: Vec::new() };
-    dm_sim::driver::run(&mut driver, &mut workload).unwrap();
+    dm_sim::run_workload(&mut driver, &mut workload).unwrap();
     assert_eq!(workload.history.len(), 80);
     assert!(workload.history.is_sorted_by_key(|(_, now_ns, _)| *now_ns));
     drop(driver);
     assert_eq!(world.memories().get(MN).unwrap().host.word(8), 40);
+}
+
+#[test]
+fn writers_that_do_not_wait_for_each_other_are_told() {
+    let mut world = World::new(Config { check_write_turns: true, ..Config::default() }, 1);
+    let mut scratch = scratch(2);
+    let lanes = lanes(&mut scratch);
+    let written = Cell::new(0);
+    let mut driver = Driver::new(&mut world, &[&lanes], DriverConfig::default());
+    driver.spawn(LaneAt::new(0, 0), Box::pin(rewrite(&lanes[0], 50, &written)));
+    finish(&mut driver).unwrap();
+    assert!(driver.world().misuses().is_empty(), "each waited for the one before");
+    let at_once = async {
+        lanes[1].port().push(Request::write_word(Label::Node, MN, 0, 1));
+        lanes[1].port().push(Request::write_word(Label::Node, MN, 4, 1));
+        lanes[1].port().submit().await
+    };
+    driver.spawn(LaneAt::new(0, 1), Box::pin(at_once));
+    finish(&mut driver).unwrap();
+    assert!(driver.world().misuses().iter().any(|misuse| misuse.request.offset == 4));
 }
