@@ -10,10 +10,10 @@ use dm_core::remote::chunks::{
     self, ChunkEntry, ChunkKind, ChunkWord, Grant, Granted, RequestId, RequestIds, Tally, Want,
 };
 use dm_core::remote::lock_word::RowId;
-use dm_core::remote::parameters::ShermanParameters;
 use dm_core::remote::rows::{self, Joiner, Member, Row, RowError, RowState, RowWord};
 use dm_core::remote::superblock::{Features, PoolPlan, Superblock, SuperblockError};
 use dm_core::remote::{NodeGeometry, SCRATCH_BYTES};
+use dm_core::sherman::parameters::Parameters;
 use dm_core::verbs::{Completion, LaneId, NodeId, Request, Status, Verb};
 use proptest::prelude::*;
 use std::pin::Pin;
@@ -207,11 +207,11 @@ fn member(row: u16) -> Member {
 }
 
 fn definition(name: &str) -> Definition<'_> {
-    let parameters = ShermanParameters { key_bytes: 8, value_bytes: 8, leaf_bytes: 1024, inner_bytes: 1024, flags: 0 };
+    let parameters = Parameters::with_sizes(8, 8);
     Definition {
         name,
         kind: IndexKind::Sherman,
-        parameters_version: ShermanParameters::VERSION,
+        parameters_version: Parameters::VERSION,
         parameters: parameters.encode(),
         features: Features::default(),
     }
@@ -266,7 +266,7 @@ fn an_index_is_created_found_and_dropped() {
     let found = alone(&mut pool, &lane, None, catalog::find(&lane, &home, "users", 0)).unwrap().unwrap();
     assert_eq!((found.number, found.name(), found.root), (number, "users", 0));
     assert!(found.is(&users));
-    assert!(ShermanParameters::decode(found.parameters_version, &found.parameters).is_ok());
+    assert!(Parameters::decode(found.parameters_version, &found.parameters).is_ok());
 
     let grown = alone(&mut pool, &lane, None, catalog::swap_root(&lane, &home, number, 0, 0x7000)).unwrap();
     assert_eq!(grown, 0x7000);
@@ -761,7 +761,7 @@ proptest! {
         entry = Entry::of(EntryWord(entry.word.get()), &definition("users")).unwrap();
         entry.name_bytes = bytes[0];
         let _ = entry.decode(number);
-        let _ = ShermanParameters::decode(1, bytes.first_chunk().unwrap());
+        let _ = Parameters::decode(1, bytes.first_chunk().unwrap());
     }
 
     #[test]

@@ -3,7 +3,8 @@
 
 use dm_core::index::{Index, Operation, OperationKind, Outcome};
 use dm_core::lane::Lane;
-use dm_core::sherman::{Parameters, Sherman};
+use dm_core::sherman::Sherman;
+use dm_core::sherman::parameters::Parameters;
 use dm_core::verbs::LaneId;
 use dm_host::assembly::{Spending, with_sherman};
 use dm_sim::{Config, DirectFabric, block_on};

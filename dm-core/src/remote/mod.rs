@@ -18,7 +18,6 @@
 //! - [`superblock`]: where everything is, which version wrote it, and what a reader must understand.
 //! - [`rows`]: who is in the pool: compute nodes, their incarnations and heartbeats.
 //! - [`catalog`]: which indexes there are, their parameters and roots.
-//! - [`parameters`]: the sizes an index was created with.
 //! - [`chunks`]: who was granted which memory, and what for.
 //! - [`lock_word`]: lock words that name their holder.
 //! - [`rpc`]: the few things asked of a memory node's daemon.
@@ -38,7 +37,6 @@ pub mod address;
 pub mod catalog;
 pub mod chunks;
 pub mod lock_word;
-pub mod parameters;
 pub mod record;
 pub mod rows;
 pub mod rpc;

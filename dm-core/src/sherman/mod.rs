@@ -21,6 +21,7 @@
 //!
 //! # Rooms
 //!
+//! - [`parameters`]: what is fixed at creation.
 //! - [`layout`]: leaves.
 //! - [`search`]: get.
 //! - [`write`]: insert, update, upsert, `update_if`, delete: one procedure.
@@ -66,133 +67,25 @@
 pub mod bulk;
 pub mod layout;
 pub mod merge;
+pub mod parameters;
 pub mod scan;
 pub mod search;
 pub mod split;
 pub mod validate;
 pub mod write;
 
-use crate::btree::inner::{InnerShape, SPAN_MAX as INNER_SPAN_MAX};
-use crate::btree::node::{self, KEY_BYTES_MAX, KEY_BYTES_MIN, Standing, Wanted};
+use crate::btree::Tree;
+use crate::btree::node::{self, KEY_BYTES_MAX, Standing, Wanted};
 use crate::btree::read::Target;
-use crate::btree::{NODE_BUFFERS_MIN, SMALL_BYTES, Tree, TreeScratch};
 use crate::error::{DecodeError, OpError};
 use crate::index::{Census, Index, Operation, OperationKind, Outcome, ScratchPlan};
 use crate::lane::{Lane, Mark};
 use crate::remote::address::Address;
 use crate::verbs::{Assumptions, Label, Space};
 use bulk::BulkLoad;
-use layout::{LeafShape, SPAN_MAX, SPAN_MIN};
+use layout::LeafShape;
+use parameters::{ParameterError, Parameters};
 use spin::Mutex;
-use thiserror::Error;
-
-/// Values are at most this long, in bytes.
-pub const VALUE_BYTES_MAX: usize = 1024;
-/// And at least this long.
-pub const VALUE_BYTES_MIN: usize = 8;
-
-/// What is fixed when an index is created.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Parameters {
-    /// Bytes of every key slot, 8..=64.
-    pub key_bytes: usize,
-    /// Bytes of every value, 8..=1024.
-    pub value_bytes: usize,
-    /// Entries per leaf, 2..=512.
-    pub leaf_span: usize,
-    /// Separators per inner node, 2..=1024.
-    pub inner_span: usize,
-}
-
-/// Parameters that do not make an index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum ParameterError {
-    /// See [`Parameters::key_bytes`].
-    #[error("key bytes {0}: the index takes {KEY_BYTES_MIN} to {KEY_BYTES_MAX}")]
-    KeyBytes(usize),
-    /// See [`Parameters::value_bytes`].
-    #[error("value bytes {0}: the index takes {VALUE_BYTES_MIN} to {VALUE_BYTES_MAX}")]
-    ValueBytes(usize),
-    /// See [`Parameters::leaf_span`].
-    #[error("{0} entries per leaf: the index takes {SPAN_MIN} to {SPAN_MAX}")]
-    LeafSpan(usize),
-    /// See [`Parameters::inner_span`].
-    #[error("{0} separators per inner node: the index takes 2 to {INNER_SPAN_MAX}")]
-    InnerSpan(usize),
-}
-
-impl Parameters {
-    /// The paper's node size, in bytes.
-    pub const NODE_BYTES: usize = 1024;
-    /// Leaves of long entries grow until they hold this many.
-    const LEAF_SPAN_FLOOR: usize = 16;
-
-    /// Nodes of 1 KB, or as large as it takes for 16 entries.
-    pub const fn with_sizes(key_bytes: usize, value_bytes: usize) -> Self {
-        let leaf = LeafShape::with_bytes(key_bytes, value_bytes, Self::NODE_BYTES);
-        let inner = InnerShape::with_bytes(key_bytes, 0, Self::NODE_BYTES);
-        let leaf_span = if leaf.span < Self::LEAF_SPAN_FLOOR { Self::LEAF_SPAN_FLOOR } else { leaf.span };
-        Self { key_bytes, value_bytes, leaf_span, inner_span: inner.span }
-    }
-
-    /// Checks every limit.
-    pub fn check(&self) -> Result<(), ParameterError> {
-        if !(KEY_BYTES_MIN..=KEY_BYTES_MAX).contains(&self.key_bytes) {
-            return Err(ParameterError::KeyBytes(self.key_bytes));
-        }
-        if !(VALUE_BYTES_MIN..=VALUE_BYTES_MAX).contains(&self.value_bytes) {
-            return Err(ParameterError::ValueBytes(self.value_bytes));
-        }
-        if !(SPAN_MIN..=SPAN_MAX).contains(&self.leaf_span) {
-            return Err(ParameterError::LeafSpan(self.leaf_span));
-        }
-        if !(2..=INNER_SPAN_MAX).contains(&self.inner_span) {
-            return Err(ParameterError::InnerSpan(self.inner_span));
-        }
-        Ok(())
-    }
-
-    /// Shape of leaves.
-    pub const fn leaf(&self) -> LeafShape {
-        LeafShape::with_span(self.key_bytes, self.value_bytes, self.leaf_span)
-    }
-
-    /// Shape of inner nodes.
-    pub const fn inner(&self) -> InnerShape {
-        InnerShape::with_span(self.key_bytes, 0, self.inner_span)
-    }
-
-    /// Scratch of a lane: `page_records` records a scan returns at most, `leaves_at_once` leaves it READs in parallel.
-    pub fn plan(&self, page_records: usize, leaves_at_once: usize) -> (ScratchPlan, TreeScratch) {
-        let mut end = 0;
-        let mut take = |bytes: usize| {
-            let start = end;
-            end += bytes.next_multiple_of(64);
-            start..start + bytes
-        };
-        let (key, key_high) = (take(self.key_bytes), take(self.key_bytes));
-        let (separator, help) = (take(self.key_bytes), take(self.key_bytes));
-        let (value, expected, output) = (take(self.value_bytes), take(self.value_bytes), take(self.value_bytes));
-        let small = take(SMALL_BYTES).start;
-        let node_stride = self.leaf().bytes.max(self.inner().bytes);
-        let node_buffers = NODE_BUFFERS_MIN.max(leaves_at_once + 1).max(bulk::LEVELS_AT_ONCE);
-        let nodes = take(node_stride * node_buffers).start;
-        let page = take(page_records * (self.key_bytes + self.value_bytes));
-        let plan = ScratchPlan {
-            key_bytes: self.key_bytes,
-            value_bytes: self.value_bytes,
-            key: key.clone(),
-            key_high,
-            value,
-            expected,
-            output,
-            page,
-            total_bytes: end,
-        };
-        (plan, TreeScratch { key, separator, help, small, nodes, node_stride, node_buffers })
-    }
-}
 
 /// A Sherman index on one compute node: all its lanes share this.
 pub struct Sherman<'s> {

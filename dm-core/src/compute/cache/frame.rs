@@ -344,13 +344,7 @@ impl<'f> Frame<'f> {
     }
 
     /// The child that covers the key and those behind it, if this frame holds `address`; returns how many were written.
-    pub(super) fn children_from<K: Wanted>(
-        &self,
-        address: Address,
-        level: u8,
-        key: K,
-        out: &mut [Address],
-    ) -> usize {
+    pub(super) fn children_from<K: Wanted>(&self, address: Address, level: u8, key: K, out: &mut [Address]) -> usize {
         for _ in 0..READ_TRIES {
             let before = self.header[SEQUENCE].load(Acquire);
             if before & 1 == 0 {

@@ -7,9 +7,9 @@ use dm_core::remote::address::Address;
 use dm_core::remote::catalog::{self, Definition, Entry, EntryState, EntryWord, IndexKind, IndexNumber};
 use dm_core::remote::chunks::{self, ChunkEntry, ChunkKind, ChunkWord, Grant, RequestId};
 use dm_core::remote::lock_word::{LockWord, RowId};
-use dm_core::remote::parameters::{ShermanBlock, ShermanParameters};
 use dm_core::remote::rows::{self, Joiner, Member, Row, RowState, RowWord};
 use dm_core::remote::superblock::{self, Features, PoolPlan, Superblock};
+use dm_core::sherman::parameters::{ParameterBlock, Parameters};
 use dm_core::verbs::NodeId;
 use zerocopy::IntoBytes;
 
@@ -338,8 +338,7 @@ pub(super) const ROW: Structure = Structure {
 
 // ---- catalog -----------------------------------------------------------------------------------------------------
 
-const SHERMAN: ShermanParameters =
-    ShermanParameters { key_bytes: 8, value_bytes: 16, leaf_bytes: 1024, inner_bytes: 1024, flags: 0 };
+const SHERMAN: Parameters = Parameters::with_sizes(8, 16);
 
 pub(super) const CATALOG_ENTRY: Structure = Structure {
     name: "catalog_entry",
@@ -356,7 +355,7 @@ pub(super) const CATALOG_ENTRY: Structure = Structure {
         let definition = Definition {
             name: "users",
             kind: IndexKind::Sherman,
-            parameters_version: ShermanParameters::VERSION,
+            parameters_version: Parameters::VERSION,
             parameters: SHERMAN.encode(),
             features: Features::default(),
         };
@@ -376,7 +375,7 @@ pub(super) const CATALOG_ENTRY: Structure = Structure {
                     ("name", "users"),
                     ("kind", "sherman"),
                     ("parameters version", "1"),
-                    ("parameters", "080000001000000000040000000400000000000000000000 and zeros"),
+                    ("parameters", "08002700100000003c000000000000000000000000000000 and zeros"),
                     ("root", "1:0x807000.0"),
                 ],
             ),
@@ -428,37 +427,30 @@ pub(super) const SHERMAN_PARAMETERS: Structure = Structure {
     name: "sherman_parameters",
     title: "parameter block of a Sherman index in its catalog entry",
     text: "",
-    tables: &[("fields", ShermanBlock::FIELDS)],
-    constants: &[("VERSION", ShermanParameters::VERSION as u64, "of the block")],
+    tables: &[("fields", ParameterBlock::FIELDS)],
+    constants: &[("VERSION", Parameters::VERSION as u64, "of the block")],
     samples: || {
         vec![
             Sample::new(
                 "keys of 8 bytes, values of 16, nodes of 1 KiB",
                 &SHERMAN.encode(),
-                &[
-                    ("key_bytes", "8"),
-                    ("value_bytes", "16"),
-                    ("leaf_bytes", "1024"),
-                    ("inner_bytes", "1024"),
-                    ("flags", "0x0"),
-                ],
+                &[("key_bytes", "8"), ("value_bytes", "16"), ("leaf_span", "39"), ("inner_span", "60")],
             ),
             Sample::new(
-                "a leaf of no whole number of lines",
-                &ShermanParameters { leaf_bytes: 1000, ..SHERMAN }.encode(),
-                &[("error", "parameter leaf_bytes = 1000: a multiple of 64, 128..=65536")],
+                "a leaf too small to split",
+                &Parameters { leaf_span: 1, ..SHERMAN }.encode(),
+                &[("error", "1 entries per leaf: the index takes 2 to 512")],
             ),
         ]
     },
     decode: |bytes| {
         let Some(block) = bytes.first_chunk() else { return error("too short") };
-        match ShermanParameters::decode(ShermanParameters::VERSION, block) {
+        match Parameters::decode(Parameters::VERSION, block) {
             Ok(parameters) => vec![
                 value("key_bytes", parameters.key_bytes),
                 value("value_bytes", parameters.value_bytes),
-                value("leaf_bytes", parameters.leaf_bytes),
-                value("inner_bytes", parameters.inner_bytes),
-                hex("flags", parameters.flags.into()),
+                value("leaf_span", parameters.leaf_span),
+                value("inner_span", parameters.inner_span),
             ],
             Err(found) => error(found),
         }

@@ -1,0 +1,184 @@
+//! What is fixed when an index is created, and how the catalog keeps it.
+
+use super::bulk;
+use super::layout::{LeafShape, SPAN_MAX, SPAN_MIN};
+use crate::btree::inner::{InnerShape, SPAN_MAX as INNER_SPAN_MAX};
+use crate::btree::node::{KEY_BYTES_MAX, KEY_BYTES_MIN};
+use crate::btree::{NODE_BUFFERS_MIN, SMALL_BYTES, TreeScratch};
+use crate::index::ScratchPlan;
+use crate::remote::catalog::PARAMETER_BYTES;
+use crate::remote::record::{Le16, Le32, record};
+use static_assertions::const_assert_eq;
+use thiserror::Error;
+use zerocopy::IntoBytes;
+
+record! {
+    /// The parameter block of a Sherman index as the catalog stores it.
+    pub struct ParameterBlock {
+        key_bytes: Le16 = "key slot, 8..=64",
+        leaf_span: Le16 = "entries per leaf, 2..=512",
+        value_bytes: Le32 = "inline value, 8..=1024",
+        inner_span: Le16 = "separators per inner node, 2..=1024",
+        reserved_10: [u8; 2] = "zero",
+        flags: Le32 = "options that change what is stored; none yet",
+        reserved_16: [u8; 48] = "zero",
+    }
+}
+const_assert_eq!(ParameterBlock::BYTES, PARAMETER_BYTES);
+
+/// Values are at most this long, in bytes.
+pub const VALUE_BYTES_MAX: usize = 1024;
+/// And at least this long.
+pub const VALUE_BYTES_MIN: usize = 8;
+
+/// What is fixed when an index is created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parameters {
+    /// Bytes of every key slot, 8..=64.
+    pub key_bytes: usize,
+    /// Bytes of every value, 8..=1024.
+    pub value_bytes: usize,
+    /// Entries per leaf, 2..=512.
+    pub leaf_span: usize,
+    /// Separators per inner node, 2..=1024.
+    pub inner_span: usize,
+}
+
+/// Parameters that do not make an index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ParameterError {
+    /// See [`Parameters::key_bytes`].
+    #[error("key bytes {0}: the index takes {KEY_BYTES_MIN} to {KEY_BYTES_MAX}")]
+    KeyBytes(usize),
+    /// See [`Parameters::value_bytes`].
+    #[error("value bytes {0}: the index takes {VALUE_BYTES_MIN} to {VALUE_BYTES_MAX}")]
+    ValueBytes(usize),
+    /// See [`Parameters::leaf_span`].
+    #[error("{0} entries per leaf: the index takes {SPAN_MIN} to {SPAN_MAX}")]
+    LeafSpan(usize),
+    /// See [`Parameters::inner_span`].
+    #[error("{0} separators per inner node: the index takes 2 to {INNER_SPAN_MAX}")]
+    InnerSpan(usize),
+    /// The catalog's block was written by another version of this index.
+    #[error("parameter block of version {found}; this program reads version {supported}")]
+    Version {
+        /// That of the block.
+        found: u16,
+        /// What this code reads.
+        supported: u16,
+    },
+    /// The catalog's block has options or bytes this code does not know.
+    #[error("parameter block with unknown options ({flags:#x}) or bytes")]
+    Unknown {
+        /// The options.
+        flags: u32,
+    },
+}
+
+impl Parameters {
+    /// The paper's node size, in bytes.
+    pub const NODE_BYTES: usize = 1024;
+    /// Leaves of long entries grow until they hold this many.
+    const LEAF_SPAN_FLOOR: usize = 16;
+
+    /// Nodes of 1 KB, or as large as it takes for 16 entries.
+    pub const fn with_sizes(key_bytes: usize, value_bytes: usize) -> Self {
+        let leaf = LeafShape::with_bytes(key_bytes, value_bytes, Self::NODE_BYTES);
+        let inner = InnerShape::with_bytes(key_bytes, 0, Self::NODE_BYTES);
+        let leaf_span = if leaf.span < Self::LEAF_SPAN_FLOOR { Self::LEAF_SPAN_FLOOR } else { leaf.span };
+        Self { key_bytes, value_bytes, leaf_span, inner_span: inner.span }
+    }
+
+    /// Checks every limit.
+    pub fn check(&self) -> Result<(), ParameterError> {
+        if !(KEY_BYTES_MIN..=KEY_BYTES_MAX).contains(&self.key_bytes) {
+            return Err(ParameterError::KeyBytes(self.key_bytes));
+        }
+        if !(VALUE_BYTES_MIN..=VALUE_BYTES_MAX).contains(&self.value_bytes) {
+            return Err(ParameterError::ValueBytes(self.value_bytes));
+        }
+        if !(SPAN_MIN..=SPAN_MAX).contains(&self.leaf_span) {
+            return Err(ParameterError::LeafSpan(self.leaf_span));
+        }
+        if !(2..=INNER_SPAN_MAX).contains(&self.inner_span) {
+            return Err(ParameterError::InnerSpan(self.inner_span));
+        }
+        Ok(())
+    }
+
+    /// Version of the catalog's block.
+    pub const VERSION: u16 = 1;
+
+    /// The block for a catalog entry.
+    pub fn encode(&self) -> [u8; PARAMETER_BYTES] {
+        let mut block = ParameterBlock::ZERO;
+        block.key_bytes = (self.key_bytes as u16).into();
+        block.value_bytes = (self.value_bytes as u32).into();
+        block.leaf_span = (self.leaf_span as u16).into();
+        block.inner_span = (self.inner_span as u16).into();
+        let mut bytes = [0; PARAMETER_BYTES];
+        bytes.copy_from_slice(block.as_bytes());
+        bytes
+    }
+
+    /// Reads and checks the block of a catalog entry.
+    pub fn decode(version: u16, bytes: &[u8; PARAMETER_BYTES]) -> Result<Self, ParameterError> {
+        if version != Self::VERSION {
+            return Err(ParameterError::Version { found: version, supported: Self::VERSION });
+        }
+        let block: ParameterBlock = zerocopy::transmute!(*bytes);
+        let flags = block.flags.get();
+        if flags != 0 || block.reserved_10.iter().chain(&block.reserved_16).any(|&byte| byte != 0) {
+            return Err(ParameterError::Unknown { flags });
+        }
+        let parameters = Self {
+            key_bytes: block.key_bytes.get().into(),
+            value_bytes: block.value_bytes.get() as usize,
+            leaf_span: block.leaf_span.get().into(),
+            inner_span: block.inner_span.get().into(),
+        };
+        parameters.check()?;
+        Ok(parameters)
+    }
+
+    /// Shape of leaves.
+    pub const fn leaf(&self) -> LeafShape {
+        LeafShape::with_span(self.key_bytes, self.value_bytes, self.leaf_span)
+    }
+
+    /// Shape of inner nodes.
+    pub const fn inner(&self) -> InnerShape {
+        InnerShape::with_span(self.key_bytes, 0, self.inner_span)
+    }
+
+    /// Scratch of a lane: `page_records` records a scan returns at most, `leaves_at_once` leaves it READs in parallel.
+    pub fn plan(&self, page_records: usize, leaves_at_once: usize) -> (ScratchPlan, TreeScratch) {
+        let mut end = 0;
+        let mut take = |bytes: usize| {
+            let start = end;
+            end += bytes.next_multiple_of(64);
+            start..start + bytes
+        };
+        let (key, key_high) = (take(self.key_bytes), take(self.key_bytes));
+        let (separator, help) = (take(self.key_bytes), take(self.key_bytes));
+        let (value, expected, output) = (take(self.value_bytes), take(self.value_bytes), take(self.value_bytes));
+        let small = take(SMALL_BYTES).start;
+        let node_stride = self.leaf().bytes.max(self.inner().bytes);
+        let node_buffers = NODE_BUFFERS_MIN.max(leaves_at_once + 1).max(bulk::LEVELS_AT_ONCE);
+        let nodes = take(node_stride * node_buffers).start;
+        let page = take(page_records * (self.key_bytes + self.value_bytes));
+        let plan = ScratchPlan {
+            key_bytes: self.key_bytes,
+            value_bytes: self.value_bytes,
+            key: key.clone(),
+            key_high,
+            value,
+            expected,
+            output,
+            page,
+            total_bytes: end,
+        };
+        (plan, TreeScratch { key, separator, help, small, nodes, node_stride, node_buffers })
+    }
+}
