@@ -5,13 +5,17 @@
 //! - [`region`]: the memory of one memory node - where it comes from, how it is laid out, huge pages.
 //! - [`fabric`]: who executes verbs. [`fabric::shm`] does so with loads and stores on mapped regions.
 //! - [`memory_node`]: the daemon that owns a region and hands it out, and the client that connects to it.
+//! - [`compute_node`]: a process that is connected to a pool, and has a row there.
+//! - [`solo`]: one future on one lane, driven by the calling thread.
 //! - [`assembly`]: an index put together, with the storage that the core only borrows.
 //! - [`worker`]: a thread that drives lanes.
 //! - [`clock`]: timestamps cheap enough to take twice per post.
 
 pub mod assembly;
 pub mod clock;
+pub mod compute_node;
 pub mod fabric;
 pub mod memory_node;
 pub mod region;
+pub mod solo;
 pub mod worker;

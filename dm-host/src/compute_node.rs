@@ -1,0 +1,343 @@
+//! A compute node: a process that is connected to a pool's memory nodes, has a row there, and opens indexes.
+
+use crate::assembly::Place;
+use crate::fabric::shm::{ShmError, ShmFabric, ShmOptions};
+use crate::memory_node::{ConnectError, RemoteNode, connect};
+use crate::solo::block_on;
+use dm_core::lane::Lane;
+use dm_core::remote::catalog::{self, CatalogError, Definition, IndexEntry, IndexKind};
+use dm_core::remote::rows::{self, Joiner, Member, RowError};
+use dm_core::remote::superblock::{Features, NodeDescription, Superblock, SuperblockError};
+use dm_core::remote::{NodeGeometry, SCRATCH_BYTES};
+use dm_core::sherman::parameters::{ParameterError, Parameters};
+use dm_core::verbs::{Fabric, Guarantees, LaneId, Space};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use thiserror::Error;
+
+/// How often a compute node raises its heartbeat: eight times per lease of two seconds.
+const HEARTBEAT: Duration = Duration::from_millis(250);
+
+/// Why a pool cannot be used.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum PoolError {
+    /// A memory node cannot be reached.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// The fabric cannot be made.
+    #[error(transparent)]
+    Fabric(#[from] ShmError),
+    /// A memory node's superblock is not one to work with.
+    #[error("memory node at {}: {source}", socket.display())]
+    Superblock {
+        /// Its control socket.
+        socket: PathBuf,
+        /// What is wrong.
+        source: SuperblockError,
+    },
+    /// The memory nodes do not belong together.
+    #[error("memory node at {} belongs to pool {found}, the others to pool {expected}", socket.display())]
+    Mixed {
+        /// The one that differs.
+        socket: PathBuf,
+        /// Its pool.
+        found: String,
+        /// That of the first.
+        expected: String,
+    },
+    /// The pool was written by a program that knows more.
+    #[error("the pool uses features this program does not know (read-only {unknown:#x}): it may only be read")]
+    ReadOnly {
+        /// The feature bits.
+        unknown: u64,
+    },
+    /// Something about compute-node rows.
+    #[error(transparent)]
+    Row(#[from] RowError),
+    /// Something about the catalog.
+    #[error(transparent)]
+    Catalog(#[from] CatalogError),
+    /// There is no index of that name.
+    #[error("the pool has no index \"{name}\"; it has {}", if known.is_empty() { "none".to_owned() } else { known.join(", ") })]
+    NoIndex {
+        /// What was looked for.
+        name: String,
+        /// What there is.
+        known: Vec<String>,
+    },
+    /// An index of another kind.
+    #[error("index \"{name}\" is of kind {}, not {}", found.name(), expected.name())]
+    Kind {
+        /// Its name.
+        name: String,
+        /// Its kind.
+        found: IndexKind,
+        /// What was wanted.
+        expected: IndexKind,
+    },
+    /// An index whose parameters this program cannot use, or other ones than asked for.
+    #[error("index \"{name}\": {source}")]
+    Parameters {
+        /// Its name.
+        name: String,
+        /// Why.
+        source: ParameterError,
+    },
+    /// The heartbeat's thread could not be started.
+    #[error("starting a thread: {0}")]
+    Thread(std::io::Error),
+}
+
+/// Text of a pool id: its characters, or hex digits if it has other bytes.
+pub fn pool_name(id: [u8; 16]) -> String {
+    let text: Vec<u8> = id.into_iter().take_while(|&byte| byte != 0).collect();
+    match String::from_utf8(text) {
+        Ok(text) if !text.is_empty() && text.chars().all(|c| c.is_ascii_graphic()) => text,
+        _ => id.iter().map(|byte| format!("{byte:02x}")).collect(),
+    }
+}
+
+/// A pool this process is connected to.
+#[derive(Debug)]
+pub struct Pool {
+    nodes: Vec<Arc<RemoteNode>>,
+    descriptions: Vec<NodeDescription>,
+    geometry: Vec<NodeGeometry>,
+    options: ShmOptions,
+}
+
+impl Pool {
+    /// Connects to all memory nodes of a pool, given their control sockets in any order.
+    pub fn connect(sockets: &[PathBuf], options: ShmOptions) -> Result<Self, PoolError> {
+        let mut nodes = Vec::new();
+        for socket in sockets {
+            nodes.push((socket.clone(), Arc::new(connect(socket)?)));
+        }
+        nodes.sort_by_key(|(_, node)| node.node_id().0);
+        Self::of(nodes, options)
+    }
+
+    /// A pool of memory nodes that are connected already, with a name for each.
+    pub fn of(nodes: Vec<(PathBuf, Arc<RemoteNode>)>, options: ShmOptions) -> Result<Self, PoolError> {
+        let mut descriptions: Vec<NodeDescription> = Vec::new();
+        for (socket, node) in &nodes {
+            let mut bytes = [0; Superblock::BYTES];
+            // A region too small for a superblock reads as zeros, which is not one.
+            let _ = node.region().area(Space::Host).read(0, &mut bytes);
+            let description = Superblock::decode(&bytes)
+                .map_err(|source| PoolError::Superblock { socket: socket.clone(), source })?;
+            if let Some(first) = descriptions.first()
+                && first.identity.pool_id != description.identity.pool_id
+            {
+                return Err(PoolError::Mixed {
+                    socket: socket.clone(),
+                    found: pool_name(description.identity.pool_id),
+                    expected: pool_name(first.identity.pool_id),
+                });
+            }
+            descriptions.push(description);
+        }
+        let geometry = descriptions.iter().map(|description| description.geometry).collect();
+        let nodes = nodes.into_iter().map(|(_, node)| node).collect();
+        let pool = Self { nodes, descriptions, geometry, options };
+        // Checks order and number of the nodes.
+        pool.fabric()?;
+        Ok(pool)
+    }
+
+    /// What each memory node's superblock says.
+    pub fn descriptions(&self) -> &[NodeDescription] {
+        &self.descriptions
+    }
+
+    /// Where things are on each memory node.
+    pub fn geometry(&self) -> &[NodeGeometry] {
+        &self.geometry
+    }
+
+    /// The memory nodes.
+    pub fn nodes(&self) -> &[Arc<RemoteNode>] {
+        &self.nodes
+    }
+
+    /// A fabric for one worker.
+    pub fn fabric(&self) -> Result<ShmFabric, PoolError> {
+        Ok(ShmFabric::new(self.nodes.clone(), self.options)?)
+    }
+
+    /// The first memory node: the one whose catalog and rows count.
+    fn home(&self) -> &NodeGeometry {
+        // `of` made a fabric, which refuses a pool without nodes.
+        &self.geometry[0]
+    }
+
+    /// Runs something short on a lane of its own, with [`SCRATCH_BYTES`] of scratch at offset 0.
+    pub fn with_lane<R>(&self, run: impl FnOnce(&mut ShmFabric, &Lane<'_>) -> R) -> Result<R, PoolError> {
+        let mut fabric = self.fabric()?;
+        let mut scratch = vec![0; SCRATCH_BYTES];
+        let lane = Lane::new(LaneId(0), &mut scratch);
+        Ok(run_on(&mut fabric, &lane, run))
+    }
+
+    /// Joins the pool as a compute node with `lanes` lanes, and keeps its heartbeat going.
+    pub fn join(self: &Arc<Self>, lanes: u16) -> Result<ComputeNode, PoolError> {
+        let unknown = self.descriptions.iter().fold(0, |bits, description| bits | description.read_only_unknown);
+        if unknown != 0 {
+            return Err(PoolError::ReadOnly { unknown });
+        }
+        let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let joiner = Joiner { token: token(), lanes, host: host.trim() };
+        let member = self
+            .with_lane(|fabric, lane| block_on(fabric, lane, rows::join(lane, self.home(), &joiner, 0)))??;
+        let (stop, stopped) = mpsc::channel();
+        let pool = Arc::clone(self);
+        let heart = thread::Builder::new()
+            .name("heartbeat".to_owned())
+            .spawn(move || {
+                let mut counter = 1;
+                while stopped.recv_timeout(HEARTBEAT) == Err(RecvTimeoutError::Timeout) {
+                    let beat = pool.with_lane(|fabric, lane| {
+                        block_on(fabric, lane, rows::heartbeat(lane, pool.home(), member, counter, 0, 0))
+                    });
+                    counter += 1;
+                    if !matches!(beat, Ok(Ok(()))) {
+                        tracing::warn!("the heartbeat of compute-node row {} stopped: {beat:?}", member.row.0);
+                        return;
+                    }
+                }
+            })
+            .map_err(PoolError::Thread)?;
+        Ok(ComputeNode { pool: Arc::clone(self), member, heart: Some((stop, heart)) })
+    }
+
+    /// Every index of the pool.
+    pub fn indexes(&self) -> Result<Vec<IndexEntry>, PoolError> {
+        let mut found = Vec::new();
+        self.with_lane(|fabric, lane| {
+            block_on(fabric, lane, catalog::list(lane, self.home(), 0, &mut |entry| found.push(entry.clone())))
+        })??;
+        Ok(found)
+    }
+
+    /// The index called `name`, which must be a Sherman.
+    pub fn find_sherman(&self, name: &str) -> Result<(IndexEntry, Parameters), PoolError> {
+        let entry =
+            self.with_lane(|fabric, lane| block_on(fabric, lane, catalog::find(lane, self.home(), name, 0)))??;
+        let Some(entry) = entry else {
+            let known = self.indexes()?.iter().map(|entry| entry.name().to_owned()).collect();
+            return Err(PoolError::NoIndex { name: name.to_owned(), known });
+        };
+        if entry.kind != IndexKind::Sherman {
+            return Err(PoolError::Kind { name: name.to_owned(), found: entry.kind, expected: IndexKind::Sherman });
+        }
+        let parameters = Parameters::decode(entry.parameters_version, &entry.parameters)
+            .map_err(|source| PoolError::Parameters { name: name.to_owned(), source })?;
+        Ok((entry, parameters))
+    }
+}
+
+/// Ties the lane's lifetime to the fabric's.
+fn run_on<'m, R>(fabric: &mut ShmFabric, lane: &Lane<'m>, run: impl FnOnce(&mut ShmFabric, &Lane<'m>) -> R) -> R {
+    run(fabric, lane)
+}
+
+/// A number that tells two starts of a process apart.
+fn token() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64);
+    // RandomState is seeded by the system; the low 28 bits must not be 0.
+    RandomState::new().hash_one((now, std::process::id())) | 1
+}
+
+/// This process's place in a pool. Dropping it leaves the pool.
+#[derive(Debug)]
+pub struct ComputeNode {
+    pool: Arc<Pool>,
+    member: Member,
+    heart: Option<(Sender<()>, JoinHandle<()>)>,
+}
+
+impl ComputeNode {
+    /// The pool.
+    pub fn pool(&self) -> &Arc<Pool> {
+        &self.pool
+    }
+
+    /// Its row and incarnation.
+    pub fn member(&self) -> Member {
+        self.member
+    }
+
+    /// Creates an index. Fails if there is one of that name.
+    pub fn create_sherman(&self, name: &str, parameters: &Parameters) -> Result<IndexEntry, PoolError> {
+        parameters.check().map_err(|source| PoolError::Parameters { name: name.to_owned(), source })?;
+        let definition = Definition {
+            name,
+            kind: IndexKind::Sherman,
+            parameters_version: Parameters::VERSION,
+            parameters: parameters.encode(),
+            features: Features::default(),
+        };
+        self.pool.with_lane(|fabric, lane| {
+            block_on(fabric, lane, catalog::create(lane, self.pool.home(), self.member, 0, &definition, 0))
+        })??;
+        Ok(self.pool.find_sherman(name)?.0)
+    }
+
+    /// What an index is put together with: see [`crate::assembly`].
+    pub fn place(&self, entry: &IndexEntry, fabric: &ShmFabric) -> Place<'_> {
+        Place {
+            geometry: self.pool.geometry(),
+            number: entry.number,
+            member: self.member,
+            capabilities: fabric.capabilities(),
+            guarantees: Self::guarantees(fabric),
+        }
+    }
+
+    fn guarantees(fabric: &ShmFabric) -> Guarantees {
+        fabric.guarantees()
+    }
+}
+
+impl Drop for ComputeNode {
+    fn drop(&mut self) {
+        if let Some((stop, heart)) = self.heart.take() {
+            drop(stop);
+            // A heartbeat that panicked has nothing to tell any more.
+            let _ = heart.join();
+        }
+        // Lanes have settled by now. A pool that is gone needs no farewell.
+        let left = self.pool.with_lane(|fabric, lane| {
+            block_on(fabric, lane, rows::leave(lane, self.pool.home(), self.member, true))
+        });
+        if !matches!(left, Ok(Ok(()))) {
+            tracing::debug!("leaving the pool: {left:?}");
+        }
+    }
+}
+
+/// Formats the region of a new memory node: used by the daemon and by tools that serve memory themselves.
+pub fn format(plan: &dm_core::remote::superblock::PoolPlan) -> Result<Vec<u8>, dm_core::remote::superblock::FormatError> {
+    use zerocopy::IntoBytes;
+    Ok(plan.format()?.as_bytes().to_vec())
+}
+
+/// The id of a pool called `name`: its first 16 bytes.
+pub fn pool_id(name: &str) -> [u8; 16] {
+    let mut id = [0; 16];
+    for (to, from) in id.iter_mut().zip(name.bytes()) {
+        *to = from;
+    }
+    id
+}
+
+/// A control socket's path in `directory`, by number of the memory node.
+pub fn socket_in(directory: &Path, node: u16) -> PathBuf {
+    directory.join(format!("memory-node-{node}.sock"))
+}

@@ -1,0 +1,52 @@
+//! One future on one lane, driven to its end by the calling thread: for what a compute node does a few times in its
+//! life - reading superblocks, joining, creating an index - and for tools.
+
+use dm_core::lane::Lane;
+use dm_core::machine::{Step, poll_once};
+use dm_core::port::State;
+use dm_core::verbs::{Fabric, Posted, Verb};
+use std::future::Future;
+use std::pin::pin;
+use std::thread;
+use std::time::Duration;
+
+/// Drives `future`, an operation on `lane`, to its end. Nobody else wakes the lane: it must not wait for other lanes.
+pub fn block_on<'m, F: Fabric<'m>, T>(fabric: &mut F, lane: &Lane<'m>, future: impl Future<Output = T>) -> T {
+    let lanes = std::slice::from_ref(lane);
+    let port = lane.port();
+    let mut future = pin!(future);
+    port.start();
+    let result = loop {
+        match poll_once(port, future.as_mut()) {
+            Step::Done(result) => break result,
+            Step::Requests | Step::Waiting => execute(fabric, lanes),
+        }
+    };
+    if port.flush() {
+        execute(fabric, lanes);
+    }
+    port.reset();
+    result
+}
+
+/// Executes what the only lane submitted.
+fn execute<'m, F: Fabric<'m>>(fabric: &mut F, lanes: &[Lane<'m>]) {
+    let port = lanes[0].port();
+    let pause_ns =
+        port.requests().iter().find(|request| request.verb == Verb::Pause).map(|request| request.operands[0]);
+    let travels = port.requests().iter().any(|request| !request.verb.is_local());
+    if let Some(ns) = pause_ns {
+        thread::sleep(Duration::from_nanos(ns));
+    }
+    if !travels {
+        if let Some(scratch) = port.begin() {
+            port.finish(scratch, pause_ns.unwrap_or(0));
+        }
+        return;
+    }
+    if fabric.post(lanes, 0) == Posted::InFlight {
+        while port.state() == State::InFlight {
+            fabric.poll(lanes, &mut |_| {});
+        }
+    }
+}
