@@ -513,18 +513,18 @@ impl<'f> Frame<'f> {
         }
     }
 
-    /// Readers refuse the frame from here to [`Frame::end`].
-    pub(super) fn begin(&self) -> Writing {
+    /// Readers refuse the frame from here to [`Frame::end`], which takes what this returns.
+    #[must_use = "readers refuse the frame until it ends"]
+    pub(super) fn begin(&self) -> u32 {
         // Odd already if a writer was unwound between the two: readers have refused the frame since, and still do.
         let odd = self.header[SEQUENCE].load(Relaxed) | 1;
         self.header[SEQUENCE].store(odd, Relaxed);
         fence(Release);
-        Writing { odd }
+        odd
     }
 
     /// Readers accept what was written since [`Frame::begin`].
-    pub(super) fn end(&self, writing: Writing) {
-        let Writing { odd } = writing;
+    pub(super) fn end(&self, odd: u32) {
         self.header[SEQUENCE].store(odd.wrapping_add(1), Release);
     }
 
@@ -584,10 +584,4 @@ impl<'f> Frame<'f> {
             slot.store(*word, Relaxed);
         }
     }
-}
-
-/// A frame being written.
-#[must_use = "readers refuse the frame until it ends"]
-pub(super) struct Writing {
-    odd: u32,
 }
