@@ -1,16 +1,17 @@
 //! What one [`IndexCache::route`] costs.
 //!
 //! ```text
-//! cargo run --release -p dm-core --example cache_route [-- <records> [<cached share>]]
+//! cargo run --release -p dm-core --example cache_route [-- <records> [<cached share> [<key bytes>]]]
 //! ```
 //!
-//! A tree of 8-byte keys, 61 children per inner node and 40 records per leaf, all of it cached (or a share of it, to
+//! A tree of 8-byte keys (longer ones end in zeros), 61 children per inner node and 40 records per leaf, all of it cached (or a share of it, to
 //! see misses and evictions). *Apart*: one route after another, which the processor overlaps. *Chained*: each key depends
 //! on the route before, as an operation depends on its route; this is the latency.
 
-use dm_core::compute::cache::{Branch, IndexCache, Route};
+use dm_core::compute::cache::{Branch, IndexCache, KEY_BYTES_MAX, Route};
 use dm_core::remote::address::Address;
 use dm_core::verbs::NodeId;
+use std::collections::HashMap;
 use std::hint::black_box;
 use std::sync::atomic::AtomicU32;
 use std::time::Instant;
@@ -33,10 +34,10 @@ impl Branch for Node {
         self.level
     }
     fn low(&self, out: &mut [u8]) {
-        out.copy_from_slice(&self.keys[0].to_be_bytes());
+        out[..8].copy_from_slice(&self.keys[0].to_be_bytes());
     }
     fn high(&self, out: &mut [u8]) -> bool {
-        out.copy_from_slice(&self.high.unwrap_or(0).to_be_bytes());
+        out[..8].copy_from_slice(&self.high.unwrap_or(0).to_be_bytes());
         self.high.is_some()
     }
     fn children(&self) -> usize {
@@ -46,7 +47,7 @@ impl Branch for Node {
         self.children[i]
     }
     fn separator(&self, i: usize, out: &mut [u8]) {
-        out.copy_from_slice(&self.keys[i].to_be_bytes());
+        out[..8].copy_from_slice(&self.keys[i].to_be_bytes());
     }
 }
 
@@ -59,12 +60,13 @@ fn key_of(record: u64) -> u64 {
 }
 
 struct Tree {
+    key_bytes: usize,
     nodes: Vec<(Address, Node)>,
     root: Address,
     root_level: u8,
 }
 
-fn grow(records: u64) -> Tree {
+fn grow(records: u64, key_bytes: usize) -> Tree {
     let mut sorted: Vec<u64> = (0..records).map(key_of).collect();
     sorted.sort_unstable();
     let mut next = 1 << 20;
@@ -91,7 +93,7 @@ fn grow(records: u64) -> Tree {
         }
         below = above;
     }
-    Tree { nodes, root: below[0].1, root_level: level }
+    Tree { key_bytes, nodes, root: below[0].1, root_level: level }
 }
 
 struct Draw(u64);
@@ -122,16 +124,17 @@ fn zipf(records: u64, draws: usize) -> Vec<u32> {
 fn time(cache: &IndexCache<'_>, tree: &Tree, chained: bool, mut key: impl FnMut(u64) -> u64) -> (f64, f64) {
     let mut at_leaf = 0;
     let mut best = f64::MAX;
+    let mut bytes = [0; KEY_BYTES_MAX];
     for round in 0..ROUNDS {
         let mut dependence = 0;
         let start = Instant::now();
         for i in 0..ROUTES {
-            let bytes = (key(round * ROUTES + i) ^ dependence).to_be_bytes();
-            let route: Route = cache.route(tree.root, tree.root_level, 0, &bytes);
+            bytes[..8].copy_from_slice(&(key(round * ROUTES + i) ^ dependence).to_be_bytes());
+            let route: Route = cache.route(tree.root, tree.root_level, 0, &bytes[..tree.key_bytes]);
             at_leaf += u64::from(route.level == 0);
             if chained {
-                // Zero, but the processor cannot know: offsets are multiples of 64.
-                dependence = route.address.offset() & 1;
+                // Zero, as offsets are multiples of 64, but neither compiler nor processor may know.
+                dependence = black_box(route.address.offset()) & 1;
             }
             dependence = black_box(dependence);
         }
@@ -144,12 +147,14 @@ fn main() {
     let mut arguments = std::env::args().skip(1);
     let records: u64 = arguments.next().map_or(10_000_000, |text| text.parse().expect("records"));
     let share: f64 = arguments.next().map_or(1.0, |text| text.parse().expect("share"));
-    let tree = grow(records);
-    // Frame, its share of the table and of the hints.
-    let budget = ((tree.nodes.len() as f64 * share) * 1_125.0) as u64 + 4_096;
-    let words = IndexCache::words_for(budget, 8, CHILDREN_MAX);
+    let key_bytes: usize = arguments.next().map_or(8, |text| text.parse().expect("key bytes, 8..=64"));
+    let tree = grow(records, key_bytes);
+    // A frame's header, discriminators, children and keys, rounded up to lines, and its share of table and hints.
+    let each = (CHILDREN_MAX * (8 + key_bytes) + 2 * key_bytes + 128 + 64 + 24) as f64;
+    let budget = (tree.nodes.len() as f64 * share * each) as u64 + 4_096;
+    let words = IndexCache::words_for(budget, key_bytes, CHILDREN_MAX);
     let storage: Vec<AtomicU32> = (0..words).map(|_| AtomicU32::new(0)).collect();
-    let cache = IndexCache::new(&storage, 8, CHILDREN_MAX);
+    let cache = IndexCache::new(&storage, key_bytes, CHILDREN_MAX);
     let start = Instant::now();
     // Top down, as routes would bring them in.
     for (address, node) in tree.nodes.iter().rev() {
@@ -178,6 +183,34 @@ fn main() {
             "{name:8} uniform {:6.1} ns ({:.3} at leaf)   zipf 0.99 {:6.1} ns ({:.3})   one key {:6.1} ns",
             uniform.0, uniform.1, skewed.0, skewed.1, hot.0
         );
+    }
+    if share < 1.0 {
+        let nodes: HashMap<Address, &Node> = tree.nodes.iter().map(|(address, node)| (*address, node)).collect();
+        let uniform: Vec<u64> = (0..zipf.len() as u64).map(key_of).collect();
+        for (name, keys) in [("uniform", &uniform), ("zipf 0.99", &zipf)] {
+            let mut misses = 0;
+            let start = Instant::now();
+            for key in keys {
+                let mut bytes = [0; KEY_BYTES_MAX];
+                bytes[..8].copy_from_slice(&key.to_be_bytes());
+                for _ in 0..=tree.root_level {
+                    let route = cache.route(tree.root, tree.root_level, 0, &bytes[..tree.key_bytes]);
+                    if route.level == 0 {
+                        break;
+                    }
+                    misses += 1;
+                    cache.insert(route.address, nodes[&route.address]);
+                }
+            }
+            let each = keys.len() as f64;
+            println!(
+                "copies on demand, {name}: {:.3} misses and {:.0} ns per key; {} evictions so far",
+                misses as f64 / each,
+                start.elapsed().as_nanos() as f64 / each,
+                cache.usage().evictions
+            );
+        }
+        return;
     }
     for threads in [1, 2] {
         let best: Vec<f64> = std::thread::scope(|scope| {

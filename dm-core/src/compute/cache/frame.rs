@@ -323,8 +323,9 @@ impl<'f> Frame<'f> {
     }
 
     /// Where this frame says the key goes, if it holds `address`.
+    #[expect(clippy::inline_always, reason = "a call per level is a fifth of a route")]
     #[inline(always)]
-    pub(super) fn look<K: Wanted>(&self, address: Address, level: u8, key: K) -> Look {
+    pub(super) fn look<K: Wanted>(self, address: Address, level: u8, key: K) -> Look {
         for _ in 0..READ_TRIES {
             let before = self.header[SEQUENCE].load(Acquire);
             if before & 1 == 0 {
@@ -367,8 +368,9 @@ impl<'f> Frame<'f> {
     }
 
     /// As [`Frame::look`], of words that may be a mix of two copies.
+    #[expect(clippy::inline_always, reason = "a call per level is a fifth of a route")]
     #[inline(always)]
-    fn look_once<K: Wanted>(&self, address: Address, level: u8, key: K) -> Look {
+    fn look_once<K: Wanted>(self, address: Address, level: u8, key: K) -> Look {
         if self.address() != address {
             return Look::Other;
         }
@@ -403,21 +405,25 @@ impl<'f> Frame<'f> {
     }
 
     /// How many discriminators are at most `wanted`; filler counts.
+    #[expect(clippy::inline_always, reason = "a call per level is a fifth of a route")]
     #[inline(always)]
-    fn count_up_to(&self, wanted: u32) -> usize {
+    fn count_up_to(self, wanted: u32) -> usize {
         let Some(lines) = self.lines.get(1..=self.shape.discriminator_lines) else { return 0 };
-        let full_runs = |line: &Line| {
-            usize::from(line[RUN - 1].load(Relaxed) <= wanted) + usize::from(line[2 * RUN - 1].load(Relaxed) <= wanted)
-        };
-        // Four lines, 50 to 65 children, are the papers' inner nodes of 1 KB: worth a way without a loop.
-        let full = match lines {
-            [a, b, c, d] => full_runs(a) + full_runs(b) + full_runs(c) + full_runs(d),
-            lines => lines.iter().map(full_runs).sum(),
-        };
         let (runs, _) = lines.as_flattened().as_chunks::<RUN>();
+        // A loop on purpose, and the borrow of a subtraction further down: written out, comparisons of loaded words are
+        // collected in a vector register by compilers, one by one, which costs more than the whole search.
+        let mut full = 0;
+        for run in runs {
+            full += usize::from(run[RUN - 1].load(Relaxed) <= wanted);
+        }
         // All full: the filler says so, or there is none and the count is complete.
         let Some(run) = runs.get(full) else { return full * RUN };
-        run.iter().fold(full * RUN, |count, discriminator| count + usize::from(discriminator.load(Relaxed) <= wanted))
+        let limit = u64::from(wanted) + 1;
+        let mut count = 0;
+        for discriminator in run {
+            count += u64::from(discriminator.load(Relaxed)).wrapping_sub(limit) >> 63;
+        }
+        full * RUN + count as usize
     }
 
     /// The last of the first `slot + 1` children whose separator is at most the key, when discriminators leave it open.
@@ -446,7 +452,7 @@ impl<'f> Frame<'f> {
 
     /// What is left to check when the number is within the span: the prefix, and at either end the tail.
     #[inline]
-    fn covers_long<K: Wanted>(&self, info: u32, prefix: usize, t: u64, span: u64, key: K) -> bool {
+    fn covers_long<K: Wanted>(self, info: u32, prefix: usize, t: u64, span: u64, key: K) -> bool {
         let low_at = self.shape.fences_at;
         for i in 0..prefix {
             if self.word(low_at + i) != key.word(i) {
@@ -463,7 +469,7 @@ impl<'f> Frame<'f> {
 
     /// Compares the frame's words from `at` with the key's from `from` to its end.
     #[inline]
-    fn compare_words<K: Wanted>(&self, at: usize, from: usize, key: K) -> core::cmp::Ordering {
+    fn compare_words<K: Wanted>(self, at: usize, from: usize, key: K) -> core::cmp::Ordering {
         for i in from..self.shape.key_words {
             let order = self.word(at + i - from).cmp(&key.word(i));
             if order.is_ne() {
@@ -474,12 +480,12 @@ impl<'f> Frame<'f> {
     }
 
     #[inline]
-    fn discriminator(&self, i: usize) -> u32 {
+    fn discriminator(self, i: usize) -> u32 {
         self.word(LINE_WORDS + i)
     }
 
     #[inline]
-    fn child(&self, i: usize) -> Address {
+    fn child(self, i: usize) -> Address {
         let at = self.shape.children_at + 2 * i;
         match self.lines.as_flattened().get(at..).and_then(|words| words.first_chunk()) {
             Some([low, high]) => Address::from_bits(join(high.load(Relaxed), low.load(Relaxed))),
@@ -488,18 +494,18 @@ impl<'f> Frame<'f> {
     }
 
     #[inline]
-    fn word(&self, at: usize) -> u32 {
+    fn word(self, at: usize) -> u32 {
         self.lines.as_flattened().get(at).map_or(0, |word| word.load(Relaxed))
     }
 
     /// The node this holds or seems to hold; null if none.
     #[inline]
-    pub(super) fn address(&self) -> Address {
+    pub(super) fn address(self) -> Address {
         Address::from_bits(join(self.header[ADDRESS_HIGH].load(Relaxed), self.header[ADDRESS_LOW].load(Relaxed)))
     }
 
     #[inline]
-    pub(super) fn link(&self) -> u32 {
+    pub(super) fn link(self) -> u32 {
         self.header[LINK].load(Relaxed)
     }
 
@@ -530,18 +536,19 @@ impl<'f> Frame<'f> {
         }
     }
 
-    /// Readers refuse the frame from here to [`Frame::end`].
-    pub(super) fn begin(&self) -> Writing {
+    /// Readers refuse the frame from here to [`Frame::end`], which takes what this returns.
+    #[must_use = "readers refuse the frame until it ends"]
+    pub(super) fn begin(&self) -> u32 {
         // Odd already if a writer was unwound between the two: readers have refused the frame since, and still do.
         let odd = self.header[SEQUENCE].load(Relaxed) | 1;
         self.header[SEQUENCE].store(odd, Relaxed);
         fence(Release);
-        Writing { odd }
+        odd
     }
 
     /// Readers accept what was written since [`Frame::begin`].
-    pub(super) fn end(&self, writing: Writing) {
-        self.header[SEQUENCE].store(writing.odd.wrapping_add(1), Release);
+    pub(super) fn end(&self, odd: u32) {
+        self.header[SEQUENCE].store(odd.wrapping_add(1), Release);
     }
 
     /// No copy.
@@ -600,10 +607,4 @@ impl<'f> Frame<'f> {
             slot.store(*word, Relaxed);
         }
     }
-}
-
-/// A frame being written.
-#[must_use = "readers refuse the frame until it ends"]
-pub(super) struct Writing {
-    odd: u32,
 }

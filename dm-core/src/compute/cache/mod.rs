@@ -21,7 +21,10 @@
 //! └─────────┴─────────┴─────────┴─────┴─────────┴──────────────┴─────────────┴───────┘
 //! ```
 //!
-//! - A *frame* holds one copy, decoded for searching; see [`frame`].
+//! A host does well to hand in huge pages: a route touches half a dozen lines per level, in as many places as there are
+//! copies.
+//!
+//! - A *frame* holds one copy, decoded for searching; `frame.rs` draws it.
 //! - The *table* has two chain heads per frame; frames of one chain link through their headers.
 //! - *Hints* spare inner levels the table: a copy above level 1 has, while there are blocks left, a word per child that
 //!   says in which frame the child's copy was last. It is checked against that frame's own address and never trusted,
@@ -32,8 +35,15 @@
 //!
 //! Readers take no lock and write nothing but two kinds of plain words: a frame's *heat*, when it is not what this
 //! reader would write, and a hint that proved wrong. A reader that meets a frame being written tries again
-//! [`frame::READ_TRIES`] times and then reports a miss. Writers are rare (a miss costs a network round trip) and take
+//! [`READ_TRIES`] times and then reports a miss. Writers are rare (a miss costs a network round trip) and take
 //! turns under one spin lock, which is never held across anything but their own bounded work.
+//!
+//! # Cost
+//!
+//! With 8-byte keys and 61 children a level costs 15 to 25 ns (`examples/cache_route.rs`; a server core, warm, each key
+//! depending on the route before): 54 ns from the root to a leaf of a tree of a million records, which has three inner
+//! levels, 97 ns with ten million, which has four; keys of 64 bytes take a quarter more. Two threads do twice the routes
+//! of one. An insertion takes one to a few microseconds, of the order of the READ that it follows.
 //!
 //! # Eviction
 //!
@@ -48,6 +58,7 @@ mod tests;
 
 use crate::remote::address::Address;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+pub use frame::READ_TRIES;
 use frame::{Frame, Key, Line, Look, Shape, ShortKey, Wanted};
 use spin::Mutex;
 
@@ -341,7 +352,7 @@ impl<'s> IndexCache<'s> {
             },
         };
         let Some(frame) = self.frame(at) else { return false };
-        let writing = frame.begin();
+        let odd = frame.begin();
         let mut block = if known { frame.block() } else { 0 };
         if branch.level() > 1 && block == 0 {
             block = self.take_block(&mut writer);
@@ -351,7 +362,7 @@ impl<'s> IndexCache<'s> {
             self.link(address, at, &frame);
             writer.used += 1;
         }
-        frame.end(writing);
+        frame.end(odd);
         true
     }
 
@@ -378,9 +389,9 @@ impl<'s> IndexCache<'s> {
         }
         for at in 0..writer.fresh {
             if let Some(frame) = self.frame(at) {
-                let writing = frame.begin();
+                let odd = frame.begin();
                 frame.empty();
-                frame.end(writing);
+                frame.end(odd);
             }
         }
         *writer = Writer::default();
@@ -541,11 +552,11 @@ impl<'s> IndexCache<'s> {
     /// Empties a frame and takes it out of its chain.
     fn drop_copy(&self, writer: &mut Writer, at: u32) {
         let Some(frame) = self.frame(at) else { return };
-        let writing = frame.begin();
+        let odd = frame.begin();
         self.unlink(at, &frame);
         let block = frame.block();
         frame.empty();
-        frame.end(writing);
+        frame.end(odd);
         writer.used -= 1;
         if let Some(link) = self.block_link(block) {
             link.store(writer.free_block, Relaxed);

@@ -486,7 +486,9 @@ impl Branch for Liar {
         Address::from_bits(self.0.borrow_mut().next())
     }
     fn separator(&self, _: usize, out: &mut [u8]) {
-        out.iter_mut().for_each(|byte| *byte = self.0.borrow_mut().next() as u8);
+        for byte in out.iter_mut() {
+            *byte = self.0.borrow_mut().next() as u8;
+        }
     }
 }
 
