@@ -1,7 +1,8 @@
 //! Probing what nobody promises: whether aligned 64-byte vector moves tear on this machine.
 //!
-//! Two threads share a line. One stores images whose eight words are equal, whole ones and masked ones in turn; the
-//! other loads it and looks for unequal words. Not seeing any proves nothing: it is why LINE_ATOMIC is *asserted* in
+//! Two threads share a line. One stores, in turn, a whole line, a part of up to 32 bytes and a larger part, both across
+//! the middle: the three kinds of store there are. The other loads the line and looks for an image that is none of
+//! what these leave behind. Not seeing any proves nothing: it is why LINE_ATOMIC is *asserted* in
 //! [`LineMode::Vector`], not granted by construction. Seeing one refutes the profile: some processors execute a
 //! 64-byte store as two of 32 bytes (AMD Zen 4).
 
@@ -101,6 +102,40 @@ impl Line {
     }
 }
 
+/// What the line looks like in one turn of the probe's writer.
+struct Image {
+    /// After the WRITE of the whole line.
+    whole: [u8; LINE_BYTES],
+    /// Then bytes 16..48.
+    narrow: [u8; LINE_BYTES],
+    /// Then bytes 5..60: odd and even ends, as entries of nodes have.
+    wide: [u8; LINE_BYTES],
+}
+
+impl Image {
+    fn of(turn: u32) -> Self {
+        Self::new(turn.wrapping_mul(0x9E37_79B9).to_le_bytes())
+    }
+
+    /// The turn whose first four bytes, which its partial WRITEs leave alone, are those of `line`.
+    fn around(line: &[u8; LINE_BYTES]) -> Self {
+        Self::new([line[0], line[1], line[2], line[3]])
+    }
+
+    fn new(word: [u8; 4]) -> Self {
+        let whole = std::array::from_fn(|at| word[at % 4]);
+        let mut narrow = whole;
+        narrow[16..48].fill(!word[0]);
+        let mut wide = narrow;
+        wide[5..60].fill(word[0] ^ 0x55);
+        Self { whole, narrow, wide }
+    }
+
+    fn contains(&self, line: &[u8; LINE_BYTES]) -> bool {
+        [&self.whole, &self.narrow, &self.wide].contains(&line)
+    }
+}
+
 // An area is a pointer to shared memory made for concurrent access; the threads of a probe share one.
 struct Shared<'r>(Area<'r>);
 // SAFETY: every method of `Area` may be called by any number of threads at once: that is its purpose.
@@ -112,33 +147,29 @@ pub(crate) fn run(area: Area<'_>, writer: WriterSlot, more: &dyn Fn(&Litmus) -> 
     let stop = &AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(move || {
-            let mut turn = 0u64;
+            let mut turn = 0u32;
             while !stop.load(Ordering::Relaxed) {
-                turn += 1;
-                let image: [u8; LINE_BYTES] = std::array::from_fn(|at| (turn >> (at % 8 * 8)) as u8);
-                let _ = area.0.write(writer, 0, &image);
-                // A masked store that straddles the middle, then the bytes it left out: in between the line has two
-                // images side by side, which the reader knows to tell from tearing.
-                let part: [u8; 32] = [!(turn as u8); 32];
-                let _ = area.0.write(writer, 16, &part);
+                turn = turn.wrapping_add(1);
+                let image = Image::of(turn);
+                let _ = area.0.write(writer, 0, &image.whole);
+                let _ = area.0.write(writer, 16, &image.narrow[16..48]);
+                let _ = area.0.write(writer, 5, &image.wide[5..60]);
             }
         });
         let mut litmus = Litmus::default();
-        let mut last = [0; 8];
+        let mut last = [0; LINE_BYTES];
         while litmus.reads % 256 != 0 || more(&litmus) {
             let mut line = [0; LINE_BYTES];
             if area.0.read(0, &mut line).is_err() {
                 break;
             }
-            let (frame, part) = ([&line[..16], &line[48..]].concat(), &line[16..48]);
-            let turn: [u8; 8] = [line[0], line[1], line[2], line[3], line[4], line[5], line[6], line[7]];
-            let whole = frame.chunks(8).all(|word| word == turn);
-            let same = part.chunks(8).all(|word| word == turn);
-            let flipped = part.iter().all(|byte| *byte == !turn[0]);
             litmus.reads += 1;
-            litmus.changes += u64::from(turn != last);
-            litmus.torn += u64::from(!(whole && (same || flipped)));
-            last = turn;
+            if line != last {
+                litmus.changes += 1;
+                last = line;
+                // All zero is the line before the first WRITE.
+                litmus.torn += u64::from(line != [0; LINE_BYTES] && !Image::around(&line).contains(&line));
+            }
         }
         stop.store(true, Ordering::Relaxed);
         litmus
