@@ -233,6 +233,11 @@ impl<'a, 'm, T> Driver<'a, 'm, T> {
         self.slots[self.index(at)].state == State::Idle
     }
 
+    /// The worker whose queue pairs a lane uses, as faults want it: see [`World::fail_queue_pair`].
+    pub fn worker(&self, at: LaneAt) -> u32 {
+        self.world.lanes[self.slots[self.index(at)].key.0 as usize].worker
+    }
+
     // ---- inputs ----------------------------------------------------------------------------------------------
 
     /// Starts an operation on an idle lane; it is first polled a little later.

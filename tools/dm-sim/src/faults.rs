@@ -66,8 +66,7 @@ impl World {
         }
     }
 
-    /// The worker (see [`World::add_worker`]) that posts for lane `lane` of a driver with `lanes_per_worker`, counted
-    /// within `compute_node`.
+    /// The `number`-th worker of `compute_node`, as [`World::add_worker`] numbered it.
     pub fn worker(&self, compute_node: ComputeNode, number: u32) -> Option<u32> {
         let mut workers = (0_u32..).zip(&self.workers).filter(|(_, of)| **of == compute_node).map(|(at, _)| at);
         workers.nth(number as usize)

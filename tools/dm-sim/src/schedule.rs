@@ -10,7 +10,7 @@
 //! | READ   | fence | always | fence |
 //! | atomic | fence | ATOMIC_THEN_READ | always |
 //!
-//! A host-memory WRITE before anything in device memory is ordered by HOST_BEFORE_DEVICE instead. A timing model replaces [`plan`] and nothing else.
+//! A host-memory WRITE before anything in device memory is ordered by HOST_BEFORE_DEVICE instead. A timing model replaces `plan` and nothing else.
 
 use crate::config::Config;
 use crate::rng::Rng;

@@ -55,7 +55,7 @@ pub(crate) struct Submit {
 pub(crate) struct LaneState {
     compute_node: ComputeNode,
     position: u16,
-    worker: u32,
+    pub(crate) worker: u32,
     /// Requests without completion.
     pub(crate) outstanding: u32,
 }

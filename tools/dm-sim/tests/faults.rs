@@ -186,3 +186,24 @@ fn a_dead_compute_node_is_silent_and_the_others_go_on() {
     assert!(matches!(driver.next(), Ok(Event::Done { at, result: Ok(()), .. }) if at == LaneAt::new(1, 0)));
     assert!(matches!(driver.next(), Ok(Event::Quiet)));
 }
+
+#[test]
+fn a_lane_learns_that_its_queue_pair_failed_and_can_go_on_after_the_reconnection() {
+    let mut world = World::new(Config::default(), 5);
+    let mut scratch = [0; 64];
+    let lanes = [Lane::new(LaneId(0), &mut scratch)];
+    let mut driver = Driver::new(&mut world, &[&lanes], DriverConfig::default());
+    let at = LaneAt::new(0, 0);
+    let add = || async {
+        lanes[0].port().call(Request::fetch_add(Label::Tool, MN, 0, 1)).await.map_err(|error| error.status)
+    };
+    driver.spawn(at, Box::pin(add()));
+    // The first step polls and posts.
+    driver.step().unwrap();
+    let worker = driver.worker(at);
+    driver.world().fail_queue_pair(worker, MN);
+    assert!(matches!(driver.next(), Ok(Event::Done { result: Err(Status::Flushed), .. })));
+    driver.world().reconnect(worker, MN);
+    driver.spawn(at, Box::pin(add()));
+    assert!(matches!(driver.next(), Ok(Event::Done { result: Ok(_), .. })));
+}
