@@ -815,3 +815,22 @@ proptest! {
         let _ = tally(&mut pool, 0);
     }
 }
+
+#[test]
+fn futures_stay_small() {
+    let pool = Pool::new(1, 4);
+    let home = pool.home();
+    lane!(lane);
+    let (users, me, want) = (definition("users"), joiner(1), want(1, 1));
+    let sizes = [
+        ("create", size_of_val(&catalog::create(&lane, &home, member(1), 0, &users, 0))),
+        ("find", size_of_val(&catalog::find(&lane, &home, "users", 0))),
+        ("join", size_of_val(&rows::join(&lane, &home, &me, 0))),
+        ("grant", size_of_val(&chunks::grant(&lane, NodeId(0), &home, &want, 0))),
+        ("grant any", size_of_val(&chunks::grant_any(&lane, &pool.geometries, NodeId(0), &want, 0))),
+    ];
+    for (name, bytes) in sizes {
+        assert!(bytes <= 2048, "the future of {name} has {bytes} bytes: {sizes:?}");
+    }
+    println!("{sizes:?}");
+}
