@@ -313,6 +313,45 @@ fn a_creator_that_died_is_named() {
     assert_eq!(catalog_now(&mut pool).0.iter().filter(|state| **state != EntryState::Free).count(), 1);
 }
 
+/// An index of another name is dropped and its entry freed while two creators of one name race: an entry becomes free
+/// below the one that a creator has chosen. Only so can both of them hold a claim.
+fn create_amid_a_drop(choices: &[(u8, u8)]) {
+    let mut pool = Pool::new(1, 4);
+    let home = pool.home();
+    create_together(&mut pool, &["old"], &[]);
+    let old = IndexNumber::new(0).unwrap();
+    let mut scratches = [[0; SCRATCH_BYTES]; 3];
+    let lanes: Vec<Lane<'_>> = scratches.iter_mut().map(|scratch| Lane::new(LaneId(0), scratch)).collect();
+    let users = definition("users");
+    let dropping = async {
+        assert!(catalog::drop_index(&lanes[2], &home, old, 0).await?);
+        assert!(catalog::free_number(&lanes[2], &home, old, 0).await?);
+        Ok(old)
+    };
+    let runners = vec![
+        Runner::new(&lanes[0], catalog::create(&lanes[0], &home, member(1), 0, &users, 0)),
+        Runner::new(&lanes[1], catalog::create(&lanes[1], &home, member(2), 0, &users, 0)),
+        Runner::new(&lanes[2], dropping),
+    ];
+    let results = race(&mut pool, runners, choices);
+    let winners = results[..2].iter().filter(|result| result.is_ok()).count();
+    assert_eq!(winners, 1, "{results:?} after {choices:?}");
+    assert_eq!(catalog_now(&mut pool).1, ["users"]);
+}
+
+#[test]
+fn two_claims_of_one_name_leave_one_index() {
+    // The first creator looks; the entry below its choice is freed; the second creator claims that one; then both go
+    // on, the first ahead by any number of steps. A look takes 17 steps, a creation less than 80.
+    for look in 16..24 {
+        for second in (0..60).step_by(2) {
+            for first in 0..60 {
+                create_amid_a_drop(&[(0, look), (2, 100), (1, second), (0, first), (1, 100), (0, 100)]);
+            }
+        }
+    }
+}
+
 /// Two names with one tag.
 static TWINS: LazyLock<(String, String)> = LazyLock::new(|| {
     let mut seen = std::collections::HashMap::new();
@@ -629,28 +668,7 @@ proptest! {
 
     #[test]
     fn a_drop_amid_two_creations_leaves_one(choices in choices()) {
-        // An index of another name is dropped and its entry freed while two creators race: entries below those the
-        // creators have looked at become free.
-        let mut pool = Pool::new(1, 4);
-        let home = pool.home();
-        create_together(&mut pool, &["old"], &[]);
-        let old = IndexNumber::new(0).unwrap();
-        let mut scratches = [[0; SCRATCH_BYTES]; 3];
-        let lanes: Vec<Lane<'_>> = scratches.iter_mut().map(|scratch| Lane::new(LaneId(0), scratch)).collect();
-        let users = definition("users");
-        let dropping = async {
-            assert!(catalog::drop_index(&lanes[2], &home, old, 0).await?);
-            assert!(catalog::free_number(&lanes[2], &home, old, 0).await?);
-            Ok(old)
-        };
-        let runners = vec![
-            Runner::new(&lanes[0], catalog::create(&lanes[0], &home, member(1), 0, &users, 0)),
-            Runner::new(&lanes[1], catalog::create(&lanes[1], &home, member(2), 0, &users, 0)),
-            Runner::new(&lanes[2], dropping),
-        ];
-        let results = race(&mut pool, runners, &choices);
-        prop_assert_eq!(results[..2].iter().filter(|result| result.is_ok()).count(), 1);
-        prop_assert_eq!(catalog_now(&mut pool).1, vec!["users".to_owned()]);
+        create_amid_a_drop(&choices);
     }
 
     #[test]
@@ -796,4 +814,23 @@ proptest! {
         let _ = alone(&mut pool, &lane, None, chunks::grant(&lane, NodeId(0), &home, &want(1, 1), 0));
         let _ = tally(&mut pool, 0);
     }
+}
+
+#[test]
+fn futures_stay_small() {
+    let pool = Pool::new(1, 4);
+    let home = pool.home();
+    lane!(lane);
+    let (users, me, want) = (definition("users"), joiner(1), want(1, 1));
+    let sizes = [
+        ("create", size_of_val(&catalog::create(&lane, &home, member(1), 0, &users, 0))),
+        ("find", size_of_val(&catalog::find(&lane, &home, "users", 0))),
+        ("join", size_of_val(&rows::join(&lane, &home, &me, 0))),
+        ("grant", size_of_val(&chunks::grant(&lane, NodeId(0), &home, &want, 0))),
+        ("grant any", size_of_val(&chunks::grant_any(&lane, &pool.geometries, NodeId(0), &want, 0))),
+    ];
+    for (name, bytes) in sizes {
+        assert!(bytes <= 2048, "the future of {name} has {bytes} bytes: {sizes:?}");
+    }
+    println!("{sizes:?}");
 }

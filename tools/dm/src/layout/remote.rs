@@ -11,9 +11,10 @@ use dm_core::remote::rows::{self, Joiner, Member, Row, RowState, RowWord};
 use dm_core::remote::superblock::{self, Features, PoolPlan, Superblock};
 use dm_core::sherman::parameters::{ParameterBlock, Parameters};
 use dm_core::verbs::NodeId;
+use std::fmt::{Display, Write as _};
 use zerocopy::IntoBytes;
 
-fn value(name: &str, value: impl ToString) -> (String, String) {
+fn value(name: &str, value: &dyn Display) -> (String, String) {
     (name.to_owned(), value.to_string())
 }
 
@@ -21,8 +22,18 @@ fn hex(name: &str, number: u64) -> (String, String) {
     (name.to_owned(), format!("{number:#x}"))
 }
 
-fn error(what: impl ToString) -> Values {
+fn error(what: &dyn Display) -> Values {
     vec![value("error", what)]
+}
+
+/// Two digits a byte.
+fn digits(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for byte in bytes {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
 }
 
 /// The first word of `bytes`; a short image is continued by zeros.
@@ -74,9 +85,9 @@ pub(super) const ADDRESS: Structure = Structure {
     decode: |bytes| {
         let address = Address::from_bits(word(bytes));
         vec![
-            value("node", address.node().0),
+            value("node", &address.node().0),
             hex("offset", address.offset()),
-            value("generation", address.generation()),
+            value("generation", &address.generation()),
         ]
     },
 };
@@ -103,7 +114,7 @@ pub(super) const LOCK_WORD: Structure = Structure {
     },
     decode: |bytes| {
         let lock = LockWord(word(bytes));
-        vec![value("row", lock.row().0), value("turn", lock.turn()), hex("tag", lock.tag().into())]
+        vec![value("row", &lock.row().0), value("turn", &lock.turn()), hex("tag", lock.tag().into())]
     },
 };
 
@@ -143,8 +154,8 @@ pub(super) const STRIPES: Structure = Structure {
     },
     decode: |bytes| {
         let mut values = vec![match stripes::node_version(bytes) {
-            Some(version) => value("node version", version),
-            None => value("node version", "torn"),
+            Some(version) => value("node version", &version),
+            None => value("node version", &"torn"),
         }];
         let lines = bytes.len() / 64;
         values.extend((0..lines).map(|line| {
@@ -152,7 +163,7 @@ pub(super) const STRIPES: Structure = Structure {
             let to = from + stripes::LINE_PAYLOAD_BYTES;
             let sum: u32 = (from..to).map(|at| u32::from(stripes::byte(bytes, at))).sum();
             let version = bytes[line * 64] >> 4;
-            value(&format!("line {line}"), format!("entry version {version}, payload {from}..{to} sums to {sum}"))
+            value(&format!("line {line}"), &format!("entry version {version}, payload {from}..{to} sums to {sum}"))
         }));
         values
     },
@@ -237,30 +248,30 @@ pub(super) const SUPERBLOCK: Structure = Structure {
     decode: |bytes| {
         let node = match Superblock::decode(bytes) {
             Ok(node) => node,
-            Err(found) => return error(found),
+            Err(found) => return error(&found),
         };
         let geometry = node.geometry;
         let memory = match geometry.lock_space {
             dm_core::verbs::Space::Host => "the region",
             dm_core::verbs::Space::Device => "device memory",
         };
-        let id: String = node.identity.pool_id.iter().map(|byte| format!("{byte:02x}")).collect();
+        let id = digits(&node.identity.pool_id);
         vec![
-            value("pool id", id),
-            value("pool incarnation", node.identity.pool_incarnation),
-            value("node", format!("{} of {}", node.identity.node.0, node.identity.nodes)),
-            value("writable", node.writable()),
+            value("pool id", &id),
+            value("pool incarnation", &node.identity.pool_incarnation),
+            value("node", &format!("{} of {}", node.identity.node.0, node.identity.nodes)),
+            value("writable", &node.writable()),
             hex("region bytes", geometry.region_bytes),
             hex("device bytes", node.device_bytes),
             hex("catalog", geometry.catalog),
-            value("rows", format!("{} at {:#x}", geometry.row_count, geometry.rows)),
+            value("rows", &format!("{} at {:#x}", geometry.row_count, geometry.rows)),
             value(
                 "redo",
-                format!("{} of {} bytes at {:#x}", geometry.row_count, geometry.redo_row_bytes, geometry.redo),
+                &format!("{} of {} bytes at {:#x}", geometry.row_count, geometry.redo_row_bytes, geometry.redo),
             ),
-            value("chunk table", format!("{} at {:#x}", geometry.chunk_count, geometry.chunk_table)),
-            value("heap", format!("{:#x}, chunks of {:#x} bytes", geometry.heap, geometry.chunk_bytes)),
-            value("locks", format!("{} at {:#x} of {memory}", geometry.lock_count, geometry.lock_table)),
+            value("chunk table", &format!("{} at {:#x}", geometry.chunk_count, geometry.chunk_table)),
+            value("heap", &format!("{:#x}, chunks of {:#x} bytes", geometry.heap, geometry.chunk_bytes)),
+            value("locks", &format!("{} at {:#x} of {memory}", geometry.lock_count, geometry.lock_table)),
         ]
     },
 };
@@ -315,21 +326,21 @@ pub(super) const ROW: Structure = Structure {
         ]
     },
     decode: |bytes| {
-        let Some(row) = Row::from_prefix(bytes) else { return error("too short") };
+        let Some(row) = Row::from_prefix(bytes) else { return error(&"too short") };
         let view = match row.decode() {
             Ok(view) => view,
-            Err(what) => return error(what),
+            Err(what) => return error(&what),
         };
-        let mut values = vec![value("state", view.state.name()), value("incarnation", view.incarnation)];
+        let mut values = vec![value("state", &view.state.name()), value("incarnation", &view.incarnation)];
         if let Some(life) = view.life {
             let redo: Vec<String> = life.redo.iter().map(|bits| Address::from_bits(*bits).to_string()).collect();
             values.extend([
-                value("heartbeat", life.heartbeat),
-                value("epoch", life.epoch),
-                value("lanes", life.lanes),
+                value("heartbeat", &life.heartbeat),
+                value("epoch", &life.epoch),
+                value("lanes", &life.lanes),
                 hex("token", life.token),
-                value("redo chunks", redo.join(", ")),
-                value("host", life.host),
+                value("redo chunks", &redo.join(", ")),
+                value("host", &life.host),
             ]);
         }
         values
@@ -392,31 +403,31 @@ pub(super) const CATALOG_ENTRY: Structure = Structure {
         ]
     },
     decode: |bytes| {
-        let Some(entry) = Entry::from_prefix(bytes) else { return error("too short") };
+        let Some(entry) = Entry::from_prefix(bytes) else { return error(&"too short") };
         let word = EntryWord(entry.word.get());
-        let Some(state) = word.state() else { return error("unknown state of a catalog entry") };
+        let Some(state) = word.state() else { return error(&"unknown state of a catalog entry") };
         let mut values = vec![
-            value("state", format!("{state:?}")),
+            value("state", &format!("{state:?}")),
             hex("tag", word.tag().into()),
-            value("request", word.request()),
-            value("creator", format!("row {}, incarnation {}", word.row().0, word.incarnation())),
+            value("request", &word.request()),
+            value("creator", &format!("row {}, incarnation {}", word.row().0, word.incarnation())),
         ];
         if state == EntryState::Live {
             // The number of an entry is its place in the catalog, which a lone entry does not tell.
             let number = IndexNumber::new(0).expect("a catalog has an entry 0");
             let live = match entry.decode(number) {
                 Ok(live) => live,
-                Err(what) => return error(what),
+                Err(what) => return error(&what),
             };
             let (head, rest) = live.parameters.split_at(24);
-            let head: String = head.iter().map(|byte| format!("{byte:02x}")).collect();
+            let head = digits(head);
             let rest = if rest.iter().all(|&byte| byte == 0) { "zeros" } else { "more" };
             values.extend([
-                value("name", live.name()),
-                value("kind", live.kind.name()),
-                value("parameters version", live.parameters_version),
-                value("parameters", format!("{head} and {rest}")),
-                value("root", Address::from_bits(live.root)),
+                value("name", &live.name()),
+                value("kind", &live.kind.name()),
+                value("parameters version", &live.parameters_version),
+                value("parameters", &format!("{head} and {rest}")),
+                value("root", &Address::from_bits(live.root)),
             ]);
         }
         values
@@ -444,15 +455,15 @@ pub(super) const SHERMAN_PARAMETERS: Structure = Structure {
         ]
     },
     decode: |bytes| {
-        let Some(block) = bytes.first_chunk() else { return error("too short") };
+        let Some(block) = bytes.first_chunk() else { return error(&"too short") };
         match Parameters::decode(Parameters::VERSION, block) {
             Ok(parameters) => vec![
-                value("key_bytes", parameters.key_bytes),
-                value("value_bytes", parameters.value_bytes),
-                value("leaf_span", parameters.leaf_span),
-                value("inner_span", parameters.inner_span),
+                value("key_bytes", &parameters.key_bytes),
+                value("value_bytes", &parameters.value_bytes),
+                value("leaf_span", &parameters.leaf_span),
+                value("inner_span", &parameters.inner_span),
             ],
-            Err(found) => error(found),
+            Err(found) => error(&found),
         }
     },
 };
@@ -508,18 +519,18 @@ pub(super) const CHUNK_ENTRY: Structure = Structure {
         ]
     },
     decode: |bytes| match ChunkWord(word(bytes)).decode() {
-        Ok(ChunkEntry::Free) => vec![value("state", "free")],
+        Ok(ChunkEntry::Free) => vec![value("state", &"free")],
         Ok(ChunkEntry::Used { kind, index }) => {
-            vec![value("state", "used"), value("kind", kind.name()), value("index", index.get())]
+            vec![value("state", &"used"), value("kind", &kind.name()), value("index", &index.get())]
         }
         Ok(ChunkEntry::Granted(grant)) => vec![
-            value("state", "granted"),
-            value("kind", grant.kind.name()),
-            value("index", grant.index.get()),
-            value("request", grant.request.get()),
-            value("row", grant.row.0),
-            value("incarnation", grant.incarnation),
+            value("state", &"granted"),
+            value("kind", &grant.kind.name()),
+            value("index", &grant.index.get()),
+            value("request", &grant.request.get()),
+            value("row", &grant.row.0),
+            value("incarnation", &grant.incarnation),
         ],
-        Err(what) => error(what),
+        Err(what) => error(&what),
     },
 };
