@@ -192,8 +192,8 @@ impl Pool {
         }
         let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let joiner = Joiner { token: token(), lanes, host: host.trim() };
-        let member = self
-            .with_lane(|fabric, lane| block_on(fabric, lane, rows::join(lane, self.home(), &joiner, 0)))??;
+        let member =
+            self.with_lane(|fabric, lane| block_on(fabric, lane, rows::join(lane, self.home(), &joiner, 0)))??;
         let (stop, stopped) = mpsc::channel();
         let pool = Arc::clone(self);
         let heart = thread::Builder::new()
@@ -313,9 +313,9 @@ impl Drop for ComputeNode {
             let _ = heart.join();
         }
         // Lanes have settled by now. A pool that is gone needs no farewell.
-        let left = self.pool.with_lane(|fabric, lane| {
-            block_on(fabric, lane, rows::leave(lane, self.pool.home(), self.member, true))
-        });
+        let left = self
+            .pool
+            .with_lane(|fabric, lane| block_on(fabric, lane, rows::leave(lane, self.pool.home(), self.member, true)));
         if !matches!(left, Ok(Ok(()))) {
             tracing::debug!("leaving the pool: {left:?}");
         }
@@ -323,7 +323,9 @@ impl Drop for ComputeNode {
 }
 
 /// Formats the region of a new memory node: used by the daemon and by tools that serve memory themselves.
-pub fn format(plan: &dm_core::remote::superblock::PoolPlan) -> Result<Vec<u8>, dm_core::remote::superblock::FormatError> {
+pub fn format(
+    plan: &dm_core::remote::superblock::PoolPlan,
+) -> Result<Vec<u8>, dm_core::remote::superblock::FormatError> {
     use zerocopy::IntoBytes;
     Ok(plan.format()?.as_bytes().to_vec())
 }

@@ -71,7 +71,7 @@ impl Tree<'_> {
             return completion.value;
         }
         let (_, shift) = self.lock_place(lock);
-        completion.value >> shift & ((1 << NARROW_BITS) - 1)
+        (completion.value >> shift) & ((1 << NARROW_BITS) - 1)
     }
 
     fn word_for(&self, protects: Address) -> u64 {
@@ -92,6 +92,9 @@ impl Tree<'_> {
             self.lock_of(protects).ok_or(Self::corrupt(protects, "a pointer to a memory node beyond the pool"))?;
         let tag = (protects.offset() >> 6) as u32;
         let port = lane.port();
+        if !self.locks.knows(lane.id()) {
+            return Err(OpError::harmless(Cause::BadInput("a lane number past what the index was opened for")));
+        }
         lane.owe(Debt { lock, stage: Stage::Queued, word: 0, protects })?;
         if self.options.hierarchical && self.locks.enter(lock, lane.id(), tag) == Entered::Queued {
             lane.mark(Mark::LockQueued);
@@ -127,7 +130,7 @@ impl Tree<'_> {
                 break;
             }
             // Exponential back-off with a lane-dependent part, so that losers do not return in step.
-            let jitter = u64::from(lane.next_turn() >> 16) * pause_ns >> 16;
+            let jitter = (u64::from(lane.next_turn() >> 16) * pause_ns) >> 16;
             port.push(Request::pause(pause_ns / 2 + jitter / 2));
             port.submit().await?;
             pause_ns = (pause_ns * 2).min(BACK_OFF_NS.1);
@@ -207,13 +210,13 @@ impl Tree<'_> {
 
     /// Pays the lane's debts: see [`crate::index::Index::settle`].
     ///
-    /// Every posted request has completed by now, so the remote word tells whether a posted CAS won. What was held may
+    /// Every posted request has completed by now, so the remote word tells whether a posted CAS won, or whether an unlock
+    /// has already freed it. What was held may
     /// protect a half-split, which is a legal state that whoever meets it finishes.
     pub async fn settle(&self, lane: &Lane<'_>) -> Result<(), OpError> {
         for debt in lane.debts() {
             let mut held = Held { lock: debt.lock, word: debt.word, tag: (debt.protects.offset() >> 6) as u32 };
             let owned = match debt.stage {
-                Stage::Held => true,
                 Stage::Queued => {
                     match if self.options.hierarchical { self.locks.cancel(debt.lock, lane.id()) } else { Turn::Wait } {
                         Turn::Wait => {
@@ -227,7 +230,8 @@ impl Tree<'_> {
                         }
                     }
                 }
-                Stage::Posted => {
+                // Held, too: the future may have been dropped with the unlock on its way.
+                Stage::Posted | Stage::Held => {
                     let at = self.scratch.small;
                     let (offset, shift) = self.lock_place(debt.lock);
                     let space = self
@@ -240,7 +244,7 @@ impl Tree<'_> {
                     if self.options.narrow_locks {
                         // A narrow word cannot tell this lane's CAS from another's of this compute node; the local
                         // entry can: nobody else of this compute node sends requests for it.
-                        word >> shift & ((1 << NARROW_BITS) - 1) == debt.word
+                        (word >> shift) & ((1 << NARROW_BITS) - 1) == debt.word
                     } else {
                         word == debt.word
                     }

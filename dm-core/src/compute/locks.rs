@@ -112,6 +112,12 @@ impl<'s> LockTable<'s> {
             .then(|| self.entries.get(lock.node.0 as usize * self.locks_per_node as usize + lock.index as usize))?
     }
 
+    /// Whether there is a place in the queues for `lane`.
+    #[inline]
+    pub fn knows(&self, lane: LaneId) -> bool {
+        usize::from(lane.0) < self.waiters.len()
+    }
+
     fn waiter(&self, lane: u16) -> Option<&Waiter> {
         self.waiters.get(lane as usize)
     }
@@ -152,7 +158,12 @@ impl<'s> LockTable<'s> {
     pub fn turn(&self, lock: LockId, lane: LaneId) -> Turn {
         let (Some(entry), Some(waiter)) = (self.entry(lock), self.waiter(lane.0)) else { return Turn::Acquire };
         // Acquire pairs with the Release of `grant`: what the granting lane did under the lock is visible.
-        match waiter.state.load(Ordering::Acquire) {
+        let state = waiter.state.load(Ordering::Acquire);
+        if state == GRANTED || state == GRANTED_WITH_WORD {
+            // Taken note of: a later `cancel` must not take it for news.
+            waiter.state.store(IDLE, Ordering::Relaxed);
+        }
+        match state {
             GRANTED => Turn::Acquire,
             GRANTED_WITH_WORD => Turn::Owned(entry.lock().word),
             _ => Turn::Wait,
@@ -171,16 +182,13 @@ impl<'s> LockTable<'s> {
             entry.tail = NOBODY;
         }
         entry.holder = next;
-        let state = match word {
-            Some(word) => {
-                entry.word = word;
-                entry.handed = entry.handed.saturating_add(1);
-                GRANTED_WITH_WORD
-            }
-            None => {
-                entry.handed = 0;
-                GRANTED
-            }
+        let state = if let Some(word) = word {
+            entry.word = word;
+            entry.handed = entry.handed.saturating_add(1);
+            GRANTED_WITH_WORD
+        } else {
+            entry.handed = 0;
+            GRANTED
         };
         waiter.state.store(state, Ordering::Release);
         Some(LaneId(next))
@@ -322,6 +330,20 @@ mod tests {
             // Lane 3 queues at the tail that the cancelled lane had left intact.
             table.enter(LOCK, LaneId(3), 7);
             assert_eq!(table.leave(LOCK), Some(LaneId(3)));
+        });
+    }
+
+    #[test]
+    fn a_hand_over_that_was_noted_is_not_news_to_a_later_cancel() {
+        with_table(4, |table| {
+            table.enter(LOCK, LaneId(0), 7);
+            table.enter(LOCK, LaneId(1), 7);
+            assert_eq!(table.pass(LOCK, 7, 5), Some(LaneId(1)));
+            assert_eq!(table.turn(LOCK, LaneId(1)), Turn::Owned(5));
+            assert_eq!(table.leave(LOCK), None);
+            // The next time lane 1 holds the entry it has no word yet.
+            assert_eq!(table.enter(LOCK, LaneId(1), 7), Entered::Holder);
+            assert_eq!(table.cancel(LOCK, LaneId(1)), Turn::Acquire);
         });
     }
 

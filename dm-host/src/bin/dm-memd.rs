@@ -1,7 +1,9 @@
 //! dm-memd: the daemon of one memory node.
 
 use clap::{Args, Parser, ValueEnum};
+use dm_core::remote::superblock::PoolPlan;
 use dm_core::verbs::NodeId;
+use dm_host::compute_node::{self, pool_id};
 use dm_host::fabric::shm::{lines, litmus};
 use dm_host::memory_node::{ServeOptions, serve};
 use dm_host::region::layout::DEVICE_BYTES_DEFAULT;
@@ -52,6 +54,18 @@ struct Arguments {
     /// Memory nodes in the pool
     #[arg(long, default_value_t = 1)]
     memory_nodes: u16,
+
+    /// Name of the pool, at most 16 bytes: the same on all its memory nodes
+    #[arg(long, default_value = "pool")]
+    pool: String,
+
+    /// Size of a chunk, the unit in which compute nodes are granted memory
+    #[arg(long, value_parser = bytes, default_value = "1MiB")]
+    chunk_size: u64,
+
+    /// Lock words; they go to device memory if they fit
+    #[arg(long, default_value_t = 32_768)]
+    locks: u32,
 
     /// Die when the process that started this one does
     #[arg(long)]
@@ -126,9 +140,20 @@ fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
         node_id: NodeId(arguments.node_id),
         memory_nodes: arguments.memory_nodes,
     };
-    // The first image of the region - superblock, catalog, tables - is written by this closure, with
-    // `Region::write_image`, from what `dm_core::remote` makes of the region's size and the node's number.
-    let format = |_: &Region| Ok(());
+    let plan = PoolPlan {
+        pool_id: pool_id(&arguments.pool),
+        pool_incarnation: 1,
+        node: NodeId(arguments.node_id),
+        nodes: arguments.memory_nodes,
+        region_bytes: region.layout().region_bytes,
+        chunk_bytes: arguments.chunk_size,
+        lock_count: arguments.locks,
+        device_bytes: u64::from(region.layout().device_bytes),
+        redo_row_bytes: 0,
+    };
+    // Before anything else: a region that cannot hold a pool is refused before the socket exists.
+    let superblock = compute_node::format(&plan)?;
+    let format = |region: &Region| region.write_image(0, &superblock);
     serve(region, &options, format, stop.as_fd(), |ready| {
         // Whoever started us may have closed its end: no reason to stop.
         let _ = writeln!(std::io::stdout(), "{ready}");
