@@ -311,6 +311,12 @@ fn a_creator_that_died_is_named() {
     let busy = CatalogError::Busy { number: IndexNumber::new(2).unwrap(), row: RowId(9), incarnation: 1 };
     assert_eq!(result, [Err(busy)]);
     assert_eq!(catalog_now(&mut pool).0.iter().filter(|state| **state != EntryState::Free).count(), 1);
+    // Its row fenced and dead, a sweep clears the way.
+    lane!(lane);
+    let sweep = |incarnation| catalog::sweep_claims(&lane, &home, RowId(9), incarnation, 0);
+    assert_eq!(alone(&mut pool, &lane, None, sweep(2)), Ok(0), "another life of that row is not meant");
+    assert_eq!(alone(&mut pool, &lane, None, sweep(1)), Ok(1));
+    assert!(create_together(&mut pool, &["users"], &[])[0].is_ok());
 }
 
 /// An index of another name is dropped and its entry freed while two creators of one name race: an entry becomes free
@@ -546,6 +552,20 @@ fn a_grant_is_retried_after_any_request_failed() {
             assert_eq!(total, 1, "one request, one chunk");
         }
     }
+}
+
+#[test]
+fn a_dead_owners_chunk_has_one_heir() {
+    let mut pool = Pool::new(1, 2);
+    let home = pool.home();
+    lane!(lane);
+    let grant = want(1, 0);
+    let granted = alone(&mut pool, &lane, None, chunks::grant(&lane, NodeId(0), &home, &grant, 0)).unwrap().unwrap();
+    let heirs = [want(2, 0).grant, want(3, 0).grant];
+    let mut inherit =
+        |heir| alone(&mut pool, &lane, None, chunks::inherit(&lane, NodeId(0), &home, 0, &grant.grant, heir)).unwrap();
+    assert_eq!([inherit(&heirs[0]), inherit(&heirs[1])], [true, false]);
+    assert_eq!(alone(&mut pool, &lane, None, chunks::release(&lane, &home, &granted, true)), Ok(false));
 }
 
 #[test]

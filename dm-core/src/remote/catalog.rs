@@ -569,6 +569,30 @@ pub async fn free_number(
     Ok(swap(lane, geometry, number, word, EntryWord::FREE).await? == word)
 }
 
+/// Frees the entries that a compute node had claimed and not made live when it died. Answers how many.
+///
+/// Its row must be dead: nothing it posted can take effect any more.
+///
+/// One round trip, and one per entry.
+pub async fn sweep_claims(
+    lane: &Lane<'_>,
+    geometry: &NodeGeometry,
+    row: RowId,
+    incarnation: u32,
+    scratch: usize,
+) -> Result<u32, CatalogError> {
+    let words = read_words(lane, geometry, scratch).await?;
+    let mut freed = 0;
+    for (number, word) in numbered(&words) {
+        let creating = word.state() == Some(EntryState::Creating);
+        if creating && word.row() == row && u32::from(word.incarnation()) == incarnation {
+            // Another sweeper may have been faster: the CAS is of the whole word.
+            freed += u32::from(swap(lane, geometry, number, word, EntryWord::FREE).await? == word);
+        }
+    }
+    Ok(freed)
+}
+
 fn numbered(words: &Words) -> impl Iterator<Item = (IndexNumber, EntryWord)> + '_ {
     words.iter().enumerate().filter_map(|(entry, word)| Some((IndexNumber::new(entry)?, *word)))
 }

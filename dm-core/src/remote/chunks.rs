@@ -374,6 +374,23 @@ pub async fn release(
     Ok(lane.port().call(cas).await?.value == mine.0)
 }
 
+/// Makes chunk `chunk` of `node`, granted to a dead compute node as `seen`, that of `heir`. Answers whether it is now:
+/// of several heirs one gets it. What it holds stays as it is.
+///
+/// One round trip. After an unknown outcome a walk tells.
+pub async fn inherit(
+    lane: &Lane<'_>,
+    node: NodeId,
+    geometry: &NodeGeometry,
+    chunk: u32,
+    seen: &Grant,
+    heir: &Grant,
+) -> Result<bool, VerbError> {
+    let (seen, heir) = (seen.word().0, heir.word().0);
+    let cas = Request::cas(Label::Chunk, node, geometry.chunk_entry(chunk), seen, heir);
+    Ok(lane.port().call(cas).await?.value == seen)
+}
+
 /// READs the whole table and calls `visit` with every chunk's number and entry.
 ///
 /// One round trip per 64 chunks. The entries are each of some instant of the walk, not all of one.
