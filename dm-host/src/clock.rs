@@ -56,11 +56,17 @@ impl Clock {
         if self.counter { Stamp(counter::after()) } else { self.before() }
     }
 
+    /// A stamp between what is before it and what is after it in the program.
+    #[inline]
+    pub fn between(self) -> Stamp {
+        if self.counter { Stamp(counter::between()) } else { self.before() }
+    }
+
     /// Nanoseconds from `first` to `second`; 0 if they are the wrong way round (another socket's counter).
     #[inline]
     pub fn ns_between(self, first: Stamp, second: Stamp) -> u64 {
         let ticks = second.0.saturating_sub(first.0);
-        (u128::from(ticks) * u128::from(self.scale) >> 32) as u64
+        ((u128::from(ticks) * u128::from(self.scale)) >> 32) as u64
     }
 }
 
@@ -84,6 +90,13 @@ mod counter {
     }
 
     #[inline]
+    pub(super) fn between() -> u64 {
+        // SAFETY: as above; the first LFENCE waits for the values of earlier loads.
+        unsafe { _mm_lfence() };
+        before()
+    }
+
+    #[inline]
     pub(super) fn after() -> u64 {
         // SAFETY: as above; LFENCE waits for the values of earlier loads.
         unsafe {
@@ -100,6 +113,10 @@ mod counter {
     }
 
     pub(super) fn before() -> u64 {
+        0
+    }
+
+    pub(super) fn between() -> u64 {
         0
     }
 

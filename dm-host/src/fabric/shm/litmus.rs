@@ -71,7 +71,7 @@ fn is_intel() -> bool {
     #[cfg(target_arch = "x86_64")]
     {
         let vendor = std::arch::x86_64::__cpuid(0);
-        return [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes).concat() == b"GenuineIntel";
+        [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes).concat() == b"GenuineIntel"
     }
     #[cfg(not(target_arch = "x86_64"))]
     false
