@@ -132,10 +132,16 @@ mod tests {
     #[test]
     fn a_millisecond_is_a_millisecond() {
         let clock = Clock::get();
-        let (first, instant) = (clock.before(), Instant::now());
-        std::thread::sleep(Duration::from_millis(5));
-        let (ours, theirs) = (clock.ns_between(first, clock.after()), instant.elapsed().as_nanos() as u64);
-        assert!(ours.abs_diff(theirs) < theirs / 20, "{ours} ns by the counter, {theirs} ns by the system");
+        // Several tries: the two clocks are not read at one instant, least of all on a busy machine.
+        let differences: Vec<(u64, u64)> = (0..20)
+            .map(|_| {
+                let (first, instant) = (clock.before(), Instant::now());
+                std::thread::sleep(Duration::from_millis(1));
+                (clock.ns_between(first, clock.after()), instant.elapsed().as_nanos() as u64)
+            })
+            .collect();
+        assert!(differences.iter().any(|(ours, theirs)| ours.abs_diff(*theirs) < theirs / 50), "{differences:?}");
+        let first = clock.before();
         assert_eq!(clock.ns_between(clock.after(), first), 0);
     }
 }

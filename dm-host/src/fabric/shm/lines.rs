@@ -3,9 +3,9 @@
 //! Any number of threads and processes access the same bytes at once. No reference to them exists, and no plain load
 //! or store of Rust's touches them. What does:
 //!
-//! | access | [`LineMode::Vector`] | [`LineMode::Sequence`] |
+//! | access | [`Vector`](LineMode::Vector) | [`Sequence`](LineMode::Sequence) |
 //! |---|---|---|
-//! | READ | one AVX-512 load per line ([`vector`]) | copy between two looks at the line's sequence word ([`sequence`]) |
+//! | READ | one AVX-512 load per line (`lines/vector.rs`) | copy between two looks at the line's sequence word (`lines/sequence.rs`) |
 //! | WRITE | one AVX-512 store per line, masked if partial; the masks that do not tear | atomic 8-byte stores while the sequence word is locked |
 //! | CAS, FETCH-ADD | `AtomicU64` on the word | `AtomicU64` on the word |
 //!
@@ -20,7 +20,7 @@
 //! Lines are accessed in ascending order.
 //!
 //! **Odd ends in vector mode.** A byte-masked 64-byte store tears in the middle of the line, so parts of 33 to 63 bytes
-//! of a line are stored in two-byte units ([`vector`] has the figures). If such a part begins or ends at an odd byte,
+//! of a line are stored in two-byte units (`lines/vector.rs` has the figures). If such a part begins or ends at an odd byte,
 //! the neighbouring byte is stored along as it was an instant before: a change of exactly that byte by somebody else
 //! in between is undone. It belongs to a word under atomics only if the WRITE overwrites part of that word.
 //!
@@ -33,6 +33,8 @@ mod vector;
 
 pub use vector::supported as vector_supported;
 
+#[cfg(doc)]
+use crate::region::LineMode;
 use dm_core::remote::address::LINE_BYTES;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};

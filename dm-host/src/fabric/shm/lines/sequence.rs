@@ -302,6 +302,26 @@ mod copy {
             );
         }
     }
+
+    #[cfg(all(test, target_arch = "x86_64"))]
+    mod tests {
+        #[repr(align(64))]
+        struct Line([u8; super::LINE_BYTES]);
+
+        #[test]
+        fn sixteen_bytes_at_a_time_are_the_same_line() {
+            if !std::arch::is_x86_feature_detected!("avx") {
+                eprintln!("skipped: no AVX");
+                return;
+            }
+            let line = Line(std::array::from_fn(|at| at as u8));
+            let mut out = [0; 66];
+            // SAFETY: AVX is there, the line is aligned, 64 bytes from the second of `out` are inside.
+            unsafe { super::read_avx(line.0.as_ptr(), out.as_mut_ptr().add(1)) };
+            assert_eq!(out[1..65], line.0);
+            assert_eq!((out[0], out[65]), (0, 0));
+        }
+    }
 }
 
 #[cfg(test)]
