@@ -4,6 +4,7 @@
 
 use dm_core::lane::Lane;
 use dm_core::verbs::{Fabric, Label, LaneId, NodeId, Request, Space};
+use dm_host::clock::Clock;
 use dm_host::fabric::shm::{ShmFabric, ShmOptions, litmus, measured_write_turn_ns};
 use dm_host::memory_node::RemoteNode;
 use dm_host::region::{Backing, LineMode, Region, RegionSpec};
@@ -61,6 +62,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 black_box(&out);
             });
             println!("memcpy                        {ns:8.1}");
+            let clock = Clock::get();
+            let ns = time(lines, bytes, |offset| {
+                black_box(clock.before());
+                // SAFETY: as above.
+                unsafe { out.as_mut_ptr().copy_from_nonoverlapping(base.add(offset as usize), bytes) };
+                black_box(clock.after());
+            });
+            println!("memcpy between two stamps     {ns:8.1}   (one at a time, as a READ whose result is looked at)");
             let ns = time(lines, bytes, |offset| {
                 for (at, word) in out.chunks_exact_mut(8).enumerate() {
                     // SAFETY: inside the mapping, aligned, and only loaded, which a read-only mapping allows.

@@ -21,8 +21,8 @@
 //! that is fencing, which is not offered yet (`Capabilities::fencing` is false); the pidfd it will need is held.
 //!
 //! - [`wire`]: the two messages.
-//! - [`server`]: [`serve`].
-//! - [`client`]: [`connect`].
+//! - [`server`][]: [`serve`].
+//! - [`client`][]: [`connect`].
 
 pub mod client;
 pub mod server;

@@ -322,12 +322,14 @@ impl Region {
         unsafe { AtomicU64::from_ptr(self.map.as_mut_ptr().add(at as usize).cast()) }
     }
 
-    /// A device cannot be read(2), so it is checked through the mapping.
+    /// A device cannot be read(2), so it is checked through the mapping, tables included.
     fn check_zero(&self, path: &Path) -> Result<(), RegionError> {
-        let area = self.area(Space::Host);
+        // SAFETY: all of the mapping, which lives as long as `self`. Nobody else has the region yet, so it does not
+        // matter that sequence words are looked at as if they were lines.
+        let area = unsafe { Area::new(self.map.as_mut_ptr(), self.layout.file_bytes, None) };
         let mut page = [0; 4096];
         let mut offset = 0;
-        while offset < self.layout.region_bytes {
+        while offset < self.layout.file_bytes {
             if area.read(offset, &mut page).is_err() || page.iter().any(|byte| *byte != 0) {
                 return Err(RegionError::NotZero { path: path.to_owned(), offset });
             }

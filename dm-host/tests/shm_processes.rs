@@ -70,9 +70,9 @@ fn fabric(node: &Arc<RemoteNode>) -> ShmFabric {
 fn post(fabric: &mut ShmFabric, scratch: &mut [u8], requests: &[Request]) -> Vec<Completion> {
     let lanes = [Lane::new(LaneId(0), scratch)];
     let port = lanes[0].port();
-    requests.iter().for_each(|request| {
+    for request in requests {
         port.push(*request);
-    });
+    }
     port.flush();
     fabric.post(&lanes, 0);
     let completions = (0..requests.len()).map(|position| port.completion(position)).collect();
@@ -217,6 +217,22 @@ fn a_killed_daemon_is_a_memory_node_down() {
     let next = Daemon::start(&daemon.socket, &[]);
     let node = next.connect();
     assert_eq!(post(&mut self::fabric(&node), &mut [], &add)[0].value, 0, "a new region, not the old one");
+}
+
+#[test]
+fn a_daemon_goes_with_its_parent_if_told_to() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("memd");
+    let daemon = command(&socket, &[]);
+    let mut parent = Command::new("sh");
+    parent.args(["-c", "\"$@\" & wait", "sh"]).arg(daemon.get_program()).args(daemon.get_args());
+    let mut parent = parent.stdout(Stdio::piped()).spawn().unwrap();
+    let mut ready = String::new();
+    BufReader::new(parent.stdout.take().unwrap()).read_line(&mut ready).unwrap();
+    let node = connect(&socket).unwrap();
+    parent.kill().unwrap();
+    parent.wait().unwrap();
+    eventually("the node is seen down", || node.is_down());
 }
 
 #[test]

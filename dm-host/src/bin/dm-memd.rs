@@ -128,10 +128,11 @@ fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     for signal in [SIGTERM, SIGINT] {
         signal_hook::low_level::pipe::register(signal, raise.try_clone()?)?;
     }
+    let (mode, grounds) = choose_lines(arguments.lines)?;
     let spec = RegionSpec {
         region_bytes: arguments.size,
         device_bytes: u32::try_from(arguments.device_size).map_err(|_| "--device-size: at most 1 GiB")?,
-        mode: choose_lines(arguments.lines)?,
+        mode,
         backing: arguments.backing.choose(),
     };
     let region = Region::create(&spec)?;
@@ -156,7 +157,7 @@ fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     let format = |region: &Region| region.write_image(0, &superblock);
     serve(region, &options, format, stop.as_fd(), |ready| {
         // Whoever started us may have closed its end: no reason to stop.
-        let _ = writeln!(std::io::stdout(), "{ready}");
+        let _ = writeln!(std::io::stdout(), "{ready} ({grounds})");
     })?;
     Ok(())
 }
@@ -172,10 +173,15 @@ impl BackingArguments {
     }
 }
 
-fn choose_lines(lines: Lines) -> Result<LineMode, Box<dyn Error>> {
+/// The mode, and on what grounds.
+fn choose_lines(lines: Lines) -> Result<(LineMode, String), Box<dyn Error>> {
     match lines {
-        Lines::Sequence => Ok(LineMode::Sequence),
-        Lines::Auto => Ok(litmus::Verdict::of_this_machine().mode),
+        Lines::Sequence => Ok((LineMode::Sequence, "as asked".to_owned())),
+        Lines::Auto => {
+            let litmus::Verdict { mode, litmus } = litmus::Verdict::of_this_machine();
+            let grounds = litmus.map_or("no AVX-512".to_owned(), |litmus| format!("vectors: {litmus}"));
+            Ok((mode, grounds))
+        }
         Lines::Avx512 if !lines::vector_supported() => {
             Err("--lines avx512: this processor has no AVX-512; use --lines sequence".into())
         }
@@ -183,7 +189,7 @@ fn choose_lines(lines: Lines) -> Result<LineMode, Box<dyn Error>> {
             litmus if litmus.torn > 0 => {
                 Err(format!("--lines avx512: lines tear on this machine: {litmus}; use --lines sequence").into())
             }
-            _ => Ok(LineMode::Vector),
+            litmus => Ok((LineMode::Vector, format!("vectors: {litmus}"))),
         },
     }
 }

@@ -6,7 +6,7 @@
 //!
 //! - [`lines`]: accesses that keep lines and words whole, and why they are sound.
 //! - [`litmus`]: probing whether vector moves tear.
-//! - [`counts`]: counters.
+//! - [`counts`][]: counters.
 //!
 //! # What is guaranteed, and why
 //!
@@ -23,10 +23,10 @@
 //! | ATOMIC_THEN_READ | by construction | an x86 locked instruction completes before any later load; elsewhere the acquire half of `SeqCst` |
 //! | COMPLETION_IS_VISIBLE | by construction | the store buffer is empty when the post returns, so whoever posts later, in real time, loads the new bytes: caches are coherent |
 //! | HOST_BEFORE_DEVICE | by construction | device memory is memory like any other here; the order of the chain holds across both |
-//! | ATOMIC_EXCLUDES_WRITE | by construction | a word's cache line is held during a locked instruction, so a store is before or after it, not lost in it; a store of part of a word leaves the other bytes alone (masked store) or merges by an atomic. This holds for stores of *other bytes* of the word too |
+//! | ATOMIC_EXCLUDES_WRITE | by construction | a word's cache line is held during a locked instruction, so a store is before or after it, not lost in it; a store of part of a word leaves the other bytes alone (masked store) or merges by an atomic, so not even a WRITE of *other bytes* of the word loses one. Exception in vector mode: a WRITE of 33 to 63 bytes of one line that itself begins or ends inside the word, at an odd byte ([`lines`] tells why) |
 //! | FAILED_CAS_IS_SILENT | by construction | no value other than the present one is ever stored, and nobody comes between |
 //! | WRITE_ASCENDING | by construction | lines, and words within lines in sequence mode, are stored in ascending order, and stores become visible in program order; with sequence words each line is published by a release store before the next is touched |
-//! | TIMED_READS | by construction | the two stamps around a READ of more than one line are fenced ([`crate::clock`]), and [`measured_write_turn_ns`] is a lower bound of what a WRITE takes here |
+//! | TIMED_READS | by construction | a READ of more than one line has stamps of its own, fenced ([`crate::clock`]), around the loads that count; other requests report the time of their submit, which is longer. And [`measured_write_turn_ns`] is a lower bound of what a WRITE takes here |
 //!
 //! All of this is among processes on one coherent machine. `crash_atomic_bytes` is 8: a process can be killed between
 //! any two instructions, and in sequence mode a line is several.
@@ -287,7 +287,10 @@ impl ShmFabric {
                     fence(Ordering::SeqCst);
                 }
                 if request.offset % LINE_BYTES as u64 + u64::from(request.bytes) > LINE_BYTES as u64 {
-                    let began = self.clock.before();
+                    // What bounds the turns of versions is the time between the first and the last line's load, so the
+                    // wait for lines that are far away comes before the first stamp.
+                    area.touch(request.offset, bytes.min(LOOK_AHEAD_BYTES_MAX));
+                    let began = self.clock.between();
                     let done = area.read(request.offset, out);
                     completion.elapsed_ns = saturated(self.clock.ns_between(began, self.clock.after()));
                     done

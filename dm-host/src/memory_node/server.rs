@@ -243,7 +243,7 @@ impl Server<'_> {
         });
         let timeout = deadline.min().map(|deadline| {
             let left = deadline.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
-            Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) }
+            Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: i64::from(left.subsec_nanos()) }
         });
         let mut fds = vec![
             PollFd::from_borrowed_fd(stop, PollFlags::IN),

@@ -3,10 +3,10 @@
 //! Any number of threads and processes access the same bytes at once. No reference to them exists, and no plain load
 //! or store of Rust's touches them. What does:
 //!
-//! | access | [`LineMode::Vector`] | [`LineMode::Sequence`] |
+//! | access | [`Vector`](LineMode::Vector) | [`Sequence`](LineMode::Sequence) |
 //! |---|---|---|
-//! | READ | one AVX-512 load per line ([`vector`]) | copy between two looks at the line's sequence word ([`sequence`]) |
-//! | WRITE | one AVX-512 store per line, masked if partial | atomic 8-byte stores while the sequence word is locked |
+//! | READ | one AVX-512 load per line (`lines/vector.rs`) | copy between two looks at the line's sequence word (`lines/sequence.rs`) |
+//! | WRITE | one AVX-512 store per line, masked if partial; the masks that do not tear | atomic 8-byte stores while the sequence word is locked |
 //! | CAS, FETCH-ADD | `AtomicU64` on the word | `AtomicU64` on the word |
 //!
 //! **Why this is sound.** To Rust's abstract machine the shared bytes are an array of `AtomicU64`, and every access
@@ -19,6 +19,11 @@
 //! **Order.** Each access is followed by whatever the caller puts between ([`super`] says which fences close what).
 //! Lines are accessed in ascending order.
 //!
+//! **Odd ends in vector mode.** A byte-masked 64-byte store tears in the middle of the line, so parts of 33 to 63 bytes
+//! of a line are stored in two-byte units (`lines/vector.rs` has the figures). If such a part begins or ends at an odd byte,
+//! the neighbouring byte is stored along as it was an instant before: a change of exactly that byte by somebody else
+//! in between is undone. It belongs to a word under atomics only if the WRITE overwrites part of that word.
+//!
 //! **Atomics in the middle of a line that is being READ.** Atomics do not touch sequence words. A READ sees such a
 //! word before or after the atomic, whole either way, and the rest of the line as no WRITE disturbed it: the line as
 //! it was at one instant against WRITEs, which is what LINE_ATOMIC says.
@@ -28,9 +33,11 @@ mod vector;
 
 pub use vector::supported as vector_supported;
 
+#[cfg(doc)]
+use crate::region::LineMode;
 use dm_core::remote::address::LINE_BYTES;
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Why an access did not take place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -79,6 +86,25 @@ pub struct Area<'r> {
     bytes: u64,
     sequences: Option<Sequences>,
     region: PhantomData<&'r AtomicU64>,
+}
+
+/// A line of memory.
+#[derive(Clone, Copy)]
+enum Line {
+    /// Of the area.
+    Data(*mut u8),
+    /// Of sequence words.
+    Sequences(*mut u32),
+}
+
+impl Line {
+    #[inline]
+    fn address(self) -> *const u8 {
+        match self {
+            Self::Data(line) => line,
+            Self::Sequences(words) => words.cast(),
+        }
+    }
 }
 
 impl Area<'_> {
@@ -185,20 +211,53 @@ impl Area<'_> {
         Ok(self.word(offset)?.fetch_add(addend, Ordering::SeqCst))
     }
 
-    /// Asks the processor to have the lines at hand soon. Reads nothing, cannot fail.
+    /// Asks the processor to have the lines at hand soon, without waiting. Cannot fail.
     #[inline]
     pub fn prefetch(&self, offset: u64, bytes: usize) {
-        #[cfg(target_arch = "x86_64")]
-        if let Ok(at) = self.at(offset, bytes) {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            let first = at.wrapping_sub(at.addr() % LINE_BYTES);
-            for line in 0..(at.addr() + bytes - first.addr()).div_ceil(LINE_BYTES) {
-                // SAFETY: every x86_64 processor has PREFETCHT0; it accesses nothing as far as programs can tell.
-                unsafe { _mm_prefetch::<_MM_HINT_T0>(first.wrapping_add(line * LINE_BYTES).cast()) };
+        self.each_line(offset, bytes, |line| {
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: every x86_64 processor has PREFETCHT0; it accesses nothing as far as programs can tell.
+            unsafe {
+                use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+                _mm_prefetch::<_MM_HINT_T0>(line.address().cast());
+            }
+            #[cfg(not(target_arch = "x86_64"))]
+            let _ = line;
+        });
+    }
+
+    /// Loads a word of every line, to have the lines in the cache afterwards. Cannot fail.
+    #[inline]
+    pub fn touch(&self, offset: u64, bytes: usize) {
+        let mut seen = 0;
+        self.each_line(offset, bytes, |line| {
+            seen |= match line {
+                // SAFETY: a mapped, aligned word of a line, an `AtomicU64` to everybody.
+                Line::Data(line) => unsafe { AtomicU64::from_ptr(line.cast()) }.load(Ordering::Relaxed),
+                // SAFETY: a mapped, aligned sequence word, an `AtomicU32` to everybody.
+                Line::Sequences(words) => unsafe { AtomicU32::from_ptr(words) }.load(Ordering::Relaxed).into(),
+            };
+        });
+        std::hint::black_box(seen);
+    }
+
+    /// Calls `visit` with each line of the range, and with each line of their sequence words.
+    #[inline]
+    fn each_line(&self, offset: u64, bytes: usize, mut visit: impl FnMut(Line)) {
+        if bytes == 0 || self.at(offset, bytes).is_err() {
+            return;
+        }
+        let (first, last) = (offset / LINE_BYTES as u64, (offset + bytes as u64 - 1) / LINE_BYTES as u64);
+        if let Some(sequences) = &self.sequences {
+            const WORDS: u64 = (LINE_BYTES / size_of::<u32>()) as u64;
+            let (first, last) = ((sequences.first_line + first) / WORDS, (sequences.first_line + last) / WORDS);
+            for line in first..=last {
+                visit(Line::Sequences(sequences.words.wrapping_add((line * WORDS) as usize)));
             }
         }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = (offset, bytes, LINE_BYTES);
+        for line in first..=last {
+            visit(Line::Data(self.base.wrapping_add((line * LINE_BYTES as u64) as usize)));
+        }
     }
 
     /// Releases the line that the writer of `slot` died in, if it did, in a file of `lines` lines.

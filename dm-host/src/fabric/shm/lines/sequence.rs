@@ -69,7 +69,7 @@ unsafe fn word_of(sequences: &Sequences, line: u64) -> &AtomicU32 {
 ///
 /// `slot` is below WRITER_SLOTS.
 #[inline]
-unsafe fn note_of<'s>(sequences: &'s Sequences, slot: WriterSlot) -> (&'s AtomicU64, &'s AtomicU64) {
+unsafe fn note_of(sequences: &Sequences, slot: WriterSlot) -> (&AtomicU64, &AtomicU64) {
     let at = sequences.slots.wrapping_add(slot.0 as usize * SLOT_BYTES as usize);
     // SAFETY: a slot is 64 mapped, aligned bytes: owner, line, value; only ever accessed as atomics.
     unsafe { (AtomicU64::from_ptr(at.add(8).cast()), AtomicU64::from_ptr(at.add(16).cast())) }
@@ -103,6 +103,63 @@ pub(super) unsafe fn read(
     offset: u64,
     out: &mut [u8],
 ) -> Result<(), AccessError> {
+    let mut position = 0;
+    while position < out.len() {
+        let at = offset + position as u64;
+        let whole = if at.is_multiple_of(LINE_BYTES as u64) { (out.len() - position) / LINE_BYTES } else { 0 };
+        let piece = match whole.min(GROUP_LINES) {
+            0 => (LINE_BYTES - at as usize % LINE_BYTES).min(out.len() - position),
+            lines => lines * LINE_BYTES,
+        };
+        let to = &mut out[position..position + piece];
+        position += piece;
+        // SAFETY: the piece is inside the area, and whole lines if there are several.
+        unsafe {
+            if piece > LINE_BYTES && read_group(sequences, base, at, to) {
+                continue;
+            }
+            read_lines(sequences, base, at, to)?;
+        }
+    }
+    Ok(())
+}
+
+/// Whole lines copied between two looks at all of their words: a cache line of words.
+const GROUP_LINES: usize = 16;
+
+/// Copies whole lines at once; false if one of them changed or is being written.
+///
+/// # Safety
+///
+/// As for [`read`]; `offset` is line-aligned, `out` at most [`GROUP_LINES`] whole lines.
+#[inline]
+unsafe fn read_group(sequences: &Sequences, base: *const u8, offset: u64, out: &mut [u8]) -> bool {
+    let first = sequences.first_line + offset / LINE_BYTES as u64;
+    let mut before = [0; GROUP_LINES];
+    let before = &mut before[..out.len() / LINE_BYTES];
+    let mut busy = 0;
+    for (line, value) in (first..).zip(&mut *before) {
+        // SAFETY: the line is inside the area.
+        *value = unsafe { word_of(sequences, line) }.load(Ordering::Acquire);
+        busy |= *value & 1;
+    }
+    if busy != 0 {
+        return false;
+    }
+    // SAFETY: `out.len()` bytes inside the area.
+    unsafe { copy::read(base.wrapping_add(offset as usize), out.as_mut_ptr(), out.len()) };
+    fence(Ordering::Acquire);
+    // SAFETY: the lines are inside the area.
+    let changed = |(line, value): (u64, &u32)| unsafe { word_of(sequences, line) }.load(Ordering::Relaxed) ^ value;
+    (first..).zip(&*before).map(changed).fold(0, |all, bits| all | bits) == 0
+}
+
+/// Copies line by line, as patiently as needed.
+///
+/// # Safety
+///
+/// As for [`read`].
+unsafe fn read_lines(sequences: &Sequences, base: *const u8, offset: u64, out: &mut [u8]) -> Result<(), AccessError> {
     for (line, at, position, count) in pieces(offset, out.len()) {
         // SAFETY: the line is inside the area.
         let word = unsafe { word_of(sequences, sequences.first_line + line) };
@@ -206,9 +263,11 @@ mod copy {
                 unsafe { vector::read(from, to, bytes) };
                 return;
             }
-            if bytes == LINE_BYTES && std::arch::is_x86_feature_detected!("avx") {
-                // SAFETY: AVX is there; the rest is the caller's contract.
-                unsafe { read_avx(from, to) };
+            if bytes.is_multiple_of(LINE_BYTES) && std::arch::is_x86_feature_detected!("avx") {
+                for line in (0..bytes).step_by(LINE_BYTES) {
+                    // SAFETY: AVX is there; pieces that are multiples of a line are aligned ones, inside the range.
+                    unsafe { read_avx(from.wrapping_add(line), to.wrapping_add(line)) };
+                }
                 return;
             }
         }
@@ -241,6 +300,26 @@ mod copy {
                 out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _,
                 options(nostack, preserves_flags),
             );
+        }
+    }
+
+    #[cfg(all(test, target_arch = "x86_64"))]
+    mod tests {
+        #[repr(align(64))]
+        struct Line([u8; super::LINE_BYTES]);
+
+        #[test]
+        fn sixteen_bytes_at_a_time_are_the_same_line() {
+            if !std::arch::is_x86_feature_detected!("avx") {
+                eprintln!("skipped: no AVX");
+                return;
+            }
+            let line = Line(std::array::from_fn(|at| at as u8));
+            let mut out = [0; 66];
+            // SAFETY: AVX is there, the line is aligned, 64 bytes from the second of `out` are inside.
+            unsafe { super::read_avx(line.0.as_ptr(), out.as_mut_ptr().add(1)) };
+            assert_eq!(out[1..65], line.0);
+            assert_eq!((out[0], out[65]), (0, 0));
         }
     }
 }

@@ -305,3 +305,41 @@ mod x86 {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Four lines to copy in and out of, filled with a pattern.
+    #[derive(Clone)]
+    #[repr(align(64))]
+    struct Lines([u8; 256]);
+
+    #[test]
+    fn the_portable_copies_do_what_the_fast_ones_do() {
+        let source: [u8; 256] = std::array::from_fn(|at| at as u8 ^ 0x5a);
+        for offset in 0..=64 {
+            for bytes in (0..=70).chain([127, 128, 129, 191]) {
+                let mut expected = Lines([0xee; 256]);
+                expected.0[offset..offset + bytes].copy_from_slice(&source[..bytes]);
+                let (mut fast, mut slow) = (Lines([0xee; 256]), Lines([0xee; 256]));
+                // SAFETY: `offset + bytes` is below 256; the lines are aligned, private and written by nobody else.
+                unsafe {
+                    write(source.as_ptr(), fast.0.as_mut_ptr().add(offset), bytes);
+                    write_words(source.as_ptr(), slow.0.as_mut_ptr().add(offset), bytes);
+                }
+                assert!(fast.0 == expected.0 && slow.0 == expected.0, "{bytes} bytes to {offset}");
+                let (mut fast, mut slow) = ([0xee; 256], [0xee; 256]);
+                let mut expected_out = fast;
+                expected_out[1..=bytes].copy_from_slice(&expected.0[offset..offset + bytes]);
+                let shared = expected.0.as_mut_ptr().wrapping_add(offset);
+                // SAFETY: as above; `1 + bytes` is below 256.
+                unsafe {
+                    read(shared, fast.as_mut_ptr().add(1), bytes);
+                    read_words(shared, slow.as_mut_ptr().add(1), bytes);
+                }
+                assert!(fast == expected_out && slow == expected_out, "{bytes} bytes from {offset}");
+            }
+        }
+    }
+}
