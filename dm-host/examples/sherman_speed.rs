@@ -1,0 +1,133 @@
+//! What one operation costs on shared memory, one thread, one lane: the whole engine, no generator, no histogram.
+//!
+//! `cargo run --release -p dm-host --example sherman_speed -- 10000000`
+
+use dm_core::index::{Index, Operation, OperationKind, Outcome};
+use dm_core::lane::Lane;
+use dm_core::remote::catalog::IndexNumber;
+use dm_core::remote::lock_word::RowId;
+use dm_core::remote::rows::Member;
+use dm_core::remote::superblock::{PoolPlan, Superblock};
+use dm_core::sherman::parameters::Parameters;
+use dm_core::verbs::{Fabric, LaneId, NodeId};
+use dm_host::assembly::{Place, Spending, with_sherman};
+use dm_host::compute_node;
+use dm_host::fabric::shm::{ShmFabric, ShmOptions};
+use dm_host::memory_node::RemoteNode;
+use dm_host::region::{Backing, LineMode, Region, RegionSpec};
+use dm_host::solo::block_on;
+use dm_host::worker::{self, Finished, Next, Wakes, Work};
+use std::sync::Arc;
+use std::time::Instant;
+
+struct Loop {
+    kind: OperationKind,
+    left: u64,
+    records: u64,
+    state: u64,
+    wrong: u64,
+}
+
+impl Loop {
+    fn draw(&mut self) -> u64 {
+        self.state ^= self.state << 13;
+        self.state ^= self.state >> 7;
+        self.state ^= self.state << 17;
+        self.state % self.records
+    }
+}
+
+impl Work for Loop {
+    fn next(&mut self, _: usize, scratch: &mut [u8], plan: &dm_core::index::ScratchPlan) -> Next {
+        if self.left == 0 {
+            return Next::Finished;
+        }
+        self.left -= 1;
+        let key = self.draw() * 7;
+        scratch[plan.key.clone()].copy_from_slice(&key.to_be_bytes());
+        scratch[plan.value.clone()].copy_from_slice(&key.to_le_bytes());
+        Next::Run(if self.kind == OperationKind::Scan { Operation::scan(100) } else { Operation::point(self.kind) })
+    }
+
+    fn done(&mut self, _: usize, finished: Finished<'_>) {
+        let right = matches!(
+            (self.kind, finished.result),
+            (OperationKind::Get, Ok(Outcome::Found))
+                | (OperationKind::Update, Ok(Outcome::Updated))
+                | (OperationKind::Scan, Ok(Outcome::Page { .. }))
+        );
+        self.wrong += u64::from(!right);
+    }
+}
+
+fn main() {
+    let records: u64 = std::env::args().nth(1).map_or(1_000_000, |text| text.parse().expect("a number of records"));
+    let spec = RegionSpec {
+        region_bytes: (records * 32).next_multiple_of(1 << 21) + (64 << 20),
+        device_bytes: 262_144,
+        mode: LineMode::Vector,
+        backing: Backing::Memfd,
+    };
+    let region = Region::create(&spec).expect("a region");
+    let plan = PoolPlan {
+        pool_id: *b"speed\0\0\0\0\0\0\0\0\0\0\0",
+        pool_incarnation: 1,
+        node: NodeId(0),
+        nodes: 1,
+        region_bytes: spec.region_bytes,
+        chunk_bytes: 1 << 20,
+        lock_count: 32_768,
+        device_bytes: 262_144,
+        redo_row_bytes: 0,
+    };
+    let image = compute_node::format(&plan).expect("a plan that fits");
+    region.write_image(0, &image).expect("a region that holds a superblock");
+    let geometry = [Superblock::decode(&image).expect("what was formatted").geometry];
+    let mut fabric =
+        ShmFabric::new(vec![Arc::new(RemoteNode::in_process(region))], ShmOptions::default()).expect("a fabric");
+    let place = Place {
+        geometry: &geometry,
+        number: IndexNumber::new(0).expect("entry 0"),
+        member: Member { row: RowId(1), incarnation: 1, nonce: 1 },
+        capabilities: fabric.capabilities(),
+        guarantees: fabric.guarantees(),
+    };
+    println!("write turn {} ns", place.capabilities.write_turn_ns_min);
+    let parameters = Parameters::with_sizes(8, 8);
+    with_sherman(&place, &parameters, &Spending::default(), |index| {
+        let mut scratch = vec![0; index.plan().total_bytes];
+        let lanes = [Lane::new(LaneId(0), &mut scratch)];
+        let lane = &lanes[0];
+        let began = Instant::now();
+        block_on(&mut fabric, lane, async {
+            for n in 0..records {
+                lane.port().with(|scratch| {
+                    scratch[index.plan().key.clone()].copy_from_slice(&(n * 7).to_be_bytes());
+                    scratch[index.plan().value.clone()].copy_from_slice(&n.to_le_bytes());
+                });
+                index.bulk_append(lane).await.expect("room");
+            }
+            index.bulk_finish(lane).await.expect("a root");
+        });
+        println!("bulk load of {records}: {:.2} s", began.elapsed().as_secs_f64());
+        let wakes = Wakes::new(1, 1);
+        for round in 0..3 {
+            for kind in [OperationKind::Get, OperationKind::Update, OperationKind::Scan] {
+                let count = if kind == OperationKind::Scan { 300_000 } else { 3_000_000 };
+                let mut work = Loop { kind, left: count, records, state: 88_172_645_463_325_252, wrong: 0 };
+                let began = Instant::now();
+                worker::run(index, &lanes, &mut fabric, &mut work, &wakes).expect("lanes that work");
+                let ns = began.elapsed().as_nanos() as f64 / count as f64;
+                println!("round {round}: {:6} {ns:7.1} ns, {} wrong", kind.name(), work.wrong);
+            }
+        }
+        for mark in dm_core::lane::Mark::ALL {
+            if lane.marked(*mark) > 0 {
+                println!("{} {}", mark.name(), lane.marked(*mark));
+            }
+        }
+        let census = block_on(&mut fabric, lane, index.validate(lane)).expect("a sound tree");
+        println!("{census:?}; {:.2} bytes per record", census.live_bytes as f64 / census.records as f64);
+    })
+    .expect("an index");
+}
