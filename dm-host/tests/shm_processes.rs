@@ -14,6 +14,9 @@ use std::time::{Duration, Instant};
 
 const N0: NodeId = NodeId(0);
 
+/// Where these tests play: in the heap, which no index of theirs uses.
+const BASE: u64 = 3 << 20;
+
 /// A daemon of this test, killed with it.
 struct Daemon {
     child: Child,
@@ -23,7 +26,7 @@ struct Daemon {
 
 fn command(socket: &Path, more: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_dm-memd"));
-    command.args(["--size", "1MiB", "--exit-with-parent", "--socket"]).arg(socket).args(more);
+    command.args(["--size", "4MiB", "--exit-with-parent", "--socket"]).arg(socket).args(more);
     command
 }
 
@@ -93,7 +96,7 @@ fn a_daemon_says_what_it_serves_and_leaves_nothing_behind() {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("memd");
     let daemon = Daemon::start(&socket, &["--node-id", "1", "--memory-nodes", "3", "--lines", "sequence"]);
-    for word in ["node=1 nodes=3 region_bytes=1048576 device_bytes=262144", "lines=line-sequence-words", "page"] {
+    for word in ["node=1 nodes=3 region_bytes=4194304 device_bytes=262144", "lines=line-sequence-words", "page"] {
         assert!(daemon.ready.contains(word), "{}", daemon.ready);
     }
     let node = daemon.connect();
@@ -111,9 +114,9 @@ fn what_one_client_writes_another_reads() {
         let (first, second) = (daemon.connect(), daemon.connect());
         let mut scratch = *b"written by one, read by the other";
         let bytes = scratch.len();
-        post(&mut fabric(&first), &mut scratch, &[Request::write(Label::Tool, N0, 1000, bytes, 0)]);
+        post(&mut fabric(&first), &mut scratch, &[Request::write(Label::Tool, N0, BASE + 1000, bytes, 0)]);
         let mut read = [0; 33];
-        post(&mut fabric(&second), &mut read, &[Request::read(Label::Tool, N0, 1000, bytes, 0)]);
+        post(&mut fabric(&second), &mut read, &[Request::read(Label::Tool, N0, BASE + 1000, bytes, 0)]);
         assert_eq!(read, scratch);
     }
 }
@@ -127,18 +130,18 @@ fn hammer(node: &Arc<RemoteNode>, holder: u64, turns: u64) {
     let mut scratch = [0; 128];
     let mut turn = 0;
     while turn < turns {
-        let lock = post(&mut fabric, &mut scratch, &[Request::cas(Label::Lock, N0, 0, 0, holder)]);
+        let lock = post(&mut fabric, &mut scratch, &[Request::cas(Label::Lock, N0, BASE, 0, holder)]);
         assert_eq!(lock[0].status, Status::Ok);
         if lock[0].value != 0 {
             std::thread::yield_now();
             continue;
         }
-        post(&mut fabric, &mut scratch, &[Request::read(Label::Leaf, N0, 64, 128, 0)]);
+        post(&mut fabric, &mut scratch, &[Request::read(Label::Leaf, N0, BASE + 64, 128, 0)]);
         let words: Vec<u64> = scratch.as_chunks().0.iter().map(|word: &[u8; 8]| u64::from_le_bytes(*word)).collect();
         assert!(words.iter().all(|word| *word == words[0]), "not excluded: {words:?}");
         scratch.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&(words[0] + 1).to_le_bytes()));
-        let unlock = Request::cas(Label::Unlock, N0, 0, holder, 0);
-        let done = post(&mut fabric, &mut scratch, &[Request::write(Label::Leaf, N0, 64, 128, 0), unlock]);
+        let unlock = Request::cas(Label::Unlock, N0, BASE, holder, 0);
+        let done = post(&mut fabric, &mut scratch, &[Request::write(Label::Leaf, N0, BASE + 64, 128, 0), unlock]);
         assert_eq!(done[1].value, holder);
         turn += 1;
     }
@@ -166,7 +169,7 @@ fn two_processes_exclude_each_other_by_a_lock_word() {
         hammer(&node, 1, 5_000);
         assert!(partner.wait().unwrap().success());
         let mut scratch = [0; 8];
-        post(&mut fabric(&node), &mut scratch, &[Request::read(Label::Leaf, N0, 120, 8, 0)]);
+        post(&mut fabric(&node), &mut scratch, &[Request::read(Label::Leaf, N0, BASE + 120, 8, 0)]);
         assert_eq!(u64::from_le_bytes(scratch), 10_000, "lines {lines}");
     }
 }
@@ -182,12 +185,13 @@ fn killed_clients_leave_no_line_locked() {
         let mut partner = start_partner(&daemon.socket);
         eventually("the partner writes", || {
             let before = scratch[0];
-            post(&mut fabric, &mut scratch, &[Request::read(Label::Leaf, N0, 64, 128, 0)]);
+            post(&mut fabric, &mut scratch, &[Request::read(Label::Leaf, N0, BASE + 64, 128, 0)]);
             scratch[0] != before || partner.try_wait().unwrap().is_some()
         });
         partner.kill().unwrap();
         partner.wait().unwrap();
-        let read = [Request::read(Label::Leaf, N0, 64, 128, 0), Request::write(Label::Leaf, N0, 64, 128, 0)];
+        let read =
+            [Request::read(Label::Leaf, N0, BASE + 64, 128, 0), Request::write(Label::Leaf, N0, BASE + 64, 128, 0)];
         let done = post(&mut fabric, &mut scratch, &read);
         assert_eq!([done[0].status, done[1].status], [Status::Ok; 2], "round {round}");
         // The lock word of the dead is what an index has leases for; here it is just freed.
@@ -195,7 +199,7 @@ fn killed_clients_leave_no_line_locked() {
         post(
             &mut fabric,
             &mut scratch,
-            &[Request::write(Label::Leaf, N0, 0, 128, 0), Request::write(Label::Leaf, N0, 64, 128, 0)],
+            &[Request::write(Label::Leaf, N0, BASE, 128, 0), Request::write(Label::Leaf, N0, BASE + 64, 128, 0)],
         );
     }
 }
@@ -206,7 +210,7 @@ fn a_killed_daemon_is_a_memory_node_down() {
     let mut daemon = Daemon::start(&directory.path().join("memd"), &[]);
     let node = daemon.connect();
     let mut fabric = fabric(&node);
-    let add = [Request::fetch_add(Label::Tool, N0, 64, 1)];
+    let add = [Request::fetch_add(Label::Tool, N0, BASE + 64, 1)];
     assert_eq!(post(&mut fabric, &mut [], &add)[0].status, Status::Ok);
     daemon.child.kill().unwrap();
     daemon.child.wait().unwrap();

@@ -141,6 +141,7 @@ fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
         node_id: NodeId(arguments.node_id),
         memory_nodes: arguments.memory_nodes,
     };
+    options.check()?;
     let plan = PoolPlan {
         pool_id: pool_id(&arguments.pool),
         pool_incarnation: 1,

@@ -76,6 +76,16 @@ pub struct ServeOptions {
     pub memory_nodes: u16,
 }
 
+impl ServeOptions {
+    /// Whether the numbers go together.
+    pub fn check(&self) -> Result<(), ServeError> {
+        if self.node_id.0 >= self.memory_nodes {
+            return Err(ServeError::Number { node: self.node_id.0, nodes: self.memory_nodes });
+        }
+        Ok(())
+    }
+}
+
 /// What is served: the line a daemon prints once clients can connect.
 #[derive(Clone, Debug)]
 pub struct Ready<'r> {
@@ -115,9 +125,7 @@ pub fn serve(
     stop: BorrowedFd<'_>,
     ready: impl FnOnce(&Ready<'_>),
 ) -> Result<(), ServeError> {
-    if options.node_id.0 >= options.memory_nodes {
-        return Err(ServeError::Number { node: options.node_id.0, nodes: options.memory_nodes });
-    }
+    options.check()?;
     format(&region)?;
     let bound = Bound::new(&options.socket)?;
     ready(&Ready { options, region: &region });
