@@ -113,6 +113,9 @@ fn main() {
         let wakes = Wakes::new(1, 1);
         for round in 0..3 {
             for kind in [OperationKind::Get, OperationKind::Update, OperationKind::Scan] {
+                if std::env::args().nth(2).is_some_and(|only| only != kind.name()) {
+                    continue;
+                }
                 let count = if kind == OperationKind::Scan { 300_000 } else { 3_000_000 };
                 let mut work = Loop { kind, left: count, records, state: 88_172_645_463_325_252, wrong: 0 };
                 let began = Instant::now();

@@ -1,9 +1,14 @@
 //! Timestamps cheap enough to take twice per post.
 //!
-//! On x86_64 with an invariant time-stamp counter that is `rdtsc`, fenced so that what is timed lies between the two
-//! stamps: loads do not start before the first has been taken and have their values when the second is. Without the
-//! fences a processor may load early or stamp early, and a READ would look shorter than the time it was exposed to
-//! WRITEs. Elsewhere it is the monotonic clock of the system.
+//! On x86_64 with an invariant time-stamp counter that is `rdtsc` before what is timed and `rdtscp` after it; elsewhere
+//! the monotonic clock of the system.
+//!
+//! **Why no fence is needed to bound how long a READ was exposed to WRITEs.** `rdtscp` waits until all earlier loads
+//! have their values (Intel SDM vol. 2B, AMD APM vol. 3), so the later stamp is not early. Loads behind the plain
+//! `rdtsc` may begin before it, but x86 keeps loads in program order as far as anybody can tell: a load whose line
+//! somebody changes before all older instructions have retired is executed again. What a load returns is what the line
+//! held when the load retired, hence after the `rdtsc` retired, which is after it took its stamp. Both errors make the
+//! READ look longer, never shorter.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -56,12 +61,6 @@ impl Clock {
         if self.counter { Stamp(counter::after()) } else { self.before() }
     }
 
-    /// A stamp between what is before it and what is after it in the program.
-    #[inline]
-    pub fn between(self) -> Stamp {
-        if self.counter { Stamp(counter::between()) } else { self.before() }
-    }
-
     /// Nanoseconds from `first` to `second`; 0 if they are the wrong way round (another socket's counter).
     #[inline]
     pub fn ns_between(self, first: Stamp, second: Stamp) -> u64 {
@@ -72,7 +71,7 @@ impl Clock {
 
 #[cfg(target_arch = "x86_64")]
 mod counter {
-    use std::arch::x86_64::{__cpuid, _mm_lfence, _rdtsc};
+    use std::arch::x86_64::{__cpuid, __rdtscp, _rdtsc};
 
     /// Whether the counter ticks evenly whatever the power state (CPUID 8000_0007h EDX bit 8).
     pub(super) fn is_invariant() -> bool {
@@ -81,28 +80,15 @@ mod counter {
 
     #[inline]
     pub(super) fn before() -> u64 {
-        // SAFETY: every x86_64 processor has RDTSC and LFENCE; LFENCE keeps later loads from starting early.
-        unsafe {
-            let ticks = _rdtsc();
-            _mm_lfence();
-            ticks
-        }
-    }
-
-    #[inline]
-    pub(super) fn between() -> u64 {
-        // SAFETY: as above; the first LFENCE waits for the values of earlier loads.
-        unsafe { _mm_lfence() };
-        before()
+        // SAFETY: every x86_64 processor has RDTSC.
+        unsafe { _rdtsc() }
     }
 
     #[inline]
     pub(super) fn after() -> u64 {
-        // SAFETY: as above; LFENCE waits for the values of earlier loads.
-        unsafe {
-            _mm_lfence();
-            _rdtsc()
-        }
+        let mut processor = 0;
+        // SAFETY: every x86_64 processor with an invariant counter has RDTSCP; `processor` is ours to write.
+        unsafe { __rdtscp(&raw mut processor) }
     }
 }
 
@@ -113,10 +99,6 @@ mod counter {
     }
 
     pub(super) fn before() -> u64 {
-        0
-    }
-
-    pub(super) fn between() -> u64 {
         0
     }
 

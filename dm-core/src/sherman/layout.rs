@@ -154,27 +154,16 @@ impl<'a> Leaf<'a> {
         })
     }
 
-    /// The 8-byte case: one compare of a word per entry that lies within a line.
+    /// The 8-byte case: a comparison of words per entry.
     #[inline]
     fn scan_for_8(&self, key: [u8; 8]) -> Option<usize> {
-        let wanted = u64::from_ne_bytes(key);
-        let entry_bytes = self.shape.entry_bytes();
+        let wanted = u64::from_le_bytes(key);
         let mut at = self.shape.entry_at(0);
         for slot in 0..self.shape.span {
-            let stored = stripes::stored_offset(at);
-            // Nine bytes, control and key, within one line: at % 63 <= 54.
-            let hit = if at % LINE_PAYLOAD_BYTES <= LINE_PAYLOAD_BYTES - 9 {
-                let piece: &[u8; 9] = self.image.get(stored..stored + 9)?.try_into().ok()?;
-                let [control, word @ ..] = *piece;
-                u64::from_ne_bytes(word) == wanted && control & OCCUPIED != 0
-            } else {
-                self.image.get(stored).is_some_and(|control| control & OCCUPIED != 0)
-                    && stripes::compare(self.image, at + 1, &key).is_eq()
-            };
-            if hit {
+            if stripes::word(self.image, at + 1) == wanted && stripes::byte(self.image, at) & OCCUPIED != 0 {
                 return Some(slot);
             }
-            at += entry_bytes;
+            at += self.shape.entry_bytes();
         }
         None
     }
@@ -208,26 +197,54 @@ impl<'a> Leaf<'a> {
         stripes::compare(self.image, self.shape.entry_at(slot) + 1 + self.shape.key_bytes, value).is_eq()
     }
 
+    /// Copies the record of `slot`, key and value, out.
+    #[inline]
+    pub fn read_record(&self, slot: usize, out: &mut [u8]) {
+        stripes::read(self.image, self.shape.entry_at(slot) + 1, out);
+    }
+
     /// Writes the occupied slots whose keys are not below `low` and, if given, below `high` into `slots`, in ascending
     /// key order; returns how many.
     pub fn sorted(&self, low: &[u8], high: Option<&[u8]>, slots: &mut [u16; SPAN_MAX]) -> usize {
+        let wide = |key: &[u8]| key.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
+        let (low_word, high_word) = (wide(low), high.map(wide));
         let mut count = 0;
+        // Sorted by the first eight bytes of the keys, which decides almost always.
+        let mut order = heapless::Vec::<(u64, u16), SPAN_MAX>::new();
+        let mut at = self.shape.entry_at(0);
         for slot in 0..self.shape.span.min(SPAN_MAX) {
-            let key_at = self.shape.entry_at(slot) + 1;
-            if self.is_occupied(slot)
-                && stripes::compare(self.image, key_at, low).is_ge()
-                && high.is_none_or(|high| stripes::compare(self.image, key_at, high).is_lt())
-            {
-                slots[count] = slot as u16;
-                count += 1;
+            let word = stripes::word(self.image, at + 1).swap_bytes();
+            let inside = stripes::byte(self.image, at) & OCCUPIED != 0
+                && (word > low_word || word == low_word && stripes::compare(self.image, at + 1, low).is_ge())
+                && match (high, high_word) {
+                    (Some(high), Some(high_word)) => {
+                        word < high_word
+                            || word == high_word && stripes::compare(self.image, at + 1, high).is_lt()
+                    }
+                    _ => true,
+                };
+            if inside {
+                // There is room: as many as slots.
+                let _ = order.push((word, slot as u16));
             }
+            at += self.shape.entry_bytes();
         }
-        let mut left = [0; KEY_BYTES_MAX];
-        let Some(left) = left.get_mut(..self.shape.key_bytes) else { return 0 };
-        slots[..count].sort_unstable_by(|&a, &b| {
-            self.read_key(a as usize, left);
-            stripes::compare(self.image, self.shape.entry_at(b as usize) + 1, left).reverse()
-        });
+        if self.shape.key_bytes == 8 {
+            order.sort_unstable();
+        } else {
+            let mut left = [0; KEY_BYTES_MAX];
+            let Some(left) = left.get_mut(..self.shape.key_bytes) else { return 0 };
+            order.sort_unstable_by(|a, b| {
+                a.0.cmp(&b.0).then_with(|| {
+                    self.read_key(a.1 as usize, left);
+                    stripes::compare(self.image, self.shape.entry_at(b.1 as usize) + 1, left).reverse()
+                })
+            });
+        }
+        for (to, &(_, slot)) in slots.iter_mut().zip(&order) {
+            *to = slot;
+            count += 1;
+        }
         count
     }
 }

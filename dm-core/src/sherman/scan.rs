@@ -217,12 +217,10 @@ impl Sherman<'_> {
                 full = true;
                 break;
             };
-            let (key, value) = record.split_at_mut(self.plan.key_bytes);
-            leaf.read_key(slot as usize, key);
-            if progress.after && key == low {
+            leaf.read_record(slot as usize, record);
+            if progress.after && record.starts_with(low) {
                 continue;
             }
-            leaf.read_value(slot as usize, value);
             progress.records += 1;
         }
         let mut fence = [0; KEY_BYTES_MAX];

@@ -35,7 +35,7 @@ pub mod counts;
 pub mod lines;
 pub mod litmus;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, Stamp};
 use crate::memory_node::RemoteNode;
 use crate::region::{Backing, LineMode, Region, RegionError, RegionSpec};
 use counts::Counters;
@@ -146,8 +146,11 @@ pub struct ShmFabric {
 }
 
 /// What the requests of one submit did to the order of things so far.
-#[derive(Default)]
 struct Submitted {
+    /// The last stamp taken.
+    stamp: Stamp,
+    /// Nothing was executed since.
+    stamped: bool,
     /// A WRITE may still be in the store buffer.
     buffered: bool,
     /// Memory nodes whose chain has stopped.
@@ -286,17 +289,15 @@ impl ShmFabric {
                 if std::mem::take(&mut submitted.buffered) {
                     fence(Ordering::SeqCst);
                 }
+                let done = area.read(request.offset, out);
                 if request.offset % LINE_BYTES as u64 + u64::from(request.bytes) > LINE_BYTES as u64 {
-                    // What bounds the turns of versions is the time between the first and the last line's load, so the
-                    // wait for lines that are far away comes before the first stamp.
-                    area.touch(request.offset, bytes.min(LOOK_AHEAD_BYTES_MAX));
-                    let began = self.clock.between();
-                    let done = area.read(request.offset, out);
-                    completion.elapsed_ns = saturated(self.clock.ns_between(began, self.clock.after()));
-                    done
-                } else {
-                    area.read(request.offset, out)
+                    // Exposed to WRITEs at most since the stamp before.
+                    let now = self.clock.after();
+                    completion.elapsed_ns = saturated(self.clock.ns_between(submitted.stamp, now));
+                    submitted.stamp = now;
+                    submitted.stamped = true;
                 }
+                done
             }
             Verb::Write => {
                 submitted.buffered = true;
@@ -378,8 +379,9 @@ impl<'m> Fabric<'m> for ShmFabric {
         let Some(scratch) = port.begin() else { return Posted::Completed };
         let requests = port.requests();
         let mut completions = [Completion::default(); OUTBOX_REQUESTS];
-        let mut submitted = Submitted::default();
         let began = self.clock.before();
+        let mut submitted =
+            Submitted { stamp: began, stamped: false, buffered: false, stopped: heapless::Vec::new() };
         if requests.len() > 1 {
             self.look_ahead(&requests[1..]);
         }
@@ -387,13 +389,15 @@ impl<'m> Fabric<'m> for ShmFabric {
         for (request, completion) in requests.iter().zip(&mut completions) {
             if !request.verb.is_local() {
                 travelled = true;
+                submitted.stamped = false;
                 *completion = self.execute(request, scratch, &mut submitted);
             }
         }
         if submitted.buffered {
             fence(Ordering::SeqCst);
         }
-        let elapsed_ns = self.clock.ns_between(began, self.clock.after());
+        let ended = if submitted.stamped { submitted.stamp } else { self.clock.after() };
+        let elapsed_ns = self.clock.ns_between(began, ended);
         if travelled {
             self.counters.count_round_trip();
         }
