@@ -56,20 +56,7 @@ pub const fn stored_offset(payload: usize) -> usize {
 /// Copies payload bytes at `at` into `out`.
 #[inline]
 pub fn read(image: &[u8], at: usize, out: &mut [u8]) {
-    let mut at = at;
-    let mut out = out;
-    while !out.is_empty() {
-        let room = LINE_PAYLOAD_BYTES - at % LINE_PAYLOAD_BYTES;
-        let bytes = room.min(out.len());
-        let (now, rest) = out.split_at_mut(bytes);
-        let start = stored_offset(at);
-        match image.get(start..start + bytes) {
-            Some(piece) => now.copy_from_slice(piece),
-            None => now.fill(0),
-        }
-        out = rest;
-        at += bytes;
-    }
+    Cursor::at(at).read(image, out);
 }
 
 /// Copies `bytes` to the payload at `at`. Version bytes are left alone.
@@ -127,17 +114,85 @@ pub fn byte(image: &[u8], at: usize) -> u8 {
 /// A little-endian word of the payload.
 #[inline]
 pub fn word(image: &[u8], at: usize) -> u64 {
-    let start = stored_offset(at);
-    let load = |start: usize| {
-        image.get(start..start + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes)
-    };
-    let room = LINE_PAYLOAD_BYTES - at % LINE_PAYLOAD_BYTES;
-    if room >= 8 {
-        return load(start);
+    Cursor::at(at).word(image)
+}
+
+/// A place in the payload that moves forward without dividing: for walks over entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cursor {
+    /// Where the byte is stored.
+    stored: usize,
+    /// Payload bytes of its line from here on, 1..=63.
+    room: usize,
+}
+
+impl Cursor {
+    /// At payload byte `at`.
+    #[inline]
+    pub const fn at(at: usize) -> Self {
+        Self { stored: stored_offset(at), room: LINE_PAYLOAD_BYTES - at % LINE_PAYLOAD_BYTES }
     }
-    // Behind the version byte every byte is one place further: two loads, and each byte from the one that has it right.
-    let mask = (1 << (8 * room)) - 1;
-    load(start) & mask | load(start + 1) & !mask
+
+    /// `bytes` further on.
+    #[inline]
+    #[must_use]
+    pub const fn forward(self, bytes: usize) -> Self {
+        let Self { mut stored, mut room } = self;
+        let mut bytes = bytes;
+        while bytes >= room {
+            bytes -= room;
+            stored += room + 1;
+            room = LINE_PAYLOAD_BYTES;
+        }
+        Self { stored: stored + bytes, room: room - bytes }
+    }
+
+    /// The byte here.
+    #[inline]
+    pub fn byte(self, image: &[u8]) -> u8 {
+        image.get(self.stored).copied().unwrap_or(0)
+    }
+
+    /// The little-endian word that begins here.
+    #[inline]
+    pub fn word(self, image: &[u8]) -> u64 {
+        let load = |start: usize| {
+            image.get(start..start + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes)
+        };
+        if self.room >= 8 {
+            return load(self.stored);
+        }
+        // Behind the version byte every byte is one place further: two loads, and each byte from the one that has it
+        // right.
+        let mask = (1 << (8 * self.room)) - 1;
+        load(self.stored) & mask | load(self.stored + 1) & !mask
+    }
+
+    /// Copies the payload from here on into `out`.
+    #[inline]
+    pub fn read(self, image: &[u8], out: &mut [u8]) {
+        // One piece, of a length the compiler knows in the common cases: no call of memcpy.
+        if out.len() <= self.room
+            && let Some(piece) = image.get(self.stored..self.stored + out.len())
+        {
+            match (piece.first_chunk::<16>(), out.len()) {
+                (Some(piece), 16) => out.copy_from_slice(piece),
+                _ => out.copy_from_slice(piece),
+            }
+            return;
+        }
+        let mut here = self;
+        let mut out = out;
+        while !out.is_empty() {
+            let (now, rest) = out.split_at_mut(here.room.min(out.len()));
+            match image.get(here.stored..here.stored + now.len()) {
+                Some(piece) => now.copy_from_slice(piece),
+                None => now.fill(0),
+            }
+            here = here.forward(now.len());
+            out = rest;
+        }
+    }
 }
 
 /// A little-endian half-word of the payload.

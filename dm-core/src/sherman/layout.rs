@@ -16,7 +16,7 @@
 use crate::btree::node::{self, KEY_BYTES_MAX};
 use crate::error::DecodeError;
 use crate::layout::fields::Field;
-use crate::layout::stripes::{self, LINE_PAYLOAD_BYTES, VERSION_MASK};
+use crate::layout::stripes::{self, Cursor, LINE_PAYLOAD_BYTES, VERSION_MASK};
 use core::ops::Range;
 
 /// Entries a leaf can have at most.
@@ -97,6 +97,18 @@ impl<'a> Leaf<'a> {
         Self { shape, image }
     }
 
+    /// The entries, by a cursor at the control byte of each.
+    #[inline]
+    fn entries(&self) -> impl Iterator<Item = (usize, Cursor)> {
+        let entry_bytes = self.shape.entry_bytes();
+        let mut next = Cursor::at(self.shape.entry_at(0));
+        (0..self.shape.span).map(move |slot| {
+            let here = next;
+            next = next.forward(entry_bytes);
+            (slot, here)
+        })
+    }
+
     #[inline]
     fn control(&self, slot: usize) -> u8 {
         stripes::byte(self.image, self.shape.entry_at(slot))
@@ -158,25 +170,20 @@ impl<'a> Leaf<'a> {
     #[inline]
     fn scan_for_8(&self, key: [u8; 8]) -> Option<usize> {
         let wanted = u64::from_le_bytes(key);
-        let mut at = self.shape.entry_at(0);
-        for slot in 0..self.shape.span {
-            if stripes::word(self.image, at + 1) == wanted && stripes::byte(self.image, at) & OCCUPIED != 0 {
-                return Some(slot);
-            }
-            at += self.shape.entry_bytes();
-        }
-        None
+        self.entries()
+            .find(|(_, entry)| entry.forward(1).word(self.image) == wanted && entry.byte(self.image) & OCCUPIED != 0)
+            .map(|(slot, _)| slot)
     }
 
     /// The first slot without a record.
     #[inline]
     pub fn free_slot(&self) -> Option<usize> {
-        (0..self.shape.span).find(|&slot| !self.is_occupied(slot))
+        self.entries().find(|(_, entry)| entry.byte(self.image) & OCCUPIED == 0).map(|(slot, _)| slot)
     }
 
     /// Records in the leaf.
     pub fn records(&self) -> usize {
-        (0..self.shape.span).filter(|&slot| self.is_occupied(slot)).count()
+        self.entries().filter(|(_, entry)| entry.byte(self.image) & OCCUPIED != 0).count()
     }
 
     /// Copies the key of `slot` out.
@@ -211,15 +218,15 @@ impl<'a> Leaf<'a> {
         let mut count = 0;
         // Sorted by the first eight bytes of the keys, which decides almost always.
         let mut order = heapless::Vec::<(u64, u16), SPAN_MAX>::new();
-        let mut at = self.shape.entry_at(0);
-        for slot in 0..self.shape.span.min(SPAN_MAX) {
-            let word = stripes::word(self.image, at + 1).swap_bytes();
-            let inside = stripes::byte(self.image, at) & OCCUPIED != 0
-                && (word > low_word || word == low_word && stripes::compare(self.image, at + 1, low).is_ge())
+        for (slot, entry) in self.entries() {
+            let key = entry.forward(1);
+            let word = key.word(self.image).swap_bytes();
+            let key_at = || self.shape.entry_at(slot) + 1;
+            let inside = entry.byte(self.image) & OCCUPIED != 0
+                && (word > low_word || word == low_word && stripes::compare(self.image, key_at(), low).is_ge())
                 && match (high, high_word) {
                     (Some(high), Some(high_word)) => {
-                        word < high_word
-                            || word == high_word && stripes::compare(self.image, at + 1, high).is_lt()
+                        word < high_word || word == high_word && stripes::compare(self.image, key_at(), high).is_lt()
                     }
                     _ => true,
                 };
@@ -227,7 +234,6 @@ impl<'a> Leaf<'a> {
                 // There is room: as many as slots.
                 let _ = order.push((word, slot as u16));
             }
-            at += self.shape.entry_bytes();
         }
         if self.shape.key_bytes == 8 {
             order.sort_unstable();

@@ -183,7 +183,7 @@ impl Sherman<'_> {
             Outcome::Deleted => {
                 let mut leaf = LeafMut::new(&self.leaf, image);
                 leaf.clear(slot);
-                let emptied = (0..self.leaf.span).all(|slot| !leaf.view().is_occupied(slot));
+                let emptied = leaf.view().records() == 0;
                 Ok(Decision::Changed { outcome, slot, emptied })
             }
             outcome => Ok(Decision::Unchanged(outcome)),
