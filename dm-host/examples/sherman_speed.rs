@@ -1,6 +1,6 @@
-//! What one operation costs on shared memory, one thread, one lane: the whole engine, no generator, no histogram.
+//! What one operation costs on shared memory, one thread: the whole engine, no generator, no histogram.
 //!
-//! `cargo run --release -p dm-host --example sherman_speed -- 10000000`
+//! `cargo run --release -p dm-host --example sherman_speed -- 10000000 all 8` (records, operation, lanes)
 
 use dm_core::index::{Index, Operation, OperationKind, Outcome};
 use dm_core::lane::Lane;
@@ -62,6 +62,7 @@ impl Work for Loop {
 
 fn main() {
     let records: u64 = std::env::args().nth(1).map_or(1_000_000, |text| text.parse().expect("a number of records"));
+    let lanes_wanted: usize = std::env::args().nth(3).map_or(1, |text| text.parse().expect("a number of lanes"));
     let spec = RegionSpec {
         region_bytes: (records * 32).next_multiple_of(1 << 21) + (64 << 20),
         device_bytes: 262_144,
@@ -94,9 +95,13 @@ fn main() {
     };
     println!("write turn {} ns", place.capabilities.write_turn_ns_min);
     let parameters = Parameters::with_sizes(8, 8);
-    with_sherman(&place, &parameters, &Spending::default(), |index| {
-        let mut scratch = vec![0; index.plan().total_bytes];
-        let lanes = [Lane::new(LaneId(0), &mut scratch)];
+    with_sherman(&place, &parameters, &Spending { lanes: lanes_wanted, ..Spending::default() }, |index| {
+        let mut scratch = vec![0; index.plan().total_bytes * lanes_wanted];
+        let lanes: Vec<_> = scratch
+            .chunks_mut(index.plan().total_bytes)
+            .enumerate()
+            .map(|(number, scratch)| Lane::new(LaneId(number as u16), scratch))
+            .collect();
         let lane = &lanes[0];
         let began = Instant::now();
         block_on(&mut fabric, lane, async {
@@ -110,10 +115,10 @@ fn main() {
             index.bulk_finish(lane).await.expect("a root");
         });
         println!("bulk load of {records}: {:.2} s", began.elapsed().as_secs_f64());
-        let wakes = Wakes::new(1, 1);
+        let wakes = Wakes::new(1, lanes_wanted);
         for round in 0..3 {
             for kind in [OperationKind::Get, OperationKind::Update, OperationKind::Scan] {
-                if std::env::args().nth(2).is_some_and(|only| only != kind.name()) {
+                if std::env::args().nth(2).is_some_and(|only| only != "all" && only != kind.name()) {
                     continue;
                 }
                 let count = if kind == OperationKind::Scan { 300_000 } else { 3_000_000 };

@@ -48,6 +48,7 @@ use dm_core::verbs::{
 };
 use lines::{AccessError, WriterSlot};
 use litmus::Litmus;
+use std::collections::VecDeque;
 use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, OnceLock};
 use thiserror::Error;
@@ -143,6 +144,8 @@ pub struct ShmFabric {
     clock: Clock,
     counters: Counters,
     trace: Option<Trace>,
+    /// Lanes whose requests wait for the next poll, in the order of their posts.
+    posted: VecDeque<usize>,
 }
 
 /// What the requests of one submit did to the order of things so far.
@@ -215,6 +218,7 @@ impl ShmFabric {
             clock: Clock::get(),
             counters: Counters::default(),
             trace: None,
+            posted: VecDeque::new(),
         };
         for node in nodes {
             let writer = node
@@ -333,11 +337,10 @@ impl ShmFabric {
         }
     }
 
-    /// Fetches what several READs will want while the first one runs: the stamps around each READ keep the
-    /// processor from looking ahead by itself.
+    /// Has the processor fetch the lines that requests will want.
     #[inline]
     fn look_ahead(&self, requests: &[Request]) {
-        for request in requests.iter().filter(|request| request.verb == Verb::Read) {
+        for request in requests.iter().filter(|request| !request.verb.is_local()) {
             if let Some(node) = self.nodes.get(usize::from(request.node.0)) {
                 let bytes = (request.bytes as usize).min(LOOK_AHEAD_BYTES_MAX);
                 node.region().area(request.space).prefetch(request.offset, bytes);
@@ -372,11 +375,39 @@ impl<'m> Fabric<'m> for ShmFabric {
         }
     }
 
+    /// With one lane, requests are executed at once. With several, their lines are only asked for: by the time
+    /// [`Fabric::poll`] executes them, the other lanes have computed while memory was on its way.
     #[inline]
     fn post(&mut self, lanes: &[Lane<'m>], lane: usize) -> Posted {
-        let Some(lane) = lanes.get(lane) else { return Posted::Completed };
+        let Some(one) = lanes.get(lane) else { return Posted::Completed };
+        if lanes.len() == 1 {
+            self.execute_all(one);
+            return Posted::Completed;
+        }
+        self.look_ahead(&one.port().requests());
+        self.posted.push_back(lane);
+        Posted::InFlight
+    }
+
+    #[inline]
+    fn poll(&mut self, lanes: &[Lane<'m>], ready: &mut dyn FnMut(usize)) {
+        // Only what was posted before: what `ready` leads to is for the next time.
+        for _ in 0..self.posted.len() {
+            let Some(at) = self.posted.pop_front() else { return };
+            if let Some(lane) = lanes.get(at) {
+                self.execute_all(lane);
+            }
+            ready(at);
+        }
+    }
+}
+
+impl ShmFabric {
+    /// Executes what a lane submitted, and delivers the completions.
+    #[inline]
+    fn execute_all(&mut self, lane: &Lane<'_>) {
         let port = lane.port();
-        let Some(scratch) = port.begin() else { return Posted::Completed };
+        let Some(scratch) = port.begin() else { return };
         let requests = port.requests();
         let mut completions = [Completion::default(); OUTBOX_REQUESTS];
         let began = self.clock.before();
@@ -413,10 +444,7 @@ impl<'m> Fabric<'m> for ShmFabric {
         }
         drop(requests);
         port.finish(scratch, elapsed_ns);
-        Posted::Completed
     }
-
-    fn poll(&mut self, _: &[Lane<'m>], _: &mut dyn FnMut(usize)) {}
 }
 
 impl Drop for ShmFabric {
