@@ -361,7 +361,7 @@ where
         let slot = &mut self.slots[at];
         slot.future.set(None);
         slot.state = State::Idle;
-        let latency_ns = self.clock.ns_between(slot.started, self.clock.after());
+        let latency_ns = self.clock.ns_between(slot.started, self.clock.before());
         let (operation, cost) = (slot.operation, slot.cost);
         lane.port().with(|scratch| {
             self.work.done(at, Finished { operation, result, latency_ns, cost, scratch });

@@ -154,6 +154,8 @@ struct Submitted {
     stamp: Stamp,
     /// Nothing was executed since.
     stamped: bool,
+    /// The lines were asked for when the requests were posted, and others computed since.
+    ahead: bool,
     /// A WRITE may still be in the store buffer.
     buffered: bool,
     /// Memory nodes whose chain has stopped.
@@ -293,8 +295,15 @@ impl ShmFabric {
                 if std::mem::take(&mut submitted.buffered) {
                     fence(Ordering::SeqCst);
                 }
+                let spans_lines = request.offset % LINE_BYTES as u64 + u64::from(request.bytes) > LINE_BYTES as u64;
+                if spans_lines && !submitted.ahead {
+                    // What bounds the turns of versions is the time between the first and the last line's load, so the
+                    // wait for lines that are far away comes before the stamp.
+                    area.touch(request.offset, bytes.min(LOOK_AHEAD_BYTES_MAX));
+                    submitted.stamp = self.clock.after();
+                }
                 let done = area.read(request.offset, out);
-                if request.offset % LINE_BYTES as u64 + u64::from(request.bytes) > LINE_BYTES as u64 {
+                if spans_lines {
                     // Exposed to WRITEs at most since the stamp before.
                     let now = self.clock.after();
                     completion.elapsed_ns = saturated(self.clock.ns_between(submitted.stamp, now));
@@ -381,7 +390,7 @@ impl<'m> Fabric<'m> for ShmFabric {
     fn post(&mut self, lanes: &[Lane<'m>], lane: usize) -> Posted {
         let Some(one) = lanes.get(lane) else { return Posted::Completed };
         if lanes.len() == 1 {
-            self.execute_all(one);
+            self.execute_all(one, false);
             return Posted::Completed;
         }
         self.look_ahead(&one.port().requests());
@@ -395,7 +404,7 @@ impl<'m> Fabric<'m> for ShmFabric {
         for _ in 0..self.posted.len() {
             let Some(at) = self.posted.pop_front() else { return };
             if let Some(lane) = lanes.get(at) {
-                self.execute_all(lane);
+                self.execute_all(lane, true);
             }
             ready(at);
         }
@@ -405,15 +414,15 @@ impl<'m> Fabric<'m> for ShmFabric {
 impl ShmFabric {
     /// Executes what a lane submitted, and delivers the completions.
     #[inline]
-    fn execute_all(&mut self, lane: &Lane<'_>) {
+    fn execute_all(&mut self, lane: &Lane<'_>, ahead: bool) {
         let port = lane.port();
         let Some(scratch) = port.begin() else { return };
         let requests = port.requests();
         let mut completions = [Completion::default(); OUTBOX_REQUESTS];
         let began = self.clock.before();
         let mut submitted =
-            Submitted { stamp: began, stamped: false, buffered: false, stopped: heapless::Vec::new() };
-        if requests.len() > 1 {
+            Submitted { stamp: began, stamped: false, ahead, buffered: false, stopped: heapless::Vec::new() };
+        if !ahead && requests.len() > 1 {
             self.look_ahead(&requests[1..]);
         }
         let mut travelled = false;
