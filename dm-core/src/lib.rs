@@ -1,4 +1,36 @@
 //! Range indexes on disaggregated memory, as algorithms that emit verb requests.
+//!
+//! This crate is deterministic: no I/O, no clock, no allocation, no randomness of its own, no unsafe code. It knows what
+//! every remote byte means and what every operation does, and meets the world only through *requests* and
+//! *completions*. The same code runs on a workstation over shared memory, on RDMA hosts, in a simulator, and on bare
+//! metal.
+//!
+//! # The map, in order of reading
+//!
+//! | room | what it is |
+//! |---|---|
+//! | [`verbs`] | the vocabulary: requests, chains, completions, what a fabric offers and what can be relied upon |
+//! | [`port`] | the mailbox between one operation and its driver; awaiting a submit is one round trip |
+//! | [`lane`] | one operation in flight, and what outlives its future |
+//! | [`machine`] | an operation driven by hand: for firmware, C and tests |
+//! | [`error`] | errors per layer; what a failed operation did nevertheless |
+//! | [`index`] | the trait every index implements, its operations and what they promise |
+//! | [`layout`] | bit-exact building blocks: cache-line versions, field maps |
+//! | [`remote`] | what every pool has: addresses, superblock, rows, catalog, chunk table, lock words |
+//! | [`compute`] | what the lanes of a compute node share: index cache, lock queues, ready nodes |
+//! | [`btree`] | what B+-trees share: nodes, locks, descent, linking of splits, root growth |
+//! | [`sherman`] | the first index: a write-optimised B+-tree |
+//!
+//! # Driving an operation
+//!
+//! ```text
+//!   future = index.execute(lane, operation)        arguments are in the lane's scratch
+//!   loop:  poll the future once
+//!          Requests -> port.begin() takes the scratch; execute port.requests(); port.complete(..); port.finish(..)
+//!          Done     -> the outcome; results are in the scratch
+//! ```
+//!
+//! `examples/static_memory.rs` does so with static memory only.
 #![no_std]
 #![forbid(unsafe_code)]
 

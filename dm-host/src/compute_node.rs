@@ -98,7 +98,7 @@ pub fn pool_name(id: [u8; 16]) -> String {
     let text: Vec<u8> = id.into_iter().take_while(|&byte| byte != 0).collect();
     match String::from_utf8(text) {
         Ok(text) if !text.is_empty() && text.chars().all(|c| c.is_ascii_graphic()) => text,
-        _ => id.iter().map(|byte| format!("{byte:02x}")).collect(),
+        _ => format!("{:032x}", u128::from_be_bytes(id)),
     }
 }
 
@@ -219,7 +219,7 @@ impl Pool {
     pub fn indexes(&self) -> Result<Vec<IndexEntry>, PoolError> {
         let mut found = Vec::new();
         self.with_lane(|fabric, lane| {
-            block_on(fabric, lane, catalog::list(lane, self.home(), 0, &mut |entry| found.push(entry.clone())))
+            block_on(fabric, lane, catalog::list(lane, self.home(), 0, &mut |entry| found.push(*entry)))
         })??;
         Ok(found)
     }

@@ -145,10 +145,13 @@ enum State {
     Broken,
 }
 
+/// What settles a lane's debts. Allocated, since it is rare.
+type Settling<'i> = Pin<Box<dyn Future<Output = Result<(), OpError>> + 'i>>;
+
 struct Slot<'i, F> {
     state: State,
     future: Pin<Box<Option<F>>>,
-    settling: Option<Pin<Box<dyn Future<Output = Result<(), OpError>> + 'i>>>,
+    settling: Option<Settling<'i>>,
     operation: Operation,
     started: Stamp,
     cost: Cost,

@@ -21,21 +21,25 @@
 //!
 //! # Rooms
 //!
-//! - [`parameters`]: what is fixed at creation.
-//! - [`layout`]: leaves.
-//! - [`search`]: get.
-//! - [`write`]: insert, update, upsert, `update_if`, delete: one procedure.
-//! - [`split`]: what an insert does when there is no room.
-//! - [`merge`]: what a delete does when it took the last record.
-//! - [`scan`], [`bulk`], [`validate`].
+//! | room | what it is |
+//! |---|---|
+//! | [`parameters`] | what is fixed at creation |
+//! | [`layout`] | leaves |
+//! | [`search`] | get |
+//! | [`write`] | insert, update, upsert, `update_if`, delete: one procedure |
+//! | [`split`] | what an insert does when there is no room |
+//! | [`merge`] | what a delete does when it took the last record |
+//! | [`scan`] | ascending records, a page at a time |
+//! | [`bulk`] | ascending records into an empty index |
+//! | [`validate`] | the walk that checks every invariant |
 //!
 //! Inner nodes, locks, descents and linking are [`crate::btree`]'s.
 //!
 //! # What it assumes
 //!
 //! LINE_ATOMIC, WORD_ATOMIC (versions), WRITE_THEN_WRITE (sibling before node), WRITE_THEN_ATOMIC (entry before
-//! unlock), COMPLETION_IS_VISIBLE, FAILED_CAS_IS_SILENT or ATOMIC_EXCLUDES_WRITE are *not* needed for locks: words under
-//! CAS are never written otherwise. HOST_BEFORE_DEVICE if the lock table is in device memory; ATOMIC_THEN_READ if
+//! unlock), COMPLETION_IS_VISIBLE. FAILED_CAS_IS_SILENT and ATOMIC_EXCLUDES_WRITE are *not* needed: words under CAS are never
+//! written otherwise. HOST_BEFORE_DEVICE if the lock table is in device memory; ATOMIC_THEN_READ if
 //! `chain_lock_read` is on; TIMED_READS, since versions have four bits.
 //!
 //! # Where it departs from the paper, and why
