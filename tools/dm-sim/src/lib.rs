@@ -12,6 +12,7 @@
 //! 8. [`faults`]: what can break.
 //! 9. [`log`]: one line per thing that happened. `turns`: a check on the writers.
 //! 10. [`check`]: judges what lanes did and were told.
+//! 11. [`verify`]: runs an index under schedules drawn from seeds, and judges it.
 //!
 //! Two lanes of two compute nodes fight for a word:
 //!
@@ -56,6 +57,7 @@ pub mod rng;
 pub mod run;
 pub mod schedule;
 mod turns;
+pub mod verify;
 pub mod workload;
 pub mod world;
 
