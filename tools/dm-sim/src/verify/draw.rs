@@ -122,6 +122,8 @@ impl Draw {
             lanes[rng.below(compute_nodes as u32) as usize] += 1;
         }
         let keys = rng.within(settings.keys).max(1) as u32;
+        // Now and then all fight for a few.
+        let keys = if rng.percent(20) { keys.min(3) } else { keys };
         Self {
             seed,
             lanes,
@@ -178,7 +180,7 @@ fn weights(rng: &mut Rng) -> [u32; OperationKind::ALL.len()] {
 impl Dial {
     fn new(rng: &mut Rng) -> Self {
         let usual = Delays::default();
-        let delays = match rng.below(6) {
+        let delays = match rng.below(7) {
             0 => usual.bounded(),
             // Nothing but the order of effects differs.
             1 => Delays { request_ns: (900, 1000), response_ns: (900, 1000), spread_ns_max: 50, ..usual.bounded() },
@@ -188,6 +190,8 @@ impl Dial {
             3 => Delays { cpu_ns: (50, 8000), ..usual },
             // Many sleepers.
             4 => Delays { long_per_1024: 80, ..usual },
+            // Readers that sleep through many writes of their entry.
+            5 => Delays { long_per_1024: 40, long_ns: (50_000, 1_500_000), ..usual },
             _ => usual,
         };
         Self {

@@ -156,7 +156,7 @@ impl<'a, 'm> Load<'a, 'm> {
     }
 }
 
-impl<'a, 'm> Workload<'a, Ended> for Load<'a, 'm> {
+impl<'a> Workload<'a, Ended> for Load<'a, '_> {
     fn invoke(&mut self, at: LaneAt, now_ns: u64) -> Option<Op<'a, Ended>> {
         self.left = self.left.checked_sub(1)?;
         let (index, lane) = self.lane(at);

@@ -10,6 +10,7 @@ use crate::config::Config;
 use crate::direct::DirectFabric;
 use crate::driver::{Driver, DriverConfig, LaneAt};
 use crate::log;
+use crate::memory::Memories;
 use crate::rng::Rng;
 use crate::run::block_on;
 use crate::workload::run_workload;
@@ -117,21 +118,21 @@ impl<S: Subject> Verifier<S> {
         let guarantees = Guarantees { by_construction, asserted: Assumptions::empty(), profile: "" };
         let mut history = None;
         let opened = self.subject.open(&draw, &case, &config, guarantees, &mut |opened| {
-            let mut stage = Stage { draw: &draw, config: &config, world: &mut world, opened, findings: Vec::new() };
+            let remote_locks_held = |memories: &Memories| self.subject.remote_locks_held(&case, &config, memories);
+            let mut stage = Stage {
+                draw: &draw,
+                config: &config,
+                world: &mut world,
+                opened,
+                remote_locks_held: &remote_locks_held,
+                findings: Vec::new(),
+            };
             let drivers = DriverConfig { lanes_per_worker: draw.lanes_per_worker, steps_max: self.settings.steps_max };
             history = Some(stage.play(&mut self.scratch, drivers));
         });
         let mut history = history.unwrap_or_else(|| empty_history(Vec::new()));
         if let Err(why) = opened {
             history.findings.push(Finding::Setup(why));
-        }
-        if history.findings.iter().all(|finding| !matches!(finding, Finding::Stuck(_) | Finding::Setup(_))) {
-            let remote = self.subject.remote_locks_held(&case, &config, world.memories());
-            match history.findings.iter_mut().find(|finding| matches!(finding, Finding::LocksHeld { .. })) {
-                Some(Finding::LocksHeld { remote: words, .. }) => *words = remote,
-                _ if remote > 0 => history.findings.push(Finding::LocksHeld { local: 0, remote }),
-                _ => {}
-            }
         }
         match self.checker.check(&history.record) {
             Verdict::Linearizable => {}
@@ -184,6 +185,7 @@ struct Stage<'a> {
     config: &'a Config,
     world: &'a mut World,
     opened: &'a [&'a dyn Opened],
+    remote_locks_held: &'a dyn Fn(&Memories) -> usize,
     findings: Vec<Finding>,
 }
 
@@ -294,9 +296,11 @@ impl Stage<'_> {
             }
         }
         let local = self.opened.iter().map(|index| index.locks_held()).sum();
-        if local > 0 {
-            self.findings.push(Finding::LocksHeld { local, remote: 0 });
+        let remote = (self.remote_locks_held)(self.world.memories());
+        if local + remote > 0 {
+            self.findings.push(Finding::LocksHeld { local, remote });
         }
+        // Who reads now would wait for what is never released.
         if !self.findings.is_empty() {
             return;
         }

@@ -70,11 +70,15 @@ impl Subject for ShermanSubject {
             leaf_span: 2 + rng.below(5) as usize,
             inner_span: 2 + rng.below(3) as usize,
         };
+        let hierarchical = rng.percent(70);
+        // Without local queues several lanes of a compute node send requests for one word, and a narrow word cannot
+        // tell whose CAS won: a dropped lane cannot be settled.
+        let can_narrow = draw.dial.masked_atomics && (hierarchical || draw.drop_steps == 0);
         let options = Options {
             combine: rng.percent(70),
-            hierarchical: rng.percent(70),
+            hierarchical,
             entry_writes: rng.percent(70),
-            narrow_locks: draw.dial.masked_atomics && rng.percent(40),
+            narrow_locks: can_narrow && rng.percent(40),
             chain_lock_read: rng.percent(40),
         };
         let spending = Spending {
