@@ -11,6 +11,8 @@
 //! 7. [`driver`]: many lanes of many compute nodes on one world. [`workload`]: keeps them busy.
 //! 8. [`faults`]: what can break.
 //! 9. [`log`]: one line per thing that happened. `turns`: a check on the writers.
+//! 10. [`check`]: judges what lanes did and were told.
+//! 11. [`verify`]: runs an index under schedules drawn from seeds, and judges it.
 //!
 //! Two lanes of two compute nodes fight for a word:
 //!
@@ -42,6 +44,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod check;
 pub mod config;
 pub mod direct;
 pub mod driver;
@@ -54,6 +57,7 @@ pub mod rng;
 pub mod run;
 pub mod schedule;
 mod turns;
+pub mod verify;
 pub mod workload;
 pub mod world;
 

@@ -1,0 +1,44 @@
+//! The judge of histories: what the lanes of an index did and were told, against what DESIGN section 7 promises.
+//!
+//! ```text
+//!   History ──► scan: shape of every page ──► one get per key a page covers ─┐
+//!      │                                                                     ├─► items per key ──► search ──► verdict
+//!      └──────► point operations ────────────────────────────────────────────┘                        │
+//!                                                                                        shrink, explain (a sentence)
+//! ```
+//!
+//! In reading order: [`history`] (what is recorded), [`model`] (what one operation needs of its key and makes of it),
+//! [`linearizability`] (the search), [`scan`] (pages), [`shrink`] (the shortest history that shows a violation, in
+//! words).
+//!
+//! # What is checked
+//!
+//! * **Point operations are linearizable.** Keys are independent registers, so a history is linearizable if each
+//!   key's part of it is (Herlihy and Wing 1990, Theorem 1; the "P-compositionality" of Horn and Kroening 2015).
+//! * **Failed operations** keep their word: [`Effect::None`](dm_core::error::Effect::None) never took effect,
+//!   [`Effect::Done`](dm_core::error::Effect::Done) did before it responded, and
+//!   [`Effect::Unknown`](dm_core::error::Effect::Unknown) did, will or never does, but not after it is
+//!   [closed](history::History::close). A failed operation without effect may have had any reason to fail.
+//! * **Scans**: keys ascend strictly within the bounds, no more than the limit, a page that says `more` is full; and
+//!   for every key the page covers the scan is a get with the answer it implies: the pair, or absent. That is the
+//!   whole of the weak promise: each pair was current at some instant of the call, and a key present throughout
+//!   cannot be missing, because an absent answer must be explained by an instant of absence. A page with `more`
+//!   covers keys up to its last one; without it, all up to the bound, which makes `more` sound.
+//!
+//! # What is not
+//!
+//! A scan is no snapshot, so nothing relates the instants of two of its keys. Deadlines and errors that should not
+//! have happened are the caller's to judge.
+
+pub mod history;
+pub mod linearizability;
+pub mod model;
+pub mod scan;
+pub mod shrink;
+#[cfg(test)]
+mod tests;
+
+pub use history::{Answer, Call, History, Moment, OpId, Record};
+pub use linearizability::{Checker, Hardness, Verdict};
+pub use scan::PageFault;
+pub use shrink::{PageViolation, PointViolation, Violation};

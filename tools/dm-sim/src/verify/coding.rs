@@ -1,0 +1,80 @@
+//! Keys and values that give themselves away: whatever bytes an index returns, it is known whose they were.
+
+/// Numbers above this stand for bytes that nobody wrote.
+pub const GARBAGE: u64 = 1 << 63;
+
+/// How small numbers become keys and values of an index's sizes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Coding {
+    /// Where in the first eight bytes of a key its number is: shifted left by so many bits. Neighbours then differ in
+    /// other bytes.
+    pub key_shift: u32,
+}
+
+impl Coding {
+    /// Writes key `number`, below 2^16.
+    pub fn write_key(self, number: u64, key: &mut [u8]) {
+        key.fill(0);
+        for (to, from) in key.iter_mut().zip((number << self.key_shift).to_be_bytes()) {
+            *to = from;
+        }
+    }
+
+    /// The number of a key; one above [`GARBAGE`] for bytes that are no key.
+    pub fn read_key(self, key: &[u8]) -> u64 {
+        let word = key.iter().take(8).fold(0, |word, byte| word << 8 | u64::from(*byte));
+        let sound = word & ((1 << self.key_shift) - 1) == 0 && key.iter().skip(8).all(|byte| *byte == 0);
+        if sound && word >> self.key_shift < GARBAGE { word >> self.key_shift } else { GARBAGE | word >> 1 }
+    }
+
+    /// Writes value `number`: the number, and then words that follow from it, so that values of two writers in one
+    /// place are seen.
+    pub fn write_value(self, number: u64, value: &mut [u8]) {
+        for (position, chunk) in (0..).zip(value.chunks_mut(8)) {
+            chunk.copy_from_slice(&value_word(number, position).to_le_bytes()[..chunk.len()]);
+        }
+    }
+
+    /// The number of a value; one above [`GARBAGE`] for bytes that nobody wrote.
+    pub fn read_value(self, value: &[u8]) -> u64 {
+        let mut words = (0..).zip(value.chunks(8));
+        let number = words.next().map_or(GARBAGE, |(_, first)| le_word(first));
+        for (position, chunk) in words {
+            if chunk != &value_word(number, position).to_le_bytes()[..chunk.len()] {
+                return GARBAGE | number;
+            }
+        }
+        number
+    }
+}
+
+fn value_word(number: u64, position: u64) -> u64 {
+    if position == 0 { number } else { (number + position).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ number }
+}
+
+fn le_word(bytes: &[u8]) -> u64 {
+    bytes.iter().take(8).rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_come_back_and_mixtures_do_not() {
+        for key_shift in [0, 8, 40] {
+            let coding = Coding { key_shift };
+            let mut key = [0xff; 16];
+            coding.write_key(300, &mut key);
+            assert_eq!(coding.read_key(&key), 300);
+            key[12] = 1;
+            assert!(coding.read_key(&key) >= GARBAGE);
+            let (mut one, mut other) = ([0; 20], [0; 20]);
+            coding.write_value(7, &mut one);
+            coding.write_value(8, &mut other);
+            assert_eq!((coding.read_value(&one), coding.read_value(&other)), (7, 8));
+            one[8..].copy_from_slice(&other[8..]);
+            assert!(coding.read_value(&one) >= GARBAGE);
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! What a seed decides.
+//!
+//! Each history draws its own sizes, mix, skew and delays, and switches some kinds of operations off: a fault that
+//! needs many deletes and no scans is met sooner than with everything on at once.
+
+use crate::config::{Config, Delays};
+use crate::rng::Rng;
+use dm_core::index::OperationKind;
+use dm_core::verbs::Assumptions;
+use std::fmt;
+
+/// What the person who verifies decides; seeds draw within. Ranges are inclusive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Compute nodes, at least 1.
+    pub compute_nodes: (u32, u32),
+    /// Lanes of all compute nodes together; every compute node has at least one.
+    pub lanes: (u32, u32),
+    /// Operations of a history.
+    pub operations: (u32, u32),
+    /// Keys they are about.
+    pub keys: (u32, u32),
+    /// Memory nodes, up to 4.
+    pub memory_nodes: (u32, u32),
+    /// Bytes of each memory node.
+    pub memory_bytes: usize,
+    /// Whether futures are dropped in mid-operation, in some of the histories.
+    pub drops: bool,
+    /// Guarantees that the fabric says it grants and does not.
+    pub withdrawn: Assumptions,
+    /// Steps after which a history that does not end is given up.
+    pub steps_max: u64,
+}
+
+impl Default for Settings {
+    /// Few keys and lanes, so that they meet.
+    fn default() -> Self {
+        Self {
+            compute_nodes: (2, 4),
+            lanes: (3, 8),
+            operations: (60, 120),
+            keys: (2, 24),
+            memory_nodes: (1, 3),
+            memory_bytes: 512 << 10,
+            drops: true,
+            withdrawn: Assumptions::empty(),
+            steps_max: 1_000_000,
+        }
+    }
+}
+
+/// How the index is filled before lanes start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Filling {
+    /// Not at all.
+    Empty,
+    /// By inserts.
+    Inserts,
+    /// By a bulk load.
+    Bulk,
+}
+
+/// A case: everything about a history that is not the subject's own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Draw {
+    /// From which it was drawn.
+    pub seed: u64,
+    /// Lanes of each compute node.
+    pub lanes: Vec<u16>,
+    /// Lanes that share a queue pair.
+    pub lanes_per_worker: u16,
+    /// Memory nodes.
+    pub memory_nodes: u32,
+    /// Whether their NICs have memory of their own.
+    pub device_memory: bool,
+    /// Operations.
+    pub operations: u32,
+    /// Keys.
+    pub keys: u32,
+    /// Where a key's number is in its bytes: see [`super::coding::Coding`].
+    pub key_shift: u32,
+    /// Of 100 operations so many go to one of two hot keys.
+    pub hot_percent: u32,
+    /// How often each kind is chosen, relatively; 0 = never.
+    pub weights: [u32; OperationKind::ALL.len()],
+    /// How it begins.
+    pub filling: Filling,
+    /// Of 100 keys so many are there at the beginning.
+    pub filled_percent: u32,
+    /// Steps between two dropped futures, on average; 0 = none is dropped.
+    pub drop_steps: u32,
+    /// The fabric: delays, freedoms, what it offers. What it grants is added by [`Draw::config`].
+    pub dial: Dial,
+}
+
+/// The fabric's part of a [`Draw`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dial {
+    /// How long things take.
+    pub delays: Delays,
+    /// See [`Config::freedom_percent`].
+    pub freedom_percent: u32,
+    /// See [`Config::bursts_max`].
+    pub bursts_max: u32,
+    /// See [`Config::masked_atomics`].
+    pub masked_atomics: bool,
+    /// Guarantees that are kept although the index does not need them.
+    pub kept: Assumptions,
+}
+
+/// Device memory of a NIC that has some.
+pub const DEVICE_BYTES: u32 = 4096;
+
+impl Draw {
+    /// The case of `seed`.
+    pub fn new(settings: &Settings, seed: u64) -> Self {
+        let mut rng = Rng::new(seed ^ 0x5eed_0001);
+        let compute_nodes = rng.within(settings.compute_nodes).max(1) as usize;
+        let lane_count = (rng.within(settings.lanes) as usize).max(compute_nodes);
+        let mut lanes = vec![1_u16; compute_nodes];
+        for _ in compute_nodes..lane_count {
+            lanes[rng.below(compute_nodes as u32) as usize] += 1;
+        }
+        let keys = rng.within(settings.keys).max(1) as u32;
+        // Now and then all fight for a few.
+        let keys = if rng.percent(20) { keys.min(3) } else { keys };
+        Self {
+            seed,
+            lanes,
+            lanes_per_worker: 1 + rng.below(3) as u16,
+            memory_nodes: rng.within(settings.memory_nodes).clamp(1, 4) as u32,
+            device_memory: rng.percent(50),
+            operations: rng.within(settings.operations) as u32,
+            keys,
+            key_shift: [0, 8, 40][rng.below(3) as usize],
+            hot_percent: [0, 0, 30, 70][rng.below(4) as usize],
+            weights: weights(&mut rng),
+            filling: [Filling::Empty, Filling::Inserts, Filling::Bulk][rng.below(3) as usize],
+            filled_percent: [30, 60, 100][rng.below(3) as usize],
+            drop_steps: if settings.drops && rng.percent(30) { 50 + rng.below(800) } else { 0 },
+            dial: Dial::new(&mut rng),
+        }
+    }
+
+    /// The fabric for an index that needs `needed`.
+    pub fn config(&self, settings: &Settings, needed: Assumptions) -> Config {
+        let Dial { delays, freedom_percent, bursts_max, masked_atomics, kept } = self.dial;
+        Config {
+            host_bytes: vec![settings.memory_bytes; self.memory_nodes as usize],
+            device_bytes: if self.device_memory { DEVICE_BYTES } else { 0 },
+            granted: needed.union(kept).difference(settings.withdrawn),
+            freedom_percent,
+            masked_atomics,
+            bursts_max,
+            delays,
+            ..Config::default()
+        }
+    }
+
+    /// Lanes of all compute nodes.
+    pub fn lane_count(&self) -> usize {
+        self.lanes.iter().map(|lanes| usize::from(*lanes)).sum()
+    }
+}
+
+/// Each kind is switched off in a third of the cases; something is written and something is read in all.
+fn weights(rng: &mut Rng) -> [u32; OperationKind::ALL.len()] {
+    let mut weights = OperationKind::ALL.map(|_| if rng.percent(33) { 0 } else { 1 + rng.below(8) });
+    // Scans touch many keys at once: a few go a long way.
+    weights[OperationKind::Scan as usize] = weights[OperationKind::Scan as usize].min(3);
+    if weights[OperationKind::Insert as usize] + weights[OperationKind::Upsert as usize] == 0 {
+        weights[OperationKind::Upsert as usize] = 4;
+    }
+    if weights[OperationKind::Get as usize] + weights[OperationKind::Scan as usize] == 0 {
+        weights[OperationKind::Get as usize] = 3;
+    }
+    weights
+}
+
+impl Dial {
+    fn new(rng: &mut Rng) -> Self {
+        let usual = Delays::default();
+        let delays = match rng.below(7) {
+            0 => usual.bounded(),
+            // Nothing but the order of effects differs.
+            1 => Delays { request_ns: (900, 1000), response_ns: (900, 1000), spread_ns_max: 50, ..usual.bounded() },
+            // Effects of one request far apart.
+            2 => Delays { spread_ns_max: 6000, ..usual },
+            // Slow compute nodes.
+            3 => Delays { cpu_ns: (50, 8000), ..usual },
+            // Many sleepers.
+            4 => Delays { long_per_1024: 80, ..usual },
+            // Readers that sleep through many writes of their entry.
+            5 => Delays { long_per_1024: 40, long_ns: (50_000, 1_500_000), ..usual },
+            _ => usual,
+        };
+        Self {
+            delays,
+            freedom_percent: 20 + rng.below(80),
+            bursts_max: 1 + rng.below(8),
+            masked_atomics: rng.percent(60),
+            kept: Assumptions::from_bits_truncate(if rng.percent(50) { 0 } else { rng.bits() as u32 }),
+        }
+    }
+}
+
+impl fmt::Display for Draw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Dial { delays, freedom_percent, bursts_max, masked_atomics, kept } = self.dial;
+        writeln!(
+            f,
+            "seed {}: {} compute nodes with {:?} lanes, {} to a queue pair; {} memory nodes {} device memory",
+            self.seed,
+            self.lanes.len(),
+            self.lanes,
+            self.lanes_per_worker,
+            self.memory_nodes,
+            if self.device_memory { "with" } else { "without" },
+        )?;
+        let kinds: Vec<String> = OperationKind::ALL
+            .iter()
+            .zip(self.weights)
+            .filter(|(_, weight)| *weight > 0)
+            .map(|(kind, weight)| format!("{} {weight}", kind.name()))
+            .collect();
+        writeln!(
+            f,
+            "{} operations ({}) on {} keys, {} % on hot ones; {:?}, {} % of the keys",
+            self.operations,
+            kinds.join(", "),
+            self.keys,
+            self.hot_percent,
+            self.filling,
+            self.filled_percent,
+        )?;
+        if self.drop_steps > 0 {
+            writeln!(f, "a future is dropped every {} steps", self.drop_steps)?;
+        }
+        let names: Vec<&str> = kept.names().collect();
+        writeln!(
+            f,
+            "{freedom_percent} % of freedoms used, up to {bursts_max} bursts, masked atomics {masked_atomics}, kept [{}]",
+            names.join(" ")
+        )?;
+        write!(f, "{delays:?}")
+    }
+}

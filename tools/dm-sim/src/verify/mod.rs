@@ -1,0 +1,32 @@
+//! Runs an index on the simulated fabric, under schedules drawn from a seed, and judges what it did.
+//!
+//! ```text
+//!  seed ──► Draw: a case ──► Subject: memory formatted, the index opened by every compute node
+//!                                │
+//!          Load: operations, dropped futures, recorder ──► Driver on a World
+//!                                │
+//!          every key read once more, the structure validated, locks looked at, the history checked ──► Finding
+//! ```
+//!
+//! In reading order: [`draw`] (what a seed decides, "swarm testing": Groce et al., ISSTA 2012), [`subject`] (what is
+//! tested), [`sherman`] (one of them), [`coding`] (keys and values that give themselves away), [`load`] (what lanes
+//! are asked, and the recorder), [`run`] (one history from beginning to end), [`report`] (what many came to).
+//!
+//! Everything about a history follows from its seed and the [`Settings`]: [`Verifier::run`] twice is the same twice,
+//! and [`Verifier::replay`] shows it again with every request.
+
+pub mod coding;
+pub mod draw;
+pub mod load;
+pub mod report;
+pub mod run;
+pub mod sherman;
+pub mod subject;
+#[cfg(test)]
+mod tests;
+
+pub use draw::{Draw, Settings};
+pub use report::{Finding, Report};
+pub use run::{History, Replay, Verifier};
+pub use sherman::ShermanSubject;
+pub use subject::{Opened, Subject};

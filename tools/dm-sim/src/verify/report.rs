@@ -1,0 +1,193 @@
+//! What histories came to.
+
+use crate::check::{Hardness, Violation};
+use crate::verify::load::Failed;
+use dm_core::lane::Mark;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Something wrong with a history. Displayed, it ends in a sentence that says what was violated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Finding {
+    /// Answers that have no explanation.
+    Violation(Box<Violation>),
+    /// The run did not come to an end.
+    Stuck(String),
+    /// An operation failed, and nothing was broken.
+    Failed {
+        /// The operation in words, if it was one.
+        line: Option<String>,
+        /// How.
+        failed: Failed,
+    },
+    /// The structure is broken, or cannot be walked.
+    Structure(String),
+    /// The structure holds another number of records than a reader finds.
+    Records {
+        /// What `validate` counted.
+        counted: u64,
+        /// Keys that were found.
+        found: u64,
+    },
+    /// Locks are held and nobody is there to release them.
+    LocksHeld {
+        /// Entries of local tables.
+        local: usize,
+        /// Words of memory nodes.
+        remote: usize,
+    },
+    /// A lane owes something though its operation ended or was settled.
+    InDoubt(String),
+    /// A request that no fabric has to carry as it was meant.
+    Misuse(String),
+    /// The index could not be opened or filled.
+    Setup(String),
+}
+
+impl Finding {
+    /// Its kind, in a word or two.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Violation(_) => "violation",
+            Self::Stuck(_) => "stuck",
+            Self::Failed { .. } => "failed",
+            Self::Structure(_) => "structure",
+            Self::Records { .. } => "records",
+            Self::LocksHeld { .. } => "locks held",
+            Self::InDoubt(_) => "in doubt",
+            Self::Misuse(_) => "misuse",
+            Self::Setup(_) => "setup",
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Violation(violation) => write!(f, "{violation}"),
+            Self::Stuck(dump) => write!(f, "The run does not end: {dump}"),
+            Self::Failed { line: Some(line), failed } => write!(f, "{line}\nIt failed: {}.", failed.error),
+            Self::Failed { line: None, failed } => write!(f, "A lane could not be settled: {}.", failed.error),
+            Self::Structure(what) => write!(f, "The structure does not validate: {what}."),
+            Self::Records { counted, found } => {
+                write!(f, "The structure holds {counted} records, and a reader finds {found}.")
+            }
+            Self::LocksHeld { local, remote } => {
+                write!(f, "All is quiet, and {local} local entries and {remote} remote words are held.")
+            }
+            Self::InDoubt(who) => write!(f, "All is quiet, and {who}."),
+            Self::Misuse(what) => write!(f, "A request that no fabric has to carry as meant: {what}."),
+            Self::Setup(what) => write!(f, "The index could not be set up: {what}."),
+        }
+    }
+}
+
+/// Sums over histories.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// Histories.
+    pub histories: u64,
+    /// Of these, such in which at least a tenth of the operations overlap with another one on their key: the others
+    /// prove little.
+    pub overlapping_histories: u64,
+    /// Operations.
+    pub operations: u64,
+    /// Of these, such that overlap with another one on their key.
+    pub overlapping: u64,
+    /// Futures dropped.
+    pub dropped: u64,
+    /// Steps of all drivers.
+    pub steps: u64,
+    /// Histories that the checker could not judge, with the last reason.
+    pub too_hard: (u64, Option<Hardness>),
+    /// Operations that failed in a tolerable way, by cause.
+    pub failed: BTreeMap<String, u64>,
+    /// Coverage marks, by [`Mark`].
+    pub marks: Vec<u64>,
+    /// Histories with findings, by kind of the first.
+    pub kinds: BTreeMap<&'static str, u64>,
+    /// The first findings, with their seeds.
+    pub findings: Vec<(u64, Finding)>,
+}
+
+/// Findings a report keeps.
+pub const FINDINGS_MAX: usize = 16;
+
+impl Default for Report {
+    fn default() -> Self {
+        Self {
+            histories: 0,
+            overlapping_histories: 0,
+            operations: 0,
+            overlapping: 0,
+            dropped: 0,
+            steps: 0,
+            too_hard: (0, None),
+            failed: BTreeMap::new(),
+            marks: vec![0; Mark::ALL.len()],
+            kinds: BTreeMap::new(),
+            findings: Vec::new(),
+        }
+    }
+}
+
+impl Report {
+    /// Whether nothing was wrong. Histories that were too hard to judge are not: see [`Report::too_hard`].
+    pub fn is_clean(&self) -> bool {
+        self.kinds.is_empty()
+    }
+
+    /// Adds what another run found.
+    pub fn merge(&mut self, other: Self) {
+        self.histories += other.histories;
+        self.overlapping_histories += other.overlapping_histories;
+        self.operations += other.operations;
+        self.overlapping += other.overlapping;
+        self.dropped += other.dropped;
+        self.steps += other.steps;
+        self.too_hard = (self.too_hard.0 + other.too_hard.0, other.too_hard.1.or(self.too_hard.1));
+        for (cause, count) in other.failed {
+            *self.failed.entry(cause).or_default() += count;
+        }
+        for (mark, more) in self.marks.iter_mut().zip(other.marks) {
+            *mark += more;
+        }
+        for (kind, count) in other.kinds {
+            *self.kinds.entry(kind).or_default() += count;
+        }
+        self.findings.extend(other.findings);
+        self.findings.truncate(FINDINGS_MAX);
+    }
+
+    /// Marks that were never counted.
+    pub fn never_hit(&self) -> impl Iterator<Item = Mark> + '_ {
+        Mark::ALL.iter().copied().filter(|mark| self.marks[*mark as usize] == 0)
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{} histories ({} with at least 10 % overlap), {} operations ({} overlap on a key), {} futures dropped",
+            self.histories, self.overlapping_histories, self.operations, self.overlapping, self.dropped,
+        )?;
+        if let (count @ 1.., Some(why)) = self.too_hard {
+            writeln!(f, "{count} too hard to judge, the last by {why:?}")?;
+        }
+        for (cause, count) in &self.failed {
+            writeln!(f, "{count} operations failed: {cause}")?;
+        }
+        let marks: Vec<String> =
+            Mark::ALL.iter().map(|mark| format!("{} {}", mark.name(), self.marks[*mark as usize])).collect();
+        writeln!(f, "marks: {}", marks.join(", "))?;
+        for (kind, count) in &self.kinds {
+            writeln!(f, "{count} histories: {kind}")?;
+        }
+        for (seed, finding) in &self.findings {
+            writeln!(f, "\nseed {seed}:\n{finding}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,182 @@
+//! Sherman as a subject: tiny nodes, few lock words, every technique on or off.
+
+use super::draw::Draw;
+use super::subject::{Opened, Subject, With};
+use crate::config::Config;
+use crate::memory::Memories;
+use crate::rng::Rng;
+use dm_core::btree::Options;
+use dm_core::remote::NodeGeometry;
+use dm_core::remote::catalog::IndexNumber;
+use dm_core::remote::lock_word::RowId;
+use dm_core::remote::rows::Member;
+use dm_core::remote::superblock::{PoolPlan, Superblock};
+use dm_core::sherman::Sherman;
+use dm_core::sherman::parameters::Parameters;
+use dm_core::verbs::{Assumptions, Guarantees, NodeId, Space};
+use dm_host::assembly::{Place, Spending, with_sherman};
+use zerocopy::IntoBytes;
+
+/// Makes Sherman trees.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ShermanSubject;
+
+/// What a seed decides about one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Case {
+    /// Sizes.
+    pub parameters: Parameters,
+    /// What compute nodes spend, and techniques. `lanes` is each compute node's own.
+    pub spending: Spending,
+    /// Lock words per memory node.
+    pub lock_count: u32,
+}
+
+impl Case {
+    fn superblocks(&self, config: &Config) -> Vec<Superblock> {
+        let nodes = config.host_bytes.len() as u16;
+        let plan = |node: u16| PoolPlan {
+            pool_id: *b"a pool to verify",
+            pool_incarnation: 1,
+            node: NodeId(node),
+            nodes,
+            region_bytes: config.host_bytes[usize::from(node)] as u64,
+            chunk_bytes: 4096,
+            lock_count: self.lock_count,
+            device_bytes: u64::from(config.device_bytes),
+            redo_row_bytes: 0,
+        };
+        (0..nodes).map(|node| plan(node).format().expect("settings give memory nodes room for metadata")).collect()
+    }
+
+    fn geometry(&self, config: &Config) -> Vec<NodeGeometry> {
+        let decode = |block: &Superblock| Superblock::decode(block.as_bytes()).expect("just formatted").geometry;
+        self.superblocks(config).iter().map(decode).collect()
+    }
+}
+
+impl Subject for ShermanSubject {
+    type Case = Case;
+
+    fn name(&self) -> &'static str {
+        "sherman"
+    }
+
+    fn draw(&self, draw: &Draw, rng: &mut Rng) -> Case {
+        let parameters = Parameters {
+            key_bytes: [8, 8, 8, 16][rng.below(4) as usize],
+            // One line, most of a line, several lines.
+            value_bytes: [8, 8, 16, 48, 120][rng.below(5) as usize],
+            leaf_span: 2 + rng.below(5) as usize,
+            inner_span: 2 + rng.below(3) as usize,
+        };
+        let hierarchical = rng.percent(70);
+        // Without local queues several lanes of a compute node send requests for one word, and a narrow word cannot
+        // tell whose CAS won: a dropped lane cannot be settled.
+        let can_narrow = draw.dial.masked_atomics && (hierarchical || draw.drop_steps == 0);
+        let options = Options {
+            combine: rng.percent(70),
+            hierarchical,
+            entry_writes: rng.percent(70),
+            narrow_locks: can_narrow && rng.percent(40),
+            chain_lock_read: rng.percent(40),
+        };
+        let spending = Spending {
+            lanes: 0,
+            cache_bytes: [0, 1 << 10, 16 << 10][rng.below(3) as usize],
+            scratch_bytes_max: 1 << 30,
+            page_records: 1 + rng.below(12) as usize,
+            leaves_at_once: 1 + rng.below(4) as usize,
+            hand_overs_max: rng.below(5) as u8,
+            returned_nodes: [0, 1, 32][rng.below(3) as usize],
+            options,
+        };
+        Case { parameters, spending, lock_count: [1, 3, 16, 61][rng.below(4) as usize] }
+    }
+
+    fn assumptions(&self, draw: &Draw, case: &Case) -> Assumptions {
+        // As the index declares them; asking it would take opening it on a fabric that grants everything.
+        let mut needed = Assumptions::empty();
+        let config = draw.config(&super::Settings::default(), Assumptions::all());
+        let geometry = case.geometry(&config);
+        let place = place(&geometry, &config, everything(), 0);
+        let spending = Spending { lanes: 1, ..case.spending.clone() };
+        let asked = with_sherman(&place, &case.parameters, &spending, |index| {
+            needed = dm_core::index::Index::assumptions(index);
+        });
+        debug_assert!(asked.is_ok(), "{:?}", asked.err());
+        needed
+    }
+
+    fn format(&self, case: &Case, config: &Config, memories: &mut Memories) {
+        for (number, block) in (0..).zip(case.superblocks(config)) {
+            let bytes = block.as_bytes();
+            if let Some(node) = memories.get_mut(NodeId(number)) {
+                node.host.range_mut(0..bytes.len()).copy_from_slice(bytes);
+            }
+        }
+    }
+
+    fn open(
+        &self,
+        draw: &Draw,
+        case: &Case,
+        config: &Config,
+        guarantees: Guarantees,
+        then: &mut dyn FnMut(&[&dyn Opened]),
+    ) -> Result<(), String> {
+        let geometry = case.geometry(config);
+        let mut places = Vec::new();
+        for (number, &lanes) in (0..).zip(&draw.lanes) {
+            places.push((
+                place(&geometry, config, guarantees, number),
+                Spending { lanes: lanes.into(), ..case.spending.clone() },
+            ));
+        }
+        open_rest(&places, case, &[], then)
+    }
+
+    fn remote_locks_held(&self, case: &Case, config: &Config, memories: &Memories) -> usize {
+        let mut held = 0;
+        for (number, geometry) in (0..).zip(case.geometry(config)) {
+            let Some(node) = memories.get(NodeId(number)) else { continue };
+            let memory = if geometry.lock_space == Space::Device { &node.device } else { &node.host };
+            held += (0..geometry.lock_count).filter(|&index| memory.word(geometry.lock_offset(index)) != 0).count();
+        }
+        held
+    }
+}
+
+const fn everything() -> Guarantees {
+    Guarantees { by_construction: Assumptions::all(), asserted: Assumptions::empty(), profile: "" }
+}
+
+fn place<'a>(geometry: &'a [NodeGeometry], config: &Config, guarantees: Guarantees, number: u16) -> Place<'a> {
+    Place {
+        geometry,
+        number: IndexNumber::new(0).expect("a catalog has entries"),
+        member: Member { row: RowId(number + 1), incarnation: 1, nonce: 1 },
+        capabilities: config.capabilities(),
+        guarantees,
+    }
+}
+
+/// Opens one place after the other, each within the call that opened the one before: their storage is on the stack.
+fn open_rest(
+    places: &[(Place<'_>, Spending)],
+    case: &Case,
+    opened: &[&dyn Opened],
+    then: &mut dyn FnMut(&[&dyn Opened]),
+) -> Result<(), String> {
+    let Some(((place, spending), rest)) = places.split_first() else {
+        then(opened);
+        return Ok(());
+    };
+    let inside = with_sherman(place, &case.parameters, spending, |index| {
+        let index = With(index, |index: &Sherman<'_>| index.tree().locks.held());
+        let mut more = opened.to_vec();
+        more.push(&index);
+        open_rest(rest, case, &more, then)
+    });
+    inside.map_err(|error| error.to_string())?
+}
