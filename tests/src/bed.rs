@@ -64,10 +64,7 @@ impl Setup {
 
     /// The dial of a simulated fabric for this setup.
     pub fn config(&self) -> Config {
-        Config {
-            device_bytes: if self.device { 4096 } else { 0 },
-            ..Config::with_nodes(self.nodes, self.region_bytes)
-        }
+        Config { device_bytes: if self.device { 4096 } else { 0 }, ..Config::with_nodes(self.nodes, self.region_bytes) }
     }
 
     /// The pool for `subject`.

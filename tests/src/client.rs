@@ -105,8 +105,9 @@ impl<'m> Client<'_, 'm> {
         let outcome = self.run(kind, n, new, expected).result.unwrap_or_else(|error| panic!("{kind:?} {n}: {error}"));
         assert!(!self.lanes[0].in_doubt(), "{kind:?} {n}: an operation that ended owes nothing");
         let comes_with_value = matches!(outcome, Outcome::Found | Outcome::Exists | Outcome::Mismatch);
-        let output = comes_with_value
-            .then(|| self.output(0, n).unwrap_or_else(|| panic!("{kind:?} {n}: {outcome:?} with a value nobody wrote")));
+        let output = comes_with_value.then(|| {
+            self.output(0, n).unwrap_or_else(|| panic!("{kind:?} {n}: {outcome:?} with a value nobody wrote"))
+        });
         (outcome, output)
     }
 

@@ -13,8 +13,8 @@ pub fn check(name: &str, found: &str) {
         fs::write(&file, found).expect("a golden");
         return;
     }
-    let blessed = fs::read_to_string(&file)
-        .unwrap_or_else(|error| panic!("{}: {error}; DM_BLESS=1 writes it", file.display()));
+    let blessed =
+        fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}; DM_BLESS=1 writes it", file.display()));
     if blessed == found {
         return;
     }

@@ -73,12 +73,7 @@ impl Pool {
 }
 
 /// How compute node `number` (0-based) opens index 0 of a pool.
-pub fn place(
-    geometry: &[NodeGeometry],
-    number: u16,
-    capabilities: Capabilities,
-    guarantees: Guarantees,
-) -> Place<'_> {
+pub fn place(geometry: &[NodeGeometry], number: u16, capabilities: Capabilities, guarantees: Guarantees) -> Place<'_> {
     Place {
         geometry,
         number: IndexNumber::new(0).expect("the first entry"),

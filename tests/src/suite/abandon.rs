@@ -291,7 +291,8 @@ fn scuffle(client: &mut Client<'_, '_>, rng: &mut Rng, seed: u64) {
                 Box::pin(async move { index.settle(lane).await.map(|()| None) })
             } else if left > 0 {
                 left -= 1;
-                let kinds = [OperationKind::Update, OperationKind::Upsert, OperationKind::Delete, OperationKind::Insert];
+                let kinds =
+                    [OperationKind::Update, OperationKind::Upsert, OperationKind::Delete, OperationKind::Insert];
                 let kind = kinds[rng.below(4) as usize];
                 client.arguments(at, 20 + u64::from(rng.below(3)), left, 0);
                 Box::pin(async move { index.execute(lane, Operation::point(kind)).await.map(Some) })
@@ -301,7 +302,8 @@ fn scuffle(client: &mut Client<'_, '_>, rng: &mut Rng, seed: u64) {
                 continue;
             };
             let settles = lane.in_doubt();
-            running[at] = Some(Busy { steps: Steps::new(lane, future), settles, unposted: false, parked: false, token: false });
+            running[at] =
+                Some(Busy { steps: Steps::new(lane, future), settles, unposted: false, parked: false, token: false });
             continue;
         };
         if left > 0 && rng.percent(4) {

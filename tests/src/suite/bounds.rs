@@ -71,7 +71,8 @@ pub fn a_dead_memory_node_is_an_error(subject: &dyn Subject, fixture: &dyn Fixtu
             let mut over = false;
             on_bed(subject, &mut bed, &setup, 0, &mut |client| {
                 fill(client, 200, 10);
-                client.fabric.failure = Some(Failure { after, times: u32::MAX, status: Status::NodeDown, lands: false });
+                client.fabric.failure =
+                    Some(Failure { after, times: u32::MAX, status: Status::NodeDown, lands: false });
                 client.arguments(0, 85, 1, 85);
                 let future = client.index.execute(&client.lanes[0], operation(kind));
                 let run = block_on(&client.lanes[0], client.fabric, future).unwrap();

@@ -35,8 +35,13 @@ fn tried() -> impl Strategy<Value = Tried> {
         5 => Just(OperationKind::Delete),
         2 => Just(OperationKind::Scan),
     ];
-    (kind, n, any::<bool>(), any::<bool>(), 1..60u32)
-        .prop_map(|(kind, n, flag, after, limit)| Tried { kind, n, flag, after, limit })
+    (kind, n, any::<bool>(), any::<bool>(), 1..60u32).prop_map(|(kind, n, flag, after, limit)| Tried {
+        kind,
+        n,
+        flag,
+        after,
+        limit,
+    })
 }
 
 fn setup(subject: &dyn Subject) -> impl Strategy<Value = Setup> + use<> {
