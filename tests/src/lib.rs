@@ -1,3 +1,98 @@
 //! One conformance suite over any index and any fabric.
+//!
+//! In order of reading:
+//!
+//! - [`subject`]: what is tested. A new index is one [`subject::Subject`].
+//! - [`bed`]: what it is tested on: a formatted pool on some fabric, and a fabric that fails where a test wants it to.
+//! - [`oracle`]: keys, self-checking values, and what every operation has to answer.
+//! - [`client`]: one lane, driven to the end of each operation or only to a certain step.
+//! - [`suite`]: the tests, as functions of a subject and a fixture.
+//! - [`pool`]: a pool in the memories of a simulated fabric. [`goldens`]: texts that are blessed, not written.
+//!
+//! [`conformance!`] makes tests of all that: one line per index.
 
+pub mod bed;
+pub mod client;
+pub mod goldens;
+pub mod oracle;
 pub mod pool;
+pub mod subject;
+pub mod suite;
+
+/// The whole suite for one index: `conformance!(sherman, ShermanSubject);` makes a module `sherman` with a module per
+/// fabric.
+#[macro_export]
+macro_rules! conformance {
+    ($name:ident, $subject:expr) => {
+        mod $name {
+            $crate::conformance_alone!(direct, $subject, $crate::bed::Direct);
+            $crate::conformance_alone!(shm, $subject, $crate::bed::Shm);
+        }
+    };
+}
+
+/// Tests of one lane, or of several driven by hand, on a fabric that executes at once.
+#[macro_export]
+macro_rules! conformance_alone {
+    ($name:ident, $subject:expr, $fixture:expr) => {
+        mod $name {
+            use $crate::suite;
+
+            $crate::tests! { $subject, $fixture;
+                every_outcome: suite::operations::every_outcome;
+                errors_name_what_is_wrong: suite::operations::errors_name_what_is_wrong;
+                agrees_with_a_map: suite::model::agrees_with_a_map;
+                pages_join_without_gap_or_repetition: suite::scans::pages_join_without_gap_or_repetition;
+                bounds_and_limits_hold: suite::scans::bounds_and_limits_hold;
+                loads_what_ascends: suite::bulk::loads_what_ascends;
+                refuses_what_is_no_bulk_load: suite::bulk::refuses_what_is_no_bulk_load;
+                a_bulk_load_that_failed_leaves_nothing: suite::bulk::a_bulk_load_that_failed_leaves_nothing;
+                lives_on_when_the_pool_is_full: suite::exhaustion::lives_on_when_the_pool_is_full;
+                memory_comes_back: suite::exhaustion::memory_comes_back;
+                ends_at_its_deadline: suite::bounds::ends_at_its_deadline;
+                a_dead_memory_node_is_an_error: suite::bounds::a_dead_memory_node_is_an_error;
+                any_request_may_fail: suite::failures::any_request_may_fail;
+                dropped_at_every_step: suite::abandon::dropped_at_every_step;
+                waiters_may_leave: suite::abandon::waiters_may_leave;
+            }
+        }
+    };
+}
+
+/// Tests of many lanes of several compute nodes under adversity.
+#[macro_export]
+macro_rules! conformance_together {
+    ($name:ident, $subject:expr) => {
+        mod $name {
+            use $crate::suite;
+
+            #[test]
+            fn lanes_agree_under_adversity() {
+                suite::crowd::lanes_agree_under_adversity(&$subject);
+            }
+
+            #[test]
+            fn lanes_agree_while_others_are_dropped() {
+                suite::crowd::lanes_agree_while_others_are_dropped(&$subject);
+            }
+
+            #[test]
+            fn a_memory_node_dies_among_many_lanes() {
+                suite::crowd::a_memory_node_dies_among_many_lanes(&$subject);
+            }
+        }
+    };
+}
+
+/// One test per line.
+#[macro_export]
+macro_rules! tests {
+    ($subject:expr, $fixture:expr; $($name:ident: $suite:path;)*) => {
+        $(
+            #[test]
+            fn $name() {
+                $suite(&$subject, &$fixture);
+            }
+        )*
+    };
+}

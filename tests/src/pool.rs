@@ -5,7 +5,7 @@ use dm_core::remote::catalog::IndexNumber;
 use dm_core::remote::lock_word::RowId;
 use dm_core::remote::rows::Member;
 use dm_core::remote::superblock::{PoolPlan, Superblock};
-use dm_core::verbs::{NodeId, Space};
+use dm_core::verbs::{Capabilities, Guarantees, NodeId, Space};
 use dm_host::assembly::Place;
 use dm_sim::{Config, Memories};
 use zerocopy::IntoBytes;
@@ -23,6 +23,11 @@ impl Pool {
     /// Plans a pool on the memory nodes of `config`, with chunks of 4 KiB and few lock words, so that chunks run out
     /// and locks are shared often.
     pub fn new(config: &Config) -> Self {
+        Self::with(config, 4096, 61)
+    }
+
+    /// As [`Pool::new`], with chunks of `chunk_bytes` and `lock_count` lock words per memory node.
+    pub fn with(config: &Config, chunk_bytes: u64, lock_count: u32) -> Self {
         let nodes = config.host_bytes.len() as u16;
         let superblocks: Vec<_> = (0..nodes)
             .map(|node| {
@@ -32,8 +37,8 @@ impl Pool {
                     node: NodeId(node),
                     nodes,
                     region_bytes: config.host_bytes[node as usize] as u64,
-                    chunk_bytes: 4096,
-                    lock_count: 61,
+                    chunk_bytes,
+                    lock_count,
                     device_bytes: u64::from(config.device_bytes),
                     redo_row_bytes: 0,
                 };
@@ -47,6 +52,11 @@ impl Pool {
         Self { config: config.clone(), geometry, superblocks }
     }
 
+    /// The bytes at offset 0 of each memory node.
+    pub fn superblocks(&self) -> impl Iterator<Item = &[u8]> {
+        self.superblocks.iter().map(IntoBytes::as_bytes)
+    }
+
     /// Writes the superblocks into zeroed memories.
     pub fn format(&self, memories: &mut Memories) {
         for (node, block) in self.superblocks.iter().enumerate() {
@@ -58,12 +68,17 @@ impl Pool {
 
     /// How compute node `number` (0-based) opens index 0.
     pub fn place(&self, number: u16) -> Place<'_> {
-        Place {
-            geometry: &self.geometry,
-            number: IndexNumber::new(0).expect("the first entry"),
-            member: Member { row: RowId(number + 1), incarnation: 1, nonce: 1 },
-            capabilities: self.config.capabilities(),
-            guarantees: self.config.guarantees(),
-        }
+        place(&self.geometry, number, self.config.capabilities(), self.config.guarantees())
+    }
+}
+
+/// How compute node `number` (0-based) opens index 0 of a pool.
+pub fn place(geometry: &[NodeGeometry], number: u16, capabilities: Capabilities, guarantees: Guarantees) -> Place<'_> {
+    Place {
+        geometry,
+        number: IndexNumber::new(0).expect("the first entry"),
+        member: Member { row: RowId(number + 1), incarnation: 1, nonce: 1 },
+        capabilities,
+        guarantees,
     }
 }

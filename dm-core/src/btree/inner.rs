@@ -216,18 +216,39 @@ impl<'a> InnerMut<'a> {
         self.set_count(count.saturating_sub(1));
     }
 
-    /// Moves the upper half to `right`, an image of the same shape, which gets `address` and this node's right edge.
-    /// Writes the separator between the two into `separator`. Entries that stay are not touched.
-    pub fn split(&mut self, right: &mut [u8], address: Address, separator: &mut [u8]) {
+    /// Inserts `separator` and the child to its right into a full node by moving the upper half to `right`, an image of
+    /// the same shape, which gets `address` and this node's right edge. Writes the separator between the two into
+    /// `between`. Entries that stay are not touched.
+    ///
+    /// What moves up is the middle separator of all, the new one included: else a node of two separators could leave
+    /// a half with a single child, again and again, and a tree would grow by a level every few inserts.
+    pub fn split(
+        &mut self,
+        right: &mut [u8],
+        address: Address,
+        (separator, child): (&[u8], Address),
+        between: &mut [u8],
+    ) {
         let count = self.view().separators();
-        let middle = count / 2 + 1;
-        self.view().read_separator(middle, separator);
+        let middle = count.div_ceil(2);
+        let side = self.view().position(separator).cmp(&middle);
+        // Of the old separators, `stay` remain here and those from `moved` on go to the right half.
+        let (stay, moved, first) = match side {
+            Ordering::Less => (middle - 1, middle + 1, self.view().child(middle)),
+            Ordering::Equal => (middle, middle + 1, child),
+            Ordering::Greater => (middle, middle + 2, self.view().child(middle + 1)),
+        };
+        if side == Ordering::Equal {
+            between.copy_from_slice(separator);
+        } else {
+            self.view().read_separator(stay + 1, between);
+        }
         let header = Header::read(self.image);
         let mut high = [0; node::KEY_BYTES_MAX];
         let high = high.get_mut(..self.shape.key_bytes).unwrap_or_default();
         let bounded = node::read_high(self.image, high);
         let right_header = Header { generation: address.generation(), flags: NodeFlags::empty(), count: 0, ..header };
-        node::start(right, &right_header, separator, bounded.then_some(&*high));
+        node::start(right, &right_header, between, bounded.then_some(&*high));
         // The extension belongs to the index, which rewrites what must differ.
         let mut extension = [0; 64];
         if let Some(extension) = extension.get_mut(..self.shape.extension_bytes) {
@@ -235,14 +256,91 @@ impl<'a> InnerMut<'a> {
             stripes::write(right, node::header_bytes(self.shape.key_bytes), extension);
         }
         let mut to = InnerMut::new(self.shape, right);
-        to.set_child(0, self.view().child(middle));
+        to.set_child(0, first);
         let mut key = [0; node::KEY_BYTES_MAX];
         let key = key.get_mut(..self.shape.key_bytes).unwrap_or_default();
-        for i in middle + 1..=count {
+        for i in moved..=count {
             self.view().read_separator(i, key);
             to.append(key, self.view().child(i));
         }
-        self.set_count(middle - 1);
-        node::set_right(self.image, Some(separator), address);
+        if side == Ordering::Greater {
+            to.insert(separator, child);
+        }
+        self.set_count(stay);
+        node::set_right(self.image, Some(between), address);
+        if side == Ordering::Less {
+            self.insert(separator, child);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verbs::NodeId;
+    extern crate std;
+    use std::vec;
+    use std::vec::Vec;
+
+    const fn child(number: u64) -> Address {
+        Address::new(NodeId(0), number * 64, 0)
+    }
+
+    /// Separators and children of an image.
+    fn content(shape: &InnerShape, image: &[u8]) -> (Vec<u64>, Vec<u64>) {
+        let inner = Inner::new(shape, image).unwrap();
+        let mut key = [0; 8];
+        let separators = (1..=inner.separators()).map(|i| {
+            inner.read_separator(i, &mut key);
+            u64::from_be_bytes(key)
+        });
+        (separators.collect(), (0..=inner.separators()).map(|i| inner.child(i).offset() / 64).collect())
+    }
+
+    #[test]
+    fn a_split_leaves_two_children_on_each_side_wherever_the_new_one_goes() {
+        for span in 2..8 {
+            let shape = InnerShape::with_span(8, 0, span);
+            for place in 0..=span as u64 {
+                let mut left = vec![0; shape.bytes];
+                let header = Header {
+                    generation: 0,
+                    level: 1,
+                    index: 1,
+                    flags: NodeFlags::empty(),
+                    count: 0,
+                    sibling: child(999),
+                };
+                node::start(&mut left, &header, &[0; 8], Some(&1000u64.to_be_bytes()));
+                let mut inner = InnerMut::new(&shape, &mut left);
+                inner.set_child(0, child(1));
+                let (mut separators, mut children) = (vec![], vec![1]);
+                for i in 1..=span as u64 {
+                    assert!(inner.append(&(i * 10).to_be_bytes(), child(i * 10)));
+                    separators.push(i * 10);
+                    children.push(i * 10);
+                }
+                let new = place * 10 + 5;
+                separators.insert(place as usize, new);
+                children.insert(place as usize + 1, new);
+                let (mut right, mut between) = (vec![0; shape.bytes], [0; 8]);
+                InnerMut::new(&shape, &mut left).split(
+                    &mut right,
+                    child(500),
+                    (&new.to_be_bytes(), child(new)),
+                    &mut between,
+                );
+                let (left_separators, left_children) = content(&shape, &left);
+                let (right_separators, right_children) = content(&shape, &right);
+                assert!(left_children.len() >= 2 && right_children.len() >= 2, "span {span}, place {place}");
+                let all = [left_separators, vec![u64::from_be_bytes(between)], right_separators].concat();
+                assert_eq!(all, separators, "span {span}, place {place}");
+                assert_eq!([left_children, right_children].concat(), children, "span {span}, place {place}");
+                assert_eq!(Header::read(&left).sibling, child(500));
+                assert_eq!(Header::read(&right).sibling, child(999));
+                assert!(stripes::compare(&right, node::LOW_AT, &between).is_eq());
+                assert!(stripes::compare(&left, node::high_at(8), &between).is_eq());
+            }
+        }
     }
 }

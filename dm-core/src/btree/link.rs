@@ -12,7 +12,7 @@ use super::descent::is_live;
 use super::inner::{Inner, InnerMut};
 use super::node::{self, Header, KEY_BYTES_MAX, NodeFlags, Standing, Wanted};
 use super::read::Target;
-use super::{MOVES_MAX, RESTARTS_MAX, Tree};
+use super::{LEVELS_MAX, MOVES_MAX, RESTARTS_MAX, Tree};
 use crate::compute::nodes::NodeClass;
 use crate::error::{Cause, DecodeError, Effect, OpError};
 use crate::lane::{Lane, Mark};
@@ -155,7 +155,7 @@ impl Tree<'_> {
         Ok(Parent::Inserted)
     }
 
-    /// Splits the locked, full inner node in image 1 and puts the separator and `right` into the proper half. The
+    /// Splits the locked, full inner node in image 1 with the separator and `right` among its children. The
     /// separator between the halves is in the `separator` range afterwards; the new sibling is returned.
     async fn split_inner(
         &self,
@@ -181,9 +181,7 @@ impl Tree<'_> {
             let Some((head, tail)) = scratch.split_at_mut_checked(right_at) else { return };
             let left_image = head.get_mut(left_at..left_at + bytes).unwrap_or_default();
             let right_image = tail.get_mut(..bytes).unwrap_or_default();
-            InnerMut::new(&self.inner, left_image).split(right_image, fresh.address, new);
-            let half = if (*old).cmp(new).is_lt() { &mut *left_image } else { &mut *right_image };
-            InnerMut::new(&self.inner, half).insert(old, right);
+            InnerMut::new(&self.inner, left_image).split(right_image, fresh.address, (old, right), new);
             raise_node_version(left_image);
             stripes::set_node_version(right_image, fresh.version.wrapping_add(1));
             if let Some(place) = scratch.get_mut(self.scratch.separator.clone()) {
@@ -235,6 +233,10 @@ impl Tree<'_> {
             };
             if root_level > level {
                 return Ok(());
+            }
+            if root_level + 1 >= LEVELS_MAX {
+                // A root that no reader would accept: the tree stays as it is, its right part reached by links.
+                return Err(OpError::harmless(Cause::Retries { attempts: 0, what: "growing past the most levels" }));
             }
             let bytes = if level == 0 { self.nodes.node_bytes(NodeClass::Leaf) } else { self.inner.bytes };
             let old_at = self.scratch.node(2);

@@ -14,7 +14,7 @@ use crate::error::{Cause, Effect, OpError};
 use crate::lane::{Debt, Lane, LockId, Mark, Stage};
 use crate::remote::address::Address;
 use crate::remote::lock_word::{LockWord, lock_of};
-use crate::verbs::{Completion, Label, Request};
+use crate::verbs::{Completion, Label, Request, Status};
 
 /// CAS attempts on one lock word before an operation gives up, if its deadline does not end it earlier.
 const ATTEMPTS_MAX: u32 = 1 << 20;
@@ -211,52 +211,68 @@ impl Tree<'_> {
     /// Pays the lane's debts: see [`crate::index::Index::settle`].
     ///
     /// Every posted request has completed by now, so the remote word tells whether a posted CAS won, or whether an unlock
-    /// has already freed it. What was held may
-    /// protect a half-split, which is a legal state that whoever meets it finishes.
+    /// has already freed it. What was held may protect a half-split, which is a legal state that whoever meets it
+    /// finishes.
+    ///
+    /// If the lock's memory node is down, or this compute node was fenced, there is no word to free any more: the debt is
+    /// struck out, and whoever waits in the local queue gets its turn and learns the same. Any other failure leaves
+    /// the debt, to be settled again.
     pub async fn settle(&self, lane: &Lane<'_>) -> Result<(), OpError> {
         for debt in lane.debts() {
-            let mut held = Held { lock: debt.lock, word: debt.word, tag: (debt.protects.offset() >> 6) as u32 };
-            let owned = match debt.stage {
-                Stage::Queued => {
-                    match if self.options.hierarchical { self.locks.cancel(debt.lock, lane.id()) } else { Turn::Wait } {
-                        Turn::Wait => {
-                            lane.paid(debt.lock);
-                            continue;
-                        }
-                        Turn::Acquire => false,
-                        Turn::Owned(word) => {
-                            held.word = word;
-                            true
-                        }
-                    }
+            match self.settle_one(lane, debt).await {
+                Ok(()) => {}
+                Err(OpError { cause: Cause::Verb(error), .. })
+                    if matches!(error.status, Status::NodeDown | Status::Fenced) =>
+                {
+                    self.leave(lane, debt.lock);
                 }
-                // Held, too: the future may have been dropped with the unlock on its way.
-                Stage::Posted | Stage::Held => {
-                    let at = self.scratch.small;
-                    let (offset, shift) = self.lock_place(debt.lock);
-                    let space = self
-                        .geometry
-                        .get(debt.lock.node.0 as usize)
-                        .map_or_else(Default::default, |node| node.lock_space);
-                    let read = Request::read(Label::Lock, debt.lock.node, offset, 8, at).in_space(space);
-                    lane.port().call(read).await?;
-                    let word = lane.port().with(|scratch| word_at(scratch, at));
-                    if self.options.narrow_locks {
-                        // A narrow word cannot tell this lane's CAS from another's of this compute node; the local
-                        // entry can: nobody else of this compute node sends requests for it.
-                        (word >> shift) & ((1 << NARROW_BITS) - 1) == debt.word
-                    } else {
-                        word == debt.word
-                    }
-                }
-            };
-            if owned {
-                self.release(lane, held).await?;
-            } else {
-                self.leave(lane, debt.lock);
+                Err(error) => return Err(error),
             }
             lane.mark(Mark::Settled);
         }
+        Ok(())
+    }
+
+    async fn settle_one(&self, lane: &Lane<'_>, debt: Debt) -> Result<(), OpError> {
+        let mut held = Held { lock: debt.lock, word: debt.word, tag: (debt.protects.offset() >> 6) as u32 };
+        let owned = match debt.stage {
+            Stage::Queued => {
+                match if self.options.hierarchical { self.locks.cancel(debt.lock, lane.id()) } else { Turn::Wait } {
+                    Turn::Wait => {
+                        lane.paid(debt.lock);
+                        return Ok(());
+                    }
+                    Turn::Acquire => false,
+                    Turn::Owned(word) => {
+                        // The table says so once: if this future is dropped too, the debt tells the next.
+                        held.word = word;
+                        lane.owe(Debt { stage: Stage::Held, word, ..debt })?;
+                        true
+                    }
+                }
+            }
+            // Held, too: the future may have been dropped with the unlock on its way.
+            Stage::Posted | Stage::Held => {
+                let at = self.scratch.small;
+                let (offset, shift) = self.lock_place(debt.lock);
+                let space =
+                    self.geometry.get(debt.lock.node.0 as usize).map_or_else(Default::default, |node| node.lock_space);
+                let read = Request::read(Label::Lock, debt.lock.node, offset, 8, at).in_space(space);
+                lane.port().call(read).await?;
+                let word = lane.port().with(|scratch| word_at(scratch, at));
+                if self.options.narrow_locks {
+                    // A narrow word cannot tell this lane's CAS from another's of this compute node; the local
+                    // entry can: nobody else of this compute node sends requests for it.
+                    (word >> shift) & ((1 << NARROW_BITS) - 1) == debt.word
+                } else {
+                    word == debt.word
+                }
+            }
+        };
+        if owned {
+            return self.release(lane, held).await;
+        }
+        self.leave(lane, debt.lock);
         Ok(())
     }
 }

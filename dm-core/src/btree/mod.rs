@@ -39,9 +39,9 @@ use core::ops::Range;
 use descent::RootCopy;
 use inner::InnerShape;
 
-/// Levels a tree may have, leaves included. With a fan-out of two that is 65,535 leaves; with the default sizes it is
-/// more than any pool holds.
-pub const LEVELS_MAX: u8 = 16;
+/// Levels a tree may have, leaves included. Every inner node has at least two children when it is made, so that is more
+/// leaves than any pool holds.
+pub const LEVELS_MAX: u8 = 32;
 
 /// How often an operation starts over before it reports that it cannot make progress.
 pub const RESTARTS_MAX: u32 = 256;

@@ -1,9 +1,13 @@
 //! Memory before locks.
 //!
-//! A lane that may have to split takes nodes into its stock before it locks anything. That is free while the stock is
-//! full; else nodes come from the compute node's shelves, and when those are empty a chunk is granted: two round trips
-//! or more, with nothing locked. A pool that is full is no error here: an operation that turns out not to split needs
-//! no node.
+//! A lane that may have to split takes nodes into its stock before it locks anything, from the compute node's shelves:
+//! that costs no round trip. If a leaf turns out to have no room and the stock is short, because the shelves are empty,
+//! the lane unlocks and has a chunk granted - two round trips or more, with nothing locked - before it tries again. So a
+//! pool that is full costs nothing until a node is needed.
+//!
+//! A leaf split needs inner nodes too: one for a parent that is full, or for a new root. They are part of the reserve,
+//! because a split whose sibling no parent can be told leaves a chain that readers walk, and on a pool that is out of
+//! inner nodes that chain would grow until they give up.
 
 use super::Tree;
 use crate::compute::nodes::{Fresh, NodeClass, STOCK_NODES};
@@ -13,6 +17,29 @@ use crate::remote::chunks::{self, ChunkKind, Grant, Want};
 use crate::verbs::NodeId;
 
 impl Tree<'_> {
+    /// Whether the lane has what a leaf split may need before the next reserve.
+    pub fn ready_to_split(&self, lane: &Lane<'_>) -> bool {
+        lane.stocked(NodeClass::Leaf) > 0 && lane.stocked(NodeClass::Inner) == STOCK_NODES
+    }
+
+    /// Brings the lane's stock to what a leaf split may need, as far as the shelves have it: no round trip.
+    pub fn prepare_to_split(&self, lane: &Lane<'_>, near: NodeId) {
+        for (class, count) in [(NodeClass::Leaf, 1), (NodeClass::Inner, STOCK_NODES)] {
+            while lane.stocked(class) < count {
+                let Some(fresh) = self.nodes.take(class, near) else { break };
+                if let Err(fresh) = lane.stock(class, fresh) {
+                    self.give_back(class, fresh);
+                }
+            }
+        }
+    }
+
+    /// As [`Tree::prepare_to_split`], with chunks granted where the shelves are empty. `false`: the pool has no more.
+    pub async fn reserve_to_split(&self, lane: &Lane<'_>, near: NodeId) -> Result<bool, OpError> {
+        Ok(self.reserve(lane, NodeClass::Leaf, 1, near).await?
+            && self.reserve(lane, NodeClass::Inner, STOCK_NODES, near).await?)
+    }
+
     /// Brings the lane's stock of `class` to `count` nodes (at most [`STOCK_NODES`]), from `near` if there are any.
     /// `false`: the pool has no more.
     pub async fn reserve(

@@ -10,7 +10,7 @@ use crate::btree::inner::InnerMut;
 use crate::btree::lock::word_at;
 use crate::btree::node::{self, Header, KEY_BYTES_MAX, NodeFlags};
 use crate::compute::nodes::{Fresh, NodeClass};
-use crate::error::{Cause, OpError};
+use crate::error::{Cause, Effect, OpError};
 use crate::lane::Lane;
 use crate::layout::stripes;
 use crate::remote::address::Address;
@@ -31,6 +31,8 @@ struct Open {
 pub struct BulkLoad {
     open: [Open; LEVELS_AT_ONCE],
     levels: usize,
+    /// An append failed half-way, or its future was dropped: levels may not fit together, so the load cannot go on.
+    broken: bool,
 }
 
 const fn four_fifths(span: usize, least: usize) -> usize {
@@ -41,10 +43,17 @@ const fn four_fifths(span: usize, least: usize) -> usize {
 impl Sherman<'_> {
     pub(super) async fn append(&self, lane: &Lane<'_>) -> Result<(), OpError> {
         let mut load = *self.bulk.lock();
+        if load.broken {
+            return Err(Self::BROKEN);
+        }
+        // Stays so if this future is dropped.
+        self.bulk.lock().broken = true;
         let result = self.append_to(lane, &mut load).await;
         *self.bulk.lock() = load;
         result
     }
+
+    const BROKEN: OpError = OpError::harmless(Cause::BadInput("the bulk load failed earlier: nothing of it is kept"));
 
     async fn append_to(&self, lane: &Lane<'_>, load: &mut BulkLoad) -> Result<(), OpError> {
         let port = lane.port();
@@ -68,7 +77,9 @@ impl Sherman<'_> {
             }
         }
         if load.open[0].used >= four_fifths(self.leaf.span, 1) {
+            load.broken = true;
             self.close_leaf(lane, load).await?;
+            load.broken = false;
         }
         let slot = load.open[0].used;
         load.open[0].used += 1;
@@ -87,14 +98,21 @@ impl Sherman<'_> {
 
     pub(super) async fn finish(&self, lane: &Lane<'_>) -> Result<(), OpError> {
         let load = core::mem::take(&mut *self.bulk.lock());
+        if load.broken {
+            return Err(Self::BROKEN);
+        }
         let Some(top) = load.levels.checked_sub(1) else { return Ok(()) };
         for level in 0..load.levels {
             self.write_open(lane, &load, level).await?;
         }
         let root = load.open[top].fresh.address;
         let (node, offset) = self.tree.root_word;
-        let old = lane.port().call(Request::cas(Label::Root, node, offset, 0, root.to_bits())).await?.value;
-        if old != 0 {
+        let cas = Request::cas(Label::Root, node, offset, 0, root.to_bits());
+        let old = lane.port().call(cas).await.map_err(|error| OpError {
+            effect: if error.effect_unknown() { Effect::Unknown } else { Effect::None },
+            cause: error.into(),
+        })?;
+        if old.value != 0 {
             return Err(OpError::harmless(Cause::BadInput("the index got a root while it was bulk loaded")));
         }
         self.tree.root.set(root, top as u8);

@@ -16,9 +16,6 @@ use crate::layout::stripes;
 use crate::remote::address::Address;
 use crate::verbs::Label;
 
-/// Nodes on one level before the walk concludes that the links are a ring.
-const NODES_MAX: u64 = 1 << 40;
-
 /// One node of a level.
 struct Node {
     sibling: Address,
@@ -28,6 +25,12 @@ struct Node {
 }
 
 impl Sherman<'_> {
+    /// Nodes the pool has room for: a level that seems to have more is a ring of links.
+    fn nodes_max(&self) -> u64 {
+        let bytes: u64 = self.tree.geometry.iter().map(|node| node.region_bytes).sum();
+        bytes / self.leaf.bytes.min(self.tree.inner.bytes).max(1) as u64
+    }
+
     pub(super) async fn walk(&self, lane: &Lane<'_>) -> Result<Census, OpError> {
         let mut census = Census::default();
         let Some((root, root_level)) = self.tree.read_root(lane).await? else { return Ok(census) };
@@ -51,7 +54,7 @@ impl Sherman<'_> {
         let mut address = first;
         let mut below = Address::NULL;
         let mut lowest = Address::NULL;
-        for count in 0..NODES_MAX {
+        for count in 0..self.nodes_max() {
             let node = self.walk_node(lane, address, level, parent_at, count == 0).await?;
             if level == 0 {
                 census.leaves += 1;
@@ -194,7 +197,7 @@ impl Sherman<'_> {
             let mut hops = 0u64;
             while below != child {
                 // A node that no parent names: half-split, unless the child never comes.
-                if below.is_null() || hops > NODES_MAX {
+                if below.is_null() || hops > self.nodes_max() {
                     return Err(crate::btree::Tree::corrupt(parent, "a child that is not on the level below"));
                 }
                 census.half_splits += 1;
@@ -261,13 +264,13 @@ impl Sherman<'_> {
         census: &mut Census,
     ) -> Result<(), OpError> {
         let mut below = below;
-        for _ in 0..NODES_MAX {
+        for _ in 0..self.nodes_max() {
             if below.is_null() {
                 return Ok(());
             }
             census.half_splits += 1;
             below = self.peek(lane, below, level, at).await?;
         }
-        Ok(())
+        Err(crate::btree::Tree::corrupt(below, "a level without an end"))
     }
 }

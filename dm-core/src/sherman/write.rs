@@ -1,6 +1,6 @@
 //! Insert, update, upsert, `update_if` and delete: one procedure, as in the paper.
 //!
-//! Steps: reserve (if it may split); route; lock; READ leaf; decide; WRITE entry + unlock.
+//! Steps: route; take nodes from the shelves (if it may split); lock; READ leaf; decide; WRITE entry + unlock.
 //!
 //! The linearization point is the WRITE of the entry (or, of a split, of the old node): before it no reader can see the
 //! change, after it every READ posted later does. An operation that changes nothing linearizes at its READ under the
@@ -37,6 +37,8 @@ enum Attempt {
     Done(Outcome),
     /// Look for the leaf again: the route was wrong.
     Lost,
+    /// The leaf has to split, and the lane has no nodes for that.
+    Short,
 }
 
 impl Sherman<'_> {
@@ -55,10 +57,16 @@ impl Sherman<'_> {
                 continue;
             };
             if inserts {
-                self.tree.reserve(lane, NodeClass::Leaf, 1, spot.address.node()).await?;
+                self.tree.prepare_to_split(lane, spot.address.node());
             }
             match self.write_at(lane, kind, spot).await? {
                 Attempt::Done(outcome) => return Ok(outcome),
+                Attempt::Short => {
+                    if !self.tree.reserve_to_split(lane, spot.address.node()).await? {
+                        return Err(OpError::harmless(Cause::PoolFull));
+                    }
+                    Tree::attempt(lane, &mut attempts, RESTARTS_MAX, "reserving nodes for a split")?;
+                }
                 Attempt::Lost => {
                     lane.mark(if cached { Mark::StaleCache } else { Mark::Restart });
                     self.tree.cache.invalidate(spot.parent);
@@ -117,6 +125,10 @@ impl Sherman<'_> {
                     }
                     self.help(lane, help).await;
                     return Ok(Attempt::Done(outcome));
+                }
+                Some(Ok(Decision::NoRoom)) if !self.tree.ready_to_split(lane) => {
+                    self.tree.release(lane, held).await?;
+                    return Ok(Attempt::Short);
                 }
                 Some(Ok(Decision::NoRoom)) => {
                     self.split_and_insert(lane, held, address).await?;

@@ -1,0 +1,299 @@
+//! Lanes driven by hand: to the end of each operation, or only to a certain step.
+
+use crate::bed::{AnyFabric, Bed, Fixture, Setup, locks_taken};
+use crate::oracle::{Answer, key, stamp, value};
+use crate::subject::{AnyIndex, Opened, Running, Subject};
+use dm_core::error::OpError;
+use dm_core::index::{Census, Operation, OperationKind, Outcome};
+use dm_core::lane::Lane;
+use dm_core::machine::{Step, poll_once};
+use dm_core::port::State;
+use dm_core::remote::NodeGeometry;
+use dm_core::verbs::{Fabric, LaneId, Posted, Verb};
+use dm_sim::{Run, block_on};
+
+/// Submits an operation of a test may take. The longest legitimate ones give up after some 256 restarts.
+pub const SUBMITS_MAX: u32 = 200_000;
+
+/// Everything a test of lanes driven by hand has.
+pub struct Client<'b, 'm> {
+    /// The index.
+    pub index: &'b dyn AnyIndex,
+    /// Its lanes; most tests use the first alone.
+    pub lanes: &'b [Lane<'m>],
+    /// The fabric.
+    pub fabric: &'b mut AnyFabric,
+    /// Where things are.
+    pub geometry: &'b [NodeGeometry],
+    /// Local lock entries that are taken.
+    pub locks_held: &'b dyn Fn() -> usize,
+}
+
+/// Makes a bed, opens the index there on one compute node, and runs `test`.
+pub fn alone(subject: &dyn Subject, fixture: &dyn Fixture, setup: &Setup, mut test: impl FnMut(&mut Client<'_, '_>)) {
+    let mut bed = fixture.bed(subject, setup);
+    on_bed(subject, &mut bed, setup, 0, &mut test);
+}
+
+/// Opens the index on a bed, as compute node `number`.
+pub fn on_bed(
+    subject: &dyn Subject,
+    bed: &mut Bed,
+    setup: &Setup,
+    number: u16,
+    test: &mut dyn FnMut(&mut Client<'_, '_>),
+) {
+    let Bed { geometry, fabric } = bed;
+    let place = crate::pool::place(geometry, number, Fabric::capabilities(fabric), Fabric::guarantees(fabric));
+    let mut run = |opened: &Opened<'_>| {
+        let mut scratch = vec![vec![0; opened.index.plan().total_bytes]; setup.spending.lanes];
+        let lanes: Vec<_> = (0..).zip(&mut scratch).map(|(id, bytes)| Lane::new(LaneId(id), bytes)).collect();
+        let (index, locks_held) = (opened.index, opened.locks_held);
+        test(&mut Client { index, lanes: &lanes, fabric, geometry, locks_held });
+    };
+    let opened = subject.open(&place, &setup.shape, &setup.spending, &mut run);
+    opened.unwrap_or_else(|error| panic!("{}: {error}", subject.name()));
+}
+
+impl<'m> Client<'_, 'm> {
+    /// Bytes of every key.
+    pub fn key_bytes(&self) -> usize {
+        self.index.plan().key_bytes
+    }
+
+    /// The key of number `n`.
+    pub fn key(&self, n: u64) -> Vec<u8> {
+        key(n, self.key_bytes())
+    }
+
+    /// The value of key `n` that `stamp` names.
+    pub fn value(&self, n: u64, stamp: u32) -> Vec<u8> {
+        value(&self.key(n), stamp, self.index.plan().value_bytes)
+    }
+
+    /// Writes an operation's arguments to a lane's scratch.
+    pub fn arguments(&self, lane: usize, n: u64, new: u32, expected: u32) {
+        let plan = self.index.plan();
+        self.lanes[lane].port().with(|scratch| {
+            scratch[plan.key.clone()].copy_from_slice(&self.key(n));
+            scratch[plan.value.clone()].copy_from_slice(&self.value(n, new));
+            scratch[plan.expected.clone()].copy_from_slice(&self.value(n, expected));
+            scratch[plan.output.clone()].fill(0xee);
+        });
+    }
+
+    /// Drives one future of a lane to its end.
+    pub fn drive<T>(&mut self, lane: usize, future: Running<'_, T>) -> Run<Result<T, OpError>> {
+        block_on(&self.lanes[lane], self.fabric, future).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Runs a point operation on lane 0.
+    pub fn run(&mut self, kind: OperationKind, n: u64, new: u32, expected: u32) -> Run<Result<Outcome, OpError>> {
+        self.arguments(0, n, new, expected);
+        let future = self.index.execute(&self.lanes[0], Operation::point(kind));
+        block_on(&self.lanes[0], self.fabric, future).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// The stamp in the output of lane `lane`, for key `n`.
+    pub fn output(&self, lane: usize, n: u64) -> Option<u32> {
+        let plan = self.index.plan();
+        self.lanes[lane].port().with(|scratch| stamp(&self.key(n), &scratch[plan.output.clone()]))
+    }
+
+    /// Runs a point operation, which must succeed: outcome, and the stamp it came with if it comes with one.
+    pub fn ask(&mut self, kind: OperationKind, n: u64, new: u32, expected: u32) -> (Outcome, Option<u32>) {
+        let outcome = self.run(kind, n, new, expected).result.unwrap_or_else(|error| panic!("{kind:?} {n}: {error}"));
+        assert!(!self.lanes[0].in_doubt(), "{kind:?} {n}: an operation that ended owes nothing");
+        let comes_with_value = matches!(outcome, Outcome::Found | Outcome::Exists | Outcome::Mismatch);
+        let output = comes_with_value.then(|| {
+            self.output(0, n).unwrap_or_else(|| panic!("{kind:?} {n}: {outcome:?} with a value nobody wrote"))
+        });
+        (outcome, output)
+    }
+
+    /// Runs a point operation and compares with what it has to answer.
+    pub fn expect(&mut self, kind: OperationKind, n: u64, new: u32, expected: u32, answer: &Answer) {
+        let (outcome, output) = self.ask(kind, n, new, expected);
+        assert_eq!((outcome, output), (answer.outcome, answer.output), "{kind:?} of key {n}");
+    }
+
+    /// The stamp of key `n`.
+    pub fn get(&mut self, n: u64) -> Option<u32> {
+        self.ask(OperationKind::Get, n, 0, 0).1
+    }
+
+    /// Inserts or replaces.
+    pub fn put(&mut self, n: u64, stamp: u32) {
+        self.ask(OperationKind::Upsert, n, stamp, 0);
+    }
+
+    /// One page: numbers and stamps, and whether there may be more.
+    pub fn page(&mut self, operation: Operation, low: &[u8], high: &[u8]) -> (Vec<(Vec<u8>, u32)>, bool) {
+        let plan = self.index.plan();
+        self.lanes[0].port().with(|scratch| {
+            scratch[plan.key.clone()].copy_from_slice(low);
+            scratch[plan.key_high.clone()].copy_from_slice(high);
+        });
+        let future = self.index.execute(&self.lanes[0], operation);
+        let run = block_on(&self.lanes[0], self.fabric, future).unwrap_or_else(|error| panic!("{error}"));
+        let Ok(Outcome::Page { records, more }) = run.result else { panic!("a scan gave {:?}", run.result) };
+        assert!(!self.lanes[0].in_doubt(), "a scan that ended owes nothing");
+        let records = self.lanes[0].port().with(|scratch| {
+            let record = |position| {
+                let (key, value) = scratch[plan.record(position)].split_at(plan.key_bytes);
+                let stamp = stamp(key, value).expect("a value somebody wrote for this key");
+                (key.to_vec(), stamp)
+            };
+            (0..records as usize).map(record).collect()
+        });
+        (records, more)
+    }
+
+    /// Everything, page by page.
+    pub fn everything(&mut self) -> Vec<(Vec<u8>, u32)> {
+        let limit = self.index.plan().page_records() as u32;
+        let mut all: Vec<(Vec<u8>, u32)> = Vec::new();
+        let mut low = vec![0; self.key_bytes()];
+        loop {
+            let operation = Operation { after: !all.is_empty(), ..Operation::scan(limit) };
+            let (page, more) = self.page(operation, &low, &low.clone());
+            all.extend(page);
+            if !more {
+                return all;
+            }
+            if let Some((last, _)) = all.last() {
+                low.clone_from(last);
+            }
+        }
+    }
+
+    /// Walks the index, which must be in order.
+    pub fn validate(&mut self) -> Census {
+        let future = self.index.validate(&self.lanes[0]);
+        let run = block_on(&self.lanes[0], self.fabric, future).unwrap_or_else(|error| panic!("{error}"));
+        run.result.unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Settles a lane.
+    pub fn settle(&mut self, lane: usize) -> Result<(), OpError> {
+        let future = self.index.settle(&self.lanes[lane]);
+        block_on(&self.lanes[lane], self.fabric, future).unwrap_or_else(|error| panic!("{error}")).result
+    }
+
+    /// No lane in doubt, no lock held, here or there.
+    pub fn assert_quiet(&mut self, when: &str) {
+        for lane in self.lanes {
+            assert!(!lane.in_doubt(), "{when}: lane {} owes {:?}", lane.id().0, lane.debts());
+        }
+        assert_eq!((self.locks_held)(), 0, "{when}: a local lock entry is taken");
+        assert_eq!(locks_taken(self.fabric, self.geometry), [], "{when}: a lock word is held");
+    }
+
+    /// Appends a record to a bulk load.
+    pub fn bulk_append(&mut self, n: u64, stamp: u32) -> Result<(), OpError> {
+        self.arguments(0, n, stamp, 0);
+        let future = self.index.bulk_append(&self.lanes[0]);
+        block_on(&self.lanes[0], self.fabric, future).unwrap_or_else(|error| panic!("{error}")).result
+    }
+
+    /// Ends a bulk load.
+    pub fn bulk_finish(&mut self) -> Result<(), OpError> {
+        let future = self.index.bulk_finish(&self.lanes[0]);
+        block_on(&self.lanes[0], self.fabric, future).unwrap_or_else(|error| panic!("{error}")).result
+    }
+
+    /// Begins an operation on a lane, to be driven step by step.
+    pub fn begin<'s>(&'s self, lane: usize, operation: Operation) -> Steps<'s, 'm, Outcome> {
+        Steps::new(&self.lanes[lane], self.index.execute(&self.lanes[lane], operation))
+    }
+}
+
+/// What a lane driven step by step came to.
+#[derive(Debug, PartialEq)]
+pub enum Stand<T> {
+    /// It submitted requests; [`Steps::post`] executes them.
+    Submitted,
+    /// It waits to be woken.
+    Parked,
+    /// It is done.
+    Done(T),
+}
+
+/// An operation driven step by step.
+pub struct Steps<'s, 'm, T> {
+    lane: &'s Lane<'m>,
+    future: Option<Running<'s, T>>,
+    /// Lanes it woke.
+    pub woken: Vec<LaneId>,
+}
+
+impl<'s, 'm, T> Steps<'s, 'm, T> {
+    /// Any future of an operation on `lane`.
+    pub fn new(lane: &'s Lane<'m>, future: Running<'s, T>) -> Self {
+        lane.port().start();
+        Self { lane, future: Some(future), woken: Vec::new() }
+    }
+
+    /// Polls once.
+    pub fn poll(&mut self) -> Stand<Result<T, OpError>> {
+        let future = self.future.as_mut().expect("a future that was neither finished nor dropped");
+        match poll_once(self.lane.port(), future.as_mut()) {
+            Step::Requests => {
+                self.collect_wakes();
+                let parks = self.lane.port().requests().iter().any(|request| request.verb == Verb::Park);
+                if parks { Stand::Parked } else { Stand::Submitted }
+            }
+            Step::Waiting => panic!("lane {} waits for something that is not a submit", self.lane.id().0),
+            Step::Done(result) => {
+                self.future = None;
+                Stand::Done(result)
+            }
+        }
+    }
+
+    fn collect_wakes(&mut self) {
+        let requests = self.lane.port().requests();
+        let wakes = requests.iter().filter(|request| request.verb == Verb::Wake);
+        self.woken.extend(wakes.map(|request| LaneId(request.operands[0] as u16)));
+    }
+
+    /// Executes what was submitted (ends the park of a lane that was woken), or what the finished operation left.
+    pub fn post(&mut self, fabric: &mut AnyFabric) {
+        let port = self.lane.port();
+        if port.state() == State::Idle {
+            if !port.flush() {
+                return;
+            }
+            self.collect_wakes();
+        }
+        assert_eq!(fabric.post(std::slice::from_ref(self.lane), 0), Posted::Completed);
+        if self.future.is_none() {
+            port.reset();
+        }
+    }
+
+    /// Drives it until it parks or is done.
+    pub fn go(&mut self, fabric: &mut AnyFabric) -> Stand<Result<T, OpError>> {
+        for _ in 0..SUBMITS_MAX {
+            match self.poll() {
+                Stand::Submitted => self.post(fabric),
+                Stand::Parked => return Stand::Parked,
+                Stand::Done(result) => {
+                    self.post(fabric);
+                    return Stand::Done(result);
+                }
+            }
+        }
+        panic!("lane {} comes to no end", self.lane.id().0);
+    }
+
+    /// Drops the future where it stands. What it submitted is executed all the same, as on a fabric, where a posted
+    /// request ends by its completion only; the lane's port is idle afterwards.
+    pub fn abandon(&mut self, fabric: &mut AnyFabric) {
+        self.future = None;
+        if self.lane.port().state() == State::Submitted {
+            self.post(fabric);
+        }
+        self.lane.port().reset();
+    }
+}

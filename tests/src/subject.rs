@@ -1,0 +1,176 @@
+//! What is tested: an index, behind a face that does not know which.
+
+use dm_core::btree::Options;
+use dm_core::error::OpError;
+use dm_core::index::{Census, Index, Operation, Outcome, ScratchPlan};
+use dm_core::lane::Lane;
+use dm_core::sherman::parameters::Parameters;
+use dm_core::verbs::Assumptions;
+use dm_host::assembly::{AssemblyError, Place, Spending, with_sherman};
+use std::future::Future;
+use std::pin::Pin;
+
+/// The future of an operation of any index.
+pub type Running<'a, T> = Pin<Box<dyn Future<Output = Result<T, OpError>> + 'a>>;
+
+/// [`Index`] as a trait object.
+pub trait AnyIndex: Sync {
+    /// See [`Index::plan`].
+    fn plan(&self) -> &ScratchPlan;
+    /// See [`Index::assumptions`].
+    fn assumptions(&self) -> Assumptions;
+    /// See [`Index::execute`].
+    fn execute<'a>(&'a self, lane: &'a Lane<'_>, operation: Operation) -> Running<'a, Outcome>;
+    /// See [`Index::settle`].
+    fn settle<'a>(&'a self, lane: &'a Lane<'_>) -> Running<'a, ()>;
+    /// See [`Index::validate`].
+    fn validate<'a>(&'a self, lane: &'a Lane<'_>) -> Running<'a, Census>;
+    /// See [`Index::bulk_append`].
+    fn bulk_append<'a>(&'a self, lane: &'a Lane<'_>) -> Running<'a, ()>;
+    /// See [`Index::bulk_finish`].
+    fn bulk_finish<'a>(&'a self, lane: &'a Lane<'_>) -> Running<'a, ()>;
+    /// See [`Index::cache_bytes`].
+    fn cache_bytes(&self) -> (u64, u64);
+}
+
+impl<I: Index> AnyIndex for I {
+    fn plan(&self) -> &ScratchPlan {
+        Index::plan(self)
+    }
+
+    fn assumptions(&self) -> Assumptions {
+        Index::assumptions(self)
+    }
+
+    fn execute<'a>(&'a self, lane: &'a Lane<'_>, operation: Operation) -> Running<'a, Outcome> {
+        Box::pin(Index::execute(self, lane, operation))
+    }
+
+    fn settle<'a>(&'a self, lane: &'a Lane<'_>) -> Running<'a, ()> {
+        Box::pin(Index::settle(self, lane))
+    }
+
+    fn validate<'a>(&'a self, lane: &'a Lane<'_>) -> Running<'a, Census> {
+        Box::pin(Index::validate(self, lane))
+    }
+
+    fn bulk_append<'a>(&'a self, lane: &'a Lane<'_>) -> Running<'a, ()> {
+        Box::pin(Index::bulk_append(self, lane))
+    }
+
+    fn bulk_finish<'a>(&'a self, lane: &'a Lane<'_>) -> Running<'a, ()> {
+        Box::pin(Index::bulk_finish(self, lane))
+    }
+
+    fn cache_bytes(&self) -> (u64, u64) {
+        Index::cache_bytes(self)
+    }
+}
+
+/// Sizes of what is stored. Small spans make splits, growth and merges common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Bytes of every key.
+    pub key_bytes: usize,
+    /// Bytes of every value.
+    pub value_bytes: usize,
+    /// Entries per leaf and separators per inner node, for indexes that have such.
+    pub spans: (usize, usize),
+}
+
+impl Shape {
+    /// Keys and values of 8 bytes.
+    pub const fn words(leaf_span: usize, inner_span: usize) -> Self {
+        Self { key_bytes: 8, value_bytes: 8, spans: (leaf_span, inner_span) }
+    }
+}
+
+/// An index put together on one compute node.
+pub struct Opened<'a> {
+    /// The index.
+    pub index: &'a dyn AnyIndex,
+    /// Local lock entries that are taken.
+    pub locks_held: &'a dyn Fn() -> usize,
+}
+
+/// An index that can be tested.
+pub trait Subject: Sync {
+    /// For messages.
+    fn name(&self) -> &'static str;
+
+    /// Bytes of its largest node of `shape`: chunks are made larger than that.
+    fn node_bytes_max(&self, shape: &Shape) -> usize;
+
+    /// Puts it together at `place` and passes it to `run`, once.
+    fn open(
+        &self,
+        place: &Place<'_>,
+        shape: &Shape,
+        spending: &Spending,
+        run: &mut dyn FnMut(&Opened<'_>),
+    ) -> Result<(), AssemblyError>;
+
+    /// Settings of its switches that differ in what it asks of the fabric, by name.
+    fn switches(&self) -> Vec<(&'static str, Options)>;
+
+    /// Whether an emptied leaf's memory comes back.
+    fn gives_memory_back(&self) -> bool;
+}
+
+/// Sherman.
+#[derive(Clone, Copy, Debug)]
+pub struct ShermanSubject;
+
+impl ShermanSubject {
+    const fn parameters(shape: &Shape) -> Parameters {
+        Parameters {
+            key_bytes: shape.key_bytes,
+            value_bytes: shape.value_bytes,
+            leaf_span: shape.spans.0,
+            inner_span: shape.spans.1,
+        }
+    }
+}
+
+impl Subject for ShermanSubject {
+    fn name(&self) -> &'static str {
+        "sherman"
+    }
+
+    fn node_bytes_max(&self, shape: &Shape) -> usize {
+        let parameters = Self::parameters(shape);
+        parameters.leaf().bytes.max(parameters.inner().bytes)
+    }
+
+    fn open(
+        &self,
+        place: &Place<'_>,
+        shape: &Shape,
+        spending: &Spending,
+        run: &mut dyn FnMut(&Opened<'_>),
+    ) -> Result<(), AssemblyError> {
+        with_sherman(place, &Self::parameters(shape), spending, |index| {
+            run(&Opened { index, locks_held: &|| index.tree().locks.held() });
+        })
+    }
+
+    fn switches(&self) -> Vec<(&'static str, Options)> {
+        let on = Options::default();
+        let mut switches = vec![
+            ("default", on),
+            ("no command combination", Options { combine: false, ..on }),
+            ("no local queues", Options { hierarchical: false, ..on }),
+            ("whole-node writes", Options { entry_writes: false, ..on }),
+            ("narrow locks", Options { narrow_locks: true, ..on }),
+            ("READ chained to the lock", Options { chain_lock_read: true, ..on }),
+        ];
+        let off = Options { combine: false, hierarchical: false, entry_writes: false, ..on };
+        switches.push(("the paper's baseline", off));
+        switches.push(("everything else", Options { narrow_locks: true, chain_lock_read: true, combine: false, ..on }));
+        switches
+    }
+
+    fn gives_memory_back(&self) -> bool {
+        true
+    }
+}

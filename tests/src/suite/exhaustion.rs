@@ -1,0 +1,100 @@
+//! Full pools, and memory that comes back.
+
+use super::operations::same;
+use crate::bed::{Fixture, Setup};
+use crate::client::{Client, alone};
+use crate::subject::{Shape, Subject};
+use dm_core::error::{Cause, Effect};
+use dm_core::index::{OperationKind, Outcome};
+use std::collections::BTreeMap;
+
+/// Keys of the `i`-th insert: ascending, descending, or spread.
+const ORDERS: [fn(u64) -> u64; 3] = [|i| i, |i| 1_000_000 - i, |i| i * 7919 % 1_000_003];
+
+/// Inserts until the pool is full; the model is what was acknowledged.
+fn until_full(client: &mut Client<'_, '_>, order: fn(u64) -> u64) -> BTreeMap<u64, u32> {
+    let mut model = BTreeMap::new();
+    for i in 0..100_000 {
+        let n = order(i);
+        match client.run(OperationKind::Insert, n, i as u32, 0).result {
+            Ok(outcome) => {
+                assert_eq!(outcome, Outcome::Inserted);
+                model.insert(n, i as u32);
+            }
+            Err(error) => {
+                assert_eq!((error.cause, error.effect), (Cause::PoolFull, Effect::None), "key {n}");
+                assert!(!client.lanes[0].in_doubt());
+                return model;
+            }
+        }
+    }
+    panic!("a pool of a few chunks took 100,000 records");
+}
+
+/// On a full pool inserts that need a node fail without effect; everything else goes on: gets, scans, updates,
+/// deletes, inserts that find room. Whichever kind of node ran out first.
+pub fn lives_on_when_the_pool_is_full(subject: &dyn Subject, fixture: &dyn Fixture) {
+    for (chunks, order) in (2..7).flat_map(|chunks| ORDERS.map(|order| (chunks, order))) {
+        let base = Setup { chunk_nodes: 128, ..Setup::new(Shape::words(2, 2)) };
+        let chunk_bytes = base.chunk_bytes(subject) as usize;
+        // The superblock, catalog and rows take less than 64 KiB.
+        let setup = Setup { region_bytes: (64 << 10) + chunks * chunk_bytes, ..base };
+        alone(subject, fixture, &setup, |client| {
+            let mut model = until_full(client, order);
+            let expected: Vec<_> = model.iter().map(|(&n, &stamp)| (client.key(n), stamp)).collect();
+            assert_eq!(client.everything(), expected, "{chunks} chunks");
+            assert_eq!(client.validate().records, model.len() as u64);
+            let keys: Vec<u64> = model.keys().copied().collect();
+            for (i, n) in (0..).zip(keys) {
+                assert_eq!(client.get(n), Some(model[&n]), "{chunks} chunks: key {n}");
+                client.ask(OperationKind::Update, n, i, 0);
+                model.insert(n, i);
+                if i % 4 != 0 {
+                    assert_eq!(client.ask(OperationKind::Delete, n, 0, 0).0, Outcome::Deleted);
+                    model.remove(&n);
+                }
+            }
+            assert_eq!(client.validate().records, model.len() as u64);
+            client.assert_quiet("on a full pool");
+            if subject.gives_memory_back() {
+                let again = order(100_001);
+                client.put(again, 7);
+                model.insert(again, 7);
+                for n in model.keys().copied().collect::<Vec<_>>() {
+                    client.ask(OperationKind::Delete, n, 0, 0);
+                }
+                assert_eq!(client.validate().records, 0);
+            }
+        });
+    }
+}
+
+/// The same keys inserted and deleted over and over take no more memory than once.
+pub fn memory_comes_back(subject: &dyn Subject, fixture: &dyn Fixture) {
+    if !subject.gives_memory_back() {
+        return;
+    }
+    let setup = Setup { region_bytes: 192 << 10, ..Setup::new(Shape::words(2, 3)) };
+    alone(subject, fixture, &setup, |client| {
+        // Seventy times: more lives than there are generations.
+        for round in 0..70u32 {
+            let mut model = BTreeMap::new();
+            for i in 0..100 {
+                let n = i * 37 % 101;
+                client.ask(OperationKind::Insert, n, round, 0);
+                model.insert(n, round);
+            }
+            same(client, &model);
+            for i in 0..100 {
+                let n = i * 73 % 101;
+                client.ask(OperationKind::Delete, n, 0, 0);
+                model.remove(&n);
+            }
+            for n in model.into_keys() {
+                client.ask(OperationKind::Delete, n, 0, 0);
+            }
+            assert_eq!(client.validate().records, 0);
+        }
+        client.assert_quiet("after seventy lives");
+    });
+}

@@ -1,0 +1,58 @@
+//! The k-th submit fails, for every k.
+
+use super::abandon::{CASES, Case, content, judge, prepare};
+use crate::bed::{Failure, Fixture};
+use crate::client::on_bed;
+use crate::subject::Subject;
+use dm_core::error::{Cause, Effect};
+use dm_core::verbs::Status;
+use dm_sim::block_on;
+
+/// One submit is flushed with its queue pair, having taken effect or not, which the lane is not told; after settling
+/// nothing is held, the index is in order, and what the error says about the effect is true.
+pub fn any_request_may_fail(subject: &dyn Subject, fixture: &dyn Fixture) {
+    for case in CASES {
+        for lands in [false, true] {
+            let mut after = 0;
+            while one(subject, fixture, case, after, lands) {
+                after += 1;
+            }
+            assert!(after > 0, "{case:?} asks nothing");
+        }
+    }
+}
+
+/// `false`: the operation ended before that submit.
+fn one(subject: &dyn Subject, fixture: &dyn Fixture, case: &Case, after: u32, lands: bool) -> bool {
+    let setup = case.setup();
+    let mut bed = fixture.bed(subject, &setup);
+    let mut failed = true;
+    let when = format!("{case:?}, submit {after} {}", if lands { "lands unheard" } else { "is lost" });
+    prepare(subject, &mut bed, case);
+    on_bed(subject, &mut bed, &setup, 1, &mut |client| {
+        case.warm(client);
+        let before = content(client);
+        client.fabric.failure = Some(Failure { after, times: 1, status: Status::Flushed, lands });
+        case.arguments(client, 0);
+        let future = client.index.execute(&client.lanes[0], case.operation());
+        let run = block_on(&client.lanes[0], client.fabric, future).unwrap();
+        failed = client.fabric.failure.take().is_none_or(|failure| failure.times == 0);
+        if client.lanes[0].in_doubt() {
+            client.settle(0).unwrap_or_else(|error| panic!("{when}: settling: {error}"));
+        }
+        client.assert_quiet(&when);
+        let now = content(client);
+        let effect = match run.result {
+            Ok(_) => Effect::Done,
+            Err(error) => {
+                assert!(failed, "{when}: {error}");
+                assert!(matches!(error.cause, Cause::Verb(_)), "{when}: {error}");
+                error.effect
+            }
+        };
+        judge(case, &before, &now, effect, &when);
+        client.validate();
+        case.go_on(client, &when);
+    });
+    failed
+}

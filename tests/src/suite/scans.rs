@@ -1,0 +1,75 @@
+//! Pages, bounds, limits.
+
+use super::fill;
+use crate::bed::{Fixture, Setup};
+use crate::client::alone;
+use crate::subject::{Shape, Subject};
+use dm_core::index::{Operation, OperationKind};
+
+/// Cursors continue where the page before ended, whatever the page size and however many leaves are READ at once, and
+/// stay valid when their key is deleted.
+pub fn pages_join_without_gap_or_repetition(subject: &dyn Subject, fixture: &dyn Fixture) {
+    for (spans, nodes, ahead) in [((2, 2), 2, 1), ((4, 3), 1, 4), ((8, 8), 3, 8)] {
+        let mut setup = Setup::new(Shape::words(spans.0, spans.1)).on(nodes);
+        setup.spending.leaves_at_once = ahead;
+        alone(subject, fixture, &setup, |client| {
+            fill(client, 600, 2);
+            for limit in [1, 2, 7, 40, 1000] {
+                let (mut all, mut low) = (Vec::new(), client.key(0));
+                loop {
+                    let operation = Operation { after: !all.is_empty(), ..Operation::scan(limit) };
+                    let (page, more) = client.page(operation, &low, &low.clone());
+                    assert!(page.len() <= limit as usize);
+                    assert!(!page.is_empty() || !more, "an empty page that promises more does not get anywhere");
+                    all.extend(page.iter().map(|(_, stamp)| *stamp));
+                    if let Some((last, _)) = page.last() {
+                        low.clone_from(last);
+                    }
+                    if !more {
+                        break;
+                    }
+                }
+                assert!(all.iter().copied().eq((0..600).step_by(2)), "pages of {limit}: {all:?}");
+            }
+            // The cursor's key is gone, and so is what was around it.
+            for n in (100..300).step_by(2) {
+                client.ask(OperationKind::Delete, n, 0, 0);
+            }
+            let cursor = client.key(200);
+            let operation = Operation { after: true, ..Operation::scan(3) };
+            let (page, more) = client.page(operation, &cursor, &cursor);
+            let page: Vec<_> = page.into_iter().map(|(_, stamp)| stamp).collect();
+            assert_eq!((page, more), (vec![300, 302, 304], true));
+        });
+    }
+}
+
+/// Lower bounds are inclusive, upper bounds exclusive, cursors exclusive; limits hold; the ends of the key space count.
+pub fn bounds_and_limits_hold(subject: &dyn Subject, fixture: &dyn Fixture) {
+    for key_bytes in [8, 64] {
+        let shape = Shape { key_bytes, value_bytes: 33, spans: (3, 3) };
+        alone(subject, fixture, &Setup::new(shape), |client| {
+            // Multiples of three: keys of one prefix, so that numbers are in order.
+            fill(client, 300, 3);
+            client.put(u64::MAX, 7);
+            let mut stamps = |operation: Operation, low: u64, high: u64| {
+                let (low, high) = (client.key(low), client.key(high));
+                let (page, more) = client.page(operation, &low, &high);
+                (page.into_iter().map(|(_, stamp)| stamp).collect::<Vec<_>>(), more)
+            };
+            let bounded = Operation { bounded: true, ..Operation::scan(40) };
+            assert_eq!(stamps(bounded, 30, 42), (vec![30, 33, 36, 39], false));
+            assert_eq!(stamps(bounded, 30, 30).0, []);
+            assert_eq!(stamps(bounded, 42, 30).0, [], "an upper bound below the lower one");
+            assert_eq!(stamps(Operation { after: true, ..bounded }, 30, 42), (vec![33, 36, 39], false));
+            assert_eq!(stamps(Operation { limit: 2, ..bounded }, 30, 42), (vec![30, 33], true));
+            assert_eq!(stamps(Operation::scan(3), 297, 0), (vec![297, 7], false));
+            assert_eq!(stamps(Operation::scan(3), u64::MAX, 0), (vec![7], false));
+            assert_eq!(stamps(Operation { after: true, ..Operation::scan(3) }, u64::MAX, 0).0, []);
+            assert_eq!(stamps(Operation { bounded: true, ..Operation::scan(3) }, 297, u64::MAX).0, [297]);
+            // More than a page holds is cut to it.
+            let (page, more) = stamps(Operation::scan(u32::MAX), 0, 0);
+            assert_eq!((page.len(), more), (40, true));
+        });
+    }
+}

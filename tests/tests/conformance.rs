@@ -1,0 +1,5 @@
+//! The conformance suite over every index and every fabric. A new index is one line here.
+
+use dm_tests::conformance;
+
+conformance!(sherman, dm_tests::subject::ShermanSubject);
