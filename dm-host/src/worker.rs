@@ -57,8 +57,10 @@ pub struct Finished<'a> {
     pub cost: Cost,
     /// Steps it began again: the sum of [`RETRIES`].
     pub retries: u32,
-    /// Where results are; see [`ScratchPlan`].
+    /// Arguments and results.
     pub scratch: &'a mut [u8],
+    /// Where in the scratch they are.
+    pub plan: &'a ScratchPlan,
 }
 
 /// Where a worker gets operations, and where their results go.
@@ -400,7 +402,8 @@ where
         let (operation, cost) = (slot.operation, slot.cost);
         let retries = retries(lane).wrapping_sub(slot.retries);
         lane.port().with(|scratch| {
-            self.work.done(at, Finished { operation, result, latency_ns, cost, retries, scratch });
+            let finished = Finished { operation, result, latency_ns, cost, retries, scratch, plan: self.index.plan() };
+            self.work.done(at, finished);
         });
         self.flush(at);
         if lane.in_doubt() {
