@@ -23,8 +23,10 @@
 //! - [`wire`]: the two messages.
 //! - [`server`][]: [`serve`].
 //! - [`client`][]: [`connect`].
+//! - [`daemon`]: the program around [`serve`], with its command line.
 
 pub mod client;
+pub mod daemon;
 pub mod server;
 mod watcher;
 pub mod wire;

@@ -9,9 +9,9 @@
 use crate::clock::{Clock, Stamp};
 use dm_core::error::OpError;
 use dm_core::index::{Index, Operation, Outcome, ScratchPlan};
-use dm_core::lane::Lane;
+use dm_core::lane::{Lane, Mark};
 use dm_core::machine::{Step, poll_once};
-use dm_core::verbs::{Fabric, LaneId, Posted, Verb};
+use dm_core::verbs::{Fabric, LaneId, Posted, Request, Verb};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::OnceLock;
@@ -55,8 +55,12 @@ pub struct Finished<'a> {
     pub latency_ns: u64,
     /// What it asked of memory nodes.
     pub cost: Cost,
-    /// Where results are; see [`ScratchPlan`].
+    /// Steps it began again: the sum of [`RETRIES`].
+    pub retries: u32,
+    /// Arguments and results.
     pub scratch: &'a mut [u8],
+    /// Where in the scratch they are.
+    pub plan: &'a ScratchPlan,
 }
 
 /// Where a worker gets operations, and where their results go.
@@ -66,6 +70,32 @@ pub trait Work {
 
     /// The operation of the lane at position `lane` ended.
     fn done(&mut self, lane: usize, finished: Finished<'_>);
+
+    /// The lane at position `lane` is about to post `requests`, of which the local ones stay here. For traces and for
+    /// counts by label.
+    #[inline]
+    fn posting(&mut self, lane: usize, requests: &[Request]) {
+        let _ = (lane, requests);
+    }
+}
+
+/// Marks that say that a step was begun again, or went a longer way than it should: what reports call *retries*.
+/// Waiting in a local queue is none.
+pub const RETRIES: [Mark; 9] = [
+    Mark::TornRead,
+    Mark::GuardRefusal,
+    Mark::StaleCache,
+    Mark::MoveRight,
+    Mark::Forwarded,
+    Mark::LockLost,
+    Mark::RootRaceLost,
+    Mark::ChunkRaceLost,
+    Mark::Restart,
+];
+
+/// All retries of a lane so far.
+fn retries(lane: &Lane<'_>) -> u32 {
+    RETRIES.iter().fold(0, |sum, &mark| sum.wrapping_add(lane.marked(mark)))
 }
 
 /// Wakes lanes of a compute node across its workers. A wake that comes before the park is kept.
@@ -155,6 +185,8 @@ struct Slot<'i, F> {
     operation: Operation,
     started: Stamp,
     cost: Cost,
+    /// Retries of the lane before its present operation.
+    retries: u32,
 }
 
 /// Runs lanes until all are finished.
@@ -177,6 +209,7 @@ pub fn run<'i, 'm, I: Index, F: Fabric<'m>, W: Work>(
             operation: Operation::scan(0),
             started: Clock::get().before(),
             cost: Cost::default(),
+            retries: 0,
         })
         .collect();
     let start = |lane: &'i Lane<'m>, operation| index.execute(lane, operation);
@@ -239,6 +272,7 @@ where
                         lane.port().start();
                         slot.operation = operation;
                         slot.cost = Cost::default();
+                        slot.retries = retries(lane);
                         slot.started = self.clock.before();
                         slot.future.set(Some(start(lane, operation)));
                         self.advance(at);
@@ -325,7 +359,9 @@ where
         let slot = &mut self.slots[at];
         let mut wait = None;
         let mut travels = false;
-        for request in lane.port().requests().iter() {
+        let requests = lane.port().requests();
+        self.work.posting(at, &requests);
+        for request in requests.iter() {
             match request.verb {
                 Verb::Wake => self.wakes.wake(LaneId(request.operands[0] as u16)),
                 Verb::Pause => wait = Some(State::Paused(self.clock.before(), request.operands[0])),
@@ -345,6 +381,7 @@ where
                 }
             }
         }
+        drop(requests);
         if travels {
             slot.cost.round_trips += 1;
             return match self.fabric.post(self.lanes, at) {
@@ -366,8 +403,10 @@ where
         slot.state = State::Idle;
         let latency_ns = self.clock.ns_between(slot.started, self.clock.before());
         let (operation, cost) = (slot.operation, slot.cost);
+        let retries = retries(lane).wrapping_sub(slot.retries);
         lane.port().with(|scratch| {
-            self.work.done(at, Finished { operation, result, latency_ns, cost, scratch });
+            let finished = Finished { operation, result, latency_ns, cost, retries, scratch, plan: self.index.plan() };
+            self.work.done(at, finished);
         });
         self.flush(at);
         if lane.in_doubt() {

@@ -234,6 +234,11 @@ impl ShmFabric {
         Ok(fabric)
     }
 
+    /// As whom this fabric writes to memory node `node`, for a loop that accesses its memory by hand.
+    pub fn writer(&self, node: NodeId) -> Option<WriterSlot> {
+        self.writers.get(usize::from(node.0)).copied()
+    }
+
     /// What was executed so far.
     pub fn counters(&self) -> &Counters {
         &self.counters

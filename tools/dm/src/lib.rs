@@ -1,13 +1,19 @@
-//! What the command `dm` is made of, beside its command line.
+//! What the command `dm` is made of.
 //!
 //! | module | what it is |
 //! |---|---|
+//! | [`commands`] | the command line: what each subcommand takes and does |
+//! | [`bench`] | `dm bench`: load, warm up, run, check, report; the bare loop it is compared with |
+//! | [`pool`] | memory nodes: started as child processes, or found by their sockets |
 //! | [`workload`] | YCSB: properties, standard workloads, draws of operations, self-checking keys and values, traces |
 //! | [`keys`] | real keys from a file, for slots of fixed size |
 //! | [`report`] | what a run found: latencies, round trips, bytes, memory; tables for people, JSON for machines |
 //! | [`layout`] | golden layouts: listed, shown, checked, blessed |
 
+pub mod bench;
+pub mod commands;
 pub mod keys;
 pub mod layout;
+pub mod pool;
 pub mod report;
 pub mod workload;

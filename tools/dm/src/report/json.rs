@@ -2,7 +2,7 @@
 //!
 //! [`SCHEMA_VERSION`] counts up when a name disappears or changes its meaning; a new name does not change it.
 
-use super::{Guarantee, Report, machine::Machine};
+use super::{Guarantee, Report, Tree, machine::Machine};
 use crate::workload::OperationKind;
 use serde::{Deserialize, Serialize};
 
@@ -46,6 +46,16 @@ pub struct Document {
     pub pool_bytes: u64,
     /// The same per record.
     pub pool_per_record_bytes: f64,
+    /// Bytes of a key slot.
+    pub key_bytes: u64,
+    /// Bytes of a value.
+    pub value_bytes: u64,
+    /// Techniques switched off or on; empty: all as by default.
+    pub techniques: Vec<String>,
+    /// What a walk over the whole index found after the last run; null: there was none.
+    pub tree: Option<Tree>,
+    /// Bytes of nodes that can be reached, per record; null without a walk.
+    pub live_per_record_bytes: Option<f64>,
     /// Cache of each compute node, in bytes.
     pub cache_bytes: Vec<u64>,
     /// One per kind that occurred.
@@ -172,6 +182,11 @@ impl From<&Report> for Document {
             records: report.records,
             pool_bytes: report.pool_bytes,
             pool_per_record_bytes: report.pool_per_record_bytes(),
+            key_bytes: report.key_bytes,
+            value_bytes: report.value_bytes,
+            techniques: report.techniques.clone(),
+            tree: report.tree.clone(),
+            live_per_record_bytes: report.tree.as_ref().map(Tree::live_per_record_bytes),
             cache_bytes: report.cache_bytes.clone(),
             operations: operations.collect(),
             verbs: verbs.collect(),

@@ -16,6 +16,7 @@ pub mod machine;
 pub mod table;
 
 use crate::workload::OperationKind;
+use dm_core::index::Census;
 use hdrhistogram::Histogram;
 use machine::Machine;
 use serde::{Deserialize, Serialize};
@@ -55,7 +56,9 @@ pub struct OperationCost {
 }
 
 impl OperationCost {
-    fn add(&mut self, other: &Self) {
+    /// Adds what another part of the same operation cost.
+    #[inline]
+    pub fn add(&mut self, other: &Self) {
         self.round_trips += other.round_trips;
         self.requests += other.requests;
         self.read_bytes += other.read_bytes;
@@ -198,6 +201,46 @@ pub struct Guarantee {
     pub basis: Basis,
 }
 
+/// What a walk over a whole index found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tree {
+    /// Levels, leaves included.
+    pub levels: u32,
+    /// Leaves.
+    pub leaves: u64,
+    /// Leaves without a record.
+    pub empty_leaves: u64,
+    /// Inner nodes.
+    pub inner_nodes: u64,
+    /// Records.
+    pub records: u64,
+    /// Places for records in all leaves.
+    pub slots: u64,
+    /// Bytes of nodes that can be reached.
+    pub live_bytes: u64,
+    /// Nodes that their parent does not know yet.
+    pub half_splits: u64,
+}
+
+impl From<&Census> for Tree {
+    fn from(census: &Census) -> Self {
+        let Census { levels, leaves, inner_nodes, records, slots, live_bytes, half_splits, empty_leaves } = *census;
+        Self { levels, leaves, empty_leaves, inner_nodes, records, slots, live_bytes, half_splits }
+    }
+}
+
+impl Tree {
+    /// How full the leaves are, 0..=1.
+    pub fn fill(&self) -> f64 {
+        self.records as f64 / self.slots.max(1) as f64
+    }
+
+    /// Bytes of live nodes per record; 0 without records.
+    pub fn live_per_record_bytes(&self) -> f64 {
+        if self.records == 0 { 0.0 } else { self.live_bytes as f64 / self.records as f64 }
+    }
+}
+
 /// A run of a benchmark.
 #[derive(Clone, Debug)]
 pub struct Report {
@@ -229,6 +272,14 @@ pub struct Report {
     pub pool_bytes: u64,
     /// Records in the index at the end.
     pub records: u64,
+    /// Bytes of a key slot.
+    pub key_bytes: u64,
+    /// Bytes of a value.
+    pub value_bytes: u64,
+    /// Techniques switched off or on, such as `without combine`; empty: all as by default.
+    pub techniques: Vec<String>,
+    /// What a walk over the whole index found after the last run.
+    pub tree: Option<Tree>,
     /// One per kind; kinds without operations are not shown.
     pub kinds: Vec<KindReport>,
     /// Requests by label and verb.
@@ -320,6 +371,19 @@ mod tests {
             cache_bytes: vec![1_048_576, 524_288],
             pool_bytes: 3_500_000,
             records: 100_000,
+            key_bytes: 8,
+            value_bytes: 16,
+            techniques: vec!["without combine".to_owned()],
+            tree: Some(Tree {
+                levels: 4,
+                leaves: 2_175,
+                empty_leaves: 0,
+                inner_nodes: 60,
+                records: 100_000,
+                slots: 123_975,
+                live_bytes: 2_288_640,
+                half_splits: 1,
+            }),
             kinds: vec![read, update, KindReport::new(OperationKind::Scan)],
             verbs,
         }

@@ -10,26 +10,52 @@ const PRESET: &str = "     --            ";
 /// The whole report as text: what was measured, on what, per kind of operation, per label and verb, memory, guarantees.
 /// Every line ends with LF and has no blanks before it.
 pub fn render(report: &Report) -> String {
-    let Report { index, workload, seed, fabric, measured_on, machine, memory_nodes, threads, lanes, .. } = report;
-    let mut text = format!(
-        "{index}, workload {workload}, seed {seed}: {} x {} x {}, {}\nmeasured on {measured_on}\n\
-         fabric      {fabric}\nmachine     {machine}\n\n",
-        counted(report.cache_bytes.len() as u64, "compute node"),
-        counted(u64::from(*threads), "thread"),
-        counted(u64::from(*lanes), "lane"),
-        counted(u64::from(*memory_nodes), "memory node"),
-    );
-    push_table(&mut text, &operations(report));
+    let mut text = heading(report, &format!("workload {}", report.workload));
+    push_table(&mut text, &operations(&[report]));
     text.push('\n');
     if report.verbs.iter().next().is_some() {
         push_table(&mut text, &verbs(report));
         text.push('\n');
     }
     push_memory(&mut text, report);
-    if !report.guarantees.is_empty() {
-        text.push('\n');
-        push_table(&mut text, &guarantees(&report.guarantees));
+    push_guarantees(&mut text, report);
+    text
+}
+
+/// Several runs on one index as one table; what they share comes once.
+pub fn render_runs(reports: &[Report]) -> String {
+    match reports {
+        [] => String::new(),
+        [report] => render(report),
+        [first, .., last] => {
+            let workloads: Vec<_> = reports.iter().map(|report| report.workload.as_str()).collect();
+            let mut text = heading(first, &format!("workloads {}", workloads.join(", ")));
+            push_table(&mut text, &operations(&reports.iter().collect::<Vec<_>>()));
+            text.push('\n');
+            push_memory(&mut text, last);
+            push_guarantees(&mut text, last);
+            text
+        }
     }
+}
+
+fn heading(report: &Report, workload: &str) -> String {
+    let Report { index, seed, fabric, measured_on, machine, memory_nodes, threads, lanes, .. } = report;
+    let mut text = format!(
+        "{index}, {workload}, seed {seed}: {} x {} x {}, {}; records of {}+{} B\nmeasured on {measured_on}\n\
+         fabric      {fabric}\nmachine     {machine}\n",
+        counted(report.cache_bytes.len() as u64, "compute node"),
+        counted(u64::from(*threads), "thread"),
+        counted(u64::from(*lanes), "lane"),
+        counted(u64::from(*memory_nodes), "memory node"),
+        report.key_bytes,
+        report.value_bytes,
+    );
+    if !report.techniques.is_empty() {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "techniques  {}", report.techniques.join(", "));
+    }
+    text.push('\n');
     text
 }
 
@@ -48,8 +74,9 @@ pub(super) fn counted(count: u64, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
-fn operations(report: &Report) -> Table {
+fn operations(reports: &[&Report]) -> Table {
     let mut table = table_of(&[
+        "workload",
         "operation",
         "Mops/s",
         "p50 us",
@@ -63,29 +90,35 @@ fn operations(report: &Report) -> Table {
         "B written/op",
         "retries/op",
     ]);
-    for kind in report.shown_kinds() {
-        let us = |ns: u64| format!("{:.2}", ns as f64 / 1e3);
-        let per_operation = |total| format!("{:.2}", kind.per_operation(total));
-        push_row(
-            &mut table,
-            vec![
-                kind.kind.to_string(),
-                mops(report.rate(kind.count)),
-                us(kind.latency_ns_at(0.5)),
-                us(kind.latency_ns_at(0.9)),
-                us(kind.latency_ns_at(0.99)),
-                us(kind.latency_ns_at(0.999)),
-                us(kind.latency_ns_max()),
-                per_operation(kind.cost.round_trips),
-                per_operation(kind.cost.requests),
-                per_operation(kind.cost.read_bytes),
-                per_operation(kind.cost.written_bytes),
-                per_operation(kind.cost.retries),
-            ],
-            1,
-        );
+    for report in reports {
+        let kinds: Vec<_> = report.shown_kinds().collect();
+        for kind in &kinds {
+            let us = |ns: u64| format!("{:.2}", ns as f64 / 1e3);
+            let per_operation = |total| format!("{:.2}", kind.per_operation(total));
+            push_row(
+                &mut table,
+                vec![
+                    report.workload.clone(),
+                    kind.kind.to_string(),
+                    mops(report.rate(kind.count)),
+                    us(kind.latency_ns_at(0.5)),
+                    us(kind.latency_ns_at(0.9)),
+                    us(kind.latency_ns_at(0.99)),
+                    us(kind.latency_ns_at(0.999)),
+                    us(kind.latency_ns_max()),
+                    per_operation(kind.cost.round_trips),
+                    per_operation(kind.cost.requests),
+                    per_operation(kind.cost.read_bytes),
+                    per_operation(kind.cost.written_bytes),
+                    per_operation(kind.cost.retries),
+                ],
+                2,
+            );
+        }
+        if kinds.len() != 1 {
+            push_row(&mut table, vec![report.workload.clone(), "all".to_owned(), mops(report.throughput_ops_per_s())], 2);
+        }
     }
-    push_row(&mut table, vec!["all".to_owned(), mops(report.throughput_ops_per_s())], 1);
     table
 }
 
@@ -109,17 +142,29 @@ fn verbs(report: &Report) -> Table {
     table
 }
 
-fn guarantees(guarantees: &[Guarantee]) -> Table {
-    let mut table = table_of(&["guarantee", "basis"]);
-    for Guarantee { name, basis } in guarantees {
-        let basis = match basis {
-            Basis::ByConstruction => "by construction".to_owned(),
-            Basis::Asserted { profile } => format!("asserted by profile {profile}"),
-            Basis::Absent => "absent".to_owned(),
-        };
-        push_row(&mut table, vec![name.clone(), basis], 2);
+fn push_guarantees(text: &mut String, report: &Report) {
+    if report.guarantees.is_empty() {
+        return;
     }
-    table
+    text.push('\n');
+    for (heading, wanted) in [("by construction", 0), ("asserted", 1), ("absent", 2)] {
+        let names: Vec<_> = report
+            .guarantees
+            .iter()
+            .filter_map(|Guarantee { name, basis }| {
+                let (group, text) = match basis {
+                    Basis::ByConstruction => (0, name.clone()),
+                    Basis::Asserted { profile } => (1, format!("{name} (profile {profile})")),
+                    Basis::Absent => (2, name.clone()),
+                };
+                (group == wanted).then_some(text)
+            })
+            .collect();
+        if !names.is_empty() {
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "guaranteed, {heading}: {}", names.join(", "));
+        }
+    }
 }
 
 fn push_memory(text: &mut String, report: &Report) {
@@ -128,7 +173,7 @@ fn push_memory(text: &mut String, report: &Report) {
     let lines = [
         format!("{} operations in {:.3} s, {failed} failed", report.operations(), report.wall_s),
         format!(
-            "{} records, {} of the pool, {:.1} B a record",
+            "{} records, {} granted by the pool, {:.1} B a record",
             report.records,
             size(report.pool_bytes),
             report.pool_per_record_bytes()
@@ -138,7 +183,19 @@ fn push_memory(text: &mut String, report: &Report) {
             if caches.is_empty() { "none".to_owned() } else { caches.join(", ") }
         ),
     ];
-    for line in lines {
+    let tree = report.tree.as_ref().map(|tree| {
+        format!(
+            "checked: {} levels, {} leaves {:.0} % full, {} inner nodes, {} half-splits; {} live, {:.1} B a record",
+            tree.levels,
+            tree.leaves,
+            tree.fill() * 100.0,
+            tree.inner_nodes,
+            tree.half_splits,
+            size(tree.live_bytes),
+            tree.live_per_record_bytes(),
+        )
+    });
+    for line in lines.into_iter().chain(tree) {
         // Writing to a string does not fail.
         let _ = writeln!(text, "{line}");
     }

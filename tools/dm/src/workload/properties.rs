@@ -238,6 +238,11 @@ impl Properties {
         &self.notices
     }
 
+    /// Whether `name` is set.
+    pub fn is_set(&self, name: &str) -> bool {
+        self.assignments.contains_key(name)
+    }
+
     /// The whole number that `name` is set to, within `least..=most`.
     pub fn whole(&self, name: &'static str, least: u64, most: u64) -> Result<Option<u64>, PropertyError> {
         let permitted = || match (least, most) {

@@ -1,0 +1,212 @@
+//! The daemon of one memory node: what the programs `dm-memd` and `dm memd` both run.
+
+use super::{ServeOptions, serve};
+use crate::compute_node::{self, pool_id};
+use crate::fabric::shm::{lines, litmus};
+use crate::region::layout::DEVICE_BYTES_DEFAULT;
+use crate::region::{Backing, LineMode, Region, RegionSpec};
+use clap::{Args, Parser, ValueEnum};
+use dm_core::remote::superblock::PoolPlan;
+use dm_core::verbs::NodeId;
+use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::error::Error;
+use std::io::Write as _;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Owns the memory of one memory node and hands it to compute processes of this machine.
+#[derive(Debug, Parser)]
+#[command(
+    name = "dm-memd",
+    version,
+    after_help = "Example: a pool of two memory nodes\n  dm-memd --size 4GiB --socket /run/dm/0 --node-id 0 --memory-nodes 2\n  dm-memd --size 4GiB --socket /run/dm/1 --node-id 1 --memory-nodes 2"
+)]
+pub struct Arguments {
+    /// How compute processes reach the memory
+    #[arg(long, value_enum, default_value = "shm")]
+    fabric: FabricKind,
+
+    /// Size of the region, e.g. 4GiB: a multiple of the page size
+    #[arg(long, value_parser = bytes)]
+    size: u64,
+
+    /// Path of the control socket
+    #[arg(long)]
+    socket: PathBuf,
+
+    #[command(flatten)]
+    backing: BackingArguments,
+
+    /// Size of the memory that stands for a NIC's device memory; 0 = none
+    #[arg(long, value_parser = bytes, default_value_t = u64::from(DEVICE_BYTES_DEFAULT))]
+    device_size: u64,
+
+    /// How 64-byte lines are kept whole
+    #[arg(long, value_enum, default_value = "auto")]
+    lines: Lines,
+
+    /// Number of this memory node, from 0
+    #[arg(long, default_value_t = 0)]
+    node_id: u16,
+
+    /// Memory nodes in the pool
+    #[arg(long, default_value_t = 1)]
+    memory_nodes: u16,
+
+    /// Name of the pool, at most 16 bytes: the same on all its memory nodes
+    #[arg(long, default_value = "pool")]
+    pool: String,
+
+    /// Size of a chunk, the unit in which compute nodes are granted memory
+    #[arg(long, value_parser = bytes, default_value = "1MiB")]
+    chunk_size: u64,
+
+    /// Lock words; they go to device memory if they fit
+    #[arg(long, default_value_t = 32_768)]
+    locks: u32,
+
+    /// Die when the process that started this one does
+    #[arg(long)]
+    exit_with_parent: bool,
+}
+
+#[derive(Debug, Args)]
+#[group(multiple = false)]
+struct BackingArguments {
+    /// Take memory from a file: on tmpfs, hugetlbfs or a disk. It must be empty or zero
+    #[arg(long, value_name = "PATH")]
+    file: Option<PathBuf>,
+
+    /// Take memory from huge pages, or fail
+    #[arg(long)]
+    hugetlb: bool,
+
+    /// Take memory from a DAX device. It must be zero
+    #[arg(long, value_name = "PATH")]
+    dax: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum FabricKind {
+    /// Shared memory of this machine
+    Shm,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Lines {
+    /// avx512 where it is known not to tear, else sequence
+    Auto,
+    /// One vector instruction per line: fast, not promised by any vendor
+    Avx512,
+    /// A sequence word per line: holds on any machine
+    Sequence,
+}
+
+/// Runs the daemon until it is told to stop, as a program called `program`.
+pub fn main(program: &str, arguments: Arguments) -> ExitCode {
+    match run(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{program}: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
+    let FabricKind::Shm = arguments.fabric;
+    if arguments.exit_with_parent {
+        let parent = getppid();
+        set_parent_process_death_signal(Some(Signal::TERM))?;
+        if getppid() != parent {
+            return Err("the process that started this one is gone".into());
+        }
+    }
+    let (stop, raise) = UnixStream::pair()?;
+    for signal in [SIGTERM, SIGINT] {
+        signal_hook::low_level::pipe::register(signal, raise.try_clone()?)?;
+    }
+    let (mode, grounds) = choose_lines(arguments.lines)?;
+    let spec = RegionSpec {
+        region_bytes: arguments.size,
+        device_bytes: u32::try_from(arguments.device_size).map_err(|_| "--device-size: at most 1 GiB")?,
+        mode,
+        backing: arguments.backing.choose(),
+    };
+    let region = Region::create(&spec)?;
+    let options = ServeOptions {
+        socket: arguments.socket,
+        node_id: NodeId(arguments.node_id),
+        memory_nodes: arguments.memory_nodes,
+    };
+    options.check()?;
+    let plan = PoolPlan {
+        pool_id: pool_id(&arguments.pool),
+        pool_incarnation: 1,
+        node: NodeId(arguments.node_id),
+        nodes: arguments.memory_nodes,
+        region_bytes: region.layout().region_bytes,
+        chunk_bytes: arguments.chunk_size,
+        lock_count: arguments.locks,
+        device_bytes: u64::from(region.layout().device_bytes),
+        redo_row_bytes: 0,
+    };
+    // Before anything else: a region that cannot hold a pool is refused before the socket exists.
+    let superblock = compute_node::format(&plan)?;
+    let format = |region: &Region| region.write_image(0, &superblock);
+    serve(region, &options, format, stop.as_fd(), |ready| {
+        // Whoever started us may have closed its end: no reason to stop.
+        let _ = writeln!(std::io::stdout(), "{ready} ({grounds})");
+    })?;
+    Ok(())
+}
+
+impl BackingArguments {
+    fn choose(self) -> Backing {
+        match self {
+            Self { file: Some(path), .. } => Backing::File(path),
+            Self { dax: Some(path), .. } => Backing::Dax(path),
+            Self { hugetlb: true, .. } => Backing::HugeTlb,
+            _ => Backing::Memfd,
+        }
+    }
+}
+
+/// The mode, and on what grounds.
+fn choose_lines(lines: Lines) -> Result<(LineMode, String), Box<dyn Error>> {
+    match lines {
+        Lines::Sequence => Ok((LineMode::Sequence, "as asked".to_owned())),
+        Lines::Auto => {
+            let litmus::Verdict { mode, litmus } = litmus::Verdict::of_this_machine();
+            let grounds = litmus.map_or("no AVX-512".to_owned(), |litmus| format!("vectors: {litmus}"));
+            Ok((mode, grounds))
+        }
+        Lines::Avx512 if !lines::vector_supported() => {
+            Err("--lines avx512: this processor has no AVX-512; use --lines sequence".into())
+        }
+        Lines::Avx512 => match litmus::probe() {
+            litmus if litmus.torn > 0 => {
+                Err(format!("--lines avx512: lines tear on this machine: {litmus}; use --lines sequence").into())
+            }
+            litmus => Ok((LineMode::Vector, format!("vectors: {litmus}"))),
+        },
+    }
+}
+
+/// Parses a size such as 4096, 64KiB, 4GiB.
+pub fn bytes(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let shift = match &text[digits.len()..] {
+        "" | "B" => 0,
+        "KiB" | "K" | "k" => 10,
+        "MiB" | "M" => 20,
+        "GiB" | "G" => 30,
+        "TiB" | "T" => 40,
+        unit => return Err(format!("unknown unit {unit:?}: use KiB, MiB, GiB or TiB")),
+    };
+    let number: u64 = digits.parse().map_err(|_| "expected a number such as 4GiB".to_owned())?;
+    number.checked_mul(1 << shift).ok_or_else(|| "does not fit into 64 bits".to_owned())
+}

@@ -1,0 +1,287 @@
+//! The engine beside a bare loop.
+//!
+//! The bare loop does what an operation cannot do without, on the same index in the same process: find the leaf in the
+//! index cache, copy it out of the mapped region, look the key up in the copy, check the value; for an update take the
+//! leaf's lock word by CAS first, store the changed entry and free the word by CAS. It has no port, no futures, no
+//! requests, no lanes, no timestamps, no counters, and it judges nothing. One thread; rounds of both in turn, so that a
+//! machine that is disturbed disturbs both.
+
+use super::engine::{Bench, Thread};
+use super::plan::KeySource;
+use crate::commands::Failure;
+use crate::workload::keys::{check, fill};
+use crate::workload::spec::{Proportions, Spec};
+use crate::workload::stream::{self, InsertCounter, Workload};
+use dm_core::index::{Index, Operation, OperationKind, Outcome, ScratchPlan};
+use dm_core::remote::lock_word::{LockWord, lock_of};
+use dm_core::sherman::layout::{Leaf, LeafMut};
+use dm_core::verbs::Space;
+use dm_host::worker::{self, Finished, Next, Wakes, Work};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Rounds of each.
+const ROUNDS: usize = 40;
+/// Operations of a round.
+const OPERATIONS: u64 = 25_000;
+
+/// What the comparison found: medians of the rounds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// Lanes of the engine's second column.
+    pub lanes: u32,
+    /// Searches.
+    pub search: Pair,
+    /// Updates.
+    pub update: Pair,
+}
+
+/// One operation, by both.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Pair {
+    /// The engine with one lane, in ns.
+    pub engine_ns: f64,
+    /// The engine with all lanes of a thread, in ns.
+    pub engine_lanes_ns: f64,
+    /// The bare loop, in ns.
+    pub bare_ns: f64,
+    /// Operations the bare loop could not do, because the cache had no route or the leaf had been split.
+    pub bare_missed: u64,
+}
+
+impl Pair {
+    /// The engine with one lane by the bare loop.
+    pub fn ratio(&self) -> f64 {
+        self.engine_ns / self.bare_ns
+    }
+
+    /// The engine with all lanes by the bare loop.
+    pub fn ratio_lanes(&self) -> f64 {
+        self.engine_lanes_ns / self.bare_ns
+    }
+}
+
+impl fmt::Display for Comparison {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "beside a bare loop, one thread, {ROUNDS} rounds of {OPERATIONS} in turn, medians\n\
+             {:<10} {:>22} {:>22} {:>22} {:>8} {:>8}",
+            "operation",
+            "bare loop",
+            "engine, 1 lane",
+            format!("engine, {} lanes", self.lanes),
+            "ratio",
+            "ratio",
+        )?;
+        for (name, pair) in [("search", &self.search), ("update", &self.update)] {
+            let cell = |ns: f64| format!("{:.2} M/s, {ns:.0} ns", 1e3 / ns);
+            writeln!(
+                f,
+                "{name:<10} {:>22} {:>22} {:>22} {:>8.2} {:>8.2}",
+                cell(pair.bare_ns),
+                cell(pair.engine_ns),
+                cell(pair.engine_lanes_ns),
+                pair.ratio(),
+                pair.ratio_lanes()
+            )?;
+            if pair.bare_missed > 0 {
+                writeln!(f, "  the bare loop missed {} of {}", pair.bare_missed, ROUNDS as u64 * OPERATIONS)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Draws records, the same way for both.
+struct Draws {
+    stream: stream::Lane,
+}
+
+impl Draws {
+    #[inline]
+    fn next(&mut self) -> u64 {
+        // The stream has no end and no inserts.
+        self.stream.next().and_then(Result::ok).map_or(0, |draw| draw.record)
+    }
+}
+
+/// One round of the engine.
+struct Engine<'a> {
+    keys: &'a KeySource,
+    draws: &'a mut Draws,
+    update: bool,
+    left: u64,
+    identities: Vec<u64>,
+    version: u32,
+    wrong: u64,
+}
+
+impl Work for Engine<'_> {
+    #[inline]
+    fn next(&mut self, at: usize, scratch: &mut [u8], plan: &ScratchPlan) -> Next {
+        if self.left == 0 {
+            return Next::Finished;
+        }
+        self.left -= 1;
+        let record = self.draws.next();
+        let slot = &mut scratch[plan.key.clone()];
+        self.keys.write(record, slot);
+        self.identities[at] = self.keys.identity(record, slot);
+        if self.update {
+            self.version += 1;
+            fill(self.identities[at], self.version, &mut scratch[plan.value.clone()]);
+            return Next::Run(Operation::point(OperationKind::Update));
+        }
+        Next::Run(Operation::point(OperationKind::Get))
+    }
+
+    #[inline]
+    fn done(&mut self, at: usize, finished: Finished<'_>) {
+        let right = match finished.result {
+            Ok(Outcome::Found) => {
+                check(self.identities[at], &finished.scratch[finished.plan.output.clone()]).is_some()
+            }
+            Ok(Outcome::Updated) => self.update,
+            _ => false,
+        };
+        self.wrong += u64::from(!right);
+    }
+}
+
+/// Runs the comparison on an index of `records` records.
+pub(super) fn compare(bench: &Bench<'_, '_>, thread: &mut Thread<'_>, records: u64) -> Result<Comparison, Failure> {
+    let base = bench.plan.runs.first().map_or(Spec::core(), |run| run.spec.clone());
+    let read = Proportions { read: 1.0, update: 0.0, insert: 0.0, scan: 0.0, read_modify_write: 0.0 };
+    let spec = Spec {
+        phase: crate::workload::spec::Phase::Run,
+        record_count: records,
+        operation_count: None,
+        proportions: read,
+        ..base
+    };
+    let workload = Workload::new(spec, bench.plan.seed ^ 0x6261_7265, NonZeroU32::MIN).map_err(Failure::usage)?;
+    let mut draws = Draws { stream: workload.lane(0, Arc::new(InsertCounter::new(records))) };
+    let mut one = |update: bool| -> Result<Pair, Failure> {
+        let mut ns = [Vec::new(), Vec::new(), Vec::new()];
+        let mut bare_missed = 0;
+        for round in 0..ROUNDS {
+            for turn in 0..3 {
+                // Whoever comes first in one round comes last in another.
+                let who = (turn + round) % 3;
+                let began = Instant::now();
+                match who {
+                    0 => bare_missed += bare(bench, thread, &mut draws, update)?,
+                    1 => engine(bench, thread, 1, &mut draws, update)?,
+                    _ => engine(bench, thread, usize::MAX, &mut draws, update)?,
+                }
+                ns[who].push(began.elapsed().as_nanos() as f64 / OPERATIONS as f64);
+            }
+        }
+        let median = |ns: &mut Vec<f64>| {
+            ns.sort_unstable_by(f64::total_cmp);
+            ns[ns.len() / 2]
+        };
+        let [bare_ns, engine_ns, engine_lanes_ns] = &mut ns;
+        Ok(Pair {
+            engine_ns: median(engine_ns),
+            engine_lanes_ns: median(engine_lanes_ns),
+            bare_ns: median(bare_ns),
+            bare_missed,
+        })
+    };
+    let search = one(false)?;
+    let update = one(true)?;
+    Ok(Comparison { lanes: u32::from(bench.plan.lanes), search, update })
+}
+
+fn engine(
+    bench: &Bench<'_, '_>,
+    thread: &mut Thread<'_>,
+    lanes: usize,
+    draws: &mut Draws,
+    update: bool,
+) -> Result<(), Failure> {
+    let lanes = &thread.lanes[..lanes.min(thread.lanes.len())];
+    let wakes = Wakes::new(1, lanes.len());
+    let mut work = Engine {
+        keys: &bench.plan.keys,
+        draws,
+        update,
+        left: OPERATIONS,
+        identities: vec![0; lanes.len()],
+        version: 1 << 30,
+        wrong: 0,
+    };
+    worker::run(bench.index, lanes, &mut thread.fabric, &mut work, &wakes).map_err(Failure::run)?;
+    match work.wrong {
+        0 => Ok(()),
+        wrong => Err(Failure::Run(format!("baseline: {wrong} operations of the engine went wrong"))),
+    }
+}
+
+/// One round of the bare loop; returns how many operations it could not do.
+fn bare(bench: &Bench<'_, '_>, thread: &Thread<'_>, draws: &mut Draws, update: bool) -> Result<u64, Failure> {
+    let failed = |error: &dyn fmt::Display| Failure::Run(format!("baseline: {error}"));
+    let (index, pool) = (bench.index, bench.pool);
+    let (tree, shape) = (index.tree(), index.leaf_shape());
+    let key_bytes = index.plan().key_bytes;
+    let mut key = vec![0; key_bytes];
+    let mut value = vec![0; index.plan().value_bytes];
+    let mut image = vec![0; shape.bytes + 64];
+    let aligned = image.as_ptr().align_offset(64);
+    let image = &mut image[aligned..aligned + shape.bytes];
+    let mut missed = 0;
+    for turn in 0..OPERATIONS {
+        let record = draws.next();
+        bench.plan.keys.write(record, &mut key);
+        let identity = bench.plan.keys.identity(record, &key);
+        let Some((root, level)) = tree.root.get() else { return Err(failed(&"the root is not known")) };
+        let route = tree.cache.route(root, level, 0, &key);
+        if route.level != 0 {
+            missed += 1;
+            continue;
+        }
+        let (node, offset) = (route.address.node(), route.address.offset());
+        let region = pool.nodes()[usize::from(node.0)].region();
+        let area = region.area(Space::Host);
+        if !update {
+            area.read(offset, image).map_err(|error| failed(&error))?;
+            let leaf = Leaf::new(shape, image);
+            match leaf.find(&key) {
+                Ok(Some(slot)) => {
+                    leaf.read_value(slot, &mut value);
+                    if check(identity, &value).is_none() {
+                        return Err(failed(&"a wrong value"));
+                    }
+                }
+                _ => missed += 1,
+            }
+            continue;
+        }
+        fill(identity, turn as u32, &mut value);
+        let geometry = &pool.geometry()[usize::from(node.0)];
+        let locks = region.area(geometry.lock_space);
+        let lock = geometry.lock_offset(lock_of(route.address, geometry.lock_count).index);
+        let word = LockWord::held(tree.owner.row, turn as u16, route.address).0;
+        if locks.cas(lock, 0, word).map_err(|error| failed(&error))? != 0 {
+            missed += 1;
+            continue;
+        }
+        area.read(offset, image).map_err(|error| failed(&error))?;
+        let slot = Leaf::new(shape, image).find(&key).ok().flatten();
+        if let Some(slot) = slot {
+            LeafMut::new(shape, image).set_value(slot, &value);
+            let range = shape.entry_range(slot);
+            let Some(writer) = thread.fabric.writer(node) else { return Err(failed(&"no writer slot")) };
+            area.write(writer, offset + range.start as u64, &image[range]).map_err(|error| failed(&error))?;
+        } else {
+            missed += 1;
+        }
+        locks.cas(lock, word, 0).map_err(|error| failed(&error))?;
+    }
+    Ok(missed)
+}

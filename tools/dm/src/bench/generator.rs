@@ -1,0 +1,367 @@
+//! The load: draws operations for the lanes of one worker, checks what comes back, counts.
+
+use super::plan::KeySource;
+use crate::report::{KindReport, OperationCost, VerbCounts, VerbTotal};
+use crate::workload::keys::{check, fill};
+use crate::workload::stream::{self, Draw, InsertCounter};
+use crate::workload::trace::{TraceRow, TraceWriter};
+use crate::workload::{OperationKind, keys};
+use dm_core::index::{self, Operation, Outcome, ScratchPlan};
+use dm_core::verbs::{Label, Request, Verb};
+use dm_host::worker::{Finished, Next, Work};
+use std::fmt::Write as _;
+use std::fs::File;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+/// How many operations a worker does between two reports of its progress.
+const PROGRESS_OPERATIONS: u64 = 1024;
+
+/// Verbs, by number; 0 is none.
+const VERBS: usize = 10;
+
+/// What the workers of a run share.
+#[derive(Debug)]
+pub struct Shared<'a> {
+    /// Keys by record.
+    pub keys: &'a KeySource,
+    /// Which records there are.
+    pub inserts: &'a InsertCounter,
+    /// Stop: something went wrong.
+    pub stop: AtomicBool,
+    /// The first thing that did.
+    pub failure: Mutex<Option<String>>,
+    /// Operations done, roughly.
+    pub done: AtomicU64,
+    /// Numbers for operations in traces.
+    pub number: AtomicU64,
+    /// Where a trace goes.
+    pub trace: Option<&'a Mutex<TraceWriter<File>>>,
+    /// When the run began.
+    pub began: Instant,
+}
+
+impl Shared<'_> {
+    /// Notes a failure, unless one was noted before, and ends the run.
+    pub fn fail(&self, what: String) {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(what);
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+/// One lane's present operation.
+#[derive(Debug)]
+struct LaneState {
+    stream: stream::Lane,
+    draw: Draw,
+    /// By which values of the record are recognised.
+    identity: u64,
+    /// The read of a read-modify-write is done; what it took so far.
+    half_done: Option<(u64, OperationCost)>,
+    number: u64,
+    round_trips: u32,
+}
+
+/// Draws and checks operations for the lanes of one worker.
+pub struct Generator<'a> {
+    shared: &'a Shared<'a>,
+    lanes: Vec<LaneState>,
+    first_lane: u32,
+    kinds: [KindReport; OperationKind::ALL.len()],
+    verbs: Box<[[[VerbTotal; VERBS]; Label::ALL.len()]; OperationKind::ALL.len()]>,
+    version: u32,
+    unreported: u64,
+}
+
+impl<'a> Generator<'a> {
+    /// For lanes with these streams of operations; `first_lane` is the number of the first in traces.
+    pub fn new(shared: &'a Shared<'a>, streams: Vec<stream::Lane>, first_lane: u32) -> Self {
+        let draw = Draw { kind: OperationKind::Read, record: 0, scan_length: 0 };
+        let state = |stream| LaneState { stream, draw, identity: 0, half_done: None, number: 0, round_trips: 0 };
+        Self {
+            shared,
+            lanes: streams.into_iter().map(state).collect(),
+            first_lane,
+            kinds: OperationKind::ALL.map(KindReport::new),
+            verbs: Box::new([[[VerbTotal::default(); VERBS]; Label::ALL.len()]; OperationKind::ALL.len()]),
+            version: first_lane << 20,
+            unreported: 0,
+        }
+    }
+
+    /// What was gathered: by kind, and by kind, label and verb.
+    pub fn into_results(self) -> (Vec<KindReport>, VerbCounts) {
+        let mut counts = VerbCounts::default();
+        for (kind, labels) in OperationKind::ALL.into_iter().zip(self.verbs.iter()) {
+            for (label, verbs) in Label::ALL.iter().zip(labels) {
+                for (number, total) in verbs.iter().enumerate().filter(|(_, total)| total.requests > 0) {
+                    counts.add(kind, label.name(), verb_name(number), *total);
+                }
+            }
+        }
+        (self.kinds.into(), counts)
+    }
+
+    #[cold]
+    fn fail(&self, at: usize, plan: &ScratchPlan, scratch: &[u8], what: &str) {
+        let LaneState { draw, .. } = &self.lanes[at];
+        let key = scratch.get(plan.key.clone()).unwrap_or_default();
+        self.shared.fail(format!("{} of record {}, key {}: {what}", draw.kind, draw.record, hex(key)));
+    }
+
+    /// Begins an operation: its key (and value) into the scratch.
+    fn begin(&mut self, at: usize, scratch: &mut [u8], plan: &ScratchPlan) -> Next {
+        let lane = &mut self.lanes[at];
+        let Draw { kind, record, scan_length } = lane.draw;
+        let slot = &mut scratch[plan.key.clone()];
+        if !self.shared.keys.write(record, slot) {
+            self.shared.fail(format!("the keys ran out at record {record}: lower --operations"));
+            return Next::Finished;
+        }
+        lane.identity = self.shared.keys.identity(record, slot);
+        let operation = match kind {
+            OperationKind::Read | OperationKind::ReadModifyWrite => Operation::point(index::OperationKind::Get),
+            OperationKind::Update => Operation::point(index::OperationKind::Update),
+            OperationKind::Insert => Operation::point(index::OperationKind::Insert),
+            OperationKind::Scan => Operation::scan(scan_length),
+        };
+        match kind {
+            OperationKind::Update => {
+                self.version = self.version.wrapping_add(1);
+                fill(lane.identity, self.version, &mut scratch[plan.value.clone()]);
+            }
+            OperationKind::Insert => fill(lane.identity, 0, &mut scratch[plan.value.clone()]),
+            _ => {}
+        }
+        Next::Run(operation)
+    }
+
+    /// What is wrong with an outcome; `None`: nothing.
+    fn judge(&self, at: usize, outcome: Outcome, update: bool, scratch: &[u8], plan: &ScratchPlan) -> Option<String> {
+        let LaneState { draw, identity, .. } = &self.lanes[at];
+        match (draw.kind, outcome) {
+            (OperationKind::Update | OperationKind::ReadModifyWrite, Outcome::Updated) if update => None,
+            (OperationKind::Read | OperationKind::ReadModifyWrite, Outcome::Found) if !update => {
+                let value = &scratch[plan.output.clone()];
+                check(*identity, value).is_none().then(|| format!("not a value of this record: {}", hex(value)))
+            }
+            (OperationKind::Insert, Outcome::Inserted) => None,
+            (OperationKind::Insert, Outcome::Exists) => Some("it exists already".to_owned()),
+            (OperationKind::Scan, Outcome::Page { records, more }) => {
+                self.judge_page(draw.scan_length, records, more, scratch, plan)
+            }
+            (_, Outcome::Absent) => Some("not found, although it was loaded".to_owned()),
+            (_, outcome) => Some(format!("unexpected outcome {outcome:?}")),
+        }
+    }
+
+    /// Keys must ascend from the one asked for, values belong to their keys, and no record be missing from the page.
+    fn judge_page(
+        &self,
+        wanted: u32,
+        records: u32,
+        more: bool,
+        scratch: &[u8],
+        plan: &ScratchPlan,
+    ) -> Option<String> {
+        if records > wanted || more && records < wanted {
+            return Some(format!("a page of {records} records where {wanted} were asked for"));
+        }
+        let mut last = &scratch[plan.key.clone()];
+        for position in 0..records as usize {
+            let (key, value) = scratch[plan.record(position)].split_at(plan.key_bytes);
+            if key < last || position > 0 && key == last {
+                return Some(format!("key {} after key {}", hex(key), hex(last)));
+            }
+            last = key;
+            let Some(identity) = self.shared.keys.identity_found(key) else {
+                return Some(format!("found a key that nobody wrote: {}", hex(key)));
+            };
+            if check(identity, value).is_none() {
+                return Some(format!("found key {} with a value that is not its own: {}", hex(key), hex(value)));
+            }
+        }
+        None
+    }
+}
+
+impl Work for Generator<'_> {
+    #[inline]
+    fn next(&mut self, at: usize, scratch: &mut [u8], plan: &ScratchPlan) -> Next {
+        if self.shared.stop.load(Ordering::Relaxed) {
+            return Next::Finished;
+        }
+        let lane = &mut self.lanes[at];
+        if lane.half_done.is_some() {
+            // The key is still where it was.
+            self.version = self.version.wrapping_add(1);
+            fill(lane.identity, self.version, &mut scratch[plan.value.clone()]);
+            return Next::Run(Operation::point(index::OperationKind::Update));
+        }
+        match lane.stream.next() {
+            Some(Ok(draw)) => lane.draw = draw,
+            Some(Err(_)) => return Next::Wait,
+            None => return Next::Finished,
+        }
+        if self.shared.trace.is_some() {
+            lane.number = self.shared.number.fetch_add(1, Ordering::Relaxed);
+            lane.round_trips = 0;
+        }
+        self.begin(at, scratch, plan)
+    }
+
+    #[inline]
+    fn done(&mut self, at: usize, finished: Finished<'_>) {
+        let plan = finished.plan;
+        let lane = &mut self.lanes[at];
+        let kind = lane.draw.kind;
+        if kind == OperationKind::Insert {
+            self.shared.inserts.acknowledge(lane.draw.record);
+        }
+        let mut cost = OperationCost {
+            round_trips: u64::from(finished.cost.round_trips),
+            requests: u64::from(finished.cost.requests),
+            read_bytes: finished.cost.bytes_read,
+            written_bytes: finished.cost.bytes_written,
+            retries: u64::from(finished.retries),
+        };
+        let mut latency_ns = finished.latency_ns;
+        let half_done = lane.half_done.take();
+        let wrong = match finished.result {
+            Ok(outcome) => {
+                let update = kind == OperationKind::Update || half_done.is_some();
+                self.judge(at, outcome, update, finished.scratch, plan)
+            }
+            Err(error) => Some(error.to_string()),
+        };
+        if let Some(wrong) = wrong {
+            self.kinds[kind as usize].record_failed();
+            self.fail(at, plan, finished.scratch, &wrong);
+            return;
+        }
+        if kind == OperationKind::ReadModifyWrite {
+            let Some((first_ns, first)) = half_done else {
+                self.lanes[at].half_done = Some((latency_ns, cost));
+                return;
+            };
+            latency_ns += first_ns;
+            cost.add(&first);
+        }
+        self.kinds[kind as usize].record(latency_ns, &cost);
+        self.unreported += 1;
+        if self.unreported == PROGRESS_OPERATIONS {
+            self.shared.done.fetch_add(PROGRESS_OPERATIONS, Ordering::Relaxed);
+            self.unreported = 0;
+        }
+    }
+
+    #[inline]
+    fn posting(&mut self, at: usize, requests: &[Request]) {
+        let lane = &mut self.lanes[at];
+        let kind = lane.draw.kind;
+        for request in requests {
+            if !request.verb.is_local()
+                && let Some(total) = self.verbs[kind as usize][request.label as usize].get_mut(request.verb as usize)
+            {
+                total.requests += 1;
+                total.bytes += u64::from(request.bytes);
+            }
+        }
+        if let Some(trace) = self.shared.trace {
+            self.trace(trace, at, requests);
+        }
+    }
+}
+
+impl Generator<'_> {
+    #[cold]
+    fn trace(&mut self, trace: &Mutex<TraceWriter<File>>, at: usize, requests: &[Request]) {
+        let lane = &mut self.lanes[at];
+        let time_ns = self.shared.began.elapsed().as_nanos() as u64;
+        let mut travels = false;
+        let mut trace = trace.lock().unwrap_or_else(PoisonError::into_inner);
+        for request in requests.iter().filter(|request| !request.verb.is_local()) {
+            travels = true;
+            let row = TraceRow {
+                operation: lane.number,
+                kind: lane.draw.kind,
+                lane: self.first_lane + at as u32,
+                label: request.label.name(),
+                verb: verb_name(request.verb as usize),
+                memory_node: request.node.0,
+                bytes: request.bytes,
+                round_trip: lane.round_trips,
+                time_ns,
+            };
+            if let Err(error) = trace.write(&row) {
+                self.shared.fail(error.to_string());
+                return;
+            }
+        }
+        lane.round_trips += u32::from(travels);
+    }
+}
+
+/// The name of a verb in traces and reports, as the specification writes it.
+fn verb_name(number: usize) -> &'static str {
+    const NAMES: [(Verb, &str); 6] = [
+        (Verb::Read, "READ"),
+        (Verb::Write, "WRITE"),
+        (Verb::Cas, "CAS"),
+        (Verb::MaskedCas, "MASKED_CAS"),
+        (Verb::FetchAdd, "FAA"),
+        (Verb::Rpc, "RPC"),
+    ];
+    NAMES.iter().find(|(verb, _)| *verb as usize == number).map_or("LOCAL", |(_, name)| name)
+}
+
+/// Bytes for people: text if they are, else hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    if let Some(key) = crate::keys::decode(bytes)
+        && !key.is_empty()
+        && key.iter().all(|&byte| byte.is_ascii_graphic() || byte == b' ')
+    {
+        return format!("\"{}\"", String::from_utf8_lossy(key));
+    }
+    let mut text = String::from("0x");
+    for byte in bytes.iter().take(keys::KEY_BYTES_MAX) {
+        // Writing to a string does not fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    if bytes.len() > keys::KEY_BYTES_MAX {
+        text.push_str("...");
+    }
+    text
+}
+
+/// Keys spread evenly over the key space, one for every few leaves: looking them up fetches every inner node.
+pub struct Warmer<'a> {
+    /// Stop: something went wrong.
+    pub shared: &'a Shared<'a>,
+    /// Writes the key of a position, below `end`.
+    pub key: &'a (dyn Fn(u64, &mut [u8]) + Sync),
+    /// The next position.
+    pub next: u64,
+    /// How far to go each time.
+    pub step: u64,
+    /// Where to stop.
+    pub end: u64,
+}
+
+impl Work for Warmer<'_> {
+    fn next(&mut self, _: usize, scratch: &mut [u8], plan: &ScratchPlan) -> Next {
+        if self.next >= self.end || self.shared.stop.load(Ordering::Relaxed) {
+            return Next::Finished;
+        }
+        (self.key)(self.next, &mut scratch[plan.key.clone()]);
+        self.next += self.step;
+        Next::Run(Operation::point(index::OperationKind::Get))
+    }
+
+    fn done(&mut self, _: usize, finished: Finished<'_>) {
+        if let Err(error) = finished.result {
+            self.shared.fail(format!("warming the cache: {error}"));
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! `dm bench`: load an index, warm its cache, run YCSB workloads on it, check it, report.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | this one | the command line |
+//! | [`plan`] | what the command line means: workloads, keys, sizes, checked before anything starts |
+//! | [`generator`] | the load: draws operations, checks what comes back, counts |
+//! | [`engine`] | threads, lanes and the index; loading, warming, running, validating |
+//! | [`baseline`] | the same look-ups and updates in a bare loop, to compare the engine with |
+//! | [`output`] | tables and JSON |
+//!
+//! Load generators drive lanes directly: one worker thread per `--threads`, each with a fabric value and `--lanes` lanes
+//! of its own, all on one index. Nothing is allocated per operation.
+//!
+//! **Retries** are counted per operation as the worker does: see [`dm_host::worker::RETRIES`].
+
+pub mod baseline;
+pub mod engine;
+pub mod generator;
+pub mod output;
+pub mod plan;
+
+use crate::commands::Failure;
+use clap::ValueEnum;
+use clap::builder::RangedU64ValueParser;
+use std::path::PathBuf;
+
+/// Arguments of `dm bench`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  dm bench\n      1 M records of 8+8 bytes on two memory nodes, workloads load, a, b, c, d, e, f\n  \
+                  dm bench --workload c --records 10000000 --threads 1 --baseline\n      searches beside a bare loop\n  \
+                  dm bench --workload a --without combine,hierarchical --json a.json\n      a factor of Sherman's analysis\n  \
+                  find / -xdev | cut -c -63 | dm bench --workload c --keys - --key-bytes 64 --skip-bad-keys\n      real keys"
+)]
+pub struct Arguments {
+    /// The index
+    #[arg(long, value_enum, default_value = "sherman")]
+    pub index: IndexName,
+
+    /// How compute nodes reach memory nodes
+    #[arg(long, value_enum, default_value = "shm")]
+    pub fabric: FabricName,
+
+    /// A standard workload; without one, and without properties, all are run in this order
+    #[arg(long, value_enum)]
+    pub workload: Option<WorkloadName>,
+
+    /// A YCSB property file; may be repeated, later ones count
+    #[arg(short = 'P', value_name = "FILE")]
+    pub property_files: Vec<PathBuf>,
+
+    /// A YCSB property; counts more than the files
+    #[arg(short = 'p', value_name = "NAME=VALUE")]
+    pub properties: Vec<String>,
+
+    /// Records loaded [default: 1000000, or recordcount]
+    #[arg(long, value_parser = RangedU64ValueParser::<u64>::new().range(1..=1 << 40))]
+    pub records: Option<u64>,
+
+    /// Operations of each workload [default: 2000000, of scans a tenth, or operationcount]
+    #[arg(long, value_parser = RangedU64ValueParser::<u64>::new().range(1..=1 << 40))]
+    pub operations: Option<u64>,
+
+    /// Worker threads [default: one per processor, at most 16]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: Option<u16>,
+
+    /// Lanes of each thread: operations in flight
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub lanes: u16,
+
+    /// Memory nodes to start
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=256), conflicts_with = "pool")]
+    pub memory_nodes: u16,
+
+    /// Bytes of a key slot, 8 to 64
+    #[arg(long, default_value_t = 8)]
+    pub key_bytes: usize,
+
+    /// Bytes of a value, 8 to 1024 [default: 8, or fieldcount x fieldlength]
+    #[arg(long)]
+    pub value_bytes: Option<usize>,
+
+    /// Which records are popular [default: the workload's]
+    #[arg(long, value_enum)]
+    pub distribution: Option<DistributionName>,
+
+    /// What zipfian means: hot records scattered (ycsb), or in the order of record numbers (ranked)
+    #[arg(long, value_enum)]
+    pub zipf: Option<ZipfName>,
+
+    /// Index cache of the compute node, in MiB
+    #[arg(long, default_value_t = 64)]
+    pub cache_mib: u64,
+
+    /// Seed of all draws
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+
+    /// Write the results to a file, for machines
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+
+    /// Load real keys, one per line, - for the standard input; as many records as there are keys
+    #[arg(long, value_name = "FILE")]
+    pub keys: Option<PathBuf>,
+
+    /// Leave out keys that come twice or are too long, instead of stopping at them
+    #[arg(long, requires = "keys")]
+    pub skip_bad_keys: bool,
+
+    /// Write every verb of every operation to a file; slows the run down
+    #[arg(long, value_name = "FILE.csv")]
+    pub trace: Option<PathBuf>,
+
+    /// Switch techniques off, for factor analysis
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "TECHNIQUE,...")]
+    pub without: Vec<Without>,
+
+    /// Switch techniques on that are off by default
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "TECHNIQUE,...")]
+    pub with: Vec<With>,
+
+    /// How memory nodes keep 64-byte lines whole
+    #[arg(long, value_enum, default_value = "auto", conflicts_with = "pool")]
+    pub lines: LinesName,
+
+    /// Use running memory nodes: their control sockets
+    #[arg(long, value_delimiter = ',', value_name = "SOCKET,...")]
+    pub pool: Vec<PathBuf>,
+
+    /// Name of the index in the pool
+    #[arg(long, default_value = "bench")]
+    pub name: String,
+
+    /// How records get into the index; workload load always inserts them
+    #[arg(long, value_enum, default_value = "bulk")]
+    pub load_by: LoadBy,
+
+    /// Do not check the whole index at the end
+    #[arg(long)]
+    pub no_validate: bool,
+
+    /// Run the workloads so many times, in turn, and report each run
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub repeat: u16,
+
+    /// Compare searches and updates with a bare loop that does the same without the engine, in turn, one thread
+    #[arg(long)]
+    pub baseline: bool,
+
+    /// Most memory for the lanes' buffers, in MiB
+    #[arg(long, default_value_t = 1024)]
+    pub scratch_mib_max: u64,
+
+    /// Region of each memory node, in MiB [default: what the records need]
+    #[arg(long, conflicts_with = "pool")]
+    pub region_mib: Option<u64>,
+}
+
+macro_rules! names {
+    ($($(#[$doc:meta])* $name:ident { $($(#[$item_doc:meta])* $item:ident,)* })*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+        pub enum $name { $($(#[$item_doc])* $item,)* }
+    )*};
+}
+
+names! {
+    /// An index.
+    IndexName {
+        /// B+-tree with unsorted leaves
+        Sherman,
+    }
+    /// A fabric.
+    FabricName {
+        /// Shared memory of this machine
+        Shm,
+    }
+    /// A standard workload.
+    WorkloadName {
+        /// Insert every record
+        Load,
+        /// 50 % reads, 50 % updates
+        A,
+        /// 95 % reads, 5 % updates
+        B,
+        /// Reads
+        C,
+        /// 95 % reads of new records, 5 % inserts
+        D,
+        /// 95 % scans, 5 % inserts
+        E,
+        /// 50 % reads, 50 % read-modify-writes
+        F,
+    }
+    /// Which records are popular.
+    DistributionName {
+        /// A few draw most operations
+        Zipfian,
+        /// All alike
+        Uniform,
+        /// The newest
+        Latest,
+    }
+    /// What zipfian means.
+    ZipfName {
+        /// Popular records are scattered by a hash
+        Ycsb,
+        /// The lower the record number the more popular
+        Ranked,
+    }
+    /// How lines are kept whole.
+    LinesName {
+        /// avx512 where it is known not to tear, else sequence
+        Auto,
+        /// One vector instruction per line
+        Avx512,
+        /// A sequence word per line
+        Sequence,
+    }
+    /// How records get into the index.
+    LoadBy {
+        /// Sorted, node by node
+        Bulk,
+        /// One insert each
+        Insert,
+    }
+    /// Techniques that are on.
+    Without {
+        /// Write-back and unlock in one chain
+        Combine,
+        /// Local queues in front of remote locks
+        Hierarchical,
+        /// Handing held locks over
+        HandOver,
+        /// Writing one entry instead of the node
+        EntryWrites,
+        /// The index cache
+        Cache,
+        /// Locks in device memory
+        OnChip,
+    }
+    /// Techniques that are off.
+    With {
+        /// READ the leaf in the chain of the lock's CAS
+        ChainLockRead,
+        /// The paper's 16-bit lock words
+        NarrowLocks,
+    }
+}
+
+impl LinesName {
+    /// What the daemon calls it.
+    pub fn argument(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Avx512 => "avx512",
+            Self::Sequence => "sequence",
+        }
+    }
+}
+
+/// Does what `dm bench` was asked for.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let plan = plan::Plan::new(arguments)?;
+    for notice in &plan.notices {
+        eprintln!("note: {notice}");
+    }
+    let measured = engine::run(&plan)?;
+    output::write(&plan, &measured)?;
+    measured.verdict()
+}

@@ -1,0 +1,403 @@
+//! What the command line means, checked before anything starts.
+
+use super::{Arguments, DistributionName, LoadBy, With, Without, WorkloadName, ZipfName};
+use crate::commands::Failure;
+use crate::keys::{BadKeys, RealKeys};
+use crate::pool::Start;
+use crate::workload::keys::{self, Keys};
+use crate::workload::properties::Properties;
+use crate::workload::random::mix;
+use crate::workload::spec::{Phase, RequestDistribution, Spec, StandardWorkload, ZipfianMeaning};
+use dm_core::btree::Options;
+use dm_core::sherman::parameters::Parameters;
+use dm_host::assembly::Spending;
+use std::path::PathBuf;
+use std::thread;
+
+/// Records unless told otherwise: what loads and runs in seconds.
+const RECORDS: u64 = 1_000_000;
+/// Operations of a workload unless told otherwise.
+const OPERATIONS: u64 = 2_000_000;
+/// The same, of workloads that mostly scan.
+const SCANS: u64 = 200_000;
+/// Smallest region of a memory node of our own, in bytes: room for chunks half used.
+const REGION_BYTES_MIN: u64 = 32 << 20;
+
+/// Where keys come from.
+#[derive(Debug)]
+pub enum KeySource {
+    /// Made from record numbers.
+    Made(Keys),
+    /// Read from a file.
+    Real(RealKeys),
+}
+
+impl KeySource {
+    /// Writes the key of `record` into `slot`; `false`: there is no such record.
+    #[inline]
+    pub fn write(&self, record: u64, slot: &mut [u8]) -> bool {
+        match self {
+            Self::Made(keys) => {
+                keys.write(record, slot);
+                true
+            }
+            Self::Real(keys) => keys.write(record, slot),
+        }
+    }
+
+    /// The number by which values recognise the record of `slot`: with made keys the record's own.
+    #[inline]
+    pub fn identity(&self, record: u64, slot: &[u8]) -> u64 {
+        match self {
+            Self::Made(_) => record,
+            Self::Real(_) => identity_of(slot),
+        }
+    }
+
+    /// The same for a key that a scan found; `None`: nobody wrote such a key.
+    #[inline]
+    pub fn identity_found(&self, slot: &[u8]) -> Option<u64> {
+        match self {
+            Self::Made(keys) => keys.record_of(slot),
+            Self::Real(_) => crate::keys::decode(slot).map(|_| identity_of(slot)),
+        }
+    }
+
+    /// Keys there are.
+    pub fn len(&self) -> u64 {
+        match self {
+            Self::Made(_) => u64::MAX,
+            Self::Real(keys) => keys.len() as u64,
+        }
+    }
+
+    /// Whether there is no key.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+fn identity_of(slot: &[u8]) -> u64 {
+    slot.chunks(8).fold(0, |sum, chunk| {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        mix(sum ^ u64::from_le_bytes(word)).wrapping_add(1)
+    })
+}
+
+/// One workload to run.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// Its name in reports.
+    pub name: String,
+    /// What it is; its record count is set anew before it starts.
+    pub spec: Spec,
+}
+
+/// Everything `dm bench` is going to do.
+#[derive(Debug)]
+pub struct Plan {
+    /// What the user should hear.
+    pub notices: Vec<String>,
+    /// Workloads, in order.
+    pub runs: Vec<Run>,
+    /// How often.
+    pub repeat: u16,
+    /// Keys.
+    pub keys: KeySource,
+    /// Records loaded first.
+    pub records: u64,
+    /// How.
+    pub load_by: LoadBy,
+    /// Sizes of the index.
+    pub parameters: Parameters,
+    /// Name of the index.
+    pub name: String,
+    /// Worker threads.
+    pub threads: u16,
+    /// Lanes of each.
+    pub lanes: u16,
+    /// What the compute node spends.
+    pub spending: Spending,
+    /// Running memory nodes; empty: start some.
+    pub pool: Vec<PathBuf>,
+    /// What to start.
+    pub start: Start,
+    /// Locks must be in host memory.
+    pub without_on_chip: bool,
+    /// Seed.
+    pub seed: u64,
+    /// Check the index at the end.
+    pub validate: bool,
+    /// Compare with a bare loop.
+    pub baseline: bool,
+    /// Files to write.
+    pub json: Option<PathBuf>,
+    /// Files to write.
+    pub trace: Option<PathBuf>,
+    /// Techniques switched off and on, by name.
+    pub techniques: Vec<String>,
+}
+
+impl Plan {
+    /// Reads property files and keys, and checks everything that can be checked without memory nodes.
+    pub fn new(arguments: &Arguments) -> Result<Self, Failure> {
+        let mut properties = Properties::new();
+        for file in &arguments.property_files {
+            properties.merge_file(file).map_err(Failure::usage)?;
+        }
+        for property in &arguments.properties {
+            properties.merge_argument(property).map_err(Failure::usage)?;
+        }
+        let mut notices = properties.notices().to_vec();
+        let mut runs = runs(arguments, &properties, &mut notices)?;
+        let value_bytes = value_bytes(arguments, &runs, &mut notices);
+        let parameters = Parameters::with_sizes(arguments.key_bytes, value_bytes);
+        // Names the option: the sizes are the only parameters that can be given here.
+        parameters.check().map_err(|error| Failure::Usage(format!("--key-bytes, --value-bytes: {error}")))?;
+
+        let keys = key_source(arguments, &runs, &mut notices)?;
+        let inserts: u64 = runs.iter().map(|run| expected_inserts(&run.spec)).sum::<u64>() * u64::from(arguments.repeat);
+        let records = records(arguments, &properties, &keys, inserts, &mut notices)?;
+        for run in &mut runs {
+            run.spec.record_count = records;
+            run.spec.validate().map_err(Failure::usage)?;
+            if let Some(notice) = run.spec.notice()
+                && !notices.iter().any(|known| known == notice)
+            {
+                notices.push(notice.to_owned());
+            }
+        }
+        if runs.iter().any(|run| run.spec.phase == Phase::Load) && arguments.repeat > 1 {
+            return Err(Failure::Usage(
+                "--repeat: workload load can run once only; name another --workload".to_owned(),
+            ));
+        }
+        let threads = arguments.threads.unwrap_or_else(|| {
+            thread::available_parallelism().map_or(1, |cores| cores.get().min(16)) as u16
+        });
+        let page_records = runs.iter().map(|run| scan_length_max(&run.spec)).max().unwrap_or(0).max(128) as usize;
+        let without = |technique| arguments.without.contains(&technique);
+        let with = |technique| arguments.with.contains(&technique);
+        let spending = Spending {
+            // One more, for loading and validating.
+            lanes: usize::from(threads) * usize::from(arguments.lanes) + 1,
+            cache_bytes: if without(Without::Cache) { 0 } else { arguments.cache_mib << 20 },
+            scratch_bytes_max: arguments.scratch_mib_max << 20,
+            page_records,
+            hand_overs_max: if without(Without::HandOver) { 0 } else { Spending::default().hand_overs_max },
+            options: Options {
+                combine: !without(Without::Combine),
+                hierarchical: !without(Without::Hierarchical),
+                entry_writes: !without(Without::EntryWrites),
+                narrow_locks: with(With::NarrowLocks),
+                chain_lock_read: with(With::ChainLockRead),
+            },
+            ..Spending::default()
+        };
+        let load_by_insert = arguments.load_by == LoadBy::Insert || runs.iter().any(|run| run.spec.phase == Phase::Load);
+        let region_bytes = match arguments.region_mib {
+            Some(mib) => mib << 20,
+            None => region_bytes(&parameters, records, inserts, load_by_insert, arguments.memory_nodes),
+        };
+        let named = |value: &dyn Fn() -> Option<clap::builder::PossibleValue>| {
+            value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+        };
+        use clap::ValueEnum as _;
+        let techniques = arguments
+            .without
+            .iter()
+            .map(|technique| format!("without {}", named(&|| technique.to_possible_value())))
+            .chain(arguments.with.iter().map(|technique| format!("with {}", named(&|| technique.to_possible_value()))))
+            .collect();
+        Ok(Self {
+            notices,
+            runs,
+            repeat: arguments.repeat,
+            keys,
+            records,
+            load_by: arguments.load_by,
+            parameters,
+            name: arguments.name.clone(),
+            threads,
+            lanes: arguments.lanes,
+            spending,
+            pool: arguments.pool.clone(),
+            start: Start {
+                memory_nodes: arguments.memory_nodes,
+                region_bytes,
+                device_bytes: without(Without::OnChip).then_some(0),
+                lines: arguments.lines.argument().to_owned(),
+            },
+            without_on_chip: without(Without::OnChip),
+            seed: arguments.seed,
+            validate: !arguments.no_validate,
+            baseline: arguments.baseline,
+            json: arguments.json.clone(),
+            trace: arguments.trace.clone(),
+            techniques,
+        })
+    }
+
+    /// Whether the first run puts the records into the index itself.
+    pub fn loads_in_run(&self) -> bool {
+        self.runs.first().is_some_and(|run| run.spec.phase == Phase::Load)
+    }
+}
+
+/// The workloads asked for, with properties and options in place; record counts are not set yet.
+fn runs(arguments: &Arguments, properties: &Properties, notices: &mut Vec<String>) -> Result<Vec<Run>, Failure> {
+    let is_customised = !arguments.property_files.is_empty() || !arguments.properties.is_empty();
+    let mut named: Vec<(String, Spec)> = Vec::new();
+    let standard = |workload: StandardWorkload| (workload.name().to_owned(), Spec::standard(workload));
+    match arguments.workload {
+        Some(name) => named.push(standard(name.standard())),
+        None if is_customised => {
+            let file = arguments.property_files.last().and_then(|file| file.file_name());
+            let name = file.map_or_else(|| "properties".to_owned(), |name| name.to_string_lossy().into_owned());
+            named.push((name, Spec::core()));
+        }
+        None => named.extend(StandardWorkload::ALL.map(|(_, workload)| standard(workload))),
+    }
+    let mut runs = Vec::new();
+    for (name, spec) in named {
+        let mut spec = Spec { record_count: RECORDS, operation_count: None, ..spec }
+            .with_properties(properties)
+            .map_err(Failure::usage)?;
+        if let Some(operations) = arguments.operations {
+            overrides(notices, "--operations", operations, "operationcount", spec.operation_count);
+            spec.operation_count = Some(operations);
+        } else if spec.operation_count.is_none() {
+            spec.operation_count = Some(if spec.proportions.scan > 0.5 { SCANS } else { OPERATIONS });
+        }
+        if let Some(distribution) = arguments.distribution {
+            let wanted = match distribution {
+                DistributionName::Zipfian => RequestDistribution::Zipfian,
+                DistributionName::Uniform => RequestDistribution::Uniform,
+                DistributionName::Latest => RequestDistribution::Latest,
+            };
+            if properties.is_set("requestdistribution") && wanted != spec.request_distribution {
+                notices.push("--distribution is used, not the property requestdistribution".to_owned());
+            }
+            spec.request_distribution = wanted;
+        }
+        if let Some(zipf) = arguments.zipf {
+            let wanted = match zipf {
+                ZipfName::Ycsb => ZipfianMeaning::Ycsb,
+                ZipfName::Ranked => ZipfianMeaning::Ranked,
+            };
+            if properties.is_set("zipfianmeaning") && wanted != spec.zipfian_meaning {
+                notices.push("--zipf is used, not the property zipfianmeaning".to_owned());
+            }
+            spec.zipfian_meaning = wanted;
+        }
+        runs.push(Run { name, spec });
+    }
+    Ok(runs)
+}
+
+impl WorkloadName {
+    fn standard(self) -> StandardWorkload {
+        match self {
+            Self::Load => StandardWorkload::Load,
+            Self::A => StandardWorkload::A,
+            Self::B => StandardWorkload::B,
+            Self::C => StandardWorkload::C,
+            Self::D => StandardWorkload::D,
+            Self::E => StandardWorkload::E,
+            Self::F => StandardWorkload::F,
+        }
+    }
+}
+
+fn overrides(notices: &mut Vec<String>, option: &str, value: u64, property: &str, other: Option<u64>) {
+    if let Some(other) = other
+        && other != value
+    {
+        let notice = format!("{option} {value} is used, not the property {property}={other}");
+        if !notices.contains(&notice) {
+            notices.push(notice);
+        }
+    }
+}
+
+fn value_bytes(arguments: &Arguments, runs: &[Run], notices: &mut Vec<String>) -> usize {
+    let property = runs.iter().find_map(|run| run.spec.value_bytes);
+    let Some(bytes) = arguments.value_bytes else { return property.unwrap_or(8) as usize };
+    overrides(notices, "--value-bytes", bytes as u64, "fieldcount x fieldlength", property.map(u64::from));
+    bytes
+}
+
+fn key_source(arguments: &Arguments, runs: &[Run], notices: &mut Vec<String>) -> Result<KeySource, Failure> {
+    let Some(path) = &arguments.keys else {
+        let order = runs.first().map_or(keys::KeyOrder::Hashed, |run| run.spec.insert_order);
+        return Ok(KeySource::Made(Keys::new(order, arguments.key_bytes).map_err(Failure::usage)?));
+    };
+    let bad = if arguments.skip_bad_keys { BadKeys::Skip } else { BadKeys::Refuse };
+    let keys = RealKeys::read(path, arguments.key_bytes, bad).map_err(Failure::run)?;
+    if keys.is_empty() {
+        return Err(Failure::Run(format!("{}: no keys in it", path.display())));
+    }
+    let skipped = keys.skipped();
+    notices.push(format!(
+        "{}: {} keys; left out: {} that came twice, {} longer than {} bytes",
+        path.display(),
+        keys.len(),
+        skipped.duplicate,
+        skipped.too_long,
+        arguments.key_bytes - 1
+    ));
+    Ok(KeySource::Real(keys))
+}
+
+/// Records to load: as asked for; of real keys all, but for those that the workloads will insert.
+fn records(
+    arguments: &Arguments,
+    properties: &Properties,
+    keys: &KeySource,
+    inserts: u64,
+    notices: &mut Vec<String>,
+) -> Result<u64, Failure> {
+    let property = properties.whole("recordcount", 1, 1 << 48).map_err(Failure::usage)?;
+    if let Some(records) = arguments.records {
+        overrides(notices, "--records", records, "recordcount", property);
+    }
+    let asked = arguments.records.or(property);
+    let KeySource::Real(_) = keys else { return Ok(asked.unwrap_or(RECORDS)) };
+    // Whether an operation inserts is drawn: leave room for more than the expected number.
+    let held_back = if inserts == 0 { 0 } else { inserts + inserts / 10 + 1000 };
+    let most = keys.len().saturating_sub(held_back);
+    let records = asked.unwrap_or(most);
+    if records == 0 || records > most {
+        return Err(Failure::Usage(format!(
+            "--keys: {} keys are too few for {} records and about {inserts} inserts; lower --operations or choose a \
+             workload without inserts",
+            keys.len(),
+            asked.map_or_else(|| "any".to_owned(), |asked| asked.to_string()),
+        )));
+    }
+    if held_back > 0 && asked.is_none() {
+        notices.push(format!("{held_back} of the keys are kept for inserts, {records} are loaded"));
+    }
+    Ok(records)
+}
+
+fn expected_inserts(spec: &Spec) -> u64 {
+    if spec.phase == Phase::Load { 0 } else { spec.expected_inserts() / 2 }
+}
+
+fn scan_length_max(spec: &Spec) -> u32 {
+    if spec.phase == Phase::Run && spec.proportions.scan > 0.0 { spec.scan_length_max } else { 0 }
+}
+
+/// What each memory node needs for these records, with room to spare, in whole huge pages.
+fn region_bytes(parameters: &Parameters, records: u64, inserts: u64, by_insert: bool, memory_nodes: u16) -> u64 {
+    let leaf = parameters.leaf();
+    // Bulk-loaded leaves are four fifths full; those that split are half full at the least.
+    let leaves = |records: u64, fill: f64| records as f64 / (leaf.span as f64 * fill);
+    let leaves = leaves(records, if by_insert { 0.48 } else { 0.75 }) + leaves(inserts, 0.4);
+    let inner = leaves / (parameters.inner_span as f64 * 0.5);
+    let bytes = leaves * leaf.bytes as f64 + inner * parameters.inner().bytes as f64 * 1.5;
+    let per_node = (bytes / f64::from(memory_nodes)) as u64 + REGION_BYTES_MIN;
+    per_node.next_multiple_of(2 << 20)
+}

@@ -1,0 +1,97 @@
+//! The command line.
+//!
+//! Exit codes: 0 done, 1 it failed, 2 what was asked for makes no sense. Every error is one line on the standard error
+//! that says what and where.
+
+mod layout;
+
+use crate::bench;
+use clap::{Parser, Subcommand};
+use dm_host::memory_node::daemon;
+use std::fmt;
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+/// Range indexes on disaggregated memory: benchmarks, and tools to look into pools
+#[derive(Debug, Parser)]
+#[command(
+    name = "dm",
+    version,
+    after_help = "Examples:\n  dm bench                       all seven YCSB workloads on memory nodes of its own\n  dm bench --workload c --json c.json\n  dm layout check"
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Load an index, run YCSB workloads on it, report
+    Bench(Box<bench::Arguments>),
+    /// List, show, check or bless the golden files of the remote layouts
+    Layout(layout::Arguments),
+    /// Be the daemon of one memory node, as dm-memd is
+    Memd(Box<daemon::Arguments>),
+}
+
+/// Why a command ended early.
+#[derive(Debug)]
+pub enum Failure {
+    /// What was asked for makes no sense: exit code 2.
+    Usage(String),
+    /// It could not be done: exit code 1.
+    Run(String),
+}
+
+impl Failure {
+    /// A usage error from anything that can be said.
+    pub fn usage(error: impl fmt::Display) -> Self {
+        Self::Usage(error.to_string())
+    }
+
+    /// A failure from anything that can be said.
+    pub fn run(error: impl fmt::Display) -> Self {
+        Self::Run(error.to_string())
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Usage(text) | Self::Run(text)) = self;
+        f.write_str(text)
+    }
+}
+
+/// Reads the command line and does what it says.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env()
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("error"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
+    let done = match cli.command {
+        Command::Bench(arguments) => bench::run(&arguments),
+        Command::Layout(arguments) => layout::run(&arguments),
+        Command::Memd(arguments) => return daemon::main("dm memd", *arguments),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            // Nobody can be told that the standard error is closed.
+            let _ = writeln!(io::stderr(), "dm: {failure}");
+            ExitCode::from(match failure {
+                Failure::Usage(_) => 2,
+                Failure::Run(_) => 1,
+            })
+        }
+    }
+}
+
+/// Writes to the standard output. A reader that has gone (`dm ... | head`) is no failure of ours, but there is no point
+/// in going on.
+pub fn print(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(1),
+        written => written.map_err(|error| Failure::Run(format!("cannot write to the standard output: {error}"))),
+    }
+}

@@ -1,0 +1,165 @@
+//! Memory nodes for a command: child processes of its own, or running ones found by their control sockets.
+
+use crate::commands::Failure;
+use dm_host::compute_node::{Pool, socket_in};
+use dm_host::fabric::shm::ShmOptions;
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use tempfile::TempDir;
+
+/// What memory nodes to start.
+#[derive(Clone, Debug)]
+pub struct Start {
+    /// How many.
+    pub memory_nodes: u16,
+    /// Region of each, in bytes.
+    pub region_bytes: u64,
+    /// Memory that stands for a NIC's device memory; `None` = the daemon's default.
+    pub device_bytes: Option<u64>,
+    /// How lines are kept whole: what `--lines` of the daemon takes.
+    pub lines: String,
+}
+
+/// Memory nodes that live as long as this value.
+#[derive(Debug)]
+pub struct Children {
+    daemons: Vec<Child>,
+    sockets: Vec<PathBuf>,
+    /// What the first one said when it was ready.
+    ready: String,
+    /// Holds the sockets; removed last.
+    _directory: TempDir,
+}
+
+impl Children {
+    /// Starts memory nodes: this very program, as `dm memd`. They die with this process, however it ends.
+    pub fn start(start: &Start) -> Result<Self, Failure> {
+        let program = std::env::current_exe().map_err(|error| Failure::Run(format!("this program's path: {error}")))?;
+        let directory = tempfile::Builder::new()
+            .prefix("dm-")
+            .tempdir()
+            .map_err(|error| Failure::Run(format!("a directory for control sockets: {error}")))?;
+        remove_when_told_to_stop(directory.path().to_owned())?;
+        let mut children =
+            Self { daemons: Vec::new(), sockets: Vec::new(), ready: String::new(), _directory: directory };
+        for node in 0..start.memory_nodes {
+            let socket = socket_in(children._directory.path(), node);
+            let mut command = Command::new(&program);
+            command
+                .arg("memd")
+                .args(["--size", &start.region_bytes.to_string(), "--lines", &start.lines, "--pool", "dm"])
+                .args(["--node-id", &node.to_string(), "--memory-nodes", &start.memory_nodes.to_string()])
+                .arg("--socket")
+                .arg(&socket)
+                .arg("--exit-with-parent");
+            if let Some(bytes) = start.device_bytes {
+                command.args(["--device-size", &bytes.to_string()]);
+            }
+            // A process group of its own: an interrupt from the terminal is for the parent to handle.
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+            let daemon =
+                command.spawn().map_err(|error| Failure::Run(format!("{} memd: {error}", program.display())))?;
+            children.daemons.push(daemon);
+            children.sockets.push(socket);
+        }
+        for node in 0..children.daemons.len() {
+            let ready = children.wait_ready(node)?;
+            if node == 0 {
+                children.ready = ready;
+            }
+        }
+        Ok(children)
+    }
+
+    /// The line a daemon prints once clients can connect.
+    fn wait_ready(&mut self, node: usize) -> Result<String, Failure> {
+        let daemon = &mut self.daemons[node];
+        let mut line = String::new();
+        if let Some(out) = daemon.stdout.take() {
+            let _ = BufReader::new(out).read_line(&mut line);
+        }
+        if line.starts_with("READY") {
+            return Ok(line.trim_end().to_owned());
+        }
+        // It has closed its output, so it has ended or is about to; what it said on the way is the reason.
+        let mut said = String::new();
+        if let Some(err) = &mut daemon.stderr {
+            let _ = err.read_to_string(&mut said);
+        }
+        let said = said.trim().trim_start_matches("dm memd: ").to_owned();
+        let why = if said.is_empty() { "it said nothing".to_owned() } else { said };
+        Err(Failure::Run(format!("memory node {node} did not start: {why}")))
+    }
+
+    /// Their control sockets, by number.
+    pub fn sockets(&self) -> &[PathBuf] {
+        &self.sockets
+    }
+
+    /// What memory node 0 said of itself.
+    pub fn ready(&self) -> &str {
+        &self.ready
+    }
+}
+
+impl Drop for Children {
+    fn drop(&mut self) {
+        for daemon in &self.daemons {
+            if let Some(pid) = Pid::from_raw(daemon.id().cast_signed()) {
+                // Not waited for yet, so the number is still its own.
+                let _ = kill_process(pid, Signal::TERM);
+            }
+        }
+        for daemon in &mut self.daemons {
+            let _ = daemon.wait();
+        }
+    }
+}
+
+/// An interrupted process runs no destructors: a thread removes the directory of sockets in their place.
+fn remove_when_told_to_stop(directory: PathBuf) -> Result<(), Failure> {
+    let failed = |error: std::io::Error| Failure::Run(format!("watching for signals: {error}"));
+    let (mut told, tell) = UnixStream::pair().map_err(failed)?;
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        let tell = tell.try_clone().map_err(failed)?;
+        signal_hook::low_level::pipe::register(signal, tell).map_err(failed)?;
+    }
+    let wait = move || {
+        let mut byte = [0];
+        if told.read_exact(&mut byte).is_ok() {
+            let _ = std::fs::remove_dir_all(directory);
+            // What a shell reports for a process that an interrupt ended.
+            std::process::exit(130);
+        }
+    };
+    std::thread::Builder::new().name("signals".to_owned()).spawn(wait).map(drop).map_err(failed)
+}
+
+/// Memory nodes and the connection to them.
+#[derive(Debug)]
+pub struct Memory {
+    /// The connection.
+    pub pool: Arc<Pool>,
+    /// The daemons, if they are ours. Dropped after the connection.
+    pub children: Option<Children>,
+}
+
+impl Memory {
+    /// Connects to running memory nodes.
+    pub fn connect(sockets: &[PathBuf]) -> Result<Self, Failure> {
+        let pool = Pool::connect(sockets, ShmOptions::default()).map_err(Failure::run)?;
+        Ok(Self { pool: Arc::new(pool), children: None })
+    }
+
+    /// Starts memory nodes and connects to them.
+    pub fn start(start: &Start) -> Result<Self, Failure> {
+        let children = Children::start(start)?;
+        let pool = Pool::connect(children.sockets(), ShmOptions::default()).map_err(Failure::run)?;
+        Ok(Self { pool: Arc::new(pool), children: Some(children) })
+    }
+}
