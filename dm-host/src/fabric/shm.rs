@@ -380,8 +380,7 @@ impl<'m> Fabric<'m> for ShmFabric {
         let requests = port.requests();
         let mut completions = [Completion::default(); OUTBOX_REQUESTS];
         let began = self.clock.before();
-        let mut submitted =
-            Submitted { stamp: began, stamped: false, buffered: false, stopped: heapless::Vec::new() };
+        let mut submitted = Submitted { stamp: began, stamped: false, buffered: false, stopped: heapless::Vec::new() };
         if requests.len() > 1 {
             self.look_ahead(&requests[1..]);
         }
