@@ -9,6 +9,7 @@
 //! - [`solo`]: one future on one lane, driven by the calling thread.
 //! - [`assembly`]: an index put together, with the storage that the core only borrows.
 //! - [`worker`]: a thread that drives lanes.
+//! - [`session`]: the API an application embeds an index with.
 //! - [`clock`]: timestamps cheap enough to take twice per post.
 
 pub mod assembly;
@@ -17,5 +18,6 @@ pub mod compute_node;
 pub mod fabric;
 pub mod memory_node;
 pub mod region;
+pub mod session;
 pub mod solo;
 pub mod worker;

@@ -1,0 +1,595 @@
+//! The API an application embeds an index with: blocking calls and futures, run by worker threads.
+//!
+//! ```no_run
+//! use dm_core::sherman::parameters::Parameters;
+//! use dm_host::compute_node::Pool;
+//! use dm_host::fabric::shm::ShmOptions;
+//! use dm_host::session::{Session, SessionOptions, byte_string};
+//! use std::sync::Arc;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // dm-memd --size 1GiB --socket /run/dm/0
+//! let pool = Arc::new(Pool::connect(&["/run/dm/0".into()], ShmOptions::default())?);
+//! let parameters = Parameters::with_sizes(32, 8);
+//! let session = Session::open_or_create(&pool, "files", &parameters, &SessionOptions::default())?;
+//!
+//! let key = byte_string::pack::<32>(b"/etc/hosts")?;
+//! session.upsert(&key, &7u64.to_le_bytes()).wait()?;
+//! assert_eq!(session.get(&key).wait()?.as_deref(), Some(&7u64.to_le_bytes()[..]));
+//! # async fn elsewhere(session: Session, key: [u8; 32]) -> Result<(), Box<dyn std::error::Error>> {
+//! // The same call, awaited: on any executor.
+//! assert!(session.get(&key).await?.is_some());
+//! # Ok(())
+//! # }
+//! session.close();
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # How it works
+//!
+//! ```text
+//!  application threads, tasks        queues                     worker threads
+//!   Session ─ clone ─ clone    ┌── slots: free, ready ──► worker 0: lanes, a fabric ──┐
+//!     │ call: claim, fill, ────┤                                                      ├── one index, one cache,
+//!     │       submit, unpark   └── slots: free, ready ──► worker 1: lanes, a fabric ──┘   one local lock table
+//!     ◄───────────────────────── result, unpark or wake ────────┘
+//! ```
+//!
+//! Opening a session joins the pool as a compute node of its own and starts a supervisor thread, on whose stack the
+//! index's storage is, and in whose scope the workers run. A call fills a slot in the queue of one of two workers, the
+//! one with less to do, and that worker runs it on a lane. Slots have room for arguments and results; per call nothing
+//! is allocated but what the result needs: a vector for a value or a page. [`Session::get_into`] needs none.
+//!
+//! - [`Call`], [`Calls`]: an operation or many, to wait for or to await.
+//! - [`Page`], [`Scan`]: ranges.
+//! - [`SessionError`]: what failed, and what it did nevertheless ([`SessionError::effect`]).
+//! - [`byte_string`]: strings of any length up to a bound as keys.
+//! - `queue`, `supervisor`, `watch`: how it works inside.
+//!
+//! # Who is Send, who is Sync
+//!
+//! - [`Session`] is both: all it holds is an `Arc` of queues under mutexes, a counter and a channel's end under a
+//!   mutex. Share it by reference, or clone it, which costs a reference count.
+//! - [`Call`] and [`Calls`] are `Send`: a session's reference, the caller's bytes and a slot's number. A task that
+//!   awaits one may move between threads between two polls. They borrow the session and the arguments, so that neither is
+//!   copied before there is a slot; `async move` around both gives a future without borrows.
+//! - The operation itself is neither: its future and its lane stay on the worker thread they were made on. That is
+//!   why it runs there, and not in the caller's poll.
+//! - Wakers run on worker threads. They must not block; waiting for a call there is refused
+//!   ([`SessionError::OnWorker`]).
+//!
+//! # Back-pressure and fairness
+//!
+//! Each queue has a fixed number of slots ([`SessionOptions::queue_slots`]). A call without one gets in line: a thread
+//! sleeps, a task is pending. Slots that come free go to whoever asks first; one who had been woken and was too late
+//! keeps its place at the head of the line.
+//!
+//! # The end
+//!
+//! [`Session::close`], or dropping the last clone, refuses new calls, finishes what is queued, stops the workers and
+//! leaves the pool. If a memory node dies, operations that need it fail with
+//! [`dm_core::error::VerbError`] and status `NodeDown`. A lane that cannot settle what such an operation left takes
+//! no more of them; when a worker has no lane left, what is queued for it fails with [`SessionError::Broken`],
+//! and so does every later call when no worker is left. The row of a compute node that leaves unsettled locks behind is not
+//! used again before others have dealt with them.
+
+pub mod byte_string;
+mod call;
+mod calls;
+mod error;
+mod page;
+mod queue;
+mod statistics;
+mod supervisor;
+mod watch;
+
+pub use call::Call;
+pub use calls::Calls;
+pub use error::{OpenError, SessionError};
+pub use page::{Page, Scan};
+pub use statistics::{KindStatistics, Statistics};
+
+use crate::assembly::Spending;
+use crate::compute_node::{Pool, PoolError};
+use call::{Arguments, High};
+use dm_core::index::{Census, Operation, OperationKind, Outcome};
+use dm_core::remote::catalog::{CatalogError, IndexEntry};
+use dm_core::sherman::parameters::Parameters;
+use queue::Queue;
+use static_assertions::assert_impl_all;
+use std::ops::Bound;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+use supervisor::{Command, Supervisor};
+
+assert_impl_all!(Session: Send, Sync, Clone);
+assert_impl_all!(Call<'static, Option<Vec<u8>>>: Send, Unpin, std::future::Future);
+assert_impl_all!(Calls<'static, Option<Vec<u8>>>: Send, Unpin, std::future::Future);
+assert_impl_all!(Scan<'static>: Send);
+assert_impl_all!(SessionError: Send, Sync, Copy);
+
+/// More threads than any machine of today runs at once.
+const WORKERS_MAX: usize = 1024;
+/// Lanes of one worker: each has scratch of its own.
+const LANES_PER_WORKER_MAX: usize = 1024;
+/// Slots of one queue: each has room for two keys and two values.
+const QUEUE_SLOTS_MAX: usize = 1 << 16;
+
+/// How a session works.
+#[derive(Clone, Debug)]
+pub struct SessionOptions {
+    /// Worker threads, 1..=1024.
+    pub workers: usize,
+    /// Operations each worker has in flight, 1..=1024.
+    pub lanes_per_worker: usize,
+    /// Operations that may be queued for each worker, running ones and results not yet fetched included: 1..=65,536.
+    pub queue_slots: usize,
+    /// How long a thread that waits, and a worker that has nothing to do, look for news before they go to sleep. It
+    /// is processor time spent on not having to be woken, which takes several microseconds; zero where processors
+    /// are scarce.
+    pub spin: Duration,
+    /// Memory, and what the index does with it. Its lanes are counted by the session.
+    pub spending: Spending,
+}
+
+impl Default for SessionOptions {
+    fn default() -> Self {
+        let processors = thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            workers: 1,
+            lanes_per_worker: 8,
+            queue_slots: 256,
+            // About what it costs to sleep and be woken. With one processor nobody makes news while another looks.
+            spin: if processors > 1 { Duration::from_micros(10) } else { Duration::ZERO },
+            spending: Spending::default(),
+        }
+    }
+}
+
+impl SessionOptions {
+    fn check(&self) -> Result<(), OpenError> {
+        for (option, given, max) in [
+            ("workers", self.workers, WORKERS_MAX),
+            ("lanes per worker", self.lanes_per_worker, LANES_PER_WORKER_MAX),
+            ("queue slots", self.queue_slots, QUEUE_SLOTS_MAX),
+            ("lanes of all workers", self.workers.saturating_mul(self.lanes_per_worker), usize::from(u16::MAX) - 2),
+        ] {
+            if !(1..=max).contains(&given) {
+                return Err(OpenError::Option { option, given, min: 1, max });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What became of an insert.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Insert {
+    /// The key was not there and is now.
+    Inserted,
+    /// It was there, with this value.
+    Exists(Vec<u8>),
+}
+
+/// What became of an update.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Update {
+    /// The value was replaced.
+    Updated,
+    /// The key is not there.
+    Absent,
+}
+
+/// What became of an upsert.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Upsert {
+    /// The key was not there and is now.
+    Inserted,
+    /// The value was replaced.
+    Replaced,
+}
+
+/// What became of a delete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delete {
+    /// The key was removed.
+    Deleted,
+    /// It was not there.
+    Absent,
+}
+
+/// What became of a conditional update.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UpdateIf {
+    /// The value was the one expected and has been replaced.
+    Updated,
+    /// The value is another: this one.
+    Mismatch(Vec<u8>),
+    /// The key is not there.
+    Absent,
+}
+
+/// What the clones of a session and its threads share.
+#[derive(Debug)]
+struct Shared {
+    queues: Vec<Queue>,
+    key_bytes: usize,
+    value_bytes: usize,
+    page_records: usize,
+    spin: Duration,
+    /// Operations of one [`Calls`] that may be queued at a time.
+    window: usize,
+    cache_used: AtomicU64,
+    cache_budget: AtomicU64,
+}
+
+impl Shared {
+    fn close(&self) {
+        for queue in &self.queues {
+            queue.close();
+        }
+    }
+
+    fn on_worker(&self) -> bool {
+        self.queues.iter().any(Queue::is_worker)
+    }
+}
+
+/// The supervisor, closed and waited for when the last clone of the session goes.
+#[derive(Debug)]
+struct Handle {
+    shared: Arc<Shared>,
+    commands: mpsc::Sender<Command>,
+    supervisor: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Handle {
+    fn close(&self) {
+        self.shared.close();
+        // Gone already: then there is nothing to tell it.
+        let _ = self.commands.send(Command::Close);
+        // The worker whose waker dropped the last clone cannot wait for itself. The threads end without being
+        // waited for.
+        if self.shared.on_worker() {
+            return;
+        }
+        let mut supervisor = self.supervisor.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(thread) = supervisor.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the supervisor of a session panicked");
+        }
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// An open index: see the module's documentation.
+#[derive(Debug)]
+pub struct Session {
+    handle: Arc<Handle>,
+    /// Which worker comes next; a clone's own, so that clones do not meet at it.
+    turn: AtomicUsize,
+}
+
+impl Clone for Session {
+    fn clone(&self) -> Self {
+        // Clones begin at different workers.
+        Self { handle: Arc::clone(&self.handle), turn: AtomicUsize::new(Arc::strong_count(&self.handle)) }
+    }
+}
+
+impl Session {
+    /// Opens the index called `name`, which must be there.
+    pub fn open(pool: &Arc<Pool>, name: &str, options: &SessionOptions) -> Result<Self, OpenError> {
+        options.check()?;
+        let (entry, parameters) = pool.find_sherman(name)?;
+        Self::start(pool, entry, parameters, options, None)
+    }
+
+    /// Opens the index called `name`; creates it if it is not there. If it is, its keys and values must have the
+    /// sizes of `parameters`; the rest of its parameters counts, not theirs.
+    pub fn open_or_create(
+        pool: &Arc<Pool>,
+        name: &str,
+        parameters: &Parameters,
+        options: &SessionOptions,
+    ) -> Result<Self, OpenError> {
+        options.check()?;
+        parameters.check()?;
+        let node = pool.join((options.workers * options.lanes_per_worker + 1) as u16)?;
+        match pool.find_sherman(name) {
+            Err(PoolError::NoIndex { .. }) => match node.create_sherman(name, parameters) {
+                // Somebody else was faster.
+                Ok(_) | Err(PoolError::Catalog(CatalogError::Exists { .. })) => {}
+                Err(error) => return Err(error.into()),
+            },
+            Ok(_) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let (entry, found) = pool.find_sherman(name)?;
+        let sizes = |parameters: &Parameters| (parameters.key_bytes, parameters.value_bytes);
+        if sizes(&found) != sizes(parameters) {
+            return Err(OpenError::Sizes { name: name.to_owned(), found: sizes(&found), wanted: sizes(parameters) });
+        }
+        Self::start(pool, entry, found, options, Some(node))
+    }
+
+    fn start(
+        pool: &Arc<Pool>,
+        entry: IndexEntry,
+        parameters: Parameters,
+        options: &SessionOptions,
+        node: Option<crate::compute_node::ComputeNode>,
+    ) -> Result<Self, OpenError> {
+        let fabrics = (0..=options.workers).map(|_| pool.fabric()).collect::<Result<_, _>>()?;
+        let node = match node {
+            Some(node) => node,
+            None => pool.join((options.workers * options.lanes_per_worker + 1) as u16)?,
+        };
+        let (key_bytes, value_bytes) = (parameters.key_bytes, parameters.value_bytes);
+        let shared = Arc::new(Shared {
+            queues: (0..options.workers).map(|_| Queue::new(options.queue_slots, key_bytes, value_bytes)).collect(),
+            key_bytes,
+            value_bytes,
+            page_records: options.spending.page_records,
+            spin: options.spin,
+            window: (options.workers * options.queue_slots / 2).max(1),
+            cache_used: AtomicU64::new(0),
+            cache_budget: AtomicU64::new(0),
+        });
+        let (commands, receiver) = mpsc::channel();
+        let (ready, opened) = mpsc::sync_channel(1);
+        let supervisor = Supervisor {
+            node,
+            entry,
+            parameters,
+            options: options.clone(),
+            fabrics,
+            shared: Arc::clone(&shared),
+            commands: receiver,
+        };
+        let supervisor = thread::Builder::new().name("dm-session".to_owned()).spawn(move || supervisor.run(&ready))?;
+        // From here on a failure closes and waits for the supervisor.
+        let handle = Handle { shared, commands, supervisor: Mutex::new(Some(supervisor)) };
+        opened.recv().unwrap_or(Err(OpenError::Panicked))?;
+        Ok(Self { handle: Arc::new(handle), turn: AtomicUsize::new(0) })
+    }
+
+    fn shared(&self) -> &Shared {
+        &self.handle.shared
+    }
+
+    fn on_worker(&self) -> bool {
+        self.shared().on_worker()
+    }
+
+    /// Whether any worker takes operations.
+    fn any_open(&self) -> bool {
+        self.shared().queues.iter().any(Queue::is_open)
+    }
+
+    /// A queue for the next operation: of two, the one with less in it.
+    fn choose(&self) -> usize {
+        let queues = &self.shared().queues;
+        if queues.len() == 1 {
+            return 0;
+        }
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        let first = turn % queues.len();
+        // Another one, at a distance that changes from round to round, so that every pair meets.
+        let second = (first + 1 + (turn / queues.len()) % (queues.len() - 1)) % queues.len();
+        let better = if queues[second].load() < queues[first].load() { second } else { first };
+        // Past a worker that has stopped.
+        (0..queues.len()).map(|step| (better + step) % queues.len()).find(|&at| queues[at].is_open()).unwrap_or(better)
+    }
+
+    // ---- what is known ---------------------------------------------------------------------------------------
+
+    /// Bytes of every key.
+    pub fn key_bytes(&self) -> usize {
+        self.shared().key_bytes
+    }
+
+    /// Bytes of every value.
+    pub fn value_bytes(&self) -> usize {
+        self.shared().value_bytes
+    }
+
+    /// Records a page holds at most.
+    pub fn page_records(&self) -> usize {
+        self.shared().page_records
+    }
+
+    /// What was done so far.
+    pub fn statistics(&self) -> Statistics {
+        let shared = self.shared();
+        let mut statistics = Statistics::default();
+        statistics.cache_used_bytes = shared.cache_used.load(Ordering::Relaxed);
+        statistics.cache_budget_bytes = shared.cache_budget.load(Ordering::Relaxed);
+        for queue in &shared.queues {
+            queue.sums.add_to(&mut statistics);
+            statistics.queued += queue.load() as u64;
+        }
+        statistics
+    }
+
+    /// Walks the whole index, checks every invariant and counts what is there. Only a quiescent index can be judged:
+    /// while anybody writes, in this process or another, a walk can fail for no other reason, and the counts are
+    /// estimates.
+    pub fn validate(&self) -> Result<Census, SessionError> {
+        if self.on_worker() {
+            return Err(SessionError::OnWorker);
+        }
+        let (answer, answered) = mpsc::channel();
+        // Without an answer the session was closed first.
+        self.handle.commands.send(Command::Validate(answer)).map_err(|_| SessionError::Closed)?;
+        answered.recv().unwrap_or(Err(SessionError::Closed))
+    }
+
+    /// Refuses new calls of all clones, finishes what is queued, stops the workers and leaves the pool. Returns when
+    /// that is done, whichever clone began it; inside a waker, at once.
+    pub fn close(&self) {
+        self.handle.close();
+    }
+
+    // ---- calls -----------------------------------------------------------------------------------------------
+
+    fn point<'a>(&self, kind: OperationKind, key: &'a [u8]) -> Result<Arguments<'a>, SessionError> {
+        self.check_key(key)?;
+        Ok(Arguments {
+            operation: Operation::point(kind),
+            key,
+            key_high: High::None,
+            value: &[],
+            expected: &[],
+            room: None,
+            page_bytes: 0,
+        })
+    }
+
+    fn write<'a>(&self, kind: OperationKind, key: &'a [u8], value: &'a [u8]) -> Result<Arguments<'a>, SessionError> {
+        let arguments = self.point(kind, key)?;
+        self.check_value(value)?;
+        Ok(Arguments { value, ..arguments })
+    }
+
+    fn check_key(&self, key: &[u8]) -> Result<(), SessionError> {
+        let (given, expected) = (key.len(), self.shared().key_bytes);
+        if given == expected { Ok(()) } else { Err(SessionError::KeyBytes { given, expected }) }
+    }
+
+    fn check_value(&self, value: &[u8]) -> Result<(), SessionError> {
+        let (given, expected) = (value.len(), self.shared().value_bytes);
+        if given == expected { Ok(()) } else { Err(SessionError::ValueBytes { given, expected }) }
+    }
+
+    /// The value of `key`.
+    pub fn get<'a>(&'a self, key: &'a [u8]) -> Call<'a, Option<Vec<u8>>> {
+        Call::new(self, self.point(OperationKind::Get, key), |outcome, body, _| {
+            (outcome == Outcome::Found).then(|| body.value.to_vec())
+        })
+    }
+
+    /// The value of `key`, into `value`, which has [`Session::value_bytes`]. `false`: there is none, and `value` is
+    /// as it was.
+    pub fn get_into<'a>(&'a self, key: &'a [u8], value: &'a mut [u8]) -> Call<'a, bool> {
+        let arguments = self.point(OperationKind::Get, key).and_then(|arguments| {
+            self.check_value(value)?;
+            Ok(Arguments { room: Some(value), ..arguments })
+        });
+        Call::new(self, arguments, |outcome, body, room| {
+            let found = outcome == Outcome::Found;
+            if found && let Some(room) = room {
+                room.copy_from_slice(&body.value);
+            }
+            found
+        })
+    }
+
+    /// Adds a record if its key is not there.
+    pub fn insert<'a>(&'a self, key: &'a [u8], value: &'a [u8]) -> Call<'a, Insert> {
+        Call::new(self, self.write(OperationKind::Insert, key, value), |outcome, body, _| match outcome {
+            Outcome::Exists => Insert::Exists(body.value.to_vec()),
+            _ => Insert::Inserted,
+        })
+    }
+
+    /// Replaces the value of a key that is there.
+    pub fn update<'a>(&'a self, key: &'a [u8], value: &'a [u8]) -> Call<'a, Update> {
+        Call::new(self, self.write(OperationKind::Update, key, value), |outcome, _, _| match outcome {
+            Outcome::Absent => Update::Absent,
+            _ => Update::Updated,
+        })
+    }
+
+    /// Adds a record, or replaces its value.
+    pub fn upsert<'a>(&'a self, key: &'a [u8], value: &'a [u8]) -> Call<'a, Upsert> {
+        Call::new(self, self.write(OperationKind::Upsert, key, value), |outcome, _, _| match outcome {
+            Outcome::Replaced => Upsert::Replaced,
+            _ => Upsert::Inserted,
+        })
+    }
+
+    /// Replaces the value of a key if it is `expected`.
+    pub fn update_if<'a>(&'a self, key: &'a [u8], expected: &'a [u8], value: &'a [u8]) -> Call<'a, UpdateIf> {
+        let arguments = self.write(OperationKind::UpdateIf, key, value).and_then(|arguments| {
+            self.check_value(expected)?;
+            Ok(Arguments { expected, ..arguments })
+        });
+        Call::new(self, arguments, |outcome, body, _| match outcome {
+            Outcome::Absent => UpdateIf::Absent,
+            Outcome::Mismatch => UpdateIf::Mismatch(body.value.to_vec()),
+            _ => UpdateIf::Updated,
+        })
+    }
+
+    /// Removes a key.
+    pub fn delete<'a>(&'a self, key: &'a [u8]) -> Call<'a, Delete> {
+        Call::new(self, self.point(OperationKind::Delete, key), |outcome, _, _| match outcome {
+            Outcome::Absent => Delete::Absent,
+            _ => Delete::Deleted,
+        })
+    }
+
+    /// The values of many keys.
+    pub fn multi_get<'a, K: AsRef<[u8]>>(&'a self, keys: &'a [K]) -> Calls<'a, Option<Vec<u8>>> {
+        Calls::new(keys.iter().map(|key| self.get(key.as_ref())))
+    }
+
+    /// Upserts many records. Of several with the same key any may be the last.
+    pub fn multi_put<'a, K: AsRef<[u8]>, V: AsRef<[u8]>>(&'a self, records: &'a [(K, V)]) -> Calls<'a, Upsert> {
+        Calls::new(records.iter().map(|(key, value)| self.upsert(key.as_ref(), value.as_ref())))
+    }
+
+    /// The first `records` records, at most [`Session::page_records`], of those between `low` and `high`: ascending,
+    /// each key at most once, each record current at some instant of the call, and none left out that was there
+    /// throughout. Not a snapshot. [`Page::cursor`] is the `low` of the next page.
+    pub fn page<'a>(&'a self, low: Bound<&'a [u8]>, high: Bound<&'a [u8]>, records: usize) -> Call<'a, Page> {
+        Call::new(self, self.range(low, high, records), |outcome, body, _| Page {
+            bytes: std::mem::take(&mut body.page),
+            key_bytes: body.key.len(),
+            record_bytes: body.key.len() + body.value.len(),
+            more: matches!(outcome, Outcome::Page { more: true, .. }),
+        })
+    }
+
+    fn range<'a>(
+        &self,
+        low: Bound<&'a [u8]>,
+        high: Bound<&'a [u8]>,
+        records: usize,
+    ) -> Result<Arguments<'a>, SessionError> {
+        let max = self.shared().page_records;
+        if !(1..=max).contains(&records) {
+            return Err(SessionError::PageRecords { given: records, max });
+        }
+        let mut operation = Operation::scan(records as u32);
+        operation.after = matches!(low, Bound::Excluded(_));
+        operation.bounded = !matches!(high, Bound::Unbounded);
+        let key = match low {
+            Bound::Included(key) | Bound::Excluded(key) => self.check_key(key).map(|()| key)?,
+            Bound::Unbounded => &[],
+        };
+        let key_high = match high {
+            Bound::Included(key) => self.check_key(key).map(|()| High::Included(key))?,
+            Bound::Excluded(key) => self.check_key(key).map(|()| High::Excluded(key))?,
+            Bound::Unbounded => High::None,
+        };
+        let page_bytes = records * (self.shared().key_bytes + self.shared().value_bytes);
+        Ok(Arguments { operation, key, key_high, value: &[], expected: &[], room: None, page_bytes })
+    }
+
+    /// The records between `low` and `high`, in ascending order, as an iterator that blocks for each page; see
+    /// [`Session::page`] for what is promised, of the whole iteration.
+    pub fn scan(&self, low: Bound<&[u8]>, high: Bound<&[u8]>) -> Scan<'_> {
+        Scan::new(self, low, high)
+    }
+}

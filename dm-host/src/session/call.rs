@@ -1,0 +1,352 @@
+//! One call: the operation, and its result to come.
+
+use super::Session;
+use super::error::SessionError;
+use super::queue::{Body, Claim, Waiter};
+use dm_core::index::{Operation, Outcome};
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Arguments of an operation, all of the right size.
+#[derive(Debug)]
+pub(super) struct Arguments<'a> {
+    pub(super) operation: Operation,
+    pub(super) key: &'a [u8],
+    pub(super) key_high: High<'a>,
+    pub(super) value: &'a [u8],
+    pub(super) expected: &'a [u8],
+    /// Where a value that is found goes, instead of into a vector.
+    pub(super) room: Option<&'a mut [u8]>,
+    /// Room for a page.
+    pub(super) page_bytes: usize,
+}
+
+/// A scan's upper bound.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum High<'a> {
+    None,
+    Excluded(&'a [u8]),
+    Included(&'a [u8]),
+}
+
+impl Arguments<'_> {
+    fn fill(&self, body: &mut Body, deadline: Option<Deadline>) {
+        body.operation = self.operation;
+        body.deadline = deadline;
+        let copy = |to: &mut [u8], from: &[u8]| {
+            // What an operation does not have stays as it was: nobody looks at it.
+            if to.len() == from.len() {
+                to.copy_from_slice(from);
+            }
+        };
+        if self.key.is_empty() {
+            // A scan from the beginning.
+            body.key.fill(0);
+        } else {
+            copy(&mut body.key, self.key);
+        }
+        copy(&mut body.value, self.value);
+        copy(&mut body.expected, self.expected);
+        match self.key_high {
+            High::None => {}
+            High::Excluded(key) => copy(&mut body.key_high, key),
+            High::Included(key) => {
+                copy(&mut body.key_high, key);
+                // The next key of this size; behind the last one there is no bound.
+                body.operation.bounded = increment(&mut body.key_high);
+            }
+        }
+        if self.page_bytes > 0 {
+            body.page = Vec::with_capacity(self.page_bytes);
+        }
+    }
+}
+
+/// Adds one to a big-endian number. `false`: it was the largest.
+fn increment(key: &mut [u8]) -> bool {
+    for byte in key.iter_mut().rev() {
+        *byte = byte.wrapping_add(1);
+        if *byte != 0 {
+            return true;
+        }
+    }
+    false
+}
+
+/// Makes the result of a call of its outcome.
+pub(super) type Fetch<T> = fn(Outcome, &mut Body, &mut Option<&mut [u8]>) -> T;
+
+#[derive(Debug)]
+pub(super) enum Stage {
+    New,
+    /// In line for a free slot of this queue.
+    Waiting {
+        queue: usize,
+        ticket: u64,
+    },
+    Queued {
+        queue: usize,
+        slot: u32,
+    },
+    Ended,
+}
+
+/// An operation and its result to come: wait for it with [`Call::wait`], or await it.
+///
+/// Nothing happens before either: a call that is dropped unused never was. Once it has been waited for or polled, it
+/// is queued as soon as there is room and runs on a worker thread, whoever polls or does not. **Dropping it then
+/// detaches:** an operation that was queued runs to its end, and nobody learns how it ended; one that was still in
+/// line for room in the queue is forgotten.
+///
+/// A call that has been polled and not dropped keeps its place in a queue until its result is taken. A task that
+/// polls many calls once and then neither polls nor drops them keeps others out.
+///
+/// It is `Send` - a task may move between threads - and needs no particular executor.
+#[derive(Debug)]
+#[must_use = "a call does nothing until it is waited for or awaited"]
+pub struct Call<'a, T> {
+    pub(super) session: &'a Session,
+    arguments: Result<Arguments<'a>, SessionError>,
+    fetch: Fetch<T>,
+    pub(super) deadline: Option<Deadline>,
+    pub(super) stage: Stage,
+}
+
+pub(super) enum Started {
+    Queued {
+        queue: usize,
+        slot: u32,
+    },
+    /// Registered; woken when there is room.
+    InLine,
+    /// Not registered.
+    NoRoom,
+}
+
+/// When to give up.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Deadline {
+    since: Instant,
+    at: Instant,
+}
+
+impl Deadline {
+    /// `None`: so late that no clock gets there.
+    pub(super) fn after(time: Duration) -> Option<Self> {
+        let since = Instant::now();
+        since.checked_add(time).map(|at| Self { since, at })
+    }
+
+    /// Time left; fails if there is none.
+    pub(super) fn left(self) -> Result<Duration, SessionError> {
+        let now = Instant::now();
+        if now >= self.at {
+            return Err(SessionError::Deadline { waited: now.saturating_duration_since(self.since) });
+        }
+        Ok(self.at - now)
+    }
+}
+
+impl<'a, T> Call<'a, T> {
+    pub(super) fn new(session: &'a Session, arguments: Result<Arguments<'a>, SessionError>, fetch: Fetch<T>) -> Self {
+        Self { session, arguments, fetch, deadline: None, stage: Stage::New }
+    }
+
+    /// Gives the call a deadline, from now: time in the queue counts. An operation that has not been started by then
+    /// never is ([`SessionError::Deadline`]); one that waits for locks or repeats itself gives up
+    /// ([`dm_core::error::Cause::Deadline`]) and says what it did. What was asked of a memory node is waited for.
+    ///
+    /// Without one, an operation has 20 s from its start, and no bound on its time in the queue.
+    ///
+    /// A call that is awaited has no clock of its own: while it is queued the worker looks at the deadline when it
+    /// comes to the operation, and in line for room it is looked at when the call is polled.
+    pub fn within(mut self, time: Duration) -> Self {
+        self.deadline = Deadline::after(time);
+        self
+    }
+
+    /// Runs the operation and blocks until it has ended.
+    pub fn wait(mut self) -> Result<T, SessionError> {
+        if self.session.on_worker() {
+            return Err(SessionError::OnWorker);
+        }
+        self.block()
+    }
+
+    /// As [`Call::wait`], of a call that may have been queued without a waiter.
+    pub(super) fn block(&mut self) -> Result<T, SessionError> {
+        let waiter = || Waiter::Thread(thread::current());
+        loop {
+            match self.stage {
+                Stage::Queued { queue, slot } => {
+                    if let Some(result) = self.take(Some(waiter())) {
+                        return result;
+                    }
+                    return self.block_queued(queue, slot);
+                }
+                _ => match self.start(Some(&waiter))? {
+                    Started::Queued { queue, slot } => return self.block_queued(queue, slot),
+                    Started::InLine => self.park(),
+                    Started::NoRoom => {}
+                },
+            }
+            self.check_deadline()?;
+        }
+    }
+
+    fn block_queued(&mut self, queue: usize, slot: u32) -> Result<T, SessionError> {
+        let session = self.session;
+        let queue = &session.shared().queues[queue];
+        // Worth it when the operation takes less than going to sleep and being woken.
+        let spin = session.shared().spin;
+        if !queue.is_finished(slot) && !spin.is_zero() {
+            let began = Instant::now();
+            while !queue.is_finished(slot) && began.elapsed() < spin {
+                for _ in 0..16 {
+                    std::hint::spin_loop();
+                }
+            }
+        }
+        let mut running = false;
+        loop {
+            // The waiter is registered. A park that returns for another reason looks once more.
+            if queue.is_finished(slot)
+                && let Some(result) = self.take(None)
+            {
+                return result;
+            }
+            if running {
+                thread::park();
+                continue;
+            }
+            if let Err(error) = self.check_deadline() {
+                if queue.withdraw(slot) {
+                    self.stage = Stage::Ended;
+                    return Err(error);
+                }
+                // It ends by itself, and knows the deadline.
+                running = true;
+                continue;
+            }
+            self.park();
+        }
+    }
+
+    fn park(&self) {
+        match self.deadline {
+            None => thread::park(),
+            Some(deadline) => thread::park_timeout(deadline.at.saturating_duration_since(Instant::now())),
+        }
+    }
+
+    fn check_deadline(&self) -> Result<(), SessionError> {
+        match self.deadline {
+            Some(deadline) => deadline.left().map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// Queues the operation, or gets in line for that, or not without a `waiter`.
+    pub(super) fn start(&mut self, waiter: Option<&dyn Fn() -> Waiter>) -> Result<Started, SessionError> {
+        let arguments = self.arguments.as_ref().map_err(|refused| *refused)?;
+        let queues = &self.session.shared().queues;
+        loop {
+            // Who is in line stays there, so that a wake-up for a slot of this queue is not spent on another.
+            let (queue, mut ticket) = match self.stage {
+                Stage::Waiting { queue, ticket } => (queue, Some(ticket)),
+                _ => (self.session.choose(), None),
+            };
+            let claim = queues[queue].claim(waiter, &mut ticket);
+            self.stage = match ticket {
+                Some(ticket) => Stage::Waiting { queue, ticket },
+                None => Stage::New,
+            };
+            let end = match claim {
+                Claim::Slot(slot) => {
+                    let waiter = waiter.map_or(Waiter::Nobody, |waiter| waiter());
+                    match queues[queue].submit(slot, waiter, |body| arguments.fill(body, self.deadline)) {
+                        Ok(()) => {
+                            self.stage = Stage::Queued { queue, slot };
+                            return Ok(Started::Queued { queue, slot });
+                        }
+                        Err(end) => end,
+                    }
+                }
+                Claim::Full if waiter.is_some() => return Ok(Started::InLine),
+                Claim::Full => return Ok(Started::NoRoom),
+                Claim::Ended(end) => end,
+            };
+            self.stage = Stage::New;
+            if !self.session.any_open() {
+                return Err(end.error());
+            }
+        }
+    }
+
+    /// Takes the result, if there is one.
+    fn take(&mut self, waiter: Option<Waiter>) -> Option<Result<T, SessionError>> {
+        let Stage::Queued { queue, slot } = self.stage else { return None };
+        let fetch = self.fetch;
+        let room = match &mut self.arguments {
+            Ok(arguments) => &mut arguments.room,
+            Err(_) => &mut None,
+        };
+        let result =
+            self.session.shared().queues[queue].take(slot, waiter, |outcome, body| fetch(outcome, body, room))?;
+        self.stage = Stage::Ended;
+        Some(result)
+    }
+
+    /// Polls without regard to pinning: nothing in a call points into it.
+    pub(super) fn look(&mut self, context: &mut Context<'_>) -> Poll<Result<T, SessionError>> {
+        let waiter = || Waiter::Task(context.waker().clone());
+        if let Stage::Queued { queue, slot } = self.stage {
+            // A hint that says no may be late: registering decides.
+            let waiter = (!self.session.shared().queues[queue].is_finished(slot)).then(waiter);
+            return self.take(waiter).map_or(Poll::Pending, Poll::Ready);
+        }
+        if matches!(self.stage, Stage::Waiting { .. }) {
+            self.check_deadline()?;
+        }
+        match self.start(Some(&waiter)) {
+            Ok(_) => Poll::Pending,
+            Err(error) => Poll::Ready(Err(error)),
+        }
+    }
+}
+
+impl<T> Future for Call<'_, T> {
+    type Output = Result<T, SessionError>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.get_mut().look(context)
+    }
+}
+
+impl<T> Drop for Call<'_, T> {
+    fn drop(&mut self) {
+        let queues = &self.session.shared().queues;
+        match self.stage {
+            Stage::Waiting { queue, ticket } => queues[queue].leave_line(ticket),
+            Stage::Queued { queue, slot } => queues[queue].detach(slot),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::increment;
+
+    #[test]
+    fn the_key_after_a_key() {
+        let mut key = [1, 2, 255];
+        assert!(increment(&mut key));
+        assert_eq!(key, [1, 3, 0]);
+        let mut key = [255; 8];
+        assert!(!increment(&mut key), "there is none");
+    }
+}

@@ -1,0 +1,118 @@
+//! Many calls at once.
+
+use super::call::{Call, Deadline, Stage, Started};
+use super::error::SessionError;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+/// Many operations at once, spread over the lanes of all workers, and their results to come, in the order of the
+/// arguments.
+///
+/// Each operation succeeds or fails by itself - wrong sizes, too, are the error of that one only - and each is
+/// linearizable by itself; among those on one key the order is not told. Otherwise as [`Call`], of which it is a list.
+/// At most half the slots of all queues are taken by one list at a time.
+#[derive(Debug)]
+#[must_use = "calls do nothing until they are waited for or awaited"]
+pub struct Calls<'a, T> {
+    list: Vec<Call<'a, T>>,
+    results: Vec<Option<Result<T, SessionError>>>,
+    /// All calls before this one have ended.
+    first: usize,
+    /// No call from this one on has been queued, except for the first.
+    next: usize,
+}
+
+// A result is only ever moved out; nothing points into it.
+impl<T> Unpin for Calls<'_, T> {}
+
+impl<'a, T> Calls<'a, T> {
+    pub(super) fn new(calls: impl Iterator<Item = Call<'a, T>>) -> Self {
+        let list: Vec<_> = calls.collect();
+        let results = list.iter().map(|_| None).collect();
+        Self { list, results, first: 0, next: 0 }
+    }
+
+    /// As [`Call::within`], for each of them.
+    pub fn within(mut self, time: Duration) -> Self {
+        let deadline = Deadline::after(time);
+        for call in &mut self.list {
+            call.deadline = deadline;
+        }
+        self
+    }
+
+    /// Runs the operations and blocks until all have ended.
+    pub fn wait(mut self) -> Vec<Result<T, SessionError>> {
+        let on_worker = self.list.first().is_some_and(|call| call.session.on_worker());
+        while self.first < self.list.len() {
+            if on_worker {
+                self.end(Err(SessionError::OnWorker));
+                continue;
+            }
+            self.queue_more();
+            if self.results[self.first].is_none() {
+                let result = self.list[self.first].block();
+                self.end(result);
+            } else {
+                self.first += 1;
+            }
+        }
+        self.results()
+    }
+
+    /// Queues what there is room for, without getting in line. Nobody waits for these: each registers a waiter when
+    /// it has become the first that has not ended.
+    fn queue_more(&mut self) {
+        let Some(call) = self.list.get(self.first) else { return };
+        let end = (self.first + call.session.shared().window).min(self.list.len());
+        // The first gets in line, unless it has been queued already.
+        self.next = self.next.max(self.first);
+        while self.next < end {
+            let call = &mut self.list[self.next];
+            match call.stage {
+                Stage::Waiting { .. } => return,
+                Stage::New => match call.start(None) {
+                    Ok(Started::Queued { .. }) => {}
+                    Ok(_) => return,
+                    Err(error) => self.results[self.next] = Some(Err(error)),
+                },
+                // It got in line as the first, and was queued.
+                Stage::Queued { .. } | Stage::Ended => {}
+            }
+            self.next += 1;
+        }
+    }
+
+    /// Notes how the first call ended.
+    fn end(&mut self, result: Result<T, SessionError>) {
+        self.results[self.first] = Some(result);
+        self.first += 1;
+    }
+
+    fn results(&mut self) -> Vec<Result<T, SessionError>> {
+        self.list.clear();
+        std::mem::take(&mut self.results).into_iter().flatten().collect()
+    }
+}
+
+impl<T> Future for Calls<'_, T> {
+    type Output = Vec<Result<T, SessionError>>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let calls = self.get_mut();
+        while calls.first < calls.list.len() {
+            calls.queue_more();
+            if calls.results[calls.first].is_some() {
+                calls.first += 1;
+                continue;
+            }
+            match calls.list[calls.first].look(context) {
+                Poll::Ready(result) => calls.end(result),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        Poll::Ready(calls.results())
+    }
+}

@@ -1,0 +1,123 @@
+//! What opening a session and calling it can fail with.
+
+use crate::assembly::AssemblyError;
+use crate::compute_node::PoolError;
+use crate::fabric::shm::ShmError;
+use dm_core::error::{Effect, OpError};
+use dm_core::sherman::parameters::ParameterError;
+use std::time::Duration;
+use thiserror::Error;
+
+/// Why there is no session.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// Something about the pool or its catalog.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+    /// A fabric for a worker cannot be made.
+    #[error(transparent)]
+    Fabric(#[from] ShmError),
+    /// The index cannot be put together.
+    #[error(transparent)]
+    Assembly(#[from] AssemblyError),
+    /// Parameters no index can have.
+    #[error(transparent)]
+    Parameters(#[from] ParameterError),
+    /// An option is out of range.
+    #[error("{option} {given}: a session takes {min} to {max}")]
+    Option {
+        /// Which.
+        option: &'static str,
+        /// What was asked for.
+        given: usize,
+        /// At least.
+        min: usize,
+        /// At most.
+        max: usize,
+    },
+    /// The index exists, with other sizes than asked for.
+    #[error("index \"{name}\" has keys of {} and values of {} bytes, not {} and {}", found.0, found.1, wanted.0, wanted.1)]
+    Sizes {
+        /// Its name.
+        name: String,
+        /// Its key and value bytes.
+        found: (usize, usize),
+        /// Those asked for.
+        wanted: (usize, usize),
+    },
+    /// A thread could not be started.
+    #[error("starting a thread: {0}")]
+    Thread(#[from] std::io::Error),
+    /// A thread of the session panicked before it had said that it is ready: a bug.
+    #[error("a thread of the session panicked while it started")]
+    Panicked,
+}
+
+/// Why a call failed. [`SessionError::effect`] tells what it did to the index nevertheless.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum SessionError {
+    /// Refused before anything was queued: keys of this index have another size.
+    #[error("a key of {given} bytes: this index has keys of {expected}")]
+    KeyBytes {
+        /// Bytes of the key given.
+        given: usize,
+        /// Bytes of every key.
+        expected: usize,
+    },
+    /// Refused before anything was queued: values of this index have another size.
+    #[error("a value of {given} bytes: this index has values of {expected}")]
+    ValueBytes {
+        /// Bytes of the value, or of the room for one, given.
+        given: usize,
+        /// Bytes of every value.
+        expected: usize,
+    },
+    /// Refused before anything was queued: a page holds fewer records, or none were asked for.
+    #[error("a page of {given} records: this session's pages have 1 to {max}")]
+    PageRecords {
+        /// Records asked for.
+        given: usize,
+        /// See [`crate::assembly::Spending::page_records`].
+        max: usize,
+    },
+    /// The deadline passed before the operation was started; it never will be.
+    #[error("deadline passed after {waited:?} in the queue (nothing was changed)")]
+    Deadline {
+        /// From the call to when this was noticed.
+        waited: Duration,
+    },
+    /// The session was closed before the operation was queued.
+    #[error("the session is closed (nothing was changed)")]
+    Closed,
+    /// No worker of the session can go on; the operation was not started. Open another session.
+    #[error("the session's workers stopped (nothing was changed): {last}")]
+    Broken {
+        /// What the last of their lanes could not settle.
+        last: OpError,
+    },
+    /// A worker panicked: a bug, here or in the index.
+    #[error("a worker panicked ({})", match effect { Effect::None => "nothing was changed", _ => "it is unknown whether the change was made" })]
+    Panicked {
+        /// `None` if the operation had not been started.
+        effect: Effect,
+    },
+    /// A blocking call by a worker thread, from inside a waker: it would wait for itself.
+    #[error("a blocking call on a worker's own thread: wakers must not wait (nothing was changed)")]
+    OnWorker,
+    /// The index could not do it.
+    #[error(transparent)]
+    Operation(#[from] OpError),
+}
+
+impl SessionError {
+    /// What the failed call did to the index.
+    pub const fn effect(&self) -> Effect {
+        match self {
+            Self::Operation(error) => error.effect,
+            Self::Panicked { effect } => *effect,
+            _ => Effect::None,
+        }
+    }
+}

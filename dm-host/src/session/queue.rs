@@ -1,0 +1,504 @@
+//! The queue in front of one worker: slots that calls fill and the worker empties.
+//!
+//! ```text
+//!             claim           fill, submit            next                    done             take, release
+//!   free ───────────► claimed ───────────► queued ───────────► running ───────────► finished ───────────► free
+//!                                            │ deadline: withdraw                      ▲
+//!                                            └───────────► withdrawn ── next ──► free  │
+//!                                      the call was dropped: done releases the slot ───┘
+//! ```
+//!
+//! A slot has room for one operation's arguments and results, made when the session is opened; nothing is allocated
+//! per operation. Its index is at one place at a time - the free list, one call, the ready list, or one lane of the
+//! worker - and who has it may change it. The body's mutex is there because safe Rust asks for it, and for the two
+//! places where call and worker meet unannounced: the call drops, withdraws or changes its waker while the worker
+//! starts or finishes. Each of these looks at the body's stage under the mutex, so one of the two comes first and the
+//! other sees it.
+//!
+//! **No wake-up is lost.** *Worker:* a submit puts the slot into the ready list and only then unparks the worker. If
+//! the worker looked before that, its next park returns at once, because the token of an unpark is kept, and it looks
+//! again; `unpark` and `park` synchronise, so it then sees the hint. *Call:* a waiter is registered under the body's
+//! mutex before the caller parks or returns `Pending`, and the worker stores the result and takes the waiter under the
+//! same mutex. *Room:* a call that finds no free slot registers under the same lock it looked under; a slot given back
+//! wakes the first in line. A call that is dropped after it was woken passes the wake-up on.
+//!
+//! No lock is held while another is taken, nor while a waker runs or is dropped: either may run code of the application
+//! that calls the session, or drops it.
+
+mod work;
+
+pub(super) use work::QueueWork;
+
+use super::call::Deadline;
+use super::error::SessionError;
+use super::statistics::WorkerSums;
+use dm_core::error::{Effect, OpError};
+use dm_core::index::{Operation, Outcome, ScratchPlan};
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::Waker;
+use std::thread::{self, Thread};
+
+/// Who waits for a slot to be finished, or for a free one.
+#[derive(Debug, Default)]
+pub(super) enum Waiter {
+    #[default]
+    Nobody,
+    Thread(Thread),
+    Task(Waker),
+}
+
+impl Waiter {
+    fn wake(self) {
+        match self {
+            Self::Nobody => {}
+            Self::Thread(thread) => thread.unpark(),
+            // A waker that panics is its executor's trouble; the other calls of this worker shall not suffer from it.
+            Self::Task(waker) => drop(catch_unwind(AssertUnwindSafe(|| waker.wake()))),
+        }
+    }
+
+    /// Whether it wakes the same as `other`, so that it need not be replaced.
+    fn will_wake(&self, other: &Waiter) -> bool {
+        match (self, other) {
+            (Self::Task(mine), Self::Task(other)) => mine.will_wake(other),
+            (Self::Thread(mine), Self::Thread(other)) => mine.id() == other.id(),
+            _ => false,
+        }
+    }
+}
+
+/// Why a queue takes no more operations.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum End {
+    /// The session was closed.
+    Closed,
+    /// The worker's lanes cannot go on.
+    Broken(OpError),
+    /// The worker panicked.
+    Panicked,
+}
+
+impl End {
+    /// The error of a call that was not started.
+    pub(super) const fn error(self) -> SessionError {
+        match self {
+            Self::Closed => SessionError::Closed,
+            Self::Broken(last) => SessionError::Broken { last },
+            Self::Panicked => SessionError::Panicked { effect: Effect::None },
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Free or claimed: the worker has nothing to do with it.
+    Idle,
+    Queued,
+    Running,
+    /// The caller gave up before the worker began.
+    Withdrawn,
+    Finished,
+}
+
+/// Arguments and results of one operation.
+#[derive(Debug)]
+pub(super) struct Body {
+    stage: Stage,
+    /// Nobody waits for the result: the call was dropped.
+    detached: bool,
+    result: Result<Outcome, SessionError>,
+    waiter: Waiter,
+    pub(super) operation: Operation,
+    pub(super) deadline: Option<Deadline>,
+    pub(super) key: Box<[u8]>,
+    pub(super) key_high: Box<[u8]>,
+    /// The value to write; after the end the value that was found.
+    pub(super) value: Box<[u8]>,
+    pub(super) expected: Box<[u8]>,
+    /// Room for a page, brought along by the call that wants one.
+    pub(super) page: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Slot {
+    /// The body's stage is `Finished`: a hint, so that a caller that spins does not take the mutex each time. Changed
+    /// only under it.
+    finished: AtomicBool,
+    body: Mutex<Body>,
+}
+
+#[derive(Debug)]
+struct Lists {
+    free: Vec<u32>,
+    ready: VecDeque<u32>,
+    /// Calls that wait for a free slot, in order of arrival.
+    waiting: VecDeque<(u64, Waiter)>,
+    next_ticket: u64,
+    /// Takes no more operations; the worker finishes what is there.
+    closing: bool,
+    /// The worker is gone.
+    end: Option<End>,
+}
+
+/// What a claim gave.
+#[derive(Debug)]
+pub(super) enum Claim {
+    /// A slot of one's own.
+    Slot(u32),
+    /// None is free; woken when one is, if asked for.
+    Full,
+    /// None ever will be.
+    Ended(End),
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(super) struct Queue {
+    slots: Box<[Slot]>,
+    lists: Mutex<Lists>,
+    /// Length of the ready list, plus [`CLOSING`]: what the worker looks at before it takes the lock. Changed only
+    /// under it.
+    hint: AtomicUsize,
+    /// Slots that are not free: for who chooses a queue. Changed only under the lock.
+    load: AtomicUsize,
+    /// Operations may still be queued: a hint for who chooses a queue.
+    open: AtomicBool,
+    worker: OnceLock<Thread>,
+    pub(super) sums: WorkerSums,
+}
+
+/// See [`Queue::hint`].
+const CLOSING: usize = 1 << (usize::BITS - 1);
+
+/// What panicked under a lock of ours left whole structures: each critical section moves one thing.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Queue {
+    pub(super) fn new(slots: usize, key_bytes: usize, value_bytes: usize) -> Self {
+        let zeros = |bytes| vec![0; bytes].into_boxed_slice();
+        let body = || Body {
+            stage: Stage::Idle,
+            detached: false,
+            result: Ok(Outcome::Absent),
+            waiter: Waiter::Nobody,
+            operation: Operation::scan(0),
+            deadline: None,
+            key: zeros(key_bytes),
+            key_high: zeros(key_bytes),
+            value: zeros(value_bytes),
+            expected: zeros(value_bytes),
+            page: Vec::new(),
+        };
+        Self {
+            slots: (0..slots).map(|_| Slot { finished: AtomicBool::new(false), body: Mutex::new(body()) }).collect(),
+            lists: Mutex::new(Lists {
+                free: (0..slots as u32).rev().collect(),
+                ready: VecDeque::with_capacity(slots),
+                waiting: VecDeque::new(),
+                next_ticket: 0,
+                closing: false,
+                end: None,
+            }),
+            hint: AtomicUsize::new(0),
+            load: AtomicUsize::new(0),
+            open: AtomicBool::new(true),
+            worker: OnceLock::new(),
+            sums: WorkerSums::default(),
+        }
+    }
+
+    /// Slots that are not free.
+    pub(super) fn load(&self) -> usize {
+        self.load.load(Ordering::Relaxed)
+    }
+
+    /// Whether operations may still be queued. Once it says no it says so for good.
+    pub(super) fn is_open(&self) -> bool {
+        self.open.load(Ordering::Relaxed)
+    }
+
+    /// Whether the calling thread is the worker.
+    pub(super) fn is_worker(&self) -> bool {
+        self.worker.get().is_some_and(|worker| worker.id() == thread::current().id())
+    }
+
+    /// Says which thread is the worker. Before the first submit.
+    pub(super) fn register(&self, worker: &Thread) {
+        // There is one worker per queue, registered once.
+        let _ = self.worker.set(worker.clone());
+    }
+
+    fn unpark(&self) {
+        if let Some(worker) = self.worker.get() {
+            worker.unpark();
+        }
+    }
+
+    // ---- for calls -------------------------------------------------------------------------------------------
+
+    /// Claims a free slot. Without one and with a `waiter`, gets in line: `ticket` is the place. Who would not wait
+    /// does not go before those in line.
+    pub(super) fn claim(&self, waiter: Option<&dyn Fn() -> Waiter>, ticket: &mut Option<u64>) -> Claim {
+        let claim = self.claim_or_register(None, waiter.is_some(), ticket);
+        match (&claim, waiter) {
+            // Made without the lock, and only when needed. There may be a slot by then.
+            (Claim::Full, Some(waiter)) => self.claim_or_register(Some(waiter()), true, ticket),
+            _ => claim,
+        }
+    }
+
+    fn claim_or_register(&self, waiter: Option<Waiter>, pushing: bool, ticket: &mut Option<u64>) -> Claim {
+        let mut lists = lock(&self.lists);
+        if let Some(end) = lists.end.or(lists.closing.then_some(End::Closed)) {
+            *ticket = None;
+            return Claim::Ended(end);
+        }
+        if !pushing && !lists.waiting.is_empty() {
+            return Claim::Full;
+        }
+        let place = ticket.and_then(|ticket| lists.waiting.iter().position(|(other, _)| *other == ticket));
+        if let Some(slot) = lists.free.pop() {
+            self.load.fetch_add(1, Ordering::Relaxed);
+            if let Some(place) = place {
+                lists.waiting.remove(place);
+            }
+            *ticket = None;
+            return Claim::Slot(slot);
+        }
+        let Some(waiter) = waiter else { return Claim::Full };
+        let mut replaced = Waiter::Nobody;
+        match (place.and_then(|place| lists.waiting.get_mut(place)), *ticket) {
+            (Some((_, old)), _) => {
+                if !old.will_wake(&waiter) {
+                    replaced = std::mem::replace(old, waiter);
+                }
+            }
+            // Was woken, and somebody else was faster: back to the head of the line.
+            (None, Some(ticket)) => lists.waiting.push_front((ticket, waiter)),
+            (None, None) => {
+                let next = lists.next_ticket;
+                lists.next_ticket += 1;
+                lists.waiting.push_back((next, waiter));
+                *ticket = Some(next);
+            }
+        }
+        drop(lists);
+        drop(replaced);
+        Claim::Full
+    }
+
+    /// Leaves the line. If this call had been woken, somebody else takes the free slot.
+    pub(super) fn leave_line(&self, ticket: u64) {
+        let mut lists = lock(&self.lists);
+        let passed_on = match lists.waiting.iter().position(|(other, _)| *other == ticket) {
+            Some(place) => lists.waiting.remove(place),
+            None if lists.free.is_empty() => None,
+            None => lists.waiting.pop_front(),
+        };
+        drop(lists);
+        if let Some((other, waiter)) = passed_on
+            && other != ticket
+        {
+            waiter.wake();
+        }
+    }
+
+    /// Writes the arguments into a claimed slot and queues it.
+    pub(super) fn submit(&self, slot: u32, waiter: Waiter, fill: impl FnOnce(&mut Body)) -> Result<(), End> {
+        {
+            let slot = &self.slots[slot as usize];
+            let mut body = lock(&slot.body);
+            fill(&mut body);
+            body.stage = Stage::Queued;
+            body.detached = false;
+            body.waiter = waiter;
+            slot.finished.store(false, Ordering::Relaxed);
+        }
+        let mut lists = lock(&self.lists);
+        if let Some(end) = lists.end.or(lists.closing.then_some(End::Closed)) {
+            drop(lists);
+            self.release(slot);
+            return Err(end);
+        }
+        lists.ready.push_back(slot);
+        self.hint.store(lists.ready.len(), Ordering::Release);
+        drop(lists);
+        self.unpark();
+        Ok(())
+    }
+
+    /// Whether the operation in `slot` seems to have ended.
+    pub(super) fn is_finished(&self, slot: u32) -> bool {
+        self.slots[slot as usize].finished.load(Ordering::Acquire)
+    }
+
+    /// Fetches the result and gives the slot back. `None`: there is none yet, and `waiter` is woken when there is.
+    pub(super) fn take<R>(
+        &self,
+        slot: u32,
+        waiter: Option<Waiter>,
+        fetch: impl FnOnce(Outcome, &mut Body) -> R,
+    ) -> Option<Result<R, SessionError>> {
+        let mut body = lock(&self.slots[slot as usize].body);
+        if body.stage != Stage::Finished {
+            let replaced = match waiter {
+                Some(waiter) if !body.waiter.will_wake(&waiter) => std::mem::replace(&mut body.waiter, waiter),
+                _ => Waiter::Nobody,
+            };
+            drop(body);
+            drop(replaced);
+            return None;
+        }
+        let result = body.result.map(|outcome| fetch(outcome, &mut body));
+        drop(body);
+        self.release(slot);
+        Some(result)
+    }
+
+    /// Takes a queued operation back, whose deadline has passed. `false`: it is running, or has ended.
+    pub(super) fn withdraw(&self, slot: u32) -> bool {
+        let mut body = lock(&self.slots[slot as usize].body);
+        let queued = body.stage == Stage::Queued;
+        if queued {
+            // The worker meets the slot in the ready list and releases it.
+            body.stage = Stage::Withdrawn;
+        }
+        queued
+    }
+
+    /// Nobody wants the result any more; the operation runs on.
+    pub(super) fn detach(&self, slot: u32) {
+        let mut body = lock(&self.slots[slot as usize].body);
+        if body.stage != Stage::Finished {
+            body.detached = true;
+            let waiter = std::mem::take(&mut body.waiter);
+            drop(body);
+            drop(waiter);
+            return;
+        }
+        drop(body);
+        self.release(slot);
+    }
+
+    /// Gives a slot back, and wakes who waits for one.
+    fn release(&self, slot: u32) {
+        let (page, waiter) = {
+            let mut body = lock(&self.slots[slot as usize].body);
+            body.stage = Stage::Idle;
+            (std::mem::take(&mut body.page), std::mem::take(&mut body.waiter))
+        };
+        // A page nobody fetched; a waiter that withdrew.
+        drop((page, waiter));
+        let mut lists = lock(&self.lists);
+        lists.free.push(slot);
+        self.load.fetch_sub(1, Ordering::Relaxed);
+        let first = lists.waiting.pop_front();
+        drop(lists);
+        if let Some((_, waiter)) = first {
+            waiter.wake();
+        }
+    }
+
+    // ---- for the supervisor ----------------------------------------------------------------------------------
+
+    /// Takes no more operations; the worker ends when it has finished what is there.
+    pub(super) fn close(&self) {
+        let mut lists = lock(&self.lists);
+        lists.closing = true;
+        self.open.store(false, Ordering::Relaxed);
+        self.hint.store(lists.ready.len() | CLOSING, Ordering::Release);
+        let waiting = std::mem::take(&mut lists.waiting);
+        drop(lists);
+        for (_, waiter) in waiting {
+            waiter.wake();
+        }
+        self.unpark();
+    }
+
+    // ---- for the worker --------------------------------------------------------------------------------------
+
+    fn has_news(&self) -> bool {
+        self.hint.load(Ordering::Acquire) != 0
+    }
+
+    fn pop(&self) -> Popped {
+        let mut lists = lock(&self.lists);
+        let slot = lists.ready.pop_front();
+        self.hint.store(lists.ready.len() | if lists.closing { CLOSING } else { 0 }, Ordering::Relaxed);
+        match slot {
+            Some(slot) => Popped::Slot(slot),
+            None if lists.closing => Popped::Closed,
+            None => Popped::Nothing,
+        }
+    }
+
+    /// Begins the operation in a slot that was ready: copies its arguments. `None`: there is nothing to run.
+    fn begin(&self, slot: u32, scratch: &mut [u8], plan: &ScratchPlan) -> Option<Operation> {
+        let mut body = lock(&self.slots[slot as usize].body);
+        if body.stage == Stage::Withdrawn {
+            drop(body);
+            self.release(slot);
+            return None;
+        }
+        let mut operation = body.operation;
+        if let Some(deadline) = body.deadline {
+            match deadline.left() {
+                Ok(left) => operation.deadline_ns = left.as_nanos().min(u128::from(u64::MAX)) as u64,
+                Err(error) => {
+                    self.finish(slot, body, Err(error));
+                    return None;
+                }
+            }
+        }
+        body.stage = Stage::Running;
+        for (range, bytes) in [
+            (&plan.key, &body.key),
+            (&plan.key_high, &body.key_high),
+            (&plan.value, &body.value),
+            (&plan.expected, &body.expected),
+        ] {
+            if let Some(place) = scratch.get_mut(range.clone()) {
+                place.copy_from_slice(bytes);
+            }
+        }
+        Some(operation)
+    }
+
+    /// Stores a result and wakes who waits for it; without anybody, releases the slot.
+    fn finish(&self, slot: u32, mut body: MutexGuard<'_, Body>, result: Result<Outcome, SessionError>) {
+        body.result = result;
+        body.stage = Stage::Finished;
+        if body.detached {
+            drop(body);
+            self.release(slot);
+            return;
+        }
+        let waiter = std::mem::take(&mut body.waiter);
+        // Under the mutex: past it the slot may belong to another call.
+        self.slots[slot as usize].finished.store(true, Ordering::Release);
+        drop(body);
+        waiter.wake();
+    }
+
+    /// Fails an operation of a worker that is gone.
+    fn fail(&self, slot: u32, error: SessionError) {
+        let body = lock(&self.slots[slot as usize].body);
+        if body.stage == Stage::Withdrawn {
+            drop(body);
+            self.release(slot);
+        } else {
+            self.finish(slot, body, Err(error));
+        }
+    }
+}
+
+enum Popped {
+    Slot(u32),
+    Nothing,
+    Closed,
+}

@@ -1,0 +1,117 @@
+//! A queue as the work of a worker.
+
+use super::{End, Popped, Queue, lock};
+use crate::session::error::SessionError;
+use crate::worker::{Finished, Next, Work};
+use dm_core::error::Effect;
+use dm_core::index::{Outcome, ScratchPlan};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// The queue as its worker sees it. Dropped when the worker ends, in whatever way: fails what is left.
+pub(in crate::session) struct QueueWork<'q> {
+    queue: &'q Queue,
+    plan: ScratchPlan,
+    /// The slot each lane runs.
+    running: Vec<Option<u32>>,
+    busy: usize,
+    /// How long to look for news before the worker is left to park.
+    spin: Duration,
+    /// Has looked that long since the last operation.
+    spun: bool,
+    /// Why it ended; `Panicked` until somebody says otherwise.
+    pub(in crate::session) end: End,
+}
+
+impl<'q> QueueWork<'q> {
+    pub(in crate::session) fn new(queue: &'q Queue, plan: &ScratchPlan, lanes: usize, spin: Duration) -> Self {
+        Self { queue, plan: plan.clone(), running: vec![None; lanes], busy: 0, spin, spun: false, end: End::Panicked }
+    }
+
+    /// Looks for news for a while, unless there are lanes to attend to.
+    fn spin(&mut self) -> bool {
+        if self.busy != 0 || self.spun {
+            return self.queue.has_news();
+        }
+        let began = Instant::now();
+        while began.elapsed() < self.spin {
+            // The clock is read between bursts: it costs more than a look.
+            for _ in 0..16 {
+                if self.queue.has_news() {
+                    return true;
+                }
+                std::hint::spin_loop();
+            }
+        }
+        self.spun = true;
+        self.queue.has_news()
+    }
+}
+
+impl Work for QueueWork<'_> {
+    fn next(&mut self, lane: usize, scratch: &mut [u8], plan: &ScratchPlan) -> Next {
+        loop {
+            if !self.queue.has_news() && !self.spin() {
+                return Next::Wait;
+            }
+            match self.queue.pop() {
+                Popped::Slot(slot) => {
+                    if let Some(operation) = self.queue.begin(slot, scratch, plan) {
+                        self.running[lane] = Some(slot);
+                        self.busy += 1;
+                        self.spun = false;
+                        return Next::Run(operation);
+                    }
+                }
+                Popped::Nothing => return Next::Wait,
+                Popped::Closed => return Next::Finished,
+            }
+        }
+    }
+
+    fn done(&mut self, lane: usize, finished: Finished<'_>) {
+        self.queue.sums.count(&finished);
+        let Some(slot) = self.running[lane].take() else { return };
+        self.busy -= 1;
+        let mut body = lock(&self.queue.slots[slot as usize].body);
+        match finished.result {
+            Ok(Outcome::Found | Outcome::Exists | Outcome::Mismatch) => {
+                if let Some(output) = finished.scratch.get(self.plan.output.clone()) {
+                    body.value.copy_from_slice(output);
+                }
+            }
+            Ok(Outcome::Page { records, .. }) => {
+                let record_bytes = self.plan.key_bytes + self.plan.value_bytes;
+                let page = finished.scratch.get(self.plan.page.clone()).unwrap_or_default();
+                let page = page.get(..records as usize * record_bytes).unwrap_or_default();
+                // The call brought room for as many as it asked for.
+                body.page.extend_from_slice(page);
+            }
+            _ => {}
+        }
+        self.queue.finish(slot, body, finished.result.map_err(SessionError::Operation));
+    }
+}
+
+impl Drop for QueueWork<'_> {
+    fn drop(&mut self) {
+        let queue = self.queue;
+        let (ready, waiting) = {
+            let mut lists = lock(&queue.lists);
+            lists.end = Some(self.end);
+            queue.open.store(false, Ordering::Relaxed);
+            queue.hint.store(0, Ordering::Relaxed);
+            (std::mem::take(&mut lists.ready), std::mem::take(&mut lists.waiting))
+        };
+        for slot in ready {
+            queue.fail(slot, self.end.error());
+        }
+        // Only a worker that panicked leaves operations running.
+        for slot in self.running.iter().flatten() {
+            queue.fail(*slot, SessionError::Panicked { effect: Effect::Unknown });
+        }
+        for (_, waiter) in waiting {
+            waiter.wake();
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! What a session did so far.
+
+use crate::worker::{Cost, Finished};
+use dm_core::index::OperationKind;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const KINDS: usize = OperationKind::ALL.len();
+
+/// Sums over all operations of one kind that ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KindStatistics {
+    /// Operations that ended, failed ones included.
+    pub operations: u64,
+    /// Those that failed.
+    pub failed: u64,
+    /// Time from their start on a lane to their end, in ns; time in the queue is not in it.
+    pub latency_ns: u64,
+    /// The longest, in ns.
+    pub latency_ns_max: u64,
+    /// Submits with at least one request for a memory node.
+    pub round_trips: u64,
+    /// Requests for memory nodes.
+    pub requests: u64,
+    /// Payload of READs and results of atomics, in bytes.
+    pub bytes_read: u64,
+    /// Payload of WRITEs and operands of atomics, in bytes.
+    pub bytes_written: u64,
+}
+
+/// What a session did so far, all workers together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Statistics {
+    kinds: [KindStatistics; KINDS],
+    /// Bytes the index cache uses; some 50 ms old.
+    pub cache_used_bytes: u64,
+    /// Bytes it may use.
+    pub cache_budget_bytes: u64,
+    /// Operations that have a place in a queue now, running ones and results not yet fetched included.
+    pub queued: u64,
+}
+
+impl Statistics {
+    /// Sums of one kind of operation. Of a `multi_get`, each key counts as a get, and so on.
+    pub fn of(&self, kind: OperationKind) -> &KindStatistics {
+        &self.kinds[kind as usize]
+    }
+}
+
+/// One kind's sums on one worker.
+#[derive(Debug, Default)]
+struct Sums {
+    operations: AtomicU64,
+    failed: AtomicU64,
+    latency_ns: AtomicU64,
+    latency_ns_max: AtomicU64,
+    round_trips: AtomicU64,
+    requests: AtomicU64,
+    bytes_read: AtomicU64,
+    bytes_written: AtomicU64,
+}
+
+/// Sums of one worker, which alone adds to them. Relaxed throughout: the sums order nothing, and a load and a store
+/// by the only writer lose nothing and are cheaper than an atomic addition.
+#[derive(Debug, Default)]
+pub(super) struct WorkerSums([Sums; KINDS]);
+
+impl WorkerSums {
+    pub(super) fn count(&self, finished: &Finished<'_>) {
+        let add = |sum: &AtomicU64, more: u64| {
+            sum.store(sum.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
+        };
+        let sums = &self.0[finished.operation.kind as usize];
+        let Cost { round_trips, requests, bytes_read, bytes_written } = finished.cost;
+        add(&sums.operations, 1);
+        add(&sums.latency_ns, finished.latency_ns);
+        add(&sums.round_trips, round_trips.into());
+        add(&sums.requests, requests.into());
+        add(&sums.bytes_read, bytes_read);
+        add(&sums.bytes_written, bytes_written);
+        if finished.result.is_err() {
+            add(&sums.failed, 1);
+        }
+        if finished.latency_ns > sums.latency_ns_max.load(Ordering::Relaxed) {
+            sums.latency_ns_max.store(finished.latency_ns, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn add_to(&self, statistics: &mut Statistics) {
+        for (total, sums) in statistics.kinds.iter_mut().zip(&self.0) {
+            let of = |sum: &AtomicU64| sum.load(Ordering::Relaxed);
+            total.operations += of(&sums.operations);
+            total.failed += of(&sums.failed);
+            total.latency_ns += of(&sums.latency_ns);
+            total.latency_ns_max = total.latency_ns_max.max(of(&sums.latency_ns_max));
+            total.round_trips += of(&sums.round_trips);
+            total.requests += of(&sums.requests);
+            total.bytes_read += of(&sums.bytes_read);
+            total.bytes_written += of(&sums.bytes_written);
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! The threads of a session.
+//!
+//! ```text
+//!   supervisor: owns the compute node; its stack has the index's storage (assembly::with_sherman)
+//!      └─ thread::scope: everything below borrows the index, and ends before the storage does
+//!           ├─ worker 0: its own fabric and lanes ◄── queue 0
+//!           ├─ worker 1 ...                       ◄── queue 1
+//!           └─ validator, while a walk is asked for: a lane of its own
+//! ```
+//!
+//! The supervisor sleeps, except that every [`TICK`] it publishes the cache's size and, if lanes are parked, wakes them
+//! so that they are looked at ([`super::watch`]). It ends when it is told to close: it closes the queues, the workers
+//! finish what is there, the scope ends, the storage goes, and the compute node leaves the pool.
+
+use super::error::{OpenError, SessionError};
+use super::queue::{End, Queue, QueueWork};
+use super::watch::{Watch, Watched};
+use super::{SessionOptions, Shared};
+use crate::assembly::{Spending, with_sherman};
+use crate::compute_node::ComputeNode;
+use crate::fabric::shm::ShmFabric;
+use crate::solo::block_on;
+use crate::worker::{self, Wakes, WorkerError};
+use dm_core::error::OpError;
+use dm_core::index::{Census, Index};
+use dm_core::lane::Lane;
+use dm_core::remote::catalog::IndexEntry;
+use dm_core::remote::rows;
+use dm_core::sherman::parameters::Parameters;
+use dm_core::verbs::LaneId;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+/// How often the supervisor looks after parked lanes: how late an operation in a local lock queue may notice its
+/// deadline.
+const TICK: Duration = Duration::from_millis(50);
+
+/// What a session asks its supervisor for.
+pub(super) enum Command {
+    /// A walk over the index.
+    Validate(Sender<Result<Census, SessionError>>),
+    /// Finish what is queued and end.
+    Close,
+}
+
+/// Where a supervisor says that the session is open, or why not.
+pub(super) type Ready = SyncSender<Result<(), OpenError>>;
+
+/// What a supervisor is started with.
+pub(super) struct Supervisor {
+    pub(super) node: ComputeNode,
+    pub(super) entry: IndexEntry,
+    pub(super) parameters: Parameters,
+    pub(super) options: SessionOptions,
+    /// One for each worker, and one for walks.
+    pub(super) fabrics: Vec<ShmFabric>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) commands: Receiver<Command>,
+}
+
+/// The lane that walks run on; there is one, so walks take turns.
+struct Walker {
+    fabric: ShmFabric,
+    scratch: Vec<u8>,
+    id: LaneId,
+}
+
+impl Supervisor {
+    /// Runs the session to its end.
+    pub(super) fn run(mut self, ready: &Ready) {
+        let watch = Watch::default();
+        let Some(walker) = self.fabrics.pop() else { return };
+        let fabrics = std::mem::take(&mut self.fabrics);
+        let lanes = self.options.workers * self.options.lanes_per_worker;
+        let spending = Spending { lanes: lanes + 1, ..self.options.spending.clone() };
+        let place = self.node.place(&self.entry, &walker);
+        let assembled = with_sherman(&place, &self.parameters, &spending, |sherman| {
+            let index = Watched { index: sherman, nodes: self.node.pool().nodes(), watch: &watch };
+            let scratch = vec![0; index.plan().total_bytes];
+            let walker = Mutex::new(Walker { fabric: walker, scratch, id: LaneId(lanes as u16) });
+            self.serve(&index, &walker, fabrics, &watch, ready);
+        });
+        if let Err(error) = assembled {
+            // Nobody there: the thread that opens the session has given up.
+            let _ = ready.send(Err(error.into()));
+        }
+        if watch.any_unsettled() {
+            self.leave_for_others();
+        }
+    }
+
+    fn serve(
+        &self,
+        index: &Watched<'_, impl Index>,
+        walker: &Mutex<Walker>,
+        fabrics: Vec<ShmFabric>,
+        watch: &Watch,
+        ready: &Ready,
+    ) {
+        let (workers, lanes) = (self.options.workers, self.options.lanes_per_worker);
+        let spin = self.options.spin;
+        let wakes = &Wakes::new(workers, lanes);
+        thread::scope(|scope| {
+            let mut threads = Vec::new();
+            for (at, fabric) in fabrics.into_iter().enumerate() {
+                let queue = &self.shared.queues[at];
+                let first = LaneId((at * lanes) as u16);
+                let run = move || work(index, fabric, queue, first, lanes, spin, wakes);
+                match thread::Builder::new().name(format!("dm-worker-{at}")).spawn_scoped(scope, run) {
+                    Ok(thread) => {
+                        queue.register(thread.thread());
+                        threads.push(thread);
+                    }
+                    Err(error) => {
+                        self.shared.close();
+                        // Nobody there: see above.
+                        let _ = ready.send(Err(OpenError::Thread(error)));
+                        return;
+                    }
+                }
+            }
+            self.publish(index);
+            if ready.send(Ok(())).is_ok() {
+                self.attend(scope, index, walker, watch, wakes);
+            }
+            self.shared.close();
+            for thread in threads {
+                // A worker that panicked has failed its operations; the scope need not panic, too.
+                let _ = thread.join();
+            }
+        });
+    }
+
+    /// Does what the session asks for until it closes.
+    fn attend<'scope, 'e: 'scope>(
+        &self,
+        scope: &'scope thread::Scope<'scope, 'e>,
+        index: &'e Watched<'_, impl Index>,
+        walker: &'e Mutex<Walker>,
+        watch: &Watch,
+        wakes: &Wakes,
+    ) {
+        loop {
+            match self.commands.recv_timeout(TICK) {
+                Ok(Command::Validate(answer)) => {
+                    let walk = move || {
+                        let mut walker = walker.lock().unwrap_or_else(PoisonError::into_inner);
+                        // Nobody there: the caller does not wait any more.
+                        let _ = answer.send(walk(index, &mut walker));
+                    };
+                    // If no thread can be had the answer is dropped with the closure, which the caller notices.
+                    let walk = thread::Builder::new().name("dm-validate".to_owned()).spawn_scoped(scope, walk);
+                    if let Err(error) = walk {
+                        tracing::warn!("starting a thread to validate an index: {error}");
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Ok(Command::Close) | Err(RecvTimeoutError::Disconnected) => return,
+            }
+            self.publish(index);
+            if watch.any_parked() {
+                for lane in 0..self.options.workers * self.options.lanes_per_worker {
+                    wakes.wake(LaneId(lane as u16));
+                }
+            }
+        }
+    }
+
+    fn publish(&self, index: &impl Index) {
+        let (used, budget) = index.cache_bytes();
+        self.shared.cache_used.store(used, Ordering::Relaxed);
+        self.shared.cache_budget.store(budget, Ordering::Relaxed);
+    }
+
+    /// Leaves the pool while a lock may still name this compute node: its row stays for others to finish with, and
+    /// is not given to anybody before they have. Leaving again, as the compute node does when it is dropped, finds
+    /// the row left already.
+    fn leave_for_others(&self) {
+        let pool = self.node.pool();
+        let Some(home) = pool.geometry().first() else { return };
+        let left =
+            pool.with_lane(|fabric, lane| block_on(fabric, lane, rows::leave(lane, home, self.node.member(), false)));
+        tracing::warn!("left the pool with unsettled locks: {left:?}");
+    }
+}
+
+/// One worker's life.
+fn work(
+    index: &Watched<'_, impl Index>,
+    mut fabric: ShmFabric,
+    queue: &Queue,
+    first: LaneId,
+    lanes: usize,
+    spin: Duration,
+    wakes: &Wakes,
+) {
+    let plan = index.plan();
+    // First: whatever happens below, what is queued does not wait for ever.
+    let mut work = QueueWork::new(queue, plan, lanes, spin);
+    // Zeroed here, so that the memory is near this thread's processor.
+    let mut scratch = vec![0; plan.total_bytes * lanes];
+    let lanes: Vec<_> = scratch
+        .chunks_exact_mut(plan.total_bytes)
+        .zip(first.0..)
+        .map(|(scratch, id)| Lane::new(LaneId(id), scratch))
+        .collect();
+    match worker::run(index, &lanes, &mut fabric, &mut work, wakes) {
+        Ok(()) => work.end = End::Closed,
+        Err(WorkerError::Broken { last }) => {
+            tracing::error!("worker of lanes {} and up stopped: {last}", first.0);
+            work.end = End::Broken(last);
+        }
+    }
+}
+
+fn walk(index: &Watched<'_, impl Index>, walker: &mut Walker) -> Result<Census, SessionError> {
+    let Walker { fabric, scratch, id } = walker;
+    let lane = Lane::new(*id, scratch);
+    walk_on(index, fabric, &lane).map_err(SessionError::Operation)
+}
+
+/// Ties the lane's lifetime to the fabric's. A walk that gave up under a lock leaves it to be settled.
+fn walk_on(index: &Watched<'_, impl Index>, fabric: &mut ShmFabric, lane: &Lane<'_>) -> Result<Census, OpError> {
+    let census = block_on(fabric, lane, index.validate(lane));
+    if lane.in_doubt() {
+        block_on(fabric, lane, index.settle(lane))?;
+    }
+    census
+}

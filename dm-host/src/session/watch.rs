@@ -1,0 +1,154 @@
+//! An index whose operations do not wait for ever in a local lock queue.
+//!
+//! A lane that waits its turn for a lock is parked, and who has the lock wakes it. If that lane cannot be settled -
+//! its memory node died between lock and unlock - it never does. [`Watched`] looks at every parked operation when it is
+//! polled, which the supervisor brings about by waking parked lanes now and then: an operation whose deadline has
+//! passed, or that waits for a lock on a memory node that is down, is dropped and fails. The worker then has the lane
+//! settled, which takes it out of the queue.
+//!
+//! Only parked operations are dropped: nothing of theirs is under way then, and the local queue is all they owe.
+
+use crate::memory_node::RemoteNode;
+use dm_core::error::{Cause, Effect, OpError, VerbError};
+use dm_core::index::{Census, Index, Operation, Outcome, ScratchPlan};
+use dm_core::lane::{Lane, Stage};
+use dm_core::verbs::{Assumptions, Label, Status, Verb};
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+/// What the workers and the supervisor tell each other about lanes.
+#[derive(Debug, Default)]
+pub(super) struct Watch {
+    /// Lanes that wait in a local lock queue. Relaxed: the supervisor looks again soon.
+    parked: AtomicUsize,
+    /// A lane could not be settled: a lock word may name this compute node for good.
+    unsettled: AtomicBool,
+}
+
+impl Watch {
+    pub(super) fn any_parked(&self) -> bool {
+        self.parked.load(Ordering::Relaxed) != 0
+    }
+
+    pub(super) fn any_unsettled(&self) -> bool {
+        self.unsettled.load(Ordering::Relaxed)
+    }
+}
+
+/// See the module's documentation.
+pub(super) struct Watched<'i, I> {
+    pub(super) index: &'i I,
+    pub(super) nodes: &'i [Arc<RemoteNode>],
+    pub(super) watch: &'i Watch,
+}
+
+/// Counts a lane as parked while it lives.
+struct Parked<'w>(&'w Watch);
+
+impl<'w> Parked<'w> {
+    fn new(watch: &'w Watch) -> Self {
+        watch.parked.fetch_add(1, Ordering::Relaxed);
+        Self(watch)
+    }
+}
+
+impl Drop for Parked<'_> {
+    fn drop(&mut self) {
+        self.0.parked.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl<I: Index> Watched<'_, I> {
+    /// Runs `operation`, which waits in local lock queues for `wait_ns` less the time its requests took, in all.
+    async fn guard<T>(
+        &self,
+        lane: &Lane<'_>,
+        wait_ns: u64,
+        operation: impl Future<Output = Result<T, OpError>>,
+    ) -> Result<T, OpError> {
+        let mut operation = pin!(operation);
+        let mut wrote = false;
+        let mut parked: Option<(Instant, Parked<'_>)> = None;
+        let mut waited = Duration::ZERO;
+        poll_fn(|context| {
+            if let Some((since, count)) = parked.take() {
+                let elapsed_ns = lane.port().elapsed_ns().saturating_add((waited + since.elapsed()).as_nanos() as u64);
+                let cause = self.down(lane).map(Cause::Verb).or_else(|| {
+                    // Its turn may have come by now; then the settling lane passes it on.
+                    (elapsed_ns > wait_ns).then_some(Cause::Deadline { elapsed_ns })
+                });
+                if let Some(cause) = cause {
+                    let effect = if wrote { Effect::Unknown } else { Effect::None };
+                    return Poll::Ready(Err(OpError { effect, cause }));
+                }
+                waited += since.elapsed();
+                drop(count);
+            }
+            let polled = operation.as_mut().poll(context);
+            if polled.is_pending() {
+                let requests = lane.port().requests();
+                if requests.iter().any(|request| request.verb == Verb::Park) {
+                    // A park is a submit of its own, possibly behind wakes.
+                    parked = Some((Instant::now(), Parked::new(self.watch)));
+                } else {
+                    wrote |= requests.iter().any(|request| request.verb == Verb::Write);
+                }
+            }
+            polled
+        })
+        .await
+    }
+
+    /// The error of a lane that queues for a lock on a memory node that is down.
+    fn down(&self, lane: &Lane<'_>) -> Option<VerbError> {
+        let debts = lane.debts();
+        let debt = debts.iter().find(|debt| {
+            let node = self.nodes.get(usize::from(debt.lock.node.0));
+            debt.stage == Stage::Queued && node.is_some_and(|node| node.is_down())
+        })?;
+        let (node, offset) = (debt.lock.node, u64::from(debt.lock.index));
+        Some(VerbError { status: Status::NodeDown, verb: Verb::Park, label: Label::Lock, node, offset })
+    }
+}
+
+impl<I: Index> Index for Watched<'_, I> {
+    fn plan(&self) -> &ScratchPlan {
+        self.index.plan()
+    }
+
+    fn assumptions(&self) -> Assumptions {
+        self.index.assumptions()
+    }
+
+    async fn execute<'a>(&'a self, lane: &'a Lane<'_>, operation: Operation) -> Result<Outcome, OpError> {
+        self.guard(lane, operation.wait_ns(), self.index.execute(lane, operation)).await
+    }
+
+    async fn settle<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
+        let settled = self.index.settle(lane).await;
+        if settled.is_err() {
+            self.watch.unsettled.store(true, Ordering::Relaxed);
+        }
+        settled
+    }
+
+    async fn validate<'a>(&'a self, lane: &'a Lane<'_>) -> Result<Census, OpError> {
+        self.guard(lane, Operation::WAIT_NS_DEFAULT, self.index.validate(lane)).await
+    }
+
+    async fn bulk_append<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
+        self.guard(lane, Operation::WAIT_NS_DEFAULT, self.index.bulk_append(lane)).await
+    }
+
+    async fn bulk_finish<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
+        self.guard(lane, Operation::WAIT_NS_DEFAULT, self.index.bulk_finish(lane)).await
+    }
+
+    fn cache_bytes(&self) -> (u64, u64) {
+        self.index.cache_bytes()
+    }
+}
