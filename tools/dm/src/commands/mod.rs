@@ -3,7 +3,12 @@
 //! Exit codes: 0 done, 1 it failed, 2 what was asked for makes no sense. Every error is one line on the standard error
 //! that says what and where.
 
+mod create;
+mod dump;
+mod inspect;
 mod layout;
+mod shell;
+mod tool;
 
 use crate::bench;
 use clap::{Parser, Subcommand};
@@ -28,6 +33,16 @@ struct Cli {
 enum Command {
     /// Load an index, run YCSB workloads on it, report
     Bench(Box<bench::Arguments>),
+    /// Create an empty index in a pool
+    Create(create::Arguments),
+    /// Get, put, delete and scan by hand
+    Shell(shell::Arguments),
+    /// Show what is in a pool: memory, indexes, compute nodes, held locks
+    Inspect(inspect::Arguments),
+    /// Write an index to a file
+    Dump(dump::DumpArguments),
+    /// Load an index from a file that dump wrote
+    Load(dump::LoadArguments),
     /// List, show, check or bless the golden files of the remote layouts
     Layout(layout::Arguments),
     /// Be the daemon of one memory node, as dm-memd is
@@ -70,6 +85,11 @@ pub fn main() -> ExitCode {
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
     let done = match cli.command {
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Create(arguments) => create::run(&arguments),
+        Command::Shell(arguments) => shell::run(&arguments),
+        Command::Inspect(arguments) => inspect::run(&arguments),
+        Command::Dump(arguments) => dump::dump(&arguments),
+        Command::Load(arguments) => dump::load(&arguments),
         Command::Layout(arguments) => layout::run(&arguments),
         Command::Memd(arguments) => return daemon::main("dm memd", *arguments),
     };

@@ -1,0 +1,306 @@
+//! `dm dump` and `dm load`: an index to a file and back.
+//!
+//! ```text
+//! offset  bytes
+//!  0       8      magic "dm-dump\n"
+//!  8       4      version, 1; all numbers little-endian
+//! 12       2      bytes of a key, k
+//! 14       2      bytes of a value, v
+//! 16       2      entries of a leaf
+//! 18       2      separators of an inner node
+//! 20       4      zero
+//! 24       ...    records, keys ascending: 1 byte 0x01, k bytes of key, v bytes of value
+//!          1      0x00: no more records
+//!          8      how many there were
+//!          4      CRC-32 (ISO-HDLC, as in zip and PNG) of everything before
+//! ```
+//!
+//! A dump is not a snapshot: each record is as of some instant of the walk.
+
+use super::tool::{PoolArguments, Tool, show, with_tool};
+use super::{Failure, print};
+use crc::{CRC_32_ISO_HDLC, Crc, Digest};
+use dm_core::index::{Index, Operation, OperationKind};
+use dm_core::remote::catalog;
+use dm_core::sherman::parameters::Parameters;
+use dm_host::compute_node::{ComputeNode, PoolError};
+use dm_host::solo::block_on;
+use std::fs::{self, File};
+use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+
+const MAGIC: [u8; 8] = *b"dm-dump\n";
+const VERSION: u32 = 1;
+const HEADER_BYTES: usize = 24;
+static CRC: Crc<u32> = Crc::<u32>::new(&CRC_32_ISO_HDLC);
+
+/// Arguments of `dm dump`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  dm dump --pool /run/dm/0 --index names names.dump\n  dm dump --pool /run/dm/0 --index names - | zstd > names.dump.zst")]
+pub(super) struct DumpArguments {
+    #[command(flatten)]
+    pool: PoolArguments,
+
+    /// Name of the index
+    #[arg(long)]
+    index: String,
+
+    /// Where to write, - for the standard output
+    file: PathBuf,
+}
+
+/// Arguments of `dm load`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example:\n  dm load --pool /run/dm/0 --index names names.dump\n\n\
+                        A file is checked whole before anything is written. A pipe can be loaded into an empty or a new \
+                        index only: its records become visible when its last byte has been checked."
+)]
+pub(super) struct LoadArguments {
+    #[command(flatten)]
+    pool: PoolArguments,
+
+    /// Name of the index; created with the dump's sizes if there is none
+    #[arg(long)]
+    index: String,
+
+    /// What to read, - for the standard input
+    file: PathBuf,
+}
+
+pub(super) fn dump(arguments: &DumpArguments) -> Result<(), Failure> {
+    let memory = arguments.pool.connect()?;
+    let node = memory.pool.join(1).map_err(Failure::run)?;
+    with_tool(&node, &arguments.index, |tool| {
+        if arguments.file == Path::new("-") {
+            return write_dump(tool, io::stdout().lock(), &arguments.file).map(drop);
+        }
+        // Under another name until it is whole.
+        let mut name = arguments.file.clone().into_os_string();
+        name.push(".partial");
+        let partial = PathBuf::from(name);
+        let failed = |error: io::Error| Failure::Run(format!("{}: {error}", partial.display()));
+        let file = File::create(&partial).map_err(failed)?;
+        let written = write_dump(tool, file, &arguments.file).and_then(|count| {
+            fs::rename(&partial, &arguments.file).map_err(failed)?;
+            Ok(count)
+        });
+        if written.is_err() {
+            // Nothing can be done about one that cannot be removed either.
+            let _ = fs::remove_file(&partial);
+        }
+        print(&format!("{} records written to {}\n", written?, arguments.file.display()))
+    })
+}
+
+fn write_dump(tool: &mut Tool<'_, '_, '_>, out: impl Write, path: &Path) -> Result<u64, Failure> {
+    let failed = |error: io::Error| Failure::Run(format!("{}: {error}", path.display()));
+    let mut out = BufWriter::with_capacity(1 << 18, out);
+    let mut crc = CRC.digest();
+    let mut emit = |bytes: &[u8]| {
+        crc.update(bytes);
+        out.write_all(bytes).map_err(failed)
+    };
+    emit(&header(&tool.parameters))?;
+    let count = tool.each(|key, value| {
+        emit(&[1])?;
+        emit(key)?;
+        emit(value)
+    })?;
+    emit(&[0])?;
+    emit(&count.to_le_bytes())?;
+    out.write_all(&crc.finalize().to_le_bytes()).and_then(|()| out.flush()).map_err(failed)?;
+    Ok(count)
+}
+
+fn header(parameters: &Parameters) -> [u8; HEADER_BYTES] {
+    let mut header = [0; HEADER_BYTES];
+    header[..8].copy_from_slice(&MAGIC);
+    header[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    let sizes = [parameters.key_bytes, parameters.value_bytes, parameters.leaf_span, parameters.inner_span];
+    for (place, size) in header[12..20].chunks_exact_mut(2).zip(sizes) {
+        place.copy_from_slice(&(size as u16).to_le_bytes());
+    }
+    header
+}
+
+/// A dump being read.
+struct Reader<'p, R> {
+    input: R,
+    path: &'p Path,
+    crc: Digest<'static, u32>,
+    parameters: Parameters,
+    /// Records read.
+    count: u64,
+    record: Vec<u8>,
+    last: Vec<u8>,
+}
+
+impl<'p, R: Read> Reader<'p, R> {
+    fn new(mut input: R, path: &'p Path) -> Result<Self, Failure> {
+        let bad = |what: String| Failure::Run(format!("{}: {what}", path.display()));
+        let mut header = [0; HEADER_BYTES];
+        input.read_exact(&mut header).map_err(|error| bad(cut_short(&error, 0)))?;
+        if header[..8] != MAGIC {
+            return Err(bad("not a dump of an index".to_owned()));
+        }
+        let version = u32::from_le_bytes([header[8], header[9], header[10], header[11]]);
+        if version != VERSION {
+            return Err(bad(format!("a dump of version {version}; this program reads version {VERSION}")));
+        }
+        let size = |at: usize| usize::from(u16::from_le_bytes([header[at], header[at + 1]]));
+        let parameters =
+            Parameters { key_bytes: size(12), value_bytes: size(14), leaf_span: size(16), inner_span: size(18) };
+        parameters.check().map_err(|error| bad(format!("a header that makes no sense: {error}")))?;
+        let mut crc = CRC.digest();
+        crc.update(&header);
+        let record = vec![0; parameters.key_bytes + parameters.value_bytes];
+        Ok(Self { input, path, crc, parameters, count: 0, record, last: Vec::new() })
+    }
+
+    /// The next record, key and value; `None` after the last one, when everything has been checked.
+    fn next(&mut self) -> Result<Option<(&[u8], &[u8])>, Failure> {
+        let (path, count) = (self.path, self.count);
+        let bad = |what: String| Failure::Run(format!("{}: {what}", path.display()));
+        let short = |error: io::Error| bad(cut_short(&error, count));
+        let mut marker = [0];
+        self.input.read_exact(&mut marker).map_err(short)?;
+        self.crc.update(&marker);
+        match marker[0] {
+            1 => {
+                self.input.read_exact(&mut self.record).map_err(short)?;
+                self.crc.update(&self.record);
+                let key_bytes = self.parameters.key_bytes;
+                let (key, value) = self.record.split_at(key_bytes);
+                if count > 0 && *key <= *self.last {
+                    return Err(bad(format!("damaged: record {count} has a key that does not ascend, {}", show(key))));
+                }
+                self.last.clear();
+                self.last.extend_from_slice(key);
+                self.count += 1;
+                Ok(Some((key, value)))
+            }
+            0 => {
+                let mut footer = [0; 12];
+                self.input.read_exact(&mut footer).map_err(short)?;
+                self.crc.update(&footer[..8]);
+                let stated = u64::from_le_bytes(*footer.first_chunk().unwrap_or(&[0; 8]));
+                if stated != count {
+                    return Err(bad(format!("damaged: {count} records, its end says {stated}")));
+                }
+                let stated = u32::from_le_bytes([footer[8], footer[9], footer[10], footer[11]]);
+                let crc = self.crc.clone().finalize();
+                if crc != stated {
+                    return Err(bad(format!("damaged: its checksum is {crc:08x}, its end says {stated:08x}")));
+                }
+                let mut rest = [0];
+                match self.input.read(&mut rest) {
+                    Ok(0) => Ok(None),
+                    Ok(_) => Err(bad("damaged: it goes on after its end".to_owned())),
+                    Err(error) => Err(bad(error.to_string())),
+                }
+            }
+            other => Err(bad(format!("damaged: byte {other:#04x} where record {count} begins or the dump ends"))),
+        }
+    }
+}
+
+fn cut_short(error: &io::Error, records: u64) -> String {
+    if error.kind() == io::ErrorKind::UnexpectedEof {
+        format!("cut short after {records} records")
+    } else {
+        error.to_string()
+    }
+}
+
+pub(super) fn load(arguments: &LoadArguments) -> Result<(), Failure> {
+    let path = &arguments.file;
+    let open = || {
+        let failed = |error: io::Error| Failure::Run(format!("{}: {error}", path.display()));
+        let file = File::open(path).map_err(failed)?;
+        let seekable = file.metadata().map_err(failed)?.is_file();
+        Ok::<_, Failure>((BufReader::with_capacity(1 << 18, file), seekable))
+    };
+    if path == Path::new("-") {
+        return load_from(arguments, Reader::new(io::stdin().lock(), path)?, false);
+    }
+    let (input, is_file) = open()?;
+    if !is_file {
+        return load_from(arguments, Reader::new(input, path)?, false);
+    }
+    let mut reader = Reader::new(input, path)?;
+    while reader.next()?.is_some() {}
+    load_from(arguments, Reader::new(open()?.0, path)?, true)
+}
+
+/// Loads records into the index; `checked`: the whole input has been read before.
+fn load_from<R: Read>(arguments: &LoadArguments, mut reader: Reader<'_, R>, checked: bool) -> Result<(), Failure> {
+    let name = &arguments.index;
+    let memory = arguments.pool.connect()?;
+    let node = memory.pool.join(1).map_err(Failure::run)?;
+    let wanted = reader.parameters;
+    let created = match memory.pool.find_sherman(name) {
+        Ok((_, found)) if (found.key_bytes, found.value_bytes) == (wanted.key_bytes, wanted.value_bytes) => false,
+        Ok((_, found)) => {
+            return Err(Failure::Run(format!(
+                "{}: records of {}+{} bytes; index \"{name}\" has {}+{}",
+                arguments.file.display(),
+                wanted.key_bytes,
+                wanted.value_bytes,
+                found.key_bytes,
+                found.value_bytes
+            )));
+        }
+        Err(PoolError::NoIndex { .. }) => {
+            node.create_sherman(name, &wanted).map_err(Failure::run)?;
+            true
+        }
+        Err(error) => return Err(Failure::run(error)),
+    };
+    let loaded = with_tool(&node, name, |tool| {
+        // A tree that never had a root can be bulk loaded; one that was emptied has one.
+        let census = block_on(tool.fabric, tool.lane, tool.index.validate(tool.lane)).map_err(Failure::run)?;
+        if census.levels == 0 {
+            bulk(tool, &mut reader)?;
+        } else if checked || census.records == 0 && census.levels == 0 {
+            while let Some((key, value)) = reader.next()? {
+                tool.arguments(key, Some(value));
+                tool.execute(Operation::point(OperationKind::Upsert)).map_err(Failure::run)?;
+            }
+        } else {
+            return Err(Failure::Run(format!(
+                "index \"{name}\" has been in use: a pipe that breaks off would leave a part in it; load from a file"
+            )));
+        }
+        Ok(())
+    });
+    if let Err(failure) = loaded {
+        if created {
+            drop_index(&node, name);
+        }
+        return Err(failure);
+    }
+    print(&format!("{} records loaded into index \"{name}\"\n", reader.count))
+}
+
+/// Nothing can be seen of a bulk load before its end, which comes after the input has been checked.
+fn bulk<R: Read>(tool: &mut Tool<'_, '_, '_>, reader: &mut Reader<'_, R>) -> Result<(), Failure> {
+    let (index, lane) = (tool.index, tool.lane);
+    let mut records = false;
+    while let Some((key, value)) = reader.next()? {
+        records = true;
+        tool.arguments(key, Some(value));
+        block_on(tool.fabric, lane, index.bulk_append(lane)).map_err(Failure::run)?;
+    }
+    if records { block_on(tool.fabric, lane, index.bulk_finish(lane)).map_err(Failure::run) } else { Ok(()) }
+}
+
+/// Takes back an index that was created for a load that failed.
+fn drop_index(node: &ComputeNode, name: &str) {
+    if let Ok((entry, _)) = node.pool().find_sherman(name) {
+        // The failure that led here says more than this one could.
+        let _ = node.pool().with_lane(|fabric, lane| {
+            block_on(fabric, lane, catalog::drop_index(lane, &node.pool().geometry()[0], entry.number, 0))
+        });
+    }
+}

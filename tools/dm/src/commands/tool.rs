@@ -1,0 +1,211 @@
+//! What the commands that work by hand share: a pool named on the command line, one lane, text for keys and values.
+
+use super::Failure;
+use crate::keys;
+use crate::pool::Memory;
+use dm_core::error::OpError;
+use dm_core::index::{Index, Operation, Outcome};
+use dm_core::lane::Lane;
+use dm_core::sherman::Sherman;
+use dm_core::sherman::parameters::Parameters;
+use dm_core::verbs::LaneId;
+use dm_host::assembly::{Spending, with_sherman};
+use dm_host::compute_node::ComputeNode;
+use dm_host::fabric::shm::ShmFabric;
+use dm_host::solo::block_on;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+/// A pool, by the control sockets of its memory nodes.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct PoolArguments {
+    /// Control sockets of all memory nodes of the pool
+    #[arg(long, value_delimiter = ',', required = true, value_name = "SOCKET,...")]
+    pub pool: Vec<PathBuf>,
+}
+
+impl PoolArguments {
+    /// Connects.
+    pub(super) fn connect(&self) -> Result<Memory, Failure> {
+        Memory::connect(&self.pool)
+    }
+}
+
+/// Records of a page.
+pub(super) const PAGE_RECORDS: usize = 1000;
+
+/// An index opened on one lane.
+pub(super) struct Tool<'a, 's, 'm> {
+    /// The index.
+    pub index: &'a Sherman<'s>,
+    /// The only lane.
+    pub lane: &'a Lane<'m>,
+    /// Its fabric.
+    pub fabric: &'a mut ShmFabric,
+    /// Sizes.
+    pub parameters: Parameters,
+}
+
+impl Tool<'_, '_, '_> {
+    /// Runs an operation whose arguments are in the scratch.
+    pub(super) fn execute(&mut self, operation: Operation) -> Result<Outcome, OpError> {
+        let result = block_on(self.fabric, self.lane, self.index.execute(self.lane, operation));
+        if result.is_err() && self.lane.in_doubt() {
+            // Its own error would say less than the operation's.
+            let _ = block_on(self.fabric, self.lane, self.index.settle(self.lane));
+        }
+        result
+    }
+
+    /// Puts a key and, for writes, a value into the scratch.
+    pub(super) fn arguments(&self, key: &[u8], value: Option<&[u8]>) {
+        let plan = self.index.plan();
+        self.lane.port().with(|scratch| {
+            scratch[plan.key.clone()].copy_from_slice(key);
+            if let Some(value) = value {
+                scratch[plan.value.clone()].copy_from_slice(value);
+            }
+        });
+    }
+
+    /// Calls `visit` with every record from the first on, in pages of one scan each: each record as of some instant
+    /// of the walk.
+    pub(super) fn each(&mut self, mut visit: impl FnMut(&[u8], &[u8]) -> Result<(), Failure>) -> Result<u64, Failure> {
+        let plan = self.index.plan();
+        self.arguments(&vec![0; plan.key_bytes], None);
+        let mut operation = Operation::scan(PAGE_RECORDS as u32);
+        let mut count = 0;
+        loop {
+            let outcome = self.execute(operation).map_err(Failure::run)?;
+            let Outcome::Page { records, more } = outcome else { return Ok(count) };
+            self.lane.port().with(|scratch| {
+                for position in 0..records as usize {
+                    let (key, value) = scratch[plan.record(position)].split_at(plan.key_bytes);
+                    visit(key, value)?;
+                }
+                if let Some(last) = (records as usize).checked_sub(1) {
+                    let start = plan.record(last).start;
+                    scratch.copy_within(start..start + plan.key_bytes, plan.key.start);
+                }
+                Ok(())
+            })?;
+            count += u64::from(records);
+            operation.after = true;
+            if !more {
+                return Ok(count);
+            }
+        }
+    }
+}
+
+/// Opens index `name` on one lane of `node`.
+pub(super) fn with_tool<R>(
+    node: &ComputeNode,
+    name: &str,
+    run: impl FnOnce(&mut Tool<'_, '_, '_>) -> Result<R, Failure>,
+) -> Result<R, Failure> {
+    let (entry, parameters) = node.pool().find_sherman(name).map_err(Failure::run)?;
+    let mut fabric = node.pool().fabric().map_err(Failure::run)?;
+    let place = node.place(&entry, &fabric);
+    let spending = Spending { page_records: PAGE_RECORDS, ..Spending::default() };
+    with_sherman(&place, &parameters, &spending, |index| {
+        let mut scratch = vec![0; index.plan().total_bytes];
+        let lane = Lane::new(LaneId(0), &mut scratch);
+        run(&mut Tool { index, lane: &lane, fabric: &mut fabric, parameters })
+    })
+    .map_err(Failure::run)?
+}
+
+/// A key or a value, as people write it, into a slot of `bytes` bytes: `u64:123` is eight bytes, most significant
+/// first, then zeros; `hex:0a0b..` all bytes of the slot; anything else text, in the encoding of [`keys`].
+pub(super) fn parse(text: &str, bytes: usize, what: &str) -> Result<Vec<u8>, String> {
+    let mut slot = vec![0; bytes];
+    if let Some(number) = text.strip_prefix("u64:") {
+        let number: u64 = number.parse().map_err(|_| format!("{what} {text:?}: u64: wants a number of 64 bits"))?;
+        slot[..8].copy_from_slice(&number.to_be_bytes());
+    } else if let Some(digits) = text.strip_prefix("hex:") {
+        if digits.len() != 2 * bytes || !digits.is_ascii() {
+            return Err(format!("{what} {text:?}: hex: wants {} digits, for {bytes} bytes", 2 * bytes));
+        }
+        for (at, byte) in slot.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(&digits[2 * at..2 * at + 2], 16)
+                .map_err(|_| format!("{what} {text:?}: not a hexadecimal digit"))?;
+        }
+    } else {
+        let most = text_bytes_max(bytes);
+        if text.len() > most {
+            return Err(format!("{what} of {} bytes: slots of {bytes} bytes hold up to {most}", text.len()));
+        }
+        slot[..text.len()].copy_from_slice(text.as_bytes());
+        if bytes <= 256 {
+            slot[bytes - 1] = text.len() as u8;
+        } else {
+            slot[bytes - 2..].copy_from_slice(&(text.len() as u16).to_be_bytes());
+        }
+    }
+    Ok(slot)
+}
+
+/// Text that fits into a slot: its length takes the last byte, or two if one is too small.
+fn text_bytes_max(bytes: usize) -> usize {
+    if bytes <= 256 { bytes - 1 } else { bytes - 2 }
+}
+
+/// The reverse of [`parse`]: text if it is text, else a number if it is one, else hexadecimal digits.
+pub(super) fn show(slot: &[u8]) -> String {
+    let text = if slot.len() <= 256 {
+        keys::decode(slot)
+    } else {
+        let (held, length) = slot.split_at(slot.len() - 2);
+        let length = usize::from(u16::from_be_bytes([length[0], length[1]]));
+        held.split_at_checked(length).filter(|(_, rest)| rest.iter().all(|&byte| byte == 0)).map(|(text, _)| text)
+    };
+    if let Some(text) = text.and_then(|text| std::str::from_utf8(text).ok())
+        && !text.is_empty()
+        && !text.starts_with("u64:")
+        && !text.starts_with("hex:")
+        && text.chars().all(|letter| !letter.is_control())
+    {
+        return if text.contains([' ', '"', '\\']) { format!("{text:?}") } else { text.to_owned() };
+    }
+    if let Some((number, rest)) = slot.split_first_chunk::<8>()
+        && rest.iter().all(|&byte| byte == 0)
+    {
+        return format!("u64:{}", u64::from_be_bytes(*number));
+    }
+    let mut digits = String::from("hex:");
+    for byte in slot {
+        // Writing to a string does not fail.
+        let _ = write!(digits, "{byte:02x}");
+    }
+    digits
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_shown_can_be_typed_again() {
+        for bytes in [8, 16, 64, 300] {
+            let texts = ["a", "hello w", "u64:7", "say \"hi", "ü"];
+            for text in texts {
+                let slot = parse(text, bytes, "key").unwrap();
+                let shown = show(&slot);
+                let words = super::super::shell::words(&shown).unwrap();
+                assert_eq!(words.len(), 1, "{shown}");
+                assert_eq!(parse(&words[0], bytes, "key").unwrap(), slot, "{text} {shown}");
+            }
+            let slot: Vec<u8> = (0..bytes).map(|at| at as u8 ^ 0xa5).collect();
+            assert_eq!(parse(&show(&slot), bytes, "key").unwrap(), slot);
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_with_its_limit() {
+        assert_eq!(parse("12345678", 8, "key").unwrap_err(), "key of 8 bytes: slots of 8 bytes hold up to 7");
+        assert!(parse("u64:x", 8, "key").is_err());
+        assert!(parse("hex:00", 8, "key").is_err());
+        assert!(parse("hex:zz00000000000000", 8, "key").is_err());
+    }
+}
