@@ -34,11 +34,10 @@ pub struct Failed {
 }
 
 impl Failed {
-    /// Whether an index may say this without anything having gone wrong: it found no memory, or gave up on a
-    /// contended place within its bounds.
+    /// Whether an index may say this without anything having gone wrong: it found no memory. Giving up is not among
+    /// it: histories are short, and the bounds on waiting are long.
     pub fn is_tolerable(&self) -> bool {
-        self.operation.is_some()
-            && matches!(self.error.cause, Cause::PoolFull | Cause::Retries { .. } | Cause::Deadline { .. })
+        self.operation.is_some() && self.error.cause == Cause::PoolFull
     }
 }
 
@@ -74,14 +73,20 @@ pub struct Load<'a, 'm> {
 pub const VALUE_FIRST: u64 = 100_000;
 
 impl<'a, 'm> Load<'a, 'm> {
-    /// The load of `draw`, recorded into `history`, which knows what the index begins with.
-    pub fn new(draw: &'a Draw, opened: &'a [&'a dyn Opened], lanes: &'a [&'a [Lane<'m>]], history: History) -> Self {
+    /// The first `operations` of the load of `draw`, recorded into `history`, which knows what the index begins with.
+    pub fn new(
+        draw: &'a Draw,
+        opened: &'a [&'a dyn Opened],
+        lanes: &'a [&'a [Lane<'m>]],
+        history: History,
+        operations: u32,
+    ) -> Self {
         Self {
             draw,
             opened,
             lanes,
             rng: Rng::new(draw.seed ^ 0x5eed_0002),
-            left: draw.operations,
+            left: operations,
             next_drop: if draw.drop_steps == 0 { u64::MAX } else { u64::from(draw.drop_steps) },
             doing: lanes.iter().map(|lanes| vec![Doing::Nothing; lanes.len()]).collect(),
             known: (0..u64::from(draw.keys)).map(|key| VALUE_FIRST + key).collect(),

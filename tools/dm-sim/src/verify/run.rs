@@ -99,15 +99,34 @@ impl<S: Subject> Verifier<S> {
 
     /// Runs one seed.
     pub fn run(&mut self, seed: u64) -> History {
-        self.run_logged(seed, false).history
+        self.run_first(seed, u32::MAX, false).history
     }
 
     /// Runs one seed and keeps a line per request.
     pub fn replay(&mut self, seed: u64) -> Replay {
-        self.run_logged(seed, true)
+        self.run_first(seed, u32::MAX, true)
     }
 
-    fn run_logged(&mut self, seed: u64, logged: bool) -> Replay {
+    /// Replays the beginning of a seed: as few operations as show a finding of the same kind as the whole. `None`: the
+    /// seed has no finding.
+    ///
+    /// Up to the last invocation a beginning is what the whole was; what is left out comes after.
+    pub fn replay_shortest(&mut self, seed: u64) -> Option<Replay> {
+        let kind = |history: &History| history.findings.first().map(Finding::kind);
+        let whole = self.run(seed);
+        let wanted = kind(&whole)?;
+        let (mut good, mut bad) = (0, whole.operations as u32);
+        // Not every longer beginning of a bad one is bad, so the bisection may end at another one than the shortest:
+        // it ends at a bad one.
+        while bad - good > 1 {
+            let middle = good.midpoint(bad);
+            let shows = kind(&self.run_first(seed, middle, false).history) == Some(wanted);
+            *(if shows { &mut bad } else { &mut good }) = middle;
+        }
+        Some(self.run_first(seed, bad, true))
+    }
+
+    fn run_first(&mut self, seed: u64, operations: u32, logged: bool) -> Replay {
         let draw = Draw::new(&self.settings, seed);
         let case = self.subject.draw(&draw, &mut Rng::new(seed ^ 0x5eed_0003));
         let config = draw.config(&self.settings, self.subject.assumptions(&draw, &case));
@@ -124,6 +143,7 @@ impl<S: Subject> Verifier<S> {
                 config: &config,
                 world: &mut world,
                 opened,
+                operations: operations.min(draw.operations),
                 remote_locks_held: &remote_locks_held,
                 findings: Vec::new(),
             };
@@ -185,6 +205,7 @@ struct Stage<'a> {
     config: &'a Config,
     world: &'a mut World,
     opened: &'a [&'a dyn Opened],
+    operations: u32,
     remote_locks_held: &'a dyn Fn(&Memories) -> usize,
     findings: Vec<Finding>,
 }
@@ -208,7 +229,7 @@ impl Stage<'_> {
             return empty_history(vec![Finding::Setup(why)]);
         }
 
-        let mut load = Load::new(self.draw, self.opened, &lanes, record);
+        let mut load = Load::new(self.draw, self.opened, &lanes, record, self.operations);
         let mut driver = Driver::new(self.world, &lanes, drivers);
         let end = run_workload(&mut driver, &mut load);
         let (steps, now_ns) = (driver.steps(), driver.now_ns());
@@ -222,7 +243,7 @@ impl Stage<'_> {
         history.record = record;
         for failed in failed {
             if failed.is_tolerable() {
-                history.failed.push(cause_text(&failed.error.cause));
+                history.failed.push(failed.error.cause.to_string());
             } else {
                 let line = failed.operation.map(|operation| history.record.line(operation));
                 self.findings.push(Finding::Failed { line, failed });
@@ -335,15 +356,5 @@ impl Stage<'_> {
                 Ok(_) => {}
             },
         }
-    }
-}
-
-/// The cause without its numbers, so that equal ones are counted together.
-fn cause_text(cause: &dm_core::error::Cause) -> String {
-    use dm_core::error::Cause;
-    match cause {
-        Cause::Deadline { .. } => String::from("deadline passed"),
-        Cause::Retries { what, .. } => format!("gave up at {what}"),
-        other => other.to_string(),
     }
 }
