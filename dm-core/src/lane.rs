@@ -101,8 +101,6 @@ marks! {
     HelpedSplit = "helped-split",
     /// Two leaves were merged.
     Merge = "merge",
-    /// A parent pointer to a retired node was removed by somebody who met it.
-    HelpedMerge = "helped-merge",
     /// A retired node came back into use.
     NodeReused = "node-reused",
     /// A chunk was granted.

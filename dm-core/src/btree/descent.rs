@@ -185,11 +185,13 @@ impl Tree<'_> {
                             // The root covers everything, so this is no longer the root.
                             self.root.forget();
                         }
-                        if spot.fresh {
+                        // Only a descent to a leaf takes note: there is one place for a separator, and descents to
+                        // parents happen while a note is still to be acted upon.
+                        if spot.fresh && level == 0 {
                             help = Some((at_level, sibling));
                             spot.help = help;
                             port.with(|scratch| self.note_help(scratch, target.at));
-                        } else {
+                        } else if !spot.fresh {
                             self.cache.invalidate(spot.parent);
                         }
                         spot.address = sibling;

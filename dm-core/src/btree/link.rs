@@ -75,7 +75,7 @@ impl Tree<'_> {
                 port.push(Request::read(Label::Header, right.node(), right.offset(), LINE_BYTES, small));
             }
             let look = |scratch: &mut [u8]| self.look_at_parent(scratch, target, &wanted, level, right);
-            let found = self.read_locked(lane, target, look).await;
+            let found = self.read_locked(lane, target, false, look).await;
             match found {
                 Ok(Some(Parent::Inserted)) => {
                     port.push(Request::write(Label::Parent, parent.node(), parent.offset(), self.inner.bytes, at));

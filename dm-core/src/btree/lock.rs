@@ -251,6 +251,10 @@ impl Tree<'_> {
                     }
                 }
             }
+            Stage::Posted | Stage::Held if self.options.narrow_locks && !self.options.hierarchical => {
+                // The word names this compute node, and any of its lanes may be meant.
+                return Err(OpError::harmless(Cause::BadInput("16-bit lock words without local queues do not settle")));
+            }
             // Held, too: the future may have been dropped with the unlock on its way.
             Stage::Posted | Stage::Held => {
                 let at = self.scratch.small;

@@ -60,7 +60,8 @@ pub struct Options {
     /// A write that does not split sends one entry (Sherman section 4.4, "two-level versions"). Off: the whole node.
     pub entry_writes: bool,
     /// 16-bit lock words by masked CAS, as in the paper. For measurement only: they name the holder, but no turn and
-    /// no node, so a dead holder's lock cannot be taken over.
+    /// no node, so a dead holder's lock cannot be taken over; and without `hierarchical` they do not even tell two lanes
+    /// apart, so a dropped operation cannot be settled and leaves its lock held.
     pub narrow_locks: bool,
     /// The leaf is READ in the chain of the lock's CAS: one round trip less, one READ wasted when the CAS loses.
     pub chain_lock_read: bool,

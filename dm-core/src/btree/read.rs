@@ -13,6 +13,11 @@ use crate::verbs::{Label, Request};
 /// Torn READs of one node before it is READ under its lock.
 const TORN_MAX: u32 = 8;
 
+/// Torn READs of one node under its lock before it counts as residue, and the longest pause between two, in ns: some
+/// milliseconds in all, a thousand times what a WRITE takes.
+const TORN_LOCKED_MAX: u32 = 40;
+const PAUSE_NS_MAX: u64 = 128_000;
+
 /// Where a node image goes, and what the READ is called.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
@@ -70,35 +75,41 @@ impl Tree<'_> {
     ) -> Result<Option<R>, OpError> {
         lane.mark(Mark::LockedRead);
         let (held, _) = self.acquire(lane, target.address, None).await?;
-        let found = self.read_locked(lane, target, look).await;
+        let found = self.read_locked(lane, target, false, look).await;
         self.release(lane, held).await?;
         found
     }
 
-    /// READs a node whose lock this lane holds. Nobody writes it, so a torn image is what a dead writer left.
+    /// READs a node whose lock this lane holds, unless `already`: then it was READ in the chain of the lock's CAS.
+    ///
+    /// Nobody changes a node in use without its lock. But the place may have been retired, and somebody may be writing
+    /// the first image of its next life right now, which needs no lock since nothing points there; a stale pointer is
+    /// all it takes to be here. So a torn image is READ again until that WRITE must have landed; only what stays torn
+    /// is what a dead writer left.
     pub async fn read_locked<R>(
         &self,
         lane: &Lane<'_>,
         target: Target,
-        look: impl FnMut(&mut [u8]) -> Result<R, DecodeError>,
+        already: bool,
+        mut look: impl FnMut(&mut [u8]) -> Result<R, DecodeError>,
     ) -> Result<Option<R>, OpError> {
-        lane.port().call(target.request()).await?;
-        Self::look_locked(lane, target, look)
-    }
-
-    /// Looks at an image that was READ under its node's lock.
-    pub fn look_locked<R>(
-        lane: &Lane<'_>,
-        target: Target,
-        look: impl FnMut(&mut [u8]) -> Result<R, DecodeError>,
-    ) -> Result<Option<R>, OpError> {
-        match lane.port().with(look) {
-            Ok(found) => Ok(Some(found)),
-            Err(DecodeError::Stale) => Ok(None),
-            Err(DecodeError::Corrupt(what)) => Err(Self::corrupt(target.address, what)),
-            Err(DecodeError::Torn) => {
-                Err(Self::corrupt(target.address, "torn under its lock: a writer died in a WRITE"))
+        let mut pause_ns = 1_000;
+        for attempt in 0..TORN_LOCKED_MAX {
+            if attempt > 0 {
+                lane.mark(Mark::TornRead);
+                lane.port().call(Request::pause(pause_ns)).await?;
+                pause_ns = (pause_ns * 2).min(PAUSE_NS_MAX);
+            }
+            if attempt > 0 || !already {
+                lane.port().call(target.request()).await?;
+            }
+            match lane.port().with(&mut look) {
+                Ok(found) => return Ok(Some(found)),
+                Err(DecodeError::Stale) => return Ok(None),
+                Err(DecodeError::Corrupt(what)) => return Err(Self::corrupt(target.address, what)),
+                Err(DecodeError::Torn) => {}
             }
         }
+        Err(Self::corrupt(target.address, "torn under its lock: a writer died in a WRITE"))
     }
 }

@@ -79,7 +79,7 @@ impl Sherman<'_> {
         let wanted = Wanted { address: parent, index: self.tree.index, level: 1 };
         let pair = self
             .tree
-            .read_locked(lane, target, |scratch| {
+            .read_locked(lane, target, false, |scratch| {
                 let mut room = [0; KEY_BYTES_MAX];
                 let key = key_of(scratch, &self.plan.key, &mut room);
                 self.choose_pair(slice(scratch, target.at, target.bytes), &wanted, key, emptied)

@@ -57,7 +57,8 @@ impl Sherman<'_> {
             after: operation.after,
         };
         if progress.wanted == 0 {
-            return Ok(Outcome::Page { records: 0, more: false });
+            // Nothing was looked at, so there may be more.
+            return Ok(Outcome::Page { records: 0, more: true });
         }
         loop {
             let Some(taken) = self.first_leaf(lane, operation, &bound, &mut progress).await? else {

@@ -100,10 +100,7 @@ impl Sherman<'_> {
             };
             let follow = self.tree.options.chain_lock_read.then(|| target.request());
             let (held, read) = self.tree.acquire(lane, address, follow).await?;
-            let seen = match read {
-                Some(_) => Tree::look_locked(lane, target, look),
-                None => self.tree.read_locked(lane, target, look).await,
-            };
+            let seen = self.tree.read_locked(lane, target, read.is_some(), look).await;
             let seen = match seen {
                 Ok(seen) => seen,
                 Err(error) => {
