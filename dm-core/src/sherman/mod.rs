@@ -166,6 +166,11 @@ impl<'s> Sherman<'s> {
     /// Finishes a half-split met on the way. The operation's own result stands whatever comes of it.
     async fn help(&self, lane: &Lane<'_>, help: Option<(u8, Address)>) {
         let Some((level, right)) = help else { return };
+        if lane.owes() {
+            // A request of the operation's last chapter failed and left a lock to settle. Asking for more locks now might
+            // ask for that one: the lane would queue behind itself.
+            return;
+        }
         lane.mark(Mark::HelpedSplit);
         lane.port().with(|scratch| {
             let from = self.tree.scratch.help.clone();
