@@ -120,16 +120,27 @@ fn setups(subject: &dyn Subject) -> Vec<(String, Setup)> {
     setups
 }
 
-/// How many times as many seeds as usual: `DM_LONGER=100 cargo test ...` for a night.
-fn longer() -> u64 {
-    std::env::var("DM_LONGER").ok().and_then(|times| times.parse().ok()).unwrap_or(1)
+/// Seeds from `first` on: `usual` of them, `DM_LONGER=100` times as many for a night, or `DM_SEED=n` alone.
+fn seeds(first: u64, usual: u64) -> std::ops::Range<u64> {
+    let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    match number("DM_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => first..first + usual * number("DM_LONGER").unwrap_or(1),
+    }
+}
+
+/// Leaves the log of the world in the file that `DM_LOG` names, for whoever looks for the reason.
+fn write_log(world: &World) {
+    if let Some(file) = std::env::var_os("DM_LOG") {
+        std::fs::write(file, dm_sim::log::text(world.log())).expect("a place for the log");
+    }
 }
 
 /// Everybody's results fit together, whatever the fabric does with the freedom it has.
 pub fn lanes_agree_under_adversity(subject: &dyn Subject) {
     let mut marks = Marks::default();
     for (name, setup) in setups(subject) {
-        for seed in 0..12 * longer() {
+        for seed in seeds(0, 12) {
             let compute_nodes = 2 + seed as usize % 2;
             let crowd = Crowd { compute_nodes, lanes: 3, operations: 60, drops: 0, dies_after: 0 };
             run(subject, &setup, crowd, seed, &name, &mut marks);
@@ -161,7 +172,7 @@ pub fn lanes_agree_while_others_are_dropped(subject: &dyn Subject) {
         if setup.spending.options.narrow_locks && !setup.spending.options.hierarchical {
             continue;
         }
-        for seed in 1_000_000..1_000_000 + 12 * longer() {
+        for seed in seeds(1_000_000, 12) {
             let crowd = Crowd { compute_nodes: 2, lanes: 3, operations: 60, drops: 60, dies_after: 0 };
             run(subject, &setup, crowd, seed, &name, &mut marks);
         }
@@ -177,7 +188,7 @@ pub fn a_memory_node_dies_among_many_lanes(subject: &dyn Subject) {
         if setup.nodes < 2 || setup.spending.options.narrow_locks {
             continue;
         }
-        for seed in 0..6 * longer() {
+        for seed in seeds(0, 6) {
             let dies_after = 500 + 700 * (seed as u32 % 6);
             let crowd = Crowd { compute_nodes: 2, lanes: 3, operations: 60, drops: 0, dies_after };
             run(subject, &setup, crowd, seed, &name, &mut marks);
@@ -208,6 +219,7 @@ fn run(subject: &dyn Subject, setup: &Setup, crowd: Crowd, seed: u64, name: &str
     let pool = setup.pool(subject);
     let mut world = World::new(setup.config(), seed);
     pool.format(world.memories_mut());
+    world.set_log(std::env::var_os("DM_LOG").is_some());
     let mut done = false;
     // Compute nodes are opened one inside the other: each borrows from its own storage.
     let mut then = |opened: &[(&dyn AnyIndex, &dyn Fn() -> usize)]| {
@@ -332,7 +344,11 @@ fn play(world: &mut World, nodes: &Nodes<'_>, crowd: Crowd, what: &str, seed: u6
             LaneAt::new(node as u16, 0),
             Box::pin(async move { Ended::Walked(index.validate(lane).await) }),
         );
-        let Ended::Walked(Ok(census)) = walked else { panic!("{what}: compute node {node} finds the index broken") };
+        let Ended::Walked(walked) = walked else { panic!("not a walk") };
+        let census = walked.unwrap_or_else(|error| {
+            write_log(driver.world());
+            panic!("{what}: compute node {node} finds: {error}")
+        });
         let mut all: Vec<(u64, u32)> = Vec::new();
         loop {
             let low = all.last().map_or(0, |(n, _)| n + 1);
