@@ -278,7 +278,8 @@ fn play(world: &mut World, nodes: &Nodes<'_>, crowd: Crowd, what: &str, seed: u6
         .collect();
     let mut sums: BTreeMap<u64, Sum> = BTreeMap::new();
     let mut stamps = 1;
-    let mut driver: Driver<'_, '_, Ended> = Driver::new(world, &slices, DriverConfig::default());
+    let mut driver: Driver<'_, '_, Ended> =
+        Driver::new(world, &slices, DriverConfig { steps_max: 1_000_000, ..DriverConfig::default() });
     let at_of = |number: usize| LaneAt::new((number / crowd.lanes) as u16, (number % crowd.lanes) as u16);
     let number_of = |at: LaneAt| at.compute_node.0 as usize * crowd.lanes + at.lane as usize;
     let mut steps = 0u32;
@@ -310,7 +311,11 @@ fn play(world: &mut World, nodes: &Nodes<'_>, crowd: Crowd, what: &str, seed: u6
             driver.world().kill_memory_node(NodeId(1));
         }
         let dead = crowd.dies_after > 0 && steps > crowd.dies_after;
-        match driver.step().unwrap_or_else(|stuck| panic!("{what}: {stuck}")) {
+        let event = driver.step().unwrap_or_else(|stuck| {
+            write_log(driver.world());
+            panic!("{what}: {stuck}")
+        });
+        match event {
             Event::Progress => {}
             Event::Done { at, result, .. } => {
                 let person = &mut people[number_of(at)];
@@ -417,6 +422,12 @@ async fn point(
         scratch[plan.expected.clone()].copy_from_slice(&value(&key, expected, plan.value_bytes));
         scratch[plan.output.clone()].fill(0xee);
     });
+    if !lane.debts().is_empty() {
+        // An operation that succeeded may have failed at helping somebody.
+        if let Err(error) = index.settle(lane).await {
+            return (Err(error), None);
+        }
+    }
     let result = index.execute(lane, Operation::point(kind)).await;
     let seen = lane.port().with(|scratch| stamp(&key, &scratch[plan.output.clone()]));
     (result, seen)
