@@ -168,6 +168,12 @@ impl<'m> Lane<'m> {
         self.port.in_doubt() || !self.ledger.borrow().is_empty()
     }
 
+    /// Whether the ledger has entries: while an operation holds no lock, those that a failed request left.
+    #[inline]
+    pub(crate) fn owes(&self) -> bool {
+        !self.ledger.borrow().is_empty()
+    }
+
     /// The debts, to look at.
     pub fn debts(&self) -> Ledger {
         self.ledger.borrow().clone()

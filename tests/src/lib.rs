@@ -27,6 +27,7 @@ macro_rules! conformance {
         mod $name {
             $crate::conformance_alone!(direct, $subject, $crate::bed::Direct);
             $crate::conformance_alone!(shm, $subject, $crate::bed::Shm);
+            $crate::conformance_together!(simulated, $subject);
         }
     };
 }

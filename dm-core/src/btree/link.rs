@@ -41,7 +41,9 @@ impl Tree<'_> {
         let separator = self.scratch.separator.clone();
         loop {
             self.reserve(lane, NodeClass::Inner, 2, right.node()).await?;
-            self.grow_above(lane, level).await?;
+            if self.grow_above(lane, level, right).await? {
+                return Ok(());
+            }
             let Some(spot) = self.locate(lane, &separator, level + 1, attempts == 0).await? else {
                 Self::attempt(lane, &mut attempts, RESTARTS_MAX, "finding a parent")?;
                 continue;
@@ -214,14 +216,14 @@ impl Tree<'_> {
     }
 
     /// Makes sure that the tree has a level above `level`: if the root is at `level`, a new root is built from it and
-    /// its right sibling, whoever split it.
+    /// its right sibling, whoever split it. `true`: that made `right` known.
     ///
     /// The linearization point is the CAS of the root word. Its expectation is the old root, so of several that try one
     /// wins; the others' nodes go back on the shelf. A root's sibling cannot be merged away before a parent exists, so
     /// what was read without a lock still holds when the CAS succeeds.
-    async fn grow_above(&self, lane: &Lane<'_>, level: u8) -> Result<(), OpError> {
+    async fn grow_above(&self, lane: &Lane<'_>, level: u8, right: Address) -> Result<bool, OpError> {
         if self.root.get().is_some_and(|(_, root_level)| root_level > level) {
-            return Ok(());
+            return Ok(false);
         }
         let port = lane.port();
         let at = self.scratch.node(1);
@@ -232,7 +234,7 @@ impl Tree<'_> {
                 return Err(Self::corrupt(Address::NULL, "a node split in a tree without a root"));
             };
             if root_level > level {
-                return Ok(());
+                return Ok(false);
             }
             if root_level + 1 >= LEVELS_MAX {
                 // A root that no reader would accept: the tree stays as it is, its right part reached by links.
@@ -286,7 +288,7 @@ impl Tree<'_> {
                 lane.mark(Mark::RootGrowth);
                 self.root.set(address, root_level + 1);
                 self.cache_image(lane, address, at);
-                return Ok(());
+                return Ok(sibling == right);
             }
             lane.mark(Mark::RootRaceLost);
             self.give_back(NodeClass::Inner, fresh.after_write());

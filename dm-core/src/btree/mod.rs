@@ -90,6 +90,8 @@ pub struct TreeScratch {
     pub node_stride: usize,
     /// Node images there is room for, at least [`NODE_BUFFERS_MIN`].
     pub node_buffers: usize,
+    /// Leaves a scan READs at once, at least 1; each has an image of its own.
+    pub leaves_at_once: usize,
 }
 
 /// Node images every lane has room for: an inner split and a merge use three.

@@ -141,7 +141,8 @@ pub enum Standing {
 /// The generation is compared first: it is what tells a reused node from the one a pointer was made for.
 #[inline]
 pub fn judge(image: &[u8], wanted: &Wanted, key: &[u8]) -> Result<Standing, DecodeError> {
-    stripes::node_version(image).ok_or(DecodeError::Torn)?;
+    // All of these lie in the first line, which is of one instant even if the image is torn. That matters under a lock,
+    // too: a retired node may be in its next life's first WRITE, which needs no lock because nobody points there.
     let header = Header::read(image);
     if header.index != wanted.index || header.generation != wanted.address.generation() || header.level != wanted.level
     {
@@ -150,6 +151,7 @@ pub fn judge(image: &[u8], wanted: &Wanted, key: &[u8]) -> Result<Standing, Deco
     if header.flags.contains(NodeFlags::RETIRED) {
         return Ok(Standing::Forward(header.sibling));
     }
+    stripes::node_version(image).ok_or(DecodeError::Torn)?;
     if stripes::compare(image, LOW_AT, key) == Ordering::Greater {
         return Err(DecodeError::Stale);
     }

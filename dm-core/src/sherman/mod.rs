@@ -14,7 +14,8 @@
 //! | update or delete of an absent key, insert of a present one | 3 | CAS; READ; CAS unlock | 1: READ |
 //! | insert that splits a leaf, sibling on the same memory node | 3 + 3 | CAS; READ; WRITE sibling + WRITE node + CAS unlock; then the parent: CAS; READ parent + READ sibling's line; WRITE parent + CAS unlock | |
 //! | ... each inner split above | + 3 | as the leaf's | |
-//! | ... new root | + 4 | READ root word, its first line, the old root; WRITE new root, CAS root word | |
+//! | ... new root, in place of the parent's 3 | 5 | READ root word; its first line; the old root; WRITE new root; CAS root word | |
+//! | delete that empties a leaf | 3 + 9 | as above; then CAS parent; READ parent; CAS left; CAS right; READ both; WRITE left + right + parent; three CAS unlock | |
 //! | scan of n leaves | 1 + n / leaves READ at once | READ leaves the cached parent names, in parallel | |
 //!
 //! [`Options::chain_lock_read`](crate::btree::Options) makes the 3 a 2: the READ follows the CAS in its chain.
@@ -81,7 +82,7 @@ pub mod write;
 use crate::btree::Tree;
 use crate::btree::node::{self, KEY_BYTES_MAX, Standing, Wanted};
 use crate::btree::read::Target;
-use crate::error::{DecodeError, OpError};
+use crate::error::{Cause, DecodeError, OpError};
 use crate::index::{Census, Index, Operation, OperationKind, Outcome, ScratchPlan};
 use crate::lane::{Lane, Mark};
 use crate::remote::address::Address;
@@ -166,6 +167,11 @@ impl<'s> Sherman<'s> {
     /// Finishes a half-split met on the way. The operation's own result stands whatever comes of it.
     async fn help(&self, lane: &Lane<'_>, help: Option<(u8, Address)>) {
         let Some((level, right)) = help else { return };
+        if lane.owes() {
+            // A request of the operation's last chapter failed and left a lock to settle. Asking for more locks now might
+            // ask for that one: the lane would queue behind itself.
+            return;
+        }
         lane.mark(Mark::HelpedSplit);
         lane.port().with(|scratch| {
             let from = self.tree.scratch.help.clone();
@@ -242,6 +248,9 @@ impl Index for Sherman<'_> {
     }
 
     async fn execute<'a>(&'a self, lane: &'a Lane<'_>, operation: Operation) -> Result<Outcome, OpError> {
+        if lane.owes() {
+            return Err(OpError::harmless(Cause::BadInput("the lane is in doubt and has to be settled first")));
+        }
         lane.set_deadline(operation.wait_ns());
         match operation.kind {
             OperationKind::Get => self.get(lane).await,

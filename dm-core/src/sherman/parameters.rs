@@ -165,6 +165,7 @@ impl Parameters {
         let (value, expected, output) = (take(self.value_bytes), take(self.value_bytes), take(self.value_bytes));
         let small = take(SMALL_BYTES).start;
         let node_stride = self.leaf().bytes.max(self.inner().bytes);
+        let leaves_at_once = leaves_at_once.max(1);
         let node_buffers = NODE_BUFFERS_MIN.max(leaves_at_once + 1).max(bulk::LEVELS_AT_ONCE);
         let nodes = take(node_stride * node_buffers).start;
         let page = take(page_records * (self.key_bytes + self.value_bytes));
@@ -179,6 +180,7 @@ impl Parameters {
             page,
             total_bytes: end,
         };
-        (plan, TreeScratch { key, separator, help, small, nodes, node_stride, node_buffers })
+        let scratch = TreeScratch { key, separator, help, small, nodes, node_stride, node_buffers, leaves_at_once };
+        (plan, scratch)
     }
 }

@@ -125,7 +125,7 @@ impl Sherman<'_> {
         // Leaves are between half full and full; two thirds is what random inserts give.
         let per_leaf = (self.leaf.span * 2 / 3).max(1);
         let leaves = (progress.wanted - progress.records).div_ceil(per_leaf);
-        let room = leaves.min(LEAVES_MAX).min(self.tree.scratch.node_buffers - 1);
+        let room = leaves.min(LEAVES_MAX).min(self.tree.scratch.leaves_at_once);
         if room > 1
             && let Some((root, level)) = self.tree.root.get()
         {

@@ -15,10 +15,9 @@
 pub mod abandon;
 pub mod bounds;
 pub mod bulk;
-
+pub mod crowd;
 pub mod exhaustion;
 pub mod failures;
-
 pub mod model;
 pub mod operations;
 pub mod scans;
