@@ -1,12 +1,14 @@
 //! Sessions on memory of this process: what calls promise, under many threads and tasks.
 
-use dm_core::error::Effect;
+use dm_core::error::{Cause, Effect, OpError};
 use dm_core::index::OperationKind;
 use dm_core::sherman::parameters::Parameters;
+use dm_core::verbs::{Label, NodeId, Request};
 use dm_host::compute_node::Pool;
 use dm_host::session::{
     Delete, Insert, OpenError, Session, SessionError, SessionOptions, Update, UpdateIf, Upsert, byte_string,
 };
+use dm_host::solo;
 use session_support::{Waking, block_on, join, options, pool_here, value_of};
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -505,4 +507,46 @@ fn a_dead_memory_node_fails_calls_at_once() {
     let began = Instant::now();
     session.close();
     assert!(began.elapsed() < Duration::from_secs(5));
+}
+
+/// Takes every lock of the pool for a compute node that does not answer.
+fn take_all_locks(pool: &Pool) {
+    pool.with_lane(|fabric, lane| {
+        for (node, geometry) in (0..).zip(pool.geometry()) {
+            for lock in 0..u64::from(geometry.lock_count) {
+                let offset = geometry.lock_table + lock * 8;
+                let take = Request::cas(Label::Tool, NodeId(node), offset, 0, u64::MAX).in_space(geometry.lock_space);
+                assert_eq!(solo::block_on(fabric, lane, lane.port().call(take)).unwrap().value, 0);
+            }
+        }
+    })
+    .unwrap();
+}
+
+/// The first lane asks for a lock again and again, the others stand behind it in the local queue, parked.
+#[test]
+fn parked_operations_notice_their_deadlines_and_dead_memory_nodes() {
+    let pool = pool_here(1);
+    let session = open(&pool, &options(2, 3));
+    session.insert(&key(1), &value_of(1)).wait().unwrap();
+    take_all_locks(&pool);
+    let update = |within_ms| session.update(&key(1), &value_of(2)).within(Duration::from_millis(within_ms)).wait();
+    thread::scope(|scope| {
+        let patient: Vec<_> = (0..3).map(|_| scope.spawn(|| update(60_000))).collect();
+        thread::sleep(Duration::from_millis(30));
+        let began = Instant::now();
+        for error in [update(60), update(60)].map(Result::unwrap_err) {
+            assert!(matches!(error, SessionError::Operation(OpError { cause: Cause::Deadline { .. }, .. })), "{error}");
+            assert_eq!(error.effect(), Effect::None);
+        }
+        assert!(began.elapsed() < Duration::from_secs(5));
+        assert_eq!(session.get(&key(1)).wait(), Ok(Some(value_of(1).to_vec())), "readers need no lock");
+        pool.nodes()[0].mark_down();
+        for waiting in patient {
+            let error = waiting.join().unwrap().unwrap_err();
+            assert!(error.to_string().contains("memory node down"), "{error}");
+        }
+        assert!(began.elapsed() < Duration::from_secs(10));
+    });
+    session.close();
 }
