@@ -502,3 +502,6 @@ enum Popped {
     Nothing,
     Closed,
 }
+
+#[cfg(test)]
+mod tests;

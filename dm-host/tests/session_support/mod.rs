@@ -1,0 +1,126 @@
+//! What tests of sessions share: a pool in this process, self-checking values, an executor of thirty lines.
+
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+
+use dm_core::remote::superblock::PoolPlan;
+use dm_core::verbs::NodeId;
+use dm_host::compute_node::{self, Pool};
+use dm_host::fabric::shm::ShmOptions;
+use dm_host::memory_node::RemoteNode;
+use dm_host::region::{Backing, LineMode, Region, RegionSpec};
+use dm_host::session::SessionOptions;
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Condvar, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+/// A pool of `nodes` memory nodes in memory of this process.
+pub fn pool_here(nodes: u16) -> Arc<Pool> {
+    let spec =
+        RegionSpec { region_bytes: 16 << 20, device_bytes: 65_536, mode: LineMode::Sequence, backing: Backing::Memfd };
+    let node = |node| {
+        let plan = PoolPlan {
+            pool_id: *b"a pool for tests",
+            pool_incarnation: 1,
+            node: NodeId(node),
+            nodes,
+            region_bytes: spec.region_bytes,
+            chunk_bytes: 65_536,
+            // Few, so that nodes share locks.
+            lock_count: 61,
+            device_bytes: u64::from(spec.device_bytes),
+            redo_row_bytes: 0,
+        };
+        let region = Region::create(&spec).unwrap();
+        region.write_image(0, &compute_node::format(&plan).unwrap()).unwrap();
+        (format!("node {node}").into(), Arc::new(RemoteNode::in_process_at(region, NodeId(node), nodes)))
+    };
+    Arc::new(Pool::of((0..nodes).map(node).collect(), ShmOptions::default()).unwrap())
+}
+
+/// A small session.
+pub fn options(workers: usize, lanes_per_worker: usize) -> SessionOptions {
+    let mut options = SessionOptions { workers, lanes_per_worker, queue_slots: 64, ..SessionOptions::default() };
+    options.spending.cache_bytes = 1 << 20;
+    options
+}
+
+/// A value that tells a sequence number, and whether it is whole.
+pub fn value_of(sequence: u64) -> [u8; 8] {
+    let sum = sequence.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56;
+    (sequence << 8 | sum).to_le_bytes()
+}
+
+/// Sleeps until woken.
+#[derive(Default)]
+pub struct Waking {
+    woken: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Waking {
+    pub fn sleep(&self) {
+        let mut woken = self.woken.lock().unwrap();
+        while !*woken {
+            let (guard, time) = self.changed.wait_timeout(woken, Duration::from_secs(60)).unwrap();
+            assert!(!time.timed_out(), "nobody wakes this task");
+            woken = guard;
+        }
+        *woken = false;
+    }
+}
+
+impl Wake for Waking {
+    fn wake(self: Arc<Self>) {
+        *self.woken.lock().unwrap() = true;
+        self.changed.notify_one();
+    }
+}
+
+/// Runs one task.
+pub fn block_on<T>(task: impl Future<Output = T>) -> T {
+    let waking = Arc::new(Waking::default());
+    let waker = Waker::from(Arc::clone(&waking));
+    let mut task = pin!(task);
+    loop {
+        match task.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(result) => return result,
+            Poll::Pending => waking.sleep(),
+        }
+    }
+}
+
+/// Runs many tasks, each polled only when its own waker was woken.
+pub fn join<T, F: Future<Output = T>>(tasks: Vec<F>) -> Vec<T> {
+    struct Task {
+        at: usize,
+        due: Arc<(Mutex<Vec<usize>>, Arc<Waking>)>,
+    }
+    impl Wake for Task {
+        fn wake(self: Arc<Self>) {
+            self.due.0.lock().unwrap().push(self.at);
+            Arc::clone(&self.due.1).wake();
+        }
+    }
+    let due = Arc::new((Mutex::new((0..tasks.len()).collect::<Vec<_>>()), Arc::new(Waking::default())));
+    let mut results: Vec<Option<T>> = tasks.iter().map(|_| None).collect();
+    let mut tasks: Vec<Option<Pin<Box<F>>>> = tasks.into_iter().map(|task| Some(Box::pin(task))).collect();
+    let wakers: Vec<_> = (0..tasks.len()).map(|at| Waker::from(Arc::new(Task { at, due: Arc::clone(&due) }))).collect();
+    let mut left = tasks.len();
+    while left > 0 {
+        let now = std::mem::take(&mut *due.0.lock().unwrap());
+        if now.is_empty() {
+            due.1.sleep();
+        }
+        for at in now {
+            let Some(task) = &mut tasks[at] else { continue };
+            if let Poll::Ready(result) = task.as_mut().poll(&mut Context::from_waker(&wakers[at])) {
+                results[at] = Some(result);
+                tasks[at] = None;
+                left -= 1;
+            }
+        }
+    }
+    results.into_iter().flatten().collect()
+}
