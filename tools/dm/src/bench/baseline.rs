@@ -3,8 +3,9 @@
 //! The bare loop does what an operation cannot do without, on the same index in the same process: find the leaf in the
 //! index cache, copy it out of the mapped region, look the key up in the copy, check the value; for an update take the
 //! leaf's lock word by CAS first, store the changed entry and free the word by CAS. It has no port, no futures, no
-//! requests, no lanes, no timestamps, no counters, and it judges nothing. One thread; rounds of both in turn, so that a
-//! machine that is disturbed disturbs both.
+//! requests, no lanes, no timestamps, no counters, and it judges nothing. One thread; short rounds of both in turn, so
+//! that a machine that is disturbed disturbs both; processor time of the thread, so that what others take of the
+//! processor does not count; medians.
 
 use super::engine::{Bench, Thread};
 use super::plan::KeySource;
@@ -17,16 +18,16 @@ use dm_core::remote::lock_word::{LockWord, lock_of};
 use dm_core::sherman::layout::{Leaf, LeafMut};
 use dm_core::verbs::Space;
 use dm_host::worker::{self, Finished, Next, Wakes, Work};
+use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::time::Instant;
 
-/// Rounds of each.
-const ROUNDS: usize = 40;
+/// Rounds of each: short ones, so that those in which somebody else got the processor do not move the median.
+const ROUNDS: usize = 500;
 /// Operations of a round.
-const OPERATIONS: u64 = 25_000;
+const OPERATIONS: u64 = 2_000;
 
 /// What the comparison found: medians of the rounds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -68,7 +69,7 @@ impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "beside a bare loop, one thread, {ROUNDS} rounds of {OPERATIONS} in turn, medians\n\
+            "beside a bare loop, one thread, {ROUNDS} rounds of {OPERATIONS} in turn, medians of processor time\n\
              {:<10} {:>22} {:>22} {:>22} {:>8} {:>8}",
             "operation",
             "bare loop",
@@ -172,13 +173,13 @@ pub(super) fn compare(bench: &Bench<'_, '_>, thread: &mut Thread<'_>, records: u
             for turn in 0..3 {
                 // Whoever comes first in one round comes last in another.
                 let who = (turn + round) % 3;
-                let began = Instant::now();
+                let began_ns = thread_ns();
                 match who {
                     0 => bare_missed += bare(bench, thread, &mut draws, update)?,
                     1 => engine(bench, thread, 1, &mut draws, update)?,
                     _ => engine(bench, thread, usize::MAX, &mut draws, update)?,
                 }
-                ns[who].push(began.elapsed().as_nanos() as f64 / OPERATIONS as f64);
+                ns[who].push((thread_ns() - began_ns) as f64 / OPERATIONS as f64);
             }
         }
         let median = |ns: &mut Vec<f64>| {
@@ -196,6 +197,12 @@ pub(super) fn compare(bench: &Bench<'_, '_>, thread: &mut Thread<'_>, records: u
     let search = one(false)?;
     let update = one(true)?;
     Ok(Comparison { lanes: u32::from(bench.plan.lanes), search, update })
+}
+
+/// Processor time of this thread so far.
+fn thread_ns() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
 }
 
 fn engine(
