@@ -358,7 +358,8 @@ impl Status {
 pub struct Completion {
     /// The old value of an atomic, the result of an RPC, else 0.
     pub value: u64,
-    /// Requester-side time from post to completion, in ns, saturating at 4.29 s.
+    /// Requester-side time from post to completion, in ns, saturating at 4.29 s. A fabric that executes a request at
+    /// once may say 0 for one that touches a single line.
     pub elapsed_ns: u32,
     /// How it ended.
     pub status: Status,

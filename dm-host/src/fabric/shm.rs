@@ -35,7 +35,7 @@ pub mod counts;
 pub mod lines;
 pub mod litmus;
 
-use crate::clock::{Clock, Stamp};
+use crate::clock::Clock;
 use crate::memory_node::RemoteNode;
 use crate::region::{Backing, LineMode, Region, RegionError, RegionSpec};
 use counts::Counters;
@@ -150,10 +150,6 @@ pub struct ShmFabric {
 
 /// What the requests of one submit did to the order of things so far.
 struct Submitted {
-    /// The last stamp taken.
-    stamp: Stamp,
-    /// Nothing was executed since.
-    stamped: bool,
     /// The lines were asked for when the requests were posted, and others computed since.
     ahead: bool,
     /// A WRITE may still be in the store buffer.
@@ -301,21 +297,21 @@ impl ShmFabric {
                     fence(Ordering::SeqCst);
                 }
                 let spans_lines = request.offset % LINE_BYTES as u64 + u64::from(request.bytes) > LINE_BYTES as u64;
-                if spans_lines && !submitted.ahead {
+                if !spans_lines {
+                    area.read(request.offset, out)
+                } else {
                     // What bounds the turns of versions is the time between the first and the last line's load, so the
                     // wait for lines that are far away comes before the stamp.
-                    area.touch(request.offset, bytes.min(LOOK_AHEAD_BYTES_MAX));
-                    submitted.stamp = self.clock.after();
+                    let began = if submitted.ahead {
+                        self.clock.before()
+                    } else {
+                        area.touch(request.offset, bytes.min(LOOK_AHEAD_BYTES_MAX));
+                        self.clock.after()
+                    };
+                    let done = area.read(request.offset, out);
+                    completion.elapsed_ns = saturated(self.clock.ns_between(began, self.clock.after()));
+                    done
                 }
-                let done = area.read(request.offset, out);
-                if spans_lines {
-                    // Exposed to WRITEs at most since the stamp before.
-                    let now = self.clock.after();
-                    completion.elapsed_ns = saturated(self.clock.ns_between(submitted.stamp, now));
-                    submitted.stamp = now;
-                    submitted.stamped = true;
-                }
-                done
             }
             Verb::Write => {
                 submitted.buffered = true;
@@ -390,11 +386,12 @@ impl<'m> Fabric<'m> for ShmFabric {
     }
 
     /// With one lane, requests are executed at once. With several, their lines are only asked for: by the time
-    /// [`Fabric::poll`] executes them, the other lanes have computed while memory was on its way.
+    /// [`Fabric::poll`] executes them, the other lanes have computed while memory was on its way. WRITEs are executed
+    /// at once, since what is written back was READ a moment ago.
     #[inline]
     fn post(&mut self, lanes: &[Lane<'m>], lane: usize) -> Posted {
         let Some(one) = lanes.get(lane) else { return Posted::Completed };
-        if lanes.len() == 1 {
+        if lanes.len() == 1 || one.port().requests().iter().any(|request| request.verb == Verb::Write) {
             self.execute_all(one, false);
             return Posted::Completed;
         }
@@ -418,15 +415,16 @@ impl<'m> Fabric<'m> for ShmFabric {
 
 impl ShmFabric {
     /// Executes what a lane submitted, and delivers the completions.
+    ///
+    /// Only READs of several lines are timed: what others take is less than the stamps would cost, and nothing but a
+    /// deadline wants to know. A trace wants to know, so a traced request is timed.
     #[inline]
     fn execute_all(&mut self, lane: &Lane<'_>, ahead: bool) {
         let port = lane.port();
         let Some(scratch) = port.begin() else { return };
         let requests = port.requests();
         let mut completions = [Completion::default(); OUTBOX_REQUESTS];
-        let began = self.clock.before();
-        let mut submitted =
-            Submitted { stamp: began, stamped: false, ahead, buffered: false, stopped: heapless::Vec::new() };
+        let mut submitted = Submitted { ahead, buffered: false, stopped: heapless::Vec::new() };
         if !ahead && requests.len() > 1 {
             self.look_ahead(&requests[1..]);
         }
@@ -434,23 +432,23 @@ impl ShmFabric {
         for (request, completion) in requests.iter().zip(&mut completions) {
             if !request.verb.is_local() {
                 travelled = true;
-                submitted.stamped = false;
+                let began = self.trace.as_ref().map(|_| self.clock.before());
                 *completion = self.execute(request, scratch, &mut submitted);
+                if let (Some(began), 0) = (began, completion.elapsed_ns) {
+                    completion.elapsed_ns = saturated(self.clock.ns_between(began, self.clock.after()));
+                }
             }
         }
         if submitted.buffered {
             fence(Ordering::SeqCst);
         }
-        let ended = if submitted.stamped { submitted.stamp } else { self.clock.after() };
-        let elapsed_ns = self.clock.ns_between(began, ended);
         if travelled {
             self.counters.count_round_trip();
         }
+        let mut elapsed_ns = 0;
         for (position, request) in requests.iter().enumerate().filter(|(_, request)| !request.verb.is_local()) {
-            let completion = &mut completions[position];
-            if completion.elapsed_ns == 0 {
-                completion.elapsed_ns = saturated(elapsed_ns);
-            }
+            let completion = &completions[position];
+            elapsed_ns += u64::from(completion.elapsed_ns);
             port.complete(position, *completion);
             if let Some(trace) = &mut self.trace {
                 trace(&TraceEvent { lane: lane.id(), position, request: *request, completion: *completion });
