@@ -334,7 +334,7 @@ fn a_full_queue_holds_calls_back_and_loses_none() {
 #[test]
 fn deadlines_end_waiting() {
     let session = open(&pool_here(1), &SessionOptions { queue_slots: 4, ..options(1, 1) });
-    assert_eq!(session.insert(&key(1), &value_of(1)).within(Duration::from_secs(60)).wait(), Ok(Insert::Inserted));
+    assert_eq!(session.insert(&key(1), &value_of(1)).within(Duration::from_mins(1)).wait(), Ok(Insert::Inserted));
     // No time at all: not started, in either face.
     let late = |result: Result<Upsert, SessionError>| {
         assert!(matches!(result, Err(SessionError::Deadline { .. })), "{result:?}");
