@@ -20,7 +20,7 @@ use std::error::Error;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
 const GETS: u64 = 10_000;
@@ -68,7 +68,7 @@ fn time(name: &str, mut gets: impl FnMut() -> u64) {
     println!("{name:<58} {:8.0} ns a get (best {:.0})", ns[ns.len() / 2], ns[0]);
 }
 
-fn drive<'m>(index: &impl Index, lane: &[Lane<'m>], fabric: &mut ShmFabric, records: u64) -> u64 {
+fn drive(index: &impl Index, lane: &[Lane<'_>], fabric: &mut ShmFabric, records: u64) -> u64 {
     let mut direct = Direct { draw: Draw(88_172_645_463_325_252, records), left: GETS, missed: 0 };
     let stopped = worker::run(index, lane, fabric, &mut direct, &Wakes::new(1, lane.len()));
     assert!(stopped.is_ok() && direct.missed == 0, "{stopped:?}");
@@ -146,7 +146,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     time("awaited get, polled in a loop by one thread", || {
         for key in &keys {
             let mut call = pin!(session.get(key));
-            while let Poll::Pending = call.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            while call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
                 std::hint::spin_loop();
             }
         }

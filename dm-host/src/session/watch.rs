@@ -6,6 +6,9 @@
 //! passed, or that waits for a lock on a memory node that is down, is dropped and fails. The worker then has the lane
 //! settled, which takes it out of the queue.
 //!
+//! A lane that could not be settled may hold a lock on a memory node that lives, too: its debts are paid in order, and
+//! the first that cannot be paid ends that. Once there is such a lane nobody waits long in a local queue.
+//!
 //! Only parked operations are dropped: nothing of theirs is under way then, and the local queue is all they owe.
 
 use crate::memory_node::RemoteNode;
@@ -19,6 +22,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::{Duration, Instant};
+
+/// How long an operation waits in local queues once a lane could not be settled: much longer than lanes that live take
+/// to pass a lock on, so that few of those who do not wait for the dead one fail with those who do.
+const UNSETTLED_WAIT: Duration = Duration::from_millis(200);
 
 /// What the workers and the supervisor tell each other about lanes.
 #[derive(Debug, Default)]
@@ -77,10 +84,16 @@ impl<I: Index> Watched<'_, I> {
         poll_fn(|context| {
             if let Some((since, count)) = parked.take() {
                 let elapsed_ns = lane.port().elapsed_ns().saturating_add((waited + since.elapsed()).as_nanos() as u64);
-                let cause = self.down(lane).map(Cause::Verb).or_else(|| {
-                    // Its turn may have come by now; then the settling lane passes it on.
-                    (elapsed_ns > wait_ns).then_some(Cause::Deadline { elapsed_ns })
-                });
+                // Its turn may have come by now; then the settling lane passes it on.
+                let cause = if let Some(down) = self.down(lane) {
+                    Some(Cause::Verb(down))
+                } else if elapsed_ns > wait_ns {
+                    Some(Cause::Deadline { elapsed_ns })
+                } else if self.watch.any_unsettled() && waited + since.elapsed() > UNSETTLED_WAIT {
+                    Some(Cause::Retries { attempts: 1, what: "waiting behind a lane that could not be settled" })
+                } else {
+                    None
+                };
                 if let Some(cause) = cause {
                     let effect = if wrote { Effect::Unknown } else { Effect::None };
                     return Poll::Ready(Err(OpError { effect, cause }));

@@ -63,7 +63,7 @@ impl Waking {
     pub fn sleep(&self) {
         let mut woken = self.woken.lock().unwrap();
         while !*woken {
-            let (guard, time) = self.changed.wait_timeout(woken, Duration::from_secs(60)).unwrap();
+            let (guard, time) = self.changed.wait_timeout(woken, Duration::from_mins(1)).unwrap();
             assert!(!time.timed_out(), "nobody wakes this task");
             woken = guard;
         }
