@@ -55,6 +55,8 @@ macro_rules! conformance_alone {
                 any_request_may_fail: suite::failures::any_request_may_fail;
                 dropped_at_every_step: suite::abandon::dropped_at_every_step;
                 waiters_may_leave: suite::abandon::waiters_may_leave;
+                garbage_is_an_error: suite::garbage::garbage_is_an_error;
+                damage_is_an_error_or_harmless: suite::garbage::damage_is_an_error_or_harmless;
             }
         }
     };

@@ -316,7 +316,6 @@ fn play(world: &mut World, nodes: &Nodes<'_>, crowd: Crowd, what: &str, seed: u6
             panic!("{what}: {stuck}")
         });
         match event {
-            Event::Progress => {}
             Event::Done { at, result, .. } => {
                 let person = &mut people[number_of(at)];
                 let doing = person.doing.take().expect("a lane that was doing something");
@@ -329,7 +328,7 @@ fn play(world: &mut World, nodes: &Nodes<'_>, crowd: Crowd, what: &str, seed: u6
                 }
             }
             Event::Quiet if people.iter().all(|person| person.left == 0 && person.doing.is_none()) => break,
-            Event::Quiet => {}
+            Event::Progress | Event::Quiet => {}
         }
     }
     for (node, (_, held)) in nodes.iter().enumerate() {

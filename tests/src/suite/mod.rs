@@ -18,6 +18,7 @@ pub mod bulk;
 pub mod crowd;
 pub mod exhaustion;
 pub mod failures;
+pub mod garbage;
 pub mod model;
 pub mod operations;
 pub mod scans;

@@ -6,6 +6,7 @@
 //!
 //! To describe one more structure, write a [`Structure`] and name it in [`STRUCTURES`].
 
+mod nodes;
 mod remote;
 
 use dm_core::layout::fields::{Field, Hexdump, Table};
@@ -23,6 +24,9 @@ pub static STRUCTURES: &[Structure] = &[
     remote::CATALOG_ENTRY,
     remote::SHERMAN_PARAMETERS,
     remote::CHUNK_ENTRY,
+    nodes::NODE_HEADER,
+    nodes::INNER_NODE,
+    nodes::SHERMAN_LEAF,
 ];
 
 /// One remote structure, described.

@@ -65,7 +65,8 @@ pub struct Measured {
 impl Measured {
     /// The end of the command.
     pub fn verdict(self) -> Result<(), Failure> {
-        self.broken.map_or(Ok(()), |broken| Err(Failure::Run(format!("the index is not sound after the run: {broken}"))))
+        self.broken
+            .map_or(Ok(()), |broken| Err(Failure::Run(format!("the index is not sound after the run: {broken}"))))
     }
 }
 
@@ -231,7 +232,8 @@ impl Bench<'_, '_> {
             for (node, geometry) in self.pool.geometry().iter().enumerate() {
                 let mut tally = Tally::default();
                 let mut count = |_, entry| tally.count(entry);
-                block_on(fabric, lane, chunks::walk(lane, NodeId(node as u16), geometry, 0, &mut count)).map_err(Failure::run)?;
+                block_on(fabric, lane, chunks::walk(lane, NodeId(node as u16), geometry, 0, &mut count))
+                    .map_err(Failure::run)?;
                 let granted: u32 = tally.granted[usize::from(self.entry.number.get())].iter().sum();
                 bytes += u64::from(granted) * geometry.chunk_bytes;
             }
@@ -290,9 +292,8 @@ impl Bench<'_, '_> {
             KeySource::Real(_) => Some(sorted(keys, records, self.plan.parameters.key_bytes)),
         };
         let step = u64::MAX / positions.max(1);
-        let ordered = self.plan.runs.first().is_some_and(|run| {
-            run.spec.insert_order == crate::workload::keys::KeyOrder::Ordered
-        });
+        let ordered =
+            self.plan.runs.first().is_some_and(|run| run.spec.insert_order == crate::workload::keys::KeyOrder::Ordered);
         let key = |position: u64, slot: &mut [u8]| match &order {
             Some(order) => {
                 keys.write(order.get(position * WARM_RECORDS), slot);
@@ -337,8 +338,8 @@ impl Bench<'_, '_> {
             Phase::Load => records,
             Phase::Run => spec.operation_count.unwrap_or(0),
         };
-        let workload =
-            Workload::new(spec, plan.seed, NonZeroU32::new(lanes).unwrap_or(NonZeroU32::MIN)).map_err(Failure::usage)?;
+        let workload = Workload::new(spec, plan.seed, NonZeroU32::new(lanes).unwrap_or(NonZeroU32::MIN))
+            .map_err(Failure::usage)?;
         let inserts = Arc::new(InsertCounter::new(records));
         let shared = self.shared(&inserts);
         let works = (0..u32::from(plan.threads))
@@ -455,9 +456,7 @@ impl Order {
     /// The record at `position`, or the last one.
     pub fn get(&self, position: u64) -> u64 {
         match self {
-            Self::Listed(records) => {
-                records.get(position as usize).or(records.last()).copied().unwrap_or(0)
-            }
+            Self::Listed(records) => records.get(position as usize).or(records.last()).copied().unwrap_or(0),
             Self::Ascending(count) => position.min(count.saturating_sub(1)),
         }
     }

@@ -157,7 +157,8 @@ impl Plan {
         parameters.check().map_err(|error| Failure::Usage(format!("--key-bytes, --value-bytes: {error}")))?;
 
         let keys = key_source(arguments, &runs, &mut notices)?;
-        let inserts: u64 = runs.iter().map(|run| expected_inserts(&run.spec)).sum::<u64>() * u64::from(arguments.repeat);
+        let inserts: u64 =
+            runs.iter().map(|run| expected_inserts(&run.spec)).sum::<u64>() * u64::from(arguments.repeat);
         let records = records(arguments, &properties, &keys, inserts, &mut notices)?;
         for run in &mut runs {
             run.spec.record_count = records;
@@ -173,9 +174,9 @@ impl Plan {
                 "--repeat: workload load can run once only; name another --workload".to_owned(),
             ));
         }
-        let threads = arguments.threads.unwrap_or_else(|| {
-            thread::available_parallelism().map_or(1, |cores| cores.get().min(16)) as u16
-        });
+        let threads = arguments
+            .threads
+            .unwrap_or_else(|| thread::available_parallelism().map_or(1, |cores| cores.get().min(16)) as u16);
         let page_records = runs.iter().map(|run| scan_length_max(&run.spec)).max().unwrap_or(0).max(128) as usize;
         let without = |technique| arguments.without.contains(&technique);
         let with = |technique| arguments.with.contains(&technique);
@@ -195,7 +196,8 @@ impl Plan {
             },
             ..Spending::default()
         };
-        let load_by_insert = arguments.load_by == LoadBy::Insert || runs.iter().any(|run| run.spec.phase == Phase::Load);
+        let load_by_insert =
+            arguments.load_by == LoadBy::Insert || runs.iter().any(|run| run.spec.phase == Phase::Load);
         let region_bytes = match arguments.region_mib {
             Some(mib) => mib << 20,
             None => region_bytes(&parameters, records, inserts, load_by_insert, arguments.memory_nodes),

@@ -36,7 +36,9 @@ static CRC: Crc<u32> = Crc::<u32>::new(&CRC_32_ISO_HDLC);
 
 /// Arguments of `dm dump`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  dm dump --pool /run/dm/0 --index names names.dump\n  dm dump --pool /run/dm/0 --index names - | zstd > names.dump.zst")]
+#[command(
+    after_help = "Example:\n  dm dump --pool /run/dm/0 --index names names.dump\n  dm dump --pool /run/dm/0 --index names - | zstd > names.dump.zst"
+)]
 pub(super) struct DumpArguments {
     #[command(flatten)]
     pool: PoolArguments,
@@ -51,11 +53,9 @@ pub(super) struct DumpArguments {
 
 /// Arguments of `dm load`.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Example:\n  dm load --pool /run/dm/0 --index names names.dump\n\n\
+#[command(after_help = "Example:\n  dm load --pool /run/dm/0 --index names names.dump\n\n\
                         A file is checked whole before anything is written. A pipe can be loaded into an empty or a new \
-                        index only: its records become visible when its last byte has been checked."
-)]
+                        index only: its records become visible when its last byte has been checked.")]
 pub(super) struct LoadArguments {
     #[command(flatten)]
     pool: PoolArguments,

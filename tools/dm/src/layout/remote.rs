@@ -14,15 +14,15 @@ use dm_core::verbs::NodeId;
 use std::fmt::{Display, Write as _};
 use zerocopy::IntoBytes;
 
-fn value(name: &str, value: &dyn Display) -> (String, String) {
+pub(super) fn value(name: &str, value: &dyn Display) -> (String, String) {
     (name.to_owned(), value.to_string())
 }
 
-fn hex(name: &str, number: u64) -> (String, String) {
+pub(super) fn hex(name: &str, number: u64) -> (String, String) {
     (name.to_owned(), format!("{number:#x}"))
 }
 
-fn error(what: &dyn Display) -> Values {
+pub(super) fn error(what: &dyn Display) -> Values {
     vec![value("error", what)]
 }
 

@@ -1,0 +1,144 @@
+//! Memory of any content: a typed error or an outcome, never a panic, never an operation without an end.
+
+use super::{fill, runner};
+use crate::bed::{AnyFabric, Fixture, Setup, peek, poke};
+use crate::client::{Client, alone};
+use crate::oracle::POINT;
+use crate::subject::{Shape, Subject};
+use dm_core::index::{Operation, OperationKind};
+use dm_core::remote::NodeGeometry;
+use dm_core::verbs::{NodeId, Space};
+use dm_sim::block_on;
+use dm_sim::rng::Rng;
+
+/// Operations on broken memory go on for this long at most: a lock that nobody frees, links in a ring.
+const WAIT_NS: u64 = 20_000_000;
+
+/// Runs every operation and the walk; whatever they say is right, as long as they say it.
+fn try_everything(client: &mut Client<'_, '_>, n: u64) {
+    for kind in POINT.into_iter().chain([OperationKind::Scan]) {
+        client.arguments(0, n, 1, 2);
+        let operation = match kind {
+            OperationKind::Scan => Operation { deadline_ns: WAIT_NS, ..Operation::scan(30) },
+            kind => Operation { deadline_ns: WAIT_NS, ..Operation::point(kind) },
+        };
+        let future = client.index.execute(&client.lanes[0], operation);
+        let run = block_on(&client.lanes[0], client.fabric, future).unwrap_or_else(|error| panic!("{kind:?}: {error}"));
+        let _ = run.result;
+        if client.lanes[0].in_doubt() {
+            let _ = client.settle(0);
+        }
+    }
+    let future = client.index.validate(&client.lanes[0]);
+    let run = block_on(&client.lanes[0], client.fabric, future).unwrap_or_else(|error| panic!("walk: {error}"));
+    let _ = run.result;
+}
+
+fn setup() -> Setup {
+    Setup { region_bytes: 128 << 10, chunk_nodes: 8, ..Setup::new(Shape::words(3, 3)).on(2) }
+}
+
+/// The first bytes of the heap that are looked at.
+const HEAP_BYTES: usize = 32 << 10;
+
+/// Noise: random bytes in the heaps, the chunk tables and the root word; often with headers and pointers that look
+/// like nodes, since pure noise is turned away at the first byte.
+pub fn garbage_is_an_error(subject: &dyn Subject, fixture: &dyn Fixture) {
+    for seed in 0..150 {
+        let mut rng = Rng::new(seed);
+        alone(subject, fixture, &setup(), |client| {
+            let nodes = client.geometry.len() as u32;
+            let heap = client.geometry[0].heap;
+            let place = |rng: &mut Rng| {
+                let node = u64::from(rng.below(nodes));
+                node << 48 | (heap + u64::from(rng.below(64)) * 128) | u64::from(rng.below(4) / 3)
+            };
+            for (node, geometry) in (0..).zip(client.geometry) {
+                let mut bytes: Vec<u8> = (0..HEAP_BYTES).map(|_| rng.bits() as u8).collect();
+                if !rng.percent(20) {
+                    for image in bytes.chunks_exact_mut(128) {
+                        plausible(image, &mut rng, place);
+                    }
+                }
+                poke(client.fabric, Space::Host, NodeId(node), geometry.heap, &bytes);
+            }
+            let root = if rng.percent(90) { place(&mut rng) } else { rng.bits() };
+            let root_word = dm_core::remote::catalog::root_offset(
+                &client.geometry[0],
+                dm_core::remote::catalog::IndexNumber::new(0).expect("the first"),
+            );
+            poke(client.fabric, Space::Host, NodeId(0), root_word, &root.to_le_bytes());
+            for n in [0, 0x4000_0000_0000_0000, rng.bits(), u64::MAX] {
+                try_everything(client, n);
+            }
+        });
+    }
+}
+
+/// Makes noise look like a node of two lines: versions that agree, a level, a few entries, pointers to other such.
+fn plausible(image: &mut [u8], rng: &mut Rng, place: impl Fn(&mut Rng) -> u64) {
+    let version = rng.below(16) as u8;
+    image[0] = version;
+    image[64] = version;
+    image[1] = (rng.below(4) / 3) as u8;
+    image[2] = rng.below(4) as u8;
+    image[3] = 1;
+    image[4] = [0, 0, 1, 1, 2, 0xff][rng.below(6) as usize];
+    image[5] = rng.below(5) as u8;
+    image[6] = 0;
+    image[7..15].copy_from_slice(&place(rng).to_le_bytes());
+    if rng.percent(70) {
+        image[15..23].fill(0);
+    }
+    if rng.percent(70) {
+        image[23..31].fill(0xff);
+    }
+    image[31..39].copy_from_slice(&place(rng).to_le_bytes());
+    image[47..55].copy_from_slice(&place(rng).to_le_bytes());
+}
+
+/// Damage: an index in order, then bytes flipped, words swapped for others, lines copied over each other.
+pub fn damage_is_an_error_or_harmless(subject: &dyn Subject, fixture: &dyn Fixture) {
+    use proptest::prelude::*;
+    let damage =
+        prop::collection::vec((0..4u8, any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<u8>()), 1..12);
+    let result = runner(150).run(&damage, |damage| {
+        alone(subject, fixture, &setup(), |client| {
+            fill(client, 60, 1);
+            for &(what, at, from, byte) in &damage {
+                hurt(client.fabric, client.geometry, what, at, from, byte);
+            }
+            for n in [0, 30, 59, u64::MAX] {
+                try_everything(client, n);
+            }
+        });
+        Ok(())
+    });
+    result.unwrap_or_else(|error| panic!("{} on {}: {error}", subject.name(), fixture.name()));
+}
+
+fn hurt(
+    fabric: &mut AnyFabric,
+    geometry: &[NodeGeometry],
+    what: u8,
+    at: proptest::sample::Index,
+    from: proptest::sample::Index,
+    byte: u8,
+) {
+    let node = NodeId(at.index(geometry.len()) as u16);
+    let heap = geometry[node.0 as usize].heap;
+    // What 60 records take.
+    let used = 16 << 10;
+    let (at, from) = (heap + at.index(used) as u64, heap + from.index(used) as u64);
+    let (unit, mask) = match what {
+        0 => (1, !0),
+        1 => (8, !7),
+        2 => (64, !63),
+        _ => (128, !127),
+    };
+    let mut bytes = peek(fabric, Space::Host, node, from & mask, unit);
+    if what == 0 {
+        bytes[0] = byte;
+    }
+    poke(fabric, Space::Host, node, at & mask, &bytes);
+}

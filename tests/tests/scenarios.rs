@@ -1,0 +1,77 @@
+//! Bugs that were, each told before it is played.
+
+use dm_core::index::{Operation, OperationKind, Outcome};
+use dm_tests::bed::{Direct, Setup, locks_taken};
+use dm_tests::client::{Stand, Steps, alone};
+use dm_tests::subject::{Shape, ShermanSubject};
+
+/// Inner nodes split before the new separator went in, so a node of two separators left a half with a single child.
+/// Descending keys did that on every level: 129 records made sixteen levels, and the next root was one that no reader
+/// accepted. Every key of the index was lost to everybody.
+#[test]
+fn descending_keys_make_no_tower() {
+    alone(&ShermanSubject, &Direct, &Setup::new(Shape::words(2, 2)), |client| {
+        for n in (0..2000u64).rev() {
+            assert_eq!(client.ask(OperationKind::Insert, n, n as u32, 0).0, Outcome::Inserted);
+        }
+        let census = client.validate();
+        assert_eq!(census.records, 2000);
+        // Two children per inner node at least: no more levels than a binary tree of 2000 leaves has.
+        assert!(census.levels <= 12, "{census:?}");
+        assert_eq!(client.get(1999), Some(1999));
+    });
+}
+
+/// Lane 1 waited in the local queue and was dropped just when lane 0 handed it the lock. Settling learned of the
+/// hand-over from the local table, which says it once, and began to unlock; it was dropped, too. The settling after that
+/// knew of nothing to unlock: the lock word stayed held for ever.
+#[test]
+fn a_settling_that_was_dropped_forgets_no_hand_over() {
+    alone(&ShermanSubject, &Direct, &Setup::new(Shape::words(4, 4)), |client| {
+        client.put(1, 1);
+        for lane in [0, 1] {
+            client.arguments(lane, 1, 7, 0);
+        }
+        let (index, lanes, fabric) = (client.index, client.lanes, &mut *client.fabric);
+        let update = |lane: usize| {
+            Steps::new(&lanes[lane], index.execute(&lanes[lane], Operation::point(OperationKind::Update)))
+        };
+        let (mut first, mut second) = (update(0), update(1));
+        assert_eq!(first.poll(), Stand::Submitted);
+        assert_eq!(second.poll(), Stand::Parked);
+        first.post(fabric);
+        assert!(matches!(first.go(fabric), Stand::Done(Ok(Outcome::Updated))));
+        assert_eq!(first.woken, [lanes[1].id()], "the lock was handed over");
+        second.abandon(fabric);
+        let mut settling = Steps::new(&lanes[1], index.settle(&lanes[1]));
+        assert_eq!(settling.poll(), Stand::Submitted);
+        // Its unlock is never sent.
+        lanes[1].port().reset();
+        settling.abandon(fabric);
+        assert_eq!(locks_taken(fabric, client.geometry).len(), 1);
+        client.settle(1).unwrap();
+        client.assert_quiet("after the second settling");
+        client.put(1, 2);
+    });
+}
+
+/// A merge that failed on a dead memory node left a lock to settle, and its operation, which had succeeded, went on to
+/// help a half-split: the same lock again, and the lane queued behind itself. Whoever starts an operation on a lane that
+/// is in doubt is told so now.
+#[test]
+fn a_lane_in_doubt_refuses_operations() {
+    alone(&ShermanSubject, &Direct, &Setup::new(Shape::words(4, 4)), |client| {
+        client.put(1, 1);
+        client.arguments(0, 1, 7, 0);
+        let (index, lanes) = (client.index, client.lanes);
+        let mut update = Steps::new(&lanes[0], index.execute(&lanes[0], Operation::point(OperationKind::Update)));
+        assert_eq!(update.poll(), Stand::Submitted);
+        update.post(client.fabric);
+        update.abandon(client.fabric);
+        let refused = client.run(OperationKind::Update, 1, 8, 0).result.expect_err("the lane holds a lock");
+        assert!(refused.to_string().contains("in doubt"), "{refused}");
+        client.settle(0).unwrap();
+        assert_eq!(client.get(1), Some(1));
+        client.assert_quiet("after settling");
+    });
+}
