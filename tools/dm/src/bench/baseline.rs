@@ -143,9 +143,7 @@ impl Work for Engine<'_> {
     #[inline]
     fn done(&mut self, at: usize, finished: Finished<'_>) {
         let right = match finished.result {
-            Ok(Outcome::Found) => {
-                check(self.identities[at], &finished.scratch[finished.plan.output.clone()]).is_some()
-            }
+            Ok(Outcome::Found) => check(self.identities[at], &finished.scratch[finished.plan.output.clone()]).is_some(),
             Ok(Outcome::Updated) => self.update,
             _ => false,
         };

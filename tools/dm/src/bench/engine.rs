@@ -4,7 +4,7 @@ use super::generator::{Generator, Shared, Warmer};
 use super::plan::{KeySource, Plan, Run};
 use super::{LoadBy, baseline};
 use crate::commands::Failure;
-use crate::pool::Memory;
+use crate::pool::{Memory, discard};
 use crate::report::machine::Machine;
 use crate::report::{Basis, Guarantee, KindReport, MEASURED_ON_SHM, Report, Tree, VerbCounts};
 use crate::workload::OperationKind;
@@ -65,7 +65,8 @@ pub struct Measured {
 impl Measured {
     /// The end of the command.
     pub fn verdict(self) -> Result<(), Failure> {
-        self.broken.map_or(Ok(()), |broken| Err(Failure::Run(format!("the index is not sound after the run: {broken}"))))
+        self.broken
+            .map_or(Ok(()), |broken| Err(Failure::Run(format!("the index is not sound after the run: {broken}"))))
     }
 }
 
@@ -91,17 +92,26 @@ pub fn run(plan: &Plan) -> Result<Measured, Failure> {
         ));
     }
     let node = pool.join(plan.spending.lanes as u16).map_err(Failure::run)?;
-    let entry = open(&node, plan)?;
+    let (entry, created) = open(&node, plan)?;
     let fabric = pool.fabric().map_err(Failure::run)?;
     let place = node.place(&entry, &fabric);
     let measured = with_sherman(&place, &plan.parameters, &plan.spending, |index| {
         let bench = Bench { plan, pool, entry: &entry, index, trace: trace.as_ref(), guarantees: place.guarantees };
         bench.run(fabric)
     });
-    let mut measured = measured.map_err(|error| match error {
-        AssemblyError::Scratch { .. } => Failure::Usage(format!("{error}; see --scratch-mib-max, --lanes, --threads")),
-        error => Failure::run(error),
-    })??;
+    let measured = measured.unwrap_or_else(|error| {
+        Err(match error {
+            AssemblyError::Scratch { .. } => {
+                Failure::Usage(format!("{error}; see --scratch-mib-max, --lanes, --threads"))
+            }
+            error => Failure::run(error),
+        })
+    });
+    if measured.is_err() && created && memory.children.is_none() {
+        // Others use this pool. The failure that led here says more than this one could.
+        let _ = discard(&node, &entry);
+    }
+    let mut measured = measured?;
     measured.pages = format!("{}", pool.nodes()[0].region().pages());
     if let Some(trace) = trace {
         trace.into_inner().unwrap_or_else(PoisonError::into_inner).finish().map_err(Failure::run)?;
@@ -109,10 +119,10 @@ pub fn run(plan: &Plan) -> Result<Measured, Failure> {
     Ok(measured)
 }
 
-/// The index of that name, created if there is none.
-fn open(node: &ComputeNode, plan: &Plan) -> Result<IndexEntry, Failure> {
+/// The index of that name, created if there is none, and whether it was.
+fn open(node: &ComputeNode, plan: &Plan) -> Result<(IndexEntry, bool), Failure> {
     match node.pool().find_sherman(&plan.name) {
-        Ok((entry, parameters)) if parameters == plan.parameters => Ok(entry),
+        Ok((entry, parameters)) if parameters == plan.parameters => Ok((entry, false)),
         Ok((_, found)) => Err(Failure::Run(format!(
             "the pool has an index \"{}\" of keys of {} and values of {} bytes, {} and {} entries a node; asked for are \
              {} and {} bytes, {} and {} entries: choose another --name",
@@ -126,7 +136,10 @@ fn open(node: &ComputeNode, plan: &Plan) -> Result<IndexEntry, Failure> {
             plan.parameters.leaf_span,
             plan.parameters.inner_span,
         ))),
-        Err(PoolError::NoIndex { .. }) => node.create_sherman(&plan.name, &plan.parameters).map_err(Failure::run),
+        Err(PoolError::NoIndex { .. }) => {
+            let entry = node.create_sherman(&plan.name, &plan.parameters).map_err(Failure::run)?;
+            Ok((entry, true))
+        }
         Err(error) => Err(Failure::run(error)),
     }
 }
@@ -231,7 +244,8 @@ impl Bench<'_, '_> {
             for (node, geometry) in self.pool.geometry().iter().enumerate() {
                 let mut tally = Tally::default();
                 let mut count = |_, entry| tally.count(entry);
-                block_on(fabric, lane, chunks::walk(lane, NodeId(node as u16), geometry, 0, &mut count)).map_err(Failure::run)?;
+                block_on(fabric, lane, chunks::walk(lane, NodeId(node as u16), geometry, 0, &mut count))
+                    .map_err(Failure::run)?;
                 let granted: u32 = tally.granted[usize::from(self.entry.number.get())].iter().sum();
                 bytes += u64::from(granted) * geometry.chunk_bytes;
             }
@@ -290,9 +304,8 @@ impl Bench<'_, '_> {
             KeySource::Real(_) => Some(sorted(keys, records, self.plan.parameters.key_bytes)),
         };
         let step = u64::MAX / positions.max(1);
-        let ordered = self.plan.runs.first().is_some_and(|run| {
-            run.spec.insert_order == crate::workload::keys::KeyOrder::Ordered
-        });
+        let ordered =
+            self.plan.runs.first().is_some_and(|run| run.spec.insert_order == crate::workload::keys::KeyOrder::Ordered);
         let key = |position: u64, slot: &mut [u8]| match &order {
             Some(order) => {
                 keys.write(order.get(position * WARM_RECORDS), slot);
@@ -337,8 +350,8 @@ impl Bench<'_, '_> {
             Phase::Load => records,
             Phase::Run => spec.operation_count.unwrap_or(0),
         };
-        let workload =
-            Workload::new(spec, plan.seed, NonZeroU32::new(lanes).unwrap_or(NonZeroU32::MIN)).map_err(Failure::usage)?;
+        let workload = Workload::new(spec, plan.seed, NonZeroU32::new(lanes).unwrap_or(NonZeroU32::MIN))
+            .map_err(Failure::usage)?;
         let inserts = Arc::new(InsertCounter::new(records));
         let shared = self.shared(&inserts);
         let works = (0..u32::from(plan.threads))
@@ -455,9 +468,7 @@ impl Order {
     /// The record at `position`, or the last one.
     pub fn get(&self, position: u64) -> u64 {
         match self {
-            Self::Listed(records) => {
-                records.get(position as usize).or(records.last()).copied().unwrap_or(0)
-            }
+            Self::Listed(records) => records.get(position as usize).or(records.last()).copied().unwrap_or(0),
             Self::Ascending(count) => position.min(count.saturating_sub(1)),
         }
     }

@@ -157,14 +157,7 @@ impl<'a> Generator<'a> {
     }
 
     /// Keys must ascend from the one asked for, values belong to their keys, and no record be missing from the page.
-    fn judge_page(
-        &self,
-        wanted: u32,
-        records: u32,
-        more: bool,
-        scratch: &[u8],
-        plan: &ScratchPlan,
-    ) -> Option<String> {
+    fn judge_page(&self, wanted: u32, records: u32, more: bool, scratch: &[u8], plan: &ScratchPlan) -> Option<String> {
         if records > wanted || more && records < wanted {
             return Some(format!("a page of {records} records where {wanted} were asked for"));
         }

@@ -20,6 +20,8 @@ const RECORDS: u64 = 1_000_000;
 const OPERATIONS: u64 = 2_000_000;
 /// The same, of workloads that mostly scan.
 const SCANS: u64 = 200_000;
+/// Lanes of a compute node, but for the one that loads and validates.
+const LANES_MAX: u32 = 65_533;
 /// Smallest region of a memory node of our own, in bytes: room for chunks half used.
 const REGION_BYTES_MIN: u64 = 32 << 20;
 
@@ -157,7 +159,8 @@ impl Plan {
         parameters.check().map_err(|error| Failure::Usage(format!("--key-bytes, --value-bytes: {error}")))?;
 
         let keys = key_source(arguments, &runs, &mut notices)?;
-        let inserts: u64 = runs.iter().map(|run| expected_inserts(&run.spec)).sum::<u64>() * u64::from(arguments.repeat);
+        let inserts: u64 =
+            runs.iter().map(|run| expected_inserts(&run.spec)).sum::<u64>() * u64::from(arguments.repeat);
         let records = records(arguments, &properties, &keys, inserts, &mut notices)?;
         for run in &mut runs {
             run.spec.record_count = records;
@@ -173,9 +176,16 @@ impl Plan {
                 "--repeat: workload load can run once only; name another --workload".to_owned(),
             ));
         }
-        let threads = arguments.threads.unwrap_or_else(|| {
-            thread::available_parallelism().map_or(1, |cores| cores.get().min(16)) as u16
-        });
+        let threads = arguments
+            .threads
+            .unwrap_or_else(|| thread::available_parallelism().map_or(1, |cores| cores.get().min(16)) as u16);
+        let lanes = u32::from(threads) * u32::from(arguments.lanes);
+        if lanes > LANES_MAX {
+            return Err(Failure::Usage(format!(
+                "--threads {threads} x --lanes {} = {lanes} lanes: a compute node has at most {LANES_MAX}",
+                arguments.lanes
+            )));
+        }
         let page_records = runs.iter().map(|run| scan_length_max(&run.spec)).max().unwrap_or(0).max(128) as usize;
         let without = |technique| arguments.without.contains(&technique);
         let with = |technique| arguments.with.contains(&technique);
@@ -195,7 +205,8 @@ impl Plan {
             },
             ..Spending::default()
         };
-        let load_by_insert = arguments.load_by == LoadBy::Insert || runs.iter().any(|run| run.spec.phase == Phase::Load);
+        let load_by_insert =
+            arguments.load_by == LoadBy::Insert || runs.iter().any(|run| run.spec.phase == Phase::Load);
         let region_bytes = match arguments.region_mib {
             Some(mib) => mib << 20,
             None => region_bytes(&parameters, records, inserts, load_by_insert, arguments.memory_nodes),

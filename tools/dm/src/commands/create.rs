@@ -6,7 +6,9 @@ use dm_core::sherman::parameters::Parameters;
 
 /// Arguments of `dm create`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: keys up to 31 bytes\n  dm create --pool /run/dm/0 --name names --key-bytes 32 --value-bytes 16")]
+#[command(
+    after_help = "Example: keys up to 31 bytes\n  dm create --pool /run/dm/0 --name names --key-bytes 32 --value-bytes 16"
+)]
 pub(super) struct Arguments {
     #[command(flatten)]
     pool: PoolArguments,

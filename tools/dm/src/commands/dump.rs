@@ -19,11 +19,11 @@
 
 use super::tool::{PoolArguments, Tool, show, with_tool};
 use super::{Failure, print};
+use crate::pool::discard;
 use crc::{CRC_32_ISO_HDLC, Crc, Digest};
 use dm_core::index::{Index, Operation, OperationKind};
-use dm_core::remote::catalog;
 use dm_core::sherman::parameters::Parameters;
-use dm_host::compute_node::{ComputeNode, PoolError};
+use dm_host::compute_node::PoolError;
 use dm_host::solo::block_on;
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Write};
@@ -36,7 +36,9 @@ static CRC: Crc<u32> = Crc::<u32>::new(&CRC_32_ISO_HDLC);
 
 /// Arguments of `dm dump`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  dm dump --pool /run/dm/0 --index names names.dump\n  dm dump --pool /run/dm/0 --index names - | zstd > names.dump.zst")]
+#[command(
+    after_help = "Example:\n  dm dump --pool /run/dm/0 --index names names.dump\n  dm dump --pool /run/dm/0 --index names - | zstd > names.dump.zst"
+)]
 pub(super) struct DumpArguments {
     #[command(flatten)]
     pool: PoolArguments,
@@ -51,11 +53,9 @@ pub(super) struct DumpArguments {
 
 /// Arguments of `dm load`.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Example:\n  dm load --pool /run/dm/0 --index names names.dump\n\n\
+#[command(after_help = "Example:\n  dm load --pool /run/dm/0 --index names names.dump\n\n\
                         A file is checked whole before anything is written. A pipe can be loaded into an empty or a new \
-                        index only: its records become visible when its last byte has been checked."
-)]
+                        index only: its records become visible when its last byte has been checked.")]
 pub(super) struct LoadArguments {
     #[command(flatten)]
     pool: PoolArguments,
@@ -262,7 +262,7 @@ fn load_from<R: Read>(arguments: &LoadArguments, mut reader: Reader<'_, R>, chec
         let census = block_on(tool.fabric, tool.lane, tool.index.validate(tool.lane)).map_err(Failure::run)?;
         if census.levels == 0 {
             bulk(tool, &mut reader)?;
-        } else if checked || census.records == 0 && census.levels == 0 {
+        } else if checked {
             while let Some((key, value)) = reader.next()? {
                 tool.arguments(key, Some(value));
                 tool.execute(Operation::point(OperationKind::Upsert)).map_err(Failure::run)?;
@@ -275,8 +275,9 @@ fn load_from<R: Read>(arguments: &LoadArguments, mut reader: Reader<'_, R>, chec
         Ok(())
     });
     if let Err(failure) = loaded {
-        if created {
-            drop_index(&node, name);
+        if created && let Ok((entry, _)) = memory.pool.find_sherman(name) {
+            // The failure that led here says more than this one could.
+            let _ = discard(&node, &entry);
         }
         return Err(failure);
     }
@@ -293,14 +294,4 @@ fn bulk<R: Read>(tool: &mut Tool<'_, '_, '_>, reader: &mut Reader<'_, R>) -> Res
         block_on(tool.fabric, lane, index.bulk_append(lane)).map_err(Failure::run)?;
     }
     if records { block_on(tool.fabric, lane, index.bulk_finish(lane)).map_err(Failure::run) } else { Ok(()) }
-}
-
-/// Takes back an index that was created for a load that failed.
-fn drop_index(node: &ComputeNode, name: &str) {
-    if let Ok((entry, _)) = node.pool().find_sherman(name) {
-        // The failure that led here says more than this one could.
-        let _ = node.pool().with_lane(|fabric, lane| {
-            block_on(fabric, lane, catalog::drop_index(lane, &node.pool().geometry()[0], entry.number, 0))
-        });
-    }
 }

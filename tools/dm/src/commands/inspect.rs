@@ -26,7 +26,9 @@ const LOCKS_SHOWN: usize = 20;
 
 /// Arguments of `dm inspect`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  dm inspect --pool /run/dm/0,/run/dm/1\n  dm inspect --pool /run/dm/0 --json | jq .locks")]
+#[command(
+    after_help = "Examples:\n  dm inspect --pool /run/dm/0,/run/dm/1\n  dm inspect --pool /run/dm/0 --json | jq .locks"
+)]
 pub(super) struct Arguments {
     #[command(flatten)]
     pool: PoolArguments,
@@ -255,10 +257,9 @@ fn rows(pool: &Pool, fabric: &mut ShmFabric, lane: &Lane<'_>) -> Result<Vec<RowV
     let geometry = &pool.geometry()[0];
     let mut views = Vec::new();
     for number in 1..geometry.row_count as u16 {
-        let row = on_lane(fabric, lane, |fabric, lane| {
-            block_on(fabric, lane, rows::read(lane, geometry, RowId(number), 0))
-        })
-        .map_err(Failure::run)?;
+        let row =
+            on_lane(fabric, lane, |fabric, lane| block_on(fabric, lane, rows::read(lane, geometry, RowId(number), 0)))
+                .map_err(Failure::run)?;
         let view = match row.decode() {
             Ok(view) => view,
             Err(what) => return Err(Failure::Run(format!("compute-node row {number} is corrupt: {what}"))),
@@ -279,11 +280,7 @@ fn rows(pool: &Pool, fabric: &mut ShmFabric, lane: &Lane<'_>) -> Result<Vec<RowV
 }
 
 /// Ties the lane's lifetime to the fabric's.
-fn on_lane<'m, R>(
-    fabric: &mut ShmFabric,
-    lane: &Lane<'m>,
-    run: impl FnOnce(&mut ShmFabric, &Lane<'m>) -> R,
-) -> R {
+fn on_lane<'m, R>(fabric: &mut ShmFabric, lane: &Lane<'m>, run: impl FnOnce(&mut ShmFabric, &Lane<'m>) -> R) -> R {
     run(fabric, lane)
 }
 

@@ -7,8 +7,10 @@ use std::path::PathBuf;
 
 /// Arguments of `dm layout`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  dm layout list\n  dm layout show lock_word\n  dm layout check   (exit code 1 if a \
-                        golden does not hold)\n  dm layout bless   (writes what changed: a change of the format)")]
+#[command(
+    after_help = "Examples:\n  dm layout list\n  dm layout show lock_word\n  dm layout check   (exit code 1 if a \
+                        golden does not hold)\n  dm layout bless   (writes what changed: a change of the format)"
+)]
 pub(super) struct Arguments {
     #[command(subcommand)]
     action: Action,
@@ -57,8 +59,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             Err(Failure::Run(format!("{} of the layouts in {} do not hold", found.len(), directory.display())))
         }
         Action::Bless => {
-            let written = layout::bless(directory)
-                .map_err(|error| Failure::Run(format!("{}: {error}", directory.display())))?;
+            let written =
+                layout::bless(directory).map_err(|error| Failure::Run(format!("{}: {error}", directory.display())))?;
             if written.is_empty() {
                 return print("nothing to bless: every golden is as the code has it\n");
             }

@@ -116,7 +116,11 @@ fn operations(reports: &[&Report]) -> Table {
             );
         }
         if kinds.len() != 1 {
-            push_row(&mut table, vec![report.workload.clone(), "all".to_owned(), mops(report.throughput_ops_per_s())], 2);
+            push_row(
+                &mut table,
+                vec![report.workload.clone(), "all".to_owned(), mops(report.throughput_ops_per_s())],
+                2,
+            );
         }
     }
     table
