@@ -37,7 +37,7 @@ pub struct Children {
     /// What the first one said when it was ready.
     ready: String,
     /// Holds the sockets; removed last.
-    _directory: TempDir,
+    directory: TempDir,
 }
 
 impl Children {
@@ -49,10 +49,9 @@ impl Children {
             .tempdir()
             .map_err(|error| Failure::Run(format!("a directory for control sockets: {error}")))?;
         remove_when_told_to_stop(directory.path().to_owned())?;
-        let mut children =
-            Self { daemons: Vec::new(), sockets: Vec::new(), ready: String::new(), _directory: directory };
+        let mut children = Self { daemons: Vec::new(), sockets: Vec::new(), ready: String::new(), directory };
         for node in 0..start.memory_nodes {
-            let socket = socket_in(children._directory.path(), node);
+            let socket = socket_in(children.directory.path(), node);
             let mut command = Command::new(&program);
             command
                 .arg("memd")

@@ -194,11 +194,10 @@ fn a_trace_has_a_line_for_every_request() {
     let operations = file["runs"][0]["operations"].as_array().unwrap();
     let requests: u64 = operations.iter().map(|kind| kind["requests"].as_u64().unwrap()).sum();
     let trace = fs::read_to_string(trace).unwrap();
-    let rows: Vec<_> =
-        trace.lines().skip(1).filter(|row| !row.contains(",header,") && !row.contains(",root,")).collect();
+    let rows = trace.lines().skip(1).count();
     assert!(trace.starts_with("operation,kind,lane,label,verb"), "{trace:.80}");
     // Warming the cache is not traced.
-    assert_eq!(rows.len() as u64, requests);
+    assert_eq!(rows as u64, requests);
 }
 
 #[test]

@@ -124,6 +124,9 @@ fn header(parameters: &Parameters) -> [u8; HEADER_BYTES] {
     header
 }
 
+/// Key and value.
+type Record<'r> = (&'r [u8], &'r [u8]);
+
 /// A dump being read.
 struct Reader<'p, R> {
     input: R,
@@ -159,7 +162,7 @@ impl<'p, R: Read> Reader<'p, R> {
     }
 
     /// The next record, key and value; `None` after the last one, when everything has been checked.
-    fn next(&mut self) -> Result<Option<(&[u8], &[u8])>, Failure> {
+    fn next(&mut self) -> Result<Option<Record<'_>>, Failure> {
         let (path, count) = (self.path, self.count);
         let bad = |what: String| Failure::Run(format!("{}: {what}", path.display()));
         let short = |error: io::Error| bad(cut_short(&error, count));
