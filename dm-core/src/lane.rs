@@ -241,6 +241,11 @@ impl<'m> Lane<'m> {
         Ok(())
     }
 
+    /// How long the operation may still wait, in ns; at least 1.
+    pub(crate) fn remaining_ns(&self) -> u64 {
+        self.deadline_ns.get().saturating_sub(self.port.elapsed_ns()).saturating_add(1)
+    }
+
     /// A number that changes with every call.
     pub(crate) fn next_turn(&self) -> u32 {
         let turn = self.turn.get().wrapping_mul(0x9E37_79B1).wrapping_add(1);

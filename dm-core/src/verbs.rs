@@ -48,7 +48,8 @@ pub enum Verb {
     Rpc = 6,
     /// Ask the driver to resume this lane after `operands[0]` nanoseconds.
     Pause = 7,
-    /// Ask the driver to resume this lane when another lane asks for [`Verb::Wake`]. A wake that came first counts.
+    /// Ask the driver to resume this lane when another lane asks for [`Verb::Wake`], or after `operands[0]` nanoseconds. A
+    /// wake that came first counts.
     Park = 8,
     /// Ask the driver to resume lane `operands[0]`, now or when it parks next.
     Wake = 9,
@@ -268,10 +269,12 @@ impl Request {
         request
     }
 
-    /// Sleep until another lane wakes this one.
+    /// Sleep until another lane wakes this one, at most for `ns`.
     #[inline]
-    pub const fn park() -> Self {
-        Self::new(Verb::Park, Label::Wait, NodeId(0), 0)
+    pub const fn park(ns: u64) -> Self {
+        let mut request = Self::new(Verb::Park, Label::Wait, NodeId(0), 0);
+        request.operands[0] = ns;
+        request
     }
 
     /// Wake `lane`. Nobody waits for it.

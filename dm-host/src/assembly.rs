@@ -100,6 +100,14 @@ pub enum AssemblyError {
     /// A technique was switched on that the fabric has no verb for.
     #[error("16-bit lock words need masked atomics, which this fabric does not have")]
     NoMaskedAtomics,
+    /// A node does not fit a chunk of the pool.
+    #[error("nodes of {node_bytes} bytes do not fit the pool's chunks of {chunk_bytes} bytes")]
+    Chunk {
+        /// The largest node.
+        node_bytes: usize,
+        /// The smallest chunk.
+        chunk_bytes: u64,
+    },
     /// The pool has no memory node 0, or too many lanes are asked for.
     #[error("{0}")]
     Impossible(&'static str),
@@ -123,6 +131,11 @@ pub fn with_sherman<R>(
     }
     if spending.options.narrow_locks && !place.capabilities.masked_atomics {
         return Err(AssemblyError::NoMaskedAtomics);
+    }
+    let node_bytes = parameters.leaf().bytes.max(parameters.inner().bytes);
+    let chunk_bytes = place.geometry.iter().map(|node| node.chunk_bytes).min().unwrap_or(0);
+    if node_bytes as u64 > chunk_bytes {
+        return Err(AssemblyError::Chunk { node_bytes, chunk_bytes });
     }
     let (plan, scratch) = parameters.plan(spending.page_records, spending.leaves_at_once);
     if spending.lanes as u64 * plan.total_bytes as u64 > spending.scratch_bytes_max {

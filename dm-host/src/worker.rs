@@ -167,8 +167,8 @@ enum State {
     InFlight,
     /// Until then.
     Paused(Stamp, u64),
-    /// Until woken.
-    Parked,
+    /// Until woken, or since then for so many nanoseconds.
+    Parked(Stamp, u64),
     /// No more operations.
     Finished,
     /// Could not be settled.
@@ -289,11 +289,12 @@ where
                 Self::resume(lane, waited_ns);
                 self.advance(at);
             }
-            State::Parked => {
-                if !self.wakes.take(lane.id()) {
+            State::Parked(since, ns) => {
+                let waited_ns = self.clock.ns_between(since, self.clock.before());
+                if !self.wakes.take(lane.id()) && waited_ns < ns {
                     return false;
                 }
-                Self::resume(lane, 0);
+                Self::resume(lane, waited_ns);
                 self.advance(at);
             }
             State::InFlight | State::Finished | State::Broken => return false,
@@ -365,7 +366,7 @@ where
             match request.verb {
                 Verb::Wake => self.wakes.wake(LaneId(request.operands[0] as u16)),
                 Verb::Pause => wait = Some(State::Paused(self.clock.before(), request.operands[0])),
-                Verb::Park => wait = Some(State::Parked),
+                Verb::Park => wait = Some(State::Parked(self.clock.before(), request.operands[0])),
                 verb => {
                     travels = true;
                     slot.cost.requests += 1;
@@ -454,7 +455,7 @@ where
                     let left_ns = ns.saturating_sub(self.clock.ns_between(since, now));
                     soonest_ns = Some(soonest_ns.map_or(left_ns, |soonest: u64| soonest.min(left_ns)));
                 }
-                State::Idle | State::Parked => open = true,
+                State::Idle | State::Parked(..) => open = true,
             }
         }
         if !open {

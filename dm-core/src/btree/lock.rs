@@ -99,10 +99,14 @@ impl Tree<'_> {
         if self.options.hierarchical && self.locks.enter(lock, lane.id(), tag) == Entered::Queued {
             lane.mark(Mark::LockQueued);
             loop {
-                port.push(Request::park());
+                port.push(Request::park(lane.remaining_ns()));
                 port.submit().await?;
                 match self.locks.turn(lock, lane.id()) {
-                    Turn::Wait => {}
+                    Turn::Wait => {
+                        if let Err(late) = lane.check_deadline() {
+                            return self.leave_queue(lane, lock, tag).await.and(Err(late));
+                        }
+                    }
                     Turn::Acquire => break,
                     Turn::Owned(word) => {
                         lane.mark(Mark::HandOver);
@@ -138,6 +142,16 @@ impl Tree<'_> {
         self.leave(lane, lock);
         lane.check_deadline()?;
         Err(OpError::harmless(Cause::Retries { attempts: ATTEMPTS_MAX, what: "acquiring a lock" }))
+    }
+
+    /// Gives up a place in the local queue. If the turn came after all, passes it on.
+    async fn leave_queue(&self, lane: &Lane<'_>, lock: LockId, tag: u32) -> Result<(), OpError> {
+        match self.locks.cancel(lock, lane.id()) {
+            Turn::Wait => lane.paid(lock),
+            Turn::Acquire => self.leave(lane, lock),
+            Turn::Owned(word) => self.release(lane, Held { lock, word, tag }).await?,
+        }
+        Ok(())
     }
 
     /// Tries to acquire without waiting: for a second lock, where waiting could deadlock.
@@ -216,8 +230,9 @@ impl Tree<'_> {
     ///
     /// If the lock's memory node is down, or this compute node was fenced, there is no word to free any more: the debt is
     /// struck out, and whoever waits in the local queue gets its turn and learns the same. Any other failure leaves
-    /// the debt, to be settled again.
+    /// that debt, to be settled again, and goes on with the others.
     pub async fn settle(&self, lane: &Lane<'_>) -> Result<(), OpError> {
+        let mut outcome = Ok(());
         for debt in lane.debts() {
             match self.settle_one(lane, debt).await {
                 Ok(()) => {}
@@ -226,11 +241,14 @@ impl Tree<'_> {
                 {
                     self.leave(lane, debt.lock);
                 }
-                Err(error) => return Err(error),
+                Err(error) => {
+                    outcome = Err(error);
+                    continue;
+                }
             }
             lane.mark(Mark::Settled);
         }
-        Ok(())
+        outcome
     }
 
     async fn settle_one(&self, lane: &Lane<'_>, debt: Debt) -> Result<(), OpError> {

@@ -443,6 +443,7 @@ impl<'a, 'm, T> Driver<'a, 'm, T> {
             let request = self.requests[position];
             match request.verb {
                 Verb::Pause => pause_ns = pause_ns.max(Some(request.operands[0])),
+                // How long at most is not looked at: a lane nobody wakes is a deadlock, and reported as one.
                 Verb::Park => self.slots[index].waits.park = true,
                 Verb::Wake => self.wake_lane(index, request.operands[0]),
                 _ => {}

@@ -62,6 +62,6 @@ fn what_no_memory_node_takes_is_refused_without_effect() {
 fn a_lane_that_parks_alone_is_told_so() {
     let mut scratch = [0; 64];
     let lane = Lane::new(LaneId(0), &mut scratch);
-    let error = block_on(&lane, &mut fabric(), lane.port().call(Request::park())).unwrap_err();
+    let error = block_on(&lane, &mut fabric(), lane.port().call(Request::park(u64::MAX))).unwrap_err();
     assert_eq!(error.to_string(), "lane 0 parked after 0 submits, and it runs alone");
 }

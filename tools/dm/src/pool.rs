@@ -1,8 +1,12 @@
 //! Memory nodes for a command: child processes of its own, or running ones found by their control sockets.
 
 use crate::commands::Failure;
-use dm_host::compute_node::{Pool, socket_in};
+use dm_core::remote::catalog::{self, IndexEntry};
+use dm_core::remote::chunks::{self, ChunkEntry, Granted};
+use dm_core::verbs::NodeId;
+use dm_host::compute_node::{ComputeNode, Pool, socket_in};
 use dm_host::fabric::shm::ShmOptions;
+use dm_host::solo::block_on;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::net::UnixStream;
@@ -33,7 +37,7 @@ pub struct Children {
     /// What the first one said when it was ready.
     ready: String,
     /// Holds the sockets; removed last.
-    _directory: TempDir,
+    directory: TempDir,
 }
 
 impl Children {
@@ -45,10 +49,9 @@ impl Children {
             .tempdir()
             .map_err(|error| Failure::Run(format!("a directory for control sockets: {error}")))?;
         remove_when_told_to_stop(directory.path().to_owned())?;
-        let mut children =
-            Self { daemons: Vec::new(), sockets: Vec::new(), ready: String::new(), _directory: directory };
+        let mut children = Self { daemons: Vec::new(), sockets: Vec::new(), ready: String::new(), directory };
         for node in 0..start.memory_nodes {
-            let socket = socket_in(children._directory.path(), node);
+            let socket = socket_in(children.directory.path(), node);
             let mut command = Command::new(&program);
             command
                 .arg("memd")
@@ -162,4 +165,38 @@ impl Memory {
         let pool = Pool::connect(children.sockets(), ShmOptions::default()).map_err(Failure::run)?;
         Ok(Self { pool: Arc::new(pool), children: Some(children) })
     }
+}
+
+/// Takes back an index that this compute node created and could not fill: its entry in the catalog and its chunks. As
+/// long as it has no root nobody can have followed a pointer into them, and they are as good as new.
+pub fn discard(node: &ComputeNode, entry: &IndexEntry) -> Result<(), Failure> {
+    let pool = node.pool();
+    pool.with_lane(|fabric, lane| {
+        block_on(fabric, lane, async {
+            let home = &pool.geometry()[0];
+            let present = catalog::find(lane, home, entry.name(), 0).await.map_err(Failure::run)?;
+            let used = present.is_none_or(|present| present.root != 0);
+            catalog::drop_index(lane, home, entry.number, 0).await.map_err(Failure::run)?;
+            for (number, geometry) in pool.geometry().iter().enumerate() {
+                let memory_node = NodeId(number as u16);
+                let mut mine = Vec::new();
+                let mut see = |chunk, found| {
+                    if let Ok(ChunkEntry::Granted(grant)) = found
+                        && grant.index == entry.number
+                        && grant.row == node.member().row
+                    {
+                        mine.push((chunk, grant));
+                    }
+                };
+                chunks::walk(lane, memory_node, geometry, 0, &mut see).await.map_err(Failure::run)?;
+                for (chunk, grant) in mine {
+                    let (offset, bytes) = (geometry.chunk_offset(chunk), geometry.chunk_bytes);
+                    let granted = Granted { node: memory_node, chunk, offset, bytes, grant, used };
+                    chunks::release(lane, geometry, &granted, used).await.map_err(Failure::run)?;
+                }
+            }
+            catalog::free_number(lane, home, entry.number, 0).await.map_err(Failure::run).map(drop)
+        })
+    })
+    .map_err(Failure::run)?
 }

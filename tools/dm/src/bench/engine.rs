@@ -4,7 +4,7 @@ use super::generator::{Generator, Shared, Warmer};
 use super::plan::{KeySource, Plan, Run};
 use super::{LoadBy, baseline};
 use crate::commands::Failure;
-use crate::pool::Memory;
+use crate::pool::{Memory, discard};
 use crate::report::machine::Machine;
 use crate::report::{Basis, Guarantee, KindReport, MEASURED_ON_SHM, Report, Tree, VerbCounts};
 use crate::workload::OperationKind;
@@ -92,17 +92,26 @@ pub fn run(plan: &Plan) -> Result<Measured, Failure> {
         ));
     }
     let node = pool.join(plan.spending.lanes as u16).map_err(Failure::run)?;
-    let entry = open(&node, plan)?;
+    let (entry, created) = open(&node, plan)?;
     let fabric = pool.fabric().map_err(Failure::run)?;
     let place = node.place(&entry, &fabric);
     let measured = with_sherman(&place, &plan.parameters, &plan.spending, |index| {
         let bench = Bench { plan, pool, entry: &entry, index, trace: trace.as_ref(), guarantees: place.guarantees };
         bench.run(fabric)
     });
-    let mut measured = measured.map_err(|error| match error {
-        AssemblyError::Scratch { .. } => Failure::Usage(format!("{error}; see --scratch-mib-max, --lanes, --threads")),
-        error => Failure::run(error),
-    })??;
+    let measured = measured.unwrap_or_else(|error| {
+        Err(match error {
+            AssemblyError::Scratch { .. } => {
+                Failure::Usage(format!("{error}; see --scratch-mib-max, --lanes, --threads"))
+            }
+            error => Failure::run(error),
+        })
+    });
+    if measured.is_err() && created && memory.children.is_none() {
+        // Others use this pool. The failure that led here says more than this one could.
+        let _ = discard(&node, &entry);
+    }
+    let mut measured = measured?;
     measured.pages = format!("{}", pool.nodes()[0].region().pages());
     if let Some(trace) = trace {
         trace.into_inner().unwrap_or_else(PoisonError::into_inner).finish().map_err(Failure::run)?;
@@ -110,10 +119,10 @@ pub fn run(plan: &Plan) -> Result<Measured, Failure> {
     Ok(measured)
 }
 
-/// The index of that name, created if there is none.
-fn open(node: &ComputeNode, plan: &Plan) -> Result<IndexEntry, Failure> {
+/// The index of that name, created if there is none, and whether it was.
+fn open(node: &ComputeNode, plan: &Plan) -> Result<(IndexEntry, bool), Failure> {
     match node.pool().find_sherman(&plan.name) {
-        Ok((entry, parameters)) if parameters == plan.parameters => Ok(entry),
+        Ok((entry, parameters)) if parameters == plan.parameters => Ok((entry, false)),
         Ok((_, found)) => Err(Failure::Run(format!(
             "the pool has an index \"{}\" of keys of {} and values of {} bytes, {} and {} entries a node; asked for are \
              {} and {} bytes, {} and {} entries: choose another --name",
@@ -127,7 +136,10 @@ fn open(node: &ComputeNode, plan: &Plan) -> Result<IndexEntry, Failure> {
             plan.parameters.leaf_span,
             plan.parameters.inner_span,
         ))),
-        Err(PoolError::NoIndex { .. }) => node.create_sherman(&plan.name, &plan.parameters).map_err(Failure::run),
+        Err(PoolError::NoIndex { .. }) => {
+            let entry = node.create_sherman(&plan.name, &plan.parameters).map_err(Failure::run)?;
+            Ok((entry, true))
+        }
         Err(error) => Err(Failure::run(error)),
     }
 }

@@ -91,7 +91,7 @@ pub struct Arguments {
     pub zipf: Option<ZipfName>,
 
     /// Index cache of the compute node, in MiB
-    #[arg(long, default_value_t = 64)]
+    #[arg(long, default_value_t = 64, value_parser = RangedU64ValueParser::<u64>::new().range(0..=1 << 20))]
     pub cache_mib: u64,
 
     /// Seed of all draws
@@ -151,11 +151,11 @@ pub struct Arguments {
     pub baseline: bool,
 
     /// Most memory for the lanes' buffers, in MiB
-    #[arg(long, default_value_t = 1024)]
+    #[arg(long, default_value_t = 1024, value_parser = RangedU64ValueParser::<u64>::new().range(0..=1 << 20))]
     pub scratch_mib_max: u64,
 
     /// Region of each memory node, in MiB [default: what the records need]
-    #[arg(long, conflicts_with = "pool")]
+    #[arg(long, conflicts_with = "pool", value_parser = RangedU64ValueParser::<u64>::new().range(1..=1 << 28))]
     pub region_mib: Option<u64>,
 }
 

@@ -20,6 +20,8 @@ const RECORDS: u64 = 1_000_000;
 const OPERATIONS: u64 = 2_000_000;
 /// The same, of workloads that mostly scan.
 const SCANS: u64 = 200_000;
+/// Lanes of a compute node, but for the one that loads and validates.
+const LANES_MAX: u32 = 65_533;
 /// Smallest region of a memory node of our own, in bytes: room for chunks half used.
 const REGION_BYTES_MIN: u64 = 32 << 20;
 
@@ -177,6 +179,13 @@ impl Plan {
         let threads = arguments
             .threads
             .unwrap_or_else(|| thread::available_parallelism().map_or(1, |cores| cores.get().min(16)) as u16);
+        let lanes = u32::from(threads) * u32::from(arguments.lanes);
+        if lanes > LANES_MAX {
+            return Err(Failure::Usage(format!(
+                "--threads {threads} x --lanes {} = {lanes} lanes: a compute node has at most {LANES_MAX}",
+                arguments.lanes
+            )));
+        }
         let page_records = runs.iter().map(|run| scan_length_max(&run.spec)).max().unwrap_or(0).max(128) as usize;
         let without = |technique| arguments.without.contains(&technique);
         let with = |technique| arguments.with.contains(&technique);

@@ -19,11 +19,11 @@
 
 use super::tool::{PoolArguments, Tool, show, with_tool};
 use super::{Failure, print};
+use crate::pool::discard;
 use crc::{CRC_32_ISO_HDLC, Crc, Digest};
 use dm_core::index::{Index, Operation, OperationKind};
-use dm_core::remote::catalog;
 use dm_core::sherman::parameters::Parameters;
-use dm_host::compute_node::{ComputeNode, PoolError};
+use dm_host::compute_node::PoolError;
 use dm_host::solo::block_on;
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Write};
@@ -124,6 +124,9 @@ fn header(parameters: &Parameters) -> [u8; HEADER_BYTES] {
     header
 }
 
+/// Key and value.
+type Record<'r> = (&'r [u8], &'r [u8]);
+
 /// A dump being read.
 struct Reader<'p, R> {
     input: R,
@@ -159,7 +162,7 @@ impl<'p, R: Read> Reader<'p, R> {
     }
 
     /// The next record, key and value; `None` after the last one, when everything has been checked.
-    fn next(&mut self) -> Result<Option<(&[u8], &[u8])>, Failure> {
+    fn next(&mut self) -> Result<Option<Record<'_>>, Failure> {
         let (path, count) = (self.path, self.count);
         let bad = |what: String| Failure::Run(format!("{}: {what}", path.display()));
         let short = |error: io::Error| bad(cut_short(&error, count));
@@ -262,7 +265,7 @@ fn load_from<R: Read>(arguments: &LoadArguments, mut reader: Reader<'_, R>, chec
         let census = block_on(tool.fabric, tool.lane, tool.index.validate(tool.lane)).map_err(Failure::run)?;
         if census.levels == 0 {
             bulk(tool, &mut reader)?;
-        } else if checked || census.records == 0 && census.levels == 0 {
+        } else if checked {
             while let Some((key, value)) = reader.next()? {
                 tool.arguments(key, Some(value));
                 tool.execute(Operation::point(OperationKind::Upsert)).map_err(Failure::run)?;
@@ -275,8 +278,9 @@ fn load_from<R: Read>(arguments: &LoadArguments, mut reader: Reader<'_, R>, chec
         Ok(())
     });
     if let Err(failure) = loaded {
-        if created {
-            drop_index(&node, name);
+        if created && let Ok((entry, _)) = memory.pool.find_sherman(name) {
+            // The failure that led here says more than this one could.
+            let _ = discard(&node, &entry);
         }
         return Err(failure);
     }
@@ -293,14 +297,4 @@ fn bulk<R: Read>(tool: &mut Tool<'_, '_, '_>, reader: &mut Reader<'_, R>) -> Res
         block_on(tool.fabric, lane, index.bulk_append(lane)).map_err(Failure::run)?;
     }
     if records { block_on(tool.fabric, lane, index.bulk_finish(lane)).map_err(Failure::run) } else { Ok(()) }
-}
-
-/// Takes back an index that was created for a load that failed.
-fn drop_index(node: &ComputeNode, name: &str) {
-    if let Ok((entry, _)) = node.pool().find_sherman(name) {
-        // The failure that led here says more than this one could.
-        let _ = node.pool().with_lane(|fabric, lane| {
-            block_on(fabric, lane, catalog::drop_index(lane, &node.pool().geometry()[0], entry.number, 0))
-        });
-    }
 }

@@ -55,7 +55,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             if found.is_empty() {
                 return print(&format!("{} layouts hold\n", STRUCTURES.len()));
             }
-            print(&found.iter().map(|mismatch| format!("{mismatch}\n")).collect::<String>())?;
+            print(&lines(&found))?;
             Err(Failure::Run(format!("{} of the layouts in {} do not hold", found.len(), directory.display())))
         }
         Action::Bless => {
@@ -64,7 +64,12 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             if written.is_empty() {
                 return print("nothing to bless: every golden is as the code has it\n");
             }
-            print(&written.iter().map(|file| format!("blessed {}\n", file.display())).collect::<String>())
+            print(&lines(&written.iter().map(|file| format!("blessed {}", file.display())).collect::<Vec<_>>()))
         }
     }
+}
+
+/// Each on a line of its own.
+fn lines(items: &[impl ToString]) -> String {
+    items.iter().flat_map(|item| [item.to_string(), "\n".to_owned()]).collect()
 }

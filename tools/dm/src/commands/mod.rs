@@ -11,6 +11,7 @@ mod shell;
 mod tool;
 
 use crate::bench;
+use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 use dm_host::memory_node::daemon;
 use std::fmt;
@@ -79,7 +80,15 @@ impl fmt::Display for Failure {
 
 /// Reads the command line and does what it says.
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) if error.use_stderr() && error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            let _ = writeln!(io::stderr(), "dm: {}", one_line(&error));
+            return ExitCode::from(2);
+        }
+        // Help and version.
+        Err(error) => error.exit(),
+    };
     let filter = tracing_subscriber::EnvFilter::try_from_default_env()
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("error"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
@@ -104,6 +113,15 @@ pub fn main() -> ExitCode {
             })
         }
     }
+}
+
+/// What clap has to say, in one line: without usage and advice.
+fn one_line(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let text = text.split("\n\nUsage:").next().unwrap_or_default();
+    let text = text.split("\n\nFor more information").next().unwrap_or_default();
+    let words: Vec<_> = text.trim_start_matches("error: ").split_whitespace().collect();
+    words.join(" ")
 }
 
 /// Writes to the standard output. A reader that has gone (`dm ... | head`) is no failure of ours, but there is no point

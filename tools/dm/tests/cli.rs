@@ -1,0 +1,441 @@
+//! The command as its users meet it: good runs, and every kind of bad input - one line, the right exit code, no harm.
+
+use serde_json::Value;
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// How a command ended.
+struct Ended {
+    code: Option<i32>,
+    out: String,
+    err: String,
+}
+
+impl From<Output> for Ended {
+    fn from(output: Output) -> Self {
+        Self {
+            code: output.status.code(),
+            out: String::from_utf8_lossy(&output.stdout).into_owned(),
+            err: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+}
+
+impl Ended {
+    #[track_caller]
+    fn good(self) -> String {
+        assert_eq!(self.code, Some(0), "{}\n{}", self.out, self.err);
+        self.out
+    }
+
+    /// One line on the standard error, which begins with the program's name and contains `parts`.
+    #[track_caller]
+    fn bad(self, code: i32, parts: &[&str]) {
+        let Self { err, out, .. } = &self;
+        assert_eq!(self.code, Some(code), "{out}\n{err}");
+        assert!(err.starts_with("dm: ") && err.trim_end().lines().count() == 1, "{err:?}");
+        for part in parts {
+            assert!(err.contains(part), "{err:?} does not contain {part:?}");
+        }
+    }
+}
+
+fn command(arguments: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dm"));
+    command.args(arguments.split_whitespace()).stdin(Stdio::null());
+    command
+}
+
+fn dm(arguments: &str) -> Ended {
+    command(arguments).output().expect("the command runs").into()
+}
+
+fn dm_fed(arguments: &str, input: &[u8]) -> Ended {
+    let mut child = command(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the command runs");
+    // A command that refuses its arguments does not read.
+    let _ = child.stdin.take().expect("a pipe").write_all(input);
+    child.wait_with_output().expect("the command ends").into()
+}
+
+/// Memory nodes of a test, which end with it.
+struct Nodes {
+    daemons: Vec<Child>,
+    directory: TempDir,
+}
+
+impl Nodes {
+    fn start(count: u16, size: &str) -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut nodes = Self { daemons: Vec::new(), directory };
+        for node in 0..count {
+            let socket = nodes.socket(node);
+            let arguments = format!(
+                "memd --size {size} --lines sequence --node-id {node} --memory-nodes {count} --exit-with-parent --socket {}",
+                socket.display()
+            );
+            let mut daemon = command(&arguments).stdout(Stdio::piped()).spawn().expect("the daemon runs");
+            let mut ready = String::new();
+            BufReader::new(daemon.stdout.take().expect("a pipe")).read_line(&mut ready).expect("a line");
+            assert!(ready.starts_with("READY"), "{ready:?}");
+            nodes.daemons.push(daemon);
+        }
+        nodes
+    }
+
+    fn socket(&self, node: u16) -> PathBuf {
+        self.directory.path().join(node.to_string())
+    }
+
+    fn pool(&self) -> String {
+        let sockets: Vec<_> =
+            (0..self.daemons.len()).map(|node| self.socket(node as u16).display().to_string()).collect();
+        format!("--pool {}", sockets.join(","))
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.directory.path().join(name).display().to_string()
+    }
+}
+
+impl Drop for Nodes {
+    fn drop(&mut self) {
+        for daemon in &mut self.daemons {
+            let _ = daemon.kill();
+            let _ = daemon.wait();
+        }
+    }
+}
+
+const SMALL: &str = "bench --records 20000 --operations 20000 --threads 2 --lanes 3";
+
+#[test]
+fn all_workloads_run_on_memory_nodes_of_their_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let json = directory.path().join("all.json");
+    let out = dm(&format!("{SMALL} --json {}", json.display())).good();
+    for text in ["workloads load, a, b, c, d, e, f", "read_modify_write", "checked: ", "measured on shm"] {
+        assert!(out.contains(text), "{out}");
+    }
+    let file: Value = serde_json::from_str(&fs::read_to_string(json).unwrap()).unwrap();
+    let runs = file["runs"].as_array().unwrap();
+    let names: Vec<_> = runs.iter().map(|run| run["workload"].as_str().unwrap()).collect();
+    assert_eq!(names, ["load", "a", "b", "c", "d", "e", "f"]);
+    for run in runs {
+        for name in ["cpu_model", "kernel_release", "logical_cores"] {
+            assert!(run["machine"].get(name).is_some(), "{name}");
+        }
+        assert!(run["throughput_ops_per_s"].as_f64().unwrap() > 0.0);
+        assert!(run["pool_per_record_bytes"].as_f64().unwrap() > 16.0);
+        assert!(run["live_per_record_bytes"].as_f64().unwrap() > 16.0);
+        assert!(run["guarantees"].as_array().unwrap().len() > 8);
+        assert!(run["tree"]["records"].as_u64().unwrap() >= 20_000);
+        for kind in run["operations"].as_array().unwrap() {
+            assert!(kind["latency_p99_ns"].as_u64() >= kind["latency_p50_ns"].as_u64());
+            assert!(kind["per_operation"]["round_trips"].as_f64().unwrap() > 0.9, "{kind}");
+        }
+    }
+    // Reads of a warm cache take one round trip; updates three, two of them if a lock is handed over.
+    let read = &runs[3]["operations"][0]["per_operation"]["round_trips"];
+    assert!((0.99..1.01).contains(&read.as_f64().unwrap()), "{read}");
+    let update = &runs[1]["operations"][1]["per_operation"]["round_trips"];
+    assert!((1.9..3.1).contains(&update.as_f64().unwrap()), "{update}");
+}
+
+#[test]
+fn properties_are_ycsbs_and_options_count_more() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("mine");
+    fs::write(&file, "recordcount=3000\noperationcount=4000\nreadproportion=0.5\nupdateproportion=0.25\n").unwrap();
+    let ended = dm(&format!(
+        "bench -P {} -p readmodifywriteproportion=0.25 --operations 5000 --value-bytes 24",
+        file.display()
+    ));
+    assert!(ended.err.contains("--operations 5000 is used, not the property operationcount=4000"), "{}", ended.err);
+    let out = ended.good();
+    assert!(out.contains("workload mine") && out.contains("3000 records") && out.contains("8+24 B"), "{out}");
+}
+
+#[test]
+fn techniques_can_be_switched_off_and_on() {
+    for techniques in [
+        "--without combine",
+        "--without hierarchical,hand-over",
+        "--without entry-writes",
+        "--without cache",
+        "--without on-chip",
+        "--with chain-lock-read",
+        "--with narrow-locks",
+        "--lines sequence",
+    ] {
+        let out = dm(&format!("{SMALL} --workload a {techniques}")).good();
+        let named = techniques.trim_start_matches("--").split(',').next().unwrap();
+        assert!(techniques.contains("lines") || out.contains(named), "{techniques}: {out}");
+    }
+}
+
+#[test]
+fn a_trace_has_a_line_for_every_request() {
+    let directory = tempfile::tempdir().unwrap();
+    let (trace, json) = (directory.path().join("t.csv"), directory.path().join("t.json"));
+    let files = format!("--trace {} --json {}", trace.display(), json.display());
+    dm(&format!("bench --workload a --records 1000 --operations 500 --threads 2 --lanes 2 {files}")).good();
+    let file: Value = serde_json::from_str(&fs::read_to_string(json).unwrap()).unwrap();
+    let operations = file["runs"][0]["operations"].as_array().unwrap();
+    let requests: u64 = operations.iter().map(|kind| kind["requests"].as_u64().unwrap()).sum();
+    let trace = fs::read_to_string(trace).unwrap();
+    let rows = trace.lines().skip(1).count();
+    assert!(trace.starts_with("operation,kind,lane,label,verb"), "{trace:.80}");
+    // Warming the cache is not traced.
+    assert_eq!(rows as u64, requests);
+}
+
+#[test]
+fn real_keys_are_loaded_and_bad_ones_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("keys");
+    let mut text: Vec<u8> = (0..5000).flat_map(|n| format!("/usr/share/doc/{n}\n").into_bytes()).collect();
+    fs::write(&file, &text).unwrap();
+    let bench = format!("bench --key-bytes 64 --keys {}", file.display());
+    for workload in ["a", "c", "e"] {
+        dm(&format!("{bench} --workload {workload} --operations 2000")).good();
+    }
+    text.extend_from_slice(&[b'x'; 64]);
+    text.extend_from_slice(b"\n/usr/share/doc/7\n");
+    fs::write(&file, &text).unwrap();
+    dm(&format!("{bench} --workload c")).bad(1, &["keys:5001: 64 bytes", "--skip-bad-keys"]);
+    let ended = dm(&format!("{bench} --workload c --skip-bad-keys"));
+    assert!(ended.err.contains("1 that came twice, 1 longer than 63 bytes"), "{}", ended.err);
+    ended.good();
+    let fed = dm_fed("bench --key-bytes 16 --workload c --operations 100 --keys -", b"a\nb\na\n");
+    fed.bad(1, &["-:3: the same key as line 1"]);
+    dm(&format!("{bench} --workload d --operations 1000000 --skip-bad-keys"))
+        .err
+        .contains("too few")
+        .then_some(())
+        .expect("inserts need keys");
+}
+
+#[test]
+fn bad_arguments_are_told_in_one_line() {
+    for (arguments, parts) in [
+        ("bench --workload g", ["'g'", "load, a, b, c, d, e, f"]),
+        ("bench --records 0", ["--records", "1.."]),
+        ("bench --lanes 0", ["--lanes", "1..=1024"]),
+        ("bench --key-bytes 7", ["--key-bytes", "8 to 64"]),
+        ("bench --key-bytes 65", ["--key-bytes", "8 to 64"]),
+        ("bench --value-bytes 1025", ["--value-bytes", "8 to 1024"]),
+        ("bench --no-such-option", ["--no-such-option", "unexpected"]),
+        ("bench --index smart", ["smart", "sherman"]),
+        ("bench --without nothing", ["nothing", "entry-writes"]),
+        ("bench -p recordcont=1", ["recordcont", "recordcount"]),
+        ("bench -p readproportion=2 --workload c", ["readproportion", "from 0 to 1"]),
+        ("bench --threads 1024 --lanes 1024", ["--threads 1024", "65533"]),
+        ("bench --workload c --records 100 --scratch-mib-max 0", ["scratch", "--scratch-mib-max"]),
+        ("bench --workload load --repeat 2", ["--repeat", "load"]),
+        ("bench --pool x --lines avx512", ["--pool", "--lines"]),
+        ("layout show nothing", ["nothing", "superblock"]),
+        ("inspect", ["--pool", "required"]),
+        ("create --pool x --name y --leaf-span 1", ["1 entries per leaf", "2 to 512"]),
+        ("frobnicate", ["frobnicate", "subcommand"]),
+    ] {
+        dm(arguments).bad(2, &parts);
+    }
+}
+
+#[test]
+fn help_comes_with_an_example() {
+    for arguments in ["", "bench", "create", "shell", "inspect", "dump", "load", "layout", "memd"] {
+        let out = dm(&format!("{arguments} --help")).good();
+        assert!(out.contains("Example") && out.contains("dm"), "{arguments}: {out}");
+    }
+}
+
+#[test]
+fn what_is_not_a_memory_node_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    let inspect = |path: &Path| dm(&format!("inspect --pool {}", path.display()));
+    inspect(&path("missing")).bad(1, &["missing", "no memory node listens"]);
+    fs::write(path("file"), "text").unwrap();
+    inspect(&path("file")).bad(1, &["file", "no memory node listens"]);
+    let listener = UnixListener::bind(path("web")).unwrap();
+    let server = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let _ = stream.write_all(&b"HTTP/1.1 400 Bad Request\r\n".repeat(8));
+        let _ = stream.read(&mut [0; 64]);
+    });
+    inspect(&path("web")).bad(1, &["web", "does not speak"]);
+    server.join().unwrap();
+    let region = "bench --workload c --records 1000 --region-mib 1";
+    dm(region).bad(1, &["memory node 0 did not start", "1048576 bytes"]);
+    dm("bench --workload c --records 1000 --json /no/such/file").bad(1, &["/no/such/file"]);
+    dm("bench --workload c --records 1000 --trace /no/such/file").bad(1, &["/no/such/file"]);
+}
+
+#[test]
+fn half_a_pool_and_another_format_are_refused() {
+    let nodes = Nodes::start(2, "8MiB");
+    dm(&format!("inspect --pool {}", nodes.socket(0).display())).bad(1, &["pool of 2"]);
+    // A region that a later release has formatted: the version is the first word after the magic.
+    let file = nodes.file("region");
+    let socket = nodes.file("other");
+    let mut daemon = command(&format!("memd --size 4MiB --file {file} --exit-with-parent --socket {socket}"))
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut ready = String::new();
+    BufReader::new(daemon.stdout.take().unwrap()).read_line(&mut ready).unwrap();
+    let region = fs::OpenOptions::new().write(true).open(&file).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&region, &7_u32.to_le_bytes(), 8).unwrap();
+    dm(&format!("inspect --pool {socket}")).bad(1, &["other", "version 7"]);
+    dm(&format!("bench --workload c --pool {socket}")).bad(1, &["other", "version 7"]);
+    daemon.kill().unwrap();
+    daemon.wait().unwrap();
+}
+
+#[test]
+fn an_index_of_other_sizes_or_name_is_told() {
+    let nodes = Nodes::start(1, "16MiB");
+    let pool = nodes.pool();
+    dm(&format!("create {pool} --name bench --key-bytes 16 --value-bytes 16")).good();
+    dm(&format!("create {pool} --name bench")).bad(1, &["\"bench\"", "exists"]);
+    dm(&format!("{SMALL} --workload c {pool}")).bad(1, &["\"bench\"", "16 and values of 16", "--name"]);
+    dm(&format!("shell {pool} --index other")).bad(1, &["no index \"other\"", "bench"]);
+    dm(&format!("{SMALL} --workload c {pool} --name mine")).good();
+    dm(&format!("{SMALL} --workload load {pool} --name mine")).bad(1, &["holds 20000 records", "--name"]);
+    let ended = dm(&format!("{SMALL} --workload c {pool} --name mine --without on-chip"));
+    ended.bad(2, &["--without on-chip", "--device-size 0"]);
+    // An index that does not fit is taken back, with its memory.
+    dm(&format!("bench --workload c --records 2000000 {pool} --name big")).bad(1, &["the pool is full"]);
+    dm(&format!("shell {pool} --index big")).bad(1, &["no index \"big\""]);
+    dm(&format!("{SMALL} --workload load {pool} --name another")).good();
+}
+
+#[test]
+fn the_shell_does_what_it_is_told_line_by_line() {
+    let nodes = Nodes::start(2, "16MiB");
+    let pool = nodes.pool();
+    dm(&format!("create {pool} --name names --key-bytes 32 --value-bytes 16")).good();
+    let shell = format!("shell {pool} --index names");
+    let input = "put ada lovelace\nget ada\nput \"bob b\" \"x y\"\nput u64:5 u64:77\nscan\nscan b 1\nget nobody\n\
+                 insert ada x\nupdate ada king\ndelete ada\nget ada\n# a comment\n\nquit\nget never\n";
+    let out = dm_fed(&shell, input.as_bytes()).good();
+    let expected = "inserted\nlovelace\ninserted\ninserted\nu64:5 u64:77\nada lovelace\n\"bob b\" \"x y\"\n\
+                    \"bob b\" \"x y\"\nabsent\nexists: lovelace\nupdated\ndeleted\nabsent\n";
+    assert_eq!(out, expected);
+    let ended = dm_fed(&shell, b"get\nfrob\nput a 12345678901234567\nput a b\nscan a b\n");
+    assert_eq!(ended.code, Some(1));
+    assert_eq!(ended.out, "inserted\n");
+    for line in ["line 1: get wants", "line 2: unknown command", "line 3: value of 17 bytes", "line 5: COUNT"] {
+        assert!(ended.err.contains(line), "{}", ended.err);
+    }
+    assert!(ended.err.contains("dm: 4 of 5 lines failed"), "{}", ended.err);
+}
+
+#[test]
+fn a_dump_can_be_loaded_and_a_damaged_one_changes_nothing() {
+    let nodes = Nodes::start(2, "16MiB");
+    let pool = nodes.pool();
+    dm(&format!("{SMALL} --workload a {pool}")).good();
+    let (dump, copy) = (nodes.file("dump"), nodes.file("copy"));
+    assert!(dm(&format!("dump {pool} --index bench {dump}")).good().contains("20000 records"));
+    dm(&format!("load {pool} --index second {dump}")).good();
+    dm(&format!("dump {pool} --index second {copy}")).good();
+    let bytes = fs::read(&dump).unwrap();
+    assert!(bytes == fs::read(&copy).unwrap());
+    // Once more over what is there; and from a pipe into a new index.
+    dm(&format!("load {pool} --index second {dump}")).good();
+    dm_fed(&format!("load {pool} --index third -"), &bytes).good();
+    dm_fed(&format!("load {pool} --index third -"), &bytes).bad(1, &["in use", "from a file"]);
+
+    let damaged = nodes.file("damaged");
+    let mut flipped = bytes.clone();
+    flipped[bytes.len() / 2] ^= 1;
+    let mut longer = bytes.clone();
+    longer.push(0);
+    let mut newer = bytes.clone();
+    newer[8] = 2;
+    for (contents, what) in [
+        (&bytes[..bytes.len() / 2], "cut short"),
+        (&bytes[..bytes.len() - 1], "cut short"),
+        (&bytes[..10], "cut short"),
+        (&[], "cut short"),
+        (&flipped, "damaged"),
+        (&longer, "goes on after its end"),
+        (&newer, "version 2"),
+        (b"a text file, long enough for a header", "not a dump"),
+    ] {
+        fs::write(&damaged, contents).unwrap();
+        dm(&format!("load {pool} --index fourth {damaged}")).bad(1, &["damaged", what]);
+        dm_fed(&format!("load {pool} --index fourth -"), contents).bad(1, &[what]);
+        dm(&format!("shell {pool} --index fourth")).bad(1, &["no index \"fourth\""]);
+    }
+    dm(&format!("create {pool} --name wide --key-bytes 16")).good();
+    dm(&format!("load {pool} --index wide {dump}")).bad(1, &["8+8", "16+8"]);
+    dm(&format!("dump {pool} --index bench /no/such/file")).bad(1, &["/no/such/file"]);
+    let out = dm(&format!("inspect {pool}")).good();
+    assert!(out.contains("0 locks held") && out.contains("0 orphaned chunks"), "{out}");
+}
+
+#[test]
+fn a_pool_can_be_inspected() {
+    let nodes = Nodes::start(2, "16MiB");
+    let pool = nodes.pool();
+    dm(&format!("{SMALL} --workload a {pool}")).good();
+    let out = dm(&format!("inspect {pool} --json")).good();
+    let view: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(view["memory_nodes"].as_array().unwrap().len(), 2);
+    assert_eq!(view["indexes"][0]["name"], "bench");
+    assert_eq!(view["indexes"][0]["tree"]["records"], 20_000);
+    assert_eq!(view["rows"][0]["state"], "live");
+    assert_eq!(view["locks"].as_array().unwrap().len(), 0);
+    let granted: u64 =
+        view["memory_nodes"].as_array().unwrap().iter().map(|node| node["chunks_granted"].as_u64().unwrap()).sum();
+    assert_eq!(view["indexes"][0]["granted_bytes"].as_u64().unwrap(), granted << 20);
+}
+
+#[test]
+fn a_memory_node_that_dies_in_use_ends_the_run_with_an_error() {
+    for workload in ["a", "c", "load"] {
+        let mut nodes = Nodes::start(2, "64MiB");
+        let arguments =
+            format!("bench --workload {workload} --records 200000 --operations 1000000000 {}", nodes.pool());
+        // A load is over too soon to be caught in the middle: it gets a node that dies after a moment.
+        let arguments = if workload == "load" { arguments.replace("200000", "1000000") } else { arguments };
+        let child = command(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        thread::sleep(Duration::from_millis(if workload == "load" { 150 } else { 1500 }));
+        nodes.daemons[1].kill().unwrap();
+        let killed = Instant::now();
+        let ended: Ended = child.wait_with_output().unwrap().into();
+        assert!(killed.elapsed() < Duration::from_secs(30), "{workload}");
+        if workload == "load" && ended.code == Some(0) {
+            continue;
+        }
+        ended.bad(1, &["memory node"]);
+    }
+}
+
+#[test]
+fn layouts_are_listed_shown_and_checked() {
+    let directory = tempfile::tempdir().unwrap();
+    let goldens = format!("--directory {}", directory.path().display());
+    assert!(dm("layout list").good().contains("lock_word"));
+    assert!(dm("layout show lock_word").good().starts_with("lock_word: "));
+    assert!(dm(&format!("layout bless {goldens}")).good().contains("blessed"));
+    assert!(dm(&format!("layout check {goldens}")).good().contains("layouts hold"));
+    fs::write(directory.path().join("lock_word.txt"), "something else\n").unwrap();
+    let ended = dm(&format!("layout check {goldens}"));
+    assert!(ended.out.contains("lock_word.txt"), "{}", ended.out);
+    ended.bad(1, &["1 of the layouts"]);
+}
