@@ -192,7 +192,10 @@ fn a_parked_lane_is_woken_and_a_wake_that_came_first_counts() {
         let mut scratch = scratch(2);
         let lanes = lanes(&mut scratch);
         let mut driver = Driver::new(&mut world, &[&lanes], DriverConfig::default());
-        driver.spawn(LaneAt::new(0, 0), Box::pin(async { lanes[0].port().call(Request::park(u64::MAX)).await.map(|_| ()) }));
+        driver.spawn(
+            LaneAt::new(0, 0),
+            Box::pin(async { lanes[0].port().call(Request::park(u64::MAX)).await.map(|_| ()) }),
+        );
         let waker = async {
             lanes[1].port().push(Request::wake(LaneId(0)));
             lanes[1].port().call(Request::read(Label::Tool, MN, 0, 8, 0)).await.map(|_| ())
@@ -208,7 +211,8 @@ fn a_deadlock_is_told_with_who_waits_for_what() {
     let mut scratch = scratch(2);
     let lanes = lanes(&mut scratch);
     let mut driver = Driver::new(&mut world, &[&lanes], DriverConfig::default());
-    driver.spawn(LaneAt::new(0, 1), Box::pin(async { lanes[1].port().call(Request::park(u64::MAX)).await.map(|_| ()) }));
+    driver
+        .spawn(LaneAt::new(0, 1), Box::pin(async { lanes[1].port().call(Request::park(u64::MAX)).await.map(|_| ()) }));
     let Err(Stuck::Deadlock { dump, .. }) = finish(&mut driver) else { panic!("no deadlock") };
     assert_eq!(dump, "  c0.l1 is parked, park\n");
 }
