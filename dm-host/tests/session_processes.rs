@@ -231,7 +231,9 @@ fn processes_hammer_the_same_few_keys() {
         let records: Vec<_> = session.scan(Bound::Unbounded, Bound::Unbounded).map(Result::unwrap).collect();
         assert_eq!(census, Census { records: records.len() as u64, ..census });
         let mut seen = Seen::default();
-        records.iter().for_each(|(key, found)| seen.check(key, found));
+        for (key, found) in records.iter() {
+            seen.check(key, found);
+        }
         session.close();
         assert_eq!(rows_in_use(&pool), 0);
     }

@@ -297,9 +297,7 @@ impl ShmFabric {
                     fence(Ordering::SeqCst);
                 }
                 let spans_lines = request.offset % LINE_BYTES as u64 + u64::from(request.bytes) > LINE_BYTES as u64;
-                if !spans_lines {
-                    area.read(request.offset, out)
-                } else {
+                if spans_lines {
                     // What bounds the turns of versions is the time between the first and the last line's load, so the
                     // wait for lines that are far away comes before the stamp.
                     let began = if submitted.ahead {
@@ -311,6 +309,8 @@ impl ShmFabric {
                     let done = area.read(request.offset, out);
                     completion.elapsed_ns = saturated(self.clock.ns_between(began, self.clock.after()));
                     done
+                } else {
+                    area.read(request.offset, out)
                 }
             }
             Verb::Write => {
