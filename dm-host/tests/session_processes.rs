@@ -231,7 +231,7 @@ fn processes_hammer_the_same_few_keys() {
         let records: Vec<_> = session.scan(Bound::Unbounded, Bound::Unbounded).map(Result::unwrap).collect();
         assert_eq!(census, Census { records: records.len() as u64, ..census });
         let mut seen = Seen::default();
-        for (key, found) in records.iter() {
+        for (key, found) in &records {
             seen.check(key, found);
         }
         session.close();

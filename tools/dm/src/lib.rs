@@ -3,7 +3,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`commands`] | the command line: what each subcommand takes and does |
-//! | [`bench`] | `dm bench`: load, warm up, run, check, report; the bare loop it is compared with |
+//! | [`mod@bench`] | `dm bench`: load, warm up, run, check, report; the bare loop it is compared with |
 //! | [`pool`] | memory nodes: started as child processes, or found by their sockets |
 //! | [`workload`] | YCSB: properties, standard workloads, draws of operations, self-checking keys and values, traces |
 //! | [`keys`] | real keys from a file, for slots of fixed size |
