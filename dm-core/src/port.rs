@@ -102,12 +102,10 @@ impl<'m> Port<'m> {
         Submit { port: self, posted: false }
     }
 
-    /// Pushes one request, submits and returns its completion.
+    /// Pushes one request; awaiting the answer submits it and gives its completion.
     #[inline]
-    pub async fn call(&self, request: Request) -> Result<Completion, VerbError> {
-        let position = self.push(request);
-        self.submit().await?;
-        Ok(self.completion(position))
+    pub fn call(&self, request: Request) -> Call<'_, 'm> {
+        Call { position: self.push(request), submit: self.submit() }
     }
 
     /// The completion of the request at `position` of the last submit.
@@ -222,6 +220,26 @@ impl<'m> Port<'m> {
 pub struct Submit<'p, 'm> {
     port: &'p Port<'m>,
     posted: bool,
+}
+
+/// Future of one request. Written by hand: an `async fn` would be one more state machine on the way of every request.
+#[must_use = "a call does nothing until awaited"]
+pub struct Call<'p, 'm> {
+    position: usize,
+    submit: Submit<'p, 'm>,
+}
+
+impl Future for Call<'_, '_> {
+    type Output = Result<Completion, VerbError>;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match Pin::new(&mut self.submit).poll(context) {
+            Poll::Ready(Ok(())) => Poll::Ready(Ok(self.submit.port.completion(self.position))),
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            Poll::Pending => Poll::Pending,
+        }
+    }
 }
 
 impl Future for Submit<'_, '_> {

@@ -67,7 +67,12 @@
 //! - Leaves are joined when one is empty; there is no rebalancing of leaves that are merely sparse.
 //! - A generation has six bits: a pointer that survives 64 lives of one place unused passes the generation check. The
 //!   fences are checked in any case, and those decide where a key is.
-//! - A node torn by a writer that died in the middle of a WRITE is reported as corrupt under its lock.
+//! - A compute node that dies while it holds a lock keeps it: lock words name their holder, but nobody takes them over
+//!   yet. A node torn by a writer that died in the middle of a WRITE is reported as corrupt under its lock.
+//! - Nodes that a compute node was granted and had not linked when it left - the rest of its last chunk, retired nodes on
+//!   its shelves, a sibling whose split was dropped - stay granted and are not used again. What is reachable is in
+//!   [`crate::index::Census::live_bytes`]; the difference to the chunks granted to the index is what is ready or lost.
+//! - 16-bit lock words without local queues cannot be settled after a dropped operation.
 
 pub mod bulk;
 pub mod layout;

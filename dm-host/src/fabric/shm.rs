@@ -423,20 +423,26 @@ impl ShmFabric {
         let port = lane.port();
         let Some(scratch) = port.begin() else { return };
         let requests = port.requests();
-        let mut completions = [Completion::default(); OUTBOX_REQUESTS];
         let mut submitted = Submitted { ahead, buffered: false, stopped: heapless::Vec::new() };
         if !ahead && requests.len() > 1 {
             self.look_ahead(&requests[1..]);
         }
         let mut travelled = false;
-        for (request, completion) in requests.iter().zip(&mut completions) {
-            if !request.verb.is_local() {
-                travelled = true;
-                let began = self.trace.as_ref().map(|_| self.clock.before());
-                *completion = self.execute(request, scratch, &mut submitted);
-                if let (Some(began), 0) = (began, completion.elapsed_ns) {
-                    completion.elapsed_ns = saturated(self.clock.ns_between(began, self.clock.after()));
-                }
+        let mut elapsed_ns = 0;
+        for (position, request) in requests.iter().enumerate() {
+            if request.verb.is_local() {
+                continue;
+            }
+            travelled = true;
+            let began = self.trace.as_ref().map(|_| self.clock.before());
+            let mut completion = self.execute(request, scratch, &mut submitted);
+            if let (Some(began), 0) = (began, completion.elapsed_ns) {
+                completion.elapsed_ns = saturated(self.clock.ns_between(began, self.clock.after()));
+            }
+            elapsed_ns += u64::from(completion.elapsed_ns);
+            port.complete(position, completion);
+            if let Some(trace) = &mut self.trace {
+                trace(&TraceEvent { lane: lane.id(), position, request: *request, completion });
             }
         }
         if submitted.buffered {
@@ -444,15 +450,6 @@ impl ShmFabric {
         }
         if travelled {
             self.counters.count_round_trip();
-        }
-        let mut elapsed_ns = 0;
-        for (position, request) in requests.iter().enumerate().filter(|(_, request)| !request.verb.is_local()) {
-            let completion = &completions[position];
-            elapsed_ns += u64::from(completion.elapsed_ns);
-            port.complete(position, *completion);
-            if let Some(trace) = &mut self.trace {
-                trace(&TraceEvent { lane: lane.id(), position, request: *request, completion: *completion });
-            }
         }
         drop(requests);
         port.finish(scratch, elapsed_ns);
