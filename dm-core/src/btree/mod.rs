@@ -13,6 +13,10 @@
 //! reaches a live node of the right level whose fences cover the key has the right node, however it got there: no
 //! route has to be up to date, routes only have to lead to the node or to its left.
 //!
+//! A generation tells one life of a place from the next. It does not change when a boundary moves: these trees READ
+//! whole nodes, and the fences in the image say where the boundary is. (An index that READs parts of a node has to
+//! raise it then, too.)
+//!
 //! A split writes the new right sibling, then the old node with its lowered fence and the link in one WRITE: that WRITE
 //! is the split. The parent learns later ("half-split"); until then readers move right.
 

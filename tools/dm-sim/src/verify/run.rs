@@ -17,6 +17,7 @@ use crate::workload::run_workload;
 use crate::world::World;
 use dm_core::lane::{Lane, Mark};
 use dm_core::verbs::{Assumptions, Guarantees, LaneId};
+use std::fmt;
 
 /// What one seed came to.
 #[derive(Clone, Debug)]
@@ -50,6 +51,14 @@ pub struct Replay {
     pub history: History,
     /// Every request: see [`log::LEGEND`].
     pub log: String,
+}
+
+impl fmt::Display for Replay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { case, history, log } = self;
+        writeln!(f, "{case}\n{log}\n{}", history.record.render())?;
+        history.findings.iter().try_for_each(|finding| writeln!(f, "\n{finding}"))
+    }
 }
 
 /// Runs seeds of one subject, reusing memories.

@@ -9,6 +9,7 @@ mod inspect;
 mod layout;
 mod shell;
 mod tool;
+mod verify;
 
 use crate::bench;
 use clap::error::ErrorKind;
@@ -46,6 +47,8 @@ enum Command {
     Load(dump::LoadArguments),
     /// List, show, check or bless the golden files of the remote layouts
     Layout(layout::Arguments),
+    /// Run random histories on the simulated fabric and judge them
+    Verify(verify::Arguments),
     /// Be the daemon of one memory node, as dm-memd is
     Memd(Box<daemon::Arguments>),
 }
@@ -100,6 +103,7 @@ pub fn main() -> ExitCode {
         Command::Dump(arguments) => dump::dump(&arguments),
         Command::Load(arguments) => dump::load(&arguments),
         Command::Layout(arguments) => layout::run(&arguments),
+        Command::Verify(arguments) => verify::run(&arguments),
         Command::Memd(arguments) => return daemon::main("dm memd", *arguments),
     };
     match done {

@@ -88,9 +88,7 @@ fn long_run() {
     let mut verifier = Verifier::new(ShermanSubject, settings);
     if let Some(seed) = text("DM_REPLAY") {
         let shortest = verifier.replay_shortest(seed.parse().expect("DM_REPLAY is a number"));
-        let Replay { case, history, log } = shortest.expect("this seed has a finding");
-        println!("{case}\n{log}\n{}", history.record.render());
-        history.findings.iter().for_each(|finding| println!("\n{finding}"));
+        println!("{}", shortest.expect("this seed has a finding"));
         return;
     }
     let seeds = text("DM_SEEDS").unwrap_or_else(|| String::from("0..20000"));
