@@ -32,10 +32,10 @@ const WAITING: u8 = 1;
 const GRANTED: u8 = 2;
 const GRANTED_WITH_WORD: u8 = 3;
 
-/// One lock word's local state. Storage for a [`LockTable`].
+/// One lock word's local state, small so that a table of many stays in a processor's cache. Storage for a
+/// [`LockTable`].
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
-    word: u64,
     holder: u16,
     head: u16,
     tail: u16,
@@ -44,7 +44,7 @@ pub struct Entry {
 
 impl Default for Entry {
     fn default() -> Self {
-        Self { word: 0, holder: NOBODY, head: NOBODY, tail: NOBODY, handed: 0 }
+        Self { holder: NOBODY, head: NOBODY, tail: NOBODY, handed: 0 }
     }
 }
 
@@ -56,6 +56,21 @@ pub struct Waiter {
     /// What the lane wants the lock for: a word may only be handed to who protects the same node with it, because
     /// the word's tag tells a recovering node what its holder was changing.
     tag: AtomicU32,
+    /// The remote word that came with a hand-over, low half and high half. Written before the state says so.
+    word: [AtomicU32; 2],
+}
+
+impl Waiter {
+    fn word(&self) -> u64 {
+        let [low, high] = &self.word;
+        u64::from(high.load(Ordering::Relaxed)) << 32 | u64::from(low.load(Ordering::Relaxed))
+    }
+
+    fn set_word(&self, word: u64) {
+        let [low, high] = &self.word;
+        low.store(word as u32, Ordering::Relaxed);
+        high.store((word >> 32) as u32, Ordering::Relaxed);
+    }
 }
 
 /// What [`LockTable::enter`] answers.
@@ -156,7 +171,7 @@ impl<'s> LockTable<'s> {
 
     /// Whether a queued lane's turn has come.
     pub fn turn(&self, lock: LockId, lane: LaneId) -> Turn {
-        let (Some(entry), Some(waiter)) = (self.entry(lock), self.waiter(lane.0)) else { return Turn::Acquire };
+        let (Some(_), Some(waiter)) = (self.entry(lock), self.waiter(lane.0)) else { return Turn::Acquire };
         // Acquire pairs with the Release of `grant`: what the granting lane did under the lock is visible.
         let state = waiter.state.load(Ordering::Acquire);
         if state == GRANTED || state == GRANTED_WITH_WORD {
@@ -165,7 +180,7 @@ impl<'s> LockTable<'s> {
         }
         match state {
             GRANTED => Turn::Acquire,
-            GRANTED_WITH_WORD => Turn::Owned(entry.lock().word),
+            GRANTED_WITH_WORD => Turn::Owned(waiter.word()),
             _ => Turn::Wait,
         }
     }
@@ -183,7 +198,7 @@ impl<'s> LockTable<'s> {
         }
         entry.holder = next;
         let state = if let Some(word) = word {
-            entry.word = word;
+            waiter.set_word(word);
             entry.handed = entry.handed.saturating_add(1);
             GRANTED_WITH_WORD
         } else {
@@ -226,7 +241,7 @@ impl<'s> LockTable<'s> {
         let mut entry = entry.lock();
         if entry.holder == lane.0 {
             let state = waiter.state.swap(IDLE, Ordering::Relaxed);
-            return if state == GRANTED_WITH_WORD { Turn::Owned(entry.word) } else { Turn::Acquire };
+            return if state == GRANTED_WITH_WORD { Turn::Owned(waiter.word()) } else { Turn::Acquire };
         }
         let mut before = NOBODY;
         let mut at = entry.head;
