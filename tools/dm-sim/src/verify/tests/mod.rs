@@ -68,35 +68,15 @@ fn a_seed_gives_the_same_history_twice() {
 #[test]
 fn sherman_keeps_its_promises() {
     let mut verifier = Verifier::new(ShermanSubject, Settings { drops: false, ..Settings::default() });
-    let start = std::time::Instant::now();
     let report = verifier.verify(0..1000);
-    let minutes = start.elapsed().as_secs_f64() / 60.0;
-    println!("{report}{:.0} histories a minute", report.histories as f64 / minutes);
     assert!(report.is_clean(), "{report}");
 }
 
-/// `DM_SEEDS=100000..200000 DM_DROPS=1 cargo test --release -p dm-sim --lib long_run -- --ignored --nocapture`;
-/// `DM_WITHDRAW=LINE_ATOMIC` withdraws a guarantee, `DM_REPLAY=17` shows a seed with a finding.
+/// Three times a descent to a parent overwrote the separator of a half-split that was still to be linked; four times a
+/// place in the first WRITE of its next life was taken for what a dead writer had left.
 #[test]
-#[ignore = "as long as one likes"]
-fn long_run() {
-    let text = |name: &str| std::env::var(name).ok();
-    let withdrawn = text("DM_WITHDRAW").map_or(Assumptions::empty(), |name| {
-        Assumptions::from_name(&name).unwrap_or_else(|| panic!("no guarantee is called {name}"))
-    });
-    let settings = Settings { drops: text("DM_DROPS").is_some(), withdrawn, ..Settings::default() };
-    let mut verifier = Verifier::new(ShermanSubject, settings);
-    if let Some(seed) = text("DM_REPLAY") {
-        let shortest = verifier.replay_shortest(seed.parse().expect("DM_REPLAY is a number"));
-        println!("{}", shortest.expect("this seed has a finding"));
-        return;
-    }
-    let seeds = text("DM_SEEDS").unwrap_or_else(|| String::from("0..20000"));
-    let (first, end) = seeds.split_once("..").expect("DM_SEEDS is first..end");
-    let start = std::time::Instant::now();
-    let report = verifier.verify(first.parse().expect("a seed")..end.parse().expect("a seed"));
-    let minutes = start.elapsed().as_secs_f64() / 60.0;
-    println!("{report}{:.0} histories a minute", report.histories as f64 / minutes);
-    let never: Vec<&str> = report.never_hit().map(dm_core::lane::Mark::name).collect();
-    println!("never hit: {}", never.join(", "));
+fn seeds_that_found_bugs_are_clean() {
+    let mut verifier = Verifier::new(ShermanSubject, Settings::default());
+    let report = verifier.verify([95660, 235861, 435721, 211365, 299786, 355271, 407160]);
+    assert!(report.is_clean(), "{report}");
 }
