@@ -209,21 +209,21 @@ impl<'s> LockTable<'s> {
         Some(LaneId(next))
     }
 
-    fn receiver_stands_ready(&self, entry: &Entry, tag: u32) -> bool {
+    fn receiver_stands_ready(&self, entry: Entry, tag: u32) -> bool {
         entry.handed < self.hand_overs_max
             && self.waiter(entry.head).is_some_and(|waiter| waiter.tag.load(Ordering::Relaxed) == tag)
     }
 
     /// Whether [`LockTable::pass`] would find a receiver now.
     pub fn would_pass(&self, lock: LockId, tag: u32) -> bool {
-        self.entry(lock).is_some_and(|entry| self.receiver_stands_ready(&entry.lock(), tag))
+        self.entry(lock).is_some_and(|entry| self.receiver_stands_ready(*entry.lock(), tag))
     }
 
     /// Hands the held word to the next waiter, which has to be woken. `None`: nobody is there to receive it (any
     /// more); the caller is still the holder and releases the remote word.
     pub fn pass(&self, lock: LockId, tag: u32, word: u64) -> Option<LaneId> {
         let mut entry = self.entry(lock)?.lock();
-        if !self.receiver_stands_ready(&entry, tag) {
+        if !self.receiver_stands_ready(*entry, tag) {
             return None;
         }
         self.grant(&mut entry, Some(word))
