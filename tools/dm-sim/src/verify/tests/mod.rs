@@ -77,6 +77,6 @@ fn sherman_keeps_its_promises() {
 #[test]
 fn seeds_that_found_bugs_are_clean() {
     let mut verifier = Verifier::new(ShermanSubject, Settings::default());
-    let report = verifier.verify([95660, 235861, 435721, 211365, 299786, 355271, 407160]);
+    let report = verifier.verify([95_660, 235_861, 435_721, 211_365, 299_786, 355_271, 407_160]);
     assert!(report.is_clean(), "{report}");
 }
