@@ -168,14 +168,15 @@ impl Sherman<'_> {
             LeafMut::new(&self.leaf, image).put(slot, key, value);
             return Ok(Decision::Changed { outcome: Outcome::Inserted, slot, emptied: false });
         };
-        let matches = leaf.value_is(slot, front.get(self.plan.expected.clone()).unwrap_or_default());
-        if matches!(kind, Insert) || matches!(kind, UpdateIf) && !matches {
+        let differs =
+            matches!(kind, UpdateIf) && !leaf.value_is(slot, front.get(self.plan.expected.clone()).unwrap_or_default());
+        if matches!(kind, Insert) || differs {
             leaf.read_value(slot, front.get_mut(self.plan.output.clone()).unwrap_or_default());
         }
         let outcome = match kind {
             Get | Scan => Outcome::Found,
             Insert => Outcome::Exists,
-            UpdateIf if !matches => Outcome::Mismatch,
+            UpdateIf if differs => Outcome::Mismatch,
             Update | UpdateIf => Outcome::Updated,
             Upsert => Outcome::Replaced,
             Delete => Outcome::Deleted,
