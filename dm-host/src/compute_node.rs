@@ -14,6 +14,7 @@ use dm_core::verbs::{Fabric, Guarantees, LaneId, Space};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -212,7 +213,7 @@ impl Pool {
                 }
             })
             .map_err(PoolError::Thread)?;
-        Ok(ComputeNode { pool: Arc::clone(self), member, heart: Some((stop, heart)) })
+        Ok(ComputeNode { pool: Arc::clone(self), member, heart: Some((stop, heart)), owes: AtomicBool::new(false) })
     }
 
     /// Every index of the pool.
@@ -260,9 +261,17 @@ pub struct ComputeNode {
     pool: Arc<Pool>,
     member: Member,
     heart: Option<(Sender<()>, JoinHandle<()>)>,
+    /// A lock may name this row after it left.
+    owes: AtomicBool,
 }
 
 impl ComputeNode {
+    /// Says that a lane could not be settled, so that a lock may go on naming this row. When it leaves, the row stays
+    /// for others to finish with, and is not given to anybody before they have.
+    pub fn owe(&self) {
+        self.owes.store(true, Ordering::Relaxed);
+    }
+
     /// The pool.
     pub fn pool(&self) -> &Arc<Pool> {
         &self.pool
@@ -312,10 +321,11 @@ impl Drop for ComputeNode {
             // A heartbeat that panicked has nothing to tell any more.
             let _ = heart.join();
         }
-        // Lanes have settled by now. A pool that is gone needs no farewell.
-        let left = self
-            .pool
-            .with_lane(|fabric, lane| block_on(fabric, lane, rows::leave(lane, self.pool.home(), self.member, true)));
+        // A pool that is gone needs no farewell.
+        let settled = !*self.owes.get_mut();
+        let left = self.pool.with_lane(|fabric, lane| {
+            block_on(fabric, lane, rows::leave(lane, self.pool.home(), self.member, settled))
+        });
         if !matches!(left, Ok(Ok(()))) {
             tracing::debug!("leaving the pool: {left:?}");
         }

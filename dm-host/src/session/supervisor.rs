@@ -25,7 +25,6 @@ use dm_core::error::OpError;
 use dm_core::index::{Census, Index};
 use dm_core::lane::Lane;
 use dm_core::remote::catalog::IndexEntry;
-use dm_core::remote::rows;
 use dm_core::sherman::parameters::Parameters;
 use dm_core::verbs::LaneId;
 use std::sync::atomic::Ordering;
@@ -88,7 +87,8 @@ impl Supervisor {
             let _ = ready.send(Err(error.into()));
         }
         if watch.any_unsettled() {
-            self.leave_for_others();
+            tracing::warn!("locks of compute-node row {} could not be settled", self.node.member().row.0);
+            self.node.owe();
         }
     }
 
@@ -173,17 +173,6 @@ impl Supervisor {
         let (used, budget) = index.cache_bytes();
         self.shared.cache_used.store(used, Ordering::Relaxed);
         self.shared.cache_budget.store(budget, Ordering::Relaxed);
-    }
-
-    /// Leaves the pool while a lock may still name this compute node: its row stays for others to finish with, and
-    /// is not given to anybody before they have. Leaving again, as the compute node does when it is dropped, finds
-    /// the row left already.
-    fn leave_for_others(&self) {
-        let pool = self.node.pool();
-        let Some(home) = pool.geometry().first() else { return };
-        let left =
-            pool.with_lane(|fabric, lane| block_on(fabric, lane, rows::leave(lane, home, self.node.member(), false)));
-        tracing::warn!("left the pool with unsettled locks: {left:?}");
     }
 }
 

@@ -221,7 +221,10 @@ fn engine(
         version: 1 << 30,
         wrong: 0,
     };
-    worker::run(bench.index, lanes, &mut thread.fabric, &mut work, &wakes).map_err(Failure::run)?;
+    worker::run(bench.index, lanes, &mut thread.fabric, &mut work, &wakes).map_err(|error| {
+        bench.node.owe();
+        Failure::run(error)
+    })?;
     match work.wrong {
         0 => Ok(()),
         wrong => Err(Failure::Run(format!("baseline: {wrong} operations of the engine went wrong"))),

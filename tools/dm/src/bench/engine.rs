@@ -96,7 +96,15 @@ pub fn run(plan: &Plan) -> Result<Measured, Failure> {
     let fabric = pool.fabric().map_err(Failure::run)?;
     let place = node.place(&entry, &fabric);
     let measured = with_sherman(&place, &plan.parameters, &plan.spending, |index| {
-        let bench = Bench { plan, pool, entry: &entry, index, trace: trace.as_ref(), guarantees: place.guarantees };
+        let bench = Bench {
+            plan,
+            pool,
+            node: &node,
+            entry: &entry,
+            index,
+            trace: trace.as_ref(),
+            guarantees: place.guarantees,
+        };
         bench.run(fabric)
     });
     let measured = measured.unwrap_or_else(|error| {
@@ -147,6 +155,7 @@ fn open(node: &ComputeNode, plan: &Plan) -> Result<(IndexEntry, bool), Failure> 
 pub(super) struct Bench<'a, 's> {
     pub(super) plan: &'a Plan,
     pub(super) pool: &'a Pool,
+    pub(super) node: &'a ComputeNode,
     entry: &'a IndexEntry,
     pub(super) index: &'a Sherman<'s>,
     trace: Option<&'a Mutex<TraceWriter<File>>>,
@@ -407,7 +416,7 @@ impl Bench<'_, '_> {
     ) -> Result<(Vec<W>, Duration), Failure> {
         let wakes = &Wakes::new(threads.len(), usize::from(self.plan.lanes));
         let barrier = &Barrier::new(threads.len());
-        let index = self.index;
+        let (index, node) = (self.index, self.node);
         let ended = std::thread::scope(|scope| {
             let running: Vec<_> = threads
                 .iter_mut()
@@ -418,6 +427,8 @@ impl Bench<'_, '_> {
                         let began = Instant::now();
                         let ended = worker::run(index, &thread.lanes, &mut thread.fabric, &mut work, wakes);
                         if let Err(error) = ended {
+                            // Its lanes could not be settled.
+                            node.owe();
                             shared.fail(error.to_string());
                         }
                         (work, began, Instant::now())
