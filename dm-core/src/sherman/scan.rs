@@ -13,7 +13,7 @@ use super::{Sherman, judge_leaf, key_of, slice};
 use crate::btree::node::{self, Header, KEY_BYTES_MAX};
 use crate::error::OpError;
 use crate::index::{Operation, Outcome};
-use crate::lane::Lane;
+use crate::lane::{Lane, Mark};
 use crate::planted::{Bug, planted};
 use crate::remote::address::Address;
 use crate::verbs::{Label, Request};
