@@ -207,7 +207,7 @@ impl FaultPlan {
             // At least one survives.
             let dead = 1 + rng.below(if compute_nodes > 2 { 2 } else { 1 });
             for compute_node in 0..dead.min(compute_nodes.saturating_sub(1)) as u16 {
-                let step = u64::from(rng.below(4000));
+                let step = u64::from(rng.below(2000));
                 let closed_after_ns = 10_000 + rng.below(2_000_000);
                 let in_a_write = rng.percent(70);
                 plan.faults.push(Planned { step, fault: Fault::Crash { compute_node, in_a_write, closed_after_ns } });
@@ -215,7 +215,7 @@ impl FaultPlan {
         }
         if death {
             let node = rng.below(memory_nodes) as u16;
-            plan.faults.push(Planned { step: u64::from(rng.below(6000)), fault: Fault::NodeDeath { node } });
+            plan.faults.push(Planned { step: u64::from(rng.below(2000)), fault: Fault::NodeDeath { node } });
         }
         if queue_pairs {
             let gap = 150 + rng.below(2000);

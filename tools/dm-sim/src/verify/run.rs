@@ -61,6 +61,13 @@ pub struct Replay {
     pub log: String,
 }
 
+impl Replay {
+    /// As displayed, with everything that happened to requests instead of one line for each.
+    pub fn with_events(&self) -> String {
+        Self { requests: self.log.clone(), ..self.clone() }.to_string()
+    }
+}
+
 impl fmt::Display for Replay {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { case, history, requests, .. } = self;
@@ -68,6 +75,9 @@ impl fmt::Display for Replay {
         history.findings.iter().try_for_each(|finding| writeln!(f, "\n{finding}"))
     }
 }
+
+/// More than any WRITE of a history.
+const WHOLE_WRITES_BYTES: u32 = 1 << 16;
 
 /// As much of a seed's history as is wanted.
 #[derive(Clone, Debug)]
@@ -139,6 +149,13 @@ impl<S: Subject> Verifier<S> {
         self.play(seed, &Part::default(), false).history
     }
 
+    /// What the index declares to need in the case of a seed.
+    pub fn declared(&self, seed: u64) -> Assumptions {
+        let draw = Draw::new(&self.settings, seed);
+        let case = self.subject.draw(&draw, &mut Rng::new(seed ^ 0x5eed_0003));
+        self.subject.assumptions(&draw, &case)
+    }
+
     /// Runs one seed and keeps a line per request.
     pub fn replay(&mut self, seed: u64) -> Replay {
         self.play(seed, &Part::default(), true)
@@ -185,6 +202,9 @@ impl<S: Subject> Verifier<S> {
         let mut draw = Draw::new(&self.settings, seed);
         // The case is that of the plan that was drawn, whatever is left of it.
         let case = self.subject.draw(&draw, &mut Rng::new(seed ^ 0x5eed_0003));
+        if draw.plan.has(FaultKind::QpError) && !self.subject.mends_torn_writes() {
+            draw.dial.crash_atomic_bytes = draw.dial.crash_atomic_bytes.max(WHOLE_WRITES_BYTES);
+        }
         if let Some(plan) = &part.plan {
             draw.plan = plan.clone();
         }
@@ -451,6 +471,8 @@ impl Stage<'_> {
                 }
                 Ok(Ended::Failed(error)) => {
                     history.record.respond(operation, now_ns, Answer::Failed(error.effect));
+                    // What it owes on a node that is down it cannot pay, and need not.
+                    let _ = block_on(lane, &mut fabric, index.settle(lane));
                     let failed = Failed { operation: Some(operation), error };
                     if failed.is_tolerable(&history.suffered, self.after_death) {
                         history.failed.push(summary(&error));

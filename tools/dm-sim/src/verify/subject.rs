@@ -152,6 +152,12 @@ pub trait Subject {
         AfterDeath::Bounded
     }
 
+    /// Whether a WRITE of which a part landed, when its queue pair failed, is completed or undone by settling its lane. If
+    /// not, histories with queue-pair errors let whole WRITEs land or none.
+    fn mends_torn_writes(&self) -> bool {
+        false
+    }
+
     /// The inner nodes as they are now. The index may be in the middle of any change.
     fn picture(&self, case: &Self::Case, config: &Config, memories: &Memories) -> Picture {
         let _ = (case, config, memories);
