@@ -8,6 +8,7 @@
 //! post order: behind a parked atomic the later ones wait at the responder. That is more than the specification
 //! promises (a fence is then only the wait it costs), so nothing here says anything about correctness.
 
+use super::agenda::Agenda;
 use super::buckets::{Buckets, List, NONE};
 use super::nic::{Nic, Server, Wire, ps, ps_of_rate};
 use super::profile::Profile;
@@ -17,8 +18,7 @@ use dm_core::port::OUTBOX_REQUESTS;
 use dm_core::verbs::{
     Assumptions, Capabilities, Completion, Flags, Guarantees, NodeId, Request, Space, Status, Verb,
 };
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 
 /// How many of what.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +54,9 @@ struct Flight {
     completion: Completion,
     queue_pair: u32,
     lane: u32,
+    /// NICs of compute node and memory node.
+    from: u16,
+    to: u16,
     /// The next in whatever queue it is in.
     next: u32,
     position: u8,
@@ -156,9 +159,7 @@ pub struct Cluster<'m> {
     memories: Memories,
     rpc: Option<RpcHandler>,
     now_ps: u64,
-    /// (time, sequence, what and index) in one number, so that comparing is one instruction or two.
-    agenda: BinaryHeap<Reverse<u128>>,
-    sequence: u32,
+    agenda: Agenda,
     flights: Vec<Flight>,
     free: u32,
     queue_pairs: Vec<QueuePair>,
@@ -236,8 +237,7 @@ impl<'m> Cluster<'m> {
             memories,
             rpc: None,
             now_ps: 0,
-            agenda: BinaryHeap::new(),
-            sequence: 0,
+            agenda: Agenda::new(),
             flights: Vec::new(),
             free: NONE,
             queue_pairs: vec![QueuePair::default(); threads * nodes],
@@ -310,9 +310,7 @@ impl<'m> Cluster<'m> {
 
     fn schedule(&mut self, at_ps: u64, what: What, index: u32) {
         debug_assert!(index < 1 << INDEX_BITS && at_ps >= self.now_ps);
-        self.sequence = self.sequence.wrapping_add(1);
-        let low = u64::from(self.sequence) << 32 | u64::from((what as u32) << INDEX_BITS | index);
-        self.agenda.push(Reverse(u128::from(at_ps) << 64 | u128::from(low)));
+        self.agenda.push(at_ps, (what as u32) << INDEX_BITS | index);
     }
 
     /// Sets the timer of a thread.
@@ -327,10 +325,10 @@ impl<'m> Cluster<'m> {
 
     /// Lets the next event happen; `None` if there is none.
     pub(crate) fn step(&mut self) -> Option<Happened> {
-        let Reverse(key) = self.agenda.pop()?;
-        self.now_ps = (key >> 64) as u64;
-        let index = key as u32 & ((1 << INDEX_BITS) - 1);
-        match key as u32 >> INDEX_BITS {
+        let (now_ps, content) = self.agenda.pop()?;
+        self.now_ps = now_ps;
+        let index = content & ((1 << INDEX_BITS) - 1);
+        match content >> INDEX_BITS {
             0 => self.arrive(index),
             1 => {
                 let node = &mut self.memory_nodes[index as usize];
@@ -366,6 +364,9 @@ impl<'m> Cluster<'m> {
         submit.scratch = Some(scratch);
         submit.waiting = 0;
         debug_assert!(requests.len() <= OUTBOX_REQUESTS);
+        // The first NICs are the memory nodes'.
+        let compute_node = thread / self.shape.threads;
+        let from = if self.shape.colocated { compute_node as u16 } else { nodes as u16 + compute_node as u16 };
         let travelling = || requests.iter().enumerate().filter(|(_, request)| !request.verb.is_local());
         let mut delay_ps = 0;
         let mut chain = None;
@@ -378,6 +379,7 @@ impl<'m> Cluster<'m> {
             }
             self.submits[lane as usize].waiting += 1;
             let node = usize::from(request.node.0).min(nodes - 1);
+            let to = node as u16;
             let flight = Flight {
                 request: *request,
                 posted_ps: self.now_ps,
@@ -385,6 +387,8 @@ impl<'m> Cluster<'m> {
                 completion: Completion::default(),
                 queue_pair: thread * nodes as u32 + node as u32,
                 lane,
+                from,
+                to,
                 next: NONE,
                 position: position as u8,
                 received: false,
@@ -443,14 +447,13 @@ impl<'m> Cluster<'m> {
     }
 
     fn send(&mut self, flight: u32) {
-        let Flight { request, queue_pair, ready_ps, .. } = self.flights[flight as usize];
+        let Flight { request, queue_pair, ready_ps, from, to, .. } = self.flights[flight as usize];
         let queue_pair = queue_pair as usize;
         if is_answered(request.verb) {
             self.queue_pairs[queue_pair].outstanding += 1;
         }
-        let (from, to) = self.path(queue_pair);
         let now_ps = self.now_ps;
-        let nic = &mut self.nics[from];
+        let nic = &mut self.nics[usize::from(from)];
         let admitted_ps = nic.requester.serve(now_ps, self.pace.requester_ps) - self.pace.requester_ps;
         // What the thread still does before the doorbell is a delay on the way, so that servers see calls in the order
         // of time.
@@ -466,22 +469,14 @@ impl<'m> Cluster<'m> {
         self.schedule(arrives_ps, What::Arrival, flight);
     }
 
-    /// The NICs of a queue pair: compute node's, memory node's.
-    fn path(&self, queue_pair: usize) -> (usize, usize) {
-        let nodes = self.memories.count();
-        let compute_node = queue_pair / nodes / self.shape.threads as usize;
-        let memory_node = queue_pair % nodes;
-        if self.shape.colocated { (compute_node, memory_node) } else { (nodes + compute_node, memory_node) }
-    }
-
     // ---- memory node -----------------------------------------------------------------------------------------
 
     fn arrive(&mut self, flight: u32) {
-        let Flight { request, queue_pair, .. } = self.flights[flight as usize];
-        let (from, to) = self.path(queue_pair as usize);
+        let Flight { ref request, from, to, .. } = self.flights[flight as usize];
+        let (from, to) = (usize::from(from), usize::from(to));
         let mut ready_ps = self.now_ps;
         if from != to {
-            let bytes = self.wire.request_bytes(&request);
+            let bytes = self.wire.request_bytes(request);
             let nic = &mut self.nics[to];
             nic.bytes_in += bytes;
             ready_ps = nic.input.pass(self.now_ps, self.wire.time_ps(bytes));
@@ -525,8 +520,8 @@ impl<'m> Cluster<'m> {
                 state.counts.stalled_ps += now_ps - since_ps;
             }
             state.ingress.pop_front();
-            let Flight { request, queue_pair, .. } = self.flights[flight as usize];
-            let work_ps = self.slot_ps(&request);
+            let Flight { ref request, queue_pair, .. } = self.flights[flight as usize];
+            let work_ps = self.slot_ps(request);
             self.memory_nodes[node].pipeline.serve(now_ps, work_ps);
             if self.queue_pairs[queue_pair as usize].parked > 0 {
                 self.append(|cluster| &mut cluster.queue_pairs[queue_pair as usize].held, flight);
@@ -702,16 +697,15 @@ impl<'m> Cluster<'m> {
     /// Sends the answer of a request that was served now and has an answer `latency_ps` later.
     fn respond(&mut self, flight: u32, latency_ps: u64) {
         self.served += 1;
-        let Flight { request, queue_pair, .. } = self.flights[flight as usize];
+        let Flight { ref request, queue_pair, from, to, .. } = self.flights[flight as usize];
         let queue_pair = queue_pair as usize;
-        let (from, to) = self.path(queue_pair);
         // The latency is a delay behind the link, not in front of it: links then see calls in the order of time.
         let way_ps = latency_ps + self.pace.receive_ps;
         let arrives_ps = if from == to {
             self.now_ps + way_ps + self.pace.loopback_ps
         } else {
-            let bytes = self.wire.answer_bytes(&request);
-            let nic = &mut self.nics[to];
+            let bytes = self.wire.answer_bytes(request);
+            let nic = &mut self.nics[usize::from(to)];
             nic.bytes_out += bytes;
             nic.output.serve(self.now_ps, self.wire.time_ps(bytes)) + way_ps + self.pace.one_way_ps
         };
@@ -724,12 +718,13 @@ impl<'m> Cluster<'m> {
     // ---- compute node: in ------------------------------------------------------------------------------------
 
     fn answer(&mut self, flight: u32) -> Happened {
-        let Flight { request, queue_pair, lane, position, posted_ps, received, .. } = self.flights[flight as usize];
+        let Flight { ref request, queue_pair, lane, position, posted_ps, received, from, to, .. } =
+            self.flights[flight as usize];
         let queue_pair = queue_pair as usize;
-        let (from, to) = self.path(queue_pair);
+        let answered = is_answered(request.verb);
         if from != to && !received {
-            let bytes = self.wire.answer_bytes(&request);
-            let nic = &mut self.nics[from];
+            let bytes = self.wire.answer_bytes(request);
+            let nic = &mut self.nics[usize::from(from)];
             nic.bytes_in += bytes;
             let through_ps = nic.input.pass(self.now_ps, self.wire.time_ps(bytes));
             if through_ps > self.now_ps {
@@ -744,7 +739,7 @@ impl<'m> Cluster<'m> {
         self.flights[flight as usize].next = self.free;
         self.free = flight;
 
-        if is_answered(request.verb) {
+        if answered {
             self.queue_pairs[queue_pair].outstanding -= 1;
             while !self.queue_pairs[queue_pair].unsent.is_empty() {
                 let head = self.queue_pairs[queue_pair].unsent.head;

@@ -66,6 +66,9 @@ enum State {
 
 struct Slot<F> {
     state: State,
+    /// Its thread, of all compute nodes' threads.
+    thread: u32,
+    compute_node: u32,
     future: Pin<Box<Option<F>>>,
     operation: Operation,
     started_ps: u64,
@@ -131,8 +134,11 @@ where
         let shape = cluster.shape();
         assert_eq!(indexes.len(), shape.compute_nodes as usize, "one index per compute node");
         assert_eq!(lanes.len(), (shape.compute_nodes * shape.lanes_per_node()) as usize, "lanes of all threads");
-        let slot = |_| Slot {
+        let (lanes_per_thread, lanes_per_node) = (shape.lanes, shape.lanes_per_node());
+        let slot = |number: u32| Slot {
             state: State::Idle,
+            thread: number / lanes_per_thread,
+            compute_node: number / lanes_per_node,
             future: Box::pin(None),
             operation: Operation::scan(0),
             started_ps: 0,
@@ -152,7 +158,7 @@ where
             poll_ps: ps(thread.poll_ns),
         };
         Self {
-            slots: lanes.iter().map(slot).collect(),
+            slots: (0..lanes.len() as u32).map(slot).collect(),
             threads: vec![Thread::default(); (shape.compute_nodes * shape.threads) as usize],
             pace,
             lanes_per_thread: shape.lanes,
@@ -238,7 +244,7 @@ where
         let slot = &mut self.slots[lane as usize];
         slot.state = state;
         slot.next_ps = cpu_ps;
-        let number = lane / self.lanes_per_thread;
+        let number = slot.thread;
         let thread = &mut self.threads[number as usize];
         thread.ready.push_back(lane);
         if !thread.scheduled {
@@ -274,8 +280,8 @@ where
 
     fn begin<W: Work>(&mut self, number: u32, work: &mut W) -> Result<(), CrewError> {
         let lane = &self.lanes[number as usize];
-        let index = &self.indexes[(number / self.lanes_per_node) as usize];
         let slot = &mut self.slots[number as usize];
+        let index = &self.indexes[slot.compute_node as usize];
         match lane.port().with(|scratch| work.next(number as usize, scratch, index.plan())) {
             Next::Run(operation) => {
                 lane.port().start();
@@ -367,7 +373,7 @@ where
             let search_ps = (read_bytes as f64 * self.pace.search_ps_per_byte) as u64;
             slot.next_ps = self.pace.step_ps + polled * self.pace.poll_ps + search_ps;
             let busy_ps = travelling * self.pace.post_ps + chains * self.pace.doorbell_ps;
-            let thread = &mut self.threads[(number / self.lanes_per_thread) as usize];
+            let thread = &mut self.threads[slot.thread as usize];
             thread.given_ps += busy_ps;
             thread.free_ps = thread.free_ps.max(now_ps) + busy_ps;
             if let Some(scratch) = lane.port().begin() {
@@ -423,7 +429,7 @@ where
 
     /// Wakes the lane with this id on the compute node of lane `by`.
     fn wake(&mut self, by: u32, id: u64) {
-        let first = by / self.lanes_per_node * self.lanes_per_node;
+        let first = self.slots[by as usize].compute_node * self.lanes_per_node;
         if id >= u64::from(self.lanes_per_node) {
             return;
         }
@@ -467,8 +473,8 @@ where
         work: &mut W,
     ) -> Result<(), CrewError> {
         let lane = &self.lanes[number as usize];
-        let plan = self.indexes[(number / self.lanes_per_node) as usize].plan();
         let slot = &mut self.slots[number as usize];
+        let plan = self.indexes[slot.compute_node as usize].plan();
         slot.future.set(None);
         let latency_ns = (self.cluster.now_ps() - slot.started_ps) / PS_PER_NS;
         let (operation, cost) = (slot.operation, slot.cost);

@@ -20,8 +20,9 @@
 //! | room | what it is |
 //! |---|---|
 //! | [`profile`] | the numbers, from a TOML file; what each means and its range |
-//! | [`nic`] | servers, bytes on the wire |
-//! | [`buckets`] | atomics that exclude each other, by low address bits |
+//! | `nic` | servers, bytes on the wire |
+//! | `buckets` | atomics that exclude each other, by low address bits |
+//! | `agenda` | what will happen when |
 //! | [`cluster`] | requests on their way: send queues, ingress, service, effects, completions |
 //! | [`crew`] | threads and lanes: runs operations of an index, each thread doing one thing at a time |
 //! | [`usage`] | what was used how much |
@@ -34,10 +35,11 @@
 //! when they can be coalesced (their bytes are counted, as a profile says). A thread that waits polls: it notices a
 //! completion at once.
 
-pub mod buckets;
+mod agenda;
+mod buckets;
 pub mod cluster;
 pub mod crew;
-pub mod nic;
+mod nic;
 pub mod profile;
 pub mod raw;
 pub mod usage;
