@@ -200,6 +200,10 @@ impl<S: Subject> Verifier<S> {
 
     fn play(&mut self, seed: u64, part: &Part, logged: bool) -> Replay {
         let mut draw = Draw::new(&self.settings, seed);
+        if self.subject.after_death() == AfterDeath::Recovered {
+            // Nobody has to give up.
+            draw.deadline_ns = 0;
+        }
         // The case is that of the plan that was drawn, whatever is left of it.
         let case = self.subject.draw(&draw, &mut Rng::new(seed ^ 0x5eed_0003));
         if draw.plan.has(FaultKind::QpError) && !self.subject.mends_torn_writes() {
@@ -339,7 +343,7 @@ impl Stage<'_> {
         history.suffered = suffered;
         history.record = record;
         for failed in failed {
-            if failed.is_tolerable(&history.suffered, self.after_death) {
+            if failed.is_tolerable(&history.suffered, self.after_death, self.draw.deadline_ns) {
                 history.failed.push(summary(&failed.error));
             } else {
                 let line = failed.operation.map(|operation| history.record.line(operation));
@@ -474,7 +478,7 @@ impl Stage<'_> {
                     // What it owes on a node that is down it cannot pay, and need not.
                     let _ = block_on(lane, &mut fabric, index.settle(lane));
                     let failed = Failed { operation: Some(operation), error };
-                    if failed.is_tolerable(&history.suffered, self.after_death) {
+                    if failed.is_tolerable(&history.suffered, self.after_death, self.draw.deadline_ns) {
                         history.failed.push(summary(&error));
                     } else {
                         let line = Some(history.record.line(operation));

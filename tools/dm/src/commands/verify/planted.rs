@@ -26,12 +26,23 @@ impl Hunt {
         Self(Verifier::new(ShermanSubject, settings))
     }
 
-    pub(super) fn hunt(&mut self, from: u64, histories: u64) -> Option<Catch> {
-        (0..histories).find_map(|number| {
+    /// Only seeds that `is_clean` says are clean otherwise count.
+    pub(super) fn hunt(
+        &mut self,
+        from: u64,
+        histories: u64,
+        mut is_clean: impl FnMut(u64) -> Result<bool, Failure>,
+    ) -> Result<Option<Catch>, Failure> {
+        for number in 0..histories {
             let seed = from.wrapping_add(number);
-            let first = self.0.run(seed).findings.into_iter().next()?;
-            Some(Catch { seed, histories: number + 1, kind: first.kind(), sentence: sentence(&first) })
-        })
+            if let Some(first) = self.0.run(seed).findings.into_iter().next()
+                && is_clean(seed)?
+            {
+                let (histories, kind) = (number + 1, first.kind());
+                return Ok(Some(Catch { seed, histories, kind, sentence: sentence(&first) }));
+            }
+        }
+        Ok(None)
     }
 }
 
@@ -50,7 +61,12 @@ pub(super) fn run(name: &str, seed: u64, histories: Option<u64>, settings: Setti
     let mut missed = Vec::new();
     for bug in bugs {
         plant(Some(bug))?;
-        let caught = Hunt::new(settings.clone()).hunt(seed, histories);
+        let mut without = Verifier::new(ShermanSubject, settings.clone());
+        let caught = Hunt::new(settings.clone()).hunt(seed, histories, |seed| {
+            plant(None)?;
+            let clean = without.run(seed).findings.is_empty();
+            plant(Some(bug)).map(|()| clean)
+        })?;
         plant(None)?;
         match caught {
             Some(Catch { seed, histories, kind, sentence }) => {
