@@ -3,7 +3,7 @@
 //! The plan is data. Who wants a certain fault at a certain place writes a plan of his own; [`super::load`] carries
 //! them out.
 
-use super::draw::Settings;
+use super::draw::{Profile, Settings};
 use crate::rng::Rng;
 use std::fmt;
 
@@ -181,7 +181,7 @@ const FAULTS_MAX: usize = 64;
 
 impl FaultPlan {
     /// Draws a plan for `compute_nodes` and `memory_nodes`. Each kind that is allowed is in some of the plans.
-    pub fn new(settings: &Settings, compute_nodes: u32, memory_nodes: u32, rng: &mut Rng) -> Self {
+    pub fn new(settings: &Settings, profile: Profile, compute_nodes: u32, memory_nodes: u32, rng: &mut Rng) -> Self {
         let mut plan = Self::default();
         let mut chosen = |kind: FaultKind, percent| {
             // Drawn in any case: whether one kind is allowed changes nothing about the others.
@@ -192,7 +192,8 @@ impl FaultPlan {
         let crash = chosen(FaultKind::Crash, 35);
         let death = chosen(FaultKind::NodeDeath, 20) && memory_nodes > 1;
         let queue_pairs = chosen(FaultKind::QpError, 35);
-        let stale = chosen(FaultKind::StaleCache, 35);
+        // Where nodes are reused all the time, old pointers hurt most.
+        let stale = chosen(FaultKind::StaleCache, if profile == Profile::Churn { 75 } else { 35 });
         if chosen(FaultKind::RpcLost, 35) {
             plan.rpc_lost_percent = 10;
         }
@@ -226,7 +227,7 @@ impl FaultPlan {
             });
         }
         if stale {
-            let gap = 100 + rng.below(1500);
+            let gap = if profile == Profile::Churn { 20 + rng.below(100) } else { 100 + rng.below(1000) };
             plan.repeat(rng, gap, |rng| match rng.below(3) {
                 0 => Fault::Remember,
                 _ => Fault::Recall { compute_node: rng.below(compute_nodes) as u16, picture: rng.below(1 << 16) },
@@ -281,8 +282,8 @@ mod tests {
         let drops = Settings { faults: Faults::only(FaultKind::Drops), ..Settings::default() };
         let both = Settings { faults: Faults::parse("drops,rpc-lost").expect("both are known"), ..drops.clone() };
         for seed in 0..100 {
-            let one = FaultPlan::new(&drops, 3, 2, &mut Rng::new(seed));
-            let other = FaultPlan::new(&both, 3, 2, &mut Rng::new(seed));
+            let one = FaultPlan::new(&drops, Profile::Mixed, 3, 2, &mut Rng::new(seed));
+            let other = FaultPlan::new(&both, Profile::Mixed, 3, 2, &mut Rng::new(seed));
             assert_eq!(one.faults, other.faults);
         }
     }

@@ -19,6 +19,7 @@ use crate::run::block_on;
 use crate::workload::run_workload;
 use crate::world::World;
 use dm_core::error::{Cause, OpError};
+use dm_core::index::OperationKind;
 use dm_core::lane::{Lane, Mark};
 use dm_core::verbs::{Assumptions, Guarantees, LaneId};
 use std::fmt;
@@ -206,8 +207,9 @@ impl<S: Subject> Verifier<S> {
         }
         // The case is that of the plan that was drawn, whatever is left of it.
         let case = self.subject.draw(&draw, &mut Rng::new(seed ^ 0x5eed_0003));
-        if draw.plan.has(FaultKind::QpError) && !self.subject.mends_torn_writes() {
+        if draw.plan.has(FaultKind::QpError) && !self.subject.mends_what_was_torn() {
             draw.dial.crash_atomic_bytes = draw.dial.crash_atomic_bytes.max(WHOLE_WRITES_BYTES);
+            draw.weights[OperationKind::Delete as usize] = 0;
         }
         if let Some(plan) = &part.plan {
             draw.plan = plan.clone();

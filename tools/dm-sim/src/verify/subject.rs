@@ -152,9 +152,9 @@ pub trait Subject {
         AfterDeath::Bounded
     }
 
-    /// Whether a WRITE of which a part landed, when its queue pair failed, is completed or undone by settling its lane. If
-    /// not, histories with queue-pair errors let whole WRITEs land or none.
-    fn mends_torn_writes(&self) -> bool {
+    /// Whether somebody completes or undoes what landed in part when a queue pair failed: a WRITE, or the WRITEs of a
+    /// merge. If not, histories with queue-pair errors let whole WRITEs land or none, and delete nothing.
+    fn mends_what_was_torn(&self) -> bool {
         false
     }
 
