@@ -82,6 +82,9 @@ pub enum Profile {
     Growth,
 }
 
+/// From so many keys on, leaves of [`Profile::SlowReaders`] are to be wide.
+pub const WIDE_KEYS_MIN: u32 = 8;
+
 /// A case: everything about a history that is not the subject's own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Draw {
@@ -157,21 +160,30 @@ impl Draw {
         // Now and then all fight for a few.
         let keys = if rng.percent(20) { keys.min(3) } else { keys };
         let profile = match rng.below(100) {
-            0..8 if compute_nodes > 1 => Profile::Wraparound,
-            8..20 if compute_nodes > 1 => Profile::SlowReaders,
-            20..34 => Profile::Churn,
-            34..42 => Profile::Growth,
+            0..9 if compute_nodes > 1 => Profile::Wraparound,
+            9..27 if compute_nodes > 1 => Profile::SlowReaders,
+            27..45 => Profile::Churn,
+            45..56 => Profile::Growth,
             _ => Profile::Mixed,
         };
+        if profile == Profile::Wraparound && settings.compute_nodes.0 <= 2 {
+            // Lanes of one compute node pass a lock on faster than several compute nodes get it from each other.
+            lanes = vec![lane_count as u16 - 1, 1];
+        }
         let few = 1 + rng.below(2);
         let keys = match profile {
             Profile::Mixed => keys,
             Profile::Wraparound => keys.min(few),
-            // Of one or two keys the slots are reused; of some more the leaves.
-            Profile::SlowReaders if rng.percent(40) => keys.min(few),
-            Profile::SlowReaders | Profile::Churn => keys.min(3 + rng.below(6)),
+            // Of one or two keys the slots are reused; of some more the leaves; of many leaves split while they are READ.
+            Profile::SlowReaders => match rng.below(3) {
+                0 => keys.min(few),
+                1 => keys.min(3 + rng.below(6)),
+                _ => settings.keys.1.max(1),
+            },
+            Profile::Churn => keys.min(3 + rng.below(6)),
             Profile::Growth => settings.keys.1.max(1),
         };
+        let compute_nodes = lanes.len();
         let memory_nodes = rng.within(settings.memory_nodes).clamp(1, 4) as u32;
         let plan =
             FaultPlan::new(settings, profile, compute_nodes as u32, memory_nodes, &mut Rng::new(seed ^ 0x5eed_0005));
@@ -216,9 +228,10 @@ impl Draw {
                 self.weights = weigh(&[(Update, 4 + rng.below(4)), (Upsert, 3), (UpdateIf, rng.below(2)), (Get, 1)]);
                 self.filling = Filling::Inserts;
                 self.filled_percent = 100;
+                self.operations *= 2;
                 self.dial.delays = Delays {
                     long_per_1024: 600,
-                    long_ns: (30_000, 100_000 + rng.below(400_000)),
+                    long_ns: (40_000, 100_000 + rng.below(300_000)),
                     sleeper: Some(ComputeNode(self.lanes.len() as u16 - 1)),
                     ..Delays::default()
                 };
@@ -227,9 +240,16 @@ impl Draw {
             Profile::SlowReaders => {
                 self.weights = weigh(&[(Insert, 5), (Upsert, 2 + rng.below(2)), (Delete, 5 + rng.below(3)), (Get, 1)]);
                 self.weights[Scan as usize] = rng.below(2);
+                if self.keys > WIDE_KEYS_MIN {
+                    // Leaves that fill up.
+                    self.weights[Delete as usize] = 1;
+                    self.filled_percent = 30;
+                } else {
+                    self.operations *= 2;
+                }
                 self.dial.delays = Delays {
                     long_per_1024: 500,
-                    long_ns: (3_000, 20_000),
+                    long_ns: (3_000, 24_000),
                     sleeper: Some(ComputeNode(self.lanes.len() as u16 - 1)),
                     // The longer the shortest turn, the longer a READ is trusted.
                     request_ns: (900, 1200),
@@ -242,16 +262,17 @@ impl Draw {
             Profile::Churn => {
                 let scans = rng.below(2);
                 self.weights = weigh(&[(Insert, 5), (Upsert, 2), (Delete, 6 + rng.below(4)), (Get, 4), (Scan, scans)]);
-                if rng.percent(50) {
-                    self.dial.delays = Delays { long_per_1024: 80, long_ns: (5_000, 60_000), ..Delays::default() };
+                self.operations *= 2;
+                if rng.percent(70) {
+                    self.dial.delays = Delays { long_per_1024: 200, long_ns: (5_000, 40_000), ..Delays::default() };
                 }
             }
             Profile::Growth => {
                 self.weights = weigh(&[(Insert, 8), (Upsert, 2), (Get, rng.below(3)), (Scan, rng.below(2))]);
                 self.filling = Filling::Empty;
                 self.hot_percent = 0;
-                if rng.percent(50) {
-                    self.dial.delays = Delays { long_per_1024: 80, long_ns: (5_000, 60_000), ..Delays::default() };
+                if rng.percent(70) {
+                    self.dial.delays = Delays { long_per_1024: 120, long_ns: (5_000, 60_000), ..Delays::default() };
                 }
             }
         }

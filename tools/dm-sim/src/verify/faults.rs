@@ -129,6 +129,8 @@ pub enum Fault {
         lane: u32,
         /// To which memory node.
         node: u16,
+        /// Wait (for a while) until some queue pair has several WRITEs under way, and fail that one.
+        in_a_chain: bool,
         /// From then until it is closed and made again.
         outage_ns: u32,
     },
@@ -223,6 +225,7 @@ impl FaultPlan {
             plan.repeat(rng, gap, |rng| Fault::QueuePair {
                 lane: rng.below(1 << 16),
                 node: rng.below(memory_nodes) as u16,
+                in_a_chain: rng.percent(50),
                 outage_ns: 5_000 + rng.below(300_000),
             });
         }

@@ -85,10 +85,12 @@ pub struct Load<'a, 'm> {
     known: Vec<u64>,
     /// Position in the plan.
     planned: usize,
-    /// Steps after which a crash that waits for a WRITE happens in any case.
+    /// Steps for which the next fault has waited for its moment.
     patience: u64,
     consequences: Vec<(u64, Consequence)>,
     pictures: Vec<Picture>,
+    /// How many were taken.
+    taken: usize,
     /// Failed queue pairs, per worker. Lanes that settle wait for 0.
     broken: Vec<Rc<Cell<u32>>>,
     /// The record.
@@ -102,7 +104,7 @@ pub struct Load<'a, 'm> {
 /// Values below this are numbers of the operations that wrote them; the index begins with this plus the key.
 pub const VALUE_FIRST: u64 = 100_000;
 
-/// Steps a crash waits for a WRITE to be under way.
+/// Steps a fault waits for its moment; then it happens in any case.
 const PATIENCE_STEPS: u64 = 400;
 
 /// Pictures that are kept.
@@ -137,6 +139,7 @@ impl<'a, 'm> Load<'a, 'm> {
             patience: 0,
             consequences: Vec::new(),
             pictures: Vec::new(),
+            taken: 0,
             // As many as there can be: every lane has at most a worker of its own.
             broken: (0..draw.lane_count()).map(|_| Rc::default()).collect(),
             history,
@@ -261,9 +264,17 @@ impl<'a, 'm> Load<'a, 'm> {
                 self.suffered.down = Some(NodeId(node));
                 true
             }
-            Fault::QueuePair { lane, node, outage_ns } => {
-                let at = lane_of(driver, lane);
-                let (worker, node) = (driver.worker(at), NodeId(node));
+            Fault::QueuePair { lane, node, in_a_chain, outage_ns } => {
+                let busy = if in_a_chain { driver.world().queue_pair_with_writes(2) } else { None };
+                if in_a_chain && busy.is_none() && self.patience < PATIENCE_STEPS {
+                    self.patience += 1;
+                    return false;
+                }
+                self.patience = 0;
+                let drawn = lane_of(driver, lane);
+                let (worker, node) = busy.unwrap_or((driver.worker(drawn), NodeId(node)));
+                let lanes: Vec<LaneAt> = driver.lanes().collect();
+                let at = lanes.into_iter().find(|at| driver.worker(*at) == worker).unwrap_or(drawn);
                 let failed = self.consequences.iter().any(|(_, what)| *what == Consequence::Reconnected(worker, node));
                 if failed || self.suffered.down == Some(node) || self.suffered.dead.contains(&at.compute_node) {
                     false
@@ -277,9 +288,14 @@ impl<'a, 'm> Load<'a, 'm> {
                 }
             }
             Fault::Remember => {
+                let picture = (self.photographer)(driver.world().memories());
                 if self.pictures.len() < PICTURES_MAX {
-                    self.pictures.push((self.photographer)(driver.world().memories()));
+                    self.pictures.push(picture);
+                } else {
+                    let oldest = self.taken % PICTURES_MAX;
+                    self.pictures[oldest] = picture;
                 }
+                self.taken += 1;
                 false
             }
             Fault::Recall { compute_node, picture } => {

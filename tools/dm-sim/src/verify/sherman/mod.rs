@@ -3,7 +3,7 @@
 mod walk;
 
 use super::accounting::{Holdings, Node};
-use super::draw::{Draw, Profile};
+use super::draw::{Draw, Profile, WIDE_KEYS_MIN};
 use super::subject::{HeldLock, Inside, Opened, Picture, Subject, With};
 use crate::config::Config;
 use crate::memory::Memories;
@@ -91,7 +91,15 @@ impl Subject for ShermanSubject {
         match draw.profile {
             Profile::Mixed => {}
             // Several lines, so that an entry can be of two WRITEs.
-            Profile::Wraparound => parameters.value_bytes = [64, 120, 200][rng.below(3) as usize],
+            Profile::Wraparound => {
+                parameters.value_bytes = [64, 120, 200][rng.below(3) as usize];
+                parameters.leaf_span = 2;
+            }
+            Profile::SlowReaders if draw.keys > WIDE_KEYS_MIN => {
+                // Several lines, and entries that lie in one.
+                (parameters.key_bytes, parameters.value_bytes) = (8, 8);
+                parameters.leaf_span = 8 + rng.below(5) as usize;
+            }
             Profile::SlowReaders => {
                 parameters.value_bytes = [64, 120, 200][rng.below(3) as usize];
                 parameters.leaf_span = 2 + rng.below(2) as usize;
@@ -111,7 +119,7 @@ impl Subject for ShermanSubject {
             chain_lock_read: rng.percent(40),
         };
         // Without copies every descent begins at the root and meets what is half done.
-        let cold = draw.profile == Profile::Growth && rng.percent(60);
+        let cold = draw.profile == Profile::Growth && rng.percent(75);
         let spending = Spending {
             lanes: 0,
             cache_bytes: if cold { 0 } else { [0, 1 << 10, 16 << 10][rng.below(3) as usize] },
