@@ -1,6 +1,6 @@
 //! Every cell of the table of orders: what is promised never fails, what is not promised is seen to fail.
 
-use dm_core::verbs::{Assumptions, Label, NodeId, Request, Space};
+use dm_core::verbs::{Assumptions, Label, NodeId, Request, Space, Verb};
 use dm_sim::log::What;
 use dm_sim::world::LaneKey;
 use dm_sim::{ComputeNode, Config, World};
@@ -391,9 +391,8 @@ fn what_is_sent_again_is_applied_once() {
         run_out(&mut world);
         assert_eq!(world.memories().get(MN).unwrap().host.word(0), 2, "seed {seed}");
         let writes = world.log().iter().filter(|line| line.request == requests[1]);
-        let units: Vec<u64> = writes
-            .filter_map(|line| if let What::Effect { units } = line.what { Some(units) } else { None })
-            .collect();
+        let units: Vec<u64> =
+            writes.filter_map(|line| if let What::Effect { units } = line.what { Some(units) } else { None }).collect();
         assert_eq!(units.iter().sum::<u64>(), 0xffff, "every line lands, and no line twice");
         let at = |wanted: fn(&What) -> bool| {
             let mut lines = world.log().iter().filter(|line| line.request == requests[0]);
@@ -407,8 +406,11 @@ fn what_is_sent_again_is_applied_once() {
 
 #[test]
 fn only_the_sleeper_sleeps() {
-    let delays =
-        dm_sim::Delays { long_per_1024: 1024, sleeper: Some(ComputeNode(1)), ..dm_sim::Delays::default() };
+    let delays = dm_sim::Delays {
+        long_per_1024: 1024,
+        sleeper: Some((ComputeNode(1), Verb::Read)),
+        ..dm_sim::Delays::default()
+    };
     let mut world = World::new(Config { delays, ..everything() }, 0);
     for seed in 0..SEEDS {
         world.reset(seed);

@@ -59,7 +59,8 @@ fn a_run_says_what_it_did_and_writes_it_down() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("record.json");
     let out = good(&format!("verify --histories 300 --seed 7 --faults all --json {}", path.display()));
-    for part in ["seeds 7..307: 300 histories", "10 % overlap", "marks of btree", "nodes granted", "histories a minute"] {
+    for part in ["seeds 7..307: 300 histories", "10 % overlap", "marks of btree", "nodes granted", "histories a minute"]
+    {
         assert!(out.contains(part), "{out} does not contain {part:?}");
     }
     assert!(out.contains("rpc-lost: never happened"), "this index makes no calls, and the report says so: {out}");

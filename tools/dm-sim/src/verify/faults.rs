@@ -179,7 +179,7 @@ pub struct FaultPlan {
 }
 
 /// Faults of one kind in a plan, at most: histories end long before.
-const FAULTS_MAX: usize = 64;
+const FAULTS_MAX: usize = 160;
 
 impl FaultPlan {
     /// Draws a plan for `compute_nodes` and `memory_nodes`. Each kind that is allowed is in some of the plans.
@@ -195,7 +195,8 @@ impl FaultPlan {
         let death = chosen(FaultKind::NodeDeath, 20) && memory_nodes > 1;
         let queue_pairs = chosen(FaultKind::QpError, 35);
         // Where nodes are reused all the time, old pointers hurt most.
-        let stale = chosen(FaultKind::StaleCache, if profile == Profile::Churn { 75 } else { 35 });
+        let reuses = matches!(profile, Profile::Churn | Profile::Reuse);
+        let stale = chosen(FaultKind::StaleCache, if reuses { 80 } else { 35 });
         if chosen(FaultKind::RpcLost, 35) {
             plan.rpc_lost_percent = 10;
         }
@@ -230,7 +231,7 @@ impl FaultPlan {
             });
         }
         if stale {
-            let gap = if profile == Profile::Churn { 20 + rng.below(100) } else { 100 + rng.below(1000) };
+            let gap = if reuses { 20 + rng.below(80) } else { 100 + rng.below(1000) };
             plan.repeat(rng, gap, |rng| match rng.below(3) {
                 0 => Fault::Remember,
                 _ => Fault::Recall { compute_node: rng.below(compute_nodes) as u16, picture: rng.below(1 << 16) },

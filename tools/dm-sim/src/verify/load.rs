@@ -165,7 +165,7 @@ impl<'a, 'm> Load<'a, 'm> {
             + usize::from(at.lane / per_worker)
     }
 
-    fn choose_call(&mut self, index: &dyn Opened, only_reads: bool) -> (u64, Call) {
+    fn choose_call(&mut self, index: &dyn Opened, by: ComputeNode) -> (u64, Call) {
         let total: u32 = self.draw.weights.iter().sum();
         let mut drawn = self.rng.below(total);
         let mut kind = OperationKind::Get;
@@ -176,9 +176,7 @@ impl<'a, 'm> Load<'a, 'm> {
             }
             drawn -= weight;
         }
-        if only_reads && kind != OperationKind::Scan {
-            kind = OperationKind::Get;
-        }
+        let kind = self.draw.kind_on(by, kind);
         let keys = self.draw.keys;
         let hot = self.rng.percent(self.draw.hot_percent);
         let key = self.rng.below(if hot { keys.min(2) } else { keys });
@@ -368,7 +366,7 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
         }
         self.left = self.left.checked_sub(1)?;
         let (index, lane) = self.lane(at);
-        let (key, call) = self.choose_call(index, self.draw.only_reads(at.compute_node));
+        let (key, call) = self.choose_call(index, at.compute_node);
         let operation = self.history.invoke(at, now_ns, key, call);
         *self.doing(at) = Doing::Operation(operation);
         let coding = Coding { key_shift: self.draw.key_shift };

@@ -105,6 +105,7 @@ impl Subject for ShermanSubject {
                 parameters.leaf_span = 2 + rng.below(2) as usize;
             }
             Profile::Churn => parameters.leaf_span = 2 + rng.below(2) as usize,
+            Profile::Reuse => parameters.leaf_span = 2,
             Profile::Growth => (parameters.leaf_span, parameters.inner_span) = (2, 2),
         }
         let hierarchical = rng.percent(70);
@@ -130,7 +131,13 @@ impl Subject for ShermanSubject {
             returned_nodes: [0, 1, 32, SHELF_HOLDS_ALL][rng.below(4) as usize],
             options,
         };
-        Case { parameters, spending, lock_count: [1, 3, 16, 61][rng.below(4) as usize] }
+        let mut spending = spending;
+        let mut lock_count = [1, 3, 16, 61][rng.below(4) as usize];
+        if draw.profile == Profile::Reuse {
+            // Copies, shelves, and seldom one lock word for two nodes.
+            (spending.cache_bytes, spending.returned_nodes, lock_count) = (16 << 10, SHELF_HOLDS_ALL, 61);
+        }
+        Case { parameters, spending, lock_count }
     }
 
     fn assumptions(&self, draw: &Draw, case: &Case) -> Assumptions {

@@ -90,7 +90,8 @@ fn seeds_that_found_bugs_are_clean() {
 #[test]
 fn sherman_goes_on_after_faults() {
     for kind in [FaultKind::Crash, FaultKind::NodeDeath, FaultKind::QpError, FaultKind::StaleCache] {
-        let mut verifier = Verifier::new(ShermanSubject, Settings { faults: Faults::only(kind), ..Settings::default() });
+        let mut verifier =
+            Verifier::new(ShermanSubject, Settings { faults: Faults::only(kind), ..Settings::default() });
         let report = verifier.verify(0..300);
         assert!(report.is_clean(), "{report}");
         assert!(report.faults[kind as usize] > 20, "{report}");
@@ -118,7 +119,8 @@ fn every_mark_belongs_to_one_room_and_the_rooms_have_no_others() {
 
 #[test]
 fn the_shortest_replay_leaves_out_faults_that_do_not_matter() {
-    let settings = Settings { faults: Faults::parse("drops,stale-cache").expect("both are known"), ..Settings::default() };
+    let settings =
+        Settings { faults: Faults::parse("drops,stale-cache").expect("both are known"), ..Settings::default() };
     let mut verifier = Verifier::new(Toy(Bug::UnlockedGet), settings);
     let planned = |replay: &Replay| replay.case.matches("step ").count();
     let seed = (0..200).find(|&seed| {

@@ -53,7 +53,7 @@ pub(super) struct Arguments {
     compute_nodes: Range,
 
     /// Keys of a history
-    #[arg(long, value_name = "N|MIN-MAX", default_value = "2-24", value_parser = keys)]
+    #[arg(long, value_name = "N|MIN-MAX", default_value = "2-64", value_parser = keys)]
     keys: Range,
 
     /// Whether the fabric has masked CAS
