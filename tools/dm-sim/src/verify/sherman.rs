@@ -80,6 +80,7 @@ impl Subject for ShermanSubject {
             entry_writes: rng.percent(70),
             narrow_locks: can_narrow && rng.percent(40),
             chain_lock_read: rng.percent(40),
+            ..Options::default()
         };
         let spending = Spending {
             lanes: 0,
