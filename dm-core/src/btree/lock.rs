@@ -134,6 +134,9 @@ impl Tree<'_> {
             if lane.check_deadline().is_err() {
                 break;
             }
+            if !self.options.back_off {
+                continue;
+            }
             // Exponential back-off with a lane-dependent part, so that losers do not return in step.
             let jitter = (u64::from(lane.next_turn() >> 16) * pause_ns) >> 16;
             port.push(Request::pause(pause_ns / 2 + jitter / 2));

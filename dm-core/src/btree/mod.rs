@@ -89,11 +89,21 @@ pub struct Options {
     pub narrow_locks: bool,
     /// The leaf is READ in the chain of the lock's CAS: one round trip less, one READ wasted when the CAS loses.
     pub chain_lock_read: bool,
+    /// Who loses the CAS of a lock pauses before the next, longer each time. Off: the next CAS follows at once, as in the
+    /// systems Sherman was compared with.
+    pub back_off: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { combine: true, hierarchical: true, entry_writes: true, narrow_locks: false, chain_lock_read: false }
+        Self {
+            combine: true,
+            hierarchical: true,
+            entry_writes: true,
+            narrow_locks: false,
+            chain_lock_read: false,
+            back_off: true,
+        }
     }
 }
 

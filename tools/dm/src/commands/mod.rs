@@ -12,6 +12,7 @@ mod tool;
 mod verify;
 
 use crate::bench;
+use crate::figures;
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 use dm_host::memory_node::daemon;
@@ -35,6 +36,8 @@ struct Cli {
 enum Command {
     /// Load an index, run YCSB workloads on it, report
     Bench(Box<bench::Arguments>),
+    /// Run published figures again on the simulated cluster
+    Figures(figures::Arguments),
     /// Create an empty index in a pool
     Create(create::Arguments),
     /// Get, put, delete and scan by hand
@@ -97,6 +100,7 @@ pub fn main() -> ExitCode {
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
     let done = match cli.command {
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Figures(arguments) => figures::run(&arguments),
         Command::Create(arguments) => create::run(&arguments),
         Command::Shell(arguments) => shell::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),

@@ -109,6 +109,7 @@ impl Subject for ShermanSubject {
             entry_writes: rng.percent(70),
             narrow_locks: can_narrow && rng.percent(40),
             chain_lock_read: rng.percent(40),
+            ..Options::default()
         };
         // Without copies every descent begins at the root and meets what is half done.
         let cold = draw.profile == Profile::Growth && rng.percent(60);
