@@ -186,6 +186,18 @@ impl Partner {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
+    /// Stops it, and waits until none of its threads runs: a signal takes a while to arrive.
+    fn stop(&self) {
+        self.signal(Signal::STOP);
+        let threads = format!("/proc/{}/task", self.child.id());
+        let is_stopped = |stat: String| stat.rsplit_once(')').is_some_and(|(_, rest)| rest.starts_with(" T"));
+        while !std::fs::read_dir(&threads).unwrap().all(|thread| {
+            std::fs::read_to_string(thread.unwrap().path().join("stat")).is_ok_and(is_stopped)
+        }) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     fn ended_by(&mut self) -> Option<i32> {
         let deadline = Instant::now() + Duration::from_secs(20);
         while Instant::now() < deadline {
@@ -220,7 +232,7 @@ fn a_stopped_process_is_fenced_and_never_writes_again() {
         let joined = partner.line("JOINED");
         let (row, incarnation) = (joined[0] as u16, joined[1] as u32);
         while word(&pool) == 0 {}
-        partner.signal(Signal::STOP);
+        partner.stop();
         // The memory node that it never wrote to knows it as well.
         assert_eq!(fence(&pool, NodeId(1), row, incarnation), Reply::Done, "lines {lines}");
         assert_eq!(fence(&pool, N0, row, incarnation), Reply::Done);
@@ -390,7 +402,7 @@ fn a_client_that_does_not_let_go_is_ended_before_the_file_is_used_again() {
     stopped.line("JOINED");
     let mut running = Partner::start("writer", &[&daemon]);
     running.line("JOINED");
-    stopped.signal(Signal::STOP);
+    stopped.stop();
     daemon.kill();
     running.line("DOWN");
     let daemon = Daemon::start(&socket, &options);
