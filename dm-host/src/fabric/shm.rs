@@ -41,8 +41,11 @@
 //! A return that does not come within [`CALL_WAIT`] ends as [`Status::NodeDown`]; the data path does not believe that
 //! yet.
 //!
-//! All of this is among processes on one coherent machine. `crash_atomic_bytes` is 8: a process can be killed between
-//! any two instructions, and in sequence mode a line is several.
+//! All of this is among processes on one coherent machine.
+//!
+//! **A sender that dies** leaves whole lines: `crash_atomic_bytes` is 64. In vector mode the part of a line that a WRITE
+//! covers is stored by one instruction, and a process is killed between two. In sequence mode the memory node's daemon
+//! ends the WRITE of the one line that a dead process was in ([`lines`]), before it says that the process is fenced.
 
 pub mod counts;
 pub mod lines;
@@ -233,7 +236,7 @@ impl ShmFabric {
             outstanding_reads_max: u16::MAX,
             chain_requests_max: OUTBOX_REQUESTS as u16,
             fencing: nodes.iter().all(|node| node.can_fence()),
-            crash_atomic_bytes: 8,
+            crash_atomic_bytes: LINE_BYTES as u32,
             write_turn_ns_min: 0,
         };
         let all_vector = nodes.iter().all(|node| node.region().layout().mode == LineMode::Vector);
