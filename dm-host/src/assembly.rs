@@ -9,6 +9,10 @@ use dm_core::compute::cache::IndexCache;
 use dm_core::compute::locks::{Entry, LockTable, Waiter};
 use dm_core::compute::nodes::{Fresh, NodeClass, NodePool, Shelf};
 use dm_core::index::Index;
+use dm_core::lane::Lane;
+use dm_core::recovery::lease::{Lease, Pulse};
+use dm_core::recovery::redo::{self, Area, RedoError};
+use dm_core::recovery::{Recovery, RecoveryError};
 use dm_core::remote::NodeGeometry;
 use dm_core::remote::catalog::{IndexNumber, root_offset};
 use dm_core::remote::chunks::RequestIds;
@@ -57,7 +61,7 @@ impl Default for Spending {
 }
 
 /// Where an index is and who opens it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Place<'a> {
     /// Memory nodes of the pool, by logical number.
     pub geometry: &'a [NodeGeometry],
@@ -69,6 +73,55 @@ pub struct Place<'a> {
     pub capabilities: Capabilities,
     /// What the fabric grants.
     pub guarantees: Guarantees,
+    /// What makes its locks recoverable; `None`: a dead holder's locks stay held.
+    pub recovery: Option<&'a Recovery<'a>>,
+}
+
+/// What a compute node keeps so that others can go on when it dies.
+#[derive(Debug)]
+pub struct RecoveryStorage {
+    pulses: Box<[Pulse]>,
+    areas: Box<[Area]>,
+}
+
+impl RecoveryStorage {
+    /// For `lanes` lanes on a pool of `nodes` memory nodes.
+    pub fn new(lanes: u16, nodes: usize) -> Self {
+        Self {
+            pulses: (0..lanes).map(|_| Pulse::default()).collect(),
+            areas: vec![Area::default(); nodes].into_boxed_slice(),
+        }
+    }
+
+    /// Signs of life, for the heartbeat.
+    pub fn pulses(&self) -> &[Pulse] {
+        &self.pulses
+    }
+
+    /// Gets redo areas with slots for nodes of `node_bytes`. `scratch`: offset of
+    /// [`SCRATCH_BYTES`](dm_core::remote::SCRATCH_BYTES).
+    pub async fn prepare(
+        &mut self,
+        lane: &Lane<'_>,
+        geometry: &[NodeGeometry],
+        member: Member,
+        node_bytes: usize,
+        scratch: usize,
+    ) -> Result<(), RedoError> {
+        let lanes = self.pulses.len() as u16;
+        let requests = RequestIds::default();
+        redo::prepare(lane, geometry, member, &requests, lanes, node_bytes, scratch, &mut self.areas).await
+    }
+
+    /// The recovery of `member`, whose lease is `lease`.
+    pub fn recovery<'s>(
+        &'s self,
+        member: Member,
+        lease: &'s Lease,
+        capabilities: &Capabilities,
+    ) -> Result<Recovery<'s>, RecoveryError> {
+        Recovery::new(member, lease, &self.pulses, &self.areas, capabilities)
+    }
 }
 
 /// Why an index could not be put together.
@@ -108,6 +161,12 @@ pub enum AssemblyError {
         /// The smallest chunk.
         chunk_bytes: u64,
     },
+    /// Recovery was asked for, and cannot be had.
+    #[error(transparent)]
+    Recovery(#[from] RecoveryError),
+    /// 16-bit lock words name no acquisition.
+    #[error("16-bit lock words are for measurement only: a dead holder's cannot be taken over, so they exclude recovery")]
+    NarrowRecovery,
     /// The pool has no memory node 0, or too many lanes are asked for.
     #[error("{0}")]
     Impossible(&'static str),
@@ -136,6 +195,12 @@ pub fn with_sherman<R>(
     let chunk_bytes = place.geometry.iter().map(|node| node.chunk_bytes).min().unwrap_or(0);
     if node_bytes as u64 > chunk_bytes {
         return Err(AssemblyError::Chunk { node_bytes, chunk_bytes });
+    }
+    if let Some(recovery) = place.recovery {
+        if spending.options.narrow_locks {
+            return Err(AssemblyError::NarrowRecovery);
+        }
+        recovery.check(node_bytes, spending.lanes, place.geometry.len())?;
     }
     let (plan, scratch) = parameters.plan(spending.page_records, spending.leaves_at_once);
     if spending.lanes as u64 * plan.total_bytes as u64 > spending.scratch_bytes_max {
@@ -174,6 +239,7 @@ pub fn with_sherman<R>(
         inner,
         capabilities: place.capabilities,
         options: spending.options,
+        recovery: place.recovery,
         scratch,
         locks: LockTable::new(&entries, locks_per_node, &waiters, spending.hand_overs_max),
         nodes: NodePool::new(&shelves, [parameters.leaf().bytes as u32, inner.bytes as u32]),

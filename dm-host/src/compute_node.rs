@@ -306,6 +306,7 @@ impl ComputeNode {
             member: self.member,
             capabilities: fabric.capabilities(),
             guarantees: Self::guarantees(fabric),
+            recovery: None,
         }
     }
 
