@@ -106,7 +106,7 @@ impl Sherman<'_> {
                     Ok(()) => self.decide(kind, key, front, image).map(Ok),
                 }
             };
-            let follow = self.tree.options.chain_lock_read.then(|| target.request());
+            let follow = self.tree.options.chain_lock_read.then(|| target.request_locked());
             let (held, read) = self.tree.acquire(lane, address, follow).await?;
             let seen = self.tree.read_locked(lane, target, read.is_some(), look).await;
             let seen = match seen {
