@@ -9,6 +9,10 @@ use dm_core::compute::cache::IndexCache;
 use dm_core::compute::locks::{Entry, LockTable, Waiter};
 use dm_core::compute::nodes::{Fresh, NodeClass, NodePool, Shelf};
 use dm_core::index::Index;
+use dm_core::lane::Lane;
+use dm_core::recovery::lease::{Lease, Pulse};
+use dm_core::recovery::redo::{self, Area, RedoError};
+use dm_core::recovery::{Recovery, RecoveryError};
 use dm_core::remote::NodeGeometry;
 use dm_core::remote::catalog::{IndexNumber, root_offset};
 use dm_core::remote::chunks::RequestIds;
@@ -16,8 +20,13 @@ use dm_core::remote::rows::Member;
 use dm_core::sherman::Sherman;
 use dm_core::sherman::parameters::{ParameterError, Parameters};
 use dm_core::verbs::{Assumptions, Capabilities, Guarantees, NodeId};
+#[cfg(target_os = "linux")]
+use memmap2::Advice;
+use memmap2::MmapMut;
+use std::io;
 use std::sync::atomic::AtomicU32;
 use thiserror::Error;
+use zerocopy::FromBytes;
 
 /// What one compute node spends on one index, and how it runs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +66,7 @@ impl Default for Spending {
 }
 
 /// Where an index is and who opens it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Place<'a> {
     /// Memory nodes of the pool, by logical number.
     pub geometry: &'a [NodeGeometry],
@@ -69,6 +78,55 @@ pub struct Place<'a> {
     pub capabilities: Capabilities,
     /// What the fabric grants.
     pub guarantees: Guarantees,
+    /// What makes its locks recoverable; `None`: a dead holder's locks stay held.
+    pub recovery: Option<&'a Recovery<'a>>,
+}
+
+/// What a compute node keeps so that others can go on when it dies.
+#[derive(Debug)]
+pub struct RecoveryStorage {
+    pulses: Box<[Pulse]>,
+    areas: Box<[Area]>,
+}
+
+impl RecoveryStorage {
+    /// For `lanes` lanes on a pool of `nodes` memory nodes.
+    pub fn new(lanes: u16, nodes: usize) -> Self {
+        Self {
+            pulses: (0..lanes).map(|_| Pulse::default()).collect(),
+            areas: vec![Area::default(); nodes].into_boxed_slice(),
+        }
+    }
+
+    /// Signs of life, for the heartbeat.
+    pub fn pulses(&self) -> &[Pulse] {
+        &self.pulses
+    }
+
+    /// Gets redo areas with slots for nodes of `node_bytes`. `scratch`: offset of
+    /// [`SCRATCH_BYTES`](dm_core::remote::SCRATCH_BYTES).
+    pub async fn prepare(
+        &mut self,
+        lane: &Lane<'_>,
+        geometry: &[NodeGeometry],
+        member: Member,
+        node_bytes: usize,
+        scratch: usize,
+    ) -> Result<(), RedoError> {
+        let lanes = self.pulses.len() as u16;
+        let requests = RequestIds::default();
+        redo::prepare(lane, geometry, member, &requests, lanes, node_bytes, scratch, &mut self.areas).await
+    }
+
+    /// The recovery of `member`, whose lease is `lease`.
+    pub fn recovery<'s>(
+        &'s self,
+        member: Member,
+        lease: &'s Lease,
+        capabilities: &Capabilities,
+    ) -> Result<Recovery<'s>, RecoveryError> {
+        Recovery::new(member, lease, &self.pulses, &self.areas, capabilities)
+    }
 }
 
 /// Why an index could not be put together.
@@ -108,6 +166,20 @@ pub enum AssemblyError {
         /// The smallest chunk.
         chunk_bytes: u64,
     },
+    /// Recovery was asked for, and cannot be had.
+    #[error(transparent)]
+    Recovery(#[from] RecoveryError),
+    /// 16-bit lock words name no acquisition.
+    #[error("16-bit lock words are for measurement only: a dead holder's cannot be taken over, so they exclude recovery")]
+    NarrowRecovery,
+    /// The kernel has no memory for the index cache.
+    #[error("an index cache of {cache_bytes} bytes: {reason}")]
+    Memory {
+        /// What was asked for.
+        cache_bytes: u64,
+        /// What the kernel said.
+        reason: String,
+    },
     /// The pool has no memory node 0, or too many lanes are asked for.
     #[error("{0}")]
     Impossible(&'static str),
@@ -137,6 +209,12 @@ pub fn with_sherman<R>(
     if node_bytes as u64 > chunk_bytes {
         return Err(AssemblyError::Chunk { node_bytes, chunk_bytes });
     }
+    if let Some(recovery) = place.recovery {
+        if spending.options.narrow_locks {
+            return Err(AssemblyError::NarrowRecovery);
+        }
+        recovery.check(node_bytes, spending.lanes, place.geometry.len())?;
+    }
     let (plan, scratch) = parameters.plan(spending.page_records, spending.leaves_at_once);
     if spending.lanes as u64 * plan.total_bytes as u64 > spending.scratch_bytes_max {
         return Err(AssemblyError::Scratch {
@@ -160,7 +238,10 @@ pub fn with_sherman<R>(
     };
     let inner = parameters.inner();
     let words = IndexCache::words_for(spending.cache_bytes, parameters.key_bytes, parameters.inner_span + 1);
-    let storage: Vec<_> = std::iter::repeat_with(|| AtomicU32::new(0)).take(words).collect();
+    let mut storage = huge_zeroes(words * size_of::<AtomicU32>())
+        .map_err(|error| AssemblyError::Memory { cache_bytes: spending.cache_bytes, reason: error.to_string() })?;
+    let storage = <[AtomicU32]>::mut_from_bytes(&mut storage)
+        .map_err(|_| AssemblyError::Impossible("an index cache that is not aligned"))?;
     let requests = RequestIds::default();
 
     let tree = Tree {
@@ -174,10 +255,11 @@ pub fn with_sherman<R>(
         inner,
         capabilities: place.capabilities,
         options: spending.options,
+        recovery: place.recovery,
         scratch,
         locks: LockTable::new(&entries, locks_per_node, &waiters, spending.hand_overs_max),
         nodes: NodePool::new(&shelves, [parameters.leaf().bytes as u32, inner.bytes as u32]),
-        cache: IndexCache::new(&storage, parameters.key_bytes, parameters.inner_span + 1),
+        cache: IndexCache::new(storage, parameters.key_bytes, parameters.inner_span + 1),
     };
     let index = Sherman::new(tree, parameters, plan)?;
     let missing = place.guarantees.missing(index.assumptions());
@@ -185,4 +267,15 @@ pub fn with_sherman<R>(
         return Err(AssemblyError::Missing { missing });
     }
     Ok(run(&index))
+}
+
+/// Zeroed memory that the kernel is asked to map with huge pages: an index cache is read at random, and with 4-KiB pages
+/// many of those reads miss the TLB.
+fn huge_zeroes(bytes: usize) -> io::Result<MmapMut> {
+    // No mapping is empty, and a single word is no cache either.
+    let map = MmapMut::map_anon(bytes.max(size_of::<AtomicU32>()))?;
+    #[cfg(target_os = "linux")]
+    // A kernel without huge pages says no; small ones do.
+    let _ = map.advise(Advice::HugePage);
+    Ok(map)
 }

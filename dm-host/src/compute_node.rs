@@ -360,6 +360,7 @@ impl ComputeNode {
             member: self.member,
             capabilities: fabric.capabilities(),
             guarantees: Self::guarantees(fabric),
+            recovery: None,
         }
     }
 

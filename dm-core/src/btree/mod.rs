@@ -31,14 +31,16 @@ pub mod reserve;
 use crate::compute::cache::IndexCache;
 use crate::compute::locks::LockTable;
 use crate::compute::nodes::NodePool;
-use crate::error::{Cause, OpError};
+use crate::error::{Cause, OpError, VerbError};
 use crate::lane::Lane;
+use crate::recovery::Recovery;
+use crate::recovery::redo::HEADER_BYTES;
 use crate::remote::NodeGeometry;
 use crate::remote::address::Address;
 use crate::remote::catalog::IndexNumber;
 use crate::remote::chunks::RequestIds;
 use crate::remote::rows::Member;
-use crate::verbs::{Capabilities, NodeId};
+use crate::verbs::{Capabilities, NodeId, Status};
 use core::ops::Range;
 use descent::RootCopy;
 use inner::InnerShape;
@@ -88,9 +90,11 @@ pub struct TreeScratch {
     pub help: Range<usize>,
     /// 512 bytes for words, header lines and lines of the chunk table.
     pub small: usize,
-    /// Node images: start of the first.
+    /// What recovery READs, and a redo image.
+    pub recovery: Range<usize>,
+    /// Node images, a gap for the header of a redo image in front of each: start of the first gap.
     pub nodes: usize,
-    /// Distance from one node image to the next, in bytes.
+    /// Distance from one node image to the next, gap included, in bytes.
     pub node_stride: usize,
     /// Node images there is room for, at least [`NODE_BUFFERS_MIN`].
     pub node_buffers: usize,
@@ -108,7 +112,7 @@ impl TreeScratch {
     /// Scratch offset of node image `i`.
     #[inline]
     pub const fn node(&self, i: usize) -> usize {
-        self.nodes + i * self.node_stride
+        self.nodes + i * self.node_stride + HEADER_BYTES
     }
 }
 
@@ -134,6 +138,8 @@ pub struct Tree<'s> {
     pub capabilities: Capabilities,
     /// Techniques.
     pub options: Options,
+    /// What makes locks recoverable; `None`: a dead compute node's locks stay held.
+    pub recovery: Option<&'s Recovery<'s>>,
     /// Scratch ranges of a lane.
     pub scratch: TreeScratch,
     /// Local locks.
@@ -148,6 +154,24 @@ impl Tree<'_> {
     /// The error of an image no writer of ours produces.
     pub(crate) fn corrupt(address: Address, what: &'static str) -> OpError {
         OpError::harmless(Cause::Corrupt { address, what })
+    }
+
+    /// Refuses an operation of a compute node that was fenced off.
+    pub(crate) fn check_standing(&self) -> Result<(), OpError> {
+        if self.recovery.is_some_and(|recovery| recovery.lease.is_fenced()) {
+            return Err(OpError::harmless(Cause::Fenced));
+        }
+        Ok(())
+    }
+
+    /// What a memory node says of a compute node that was fenced off is the end of it, not the failure of a request.
+    pub(crate) fn note_fencing(&self, error: OpError) -> OpError {
+        let fenced = matches!(error.cause, Cause::Verb(VerbError { status: Status::Fenced, .. }));
+        if let (true, Some(recovery)) = (fenced, self.recovery) {
+            recovery.lease.fenced();
+            return OpError { cause: Cause::Fenced, ..error };
+        }
+        error
     }
 
     /// Counts an attempt at something that others may keep from succeeding, against the operation's bounds.

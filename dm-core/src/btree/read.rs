@@ -37,6 +37,12 @@ impl Target {
     pub const fn request(&self) -> Request {
         Request::read(self.label, self.address.node(), self.address.offset(), self.bytes, self.at)
     }
+
+    /// The READ under the node's lock: versions need not vouch for it, so it may take as long as it likes.
+    #[inline]
+    pub const fn request_locked(&self) -> Request {
+        self.request().untimed()
+    }
 }
 
 impl Tree<'_> {
@@ -101,7 +107,7 @@ impl Tree<'_> {
                 pause_ns = (pause_ns * 2).min(PAUSE_NS_MAX);
             }
             if attempt > 0 || !already {
-                lane.port().call(target.request()).await?;
+                lane.port().call(target.request_locked()).await?;
             }
             match lane.port().with(&mut look) {
                 Ok(found) => return Ok(Some(found)),

@@ -7,6 +7,7 @@
 //! lock.
 
 use super::layout::{Leaf, LeafMut};
+use super::merge::BOUNCES_MAX;
 use super::{Sherman, judge_leaf, key_of, slice_mut};
 use crate::btree::descent::Spot;
 use crate::btree::link::raise_node_version;
@@ -46,6 +47,7 @@ impl Sherman<'_> {
         let inserts = matches!(kind, OperationKind::Insert | OperationKind::Upsert);
         let mut cached = true;
         let mut attempts = 0;
+        let mut bounces = 0;
         loop {
             let spot = self.tree.locate(lane, &self.plan.key, 0, cached).await?;
             let Some(spot) = spot else {
@@ -59,7 +61,7 @@ impl Sherman<'_> {
             if inserts {
                 self.tree.prepare_to_split(lane, spot.address.node());
             }
-            match self.write_at(lane, kind, spot).await? {
+            match self.write_at(lane, kind, spot, &mut bounces).await? {
                 Attempt::Done(outcome) => return Ok(outcome),
                 Attempt::Short => {
                     if !self.tree.reserve_to_split(lane, spot.address.node()).await? {
@@ -79,7 +81,13 @@ impl Sherman<'_> {
     }
 
     /// Writes at the leaf that `spot` names, or at one that it leads to.
-    async fn write_at(&self, lane: &Lane<'_>, kind: OperationKind, spot: Spot) -> Result<Attempt, OpError> {
+    async fn write_at(
+        &self,
+        lane: &Lane<'_>,
+        kind: OperationKind,
+        spot: Spot,
+        bounces: &mut u32,
+    ) -> Result<Attempt, OpError> {
         let mut spot = spot;
         let at = self.tree.scratch.node(0);
         for _ in 0..MOVES_MAX {
@@ -98,7 +106,7 @@ impl Sherman<'_> {
                     Ok(()) => self.decide(kind, key, front, image).map(Ok),
                 }
             };
-            let follow = self.tree.options.chain_lock_read.then(|| target.request());
+            let follow = self.tree.options.chain_lock_read.then(|| target.request_locked());
             let (held, read) = self.tree.acquire(lane, address, follow).await?;
             let seen = self.tree.read_locked(lane, target, read.is_some(), look).await;
             let seen = match seen {
@@ -137,7 +145,12 @@ impl Sherman<'_> {
                     if standing == Standing::Here {
                         return Ok(Attempt::Lost);
                     }
-                    spot.address = self.wrong_leaf(lane, standing, &mut spot, at);
+                    let next = self.wrong_leaf(lane, standing, &mut spot, bounces, at);
+                    if *bounces > BOUNCES_MAX {
+                        *bounces = 0;
+                        self.undo_merge(lane, spot.from, address).await?;
+                    }
+                    spot.address = next;
                     spot.fresh = false;
                 }
                 None => {
@@ -206,15 +219,11 @@ impl Sherman<'_> {
         at: usize,
         slot: usize,
     ) -> Result<(), OpError> {
-        let port = lane.port();
-        let (node, offset) = (address.node(), address.offset());
         if self.tree.options.entry_writes {
-            let range = self.leaf.entry_range(slot);
-            let bytes = range.len();
-            port.push(Request::write(Label::Entry, node, offset + range.start as u64, bytes, at + range.start));
+            self.tree.push_in_place(lane, &held, Label::Entry, address, self.leaf.entry_range(slot), at)?;
         } else {
-            port.with(|scratch| raise_node_version(slice_mut(scratch, at, self.leaf.bytes)));
-            port.push(Request::write(Label::Node, node, offset, self.leaf.bytes, at));
+            lane.port().with(|scratch| raise_node_version(slice_mut(scratch, at, self.leaf.bytes)));
+            self.tree.push_in_place(lane, &held, Label::Node, address, 0..self.leaf.bytes, at)?;
         }
         self.tree.release_with(lane, held).await
     }

@@ -26,7 +26,7 @@
 //! | ATOMIC_EXCLUDES_WRITE | by construction | a word's cache line is held during a locked instruction, so a store is before or after it, not lost in it; a store of part of a word leaves the other bytes alone (masked store) or merges by an atomic, so not even a WRITE of *other bytes* of the word loses one. Exception in vector mode: a WRITE of 33 to 63 bytes of one line that itself begins or ends inside the word, at an odd byte ([`lines`] tells why) |
 //! | FAILED_CAS_IS_SILENT | by construction | no value other than the present one is ever stored, and nobody comes between |
 //! | WRITE_ASCENDING | by construction | lines, and words within lines in sequence mode, are stored in ascending order, and stores become visible in program order; with sequence words each line is published by a release store before the next is touched |
-//! | TIMED_READS | by construction | a READ of more than one line has stamps of its own, fenced ([`crate::clock`]), around the loads that count; other requests report the time of their submit, which is longer. And [`measured_write_turn_ns`] is a lower bound of what a WRITE takes here |
+//! | TIMED_READS | by construction | a READ of more than one line that is not UNTIMED has stamps of its own ([`crate::clock`]) around the loads that count; the others need none: one line is atomic, and of an UNTIMED one nobody asks. And [`measured_write_turn_ns`] is a lower bound of what a WRITE takes here |
 //!
 //! **Memory nodes that die.** A node's daemon may end while requests execute; this process then exchanges the node's
 //! memory for private memory at some instant ([`RemoteNode`]), and raises the node's flag before. At the end of every
@@ -333,7 +333,7 @@ impl ShmFabric {
                     fence(Ordering::SeqCst);
                 }
                 let spans_lines = request.offset % LINE_BYTES as u64 + u64::from(request.bytes) > LINE_BYTES as u64;
-                if spans_lines {
+                if spans_lines && !request.flags.contains(Flags::UNTIMED) {
                     // What bounds the turns of versions is the time between the first and the last line's load, so the
                     // wait for lines that are far away comes before the stamp.
                     let began = if submitted.ahead {
@@ -459,8 +459,8 @@ impl<'m> Fabric<'m> for ShmFabric {
 impl ShmFabric {
     /// Executes what a lane submitted, and delivers the completions.
     ///
-    /// Only READs of several lines are timed: what others take is less than the stamps would cost, and nothing but a
-    /// deadline wants to know. A trace wants to know, so a traced request is timed.
+    /// Only READs of several lines are timed, and of those only the ones that are not UNTIMED: what others take is less
+    /// than the stamps would cost, and nothing but a deadline wants to know. A trace wants to know, so a traced request is timed.
     #[inline]
     fn execute_all(&mut self, lane: &Lane<'_>, ahead: bool, returns: &[(usize, Completion)]) {
         let port = lane.port();

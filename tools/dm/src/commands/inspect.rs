@@ -111,8 +111,7 @@ struct LockView {
     node: u16,
     word: u32,
     row: u16,
-    turn: u16,
-    tag: u32,
+    sequence: u64,
     /// Whether that row lives.
     holder: &'static str,
 }
@@ -193,8 +192,8 @@ fn inspect(node: &ComputeNode, walk: bool) -> Result<Inspection, Failure> {
         });
         locks.extend(held.into_iter().map(|(index, word)| {
             let holder = rows.iter().find(|row| row.row == word.row().0).map_or("nobody", |row| row.state);
-            let (row, turn, tag) = (word.row().0, word.turn(), word.tag());
-            LockView { node: number, word: index, row, turn, tag, holder }
+            let (row, sequence) = (word.row().0, word.sequence());
+            LockView { node: number, word: index, row, sequence, holder }
         }));
         tallies.push(tally);
     }
@@ -393,13 +392,12 @@ fn render_to(inspection: &Inspection, text: &mut String) -> std::fmt::Result {
     for lock in locks.iter().take(LOCKS_SHOWN) {
         writeln!(
             text,
-            "memory node {} word {}: row {} ({}), turn {}, for the node at {:#x}",
+            "memory node {} word {}: row {} ({}), its acquisition {}",
             lock.node,
             lock.word,
             lock.row,
             lock.holder,
-            lock.turn,
-            u64::from(lock.tag) << 6
+            lock.sequence
         )?;
     }
     if locks.len() > LOCKS_SHOWN {
