@@ -3,15 +3,14 @@
 //! An index borrows from its storage, so both live in one place: [`with_sherman`] builds them on its stack and passes
 //! the index to a closure. What the closure starts - worker threads in a scope, one operation - ends before it returns.
 
+use crate::fabric::shm::ShmError;
 use dm_core::btree::descent::RootCopy;
 use dm_core::btree::{Options, Tree};
 use dm_core::compute::cache::IndexCache;
 use dm_core::compute::locks::{Entry, LockTable, Waiter};
 use dm_core::compute::nodes::{Fresh, NodeClass, NodePool, Shelf};
 use dm_core::index::Index;
-use dm_core::lane::Lane;
-use dm_core::recovery::lease::{Lease, Pulse};
-use dm_core::recovery::redo::{self, Area, RedoError};
+use dm_core::recovery::redo::RedoError;
 use dm_core::recovery::{Recovery, RecoveryError};
 use dm_core::remote::NodeGeometry;
 use dm_core::remote::catalog::{IndexNumber, root_offset};
@@ -82,53 +81,6 @@ pub struct Place<'a> {
     pub recovery: Option<&'a Recovery<'a>>,
 }
 
-/// What a compute node keeps so that others can go on when it dies.
-#[derive(Debug)]
-pub struct RecoveryStorage {
-    pulses: Box<[Pulse]>,
-    areas: Box<[Area]>,
-}
-
-impl RecoveryStorage {
-    /// For `lanes` lanes on a pool of `nodes` memory nodes.
-    pub fn new(lanes: u16, nodes: usize) -> Self {
-        Self {
-            pulses: (0..lanes).map(|_| Pulse::default()).collect(),
-            areas: vec![Area::default(); nodes].into_boxed_slice(),
-        }
-    }
-
-    /// Signs of life, for the heartbeat.
-    pub fn pulses(&self) -> &[Pulse] {
-        &self.pulses
-    }
-
-    /// Gets redo areas with slots for nodes of `node_bytes`. `scratch`: offset of
-    /// [`SCRATCH_BYTES`](dm_core::remote::SCRATCH_BYTES).
-    pub async fn prepare(
-        &mut self,
-        lane: &Lane<'_>,
-        geometry: &[NodeGeometry],
-        member: Member,
-        node_bytes: usize,
-        scratch: usize,
-    ) -> Result<(), RedoError> {
-        let lanes = self.pulses.len() as u16;
-        let requests = RequestIds::default();
-        redo::prepare(lane, geometry, member, &requests, lanes, node_bytes, scratch, &mut self.areas).await
-    }
-
-    /// The recovery of `member`, whose lease is `lease`.
-    pub fn recovery<'s>(
-        &'s self,
-        member: Member,
-        lease: &'s Lease,
-        capabilities: &Capabilities,
-    ) -> Result<Recovery<'s>, RecoveryError> {
-        Recovery::new(member, lease, &self.pulses, &self.areas, capabilities)
-    }
-}
-
 /// Why an index could not be put together.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -169,8 +121,19 @@ pub enum AssemblyError {
     /// Recovery was asked for, and cannot be had.
     #[error(transparent)]
     Recovery(#[from] RecoveryError),
+    /// There is no room for redo images.
+    #[error(transparent)]
+    Redo(#[from] RedoError),
+    /// Redo images and lock words are counted per compute node, from its first index on.
+    #[error("this compute node has opened an index already: join once more for another one")]
+    Reopened,
+    /// A fabric cannot be made.
+    #[error(transparent)]
+    Fabric(#[from] ShmError),
     /// 16-bit lock words name no acquisition.
-    #[error("16-bit lock words are for measurement only: a dead holder's cannot be taken over, so they exclude recovery")]
+    #[error(
+        "16-bit lock words are for measurement only: a dead holder's cannot be taken over, so they exclude recovery"
+    )]
     NarrowRecovery,
     /// The kernel has no memory for the index cache.
     #[error("an index cache of {cache_bytes} bytes: {reason}")]

@@ -14,9 +14,9 @@ use super::Tree;
 use crate::compute::locks::{Entered, Handed, Turn};
 use crate::error::{Cause, Effect, OpError};
 use crate::lane::{Debt, Lane, LockId, Mark, Stage};
-use crate::remote::address::Address;
 use crate::recovery::redo::{HEADER_BYTES, Image, SLOTS_FOR_WRITES};
 use crate::recovery::takeover::Watch;
+use crate::remote::address::Address;
 use crate::remote::lock_word::{LockWord, lock_of};
 use crate::verbs::{Completion, Label, Request, Status};
 use core::ops::Range;
@@ -89,9 +89,7 @@ impl Tree<'_> {
         }
         let word = match self.recovery {
             Some(recovery) => recovery.word(lane),
-            None => {
-                LockWord::new(self.owner.row, lane.next_sequence(|| self.locks.sequences(SEQUENCES_AT_ONCE)))
-            }
+            None => LockWord::new(self.owner.row, lane.next_sequence(|| self.locks.sequences(SEQUENCES_AT_ONCE))),
         };
         word.map(|word| word.0).ok_or(Self::used_up())
     }

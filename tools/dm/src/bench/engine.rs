@@ -18,7 +18,7 @@ use dm_core::remote::catalog::IndexEntry;
 use dm_core::remote::chunks::{self, Tally};
 use dm_core::sherman::Sherman;
 use dm_core::verbs::{Assumptions, Guarantees, LaneId, NodeId, Space};
-use dm_host::assembly::{AssemblyError, with_sherman};
+use dm_host::assembly::AssemblyError;
 use dm_host::compute_node::{ComputeNode, Pool, PoolError};
 use dm_host::fabric::shm::ShmFabric;
 use dm_host::solo::block_on;
@@ -91,20 +91,12 @@ pub fn run(plan: &Plan) -> Result<Measured, Failure> {
                 .to_owned(),
         ));
     }
-    let node = pool.join(plan.spending.lanes as u16).map_err(Failure::run)?;
+    let node = pool.join(plan.spending.lanes as u16, plan.membership).map_err(Failure::run)?;
     let (entry, created) = open(&node, plan)?;
     let fabric = pool.fabric().map_err(Failure::run)?;
-    let place = node.place(&entry, &fabric);
-    let measured = with_sherman(&place, &plan.parameters, &plan.spending, |index| {
-        let bench = Bench {
-            plan,
-            pool,
-            node: &node,
-            entry: &entry,
-            index,
-            trace: trace.as_ref(),
-            guarantees: place.guarantees,
-        };
+    let guarantees = node.place(&entry, &fabric).guarantees;
+    let measured = node.with_sherman(&entry, &plan.parameters, &plan.spending, |index| {
+        let bench = Bench { plan, pool, node: &node, entry: &entry, index, trace: trace.as_ref(), guarantees };
         bench.run(fabric)
     });
     let measured = measured.unwrap_or_else(|error| {

@@ -21,6 +21,7 @@ pub mod output;
 pub mod plan;
 
 use crate::commands::Failure;
+use crate::commands::tool::LeaseArguments;
 use clap::ValueEnum;
 use clap::builder::RangedU64ValueParser;
 use std::path::PathBuf;
@@ -121,6 +122,10 @@ pub struct Arguments {
     /// Switch techniques on that are off by default
     #[arg(long, value_enum, value_delimiter = ',', value_name = "TECHNIQUE,...")]
     pub with: Vec<With>,
+
+    /// How long the compute node may be silent.
+    #[command(flatten)]
+    pub lease: LeaseArguments,
 
     /// How memory nodes keep 64-byte lines whole
     #[arg(long, value_enum, default_value = "auto", conflicts_with = "pool")]
@@ -241,6 +246,8 @@ names! {
         Cache,
         /// Locks in device memory
         OnChip,
+        /// Redo images, by which others finish what this compute node died in
+        Recovery,
     }
     /// Techniques that are off.
     With {

@@ -11,6 +11,7 @@ use crate::workload::spec::{Phase, RequestDistribution, Spec, StandardWorkload, 
 use dm_core::btree::Options;
 use dm_core::sherman::parameters::Parameters;
 use dm_host::assembly::Spending;
+use dm_host::compute_node::Membership;
 use std::path::PathBuf;
 use std::thread;
 
@@ -121,6 +122,8 @@ pub struct Plan {
     pub lanes: u16,
     /// What the compute node spends.
     pub spending: Spending,
+    /// How it is in the pool.
+    pub membership: Membership,
     /// Running memory nodes; empty: start some.
     pub pool: Vec<PathBuf>,
     /// What to start.
@@ -233,6 +236,11 @@ impl Plan {
             threads,
             lanes: arguments.lanes,
             spending,
+            membership: Membership {
+                terms: arguments.lease.terms()?,
+                // 16-bit lock words name no acquisition.
+                recovery: !without(Without::Recovery) && !with(With::NarrowLocks),
+            },
             pool: arguments.pool.clone(),
             start: Start {
                 memory_nodes: arguments.memory_nodes,

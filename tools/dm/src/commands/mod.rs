@@ -7,8 +7,10 @@ mod create;
 mod dump;
 mod inspect;
 mod layout;
+mod members;
+mod repair;
 mod shell;
-mod tool;
+pub(crate) mod tool;
 mod verify;
 
 use crate::bench;
@@ -39,8 +41,10 @@ enum Command {
     Create(create::Arguments),
     /// Get, put, delete and scan by hand
     Shell(shell::Arguments),
-    /// Show what is in a pool: memory, indexes, compute nodes, held locks
+    /// Show what is in a pool: memory, indexes, compute nodes and their leases, locks and who holds them
     Inspect(inspect::Arguments),
+    /// Finish what dead compute nodes left; safe on a pool in use
+    Repair(repair::Arguments),
     /// Write an index to a file
     Dump(dump::DumpArguments),
     /// Load an index from a file that dump wrote
@@ -100,6 +104,7 @@ pub fn main() -> ExitCode {
         Command::Create(arguments) => create::run(&arguments),
         Command::Shell(arguments) => shell::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
+        Command::Repair(arguments) => repair::run(&arguments),
         Command::Dump(arguments) => dump::dump(&arguments),
         Command::Load(arguments) => dump::load(&arguments),
         Command::Layout(arguments) => layout::run(&arguments),

@@ -6,12 +6,14 @@ use crate::pool::Memory;
 use dm_core::error::OpError;
 use dm_core::index::{Index, Operation, Outcome};
 use dm_core::lane::Lane;
+use dm_core::recovery::lease::Terms;
 use dm_core::sherman::Sherman;
 use dm_core::sherman::parameters::Parameters;
 use dm_core::verbs::LaneId;
-use dm_host::assembly::{Spending, with_sherman};
-use dm_host::compute_node::ComputeNode;
+use dm_host::assembly::Spending;
+use dm_host::compute_node::{ComputeNode, Membership};
 use dm_host::fabric::shm::ShmFabric;
+use dm_host::keeper::terms_here;
 use dm_host::solo::block_on;
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -22,12 +24,51 @@ pub(super) struct PoolArguments {
     /// Control sockets of all memory nodes of the pool
     #[arg(long, value_delimiter = ',', required = true, value_name = "SOCKET,...")]
     pub pool: Vec<PathBuf>,
+
+    #[command(flatten)]
+    lease: LeaseArguments,
 }
 
 impl PoolArguments {
     /// Connects.
     pub(super) fn connect(&self) -> Result<Memory, Failure> {
+        // What makes no sense is told first.
+        self.lease.terms()?;
         Memory::connect(&self.pool)
+    }
+
+    /// Joins as a compute node with one lane.
+    pub(super) fn join(&self, memory: &Memory) -> Result<ComputeNode, Failure> {
+        memory.pool.join(1, Membership { terms: self.lease.terms()?, ..Membership::default() }).map_err(Failure::run)
+    }
+
+    /// How long compute nodes may be silent.
+    pub(super) fn terms(&self) -> Result<Terms, Failure> {
+        self.lease.terms()
+    }
+}
+
+/// How long a compute node may be silent before others take it for dead.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub struct LeaseArguments {
+    /// How long a compute node may be silent before others take it for dead, in ms: the same for all of a pool
+    /// [default: 10000 in a virtual machine, else 2000]
+    #[arg(long, value_name = "MS")]
+    lease_ms: Option<u64>,
+}
+
+/// A shorter lease mistakes every pause of a thread for a death, in ms.
+const LEASE_MS_MIN: u64 = 100;
+
+impl LeaseArguments {
+    /// In the engine's words.
+    pub fn terms(self) -> Result<Terms, Failure> {
+        let Some(ms) = self.lease_ms else { return Ok(terms_here()) };
+        if ms < LEASE_MS_MIN {
+            return Err(Failure::Usage(format!("--lease-ms {ms}: at least {LEASE_MS_MIN}")));
+        }
+        let ns = ms.checked_mul(1_000_000).ok_or_else(|| Failure::Usage(format!("--lease-ms {ms}: too large")))?;
+        Terms::of(ns).map_err(|error| Failure::Usage(format!("--lease-ms {ms}: {error}")))
     }
 }
 
@@ -106,9 +147,8 @@ pub(super) fn with_tool<R>(
 ) -> Result<R, Failure> {
     let (entry, parameters) = node.pool().find_sherman(name).map_err(Failure::run)?;
     let mut fabric = node.pool().fabric().map_err(Failure::run)?;
-    let place = node.place(&entry, &fabric);
     let spending = Spending { page_records: PAGE_RECORDS, ..Spending::default() };
-    with_sherman(&place, &parameters, &spending, |index| {
+    node.with_sherman(&entry, &parameters, &spending, |index| {
         let mut scratch = vec![0; index.plan().total_bytes];
         let lane = Lane::new(LaneId(0), &mut scratch);
         run(&mut Tool { index, lane: &lane, fabric: &mut fabric, parameters })
