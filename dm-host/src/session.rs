@@ -103,6 +103,7 @@ use crate::compute_node::{Membership, Pool, PoolError};
 use call::{Arguments, High};
 use dm_core::index::{Census, Operation, OperationKind, Outcome};
 use dm_core::remote::catalog::{CatalogError, IndexEntry};
+use dm_core::remote::rows::Member;
 use dm_core::sherman::parameters::Parameters;
 use queue::Queue;
 use static_assertions::assert_impl_all;
@@ -226,6 +227,7 @@ pub enum UpdateIf {
 /// What the clones of a session and its threads share.
 #[derive(Debug)]
 struct Shared {
+    member: Member,
     queues: Vec<Queue>,
     key_bytes: usize,
     value_bytes: usize,
@@ -347,6 +349,7 @@ impl Session {
         };
         let (key_bytes, value_bytes) = (parameters.key_bytes, parameters.value_bytes);
         let shared = Arc::new(Shared {
+            member: node.member(),
             queues: (0..options.workers).map(|_| Queue::new(options.queue_slots, key_bytes, value_bytes)).collect(),
             key_bytes,
             value_bytes,
@@ -403,6 +406,11 @@ impl Session {
     }
 
     // ---- what is known ---------------------------------------------------------------------------------------
+
+    /// The compute node it is: its row, and which life of the row.
+    pub fn member(&self) -> Member {
+        self.shared().member
+    }
 
     /// Bytes of every key.
     pub fn key_bytes(&self) -> usize {

@@ -428,8 +428,7 @@ impl<'m> Fabric<'m> for ShmFabric {
     fn post(&mut self, lanes: &[Lane<'m>], lane: usize) -> Posted {
         let Some(one) = lanes.get(lane) else { return Posted::Completed };
         if one.port().requests().iter().any(|request| request.verb == Verb::Rpc) {
-            self.call(one, lane);
-            return Posted::InFlight;
+            return self.call(one, lane);
         }
         if lanes.len() == 1 || one.port().requests().iter().any(|request| request.verb == Verb::Write) {
             self.execute_all(one, false, &[]);
@@ -482,6 +481,9 @@ impl ShmFabric {
             let mut completion = match returned {
                 Some((_, completion)) => {
                     self.counters.count(request);
+                    if completion.status != Status::Ok {
+                        let _ = submitted.stopped.push(request.node);
+                    }
                     *completion
                 }
                 None => self.execute(request, scratch, &mut submitted),
@@ -515,10 +517,10 @@ impl ShmFabric {
 }
 
 impl ShmFabric {
-    /// Sends the RPCs of a submit to the daemons.
+    /// Sends the RPCs of a submit to the daemons. If there is none to wait for, executes it.
     #[cold]
-    fn call(&mut self, lane: &Lane<'_>, at: usize) {
-        let mut calls = heapless::Vec::new();
+    fn call(&mut self, lane: &Lane<'_>, at: usize) -> Posted {
+        let mut calls = heapless::Vec::<_, OUTBOX_REQUESTS>::new();
         for (position, request) in lane.port().requests().iter().enumerate() {
             if request.verb != Verb::Rpc {
                 continue;
@@ -537,7 +539,16 @@ impl ShmFabric {
             // As many as requests fit a submit.
             let _ = calls.push((position, state));
         }
+        let returned = |(position, state): &(usize, CallState)| match state {
+            CallState::Done(completion) => Some((*position, *completion)),
+            CallState::Waiting(..) => None,
+        };
+        if let Some(returns) = calls.iter().map(returned).collect::<Option<heapless::Vec<_, OUTBOX_REQUESTS>>>() {
+            self.execute_all(lane, false, &returns);
+            return Posted::Completed;
+        }
         self.calling.push(Calling { lane: at, began: Instant::now(), calls });
+        Posted::InFlight
     }
 
     /// Looks for returns, and executes submits whose RPCs all have one.

@@ -12,36 +12,36 @@ use dm_host::solo::block_on;
 use std::time::{Duration, Instant};
 
 /// Bytes of a lock table READ at once.
-pub(super) const WINDOW_BYTES: usize = 64 << 10;
+pub(crate) const WINDOW_BYTES: usize = 64 << 10;
 
 /// A compute-node row that is taken, or was.
 #[derive(Clone, Debug)]
-pub(super) struct Member {
+pub(crate) struct Member {
     /// Its row.
-    pub(super) row: RowId,
+    pub(crate) row: RowId,
     /// The row word.
-    pub(super) word: RowWord,
+    pub(crate) word: RowWord,
     /// Its state.
-    pub(super) state: RowState,
+    pub(crate) state: RowState,
     /// Its lanes, if it has said.
-    pub(super) lanes: Option<u16>,
+    pub(crate) lanes: Option<u16>,
     /// Its host, if it has said.
-    pub(super) host: Option<String>,
+    pub(crate) host: Option<String>,
     /// The stored heartbeat; a row that was claimed and not introduced has that of an earlier life, which does not move.
-    pub(super) heartbeat: u64,
+    pub(crate) heartbeat: u64,
     /// For how long, at least, its heartbeat has not moved; zero if it moved while it was watched.
-    pub(super) silent: Duration,
+    pub(crate) silent: Duration,
 }
 
 impl Member {
     /// Whether it should have a heartbeat.
-    pub(super) fn is_live(&self) -> bool {
+    pub(crate) fn is_live(&self) -> bool {
         self.state == RowState::Live
     }
 }
 
 /// Eyes on a pool: a fabric and a lane with [`WINDOW_BYTES`] of scratch.
-pub(super) fn with_eyes<R>(
+pub(crate) fn with_eyes<R>(
     pool: &Pool,
     run: impl FnOnce(&mut ShmFabric, &Lane<'_>) -> Result<R, Failure>,
 ) -> Result<R, Failure> {
@@ -52,7 +52,7 @@ pub(super) fn with_eyes<R>(
 }
 
 /// Every row that is taken, or was.
-pub(super) fn members(pool: &Pool, fabric: &mut ShmFabric, lane: &Lane<'_>) -> Result<Vec<Member>, Failure> {
+pub(crate) fn members(pool: &Pool, fabric: &mut ShmFabric, lane: &Lane<'_>) -> Result<Vec<Member>, Failure> {
     let geometry = &pool.geometry()[0];
     let mut members = Vec::new();
     for number in 1..geometry.row_count as u16 {
@@ -80,7 +80,7 @@ pub(super) fn members(pool: &Pool, fabric: &mut ShmFabric, lane: &Lane<'_>) -> R
 }
 
 /// Looks at live rows again and again, for at most `time`, until each has shown that it beats.
-pub(super) fn watch(
+pub(crate) fn watch(
     pool: &Pool,
     fabric: &mut ShmFabric,
     lane: &Lane<'_>,
@@ -105,7 +105,7 @@ pub(super) fn watch(
 }
 
 /// Lock words of a memory node that are not free.
-pub(super) fn held_locks(
+pub(crate) fn held_locks(
     fabric: &mut ShmFabric,
     lane: &Lane<'_>,
     node: NodeId,
@@ -134,7 +134,7 @@ pub(super) fn held_locks(
 }
 
 /// Ties the lane's lifetime to the fabric's.
-pub(super) fn on_lane<'m, R>(
+pub(crate) fn on_lane<'m, R>(
     fabric: &mut ShmFabric,
     lane: &Lane<'m>,
     run: impl FnOnce(&mut ShmFabric, &Lane<'m>) -> R,

@@ -7,13 +7,13 @@ mod create;
 mod dump;
 mod inspect;
 mod layout;
-mod members;
-mod repair;
+pub(crate) mod members;
+pub(crate) mod repair;
 mod shell;
 pub(crate) mod tool;
 mod verify;
 
-use crate::bench;
+use crate::{bench, soak};
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 use dm_host::memory_node::daemon;
@@ -51,6 +51,11 @@ enum Command {
     Load(dump::LoadArguments),
     /// List, show, check or bless the golden files of the remote layouts
     Layout(layout::Arguments),
+    /// Kill, stop and restart compute processes at random, and check that nothing acknowledged is lost
+    Soak(soak::Arguments),
+    /// A compute process of a soak
+    #[command(hide = true)]
+    SoakWriter(soak::writer::Arguments),
     /// Run random histories on the simulated fabric and judge them
     Verify(verify::Arguments),
     /// Be the daemon of one memory node, as dm-memd is
@@ -108,6 +113,8 @@ pub fn main() -> ExitCode {
         Command::Dump(arguments) => dump::dump(&arguments),
         Command::Load(arguments) => dump::load(&arguments),
         Command::Layout(arguments) => layout::run(&arguments),
+        Command::Soak(arguments) => soak::run(&arguments),
+        Command::SoakWriter(arguments) => soak::writer::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Memd(arguments) => return daemon::main("dm memd", *arguments),
     };

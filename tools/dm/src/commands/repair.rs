@@ -14,7 +14,7 @@ use dm_core::verbs::{Fabric as _, NodeId};
 use dm_host::compute_node::Pool;
 use dm_host::fabric::shm::ShmFabric;
 use dm_host::solo::block_on;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ pub(super) struct Arguments {
 }
 
 /// What was done, of the whole pool.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Repaired {
     /// Rows that were live and silent for a lease: fenced.
     pub(crate) rows_fenced: u32,
