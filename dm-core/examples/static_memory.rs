@@ -148,6 +148,7 @@ fn main() {
             write_turn_ns_min: 0,
         },
         options: Options::default(),
+        recovery: None,
         scratch: tree_scratch,
         locks: LockTable::new(&entries, LOCKS as u32, &waiters, 4),
         nodes: NodePool::new(&shelves, [PARAMETERS.leaf().bytes as u32, PARAMETERS.inner().bytes as u32]),

@@ -4,12 +4,15 @@
 //! the index to a closure. What the closure starts - worker threads in a scope, one operation - ends before it returns.
 //! Who needs several at once keeps [`Storage`]s of its own.
 
+use crate::fabric::shm::ShmError;
 use dm_core::btree::descent::RootCopy;
 use dm_core::btree::{Options, Tree};
 use dm_core::compute::cache::IndexCache;
 use dm_core::compute::locks::{Entry, LockTable, Waiter};
 use dm_core::compute::nodes::{Fresh, NodeClass, NodePool, Shelf};
 use dm_core::index::Index;
+use dm_core::recovery::redo::RedoError;
+use dm_core::recovery::{Recovery, RecoveryError};
 use dm_core::remote::NodeGeometry;
 use dm_core::remote::catalog::{IndexNumber, root_offset};
 use dm_core::remote::chunks::RequestIds;
@@ -63,7 +66,7 @@ impl Default for Spending {
 }
 
 /// Where an index is and who opens it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Place<'a> {
     /// Memory nodes of the pool, by logical number.
     pub geometry: &'a [NodeGeometry],
@@ -75,6 +78,8 @@ pub struct Place<'a> {
     pub capabilities: Capabilities,
     /// What the fabric grants.
     pub guarantees: Guarantees,
+    /// What makes its locks recoverable; `None`: a dead holder's locks stay held.
+    pub recovery: Option<&'a Recovery<'a>>,
 }
 
 /// Why an index could not be put together.
@@ -114,6 +119,23 @@ pub enum AssemblyError {
         /// The smallest chunk.
         chunk_bytes: u64,
     },
+    /// Recovery was asked for, and cannot be had.
+    #[error(transparent)]
+    Recovery(#[from] RecoveryError),
+    /// There is no room for redo images.
+    #[error(transparent)]
+    Redo(#[from] RedoError),
+    /// Redo images and lock words are counted per compute node, from its first index on.
+    #[error("this compute node has opened an index already: join once more for another one")]
+    Reopened,
+    /// A fabric cannot be made.
+    #[error(transparent)]
+    Fabric(#[from] ShmError),
+    /// 16-bit lock words name no acquisition.
+    #[error(
+        "16-bit lock words are for measurement only: a dead holder's cannot be taken over, so they exclude recovery"
+    )]
+    NarrowRecovery,
     /// The kernel has no memory for the index cache.
     #[error("an index cache of {cache_bytes} bytes: {reason}")]
     Memory {
@@ -191,6 +213,12 @@ impl Storage {
         if node_bytes as u64 > chunk_bytes {
             return Err(AssemblyError::Chunk { node_bytes, chunk_bytes });
         }
+        if let Some(recovery) = place.recovery {
+            if spending.options.narrow_locks {
+                return Err(AssemblyError::NarrowRecovery);
+            }
+            recovery.check(node_bytes, spending.lanes, place.geometry.len())?;
+        }
         let (plan, _) = parameters.plan(spending.page_records, spending.leaves_at_once);
         if spending.lanes as u64 * plan.total_bytes as u64 > spending.scratch_bytes_max {
             return Err(AssemblyError::Scratch {
@@ -256,6 +284,7 @@ impl<'a> Room<'a> {
             inner,
             capabilities: place.capabilities,
             options: spending.options,
+            recovery: place.recovery,
             scratch,
             locks: LockTable::new(self.entries, self.locks_per_node, self.waiters, spending.hand_overs_max),
             nodes: NodePool::new(&self.shelves, [parameters.leaf().bytes as u32, inner.bytes as u32]),

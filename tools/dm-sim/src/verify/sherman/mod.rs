@@ -237,6 +237,7 @@ fn place<'a>(geometry: &'a [NodeGeometry], config: &Config, guarantees: Guarante
         member: Member { row: RowId(number + 1), incarnation: 1, nonce: 1 },
         capabilities: config.capabilities(),
         guarantees,
+        recovery: None,
     }
 }
 
