@@ -115,6 +115,10 @@ marks! {
     ScanRestart = "scan-restart",
     /// A lane in doubt was settled.
     Settled = "settled",
+    /// A read took the result of another lane's.
+    DelegatedRead = "delegated-read",
+    /// A write was made by another lane.
+    CombinedWrite = "combined-write",
 }
 
 /// One in-flight operation's place to live.
@@ -127,6 +131,8 @@ pub struct Lane<'m> {
     /// A small counter for choices that should differ between lanes and calls but need no randomness (back-off).
     turn: Cell<u32>,
     deadline_ns: Cell<u64>,
+    /// The operation is part of a batch; see [`crate::compute::batches`].
+    joined: Cell<bool>,
 }
 
 impl<'m> Lane<'m> {
@@ -140,6 +146,7 @@ impl<'m> Lane<'m> {
             marks: [const { Cell::new(0) }; Mark::ALL.len()],
             turn: Cell::new(u32::from(id.0)),
             deadline_ns: Cell::new(u64::MAX),
+            joined: Cell::new(false),
         }
     }
 
@@ -169,7 +176,7 @@ impl<'m> Lane<'m> {
 
     /// Whether a dropped future left anything to settle.
     pub fn in_doubt(&self) -> bool {
-        self.port.in_doubt() || !self.ledger.borrow().is_empty()
+        self.port.in_doubt() || self.joined.get() || !self.ledger.borrow().is_empty()
     }
 
     /// Whether the ledger has entries: while an operation holds no lock, those that a failed request left.
@@ -208,6 +215,12 @@ impl<'m> Lane<'m> {
     #[inline]
     pub(crate) fn holds(&self, lock: LockId) -> Option<Debt> {
         self.ledger.borrow().iter().find(|debt| debt.lock == lock && debt.stage == Stage::Held).copied()
+    }
+
+    /// Whether the operation is part of a batch of operations.
+    #[inline]
+    pub(crate) fn set_joined(&self, joined: bool) {
+        self.joined.set(joined);
     }
 
     /// Nodes of `class` in stock.

@@ -5,6 +5,7 @@
 
 use dm_core::btree::descent::RootCopy;
 use dm_core::btree::{Options, Tree};
+use dm_core::compute::batches::{Batches, Bucket, Seat};
 use dm_core::compute::cache::IndexCache;
 use dm_core::compute::locks::{Entry, LockTable, Waiter};
 use dm_core::compute::nodes::{Fresh, NodeClass, NodePool, Shelf};
@@ -164,6 +165,12 @@ pub fn with_sherman<R>(
     let entries: Vec<_> =
         (0..place.geometry.len() * locks_per_node as usize).map(|_| spin::Mutex::new(Entry::default())).collect();
     let waiters: Vec<_> = (0..spending.lanes).map(|_| Waiter::default()).collect();
+    // Twice as many buckets as lanes: few keys that meet in one by chance.
+    let seated = if spending.options.rdwc { spending.lanes } else { 0 };
+    let buckets = || -> Vec<_> { (0..2 * seated).map(|_| spin::Mutex::new(Bucket::default())).collect() };
+    let (reads, writes) = (buckets(), buckets());
+    let mut values = vec![0; seated * parameters.value_bytes];
+    let seats: Vec<_> = values.chunks_mut(parameters.value_bytes).map(Seat::new).collect();
     let shelf_count = place.geometry.len() * NodeClass::COUNT;
     let mut returned = vec![Fresh::default(); shelf_count * spending.returned_nodes];
     let shelves: Vec<_> = if spending.returned_nodes == 0 {
@@ -192,6 +199,7 @@ pub fn with_sherman<R>(
         options: spending.options,
         scratch,
         locks: LockTable::new(&entries, locks_per_node, &waiters, spending.hand_overs_max),
+        batches: Batches::new(&reads, &writes, &seats),
         nodes: NodePool::new(&shelves, [parameters.leaf().bytes as u32, inner.bytes as u32]),
         cache: IndexCache::new(storage, parameters.key_bytes, parameters.inner_span + 1),
     };

@@ -160,9 +160,8 @@ impl Pool {
             descriptions.push(description);
         }
         if let Some(first) = descriptions.first()
-            && let Some(other) = descriptions
-                .iter()
-                .find(|other| other.identity.pool_incarnation != first.identity.pool_incarnation)
+            && let Some(other) =
+                descriptions.iter().find(|other| other.identity.pool_incarnation != first.identity.pool_incarnation)
         {
             return Err(PoolError::Incarnation {
                 node: other.identity.node.0,
@@ -229,9 +228,7 @@ impl Pool {
                 return Err(error.into());
             }
         }
-        self.with_lane(|fabric, lane| {
-            block_on(fabric, lane, rows::introduce(lane, self.home(), member, &joiner, 0))
-        })??;
+        self.with_lane(|fabric, lane| block_on(fabric, lane, rows::introduce(lane, self.home(), member, &joiner, 0)))??;
         let (stop, stopped) = mpsc::channel();
         let pool = Arc::clone(self);
         let heart = thread::Builder::new()

@@ -28,6 +28,7 @@ pub mod node;
 pub mod read;
 pub mod reserve;
 
+use crate::compute::batches::Batches;
 use crate::compute::cache::IndexCache;
 use crate::compute::locks::LockTable;
 use crate::compute::nodes::NodePool;
@@ -89,11 +90,20 @@ pub struct Options {
     pub narrow_locks: bool,
     /// The leaf is READ in the chain of the lock's CAS: one round trip less, one READ wasted when the CAS loses.
     pub chain_lock_read: bool,
+    /// Lanes that want one key at one time share one operation (SMART section 4.4, "read delegation and write combining").
+    pub rdwc: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { combine: true, hierarchical: true, entry_writes: true, narrow_locks: false, chain_lock_read: false }
+        Self {
+            combine: true,
+            hierarchical: true,
+            entry_writes: true,
+            narrow_locks: false,
+            chain_lock_read: false,
+            rdwc: false,
+        }
     }
 }
 
@@ -158,6 +168,8 @@ pub struct Tree<'s> {
     pub scratch: TreeScratch,
     /// Local locks.
     pub locks: LockTable<'s>,
+    /// Operations of several lanes on one key.
+    pub batches: Batches<'s>,
     /// Ready nodes.
     pub nodes: NodePool<'s>,
     /// Copies of inner nodes.

@@ -248,6 +248,8 @@ names! {
         ChainLockRead,
         /// The paper's 16-bit lock words
         NarrowLocks,
+        /// Read delegation and write combining
+        Rdwc,
     }
 }
 

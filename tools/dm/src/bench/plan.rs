@@ -202,6 +202,7 @@ impl Plan {
                 entry_writes: !without(Without::EntryWrites),
                 narrow_locks: with(With::NarrowLocks),
                 chain_lock_read: with(With::ChainLockRead),
+                rdwc: with(With::Rdwc),
             },
             ..Spending::default()
         };
