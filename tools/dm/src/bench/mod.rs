@@ -304,6 +304,8 @@ names! {
         ChainLockRead,
         /// The paper's 16-bit lock words
         NarrowLocks,
+        /// Read delegation and write combining
+        Rdwc,
     }
 }
 
