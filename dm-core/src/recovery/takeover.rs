@@ -97,7 +97,7 @@ impl Tree<'_> {
     }
 
     /// The word of a row and its heartbeat; `None`: there is no such row.
-    async fn read_row(&self, lane: &Lane<'_>, row: RowId) -> Result<Option<(RowWord, u64)>, OpError> {
+    pub(super) async fn read_row(&self, lane: &Lane<'_>, row: RowId) -> Result<Option<(RowWord, u64)>, OpError> {
         let Some(home) = self.geometry.first() else { return Ok(None) };
         if row.0 == 0 || u32::from(row.0) >= home.row_count {
             return Ok(None);

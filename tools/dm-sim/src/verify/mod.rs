@@ -10,12 +10,13 @@
 //!
 //! In reading order: [`draw`] (what a seed decides, "swarm testing": Groce et al., ISSTA 2012), [`subject`] (what is
 //! tested), [`sherman`] (one of them), [`coding`] (keys and values that give themselves away), [`load`] (what lanes
-//! are asked, and the recorder), [`run`] (one history from beginning to end), [`report`] (what many came to).
+//! are asked, and the recorder), [`run`] (one history from beginning to end), [`report`] (what many came to). [`crash`]: deaths.
 //!
 //! Everything about a history follows from its seed and the [`Settings`]: [`Verifier::run`] twice is the same twice,
 //! and [`Verifier::replay`] shows it again with every request.
 
 pub mod coding;
+pub mod crash;
 pub mod draw;
 pub mod load;
 pub mod report;

@@ -7,6 +7,8 @@ use crate::rng::Rng;
 use dm_core::error::OpError;
 use dm_core::index::{Census, Index, Operation, Outcome, ScratchPlan};
 use dm_core::lane::Lane;
+use dm_core::recovery::sweep::Swept;
+use dm_core::remote::lock_word::RowId;
 use dm_core::verbs::{Assumptions, Guarantees};
 use std::fmt;
 use std::future::Future;
@@ -29,6 +31,8 @@ pub trait Opened {
     fn bulk_append<'a>(&'a self, lane: &'a Lane<'_>) -> Boxed<'a, ()>;
     /// See [`Index::bulk_finish`].
     fn bulk_finish<'a>(&'a self, lane: &'a Lane<'_>) -> Boxed<'a, ()>;
+    /// See [`Index::sweep`].
+    fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId) -> Boxed<'a, Swept>;
     /// Local locks that have a holder.
     fn locks_held(&self) -> usize;
 }
@@ -54,6 +58,9 @@ impl<I: Index, H: Fn(&I) -> usize> Opened for With<'_, I, H> {
     }
     fn bulk_finish<'a>(&'a self, lane: &'a Lane<'_>) -> Boxed<'a, ()> {
         Box::pin(self.0.bulk_finish(lane))
+    }
+    fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId) -> Boxed<'a, Swept> {
+        Box::pin(self.0.sweep(lane, row))
     }
     fn locks_held(&self) -> usize {
         (self.1)(self.0)
