@@ -346,8 +346,9 @@ struct Stage<'a, 'm> {
     lanes: &'a [Lane<'m>],
     /// What is there.
     known: BTreeMap<u64, u64>,
-    /// What may still come to be there instead: the victim's doing, until it has been seen or overwritten.
-    open: BTreeMap<u64, Option<u64>>,
+    /// What may still come to be there instead: the doings of the dead, each until it has been seen, or all until the
+    /// key is overwritten.
+    open: BTreeMap<u64, Vec<Option<u64>>>,
     /// Compute nodes that died.
     dead: Vec<usize>,
     ran: &'a mut Ran,
@@ -403,7 +404,7 @@ impl Stage<'_, '_> {
                             _ => call.written().or(before),
                         };
                         if after != before {
-                            self.open.insert(key, after);
+                            self.open.entry(key).or_default().push(after);
                         }
                         true
                     }
@@ -427,7 +428,7 @@ impl Stage<'_, '_> {
                     }
                     Drive::Done(Err(error)) => return Err(format!("the bulk load: {error}")),
                     Drive::Died => {
-                        self.open.extend((0..keys).map(|key| (key, Some(VICTIM))));
+                        self.open.extend((0..keys).map(|key| (key, vec![Some(VICTIM)])));
                         true
                     }
                 }
@@ -468,9 +469,9 @@ impl Stage<'_, '_> {
                     false
                 }
                 Drive::Died => {
-                    // Two deaths: the key has what it had, or what either was about to do.
                     if call != Call::Get {
-                        self.open.insert(key, if call == Call::Delete { None } else { Some(SURVIVOR) });
+                        let after = if call == Call::Delete { None } else { Some(SURVIVOR) };
+                        self.open.entry(key).or_default().push(after);
                     }
                     true
                 }
@@ -543,12 +544,14 @@ impl Stage<'_, '_> {
             _ => Answer::Absent,
         };
         let known = self.known.get(&key).copied();
-        let other = self.open.get(&key).copied();
-        if other.is_some_and(|other| answer == answer_for(other) && answer != answer_for(known)) {
-            self.open.remove(&key);
-            self.set(key, other.flatten());
-        } else if answer != answer_for(known) {
-            return Err(format!("{call:?} of key {key} answers {answer:?}; it was {known:?}, or {other:?} if the dead wrote it"));
+        if answer != answer_for(known) {
+            let open = self.open.entry(key).or_default();
+            let Some(which) = open.iter().position(|other| answer == answer_for(*other)) else {
+                return Err(format!("{call:?} of key {key} answers {answer:?}; it was {known:?}, or one of {open:?} by the dead"));
+            };
+            // Once seen it stays, unless another of the dead comes after it.
+            let now = open.swap_remove(which);
+            self.set(key, now);
         }
         match answer {
             Answer::Inserted | Answer::Updated | Answer::Replaced => {
