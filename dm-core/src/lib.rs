@@ -21,6 +21,7 @@
 //! | [`btree`] | what B+-trees share: nodes, locks, descent, linking of splits, root growth |
 //! | [`recovery`] | what a death costs: leases, fencing, takeover, redo |
 //! | [`sherman`] | the first index: a write-optimised B+-tree |
+//! | [`planted`] | bugs on purpose, for those who try the judge; not in any product |
 //!
 //! # Driving an operation
 //!
@@ -42,6 +43,7 @@ pub mod index;
 pub mod lane;
 pub mod layout;
 pub mod machine;
+pub mod planted;
 pub mod port;
 pub mod recovery;
 pub mod remote;

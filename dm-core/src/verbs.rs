@@ -433,6 +433,10 @@ bitflags! {
         const WRITE_ASCENDING = 1 << 9;
         /// Elapsed times bound how long a READ was exposed to WRITEs ([`Capabilities::write_turn_ns_min`] holds).
         const TIMED_READS = 1 << 10;
+        /// In one chain, a READ returns nothing older than a READ posted before it.
+        const READ_THEN_READ = 1 << 11;
+        /// Atomics of one chain take effect in post order.
+        const ATOMIC_THEN_ATOMIC = 1 << 12;
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::assembly::Place;
 use crate::fabric::shm::{ShmError, ShmFabric, ShmOptions};
-use crate::memory_node::{ConnectError, RemoteNode, connect};
+use crate::memory_node::{AnnounceError, ConnectError, RemoteNode, connect};
 use crate::solo::block_on;
 use dm_core::lane::Lane;
 use dm_core::remote::catalog::{self, CatalogError, Definition, IndexEntry, IndexKind};
@@ -51,6 +51,22 @@ pub enum PoolError {
         /// That of the first.
         expected: String,
     },
+    /// The memory nodes are not of one life of the pool.
+    #[error(
+        "memory node {node} is of incarnation {found} of the pool, memory node 0 of {expected}: restart all of them on \
+         their files (or make a new pool), and with one --incarnation"
+    )]
+    Incarnation {
+        /// The one that differs.
+        node: u16,
+        /// Its incarnation.
+        found: u64,
+        /// That of memory node 0.
+        expected: u64,
+    },
+    /// A memory node did not take note of this compute node.
+    #[error(transparent)]
+    Announce(#[from] AnnounceError),
     /// The pool was written by a program that knows more.
     #[error("the pool uses features this program does not know (read-only {unknown:#x}): it may only be read")]
     ReadOnly {
@@ -117,7 +133,7 @@ impl Pool {
     pub fn connect(sockets: &[PathBuf], options: ShmOptions) -> Result<Self, PoolError> {
         let mut nodes = Vec::new();
         for socket in sockets {
-            nodes.push((socket.clone(), Arc::new(connect(socket)?)));
+            nodes.push((socket.clone(), connect(socket)?));
         }
         nodes.sort_by_key(|(_, node)| node.node_id().0);
         Self::of(nodes, options)
@@ -142,6 +158,17 @@ impl Pool {
                 });
             }
             descriptions.push(description);
+        }
+        if let Some(first) = descriptions.first()
+            && let Some(other) = descriptions
+                .iter()
+                .find(|other| other.identity.pool_incarnation != first.identity.pool_incarnation)
+        {
+            return Err(PoolError::Incarnation {
+                node: other.identity.node.0,
+                found: other.identity.pool_incarnation,
+                expected: first.identity.pool_incarnation,
+            });
         }
         let geometry = descriptions.iter().map(|description| description.geometry).collect();
         let nodes = nodes.into_iter().map(|(_, node)| node).collect();
@@ -194,7 +221,17 @@ impl Pool {
         let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let joiner = Joiner { token: token(), lanes, host: host.trim() };
         let member =
-            self.with_lane(|fabric, lane| block_on(fabric, lane, rows::join(lane, self.home(), &joiner, 0)))??;
+            self.with_lane(|fabric, lane| block_on(fabric, lane, rows::claim(lane, self.home(), &joiner, 0)))??;
+        // Before the first WRITE, every memory node knows whom to end if this row is fenced; its module tells why.
+        for node in &self.nodes {
+            if let Err(error) = node.announce(member.row, member.incarnation) {
+                self.part(member, true);
+                return Err(error.into());
+            }
+        }
+        self.with_lane(|fabric, lane| {
+            block_on(fabric, lane, rows::introduce(lane, self.home(), member, &joiner, 0))
+        })??;
         let (stop, stopped) = mpsc::channel();
         let pool = Arc::clone(self);
         let heart = thread::Builder::new()
@@ -214,6 +251,23 @@ impl Pool {
             })
             .map_err(PoolError::Thread)?;
         Ok(ComputeNode { pool: Arc::clone(self), member, heart: Some((stop, heart)), owes: AtomicBool::new(false) })
+    }
+
+    /// Leaves the pool as `member`, under whose name nothing is written any more.
+    fn part(&self, member: Member, settled: bool) {
+        // First, since whoever gets the row next may be fenced, and that is no business of ours any more. What follows
+        // is a CAS that expects our own row word, which nobody else ever writes.
+        for node in &self.nodes {
+            if let Err(error) = node.withdraw(member.row, member.incarnation) {
+                tracing::debug!("leaving the pool: {error}");
+            }
+        }
+        // A pool that is gone needs no farewell.
+        let left =
+            self.with_lane(|fabric, lane| block_on(fabric, lane, rows::leave(lane, self.home(), member, settled)));
+        if !matches!(left, Ok(Ok(()))) {
+            tracing::debug!("leaving the pool: {left:?}");
+        }
     }
 
     /// Every index of the pool.
@@ -322,14 +376,8 @@ impl Drop for ComputeNode {
             // A heartbeat that panicked has nothing to tell any more.
             let _ = heart.join();
         }
-        // A pool that is gone needs no farewell.
         let settled = !*self.owes.get_mut();
-        let left = self.pool.with_lane(|fabric, lane| {
-            block_on(fabric, lane, rows::leave(lane, self.pool.home(), self.member, settled))
-        });
-        if !matches!(left, Ok(Ok(()))) {
-            tracing::debug!("leaving the pool: {left:?}");
-        }
+        self.pool.part(self.member, settled);
     }
 }
 

@@ -7,6 +7,7 @@
 use super::Tree;
 use crate::error::{DecodeError, OpError};
 use crate::lane::{Lane, Mark};
+use crate::planted::{Bug, planted};
 use crate::remote::address::Address;
 use crate::verbs::{Label, Request};
 
@@ -81,7 +82,7 @@ impl Tree<'_> {
     ) -> Result<Option<R>, OpError> {
         lane.mark(Mark::LockedRead);
         let (held, _) = self.acquire(lane, target.address, None).await?;
-        let found = self.read_locked(lane, target, false, look).await;
+        let found = self.read_locked(lane, target, planted(Bug::LockedReadKeepsImage), look).await;
         self.release(lane, held).await?;
         found
     }
@@ -113,6 +114,7 @@ impl Tree<'_> {
                 Ok(found) => return Ok(Some(found)),
                 Err(DecodeError::Stale) => return Ok(None),
                 Err(DecodeError::Corrupt(what)) => return Err(Self::corrupt(target.address, what)),
+                Err(DecodeError::Torn) if planted(Bug::TornIsResidue) => break,
                 Err(DecodeError::Torn) => {}
             }
         }

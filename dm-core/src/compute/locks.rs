@@ -21,6 +21,7 @@
 //! `cancel`, which walks the queue (at most as long as there are lanes).
 
 use crate::lane::LockId;
+use crate::planted::{Bug, planted};
 use crate::verbs::LaneId;
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
 use spin::Mutex;
@@ -261,6 +262,9 @@ impl<'s> LockTable<'s> {
                 GRANTED_WITH_IMAGED_WORD => Turn::Owned(Handed { word: waiter.word(), imaged: true }),
                 _ => Turn::Acquire,
             };
+        }
+        if planted(Bug::HandToCancelled) {
+            return Turn::Wait;
         }
         let mut before = NOBODY;
         let mut at = entry.head;

@@ -19,6 +19,7 @@ use crate::error::{Cause, DecodeError, OpError};
 use crate::index::{OperationKind, Outcome};
 use crate::lane::{Lane, Mark};
 use crate::layout::stripes;
+use crate::planted::{Bug, planted};
 use crate::remote::address::Address;
 use crate::verbs::{Label, NodeId, Request};
 
@@ -254,7 +255,11 @@ impl Sherman<'_> {
         });
         let address = fresh.address;
         port.call(Request::write(Label::Root, address.node(), address.offset(), self.leaf.bytes, at)).await?;
-        let old = port.call(Request::cas(Label::Root, node, offset, 0, address.to_bits())).await?.value;
+        let mut cas = Request::cas(Label::Root, node, offset, 0, address.to_bits());
+        if planted(Bug::RootOverwritten) {
+            cas = Request::write_word(Label::Root, node, offset, address.to_bits());
+        }
+        let old = port.call(cas).await?.value;
         if old == 0 {
             self.tree.root.set(address, 0);
         } else {

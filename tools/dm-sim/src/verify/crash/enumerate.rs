@@ -16,7 +16,6 @@ use dm_core::remote::catalog::IndexNumber;
 use dm_core::remote::chunks::{ChunkEntry, ChunkKind, ChunkWord};
 use dm_core::remote::rows::{self, Joiner, Member, RowState, RowWord};
 use dm_core::remote::superblock::{PoolPlan, Superblock};
-use dm_core::sherman::Sherman;
 use dm_core::verbs::{Assumptions, Guarantees, LaneId, NodeId};
 use dm_host::assembly::{Place, RecoveryStorage, Spending, with_sherman};
 use std::collections::{BTreeMap, BTreeSet};
@@ -329,7 +328,7 @@ fn open(
         ..Spending::default()
     };
     with_sherman(&place, &case.parameters, &spending, |index| {
-        let index = With(index, |index: &Sherman<'_>| index.tree().locks.held());
+        let index = With(index);
         let mut more = opened.to_vec();
         more.push(&index);
         open(case, config, geometry, members, rest, &more, then)
@@ -392,7 +391,7 @@ impl Stage<'_, '_> {
                     }
                     OperationKind::Delete => Call::Delete,
                 };
-                let future = start(index, lane, CODING, key, call);
+                let future = start(index, lane, CODING, key, call, 0);
                 match self.table.drive(self.members[0].row.0, lane, future, cut, &mut seen)? {
                     Drive::Done(ended) => {
                         self.check(key, call, &ended)?;
@@ -462,7 +461,7 @@ impl Stage<'_, '_> {
                 Mode::Delete => Call::Delete,
                 _ => Call::Get,
             };
-            let future = start(index, lane, CODING, key, call);
+            let future = start(index, lane, CODING, key, call, 0);
             match self.table.drive(row, lane, future, repair, &mut seen)? {
                 Drive::Done(ended) => {
                     self.check(key, call, &ended)?;
@@ -516,7 +515,7 @@ impl Stage<'_, '_> {
     /// Runs an operation that must succeed, and compares.
     fn expect(&mut self, node: usize, key: u64, call: Call) -> Result<(), String> {
         let (index, lane) = (self.opened[node], &self.lanes[node]);
-        let future = start(index, lane, CODING, key, call);
+        let future = start(index, lane, CODING, key, call, 0);
         match self.table.drive(self.members[node].row.0, lane, future, None, &mut Vec::new()) {
             Ok(Drive::Done(ended)) => self.check(key, call, &ended)?,
             other => return Err(format!("{call:?} of key {key} by compute node {node}: {other:?}")),
@@ -576,7 +575,7 @@ impl Stage<'_, '_> {
 
     fn scan(&mut self, node: usize) -> Result<(), String> {
         let (index, lane) = (self.opened[node], &self.lanes[node]);
-        let future = start(index, lane, CODING, 0, Call::Scan { after: false, high: None, limit: 64 });
+        let future = start(index, lane, CODING, 0, Call::Scan { after: false, high: None, limit: 64 }, 0);
         let ended = self.table.drive(self.members[node].row.0, lane, future, None, &mut Vec::new());
         let Ok(Drive::Done(Ended::Page(page, false))) = &ended else { return Err(format!("a scan: {ended:?}")) };
         let page: BTreeMap<u64, u64> = page.iter().copied().collect();
