@@ -35,5 +35,5 @@ pub use draw::{Draw, Settings};
 pub use faults::{Fault, FaultKind, FaultPlan, Faults, Planned};
 pub use report::{Finding, Report};
 pub use run::{History, Replay, Verifier};
-pub use sherman::ShermanSubject;
+pub use sherman::{ShermanRecovered, ShermanSubject};
 pub use subject::{AfterDeath, Inside, Opened, Subject};

@@ -20,6 +20,7 @@ use crate::workload::run_workload;
 use crate::world::World;
 use dm_core::error::{Cause, OpError};
 use dm_core::lane::{Lane, Mark};
+use dm_core::remote::lock_word::RowId;
 use dm_core::verbs::{Assumptions, Guarantees, LaneId};
 use std::fmt;
 
@@ -188,7 +189,13 @@ impl<S: Subject> Verifier<S> {
         if let Some(plan) = &part.plan {
             draw.plan = plan.clone();
         }
-        let config = draw.config(&self.settings, self.subject.assumptions(&draw, &case));
+        if self.subject.after_death() == AfterDeath::Recovered {
+            // Nobody has to give up waiting for the dead.
+            draw.deadline_ns = 0;
+        }
+        let mut config = draw.config(&self.settings, self.subject.assumptions(&draw, &case));
+        self.subject.dial(&case, &mut config);
+        let config = config;
         let mut world = self.take_world(&config, seed, logged);
         self.subject.format(&case, &config, world.memories_mut());
         // A withdrawn guarantee is one that the fabric does not admit to lack.
@@ -306,6 +313,7 @@ impl Stage<'_> {
         }
 
         let mut load = Load::new(self.draw, self.opened, &lanes, self.photographer, record, self.operations);
+        load.recovered = self.after_death == AfterDeath::Recovered;
         let mut driver = Driver::new(self.world, &lanes, drivers);
         let end = run_workload(&mut driver, &mut load);
         load.finish(&mut driver);
@@ -395,6 +403,9 @@ impl Stage<'_> {
                 }
             }
         }
+        if self.after_death == AfterDeath::Recovered && history.suffered.down.is_none() {
+            self.sweep(lanes, &alive, &history.suffered);
+        }
         let dead_hold = self.look_at_locks(&alive, &history.suffered);
         // Who reads now would wait for what is never released.
         if !self.findings.is_empty() {
@@ -405,6 +416,19 @@ impl Stage<'_> {
         if dead_hold == 0 && history.suffered.down.is_none() {
             self.validate(lanes, &alive, found);
             self.add_up(lanes, &alive, history);
+        }
+    }
+
+    /// Sweeps up after the dead.
+    fn sweep(&mut self, lanes: &[&[Lane<'_>]], alive: &[usize], suffered: &Suffered) {
+        let Some(&node) = alive.first() else { return };
+        let mut fabric = DirectFabric::over(self.config, self.world.memories_mut());
+        for dead in &suffered.dead {
+            let (index, lane) = (self.opened[node], &lanes[node][0]);
+            match block_on(lane, &mut fabric, index.sweep(lane, RowId(dead.0 + 1))).map(|run| run.result) {
+                Ok(Ok(swept)) if swept.row_free => {}
+                other => self.findings.push(Finding::Structure(format!("sweeping row {}: {other:?}", dead.0 + 1))),
+            }
         }
     }
 

@@ -138,6 +138,11 @@ pub trait Subject {
     /// What the fabric must grant in this case.
     fn assumptions(&self, draw: &Draw, case: &Self::Case) -> Assumptions;
 
+    /// Turns the dial further for this case.
+    fn dial(&self, case: &Self::Case, config: &mut Config) {
+        let _ = (case, config);
+    }
+
     /// Writes into zeroed memories what an index finds there when it is opened for the first time.
     fn format(&self, case: &Self::Case, config: &Config, memories: &mut Memories);
 
