@@ -15,9 +15,9 @@ use crate::compute::locks::{Entered, Handed, Turn};
 use crate::error::{Cause, Effect, OpError};
 use crate::lane::{Debt, Lane, LockId, Mark, Stage};
 use crate::planted::{Bug, planted};
-use crate::remote::address::Address;
 use crate::recovery::redo::{HEADER_BYTES, Image, SLOTS_FOR_WRITES};
 use crate::recovery::takeover::Watch;
+use crate::remote::address::Address;
 use crate::remote::lock_word::{LockWord, lock_of};
 use crate::verbs::{Completion, Label, Request, Status};
 use core::ops::Range;
@@ -90,9 +90,7 @@ impl Tree<'_> {
         }
         let word = match self.recovery {
             Some(recovery) => recovery.word(lane),
-            None => {
-                LockWord::new(self.owner.row, lane.next_sequence(|| self.locks.sequences(SEQUENCES_AT_ONCE)))
-            }
+            None => LockWord::new(self.owner.row, lane.next_sequence(|| self.locks.sequences(SEQUENCES_AT_ONCE))),
         };
         word.map(|word| word.0).ok_or(Self::used_up())
     }
@@ -231,6 +229,9 @@ impl Tree<'_> {
                     }
                 }
                 long_ns = watch.pause_ns(port.elapsed_ns(), lease_ns);
+            }
+            if !self.options.back_off {
+                continue;
             }
             // Exponential back-off with a lane-dependent part, so that losers do not return in step.
             let jitter = (u64::from(lane.next_turn() >> 16) * pause_ns) >> 16;

@@ -91,11 +91,25 @@ pub struct Options {
     pub narrow_locks: bool,
     /// The leaf is READ in the chain of the lock's CAS: one round trip less, one READ wasted when the CAS loses.
     pub chain_lock_read: bool,
+    /// Who loses the CAS of a lock pauses before the next, longer each time. Off: the next CAS follows at once, as in the
+    /// systems Sherman was compared with.
+    pub back_off: bool,
+    /// READs that took too long for versions to vouch for are not trusted. Off, for measurement only: what the papers' programs
+    /// do.
+    pub read_guard: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { combine: true, hierarchical: true, entry_writes: true, narrow_locks: false, chain_lock_read: false }
+        Self {
+            combine: true,
+            hierarchical: true,
+            entry_writes: true,
+            narrow_locks: false,
+            chain_lock_read: false,
+            back_off: true,
+            read_guard: true,
+        }
     }
 }
 
@@ -207,6 +221,6 @@ impl Tree<'_> {
     #[inline]
     pub(crate) fn exposed_too_long(&self, elapsed_ns: u32) -> bool {
         let turn_ns = self.capabilities.write_turn_ns_min;
-        turn_ns != 0 && !planted(Bug::NoGuard) && elapsed_ns > turn_ns.saturating_mul(15)
+        turn_ns != 0 && self.options.read_guard && !planted(Bug::NoGuard) && elapsed_ns > turn_ns.saturating_mul(15)
     }
 }

@@ -151,6 +151,9 @@ pub fn judge(image: &[u8], wanted: &Wanted, key: &[u8]) -> Result<Standing, Deco
     if planted(Bug::LeafUnchecked) && wanted.level == 0 && stripes::node_version(image).is_some() {
         return Ok(Standing::Here);
     }
+    if planted(Bug::TornIsResidue) {
+        stripes::node_version(image).ok_or(DecodeError::Torn)?;
+    }
     // All of these lie in the first line, which is of one instant even if the image is torn. That matters under a lock,
     // too: a retired node may be in its next life's first WRITE, which needs no lock because nobody points there.
     let header = Header::read(image);

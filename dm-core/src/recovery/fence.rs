@@ -44,12 +44,7 @@ fn row_error(error: RowError) -> OpError {
 /// [`Cause::CannotFence`] names the first memory node that did not confirm: then nothing may be taken over.
 ///
 /// Round trips: a CAS, a call for each memory node (more while one says that it is under way), a CAS.
-pub async fn fence(
-    lane: &Lane<'_>,
-    geometry: &[NodeGeometry],
-    row: RowId,
-    seen: RowWord,
-) -> Result<Fenced, OpError> {
+pub async fn fence(lane: &Lane<'_>, geometry: &[NodeGeometry], row: RowId, seen: RowWord) -> Result<Fenced, OpError> {
     let Some(home) = geometry.first() else {
         return Err(OpError::harmless(Cause::BadInput("a pool without memory nodes")));
     };

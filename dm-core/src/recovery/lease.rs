@@ -100,12 +100,7 @@ pub struct Lease {
 impl Lease {
     /// A lease just begun, at time 0 of its clock.
     pub const fn new(terms: Terms) -> Self {
-        Self {
-            terms,
-            standing: AtomicU8::new(GOOD),
-            now_us: AtomicU32::new(0),
-            renewed_us: AtomicU32::new(0),
-        }
+        Self { terms, standing: AtomicU8::new(GOOD), now_us: AtomicU32::new(0), renewed_us: AtomicU32::new(0) }
     }
 
     /// Its terms.

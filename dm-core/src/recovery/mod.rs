@@ -157,7 +157,10 @@ pub enum RecoveryError {
         nodes: usize,
     },
     /// Nodes of an index do not fit its redo slots.
-    #[error("nodes of {node_bytes} bytes do not fit redo slots of {slot_bytes}, {} of them a header", redo::HEADER_BYTES)]
+    #[error(
+        "nodes of {node_bytes} bytes do not fit redo slots of {slot_bytes}, {} of them a header",
+        redo::HEADER_BYTES
+    )]
     Slot {
         /// The largest node.
         node_bytes: usize,

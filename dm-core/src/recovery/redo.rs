@@ -304,9 +304,7 @@ pub(crate) async fn find(
     room: &Range<usize>,
 ) -> Result<Option<Found>, OpError> {
     let port = lane.port();
-    let corrupt = |offset, what| {
-        OpError::harmless(Cause::Corrupt { address: Address::new(node, offset, 0), what })
-    };
+    let corrupt = |offset, what| OpError::harmless(Cause::Corrupt { address: Address::new(node, offset, 0), what });
     let row_at = geometry.row_offset(wanted.row);
     port.call(Request::read(Label::Row, node, row_at, Row::BYTES, room.start)).await?;
     let row = port.with(|scratch| scratch.get(room.start..).and_then(Row::from_prefix));
@@ -319,7 +317,8 @@ pub(crate) async fn find(
     while first < area.slots() {
         let count = (area.slots() - first).min(HEADERS_AT_ONCE);
         for step in 0..count {
-            let offset = area.slot(first + step).ok_or(corrupt(row_at, "a row announces redo slots without a chunk"))?;
+            let offset =
+                area.slot(first + step).ok_or(corrupt(row_at, "a row announces redo slots without a chunk"))?;
             let to = room.start + step as usize * HEADER_BYTES;
             port.push(Request::read(Label::Redo, node, offset, HEADER_BYTES, to));
         }
@@ -395,8 +394,6 @@ async fn load(
     match found {
         None => Ok(None),
         Some(Ok(found)) => Ok(Some(found)),
-        Some(Err(what)) => {
-            Err(OpError::harmless(Cause::Corrupt { address: Address::new(node, offset, 0), what }))
-        }
+        Some(Err(what)) => Err(OpError::harmless(Cause::Corrupt { address: Address::new(node, offset, 0), what })),
     }
 }

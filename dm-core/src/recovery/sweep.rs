@@ -91,7 +91,10 @@ impl Tree<'_> {
             lane.port().call(Request::pause(PASS_NS)).await?;
         }
         if !clean {
-            return Err(OpError::harmless(Cause::Retries { attempts: PASSES_MAX, what: "sweeping the locks of a row" }));
+            return Err(OpError::harmless(Cause::Retries {
+                attempts: PASSES_MAX,
+                what: "sweeping the locks of a row",
+            }));
         }
         self.sweep_chunks(lane, row, word.incarnation(), &mut swept).await?;
         let next = rows::advance(lane, home, row, word, RowState::Free).await;
@@ -180,7 +183,8 @@ impl Tree<'_> {
         lane.owe(debt)?;
         let at = self.scratch.recovery.start;
         let geometry = self.geometry.get(usize::from(lock.node.0));
-        let (offset, space) = geometry.map_or((0, Default::default()), |node| (node.lock_offset(lock.index), node.lock_space));
+        let (offset, space) =
+            geometry.map_or((0, Default::default()), |node| (node.lock_offset(lock.index), node.lock_space));
         lane.port().call(Request::read(Label::Lock, lock.node, offset, 8, at).in_space(space)).await?;
         let word = LockWord(lane.port().with(|scratch| word_at(scratch, at)));
         if word.row() == row {
@@ -190,7 +194,13 @@ impl Tree<'_> {
         Ok(true)
     }
 
-    async fn sweep_chunks(&self, lane: &Lane<'_>, row: RowId, incarnation: u32, swept: &mut Swept) -> Result<(), OpError> {
+    async fn sweep_chunks(
+        &self,
+        lane: &Lane<'_>,
+        row: RowId,
+        incarnation: u32,
+        swept: &mut Swept,
+    ) -> Result<(), OpError> {
         for (number, geometry) in self.geometry.iter().enumerate() {
             let node = NodeId(number as u16);
             for chunk in 0..geometry.chunk_count {
@@ -231,7 +241,8 @@ impl Tree<'_> {
                 let offset = geometry.chunk_offset(chunk) + number * node_bytes;
                 let at = self.scratch.recovery.start;
                 lane.port().call(Request::read(Label::Header, node, offset, LINE_BYTES, at)).await?;
-                let header = lane.port().with(|scratch| Header::read(scratch.get(at..at + LINE_BYTES).unwrap_or_default()));
+                let header =
+                    lane.port().with(|scratch| Header::read(scratch.get(at..at + LINE_BYTES).unwrap_or_default()));
                 unwritten += u64::from(header.index == 0);
             }
             if unwritten < nodes {

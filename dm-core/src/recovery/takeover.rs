@@ -6,9 +6,9 @@ use super::redo::{self, HEADER_BYTES, Image, LOOK_BYTES, SLOTS_FOR_WRITES, Wante
 use crate::btree::Tree;
 use crate::error::{Cause, OpError};
 use crate::lane::{Debt, Lane, LockId, Mark, Stage};
+use crate::remote::HOME;
 use crate::remote::lock_word::{LockWord, RowId};
 use crate::remote::rows::{Row, RowState, RowWord};
-use crate::remote::HOME;
 use crate::verbs::{Label, Request};
 
 /// What a waiter has seen of a lock and of its holder, by its own clock: the nanoseconds its operation has waited.
@@ -186,8 +186,13 @@ impl Tree<'_> {
         let Some(geometry) = self.geometry.get(usize::from(lock.node.0)) else { return Ok(()) };
         let room = &self.scratch.recovery;
         let owner = self.owner;
-        let wanted =
-            Wanted { row: owner.row, incarnation: owner.incarnation, lock: lock.index, word: LockWord(word), own: true };
+        let wanted = Wanted {
+            row: owner.row,
+            incarnation: owner.incarnation,
+            lock: lock.index,
+            word: LockWord(word),
+            own: true,
+        };
         let found = redo::find(lane, lock.node, geometry, &wanted, room).await?;
         if let Some(found) = found {
             if !recovery.lease.may_write() {

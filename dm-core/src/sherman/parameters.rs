@@ -183,7 +183,8 @@ impl Parameters {
             page,
             total_bytes: end,
         };
-        let scratch = TreeScratch { key, separator, help, small, recovery, nodes, node_stride, node_buffers, leaves_at_once };
+        let scratch =
+            TreeScratch { key, separator, help, small, recovery, nodes, node_stride, node_buffers, leaves_at_once };
         (plan, scratch)
     }
 }

@@ -7,8 +7,8 @@
 //! that a machine that is disturbed disturbs both; processor time of the thread, so that what others take of the
 //! processor does not count; medians.
 
-use super::engine::{Bench, Thread};
 use super::plan::KeySource;
+use super::shm::{Bench, Thread};
 use crate::commands::Failure;
 use crate::workload::keys::{check, fill};
 use crate::workload::spec::{Proportions, Spec};
