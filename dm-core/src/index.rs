@@ -212,11 +212,7 @@ pub trait Index: Sync {
 
     /// Sweeps up after the dead compute node of `row`: its locks, what it left half done, memory it had no use for, and
     /// the row itself. One that lives is left alone. Safe while the pool is in use, and to be repeated.
-    fn sweep<'a>(
-        &'a self,
-        lane: &'a Lane<'_>,
-        row: RowId,
-    ) -> impl Future<Output = Result<Swept, OpError>> + 'a;
+    fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId) -> impl Future<Output = Result<Swept, OpError>> + 'a;
 
     /// Bytes the index cache uses now, and at most.
     fn cache_bytes(&self) -> (u64, u64);

@@ -14,9 +14,9 @@
 use crate::memory_node::RemoteNode;
 use dm_core::error::{Cause, Effect, OpError, VerbError};
 use dm_core::index::{Census, Index, Operation, Outcome, ScratchPlan};
+use dm_core::lane::{Lane, Stage};
 use dm_core::recovery::sweep::Swept;
 use dm_core::remote::lock_word::RowId;
-use dm_core::lane::{Lane, Stage};
 use dm_core::verbs::{Assumptions, Label, Status, Verb};
 use std::future::{Future, poll_fn};
 use std::pin::pin;

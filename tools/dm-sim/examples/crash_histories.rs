@@ -6,7 +6,9 @@ fn main() {
     let mut numbers = std::env::args().skip(1).map(|text| text.parse().expect("a number"));
     let (first, count): (u64, u64) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(1000));
     let settings = Settings {
-        faults: Faults::only(FaultKind::Crash).and(Faults::only(FaultKind::RpcLost)).and(Faults::only(FaultKind::RpcRepeated)),
+        faults: Faults::only(FaultKind::Crash)
+            .and(Faults::only(FaultKind::RpcLost))
+            .and(Faults::only(FaultKind::RpcRepeated)),
         ..Settings::default()
     };
     let mut verifier = Verifier::new(ShermanRecovered, settings);

@@ -23,6 +23,7 @@ pub mod crash;
 pub mod draw;
 pub mod faults;
 pub mod load;
+pub mod membership;
 pub mod report;
 pub mod run;
 pub mod sherman;

@@ -114,34 +114,7 @@ impl<S: Subject> Verifier<S> {
     pub fn verify(&mut self, seeds: impl IntoIterator<Item = u64>) -> Report {
         let mut report = Report::default();
         for seed in seeds {
-            let history = self.run(seed);
-            report.histories += 1;
-            report.overlapping_histories += u64::from(history.overlapping * 10 >= history.operations);
-            report.operations += history.operations;
-            report.overlapping += history.overlapping;
-            for (faults, more) in report.faults.iter_mut().zip(history.suffered.counts) {
-                *faults += more;
-            }
-            if let Some(account) = &history.memory {
-                report.accounts += 1;
-                report.memory.add(account);
-            }
-            report.steps += history.steps;
-            if let Some(why) = history.too_hard {
-                report.too_hard = (report.too_hard.0 + 1, Some(why));
-            }
-            for cause in history.failed {
-                *report.failed.entry(cause).or_default() += 1;
-            }
-            for (sum, count) in report.marks.iter_mut().zip(history.marks) {
-                *sum += count;
-            }
-            if let Some(first) = history.findings.into_iter().next() {
-                *report.kinds.entry(first.kind()).or_default() += 1;
-                if report.findings.len() < super::report::FINDINGS_MAX {
-                    report.findings.push((seed, first));
-                }
-            }
+            report.add(seed, self.run(seed));
         }
         report
     }

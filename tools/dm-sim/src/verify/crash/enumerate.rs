@@ -6,7 +6,9 @@ use crate::check::{Answer, Call};
 use crate::config::Config;
 use crate::verify::coding::Coding;
 use crate::verify::load::{Ended, start};
+use crate::verify::membership::Membership;
 use crate::verify::subject::{Opened, With};
+use dm_core::error::Cause;
 use dm_core::index::OperationKind;
 use dm_core::lane::{Lane, Mark};
 use dm_core::recovery::Recovery;
@@ -14,10 +16,10 @@ use dm_core::recovery::lease::{Lease, Terms};
 use dm_core::remote::NodeGeometry;
 use dm_core::remote::catalog::IndexNumber;
 use dm_core::remote::chunks::{ChunkEntry, ChunkKind, ChunkWord};
-use dm_core::remote::rows::{self, Joiner, Member, RowState, RowWord};
+use dm_core::remote::rows::{Joiner, Member, RowState, RowWord};
 use dm_core::remote::superblock::{PoolPlan, Superblock};
-use dm_core::verbs::{Assumptions, Guarantees, LaneId, NodeId};
-use dm_host::assembly::{Place, RecoveryStorage, Spending, with_sherman};
+use dm_core::verbs::{Assumptions, Guarantees, Label, LaneId, NodeId};
+use dm_host::assembly::{Place, Spending, with_sherman};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use zerocopy::IntoBytes;
@@ -228,44 +230,40 @@ fn format_pool(case: &Case, config: &Config, table: &mut Table) -> Vec<NodeGeome
 }
 
 fn run(case: &Case, cut: Option<&Cut>, mode: Mode, repair: Option<&Cut>) -> Ran {
+    let mut ran = Ran::default();
+    with_stage(case, &mut ran, &mut |stage| stage.play(cut, mode, repair));
+    ran
+}
+
+/// Sets everything up and calls `play` with it.
+fn with_stage(case: &Case, ran: &mut Ran, play: &mut dyn FnMut(&mut Stage<'_, '_>) -> Result<(), String>) {
     let config = config(case);
     let mut table = Table::new(&config);
     let geometry = format_pool(case, &config, &mut table);
-    let mut ran = Ran { marks: vec![0; Mark::ALL.len()], ..Ran::default() };
+    ran.marks = vec![0; Mark::ALL.len()];
     let lease = Lease::new(Terms::of(LEASE_NS).expect("a short lease"));
     let node_bytes = case.parameters.leaf().bytes.max(case.parameters.inner().bytes);
-    let mut members = Vec::new();
-    let mut storage = Vec::new();
+    let mut joined = Vec::new();
     for number in 0..COMPUTE_NODES {
-        let mut scratch = vec![0; 1024];
+        let mut scratch = vec![0; dm_core::remote::SCRATCH_BYTES];
         let lane = Lane::new(LaneId(0), &mut scratch);
         let joiner = Joiner { token: 77 + number as u64, lanes: 1, host: "verify" };
-        let mut areas = RecoveryStorage::new(1, case.nodes);
-        let joined = async {
-            let member = rows::join(&lane, &geometry[0], &joiner, 0).await.map_err(|error| error.to_string())?;
-            areas.prepare(&lane, &geometry, member, node_bytes, 0).await.map_err(|error| error.to_string())?;
-            Ok::<_, String>(member)
-        };
-        match table.drive(0, &lane, joined, None, &mut Vec::new()) {
-            Ok(Drive::Done(Ok(member))) => members.push(member),
+        let join = Membership::join(&lane, &geometry, &joiner, node_bytes);
+        match table.drive(0, &lane, join, None, &mut Vec::new()) {
+            Ok(Drive::Done(Ok(membership))) => joined.push(membership),
             other => {
-                ran.findings.push(format!("joining: {other:?}"));
-                return ran;
+                return ran.findings.push(format!("joining: {other:?}"));
             }
         }
-        storage.push(areas);
     }
+    let members: Vec<Member> = joined.iter().map(|membership| membership.member).collect();
     let capabilities = config.capabilities();
-    let mut recoveries = Vec::new();
-    for (storage, member) in storage.iter().zip(&members) {
-        match storage.recovery(*member, &lease, &capabilities) {
-            Ok(recovery) => recoveries.push(recovery),
-            Err(error) => {
-                ran.findings.push(error.to_string());
-                return ran;
-            }
-        }
-    }
+    let recoveries: Result<Vec<_>, _> =
+        joined.iter().map(|membership| membership.recovery(&lease, &capabilities)).collect();
+    let recoveries = match recoveries {
+        Ok(recoveries) => recoveries,
+        Err(error) => return ran.findings.push(error.to_string()),
+    };
     let opened = open(case, &config, &geometry, &members, &recoveries, &[], &mut |opened| {
         let mut scratch = vec![vec![0; opened[0].plan().total_bytes]; COMPUTE_NODES];
         let lanes: Vec<Lane<'_>> = scratch.iter_mut().map(|scratch| Lane::new(LaneId(0), scratch)).collect();
@@ -279,9 +277,9 @@ fn run(case: &Case, cut: Option<&Cut>, mode: Mode, repair: Option<&Cut>) -> Ran 
             known: BTreeMap::new(),
             open: BTreeMap::new(),
             dead: Vec::new(),
-            ran: &mut ran,
+            ran,
         };
-        if let Err(what) = stage.play(cut, mode, repair) {
+        if let Err(what) = play(&mut stage) {
             stage.ran.findings.push(what);
         }
         for lane in &lanes {
@@ -294,7 +292,6 @@ fn run(case: &Case, cut: Option<&Cut>, mode: Mode, repair: Option<&Cut>) -> Ran 
         ran.findings.push(error);
     }
     ran.findings.append(&mut table.findings);
-    ran
 }
 
 /// Opens one compute node after the other, each within the call that opened the one before.
@@ -336,6 +333,17 @@ fn open(
     .map_err(|error| error.to_string())?
 }
 
+/// A holder that is slow but alive is not fenced; one that is not, learns it, and can join again. The error says what
+/// went otherwise.
+pub fn descheduled_holders(case: &Case) -> Result<(), String> {
+    let mut ran = Ran::default();
+    with_stage(case, &mut ran, &mut |stage| stage.slow_holder().and_then(|()| stage.stopped_holder()));
+    match ran.findings.first() {
+        None => Ok(()),
+        Some(what) => Err(format!("{}: {what}", case.name)),
+    }
+}
+
 struct Stage<'a, 'm> {
     case: &'a Case,
     geometry: &'a [NodeGeometry],
@@ -374,6 +382,83 @@ impl Stage<'_, '_> {
         self.go_on(1, mode)
     }
 
+    /// Compute node 0 stops with a lock in its hands. `going_on` is tried meanwhile; then compute node 0 goes on, and
+    /// its answer is returned.
+    fn stop(&mut self, mut meanwhile: impl FnMut(&mut Self) -> Result<(), String>) -> Result<Ended, String> {
+        let (index, lane) = (self.opened[0], &self.lanes[0]);
+        let row = self.members[0].row.0;
+        let mut future = start(index, lane, CODING, 4, Call::Update { value: VICTIM }, 0);
+        let mut seen = Vec::new();
+        lane.port().start();
+        // Up to the submit that unlocks.
+        for submit in 0.. {
+            match self.table.advance(row, lane, future.as_mut(), None, Some(submit), &mut seen)? {
+                Drive::Stopped => {}
+                other => return Err(format!("an update that takes no lock: {other:?}")),
+            }
+            if lane.port().requests().iter().any(|request| request.label == Label::Unlock) {
+                break;
+            }
+        }
+        meanwhile(self)?;
+        match self.table.advance(row, lane, future.as_mut(), None, None, &mut seen)? {
+            Drive::Done(ended) => Ok(ended),
+            other => Err(format!("the stopped update: {other:?}")),
+        }
+    }
+
+    fn fill(&mut self) -> Result<(), String> {
+        (0..4).try_for_each(|key| self.expect(0, key * 2, Call::Upsert { value: BEFORE + key }))
+    }
+
+    fn slow_holder(&mut self) -> Result<(), String> {
+        self.fill()?;
+        let row = self.members[0].row;
+        self.table.beating = vec![self.geometry[0].row_offset(row) + 8];
+        self.table.beat_ns = LEASE_NS / 8;
+        let ended = self.stop(|stage| {
+            let (index, lane) = (stage.opened[1], &stage.lanes[1]);
+            let future = start(index, lane, CODING, 4, Call::Upsert { value: SURVIVOR }, 5 * LEASE_NS);
+            match stage.table.drive(stage.members[1].row.0, lane, future, None, &mut Vec::new())? {
+                Drive::Done(Ended::Failed(error)) if matches!(error.cause, Cause::Deadline { .. }) => Ok(()),
+                other => Err(format!("waiting five leases for a lock whose holder's heart beats: {other:?}")),
+            }
+        })?;
+        self.table.beating.clear();
+        self.check(4, Call::Update { value: VICTIM }, &ended)
+    }
+
+    fn stopped_holder(&mut self) -> Result<(), String> {
+        let fenced = |ended: &Ended| matches!(ended, Ended::Failed(error) if error.cause == Cause::Fenced);
+        let ended = self.stop(|stage| stage.expect(1, 4, Call::Upsert { value: SURVIVOR }))?;
+        if !fenced(&ended) {
+            return Err(format!("an update whose lock was taken over ends with {ended:?}"));
+        }
+        self.expect(1, 4, Call::Get)?;
+        let (index, lane, row) = (self.opened[0], &self.lanes[0], self.members[0].row);
+        let settled = self.table.drive(row.0, lane, index.settle(lane), None, &mut Vec::new())?;
+        if !matches!(settled, Drive::Done(Ok(()))) || lane.in_doubt() {
+            return Err(format!("settling on a fenced compute node: {settled:?}"));
+        }
+        for call in [Call::Get, Call::Upsert { value: VICTIM }] {
+            let mut seen = Vec::new();
+            let future = start(index, lane, CODING, 4, call, 0);
+            let ended = self.table.drive(row.0, lane, future, None, &mut seen)?;
+            if !matches!(&ended, Drive::Done(ended) if fenced(ended)) || !seen.is_empty() {
+                return Err(format!("{call:?} on a fenced compute node: {ended:?} after {} submits", seen.len()));
+            }
+        }
+        self.dead.push(0);
+        self.afterwards()?;
+        let mut scratch = vec![0; dm_core::remote::SCRATCH_BYTES];
+        let lane = Lane::new(LaneId(0), &mut scratch);
+        let joiner = Joiner { token: 99, lanes: 1, host: "again" };
+        match self.table.drive(0, &lane, Membership::join(&lane, self.geometry, &joiner, 64), None, &mut Vec::new())? {
+            Drive::Done(Ok(again)) if again.member.row == row && again.member.incarnation == 2 => Ok(()),
+            other => Err(format!("joining again: {other:?}")),
+        }
+    }
+
     /// The victim's operation. Whether it was cut short.
     fn act(&mut self, cut: Option<&Cut>) -> Result<bool, String> {
         let mut seen = Vec::new();
@@ -386,9 +471,7 @@ impl Stage<'_, '_> {
                     OperationKind::Insert => Call::Insert { value: VICTIM },
                     OperationKind::Update => Call::Update { value: VICTIM },
                     OperationKind::Upsert => Call::Upsert { value: VICTIM },
-                    OperationKind::UpdateIf => {
-                        Call::UpdateIf { expected: before.unwrap_or_default(), value: VICTIM }
-                    }
+                    OperationKind::UpdateIf => Call::UpdateIf { expected: before.unwrap_or_default(), value: VICTIM },
                     OperationKind::Delete => Call::Delete,
                 };
                 let future = start(index, lane, CODING, key, call, 0);
@@ -397,7 +480,7 @@ impl Stage<'_, '_> {
                         self.check(key, call, &ended)?;
                         false
                     }
-                    Drive::Died => {
+                    Drive::Died | Drive::Stopped => {
                         let after = match call {
                             Call::Delete => None,
                             _ => call.written().or(before),
@@ -426,7 +509,7 @@ impl Stage<'_, '_> {
                         false
                     }
                     Drive::Done(Err(error)) => return Err(format!("the bulk load: {error}")),
-                    Drive::Died => {
+                    Drive::Died | Drive::Stopped => {
                         self.open.extend((0..keys).map(|key| (key, vec![Some(VICTIM)])));
                         true
                     }
@@ -453,7 +536,7 @@ impl Stage<'_, '_> {
                     swept.map_err(|error| format!("the first sweep: {error}"))?;
                     false
                 }
-                Drive::Died => true,
+                Drive::Died | Drive::Stopped => true,
             }
         } else {
             let call = match mode {
@@ -467,7 +550,7 @@ impl Stage<'_, '_> {
                     self.check(key, call, &ended)?;
                     false
                 }
-                Drive::Died => {
+                Drive::Died | Drive::Stopped => {
                     if call != Call::Get {
                         let after = if call == Call::Delete { None } else { Some(SURVIVOR) };
                         self.open.entry(key).or_default().push(after);
@@ -546,7 +629,9 @@ impl Stage<'_, '_> {
         if answer != answer_for(known) {
             let open = self.open.entry(key).or_default();
             let Some(which) = open.iter().position(|other| answer == answer_for(*other)) else {
-                return Err(format!("{call:?} of key {key} answers {answer:?}; it was {known:?}, or one of {open:?} by the dead"));
+                return Err(format!(
+                    "{call:?} of key {key} answers {answer:?}; it was {known:?}, or one of {open:?} by the dead"
+                ));
             };
             // Once seen it stays, unless another of the dead comes after it.
             let now = open.swap_remove(which);
@@ -592,7 +677,8 @@ impl Stage<'_, '_> {
         let (index, lane) = (self.opened[last], &self.lanes[last]);
         let row_of = |number: usize| self.members[number].row;
         for &dead in &self.dead.clone() {
-            let swept = self.table.drive(row_of(last).0, lane, index.sweep(lane, row_of(dead)), None, &mut Vec::new())?;
+            let swept =
+                self.table.drive(row_of(last).0, lane, index.sweep(lane, row_of(dead)), None, &mut Vec::new())?;
             match swept {
                 Drive::Done(Ok(swept)) if swept.row_free => {
                     let chunk_bytes = self.geometry[0].chunk_bytes;
@@ -641,9 +727,17 @@ impl Stage<'_, '_> {
         }
         for (number, (index, lane)) in self.opened.iter().zip(self.lanes).enumerate() {
             if !self.dead.contains(&number) && (index.locks_held() > 0 || lane.in_doubt()) {
-                return Err(format!("compute node {number} holds {} local locks, owes {:?}", index.locks_held(), lane.debts()));
+                return Err(format!(
+                    "compute node {number} holds {} local locks, owes {:?}",
+                    index.locks_held(),
+                    lane.debts()
+                ));
             }
-            let home = self.table.memories.get(NodeId(0)).map(|node| node.host.word(self.geometry[0].row_offset(row_of(number))));
+            let home = self
+                .table
+                .memories
+                .get(NodeId(0))
+                .map(|node| node.host.word(self.geometry[0].row_offset(row_of(number))));
             let state = home.and_then(|word| RowWord(word).state());
             let wanted = if self.dead.contains(&number) { RowState::Free } else { RowState::Live };
             if state != Some(wanted) {

@@ -5,12 +5,13 @@ use crate::config::Config;
 use crate::memory::{Memories, atomic_result};
 use dm_core::lane::Lane;
 use dm_core::machine::{Step, poll_once};
+use dm_core::port::State;
 use dm_core::remote::lock_word::LockWord;
 use dm_core::remote::rpc::{Procedure, Reply};
 use dm_core::verbs::{Completion, Flags, Label, NodeId, Request, Status, Verb};
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 
 /// What every submit takes, in ns.
 const ROUND_TRIP_NS: u64 = 2000;
@@ -69,6 +70,8 @@ pub enum Drive<T> {
     Done(T),
     /// At its cut.
     Died,
+    /// Before the submit it was to stop at.
+    Stopped,
 }
 
 /// A request whose effect comes later, with its payload.
@@ -91,6 +94,11 @@ pub struct Table {
     calls: BTreeMap<(u16, u16), u32>,
     /// What no correct code does.
     pub findings: Vec<String>,
+    /// Heartbeat words of memory node 0 that count up by themselves.
+    pub beating: Vec<u64>,
+    /// Between two of their beats, in ns.
+    pub beat_ns: u64,
+    now_ns: u64,
 }
 
 /// Calls that are answered `Pending` before a memory node confirms.
@@ -100,7 +108,16 @@ impl Table {
     /// Zeroed memories.
     pub fn new(config: &Config) -> Self {
         let memories = Memories::new(&config.host_bytes, config.device_bytes as usize);
-        Self { memories, config: config.clone(), late: Vec::new(), calls: BTreeMap::new(), findings: Vec::new() }
+        Self {
+            memories,
+            config: config.clone(),
+            late: Vec::new(),
+            calls: BTreeMap::new(),
+            findings: Vec::new(),
+            beating: Vec::new(),
+            beat_ns: 1,
+            now_ns: 0,
+        }
     }
 
     /// Drives `future` on `lane` of the compute node of `row` to its end, or to its cut. `seen` gets its submits.
@@ -112,12 +129,27 @@ impl Table {
         cut: Option<&Cut>,
         seen: &mut Vec<Vec<Seen>>,
     ) -> Result<Drive<T>, String> {
-        let mut future = pin!(future);
-        let port = lane.port();
-        port.start();
+        lane.port().start();
         seen.clear();
+        self.advance(row, lane, pin!(future), cut, None, seen)
+    }
+
+    /// Drives `future` on, to its end, its cut, or before submit number `stop`.
+    pub fn advance<T>(
+        &mut self,
+        row: u16,
+        lane: &Lane<'_>,
+        mut future: Pin<&mut (impl Future<Output = T> + ?Sized)>,
+        cut: Option<&Cut>,
+        stop: Option<usize>,
+        seen: &mut Vec<Vec<Seen>>,
+    ) -> Result<Drive<T>, String> {
+        let port = lane.port();
         loop {
-            let result = match poll_once(port, future.as_mut()) {
+            // Submitted: it was stopped here before.
+            let stopped_here = port.state() == State::Submitted;
+            let step = if stopped_here { Step::Requests } else { poll_once(port, future.as_mut()) };
+            let result = match step {
                 Step::Waiting => return Err("it waits for something that is not a submit".to_owned()),
                 Step::Requests => None,
                 Step::Done(result) => Some(result),
@@ -134,6 +166,9 @@ impl Table {
                         _ => travelling.push(position),
                     }
                 }
+                if !travelling.is_empty() && stop == Some(seen.len()) {
+                    return Ok(Drive::Stopped);
+                }
                 let Some(scratch) = port.begin() else { return Err("a port without scratch".to_owned()) };
                 if !travelling.is_empty() {
                     if let Some(cut) = cut.filter(|cut| cut.submit == seen.len()) {
@@ -144,19 +179,32 @@ impl Table {
                     let look = |&position: &usize| self.look(&requests[position]);
                     seen.push(travelling.iter().map(look).collect());
                     for &position in &travelling {
-                        port.complete(position, self.execute(&requests[position], scratch));
+                        port.complete(position, self.execute(row, &requests[position], scratch));
                     }
                 }
                 if seen.len() > SUBMITS_MAX {
                     return Err(format!("{SUBMITS_MAX} submits and no end"));
                 }
-                port.finish(scratch, pause_ns + if travelling.is_empty() { 0 } else { ROUND_TRIP_NS });
+                let took_ns = pause_ns + if travelling.is_empty() { 0 } else { ROUND_TRIP_NS };
+                self.pass(took_ns);
+                port.finish(scratch, took_ns);
             }
             if let Some(result) = result {
                 if port.in_doubt() {
                     port.reset();
                 }
                 return Ok(Drive::Done(result));
+            }
+        }
+    }
+
+    /// Lets time pass, and hearts beat.
+    fn pass(&mut self, ns: u64) {
+        let beats = (self.now_ns + ns) / self.beat_ns - self.now_ns / self.beat_ns;
+        self.now_ns += ns;
+        if let Some(home) = self.memories.get_mut(NodeId(0)) {
+            for &word in &self.beating {
+                home.host.set_word(word, home.host.word(word) + beats);
             }
         }
     }
@@ -243,8 +291,12 @@ impl Table {
         }
     }
 
-    fn execute(&mut self, request: &Request, scratch: &mut [u8]) -> Completion {
+    fn execute(&mut self, row: u16, request: &Request, scratch: &mut [u8]) -> Completion {
         let mut completion = Completion { elapsed_ns: ROUND_TRIP_NS as u32, ..Completion::default() };
+        if self.has_confirmed(row, request.node.0) {
+            completion.status = Status::Fenced;
+            return completion;
+        }
         match self.apply(request, scratch) {
             Ok(value) => completion.value = value,
             Err(status) => completion.status = status,
@@ -299,8 +351,11 @@ impl Table {
 
     /// Whether all memory nodes have confirmed that a row is fenced off.
     pub fn is_fenced(&self, row: u16) -> bool {
-        let confirmed = |node| self.calls.get(&(row, node)).is_some_and(|calls| *calls > CALLS_PENDING);
-        (0..self.memories.count() as u16).all(confirmed)
+        (0..self.memories.count() as u16).all(|node| self.has_confirmed(row, node))
+    }
+
+    fn has_confirmed(&self, row: u16, node: u16) -> bool {
+        self.calls.get(&(row, node)).is_some_and(|calls| *calls > CALLS_PENDING)
     }
 
     fn check_takeover(&mut self, request: &Request) {
@@ -337,9 +392,10 @@ pub fn cuts(submits: &[Vec<Seen>]) -> Vec<Cut> {
         }
         for cut in combinations.clone() {
             for (which, chain) in chains.iter().enumerate() {
-                let others_plain = cut.iter().enumerate().all(|(other, cut)| {
-                    other == which || cut.whole == 0 || cut.whole as usize == chains[other].len()
-                });
+                let others_plain = cut
+                    .iter()
+                    .enumerate()
+                    .all(|(other, cut)| other == which || cut.whole == 0 || cut.whole as usize == chains[other].len());
                 let Some(next) = chain.get(cut[which].whole as usize) else { continue };
                 if next.verb != Verb::Write || !others_plain {
                     continue;

@@ -8,14 +8,15 @@ use crate::rng::Rng;
 use crate::run::block_on;
 use crate::verify::accounting::Holdings;
 use crate::verify::draw::Draw;
+use crate::verify::membership::Membership;
 use crate::verify::subject::{AfterDeath, HeldLock, Opened, Picture, Subject, With};
 use dm_core::lane::{Lane, Mark};
 use dm_core::recovery::lease::{Lease, Terms};
 use dm_core::recovery::redo::{HEADER_BYTES, SLOTS_PER_LANE};
 use dm_core::recovery::{Recovery, UNIT_BYTES_MIN};
-use dm_core::remote::rows::{self, Joiner, Member, REDO_CHUNKS};
+use dm_core::remote::rows::{Joiner, REDO_CHUNKS};
 use dm_core::verbs::{Assumptions, Guarantees, LaneId};
-use dm_host::assembly::{Place, RecoveryStorage, Spending};
+use dm_host::assembly::{Place, Spending};
 
 /// Makes Sherman trees that survive the deaths of their compute nodes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -32,7 +33,7 @@ impl Case {
     }
 
     /// All compute nodes join and get their redo areas, one after the other; the same every time.
-    fn join_all(&self, config: &Config, memories: &mut Memories) -> Result<Vec<(Member, RecoveryStorage)>, String> {
+    fn join_all(&self, config: &Config, memories: &mut Memories) -> Result<Vec<Membership>, String> {
         let geometry = self.geometry(config);
         let mut fabric = DirectFabric::over(config, memories);
         let mut joined = Vec::new();
@@ -40,15 +41,8 @@ impl Case {
             let mut scratch = vec![0; dm_core::remote::SCRATCH_BYTES];
             let lane = Lane::new(LaneId(0), &mut scratch);
             let joiner = Joiner { token: 77 + number as u64, lanes, host: "verify" };
-            let mut storage = RecoveryStorage::new(lanes, geometry.len());
-            let all = async {
-                let member = rows::join(&lane, &geometry[0], &joiner, 0).await.map_err(|error| error.to_string())?;
-                let prepared = storage.prepare(&lane, &geometry, member, self.node_bytes(), 0).await;
-                prepared.map_err(|error| error.to_string())?;
-                Ok::<_, String>(member)
-            };
-            let member = block_on(&lane, &mut fabric, all).map_err(|error| error.to_string())?.result?;
-            joined.push((member, storage));
+            let join = Membership::join(&lane, &geometry, &joiner, self.node_bytes());
+            joined.push(block_on(&lane, &mut fabric, join).map_err(|error| error.to_string())?.result?);
         }
         Ok(joined)
     }
@@ -107,8 +101,8 @@ impl Subject for ShermanRecovered {
         let joined = case.join_all(config, &mut twin)?;
         let capabilities = config.capabilities();
         let mut recoveries = Vec::new();
-        for (member, storage) in &joined {
-            recoveries.push(storage.recovery(*member, &lease, &capabilities).map_err(|error| error.to_string())?);
+        for membership in &joined {
+            recoveries.push(membership.recovery(&lease, &capabilities).map_err(|error| error.to_string())?);
         }
         let place = place(&geometry, config, guarantees, 0);
         open_rest(&place, case, &recoveries, &[], then)
