@@ -87,6 +87,14 @@ impl Index for RawReads {
         async { Err(NOTHING) }
     }
 
+    fn sweep<'a>(
+        &'a self,
+        _: &'a Lane<'_>,
+        _: dm_core::remote::lock_word::RowId,
+    ) -> impl Future<Output = Result<dm_core::recovery::sweep::Swept, OpError>> + 'a {
+        async { Err(NOTHING) }
+    }
+
     fn cache_bytes(&self) -> (u64, u64) {
         (0, 0)
     }
