@@ -140,8 +140,7 @@ pub(super) fn measure(plan: &Plan, stage: &mut impl Stage) -> Result<Measured, F
         match stage.validate() {
             Ok(census) => {
                 if census.records != records {
-                    measured.broken =
-                        Some(format!("it holds {} records, {records} were acknowledged", census.records));
+                    measured.broken = Some(format!("it holds {} records, {records} were acknowledged", census.records));
                 }
                 for report in &mut measured.reports {
                     report.tree = Some(Tree::from(&census));

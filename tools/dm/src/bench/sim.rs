@@ -379,7 +379,8 @@ impl Work for RawWork {
     fn done(&mut self, _: usize, finished: Finished<'_>) {
         match finished.result {
             Ok(_) if self.counting => {
-                let cost = OperationCost { round_trips: 1, requests: 1, read_bytes: self.bytes, ..OperationCost::default() };
+                let cost =
+                    OperationCost { round_trips: 1, requests: 1, read_bytes: self.bytes, ..OperationCost::default() };
                 self.report.record(finished.latency_ns, &cost);
             }
             Ok(_) => {}

@@ -166,7 +166,8 @@ fn to_table(option: &str, points: &[Point]) -> String {
         ];
         push_row(&mut table, cells, 2);
     }
-    let mut text = points.first().map_or_else(String::new, |point| format!("measured on {}\n\n", point.report.measured_on));
+    let mut text =
+        points.first().map_or_else(String::new, |point| format!("measured on {}\n\n", point.report.measured_on));
     push_table(&mut text, &table);
     text
 }
@@ -213,9 +214,9 @@ fn to_svg(option: &str, points: &[Point]) -> Result<String, String> {
                     .legend(move |(x, y)| PathElement::new([(x, y), (x + 24, y)], colour));
             }
             // The value of the option at each point.
-            let labels = own.iter().map(|point| {
-                Text::new(point.value.clone(), (x(point), y(point, 0.5)), ("sans-serif", 12).into_font())
-            });
+            let labels = own
+                .iter()
+                .map(|point| Text::new(point.value.clone(), (x(point), y(point, 0.5)), ("sans-serif", 12).into_font()));
             chart.draw_series(labels).map_err(|error| failed(&error))?;
         }
         chart
