@@ -4,12 +4,16 @@
 //! the index to a closure. What the closure starts - worker threads in a scope, one operation - ends before it returns.
 //! Who needs several at once keeps [`Storage`]s of its own.
 
+use crate::fabric::shm::ShmError;
 use dm_core::btree::descent::RootCopy;
 use dm_core::btree::{Options, Tree};
+use dm_core::compute::batches::{Batches, Bucket, Seat};
 use dm_core::compute::cache::IndexCache;
 use dm_core::compute::locks::{Entry, LockTable, Waiter};
 use dm_core::compute::nodes::{Fresh, NodeClass, NodePool, Shelf};
 use dm_core::index::Index;
+use dm_core::recovery::redo::RedoError;
+use dm_core::recovery::{Recovery, RecoveryError};
 use dm_core::remote::NodeGeometry;
 use dm_core::remote::catalog::{IndexNumber, root_offset};
 use dm_core::remote::chunks::RequestIds;
@@ -17,8 +21,13 @@ use dm_core::remote::rows::Member;
 use dm_core::sherman::Sherman;
 use dm_core::sherman::parameters::{ParameterError, Parameters};
 use dm_core::verbs::{Assumptions, Capabilities, Guarantees, NodeId};
+#[cfg(target_os = "linux")]
+use memmap2::Advice;
+use memmap2::MmapMut;
+use std::io;
 use std::sync::atomic::AtomicU32;
 use thiserror::Error;
+use zerocopy::FromBytes;
 
 /// What one compute node spends on one index, and how it runs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,7 +67,7 @@ impl Default for Spending {
 }
 
 /// Where an index is and who opens it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Place<'a> {
     /// Memory nodes of the pool, by logical number.
     pub geometry: &'a [NodeGeometry],
@@ -70,6 +79,8 @@ pub struct Place<'a> {
     pub capabilities: Capabilities,
     /// What the fabric grants.
     pub guarantees: Guarantees,
+    /// What makes its locks recoverable; `None`: a dead holder's locks stay held.
+    pub recovery: Option<&'a Recovery<'a>>,
 }
 
 /// Why an index could not be put together.
@@ -109,6 +120,31 @@ pub enum AssemblyError {
         /// The smallest chunk.
         chunk_bytes: u64,
     },
+    /// Recovery was asked for, and cannot be had.
+    #[error(transparent)]
+    Recovery(#[from] RecoveryError),
+    /// There is no room for redo images.
+    #[error(transparent)]
+    Redo(#[from] RedoError),
+    /// Redo images and lock words are counted per compute node, from its first index on.
+    #[error("this compute node has opened an index already: join once more for another one")]
+    Reopened,
+    /// A fabric cannot be made.
+    #[error(transparent)]
+    Fabric(#[from] ShmError),
+    /// 16-bit lock words name no acquisition.
+    #[error(
+        "16-bit lock words are for measurement only: a dead holder's cannot be taken over, so they exclude recovery"
+    )]
+    NarrowRecovery,
+    /// The kernel has no memory for the index cache.
+    #[error("an index cache of {cache_bytes} bytes: {reason}")]
+    Memory {
+        /// What was asked for.
+        cache_bytes: u64,
+        /// What the kernel said.
+        reason: String,
+    },
     /// The pool has no memory node 0, or too many lanes are asked for.
     #[error("{0}")]
     Impossible(&'static str),
@@ -144,9 +180,12 @@ pub struct Storage {
     returned: Vec<Fresh>,
     returned_nodes: usize,
     shelf_count: usize,
-    words: Vec<AtomicU32>,
+    words: MmapMut,
     requests: RequestIds,
     locks_per_node: u32,
+    buckets: [Vec<spin::Mutex<Bucket>>; 2],
+    values: Vec<u8>,
+    value_bytes: usize,
 }
 
 /// A [`Storage`], ready to be borrowed by an index.
@@ -158,6 +197,8 @@ pub struct Room<'a> {
     words: &'a [AtomicU32],
     requests: &'a RequestIds,
     locks_per_node: u32,
+    buckets: [&'a [spin::Mutex<Bucket>]; 2],
+    seats: Vec<Seat<'a>>,
 }
 
 impl Storage {
@@ -178,6 +219,12 @@ impl Storage {
         if node_bytes as u64 > chunk_bytes {
             return Err(AssemblyError::Chunk { node_bytes, chunk_bytes });
         }
+        if let Some(recovery) = place.recovery {
+            if spending.options.narrow_locks {
+                return Err(AssemblyError::NarrowRecovery);
+            }
+            recovery.check(node_bytes, spending.lanes, place.geometry.len())?;
+        }
         let (plan, _) = parameters.plan(spending.page_records, spending.leaves_at_once);
         if spending.lanes as u64 * plan.total_bytes as u64 > spending.scratch_bytes_max {
             return Err(AssemblyError::Scratch {
@@ -192,27 +239,40 @@ impl Storage {
         let shelf_count = place.geometry.len() * NodeClass::COUNT;
         let words = IndexCache::words_for(spending.cache_bytes, parameters.key_bytes, parameters.inner_span + 1);
         let entry = |_| spin::Mutex::new(Entry::default());
+        let seats = if spending.options.rdwc { spending.lanes } else { 0 };
+        // Twice as many buckets as lanes: few keys that meet in one by chance.
+        let buckets = || (0..2 * seats).map(|_| spin::Mutex::new(Bucket::default())).collect();
         Ok(Self {
             entries: (0..place.geometry.len() * locks_per_node as usize).map(entry).collect(),
             waiters: (0..spending.lanes).map(|_| Waiter::default()).collect(),
             returned: vec![Fresh::default(); shelf_count * spending.returned_nodes],
             returned_nodes: spending.returned_nodes,
             shelf_count,
-            words: std::iter::repeat_with(|| AtomicU32::new(0)).take(words).collect(),
+            words: huge_zeroes(words * size_of::<AtomicU32>()).map_err(|error| AssemblyError::Memory {
+                cache_bytes: spending.cache_bytes,
+                reason: error.to_string(),
+            })?,
             requests: RequestIds::default(),
             locks_per_node,
+            buckets: [buckets(), buckets()],
+            values: vec![0; seats * parameters.value_bytes],
+            value_bytes: parameters.value_bytes,
         })
     }
 
     /// Puts the shelves up.
     pub fn furnish(&mut self) -> Room<'_> {
-        let Self { entries, waiters, returned, returned_nodes, shelf_count, words, requests, locks_per_node } = self;
-        let shelves = if *returned_nodes == 0 {
-            (0..*shelf_count).map(|_| spin::Mutex::new(Shelf::default())).collect()
+        let Self { entries, waiters, returned, words, requests, buckets, values, .. } = self;
+        let shelves = if self.returned_nodes == 0 {
+            (0..self.shelf_count).map(|_| spin::Mutex::new(Shelf::default())).collect()
         } else {
-            returned.chunks_mut(*returned_nodes).map(|returned| spin::Mutex::new(Shelf::new(returned))).collect()
+            returned.chunks_mut(self.returned_nodes).map(|returned| spin::Mutex::new(Shelf::new(returned))).collect()
         };
-        Room { entries, waiters, shelves, words, requests, locks_per_node: *locks_per_node }
+        // A mapping begins on a page and was asked for in whole words; if it were not, the cache would always miss.
+        let words = <[AtomicU32]>::mut_from_bytes(words).map_or(&[][..], |words| words);
+        let seats = values.chunks_mut(self.value_bytes).map(Seat::new).collect();
+        let buckets = [&*buckets[0], &*buckets[1]];
+        Room { entries, waiters, shelves, words, requests, locks_per_node: self.locks_per_node, buckets, seats }
     }
 }
 
@@ -238,8 +298,10 @@ impl<'a> Room<'a> {
             inner,
             capabilities: place.capabilities,
             options: spending.options,
+            recovery: place.recovery,
             scratch,
             locks: LockTable::new(self.entries, self.locks_per_node, self.waiters, spending.hand_overs_max),
+            batches: Batches::new(self.buckets[0], self.buckets[1], &self.seats),
             nodes: NodePool::new(&self.shelves, [parameters.leaf().bytes as u32, inner.bytes as u32]),
             cache: IndexCache::new(self.words, parameters.key_bytes, parameters.inner_span + 1),
         };
@@ -247,4 +309,15 @@ impl<'a> Room<'a> {
         let missing = place.guarantees.missing(index.assumptions());
         if missing.is_empty() { Ok(index) } else { Err(AssemblyError::Missing { missing }) }
     }
+}
+
+/// Zeroed memory that the kernel is asked to map with huge pages: an index cache is read at random, and with 4-KiB pages
+/// many of those reads miss the TLB.
+fn huge_zeroes(bytes: usize) -> io::Result<MmapMut> {
+    // No mapping is empty, and a single word is no cache either.
+    let map = MmapMut::map_anon(bytes.max(size_of::<AtomicU32>()))?;
+    #[cfg(target_os = "linux")]
+    // A kernel without huge pages says no; small ones do.
+    let _ = map.advise(Advice::HugePage);
+    Ok(map)
 }

@@ -11,6 +11,7 @@ use super::{LEVELS_MAX, MOVES_MAX, RESTARTS_MAX, Tree};
 use crate::error::{DecodeError, OpError};
 use crate::lane::{Lane, Mark};
 use crate::layout::stripes;
+use crate::planted::{Bug, planted};
 use crate::remote::address::{Address, LINE_BYTES};
 use crate::verbs::{Label, Request};
 use core::ops::Range;
@@ -71,6 +72,8 @@ pub struct Spot {
     pub fresh: bool,
     /// A half-split met on the way, at this level, whose right half is here; its separator is in the `help` range.
     pub help: Option<(u8, Address)>,
+    /// The node whose link to the right was followed to get here; null if it was not a link.
+    pub from: Address,
 }
 
 impl Tree<'_> {
@@ -128,7 +131,7 @@ impl Tree<'_> {
                 cached = false;
                 continue;
             }
-            let mut spot = Spot { address: root, parent: Address::NULL, fresh: !cached, help };
+            let mut spot = Spot { address: root, parent: Address::NULL, fresh: !cached, help, from: Address::NULL };
             let mut at_level = root_level;
             if cached {
                 let route = port.with(|scratch| {
@@ -187,7 +190,7 @@ impl Tree<'_> {
                         }
                         // Only a descent to a leaf takes note: there is one place for a separator, and descents to
                         // parents happen while a note is still to be acted upon.
-                        if spot.fresh && level == 0 {
+                        if spot.fresh && (level == 0 || planted(Bug::HelpOverwritten)) {
                             help = Some((at_level, sibling));
                             spot.help = help;
                             port.with(|scratch| self.note_help(scratch, target.at));

@@ -5,6 +5,7 @@
 //! | [`commands`] | the command line: what each subcommand takes and does |
 //! | [`mod@bench`] | `dm bench`: load, warm up, run, check, report; the bare loop it is compared with |
 //! | [`figures`] | `dm figures`: published figures, run again on the simulated cluster |
+//! | [`soak`] | `dm soak`: compute processes killed and stopped at random, and what must be there afterwards |
 //! | [`pool`] | memory nodes: started as child processes, or found by their sockets |
 //! | [`workload`] | YCSB: properties, standard workloads, draws of operations, self-checking keys and values, traces |
 //! | [`keys`] | real keys from a file, for slots of fixed size |
@@ -18,4 +19,5 @@ pub mod keys;
 pub mod layout;
 pub mod pool;
 pub mod report;
+pub mod soak;
 pub mod workload;

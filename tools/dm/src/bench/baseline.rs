@@ -122,6 +122,8 @@ struct Engine<'a> {
 }
 
 impl Work for Engine<'_> {
+    const TIMED: bool = false;
+
     #[inline]
     fn next(&mut self, at: usize, scratch: &mut [u8], plan: &ScratchPlan) -> Next {
         if self.left == 0 {
@@ -274,7 +276,7 @@ fn bare(bench: &Bench<'_, '_>, thread: &Thread<'_>, draws: &mut Draws, update: b
         let geometry = &pool.geometry()[usize::from(node.0)];
         let locks = region.area(geometry.lock_space);
         let lock = geometry.lock_offset(lock_of(route.address, geometry.lock_count).index);
-        let word = LockWord::held(tree.owner.row, turn as u16, route.address).0;
+        let word = LockWord::new(tree.owner.row, turn as u64).ok_or_else(|| failed(&"no lock word is left"))?.0;
         if locks.cas(lock, 0, word).map_err(|error| failed(&error))? != 0 {
             missed += 1;
             continue;

@@ -27,6 +27,7 @@ pub mod sim;
 pub mod sweep;
 
 use crate::commands::Failure;
+use crate::commands::tool::LeaseArguments;
 use clap::ValueEnum;
 use clap::builder::RangedU64ValueParser;
 use std::path::PathBuf;
@@ -130,6 +131,10 @@ pub struct Arguments {
     /// Switch techniques on that are off by default
     #[arg(long, value_enum, value_delimiter = ',', value_name = "TECHNIQUE,...")]
     pub with: Vec<With>,
+
+    /// How long the compute node may be silent.
+    #[command(flatten)]
+    pub lease: LeaseArguments,
 
     /// How memory nodes keep 64-byte lines whole
     #[arg(long, value_enum, default_value = "auto", conflicts_with = "pool")]
@@ -290,6 +295,8 @@ names! {
         BackOff,
         /// Repeating READs that took too long for versions to vouch for, as the papers' programs do not
         ReadGuard,
+        /// Redo images, by which others finish what this compute node died in
+        Recovery,
     }
     /// Techniques that are off.
     With {
@@ -297,6 +304,8 @@ names! {
         ChainLockRead,
         /// The paper's 16-bit lock words
         NarrowLocks,
+        /// Read delegation and write combining
+        Rdwc,
     }
 }
 

@@ -11,6 +11,7 @@ use crate::workload::spec::{Phase, RequestDistribution, Spec, StandardWorkload, 
 use dm_core::btree::Options;
 use dm_core::sherman::parameters::Parameters;
 use dm_host::assembly::Spending;
+use dm_host::compute_node::Membership;
 use dm_sim::timing::Profile;
 use std::path::PathBuf;
 use std::thread;
@@ -156,6 +157,8 @@ pub struct Plan {
     pub lanes: u16,
     /// What the compute node spends.
     pub spending: Spending,
+    /// How it is in the pool.
+    pub membership: Membership,
     /// Running memory nodes; empty: start some.
     pub pool: Vec<PathBuf>,
     /// What to start.
@@ -166,8 +169,6 @@ pub struct Plan {
     pub without_on_chip: bool,
     /// Raw READs, where there is no workload.
     pub raw_operations: u64,
-    /// READs are trusted however long they take.
-    pub without_read_guard: bool,
     /// Seed.
     pub seed: u64,
     /// Check the index at the end.
@@ -252,6 +253,8 @@ impl Plan {
                 narrow_locks: with(With::NarrowLocks),
                 chain_lock_read: with(With::ChainLockRead),
                 back_off: !without(Without::BackOff),
+                read_guard: !without(Without::ReadGuard),
+                rdwc: with(With::Rdwc),
             },
             ..Spending::default()
         };
@@ -283,6 +286,11 @@ impl Plan {
             threads,
             lanes: arguments.lanes,
             spending,
+            membership: Membership {
+                terms: arguments.lease.terms()?,
+                // 16-bit lock words name no acquisition.
+                recovery: !without(Without::Recovery) && !with(With::NarrowLocks),
+            },
             pool: arguments.pool.clone(),
             start: Start {
                 memory_nodes: arguments.memory_nodes,
@@ -292,7 +300,6 @@ impl Plan {
             },
             without_on_chip: without(Without::OnChip),
             raw_operations: arguments.operations.unwrap_or(OPERATIONS),
-            without_read_guard: without(Without::ReadGuard),
             fabric,
             seed: arguments.seed,
             validate: !arguments.no_validate,

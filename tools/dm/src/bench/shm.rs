@@ -15,7 +15,7 @@ use dm_core::lane::Lane;
 use dm_core::remote::catalog::IndexEntry;
 use dm_core::sherman::Sherman;
 use dm_core::verbs::{Guarantees, LaneId, Space};
-use dm_host::assembly::{AssemblyError, with_sherman};
+use dm_host::assembly::AssemblyError;
 use dm_host::compute_node::{ComputeNode, Pool, PoolError};
 use dm_host::fabric::shm::ShmFabric;
 use dm_host::worker::{self, Wakes, Work};
@@ -42,15 +42,12 @@ pub fn run(plan: &Plan, trace: Option<&Mutex<TraceWriter<File>>>) -> Result<Meas
                 .to_owned(),
         ));
     }
-    let node = pool.join(plan.spending.lanes as u16).map_err(Failure::run)?;
+    let node = pool.join(plan.spending.lanes as u16, plan.membership).map_err(Failure::run)?;
     let (entry, created) = open(&node, plan)?;
     let fabric = pool.fabric().map_err(Failure::run)?;
-    let mut place = node.place(&entry, &fabric);
-    if plan.without_read_guard {
-        place.capabilities.write_turn_ns_min = 0;
-    }
-    let measured = with_sherman(&place, &plan.parameters, &plan.spending, |index| {
-        let bench = Bench { plan, pool, node: &node, entry: &entry, index, trace, guarantees: place.guarantees };
+    let guarantees = node.place(&entry, &fabric).guarantees;
+    let measured = node.with_sherman(&entry, &plan.parameters, &plan.spending, |index| {
+        let bench = Bench { plan, pool, node: &node, entry: &entry, index, trace, guarantees };
         bench.run(fabric)
     });
     let measured = measured.unwrap_or_else(|error| {
