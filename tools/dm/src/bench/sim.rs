@@ -5,8 +5,8 @@
 //! lanes are still busy, so that neither the start nor stragglers are in the numbers; a load by inserts is counted whole.
 //! All compute nodes' lanes draw from one load generator, the one that threads of the shm engine have each.
 
-use super::engine::{Driven, Loaded, Measured, Stage, bulk_load, gather, measure, progress, tally, validate, warm_key};
 use super::baseline::thread_ns;
+use super::engine::{Driven, Loaded, Measured, Stage, bulk_load, gather, measure, progress, tally, validate, warm_key};
 use super::generator::{Generator, Shared, Warmer};
 use super::plan::{Plan, Run, SimPlan};
 use crate::commands::Failure;
