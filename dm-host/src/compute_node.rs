@@ -1,27 +1,45 @@
 //! A compute node: a process that is connected to a pool's memory nodes, has a row there, and opens indexes.
 
-use crate::assembly::Place;
+use crate::assembly::{AssemblyError, Place, Spending, with_sherman};
 use crate::fabric::shm::{ShmError, ShmFabric, ShmOptions};
+use crate::keeper::{Keeper, terms_here};
 use crate::memory_node::{AnnounceError, ConnectError, RemoteNode, connect};
 use crate::solo::block_on;
+use dm_core::error::VerbError;
 use dm_core::lane::Lane;
+use dm_core::recovery::Recovery;
+use dm_core::recovery::lease::{Lease, Pulse, Terms};
+use dm_core::recovery::redo::{self, Area};
 use dm_core::remote::catalog::{self, CatalogError, Definition, IndexEntry, IndexKind};
+use dm_core::remote::chunks::{self, ChunkEntry, ChunkKind, Granted, RequestIds};
 use dm_core::remote::rows::{self, Joiner, Member, RowError};
 use dm_core::remote::superblock::{Features, NodeDescription, Superblock, SuperblockError};
 use dm_core::remote::{NodeGeometry, SCRATCH_BYTES};
+use dm_core::sherman::Sherman;
 use dm_core::sherman::parameters::{ParameterError, Parameters};
-use dm_core::verbs::{Fabric, Guarantees, LaneId, Space};
+use dm_core::verbs::{Fabric, Guarantees, LaneId, NodeId, Space};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 use thiserror::Error;
 
-/// How often a compute node raises its heartbeat: eight times per lease of two seconds.
-const HEARTBEAT: Duration = Duration::from_millis(250);
+/// How a compute node is in a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Membership {
+    /// How long it may be silent before others take it for dead: the same for all compute nodes of a pool.
+    pub terms: Terms,
+    /// Whether others can go on when it dies with a lock in its hands: costs a redo image in the chain of larger WRITEs,
+    /// and a chunk or more on each memory node. Without it, as on a fabric that cannot fence, such a lock stays held.
+    pub recovery: bool,
+}
+
+impl Default for Membership {
+    fn default() -> Self {
+        Self { terms: terms_here(), recovery: true }
+    }
+}
 
 /// Why a pool cannot be used.
 #[derive(Debug, Error)]
@@ -105,7 +123,10 @@ pub enum PoolError {
         /// Why.
         source: ParameterError,
     },
-    /// The heartbeat's thread could not be started.
+    /// A chunk table could not be read or changed.
+    #[error(transparent)]
+    Verb(#[from] VerbError),
+    /// The keeper's thread could not be started.
     #[error("starting a thread: {0}")]
     Thread(std::io::Error),
 }
@@ -198,21 +219,25 @@ impl Pool {
     }
 
     /// The first memory node: the one whose catalog and rows count.
-    fn home(&self) -> &NodeGeometry {
+    pub(crate) fn home(&self) -> &NodeGeometry {
         // `of` made a fabric, which refuses a pool without nodes.
         &self.geometry[0]
     }
 
     /// Runs something short on a lane of its own, with [`SCRATCH_BYTES`] of scratch at offset 0.
     pub fn with_lane<R>(&self, run: impl FnOnce(&mut ShmFabric, &Lane<'_>) -> R) -> Result<R, PoolError> {
-        let mut fabric = self.fabric()?;
+        Ok(self.with_lane_of(run)?)
+    }
+
+    fn with_lane_of<R>(&self, run: impl FnOnce(&mut ShmFabric, &Lane<'_>) -> R) -> Result<R, ShmError> {
+        let mut fabric = ShmFabric::new(self.nodes.clone(), self.options)?;
         let mut scratch = vec![0; SCRATCH_BYTES];
         let lane = Lane::new(LaneId(0), &mut scratch);
         Ok(run_on(&mut fabric, &lane, run))
     }
 
-    /// Joins the pool as a compute node with `lanes` lanes, and keeps its heartbeat going.
-    pub fn join(self: &Arc<Self>, lanes: u16) -> Result<ComputeNode, PoolError> {
+    /// Joins the pool as a compute node with `lanes` lanes, and keeps its lease.
+    pub fn join(self: &Arc<Self>, lanes: u16, membership: Membership) -> Result<ComputeNode, PoolError> {
         let unknown = self.descriptions.iter().fold(0, |bits, description| bits | description.read_only_unknown);
         if unknown != 0 {
             return Err(PoolError::ReadOnly { unknown });
@@ -229,25 +254,19 @@ impl Pool {
             }
         }
         self.with_lane(|fabric, lane| block_on(fabric, lane, rows::introduce(lane, self.home(), member, &joiner, 0)))??;
-        let (stop, stopped) = mpsc::channel();
-        let pool = Arc::clone(self);
-        let heart = thread::Builder::new()
-            .name("heartbeat".to_owned())
-            .spawn(move || {
-                let mut counter = 1;
-                while stopped.recv_timeout(HEARTBEAT) == Err(RecvTimeoutError::Timeout) {
-                    let beat = pool.with_lane(|fabric, lane| {
-                        block_on(fabric, lane, rows::heartbeat(lane, pool.home(), member, counter, 0, 0))
-                    });
-                    counter += 1;
-                    if !matches!(beat, Ok(Ok(()))) {
-                        tracing::warn!("the heartbeat of compute-node row {} stopped: {beat:?}", member.row.0);
-                        return;
-                    }
-                }
-            })
-            .map_err(PoolError::Thread)?;
-        Ok(ComputeNode { pool: Arc::clone(self), member, heart: Some((stop, heart)), owes: AtomicBool::new(false) })
+        let mut node = ComputeNode {
+            pool: Arc::clone(self),
+            member,
+            recovery: membership.recovery,
+            lease: Arc::new(Lease::new(membership.terms)),
+            pulses: (0..lanes).map(|_| Pulse::default()).collect(),
+            keeper: None,
+            opened: AtomicBool::new(false),
+            owes: AtomicBool::new(false),
+        };
+        // From here on a failure leaves the pool.
+        node.keeper = Some(Keeper::start(self, member, Arc::clone(&node.lease), Arc::clone(&node.pulses))?);
+        Ok(node)
     }
 
     /// Leaves the pool as `member`, under whose name nothing is written any more.
@@ -307,11 +326,21 @@ fn token() -> u64 {
 }
 
 /// This process's place in a pool. Dropping it leaves the pool.
+///
+/// Others may take it for dead, if it is silent for a lease: then its operations fail with
+/// [`dm_core::error::Cause::Fenced`], and it joins the pool again for a new one. On shared memory they end the whole
+/// process first.
 #[derive(Debug)]
 pub struct ComputeNode {
     pool: Arc<Pool>,
     member: Member,
-    heart: Option<(Sender<()>, JoinHandle<()>)>,
+    recovery: bool,
+    lease: Arc<Lease>,
+    /// One per lane.
+    pulses: Arc<[Pulse]>,
+    keeper: Option<Keeper>,
+    /// An index was opened with recovery.
+    opened: AtomicBool,
     /// A lock may name this row after it left.
     owes: AtomicBool,
 }
@@ -321,6 +350,11 @@ impl ComputeNode {
     /// for others to finish with, and is not given to anybody before they have.
     pub fn owe(&self) {
         self.owes.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether others have taken it for dead.
+    pub fn is_fenced(&self) -> bool {
+        self.lease.is_fenced()
     }
 
     /// The pool.
@@ -357,22 +391,90 @@ impl ComputeNode {
             member: self.member,
             capabilities: fabric.capabilities(),
             guarantees: Self::guarantees(fabric),
+            recovery: None,
         }
     }
 
     fn guarantees(fabric: &ShmFabric) -> Guarantees {
         fabric.guarantees()
     }
+
+    /// Opens an index and passes it to `run`: with recovery, if it is wanted and the fabric can fence. That is possible once
+    /// per join.
+    pub fn with_sherman<R>(
+        &self,
+        entry: &IndexEntry,
+        parameters: &Parameters,
+        spending: &Spending,
+        run: impl FnOnce(&Sherman<'_>) -> R,
+    ) -> Result<R, AssemblyError> {
+        let place = self.pool.with_lane_of(|fabric, _| self.place(entry, fabric))?;
+        if !self.recovery || !place.capabilities.fencing {
+            return with_sherman(&place, parameters, spending, run);
+        }
+        parameters.check()?;
+        if spending.options.narrow_locks {
+            return Err(AssemblyError::NarrowRecovery);
+        }
+        // Two indexes would count lock words from 1, both of them.
+        if self.opened.swap(true, Ordering::Relaxed) {
+            return Err(AssemblyError::Reopened);
+        }
+        let (lanes, node_bytes) = (self.pulses.len() as u16, parameters.leaf().bytes.max(parameters.inner().bytes));
+        let mut areas = vec![Area::default(); self.pool.nodes.len()];
+        let requests = RequestIds::default();
+        self.pool.with_lane_of(|fabric, lane| {
+            let redo =
+                redo::prepare(lane, &self.pool.geometry, self.member, &requests, lanes, node_bytes, 0, &mut areas);
+            block_on(fabric, lane, redo)
+        })??;
+        let recovery = Recovery::new(self.member, &self.lease, &self.pulses, &areas, &place.capabilities)?;
+        with_sherman(&Place { recovery: Some(&recovery), ..place }, parameters, spending, run)
+    }
+
+    /// Gives the chunks of redo images back: every lock is free, so no image will be looked for.
+    fn return_redo_chunks(&self) -> Result<(), PoolError> {
+        self.pool.with_lane(|fabric, lane| {
+            block_on(fabric, lane, async {
+                for (number, geometry) in self.pool.geometry.iter().enumerate() {
+                    let node = NodeId(number as u16);
+                    let mut mine = Vec::new();
+                    let mut see = |chunk, found| {
+                        if let Ok(ChunkEntry::Granted(grant)) = found
+                            && grant.kind == ChunkKind::Redo
+                            && grant.row == self.member.row
+                            && u32::from(grant.incarnation) == self.member.incarnation
+                        {
+                            mine.push((chunk, grant));
+                        }
+                    };
+                    chunks::walk(lane, node, geometry, 0, &mut see).await?;
+                    for (chunk, grant) in mine {
+                        let (offset, bytes) = (geometry.chunk_offset(chunk), geometry.chunk_bytes);
+                        let granted = Granted { node, chunk, offset, bytes, grant, used: false };
+                        // Nodes never lived there: as good as new.
+                        chunks::release(lane, geometry, &granted, false).await?;
+                    }
+                }
+                Ok(())
+            })
+        })?
+    }
 }
 
 impl Drop for ComputeNode {
     fn drop(&mut self) {
-        if let Some((stop, heart)) = self.heart.take() {
-            drop(stop);
-            // A heartbeat that panicked has nothing to tell any more.
-            let _ = heart.join();
+        if let Some(keeper) = &mut self.keeper {
+            keeper.stop();
         }
-        let settled = !*self.owes.get_mut();
+        // Whoever was fenced does nothing more under this name, and leaves the rest to others.
+        let settled = !*self.owes.get_mut() && !self.lease.is_fenced();
+        if settled
+            && *self.opened.get_mut()
+            && let Err(error) = self.return_redo_chunks()
+        {
+            tracing::debug!("giving redo chunks back: {error}");
+        }
         self.pool.part(self.member, settled);
     }
 }

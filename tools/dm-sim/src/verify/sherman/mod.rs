@@ -1,6 +1,9 @@
 //! Sherman as a subject: tiny nodes, few lock words, every technique on or off.
 
+mod recovered;
 mod walk;
+
+pub use recovered::ShermanRecovered;
 
 use super::accounting::{Holdings, Node};
 use super::draw::{Draw, Profile, WIDE_KEYS_MIN};
@@ -40,6 +43,10 @@ pub struct Case {
     pub spending: Spending,
     /// Lock words per memory node.
     pub lock_count: u32,
+    /// Size of chunks.
+    pub chunk_bytes: u64,
+    /// Lanes of each compute node.
+    pub lanes: Vec<u16>,
 }
 
 impl Case {
@@ -51,7 +58,7 @@ impl Case {
             node: NodeId(node),
             nodes,
             region_bytes: config.host_bytes[usize::from(node)] as u64,
-            chunk_bytes: 4096,
+            chunk_bytes: self.chunk_bytes,
             lock_count: self.lock_count,
             device_bytes: u64::from(config.device_bytes),
             redo_row_bytes: 0,
@@ -75,6 +82,7 @@ impl Subject for ShermanSubject {
     fn marks(&self) -> Vec<(&'static str, &'static [Mark])> {
         vec![
             ("btree", dm_core::btree::MARKS),
+            ("batches", dm_core::compute::batches::MARKS),
             ("chunks", dm_core::remote::chunks::MARKS),
             ("sherman", dm_core::sherman::MARKS),
         ]
@@ -118,6 +126,8 @@ impl Subject for ShermanSubject {
             entry_writes: rng.percent(70),
             narrow_locks: can_narrow && rng.percent(40),
             chain_lock_read: rng.percent(40),
+            rdwc: rng.percent(30),
+            ..Options::default()
         };
         // Without copies every descent begins at the root and meets what is half done.
         let cold = draw.profile == Profile::Growth && rng.percent(75);
@@ -137,7 +147,7 @@ impl Subject for ShermanSubject {
             // Copies, shelves, and seldom one lock word for two nodes.
             (spending.cache_bytes, spending.returned_nodes, lock_count) = (16 << 10, SHELF_HOLDS_ALL, 61);
         }
-        Case { parameters, spending, lock_count }
+        Case { parameters, spending, lock_count, chunk_bytes: 4096, lanes: draw.lanes.clone() }
     }
 
     fn assumptions(&self, draw: &Draw, case: &Case) -> Assumptions {
@@ -251,6 +261,7 @@ fn place<'a>(geometry: &'a [NodeGeometry], config: &Config, guarantees: Guarante
         member: Member { row: RowId(number + 1), incarnation: 1, nonce: 1 },
         capabilities: config.capabilities(),
         guarantees,
+        recovery: None,
     }
 }
 
