@@ -178,7 +178,10 @@ impl Draw {
             match profile {
                 // Lanes of one compute node pass a lock on faster than several compute nodes get it from each other.
                 Profile::Wraparound => lanes = vec![lane_count as u16 - 1, 1],
-                Profile::Reuse => lanes = vec![lane_count as u16 / 2, lane_count as u16 - lane_count as u16 / 2],
+                // Half of them read: the more READs, the more are torn.
+                Profile::SlowReaders => lanes = vec![lane_count.div_ceil(2) as u16, (lane_count / 2) as u16],
+                // Few, so that leaves that could be merged are not busy.
+                Profile::Reuse => lanes = vec![1 + rng.below(2) as u16, 2],
                 _ => {}
             }
         }
@@ -193,7 +196,7 @@ impl Draw {
                 _ => keys_max.min(2 * USUAL_KEYS_MAX),
             },
             Profile::Churn => keys.min(3 + rng.below(6)),
-            Profile::Reuse => keys_max.min(3 + rng.below(3)),
+            Profile::Reuse => keys_max.min(5 + rng.below(3)),
             Profile::Growth => keys_max,
         };
         let compute_nodes = lanes.len();
@@ -258,9 +261,8 @@ impl Draw {
                     // Leaves that fill up.
                     self.weights[Delete as usize] = 1;
                     self.filled_percent = 30;
-                } else {
-                    self.operations *= 2;
                 }
+                self.operations *= 2;
                 self.dial.delays = Delays {
                     long_per_1024: 500,
                     long_ns: (3_000, 24_000),

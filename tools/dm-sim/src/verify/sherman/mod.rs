@@ -88,6 +88,12 @@ impl Subject for ShermanSubject {
         ]
     }
 
+    /// A descent starts over only if twice in a row a leaf is merged away and its place reused between the READ of its
+    /// parent and its own: once in tens of thousands of histories.
+    fn rare_marks(&self) -> &'static [Mark] {
+        &[Mark::Restart]
+    }
+
     fn draw(&self, draw: &Draw, rng: &mut Rng) -> Case {
         let mut parameters = Parameters {
             key_bytes: [8, 8, 8, 16][rng.below(4) as usize],

@@ -222,6 +222,7 @@ fn verify<S: Subject + Copy + Send>(subject: S, arguments: &Arguments, settings:
     };
     let from = record.seeds.next;
     let mut marks: Vec<Mark> = subject.marks().iter().flat_map(|(_, marks)| marks.iter().copied()).collect();
+    marks.retain(|mark| !subject.rare_marks().contains(mark));
     if settings.faults == Faults::NONE {
         // Nobody is ever in doubt.
         marks.retain(|mark| *mark != Mark::Settled);
