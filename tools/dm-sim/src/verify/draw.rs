@@ -235,7 +235,9 @@ impl Draw {
         use OperationKind::{Delete, Get, Insert, Scan, Update, UpdateIf, Upsert};
         let weigh = |weights: &[(OperationKind, u32)]| {
             let mut all = [0; OperationKind::ALL.len()];
-            weights.iter().for_each(|(kind, weight)| all[*kind as usize] = *weight);
+            for (kind, weight) in weights {
+                all[*kind as usize] = *weight;
+            }
             all
         };
         let last = ComputeNode(self.lanes.len() as u16 - 1);
