@@ -263,6 +263,13 @@ fn bad_arguments_are_told_in_one_line() {
         ("layout show nothing", ["nothing", "superblock"]),
         ("inspect", ["--pool", "required"]),
         ("create --pool x --name y --leaf-span 1", ["1 entries per leaf", "2 to 512"]),
+        ("bench --lease-ms 0", ["--lease-ms 0", "at least 100"]),
+        ("repair --pool x --lease-ms 99", ["--lease-ms 99", "at least 100"]),
+        ("inspect --pool x --lease-ms 3600001", ["--lease-ms 3600001", "longer than an hour"]),
+        ("soak --seconds 1 --lease-ms 18446744073709551615", ["--lease-ms", "too large"]),
+        ("soak", ["--minutes", "required"]),
+        ("soak --minutes 1 --seconds 1", ["--minutes", "--seconds"]),
+        ("soak --seconds 1 --writers 0", ["--writers", "1..=64"]),
         ("frobnicate", ["frobnicate", "subcommand"]),
     ] {
         dm(arguments).bad(2, &parts);
@@ -271,7 +278,9 @@ fn bad_arguments_are_told_in_one_line() {
 
 #[test]
 fn help_comes_with_an_example() {
-    for arguments in ["", "bench", "figures", "create", "shell", "inspect", "dump", "load", "layout", "memd"] {
+    let commands =
+        ["", "bench", "figures", "create", "shell", "inspect", "repair", "soak", "dump", "load", "layout", "memd"];
+    for arguments in commands {
         let out = dm(&format!("{arguments} --help")).good();
         assert!(out.contains("Example") && out.contains("dm"), "{arguments}: {out}");
     }
@@ -515,11 +524,72 @@ fn a_pool_can_be_inspected() {
     assert_eq!(view["memory_nodes"].as_array().unwrap().len(), 2);
     assert_eq!(view["indexes"][0]["name"], "bench");
     assert_eq!(view["indexes"][0]["tree"]["records"], 20_000);
-    assert_eq!(view["rows"][0]["state"], "live");
+    assert_eq!(view["rows"][0]["state"], "free", "the bench has left, and looking takes no row");
     assert_eq!(view["locks"].as_array().unwrap().len(), 0);
     let granted: u64 =
         view["memory_nodes"].as_array().unwrap().iter().map(|node| node["chunks_granted"].as_u64().unwrap()).sum();
     assert_eq!(view["indexes"][0]["granted_bytes"].as_u64().unwrap(), granted << 20);
+}
+
+/// A shell that has joined the pool and waits for its next line.
+fn shell(pool: &str) -> (Child, BufReader<std::process::ChildStdout>) {
+    let mut shell = command(&format!("shell {pool} --lease-ms 800"));
+    let mut shell = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut out = BufReader::new(shell.stdout.take().unwrap());
+    shell.stdin.as_mut().unwrap().write_all(b"put ada lovelac\n").unwrap();
+    let mut line = String::new();
+    out.read_line(&mut line).unwrap();
+    assert!(line == "inserted\n" || line == "replaced\n", "{line}");
+    (shell, out)
+}
+
+#[test]
+fn the_dead_are_seen_and_repaired_and_the_living_left_alone() {
+    let nodes = Nodes::start(2, "16MiB");
+    let pool = nodes.pool();
+    dm(&format!("create {pool} --name bench --key-bytes 8 --value-bytes 8")).good();
+    let (mut dead, _) = shell(&pool);
+    let (mut living, mut out) = shell(&pool);
+    dead.kill().unwrap();
+    dead.wait().unwrap();
+    let look = || -> Value {
+        let out = dm(&format!("inspect {pool} --lease-ms 800 --no-walk --watch-ms 500 --json")).good();
+        serde_json::from_str::<Value>(&out).unwrap()["rows"].take()
+    };
+    let rows = look();
+    assert_eq!((&rows[0]["state"], &rows[1]["state"]), (&"live".into(), &"live".into()), "{rows}");
+    assert!(rows[0]["silent_ms"].as_u64().unwrap() >= 450, "{rows}");
+    assert_eq!(rows[1]["silent_ms"], 0, "{rows}");
+    let text = dm(&format!("inspect {pool} --lease-ms 800 --no-walk")).good();
+    assert!(text.contains("SILENT for at least") && text.contains("beats"), "{text}");
+    let repaired: Value = serde_json::from_str(&dm(&format!("repair {pool} --lease-ms 800 --json")).good()).unwrap();
+    assert_eq!((&repaired["rows_fenced"], &repaired["rows_freed"]), (&1.into(), &1.into()), "{repaired}");
+    let rows = look();
+    assert_eq!((&rows[0]["state"], &rows[1]["state"]), (&"free".into(), &"live".into()), "{rows}");
+    // Nothing is left to do, and the one that was at work all the time is.
+    assert!(dm(&format!("repair {pool} --lease-ms 800")).good().starts_with("0 silent compute nodes fenced, 0 rows"));
+    living.stdin.as_mut().unwrap().write_all(b"get ada\n").unwrap();
+    let mut line = String::new();
+    out.read_line(&mut line).unwrap();
+    assert_eq!(line, "lovelac\n");
+    drop(living.stdin.take());
+    assert!(living.wait().unwrap().success());
+    // A pool without an index has rows, too.
+    let empty = Nodes::start(1, "8MiB");
+    assert!(dm(&format!("repair {} --lease-ms 100", empty.pool())).good().starts_with("0 silent"));
+}
+
+#[test]
+fn processes_are_killed_and_nothing_is_lost() {
+    let directory = tempfile::tempdir().unwrap();
+    let json = directory.path().join("soak.json");
+    let out = dm(&format!("soak --seconds 6 --lease-ms 400 --writers 3 --keys 60 --seed 1 --json {}", json.display()));
+    let text = out.good();
+    assert!(text.starts_with("seed 1: 3 writers"), "{text}");
+    let report: Value = serde_json::from_slice(&fs::read(json).unwrap()).unwrap();
+    let verdict = &report["verdict"];
+    assert_eq!((&verdict["keys"], &verdict["sound"]), (&180.into(), &true.into()), "{report}");
+    assert!(verdict["acknowledged"].as_u64().unwrap() > 0 && report["events"]["killed"].as_u64().unwrap() > 0);
 }
 
 #[test]
