@@ -1,7 +1,7 @@
 //! The sim engine: many compute nodes in one process and in virtual time.
 //!
 //! Loading, warming and checking take no virtual time: they run through the same index code on a fabric without time. A
-//! workload then begins on idle NICs. The first operations ([`RAMP`]) are not counted, and counting ends while all
+//! workload then begins on idle NICs. Operations, a tenth as many as counted ones, come first and are not, and counting ends while all
 //! lanes are still busy, so that neither the start nor stragglers are in the numbers; a load by inserts is counted whole.
 //! All compute nodes' lanes draw from one load generator, the one that threads of the shm engine have each.
 
