@@ -104,6 +104,9 @@ pub enum Cause {
     /// This compute node has been fenced off; it may join again as a new incarnation.
     #[error("this compute node has been fenced off")]
     Fenced,
+    /// The operation was part of a batch whose leader was dropped or failed without knowing its effect.
+    #[error("the operation that this one was combined with was lost")]
+    LeaderLost,
     /// The caller asked for something impossible.
     #[error("{0}")]
     BadInput(&'static str),

@@ -131,6 +131,10 @@ marks! {
     SelfFenced = "self-fenced",
     /// A dead compute node's row was swept.
     RowSwept = "row-swept",
+    /// A read took the result of another lane's.
+    DelegatedRead = "delegated-read",
+    /// A write was made by another lane.
+    CombinedWrite = "combined-write",
 }
 
 /// One in-flight operation's place to live.
@@ -145,6 +149,8 @@ pub struct Lane<'m> {
     /// Lock word sequences this lane may use.
     sequences: Cell<(u64, u64)>,
     deadline_ns: Cell<u64>,
+    /// The operation is part of a batch; see [`crate::compute::batches`].
+    joined: Cell<bool>,
 }
 
 impl<'m> Lane<'m> {
@@ -159,6 +165,7 @@ impl<'m> Lane<'m> {
             turn: Cell::new(u32::from(id.0)),
             sequences: Cell::new((0, 0)),
             deadline_ns: Cell::new(u64::MAX),
+            joined: Cell::new(false),
         }
     }
 
@@ -188,7 +195,7 @@ impl<'m> Lane<'m> {
 
     /// Whether a dropped future left anything to settle.
     pub fn in_doubt(&self) -> bool {
-        self.port.in_doubt() || !self.ledger.borrow().is_empty()
+        self.port.in_doubt() || self.joined.get() || !self.ledger.borrow().is_empty()
     }
 
     /// Whether the ledger has entries: while an operation holds no lock, those that a failed request left.
@@ -251,6 +258,12 @@ impl<'m> Lane<'m> {
         }
         self.sequences.set((next + 1, end));
         next
+    }
+
+    /// Whether the operation is part of a batch of operations.
+    #[inline]
+    pub(crate) fn set_joined(&self, joined: bool) {
+        self.joined.set(joined);
     }
 
     /// Nodes of `class` in stock.

@@ -7,6 +7,7 @@
 use crate::fabric::shm::ShmError;
 use dm_core::btree::descent::RootCopy;
 use dm_core::btree::{Options, Tree};
+use dm_core::compute::batches::{Batches, Bucket, Seat};
 use dm_core::compute::cache::IndexCache;
 use dm_core::compute::locks::{Entry, LockTable, Waiter};
 use dm_core::compute::nodes::{Fresh, NodeClass, NodePool, Shelf};
@@ -182,6 +183,9 @@ pub struct Storage {
     words: MmapMut,
     requests: RequestIds,
     locks_per_node: u32,
+    buckets: [Vec<spin::Mutex<Bucket>>; 2],
+    values: Vec<u8>,
+    value_bytes: usize,
 }
 
 /// A [`Storage`], ready to be borrowed by an index.
@@ -193,6 +197,8 @@ pub struct Room<'a> {
     words: &'a [AtomicU32],
     requests: &'a RequestIds,
     locks_per_node: u32,
+    buckets: [&'a [spin::Mutex<Bucket>]; 2],
+    seats: Vec<Seat<'a>>,
 }
 
 impl Storage {
@@ -233,6 +239,9 @@ impl Storage {
         let shelf_count = place.geometry.len() * NodeClass::COUNT;
         let words = IndexCache::words_for(spending.cache_bytes, parameters.key_bytes, parameters.inner_span + 1);
         let entry = |_| spin::Mutex::new(Entry::default());
+        let seats = if spending.options.rdwc { spending.lanes } else { 0 };
+        // Twice as many buckets as lanes: few keys that meet in one by chance.
+        let buckets = || (0..2 * seats).map(|_| spin::Mutex::new(Bucket::default())).collect();
         Ok(Self {
             entries: (0..place.geometry.len() * locks_per_node as usize).map(entry).collect(),
             waiters: (0..spending.lanes).map(|_| Waiter::default()).collect(),
@@ -245,20 +254,25 @@ impl Storage {
             })?,
             requests: RequestIds::default(),
             locks_per_node,
+            buckets: [buckets(), buckets()],
+            values: vec![0; seats * parameters.value_bytes],
+            value_bytes: parameters.value_bytes,
         })
     }
 
     /// Puts the shelves up.
     pub fn furnish(&mut self) -> Room<'_> {
-        let Self { entries, waiters, returned, returned_nodes, shelf_count, words, requests, locks_per_node } = self;
-        let shelves = if *returned_nodes == 0 {
-            (0..*shelf_count).map(|_| spin::Mutex::new(Shelf::default())).collect()
+        let Self { entries, waiters, returned, words, requests, buckets, values, .. } = self;
+        let shelves = if self.returned_nodes == 0 {
+            (0..self.shelf_count).map(|_| spin::Mutex::new(Shelf::default())).collect()
         } else {
-            returned.chunks_mut(*returned_nodes).map(|returned| spin::Mutex::new(Shelf::new(returned))).collect()
+            returned.chunks_mut(self.returned_nodes).map(|returned| spin::Mutex::new(Shelf::new(returned))).collect()
         };
         // A mapping begins on a page and was asked for in whole words; if it were not, the cache would always miss.
         let words = <[AtomicU32]>::mut_from_bytes(words).map_or(&[][..], |words| words);
-        Room { entries, waiters, shelves, words, requests, locks_per_node: *locks_per_node }
+        let seats = values.chunks_mut(self.value_bytes).map(Seat::new).collect();
+        let buckets = [&*buckets[0], &*buckets[1]];
+        Room { entries, waiters, shelves, words, requests, locks_per_node: self.locks_per_node, buckets, seats }
     }
 }
 
@@ -287,6 +301,7 @@ impl<'a> Room<'a> {
             recovery: place.recovery,
             scratch,
             locks: LockTable::new(self.entries, self.locks_per_node, self.waiters, spending.hand_overs_max),
+            batches: Batches::new(self.buckets[0], self.buckets[1], &self.seats),
             nodes: NodePool::new(&self.shelves, [parameters.leaf().bytes as u32, inner.bytes as u32]),
             cache: IndexCache::new(self.words, parameters.key_bytes, parameters.inner_span + 1),
         };

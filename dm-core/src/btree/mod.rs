@@ -28,6 +28,7 @@ pub mod node;
 pub mod read;
 pub mod reserve;
 
+use crate::compute::batches::Batches;
 use crate::compute::cache::IndexCache;
 use crate::compute::locks::LockTable;
 use crate::compute::nodes::NodePool;
@@ -97,6 +98,8 @@ pub struct Options {
     /// READs that took too long for versions to vouch for are not trusted. Off, for measurement only: what the papers' programs
     /// do.
     pub read_guard: bool,
+    /// Lanes that want one key at one time share one operation (SMART section 4.4, "read delegation and write combining").
+    pub rdwc: bool,
 }
 
 impl Default for Options {
@@ -109,6 +112,7 @@ impl Default for Options {
             chain_lock_read: false,
             back_off: true,
             read_guard: true,
+            rdwc: false,
         }
     }
 }
@@ -178,6 +182,8 @@ pub struct Tree<'s> {
     pub scratch: TreeScratch,
     /// Local locks.
     pub locks: LockTable<'s>,
+    /// Operations of several lanes on one key.
+    pub batches: Batches<'s>,
     /// Ready nodes.
     pub nodes: NodePool<'s>,
     /// Copies of inner nodes.

@@ -239,6 +239,15 @@ pub(crate) fn judge_leaf<R>(
     }
 }
 
+impl Sherman<'_> {
+    async fn point(&self, lane: &Lane<'_>, kind: OperationKind) -> Result<Outcome, OpError> {
+        match kind {
+            OperationKind::Get => self.get(lane).await,
+            kind => self.write(lane, kind).await,
+        }
+    }
+}
+
 impl Index for Sherman<'_> {
     fn plan(&self) -> &ScratchPlan {
         &self.plan
@@ -267,16 +276,20 @@ impl Index for Sherman<'_> {
         lane.set_deadline(operation.wait_ns());
         self.tree.check_standing()?;
         let result = match operation.kind {
-            OperationKind::Get => self.get(lane).await,
             OperationKind::Scan => self.scan(lane, &operation).await,
-            kind => self.write(lane, kind).await,
+            kind if self.tree.options.rdwc => {
+                self.tree.batches.run(lane, &self.plan, kind, || self.point(lane, kind)).await
+            }
+            kind => self.point(lane, kind).await,
         };
         result.map_err(|error| self.tree.note_fencing(error))
     }
 
     async fn settle<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
         lane.set_deadline(Operation::WAIT_NS_DEFAULT);
-        self.tree.settle(lane).await
+        // The lock first: members of a batch this lane leads may be queued behind it.
+        self.tree.settle(lane).await?;
+        self.tree.batches.settle(lane, &self.plan).await
     }
 
     async fn validate<'a>(&'a self, lane: &'a Lane<'_>) -> Result<Census, OpError> {

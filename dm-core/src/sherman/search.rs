@@ -54,6 +54,8 @@ impl Sherman<'_> {
             for _ in 0..MOVES_MAX {
                 let address = spot.address;
                 let wanted = self.leaf_wanted(address);
+                // Whoever joins from here on must not be told what this READ samples.
+                self.tree.batches.seal(lane.id(), |_| ());
                 let seen = self
                     .tree
                     .read(lane, self.leaf_target(address, at), |scratch| {

@@ -104,7 +104,7 @@ impl Sherman<'_> {
                 let image = slice_mut(nodes, at - self.tree.scratch.nodes, self.leaf.bytes);
                 match judge_leaf(image, &wanted, key, |_| Ok(()))? {
                     Err(elsewhere) => Ok(Err(elsewhere)),
-                    Ok(()) => self.decide(kind, key, front, image).map(Ok),
+                    Ok(()) => self.decide(lane, kind, key, front, image).map(Ok),
                 }
             };
             let follow = self.tree.options.chain_lock_read.then(|| target.request_locked());
@@ -166,6 +166,7 @@ impl Sherman<'_> {
     /// Decides what the operation does to the locked leaf, and does it to the image.
     fn decide(
         &self,
+        lane: &Lane<'_>,
         kind: OperationKind,
         key: &[u8],
         front: &mut [u8],
@@ -173,7 +174,17 @@ impl Sherman<'_> {
     ) -> Result<Decision, DecodeError> {
         use OperationKind::{Delete, Get, Insert, Scan, Update, UpdateIf, Upsert};
         let leaf = Leaf::new(&self.leaf, image);
-        let Some(slot) = leaf.find(key)? else {
+        let found = leaf.find(key)?;
+        // The leaf is locked and whole: what is decided now is true until the WRITE, which takes the value that joined last.
+        self.tree.batches.seal(lane.id(), |value| {
+            if let Some(place) = front.get_mut(self.plan.value.clone()) {
+                // Both as long as values are.
+                for (to, from) in place.iter_mut().zip(value) {
+                    *to = *from;
+                }
+            }
+        });
+        let Some(slot) = found else {
             if !matches!(kind, Insert | Upsert) {
                 return Ok(Decision::Unchanged(Outcome::Absent));
             }

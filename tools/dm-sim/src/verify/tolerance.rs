@@ -28,6 +28,8 @@ impl Failed {
         self.operation.is_some()
             && match self.error.cause {
                 Cause::PoolFull => true,
+                // Whoever leads a batch may be dropped.
+                Cause::LeaderLost => suffered.any(FaultKind::Drops),
                 Cause::Verb(error) => match error.status {
                     Status::Flushed => suffered.any(FaultKind::QpError),
                     Status::NodeDown => suffered.any(FaultKind::NodeDeath),

@@ -82,6 +82,7 @@ impl Subject for ShermanSubject {
     fn marks(&self) -> Vec<(&'static str, &'static [Mark])> {
         vec![
             ("btree", dm_core::btree::MARKS),
+            ("batches", dm_core::compute::batches::MARKS),
             ("chunks", dm_core::remote::chunks::MARKS),
             ("sherman", dm_core::sherman::MARKS),
         ]
@@ -116,6 +117,7 @@ impl Subject for ShermanSubject {
             entry_writes: rng.percent(70),
             narrow_locks: can_narrow && rng.percent(40),
             chain_lock_read: rng.percent(40),
+            rdwc: rng.percent(30),
             ..Options::default()
         };
         // Without copies every descent begins at the root and meets what is half done.
