@@ -13,8 +13,8 @@ fn an_operation_can_be_cut_short_anywhere() {
     let mut sum = Enumeration::default();
     for case in cases::all() {
         // Every point of the first kind of tree, some of the others'.
-        let points = if case.name.ends_with("; long records") { usize::MAX } else { 20 };
-        sum.merge(crash::enumerate(&case, points, 12));
+        let points = if case.name.ends_with("; long records") { usize::MAX } else { 8 };
+        sum.merge(crash::enumerate(&case, points, 16));
     }
     assert!(sum.is_clean(), "{sum}");
     for mark in [

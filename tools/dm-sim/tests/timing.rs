@@ -57,6 +57,13 @@ impl Index for Told {
     fn bulk_finish<'a>(&'a self, _: &'a Lane<'_>) -> impl Future<Output = Result<(), OpError>> + 'a {
         async { Ok(()) }
     }
+    fn sweep<'a>(
+        &'a self,
+        _: &'a Lane<'_>,
+        _: dm_core::remote::lock_word::RowId,
+    ) -> impl Future<Output = Result<dm_core::recovery::sweep::Swept, OpError>> + 'a {
+        async { Ok(dm_core::recovery::sweep::Swept::default()) }
+    }
     fn cache_bytes(&self) -> (u64, u64) {
         (0, 0)
     }

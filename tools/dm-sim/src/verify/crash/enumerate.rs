@@ -151,17 +151,19 @@ pub fn enumerate(case: &Case, points_max: usize, repairs_max: usize) -> Enumerat
             }
         }
     }
-    if repairs_max == 0 || worth.is_empty() {
-        return sum;
-    }
-    let each = repairs_max.div_ceil(worth.len().min(repairs_max));
-    for (cut, mode, survivor) in thin(&worth, repairs_max) {
+    // First those that left something torn.
+    worth.sort_by_key(|(cut, _, _): &(&Cut, _, _)| cut.chains.iter().all(|chain| chain.part.is_none()));
+    let recovers =
+        |seen: &Seen| matches!(seen.label, Label::Takeover | Label::Redo | Label::Replay) || seen.verb == Verb::Rpc;
+    let chosen = thin(&worth, repairs_max);
+    let each = repairs_max.checked_div(chosen.len()).unwrap_or(0).max(1);
+    for (number, (cut, mode, survivor)) in chosen.into_iter().enumerate() {
         // What comes before the lease is over is READs and lost CASes; what matters is the recovery itself.
-        let recovers =
-            |seen: &Seen| matches!(seen.label, Label::Takeover | Label::Redo | Label::Replay) || seen.verb == Verb::Rpc;
         let repairs: Vec<Cut> =
             cuts(survivor).into_iter().filter(|cut| survivor[cut.submit].iter().any(recovers)).collect();
-        for repair in thin(&repairs, each) {
+        for step in 0..each.min(repairs.len()) {
+            // Others for every one of the chosen.
+            let repair = &repairs[(number * 7 + step * repairs.len() / each) % repairs.len()];
             let ran = run(case, Some(cut), *mode, Some(repair));
             sum.repairers_died += 1;
             sum.add(&ran, || format!("{}; and then {repair:?}", describe(case, &dry, cut, *mode)));
