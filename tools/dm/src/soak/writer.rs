@@ -8,11 +8,14 @@ use crate::commands::tool::LeaseArguments;
 use crate::commands::{Failure, print};
 use crate::workload::random::Random;
 use dm_core::error::{Cause, OpError};
+use dm_core::recovery::redo::RedoError;
+use dm_core::remote::rows::RowError;
 use dm_core::sherman::parameters::Parameters;
 use dm_core::verbs::Status;
-use dm_host::compute_node::{Membership, Pool};
+use dm_host::assembly::AssemblyError;
+use dm_host::compute_node::{Membership, Pool, PoolError};
 use dm_host::fabric::shm::ShmOptions;
-use dm_host::session::{Delete, Insert, Session, SessionError, SessionOptions, Update};
+use dm_host::session::{Delete, Insert, OpenError, Session, SessionError, SessionOptions, Update};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read as _;
@@ -26,6 +29,9 @@ use std::time::Duration;
 
 /// Exit code of a writer that found something wrong.
 pub const VIOLATION: i32 = 3;
+
+/// Exit code of a writer that found no room, because the dead have it.
+pub const REFUSED: i32 = 4;
 
 /// Name of the index.
 pub const INDEX: &str = "soak";
@@ -105,7 +111,14 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut threads: Vec<_> = (0..THREADS).map(|number| Thread::new(arguments, &entries, number)).collect();
     let summary = Mutex::new(Summary::default());
     loop {
-        let session = Session::open(&pool, INDEX, &options).map_err(Failure::run)?;
+        let session = match Session::open(&pool, INDEX, &options) {
+            Ok(session) => session,
+            Err(error) if is_for_repair(&error) => {
+                eprintln!("{error}");
+                exit(REFUSED);
+            }
+            Err(error) => return Err(Failure::run(error)),
+        };
         print(&format!("ROW {} {}\n", session.member().row.0, session.member().incarnation))?;
         let patience = Duration::from_nanos(terms.lease_ns()) * LEASES_PER_OPERATION;
         let ended = thread::scope(|scope| {
@@ -129,6 +142,15 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let summary = summary.into_inner().unwrap_or_else(PoisonError::into_inner);
     print(&format!("DONE {}\n", serde_json::to_string(&summary).map_err(Failure::run)?))
+}
+
+/// Whether the dead have taken what is missing, until they are repaired.
+fn is_for_repair(error: &OpenError) -> bool {
+    matches!(
+        error,
+        OpenError::Pool(PoolError::Row(RowError::NoFreeRow { .. }))
+            | OpenError::Assembly(AssemblyError::Redo(RedoError::PoolFull { .. }))
+    )
 }
 
 /// Says what is wrong and ends the process.
