@@ -16,6 +16,7 @@ use dm_host::assembly::AssemblyError;
 use dm_host::compute_node::{Membership, Pool, PoolError};
 use dm_host::fabric::shm::ShmOptions;
 use dm_host::session::{Delete, Insert, OpenError, Session, SessionError, SessionOptions, Update};
+use rustix::process::{Signal, set_parent_process_death_signal};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read as _;
@@ -93,6 +94,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let ledger = Ledger::open(&arguments.ledger, arguments.keys)
         .map_err(|error| Failure::Run(format!("{}: {error}", arguments.ledger.display())))?;
     let entries = ledger.read().map_err(Failure::run)?;
+    // Stopped or not, it does not outlive the soak.
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(Failure::run)?;
     let stop = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&stop);
     thread::spawn(move || {
