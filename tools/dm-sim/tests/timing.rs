@@ -4,6 +4,8 @@ use dm_core::error::VerbError;
 use dm_core::error::{Cause, OpError};
 use dm_core::index::{Census, Index, Operation, OperationKind, Outcome, ScratchPlan};
 use dm_core::lane::{Lane, Mark};
+use dm_core::recovery::sweep::Swept;
+use dm_core::remote::lock_word::RowId;
 use dm_core::verbs::{Assumptions, Label, LaneId, NodeId, Request, Space, Status};
 use dm_host::worker::{Finished, Next, Work};
 use dm_sim::Memories;
@@ -56,6 +58,9 @@ impl Index for Told {
     }
     fn bulk_finish<'a>(&'a self, _: &'a Lane<'_>) -> impl Future<Output = Result<(), OpError>> + 'a {
         async { Ok(()) }
+    }
+    fn sweep<'a>(&'a self, _: &'a Lane<'_>, _: RowId) -> impl Future<Output = Result<Swept, OpError>> + 'a {
+        async { Ok(Swept::default()) }
     }
     fn cache_bytes(&self) -> (u64, u64) {
         (0, 0)
