@@ -268,13 +268,13 @@ impl Fleet {
         writer.child.kill().map_err(Failure::run)?;
         let status = writer.child.wait().map_err(Failure::run)?;
         // It may have come to its own end an instant before.
-        if status.signal() != Some(Signal::KILL.as_raw()) {
-            self.ended(number, writer, status);
-        } else {
+        if status.signal() == Some(Signal::KILL.as_raw()) {
             self.events.killed += 1;
             let held = row.map_or(Ok(0), |row| self.locks_of(row))?;
             self.events.killed_with_locks += u64::from(held > 0);
             self.events.locks_of_killed += held;
+        } else {
+            self.ended(number, writer, status);
         }
         self.start_writer(number)
     }

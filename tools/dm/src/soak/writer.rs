@@ -131,7 +131,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
                 thread.run(&mut life)
             };
             let running: Vec<_> = threads.iter_mut().map(|thread| scope.spawn(move || run(thread))).collect();
-            running.into_iter().map(|thread| thread.join()).collect::<Vec<_>>()
+            running.into_iter().map(thread::ScopedJoinHandle::join).collect::<Vec<_>>()
         });
         print("LEAVING\n")?;
         session.close();
