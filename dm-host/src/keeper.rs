@@ -121,10 +121,10 @@ impl Time<'_> {
 }
 
 /// Beats until that ends, and why; `None`: it was told to.
-fn keep<'m>(
+fn keep(
     pool: &Pool,
     mut fabric: ShmFabric,
-    lane: &Lane<'m>,
+    lane: &Lane<'_>,
     member: Member,
     pulses: &[Pulse],
     time: &mut Time<'_>,
