@@ -1,7 +1,10 @@
 //! A compute node: a process that is connected to a pool's memory nodes, has a row there, and opens indexes.
 
 use crate::assembly::Place;
+use crate::fabric::any::{AnyFabric, Node};
 use crate::fabric::shm::{ShmError, ShmFabric, ShmOptions};
+#[cfg(feature = "verbs")]
+use crate::fabric::verbs::{VerbsError, VerbsFabric, VerbsOptions};
 use crate::memory_node::{ConnectError, RemoteNode, connect};
 use crate::solo::block_on;
 use dm_core::lane::Lane;
@@ -10,10 +13,12 @@ use dm_core::remote::rows::{self, Joiner, Member, RowError};
 use dm_core::remote::superblock::{Features, NodeDescription, Superblock, SuperblockError};
 use dm_core::remote::{NodeGeometry, SCRATCH_BYTES};
 use dm_core::sherman::parameters::{ParameterError, Parameters};
+#[cfg(feature = "verbs")]
+use dm_core::verbs::{Label, Request};
 use dm_core::verbs::{Fabric, Guarantees, LaneId, Space};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
@@ -33,6 +38,19 @@ pub enum PoolError {
     /// The fabric cannot be made.
     #[error(transparent)]
     Fabric(#[from] ShmError),
+    /// An RDMA device, or a memory node behind one, cannot be used.
+    #[cfg(feature = "verbs")]
+    #[error(transparent)]
+    Verbs(#[from] VerbsError),
+    /// This process was fenced off before it had begun.
+    #[cfg(feature = "verbs")]
+    #[error("memory node {address} refuses this compute node: {reason}")]
+    Refused {
+        /// The memory node.
+        address: String,
+        /// What it said.
+        reason: String,
+    },
     /// A memory node's superblock is not one to work with.
     #[error("memory node at {}: {source}", socket.display())]
     Superblock {
@@ -106,10 +124,20 @@ pub fn pool_name(id: [u8; 16]) -> String {
 /// A pool this process is connected to.
 #[derive(Debug)]
 pub struct Pool {
-    nodes: Vec<Arc<RemoteNode>>,
+    nodes: Vec<Node>,
     descriptions: Vec<NodeDescription>,
     geometry: Vec<NodeGeometry>,
-    options: ShmOptions,
+    reach: Reach,
+    /// For what is run now and then: a queue pair takes longer to connect than most of that takes to run.
+    spare: Mutex<Vec<AnyFabric>>,
+}
+
+/// How the memory nodes are reached.
+#[derive(Debug)]
+enum Reach {
+    Shm(ShmOptions),
+    #[cfg(feature = "verbs")]
+    Verbs(Arc<VerbsOptions>),
 }
 
 impl Pool {
@@ -125,30 +153,52 @@ impl Pool {
 
     /// A pool of memory nodes that are connected already, with a name for each.
     pub fn of(nodes: Vec<(PathBuf, Arc<RemoteNode>)>, options: ShmOptions) -> Result<Self, PoolError> {
-        let mut descriptions: Vec<NodeDescription> = Vec::new();
-        for (socket, node) in &nodes {
+        let superblocks = nodes.iter().map(|(socket, node)| {
             let mut bytes = [0; Superblock::BYTES];
             // A region too small for a superblock reads as zeros, which is not one.
             let _ = node.region().area(Space::Host).read(0, &mut bytes);
-            let description = Superblock::decode(&bytes)
-                .map_err(|source| PoolError::Superblock { socket: socket.clone(), source })?;
-            if let Some(first) = descriptions.first()
-                && first.identity.pool_id != description.identity.pool_id
-            {
-                return Err(PoolError::Mixed {
-                    socket: socket.clone(),
-                    found: pool_name(description.identity.pool_id),
-                    expected: pool_name(first.identity.pool_id),
-                });
-            }
-            descriptions.push(description);
-        }
-        let geometry = descriptions.iter().map(|description| description.geometry).collect();
-        let nodes = nodes.into_iter().map(|(_, node)| node).collect();
-        let pool = Self { nodes, descriptions, geometry, options };
+            (socket.clone(), bytes)
+        });
+        let descriptions = describe(superblocks)?;
+        let nodes = nodes.into_iter().map(|(_, node)| Node::Shm(node)).collect();
+        let pool = Self::assemble(nodes, descriptions, Reach::Shm(options));
         // Checks order and number of the nodes.
         pool.fabric()?;
         Ok(pool)
+    }
+
+    /// Connects to all memory nodes of a pool on RDMA devices, given their addresses in any order.
+    #[cfg(feature = "verbs")]
+    pub fn connect_verbs(addresses: &[String], options: VerbsOptions) -> Result<Self, PoolError> {
+        use crate::memory_node::verbs::client::Peer;
+        let mut peers = Vec::new();
+        for address in addresses {
+            peers.push(Peer::connect(address, options.secret.as_ref()).map_err(VerbsError::from)?);
+        }
+        peers.sort_by_key(|peer| peer.node_id().0);
+        let mut options = options;
+        let mut fabric = VerbsFabric::new(&peers, &Arc::new(options.clone()))?;
+        // Once for all workers: their fabrics differ in nothing that matters for it.
+        options.write_turn_ns_min = Some(Fabric::capabilities(&fabric).write_turn_ns_min);
+        let mut superblocks = Vec::new();
+        for peer in &peers {
+            let mut scratch = vec![0; Superblock::BYTES];
+            let lane = Lane::new(LaneId(0), &mut scratch);
+            let read = Request::read(Label::Super, peer.node_id(), 0, Superblock::BYTES, 0);
+            block_on(&mut fabric, &lane, lane.port().call(read)).map_err(RowError::from)?;
+            let bytes = lane.port().with(|scratch| scratch.first_chunk().copied());
+            superblocks.push((PathBuf::from(peer.address()), bytes.unwrap_or([0; Superblock::BYTES])));
+        }
+        let descriptions = describe(superblocks.into_iter())?;
+        let nodes = peers.into_iter().map(Node::Verbs).collect();
+        let pool = Self::assemble(nodes, descriptions, Reach::Verbs(Arc::new(options)));
+        pool.put_back(AnyFabric::Verbs(Box::new(fabric)));
+        Ok(pool)
+    }
+
+    fn assemble(nodes: Vec<Node>, descriptions: Vec<NodeDescription>, reach: Reach) -> Self {
+        let geometry = descriptions.iter().map(|description| description.geometry).collect();
+        Self { nodes, descriptions, geometry, reach, spare: Mutex::default() }
     }
 
     /// What each memory node's superblock says.
@@ -162,13 +212,64 @@ impl Pool {
     }
 
     /// The memory nodes.
-    pub fn nodes(&self) -> &[Arc<RemoteNode>] {
+    pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
 
     /// A fabric for one worker.
-    pub fn fabric(&self) -> Result<ShmFabric, PoolError> {
-        Ok(ShmFabric::new(self.nodes.clone(), self.options)?)
+    pub fn fabric(&self) -> Result<AnyFabric, PoolError> {
+        match &self.reach {
+            Reach::Shm(options) => {
+                let nodes = self.nodes.iter().filter_map(|node| match node {
+                    Node::Shm(node) => Some(Arc::clone(node)),
+                    #[cfg(feature = "verbs")]
+                    Node::Verbs(_) => None,
+                });
+                Ok(AnyFabric::Shm(ShmFabric::new(nodes.collect(), *options)?))
+            }
+            #[cfg(feature = "verbs")]
+            Reach::Verbs(options) => {
+                let peers: Vec<_> = self
+                    .nodes
+                    .iter()
+                    .filter_map(|node| match node {
+                        Node::Verbs(peer) => Some(Arc::clone(peer)),
+                        Node::Shm(_) => None,
+                    })
+                    .collect();
+                Ok(AnyFabric::Verbs(Box::new(VerbsFabric::new(&peers, options)?)))
+            }
+        }
+    }
+
+    fn spare(&self) -> MutexGuard<'_, Vec<AnyFabric>> {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps a fabric for the next short run, if making one is worth avoiding.
+    fn put_back(&self, fabric: AnyFabric) {
+        if !matches!(self.reach, Reach::Shm(_)) {
+            self.spare().push(fabric);
+        }
+    }
+
+    /// Tells all memory nodes whose queue pairs this process's are, so that they can be fenced off with it.
+    #[cfg(feature = "verbs")]
+    fn declare(&self, member: Member) -> Result<(), PoolError> {
+        use crate::memory_node::verbs::client::ANSWER_WAIT;
+        use crate::memory_node::verbs::wire::DECLARE;
+        use dm_core::remote::rpc::Reply;
+        for node in &self.nodes {
+            let Node::Verbs(peer) = node else { continue };
+            let declare = [DECLARE, u64::from(member.row.0), u64::from(member.incarnation), 0];
+            let reason = match peer.call(declare, ANSWER_WAIT) {
+                Ok(value) if value == Reply::Done as u64 => continue,
+                Ok(_) => "it was fenced off".to_owned(),
+                Err(error) => error.to_string(),
+            };
+            return Err(PoolError::Refused { address: peer.address().to_owned(), reason });
+        }
+        Ok(())
     }
 
     /// The first memory node: the one whose catalog and rows count.
@@ -178,11 +279,15 @@ impl Pool {
     }
 
     /// Runs something short on a lane of its own, with [`SCRATCH_BYTES`] of scratch at offset 0.
-    pub fn with_lane<R>(&self, run: impl FnOnce(&mut ShmFabric, &Lane<'_>) -> R) -> Result<R, PoolError> {
-        let mut fabric = self.fabric()?;
+    pub fn with_lane<R>(&self, run: impl FnOnce(&mut AnyFabric, &Lane<'_>) -> R) -> Result<R, PoolError> {
+        let spare = self.spare().pop();
+        let mut fabric = spare.map_or_else(|| self.fabric(), Ok)?;
         let mut scratch = vec![0; SCRATCH_BYTES];
         let lane = Lane::new(LaneId(0), &mut scratch);
-        Ok(run_on(&mut fabric, &lane, run))
+        let result = run_on(&mut fabric, &lane, run);
+        drop(lane);
+        self.put_back(fabric);
+        Ok(result)
     }
 
     /// Joins the pool as a compute node with `lanes` lanes, and keeps its heartbeat going.
@@ -195,6 +300,8 @@ impl Pool {
         let joiner = Joiner { token: token(), lanes, host: host.trim() };
         let member =
             self.with_lane(|fabric, lane| block_on(fabric, lane, rows::join(lane, self.home(), &joiner, 0)))??;
+        #[cfg(feature = "verbs")]
+        self.declare(member)?;
         let (stop, stopped) = mpsc::channel();
         let pool = Arc::clone(self);
         let heart = thread::Builder::new()
@@ -243,8 +350,32 @@ impl Pool {
 }
 
 /// Ties the lane's lifetime to the fabric's.
-fn run_on<'m, R>(fabric: &mut ShmFabric, lane: &Lane<'m>, run: impl FnOnce(&mut ShmFabric, &Lane<'m>) -> R) -> R {
+fn run_on<'m, R>(fabric: &mut AnyFabric, lane: &Lane<'m>, run: impl FnOnce(&mut AnyFabric, &Lane<'m>) -> R) -> R {
     run(fabric, lane)
+}
+
+/// Decodes superblocks, each with the name of its memory node, which must be of one pool.
+fn describe(
+    superblocks: impl Iterator<Item = (PathBuf, [u8; Superblock::BYTES])>,
+) -> Result<Vec<NodeDescription>, PoolError> {
+    let mut descriptions: Vec<NodeDescription> = Vec::new();
+    for (socket, bytes) in superblocks {
+        let description = match Superblock::decode(&bytes) {
+            Ok(description) => description,
+            Err(source) => return Err(PoolError::Superblock { socket, source }),
+        };
+        if let Some(first) = descriptions.first()
+            && first.identity.pool_id != description.identity.pool_id
+        {
+            return Err(PoolError::Mixed {
+                socket,
+                found: pool_name(description.identity.pool_id),
+                expected: pool_name(first.identity.pool_id),
+            });
+        }
+        descriptions.push(description);
+    }
+    Ok(descriptions)
 }
 
 /// A number that tells two starts of a process apart.
@@ -299,7 +430,7 @@ impl ComputeNode {
     }
 
     /// What an index is put together with: see [`crate::assembly`].
-    pub fn place(&self, entry: &IndexEntry, fabric: &ShmFabric) -> Place<'_> {
+    pub fn place(&self, entry: &IndexEntry, fabric: &AnyFabric) -> Place<'_> {
         Place {
             geometry: self.pool.geometry(),
             number: entry.number,
@@ -309,7 +440,7 @@ impl ComputeNode {
         }
     }
 
-    fn guarantees(fabric: &ShmFabric) -> Guarantees {
+    fn guarantees(fabric: &AnyFabric) -> Guarantees {
         fabric.guarantees()
     }
 }

@@ -24,10 +24,13 @@
 //! - [`server`][]: [`serve`].
 //! - [`client`][]: [`connect`].
 //! - [`daemon`]: the program around [`serve`], with its command line.
+//! - `verbs` (feature `verbs`): the same on an RDMA device.
 
 pub mod client;
 pub mod daemon;
 pub mod server;
+#[cfg(feature = "verbs")]
+pub mod verbs;
 mod watcher;
 pub mod wire;
 

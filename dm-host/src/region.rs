@@ -280,6 +280,54 @@ impl Region {
         self.area(Space::Host).write(WriterSlot::FORMATTER, offset, bytes)
     }
 
+    /// Where the region begins in this process, for a device that is to reach it.
+    #[cfg(feature = "verbs")]
+    pub(crate) fn base(&self) -> std::ptr::NonNull<u8> {
+        // A mapping does not begin at address 0.
+        std::ptr::NonNull::new(self.map.as_mut_ptr()).unwrap_or(std::ptr::NonNull::dangling())
+    }
+
+    /// Copies `bytes` to `offset`, on any processor. For the first image of a region that only this process has.
+    #[cfg(feature = "verbs")]
+    pub(crate) fn write_alone(&mut self, offset: u64, bytes: &[u8]) -> Result<(), AccessError> {
+        let end = offset.checked_add(bytes.len() as u64).filter(|&end| end <= self.layout.region_bytes);
+        end.ok_or(AccessError::Outside)?;
+        // SAFETY: inside the mapping, which is writable and lives as long as `self`; nobody else reaches it: `self` is
+        // borrowed exclusively and the caller has given neither the file nor a registration to anybody.
+        unsafe { self.map.as_mut_ptr().add(offset as usize).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) }
+        Ok(())
+    }
+
+    /// Copies the bytes at `offset`, as [`Region::write_alone`].
+    #[cfg(feature = "verbs")]
+    pub(crate) fn read_alone(&mut self, offset: u64, bytes: &mut [u8]) -> Result<(), AccessError> {
+        let end = offset.checked_add(bytes.len() as u64).filter(|&end| end <= self.layout.region_bytes);
+        end.ok_or(AccessError::Outside)?;
+        // SAFETY: as in `write_alone`.
+        unsafe { bytes.as_mut_ptr().copy_from_nonoverlapping(self.map.as_mut_ptr().add(offset as usize), bytes.len()) }
+        Ok(())
+    }
+
+    /// Maps the file of `spec` as it is, if it has the size the region needs and is in use by nobody; `None` if it is
+    /// not there, empty, of another size, or no file was named.
+    #[cfg(feature = "verbs")]
+    pub(crate) fn find(spec: &RegionSpec) -> Result<Option<Self>, RegionError> {
+        let Backing::File(path) = &spec.backing else { return Ok(None) };
+        let fd = match open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) {
+            Ok(fd) => fd,
+            Err(Errno::NOENT) => return Ok(None),
+            Err(error) => return Err(system(path, "open it", error)),
+        };
+        let stat = fstat(&fd).map_err(|e| system(path, "examine it", e))?;
+        let page_bytes = pages::hugetlbfs_page_bytes(fd.as_fd()).unwrap_or(rustix::param::page_size() as u64);
+        let layout = spec.layout(page_bytes)?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || stat.st_size as u64 != layout.file_bytes {
+            return Ok(None);
+        }
+        lock_file(&fd, path)?;
+        Self::finish(fd, layout, path, true).map(Some)
+    }
+
     /// Claims a writer slot for a worker of `owner` (not 0). Without sequence words nobody needs one.
     pub fn claim_writer(&self, owner: u64) -> Result<WriterSlot, RegionError> {
         if self.layout.mode == LineMode::Vector {

@@ -45,7 +45,7 @@ fn execute<'m, F: Fabric<'m>>(fabric: &mut F, lanes: &[Lane<'m>]) {
         return;
     }
     if fabric.post(lanes, 0) == Posted::InFlight {
-        while port.state() == State::InFlight {
+        while port.state() != State::Completed {
             fabric.poll(lanes, &mut |_| {});
         }
     }

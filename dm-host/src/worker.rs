@@ -423,7 +423,8 @@ where
         }
         if self.submit(at) == Some(State::InFlight) {
             // Nobody polls this lane until its leftovers are done.
-            while lane.port().state() == dm_core::port::State::InFlight {
+            // Not "while in flight": a fabric may take a submit without beginning it at once.
+            while lane.port().state() != dm_core::port::State::Completed {
                 let slots = &mut self.slots;
                 self.fabric.poll(self.lanes, &mut |ready| {
                     if ready != at

@@ -11,7 +11,7 @@
 //!
 //! Only parked operations are dropped: nothing of theirs is under way then, and the local queue is all they owe.
 
-use crate::memory_node::RemoteNode;
+use crate::fabric::any::Node;
 use dm_core::error::{Cause, Effect, OpError, VerbError};
 use dm_core::index::{Census, Index, Operation, Outcome, ScratchPlan};
 use dm_core::lane::{Lane, Stage};
@@ -49,7 +49,7 @@ impl Watch {
 /// See the module's documentation.
 pub(super) struct Watched<'i, I> {
     pub(super) index: &'i I,
-    pub(super) nodes: &'i [Arc<RemoteNode>],
+    pub(super) nodes: &'i [Node],
     pub(super) watch: &'i Watch,
 }
 

@@ -20,7 +20,7 @@ use dm_core::sherman::Sherman;
 use dm_core::verbs::{Assumptions, Guarantees, LaneId, NodeId, Space};
 use dm_host::assembly::{AssemblyError, with_sherman};
 use dm_host::compute_node::{ComputeNode, Pool, PoolError};
-use dm_host::fabric::shm::ShmFabric;
+use dm_host::fabric::any::AnyFabric;
 use dm_host::solo::block_on;
 use dm_host::worker::{self, Wakes, Work};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -73,7 +73,7 @@ impl Measured {
 /// A worker's part that outlives single runs.
 pub(super) struct Thread<'m> {
     pub(super) lanes: Vec<Lane<'m>>,
-    pub(super) fabric: ShmFabric,
+    pub(super) fabric: AnyFabric,
 }
 
 /// Does what was planned.
@@ -120,7 +120,7 @@ pub fn run(plan: &Plan) -> Result<Measured, Failure> {
         let _ = discard(&node, &entry);
     }
     let mut measured = measured?;
-    measured.pages = format!("{}", pool.nodes()[0].region().pages());
+    measured.pages = pool.nodes()[0].pages();
     if let Some(trace) = trace {
         trace.into_inner().unwrap_or_else(PoisonError::into_inner).finish().map_err(Failure::run)?;
     }
@@ -163,7 +163,7 @@ pub(super) struct Bench<'a, 's> {
 }
 
 impl Bench<'_, '_> {
-    fn run(&self, mut fabric: ShmFabric) -> Result<Measured, Failure> {
+    fn run(&self, mut fabric: AnyFabric) -> Result<Measured, Failure> {
         let plan = self.plan;
         let scratch_bytes = self.index.plan().total_bytes;
         let lanes_of_all = usize::from(plan.threads) * usize::from(plan.lanes);
@@ -240,14 +240,14 @@ impl Bench<'_, '_> {
     }
 
     /// Walks the whole index.
-    fn validate(&self, fabric: &mut ShmFabric, lane: &Lane<'_>) -> Result<Census, String> {
+    fn validate(&self, fabric: &mut AnyFabric, lane: &Lane<'_>) -> Result<Census, String> {
         // Ties the lane's lifetime to the fabric's.
         on_lane(fabric, lane, |fabric, lane| block_on(fabric, lane, self.index.validate(lane)))
             .map_err(|error| error.to_string())
     }
 
     /// Bytes of the chunks granted to the index.
-    fn tally(&self, fabric: &mut ShmFabric, lane: &Lane<'_>) -> Result<u64, Failure> {
+    fn tally(&self, fabric: &mut AnyFabric, lane: &Lane<'_>) -> Result<u64, Failure> {
         on_lane(fabric, lane, |fabric, lane| {
             let mut bytes = 0;
             for (node, geometry) in self.pool.geometry().iter().enumerate() {
@@ -263,7 +263,7 @@ impl Bench<'_, '_> {
     }
 
     /// Sorted keys, node by node.
-    fn bulk_load(&self, fabric: &mut ShmFabric, lane: &Lane<'_>) -> Result<Loaded, Failure> {
+    fn bulk_load(&self, fabric: &mut AnyFabric, lane: &Lane<'_>) -> Result<Loaded, Failure> {
         let (keys, records) = (&self.plan.keys, self.plan.records);
         let sorting = Instant::now();
         let order = sorted(keys, records, self.plan.parameters.key_bytes);
@@ -460,9 +460,9 @@ impl Bench<'_, '_> {
 
 /// Ties a lane's lifetime to the fabric's.
 pub(super) fn on_lane<'m, R>(
-    fabric: &mut ShmFabric,
+    fabric: &mut AnyFabric,
     lane: &Lane<'m>,
-    run: impl FnOnce(&mut ShmFabric, &Lane<'m>) -> R,
+    run: impl FnOnce(&mut AnyFabric, &Lane<'m>) -> R,
 ) -> R {
     run(fabric, lane)
 }

@@ -13,7 +13,7 @@ use dm_core::remote::rows::{self, RowState};
 use dm_core::sherman::parameters::Parameters;
 use dm_core::verbs::{Label, LaneId, NodeId, Request, Space};
 use dm_host::compute_node::{ComputeNode, Pool, pool_name};
-use dm_host::fabric::shm::ShmFabric;
+use dm_host::fabric::any::AnyFabric;
 use dm_host::solo::block_on;
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -184,7 +184,7 @@ fn inspect(node: &ComputeNode, walk: bool) -> Result<Inspection, Failure> {
             lock_words: geometry.lock_count,
             lock_space: if geometry.lock_space == Space::Device { "device" } else { "host" },
             locks_held: held.len(),
-            pages: pool.nodes()[usize::from(number)].region().pages().to_string(),
+            pages: pool.nodes()[usize::from(number)].pages(),
             features: [
                 description.features.compatible,
                 description.features.read_only,
@@ -253,7 +253,7 @@ fn inspect(node: &ComputeNode, walk: bool) -> Result<Inspection, Failure> {
 }
 
 /// Every row that is taken, or was.
-fn rows(pool: &Pool, fabric: &mut ShmFabric, lane: &Lane<'_>) -> Result<Vec<RowView>, Failure> {
+fn rows(pool: &Pool, fabric: &mut AnyFabric, lane: &Lane<'_>) -> Result<Vec<RowView>, Failure> {
     let geometry = &pool.geometry()[0];
     let mut views = Vec::new();
     for number in 1..geometry.row_count as u16 {
@@ -280,13 +280,13 @@ fn rows(pool: &Pool, fabric: &mut ShmFabric, lane: &Lane<'_>) -> Result<Vec<RowV
 }
 
 /// Ties the lane's lifetime to the fabric's.
-fn on_lane<'m, R>(fabric: &mut ShmFabric, lane: &Lane<'m>, run: impl FnOnce(&mut ShmFabric, &Lane<'m>) -> R) -> R {
+fn on_lane<'m, R>(fabric: &mut AnyFabric, lane: &Lane<'m>, run: impl FnOnce(&mut AnyFabric, &Lane<'m>) -> R) -> R {
     run(fabric, lane)
 }
 
 /// Lock words that are not free.
 fn held_locks(
-    fabric: &mut ShmFabric,
+    fabric: &mut AnyFabric,
     lane: &Lane<'_>,
     node: NodeId,
     geometry: &NodeGeometry,

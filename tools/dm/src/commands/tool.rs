@@ -11,7 +11,7 @@ use dm_core::sherman::parameters::Parameters;
 use dm_core::verbs::LaneId;
 use dm_host::assembly::{Spending, with_sherman};
 use dm_host::compute_node::ComputeNode;
-use dm_host::fabric::shm::ShmFabric;
+use dm_host::fabric::any::AnyFabric;
 use dm_host::solo::block_on;
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -41,7 +41,7 @@ pub(super) struct Tool<'a, 's, 'm> {
     /// The only lane.
     pub lane: &'a Lane<'m>,
     /// Its fabric.
-    pub fabric: &'a mut ShmFabric,
+    pub fabric: &'a mut AnyFabric,
     /// Sizes.
     pub parameters: Parameters,
 }
