@@ -18,7 +18,6 @@ use dm_core::lane::{Lane, Stage};
 use dm_core::verbs::{Assumptions, Label, Status, Verb};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::{Duration, Instant};

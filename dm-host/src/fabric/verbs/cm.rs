@@ -41,8 +41,6 @@ pub(crate) struct Event {
     pub private: Vec<u8>,
     /// READs and atomics the peer wants to have in flight.
     pub reads_asked: u8,
-    /// The peer's queue pair.
-    pub queue_pair: u32,
 }
 
 impl Event {
@@ -99,7 +97,6 @@ impl Channel {
                 status: event.status,
                 private,
                 reads_asked: connection.responder_resources,
-                queue_pair: connection.qp_num,
             }
         };
         // SAFETY: got above, acknowledged once. At once, since destroying an identifier waits for it.

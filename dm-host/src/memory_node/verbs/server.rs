@@ -120,7 +120,7 @@ impl Server {
     }
 
     /// Serves until `stop` becomes readable; then every queue pair is destroyed before this returns.
-    pub fn run(self: &Arc<Self>, listener: &TcpListener, connections: &Id, stop: BorrowedFd<'_>) -> io::Result<()> {
+    pub(crate) fn run(self: &Arc<Self>, listener: &TcpListener, connections: &Id, stop: BorrowedFd<'_>) -> io::Result<()> {
         listener.set_nonblocking(true)?;
         let outcome = thread::scope(|scope| {
             let channel = Arc::clone(connections.channel());

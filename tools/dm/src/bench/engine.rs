@@ -83,7 +83,7 @@ pub fn run(plan: &Plan) -> Result<Measured, Failure> {
     if let Some(path) = &plan.json {
         File::create(path).map_err(|error| Failure::Run(format!("{}: {error}", path.display())))?;
     }
-    let memory = if plan.pool.is_empty() { Memory::start(&plan.start)? } else { Memory::connect(&plan.pool)? };
+    let memory = if plan.pool.is_empty() { Memory::start(&plan.start)? } else { Memory::connect(plan.fabric, &plan.pool, &plan.rdma)? };
     let pool = &memory.pool;
     if plan.without_on_chip && pool.geometry().iter().any(|node| node.lock_space == Space::Device) {
         return Err(Failure::Usage(
@@ -104,6 +104,8 @@ pub fn run(plan: &Plan) -> Result<Measured, Failure> {
             index,
             trace: trace.as_ref(),
             guarantees: place.guarantees,
+            fabric_name: fabric.name(),
+            measured_on: measured_on(&fabric),
         };
         bench.run(fabric)
     });
@@ -125,6 +127,21 @@ pub fn run(plan: &Plan) -> Result<Measured, Failure> {
         trace.into_inner().unwrap_or_else(PoisonError::into_inner).finish().map_err(Failure::run)?;
     }
     Ok(measured)
+}
+
+/// What kind of numbers come of a fabric.
+fn measured_on(fabric: &AnyFabric) -> String {
+    match fabric {
+        AnyFabric::Shm(_) => MEASURED_ON_SHM.to_owned(),
+        #[cfg(feature = "verbs")]
+        AnyFabric::Verbs(fabric) => {
+            let device = fabric.device().name();
+            match dm_core::verbs::Fabric::guarantees(&**fabric).profile {
+                "soft-roce" => format!("{device}: Soft-RoCE, a device in software; says nothing about a NIC"),
+                _ => format!("{device}: {}", crate::report::MEASURED_ON_VERBS),
+            }
+        }
+    }
 }
 
 /// The index of that name, created if there is none, and whether it was.
@@ -160,6 +177,8 @@ pub(super) struct Bench<'a, 's> {
     pub(super) index: &'a Sherman<'s>,
     trace: Option<&'a Mutex<TraceWriter<File>>>,
     guarantees: Guarantees,
+    fabric_name: &'static str,
+    measured_on: String,
 }
 
 impl Bench<'_, '_> {
@@ -385,8 +404,8 @@ impl Bench<'_, '_> {
             index: "sherman".to_owned(),
             workload: run.name.clone(),
             seed: plan.seed,
-            fabric: "shm".to_owned(),
-            measured_on: MEASURED_ON_SHM.to_owned(),
+            fabric: self.fabric_name.to_owned(),
+            measured_on: self.measured_on.clone(),
             guarantees: guarantees(&self.guarantees),
             machine: Machine::detect(),
             memory_nodes: self.pool.nodes().len() as u32,

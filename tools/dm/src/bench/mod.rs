@@ -21,6 +21,7 @@ pub mod output;
 pub mod plan;
 
 use crate::commands::Failure;
+use crate::pool::{FabricName, RdmaArguments};
 use clap::ValueEnum;
 use clap::builder::RangedU64ValueParser;
 use std::path::PathBuf;
@@ -126,9 +127,13 @@ pub struct Arguments {
     #[arg(long, value_enum, default_value = "auto", conflicts_with = "pool")]
     pub lines: LinesName,
 
-    /// Use running memory nodes: their control sockets
+    /// Use running memory nodes: their control sockets, or addresses with --fabric verbs
     #[arg(long, value_delimiter = ',', value_name = "SOCKET,...")]
     pub pool: Vec<PathBuf>,
+
+    #[command(flatten)]
+    /// What reaching them over RDMA needs
+    pub rdma: RdmaArguments,
 
     /// Name of the index in the pool
     #[arg(long, default_value = "bench")]
@@ -172,11 +177,6 @@ names! {
     IndexName {
         /// B+-tree with unsorted leaves
         Sherman,
-    }
-    /// A fabric.
-    FabricName {
-        /// Shared memory of this machine
-        Shm,
     }
     /// A standard workload.
     WorkloadName {

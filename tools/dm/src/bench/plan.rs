@@ -3,7 +3,7 @@
 use super::{Arguments, DistributionName, LoadBy, With, Without, WorkloadName, ZipfName};
 use crate::commands::Failure;
 use crate::keys::{BadKeys, RealKeys};
-use crate::pool::Start;
+use crate::pool::{FabricName, RdmaArguments, Start};
 use crate::workload::keys::{self, Keys};
 use crate::workload::properties::Properties;
 use crate::workload::random::mix;
@@ -121,8 +121,12 @@ pub struct Plan {
     pub lanes: u16,
     /// What the compute node spends.
     pub spending: Spending,
+    /// How memory nodes are reached.
+    pub fabric: FabricName,
     /// Running memory nodes; empty: start some.
     pub pool: Vec<PathBuf>,
+    /// What reaching them over RDMA needs.
+    pub rdma: RdmaArguments,
     /// What to start.
     pub start: Start,
     /// Locks must be in host memory.
@@ -205,6 +209,13 @@ impl Plan {
             },
             ..Spending::default()
         };
+        if arguments.fabric == FabricName::Verbs && arguments.pool.is_empty() {
+            return Err(Failure::Usage(
+                "--fabric verbs: name running memory nodes with --pool ADDRESS,...; start them with `dm-memd --fabric \
+                 verbs`"
+                    .to_owned(),
+            ));
+        }
         let load_by_insert =
             arguments.load_by == LoadBy::Insert || runs.iter().any(|run| run.spec.phase == Phase::Load);
         let region_bytes = match arguments.region_mib {
@@ -233,7 +244,9 @@ impl Plan {
             threads,
             lanes: arguments.lanes,
             spending,
+            fabric: arguments.fabric,
             pool: arguments.pool.clone(),
+            rdma: arguments.rdma.clone(),
             start: Start {
                 memory_nodes: arguments.memory_nodes,
                 region_bytes,

@@ -2,7 +2,7 @@
 
 use super::Failure;
 use crate::keys;
-use crate::pool::Memory;
+use crate::pool::{FabricName, Memory, RdmaArguments};
 use dm_core::error::OpError;
 use dm_core::index::{Index, Operation, Outcome};
 use dm_core::lane::Lane;
@@ -16,18 +16,25 @@ use dm_host::solo::block_on;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-/// A pool, by the control sockets of its memory nodes.
+/// A pool, by the control sockets or addresses of its memory nodes.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct PoolArguments {
-    /// Control sockets of all memory nodes of the pool
+    /// All memory nodes of the pool: control sockets, or addresses with --fabric verbs
     #[arg(long, value_delimiter = ',', required = true, value_name = "SOCKET,...")]
     pub pool: Vec<PathBuf>,
+
+    /// How memory nodes are reached
+    #[arg(long, value_enum, default_value = "shm")]
+    pub fabric: FabricName,
+
+    #[command(flatten)]
+    pub rdma: RdmaArguments,
 }
 
 impl PoolArguments {
     /// Connects.
     pub(super) fn connect(&self) -> Result<Memory, Failure> {
-        Memory::connect(&self.pool)
+        Memory::connect(self.fabric, &self.pool, &self.rdma)
     }
 }
 
