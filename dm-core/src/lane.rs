@@ -93,6 +93,8 @@ marks! {
     LeafSplit = "leaf-split",
     /// An inner node split.
     InnerSplit = "inner-split",
+    /// Of these, one above level 1.
+    UpperSplit = "upper-split",
     /// The root grew by a level.
     RootGrowth = "root-growth",
     /// Another compute node grew the root first.
@@ -109,6 +111,8 @@ marks! {
     ChunkRaceLost = "chunk-race-lost",
     /// An operation started over from the root.
     Restart = "restart",
+    /// A scan lost its way along the leaves and looked for its bound from the root.
+    ScanRestart = "scan-restart",
     /// A lane in doubt was settled.
     Settled = "settled",
 }
@@ -215,6 +219,13 @@ impl<'m> Lane<'m> {
     /// Puts a reserved node into stock; gives it back if the stock is full.
     pub(crate) fn stock(&self, class: NodeClass, fresh: Fresh) -> Result<(), Fresh> {
         self.stock.borrow_mut()[class as usize].push(fresh)
+    }
+
+    /// Calls `visit` with every node in stock.
+    pub fn for_each_stocked(&self, visit: &mut dyn FnMut(NodeClass, Fresh)) {
+        for (class, shelf) in NodeClass::ALL.into_iter().zip(self.stock.borrow().iter()) {
+            shelf.iter().for_each(|fresh| visit(class, *fresh));
+        }
     }
 
     /// Takes a node out of stock, one on `near` if there is one.

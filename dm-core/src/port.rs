@@ -93,6 +93,12 @@ impl<'m> Port<'m> {
         position
     }
 
+    /// Puts the request pushed last in front of the others and returns its position.
+    pub(crate) fn last_first(&self) -> usize {
+        self.outbox.borrow_mut().rotate_right(1);
+        0
+    }
+
     /// Submits what was pushed; awaiting it is one round trip. Fails if a signaled request did.
     ///
     /// Requests pushed but never submitted go out with the next submit, or with [`Port::flush`] at the end of the

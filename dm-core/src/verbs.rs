@@ -159,6 +159,8 @@ bitflags! {
         const INLINE = 1 << 1;
         /// Wait for all earlier READs and atomics of this queue pair before executing.
         const FENCE = 1 << 2;
+        /// Nobody will look at how long this request took: it may complete with an elapsed time of 0.
+        const UNTIMED = 1 << 3;
     }
 }
 
@@ -302,6 +304,14 @@ impl Request {
         self
     }
 
+    /// The same request, whose elapsed time nobody will look at.
+    #[inline]
+    #[must_use]
+    pub const fn untimed(mut self) -> Self {
+        self.flags = self.flags.union(Flags::UNTIMED);
+        self
+    }
+
     /// The same request on `space`.
     #[inline]
     #[must_use]
@@ -362,7 +372,7 @@ pub struct Completion {
     /// The old value of an atomic, the result of an RPC, else 0.
     pub value: u64,
     /// Requester-side time from post to completion, in ns, saturating at 4.29 s. A fabric that executes a request at
-    /// once may say 0 for one that touches a single line.
+    /// once may say 0 for one that touches a single line, or is [`Flags::UNTIMED`].
     pub elapsed_ns: u32,
     /// How it ended.
     pub status: Status,
@@ -417,6 +427,10 @@ bitflags! {
         const WRITE_ASCENDING = 1 << 9;
         /// Elapsed times bound how long a READ was exposed to WRITEs ([`Capabilities::write_turn_ns_min`] holds).
         const TIMED_READS = 1 << 10;
+        /// In one chain, a READ returns nothing older than a READ posted before it.
+        const READ_THEN_READ = 1 << 11;
+        /// Atomics of one chain take effect in post order.
+        const ATOMIC_THEN_ATOMIC = 1 << 12;
     }
 }
 

@@ -52,7 +52,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
         if mode == LineMode::Vector {
             // Baselines want a pointer of their own: a second mapping of the same file that nobody writes.
-            let map = memmap2::MmapOptions::new().map_raw_read_only(&region.fd())?;
+            let map = memmap2::MmapOptions::new().map_raw_read_only(&region.fd().expect("created here"))?;
             let base = map.as_ptr();
             let _ = map.advise(memmap2::Advice::HugePage);
             map.advise(memmap2::Advice::PopulateRead)?;

@@ -1,6 +1,7 @@
 //! What one operation costs on shared memory, one thread: the whole engine, no generator, no histogram.
 //!
-//! `cargo run --release -p dm-host --example sherman_speed -- 10000000 all 8` (records, operation, lanes)
+//! `cargo run --release -p dm-host --example sherman_speed -- 10000000 all 8 huge chain` (records, operation, lanes; then, as
+//! wished, `huge` pages for the region and the READ in the `chain` of the lock)
 
 use dm_core::index::{Index, Operation, OperationKind, Outcome};
 use dm_core::lane::Lane;
@@ -38,6 +39,8 @@ impl Loop {
 }
 
 impl Work for Loop {
+    const TIMED: bool = false;
+
     fn next(&mut self, _: usize, scratch: &mut [u8], plan: &dm_core::index::ScratchPlan) -> Next {
         if self.left == 0 {
             return Next::Finished;
@@ -63,11 +66,12 @@ impl Work for Loop {
 fn main() {
     let records: u64 = std::env::args().nth(1).map_or(1_000_000, |text| text.parse().expect("a number of records"));
     let lanes_wanted: usize = std::env::args().nth(3).map_or(1, |text| text.parse().expect("a number of lanes"));
+    let wished = |word: &str| std::env::args().skip(4).any(|wish| wish == word);
     let spec = RegionSpec {
         region_bytes: (records * 32).next_multiple_of(1 << 21) + (64 << 20),
         device_bytes: 262_144,
         mode: LineMode::Vector,
-        backing: Backing::Memfd,
+        backing: if wished("huge") { Backing::HugeTlb } else { Backing::Memfd },
     };
     let region = Region::create(&spec).expect("a region");
     let plan = PoolPlan {
@@ -95,7 +99,9 @@ fn main() {
     };
     println!("write turn {} ns", place.capabilities.write_turn_ns_min);
     let parameters = Parameters::with_sizes(8, 8);
-    with_sherman(&place, &parameters, &Spending { lanes: lanes_wanted, ..Spending::default() }, |index| {
+    let mut spending = Spending { lanes: lanes_wanted, ..Spending::default() };
+    spending.options.chain_lock_read = wished("chain");
+    with_sherman(&place, &parameters, &spending, |index| {
         let mut scratch = vec![0; index.plan().total_bytes * lanes_wanted];
         let lanes: Vec<_> = scratch
             .chunks_mut(index.plan().total_bytes)

@@ -16,8 +16,13 @@ use dm_core::remote::rows::Member;
 use dm_core::sherman::Sherman;
 use dm_core::sherman::parameters::{ParameterError, Parameters};
 use dm_core::verbs::{Assumptions, Capabilities, Guarantees, NodeId};
+#[cfg(target_os = "linux")]
+use memmap2::Advice;
+use memmap2::MmapMut;
+use std::io;
 use std::sync::atomic::AtomicU32;
 use thiserror::Error;
+use zerocopy::FromBytes;
 
 /// What one compute node spends on one index, and how it runs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,6 +113,14 @@ pub enum AssemblyError {
         /// The smallest chunk.
         chunk_bytes: u64,
     },
+    /// The kernel has no memory for the index cache.
+    #[error("an index cache of {cache_bytes} bytes: {reason}")]
+    Memory {
+        /// What was asked for.
+        cache_bytes: u64,
+        /// What the kernel said.
+        reason: String,
+    },
     /// The pool has no memory node 0, or too many lanes are asked for.
     #[error("{0}")]
     Impossible(&'static str),
@@ -160,7 +173,10 @@ pub fn with_sherman<R>(
     };
     let inner = parameters.inner();
     let words = IndexCache::words_for(spending.cache_bytes, parameters.key_bytes, parameters.inner_span + 1);
-    let storage: Vec<_> = std::iter::repeat_with(|| AtomicU32::new(0)).take(words).collect();
+    let mut storage = huge_zeroes(words * size_of::<AtomicU32>())
+        .map_err(|error| AssemblyError::Memory { cache_bytes: spending.cache_bytes, reason: error.to_string() })?;
+    let storage = <[AtomicU32]>::mut_from_bytes(&mut storage)
+        .map_err(|_| AssemblyError::Impossible("an index cache that is not aligned"))?;
     let requests = RequestIds::default();
 
     let tree = Tree {
@@ -177,7 +193,7 @@ pub fn with_sherman<R>(
         scratch,
         locks: LockTable::new(&entries, locks_per_node, &waiters, spending.hand_overs_max),
         nodes: NodePool::new(&shelves, [parameters.leaf().bytes as u32, inner.bytes as u32]),
-        cache: IndexCache::new(&storage, parameters.key_bytes, parameters.inner_span + 1),
+        cache: IndexCache::new(storage, parameters.key_bytes, parameters.inner_span + 1),
     };
     let index = Sherman::new(tree, parameters, plan)?;
     let missing = place.guarantees.missing(index.assumptions());
@@ -185,4 +201,15 @@ pub fn with_sherman<R>(
         return Err(AssemblyError::Missing { missing });
     }
     Ok(run(&index))
+}
+
+/// Zeroed memory that the kernel is asked to map with huge pages: an index cache is read at random, and with 4-KiB pages
+/// many of those reads miss the TLB.
+fn huge_zeroes(bytes: usize) -> io::Result<MmapMut> {
+    // No mapping is empty, and a single word is no cache either.
+    let map = MmapMut::map_anon(bytes.max(size_of::<AtomicU32>()))?;
+    #[cfg(target_os = "linux")]
+    // A kernel without huge pages says no; small ones do.
+    let _ = map.advise(Advice::HugePage);
+    Ok(map)
 }

@@ -5,7 +5,7 @@ use crate::fabric::any::{AnyFabric, Node};
 use crate::fabric::shm::{ShmError, ShmFabric, ShmOptions};
 #[cfg(feature = "verbs")]
 use crate::fabric::verbs::{VerbsError, VerbsFabric, VerbsOptions};
-use crate::memory_node::{ConnectError, RemoteNode, connect};
+use crate::memory_node::{AnnounceError, ConnectError, RemoteNode, connect};
 use crate::solo::block_on;
 use dm_core::lane::Lane;
 use dm_core::remote::catalog::{self, CatalogError, Definition, IndexEntry, IndexKind};
@@ -42,15 +42,6 @@ pub enum PoolError {
     #[cfg(feature = "verbs")]
     #[error(transparent)]
     Verbs(#[from] VerbsError),
-    /// This process was fenced off before it had begun.
-    #[cfg(feature = "verbs")]
-    #[error("memory node {address} refuses this compute node: {reason}")]
-    Refused {
-        /// The memory node.
-        address: String,
-        /// What it said.
-        reason: String,
-    },
     /// A memory node's superblock is not one to work with.
     #[error("memory node at {}: {source}", socket.display())]
     Superblock {
@@ -69,6 +60,22 @@ pub enum PoolError {
         /// That of the first.
         expected: String,
     },
+    /// The memory nodes are not of one life of the pool.
+    #[error(
+        "memory node {node} is of incarnation {found} of the pool, memory node 0 of {expected}: restart all of them on \
+         their files (or make a new pool), and with one --incarnation"
+    )]
+    Incarnation {
+        /// The one that differs.
+        node: u16,
+        /// Its incarnation.
+        found: u64,
+        /// That of memory node 0.
+        expected: u64,
+    },
+    /// A memory node did not take note of this compute node.
+    #[error(transparent)]
+    Announce(#[from] AnnounceError),
     /// The pool was written by a program that knows more.
     #[error("the pool uses features this program does not know (read-only {unknown:#x}): it may only be read")]
     ReadOnly {
@@ -145,7 +152,7 @@ impl Pool {
     pub fn connect(sockets: &[PathBuf], options: ShmOptions) -> Result<Self, PoolError> {
         let mut nodes = Vec::new();
         for socket in sockets {
-            nodes.push((socket.clone(), Arc::new(connect(socket)?)));
+            nodes.push((socket.clone(), connect(socket)?));
         }
         nodes.sort_by_key(|(_, node)| node.node_id().0);
         Self::of(nodes, options)
@@ -253,25 +260,6 @@ impl Pool {
         }
     }
 
-    /// Tells all memory nodes whose queue pairs this process's are, so that they can be fenced off with it.
-    #[cfg(feature = "verbs")]
-    fn declare(&self, member: Member) -> Result<(), PoolError> {
-        use crate::memory_node::verbs::client::ANSWER_WAIT;
-        use crate::memory_node::verbs::wire::DECLARE;
-        use dm_core::remote::rpc::Reply;
-        for node in &self.nodes {
-            let Node::Verbs(peer) = node else { continue };
-            let declare = [DECLARE, u64::from(member.row.0), u64::from(member.incarnation), 0];
-            let reason = match peer.call(declare, ANSWER_WAIT) {
-                Ok(value) if value == Reply::Done as u64 => continue,
-                Ok(_) => "it was fenced off".to_owned(),
-                Err(error) => error.to_string(),
-            };
-            return Err(PoolError::Refused { address: peer.address().to_owned(), reason });
-        }
-        Ok(())
-    }
-
     /// The first memory node: the one whose catalog and rows count.
     fn home(&self) -> &NodeGeometry {
         // `of` made a fabric, which refuses a pool without nodes.
@@ -299,9 +287,17 @@ impl Pool {
         let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let joiner = Joiner { token: token(), lanes, host: host.trim() };
         let member =
-            self.with_lane(|fabric, lane| block_on(fabric, lane, rows::join(lane, self.home(), &joiner, 0)))??;
-        #[cfg(feature = "verbs")]
-        self.declare(member)?;
+            self.with_lane(|fabric, lane| block_on(fabric, lane, rows::claim(lane, self.home(), &joiner, 0)))??;
+        // Before the first WRITE, every memory node knows whom to end if this row is fenced; its module tells why.
+        for node in &self.nodes {
+            if let Err(error) = node.announce(member.row, member.incarnation) {
+                self.part(member, true);
+                return Err(error.into());
+            }
+        }
+        self.with_lane(|fabric, lane| {
+            block_on(fabric, lane, rows::introduce(lane, self.home(), member, &joiner, 0))
+        })??;
         let (stop, stopped) = mpsc::channel();
         let pool = Arc::clone(self);
         let heart = thread::Builder::new()
@@ -321,6 +317,23 @@ impl Pool {
             })
             .map_err(PoolError::Thread)?;
         Ok(ComputeNode { pool: Arc::clone(self), member, heart: Some((stop, heart)), owes: AtomicBool::new(false) })
+    }
+
+    /// Leaves the pool as `member`, under whose name nothing is written any more.
+    fn part(&self, member: Member, settled: bool) {
+        // First, since whoever gets the row next may be fenced, and that is no business of ours any more. What follows
+        // is a CAS that expects our own row word, which nobody else ever writes.
+        for node in &self.nodes {
+            if let Err(error) = node.withdraw(member.row, member.incarnation) {
+                tracing::debug!("leaving the pool: {error}");
+            }
+        }
+        // A pool that is gone needs no farewell.
+        let left =
+            self.with_lane(|fabric, lane| block_on(fabric, lane, rows::leave(lane, self.home(), member, settled)));
+        if !matches!(left, Ok(Ok(()))) {
+            tracing::debug!("leaving the pool: {left:?}");
+        }
     }
 
     /// Every index of the pool.
@@ -374,6 +387,16 @@ fn describe(
             });
         }
         descriptions.push(description);
+    }
+    if let Some(first) = descriptions.first()
+        && let Some(other) =
+            descriptions.iter().find(|other| other.identity.pool_incarnation != first.identity.pool_incarnation)
+    {
+        return Err(PoolError::Incarnation {
+            node: other.identity.node.0,
+            found: other.identity.pool_incarnation,
+            expected: first.identity.pool_incarnation,
+        });
     }
     Ok(descriptions)
 }
@@ -452,14 +475,8 @@ impl Drop for ComputeNode {
             // A heartbeat that panicked has nothing to tell any more.
             let _ = heart.join();
         }
-        // A pool that is gone needs no farewell.
         let settled = !*self.owes.get_mut();
-        let left = self.pool.with_lane(|fabric, lane| {
-            block_on(fabric, lane, rows::leave(lane, self.pool.home(), self.member, settled))
-        });
-        if !matches!(left, Ok(Ok(()))) {
-            tracing::debug!("leaving the pool: {left:?}");
-        }
+        self.pool.part(self.member, settled);
     }
 }
 

@@ -7,35 +7,50 @@
 //! ```text
 //!   compute process                                dm-memd
 //!        │  connect                                   │
-//!        │  Hello { magic, version } ───────────────► │  SO_PEERCRED, pidfd_open
+//!        │  Hello { magic, version } ───────────────► │  SO_PEERPIDFD
 //!        │ ◄──────── Welcome { layout, connection } + file descriptor (SCM_RIGHTS)
 //!        │                                            │
+//!        │  (claims a compute-node row, by a CAS)     │
+//!        │  Announce { row, incarnation } ──────────► │  notes whom to kill if that is fenced
+//!        │ ◄─────────────────────── accepted, refused │
+//!        │                                            │
 //!        │  loads, stores, atomics on the region      │  waits
+//!        │  Rpc: Fence { row, incarnation } ────────► │  SIGKILL, waits for the exit
+//!        │ ◄──────────────── done, pending, impossible│
 //!        │                                            │
 //!        │ ─ ─ ─ ─ end of stream: it is gone ─ ─ ─ ─► │  releases lines it died in
 //!        │ ◄─ ─ ─ end of stream: memory node down ─ ─ │
 //! ```
 //!
-//! A process's sockets are closed only after the last of its threads has left user mode, so the end of the stream
-//! also says that nothing is written any more by that process. It does not keep a process that runs from writing:
-//! that is fencing, which is not offered yet (`Capabilities::fencing` is false); the pidfd it will need is held.
+//! A process's sockets are closed only after the last of its threads has left user mode, and a live process closes its
+//! socket only after it has unmapped the region, so the end of the stream also says that nothing is written any more by
+//! that process. What keeps a process that runs, or is stopped, from writing is fencing: [`members`] has the protocol and
+//! its proof.
 //!
-//! - [`wire`]: the two messages.
-//! - [`server`][]: [`serve`].
-//! - [`client`][]: [`connect`].
+//! A daemon that dies takes nothing with it but the calls: its clients see the end of the stream and let go of the region
+//! ([`RemoteNode`]). If the region is a file, a new daemon takes it up as it is, in the pool's next incarnation, once all
+//! of them have ([`daemon`]).
+//!
+//! - [`wire`]: the messages.
+//! - [`server`][]: [`serve`]. [`members`]: who announced what. `process`: a client, named for good.
+//! - [`client`][]: [`connect`]. `calls`: calls that wait for their return; `watcher`: the thread that receives them.
 //! - [`daemon`]: the program around [`serve`], with its command line.
 //! - `verbs` (feature `verbs`): the same on an RDMA device.
 
+mod calls;
 pub mod client;
 pub mod daemon;
+mod members;
+pub(crate) mod process;
 pub mod server;
 #[cfg(feature = "verbs")]
 pub mod verbs;
 mod watcher;
 pub mod wire;
 
-pub use client::{ConnectError, RemoteNode, connect};
+pub use client::{AnnounceError, ConnectError, RemoteNode, connect};
 pub use server::{Ready, ServeError, ServeOptions, serve};
+pub(crate) use calls::Ticket;
 
 #[cfg(doc)]
 use crate::region::Region;

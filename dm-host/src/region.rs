@@ -4,31 +4,34 @@
 //! user), a file on tmpfs, hugetlbfs or a disk, or a DAX device. [`layout`] says where things are in it. Bytes are
 //! reached through [`Region::area`] only; no reference to them ever exists.
 //!
+//! **Who may have it.** A daemon has the file to itself, and has it only when nobody else maps it any more: two locks
+//! say so, both of which the kernel takes back when their holder ends, however it ends ([`backing`]). A file that holds
+//! a pool is *kept*: a daemon that starts on it takes up what its predecessor left.
+//!
 //! Huge pages matter: with 4 KiB pages a random READ of a large region is mostly TLB misses. A memfd takes hugetlb
 //! pages if enough are free, else transparent ones if the kernel gives them to shared memory; [`Region::pages`] says
 //! what came of it, looked up after the pages were faulted in.
 
+mod backing;
 pub mod layout;
 mod pages;
+mod survivors;
 
 pub use layout::{Layout, LineMode};
 pub use pages::Pages;
 
 use crate::fabric::shm::lines::{AccessError, Area, Sequences, WriterSlot};
+use dm_core::remote::superblock::MAGIC;
 use dm_core::verbs::Space;
 use layout::{SLOT_BYTES, WRITER_SLOTS};
 use memmap2::{Advice, MmapOptions, MmapRaw};
-use rustix::fs::{
-    FallocateFlags, FileType, FlockOperation, MemfdFlags, Mode, OFlags, SealFlags, SeekFrom, fallocate,
-    fcntl_add_seals, flock, fstat, ftruncate, memfd_create, open, seek,
-};
-use rustix::io::Errno;
-use rustix::mm::{MapFlags, ProtFlags, mmap};
-use std::fs::File;
-use std::io::{self, Read as _, Seek as _};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{FileType, fstat};
+use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
+use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use thiserror::Error;
 
 /// Why there is no region.
@@ -117,6 +120,14 @@ pub enum RegionError {
         /// The file.
         path: PathBuf,
     },
+    /// Processes that a former daemon had given the file to still have it, and cannot be made to let go.
+    #[error("{path}: still in the hands of processes that a former memory node served{}; end them first", named(processes), path = path.display())]
+    Survivors {
+        /// The file.
+        path: PathBuf,
+        /// Numbers of those that are known.
+        processes: Vec<i32>,
+    },
     /// The file or device is shorter than the layout.
     #[error("{path}: has {bytes} bytes, the region and its tables need {needed}; choose a smaller --size", path = path.display())]
     Short {
@@ -146,9 +157,9 @@ pub enum Backing {
     Memfd,
     /// Anonymous memory, of hugetlb pages or not at all.
     HugeTlb,
-    /// A file on tmpfs, hugetlbfs, or a disk: created, or empty, or all zeros.
+    /// A file on tmpfs, hugetlbfs, or a disk: created, or empty, or all zeros, or with a pool in it, which is kept.
     File(PathBuf),
-    /// A DAX character device.
+    /// A DAX character device: zero, or with a pool in it, which is kept.
     Dax(PathBuf),
 }
 
@@ -168,29 +179,28 @@ pub struct RegionSpec {
 /// The mapped memory of one memory node.
 #[derive(Debug)]
 pub struct Region {
-    fd: OwnedFd,
+    /// What is behind it. Kept open with the mapping, whose own hold on the file is not the same on all filesystems.
+    fd: Mutex<Option<Arc<OwnedFd>>>,
     map: Mapping,
     layout: Layout,
     pages: Pages,
+    is_kept: bool,
 }
 
 impl Region {
-    /// Makes a region: zero-filled, mapped, faulted in.
+    /// Makes a region, zero-filled, mapped, faulted in; or takes up one that holds a pool ([`Region::is_kept`]).
     pub fn create(spec: &RegionSpec) -> Result<Self, RegionError> {
         match &spec.backing {
             Backing::Memfd => {
-                if let Some(fd) = huge_memfd(spec)? {
-                    return Self::finish(fd, huge_layout(spec)?, Path::new("hugetlb memfd"), true);
+                if let Some(fd) = backing::huge_memfd(spec)? {
+                    return Self::finish(fd, backing::huge_layout(spec)?, Path::new("hugetlb memfd"), true);
                 }
-                let fd = plain_memfd(spec)?;
-                let layout = spec.layout(rustix::param::page_size() as u64)?;
-                check_available(layout.file_bytes)?;
-                size_memfd(&fd, layout.file_bytes)?;
+                let (fd, layout) = backing::plain_memfd(spec)?;
                 Self::finish(fd, layout, Path::new("memfd"), true)
             }
             Backing::HugeTlb => {
-                let layout = huge_layout(spec)?;
-                let Some(fd) = huge_memfd(spec)? else {
+                let layout = backing::huge_layout(spec)?;
+                let Some(fd) = backing::huge_memfd(spec)? else {
                     return Err(RegionError::HugePages {
                         needed: layout.file_bytes / layout.page_bytes,
                         free: pages::huge_free(),
@@ -200,19 +210,34 @@ impl Region {
                 Self::finish(fd, layout, Path::new("hugetlb memfd"), true)
             }
             Backing::File(path) => {
-                let (fd, layout) = open_file(spec, path)?;
-                Self::finish(fd, layout, path, true)
+                let (fd, layout) = backing::open_file(spec, path)?;
+                Self::finish(fd, layout, path, true).map(Self::keep_or_not)
             }
             Backing::Dax(path) => {
-                let (fd, layout) = open_dax(spec, path)?;
-                let region = Self::finish(fd, layout, path, true)?;
-                region.check_zero(path)?;
+                let (fd, layout) = backing::open_dax(spec, path)?;
+                let region = Self::finish(fd, layout, path, true)?.keep_or_not();
+                if !region.is_kept {
+                    region.check_zero(path)?;
+                }
                 Ok(region)
             }
         }
     }
 
-    /// Maps a region somebody else made and laid out. `populate`: map all pages now, not at first touch.
+    /// Looks whether a pool is in it. If so, lines are released that writers of a former daemon's clients died in: nobody
+    /// else has the file any more.
+    fn keep_or_not(mut self) -> Self {
+        let mut magic = [0; MAGIC.len()];
+        // Without sequence words: nothing is touched of what may be somebody else's.
+        self.is_kept = self.raw().read(0, &mut magic).is_ok() && magic == MAGIC;
+        if self.is_kept {
+            self.release_all_writers();
+        }
+        self
+    }
+
+    /// Maps a region somebody else made and laid out. `populate`: map all pages now, not at first touch. Children that
+    /// this process forks do not get the mapping: who has it is one process, which can be fenced.
     pub fn attach(fd: OwnedFd, layout: Layout, populate: bool) -> Result<Self, RegionError> {
         let path = Path::new("region of the memory node");
         let stat = fstat(&fd).map_err(|e| system(path, "examine it", e))?;
@@ -224,7 +249,9 @@ impl Region {
                 needed: layout.file_bytes,
             });
         }
-        Self::finish(fd, layout, path, populate)
+        let region = Self::finish(fd, layout, path, populate)?;
+        region.map.advise(Advice::DontFork).map_err(|source| system(path, "keep it from children", source))?;
+        Ok(region)
     }
 
     fn finish(fd: OwnedFd, layout: Layout, path: &Path, populate: bool) -> Result<Self, RegionError> {
@@ -235,7 +262,21 @@ impl Region {
             map.advise(Advice::PopulateWrite).map_err(|source| system(path, "fault it in", source))?;
         }
         let pages = pages::look(map.as_mut_ptr().addr(), &layout);
-        Ok(Self { fd, map, layout, pages })
+        Ok(Self { fd: Mutex::new(Some(Arc::new(fd))), map, layout, pages, is_kept: false })
+    }
+
+    /// Lets go of the memory while threads may be in the middle of accesses: private memory, zeroed, takes its place. An
+    /// access is to one or to the other; after the return none is to the region.
+    pub fn detach(&self) -> io::Result<()> {
+        self.map.replace()?;
+        // Only now: the open file says that this process may write to it.
+        *self.fd.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        Ok(())
+    }
+
+    /// Whether it held a pool when it was created here.
+    pub fn is_kept(&self) -> bool {
+        self.is_kept
     }
 
     /// Where things are in it.
@@ -249,9 +290,9 @@ impl Region {
         &self.pages
     }
 
-    /// The file behind it, to hand to others.
-    pub fn fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+    /// The file behind it, to hand to others; `None` once it was let go of.
+    pub fn fd(&self) -> Option<Arc<OwnedFd>> {
+        self.fd.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The bytes of `space`.
@@ -285,47 +326,6 @@ impl Region {
     pub(crate) fn base(&self) -> std::ptr::NonNull<u8> {
         // A mapping does not begin at address 0.
         std::ptr::NonNull::new(self.map.as_mut_ptr()).unwrap_or(std::ptr::NonNull::dangling())
-    }
-
-    /// Copies `bytes` to `offset`, on any processor. For the first image of a region that only this process has.
-    #[cfg(feature = "verbs")]
-    pub(crate) fn write_alone(&mut self, offset: u64, bytes: &[u8]) -> Result<(), AccessError> {
-        let end = offset.checked_add(bytes.len() as u64).filter(|&end| end <= self.layout.region_bytes);
-        end.ok_or(AccessError::Outside)?;
-        // SAFETY: inside the mapping, which is writable and lives as long as `self`; nobody else reaches it: `self` is
-        // borrowed exclusively and the caller has given neither the file nor a registration to anybody.
-        unsafe { self.map.as_mut_ptr().add(offset as usize).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) }
-        Ok(())
-    }
-
-    /// Copies the bytes at `offset`, as [`Region::write_alone`].
-    #[cfg(feature = "verbs")]
-    pub(crate) fn read_alone(&mut self, offset: u64, bytes: &mut [u8]) -> Result<(), AccessError> {
-        let end = offset.checked_add(bytes.len() as u64).filter(|&end| end <= self.layout.region_bytes);
-        end.ok_or(AccessError::Outside)?;
-        // SAFETY: as in `write_alone`.
-        unsafe { bytes.as_mut_ptr().copy_from_nonoverlapping(self.map.as_mut_ptr().add(offset as usize), bytes.len()) }
-        Ok(())
-    }
-
-    /// Maps the file of `spec` as it is, if it has the size the region needs and is in use by nobody; `None` if it is
-    /// not there, empty, of another size, or no file was named.
-    #[cfg(feature = "verbs")]
-    pub(crate) fn find(spec: &RegionSpec) -> Result<Option<Self>, RegionError> {
-        let Backing::File(path) = &spec.backing else { return Ok(None) };
-        let fd = match open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) {
-            Ok(fd) => fd,
-            Err(Errno::NOENT) => return Ok(None),
-            Err(error) => return Err(system(path, "open it", error)),
-        };
-        let stat = fstat(&fd).map_err(|e| system(path, "examine it", e))?;
-        let page_bytes = pages::hugetlbfs_page_bytes(fd.as_fd()).unwrap_or(rustix::param::page_size() as u64);
-        let layout = spec.layout(page_bytes)?;
-        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || stat.st_size as u64 != layout.file_bytes {
-            return Ok(None);
-        }
-        lock_file(&fd, path)?;
-        Self::finish(fd, layout, path, true).map(Some)
     }
 
     /// Claims a writer slot for a worker of `owner` (not 0). Without sequence words nobody needs one.
@@ -362,6 +362,19 @@ impl Region {
         released
     }
 
+    /// Releases the lines that any writer died in, and all slots. Only when nobody else has the file.
+    fn release_all_writers(&self) {
+        if self.layout.mode == LineMode::Vector {
+            return;
+        }
+        let area = self.area(Space::Host);
+        let lines = (self.layout.region_bytes + u64::from(self.layout.device_bytes)) / 64;
+        for slot in 0..WRITER_SLOTS {
+            area.release_dead(WriterSlot(slot), lines);
+            self.owner(slot).store(0, Ordering::Release);
+        }
+    }
+
     fn owner(&self, slot: u32) -> &AtomicU64 {
         debug_assert!(slot < WRITER_SLOTS && self.layout.mode == LineMode::Sequence);
         let at = self.layout.slots_at + u64::from(slot) * SLOT_BYTES;
@@ -370,11 +383,16 @@ impl Region {
         unsafe { AtomicU64::from_ptr(self.map.as_mut_ptr().add(at as usize).cast()) }
     }
 
-    /// A device cannot be read(2), so it is checked through the mapping, tables included.
-    fn check_zero(&self, path: &Path) -> Result<(), RegionError> {
+    /// All bytes of the file, tables included, for when nobody else has it: without sequence words.
+    fn raw(&self) -> Area<'_> {
         // SAFETY: all of the mapping, which lives as long as `self`. Nobody else has the region yet, so it does not
         // matter that sequence words are looked at as if they were lines.
-        let area = unsafe { Area::new(self.map.as_mut_ptr(), self.layout.file_bytes, None) };
+        unsafe { Area::new(self.map.as_mut_ptr(), self.layout.file_bytes, None) }
+    }
+
+    /// A device cannot be read(2), so it is checked through the mapping, tables included.
+    fn check_zero(&self, path: &Path) -> Result<(), RegionError> {
+        let area = self.raw();
         let mut page = [0; 4096];
         let mut offset = 0;
         while offset < self.layout.file_bytes {
@@ -419,6 +437,16 @@ impl Mapping {
         self.reserved.as_mut_ptr().wrapping_add(self.skip)
     }
 
+    /// Puts private memory in the file's place, at once for all threads.
+    fn replace(&self) -> io::Result<()> {
+        let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
+        // SAFETY: the range is the file's place in our own reservation. It stays mapped, readable and writable
+        // throughout; whoever holds pointers into it accesses it as raw memory that others change at any time, so other
+        // contents are nothing new to them.
+        unsafe { mmap_anonymous(self.as_mut_ptr().cast(), self.bytes, ProtFlags::READ | ProtFlags::WRITE, flags)? };
+        Ok(())
+    }
+
     fn advise(&self, advice: Advice) -> io::Result<()> {
         self.reserved.advise_range(advice, self.skip, self.bytes)
     }
@@ -430,115 +458,13 @@ impl RegionSpec {
     }
 }
 
+fn named(processes: &[i32]) -> String {
+    let numbers: Vec<_> = processes.iter().map(i32::to_string).collect();
+    if numbers.is_empty() { String::new() } else { format!(" (process {})", numbers.join(", ")) }
+}
+
 fn system(path: &Path, doing: &'static str, source: impl Into<io::Error>) -> RegionError {
     RegionError::System { path: path.to_owned(), doing, source: source.into() }
-}
-
-fn check_available(needed: u64) -> Result<(), RegionError> {
-    match pages::memory_available() {
-        Some(available) if needed > available => Err(RegionError::NoMemory { needed, available }),
-        _ => Ok(()),
-    }
-}
-
-fn plain_memfd(_: &RegionSpec) -> Result<OwnedFd, RegionError> {
-    memfd_create("dm-region", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
-        .map_err(|e| system(Path::new("memfd"), "create it", e))
-}
-
-/// Gives the memfd its size for good: a shrunken file kills whoever touches what it lost.
-fn size_memfd(fd: &OwnedFd, bytes: u64) -> Result<(), RegionError> {
-    let path = Path::new("memfd");
-    ftruncate(fd, bytes).map_err(|e| system(path, "size it", e))?;
-    fcntl_add_seals(fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL).map_err(|e| system(path, "seal it", e))
-}
-
-fn huge_layout(spec: &RegionSpec) -> Result<Layout, RegionError> {
-    spec.layout(pages::huge_bytes())
-}
-
-/// A memfd of hugetlb pages, if the region is made of whole ones and enough are free.
-fn huge_memfd(spec: &RegionSpec) -> Result<Option<OwnedFd>, RegionError> {
-    let Ok(layout) = huge_layout(spec) else { return Ok(None) };
-    if pages::huge_free() < layout.file_bytes / layout.page_bytes {
-        return Ok(None);
-    }
-    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | MemfdFlags::HUGETLB;
-    let Ok(fd) = memfd_create("dm-region", flags) else { return Ok(None) };
-    size_memfd(&fd, layout.file_bytes)?;
-    Ok(Some(fd))
-}
-
-fn open_file(spec: &RegionSpec, path: &Path) -> Result<(OwnedFd, Layout), RegionError> {
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
-    let fd = open(path, flags, Mode::RUSR | Mode::WUSR).map_err(|e| system(path, "open it", e))?;
-    let stat = fstat(&fd).map_err(|e| system(path, "examine it", e))?;
-    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-        return Err(RegionError::NotMappable { path: path.to_owned() });
-    }
-    lock_file(&fd, path)?;
-    let hugetlbfs = pages::hugetlbfs_page_bytes(fd.as_fd());
-    let layout = spec.layout(hugetlbfs.unwrap_or(rustix::param::page_size() as u64))?;
-    let file = File::from(fd);
-    if stat.st_size > 0 && hugetlbfs.is_none() {
-        check_zero_file(&file, path, stat.st_size as u64)?;
-    } else if stat.st_size > 0 {
-        // hugetlbfs files cannot be searched for data; emptied ones are zero by nature.
-        ftruncate(&file, 0).map_err(|e| system(path, "empty it", e))?;
-    }
-    ftruncate(&file, layout.file_bytes).map_err(|e| system(path, "size it", e))?;
-    // A sparse file on a full disk kills whoever touches it: take the blocks now.
-    match fallocate(&file, FallocateFlags::empty(), 0, layout.file_bytes) {
-        Ok(()) | Err(Errno::OPNOTSUPP) => {}
-        Err(e) => return Err(system(path, "allocate it", e)),
-    }
-    Ok((file.into(), layout))
-}
-
-fn open_dax(spec: &RegionSpec, path: &Path) -> Result<(OwnedFd, Layout), RegionError> {
-    let fd = open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).map_err(|e| system(path, "open it", e))?;
-    let stat = fstat(&fd).map_err(|e| system(path, "examine it", e))?;
-    if FileType::from_raw_mode(stat.st_mode) != FileType::CharacterDevice {
-        return Err(RegionError::NotMappable { path: path.to_owned() });
-    }
-    lock_file(&fd, path)?;
-    let (bytes, align) = pages::dax_size(stat.st_rdev as u64).map_err(|e| system(path, "learn its size", e))?;
-    let layout = spec.layout(align)?;
-    if bytes < layout.file_bytes {
-        return Err(RegionError::Short { path: path.to_owned(), bytes, needed: layout.file_bytes });
-    }
-    Ok((fd, layout))
-}
-
-fn lock_file(fd: &OwnedFd, path: &Path) -> Result<(), RegionError> {
-    match flock(fd, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(()),
-        Err(Errno::WOULDBLOCK) => Err(RegionError::InUse { path: path.to_owned() }),
-        Err(e) => Err(system(path, "lock it", e)),
-    }
-}
-
-/// Looks at the parts of the file that have blocks; holes are zero.
-fn check_zero_file(mut file: &File, path: &Path, bytes: u64) -> Result<(), RegionError> {
-    let mut block = [0; 4096];
-    let mut offset = 0;
-    while offset < bytes {
-        offset = match seek(file, SeekFrom::Data(offset)) {
-            Ok(data) => data,
-            Err(Errno::NXIO) => return Ok(()),
-            Err(e) => return Err(system(path, "search it", e)),
-        };
-        file.seek(io::SeekFrom::Start(offset)).map_err(|e| system(path, "search it", e))?;
-        let count = file.read(&mut block).map_err(|e| system(path, "read it", e))?;
-        if count == 0 {
-            return Ok(());
-        }
-        if block[..count].iter().any(|byte| *byte != 0) {
-            return Err(RegionError::NotZero { path: path.to_owned(), offset });
-        }
-        offset += count as u64;
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -552,7 +478,7 @@ mod tests {
     #[test]
     fn a_new_region_is_zero_and_shared_with_whoever_attaches() {
         let ours = Region::create(&spec(Backing::Memfd)).unwrap();
-        let theirs = Region::attach(ours.fd().try_clone_to_owned().unwrap(), *ours.layout(), false).unwrap();
+        let theirs = Region::attach(ours.fd().unwrap().try_clone().unwrap(), *ours.layout(), false).unwrap();
         let mut bytes = [1; 100];
         theirs.area(Space::Host).read(4000, &mut bytes).unwrap();
         assert_eq!(bytes, [0; 100]);
@@ -577,6 +503,41 @@ mod tests {
     }
 
     #[test]
+    fn a_file_with_a_pool_in_it_is_kept() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("pool");
+        let region = Region::create(&spec(Backing::File(path.clone()))).unwrap();
+        assert!(!region.is_kept());
+        region.write_image(0, &MAGIC).unwrap();
+        region.write_image(70_000, b"x").unwrap();
+        // Writers that die with their lines locked: their slots are free again.
+        let slot = region.claim_writer(7).unwrap();
+        region.area(Space::Host).sequences_for_test().unwrap().die_in(slot, 1000);
+        drop(region);
+        let region = Region::create(&spec(Backing::File(path))).unwrap();
+        assert!(region.is_kept());
+        let mut byte = [0];
+        region.area(Space::Host).read(70_000, &mut byte).unwrap();
+        assert_eq!(byte, *b"x");
+        region.area(Space::Host).read(64_000, &mut byte).unwrap();
+        assert_eq!(region.claim_writer(8).unwrap(), slot);
+    }
+
+    #[test]
+    fn who_let_go_reaches_the_region_no_more() {
+        let ours = Region::create(&spec(Backing::Memfd)).unwrap();
+        let theirs = Region::attach(ours.fd().unwrap().try_clone().unwrap(), *ours.layout(), true).unwrap();
+        ours.write_image(4096, &[7; 8]).unwrap();
+        theirs.detach().unwrap();
+        let mut bytes = [1; 8];
+        theirs.area(Space::Host).read(4096, &mut bytes).unwrap();
+        assert_eq!(bytes, [0; 8]);
+        theirs.write_image(4096, &[9; 8]).unwrap();
+        ours.area(Space::Host).read(4096, &mut bytes).unwrap();
+        assert_eq!(bytes, [7; 8]);
+    }
+
+    #[test]
     fn what_cannot_be_a_region_says_why() {
         let error = |backing| Region::create(&spec(backing)).unwrap_err().to_string();
         assert!(error(Backing::File("/dev/null".into())).contains("not a regular file"));
@@ -592,7 +553,7 @@ mod tests {
     fn an_attached_file_must_be_long_enough() {
         let ours = Region::create(&spec(Backing::Memfd)).unwrap();
         let longer = Layout::new(2 << 20, 4096, LineMode::Sequence, 4096).unwrap();
-        let error = Region::attach(ours.fd().try_clone_to_owned().unwrap(), longer, false).unwrap_err();
+        let error = Region::attach(ours.fd().unwrap().try_clone().unwrap(), longer, false).unwrap_err();
         assert!(matches!(error, RegionError::Short { .. }), "{error}");
     }
 }

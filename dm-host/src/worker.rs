@@ -51,7 +51,7 @@ pub struct Finished<'a> {
     pub operation: Operation,
     /// How it ended.
     pub result: Result<Outcome, OpError>,
-    /// From its first poll to its end, in ns.
+    /// From its first poll to its end, in ns; 0 if [`Work::TIMED`] is not set.
     pub latency_ns: u64,
     /// What it asked of memory nodes.
     pub cost: Cost,
@@ -65,6 +65,9 @@ pub struct Finished<'a> {
 
 /// Where a worker gets operations, and where their results go.
 pub trait Work {
+    /// Whether it looks at latencies. The two stamps of an operation take some 20 ns each.
+    const TIMED: bool = true;
+
     /// The next operation of the lane at position `lane`. Arguments go into `scratch`.
     fn next(&mut self, lane: usize, scratch: &mut [u8], plan: &ScratchPlan) -> Next;
 
@@ -273,7 +276,9 @@ where
                         slot.operation = operation;
                         slot.cost = Cost::default();
                         slot.retries = retries(lane);
-                        slot.started = self.clock.before();
+                        if W::TIMED {
+                            slot.started = self.clock.before();
+                        }
                         slot.future.set(Some(start(lane, operation)));
                         self.advance(at);
                     }
@@ -402,7 +407,7 @@ where
         let slot = &mut self.slots[at];
         slot.future.set(None);
         slot.state = State::Idle;
-        let latency_ns = self.clock.ns_between(slot.started, self.clock.before());
+        let latency_ns = if W::TIMED { self.clock.ns_between(slot.started, self.clock.before()) } else { 0 };
         let (operation, cost) = (slot.operation, slot.cost);
         let retries = retries(lane).wrapping_sub(slot.retries);
         lane.port().with(|scratch| {
@@ -423,7 +428,6 @@ where
         }
         if self.submit(at) == Some(State::InFlight) {
             // Nobody polls this lane until its leftovers are done.
-            // Not "while in flight": a fabric may take a submit without beginning it at once.
             while lane.port().state() != dm_core::port::State::Completed {
                 let slots = &mut self.slots;
                 self.fabric.poll(self.lanes, &mut |ready| {

@@ -40,7 +40,7 @@ impl Daemon {
     }
 
     fn connect(&self) -> Arc<RemoteNode> {
-        Arc::new(connect(&self.socket).unwrap())
+        connect(&self.socket).unwrap()
     }
 
     fn terminate(mut self) -> std::process::ExitStatus {
@@ -151,7 +151,7 @@ fn hammer(node: &Arc<RemoteNode>, holder: u64, turns: u64) {
 #[test]
 fn partner() {
     let Ok(socket) = std::env::var(PARTNER) else { return };
-    hammer(&Arc::new(connect(Path::new(&socket)).unwrap()), 2, 5_000);
+    hammer(&connect(Path::new(&socket)).unwrap(), 2, 5_000);
 }
 
 fn start_partner(socket: &Path) -> Child {

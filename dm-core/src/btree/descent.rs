@@ -11,6 +11,7 @@ use super::{LEVELS_MAX, MOVES_MAX, RESTARTS_MAX, Tree};
 use crate::error::{DecodeError, OpError};
 use crate::lane::{Lane, Mark};
 use crate::layout::stripes;
+use crate::planted::{Bug, planted};
 use crate::remote::address::{Address, LINE_BYTES};
 use crate::verbs::{Label, Request};
 use core::ops::Range;
@@ -187,7 +188,7 @@ impl Tree<'_> {
                         }
                         // Only a descent to a leaf takes note: there is one place for a separator, and descents to
                         // parents happen while a note is still to be acted upon.
-                        if spot.fresh && level == 0 {
+                        if spot.fresh && (level == 0 || planted(Bug::HelpOverwritten)) {
                             help = Some((at_level, sibling));
                             spot.help = help;
                             port.with(|scratch| self.note_help(scratch, target.at));

@@ -15,6 +15,7 @@
 use super::node::{self, Header, NodeFlags};
 use crate::compute::cache::Branch;
 use crate::layout::stripes;
+use crate::planted::{Bug, planted};
 use crate::remote::address::Address;
 use core::cmp::Ordering;
 
@@ -267,7 +268,9 @@ impl<'a> InnerMut<'a> {
             to.insert(separator, child);
         }
         self.set_count(stay);
-        node::set_right(self.image, Some(between), address);
+        if !planted(Bug::InnerKeepsFence) {
+            node::set_right(self.image, Some(between), address);
+        }
         if side == Ordering::Less {
             self.insert(separator, child);
         }

@@ -17,6 +17,7 @@ use crate::compute::nodes::NodeClass;
 use crate::error::{Cause, DecodeError, Effect, OpError};
 use crate::lane::{Lane, Mark};
 use crate::layout::stripes;
+use crate::planted::{Bug, planted};
 use crate::remote::address::{Address, LINE_BYTES};
 use crate::verbs::{Label, Request};
 
@@ -86,6 +87,9 @@ impl Tree<'_> {
                     return Ok(Linked::Done);
                 }
                 Ok(Some(Parent::Full)) => {
+                    if level > 0 {
+                        lane.mark(Mark::UpperSplit);
+                    }
                     let sibling = self.split_inner(lane, held, parent, right).await?;
                     return Ok(Linked::Split(sibling));
                 }
@@ -130,7 +134,7 @@ impl Tree<'_> {
             let line = scratch.get(self.scratch.small..self.scratch.small + LINE_BYTES).unwrap_or_default();
             // The first line holds a low fence of up to 48 bytes; of a longer one it holds the beginning.
             let known = separator.len().min(stripes::LINE_PAYLOAD_BYTES - node::LOW_AT);
-            if !is_live(line, right, self.index, 0, &separator[..known]) {
+            if !is_live(line, right, self.index, 0, &separator[..known]) && !planted(Bug::LinksDead) {
                 return Ok(Parent::Settled);
             }
         }
@@ -319,6 +323,9 @@ enum Linked {
 
 /// Raises the node version of a whole image that is about to be written back.
 pub(crate) fn raise_node_version(image: &mut [u8]) {
+    if planted(Bug::SameNodeVersion) {
+        return;
+    }
     let version = stripes::node_version(image).unwrap_or(0);
     stripes::set_node_version(image, version.wrapping_add(1));
 }

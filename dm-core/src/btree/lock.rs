@@ -12,6 +12,7 @@ use super::Tree;
 use crate::compute::locks::{Entered, Turn};
 use crate::error::{Cause, Effect, OpError};
 use crate::lane::{Debt, Lane, LockId, Mark, Stage};
+use crate::planted::{Bug, planted};
 use crate::remote::address::Address;
 use crate::remote::lock_word::{LockWord, lock_of};
 use crate::verbs::{Completion, Label, Request, Status};
@@ -124,7 +125,7 @@ impl Tree<'_> {
             let read = follow.map(|follow| port.push(follow));
             // On failure the debt stays: whether the CAS won is not known, and settling will look.
             port.submit().await?;
-            if self.lock_value(lock, port.completion(cas)) == 0 {
+            if self.lock_value(lock, port.completion(cas)) == 0 || planted(Bug::LostCasWins) {
                 lane.owe(Debt { lock, stage: Stage::Held, word, protects })?;
                 return Ok((Held { lock, word, tag }, read.map(|read| port.completion(read))));
             }
@@ -194,6 +195,7 @@ impl Tree<'_> {
         let pass = self.options.hierarchical && self.locks.would_pass(held.lock, held.tag);
         if self.options.combine && !pass {
             let unlock = port.push(self.lock_request(Label::Unlock, held.lock, held.word, 0));
+            let unlock = if planted(Bug::UnlockFirst) { port.last_first() } else { unlock };
             port.submit().await.map_err(|error| unknown(error.into()))?;
             return self.released(lane, held, port.completion(unlock)).map_err(unknown);
         }
@@ -208,6 +210,9 @@ impl Tree<'_> {
         {
             lane.paid(held.lock);
             lane.port().push(Request::wake(next));
+            if planted(Bug::HandOverUnlocks) {
+                lane.port().push(self.lock_request(Label::Unlock, held.lock, held.word, 0).unsignaled());
+            }
             return Ok(());
         }
         let unlock = self.lock_request(Label::Unlock, held.lock, held.word, 0);
@@ -282,12 +287,16 @@ impl Tree<'_> {
                 let read = Request::read(Label::Lock, debt.lock.node, offset, 8, at).in_space(space);
                 lane.port().call(read).await?;
                 let word = lane.port().with(|scratch| word_at(scratch, at));
+                if planted(Bug::SettleFreesStranger) {
+                    held.word = word;
+                }
                 if self.options.narrow_locks {
                     // A narrow word cannot tell this lane's CAS from another's of this compute node; the local
                     // entry can: nobody else of this compute node sends requests for it.
                     (word >> shift) & ((1 << NARROW_BITS) - 1) == debt.word
                 } else {
-                    word == debt.word
+                    let freed = planted(Bug::SettleFreesStranger) && word != 0;
+                    freed || word == debt.word && !planted(Bug::SettleForgets)
                 }
             }
         };

@@ -32,7 +32,8 @@ use crate::compute::cache::IndexCache;
 use crate::compute::locks::LockTable;
 use crate::compute::nodes::NodePool;
 use crate::error::{Cause, OpError};
-use crate::lane::Lane;
+use crate::lane::{Lane, Mark};
+use crate::planted::{Bug, planted};
 use crate::remote::NodeGeometry;
 use crate::remote::address::Address;
 use crate::remote::catalog::IndexNumber;
@@ -52,6 +53,25 @@ pub const RESTARTS_MAX: u32 = 256;
 
 /// Moves to the right on one level before an operation starts over with a fresh path.
 pub const MOVES_MAX: u32 = 64;
+
+/// Marks that this room counts, and the rooms it builds on.
+pub const MARKS: &[Mark] = &[
+    Mark::TornRead,
+    Mark::GuardRefusal,
+    Mark::LockedRead,
+    Mark::StaleCache,
+    Mark::MoveRight,
+    Mark::LockLost,
+    Mark::LockQueued,
+    Mark::HandOver,
+    Mark::InnerSplit,
+    Mark::UpperSplit,
+    Mark::RootGrowth,
+    Mark::RootRaceLost,
+    Mark::HelpedSplit,
+    Mark::Restart,
+    Mark::Settled,
+];
 
 /// Techniques that can be switched off, one by one, for the factor analyses of the papers. All on is the default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,6 +183,6 @@ impl Tree<'_> {
     #[inline]
     pub(crate) fn exposed_too_long(&self, elapsed_ns: u32) -> bool {
         let turn_ns = self.capabilities.write_turn_ns_min;
-        turn_ns != 0 && elapsed_ns > turn_ns.saturating_mul(15)
+        turn_ns != 0 && !planted(Bug::NoGuard) && elapsed_ns > turn_ns.saturating_mul(15)
     }
 }

@@ -14,6 +14,7 @@
 use crate::error::DecodeError;
 use crate::layout::fields::Field;
 use crate::layout::stripes;
+use crate::planted::{Bug, planted};
 use crate::remote::address::{Address, GENERATION_MASK};
 use bitflags::bitflags;
 use core::cmp::Ordering;
@@ -141,6 +142,9 @@ pub enum Standing {
 /// The generation is compared first: it is what tells a reused node from the one a pointer was made for.
 #[inline]
 pub fn judge(image: &[u8], wanted: &Wanted, key: &[u8]) -> Result<Standing, DecodeError> {
+    if planted(Bug::LeafUnchecked) && wanted.level == 0 && stripes::node_version(image).is_some() {
+        return Ok(Standing::Here);
+    }
     // All of these lie in the first line, which is of one instant even if the image is torn. That matters under a lock,
     // too: a retired node may be in its next life's first WRITE, which needs no lock because nobody points there.
     let header = Header::read(image);
@@ -157,6 +161,7 @@ pub fn judge(image: &[u8], wanted: &Wanted, key: &[u8]) -> Result<Standing, Deco
     }
     if !header.flags.contains(NodeFlags::UNBOUNDED)
         && stripes::compare(image, high_at(key.len()), key) != Ordering::Greater
+        && !planted(Bug::NoMoveRight)
     {
         if header.sibling.is_null() {
             return Err(DecodeError::Corrupt("a bounded node without a right neighbour"));
@@ -199,7 +204,7 @@ pub fn set_right(image: &mut [u8], high: Option<&[u8]>, sibling: Address) {
 /// Marks the image as retired in favour of `left`.
 pub fn retire(image: &mut [u8], left: Address) {
     let mut header = Header::read(image);
-    header.flags.insert(NodeFlags::RETIRED);
+    header.flags.set(NodeFlags::RETIRED, !planted(Bug::MergeForgetsForward));
     header.sibling = left;
     header.write(image);
 }

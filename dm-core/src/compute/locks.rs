@@ -21,6 +21,7 @@
 //! `cancel`, which walks the queue (at most as long as there are lanes).
 
 use crate::lane::LockId;
+use crate::planted::{Bug, planted};
 use crate::verbs::LaneId;
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
 use spin::Mutex;
@@ -242,6 +243,9 @@ impl<'s> LockTable<'s> {
         if entry.holder == lane.0 {
             let state = waiter.state.swap(IDLE, Ordering::Relaxed);
             return if state == GRANTED_WITH_WORD { Turn::Owned(waiter.word()) } else { Turn::Acquire };
+        }
+        if planted(Bug::HandToCancelled) {
+            return Turn::Wait;
         }
         let mut before = NOBODY;
         let mut at = entry.head;

@@ -145,6 +145,22 @@ impl<'s> NodePool<'s> {
         shelf.end = offset + bytes;
     }
 
+    /// Calls `visit` with every node that is ready for use: to account for memory.
+    pub fn for_each_ready(&self, visit: &mut dyn FnMut(NodeClass, Fresh)) {
+        for (number, shelf) in self.shelves.iter().enumerate() {
+            let node = NodeId((number / NodeClass::COUNT) as u16);
+            let class = NodeClass::ALL[number % NodeClass::COUNT];
+            let bytes = u64::from(self.node_bytes[class as usize]);
+            let shelf = shelf.lock();
+            shelf.returned.iter().take(shelf.count).for_each(|fresh| visit(class, *fresh));
+            let mut next = shelf.next;
+            while bytes > 0 && next + bytes <= shelf.end {
+                visit(class, Fresh { address: Address::new(node, next, 0), version: 0 });
+                next += bytes;
+            }
+        }
+    }
+
     /// Nodes of `class` on `node` ready for use.
     pub fn ready(&self, class: NodeClass, node: NodeId) -> u64 {
         let Some(shelf) = self.shelf(class, node) else { return 0 };

@@ -27,6 +27,7 @@
 //! Codec functions take images of any content and any length; an access outside the image yields zeros or does
 //! nothing, so remote bytes cannot make them panic.
 
+use crate::planted::{Bug, planted};
 use crate::remote::address::LINE_BYTES;
 
 /// Payload bytes of one line.
@@ -207,6 +208,9 @@ pub fn half(image: &[u8], at: usize) -> u16 {
 #[inline]
 pub fn node_version(image: &[u8]) -> Option<u8> {
     let first = *image.first()? & VERSION_MASK;
+    if planted(Bug::BookendVersions) {
+        return (*image.get(image.len().saturating_sub(LINE_BYTES))? & VERSION_MASK == first).then_some(first);
+    }
     // No early exit: the common case reads them all, and a branch-free loop is a quarter of the time.
     let mut difference = 0;
     for line in image.chunks(LINE_BYTES) {

@@ -304,7 +304,22 @@ struct Look {
     used_up: u32,
 }
 
-/// Joins the pool: claims a free row by CAS and WRITEs who this is.
+/// Joins the pool: [`claim`], then [`introduce`]. For fabrics on which nobody has to be told in between.
+///
+/// Round trips: rows / 16 to look, 1 CAS, 1 WRITE; more for each lost race.
+pub async fn join(
+    lane: &Lane<'_>,
+    geometry: &NodeGeometry,
+    joiner: &Joiner<'_>,
+    scratch: usize,
+) -> Result<Member, RowError> {
+    let member = claim(lane, geometry, joiner, scratch).await?;
+    introduce(lane, geometry, member, joiner, scratch).await?;
+    Ok(member)
+}
+
+/// Claims a free row by CAS: the one thing a compute node may do before memory nodes know whom to fence for the row. The
+/// rest of the row is for [`introduce`].
 ///
 /// A retry after a failure of unknown effect passes the same token. It looks first: a live row with the token's nonce
 /// whose token is the same, or not written yet, is its own. (Another process with the same 28 bits that died, or
@@ -312,8 +327,8 @@ struct Look {
 /// retry comes after the old queue pair is known to be closed, else its CAS may still take effect later; the row it
 /// then claims for nobody never beats, and is fenced like any dead one.
 ///
-/// Round trips: rows / 16 to look, 1 CAS, 1 WRITE; more for each lost race.
-pub async fn join(
+/// Round trips: rows / 16 to look, 1 CAS; more for each lost race.
+pub async fn claim(
     lane: &Lane<'_>,
     geometry: &NodeGeometry,
     joiner: &Joiner<'_>,
@@ -328,14 +343,12 @@ pub async fn join(
     for _ in 0..geometry.row_count {
         look = look_at_words(lane, geometry, joiner, nonce, scratch).await?;
         if let Some(member) = look.mine {
-            write_self(lane, geometry, member, joiner, scratch).await?;
             return Ok(member);
         }
         let Some((row, word)) = look.free else { break };
         let member = Member { row, incarnation: word.incarnation() + 1, nonce };
         let claim = Request::cas(Label::Row, HOME, geometry.row_offset(row), word.0, member.word().0);
         if lane.port().call(claim).await?.value == word.0 {
-            write_self(lane, geometry, member, joiner, scratch).await?;
             return Ok(member);
         }
     }
@@ -390,8 +403,11 @@ async fn look_at_words(
     Ok(look)
 }
 
-/// WRITEs everything but the row word, which stays the CAS's own.
-async fn write_self(
+/// Says who has claimed the row: WRITEs everything but the row word, which stays the CAS's own. One round trip.
+///
+/// On a fabric that fences, this comes after every memory node knows whom to fence for the row: a WRITE that came late,
+/// from a compute node that was fenced meanwhile, would overwrite what the next tenant says of itself.
+pub async fn introduce(
     lane: &Lane<'_>,
     geometry: &NodeGeometry,
     member: Member,

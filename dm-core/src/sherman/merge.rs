@@ -26,6 +26,7 @@ use crate::compute::nodes::{Fresh, NodeClass};
 use crate::error::{DecodeError, OpError};
 use crate::lane::{Lane, Mark};
 use crate::layout::stripes;
+use crate::planted::{Bug, planted};
 use crate::remote::address::Address;
 use crate::verbs::{Label, Request};
 use heapless::Vec;
@@ -88,7 +89,7 @@ impl Sherman<'_> {
         let Some(Some(pair)) = pair else { return Ok(None) };
         for leaf in [pair.left, pair.right] {
             let Some(lock) = self.tree.lock_of(leaf) else { return Ok(None) };
-            if lane.holds(lock).is_some() {
+            if lane.holds(lock).is_some() || planted(Bug::MergeUnlocked) && leaf == pair.right {
                 continue;
             }
             match self.tree.try_acquire(lane, leaf).await? {
@@ -112,7 +113,9 @@ impl Sherman<'_> {
         }
         port.submit().await?;
         self.tree.cache.invalidate(parent);
-        Ok(Some(Fresh { address: pair.right.next_generation(), version }))
+        let next = if planted(Bug::SameGeneration) { pair.right } else { pair.right.next_generation() };
+        let version = if planted(Bug::ReuseForgetsVersion) { 0 } else { version };
+        Ok(Some(Fresh { address: next, version }))
     }
 
     fn choose_pair(

@@ -97,6 +97,9 @@ use layout::LeafShape;
 use parameters::{ParameterError, Parameters};
 use spin::Mutex;
 
+/// Marks that this room counts itself; those of [`crate::btree::MARKS`] and [`crate::remote::chunks::MARKS`] come on top.
+pub const MARKS: &[Mark] = &[Mark::Forwarded, Mark::LeafSplit, Mark::Merge, Mark::NodeReused, Mark::ScanRestart];
+
 /// A Sherman index on one compute node: all its lanes share this.
 pub struct Sherman<'s> {
     tree: Tree<'s>,

@@ -14,6 +14,7 @@ use crate::compute::nodes::NodeClass;
 use crate::error::{Cause, OpError};
 use crate::lane::{Lane, Mark};
 use crate::layout::stripes;
+use crate::planted::{Bug, planted};
 use crate::remote::address::Address;
 
 impl Sherman<'_> {
@@ -73,6 +74,7 @@ impl Sherman<'_> {
             LeafMut::new(&self.leaf, right).copy_from(&Leaf::new(&self.leaf, left), slot as usize, to);
             LeafMut::new(&self.leaf, left).clear(slot as usize);
         }
-        node::set_right(left, Some(separator), address);
+        let next = if planted(Bug::LostSibling) { Header::read(left).sibling } else { address };
+        node::set_right(left, Some(separator), next);
     }
 }

@@ -18,6 +18,7 @@ use crate::error::{Cause, DecodeError, OpError};
 use crate::index::{OperationKind, Outcome};
 use crate::lane::{Lane, Mark};
 use crate::layout::stripes;
+use crate::planted::{Bug, planted};
 use crate::remote::address::Address;
 use crate::verbs::{Label, NodeId, Request};
 
@@ -98,7 +99,7 @@ impl Sherman<'_> {
                     Ok(()) => self.decide(kind, key, front, image).map(Ok),
                 }
             };
-            let follow = self.tree.options.chain_lock_read.then(|| target.request());
+            let follow = self.tree.options.chain_lock_read.then(|| target.request_locked());
             let (held, read) = self.tree.acquire(lane, address, follow).await?;
             let seen = self.tree.read_locked(lane, target, read.is_some(), look).await;
             let seen = match seen {
@@ -245,7 +246,11 @@ impl Sherman<'_> {
         });
         let address = fresh.address;
         port.call(Request::write(Label::Root, address.node(), address.offset(), self.leaf.bytes, at)).await?;
-        let old = port.call(Request::cas(Label::Root, node, offset, 0, address.to_bits())).await?.value;
+        let mut cas = Request::cas(Label::Root, node, offset, 0, address.to_bits());
+        if planted(Bug::RootOverwritten) {
+            cas = Request::write_word(Label::Root, node, offset, address.to_bits());
+        }
+        let old = port.call(cas).await?.value;
         if old == 0 {
             self.tree.root.set(address, 0);
         } else {

@@ -3,11 +3,12 @@
 use super::shm::ShmFabric;
 #[cfg(feature = "verbs")]
 use super::verbs::VerbsFabric;
-use crate::memory_node::RemoteNode;
+use crate::memory_node::{AnnounceError, RemoteNode};
 #[cfg(feature = "verbs")]
 use crate::memory_node::verbs::client::Peer;
 use crate::region::Region;
 use dm_core::lane::Lane;
+use dm_core::remote::lock_word::RowId;
 use dm_core::verbs::{Capabilities, Fabric, Guarantees, NodeId, Posted};
 use std::sync::Arc;
 
@@ -46,6 +47,24 @@ impl Node {
             Self::Shm(node) => node.mark_down(),
             #[cfg(feature = "verbs")]
             Self::Verbs(peer) => peer.mark_down(),
+        }
+    }
+
+    /// Says that this process is compute-node row `row`, so that it can be fenced as that.
+    pub fn announce(&self, row: RowId, incarnation: u32) -> Result<(), AnnounceError> {
+        match self {
+            Self::Shm(node) => node.announce(row, incarnation),
+            #[cfg(feature = "verbs")]
+            Self::Verbs(peer) => peer.announce(row, incarnation),
+        }
+    }
+
+    /// The caller's word that this process writes nothing under that name any more, now or later.
+    pub fn withdraw(&self, row: RowId, incarnation: u32) -> Result<(), AnnounceError> {
+        match self {
+            Self::Shm(node) => node.withdraw(row, incarnation),
+            #[cfg(feature = "verbs")]
+            Self::Verbs(peer) => peer.withdraw(row, incarnation),
         }
     }
 

@@ -26,7 +26,20 @@
 //! | ATOMIC_EXCLUDES_WRITE | by construction | a word's cache line is held during a locked instruction, so a store is before or after it, not lost in it; a store of part of a word leaves the other bytes alone (masked store) or merges by an atomic, so not even a WRITE of *other bytes* of the word loses one. Exception in vector mode: a WRITE of 33 to 63 bytes of one line that itself begins or ends inside the word, at an odd byte ([`lines`] tells why) |
 //! | FAILED_CAS_IS_SILENT | by construction | no value other than the present one is ever stored, and nobody comes between |
 //! | WRITE_ASCENDING | by construction | lines, and words within lines in sequence mode, are stored in ascending order, and stores become visible in program order; with sequence words each line is published by a release store before the next is touched |
-//! | TIMED_READS | by construction | a READ of more than one line has stamps of its own, fenced ([`crate::clock`]), around the loads that count; other requests report the time of their submit, which is longer. And [`measured_write_turn_ns`] is a lower bound of what a WRITE takes here |
+//! | TIMED_READS | by construction | a READ of more than one line that is not UNTIMED has stamps of its own ([`crate::clock`]) around the loads that count; the others need none: one line is atomic, and of an UNTIMED one nobody asks. And [`measured_write_turn_ns`] is a lower bound of what a WRITE takes here |
+//!
+//! **Memory nodes that die.** A node's daemon may end while requests execute; this process then exchanges the node's
+//! memory for private memory at some instant ([`RemoteNode`]), and raises the node's flag before. At the end of every
+//! submit, behind the fence, the flags of the nodes it was about are looked at again: requests to one that is down end
+//! as [`Status::NodeDown`], effect unknown, whatever they did. So a completion that says `Ok` is of an access to the
+//! region. (A store that went to private memory was translated after the exchange; it is visible, by the fence, before
+//! the flag is loaded, so that load comes after the exchange, too, and finds the flag raised. Loads are ordered before
+//! that load by the fence between requests.)
+//!
+//! **RPCs** go to the node's daemon over its control socket: a post sends small frames without blocking and a poll looks
+//! for the returns, so other lanes go on. A submit with an RPC is executed when all its RPCs have returned, or cannot.
+//! A return that does not come within [`CALL_WAIT`] ends as [`Status::NodeDown`]; the data path does not believe that
+//! yet.
 //!
 //! All of this is among processes on one coherent machine. `crash_atomic_bytes` is 8: a process can be killed between
 //! any two instructions, and in sequence mode a line is several.
@@ -36,7 +49,7 @@ pub mod lines;
 pub mod litmus;
 
 use crate::clock::Clock;
-use crate::memory_node::RemoteNode;
+use crate::memory_node::{RemoteNode, Ticket};
 use crate::region::{Backing, LineMode, Region, RegionError, RegionSpec};
 use counts::Counters;
 use dm_core::lane::Lane;
@@ -51,7 +64,11 @@ use litmus::Litmus;
 use std::collections::VecDeque;
 use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 use thiserror::Error;
+
+/// How long a daemon may take to return from a call: it has next to nothing to do, and one processor to do it on.
+pub const CALL_WAIT: Duration = Duration::from_secs(5);
 
 /// Why there is no fabric.
 #[derive(Debug, Error)]
@@ -146,6 +163,21 @@ pub struct ShmFabric {
     trace: Option<Trace>,
     /// Lanes whose requests wait for the next poll, in the order of their posts.
     posted: VecDeque<usize>,
+    /// Lanes whose submits wait for returns from daemons.
+    calling: Vec<Calling>,
+}
+
+/// A submit with RPCs.
+struct Calling {
+    lane: usize,
+    began: Instant,
+    calls: heapless::Vec<(usize, CallState), OUTBOX_REQUESTS>,
+}
+
+/// One RPC.
+enum CallState {
+    Waiting(NodeId, Ticket),
+    Done(Completion),
 }
 
 impl std::fmt::Debug for ShmFabric {
@@ -206,7 +238,7 @@ impl ShmFabric {
             // Requests execute one after the other: nothing stalls.
             outstanding_reads_max: u16::MAX,
             chain_requests_max: OUTBOX_REQUESTS as u16,
-            fencing: false,
+            fencing: nodes.iter().all(|node| node.can_fence()),
             crash_atomic_bytes: 8,
             write_turn_ns_min: 0,
         };
@@ -223,6 +255,7 @@ impl ShmFabric {
             counters: Counters::default(),
             trace: None,
             posted: VecDeque::new(),
+            calling: Vec::new(),
         };
         for node in nodes {
             let writer = node
@@ -303,7 +336,7 @@ impl ShmFabric {
                     fence(Ordering::SeqCst);
                 }
                 let spans_lines = request.offset % LINE_BYTES as u64 + u64::from(request.bytes) > LINE_BYTES as u64;
-                if spans_lines {
+                if spans_lines && !request.flags.contains(Flags::UNTIMED) {
                     // What bounds the turns of versions is the time between the first and the last line's load, so the
                     // wait for lines that are far away comes before the stamp.
                     let began = if submitted.ahead {
@@ -343,7 +376,7 @@ impl ShmFabric {
                     completion.value = old;
                 })
             }
-            // The data path needs none; what a daemon does for clients it does over its control socket.
+            // RPCs are not executed here: see `call`.
             Verb::Rpc | Verb::Pause | Verb::Park | Verb::Wake => return Status::Unsupported,
         };
         match done {
@@ -397,8 +430,12 @@ impl<'m> Fabric<'m> for ShmFabric {
     #[inline]
     fn post(&mut self, lanes: &[Lane<'m>], lane: usize) -> Posted {
         let Some(one) = lanes.get(lane) else { return Posted::Completed };
+        if one.port().requests().iter().any(|request| request.verb == Verb::Rpc) {
+            self.call(one, lane);
+            return Posted::InFlight;
+        }
         if lanes.len() == 1 || one.port().requests().iter().any(|request| request.verb == Verb::Write) {
-            self.execute_all(one, false);
+            self.execute_all(one, false, &[]);
             return Posted::Completed;
         }
         self.look_ahead(&one.port().requests());
@@ -412,9 +449,12 @@ impl<'m> Fabric<'m> for ShmFabric {
         for _ in 0..self.posted.len() {
             let Some(at) = self.posted.pop_front() else { return };
             if let Some(lane) = lanes.get(at) {
-                self.execute_all(lane, true);
+                self.execute_all(lane, true, &[]);
             }
             ready(at);
+        }
+        if !self.calling.is_empty() {
+            self.hear(lanes, ready);
         }
     }
 }
@@ -422,10 +462,10 @@ impl<'m> Fabric<'m> for ShmFabric {
 impl ShmFabric {
     /// Executes what a lane submitted, and delivers the completions.
     ///
-    /// Only READs of several lines are timed: what others take is less than the stamps would cost, and nothing but a
-    /// deadline wants to know. A trace wants to know, so a traced request is timed.
+    /// Only READs of several lines are timed, and of those only the ones that are not UNTIMED: what others take is less
+    /// than the stamps would cost, and nothing but a deadline wants to know. A trace wants to know, so a traced request is timed.
     #[inline]
-    fn execute_all(&mut self, lane: &Lane<'_>, ahead: bool) {
+    fn execute_all(&mut self, lane: &Lane<'_>, ahead: bool, returns: &[(usize, Completion)]) {
         let port = lane.port();
         let Some(scratch) = port.begin() else { return };
         let requests = port.requests();
@@ -441,7 +481,14 @@ impl ShmFabric {
             }
             travelled = true;
             let began = self.trace.as_ref().map(|_| self.clock.before());
-            let mut completion = self.execute(request, scratch, &mut submitted);
+            let returned = returns.iter().find(|(at, _)| *at == position);
+            let mut completion = match returned {
+                Some((_, completion)) => {
+                    self.counters.count(request);
+                    *completion
+                }
+                None => self.execute(request, scratch, &mut submitted),
+            };
             if let (Some(began), 0) = (began, completion.elapsed_ns) {
                 completion.elapsed_ns = saturated(self.clock.ns_between(began, self.clock.after()));
             }
@@ -454,11 +501,86 @@ impl ShmFabric {
         if submitted.buffered {
             fence(Ordering::SeqCst);
         }
+        fence(Ordering::Acquire);
+        for (position, request) in requests.iter().enumerate() {
+            let node = self.nodes.get(usize::from(request.node.0));
+            if request.verb != Verb::Rpc && !request.verb.is_local() && node.is_some_and(|node| node.is_down()) {
+                let completion = port.completion(position);
+                port.complete(position, Completion { status: Status::NodeDown, ..completion });
+            }
+        }
         if travelled {
             self.counters.count_round_trip();
         }
         drop(requests);
         port.finish(scratch, elapsed_ns);
+    }
+}
+
+impl ShmFabric {
+    /// Sends the RPCs of a submit to the daemons.
+    #[cold]
+    fn call(&mut self, lane: &Lane<'_>, at: usize) {
+        let mut calls = heapless::Vec::new();
+        for (position, request) in lane.port().requests().iter().enumerate() {
+            if request.verb != Verb::Rpc {
+                continue;
+            }
+            let failed = |status| CallState::Done(Completion { status, ..Completion::default() });
+            let state = match self.nodes.get(usize::from(request.node.0)) {
+                None => failed(Status::Refused),
+                // Nobody to call.
+                Some(node) if !node.has_daemon() => failed(Status::Unsupported),
+                Some(node) if node.is_down() => failed(Status::NodeDown),
+                Some(node) => match node.call(request.operands) {
+                    Some(ticket) => CallState::Waiting(request.node, ticket),
+                    None => failed(Status::NodeDown),
+                },
+            };
+            // As many as requests fit a submit.
+            let _ = calls.push((position, state));
+        }
+        self.calling.push(Calling { lane: at, began: Instant::now(), calls });
+    }
+
+    /// Looks for returns, and executes submits whose RPCs all have one.
+    #[cold]
+    fn hear(&mut self, lanes: &[Lane<'_>], ready: &mut dyn FnMut(usize)) {
+        let mut at = 0;
+        let mut heard = false;
+        while at < self.calling.len() {
+            let Calling { lane, began, calls } = &mut self.calling[at];
+            let mut returns = heapless::Vec::<_, OUTBOX_REQUESTS>::new();
+            for (position, state) in calls.iter_mut() {
+                if let CallState::Waiting(node, ticket) = state {
+                    let elapsed_ns = saturated(began.elapsed().as_nanos() as u64);
+                    let down = self.nodes.get(usize::from(node.0)).is_none_or(|node| node.is_down());
+                    if let Some(value) = ticket.returned() {
+                        *state = CallState::Done(Completion { value, elapsed_ns, status: Status::Ok });
+                    } else if down || began.elapsed() > CALL_WAIT {
+                        *state = CallState::Done(Completion { value: 0, elapsed_ns, status: Status::NodeDown });
+                    }
+                }
+                if let CallState::Done(completion) = state {
+                    let _ = returns.push((*position, *completion));
+                }
+            }
+            if returns.len() < calls.len() {
+                at += 1;
+                continue;
+            }
+            let lane = *lane;
+            self.calling.swap_remove(at);
+            if let Some(one) = lanes.get(lane) {
+                self.execute_all(one, false, &returns);
+            }
+            ready(lane);
+            heard = true;
+        }
+        if !heard {
+            // The daemon and the watcher want the processor, which whoever polls would take from them.
+            std::thread::yield_now();
+        }
     }
 }
 

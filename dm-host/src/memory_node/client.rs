@@ -1,8 +1,10 @@
 //! Connecting to a memory node.
 
-use super::watcher::{self, Guard};
-use super::wire::{Hello, VERSION, WELCOME_BYTES, Welcome, WireError};
+use super::calls::{Calls, Heard, Ticket};
+use super::watcher::{self, Watched};
+use super::wire::{ACCEPTED, CallKind, Hello, VERSION, WELCOME_BYTES, Welcome, WireError};
 use crate::region::{Region, RegionError};
+use dm_core::remote::lock_word::RowId;
 use dm_core::verbs::NodeId;
 use rustix::cmsg_space;
 use rustix::io::Errno;
@@ -12,8 +14,8 @@ use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
@@ -65,15 +67,25 @@ pub enum ConnectError {
 }
 
 /// A memory node this process is connected to, its memory mapped.
+///
+/// **The end.** When the daemon's end of the control socket closes, the process's watcher thread raises the flag that
+/// [`RemoteNode::is_down`] shows and then lets go of the memory: it puts private memory in its place
+/// ([`Region::detach`]). From then on nothing this process does reaches the region, whatever its threads are in the
+/// middle of, and the kernel releases the file for the next daemon. What a thread accessed around that instant may have
+/// been private memory; it looks at the flag *after* its accesses, and finds it raised (see [`crate::fabric::shm`]).
 #[derive(Debug)]
 pub struct RemoteNode {
     region: Region,
     node_id: NodeId,
     memory_nodes: u16,
     owner: u64,
-    down: Arc<AtomicBool>,
-    /// Ends the connection last, after nobody here can write any more.
-    _connection: Option<Guard>,
+    down: AtomicBool,
+    /// The daemon could kill this process; without one nobody can.
+    fencing: bool,
+    calls: Arc<Calls>,
+    watched: OnceLock<Watched>,
+    /// Closed last, after the memory is unmapped: its end says that nothing here can write any more.
+    socket: Option<UnixStream>,
 }
 
 impl RemoteNode {
@@ -84,7 +96,17 @@ impl RemoteNode {
 
     /// A memory node without a daemon, number `node_id` of a pool of `memory_nodes`.
     pub fn in_process_at(region: Region, node_id: NodeId, memory_nodes: u16) -> Self {
-        Self { region, node_id, memory_nodes, owner: 1, down: Arc::default(), _connection: None }
+        Self {
+            region,
+            node_id,
+            memory_nodes,
+            owner: 1,
+            down: AtomicBool::new(false),
+            fencing: false,
+            calls: Arc::default(),
+            watched: OnceLock::new(),
+            socket: None,
+        }
     }
 
     /// Its memory.
@@ -109,6 +131,16 @@ impl RemoteNode {
         self.owner
     }
 
+    /// Whether its daemon can keep a compute process of this machine from writing ever again.
+    pub fn can_fence(&self) -> bool {
+        self.fencing
+    }
+
+    /// Whether there is one to call.
+    pub(crate) fn has_daemon(&self) -> bool {
+        self.socket.is_some()
+    }
+
     /// Whether its daemon is gone. Once down, a connection stays down.
     #[inline]
     pub fn is_down(&self) -> bool {
@@ -119,10 +151,103 @@ impl RemoteNode {
     pub fn mark_down(&self) {
         self.down.store(true, Ordering::Release);
     }
+
+    /// Calls a procedure of [`dm_core::remote::rpc`] without waiting. `None`: the daemon takes no calls any more.
+    pub(crate) fn call(&self, operands: [u64; 4]) -> Option<Ticket> {
+        self.send(CallKind::Rpc, operands)
+    }
+
+    fn send(&self, kind: CallKind, operands: [u64; 4]) -> Option<Ticket> {
+        self.calls.send(self.socket.as_ref()?, kind, operands)
+    }
+
+    /// Has the daemon note that this process acts for a compute-node row, so that fencing the row ends this process. To be
+    /// done at every memory node before the first WRITE under that name; see [`super::members`] for why.
+    pub fn announce(&self, row: RowId, incarnation: u32) -> Result<(), AnnounceError> {
+        match self.ask(CallKind::Announce, row, incarnation)? {
+            ACCEPTED => Ok(()),
+            _ => Err(AnnounceError::Fenced { node: self.node_id.0, row: row.0, incarnation }),
+        }
+    }
+
+    /// The caller's word that this process writes nothing under that name any more, now or later.
+    pub fn withdraw(&self, row: RowId, incarnation: u32) -> Result<(), AnnounceError> {
+        self.ask(CallKind::Withdraw, row, incarnation).map(drop)
+    }
+
+    /// Makes a call and waits for its return. Without a daemon there is nobody to tell.
+    fn ask(&self, kind: CallKind, row: RowId, incarnation: u32) -> Result<u64, AnnounceError> {
+        if self.socket.is_none() {
+            return Ok(ACCEPTED);
+        }
+        let silent = || AnnounceError::Silent { node: self.node_id.0 };
+        let ticket = self.send(kind, [u64::from(row.0), u64::from(incarnation), 0, 0]).ok_or_else(silent)?;
+        let deadline = Instant::now() + ANSWER_WAIT;
+        loop {
+            if let Some(value) = ticket.returned() {
+                return Ok(value);
+            }
+            if self.is_down() || Instant::now() > deadline {
+                return Err(silent());
+            }
+            std::thread::sleep(Duration::from_micros(50));
+        }
+    }
+
+    // ---- for the watcher -------------------------------------------------------------------------------------
+
+    pub(super) fn socket(&self) -> Option<&UnixStream> {
+        self.socket.as_ref()
+    }
+
+    /// Receives what the daemon said.
+    pub(super) fn receive(&self) -> Heard {
+        self.socket.as_ref().map_or(Heard::End, |socket| self.calls.receive(socket))
+    }
+
+    /// The connection is over: lets go of the memory.
+    pub(super) fn end(&self) {
+        // Before the memory is exchanged: who saw private memory sees the flag.
+        self.mark_down();
+        if let Err(error) = self.region.detach() {
+            // It then goes with this process; until then no other daemon gets the file.
+            tracing::error!("memory node {}: cannot let go of its memory: {error}", self.node_id.0);
+        }
+    }
+}
+
+impl Drop for RemoteNode {
+    fn drop(&mut self) {
+        if let (Some(watched), Some(socket)) = (self.watched.get(), &self.socket) {
+            watcher::forget(watched, socket);
+        }
+    }
+}
+
+/// Why a memory node did not note who this process is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum AnnounceError {
+    /// Others took this compute node for dead before it had said who it is.
+    #[error("memory node {node}: incarnation {incarnation} of compute-node row {row} was fenced off; join again")]
+    Fenced {
+        /// The memory node.
+        node: u16,
+        /// The row.
+        row: u16,
+        /// The incarnation.
+        incarnation: u32,
+    },
+    /// The daemon is gone, or did not answer in time.
+    #[error("memory node {node} does not answer")]
+    Silent {
+        /// The memory node.
+        node: u16,
+    },
 }
 
 /// Connects to the memory node at `socket` and maps its region.
-pub fn connect(socket: &Path) -> Result<RemoteNode, ConnectError> {
+pub fn connect(socket: &Path) -> Result<Arc<RemoteNode>, ConnectError> {
     let no_answer = |source: io::Error| ConnectError::NoAnswer { socket: socket.to_owned(), source };
     let stream = UnixStream::connect(socket)
         .map_err(|source| ConnectError::NotListening { socket: socket.to_owned(), source })?;
@@ -135,16 +260,23 @@ pub fn connect(socket: &Path) -> Result<RemoteNode, ConnectError> {
     let fd = fd.ok_or_else(|| ConnectError::NoRegion { socket: socket.to_owned() })?;
     let region = Region::attach(fd, welcome.layout, true)
         .map_err(|source| ConnectError::Region { socket: socket.to_owned(), source })?;
-    let down = Arc::new(AtomicBool::new(false));
-    let guard = watcher::watch(stream, Arc::clone(&down)).map_err(no_answer)?;
-    Ok(RemoteNode {
+    let node = Arc::new(RemoteNode {
         region,
         node_id: NodeId(welcome.node),
         memory_nodes: welcome.nodes,
         owner: u64::from(welcome.connection),
-        down,
-        _connection: Some(guard),
-    })
+        down: AtomicBool::new(false),
+        fencing: welcome.fencing,
+        calls: Arc::default(),
+        watched: OnceLock::new(),
+        socket: Some(stream),
+    });
+    if let Some(stream) = &node.socket {
+        let watched = watcher::watch(stream, Arc::downgrade(&node)).map_err(no_answer)?;
+        // Set once, here.
+        let _ = node.watched.set(watched);
+    }
+    Ok(node)
 }
 
 /// Receives a welcome and the file that comes with it.

@@ -1,15 +1,23 @@
 //! The daemon of one memory node: what the programs `dm-memd` and `dm memd` both run.
+//!
+//! **Restarts.** Memory of its own (a memfd) ends with the daemon. A file, on tmpfs, hugetlbfs or a DAX device, stays as
+//! its last writer left it; every WRITE that was acknowledged is in it. A daemon that is started on such a file, with the
+//! same options, goes on with it: once no process has it mapped any more ([`crate::region`]), it raises the pool's
+//! incarnation in the superblock and serves. Compute nodes of the old incarnation have lost their connections and get
+//! `NodeDown`; their rows are fenced, and their locks recovered, like those of any dead. Memory nodes of one pool must be
+//! of one incarnation to be opened: a memory node that lost its memory (incarnation 1 again) is told from one that kept
+//! it, and nobody works on half a pool. So they are restarted together, or with `--incarnation`.
 
 #[cfg(feature = "verbs")]
 use super::verbs::settings::VerbsArguments;
 use super::{ServeOptions, serve};
-use crate::compute_node::{self, pool_id};
+use crate::compute_node::{self, pool_id, pool_name};
 use crate::fabric::shm::{lines, litmus};
 use crate::region::layout::DEVICE_BYTES_DEFAULT;
 use crate::region::{Backing, LineMode, Region, RegionSpec};
 use clap::{Args, Parser, ValueEnum};
-use dm_core::remote::superblock::PoolPlan;
-use dm_core::verbs::NodeId;
+use dm_core::remote::superblock::{NodeDescription, PoolPlan, Superblock};
+use dm_core::verbs::{NodeId, Space};
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::error::Error;
@@ -18,6 +26,7 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use zerocopy::IntoBytes as _;
 
 /// Owns the memory of one memory node and hands it to compute processes of this machine.
 #[derive(Debug, Parser)]
@@ -72,6 +81,10 @@ pub struct Arguments {
     #[arg(long, default_value_t = 32_768)]
     locks: u32,
 
+    /// Incarnation of the pool, the same on all its memory nodes [default: 1, or one more than in a file that is kept]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    incarnation: Option<u64>,
+
     /// Die when the process that started this one does
     #[arg(long)]
     exit_with_parent: bool,
@@ -84,7 +97,8 @@ pub struct Arguments {
 #[derive(Debug, Args)]
 #[group(multiple = false)]
 struct BackingArguments {
-    /// Take memory from a file: on tmpfs, hugetlbfs or a disk. It must be empty or zero
+    /// Take memory from a file: on tmpfs, hugetlbfs or a disk. It must be empty or zero, or hold this memory node of
+    /// the pool, which then goes on as it is
     #[arg(long, value_name = "PATH")]
     file: Option<PathBuf>,
 
@@ -92,7 +106,7 @@ struct BackingArguments {
     #[arg(long)]
     hugetlb: bool,
 
-    /// Take memory from a DAX device. It must be zero
+    /// Take memory from a DAX device. It must be zero, or hold this memory node of the pool
     #[arg(long, value_name = "PATH")]
     dax: Option<PathBuf>,
 }
@@ -161,13 +175,15 @@ fn run_shm(arguments: Arguments, stop: BorrowedFd<'_>) -> Result<(), Box<dyn Err
         backing: arguments.backing(),
     };
     let region = Region::create(&spec)?;
-    let options = ServeOptions {
+    let mut options = ServeOptions {
         socket: arguments.socket.clone().ok_or("--fabric shm needs --socket PATH")?,
         node_id: NodeId(arguments.node_id),
         memory_nodes: arguments.memory_nodes,
+        incarnation: arguments.incarnation.unwrap_or(1),
     };
     options.check()?;
-    let plan = arguments.plan(region.layout().region_bytes, region.layout().device_bytes);
+    let (plan, incarnation) = arguments.plan_for(&region, region.layout().device_bytes)?;
+    options.incarnation = incarnation;
     // Before anything else: a region that cannot hold a pool is refused before the socket exists.
     let superblock = compute_node::format(&plan)?;
     let format = |region: &Region| region.write_image(0, &superblock);
@@ -176,6 +192,43 @@ fn run_shm(arguments: Arguments, stop: BorrowedFd<'_>) -> Result<(), Box<dyn Err
         let _ = writeln!(std::io::stdout(), "{ready} ({grounds})");
     })?;
     Ok(())
+}
+
+/// The incarnation of the pool in a region that is kept, which must be the one that `plan` makes, but for that.
+fn kept_incarnation(region: &Region, plan: &PoolPlan) -> Result<u64, String> {
+    let mut bytes = [0; Superblock::BYTES];
+    let read = region.area(Space::Host).read(0, &mut bytes);
+    let kept = Superblock::from_prefix(&bytes).filter(|_| read.is_ok()).ok_or("the pool in the file cannot be read")?;
+    let incarnation = kept.pool_incarnation.get();
+    let same = PoolPlan { pool_incarnation: incarnation, ..*plan }.format().map_err(|error| error.to_string())?;
+    let rest = Superblock::BYTES - size_of_val(&kept.checksum);
+    if same.as_bytes()[..rest] == bytes[..rest] {
+        // The checksum may be that of the incarnation before: then the last daemon was killed between the two lines.
+        return Ok(incarnation);
+    }
+    match Superblock::decode(&bytes) {
+        Err(error) => Err(format!("the pool in the file cannot be used: {error}")),
+        Ok(NodeDescription { identity, geometry, device_bytes, .. }) => Err(format!(
+            "the file holds another memory node than asked for: it has --pool {} --node-id {} --memory-nodes {} --size {} \
+             --device-size {} --chunk-size {} --locks {}; start it as that, or delete it",
+            pool_name(identity.pool_id),
+            identity.node.0,
+            identity.nodes,
+            geometry.region_bytes,
+            device_bytes,
+            geometry.chunk_bytes,
+            geometry.lock_count
+        )),
+    }
+}
+
+/// The incarnation to go on with.
+fn next_incarnation(kept: u64, asked: Option<u64>) -> Result<u64, String> {
+    match asked {
+        None => kept.checked_add(1).ok_or_else(|| "the pool in the file has seen all incarnations".to_owned()),
+        Some(asked) if asked > kept => Ok(asked),
+        Some(asked) => Err(format!("--incarnation {asked}: the pool in the file is at {kept} already")),
+    }
 }
 
 impl Arguments {
@@ -194,19 +247,24 @@ impl Arguments {
         }
     }
 
-    /// The pool's layout on this memory node.
-    pub(super) fn plan(&self, region_bytes: u64, device_bytes: u32) -> PoolPlan {
-        PoolPlan {
+    /// The pool's layout on this memory node, and its incarnation: one more than the last if the region was kept.
+    pub(super) fn plan_for(&self, region: &Region, device_bytes: u32) -> Result<(PoolPlan, u64), String> {
+        let mut plan = PoolPlan {
             pool_id: pool_id(&self.pool),
-            pool_incarnation: 1,
+            pool_incarnation: self.incarnation.unwrap_or(1),
             node: NodeId(self.node_id),
             nodes: self.memory_nodes,
-            region_bytes,
+            region_bytes: region.layout().region_bytes,
             chunk_bytes: self.chunk_size,
             lock_count: self.locks,
             device_bytes: u64::from(device_bytes),
             redo_row_bytes: 0,
+        };
+        if region.is_kept() {
+            let kept = kept_incarnation(region, &plan)?;
+            plan.pool_incarnation = next_incarnation(kept, self.incarnation)?;
         }
+        Ok((plan, plan.pool_incarnation))
     }
 }
 

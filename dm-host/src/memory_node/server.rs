@@ -1,19 +1,24 @@
 //! Serving a region.
 
-use super::wire::{Answer, HELLO_BYTES, Hello, VERSION, Welcome, WireError, refusal};
+use super::members::{Members, Name};
+use super::process::{Process, peer_pid};
+use super::wire::{
+    ACCEPTED, Answer, CALL_BYTES, Call, CallKind, HELLO_BYTES, Hello, REFUSED, Return, VERSION, Welcome, WireError,
+    refusal,
+};
 use crate::fabric::shm::lines::AccessError;
 use crate::region::Region;
+use dm_core::remote::rpc::{Procedure, Reply};
 use dm_core::verbs::NodeId;
 use rustix::cmsg_space;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::sockopt::socket_peercred;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::Pid;
 use std::fmt;
 use std::io::{self, IoSlice, Read as _, Write as _};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -74,6 +79,8 @@ pub struct ServeOptions {
     pub node_id: NodeId,
     /// Memory nodes in its pool.
     pub memory_nodes: u16,
+    /// The pool's incarnation, for the line that says that it is ready.
+    pub incarnation: u64,
 }
 
 impl ServeOptions {
@@ -101,11 +108,13 @@ impl fmt::Display for Ready<'_> {
         let layout = region.layout();
         write!(
             f,
-            "READY node={} nodes={} region_bytes={} device_bytes={} lines={} page_bytes={} socket={} ({})",
+            "READY node={} nodes={} region_bytes={} device_bytes={} incarnation={}{} lines={} page_bytes={} socket={} ({})",
             options.node_id.0,
             options.memory_nodes,
             layout.region_bytes,
             layout.device_bytes,
+            options.incarnation,
+            if region.is_kept() { " (kept)" } else { "" },
             layout.mode.profile(),
             layout.page_bytes,
             options.socket.display(),
@@ -126,10 +135,11 @@ pub fn serve(
     ready: impl FnOnce(&Ready<'_>),
 ) -> Result<(), ServeError> {
     options.check()?;
-    format(&region)?;
     let bound = Bound::new(&options.socket)?;
+    // Clients that are fast wait until they are accepted.
+    format(&region)?;
     ready(&Ready { options, region: &region });
-    let mut server = Server { region, options, bound, clients: Vec::new(), next_connection: 1 };
+    let mut server = Server { region, options, bound, clients: Vec::new(), members: Members::default(), next_connection: 1 };
     server.run(stop)
 }
 
@@ -200,14 +210,29 @@ enum Stage {
 struct Member {
     connection: u32,
     pid: Option<Pid>,
-    /// Names the process for good, unlike its number: what fencing will kill and wait for.
-    _process: Option<OwnedFd>,
+    /// What fencing kills and waits for.
+    process: Option<Process>,
+    /// A call that has come in part.
+    bytes: [u8; CALL_BYTES],
+    received: usize,
+    /// It broke the protocol, so the end of its stream says nothing any more: it is not heard, and counts as having the
+    /// region until it is gone.
+    estranged: bool,
+}
+
+impl Member {
+    fn is_gone(&self) -> bool {
+        self.process.as_ref().is_some_and(Process::is_gone)
+    }
 }
 
 /// What became of a client that had something to say.
 enum Verdict {
     Stay,
+    /// It is done with the region, or is gone.
     Leave(&'static str),
+    /// It makes no sense.
+    Estrange(&'static str),
 }
 
 struct Server<'o> {
@@ -215,36 +240,61 @@ struct Server<'o> {
     options: &'o ServeOptions,
     bound: Bound,
     clients: Vec<Client>,
+    members: Members,
     next_connection: u32,
+}
+
+/// What happened while the daemon slept.
+#[derive(Default)]
+struct News {
+    stopped: bool,
+    knocking: bool,
+    /// Positions of clients that said something.
+    speaking: Vec<usize>,
+    /// Positions of clients whose process is gone.
+    gone: Vec<usize>,
 }
 
 impl Server<'_> {
     fn run(&mut self, stop: BorrowedFd<'_>) -> Result<(), ServeError> {
         loop {
-            let (stopped, knocking, speaking) = self.wait(stop)?;
-            if stopped {
+            let news = self.wait(stop)?;
+            if news.stopped {
                 return Ok(());
             }
-            // From the back, so that positions stay valid.
-            for position in speaking.into_iter().rev() {
-                if let Verdict::Leave(why) = self.listen(position) {
-                    self.part(position, why);
+            let mut leaving: Vec<(usize, &str)> = news.gone.into_iter().map(|at| (at, "is gone")).collect();
+            // Nobody parts while positions are in use.
+            for position in news.speaking {
+                match self.listen(position) {
+                    Verdict::Stay => {}
+                    Verdict::Leave(why) => leaving.push((position, why)),
+                    Verdict::Estrange(why) => {
+                        if !self.estrange(position, why) {
+                            leaving.push((position, why));
+                        }
+                    }
                 }
             }
             let now = Instant::now();
-            for position in (0..self.clients.len()).rev() {
-                if matches!(self.clients[position].stage, Stage::Greeting { deadline, .. } if now >= deadline) {
-                    self.part(position, "said no hello in time");
+            for (position, client) in self.clients.iter().enumerate() {
+                if matches!(client.stage, Stage::Greeting { deadline, .. } if now >= deadline) {
+                    leaving.push((position, "said no hello in time"));
                 }
             }
-            if knocking {
+            // From the back, each once.
+            leaving.sort_unstable_by_key(|(position, _)| std::cmp::Reverse(*position));
+            leaving.dedup_by_key(|(position, _)| *position);
+            for (position, why) in leaving {
+                self.part(position, why);
+            }
+            if news.knocking {
                 self.accept();
             }
         }
     }
 
-    /// Sleeps until something happens: (stop, somebody connects, positions of clients with something to say).
-    fn wait(&self, stop: BorrowedFd<'_>) -> Result<(bool, bool, Vec<usize>), ServeError> {
+    /// Sleeps until something happens.
+    fn wait(&self, stop: BorrowedFd<'_>) -> Result<News, ServeError> {
         let deadline = self.clients.iter().filter_map(|client| match client.stage {
             Stage::Greeting { deadline, .. } => Some(deadline),
             Stage::Member(_) => None,
@@ -257,18 +307,34 @@ impl Server<'_> {
             PollFd::from_borrowed_fd(stop, PollFlags::IN),
             PollFd::from_borrowed_fd(self.bound.listener.as_fd(), PollFlags::IN),
         ];
-        fds.extend(self.clients.iter().map(|client| PollFd::new(&client.stream, PollFlags::IN)));
+        let mut of = Vec::new();
+        for (position, client) in self.clients.iter().enumerate() {
+            let member = if let Stage::Member(member) = &client.stage { Some(member) } else { None };
+            if !member.is_some_and(|member| member.estranged) {
+                fds.push(PollFd::new(&client.stream, PollFlags::IN));
+                of.push((position, false));
+            }
+            if let Some(process) = member.and_then(|member| member.process.as_ref()) {
+                fds.push(PollFd::from_borrowed_fd(process.as_fd(), PollFlags::IN));
+                of.push((position, true));
+            }
+        }
         match poll(&mut fds, timeout.as_ref()) {
             Ok(_) => {}
-            Err(Errno::INTR) => return Ok((false, false, Vec::new())),
+            Err(Errno::INTR) => return Ok(News::default()),
             Err(errno) => {
                 let socket = self.options.socket.clone();
                 return Err(ServeError::System { socket, doing: "wait for clients", source: errno.into() });
             }
         }
         let happened = |fd: &PollFd<'_>| !fd.revents().is_empty();
-        let speaking = (0..self.clients.len()).filter(|position| happened(&fds[position + 2])).collect();
-        Ok((happened(&fds[0]), happened(&fds[1]), speaking))
+        let mut news = News { stopped: happened(&fds[0]), knocking: happened(&fds[1]), ..News::default() };
+        for (fd, (position, is_process)) in fds[2..].iter().zip(of) {
+            if happened(fd) {
+                (if is_process { &mut news.gone } else { &mut news.speaking }).push(position);
+            }
+        }
+        Ok(news)
     }
 
     fn accept(&mut self) {
@@ -297,10 +363,9 @@ impl Server<'_> {
 
     fn listen(&mut self, position: usize) -> Verdict {
         let Client { stream, stage } = &mut self.clients[position];
-        let mut rest = [0; 1];
         let room = match stage {
             Stage::Greeting { bytes, received, .. } => &mut bytes[*received..],
-            Stage::Member(_) => &mut rest[..],
+            Stage::Member(member) => &mut member.bytes[member.received..],
         };
         let count = match stream.read(room) {
             Ok(0) => return Verdict::Leave("closed the connection"),
@@ -310,52 +375,158 @@ impl Server<'_> {
             }
             Err(_) => return Verdict::Leave("broke the connection"),
         };
-        let Stage::Greeting { bytes, received, .. } = stage else {
-            return Verdict::Leave("said something that the protocol does not know");
-        };
-        *received += count;
-        if *received < HELLO_BYTES {
-            return Verdict::Stay;
+        match stage {
+            Stage::Greeting { bytes, received, .. } => {
+                *received += count;
+                if *received < HELLO_BYTES {
+                    return Verdict::Stay;
+                }
+                match Hello::decode(bytes) {
+                    Ok(Hello { version: VERSION }) => {
+                        let connection = self.next_connection;
+                        // 2^32 connections later numbers repeat; 0 is nobody.
+                        self.next_connection = connection.checked_add(1).unwrap_or(1);
+                        self.welcome(position, connection)
+                    }
+                    Ok(Hello { .. }) => {
+                        let _ = stream.write(&refusal(Answer::Version));
+                        Verdict::Leave("speaks another version")
+                    }
+                    Err(WireError::Magic) => Verdict::Leave("does not speak the protocol"),
+                    Err(_) => Verdict::Leave("said a hello that makes no sense"),
+                }
+            }
+            Stage::Member(member) => {
+                member.received += count;
+                if member.received < CALL_BYTES {
+                    return Verdict::Stay;
+                }
+                member.received = 0;
+                let connection = member.connection;
+                let Ok(call) = Call::decode(&member.bytes) else {
+                    return Verdict::Estrange("said something that the protocol does not know");
+                };
+                let answer = Return { number: call.number, value: self.answer(connection, &call) };
+                match self.clients[position].stream.write(&answer.encode()) {
+                    Ok(sent) if sent == answer.encode().len() => Verdict::Stay,
+                    Ok(_) => Verdict::Estrange("does not read what it is told"),
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                        Verdict::Estrange("does not read what it is told")
+                    }
+                    // It is going; its end comes next.
+                    Err(_) => Verdict::Stay,
+                }
+            }
         }
-        match Hello::decode(bytes) {
-            Ok(Hello { version: VERSION }) => {
-                let connection = self.next_connection;
-                // 2^32 connections later numbers repeat; 0 is nobody.
-                self.next_connection = connection.checked_add(1).unwrap_or(1);
-                self.welcome(position, connection)
+    }
+
+    /// Does what a member asks for.
+    fn answer(&mut self, connection: u32, call: &Call) -> u64 {
+        match call.kind {
+            CallKind::Announce => {
+                let Some(name) = Name::from_words(call.operands[0], call.operands[1]) else { return REFUSED };
+                if self.members.announce(connection, name) { ACCEPTED } else { REFUSED }
             }
-            Ok(Hello { .. }) => {
-                let _ = stream.write(&refusal(Answer::Version));
-                Verdict::Leave("speaks another version")
+            CallKind::Withdraw => {
+                if let Some(name) = Name::from_words(call.operands[0], call.operands[1]) {
+                    self.members.withdraw(connection, name);
+                }
+                ACCEPTED
             }
-            Err(WireError::Magic) => Verdict::Leave("does not speak the protocol"),
-            Err(_) => Verdict::Leave("said a hello that makes no sense"),
+            CallKind::Rpc => {
+                let [procedure, a, b, _] = call.operands;
+                match Procedure::from_number(procedure) {
+                    Some(Procedure::Ping) => a,
+                    Some(Procedure::Fence) => self.fence(Name::from_words(a, b)) as u64,
+                    Some(Procedure::CloseQueuePair) => {
+                        self.close_queue_pair(connection, Name::from_words(a, b)) as u64
+                    }
+                    _ => Reply::Unknown as u64,
+                }
+            }
+        }
+    }
+
+    /// Sees to it that nothing under `name`, or an earlier incarnation, is written any more; see [`super::members`].
+    fn fence(&mut self, name: Option<Name>) -> Reply {
+        // What is not a name nobody can have announced.
+        let Some(name) = name else { return Reply::Done };
+        let mut reply = Reply::Done;
+        for connection in self.members.fence(name) {
+            let member = self.clients.iter().find_map(|client| match &client.stage {
+                Stage::Member(member) if member.connection == connection => Some(member),
+                _ => None,
+            });
+            let Some(member) = member else { continue };
+            if member.is_gone() {
+                // Before the answer: who goes on after it meets no line that the dead holds.
+                self.region.release_dead_writers(u64::from(connection));
+                self.members.forget(connection);
+                continue;
+            }
+            let killed = member.process.as_ref().is_some_and(|process| process.kill().is_ok());
+            let pid = member.pid.map(Pid::as_raw_nonzero);
+            tracing::warn!(connection, pid, row = name.row, incarnation = name.incarnation, killed, "fencing");
+            reply = match (killed, reply) {
+                (true, Reply::Done) => Reply::Pending,
+                (true, reply) => reply,
+                (false, _) => Reply::Impossible,
+            };
+        }
+        reply
+    }
+
+    /// A post of this fabric is over when it returns, so a process that asks has nothing under way; of others only those
+    /// that are gone can be vouched for.
+    fn close_queue_pair(&self, connection: u32, name: Option<Name>) -> Reply {
+        match name {
+            Some(name) if self.members.acted_by_others(connection, name) => Reply::Impossible,
+            _ => Reply::Done,
         }
     }
 
     fn welcome(&mut self, position: usize, connection: u32) -> Verdict {
         let client = &mut self.clients[position];
-        let pid = socket_peercred(&client.stream).ok().map(|peer| peer.pid);
-        let process = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+        let process = Process::of_peer(&client.stream);
         let welcome = Welcome {
             connection,
             node: self.options.node_id.0,
             nodes: self.options.memory_nodes,
             layout: *self.region.layout(),
+            fencing: process.as_ref().is_some_and(Process::can_be_killed),
         };
         let bytes = welcome.encode();
-        let files = [self.region.fd()];
+        let Some(file) = self.region.fd() else { return Verdict::Leave("wants a region that is not ours to give") };
+        let files = [file.as_fd()];
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         control.push(SendAncillaryMessage::ScmRights(&files));
-        // An empty socket takes 80 bytes at once, so a short send is an error like any other.
+        // An empty socket takes 88 bytes at once, so a short send is an error like any other.
         match sendmsg(&client.stream, &[IoSlice::new(&bytes)], &mut control, SendFlags::NOSIGNAL) {
             Ok(sent) if sent == bytes.len() => {}
             _ => return Verdict::Leave("hung up before it was welcomed"),
         }
+        let pid = peer_pid(&client.stream);
         tracing::info!(connection, pid = pid.map(Pid::as_raw_nonzero), "a compute process connected");
-        client.stage = Stage::Member(Member { connection, pid, _process: process });
+        client.stage = Stage::Member(Member {
+            connection,
+            pid,
+            process,
+            bytes: [0; CALL_BYTES],
+            received: 0,
+            estranged: false,
+        });
         Verdict::Stay
+    }
+
+    /// Stops listening to a member. `false`: the client never was one.
+    fn estrange(&mut self, position: usize, why: &str) -> bool {
+        let Client { stream, stage: Stage::Member(member) } = &mut self.clients[position] else { return false };
+        tracing::warn!(connection = member.connection, "a compute process {why}; it is not heard any more");
+        member.estranged = true;
+        // Tells it that it has no memory node any more. It may or may not let go of the region.
+        let _ = stream.shutdown(std::net::Shutdown::Both);
+        true
     }
 
     /// Ends a connection; what its process died in the middle of is released.
@@ -366,6 +537,7 @@ impl Server<'_> {
             return;
         };
         let lines = self.region.release_dead_writers(u64::from(member.connection));
+        self.members.forget(member.connection);
         let (connection, pid) = (member.connection, member.pid.map(Pid::as_raw_nonzero));
         tracing::info!(connection, pid, lines, "a compute process {why}; lines released that it was writing");
     }

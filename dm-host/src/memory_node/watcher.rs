@@ -1,54 +1,49 @@
-//! One sleeping thread that learns of memory nodes' ends for the whole process.
+//! One sleeping thread that hears memory nodes' daemons, and learns of their ends, for the whole process.
 
+use super::calls::Heard;
+use super::client::RemoteNode;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, recv};
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-
-/// What is watched: a memory node's control socket, and the flag to raise when it ends.
-struct Watched {
-    socket: UnixStream,
-    down: Arc<AtomicBool>,
-}
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 struct Watcher {
     epoll: OwnedFd,
-    watched: Mutex<HashMap<u64, Watched>>,
+    nodes: Mutex<HashMap<u64, Weak<RemoteNode>>>,
     next: AtomicU64,
 }
 
-/// Ends the watching, and the connection with it, when dropped.
+/// A watched memory node, for [`forget`].
 #[derive(Debug)]
-pub(super) struct Guard {
+pub(super) struct Watched {
     key: u64,
 }
 
-/// Raises `down` when `socket` ends, or when its other end says anything: the protocol has nothing for it to say.
-pub(super) fn watch(socket: UnixStream, down: Arc<AtomicBool>) -> io::Result<Guard> {
+/// Has `node` receive what comes on `socket`, its control socket, and told when that ends.
+pub(super) fn watch(socket: &UnixStream, node: Weak<RemoteNode>) -> io::Result<Watched> {
     let watcher = watcher()?;
     let key = watcher.next.fetch_add(1, Ordering::Relaxed);
-    let mut watched = watcher.watched.lock().unwrap_or_else(PoisonError::into_inner);
+    // First: the socket may have ended already.
+    watcher.nodes.lock().unwrap_or_else(PoisonError::into_inner).insert(key, node);
     let flags = epoll::EventFlags::IN | epoll::EventFlags::RDHUP;
-    epoll::add(&watcher.epoll, &socket, epoll::EventData::new_u64(key), flags)?;
-    watched.insert(key, Watched { socket, down });
-    Ok(Guard { key })
+    if let Err(error) = epoll::add(&watcher.epoll, socket, epoll::EventData::new_u64(key), flags) {
+        watcher.nodes.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+        return Err(error.into());
+    }
+    Ok(Watched { key })
 }
 
-impl Drop for Guard {
-    fn drop(&mut self) {
-        if let Ok(watcher) = watcher() {
-            let mut watched = watcher.watched.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(gone) = watched.remove(&self.key) {
-                // Closing would do unless the socket was duplicated.
-                let _ = epoll::delete(&watcher.epoll, &gone.socket);
-            }
-        }
+/// Ends the watching.
+pub(super) fn forget(watched: &Watched, socket: &UnixStream) {
+    if let Ok(watcher) = watcher() {
+        watcher.nodes.lock().unwrap_or_else(PoisonError::into_inner).remove(&watched.key);
+        // Closing would do unless the socket was duplicated; it is not there any more if it ended before.
+        let _ = epoll::delete(&watcher.epoll, socket);
     }
 }
 
@@ -62,10 +57,17 @@ fn watcher() -> io::Result<&'static Watcher> {
     if WATCHER.get().is_none() {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let watcher =
-            WATCHER.get_or_init(|| Watcher { epoll, watched: Mutex::new(HashMap::new()), next: AtomicU64::new(0) });
+            WATCHER.get_or_init(|| Watcher { epoll, nodes: Mutex::new(HashMap::new()), next: AtomicU64::new(0) });
         std::thread::Builder::new().name("dm-watcher".to_owned()).stack_size(128 << 10).spawn(|| run(watcher))?;
     }
     WATCHER.get().ok_or_else(|| io::Error::other("the watcher did not start"))
+}
+
+impl Watcher {
+    /// The node of a key. It may be dropped here, last of all, which wants the mutex: so that is not held.
+    fn node(&self, key: u64) -> Option<Arc<RemoteNode>> {
+        self.nodes.lock().unwrap_or_else(PoisonError::into_inner).get(&key).and_then(Weak::upgrade)
+    }
 }
 
 fn run(watcher: &Watcher) {
@@ -77,22 +79,25 @@ fn run(watcher: &Watcher) {
             Err(error) => {
                 // Cannot happen to a valid epoll; if it does, nodes that cannot be watched must not be trusted.
                 tracing::error!(%error, "cannot watch memory nodes");
-                let watched = watcher.watched.lock().unwrap_or_else(PoisonError::into_inner);
-                watched.values().for_each(|node| node.down.store(true, Ordering::Release));
+                let keys: Vec<u64> =
+                    watcher.nodes.lock().unwrap_or_else(PoisonError::into_inner).keys().copied().collect();
+                for node in keys.into_iter().filter_map(|key| watcher.node(key)) {
+                    node.end();
+                }
                 return;
             }
         }
-        let watched = watcher.watched.lock().unwrap_or_else(PoisonError::into_inner);
         for event in &events {
-            let Some(node) = watched.get(&event.data.u64()) else { continue };
-            let mut byte = [0; 1];
-            let said = recv(&node.socket, &mut byte, RecvFlags::DONTWAIT);
-            if matches!(said, Err(Errno::AGAIN | Errno::INTR)) {
-                continue;
+            let key = event.data.u64();
+            let Some(node) = watcher.node(key) else { continue };
+            if node.receive() == Heard::End {
+                node.end();
+                if let Some(socket) = node.socket() {
+                    // An end stays an event.
+                    let _ = epoll::delete(&watcher.epoll, socket);
+                }
+                tracing::warn!("memory node {} is down: its control socket ended", node.node_id().0);
             }
-            node.down.store(true, Ordering::Release);
-            let _ = epoll::delete(&watcher.epoll, &node.socket);
-            tracing::warn!("a memory node is down: its control socket ended");
         }
     }
 }

@@ -1,11 +1,17 @@
-//! The control protocol, version 1: one message each way, little-endian.
+//! The control protocol, version 2: a greeting each way, then calls and their returns, little-endian.
 //!
 //! ```text
 //! Hello    0 magic[8]  8 version u32  12 zero u32                                                    16 bytes
 //! Welcome  0 magic[8]  8 version u32  12 answer u32  16 connection u32  20 node u16  22 nodes u16
 //!         24 region_bytes u64  32 file_bytes u64  40 page_bytes u64  48 device_at u64
-//!         56 sequence_at u64   64 slots_at u64    72 device_bytes u32  76 mode u32                    80 bytes
+//!         56 sequence_at u64   64 slots_at u64    72 device_bytes u32  76 mode u32
+//!         80 fencing u32  84 zero u32                                                                 88 bytes
+//! Call     0 kind u32  4 zero u32  8 number u64  16 operands u64[4]                                   48 bytes
+//! Return   0 number u64  8 value u64                                                                  16 bytes
 //! ```
+//!
+//! A return repeats the number of its call; returns may come in any order. Every call may be made again after an
+//! unknown outcome.
 //!
 //! Magic and version stand at the same place in every version to come, so that two ends of different versions can
 //! say so. With [`Answer::Welcome`] comes the region's file descriptor; with any other answer all that follows is
@@ -18,13 +24,19 @@ use thiserror::Error;
 pub const MAGIC: [u8; 8] = *b"dm-memd\n";
 
 /// The version spoken here.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Bytes of a [`Hello`].
 pub const HELLO_BYTES: usize = 16;
 
 /// Bytes of a [`Welcome`].
-pub const WELCOME_BYTES: usize = 80;
+pub const WELCOME_BYTES: usize = 88;
+
+/// Bytes of a [`Call`].
+pub const CALL_BYTES: usize = 48;
+
+/// Bytes of a [`Return`].
+pub const RETURN_BYTES: usize = 16;
 
 /// Why a message was not understood.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -47,6 +59,9 @@ pub enum WireError {
     /// An answer of no meaning.
     #[error("unknown answer {0}")]
     Answer(u32),
+    /// A call of no meaning.
+    #[error("unknown call {0}")]
+    Call(u32),
     /// A layout that this release would not make of the same sizes.
     #[error("the memory node's layout is impossible: {0}")]
     Layout(String),
@@ -100,6 +115,8 @@ pub struct Welcome {
     pub nodes: u16,
     /// Layout of the file that comes along.
     pub layout: Layout,
+    /// Whether the daemon could kill this process, and be sure that it is gone.
+    pub fencing: bool,
 }
 
 impl Welcome {
@@ -121,7 +138,8 @@ impl Welcome {
             bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
         }
         bytes[72..76].copy_from_slice(&layout.device_bytes.to_le_bytes());
-        bytes[76..].copy_from_slice(&layout.mode.code().to_le_bytes());
+        bytes[76..80].copy_from_slice(&layout.mode.code().to_le_bytes());
+        bytes[80..84].copy_from_slice(&u32::from(self.fencing).to_le_bytes());
         bytes
     }
 
@@ -149,6 +167,7 @@ impl Welcome {
             node: u16::from_le_bytes([bytes[20], bytes[21]]),
             nodes: u16::from_le_bytes([bytes[22], bytes[23]]),
             layout,
+            fencing: u32_at(bytes, 80) == 1,
         };
         if welcome.encode() != *bytes {
             return Err(WireError::Layout("its parts are elsewhere than this release puts them".to_owned()));
@@ -157,6 +176,85 @@ impl Welcome {
             return Err(WireError::Layout(format!("memory node {} of {}", welcome.node, welcome.nodes)));
         }
         Ok(welcome)
+    }
+}
+
+/// What a call is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum CallKind {
+    /// A procedure of [`dm_core::remote::rpc`]: its operands and its result.
+    Rpc = 1,
+    /// `[row, incarnation]`: this process acts for that compute-node row from now on. Returns [`ACCEPTED`], or
+    /// [`REFUSED`] if that incarnation was fenced off.
+    Announce = 2,
+    /// `[row, incarnation]`: this process writes nothing under that name any more. Returns [`ACCEPTED`].
+    Withdraw = 3,
+}
+
+/// Return of an announcement: noted.
+pub const ACCEPTED: u64 = 1;
+
+/// Return of an announcement: that incarnation was fenced off.
+pub const REFUSED: u64 = 0;
+
+/// What a compute process asks after the greeting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// What for.
+    pub kind: CallKind,
+    /// By which its return is recognised.
+    pub number: u64,
+    /// Arguments.
+    pub operands: [u64; 4],
+}
+
+impl Call {
+    /// As sent.
+    pub fn encode(&self) -> [u8; CALL_BYTES] {
+        let mut bytes = [0; CALL_BYTES];
+        bytes[..4].copy_from_slice(&(self.kind as u32).to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.number.to_le_bytes());
+        for (to, word) in bytes[16..].chunks_exact_mut(8).zip(self.operands) {
+            to.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// As received.
+    pub fn decode(bytes: &[u8; CALL_BYTES]) -> Result<Self, WireError> {
+        let kind = match (u32_at(bytes, 0), u32_at(bytes, 4)) {
+            (1, 0) => CallKind::Rpc,
+            (2, 0) => CallKind::Announce,
+            (3, 0) => CallKind::Withdraw,
+            (kind, _) => return Err(WireError::Call(kind)),
+        };
+        let operands = [16, 24, 32, 40].map(|at| u64_at(bytes, at));
+        Ok(Self { kind, number: u64_at(bytes, 8), operands })
+    }
+}
+
+/// What a daemon answers to a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Return {
+    /// Number of the call.
+    pub number: u64,
+    /// The result.
+    pub value: u64,
+}
+
+impl Return {
+    /// As sent.
+    pub fn encode(&self) -> [u8; RETURN_BYTES] {
+        let mut bytes = [0; RETURN_BYTES];
+        bytes[..8].copy_from_slice(&self.number.to_le_bytes());
+        bytes[8..].copy_from_slice(&self.value.to_le_bytes());
+        bytes
+    }
+
+    /// As received.
+    pub fn decode(bytes: &[u8; RETURN_BYTES]) -> Self {
+        Self { number: u64_at(bytes, 0), value: u64_at(bytes, 8) }
     }
 }
 
@@ -183,7 +281,7 @@ mod tests {
 
     fn welcome() -> Welcome {
         let layout = Layout::new(1 << 20, 4096, LineMode::Sequence, 4096).unwrap();
-        Welcome { connection: 7, node: 1, nodes: 3, layout }
+        Welcome { connection: 7, node: 1, nodes: 3, layout, fencing: true }
     }
 
     #[test]
@@ -192,6 +290,11 @@ mod tests {
         assert_eq!(Hello::decode(&Hello { version: 9 }.encode()), Ok(Hello { version: 9 }));
         assert_eq!(Welcome::decode(&refusal(Answer::Full)), Err(WireError::Full));
         assert_eq!(Hello::decode(b"GET / HTTP/1.1\r\n"), Err(WireError::Magic));
+        let call = Call { kind: CallKind::Announce, number: 1 << 40, operands: [1, 2, 3, u64::MAX] };
+        assert_eq!(Call::decode(&call.encode()), Ok(call));
+        assert_eq!(Call::decode(&[7; CALL_BYTES]), Err(WireError::Call(0x0707_0707)));
+        let answer = Return { number: 9, value: ACCEPTED };
+        assert_eq!(Return::decode(&answer.encode()), answer);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The semantics dial: what the simulated fabric guarantees, and how it uses the freedom that is left.
 
 use crate::memory::MemoryNode;
+use crate::world::ComputeNode;
 use dm_core::verbs::{Assumptions, Capabilities, Guarantees, INLINE_BYTES_MAX, Status};
 
 /// Answers a [`dm_core::verbs::Verb::Rpc`] on a memory node: its operands in, the completion's value out.
@@ -23,6 +24,14 @@ pub struct Delays {
     pub long_per_1024: u32,
     /// How long such a sleep is.
     pub long_ns: (u32, u32),
+    /// Only requests of this compute node sleep; `None`: of all.
+    pub sleeper: Option<ComputeNode>,
+    /// How often, in 1/1024, a packet of a request or of its answer is lost, and all from it on is sent again after
+    /// [`Delays::resend_ns`]: a READ is executed again from there, so that later lines may be newer; of a WRITE the rest
+    /// lands late; an atomic is answered from the saved result. Nothing is applied twice.
+    pub loss_per_1024: u32,
+    /// How long it takes until a loss is noticed.
+    pub resend_ns: (u32, u32),
     /// From the loss of a memory node or queue pair to the completions that say so.
     pub failure_ns: (u32, u32),
 }
@@ -37,16 +46,20 @@ impl Default for Delays {
             cpu_ns: (50, 400),
             long_per_1024: 16,
             long_ns: (5_000, 200_000),
+            sleeper: None,
+            loss_per_1024: 4,
+            resend_ns: (20_000, 100_000),
             failure_ns: (10_000, 100_000),
         }
     }
 }
 
 impl Delays {
-    /// The same without long sleeps.
+    /// The same without long sleeps and losses.
     #[must_use]
     pub const fn bounded(mut self) -> Self {
         self.long_per_1024 = 0;
+        self.loss_per_1024 = 0;
         self
     }
 }
@@ -74,6 +87,8 @@ pub struct Config {
     pub order_within_chains_only: bool,
     /// How much of one WRITE lands all or nothing when its sender dies, in bytes.
     pub crash_atomic_bytes: u32,
+    /// Payload of one packet, in bytes: the path MTU.
+    pub packet_bytes: u32,
     /// What [`Capabilities::write_turn_ns_min`] says. `None`: the shortest response plus the shortest request, which
     /// is true of any writers of which each waits for the completion of the WRITE before: an effect is followed by a
     /// response, a post and a request before the next effect. Without COMPLETION_IS_VISIBLE it is not true. 0 = unknown.
@@ -83,6 +98,10 @@ pub struct Config {
     pub check_write_turns: bool,
     /// Answers RPCs; without it they are unsupported.
     pub rpc: Option<RpcHandler>,
+    /// Of 100 RPCs so many are lost on the way there or back: they complete as [`Status::Flushed`], their effect unknown.
+    pub rpc_lost_percent: u32,
+    /// Of 100 RPCs so many are executed once more, some time later.
+    pub rpc_repeated_percent: u32,
     /// How long things take.
     pub delays: Delays,
 }
@@ -101,9 +120,12 @@ impl Default for Config {
             bursts_max: 4,
             order_within_chains_only: false,
             crash_atomic_bytes: 4096,
+            packet_bytes: 1024,
             write_turn_ns_min: None,
             check_write_turns: false,
             rpc: None,
+            rpc_lost_percent: 0,
+            rpc_repeated_percent: 0,
             delays: Delays::default(),
         }
     }

@@ -6,7 +6,8 @@ use crate::config::Config;
 use crate::memory::{Memories, atomic_result};
 use dm_core::lane::Lane;
 use dm_core::verbs::{
-    Assumptions, Capabilities, Completion, Fabric, Flags, Guarantees, INLINE_BYTES_MAX, Posted, Request, Status, Verb,
+    Assumptions, Capabilities, Completion, Fabric, Flags, Guarantees, INLINE_BYTES_MAX, NodeId, Posted, Request,
+    Status, Verb,
 };
 use std::borrow::BorrowMut;
 
@@ -17,6 +18,7 @@ pub struct DirectFabric<M = Memories> {
     config: Config,
     memories: M,
     round_trip_ns: u32,
+    down: Vec<NodeId>,
 }
 
 /// What one submit is said to take, in ns: a usual RDMA round trip, so that deadlines come nearer.
@@ -32,7 +34,7 @@ impl DirectFabric {
 impl<M: BorrowMut<Memories>> DirectFabric<M> {
     /// Over memories that exist already.
     pub fn over(config: &Config, memories: M) -> Self {
-        Self { config: config.clone(), memories, round_trip_ns: ROUND_TRIP_NS }
+        Self { config: config.clone(), memories, round_trip_ns: ROUND_TRIP_NS, down: Vec::new() }
     }
 
     /// The memories.
@@ -45,6 +47,11 @@ impl<M: BorrowMut<Memories>> DirectFabric<M> {
         self.round_trip_ns = ns;
     }
 
+    /// From now on every request to this memory node completes as [`Status::NodeDown`].
+    pub fn set_down(&mut self, node: NodeId) {
+        self.down.push(node);
+    }
+
     fn execute(&mut self, request: &Request, scratch: &mut [u8]) -> Completion {
         let mut completion = Completion { elapsed_ns: self.round_trip_ns, ..Completion::default() };
         match self.apply(request, scratch) {
@@ -55,6 +62,9 @@ impl<M: BorrowMut<Memories>> DirectFabric<M> {
     }
 
     fn apply(&mut self, request: &Request, scratch: &mut [u8]) -> Result<u64, Status> {
+        if self.down.contains(&request.node) {
+            return Err(Status::NodeDown);
+        }
         let memories = self.memories.borrow_mut();
         memories.admit(request, self.config.masked_atomics)?;
         let remote = request.offset as usize..request.offset as usize + request.bytes as usize;

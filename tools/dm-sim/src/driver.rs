@@ -99,12 +99,15 @@ pub struct DriverConfig {
     pub lanes_per_worker: u16,
     /// Steps after which a run is given up.
     pub steps_max: u64,
+    /// Whether a parked lane goes on when the time it said is over. Otherwise only a wake ends a park, so that a lane
+    /// nobody wakes is a deadlock, and reported as one.
+    pub parks_end: bool,
 }
 
 impl Default for DriverConfig {
     /// Two lanes per worker, so that both sharing and not sharing a queue pair occur.
     fn default() -> Self {
-        Self { lanes_per_worker: 2, steps_max: 10_000_000 }
+        Self { lanes_per_worker: 2, steps_max: 10_000_000, parks_end: false }
     }
 }
 
@@ -160,6 +163,7 @@ type Timer = Reverse<(u64, u32, u32, u32, Due)>;
 enum Due {
     Poll,
     Pause,
+    Park,
 }
 
 /// Runs lanes over a world.
@@ -395,6 +399,10 @@ impl<'a, 'm, T> Driver<'a, 'm, T> {
                 self.slots[index].waits.pause = false;
                 self.go_on(index);
             }
+            (Due::Park, State::Waiting) if self.slots[index].waits.park => {
+                self.slots[index].waits.park = false;
+                self.go_on(index);
+            }
             _ => {}
         }
         Event::Progress
@@ -439,12 +447,15 @@ impl<'a, 'm, T> Driver<'a, 'm, T> {
         self.world.post(slot.key, &self.requests, scratch);
         slot.scratch = Some(scratch);
         let mut pause_ns = None;
+        let mut park_ns = None;
         for position in 0..self.requests.len() {
             let request = self.requests[position];
             match request.verb {
                 Verb::Pause => pause_ns = pause_ns.max(Some(request.operands[0])),
-                // How long at most is not looked at: a lane nobody wakes is a deadlock, and reported as one.
-                Verb::Park => self.slots[index].waits.park = true,
+                Verb::Park => {
+                    self.slots[index].waits.park = true;
+                    park_ns = park_ns.max(Some(request.operands[0]));
+                }
                 Verb::Wake => self.wake_lane(index, request.operands[0]),
                 _ => {}
             }
@@ -453,6 +464,13 @@ impl<'a, 'm, T> Driver<'a, 'm, T> {
         if slot.waits.park && std::mem::take(&mut slot.token) {
             slot.waits.park = false;
         }
+        if slot.waits.park
+            && self.config.parks_end
+            && let Some(park_ns) = park_ns
+        {
+            self.set_timer(index, park_ns, Due::Park);
+        }
+        let slot = &mut self.slots[index];
         if let Some(pause_ns) = pause_ns {
             slot.waits.pause = true;
             self.set_timer(index, pause_ns, Due::Pause);

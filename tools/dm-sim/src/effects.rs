@@ -144,9 +144,13 @@ impl World {
     fn serve(&mut self, slot: Slot) {
         let flight = self.flights.get_mut(slot);
         let Some(node) = self.memories.get_mut(flight.request.node) else { return };
-        match self.config.rpc.map_or(Err(Status::Unsupported), |serve| serve(node, flight.request.operands)) {
-            Ok(value) => flight.completion.value = value,
-            Err(status) => flight.completion.status = status,
+        let served = self.config.rpc.map_or(Err(Status::Unsupported), |serve| serve(node, flight.request.operands));
+        // The first execution is the one that is answered; an answer that is lost says nothing.
+        if flight.landed.count_ones() == 1 && flight.completion.status == Status::Ok {
+            match served {
+                Ok(value) => flight.completion.value = value,
+                Err(status) => flight.completion.status = status,
+            }
         }
         self.note(slot, What::Effect { units: 1 });
     }

@@ -8,7 +8,7 @@
 use crate::flight::{Flight, Happens, Slot, has_landed};
 use crate::log::What;
 use crate::world::{ComputeNode, World};
-use dm_core::verbs::{NodeId, Status, Verb};
+use dm_core::verbs::{Assumptions, NodeId, Status, Verb};
 
 impl World {
     /// Kills a compute node. Of each of its queue pairs a prefix takes effect, now or later; its posts from now on are
@@ -72,6 +72,16 @@ impl World {
         workers.nth(number as usize)
     }
 
+    /// Whether something that a compute node posted has changed nothing yet, or not all: where a death hurts.
+    pub fn is_writing(&self, compute_node: ComputeNode) -> bool {
+        self.flights.in_use().any(|slot| {
+            let flight = self.flights.get(slot);
+            flight.compute_node == compute_node.0
+                && flight.request.verb != Verb::Read
+                && u32::from(flight.landed).count_ones() < u32::from(flight.bursts)
+        })
+    }
+
     fn queue_pairs_of(&self, compute_node: ComputeNode) -> Vec<u32> {
         let nodes = self.memories.count() as u32;
         let workers = (0_u32..).zip(&self.workers).filter(|(_, of)| **of == compute_node);
@@ -110,6 +120,23 @@ impl World {
             if number == whole && self.flights.get(slot).request.verb == Verb::Write {
                 self.cut_write(slot);
             } else {
+                self.lose(slot);
+            }
+        }
+        if !self.config.granted.contains(Assumptions::WRITE_THEN_WRITE) {
+            self.thin_out(&slots[..whole]);
+        }
+    }
+
+    /// WRITEs that nothing orders are placed in any order, so of a prefix any of them may be missing - unless an atomic
+    /// behind it, which is ordered, is there.
+    fn thin_out(&mut self, slots: &[Slot]) {
+        let is_atomic = |slot: &&Slot| !matches!(self.flights.get(**slot).request.verb, Verb::Read | Verb::Write);
+        let ordered = self.config.granted.contains(Assumptions::WRITE_THEN_ATOMIC);
+        let after = slots.iter().rposition(|slot| ordered && is_atomic(&slot)).map_or(0, |last| last + 1);
+        for &slot in &slots[after..] {
+            let flight = self.flights.get(slot);
+            if flight.request.verb == Verb::Write && flight.landed == 0 && self.rng.percent(50) {
                 self.lose(slot);
             }
         }

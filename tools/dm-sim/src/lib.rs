@@ -13,6 +13,7 @@
 //! 9. [`log`]: one line per thing that happened. `turns`: a check on the writers.
 //! 10. [`check`]: judges what lanes did and were told.
 //! 11. [`verify`]: runs an index under schedules drawn from seeds, and judges it.
+//! 12. [`timing`]: the other dial: how long things take on a cluster, in virtual time.
 //!
 //! Two lanes of two compute nodes fight for a word:
 //!
@@ -56,6 +57,7 @@ pub mod memory;
 pub mod rng;
 pub mod run;
 pub mod schedule;
+pub mod timing;
 mod turns;
 pub mod verify;
 pub mod workload;

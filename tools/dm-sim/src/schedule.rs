@@ -7,13 +7,14 @@
 //! | first \ second | WRITE | READ | atomic |
 //! |---|---|---|---|
 //! | WRITE  | WRITE_THEN_WRITE | always | WRITE_THEN_ATOMIC |
-//! | READ   | fence | always | fence |
-//! | atomic | fence | ATOMIC_THEN_READ | always |
+//! | READ   | fence | READ_THEN_READ | fence |
+//! | atomic | fence | ATOMIC_THEN_READ | ATOMIC_THEN_ATOMIC |
 //!
 //! A host-memory WRITE before anything in device memory is ordered by HOST_BEFORE_DEVICE instead. A timing model replaces `plan` and nothing else.
 
-use crate::config::Config;
+use crate::config::{Config, Delays};
 use crate::rng::Rng;
+use crate::world::ComputeNode;
 use dm_core::verbs::{Assumptions, Flags, Request, Space, Verb};
 
 /// Into how many instants a transfer can fall apart. More than a few add events and no new kind of picture.
@@ -42,6 +43,8 @@ pub(crate) struct Plan {
     pub(crate) completes_ns: u64,
     /// What the completion says it took.
     pub(crate) elapsed_ns: u64,
+    /// A packet was lost: units from this one on are in the last burst, those before it in the others.
+    pub(crate) lost_from: Option<usize>,
 }
 
 /// The kinds that order distinguishes. An RPC is a SEND: ordered like a WRITE.
@@ -67,12 +70,22 @@ enum Sleep {
     Request(u64),
     Spread(u64),
     Response(u64),
+    /// A packet was lost, and what follows it is sent again after so long.
+    Loss(u64),
 }
 
 impl Sleep {
-    fn draw(config: &Config, rng: &mut Rng) -> Self {
-        if config.delays.long_per_1024 == 0 || rng.below(1024) >= config.delays.long_per_1024 {
+    fn draw(config: &Config, rng: &mut Rng, by: ComputeNode) -> Self {
+        let Delays { long_per_1024, loss_per_1024, .. } = config.delays;
+        if long_per_1024 + loss_per_1024 == 0 {
             return Self::Nowhere;
+        }
+        let drawn = rng.below(1024);
+        if drawn >= long_per_1024 + loss_per_1024 || config.delays.sleeper.is_some_and(|sleeper| sleeper != by) {
+            return Self::Nowhere;
+        }
+        if drawn >= long_per_1024 {
+            return Self::Loss(rng.within(config.delays.resend_ns));
         }
         let ns = rng.within(config.delays.long_ns);
         match rng.below(4) {
@@ -84,19 +97,27 @@ impl Sleep {
     }
 }
 
-/// Plans a request of `units` units posted at `now_ns`, and notes it in `order`.
+/// Plans a request of `units` units, posted by `by` at `now_ns`, and notes it in `order`.
 pub(crate) fn plan(
     config: &Config,
     rng: &mut Rng,
     order: &mut Order,
     now_ns: u64,
-    request: &Request,
+    (by, request): (ComputeNode, &Request),
     units: usize,
 ) -> Plan {
     let delays = &config.delays;
-    let sleep = Sleep::draw(config, rng);
+    let mut sleep = Sleep::draw(config, rng, by);
     let mut plan = Plan::default();
     let kind = kind(request.verb);
+    if let Sleep::Loss(ns) = sleep {
+        plan.lost_from = lost_from(config, rng, request, units);
+        if plan.lost_from.is_none() {
+            // All of it comes late; or the atomic was executed, and it is the answer with its result that does.
+            let answer = kind == Kind::Atomic && rng.percent(50);
+            sleep = if answer { Sleep::Response(ns) } else { Sleep::Request(ns) };
+        }
+    }
 
     let mut request_ns = rng.within(delays.request_ns);
     if let Sleep::Request(ns) = sleep {
@@ -153,9 +174,13 @@ fn floor(config: &Config, rng: &mut Rng, order: &Order, request: &Request, kind:
     let mut ordered = |promised: bool| promised || !rng.percent(config.freedom_percent);
 
     let (after_writes, after_reads, after_atomics) = match kind {
-        Kind::Read => (true, true, fenced || granted(Assumptions::ATOMIC_THEN_READ)),
+        Kind::Read => {
+            (true, fenced || granted(Assumptions::READ_THEN_READ), fenced || granted(Assumptions::ATOMIC_THEN_READ))
+        }
         Kind::Write => (granted(Assumptions::WRITE_THEN_WRITE), fenced, fenced),
-        Kind::Atomic => (granted(Assumptions::WRITE_THEN_ATOMIC), fenced, true),
+        Kind::Atomic => {
+            (granted(Assumptions::WRITE_THEN_ATOMIC), fenced, fenced || granted(Assumptions::ATOMIC_THEN_ATOMIC))
+        }
     };
     let after_host_writes = if in_device { granted(Assumptions::HOST_BEFORE_DEVICE) } else { after_writes };
 
@@ -175,8 +200,24 @@ fn floor(config: &Config, rng: &mut Rng, order: &Order, request: &Request, kind:
     floor_ns
 }
 
+/// The first unit of a lost packet, if the transfer has more than one and this is not the first.
+fn lost_from(config: &Config, rng: &mut Rng, request: &Request, units: usize) -> Option<usize> {
+    let packet = u64::from(config.packet_bytes.max(1));
+    let packets = u64::from(request.bytes).div_ceil(packet) as u32;
+    if !matches!(request.verb, Verb::Read | Verb::Write) || packets < 2 {
+        return None;
+    }
+    let unit = u64::from(config.unit_bytes());
+    let from = u64::from(1 + rng.below(packets - 1)) * packet;
+    // A unit that two packets share goes with the first: it is one instant.
+    let first = (request.offset % unit + from).div_ceil(unit) as usize;
+    (first < units).then_some(first)
+}
+
 /// Chooses the instants of the effects and returns the last.
 fn spread(config: &Config, rng: &mut Rng, plan: &mut Plan, start_ns: u64, units: usize, sleep: Sleep) -> u64 {
+    // Of a transfer that lost a packet, only what came before is dealt to more than one instant.
+    let units = plan.lost_from.unwrap_or(units);
     let most = units.min(config.bursts_max as usize).clamp(1, BURSTS_MAX) as u32;
     let asleep = matches!(sleep, Sleep::Spread(_));
     let torn = most > 1 && (asleep || rng.percent(config.freedom_percent));
@@ -186,6 +227,14 @@ fn spread(config: &Config, rng: &mut Rng, plan: &mut Plan, start_ns: u64, units:
         *burst = start_ns + rng.within((0, spread_ns));
     }
     plan.burst_ns[..plan.bursts].sort_unstable();
+    if let Sleep::Loss(ns) = sleep {
+        // The others share what is left of the bursts; there may be one too few for them to be apart.
+        if plan.bursts == BURSTS_MAX {
+            plan.bursts -= 1;
+        }
+        plan.burst_ns[plan.bursts] = plan.burst_ns[plan.bursts - 1] + ns;
+        plan.bursts += 1;
+    }
     if let Sleep::Spread(ns) = sleep {
         let before = rng.below(plan.bursts as u32) as usize;
         for burst in &mut plan.burst_ns[before..plan.bursts] {
@@ -212,9 +261,20 @@ pub(crate) fn plan_refusal(order: &mut Order, now_ns: u64, at_ns: u64) -> Plan {
     Plan { completes_ns: order.completed_ns, elapsed_ns: order.completed_ns - now_ns, ..Plan::default() }
 }
 
-/// Deals `units` units to the bursts: any to any, or ascending.
-pub(crate) fn deal(rng: &mut Rng, units: usize, bursts: usize, ascending: bool, burst_of: &mut Vec<u8>) {
+/// Deals `units` units to the bursts of `plan`: any to any, or ascending.
+pub(crate) fn deal(rng: &mut Rng, units: usize, plan: &Plan, ascending: bool, burst_of: &mut Vec<u8>) {
     burst_of.clear();
+    match plan.lost_from {
+        Some(first) => {
+            deal_to(rng, first, plan.bursts - 1, ascending, burst_of);
+            burst_of.resize(first, 0);
+            burst_of.resize(units, plan.bursts as u8 - 1);
+        }
+        None => deal_to(rng, units, plan.bursts, ascending, burst_of),
+    }
+}
+
+fn deal_to(rng: &mut Rng, units: usize, bursts: usize, ascending: bool, burst_of: &mut Vec<u8>) {
     if bursts < 2 {
         return;
     }

@@ -42,6 +42,15 @@ pub struct Misuse {
     pub what: &'static str,
 }
 
+/// RPCs that were disturbed: see [`Config::rpc_lost_percent`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RpcFaults {
+    /// Lost, there or back.
+    pub lost: u64,
+    /// Executed twice.
+    pub repeated: u64,
+}
+
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Submit {
     lane: u32,
@@ -98,6 +107,7 @@ pub struct World {
     posted: u64,
     pub(crate) effects: u64,
     pub(crate) turns: Turns,
+    pub(crate) rpc_faults: RpcFaults,
     pub(crate) misuses: Vec<Misuse>,
     pub(crate) log: Option<Vec<LogLine>>,
 }
@@ -126,6 +136,7 @@ impl World {
             posted: 0,
             effects: 0,
             turns: Turns::default(),
+            rpc_faults: RpcFaults::default(),
             misuses: Vec::new(),
             log: None,
             memories,
@@ -163,6 +174,7 @@ impl World {
         self.posted = 0;
         self.effects = 0;
         self.turns.clear();
+        self.rpc_faults = RpcFaults::default();
         self.misuses.clear();
         if let Some(log) = &mut self.log {
             log.clear();
@@ -209,6 +221,11 @@ impl World {
     /// Requests that correct code would not have made.
     pub fn misuses(&self) -> &[Misuse] {
         &self.misuses
+    }
+
+    /// RPCs that were lost or repeated.
+    pub fn rpc_faults(&self) -> RpcFaults {
+        self.rpc_faults
     }
 
     /// Starts (or empties) the event log, or stops it.
@@ -330,9 +347,13 @@ impl World {
                 Verb::Read | Verb::Write => Flight::units(request, self.unit),
                 _ => 1,
             };
-            let plan = plan(&self.config, &mut self.rng, order, self.now_ns, request, units);
+            let mut plan = plan(&self.config, &mut self.rng, order, self.now_ns, (compute_node, request), units);
             let ascending = request.verb == Verb::Write && self.config.granted.contains(Assumptions::WRITE_ASCENDING);
-            deal(&mut self.rng, units, plan.bursts, ascending, &mut flight.burst_of);
+            if request.verb == Verb::Rpc {
+                flight.completion.status = disturb_rpc(&self.config, &mut self.rng, &mut plan, &mut self.rpc_faults);
+            } else {
+                deal(&mut self.rng, units, &plan, ascending, &mut flight.burst_of);
+            }
             plan
         };
         self.enter(slot, &plan);
@@ -411,10 +432,27 @@ impl World {
     #[inline]
     pub(crate) fn note(&mut self, slot: Slot, what: What) {
         if let Some(log) = &mut self.log {
-            let Flight { compute_node, lane, request, .. } = *self.flights.get(slot);
-            log.push(LogLine { now_ns: self.now_ns, compute_node, lane, request, what });
+            let Flight { compute_node, lane, request, sequence, .. } = *self.flights.get(slot);
+            log.push(LogLine { now_ns: self.now_ns, sequence, compute_node, lane, request, what });
         }
     }
+}
+
+/// Loses an RPC, on its way there or back, or has it executed twice. Returns its status.
+fn disturb_rpc(config: &Config, rng: &mut Rng, plan: &mut Plan, faults: &mut RpcFaults) -> Status {
+    if config.rpc_lost_percent > 0 && rng.percent(config.rpc_lost_percent) {
+        faults.lost += 1;
+        if rng.percent(50) {
+            plan.bursts = 0;
+        }
+        return Status::Flushed;
+    }
+    if config.rpc_repeated_percent > 0 && rng.percent(config.rpc_repeated_percent) {
+        faults.repeated += 1;
+        plan.burst_ns[1] = plan.burst_ns[0] + rng.within(config.delays.resend_ns);
+        plan.bursts = 2;
+    }
+    Status::Ok
 }
 
 const OUTSIDE: &str = "local bytes outside the lane's scratch";

@@ -2,8 +2,11 @@
 
 use super::secret::{Secret, Side, nonce};
 use super::wire::{
-    Answer, Call, FENCED, HELLO_BYTES, Hello, PROOF_BYTES, REPLY_BYTES, VERSION, WELCOME_BYTES, Welcome, WireError,
+    ANNOUNCE, Answer, Call, FENCED, HELLO_BYTES, Hello, PROOF_BYTES, REPLY_BYTES, VERSION, WELCOME_BYTES, WITHDRAW, Welcome, WireError,
 };
+use crate::memory_node::AnnounceError;
+use dm_core::remote::lock_word::RowId;
+use dm_core::remote::rpc::Reply;
 use dm_core::verbs::NodeId;
 use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl, set_tcp_user_timeout};
 use std::collections::HashMap;
@@ -158,6 +161,23 @@ impl Peer {
     #[inline]
     pub fn is_fenced(&self) -> bool {
         self.shared.fenced.load(Ordering::Acquire)
+    }
+
+    /// Says that this process is compute-node row `row`, so that it can be fenced as that.
+    pub fn announce(&self, row: RowId, incarnation: u32) -> Result<(), AnnounceError> {
+        match self.call([ANNOUNCE, u64::from(row.0), u64::from(incarnation), 0], ANSWER_WAIT) {
+            Ok(value) if value == Reply::Done as u64 => Ok(()),
+            Ok(_) => Err(AnnounceError::Fenced { node: self.welcome.node, row: row.0, incarnation }),
+            Err(_) => Err(AnnounceError::Silent { node: self.welcome.node }),
+        }
+    }
+
+    /// The caller's word that this process writes nothing under that name any more, now or later.
+    pub fn withdraw(&self, row: RowId, incarnation: u32) -> Result<(), AnnounceError> {
+        match self.call([WITHDRAW, u64::from(row.0), u64::from(incarnation), 0], ANSWER_WAIT) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(AnnounceError::Silent { node: self.welcome.node }),
+        }
     }
 
     /// A number for a queue pair, never given twice.

@@ -4,9 +4,9 @@
 //!   compute process                                          dm-memd
 //!     TCP: hello, challenge, proof, welcome ───────────────►  control connection = one *session*: ticket, keys
 //!     librdmacm: connect with the ticket ──────────────────►  a queue pair of that session
-//!     TCP: declare row and incarnation ────────────────────►  the session is that compute node's
+//!     TCP: announce row and incarnation ───────────────────►  the session is that compute node's
 //!     READ, WRITE, atomics on the region                      (its processor is idle)
-//!     TCP: fence row r up to incarnation i ────────────────►  destroys the queue pairs of sessions that declared it,
+//!     TCP: fence row r up to incarnation i ────────────────►  destroys the queue pairs of sessions that announced it,
 //!     ◄──────────────────────────────────── Done              refuses it from now on, then answers
 //!     TCP ends ────────────────────────────────────────────►  destroys the session's queue pairs
 //! ```
@@ -36,7 +36,6 @@ use crate::fabric::verbs::profile::Profile;
 use crate::fabric::verbs::{VerbsError, choose_mtu, mtu_bytes};
 use crate::region::layout::DEVICE_BYTES_DEFAULT;
 use crate::region::{LineMode, Region, RegionSpec};
-use dm_core::remote::superblock::{Superblock, SuperblockError};
 use metrics::Counters;
 use registered::Registered;
 use server::Server;
@@ -88,7 +87,16 @@ pub(super) fn run(arguments: &Arguments, stop: BorrowedFd<'_>) -> Result<(), Box
     // Everything that can be refused for its size is, before memory is taken.
     crate::fabric::verbs::memory::check_locked_memory(size)?;
     let spec = RegionSpec { region_bytes: size, device_bytes: 0, mode: LineMode::Vector, backing: arguments.backing() };
-    let (region, found) = open_region(arguments, &spec, device_bytes)?;
+    let region = Region::create(&spec)?;
+    let (plan, incarnation) = arguments.plan_for(&region, device_bytes)?;
+    if region.is_kept() && device_bytes > 0 && plan.format()?.lock_space != 0 {
+        return Err("the pool in the file had its locks in device memory, which did not survive; delete the file, and give \
+                    --device-size 0 when a pool is to be found again"
+            .into());
+    }
+    let found = region.is_kept();
+    let superblock = compute_node::format(&plan)?;
+    region.write_image(0, &superblock)?;
     let pages = region.pages().to_string();
     let registered = Registered::new(region, &device, settings.registration_size, device_bytes)?;
     let (device_bytes, device_key) = registered.device();
@@ -130,7 +138,7 @@ pub(super) fn run(arguments: &Arguments, stop: BorrowedFd<'_>) -> Result<(), Box
     // Whoever started us may have closed its end: no reason to stop.
     let _ = writeln!(
         std::io::stdout(),
-        "READY node={node} nodes={nodes} region_bytes={size} device_bytes={device_bytes} listen={} device={} port={port} \
+        "READY node={node} nodes={nodes} incarnation={incarnation} region_bytes={size} device_bytes={device_bytes} listen={} device={} port={port} \
          gid_index={} gid_type={:?} mtu={} reads_in_flight={} registrations={} registered_ms={} memory={} access={secured:?} \
          profile={} metrics={metrics} ({pages}; atomics {atomics}; asserted by the profile: {})",
         chosen.address,
@@ -141,7 +149,7 @@ pub(super) fn run(arguments: &Arguments, stop: BorrowedFd<'_>) -> Result<(), Box
         limits.reads_answered_max,
         server.welcome.keys.len(),
         registered.took.as_millis(),
-        if found { "found" } else { "new" },
+        if found { "kept" } else { "new" },
         profile.name(),
         if asserted.is_empty() { "nothing".to_owned() } else { asserted.join(", ") },
     );
@@ -166,38 +174,3 @@ fn device_memory(asked: Option<u64>, has: u64, device: &str) -> Result<u32, Verb
     }
 }
 
-/// The region: as it was left in its file, or formatted anew. Whether it was found.
-fn open_region(arguments: &Arguments, spec: &RegionSpec, device_bytes: u32) -> Result<(Region, bool), Box<dyn Error>> {
-    let plan = arguments.plan(spec.region_bytes, device_bytes);
-    if let Some(mut region) = Region::find(spec)? {
-        let mut bytes = [0; Superblock::BYTES];
-        region.read_alone(0, &mut bytes)?;
-        match Superblock::decode(&bytes) {
-            Ok(found) => {
-                let identity = found.identity;
-                if (identity.pool_id, identity.node, identity.nodes) != (plan.pool_id, plan.node, plan.nodes) {
-                    return Err(format!(
-                        "the file is memory node {} of {} of pool {}; give the same --node-id, --memory-nodes and --pool, \
-                         or another --file",
-                        identity.node.0,
-                        identity.nodes,
-                        compute_node::pool_name(identity.pool_id)
-                    )
-                    .into());
-                }
-                if found.device_bytes > 0 {
-                    return Err("the file's pool kept its locks in device memory, which did not survive; delete the file, \
-                                or give --device-size 0 when a pool is to be found again"
-                        .into());
-                }
-                return Ok((region, true));
-            }
-            Err(SuperblockError::NotOurs { found: [0, 0, 0, 0, 0, 0, 0, 0] }) => {}
-            Err(error) => return Err(format!("the file holds something: {error}; delete it or name another").into()),
-        }
-    }
-    let superblock = compute_node::format(&plan)?;
-    let mut region = Region::create(spec)?;
-    region.write_alone(0, &superblock)?;
-    Ok((region, false))
-}

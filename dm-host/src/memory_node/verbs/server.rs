@@ -11,7 +11,7 @@ use super::client::keep_alive;
 use super::metrics::Counters;
 use super::secret::{Secret, Side, nonce};
 use super::wire::{
-    self, Answer, CALL_BYTES, Call, DECLARE, FENCED, HELLO_BYTES, Hello, PROOF_BYTES, Pair, VERSION, Welcome,
+    self, Answer, CALL_BYTES, Call, ANNOUNCE, FENCED, HELLO_BYTES, Hello, PROOF_BYTES, Pair, VERSION, WITHDRAW, Welcome,
     WireError, refusal, reply,
 };
 use crate::fabric::verbs::cm::{Channel, Event, Id};
@@ -51,7 +51,7 @@ const TICK: Duration = Duration::from_millis(200);
 struct Session {
     /// For what is said without a call.
     stream: Arc<Mutex<TcpStream>>,
-    /// Compute-node rows and incarnations it declared.
+    /// Compute-node rows and incarnations it announced.
     rows: Vec<(u64, u64)>,
     fenced: bool,
     pairs: usize,
@@ -278,8 +278,15 @@ impl Server {
         if self.lock().sessions.get(&ticket).is_none_or(|session| session.fenced) {
             return FENCED;
         }
-        if procedure == DECLARE {
-            return self.declare(ticket, a, b);
+        match procedure {
+            ANNOUNCE => return self.announce(ticket, a, b),
+            WITHDRAW => {
+                if let Some(session) = self.lock().sessions.get_mut(&ticket) {
+                    session.rows.retain(|&row| row != (a, b));
+                }
+                return Reply::Done as u64;
+            }
+            _ => {}
         }
         match Procedure::from_number(procedure) {
             Some(Procedure::Ping) => a,
@@ -295,7 +302,7 @@ impl Server {
         }
     }
 
-    fn declare(&self, ticket: u64, row: u64, incarnation: u64) -> u64 {
+    fn announce(&self, ticket: u64, row: u64, incarnation: u64) -> u64 {
         let mut state = self.lock();
         if state.fenced.get(&row).is_some_and(|&fenced| incarnation <= fenced) {
             return FENCED;
@@ -318,7 +325,7 @@ impl Server {
             *limit = (*limit).max(incarnation);
             let mut tickets = Vec::new();
             for (&ticket, session) in &mut state.sessions {
-                let theirs = session.rows.iter().any(|&(declared, life)| declared == row && life <= incarnation);
+                let theirs = session.rows.iter().any(|&(announced, life)| announced == row && life <= incarnation);
                 if theirs && !session.fenced {
                     session.fenced = true;
                     tickets.push(ticket);

@@ -59,7 +59,10 @@ pub const KEYS_MAX: usize = 4096;
 
 /// A procedure of this protocol, beside those of [`dm_core::remote::rpc::Procedure`]: this connection and its queue
 /// pairs belong to compute-node row `a`, incarnation `b`. Answers `Done`, or [`FENCED`] if that incarnation is refused.
-pub const DECLARE: u64 = 1 << 32;
+pub const ANNOUNCE: u64 = 1 << 32;
+
+/// The reverse of [`ANNOUNCE`]: whoever has that row and incarnation fenced does not mean this connection any more.
+pub const WITHDRAW: u64 = ANNOUNCE + 1;
 
 /// Reply to a call of a compute node that has been fenced off. Said without a call, with id 0, when it happens.
 pub const FENCED: u64 = 1 << 32;

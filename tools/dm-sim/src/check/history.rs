@@ -226,6 +226,12 @@ impl History {
         self.operations[operation.0 as usize].closed.get_or_insert(moment);
     }
 
+    /// Whether it is unknown if `operation` took effect.
+    pub fn is_unknown(&self, operation: OpId) -> bool {
+        let answer = self.operation(operation).answer;
+        answer.is_none_or(|(answer, _)| answer == Answer::Failed(Effect::Unknown))
+    }
+
     /// What the index held before the first operation.
     pub fn initial(&self) -> &[(u64, u64)] {
         &self.initial

@@ -3,8 +3,10 @@
 //! Each history draws its own sizes, mix, skew and delays, and switches some kinds of operations off: a fault that
 //! needs many deletes and no scans is met sooner than with everything on at once.
 
+use super::faults::{FaultPlan, Faults};
 use crate::config::{Config, Delays};
 use crate::rng::Rng;
+use crate::world::ComputeNode;
 use dm_core::index::OperationKind;
 use dm_core::verbs::Assumptions;
 use std::fmt;
@@ -24,8 +26,10 @@ pub struct Settings {
     pub memory_nodes: (u32, u32),
     /// Bytes of each memory node.
     pub memory_bytes: usize,
-    /// Whether futures are dropped in mid-operation, in some of the histories.
-    pub drops: bool,
+    /// What may go wrong besides, in some of the histories.
+    pub faults: Faults,
+    /// Whether the fabric has masked CAS; `None`: some do.
+    pub masked_cas: Option<bool>,
     /// Guarantees that the fabric says it grants and does not.
     pub withdrawn: Assumptions,
     /// Steps after which a history that does not end is given up.
@@ -42,7 +46,8 @@ impl Default for Settings {
             keys: (2, 24),
             memory_nodes: (1, 3),
             memory_bytes: 512 << 10,
-            drops: true,
+            faults: Faults::NONE,
+            masked_cas: None,
             withdrawn: Assumptions::empty(),
             steps_max: 1_000_000,
         }
@@ -60,11 +65,25 @@ pub enum Filling {
     Bulk,
 }
 
+/// What a history is about: most are about everything, some about what needs many things to meet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Profile {
+    /// Anything.
+    Mixed,
+    /// The last compute node only reads, and its requests sleep; all others overwrite one or two keys, so often that
+    /// versions come round while it sleeps.
+    SlowReaders,
+    /// Hardly more keys than a leaf holds come and go: splits and merges, nodes reused at once.
+    Churn,
+}
+
 /// A case: everything about a history that is not the subject's own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Draw {
     /// From which it was drawn.
     pub seed: u64,
+    /// What it is about.
+    pub profile: Profile,
     /// Lanes of each compute node.
     pub lanes: Vec<u16>,
     /// Lanes that share a queue pair.
@@ -87,8 +106,10 @@ pub struct Draw {
     pub filling: Filling,
     /// Of 100 keys so many are there at the beginning.
     pub filled_percent: u32,
-    /// Steps between two dropped futures, on average; 0 = none is dropped.
-    pub drop_steps: u32,
+    /// What goes wrong.
+    pub plan: FaultPlan,
+    /// How long an operation may wait, in ns; 0 = as long as the index likes.
+    pub deadline_ns: u64,
     /// The fabric: delays, freedoms, what it offers. What it grants is added by [`Draw::config`].
     pub dial: Dial,
 }
@@ -104,6 +125,12 @@ pub struct Dial {
     pub bursts_max: u32,
     /// See [`Config::masked_atomics`].
     pub masked_atomics: bool,
+    /// See [`Config::order_within_chains_only`].
+    pub order_within_chains_only: bool,
+    /// See [`Config::packet_bytes`].
+    pub packet_bytes: u32,
+    /// See [`Config::crash_atomic_bytes`].
+    pub crash_atomic_bytes: u32,
     /// Guarantees that are kept although the index does not need them.
     pub kept: Assumptions,
 }
@@ -124,11 +151,26 @@ impl Draw {
         let keys = rng.within(settings.keys).max(1) as u32;
         // Now and then all fight for a few.
         let keys = if rng.percent(20) { keys.min(3) } else { keys };
-        Self {
+        let profile = match rng.below(100) {
+            0..10 if compute_nodes > 1 => Profile::SlowReaders,
+            10..25 => Profile::Churn,
+            _ => Profile::Mixed,
+        };
+        let keys = match profile {
+            Profile::Mixed => keys,
+            Profile::SlowReaders => keys.min(2),
+            Profile::Churn => keys.min(3 + rng.below(6)),
+        };
+        let memory_nodes = rng.within(settings.memory_nodes).clamp(1, 4) as u32;
+        let plan = FaultPlan::new(settings, compute_nodes as u32, memory_nodes, &mut Rng::new(seed ^ 0x5eed_0005));
+        let deadline_ns =
+            if plan.has(super::faults::FaultKind::Crash) { 1_000_000 + rng.bits() % 8_000_000 } else { 0 };
+        let mut draw = Self {
             seed,
+            profile,
             lanes,
             lanes_per_worker: 1 + rng.below(3) as u16,
-            memory_nodes: rng.within(settings.memory_nodes).clamp(1, 4) as u32,
+            memory_nodes,
             device_memory: rng.percent(50),
             operations: rng.within(settings.operations) as u32,
             keys,
@@ -137,14 +179,55 @@ impl Draw {
             weights: weights(&mut rng),
             filling: [Filling::Empty, Filling::Inserts, Filling::Bulk][rng.below(3) as usize],
             filled_percent: [30, 60, 100][rng.below(3) as usize],
-            drop_steps: if settings.drops && rng.percent(30) { 50 + rng.below(800) } else { 0 },
+            plan,
+            deadline_ns,
             dial: Dial::new(&mut rng),
+        };
+        if let Some(masked_cas) = settings.masked_cas {
+            draw.dial.masked_atomics = masked_cas;
         }
+        draw.focus(&mut rng);
+        draw
+    }
+
+    /// Turns the dials to what the profile is about.
+    fn focus(&mut self, rng: &mut Rng) {
+        use OperationKind::{Delete, Get, Insert, Scan, Update, UpdateIf, Upsert};
+        let weigh = |weights: &[(OperationKind, u32)]| {
+            let mut all = [0; OperationKind::ALL.len()];
+            weights.iter().for_each(|(kind, weight)| all[*kind as usize] = *weight);
+            all
+        };
+        match self.profile {
+            Profile::Mixed => {}
+            Profile::SlowReaders => {
+                self.weights = weigh(&[(Update, 4 + rng.below(4)), (Upsert, 3), (UpdateIf, rng.below(2)), (Get, 1)]);
+                self.filling = Filling::Inserts;
+                self.filled_percent = 100;
+                self.dial.delays = Delays {
+                    long_per_1024: 600,
+                    long_ns: (30_000, 100_000 + rng.below(400_000)),
+                    sleeper: Some(ComputeNode(self.lanes.len() as u16 - 1)),
+                    ..Delays::default()
+                };
+                self.dial.bursts_max = 2 + rng.below(7);
+            }
+            Profile::Churn => {
+                let scans = rng.below(2);
+                self.weights = weigh(&[(Insert, 5), (Upsert, 2), (Delete, 6 + rng.below(4)), (Get, 4), (Scan, scans)]);
+            }
+        }
+    }
+
+    /// Whether this compute node only reads.
+    pub fn only_reads(&self, compute_node: ComputeNode) -> bool {
+        self.profile == Profile::SlowReaders && usize::from(compute_node.0) == self.lanes.len() - 1
     }
 
     /// The fabric for an index that needs `needed`.
     pub fn config(&self, settings: &Settings, needed: Assumptions) -> Config {
-        let Dial { delays, freedom_percent, bursts_max, masked_atomics, kept } = self.dial;
+        let Dial { delays, freedom_percent, bursts_max, masked_atomics, .. } = self.dial;
+        let Dial { order_within_chains_only, packet_bytes, crash_atomic_bytes, kept, .. } = self.dial;
         Config {
             host_bytes: vec![settings.memory_bytes; self.memory_nodes as usize],
             device_bytes: if self.device_memory { DEVICE_BYTES } else { 0 },
@@ -152,6 +235,11 @@ impl Draw {
             freedom_percent,
             masked_atomics,
             bursts_max,
+            order_within_chains_only,
+            packet_bytes,
+            crash_atomic_bytes,
+            rpc_lost_percent: self.plan.rpc_lost_percent,
+            rpc_repeated_percent: self.plan.rpc_repeated_percent,
             delays,
             ..Config::default()
         }
@@ -199,6 +287,9 @@ impl Dial {
             freedom_percent: 20 + rng.below(80),
             bursts_max: 1 + rng.below(8),
             masked_atomics: rng.percent(60),
+            order_within_chains_only: rng.percent(40),
+            packet_bytes: [256, 256, 1024, 4096][rng.below(4) as usize],
+            crash_atomic_bytes: [8, 64, 256, 4096][rng.below(4) as usize],
             kept: Assumptions::from_bits_truncate(if rng.percent(50) { 0 } else { rng.bits() as u32 }),
         }
     }
@@ -206,11 +297,13 @@ impl Dial {
 
 impl fmt::Display for Draw {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Dial { delays, freedom_percent, bursts_max, masked_atomics, kept } = self.dial;
+        let Dial { delays, freedom_percent, bursts_max, masked_atomics, kept, .. } = self.dial;
+        let Dial { order_within_chains_only, packet_bytes, crash_atomic_bytes, .. } = self.dial;
         writeln!(
             f,
-            "seed {}: {} compute nodes with {:?} lanes, {} to a queue pair; {} memory nodes {} device memory",
+            "seed {}, {:?}: {} compute nodes with {:?} lanes, {} to a queue pair; {} memory nodes {} device memory",
             self.seed,
+            self.profile,
             self.lanes.len(),
             self.lanes,
             self.lanes_per_worker,
@@ -233,13 +326,25 @@ impl fmt::Display for Draw {
             self.filling,
             self.filled_percent,
         )?;
-        if self.drop_steps > 0 {
-            writeln!(f, "a future is dropped every {} steps", self.drop_steps)?;
+        let FaultPlan { faults, rpc_lost_percent, rpc_repeated_percent } = &self.plan;
+        if !faults.is_empty() {
+            writeln!(f, "planned faults:")?;
+            for planned in faults.iter().take(12) {
+                writeln!(f, "  step {:>6}: {:?}", planned.step, planned.fault)?;
+            }
+            if faults.len() > 12 {
+                writeln!(f, "  and {} more", faults.len() - 12)?;
+            }
+        }
+        if rpc_lost_percent + rpc_repeated_percent > 0 {
+            writeln!(f, "of 100 RPCs {rpc_lost_percent} are lost and {rpc_repeated_percent} repeated")?;
         }
         let names: Vec<&str> = kept.names().collect();
         writeln!(
             f,
-            "{freedom_percent} % of freedoms used, up to {bursts_max} bursts, masked atomics {masked_atomics}, kept [{}]",
+            "{freedom_percent} % of freedoms used, up to {bursts_max} bursts, masked atomics {masked_atomics}, \
+             chains {}, packets of {packet_bytes} bytes, a dying sender cuts at {crash_atomic_bytes}, kept [{}]",
+            if order_within_chains_only { "unordered" } else { "ordered" },
             names.join(" ")
         )?;
         write!(f, "{delays:?}")

@@ -1,15 +1,22 @@
-//! What lanes are asked, what is dropped, and the recorder of it all.
+//! What lanes are asked, what goes wrong meanwhile, and the recorder of it all.
 
 use super::coding::Coding;
 use super::draw::Draw;
-use super::subject::Opened;
+use super::faults::{Fault, FaultKind, Planned};
+use super::subject::{Opened, Picture};
+use super::tolerance::Failed;
 use crate::check::{Answer, Call, History, OpId};
 use crate::driver::{Driver, LaneAt, Op};
+use crate::memory::Memories;
 use crate::rng::Rng;
 use crate::workload::Workload;
-use dm_core::error::{Cause, OpError};
+use crate::world::ComputeNode;
+use dm_core::error::{Cause, Effect, OpError};
 use dm_core::index::{Operation, OperationKind, Outcome};
 use dm_core::lane::Lane;
+use dm_core::verbs::{NodeId, Request, Status};
+use std::cell::Cell;
+use std::rc::Rc;
 
 /// How an operation ended, with what it left in the scratch.
 #[derive(Clone, Debug)]
@@ -20,25 +27,8 @@ pub enum Ended {
     Page(Vec<(u64, u64)>, bool),
     /// Either, without success.
     Failed(OpError),
-    /// `settle` after a dropped operation.
+    /// `settle` after an operation that was dropped or failed.
     Settled(Result<(), OpError>),
-}
-
-/// An operation that failed where nothing was broken.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failed {
-    /// Which; `None`: the `settle` of a lane.
-    pub operation: Option<OpId>,
-    /// How.
-    pub error: OpError,
-}
-
-impl Failed {
-    /// Whether an index may say this without anything having gone wrong: it found no memory. Giving up is not among
-    /// it: histories are short, and the bounds on waiting are long.
-    pub fn is_tolerable(&self) -> bool {
-        self.operation.is_some() && self.error.cause == Cause::PoolFull
-    }
 }
 
 /// What a lane is doing.
@@ -46,31 +36,83 @@ impl Failed {
 enum Doing {
     Nothing,
     Operation(OpId),
-    /// Its operation was dropped; what it owes is being paid.
+    /// Its operation failed and left it in doubt; it will be settled next.
+    Doubt(OpId),
+    /// Its operation was dropped or failed; what it owes is being paid.
     Settling(OpId),
 }
+
+/// Something that follows from a fault, later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Consequence {
+    /// The dead compute node's queue pairs are confirmed closed.
+    Closed(ComputeNode),
+    /// The failed queue pair is closed and made again.
+    Reconnected(u32, NodeId),
+}
+
+/// What became of the plan.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Suffered {
+    /// Faults that happened, by [`FaultKind`].
+    pub counts: [u64; FaultKind::ALL.len()],
+    /// Compute nodes that are dead.
+    pub dead: Vec<ComputeNode>,
+    /// The memory node that is down.
+    pub down: Option<NodeId>,
+}
+
+impl Suffered {
+    /// Whether a fault of this kind happened.
+    pub fn any(&self, kind: FaultKind) -> bool {
+        self.counts[kind as usize] > 0
+    }
+}
+
+/// Takes a picture of the index: see [`super::subject::Subject::picture`].
+pub type Photographer<'a> = &'a dyn Fn(&Memories) -> Picture;
 
 /// The workload and recorder of one history.
 pub struct Load<'a, 'm> {
     draw: &'a Draw,
     opened: &'a [&'a dyn Opened],
     lanes: &'a [&'a [Lane<'m>]],
+    photographer: Photographer<'a>,
     rng: Rng,
     left: u32,
-    next_drop: u64,
     doing: Vec<Vec<Doing>>,
     /// Per key a value it had once, to be expected by `update_if`.
     known: Vec<u64>,
+    /// Position in the plan.
+    planned: usize,
+    /// Steps after which a crash that waits for a WRITE happens in any case.
+    patience: u64,
+    consequences: Vec<(u64, Consequence)>,
+    pictures: Vec<Picture>,
+    /// Failed queue pairs, per worker. Lanes that settle wait for 0.
+    broken: Vec<Rc<Cell<u32>>>,
     /// The record.
     pub history: History,
     /// Operations that failed.
     pub failed: Vec<Failed>,
-    /// Futures dropped.
-    pub dropped: u32,
+    /// What went wrong.
+    pub suffered: Suffered,
 }
 
 /// Values below this are numbers of the operations that wrote them; the index begins with this plus the key.
 pub const VALUE_FIRST: u64 = 100_000;
+
+/// Steps a crash waits for a WRITE to be under way.
+const PATIENCE_STEPS: u64 = 400;
+
+/// Pictures that are kept.
+const PICTURES_MAX: usize = 8;
+
+/// Pause of a lane that waits for its queue pair to be made again, in ns.
+const OUTAGE_PAUSE_NS: u64 = 10_000;
+
+/// Settlings of one lane that queue-pair errors may interrupt.
+const SETTLINGS_MAX: u32 = 1000;
 
 impl<'a, 'm> Load<'a, 'm> {
     /// The first `operations` of the load of `draw`, recorded into `history`, which knows what the index begins with.
@@ -78,6 +120,7 @@ impl<'a, 'm> Load<'a, 'm> {
         draw: &'a Draw,
         opened: &'a [&'a dyn Opened],
         lanes: &'a [&'a [Lane<'m>]],
+        photographer: Photographer<'a>,
         history: History,
         operations: u32,
     ) -> Self {
@@ -85,14 +128,20 @@ impl<'a, 'm> Load<'a, 'm> {
             draw,
             opened,
             lanes,
+            photographer,
             rng: Rng::new(draw.seed ^ 0x5eed_0002),
             left: operations,
-            next_drop: if draw.drop_steps == 0 { u64::MAX } else { u64::from(draw.drop_steps) },
             doing: lanes.iter().map(|lanes| vec![Doing::Nothing; lanes.len()]).collect(),
             known: (0..u64::from(draw.keys)).map(|key| VALUE_FIRST + key).collect(),
+            planned: 0,
+            patience: 0,
+            consequences: Vec::new(),
+            pictures: Vec::new(),
+            // As many as there can be: every lane has at most a worker of its own.
+            broken: (0..draw.lane_count()).map(|_| Rc::default()).collect(),
             history,
             failed: Vec::new(),
-            dropped: 0,
+            suffered: Suffered::default(),
         }
     }
 
@@ -105,7 +154,15 @@ impl<'a, 'm> Load<'a, 'm> {
         (self.opened[node], &self.lanes[node][usize::from(at.lane)])
     }
 
-    fn choose_call(&mut self, index: &dyn Opened) -> (u64, Call) {
+    /// The worker of a lane, as the driver numbers them: compute node by compute node.
+    fn worker(&self, at: LaneAt) -> usize {
+        let per_worker = self.draw.lanes_per_worker.max(1);
+        let before = &self.draw.lanes[..usize::from(at.compute_node.0)];
+        before.iter().map(|lanes| usize::from(lanes.div_ceil(per_worker))).sum::<usize>()
+            + usize::from(at.lane / per_worker)
+    }
+
+    fn choose_call(&mut self, index: &dyn Opened, only_reads: bool) -> (u64, Call) {
         let total: u32 = self.draw.weights.iter().sum();
         let mut drawn = self.rng.below(total);
         let mut kind = OperationKind::Get;
@@ -115,6 +172,9 @@ impl<'a, 'm> Load<'a, 'm> {
                 break;
             }
             drawn -= weight;
+        }
+        if only_reads && kind != OperationKind::Scan {
+            kind = OperationKind::Get;
         }
         let keys = self.draw.keys;
         let hot = self.rng.percent(self.draw.hot_percent);
@@ -137,16 +197,29 @@ impl<'a, 'm> Load<'a, 'm> {
         (u64::from(key), call)
     }
 
-    fn drop_some(&mut self, driver: &mut Driver<'a, '_, Ended>) {
-        self.next_drop = driver.steps() + 1 + u64::from(self.rng.below(self.draw.drop_steps * 2));
-        let lanes: Vec<LaneAt> = driver.lanes().collect();
-        let at = lanes[self.rng.below(lanes.len() as u32) as usize];
-        let Doing::Operation(operation) = *self.doing(at) else { return };
-        driver.drop_future(at);
-        self.dropped += 1;
-        *self.doing(at) = Doing::Settling(operation);
-        let unknown = Answer::Failed(dm_core::error::Effect::Unknown);
-        self.history.respond(operation, driver.now_ns(), unknown);
+    /// Settles the lane once its queue pairs are made again.
+    fn settling(&self, at: LaneAt) -> Op<'a, Ended> {
+        let (index, lane) = self.lane(at);
+        let broken = Rc::clone(&self.broken[self.worker(at)]);
+        Box::pin(async move {
+            let mut interrupted = 0;
+            loop {
+                while broken.get() > 0 {
+                    lane.port().push(Request::pause(OUTAGE_PAUSE_NS));
+                    if let Err(error) = lane.port().submit().await {
+                        return Ended::Settled(Err(error.into()));
+                    }
+                }
+                match index.settle(lane).await {
+                    Err(OpError { cause: Cause::Verb(error), .. })
+                        if error.status == Status::Flushed && interrupted < SETTLINGS_MAX =>
+                    {
+                        interrupted += 1;
+                    }
+                    result => return Ended::Settled(result),
+                }
+            }
+        })
     }
 
     fn learn(&mut self, operation: OpId, answer: Answer) {
@@ -159,16 +232,131 @@ impl<'a, 'm> Load<'a, 'm> {
         };
         self.known[key] = value;
     }
+
+    // ---- faults ----------------------------------------------------------------------------------------------
+
+    /// Carries out a fault. `false`: not yet.
+    fn suffer(&mut self, driver: &mut Driver<'a, '_, Ended>, fault: Fault) -> bool {
+        let lane_of = |driver: &Driver<'a, '_, Ended>, number: u32| {
+            let lanes: Vec<LaneAt> = driver.lanes().collect();
+            lanes[number as usize % lanes.len()]
+        };
+        let happened = match fault {
+            Fault::Drop { lane } => self.drop_future(driver, lane_of(driver, lane)),
+            Fault::Crash { compute_node, in_a_write, closed_after_ns } => {
+                let compute_node = ComputeNode(compute_node);
+                if in_a_write && self.patience < PATIENCE_STEPS && !driver.world().is_writing(compute_node) {
+                    self.patience += 1;
+                    return false;
+                }
+                self.patience = 0;
+                driver.kill_compute_node(compute_node);
+                self.suffered.dead.push(compute_node);
+                let at_ns = driver.now_ns() + u64::from(closed_after_ns);
+                self.consequences.push((at_ns, Consequence::Closed(compute_node)));
+                true
+            }
+            Fault::NodeDeath { node } => {
+                driver.world().kill_memory_node(NodeId(node));
+                self.suffered.down = Some(NodeId(node));
+                true
+            }
+            Fault::QueuePair { lane, node, outage_ns } => {
+                let at = lane_of(driver, lane);
+                let (worker, node) = (driver.worker(at), NodeId(node));
+                let failed = self.consequences.iter().any(|(_, what)| *what == Consequence::Reconnected(worker, node));
+                if failed || self.suffered.down == Some(node) || self.suffered.dead.contains(&at.compute_node) {
+                    false
+                } else {
+                    driver.world().fail_queue_pair(worker, node);
+                    let broken = &self.broken[worker as usize];
+                    broken.set(broken.get() + 1);
+                    let at_ns = driver.now_ns() + u64::from(outage_ns);
+                    self.consequences.push((at_ns, Consequence::Reconnected(worker, node)));
+                    true
+                }
+            }
+            Fault::Remember => {
+                if self.pictures.len() < PICTURES_MAX {
+                    self.pictures.push((self.photographer)(driver.world().memories()));
+                }
+                false
+            }
+            Fault::Recall { compute_node, picture } => {
+                let nothing = Picture::default();
+                let which = picture as usize % (self.pictures.len() + 1);
+                self.opened[usize::from(compute_node)].recall(self.pictures.get(which).unwrap_or(&nothing));
+                true
+            }
+        };
+        self.suffered.counts[fault.kind() as usize] += u64::from(happened);
+        true
+    }
+
+    /// Drops the future of a lane, be it of an operation or of the settling after one.
+    fn drop_future(&mut self, driver: &mut Driver<'a, '_, Ended>, at: LaneAt) -> bool {
+        if self.suffered.dead.contains(&at.compute_node) {
+            return false;
+        }
+        match *self.doing(at) {
+            Doing::Operation(operation) => {
+                *self.doing(at) = Doing::Settling(operation);
+                self.history.respond(operation, driver.now_ns(), Answer::Failed(Effect::Unknown));
+            }
+            Doing::Settling(_) => {}
+            Doing::Nothing | Doing::Doubt(_) => return false,
+        }
+        driver.drop_future(at);
+        true
+    }
+
+    fn come_true(&mut self, driver: &mut Driver<'a, '_, Ended>, what: Consequence) {
+        match what {
+            Consequence::Closed(compute_node) => {
+                driver.world().close_queue_pairs(compute_node);
+                self.close_all(compute_node, driver.now_ns());
+            }
+            Consequence::Reconnected(worker, node) => {
+                driver.world().reconnect(worker, node);
+                let broken = &self.broken[worker as usize];
+                broken.set(broken.get() - 1);
+            }
+        }
+    }
+
+    /// Nothing of a dead compute node is under way any more.
+    fn close_all(&mut self, compute_node: ComputeNode, now_ns: u64) {
+        for doing in self.doing[usize::from(compute_node.0)].clone() {
+            if let Doing::Operation(operation) | Doing::Doubt(operation) | Doing::Settling(operation) = doing {
+                self.history.close(operation, now_ns);
+            }
+        }
+    }
+
+    /// All is quiet: what was to follow from faults and has not, does now.
+    pub fn finish(&mut self, driver: &mut Driver<'a, '_, Ended>) {
+        for (_, what) in std::mem::take(&mut self.consequences) {
+            self.come_true(driver, what);
+        }
+        let rpc = driver.world().rpc_faults();
+        self.suffered.counts[FaultKind::RpcLost as usize] = rpc.lost;
+        self.suffered.counts[FaultKind::RpcRepeated as usize] = rpc.repeated;
+    }
 }
 
 impl<'a> Workload<'a, Ended> for Load<'a, '_> {
     fn invoke(&mut self, at: LaneAt, now_ns: u64) -> Option<Op<'a, Ended>> {
+        if let Doing::Doubt(operation) = *self.doing(at) {
+            *self.doing(at) = Doing::Settling(operation);
+            return Some(self.settling(at));
+        }
         self.left = self.left.checked_sub(1)?;
         let (index, lane) = self.lane(at);
-        let (key, call) = self.choose_call(index);
+        let (key, call) = self.choose_call(index, self.draw.only_reads(at.compute_node));
         let operation = self.history.invoke(at, now_ns, key, call);
         *self.doing(at) = Doing::Operation(operation);
-        Some(start(index, lane, Coding { key_shift: self.draw.key_shift }, key, call))
+        let coding = Coding { key_shift: self.draw.key_shift };
+        Some(start(index, lane, coding, key, call, self.draw.deadline_ns))
     }
 
     fn respond(&mut self, at: LaneAt, now_ns: u64, result: Ended) {
@@ -191,22 +379,43 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
             },
             (doing, result) => unreachable!("{at} was {doing:?} and ended with {result:?}"),
         }
+        // An operation may succeed and leave something to settle: what it did past its own change failed.
+        let (_, lane) = self.lane(at);
+        if let Doing::Operation(operation) = doing
+            && (!lane.debts().is_empty() || self.history.is_unknown(operation))
+        {
+            *self.doing(at) = Doing::Doubt(operation);
+        }
     }
 
     fn abandoned(&mut self, at: LaneAt, _: u64) -> Option<Op<'a, Ended>> {
-        let (index, lane) = self.lane(at);
-        Some(Box::pin(async move { Ended::Settled(index.settle(lane).await) }))
+        Some(self.settling(at))
     }
 
     fn before_step(&mut self, driver: &mut Driver<'a, '_, Ended>) {
-        if driver.steps() >= self.next_drop {
-            self.drop_some(driver);
+        while let Some(&Planned { step, fault }) = self.draw.plan.faults.get(self.planned)
+            && step <= driver.steps()
+            && self.suffer(driver, fault)
+        {
+            self.planned += 1;
+        }
+        let now_ns = driver.now_ns();
+        while let Some(due) = self.consequences.iter().position(|(at_ns, _)| *at_ns <= now_ns) {
+            let (_, what) = self.consequences.remove(due);
+            self.come_true(driver, what);
         }
     }
 }
 
-/// Puts the arguments into the lane's scratch and makes the future.
-pub fn start<'a>(index: &'a dyn Opened, lane: &'a Lane<'_>, coding: Coding, key: u64, call: Call) -> Op<'a, Ended> {
+/// Puts the arguments into the lane's scratch and makes the future. `deadline_ns` 0: the index's own.
+pub fn start<'a>(
+    index: &'a dyn Opened,
+    lane: &'a Lane<'_>,
+    coding: Coding,
+    key: u64,
+    call: Call,
+    deadline_ns: u64,
+) -> Op<'a, Ended> {
     let plan = index.plan();
     lane.port().with(|scratch| {
         coding.write_key(key, &mut scratch[plan.key.clone()]);
@@ -223,6 +432,7 @@ pub fn start<'a>(index: &'a dyn Opened, lane: &'a Lane<'_>, coding: Coding, key:
         Call::Scan { after, high, limit } => Operation { after, bounded: high.is_some(), ..Operation::scan(limit) },
         _ => Operation::point(call.kind()),
     };
+    let operation = Operation { deadline_ns, ..operation };
     Box::pin(async move {
         let plan = index.plan();
         // The results are read here and not when the response is reported: what the operation left unsubmitted takes

@@ -8,15 +8,19 @@
 //!          every key read once more, the structure validated, locks looked at, the history checked ──► Finding
 //! ```
 //!
-//! In reading order: [`draw`] (what a seed decides, "swarm testing": Groce et al., ISSTA 2012), [`subject`] (what is
-//! tested), [`sherman`] (one of them), [`coding`] (keys and values that give themselves away), [`load`] (what lanes
-//! are asked, and the recorder), [`run`] (one history from beginning to end), [`report`] (what many came to).
+//! In reading order: [`draw`] (what a seed decides, "swarm testing": Groce et al., ISSTA 2012), [`faults`] (what goes
+//! wrong, as data), [`subject`] (what is tested), [`sherman`] (one of them), [`coding`] (keys and values that give
+//! themselves away), [`load`] (what lanes are asked, what they suffer, and the recorder), [`tolerance`] (which failures
+//! that excuses), [`accounting`] (where memory went), [`run`] (one history from beginning to end), [`report`] (what many
+//! came to).
 //!
 //! Everything about a history follows from its seed and the [`Settings`]: [`Verifier::run`] twice is the same twice,
 //! and [`Verifier::replay`] shows it again with every request.
 
+pub mod accounting;
 pub mod coding;
 pub mod draw;
+pub mod faults;
 pub mod load;
 pub mod report;
 pub mod run;
@@ -24,9 +28,11 @@ pub mod sherman;
 pub mod subject;
 #[cfg(test)]
 mod tests;
+pub mod tolerance;
 
 pub use draw::{Draw, Settings};
+pub use faults::{Fault, FaultKind, FaultPlan, Faults, Planned};
 pub use report::{Finding, Report};
 pub use run::{History, Replay, Verifier};
 pub use sherman::ShermanSubject;
-pub use subject::{Opened, Subject};
+pub use subject::{AfterDeath, Inside, Opened, Subject};

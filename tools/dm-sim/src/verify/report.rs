@@ -1,7 +1,9 @@
 //! What histories came to.
 
+use super::accounting::Account;
+use super::faults::FaultKind;
+use super::tolerance::Failed;
 use crate::check::{Hardness, Violation};
-use crate::verify::load::Failed;
 use dm_core::lane::Mark;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -39,6 +41,8 @@ pub enum Finding {
     },
     /// A lane owes something though its operation ended or was settled.
     InDoubt(String),
+    /// Memory that two claim, that nobody was granted, or that was lost without need.
+    Memory(String),
     /// A request that no fabric has to carry as it was meant.
     Misuse(String),
     /// The index could not be opened or filled.
@@ -56,6 +60,7 @@ impl Finding {
             Self::Records { .. } => "records",
             Self::LocksHeld { .. } => "locks held",
             Self::InDoubt(_) => "in doubt",
+            Self::Memory(_) => "memory",
             Self::Misuse(_) => "misuse",
             Self::Setup(_) => "setup",
         }
@@ -77,6 +82,7 @@ impl fmt::Display for Finding {
                 write!(f, "All is quiet, and {local} local entries and {remote} remote words are held.")
             }
             Self::InDoubt(who) => write!(f, "All is quiet, and {who}."),
+            Self::Memory(what) => write!(f, "The memory does not add up: {what}."),
             Self::Misuse(what) => write!(f, "A request that no fabric has to carry as meant: {what}."),
             Self::Setup(what) => write!(f, "The index could not be set up: {what}."),
         }
@@ -95,8 +101,12 @@ pub struct Report {
     pub operations: u64,
     /// Of these, such that overlap with another one on their key.
     pub overlapping: u64,
-    /// Futures dropped.
-    pub dropped: u64,
+    /// Faults that happened, by [`FaultKind`].
+    pub faults: Vec<u64>,
+    /// Histories whose memory was accounted for.
+    pub accounts: u64,
+    /// Where the memory of these went.
+    pub memory: Account,
     /// Steps of all drivers.
     pub steps: u64,
     /// Histories that the checker could not judge, with the last reason.
@@ -121,7 +131,9 @@ impl Default for Report {
             overlapping_histories: 0,
             operations: 0,
             overlapping: 0,
-            dropped: 0,
+            faults: vec![0; FaultKind::ALL.len()],
+            accounts: 0,
+            memory: Account::default(),
             steps: 0,
             too_hard: (0, None),
             failed: BTreeMap::new(),
@@ -144,7 +156,11 @@ impl Report {
         self.overlapping_histories += other.overlapping_histories;
         self.operations += other.operations;
         self.overlapping += other.overlapping;
-        self.dropped += other.dropped;
+        for (faults, more) in self.faults.iter_mut().zip(other.faults) {
+            *faults += more;
+        }
+        self.accounts += other.accounts;
+        self.memory.add(&other.memory);
         self.steps += other.steps;
         self.too_hard = (self.too_hard.0 + other.too_hard.0, other.too_hard.1.or(self.too_hard.1));
         for (cause, count) in other.failed {
@@ -157,12 +173,13 @@ impl Report {
             *self.kinds.entry(kind).or_default() += count;
         }
         self.findings.extend(other.findings);
+        self.findings.sort_by_key(|(seed, _)| *seed);
         self.findings.truncate(FINDINGS_MAX);
     }
 
-    /// Marks that were never counted.
-    pub fn never_hit(&self) -> impl Iterator<Item = Mark> + '_ {
-        Mark::ALL.iter().copied().filter(|mark| self.marks[*mark as usize] == 0)
+    /// Which of these marks were never counted.
+    pub fn never_hit(&self, of: impl IntoIterator<Item = Mark>) -> Vec<Mark> {
+        of.into_iter().filter(|mark| self.marks[*mark as usize] == 0).collect()
     }
 }
 
@@ -170,9 +187,18 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{} histories ({} with at least 10 % overlap), {} operations ({} overlap on a key), {} futures dropped",
-            self.histories, self.overlapping_histories, self.operations, self.overlapping, self.dropped,
+            "{} histories ({} with at least 10 % overlap), {} operations ({} overlap on a key)",
+            self.histories, self.overlapping_histories, self.operations, self.overlapping,
         )?;
+        let faults: Vec<String> = FaultKind::ALL
+            .iter()
+            .filter(|kind| self.faults[**kind as usize] > 0)
+            .map(|kind| format!("{} {}", kind.name(), self.faults[*kind as usize]))
+            .collect();
+        if !faults.is_empty() {
+            writeln!(f, "faults: {}", faults.join(", "))?;
+        }
+        writeln!(f, "memory, of {} histories: {}", self.accounts, self.memory)?;
         if let (count @ 1.., Some(why)) = self.too_hard {
             writeln!(f, "{count} too hard to judge, the last by {why:?}")?;
         }

@@ -1,10 +1,13 @@
 //! One history from its seed to its verdict.
 
+use super::accounting::{Account, Holdings, Node, account};
 use super::coding::Coding;
 use super::draw::{Draw, Filling, Settings};
-use super::load::{Ended, Load, VALUE_FIRST, start};
+use super::faults::{FaultKind, FaultPlan};
+use super::load::{Ended, Load, Suffered, VALUE_FIRST, start};
 use super::report::{Finding, Report};
-use super::subject::{Opened, Subject};
+use super::subject::{AfterDeath, HeldLock, Opened, Picture, Subject};
+use super::tolerance::Failed;
 use crate::check::{self, Answer, Call, Checker, Hardness, Verdict};
 use crate::config::Config;
 use crate::direct::DirectFabric;
@@ -15,6 +18,7 @@ use crate::rng::Rng;
 use crate::run::block_on;
 use crate::workload::run_workload;
 use crate::world::World;
+use dm_core::error::{Cause, OpError};
 use dm_core::lane::{Lane, Mark};
 use dm_core::verbs::{Assumptions, Guarantees, LaneId};
 use std::fmt;
@@ -34,8 +38,10 @@ pub struct History {
     pub overlapping: u64,
     /// Operations of the load.
     pub operations: u64,
-    /// Futures dropped.
-    pub dropped: u64,
+    /// What went wrong.
+    pub suffered: Suffered,
+    /// Where the memory went, if that was looked at.
+    pub memory: Option<Account>,
     /// Steps of the driver.
     pub steps: u64,
     /// Coverage marks, by [`Mark`].
@@ -49,15 +55,31 @@ pub struct Replay {
     pub case: String,
     /// The history.
     pub history: History,
-    /// Every request: see [`log::LEGEND`].
+    /// One line per request: see [`log::REQUESTS_LEGEND`].
+    pub requests: String,
+    /// Everything that happened to them: see [`log::LEGEND`].
     pub log: String,
 }
 
 impl fmt::Display for Replay {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { case, history, log } = self;
-        writeln!(f, "{case}\n{log}\n{}", history.record.render())?;
+        let Self { case, history, requests, .. } = self;
+        writeln!(f, "{case}\n{requests}\n{}", history.record.render())?;
         history.findings.iter().try_for_each(|finding| writeln!(f, "\n{finding}"))
+    }
+}
+
+/// As much of a seed's history as is wanted.
+#[derive(Clone, Debug)]
+struct Part {
+    operations: u32,
+    /// Instead of the plan that the seed draws.
+    plan: Option<FaultPlan>,
+}
+
+impl Default for Part {
+    fn default() -> Self {
+        Self { operations: u32::MAX, plan: None }
     }
 }
 
@@ -85,7 +107,13 @@ impl<S: Subject> Verifier<S> {
             report.overlapping_histories += u64::from(history.overlapping * 10 >= history.operations);
             report.operations += history.operations;
             report.overlapping += history.overlapping;
-            report.dropped += history.dropped;
+            for (faults, more) in report.faults.iter_mut().zip(history.suffered.counts) {
+                *faults += more;
+            }
+            if let Some(account) = &history.memory {
+                report.accounts += 1;
+                report.memory.add(account);
+            }
             report.steps += history.steps;
             if let Some(why) = history.too_hard {
                 report.too_hard = (report.too_hard.0 + 1, Some(why));
@@ -108,18 +136,24 @@ impl<S: Subject> Verifier<S> {
 
     /// Runs one seed.
     pub fn run(&mut self, seed: u64) -> History {
-        self.run_first(seed, u32::MAX, false).history
+        self.play(seed, &Part::default(), false).history
     }
 
     /// Runs one seed and keeps a line per request.
     pub fn replay(&mut self, seed: u64) -> Replay {
-        self.run_first(seed, u32::MAX, true)
+        self.play(seed, &Part::default(), true)
     }
 
-    /// Replays the beginning of a seed: as few operations as show a finding of the same kind as the whole. `None`: the
-    /// seed has no finding.
+    /// Runs one seed with other faults than it would draw.
+    pub fn run_with(&mut self, seed: u64, plan: &FaultPlan, logged: bool) -> Replay {
+        self.play(seed, &Part { plan: Some(plan.clone()), ..Part::default() }, logged)
+    }
+
+    /// Replays the beginning of a seed: as few operations, and then as few faults, as show a finding of the same kind as
+    /// the whole. `None`: the seed has no finding.
     ///
-    /// Up to the last invocation a beginning is what the whole was; what is left out comes after.
+    /// Up to the last invocation a beginning is what the whole was; what is left out comes after. A history with fewer
+    /// faults is another one.
     pub fn replay_shortest(&mut self, seed: u64) -> Option<Replay> {
         let kind = |history: &History| history.findings.first().map(Finding::kind);
         let whole = self.run(seed);
@@ -129,15 +163,31 @@ impl<S: Subject> Verifier<S> {
         // it ends at a bad one.
         while bad - good > 1 {
             let middle = good.midpoint(bad);
-            let shows = kind(&self.run_first(seed, middle, false).history) == Some(wanted);
+            let part = Part { operations: middle, ..Part::default() };
+            let shows = kind(&self.play(seed, &part, false).history) == Some(wanted);
             *(if shows { &mut bad } else { &mut good }) = middle;
         }
-        Some(self.run_first(seed, bad, true))
+        let mut part = Part { operations: bad, plan: Some(Draw::new(&self.settings, seed).plan) };
+        // From the last: those that were to come after the end go at once.
+        for at in (0..part.plan.as_ref().map_or(0, |plan| plan.faults.len())).rev() {
+            let mut fewer = part.clone();
+            if let Some(plan) = &mut fewer.plan {
+                plan.faults.remove(at);
+            }
+            if kind(&self.play(seed, &fewer, false).history) == Some(wanted) {
+                part = fewer;
+            }
+        }
+        Some(self.play(seed, &part, true))
     }
 
-    fn run_first(&mut self, seed: u64, operations: u32, logged: bool) -> Replay {
-        let draw = Draw::new(&self.settings, seed);
+    fn play(&mut self, seed: u64, part: &Part, logged: bool) -> Replay {
+        let mut draw = Draw::new(&self.settings, seed);
+        // The case is that of the plan that was drawn, whatever is left of it.
         let case = self.subject.draw(&draw, &mut Rng::new(seed ^ 0x5eed_0003));
+        if let Some(plan) = &part.plan {
+            draw.plan = plan.clone();
+        }
         let config = draw.config(&self.settings, self.subject.assumptions(&draw, &case));
         let mut world = self.take_world(&config, seed, logged);
         self.subject.format(&case, &config, world.memories_mut());
@@ -147,16 +197,27 @@ impl<S: Subject> Verifier<S> {
         let mut history = None;
         let opened = self.subject.open(&draw, &case, &config, guarantees, &mut |opened| {
             let remote_locks_held = |memories: &Memories| self.subject.remote_locks_held(&case, &config, memories);
+            let photographer = |memories: &Memories| self.subject.picture(&case, &config, memories);
+            let holdings = |memories: &Memories| self.subject.holdings(&case, &config, memories);
             let mut stage = Stage {
                 draw: &draw,
                 config: &config,
                 world: &mut world,
                 opened,
-                operations: operations.min(draw.operations),
+                operations: part.operations.min(draw.operations),
                 remote_locks_held: &remote_locks_held,
+                photographer: &photographer,
+                holdings: &holdings,
+                never_leaks: self.subject.never_leaks(&case),
+                after_death: self.subject.after_death(),
                 findings: Vec::new(),
             };
-            let drivers = DriverConfig { lanes_per_worker: draw.lanes_per_worker, steps_max: self.settings.steps_max };
+            let drivers = DriverConfig {
+                lanes_per_worker: draw.lanes_per_worker,
+                steps_max: self.settings.steps_max,
+                // Who waits for the dead is not woken.
+                parks_end: draw.plan.has(FaultKind::Crash),
+            };
             history = Some(stage.play(&mut self.scratch, drivers));
         });
         let mut history = history.unwrap_or_else(|| empty_history(Vec::new()));
@@ -169,10 +230,11 @@ impl<S: Subject> Verifier<S> {
             Verdict::TooHard { why, .. } => history.too_hard = Some(why),
         }
         history.overlapping = history.record.overlapping() as u64;
-        let log = if logged { log::text(world.log()) } else { String::new() };
+        let (requests, log) =
+            if logged { (log::requests(world.log()), log::text(world.log())) } else { Default::default() };
         world.set_log(false);
         self.worlds.push(world);
-        Replay { case: format!("{draw}\n{} {case:?}", self.subject.name()), history, log }
+        Replay { case: format!("{draw}\n{} {case:?}", self.subject.name()), history, requests, log }
     }
 
     /// A world as new. Memory is reused: only what a history wrote is cleared.
@@ -202,7 +264,8 @@ fn empty_history(findings: Vec<Finding>) -> History {
         failed: Vec::new(),
         overlapping: 0,
         operations: 0,
-        dropped: 0,
+        suffered: Suffered::default(),
+        memory: None,
         steps: 0,
         marks: vec![0; Mark::ALL.len()],
     }
@@ -215,7 +278,11 @@ struct Stage<'a> {
     world: &'a mut World,
     opened: &'a [&'a dyn Opened],
     operations: u32,
-    remote_locks_held: &'a dyn Fn(&Memories) -> usize,
+    remote_locks_held: &'a dyn Fn(&Memories) -> Vec<HeldLock>,
+    photographer: &'a dyn Fn(&Memories) -> Picture,
+    holdings: &'a dyn Fn(&Memories) -> Option<Result<Holdings, String>>,
+    never_leaks: bool,
+    after_death: AfterDeath,
     findings: Vec<Finding>,
 }
 
@@ -238,21 +305,22 @@ impl Stage<'_> {
             return empty_history(vec![Finding::Setup(why)]);
         }
 
-        let mut load = Load::new(self.draw, self.opened, &lanes, record, self.operations);
+        let mut load = Load::new(self.draw, self.opened, &lanes, self.photographer, record, self.operations);
         let mut driver = Driver::new(self.world, &lanes, drivers);
         let end = run_workload(&mut driver, &mut load);
+        load.finish(&mut driver);
         let (steps, now_ns) = (driver.steps(), driver.now_ns());
         drop(driver);
-        let Load { history: record, failed, dropped, .. } = load;
+        let Load { history: record, failed, suffered, .. } = load;
 
         let mut history = empty_history(Vec::new());
         history.steps = steps;
         history.operations = record.operations().len() as u64;
-        history.dropped = u64::from(dropped);
+        history.suffered = suffered;
         history.record = record;
         for failed in failed {
-            if failed.is_tolerable() {
-                history.failed.push(failed.error.cause.to_string());
+            if failed.is_tolerable(&history.suffered, self.after_death) {
+                history.failed.push(summary(&failed.error));
             } else {
                 let line = failed.operation.map(|operation| history.record.line(operation));
                 self.findings.push(Finding::Failed { line, failed });
@@ -296,7 +364,7 @@ impl Stage<'_> {
             any = true;
             let value = VALUE_FIRST + key;
             record.start_with(key, value);
-            let future = start(index, lane, coding, key, Call::Insert { value });
+            let future = start(index, lane, coding, key, Call::Insert { value }, 0);
             if filling == Filling::Inserts {
                 match block_on(lane, &mut fabric, future) {
                     Ok(run) if matches!(run.result, Ended::Point(Answer::Inserted)) => {}
@@ -315,46 +383,92 @@ impl Stage<'_> {
         Ok(())
     }
 
-    /// All is quiet: nobody owes anything, every key is read once more by somebody, the structure is sound.
-    fn afterwards(&mut self, lanes: &[&[Lane<'_>]], history: &mut History, mut now_ns: u64) {
-        for (node, of_node) in (0..).zip(lanes) {
-            for (number, lane) in (0..).zip(*of_node) {
+    /// All is quiet: nobody owes anything, every key is read once more by somebody, the structure is sound, the memory
+    /// adds up.
+    fn afterwards(&mut self, lanes: &[&[Lane<'_>]], history: &mut History, now_ns: u64) {
+        let alive = self.alive(&history.suffered);
+        for &node in &alive {
+            for (number, lane) in (0..).zip(lanes[node]) {
                 if lane.in_doubt() {
-                    let at = LaneAt::new(node, number);
+                    let at = LaneAt::new(node as u16, number);
                     self.findings.push(Finding::InDoubt(format!("lane {at} owes {:?}", lane.debts())));
                 }
             }
         }
-        let local = self.opened.iter().map(|index| index.locks_held()).sum();
-        let remote = (self.remote_locks_held)(self.world.memories());
-        if local + remote > 0 {
-            self.findings.push(Finding::LocksHeld { local, remote });
-        }
+        let dead_hold = self.look_at_locks(&alive, &history.suffered);
         // Who reads now would wait for what is never released.
         if !self.findings.is_empty() {
             return;
         }
+        let found = self.read_all(lanes, &alive, history, now_ns);
+        // What a dead holder left half done nobody can judge.
+        if dead_hold == 0 && history.suffered.down.is_none() {
+            self.validate(lanes, &alive, found);
+            self.add_up(lanes, &alive, history);
+        }
+    }
+
+    /// Compute nodes that can still be asked.
+    fn alive(&self, suffered: &Suffered) -> Vec<usize> {
+        let dead = |node: &usize| suffered.dead.iter().any(|dead| usize::from(dead.0) == *node);
+        (0..self.opened.len()).filter(|node| !dead(node)).collect()
+    }
+
+    /// Counts what the dead hold, if that is theirs to keep; anything else that is held is a finding.
+    fn look_at_locks(&mut self, alive: &[usize], suffered: &Suffered) -> usize {
+        let local = alive.iter().map(|&node| self.opened[node].locks_held()).sum();
+        let mut held = (self.remote_locks_held)(self.world.memories());
+        held.retain(|lock| Some(lock.node) != suffered.down);
+        let of_the_dead = |lock: &HeldLock| suffered.dead.iter().any(|dead| dead.0 == lock.compute_node);
+        let excused = match self.after_death {
+            AfterDeath::Bounded => held.iter().filter(|lock| of_the_dead(lock)).count(),
+            AfterDeath::Recovered => 0,
+        };
+        let remote = held.len() - excused;
+        if local + remote > 0 {
+            self.findings.push(Finding::LocksHeld { local, remote });
+        }
+        excused
+    }
+
+    /// Reads every key once more. Compute nodes take turns: their caches know different things. Returns how many there
+    /// are.
+    fn read_all(&mut self, lanes: &[&[Lane<'_>]], alive: &[usize], history: &mut History, mut now_ns: u64) -> u64 {
         let coding = self.coding();
         let mut fabric = DirectFabric::over(self.config, self.world.memories_mut());
+        history.suffered.down.iter().for_each(|node| fabric.set_down(*node));
         let mut found = 0;
         for key in 0..u64::from(self.draw.keys) {
-            // Compute nodes take turns: their caches know different things.
-            let node = key as usize % lanes.len();
+            let node = alive[key as usize % alive.len()];
             let (index, lane) = (self.opened[node], &lanes[node][0]);
             now_ns += 1;
             let operation = history.record.invoke(LaneAt::new(node as u16, 0), now_ns, key, Call::Get);
-            match block_on(lane, &mut fabric, start(index, lane, coding, key, Call::Get)) {
-                Ok(run) => match run.result {
-                    Ended::Point(answer) => {
-                        found += u64::from(matches!(answer, Answer::Found(_)));
-                        history.record.respond(operation, now_ns, answer);
+            let run = block_on(lane, &mut fabric, start(index, lane, coding, key, Call::Get, self.draw.deadline_ns));
+            match run.map(|run| run.result) {
+                Ok(Ended::Point(answer)) => {
+                    found += u64::from(matches!(answer, Answer::Found(_)));
+                    history.record.respond(operation, now_ns, answer);
+                }
+                Ok(Ended::Failed(error)) => {
+                    history.record.respond(operation, now_ns, Answer::Failed(error.effect));
+                    let failed = Failed { operation: Some(operation), error };
+                    if failed.is_tolerable(&history.suffered, self.after_death) {
+                        history.failed.push(summary(&error));
+                    } else {
+                        let line = Some(history.record.line(operation));
+                        self.findings.push(Finding::Failed { line, failed });
                     }
-                    other => self.findings.push(Finding::Structure(format!("get of key {key} ends with {other:?}"))),
-                },
+                }
+                Ok(other) => unreachable!("a get ends with {other:?}"),
                 Err(alone) => self.findings.push(Finding::Structure(format!("get of key {key}: {alone}"))),
             }
         }
-        let last = lanes.len() - 1;
+        found
+    }
+
+    fn validate(&mut self, lanes: &[&[Lane<'_>]], alive: &[usize], found: u64) {
+        let Some(&last) = alive.last() else { return };
+        let mut fabric = DirectFabric::over(self.config, self.world.memories_mut());
         match block_on(&lanes[last][0], &mut fabric, self.opened[last].validate(&lanes[last][0])) {
             Err(alone) => self.findings.push(Finding::Structure(alone.to_string())),
             Ok(run) => match run.result {
@@ -365,5 +479,49 @@ impl Stage<'_> {
                 Ok(_) => {}
             },
         }
+    }
+
+    /// Accounts for the memory.
+    fn add_up(&mut self, lanes: &[&[Lane<'_>]], alive: &[usize], history: &mut History) {
+        let holdings = match (self.holdings)(self.world.memories()) {
+            None => return,
+            Some(Err(what)) => return self.findings.push(Finding::Structure(what)),
+            Some(Ok(holdings)) => holdings,
+        };
+        let mut ready: Vec<Node> = Vec::new();
+        for &node in alive {
+            self.opened[node].for_each_ready(&mut |place| ready.push(place));
+            // A stocked node has the size of its class: that of the nodes of its chunk.
+            for lane in lanes[node] {
+                lane.for_each_stocked(&mut |_, fresh| {
+                    let (node, offset) = (fresh.address.node(), fresh.address.offset());
+                    let home = |chunk: &&super::accounting::Chunk| {
+                        chunk.node == node && (chunk.offset..chunk.offset + chunk.bytes).contains(&offset)
+                    };
+                    let bytes = holdings.chunks.iter().find(home).map_or(0, |chunk| chunk.node_bytes);
+                    ready.push(Node { node, offset, bytes });
+                });
+            }
+        }
+        match account(&holdings, &ready) {
+            Err(what) => self.findings.push(Finding::Memory(what)),
+            Ok(account) => {
+                let undisturbed = history.suffered.counts.iter().all(|count| *count == 0) && history.failed.is_empty();
+                if account.leaked > 0 && self.never_leaks && undisturbed {
+                    self.findings.push(Finding::Memory(format!("nothing went wrong, and {account}")));
+                }
+                history.memory = Some(account);
+            }
+        }
+    }
+}
+
+/// A failure without what differs from one to the next.
+fn summary(error: &OpError) -> String {
+    match error.cause {
+        Cause::Verb(error) => error.status.name().to_owned(),
+        Cause::Deadline { .. } => "deadline passed".to_owned(),
+        Cause::Retries { what, .. } => format!("gave up at {what}"),
+        cause => cause.to_string(),
     }
 }

@@ -1,19 +1,43 @@
 //! What is tested: an index, and how to put it on a simulated fabric.
 
+use super::accounting::{Holdings, Node};
 use super::draw::Draw;
 use crate::config::Config;
 use crate::memory::Memories;
 use crate::rng::Rng;
 use dm_core::error::OpError;
 use dm_core::index::{Census, Index, Operation, Outcome, ScratchPlan};
-use dm_core::lane::Lane;
-use dm_core::verbs::{Assumptions, Guarantees};
+use dm_core::lane::{Lane, Mark};
+use dm_core::remote::address::Address;
+use dm_core::verbs::{Assumptions, Guarantees, NodeId};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 
 /// A future of an index whose type is not known.
 pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = Result<T, OpError>> + 'a>>;
+
+/// What a test wants to see and to disturb of an index besides its operations.
+pub trait Inside: Index {
+    /// Local locks that have a holder.
+    fn locks_held(&self) -> usize;
+
+    /// Calls `visit` with every node that this compute node has ready and that nothing points to.
+    fn for_each_ready(&self, visit: &mut dyn FnMut(Node));
+
+    /// Puts the inner nodes of an old picture where copies of inner nodes are, in place of newer ones. An empty picture
+    /// forgets all copies.
+    fn recall(&self, picture: &Picture);
+}
+
+/// The inner nodes of an index as they once were in remote memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Picture {
+    /// The root and its level.
+    pub root: Option<(Address, u8)>,
+    /// Inner nodes that were whole: address and image.
+    pub nodes: Vec<(Address, Vec<u8>)>,
+}
 
 /// An index as one compute node has opened it.
 pub trait Opened {
@@ -29,14 +53,18 @@ pub trait Opened {
     fn bulk_append<'a>(&'a self, lane: &'a Lane<'_>) -> Boxed<'a, ()>;
     /// See [`Index::bulk_finish`].
     fn bulk_finish<'a>(&'a self, lane: &'a Lane<'_>) -> Boxed<'a, ()>;
-    /// Local locks that have a holder.
+    /// See [`Inside::locks_held`].
     fn locks_held(&self) -> usize;
+    /// See [`Inside::for_each_ready`].
+    fn for_each_ready(&self, visit: &mut dyn FnMut(Node));
+    /// See [`Inside::recall`].
+    fn recall(&self, picture: &Picture);
 }
 
-/// Makes an [`Opened`] of an index and of how many local locks of it are held.
-pub struct With<'i, I, H>(pub &'i I, pub H);
+/// Makes an [`Opened`] of an index.
+pub struct With<'i, I>(pub &'i I);
 
-impl<I: Index, H: Fn(&I) -> usize> Opened for With<'_, I, H> {
+impl<I: Inside> Opened for With<'_, I> {
     fn plan(&self) -> &ScratchPlan {
         self.0.plan()
     }
@@ -56,8 +84,34 @@ impl<I: Index, H: Fn(&I) -> usize> Opened for With<'_, I, H> {
         Box::pin(self.0.bulk_finish(lane))
     }
     fn locks_held(&self) -> usize {
-        (self.1)(self.0)
+        self.0.locks_held()
     }
+    fn for_each_ready(&self, visit: &mut dyn FnMut(Node)) {
+        self.0.for_each_ready(visit);
+    }
+    fn recall(&self, picture: &Picture) {
+        self.0.recall(picture);
+    }
+}
+
+/// A lock word that names a holder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeldLock {
+    /// Whose memory it is in.
+    pub node: NodeId,
+    /// The compute node it names, as [`crate::world::ComputeNode`] counts.
+    pub compute_node: u16,
+}
+
+/// What survivors owe when a compute node has died.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AfterDeath {
+    /// Nobody takes over: what the dead held stays held. Who needs it ends with an error of its own within the
+    /// operation's deadline, and nothing that was answered is wrong.
+    Bounded,
+    /// The dead are taken over: no operation of a survivor fails, and in the end no lock is held and the structure is
+    /// sound.
+    Recovered,
 }
 
 /// An index to test.
@@ -67,6 +121,9 @@ pub trait Subject {
 
     /// Its name.
     fn name(&self) -> &'static str;
+
+    /// Its coverage marks, by the room that counts them.
+    fn marks(&self) -> Vec<(&'static str, &'static [Mark])>;
 
     /// Draws a case; `rng` is the case's own.
     fn draw(&self, draw: &Draw, rng: &mut Rng) -> Self::Case;
@@ -88,5 +145,29 @@ pub trait Subject {
     ) -> Result<(), String>;
 
     /// Lock words in the memories that name a holder.
-    fn remote_locks_held(&self, case: &Self::Case, config: &Config, memories: &Memories) -> usize;
+    fn remote_locks_held(&self, case: &Self::Case, config: &Config, memories: &Memories) -> Vec<HeldLock>;
+
+    /// What is owed when a compute node has died.
+    fn after_death(&self) -> AfterDeath {
+        AfterDeath::Bounded
+    }
+
+    /// The inner nodes as they are now. The index may be in the middle of any change.
+    fn picture(&self, case: &Self::Case, config: &Config, memories: &Memories) -> Picture {
+        let _ = (case, config, memories);
+        Picture::default()
+    }
+
+    /// What of the memories belongs to the index, and what of that it reaches, of an index that is quiet. `None`: nobody
+    /// accounts for it.
+    fn holdings(&self, case: &Self::Case, config: &Config, memories: &Memories) -> Option<Result<Holdings, String>> {
+        let _ = (case, config, memories);
+        None
+    }
+
+    /// Whether in this case no node is ever lost as long as nothing breaks and nobody is dropped.
+    fn never_leaks(&self, case: &Self::Case) -> bool {
+        let _ = case;
+        false
+    }
 }

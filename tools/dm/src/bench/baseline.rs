@@ -122,6 +122,8 @@ struct Engine<'a> {
 }
 
 impl Work for Engine<'_> {
+    const TIMED: bool = false;
+
     #[inline]
     fn next(&mut self, at: usize, scratch: &mut [u8], plan: &ScratchPlan) -> Next {
         if self.left == 0 {

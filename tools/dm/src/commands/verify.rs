@@ -3,7 +3,7 @@
 use super::{Failure, print};
 use clap::{Args, ValueEnum};
 use dm_core::verbs::Assumptions;
-use dm_sim::verify::{Report, Settings, ShermanSubject, Verifier};
+use dm_sim::verify::{FaultKind, Faults as FaultSet, Report, Settings, ShermanSubject, Verifier};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// Arguments of `dm verify`.
@@ -63,7 +63,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             Failure::Usage(format!("--withdraw {name}: there is no such guarantee; there are {}", known.join(", ")))
         })?,
     };
-    let settings = Settings { drops: arguments.faults == Faults::Drops, withdrawn, ..Settings::default() };
+    let drops = arguments.faults == Faults::Drops;
+    let faults = if drops { FaultSet::only(FaultKind::Drops) } else { FaultSet::NONE };
+    let settings = Settings { faults, withdrawn, ..Settings::default() };
     let mut verifier = Verifier::new(ShermanSubject, settings);
     if let Some(seed) = arguments.replay {
         return match verifier.replay_shortest(seed) {

@@ -6,14 +6,19 @@ use super::*;
 use dm_core::verbs::Assumptions;
 use toy::{Bug, Toy};
 
+const DROPS: Faults = Faults::only(FaultKind::Drops);
+
 #[test]
 fn a_right_index_passes_with_futures_dropped_and_without() {
     for drops in [false, true] {
-        let mut verifier = Verifier::new(Toy(Bug::None), Settings { drops, ..Settings::default() });
+        let mut verifier = Verifier::new(
+            Toy(Bug::None),
+            Settings { faults: if drops { DROPS } else { Faults::NONE }, ..Settings::default() },
+        );
         let report = verifier.verify(0..300);
         assert!(report.is_clean(), "{report}");
         assert_eq!(report.too_hard.0, 0);
-        assert_eq!(drops, report.dropped > 0);
+        assert_eq!(drops, report.faults[FaultKind::Drops as usize] > 0);
         assert!(report.overlapping_histories * 10 > report.histories * 9, "{report}");
     }
 }
@@ -28,7 +33,7 @@ fn planted_bugs_are_found() {
         (Bug::KeepsDeleted, &["violation"]),
         (Bug::NoMore, &["violation"]),
     ] {
-        let mut verifier = Verifier::new(Toy(bug), Settings::default());
+        let mut verifier = Verifier::new(Toy(bug), Settings { faults: DROPS, ..Settings::default() });
         let found = (0..200).find_map(|seed| verifier.run(seed).findings.into_iter().next().map(|first| (seed, first)));
         let Some((seed, finding)) = found else { panic!("{bug:?} was not found") };
         println!("{bug:?}, seed {seed}:\n{finding}\n");
@@ -50,7 +55,7 @@ fn a_withdrawn_guarantee_breaks_who_needs_it() {
 
 #[test]
 fn a_seed_gives_the_same_history_twice() {
-    let settings = Settings::default();
+    let settings = Settings { faults: Faults::ALL, ..Settings::default() };
     let (mut one, mut other) =
         (Verifier::new(ShermanSubject, settings.clone()), Verifier::new(ShermanSubject, settings));
     // The other verifier has seen other seeds before: nothing of them stays.
@@ -67,7 +72,7 @@ fn a_seed_gives_the_same_history_twice() {
 
 #[test]
 fn sherman_keeps_its_promises() {
-    let mut verifier = Verifier::new(ShermanSubject, Settings { drops: false, ..Settings::default() });
+    let mut verifier = Verifier::new(ShermanSubject, Settings::default());
     let report = verifier.verify(0..1000);
     assert!(report.is_clean(), "{report}");
 }
@@ -76,7 +81,7 @@ fn sherman_keeps_its_promises() {
 /// place in the first WRITE of its next life was taken for what a dead writer had left.
 #[test]
 fn seeds_that_found_bugs_are_clean() {
-    let mut verifier = Verifier::new(ShermanSubject, Settings::default());
+    let mut verifier = Verifier::new(ShermanSubject, Settings { faults: DROPS, ..Settings::default() });
     let report = verifier.verify([95_660, 235_861, 435_721, 211_365, 299_786, 355_271, 407_160]);
     assert!(report.is_clean(), "{report}");
 }

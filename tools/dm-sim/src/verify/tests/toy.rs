@@ -3,11 +3,12 @@
 use crate::config::Config;
 use crate::memory::Memories;
 use crate::rng::Rng;
+use crate::verify::accounting::Node;
 use crate::verify::draw::Draw;
-use crate::verify::subject::{Opened, Subject, With};
+use crate::verify::subject::{HeldLock, Inside, Opened, Picture, Subject, With};
 use dm_core::error::{Cause, Effect, OpError};
 use dm_core::index::{Census, Index, Operation, OperationKind, Outcome, ScratchPlan};
-use dm_core::lane::Lane;
+use dm_core::lane::{Lane, Mark};
 use dm_core::verbs::{Assumptions, Guarantees, Label, NodeId, Request};
 use std::ops::Range;
 
@@ -237,11 +238,25 @@ impl Index for Table {
     }
 }
 
+impl Inside for Table {
+    fn locks_held(&self) -> usize {
+        0
+    }
+
+    fn for_each_ready(&self, _: &mut dyn FnMut(Node)) {}
+
+    fn recall(&self, _: &Picture) {}
+}
+
 impl Subject for Toy {
     type Case = ();
 
     fn name(&self) -> &'static str {
         "toy"
+    }
+
+    fn marks(&self) -> Vec<(&'static str, &'static [Mark])> {
+        Vec::new()
     }
 
     fn draw(&self, _: &Draw, _: &mut Rng) {}
@@ -261,13 +276,14 @@ impl Subject for Toy {
         then: &mut dyn FnMut(&[&dyn Opened]),
     ) -> Result<(), String> {
         let tables: Vec<Table> = (1..).zip(&draw.lanes).map(|(row, _)| Table::new(self.0, row)).collect();
-        let opened: Vec<_> = tables.iter().map(|table| With(table, |_: &Table| 0_usize)).collect();
+        let opened: Vec<_> = tables.iter().map(With).collect();
         let opened: Vec<&dyn Opened> = opened.iter().map(|table| table as &dyn Opened).collect();
         then(&opened);
         Ok(())
     }
 
-    fn remote_locks_held(&self, (): &(), _: &Config, memories: &Memories) -> usize {
-        memories.get(NODE).map_or(0, |node| usize::from(node.host.word(LOCK) != 0))
+    fn remote_locks_held(&self, (): &(), _: &Config, memories: &Memories) -> Vec<HeldLock> {
+        let word = memories.get(NODE).map_or(0, |node| node.host.word(LOCK));
+        (word != 0).then_some(HeldLock { node: NODE, compute_node: (word >> 16) as u16 - 1 }).into_iter().collect()
     }
 }

@@ -1,25 +1,35 @@
 //! Sherman as a subject: tiny nodes, few lock words, every technique on or off.
 
-use super::draw::Draw;
-use super::subject::{Opened, Subject, With};
+mod walk;
+
+use super::accounting::{Holdings, Node};
+use super::draw::{Draw, Profile};
+use super::subject::{HeldLock, Inside, Opened, Picture, Subject, With};
 use crate::config::Config;
 use crate::memory::Memories;
 use crate::rng::Rng;
 use dm_core::btree::Options;
+use dm_core::btree::inner::Inner;
+use dm_core::compute::nodes::NodeClass;
+use dm_core::lane::Mark;
 use dm_core::remote::NodeGeometry;
+use dm_core::remote::address::Address;
 use dm_core::remote::catalog::IndexNumber;
 use dm_core::remote::lock_word::RowId;
 use dm_core::remote::rows::Member;
 use dm_core::remote::superblock::{PoolPlan, Superblock};
 use dm_core::sherman::Sherman;
 use dm_core::sherman::parameters::Parameters;
-use dm_core::verbs::{Assumptions, Guarantees, NodeId, Space};
+use dm_core::verbs::{Assumptions, Guarantees, NodeId};
 use dm_host::assembly::{Place, Spending, with_sherman};
 use zerocopy::IntoBytes;
 
 /// Makes Sherman trees.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ShermanSubject;
+
+/// More retired nodes than a history makes.
+const SHELF_HOLDS_ALL: usize = 512;
 
 /// What a seed decides about one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,18 +72,32 @@ impl Subject for ShermanSubject {
         "sherman"
     }
 
+    fn marks(&self) -> Vec<(&'static str, &'static [Mark])> {
+        vec![
+            ("btree", dm_core::btree::MARKS),
+            ("chunks", dm_core::remote::chunks::MARKS),
+            ("sherman", dm_core::sherman::MARKS),
+        ]
+    }
+
     fn draw(&self, draw: &Draw, rng: &mut Rng) -> Case {
-        let parameters = Parameters {
+        let mut parameters = Parameters {
             key_bytes: [8, 8, 8, 16][rng.below(4) as usize],
             // One line, most of a line, several lines.
             value_bytes: [8, 8, 16, 48, 120][rng.below(5) as usize],
             leaf_span: 2 + rng.below(5) as usize,
             inner_span: 2 + rng.below(3) as usize,
         };
+        match draw.profile {
+            Profile::Mixed => {}
+            // Several lines, so that an entry can be of two WRITEs.
+            Profile::SlowReaders => parameters.value_bytes = [64, 120, 200][rng.below(3) as usize],
+            Profile::Churn => parameters.leaf_span = 2 + rng.below(2) as usize,
+        }
         let hierarchical = rng.percent(70);
         // Without local queues several lanes of a compute node send requests for one word, and a narrow word cannot
-        // tell whose CAS won: a dropped lane cannot be settled.
-        let can_narrow = draw.dial.masked_atomics && (hierarchical || draw.drop_steps == 0);
+        // tell whose CAS won: a lane in doubt cannot be settled.
+        let can_narrow = draw.dial.masked_atomics && (hierarchical || !draw.plan.doubts());
         let options = Options {
             combine: rng.percent(70),
             hierarchical,
@@ -88,7 +112,7 @@ impl Subject for ShermanSubject {
             page_records: 1 + rng.below(12) as usize,
             leaves_at_once: 1 + rng.below(4) as usize,
             hand_overs_max: rng.below(5) as u8,
-            returned_nodes: [0, 1, 32][rng.below(3) as usize],
+            returned_nodes: [0, 1, 32, SHELF_HOLDS_ALL][rng.below(4) as usize],
             options,
         };
         Case { parameters, spending, lock_count: [1, 3, 16, 61][rng.below(4) as usize] }
@@ -136,14 +160,61 @@ impl Subject for ShermanSubject {
         open_rest(&places, case, &[], then)
     }
 
-    fn remote_locks_held(&self, case: &Case, config: &Config, memories: &Memories) -> usize {
-        let mut held = 0;
+    fn remote_locks_held(&self, case: &Case, config: &Config, memories: &Memories) -> Vec<HeldLock> {
+        let mut held = Vec::new();
         for (number, geometry) in (0..).zip(case.geometry(config)) {
             let Some(node) = memories.get(NodeId(number)) else { continue };
-            let memory = if geometry.lock_space == Space::Device { &node.device } else { &node.host };
-            held += (0..geometry.lock_count).filter(|&index| memory.word(geometry.lock_offset(index)) != 0).count();
+            let memory = node.space(geometry.lock_space);
+            for index in 0..geometry.lock_count {
+                let word = memory.word(geometry.lock_offset(index));
+                // A wide word names its holder in the low 16 bits, a narrow one is nothing else.
+                let parts = if case.spending.options.narrow_locks { 4 } else { 1 };
+                let rows = (0..parts).map(|part| (word >> (16 * part)) as u16);
+                let named = rows.filter(|row| word != 0 && (*row != 0 || parts == 1));
+                held.extend(named.map(|row| HeldLock { node: NodeId(number), compute_node: row.wrapping_sub(1) }));
+            }
         }
         held
+    }
+
+    fn picture(&self, case: &Case, config: &Config, memories: &Memories) -> Picture {
+        walk::picture(case, config, memories)
+    }
+
+    fn holdings(&self, case: &Case, config: &Config, memories: &Memories) -> Option<Result<Holdings, String>> {
+        Some(walk::holdings(case, config, memories))
+    }
+
+    fn never_leaks(&self, case: &Case) -> bool {
+        case.spending.returned_nodes == SHELF_HOLDS_ALL
+    }
+}
+
+impl Inside for Sherman<'_> {
+    fn locks_held(&self) -> usize {
+        self.tree().locks.held()
+    }
+
+    fn for_each_ready(&self, visit: &mut dyn FnMut(Node)) {
+        let nodes = &self.tree().nodes;
+        nodes.for_each_ready(&mut |class: NodeClass, fresh| {
+            let (node, offset) = (fresh.address.node(), fresh.address.offset());
+            visit(Node { node, offset, bytes: nodes.node_bytes(class) as u64 });
+        });
+    }
+
+    fn recall(&self, picture: &Picture) {
+        let tree = self.tree();
+        let (root, level) = picture.root.unwrap_or((Address::NULL, 0));
+        tree.root.set(root, level);
+        if picture.nodes.is_empty() {
+            tree.cache.clear();
+        }
+        for (address, image) in &picture.nodes {
+            if let Some(inner) = Inner::new(&tree.inner, image) {
+                tree.cache.insert(*address, &inner);
+            }
+        }
     }
 }
 
@@ -173,7 +244,7 @@ fn open_rest(
         return Ok(());
     };
     let inside = with_sherman(place, &case.parameters, spending, |index| {
-        let index = With(index, |index: &Sherman<'_>| index.tree().locks.held());
+        let index = With(index);
         let mut more = opened.to_vec();
         more.push(&index);
         open_rest(rest, case, &more, then)

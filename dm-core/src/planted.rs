@@ -1,0 +1,132 @@
+//! Bugs planted on purpose, to try whether the judge finds them.
+//!
+//! Each is one line in the room it belongs to: `if planted(Bug::X) { do it wrong }`. Without the cargo feature `planted`
+//! the function is a constant `false` and the lines compile to nothing: no product has them. With it a tool chooses one
+//! with [`plant`]; none is the default.
+
+macro_rules! bugs {
+    ($($(#[doc = $doc:literal])+ $name:ident = $text:literal, $mark:expr;)*) => {
+        /// A bug that can be planted.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        pub enum Bug { $($(#[doc = $doc])+ $name,)* }
+
+        impl Bug {
+            /// Every bug, in numeric order.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)*];
+
+            /// Its name on command lines and in tables.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$name => $text,)* }
+            }
+
+            /// What is done wrong.
+            pub const fn what(self) -> &'static str {
+                match self { $(Self::$name => concat!($($doc),+),)* }
+            }
+
+            /// The mark that counts how often the place it is planted in was reached, if there is one.
+            pub const fn mark(self) -> Option<Mark> {
+                match self { $(Self::$name => $mark,)* }
+            }
+
+            /// The bug of that name.
+            pub fn from_name(name: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|bug| bug.name() == name)
+            }
+        }
+    };
+}
+
+use crate::lane::Mark;
+
+bugs! {
+    /// Node versions are compared in the first and the last line only, as the paper does (front and rear version).
+    BookendVersions = "bookend-versions", Some(Mark::TornRead);
+    /// A torn entry is skipped, so its key is reported absent.
+    TornIsAbsent = "torn-is-absent", Some(Mark::TornRead);
+    /// A node torn under its lock counts as residue at once, though a first WRITE of its next life may be on its way.
+    TornIsResidue = "torn-is-residue", None;
+    /// READs are trusted however long they took.
+    NoGuard = "no-guard", Some(Mark::GuardRefusal);
+    /// A READ under the lock takes the image that was READ before the lock.
+    LockedReadKeepsImage = "locked-read-keeps-image", Some(Mark::LockedRead);
+    /// A leaf is used without a look at its generation, level and fences.
+    LeafUnchecked = "leaf-unchecked", Some(Mark::StaleCache);
+    /// A key past the high fence is looked for here and not to the right.
+    NoMoveRight = "no-move-right", Some(Mark::MoveRight);
+    /// A merge does not mark the right node as retired.
+    MergeForgetsForward = "merge-forgets-forward", Some(Mark::Forwarded);
+    /// A merge does not lock the right node.
+    MergeUnlocked = "merge-unlocked", Some(Mark::Merge);
+    /// Unlock is posted before the WRITE of the data.
+    UnlockFirst = "unlock-first", None;
+    /// A lock whose CAS lost is taken for held.
+    LostCasWins = "lost-cas-wins", Some(Mark::LockLost);
+    /// A waiter that is cancelled stays in the queue, and the lock is handed to it.
+    HandToCancelled = "hand-to-cancelled", Some(Mark::LockQueued);
+    /// The unlock is sent although the lock is handed over.
+    HandOverUnlocks = "hand-over-unlocks", Some(Mark::HandOver);
+    /// A split does not link the old leaf to the new one.
+    LostSibling = "lost-sibling", Some(Mark::LeafSplit);
+    /// An inner split leaves the old node's high fence and link as they were.
+    InnerKeepsFence = "inner-keeps-fence", Some(Mark::InnerSplit);
+    /// The root is replaced by a WRITE, whoever was first.
+    RootOverwritten = "root-overwritten", Some(Mark::RootRaceLost);
+    /// A half-split is linked without a look at whether its right half is alive.
+    LinksDead = "links-dead", Some(Mark::HelpedSplit);
+    /// A descent to a parent overwrites the separator of a half-split that is still to be linked.
+    HelpOverwritten = "help-overwritten", Some(Mark::HelpedSplit);
+    /// A delete sets the entry's version to 0, so that delete and insert together do not change it.
+    DeleteResetsVersion = "delete-resets-version", None;
+    /// Whole nodes are written back without a new node version.
+    SameNodeVersion = "same-node-version", None;
+    /// A retired node comes back into use under its old generation.
+    SameGeneration = "same-generation", Some(Mark::NodeReused);
+    /// A node's next life begins at version 1 whatever its last image had.
+    ReuseForgetsVersion = "reuse-forgets-version", Some(Mark::NodeReused);
+    /// A chunk counts as granted although the CAS lost.
+    ChunkTwice = "chunk-twice", Some(Mark::ChunkRaceLost);
+    /// Settling frees whatever lock word it finds.
+    SettleFreesStranger = "settle-frees-stranger", Some(Mark::Settled);
+    /// Settling forgets a lock that it holds.
+    SettleForgets = "settle-forgets", Some(Mark::Settled);
+    /// A scan takes the leaves the cached parent names without a look at where they begin.
+    ScanUnchecked = "scan-unchecked", None;
+}
+
+#[cfg(feature = "planted")]
+static PLANTED: core::sync::atomic::AtomicU8 = core::sync::atomic::AtomicU8::new(u8::MAX);
+
+/// Plants a bug, or none, for the whole process.
+#[cfg(feature = "planted")]
+pub fn plant(bug: Option<Bug>) {
+    PLANTED.store(bug.map_or(u8::MAX, |bug| bug as u8), core::sync::atomic::Ordering::Relaxed);
+}
+
+/// Whether this bug is planted.
+#[cfg(feature = "planted")]
+#[inline]
+pub(crate) fn planted(bug: Bug) -> bool {
+    PLANTED.load(core::sync::atomic::Ordering::Relaxed) == bug as u8
+}
+
+/// Whether this bug is planted: no.
+#[cfg(not(feature = "planted"))]
+#[inline]
+pub(crate) const fn planted(_: Bug) -> bool {
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_told_apart_and_lead_back() {
+        for bug in Bug::ALL {
+            assert_eq!(Bug::from_name(bug.name()), Some(*bug));
+            assert!(!planted(*bug), "{} is planted though nobody did", bug.name());
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Where a region's file comes from, and whose it is.
+
+use super::{Layout, RegionError, RegionSpec, pages, survivors, system};
+use dm_core::remote::superblock::MAGIC;
+use rustix::fs::{
+    FallocateFlags, FileType, FlockOperation, MemfdFlags, Mode, OFlags, SealFlags, SeekFrom, fallocate,
+    fcntl_add_seals, fcntl_lock, flock, fstat, ftruncate, memfd_create, open, seek,
+};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+fn check_available(needed: u64) -> Result<(), RegionError> {
+    match pages::memory_available() {
+        Some(available) if needed > available => Err(RegionError::NoMemory { needed, available }),
+        _ => Ok(()),
+    }
+}
+
+/// A memfd of ordinary pages.
+pub(super) fn plain_memfd(spec: &RegionSpec) -> Result<(OwnedFd, Layout), RegionError> {
+    let layout = spec.layout(rustix::param::page_size() as u64)?;
+    check_available(layout.file_bytes)?;
+    let fd = memfd_create("dm-region", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
+        .map_err(|e| system(Path::new("memfd"), "create it", e))?;
+    size_memfd(&fd, layout.file_bytes)?;
+    Ok((fd, layout))
+}
+
+/// Gives the memfd its size for good: a shrunken file kills whoever touches what it lost.
+fn size_memfd(fd: &OwnedFd, bytes: u64) -> Result<(), RegionError> {
+    let path = Path::new("memfd");
+    ftruncate(fd, bytes).map_err(|e| system(path, "size it", e))?;
+    fcntl_add_seals(fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL).map_err(|e| system(path, "seal it", e))
+}
+
+pub(super) fn huge_layout(spec: &RegionSpec) -> Result<Layout, RegionError> {
+    spec.layout(pages::huge_bytes())
+}
+
+/// A memfd of hugetlb pages, if the region is made of whole ones and enough are free.
+pub(super) fn huge_memfd(spec: &RegionSpec) -> Result<Option<OwnedFd>, RegionError> {
+    let Ok(layout) = huge_layout(spec) else { return Ok(None) };
+    if pages::huge_free() < layout.file_bytes / layout.page_bytes {
+        return Ok(None);
+    }
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | MemfdFlags::HUGETLB;
+    let Ok(fd) = memfd_create("dm-region", flags) else { return Ok(None) };
+    size_memfd(&fd, layout.file_bytes)?;
+    Ok(Some(fd))
+}
+
+pub(super) fn open_file(spec: &RegionSpec, path: &Path) -> Result<(OwnedFd, Layout), RegionError> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
+    let fd = open(path, flags, Mode::RUSR | Mode::WUSR).map_err(|e| system(path, "open it", e))?;
+    let stat = fstat(&fd).map_err(|e| system(path, "examine it", e))?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return Err(RegionError::NotMappable { path: path.to_owned() });
+    }
+    lock_file(&fd, path)?;
+    let hugetlbfs = pages::hugetlbfs_page_bytes(fd.as_fd());
+    let layout = spec.layout(hugetlbfs.unwrap_or(rustix::param::page_size() as u64))?;
+    let file = File::from(fd);
+    let is_kept = begins_with_a_pool(&file).map_err(|e| system(path, "read it", e))?;
+    if is_kept {
+        // What is there stays; sequence words may come behind it.
+        if (stat.st_size as u64) < layout.sequence_at {
+            let (bytes, needed) = (stat.st_size as u64, layout.file_bytes);
+            return Err(RegionError::Short { path: path.to_owned(), bytes, needed });
+        }
+    } else if stat.st_size > 0 && hugetlbfs.is_none() {
+        check_zero_file(&file, path, stat.st_size as u64)?;
+    } else if stat.st_size > 0 {
+        // hugetlbfs files cannot be searched for data; emptied ones are zero by nature.
+        ftruncate(&file, 0).map_err(|e| system(path, "empty it", e))?;
+    }
+    if !is_kept || (stat.st_size as u64) < layout.file_bytes {
+        ftruncate(&file, layout.file_bytes).map_err(|e| system(path, "size it", e))?;
+    }
+    // A sparse file on a full disk kills whoever touches it: take the blocks now.
+    match fallocate(&file, FallocateFlags::empty(), 0, layout.file_bytes) {
+        Ok(()) | Err(Errno::OPNOTSUPP) => {}
+        Err(e) => return Err(system(path, "allocate it", e)),
+    }
+    Ok((file.into(), layout))
+}
+
+pub(super) fn open_dax(spec: &RegionSpec, path: &Path) -> Result<(OwnedFd, Layout), RegionError> {
+    let fd = open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).map_err(|e| system(path, "open it", e))?;
+    let stat = fstat(&fd).map_err(|e| system(path, "examine it", e))?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::CharacterDevice {
+        return Err(RegionError::NotMappable { path: path.to_owned() });
+    }
+    lock_file(&fd, path)?;
+    let (bytes, align) = pages::dax_size(stat.st_rdev as u64).map_err(|e| system(path, "learn its size", e))?;
+    let layout = spec.layout(align)?;
+    if bytes < layout.file_bytes {
+        return Err(RegionError::Short { path: path.to_owned(), bytes, needed: layout.file_bytes });
+    }
+    Ok((fd, layout))
+}
+
+/// Makes the file this process's own.
+///
+/// Two locks, since two things can be in the way. The POSIX lock belongs to the daemon's *process*: while one lives,
+/// nobody else starts. The flock belongs to the *open file* that the daemon hands to its clients: the kernel holds it
+/// until the last of them has closed it, even if the daemon is long dead, and they keep it open for as long as they have
+/// it mapped. So who has both knows that no process can reach the file's memory any more through what a former daemon
+/// gave it.
+///
+/// Clients let go of a region when they learn that its daemon is gone, which takes them no time unless they are stopped.
+/// Those who have not done so after [`SURVIVORS_WAIT`] are ended: what a stopped process would write when it goes on,
+/// nobody could tell from what a live one writes.
+fn lock_file(fd: &OwnedFd, path: &Path) -> Result<(), RegionError> {
+    match fcntl_lock(fd, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(Errno::AGAIN | Errno::ACCESS) => return Err(RegionError::InUse { path: path.to_owned() }),
+        Err(e) => return Err(system(path, "lock it", e)),
+    }
+    if flocked_within(fd, path, SURVIVORS_WAIT)? {
+        return Ok(());
+    }
+    let survivors = survivors::find(fd).map_err(|e| system(path, "learn who has it open", e))?;
+    if survivors.is_empty() {
+        return Err(RegionError::InUse { path: path.to_owned() });
+    }
+    for survivor in &survivors {
+        tracing::warn!(pid = survivor.pid, "ending a process that did not let go of {}", path.display());
+        survivor.end();
+    }
+    if flocked_within(fd, path, SURVIVORS_WAIT)? {
+        return Ok(());
+    }
+    let processes = survivors.iter().map(|survivor| survivor.pid).collect();
+    Err(RegionError::Survivors { path: path.to_owned(), processes })
+}
+
+/// How long processes may take to let go of a region, or to die.
+const SURVIVORS_WAIT: Duration = Duration::from_secs(2);
+
+fn flocked_within(fd: &OwnedFd, path: &Path, wait: Duration) -> Result<bool, RegionError> {
+    let deadline = Instant::now() + wait;
+    loop {
+        match flock(fd, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(true),
+            Err(Errno::WOULDBLOCK) if Instant::now() > deadline => return Ok(false),
+            Err(Errno::WOULDBLOCK) => std::thread::sleep(Duration::from_millis(5)),
+            Err(Errno::INTR) => {}
+            Err(e) => return Err(system(path, "lock it", e)),
+        }
+    }
+}
+
+fn begins_with_a_pool(file: &File) -> io::Result<bool> {
+    let mut magic = [0; MAGIC.len()];
+    let read = file.read_at(&mut magic, 0)?;
+    Ok(read == magic.len() && magic == MAGIC)
+}
+
+/// Looks at the parts of the file that have blocks; holes are zero.
+fn check_zero_file(mut file: &File, path: &Path, bytes: u64) -> Result<(), RegionError> {
+    let mut block = [0; 4096];
+    let mut offset = 0;
+    while offset < bytes {
+        offset = match seek(file, SeekFrom::Data(offset)) {
+            Ok(data) => data,
+            Err(Errno::NXIO) => return Ok(()),
+            Err(e) => return Err(system(path, "search it", e)),
+        };
+        file.seek(io::SeekFrom::Start(offset)).map_err(|e| system(path, "search it", e))?;
+        let count = file.read(&mut block).map_err(|e| system(path, "read it", e))?;
+        if count == 0 {
+            return Ok(());
+        }
+        if block[..count].iter().any(|byte| *byte != 0) {
+            return Err(RegionError::NotZero { path: path.to_owned(), offset });
+        }
+        offset += count as u64;
+    }
+    Ok(())
+}

@@ -1,0 +1,132 @@
+//! Where memory went: every node of every chunk granted to the index is reached, ready, in a lane's stock - or leaked.
+
+use dm_core::verbs::NodeId;
+use std::fmt;
+
+/// A place for a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Node {
+    /// The memory node.
+    pub node: NodeId,
+    /// Its first byte there.
+    pub offset: u64,
+    /// Its size.
+    pub bytes: u64,
+}
+
+/// A granted chunk: nodes of one size from its first byte on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Chunk {
+    /// The memory node.
+    pub node: NodeId,
+    /// Its first byte there.
+    pub offset: u64,
+    /// Its size.
+    pub bytes: u64,
+    /// Size of its nodes.
+    pub node_bytes: u64,
+}
+
+/// What remote memory says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Holdings {
+    /// Chunks granted to the index.
+    pub chunks: Vec<Chunk>,
+    /// Nodes reached from the root, every one once.
+    pub reached: Vec<Node>,
+}
+
+/// Sums, in nodes; of one history or of many.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Account {
+    /// Nodes the granted chunks have room for.
+    pub granted: u64,
+    /// Reached from the root.
+    pub reached: u64,
+    /// Ready on shelves or in stocks.
+    pub ready: u64,
+    /// Neither: lost until the pool is swept.
+    pub leaked: u64,
+}
+
+impl Account {
+    /// Adds another.
+    pub fn add(&mut self, other: &Self) {
+        self.granted += other.granted;
+        self.reached += other.reached;
+        self.ready += other.ready;
+        self.leaked += other.leaked;
+    }
+}
+
+impl fmt::Display for Account {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { granted, reached, ready, leaked } = self;
+        write!(f, "{granted} nodes granted = {reached} reached + {ready} ready + {leaked} leaked")
+    }
+}
+
+/// Draws up the account. The error says which place two claim, or one that nobody was granted.
+pub fn account(holdings: &Holdings, ready: &[Node]) -> Result<Account, String> {
+    let mut chunks = holdings.chunks.clone();
+    chunks.sort_unstable();
+    let reached = holdings.reached.iter().map(|node| (*node, "reached"));
+    let mut claims: Vec<(Node, &str)> = reached.chain(ready.iter().map(|node| (*node, "ready"))).collect();
+    claims.sort_unstable();
+    for pair in claims.windows(2) {
+        let [(one, how), (other, also)] = pair else { continue };
+        if one.node == other.node && one.offset + one.bytes > other.offset {
+            return Err(format!(
+                "the node at {}:{:#x} is {how}, and the one at {}:{:#x} in the same place is {also}",
+                one.node.0, one.offset, other.node.0, other.offset
+            ));
+        }
+    }
+    for (node, how) in &claims {
+        let home = chunks.partition_point(|chunk| (chunk.node, chunk.offset) <= (node.node, node.offset));
+        let home = home.checked_sub(1).map(|at| chunks[at]).filter(|chunk| {
+            chunk.node == node.node
+                && node.offset + node.bytes <= chunk.offset + chunk.bytes
+                && chunk.node_bytes == node.bytes
+        });
+        if home.is_none() {
+            return Err(format!(
+                "the node of {} bytes at {}:{:#x} is {how}, and no chunk for such nodes was granted there",
+                node.bytes, node.node.0, node.offset
+            ));
+        }
+    }
+    let granted = chunks.iter().map(|chunk| chunk.bytes / chunk.node_bytes).sum();
+    let (reached, ready) = (holdings.reached.len() as u64, ready.len() as u64);
+    // Every claim lies in a chunk and none overlap, so there are no more of them than room.
+    Ok(Account { granted, reached, ready, leaked: granted - reached - ready })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn node(offset: u64) -> Node {
+        Node { node: NodeId(0), offset, bytes: 128 }
+    }
+
+    fn holdings(reached: &[Node]) -> Holdings {
+        let chunk = Chunk { node: NodeId(0), offset: 4096, bytes: 1024, node_bytes: 128 };
+        Holdings { chunks: vec![chunk], reached: reached.to_vec() }
+    }
+
+    #[test]
+    fn what_is_neither_reached_nor_ready_has_leaked() {
+        let account = account(&holdings(&[node(4096), node(4224)]), &[node(4992)]);
+        assert_eq!(account, Ok(Account { granted: 8, reached: 2, ready: 1, leaked: 5 }));
+    }
+
+    #[test]
+    fn a_place_has_one_use() {
+        let twice = account(&holdings(&[node(4096)]), &[node(4096)]).expect_err("reached and ready");
+        assert!(twice.contains("reached") && twice.contains("ready"), "{twice}");
+        assert!(account(&holdings(&[node(4096), node(4160)]), &[]).is_err(), "they overlap");
+        assert!(account(&holdings(&[node(8192)]), &[]).is_err(), "nobody was granted that");
+        assert!(account(&holdings(&[Node { bytes: 256, ..node(4096) }]), &[]).is_err(), "of another size");
+    }
+}
