@@ -7,7 +7,8 @@ use dm_core::remote::rpc::{self, Procedure, Reply};
 use dm_core::sherman::parameters::Parameters;
 use dm_core::verbs::{Completion, Fabric, Flags, Label, LaneId, NodeId, Posted, Request, Status};
 use dm_host::compute_node::{Pool, PoolError};
-use dm_host::fabric::shm::{CALL_WAIT, ShmFabric, ShmOptions};
+use dm_host::fabric::any::AnyFabric;
+use dm_host::fabric::shm::{CALL_WAIT, ShmOptions};
 use dm_host::memory_node::AnnounceError;
 use dm_host::session::{Session, SessionError};
 use dm_host::solo::block_on;
@@ -88,7 +89,7 @@ fn post(pool: &Pool, request: Request) -> Completion {
     post_on(&mut fabric, &lane, request)
 }
 
-fn post_on<'m>(fabric: &mut ShmFabric, lane: &Lane<'m>, request: Request) -> Completion {
+fn post_on<'m>(fabric: &mut AnyFabric, lane: &Lane<'m>, request: Request) -> Completion {
     match block_on(fabric, lane, lane.port().call(request)) {
         Ok(completion) => completion,
         Err(error) => Completion { status: error.status, ..Completion::default() },
@@ -295,7 +296,7 @@ fn a_lane_that_waits_for_a_daemon_does_not_hold_up_the_others() {
     let lanes = [Lane::new(LaneId(0), first), Lane::new(LaneId(1), second)];
     daemon.signal(Signal::STOP);
     let ping = Request::rpc(Label::Tool, N0, [Procedure::Ping as u64, 1, 0, 0]);
-    let submit = |fabric: &mut ShmFabric, lane: usize, request| {
+    let submit = |fabric: &mut AnyFabric, lane: usize, request| {
         lanes[lane].port().push(request);
         assert!(lanes[lane].port().flush());
         fabric.post(&lanes, lane)
@@ -368,7 +369,7 @@ fn a_memory_node_on_a_file_comes_back_with_its_data() {
         // The row of the old one is there to be fenced: nobody acts for it at the new daemon.
         let mut bytes = [0; Row::BYTES];
         let geometry = &again.geometry()[0];
-        let home = again.nodes()[0].region().area(dm_core::verbs::Space::Host);
+        let home = again.nodes()[0].region().unwrap().area(dm_core::verbs::Space::Host);
         home.read(geometry.row_offset(RowId(1)), &mut bytes).unwrap();
         let old = Row::from_prefix(&bytes).unwrap();
         let old = old.decode().unwrap();

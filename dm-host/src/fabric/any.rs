@@ -103,6 +103,15 @@ impl AnyFabric {
         }
     }
 
+    /// The RDMA device it uses, if it uses one.
+    pub fn device(&self) -> Option<&str> {
+        match self {
+            Self::Shm(_) => None,
+            #[cfg(feature = "verbs")]
+            Self::Verbs(fabric) => Some(fabric.device().name()),
+        }
+    }
+
     /// The fabric, if it is shared memory.
     pub fn shm(&self) -> Option<&ShmFabric> {
         match self {

@@ -7,6 +7,8 @@
 //! | assumption | specification | `rc-x86-host` | `soft-roce` |
 //! |---|---|---|---|
 //! | WRITE_THEN_WRITE, WRITE_THEN_ATOMIC, ATOMIC_THEN_READ | yes, one queue pair | yes | yes |
+//! | ATOMIC_THEN_ATOMIC | yes, one queue pair | yes | yes |
+//! | READ_THEN_READ | yes, but PCIe does not order reads | no | asserted: rxe executes one request after the other |
 //! | COMPLETION_IS_VISIBLE | yes, through the same device | yes | yes |
 //! | WORD_ATOMIC | no | asserted: aligned words cross PCIe whole | asserted, **without ground on several processors** |
 //! | LINE_ATOMIC | no | asserted: seen on x86 hosts by several studies, promised by nobody | asserted, **without ground on several processors** |
@@ -84,6 +86,7 @@ impl Profile {
         let by_construction = Assumptions::WRITE_THEN_WRITE
             .union(Assumptions::WRITE_THEN_ATOMIC)
             .union(Assumptions::ATOMIC_THEN_READ)
+            .union(Assumptions::ATOMIC_THEN_ATOMIC)
             .union(Assumptions::COMPLETION_IS_VISIBLE);
         let common = Assumptions::WORD_ATOMIC.union(Assumptions::LINE_ATOMIC).union(Assumptions::TIMED_READS);
         match self {
@@ -96,6 +99,7 @@ impl Profile {
             Self::SoftRoce => Guarantees {
                 by_construction,
                 asserted: common
+                    .union(Assumptions::READ_THEN_READ)
                     .union(Assumptions::ATOMIC_EXCLUDES_WRITE)
                     .union(Assumptions::FAILED_CAS_IS_SILENT),
                 profile: self.name(),

@@ -6,7 +6,7 @@ use super::{LoadBy, baseline};
 use crate::commands::Failure;
 use crate::pool::{Memory, discard};
 use crate::report::machine::Machine;
-use crate::report::{Basis, Guarantee, KindReport, MEASURED_ON_SHM, Report, Tree, VerbCounts};
+use crate::report::{Basis, Guarantee, KindReport, MEASURED_ON_SHM, MEASURED_ON_VERBS, Report, Tree, VerbCounts};
 use crate::workload::OperationKind;
 use crate::workload::keys::fill;
 use crate::workload::spec::{Phase, Spec, StandardWorkload};
@@ -17,7 +17,7 @@ use dm_core::lane::Lane;
 use dm_core::remote::catalog::IndexEntry;
 use dm_core::remote::chunks::{self, Tally};
 use dm_core::sherman::Sherman;
-use dm_core::verbs::{Assumptions, Guarantees, LaneId, NodeId, Space};
+use dm_core::verbs::{Assumptions, Fabric, Guarantees, LaneId, NodeId, Space};
 use dm_host::assembly::{AssemblyError, with_sherman};
 use dm_host::compute_node::{ComputeNode, Pool, PoolError};
 use dm_host::fabric::any::AnyFabric;
@@ -131,16 +131,10 @@ pub fn run(plan: &Plan) -> Result<Measured, Failure> {
 
 /// What kind of numbers come of a fabric.
 fn measured_on(fabric: &AnyFabric) -> String {
-    match fabric {
-        AnyFabric::Shm(_) => MEASURED_ON_SHM.to_owned(),
-        #[cfg(feature = "verbs")]
-        AnyFabric::Verbs(fabric) => {
-            let device = fabric.device().name();
-            match dm_core::verbs::Fabric::guarantees(&**fabric).profile {
-                "soft-roce" => format!("{device}: Soft-RoCE, a device in software; says nothing about a NIC"),
-                _ => format!("{device}: {}", crate::report::MEASURED_ON_VERBS),
-            }
-        }
+    let Some(device) = fabric.device() else { return MEASURED_ON_SHM.to_owned() };
+    match Fabric::guarantees(fabric).profile {
+        "soft-roce" => format!("{device}: Soft-RoCE, a device in software; says nothing about a NIC"),
+        _ => format!("{device}: {MEASURED_ON_VERBS}"),
     }
 }
 

@@ -4,9 +4,11 @@
 //! that says what and where.
 
 mod create;
+mod doctor;
 mod dump;
 mod inspect;
 mod layout;
+mod litmus;
 mod shell;
 mod tool;
 mod verify;
@@ -49,6 +51,10 @@ enum Command {
     Layout(layout::Arguments),
     /// Run random histories on the simulated fabric and judge them
     Verify(verify::Arguments),
+    /// Say what this machine has for RDMA, what would be chosen, and what is missing
+    Doctor(doctor::Arguments),
+    /// Try to see on a pool what indexes rely on not to happen
+    Litmus(litmus::Arguments),
     /// Be the daemon of one memory node, as dm-memd is
     Memd(Box<daemon::Arguments>),
 }
@@ -104,6 +110,8 @@ pub fn main() -> ExitCode {
         Command::Load(arguments) => dump::load(&arguments),
         Command::Layout(arguments) => layout::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
+        Command::Doctor(arguments) => doctor::run(&arguments),
+        Command::Litmus(arguments) => litmus::run(&arguments),
         Command::Memd(arguments) => return daemon::main("dm memd", *arguments),
     };
     match done {
