@@ -30,7 +30,7 @@ mod session_support;
 const N0: NodeId = NodeId(0);
 
 /// A word in the heap that no index uses here.
-const WORD: u64 = 12 << 20;
+const WORD: u64 = 6 << 20;
 
 /// The address of an RDMA device of this machine.
 fn ip() -> IpAddr {

@@ -305,7 +305,8 @@ impl Server {
     fn announce(&self, ticket: u64, row: u64, incarnation: u64) -> u64 {
         let mut state = self.lock();
         if state.fenced.get(&row).is_some_and(|&fenced| incarnation <= fenced) {
-            return FENCED;
+            // Of the name, not of this session: that is not fenced.
+            return Reply::Impossible as u64;
         }
         let Some(session) = state.sessions.get_mut(&ticket) else { return FENCED };
         if !session.rows.contains(&(row, incarnation)) {

@@ -58,7 +58,8 @@ pub const REPLY_BYTES: usize = 16;
 pub const KEYS_MAX: usize = 4096;
 
 /// A procedure of this protocol, beside those of [`dm_core::remote::rpc::Procedure`]: this connection and its queue
-/// pairs belong to compute-node row `a`, incarnation `b`. Answers `Done`, or [`FENCED`] if that incarnation is refused.
+/// pairs belong to compute-node row `a`, incarnation `b`. Answers `Done`, or `Impossible` if that
+/// incarnation is refused.
 pub const ANNOUNCE: u64 = 1 << 32;
 
 /// The reverse of [`ANNOUNCE`]: whoever has that row and incarnation fenced does not mean this connection any more.
