@@ -19,7 +19,7 @@
 //! on, and the lane's ledger ([`crate::lane::Ledger`]) says what has to be settled before the lane is used again.
 
 use crate::error::VerbError;
-use crate::verbs::{Completion, Flags, Request, Status};
+use crate::verbs::{Completion, Flags, Label, Request, Status};
 use core::cell::{Cell, Ref, RefCell};
 use core::future::Future;
 use core::pin::Pin;
@@ -112,6 +112,17 @@ impl<'m> Port<'m> {
     #[inline]
     pub fn call(&self, request: Request) -> Call<'_, 'm> {
         Call { position: self.push(request), submit: self.submit() }
+    }
+
+    /// Takes back what was pushed for memory nodes and not submitted. Wakes stay.
+    pub(crate) fn withdraw(&self) {
+        self.outbox.borrow_mut().retain(|request| request.verb.is_local());
+        self.overflow.set(false);
+    }
+
+    /// How many requests with this label wait for the next submit.
+    pub(crate) fn pushed(&self, label: Label) -> usize {
+        self.outbox.borrow().iter().filter(|request| request.label == label).count()
     }
 
     /// The completion of the request at `position` of the last submit.

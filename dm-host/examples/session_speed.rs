@@ -9,7 +9,7 @@ use dm_core::remote::superblock::PoolPlan;
 use dm_core::sherman::parameters::Parameters;
 use dm_core::verbs::{LaneId, NodeId};
 use dm_host::assembly::with_sherman;
-use dm_host::compute_node::{self, Pool};
+use dm_host::compute_node::{self, Membership, Pool};
 use dm_host::fabric::shm::litmus::Verdict;
 use dm_host::fabric::any::AnyFabric;
 use dm_host::fabric::shm::ShmOptions;
@@ -107,7 +107,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     println!("{records} records, {} lines, median of {RUNS} x {GETS}", spec.mode.profile());
 
-    let joined = pool.join(1)?;
+    let joined = pool.join(1, Membership::default())?;
     let (entry, parameters) = pool.find_sherman("speed")?;
     let mut fabric = pool.fabric()?;
     let place_fabric = pool.fabric()?;

@@ -2,13 +2,18 @@
 //!
 //! An index borrows from its storage, so both live in one place: [`with_sherman`] builds them on its stack and passes
 //! the index to a closure. What the closure starts - worker threads in a scope, one operation - ends before it returns.
+//! Who needs several at once keeps [`Storage`]s of its own.
 
+use crate::fabric::any::FabricError;
 use dm_core::btree::descent::RootCopy;
 use dm_core::btree::{Options, Tree};
+use dm_core::compute::batches::{Batches, Bucket, Seat};
 use dm_core::compute::cache::IndexCache;
 use dm_core::compute::locks::{Entry, LockTable, Waiter};
 use dm_core::compute::nodes::{Fresh, NodeClass, NodePool, Shelf};
 use dm_core::index::Index;
+use dm_core::recovery::redo::RedoError;
+use dm_core::recovery::{Recovery, RecoveryError};
 use dm_core::remote::NodeGeometry;
 use dm_core::remote::catalog::{IndexNumber, root_offset};
 use dm_core::remote::chunks::RequestIds;
@@ -62,7 +67,7 @@ impl Default for Spending {
 }
 
 /// Where an index is and who opens it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Place<'a> {
     /// Memory nodes of the pool, by logical number.
     pub geometry: &'a [NodeGeometry],
@@ -74,6 +79,8 @@ pub struct Place<'a> {
     pub capabilities: Capabilities,
     /// What the fabric grants.
     pub guarantees: Guarantees,
+    /// What makes its locks recoverable; `None`: a dead holder's locks stay held.
+    pub recovery: Option<&'a Recovery<'a>>,
 }
 
 /// Why an index could not be put together.
@@ -113,6 +120,23 @@ pub enum AssemblyError {
         /// The smallest chunk.
         chunk_bytes: u64,
     },
+    /// Recovery was asked for, and cannot be had.
+    #[error(transparent)]
+    Recovery(#[from] RecoveryError),
+    /// There is no room for redo images.
+    #[error(transparent)]
+    Redo(#[from] RedoError),
+    /// Redo images and lock words are counted per compute node, from its first index on.
+    #[error("this compute node has opened an index already: join once more for another one")]
+    Reopened,
+    /// A fabric cannot be made.
+    #[error(transparent)]
+    Fabric(#[from] FabricError),
+    /// 16-bit lock words name no acquisition.
+    #[error(
+        "16-bit lock words are for measurement only: a dead holder's cannot be taken over, so they exclude recovery"
+    )]
+    NarrowRecovery,
     /// The kernel has no memory for the index cache.
     #[error("an index cache of {cache_bytes} bytes: {reason}")]
     Memory {
@@ -137,70 +161,154 @@ pub fn with_sherman<R>(
     spending: &Spending,
     run: impl FnOnce(&Sherman<'_>) -> R,
 ) -> Result<R, AssemblyError> {
-    parameters.check()?;
-    let home = place.geometry.first().ok_or(AssemblyError::Impossible("a pool without memory nodes"))?;
-    if spending.lanes >= usize::from(u16::MAX) {
-        return Err(AssemblyError::Impossible("more than 65,534 lanes on one compute node"));
-    }
-    if spending.options.narrow_locks && !place.capabilities.masked_atomics {
-        return Err(AssemblyError::NoMaskedAtomics);
-    }
-    let node_bytes = parameters.leaf().bytes.max(parameters.inner().bytes);
-    let chunk_bytes = place.geometry.iter().map(|node| node.chunk_bytes).min().unwrap_or(0);
-    if node_bytes as u64 > chunk_bytes {
-        return Err(AssemblyError::Chunk { node_bytes, chunk_bytes });
-    }
-    let (plan, scratch) = parameters.plan(spending.page_records, spending.leaves_at_once);
-    if spending.lanes as u64 * plan.total_bytes as u64 > spending.scratch_bytes_max {
-        return Err(AssemblyError::Scratch {
-            lanes: spending.lanes,
-            lane_bytes: plan.total_bytes,
-            budget_bytes: spending.scratch_bytes_max,
-        });
+    let mut storage = Storage::new(place, parameters, spending)?;
+    let room = storage.furnish();
+    Ok(run(&room.sherman(place, parameters, spending)?))
+}
+
+/// What one compute node's copy of an index borrows. Where one process plays many compute nodes it keeps many of these:
+///
+/// ```text
+/// let mut storages: Vec<Storage> = ...;
+/// let rooms: Vec<Room<'_>> = storages.iter_mut().map(Storage::furnish).collect();
+/// let indexes = rooms.iter().map(|room| room.sherman(...)).collect::<Result<Vec<_>, _>>()?;
+/// ```
+#[derive(Debug)]
+pub struct Storage {
+    entries: Vec<spin::Mutex<Entry>>,
+    waiters: Vec<Waiter>,
+    returned: Vec<Fresh>,
+    returned_nodes: usize,
+    shelf_count: usize,
+    words: MmapMut,
+    requests: RequestIds,
+    locks_per_node: u32,
+    buckets: [Vec<spin::Mutex<Bucket>>; 2],
+    values: Vec<u8>,
+    value_bytes: usize,
+}
+
+/// A [`Storage`], ready to be borrowed by an index.
+#[derive(Debug)]
+pub struct Room<'a> {
+    entries: &'a [spin::Mutex<Entry>],
+    waiters: &'a [Waiter],
+    shelves: Vec<spin::Mutex<Shelf<'a>>>,
+    words: &'a [AtomicU32],
+    requests: &'a RequestIds,
+    locks_per_node: u32,
+    buckets: [&'a [spin::Mutex<Bucket>]; 2],
+    seats: Vec<Seat<'a>>,
+}
+
+impl Storage {
+    /// Checks that the index can be put together at `place` and allocates what it needs there.
+    pub fn new(place: &Place<'_>, parameters: &Parameters, spending: &Spending) -> Result<Self, AssemblyError> {
+        parameters.check()?;
+        if place.geometry.is_empty() {
+            return Err(AssemblyError::Impossible("a pool without memory nodes"));
+        }
+        if spending.lanes >= usize::from(u16::MAX) {
+            return Err(AssemblyError::Impossible("more than 65,534 lanes on one compute node"));
+        }
+        if spending.options.narrow_locks && !place.capabilities.masked_atomics {
+            return Err(AssemblyError::NoMaskedAtomics);
+        }
+        let node_bytes = parameters.leaf().bytes.max(parameters.inner().bytes);
+        let chunk_bytes = place.geometry.iter().map(|node| node.chunk_bytes).min().unwrap_or(0);
+        if node_bytes as u64 > chunk_bytes {
+            return Err(AssemblyError::Chunk { node_bytes, chunk_bytes });
+        }
+        if let Some(recovery) = place.recovery {
+            if spending.options.narrow_locks {
+                return Err(AssemblyError::NarrowRecovery);
+            }
+            recovery.check(node_bytes, spending.lanes, place.geometry.len())?;
+        }
+        let (plan, _) = parameters.plan(spending.page_records, spending.leaves_at_once);
+        if spending.lanes as u64 * plan.total_bytes as u64 > spending.scratch_bytes_max {
+            return Err(AssemblyError::Scratch {
+                lanes: spending.lanes,
+                lane_bytes: plan.total_bytes,
+                budget_bytes: spending.scratch_bytes_max,
+            });
+        }
+
+        let words_per_node = place.geometry.iter().map(|node| node.lock_count).max().unwrap_or(1);
+        let locks_per_node = words_per_node * if spending.options.narrow_locks { 4 } else { 1 };
+        let shelf_count = place.geometry.len() * NodeClass::COUNT;
+        let words = IndexCache::words_for(spending.cache_bytes, parameters.key_bytes, parameters.inner_span + 1);
+        let entry = |_| spin::Mutex::new(Entry::default());
+        let seats = if spending.options.rdwc { spending.lanes } else { 0 };
+        // Twice as many buckets as lanes: few keys that meet in one by chance.
+        let buckets = || (0..2 * seats).map(|_| spin::Mutex::new(Bucket::default())).collect();
+        Ok(Self {
+            entries: (0..place.geometry.len() * locks_per_node as usize).map(entry).collect(),
+            waiters: (0..spending.lanes).map(|_| Waiter::default()).collect(),
+            returned: vec![Fresh::default(); shelf_count * spending.returned_nodes],
+            returned_nodes: spending.returned_nodes,
+            shelf_count,
+            words: huge_zeroes(words * size_of::<AtomicU32>()).map_err(|error| AssemblyError::Memory {
+                cache_bytes: spending.cache_bytes,
+                reason: error.to_string(),
+            })?,
+            requests: RequestIds::default(),
+            locks_per_node,
+            buckets: [buckets(), buckets()],
+            values: vec![0; seats * parameters.value_bytes],
+            value_bytes: parameters.value_bytes,
+        })
     }
 
-    let words_per_node = place.geometry.iter().map(|node| node.lock_count).max().unwrap_or(1);
-    let locks_per_node = words_per_node * if spending.options.narrow_locks { 4 } else { 1 };
-    let entries: Vec<_> =
-        (0..place.geometry.len() * locks_per_node as usize).map(|_| spin::Mutex::new(Entry::default())).collect();
-    let waiters: Vec<_> = (0..spending.lanes).map(|_| Waiter::default()).collect();
-    let shelf_count = place.geometry.len() * NodeClass::COUNT;
-    let mut returned = vec![Fresh::default(); shelf_count * spending.returned_nodes];
-    let shelves: Vec<_> = if spending.returned_nodes == 0 {
-        (0..shelf_count).map(|_| spin::Mutex::new(Shelf::default())).collect()
-    } else {
-        returned.chunks_mut(spending.returned_nodes).map(|returned| spin::Mutex::new(Shelf::new(returned))).collect()
-    };
-    let inner = parameters.inner();
-    let words = IndexCache::words_for(spending.cache_bytes, parameters.key_bytes, parameters.inner_span + 1);
-    let mut storage = huge_zeroes(words * size_of::<AtomicU32>())
-        .map_err(|error| AssemblyError::Memory { cache_bytes: spending.cache_bytes, reason: error.to_string() })?;
-    let storage = <[AtomicU32]>::mut_from_bytes(&mut storage)
-        .map_err(|_| AssemblyError::Impossible("an index cache that is not aligned"))?;
-    let requests = RequestIds::default();
-
-    let tree = Tree {
-        number: place.number,
-        index: place.number.get() + 1,
-        owner: place.member,
-        requests: &requests,
-        geometry: place.geometry,
-        root_word: (NodeId(0), root_offset(home, place.number)),
-        root: RootCopy::default(),
-        inner,
-        capabilities: place.capabilities,
-        options: spending.options,
-        scratch,
-        locks: LockTable::new(&entries, locks_per_node, &waiters, spending.hand_overs_max),
-        nodes: NodePool::new(&shelves, [parameters.leaf().bytes as u32, inner.bytes as u32]),
-        cache: IndexCache::new(storage, parameters.key_bytes, parameters.inner_span + 1),
-    };
-    let index = Sherman::new(tree, parameters, plan)?;
-    let missing = place.guarantees.missing(index.assumptions());
-    if !missing.is_empty() {
-        return Err(AssemblyError::Missing { missing });
+    /// Puts the shelves up.
+    pub fn furnish(&mut self) -> Room<'_> {
+        let Self { entries, waiters, returned, words, requests, buckets, values, .. } = self;
+        let shelves = if self.returned_nodes == 0 {
+            (0..self.shelf_count).map(|_| spin::Mutex::new(Shelf::default())).collect()
+        } else {
+            returned.chunks_mut(self.returned_nodes).map(|returned| spin::Mutex::new(Shelf::new(returned))).collect()
+        };
+        // A mapping begins on a page and was asked for in whole words; if it were not, the cache would always miss.
+        let words = <[AtomicU32]>::mut_from_bytes(words).map_or(&[][..], |words| words);
+        let seats = values.chunks_mut(self.value_bytes).map(Seat::new).collect();
+        let buckets = [&*buckets[0], &*buckets[1]];
+        Room { entries, waiters, shelves, words, requests, locks_per_node: self.locks_per_node, buckets, seats }
     }
-    Ok(run(&index))
+}
+
+impl<'a> Room<'a> {
+    /// The index. `place`, `parameters` and `spending` are those the storage was made for.
+    pub fn sherman(
+        &'a self,
+        place: &Place<'a>,
+        parameters: &Parameters,
+        spending: &Spending,
+    ) -> Result<Sherman<'a>, AssemblyError> {
+        let home = place.geometry.first().ok_or(AssemblyError::Impossible("a pool without memory nodes"))?;
+        let (plan, scratch) = parameters.plan(spending.page_records, spending.leaves_at_once);
+        let inner = parameters.inner();
+        let tree = Tree {
+            number: place.number,
+            index: place.number.get() + 1,
+            owner: place.member,
+            requests: self.requests,
+            geometry: place.geometry,
+            root_word: (NodeId(0), root_offset(home, place.number)),
+            root: RootCopy::default(),
+            inner,
+            capabilities: place.capabilities,
+            options: spending.options,
+            recovery: place.recovery,
+            scratch,
+            locks: LockTable::new(self.entries, self.locks_per_node, self.waiters, spending.hand_overs_max),
+            batches: Batches::new(self.buckets[0], self.buckets[1], &self.seats),
+            nodes: NodePool::new(&self.shelves, [parameters.leaf().bytes as u32, inner.bytes as u32]),
+            cache: IndexCache::new(self.words, parameters.key_bytes, parameters.inner_span + 1),
+        };
+        let index = Sherman::new(tree, parameters, plan)?;
+        let missing = place.guarantees.missing(index.assumptions());
+        if missing.is_empty() { Ok(index) } else { Err(AssemblyError::Missing { missing }) }
+    }
 }
 
 /// Zeroed memory that the kernel is asked to map with huge pages: an index cache is read at random, and with 4-KiB pages

@@ -1,32 +1,50 @@
 //! A compute node: a process that is connected to a pool's memory nodes, has a row there, and opens indexes.
 
-use crate::assembly::Place;
-use crate::fabric::any::{AnyFabric, Node};
-use crate::fabric::shm::{ShmError, ShmFabric, ShmOptions};
+use crate::assembly::{AssemblyError, Place, Spending, with_sherman};
+use crate::fabric::any::{AnyFabric, FabricError, Node};
+use crate::fabric::shm::{ShmFabric, ShmOptions};
 #[cfg(feature = "verbs")]
 use crate::fabric::verbs::{VerbsError, VerbsFabric, VerbsOptions};
+use crate::keeper::{Keeper, terms_here};
 use crate::memory_node::{AnnounceError, ConnectError, RemoteNode, connect};
 use crate::solo::block_on;
+use dm_core::error::VerbError;
 use dm_core::lane::Lane;
+use dm_core::recovery::Recovery;
+use dm_core::recovery::lease::{Lease, Pulse, Terms};
+use dm_core::recovery::redo::{self, Area};
 use dm_core::remote::catalog::{self, CatalogError, Definition, IndexEntry, IndexKind};
+use dm_core::remote::chunks::{self, ChunkEntry, ChunkKind, Granted, RequestIds};
 use dm_core::remote::rows::{self, Joiner, Member, RowError};
 use dm_core::remote::superblock::{Features, NodeDescription, Superblock, SuperblockError};
 use dm_core::remote::{NodeGeometry, SCRATCH_BYTES};
+use dm_core::sherman::Sherman;
 use dm_core::sherman::parameters::{ParameterError, Parameters};
 #[cfg(feature = "verbs")]
 use dm_core::verbs::{Label, Request};
-use dm_core::verbs::{Fabric, Guarantees, LaneId, Space};
+use dm_core::verbs::{Fabric, Guarantees, LaneId, NodeId, Space};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 use thiserror::Error;
 
-/// How often a compute node raises its heartbeat: eight times per lease of two seconds.
-const HEARTBEAT: Duration = Duration::from_millis(250);
+/// How a compute node is in a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Membership {
+    /// How long it may be silent before others take it for dead: the same for all compute nodes of a pool.
+    pub terms: Terms,
+    /// Whether others can go on when it dies with a lock in its hands: costs a redo image in the chain of larger WRITEs,
+    /// and a chunk or more on each memory node. Without it, as on a fabric that cannot fence, such a lock stays held.
+    pub recovery: bool,
+}
+
+impl Default for Membership {
+    fn default() -> Self {
+        Self { terms: terms_here(), recovery: true }
+    }
+}
 
 /// Why a pool cannot be used.
 #[derive(Debug, Error)]
@@ -37,11 +55,7 @@ pub enum PoolError {
     Connect(#[from] ConnectError),
     /// The fabric cannot be made.
     #[error(transparent)]
-    Fabric(#[from] ShmError),
-    /// An RDMA device, or a memory node behind one, cannot be used.
-    #[cfg(feature = "verbs")]
-    #[error(transparent)]
-    Verbs(#[from] VerbsError),
+    Fabric(#[from] FabricError),
     /// A memory node's superblock is not one to work with.
     #[error("memory node at {}: {source}", socket.display())]
     Superblock {
@@ -114,7 +128,10 @@ pub enum PoolError {
         /// Why.
         source: ParameterError,
     },
-    /// The heartbeat's thread could not be started.
+    /// A chunk table could not be read or changed.
+    #[error(transparent)]
+    Verb(#[from] VerbError),
+    /// The keeper's thread could not be started.
     #[error("starting a thread: {0}")]
     Thread(std::io::Error),
 }
@@ -180,11 +197,11 @@ impl Pool {
         use crate::memory_node::verbs::client::Peer;
         let mut peers = Vec::new();
         for address in addresses {
-            peers.push(Peer::connect(address, options.secret.as_ref()).map_err(VerbsError::from)?);
+            peers.push(Peer::connect(address, options.secret.as_ref()).map_err(VerbsError::from).map_err(FabricError::from)?);
         }
         peers.sort_by_key(|peer| peer.node_id().0);
         let mut options = options;
-        let mut fabric = VerbsFabric::new(&peers, &Arc::new(options.clone()))?;
+        let mut fabric = VerbsFabric::new(&peers, &Arc::new(options.clone())).map_err(FabricError::from)?;
         // Once for all workers: their fabrics differ in nothing that matters for it.
         options.write_turn_ns_min = Some(Fabric::capabilities(&fabric).write_turn_ns_min);
         let mut superblocks = Vec::new();
@@ -225,6 +242,10 @@ impl Pool {
 
     /// A fabric for one worker.
     pub fn fabric(&self) -> Result<AnyFabric, PoolError> {
+        Ok(self.make_fabric()?)
+    }
+
+    fn make_fabric(&self) -> Result<AnyFabric, FabricError> {
         match &self.reach {
             Reach::Shm(options) => {
                 let nodes = self.nodes.iter().filter_map(|node| match node {
@@ -261,15 +282,19 @@ impl Pool {
     }
 
     /// The first memory node: the one whose catalog and rows count.
-    fn home(&self) -> &NodeGeometry {
+    pub(crate) fn home(&self) -> &NodeGeometry {
         // `of` made a fabric, which refuses a pool without nodes.
         &self.geometry[0]
     }
 
     /// Runs something short on a lane of its own, with [`SCRATCH_BYTES`] of scratch at offset 0.
     pub fn with_lane<R>(&self, run: impl FnOnce(&mut AnyFabric, &Lane<'_>) -> R) -> Result<R, PoolError> {
+        Ok(self.with_lane_of(run)?)
+    }
+
+    fn with_lane_of<R>(&self, run: impl FnOnce(&mut AnyFabric, &Lane<'_>) -> R) -> Result<R, FabricError> {
         let spare = self.spare().pop();
-        let mut fabric = spare.map_or_else(|| self.fabric(), Ok)?;
+        let mut fabric = spare.map_or_else(|| self.make_fabric(), Ok)?;
         let mut scratch = vec![0; SCRATCH_BYTES];
         let lane = Lane::new(LaneId(0), &mut scratch);
         let result = run_on(&mut fabric, &lane, run);
@@ -278,8 +303,8 @@ impl Pool {
         Ok(result)
     }
 
-    /// Joins the pool as a compute node with `lanes` lanes, and keeps its heartbeat going.
-    pub fn join(self: &Arc<Self>, lanes: u16) -> Result<ComputeNode, PoolError> {
+    /// Joins the pool as a compute node with `lanes` lanes, and keeps its lease.
+    pub fn join(self: &Arc<Self>, lanes: u16, membership: Membership) -> Result<ComputeNode, PoolError> {
         let unknown = self.descriptions.iter().fold(0, |bits, description| bits | description.read_only_unknown);
         if unknown != 0 {
             return Err(PoolError::ReadOnly { unknown });
@@ -295,28 +320,20 @@ impl Pool {
                 return Err(error.into());
             }
         }
-        self.with_lane(|fabric, lane| {
-            block_on(fabric, lane, rows::introduce(lane, self.home(), member, &joiner, 0))
-        })??;
-        let (stop, stopped) = mpsc::channel();
-        let pool = Arc::clone(self);
-        let heart = thread::Builder::new()
-            .name("heartbeat".to_owned())
-            .spawn(move || {
-                let mut counter = 1;
-                while stopped.recv_timeout(HEARTBEAT) == Err(RecvTimeoutError::Timeout) {
-                    let beat = pool.with_lane(|fabric, lane| {
-                        block_on(fabric, lane, rows::heartbeat(lane, pool.home(), member, counter, 0, 0))
-                    });
-                    counter += 1;
-                    if !matches!(beat, Ok(Ok(()))) {
-                        tracing::warn!("the heartbeat of compute-node row {} stopped: {beat:?}", member.row.0);
-                        return;
-                    }
-                }
-            })
-            .map_err(PoolError::Thread)?;
-        Ok(ComputeNode { pool: Arc::clone(self), member, heart: Some((stop, heart)), owes: AtomicBool::new(false) })
+        self.with_lane(|fabric, lane| block_on(fabric, lane, rows::introduce(lane, self.home(), member, &joiner, 0)))??;
+        let mut node = ComputeNode {
+            pool: Arc::clone(self),
+            member,
+            recovery: membership.recovery,
+            lease: Arc::new(Lease::new(membership.terms)),
+            pulses: (0..lanes).map(|_| Pulse::default()).collect(),
+            keeper: None,
+            opened: AtomicBool::new(false),
+            owes: AtomicBool::new(false),
+        };
+        // From here on a failure leaves the pool.
+        node.keeper = Some(Keeper::start(self, member, Arc::clone(&node.lease), Arc::clone(&node.pulses))?);
+        Ok(node)
     }
 
     /// Leaves the pool as `member`, under whose name nothing is written any more.
@@ -410,11 +427,21 @@ fn token() -> u64 {
 }
 
 /// This process's place in a pool. Dropping it leaves the pool.
+///
+/// Others may take it for dead, if it is silent for a lease: then its operations fail with
+/// [`dm_core::error::Cause::Fenced`], and it joins the pool again for a new one. On shared memory they end the whole
+/// process first.
 #[derive(Debug)]
 pub struct ComputeNode {
     pool: Arc<Pool>,
     member: Member,
-    heart: Option<(Sender<()>, JoinHandle<()>)>,
+    recovery: bool,
+    lease: Arc<Lease>,
+    /// One per lane.
+    pulses: Arc<[Pulse]>,
+    keeper: Option<Keeper>,
+    /// An index was opened with recovery.
+    opened: AtomicBool,
     /// A lock may name this row after it left.
     owes: AtomicBool,
 }
@@ -424,6 +451,11 @@ impl ComputeNode {
     /// for others to finish with, and is not given to anybody before they have.
     pub fn owe(&self) {
         self.owes.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether others have taken it for dead.
+    pub fn is_fenced(&self) -> bool {
+        self.lease.is_fenced()
     }
 
     /// The pool.
@@ -460,22 +492,90 @@ impl ComputeNode {
             member: self.member,
             capabilities: fabric.capabilities(),
             guarantees: Self::guarantees(fabric),
+            recovery: None,
         }
     }
 
     fn guarantees(fabric: &AnyFabric) -> Guarantees {
         fabric.guarantees()
     }
+
+    /// Opens an index and passes it to `run`: with recovery, if it is wanted and the fabric can fence. That is possible once
+    /// per join.
+    pub fn with_sherman<R>(
+        &self,
+        entry: &IndexEntry,
+        parameters: &Parameters,
+        spending: &Spending,
+        run: impl FnOnce(&Sherman<'_>) -> R,
+    ) -> Result<R, AssemblyError> {
+        let place = self.pool.with_lane_of(|fabric, _| self.place(entry, fabric))?;
+        if !self.recovery || !place.capabilities.fencing {
+            return with_sherman(&place, parameters, spending, run);
+        }
+        parameters.check()?;
+        if spending.options.narrow_locks {
+            return Err(AssemblyError::NarrowRecovery);
+        }
+        // Two indexes would count lock words from 1, both of them.
+        if self.opened.swap(true, Ordering::Relaxed) {
+            return Err(AssemblyError::Reopened);
+        }
+        let (lanes, node_bytes) = (self.pulses.len() as u16, parameters.leaf().bytes.max(parameters.inner().bytes));
+        let mut areas = vec![Area::default(); self.pool.nodes.len()];
+        let requests = RequestIds::default();
+        self.pool.with_lane_of(|fabric, lane| {
+            let redo =
+                redo::prepare(lane, &self.pool.geometry, self.member, &requests, lanes, node_bytes, 0, &mut areas);
+            block_on(fabric, lane, redo)
+        })??;
+        let recovery = Recovery::new(self.member, &self.lease, &self.pulses, &areas, &place.capabilities)?;
+        with_sherman(&Place { recovery: Some(&recovery), ..place }, parameters, spending, run)
+    }
+
+    /// Gives the chunks of redo images back: every lock is free, so no image will be looked for.
+    fn return_redo_chunks(&self) -> Result<(), PoolError> {
+        self.pool.with_lane(|fabric, lane| {
+            block_on(fabric, lane, async {
+                for (number, geometry) in self.pool.geometry.iter().enumerate() {
+                    let node = NodeId(number as u16);
+                    let mut mine = Vec::new();
+                    let mut see = |chunk, found| {
+                        if let Ok(ChunkEntry::Granted(grant)) = found
+                            && grant.kind == ChunkKind::Redo
+                            && grant.row == self.member.row
+                            && u32::from(grant.incarnation) == self.member.incarnation
+                        {
+                            mine.push((chunk, grant));
+                        }
+                    };
+                    chunks::walk(lane, node, geometry, 0, &mut see).await?;
+                    for (chunk, grant) in mine {
+                        let (offset, bytes) = (geometry.chunk_offset(chunk), geometry.chunk_bytes);
+                        let granted = Granted { node, chunk, offset, bytes, grant, used: false };
+                        // Nodes never lived there: as good as new.
+                        chunks::release(lane, geometry, &granted, false).await?;
+                    }
+                }
+                Ok(())
+            })
+        })?
+    }
 }
 
 impl Drop for ComputeNode {
     fn drop(&mut self) {
-        if let Some((stop, heart)) = self.heart.take() {
-            drop(stop);
-            // A heartbeat that panicked has nothing to tell any more.
-            let _ = heart.join();
+        if let Some(keeper) = &mut self.keeper {
+            keeper.stop();
         }
-        let settled = !*self.owes.get_mut();
+        // Whoever was fenced does nothing more under this name, and leaves the rest to others.
+        let settled = !*self.owes.get_mut() && !self.lease.is_fenced();
+        if settled
+            && *self.opened.get_mut()
+            && let Err(error) = self.return_redo_chunks()
+        {
+            tracing::debug!("giving redo chunks back: {error}");
+        }
         self.pool.part(self.member, settled);
     }
 }

@@ -6,6 +6,7 @@
 //! - [`fabric`]: who executes verbs. [`fabric::shm`] does so with loads and stores on mapped regions.
 //! - [`memory_node`]: the daemon that owns a region and hands it out, and the client that connects to it.
 //! - [`compute_node`]: a process that is connected to a pool, and has a row there.
+//! - [`keeper`]: the thread that keeps its lease.
 //! - [`solo`]: one future on one lane, driven by the calling thread.
 //! - [`assembly`]: an index put together, with the storage that the core only borrows.
 //! - [`worker`]: a thread that drives lanes.
@@ -16,6 +17,7 @@ pub mod assembly;
 pub mod clock;
 pub mod compute_node;
 pub mod fabric;
+pub mod keeper;
 pub mod memory_node;
 pub mod region;
 pub mod session;

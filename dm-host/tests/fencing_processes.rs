@@ -6,7 +6,7 @@ use dm_core::remote::rows::{Row, RowState};
 use dm_core::remote::rpc::{self, Procedure, Reply};
 use dm_core::sherman::parameters::Parameters;
 use dm_core::verbs::{Completion, Fabric, Flags, Label, LaneId, NodeId, Posted, Request, Status};
-use dm_host::compute_node::{Pool, PoolError};
+use dm_host::compute_node::{Membership, Pool, PoolError};
 use dm_host::fabric::any::AnyFabric;
 use dm_host::fabric::shm::{CALL_WAIT, ShmOptions};
 use dm_host::memory_node::AnnounceError;
@@ -136,7 +136,7 @@ fn partner() {
     match role {
         // Joins a row and adds to the word, for ever.
         "writer" => {
-            let node = pool.join(1).unwrap();
+            let node = pool.join(1, Membership::default()).unwrap();
             println!("JOINED {} {}", node.member().row.0, node.member().incarnation);
             loop {
                 let add = Request::fetch_add(Label::Tool, N0, WORD, 1);
@@ -148,7 +148,7 @@ fn partner() {
         }
         // Joins, leaves, and lives on.
         "leaver" => {
-            let member = pool.join(1).unwrap().member();
+            let member = pool.join(1, Membership::default()).unwrap().member();
             println!("LEFT {} {}", member.row.0, member.incarnation);
             std::thread::sleep(Duration::from_mins(10));
         }
@@ -187,6 +187,19 @@ impl Partner {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
+    /// Stops it, and waits until none of its threads runs: a signal takes a while to arrive.
+    fn stop(&self) {
+        self.signal(Signal::STOP);
+        let threads = format!("/proc/{}/task", self.child.id());
+        let is_stopped = |stat: String| stat.rsplit_once(')').is_some_and(|(_, rest)| rest.starts_with(" T"));
+        while !std::fs::read_dir(&threads)
+            .unwrap()
+            .all(|thread| std::fs::read_to_string(thread.unwrap().path().join("stat")).is_ok_and(is_stopped))
+        {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     fn ended_by(&mut self) -> Option<i32> {
         let deadline = Instant::now() + Duration::from_secs(20);
         while Instant::now() < deadline {
@@ -221,7 +234,7 @@ fn a_stopped_process_is_fenced_and_never_writes_again() {
         let joined = partner.line("JOINED");
         let (row, incarnation) = (joined[0] as u16, joined[1] as u32);
         while word(&pool) == 0 {}
-        partner.signal(Signal::STOP);
+        partner.stop();
         // The memory node that it never wrote to knows it as well.
         assert_eq!(fence(&pool, NodeId(1), row, incarnation), Reply::Done, "lines {lines}");
         assert_eq!(fence(&pool, N0, row, incarnation), Reply::Done);
@@ -257,9 +270,9 @@ fn a_compute_node_fenced_before_it_said_who_it_is_joins_as_another() {
     let pool = connect(&[&daemon]).unwrap();
     // Row 1 is the first to be claimed; this is what a fencer that was faster than its announcement did.
     assert_eq!(fence(&pool, N0, 1, 1), Reply::Done);
-    let refused = pool.join(1).unwrap_err();
+    let refused = pool.join(1, Membership::default()).unwrap_err();
     assert!(matches!(refused, PoolError::Announce(AnnounceError::Fenced { row: 1, incarnation: 1, .. })), "{refused}");
-    let node = pool.join(1).unwrap();
+    let node = pool.join(1, Membership::default()).unwrap();
     assert_eq!((node.member().row, node.member().incarnation), (RowId(1), 2));
 }
 
@@ -275,7 +288,7 @@ fn calls_are_answered_and_may_be_repeated() {
         assert_eq!(rpc(&pool, [Procedure::Fence as u64, 99, 7, 0]), Ok(Reply::Done as u64));
         assert_eq!(rpc(&pool, [Procedure::Fence as u64, 1 << 40, 7, 0]), Ok(Reply::Done as u64));
     }
-    let node = pool.join(1).unwrap();
+    let node = pool.join(1, Membership::default()).unwrap();
     let own = [u64::from(node.member().row.0), u64::from(node.member().incarnation)];
     assert_eq!(rpc(&pool, [Procedure::CloseQueuePair as u64, own[0], own[1], 0]), Ok(Reply::Done as u64));
     let mut partner = Partner::start("writer", &[&daemon]);
@@ -391,7 +404,7 @@ fn a_client_that_does_not_let_go_is_ended_before_the_file_is_used_again() {
     stopped.line("JOINED");
     let mut running = Partner::start("writer", &[&daemon]);
     running.line("JOINED");
-    stopped.signal(Signal::STOP);
+    stopped.stop();
     daemon.kill();
     running.line("DOWN");
     let daemon = Daemon::start(&socket, &options);

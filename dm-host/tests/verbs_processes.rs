@@ -7,7 +7,7 @@ use dm_core::remote::lock_word::RowId;
 use dm_core::remote::rpc::{self, Procedure, Reply};
 use dm_core::sherman::parameters::Parameters;
 use dm_core::verbs::{Completion, Fabric as _, Label, LaneId, NodeId, Request, Status};
-use dm_host::compute_node::{Pool, PoolError};
+use dm_host::compute_node::{Membership, Pool, PoolError};
 use dm_host::fabric::any::{AnyFabric, Node};
 use dm_host::fabric::verbs::VerbsOptions;
 use dm_host::memory_node::verbs::secret::Secret;
@@ -132,7 +132,7 @@ fn partner() {
     match role {
         // Joins a row and adds to the word, for ever, whatever it is told.
         "writer" => {
-            let node = pool.join(1).unwrap();
+            let node = pool.join(1, Membership::default()).unwrap();
             let mut fabric = pool.fabric().unwrap();
             let mut scratch = [0; 64];
             let lane = Lane::new(LaneId(0), &mut scratch);
@@ -360,7 +360,7 @@ fn requests_that_no_memory_node_has_are_refused_and_harm_nobody() {
 fn a_broken_queue_pair_is_made_again_under_the_same_incarnation() {
     let daemon = Daemon::start(&["--insecure"]);
     let pool = daemon.connect();
-    let node = pool.join(1).unwrap();
+    let node = pool.join(1, Membership::default()).unwrap();
     let AnyFabric::Verbs(mut fabric) = pool.fabric().unwrap() else { panic!("a verbs pool") };
     let mut scratch = [0; 4096];
     let lanes = [Lane::new(LaneId(0), &mut scratch)];

@@ -163,6 +163,7 @@ impl Subject for ShermanSubject {
             ("whole-node writes", Options { entry_writes: false, ..on }),
             ("narrow locks", Options { narrow_locks: true, ..on }),
             ("READ chained to the lock", Options { chain_lock_read: true, ..on }),
+            ("shared operations", Options { rdwc: true, ..on }),
         ];
         let off = Options { combine: false, hierarchical: false, entry_writes: false, ..on };
         switches.push(("the paper's baseline", off));

@@ -28,18 +28,21 @@ pub mod node;
 pub mod read;
 pub mod reserve;
 
+use crate::compute::batches::Batches;
 use crate::compute::cache::IndexCache;
 use crate::compute::locks::LockTable;
 use crate::compute::nodes::NodePool;
-use crate::error::{Cause, OpError};
+use crate::error::{Cause, OpError, VerbError};
 use crate::lane::{Lane, Mark};
 use crate::planted::{Bug, planted};
+use crate::recovery::Recovery;
+use crate::recovery::redo::HEADER_BYTES;
 use crate::remote::NodeGeometry;
 use crate::remote::address::Address;
 use crate::remote::catalog::IndexNumber;
 use crate::remote::chunks::RequestIds;
 use crate::remote::rows::Member;
-use crate::verbs::{Capabilities, NodeId};
+use crate::verbs::{Capabilities, NodeId, Status};
 use core::ops::Range;
 use descent::RootCopy;
 use inner::InnerShape;
@@ -89,11 +92,28 @@ pub struct Options {
     pub narrow_locks: bool,
     /// The leaf is READ in the chain of the lock's CAS: one round trip less, one READ wasted when the CAS loses.
     pub chain_lock_read: bool,
+    /// Who loses the CAS of a lock pauses before the next, longer each time. Off: the next CAS follows at once, as in the
+    /// systems Sherman was compared with.
+    pub back_off: bool,
+    /// READs that took too long for versions to vouch for are not trusted. Off, for measurement only: what the papers' programs
+    /// do.
+    pub read_guard: bool,
+    /// Lanes that want one key at one time share one operation (SMART section 4.4, "read delegation and write combining").
+    pub rdwc: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { combine: true, hierarchical: true, entry_writes: true, narrow_locks: false, chain_lock_read: false }
+        Self {
+            combine: true,
+            hierarchical: true,
+            entry_writes: true,
+            narrow_locks: false,
+            chain_lock_read: false,
+            back_off: true,
+            read_guard: true,
+            rdwc: false,
+        }
     }
 }
 
@@ -108,9 +128,11 @@ pub struct TreeScratch {
     pub help: Range<usize>,
     /// 512 bytes for words, header lines and lines of the chunk table.
     pub small: usize,
-    /// Node images: start of the first.
+    /// What recovery READs, and a redo image.
+    pub recovery: Range<usize>,
+    /// Node images, a gap for the header of a redo image in front of each: start of the first gap.
     pub nodes: usize,
-    /// Distance from one node image to the next, in bytes.
+    /// Distance from one node image to the next, gap included, in bytes.
     pub node_stride: usize,
     /// Node images there is room for, at least [`NODE_BUFFERS_MIN`].
     pub node_buffers: usize,
@@ -128,7 +150,7 @@ impl TreeScratch {
     /// Scratch offset of node image `i`.
     #[inline]
     pub const fn node(&self, i: usize) -> usize {
-        self.nodes + i * self.node_stride
+        self.nodes + i * self.node_stride + HEADER_BYTES
     }
 }
 
@@ -154,10 +176,14 @@ pub struct Tree<'s> {
     pub capabilities: Capabilities,
     /// Techniques.
     pub options: Options,
+    /// What makes locks recoverable; `None`: a dead compute node's locks stay held.
+    pub recovery: Option<&'s Recovery<'s>>,
     /// Scratch ranges of a lane.
     pub scratch: TreeScratch,
     /// Local locks.
     pub locks: LockTable<'s>,
+    /// Operations of several lanes on one key.
+    pub batches: Batches<'s>,
     /// Ready nodes.
     pub nodes: NodePool<'s>,
     /// Copies of inner nodes.
@@ -168,6 +194,24 @@ impl Tree<'_> {
     /// The error of an image no writer of ours produces.
     pub(crate) fn corrupt(address: Address, what: &'static str) -> OpError {
         OpError::harmless(Cause::Corrupt { address, what })
+    }
+
+    /// Refuses an operation of a compute node that was fenced off.
+    pub(crate) fn check_standing(&self) -> Result<(), OpError> {
+        if self.recovery.is_some_and(|recovery| recovery.lease.is_fenced()) {
+            return Err(OpError::harmless(Cause::Fenced));
+        }
+        Ok(())
+    }
+
+    /// What a memory node says of a compute node that was fenced off is the end of it, not the failure of a request.
+    pub(crate) fn note_fencing(&self, error: OpError) -> OpError {
+        let fenced = matches!(error.cause, Cause::Verb(VerbError { status: Status::Fenced, .. }));
+        if let (true, Some(recovery)) = (fenced, self.recovery) {
+            recovery.lease.fenced();
+            return OpError { cause: Cause::Fenced, ..error };
+        }
+        error
     }
 
     /// Counts an attempt at something that others may keep from succeeding, against the operation's bounds.
@@ -183,6 +227,6 @@ impl Tree<'_> {
     #[inline]
     pub(crate) fn exposed_too_long(&self, elapsed_ns: u32) -> bool {
         let turn_ns = self.capabilities.write_turn_ns_min;
-        turn_ns != 0 && !planted(Bug::NoGuard) && elapsed_ns > turn_ns.saturating_mul(15)
+        turn_ns != 0 && self.options.read_guard && !planted(Bug::NoGuard) && elapsed_ns > turn_ns.saturating_mul(15)
     }
 }

@@ -88,7 +88,8 @@ impl Sherman<'_> {
             let key = key_of(scratch, &self.plan.key, &mut room);
             let Some((front, nodes)) = scratch.split_at_mut_checked(self.tree.scratch.nodes) else { return };
             let value = front.get(self.plan.value.clone()).unwrap_or_default();
-            LeafMut::new(&self.leaf, slice_mut(nodes, 0, self.leaf.bytes)).put(slot, key, value);
+            let at = self.tree.scratch.node(0) - self.tree.scratch.nodes;
+            LeafMut::new(&self.leaf, slice_mut(nodes, at, self.leaf.bytes)).put(slot, key, value);
             if let Some(place) = front.get_mut(last) {
                 place.copy_from_slice(key);
             }

@@ -67,8 +67,8 @@
 //! - Leaves are joined when one is empty; there is no rebalancing of leaves that are merely sparse.
 //! - A generation has six bits: a pointer that survives 64 lives of one place unused passes the generation check. The
 //!   fences are checked in any case, and those decide where a key is.
-//! - A compute node that dies while it holds a lock keeps it: lock words name their holder, but nobody takes them over
-//!   yet. A node torn by a writer that died in the middle of a WRITE is reported as corrupt under its lock.
+//! - Opened without recovery, an index waits for the locks of the dead until its deadlines pass, and a node torn by a
+//!   writer that died in the middle of a WRITE is reported as corrupt under its lock.
 //! - Nodes that a compute node was granted and had not linked when it left - the rest of its last chunk, retired nodes on
 //!   its shelves, a sibling whose split was dropped - stay granted and are not used again. What is reachable is in
 //!   [`crate::index::Census::live_bytes`]; the difference to the chunks granted to the index is what is ready or lost.
@@ -90,7 +90,9 @@ use crate::btree::read::Target;
 use crate::error::{Cause, DecodeError, OpError};
 use crate::index::{Census, Index, Operation, OperationKind, Outcome, ScratchPlan};
 use crate::lane::{Lane, Mark};
+use crate::recovery::sweep::Swept;
 use crate::remote::address::Address;
+use crate::remote::lock_word::RowId;
 use crate::verbs::{Assumptions, Label, Space};
 use bulk::BulkLoad;
 use layout::LeafShape;
@@ -133,6 +135,16 @@ impl<'s> Sherman<'s> {
         &self.leaf
     }
 
+    /// Sweeps up after the dead compute node of `row`: its locks, what it left of merges, memory it had no use for, and
+    /// its row. See [`Tree::sweep`].
+    pub async fn sweep(&self, lane: &Lane<'_>, row: RowId) -> Result<Swept, OpError> {
+        lane.set_deadline(u64::MAX);
+        self.tree.check_standing()?;
+        let swept = self.tree.sweep(lane, row).await.map_err(|error| self.tree.note_fencing(error))?;
+        self.mend(lane).await?;
+        Ok(swept)
+    }
+
     fn leaf_target(&self, address: Address, at: usize) -> Target {
         Target { address, bytes: self.leaf.bytes, at, label: Label::Leaf }
     }
@@ -147,6 +159,7 @@ impl<'s> Sherman<'s> {
         lane: &Lane<'_>,
         standing: Standing,
         spot: &mut crate::btree::descent::Spot,
+        bounces: &mut u32,
         image_at: usize,
     ) -> Address {
         match standing {
@@ -161,10 +174,12 @@ impl<'s> Sherman<'s> {
                 } else {
                     self.tree.cache.invalidate(spot.parent);
                 }
+                spot.from = spot.address;
                 sibling
             }
             Standing::Forward(left) => {
                 lane.mark(Mark::Forwarded);
+                *bounces += u32::from(!spot.from.is_null());
                 self.tree.cache.invalidate(spot.parent);
                 left
             }
@@ -234,6 +249,15 @@ pub(crate) fn judge_leaf<R>(
     }
 }
 
+impl Sherman<'_> {
+    async fn point(&self, lane: &Lane<'_>, kind: OperationKind) -> Result<Outcome, OpError> {
+        match kind {
+            OperationKind::Get => self.get(lane).await,
+            kind => self.write(lane, kind).await,
+        }
+    }
+}
+
 impl Index for Sherman<'_> {
     fn plan(&self) -> &ScratchPlan {
         &self.plan
@@ -260,21 +284,31 @@ impl Index for Sherman<'_> {
             return Err(OpError::harmless(Cause::BadInput("the lane is in doubt and has to be settled first")));
         }
         lane.set_deadline(operation.wait_ns());
-        match operation.kind {
-            OperationKind::Get => self.get(lane).await,
+        self.tree.check_standing()?;
+        let result = match operation.kind {
             OperationKind::Scan => self.scan(lane, &operation).await,
-            kind => self.write(lane, kind).await,
-        }
+            kind if self.tree.options.rdwc => {
+                self.tree.batches.run(lane, &self.plan, kind, || self.point(lane, kind)).await
+            }
+            kind => self.point(lane, kind).await,
+        };
+        result.map_err(|error| self.tree.note_fencing(error))
     }
 
     async fn settle<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
         lane.set_deadline(Operation::WAIT_NS_DEFAULT);
-        self.tree.settle(lane).await
+        // The lock first: members of a batch this lane leads may be queued behind it.
+        self.tree.settle(lane).await?;
+        self.tree.batches.settle(lane, &self.plan).await
     }
 
     async fn validate<'a>(&'a self, lane: &'a Lane<'_>) -> Result<Census, OpError> {
         lane.set_deadline(u64::MAX);
-        self.walk(lane).await
+        match self.walk(lane).await {
+            // What a dead compute node left of a merge does not validate before somebody has finished with it.
+            Err(OpError { cause: Cause::Corrupt { .. }, .. }) if self.mend(lane).await? => self.walk(lane).await,
+            result => result,
+        }
     }
 
     async fn bulk_append<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {

@@ -6,6 +6,7 @@ use crate::btree::inner::{InnerShape, SPAN_MAX as INNER_SPAN_MAX};
 use crate::btree::node::{KEY_BYTES_MAX, KEY_BYTES_MIN};
 use crate::btree::{NODE_BUFFERS_MIN, SMALL_BYTES, TreeScratch};
 use crate::index::ScratchPlan;
+use crate::recovery::redo::{HEADER_BYTES, LOOK_BYTES};
 use crate::remote::catalog::PARAMETER_BYTES;
 use crate::remote::record::{Le16, Le32, record};
 use static_assertions::const_assert_eq;
@@ -164,7 +165,9 @@ impl Parameters {
         let (separator, help) = (take(self.key_bytes), take(self.key_bytes));
         let (value, expected, output) = (take(self.value_bytes), take(self.value_bytes), take(self.value_bytes));
         let small = take(SMALL_BYTES).start;
-        let node_stride = self.leaf().bytes.max(self.inner().bytes);
+        let node_bytes = self.leaf().bytes.max(self.inner().bytes);
+        let recovery = take(LOOK_BYTES + HEADER_BYTES + node_bytes);
+        let node_stride = HEADER_BYTES + node_bytes;
         let leaves_at_once = leaves_at_once.max(1);
         let node_buffers = NODE_BUFFERS_MIN.max(leaves_at_once + 1).max(bulk::LEVELS_AT_ONCE);
         let nodes = take(node_stride * node_buffers).start;
@@ -180,7 +183,8 @@ impl Parameters {
             page,
             total_bytes: end,
         };
-        let scratch = TreeScratch { key, separator, help, small, nodes, node_stride, node_buffers, leaves_at_once };
+        let scratch =
+            TreeScratch { key, separator, help, small, recovery, nodes, node_stride, node_buffers, leaves_at_once };
         (plan, scratch)
     }
 }

@@ -1,6 +1,7 @@
 //! Get: one READ of the leaf that the route names.
 
 use super::layout::Leaf;
+use super::merge::BOUNCES_MAX;
 use super::{Sherman, Visit, judge_leaf, slice, slice_mut};
 use crate::btree::{MOVES_MAX, RESTARTS_MAX, Tree};
 use crate::error::{DecodeError, OpError};
@@ -47,11 +48,14 @@ impl Sherman<'_> {
     ) -> Result<Option<Visit<R>>, OpError> {
         let mut cached = true;
         let mut attempts = 0;
+        let mut bounces = 0;
         loop {
             let Some(mut spot) = self.tree.locate(lane, key_range, 0, cached).await? else { return Ok(None) };
-            let mut address = spot.address;
             for _ in 0..MOVES_MAX {
+                let address = spot.address;
                 let wanted = self.leaf_wanted(address);
+                // Whoever joins from here on must not be told what this READ samples.
+                self.tree.batches.seal(lane.id(), |_| ());
                 let seen = self
                     .tree
                     .read(lane, self.leaf_target(address, at), |scratch| {
@@ -69,7 +73,14 @@ impl Sherman<'_> {
                     .await?;
                 match seen {
                     Some(Ok(seen)) => return Ok(Some(Visit { seen, help: spot.help })),
-                    Some(Err(standing)) => address = self.wrong_leaf(lane, standing, &mut spot, at),
+                    Some(Err(standing)) => {
+                        let next = self.wrong_leaf(lane, standing, &mut spot, &mut bounces, at);
+                        if bounces > BOUNCES_MAX {
+                            bounces = 0;
+                            self.undo_merge(lane, spot.from, address).await?;
+                        }
+                        spot.address = next;
+                    }
                     None => {
                         self.tree.cache.invalidate(spot.parent);
                         break;

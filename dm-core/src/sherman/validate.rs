@@ -26,7 +26,7 @@ struct Node {
 
 impl Sherman<'_> {
     /// Nodes the pool has room for: a level that seems to have more is a ring of links.
-    fn nodes_max(&self) -> u64 {
+    pub(super) fn nodes_max(&self) -> u64 {
         let bytes: u64 = self.tree.geometry.iter().map(|node| node.region_bytes).sum();
         bytes / self.leaf.bytes.min(self.tree.inner.bytes).max(1) as u64
     }

@@ -7,6 +7,7 @@
 //! lock.
 
 use super::layout::{Leaf, LeafMut};
+use super::merge::BOUNCES_MAX;
 use super::{Sherman, judge_leaf, key_of, slice_mut};
 use crate::btree::descent::Spot;
 use crate::btree::link::raise_node_version;
@@ -47,6 +48,7 @@ impl Sherman<'_> {
         let inserts = matches!(kind, OperationKind::Insert | OperationKind::Upsert);
         let mut cached = true;
         let mut attempts = 0;
+        let mut bounces = 0;
         loop {
             let spot = self.tree.locate(lane, &self.plan.key, 0, cached).await?;
             let Some(spot) = spot else {
@@ -60,7 +62,7 @@ impl Sherman<'_> {
             if inserts {
                 self.tree.prepare_to_split(lane, spot.address.node());
             }
-            match self.write_at(lane, kind, spot).await? {
+            match self.write_at(lane, kind, spot, &mut bounces).await? {
                 Attempt::Done(outcome) => return Ok(outcome),
                 Attempt::Short => {
                     if !self.tree.reserve_to_split(lane, spot.address.node()).await? {
@@ -80,7 +82,13 @@ impl Sherman<'_> {
     }
 
     /// Writes at the leaf that `spot` names, or at one that it leads to.
-    async fn write_at(&self, lane: &Lane<'_>, kind: OperationKind, spot: Spot) -> Result<Attempt, OpError> {
+    async fn write_at(
+        &self,
+        lane: &Lane<'_>,
+        kind: OperationKind,
+        spot: Spot,
+        bounces: &mut u32,
+    ) -> Result<Attempt, OpError> {
         let mut spot = spot;
         let at = self.tree.scratch.node(0);
         for _ in 0..MOVES_MAX {
@@ -96,7 +104,7 @@ impl Sherman<'_> {
                 let image = slice_mut(nodes, at - self.tree.scratch.nodes, self.leaf.bytes);
                 match judge_leaf(image, &wanted, key, |_| Ok(()))? {
                     Err(elsewhere) => Ok(Err(elsewhere)),
-                    Ok(()) => self.decide(kind, key, front, image).map(Ok),
+                    Ok(()) => self.decide(lane, kind, key, front, image).map(Ok),
                 }
             };
             let follow = self.tree.options.chain_lock_read.then(|| target.request_locked());
@@ -138,7 +146,12 @@ impl Sherman<'_> {
                     if standing == Standing::Here {
                         return Ok(Attempt::Lost);
                     }
-                    spot.address = self.wrong_leaf(lane, standing, &mut spot, at);
+                    let next = self.wrong_leaf(lane, standing, &mut spot, bounces, at);
+                    if *bounces > BOUNCES_MAX {
+                        *bounces = 0;
+                        self.undo_merge(lane, spot.from, address).await?;
+                    }
+                    spot.address = next;
                     spot.fresh = false;
                 }
                 None => {
@@ -153,6 +166,7 @@ impl Sherman<'_> {
     /// Decides what the operation does to the locked leaf, and does it to the image.
     fn decide(
         &self,
+        lane: &Lane<'_>,
         kind: OperationKind,
         key: &[u8],
         front: &mut [u8],
@@ -160,7 +174,17 @@ impl Sherman<'_> {
     ) -> Result<Decision, DecodeError> {
         use OperationKind::{Delete, Get, Insert, Scan, Update, UpdateIf, Upsert};
         let leaf = Leaf::new(&self.leaf, image);
-        let Some(slot) = leaf.find(key)? else {
+        let found = leaf.find(key)?;
+        // The leaf is locked and whole: what is decided now is true until the WRITE, which takes the value that joined last.
+        self.tree.batches.seal(lane.id(), |value| {
+            if let Some(place) = front.get_mut(self.plan.value.clone()) {
+                // Both as long as values are.
+                for (to, from) in place.iter_mut().zip(value) {
+                    *to = *from;
+                }
+            }
+        });
+        let Some(slot) = found else {
             if !matches!(kind, Insert | Upsert) {
                 return Ok(Decision::Unchanged(Outcome::Absent));
             }
@@ -207,15 +231,11 @@ impl Sherman<'_> {
         at: usize,
         slot: usize,
     ) -> Result<(), OpError> {
-        let port = lane.port();
-        let (node, offset) = (address.node(), address.offset());
         if self.tree.options.entry_writes {
-            let range = self.leaf.entry_range(slot);
-            let bytes = range.len();
-            port.push(Request::write(Label::Entry, node, offset + range.start as u64, bytes, at + range.start));
+            self.tree.push_in_place(lane, &held, Label::Entry, address, self.leaf.entry_range(slot), at)?;
         } else {
-            port.with(|scratch| raise_node_version(slice_mut(scratch, at, self.leaf.bytes)));
-            port.push(Request::write(Label::Node, node, offset, self.leaf.bytes, at));
+            lane.port().with(|scratch| raise_node_version(slice_mut(scratch, at, self.leaf.bytes)));
+            self.tree.push_in_place(lane, &held, Label::Node, address, 0..self.leaf.bytes, at)?;
         }
         self.tree.release_with(lane, held).await
     }

@@ -1,8 +1,8 @@
 //! Whichever fabric a pool is reached by.
 
-use super::shm::ShmFabric;
+use super::shm::{ShmError, ShmFabric};
 #[cfg(feature = "verbs")]
-use super::verbs::VerbsFabric;
+use super::verbs::{VerbsError, VerbsFabric};
 use crate::memory_node::{AnnounceError, RemoteNode};
 #[cfg(feature = "verbs")]
 use crate::memory_node::verbs::client::Peer;
@@ -11,6 +11,20 @@ use dm_core::lane::Lane;
 use dm_core::remote::lock_word::RowId;
 use dm_core::verbs::{Capabilities, Fabric, Guarantees, NodeId, Posted};
 use std::sync::Arc;
+use thiserror::Error;
+
+/// Why there is no fabric.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum FabricError {
+    /// Shared memory.
+    #[error(transparent)]
+    Shm(#[from] ShmError),
+    /// An RDMA device, or a memory node behind one.
+    #[cfg(feature = "verbs")]
+    #[error(transparent)]
+    Verbs(#[from] VerbsError),
+}
 
 /// A memory node of a pool.
 #[derive(Clone, Debug)]

@@ -41,8 +41,11 @@
 //! A return that does not come within [`CALL_WAIT`] ends as [`Status::NodeDown`]; the data path does not believe that
 //! yet.
 //!
-//! All of this is among processes on one coherent machine. `crash_atomic_bytes` is 8: a process can be killed between
-//! any two instructions, and in sequence mode a line is several.
+//! All of this is among processes on one coherent machine.
+//!
+//! **A sender that dies** leaves whole lines: `crash_atomic_bytes` is 64. In vector mode the part of a line that a WRITE
+//! covers is stored by one instruction, and a process is killed between two. In sequence mode the memory node's daemon
+//! ends the WRITE of the one line that a dead process was in ([`lines`]), before it says that the process is fenced.
 
 pub mod counts;
 pub mod lines;
@@ -239,7 +242,7 @@ impl ShmFabric {
             outstanding_reads_max: u16::MAX,
             chain_requests_max: OUTBOX_REQUESTS as u16,
             fencing: nodes.iter().all(|node| node.can_fence()),
-            crash_atomic_bytes: 8,
+            crash_atomic_bytes: LINE_BYTES as u32,
             write_turn_ns_min: 0,
         };
         let all_vector = nodes.iter().all(|node| node.region().layout().mode == LineMode::Vector);
@@ -431,8 +434,7 @@ impl<'m> Fabric<'m> for ShmFabric {
     fn post(&mut self, lanes: &[Lane<'m>], lane: usize) -> Posted {
         let Some(one) = lanes.get(lane) else { return Posted::Completed };
         if one.port().requests().iter().any(|request| request.verb == Verb::Rpc) {
-            self.call(one, lane);
-            return Posted::InFlight;
+            return self.call(one, lane);
         }
         if lanes.len() == 1 || one.port().requests().iter().any(|request| request.verb == Verb::Write) {
             self.execute_all(one, false, &[]);
@@ -485,6 +487,9 @@ impl ShmFabric {
             let mut completion = match returned {
                 Some((_, completion)) => {
                     self.counters.count(request);
+                    if completion.status != Status::Ok {
+                        let _ = submitted.stopped.push(request.node);
+                    }
                     *completion
                 }
                 None => self.execute(request, scratch, &mut submitted),
@@ -518,10 +523,10 @@ impl ShmFabric {
 }
 
 impl ShmFabric {
-    /// Sends the RPCs of a submit to the daemons.
+    /// Sends the RPCs of a submit to the daemons. If there is none to wait for, executes it.
     #[cold]
-    fn call(&mut self, lane: &Lane<'_>, at: usize) {
-        let mut calls = heapless::Vec::new();
+    fn call(&mut self, lane: &Lane<'_>, at: usize) -> Posted {
+        let mut calls = heapless::Vec::<_, OUTBOX_REQUESTS>::new();
         for (position, request) in lane.port().requests().iter().enumerate() {
             if request.verb != Verb::Rpc {
                 continue;
@@ -540,7 +545,16 @@ impl ShmFabric {
             // As many as requests fit a submit.
             let _ = calls.push((position, state));
         }
+        let returned = |(position, state): &(usize, CallState)| match state {
+            CallState::Done(completion) => Some((*position, *completion)),
+            CallState::Waiting(..) => None,
+        };
+        if let Some(returns) = calls.iter().map(returned).collect::<Option<heapless::Vec<_, OUTBOX_REQUESTS>>>() {
+            self.execute_all(lane, false, &returns);
+            return Posted::Completed;
+        }
         self.calling.push(Calling { lane: at, began: Instant::now(), calls });
+        Posted::InFlight
     }
 
     /// Looks for returns, and executes submits whose RPCs all have one.

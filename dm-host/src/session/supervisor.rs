@@ -16,7 +16,7 @@ use super::error::{OpenError, SessionError};
 use super::queue::{End, Queue, QueueWork};
 use super::watch::{Watch, Watched};
 use super::{SessionOptions, Shared};
-use crate::assembly::{Spending, with_sherman};
+use crate::assembly::Spending;
 use crate::compute_node::ComputeNode;
 use crate::fabric::any::AnyFabric;
 use crate::solo::block_on;
@@ -75,8 +75,7 @@ impl Supervisor {
         let fabrics = std::mem::take(&mut self.fabrics);
         let lanes = self.options.workers * self.options.lanes_per_worker;
         let spending = Spending { lanes: lanes + 1, ..self.options.spending.clone() };
-        let place = self.node.place(&self.entry, &walker);
-        let assembled = with_sherman(&place, &self.parameters, &spending, |sherman| {
+        let assembled = self.node.with_sherman(&self.entry, &self.parameters, &spending, |sherman| {
             let index = Watched { index: sherman, nodes: self.node.pool().nodes(), watch: &watch };
             let scratch = vec![0; index.plan().total_bytes];
             let walker = Mutex::new(Walker { fabric: walker, scratch, id: LaneId(lanes as u16) });

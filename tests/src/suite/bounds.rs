@@ -7,14 +7,13 @@ use crate::oracle::POINT;
 use crate::subject::{Shape, Subject};
 use dm_core::error::{Cause, Effect};
 use dm_core::index::{Operation, OperationKind};
-use dm_core::remote::address::Address;
 use dm_core::remote::lock_word::{LockWord, RowId};
 use dm_core::verbs::{NodeId, Status};
 use dm_sim::block_on;
 
 /// Makes every lock word that of a stranger who never lets go, or free.
 fn set_locks(client: &mut Client<'_, '_>, held: bool) {
-    let stranger = LockWord::held(RowId(99), 7, Address::new(NodeId(0), 0x4000, 0));
+    let stranger = LockWord::new(RowId(99), 7).expect("a small sequence");
     let word = if held { stranger } else { LockWord::FREE };
     for (node, at) in (0..).zip(client.geometry) {
         let table = word.0.to_le_bytes().repeat(at.lock_count as usize);

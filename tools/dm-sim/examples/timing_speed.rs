@@ -8,7 +8,6 @@ use dm_core::verbs::LaneId;
 use dm_host::worker::{Finished, Next, Work};
 use dm_sim::Memories;
 use dm_sim::timing::crew::Until;
-use dm_sim::timing::usage::Snapshot;
 use dm_sim::timing::{Cluster, Crew, Profile, RawReads, Shape, Usage};
 use std::time::{Duration, Instant};
 
@@ -45,18 +44,19 @@ fn main() {
         let indexes = vec![index; 10];
         let lane_bytes = indexes[0].plan().total_bytes;
         let mut scratch = vec![0; lane_bytes * 640];
-        let lanes: Vec<_> = scratch.chunks_mut(lane_bytes).zip(0..).map(|(s, i)| Lane::new(LaneId(i % 64), s)).collect();
+        let lanes: Vec<_> =
+            scratch.chunks_mut(lane_bytes).zip(0..).map(|(s, i)| Lane::new(LaneId(i % 64), s)).collect();
         let mut cluster = Cluster::new(&profile, &shape, memories);
         let mut crew = Crew::new(&mut cluster, &indexes, &lanes, |index, lane, op| index.execute(lane, op));
         let mut work = Draws(1);
-        let before = Snapshot::take(crew.cluster(), crew.busy_ps());
+        let before = crew.snapshot();
         let began = Instant::now();
         while began.elapsed() < Duration::from_secs(seconds) {
             let done = crew.done();
             crew.run(&mut work, Until::Operations(done + 10_000)).expect("reads do not wait for each other");
         }
         let real_s = began.elapsed().as_secs_f64();
-        let after = Snapshot::take(crew.cluster(), crew.busy_ps());
+        let after = crew.snapshot();
         let usage = Usage::between(crew.cluster(), &before, &after);
         println!(
             "{name}, READs of {bytes} bytes: {:.2} M simulated requests a second; simulated: {:.2} M/s, limited by {}",

@@ -283,14 +283,14 @@ impl Profile {
     }
 
     /// The shortest time between the effects of two WRITEs of which the second was posted after the first had
-    /// completed: an answer and a request on empty paths, without anything the thread does. `loopback`: some compute
+    /// completed: an answer on an empty path, polling, posting, and a request on an empty path. `loopback`: some compute
     /// node has a memory node on its machine.
     pub fn write_turn_ns(&self, loopback: bool) -> u32 {
-        let one_way_ns =
-            if loopback { self.link.loopback_ns.min(self.link.one_way_ns) } else { self.link.one_way_ns };
+        let one_way_ns = if loopback { self.link.loopback_ns.min(self.link.one_way_ns) } else { self.link.one_way_ns };
         let answer_ns = self.responder.host_write_ns + one_way_ns + self.requester.receive_ns;
         let request_ns = self.requester.send_ns + one_way_ns + self.responder.pipeline_ns;
-        (answer_ns + request_ns) as u32
+        let thread_ns = self.thread.poll_ns + self.thread.post_ns + self.thread.doorbell_ns;
+        (answer_ns + thread_ns + request_ns) as u32
     }
 
     /// What such a platform offers. `loopback`: see [`Profile::write_turn_ns`].
@@ -329,7 +329,10 @@ mod tests {
             let without = text.replacen(line, "", 1);
             let key = line.split(" = ").next().unwrap().trim();
             let error = Profile::parse("x", &without).unwrap_err().to_string();
-            assert!(error.contains(key) && error.starts_with("profile x, line ") && error.lines().count() == 1, "{error}");
+            assert!(
+                error.contains(key) && error.starts_with("profile x, line ") && error.lines().count() == 1,
+                "{error}"
+            );
         }
         let error = Profile::parse("x", &format!("turbo = 1\n{text}")).unwrap_err().to_string();
         assert!(error.contains("turbo") && error.contains("line 1"), "{error}");

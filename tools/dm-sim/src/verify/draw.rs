@@ -70,11 +70,16 @@ pub enum Filling {
 pub enum Profile {
     /// Anything.
     Mixed,
-    /// The last compute node only reads, and its requests sleep; all others overwrite one or two keys, so often that
+    /// The last compute node only reads, and its requests sleep long; all others overwrite one or two keys, so often that
     /// versions come round while it sleeps.
+    Wraparound,
+    /// The last compute node only reads, and its requests sleep, but not so long that it notices; all others insert and
+    /// delete, so that a READ is of several lives of an entry or a node.
     SlowReaders,
     /// Hardly more keys than a leaf holds come and go: splits and merges, nodes reused at once.
     Churn,
+    /// Keys only come: splits on many levels at a time.
+    Growth,
 }
 
 /// A case: everything about a history that is not the subject's own.
@@ -152,17 +157,24 @@ impl Draw {
         // Now and then all fight for a few.
         let keys = if rng.percent(20) { keys.min(3) } else { keys };
         let profile = match rng.below(100) {
-            0..10 if compute_nodes > 1 => Profile::SlowReaders,
-            10..25 => Profile::Churn,
+            0..8 if compute_nodes > 1 => Profile::Wraparound,
+            8..20 if compute_nodes > 1 => Profile::SlowReaders,
+            20..34 => Profile::Churn,
+            34..42 => Profile::Growth,
             _ => Profile::Mixed,
         };
+        let few = 1 + rng.below(2);
         let keys = match profile {
             Profile::Mixed => keys,
-            Profile::SlowReaders => keys.min(2),
-            Profile::Churn => keys.min(3 + rng.below(6)),
+            Profile::Wraparound => keys.min(few),
+            // Of one or two keys the slots are reused; of some more the leaves.
+            Profile::SlowReaders if rng.percent(40) => keys.min(few),
+            Profile::SlowReaders | Profile::Churn => keys.min(3 + rng.below(6)),
+            Profile::Growth => settings.keys.1.max(1),
         };
         let memory_nodes = rng.within(settings.memory_nodes).clamp(1, 4) as u32;
-        let plan = FaultPlan::new(settings, compute_nodes as u32, memory_nodes, &mut Rng::new(seed ^ 0x5eed_0005));
+        let plan =
+            FaultPlan::new(settings, profile, compute_nodes as u32, memory_nodes, &mut Rng::new(seed ^ 0x5eed_0005));
         let deadline_ns =
             if plan.has(super::faults::FaultKind::Crash) { 1_000_000 + rng.bits() % 8_000_000 } else { 0 };
         let mut draw = Self {
@@ -200,7 +212,7 @@ impl Draw {
         };
         match self.profile {
             Profile::Mixed => {}
-            Profile::SlowReaders => {
+            Profile::Wraparound => {
                 self.weights = weigh(&[(Update, 4 + rng.below(4)), (Upsert, 3), (UpdateIf, rng.below(2)), (Get, 1)]);
                 self.filling = Filling::Inserts;
                 self.filled_percent = 100;
@@ -212,16 +224,43 @@ impl Draw {
                 };
                 self.dial.bursts_max = 2 + rng.below(7);
             }
+            Profile::SlowReaders => {
+                self.weights = weigh(&[(Insert, 5), (Upsert, 2 + rng.below(2)), (Delete, 5 + rng.below(3)), (Get, 1)]);
+                self.weights[Scan as usize] = rng.below(2);
+                self.dial.delays = Delays {
+                    long_per_1024: 500,
+                    long_ns: (3_000, 20_000),
+                    sleeper: Some(ComputeNode(self.lanes.len() as u16 - 1)),
+                    // The longer the shortest turn, the longer a READ is trusted.
+                    request_ns: (900, 1200),
+                    response_ns: (900, 1200),
+                    ..Delays::default()
+                };
+                self.dial.bursts_max = 2 + rng.below(7);
+                self.dial.freedom_percent = self.dial.freedom_percent.max(60);
+            }
             Profile::Churn => {
                 let scans = rng.below(2);
                 self.weights = weigh(&[(Insert, 5), (Upsert, 2), (Delete, 6 + rng.below(4)), (Get, 4), (Scan, scans)]);
+                if rng.percent(50) {
+                    self.dial.delays = Delays { long_per_1024: 80, long_ns: (5_000, 60_000), ..Delays::default() };
+                }
+            }
+            Profile::Growth => {
+                self.weights = weigh(&[(Insert, 8), (Upsert, 2), (Get, rng.below(3)), (Scan, rng.below(2))]);
+                self.filling = Filling::Empty;
+                self.hot_percent = 0;
+                if rng.percent(50) {
+                    self.dial.delays = Delays { long_per_1024: 80, long_ns: (5_000, 60_000), ..Delays::default() };
+                }
             }
         }
     }
 
     /// Whether this compute node only reads.
     pub fn only_reads(&self, compute_node: ComputeNode) -> bool {
-        self.profile == Profile::SlowReaders && usize::from(compute_node.0) == self.lanes.len() - 1
+        matches!(self.profile, Profile::Wraparound | Profile::SlowReaders)
+            && usize::from(compute_node.0) == self.lanes.len() - 1
     }
 
     /// The fabric for an index that needs `needed`.
@@ -289,7 +328,8 @@ impl Dial {
             masked_atomics: rng.percent(60),
             order_within_chains_only: rng.percent(40),
             packet_bytes: [256, 256, 1024, 4096][rng.below(4) as usize],
-            crash_atomic_bytes: [8, 64, 256, 4096][rng.below(4) as usize],
+            // Less than a line would put mixtures of words before readers that take no locks.
+            crash_atomic_bytes: [64, 64, 256, 4096][rng.below(4) as usize],
             kept: Assumptions::from_bits_truncate(if rng.percent(50) { 0 } else { rng.bits() as u32 }),
         }
     }

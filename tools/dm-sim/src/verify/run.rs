@@ -19,6 +19,7 @@ use crate::run::block_on;
 use crate::workload::run_workload;
 use crate::world::World;
 use dm_core::error::{Cause, OpError};
+use dm_core::index::OperationKind;
 use dm_core::lane::{Lane, Mark};
 use dm_core::verbs::{Assumptions, Guarantees, LaneId};
 use std::fmt;
@@ -61,6 +62,13 @@ pub struct Replay {
     pub log: String,
 }
 
+impl Replay {
+    /// As displayed, with everything that happened to requests instead of one line for each.
+    pub fn with_events(&self) -> String {
+        Self { requests: self.log.clone(), ..self.clone() }.to_string()
+    }
+}
+
 impl fmt::Display for Replay {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { case, history, requests, .. } = self;
@@ -68,6 +76,9 @@ impl fmt::Display for Replay {
         history.findings.iter().try_for_each(|finding| writeln!(f, "\n{finding}"))
     }
 }
+
+/// More than any WRITE of a history.
+const WHOLE_WRITES_BYTES: u32 = 1 << 16;
 
 /// As much of a seed's history as is wanted.
 #[derive(Clone, Debug)]
@@ -139,6 +150,13 @@ impl<S: Subject> Verifier<S> {
         self.play(seed, &Part::default(), false).history
     }
 
+    /// What the index declares to need in the case of a seed.
+    pub fn declared(&self, seed: u64) -> Assumptions {
+        let draw = Draw::new(&self.settings, seed);
+        let case = self.subject.draw(&draw, &mut Rng::new(seed ^ 0x5eed_0003));
+        self.subject.assumptions(&draw, &case)
+    }
+
     /// Runs one seed and keeps a line per request.
     pub fn replay(&mut self, seed: u64) -> Replay {
         self.play(seed, &Part::default(), true)
@@ -183,8 +201,16 @@ impl<S: Subject> Verifier<S> {
 
     fn play(&mut self, seed: u64, part: &Part, logged: bool) -> Replay {
         let mut draw = Draw::new(&self.settings, seed);
+        if self.subject.after_death() == AfterDeath::Recovered {
+            // Nobody has to give up.
+            draw.deadline_ns = 0;
+        }
         // The case is that of the plan that was drawn, whatever is left of it.
         let case = self.subject.draw(&draw, &mut Rng::new(seed ^ 0x5eed_0003));
+        if draw.plan.has(FaultKind::QpError) && !self.subject.mends_what_was_torn() {
+            draw.dial.crash_atomic_bytes = draw.dial.crash_atomic_bytes.max(WHOLE_WRITES_BYTES);
+            draw.weights[OperationKind::Delete as usize] = 0;
+        }
         if let Some(plan) = &part.plan {
             draw.plan = plan.clone();
         }
@@ -319,7 +345,7 @@ impl Stage<'_> {
         history.suffered = suffered;
         history.record = record;
         for failed in failed {
-            if failed.is_tolerable(&history.suffered, self.after_death) {
+            if failed.is_tolerable(&history.suffered, self.after_death, self.draw.deadline_ns) {
                 history.failed.push(summary(&failed.error));
             } else {
                 let line = failed.operation.map(|operation| history.record.line(operation));
@@ -451,8 +477,10 @@ impl Stage<'_> {
                 }
                 Ok(Ended::Failed(error)) => {
                     history.record.respond(operation, now_ns, Answer::Failed(error.effect));
+                    // What it owes on a node that is down it cannot pay, and need not.
+                    let _ = block_on(lane, &mut fabric, index.settle(lane));
                     let failed = Failed { operation: Some(operation), error };
-                    if failed.is_tolerable(&history.suffered, self.after_death) {
+                    if failed.is_tolerable(&history.suffered, self.after_death, self.draw.deadline_ns) {
                         history.failed.push(summary(&error));
                     } else {
                         let line = Some(history.record.line(operation));

@@ -152,6 +152,12 @@ pub trait Subject {
         AfterDeath::Bounded
     }
 
+    /// Whether somebody completes or undoes what landed in part when a queue pair failed: a WRITE, or the WRITEs of a
+    /// merge. If not, histories with queue-pair errors let whole WRITEs land or none, and delete nothing.
+    fn mends_what_was_torn(&self) -> bool {
+        false
+    }
+
     /// The inner nodes as they are now. The index may be in the middle of any change.
     fn picture(&self, case: &Self::Case, config: &Config, memories: &Memories) -> Picture {
         let _ = (case, config, memories);

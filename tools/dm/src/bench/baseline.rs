@@ -7,8 +7,8 @@
 //! that a machine that is disturbed disturbs both; processor time of the thread, so that what others take of the
 //! processor does not count; medians.
 
-use super::engine::{Bench, Thread};
 use super::plan::KeySource;
+use super::shm::{Bench, Thread};
 use crate::commands::Failure;
 use crate::workload::keys::{check, fill};
 use crate::workload::spec::{Proportions, Spec};
@@ -278,7 +278,7 @@ fn bare(bench: &Bench<'_, '_>, thread: &Thread<'_>, draws: &mut Draws, update: b
         let geometry = &pool.geometry()[usize::from(node.0)];
         let locks = region.area(geometry.lock_space);
         let lock = geometry.lock_offset(lock_of(route.address, geometry.lock_count).index);
-        let word = LockWord::held(tree.owner.row, turn as u16, route.address).0;
+        let word = LockWord::new(tree.owner.row, turn as u64).ok_or_else(|| failed(&"no lock word is left"))?.0;
         if locks.cas(lock, 0, word).map_err(|error| failed(&error))? != 0 {
             missed += 1;
             continue;

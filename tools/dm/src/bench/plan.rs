@@ -1,9 +1,10 @@
 //! What the command line means, checked before anything starts.
 
-use super::{Arguments, DistributionName, LoadBy, With, Without, WorkloadName, ZipfName};
+use super::{Arguments, DistributionName, FabricName, LoadBy, With, Without, WorkloadName, ZipfName};
 use crate::commands::Failure;
+use crate::pool::RdmaArguments;
 use crate::keys::{BadKeys, RealKeys};
-use crate::pool::{FabricName, RdmaArguments, Start};
+use crate::pool::Start;
 use crate::workload::keys::{self, Keys};
 use crate::workload::properties::Properties;
 use crate::workload::random::mix;
@@ -11,6 +12,8 @@ use crate::workload::spec::{Phase, RequestDistribution, Spec, StandardWorkload, 
 use dm_core::btree::Options;
 use dm_core::sherman::parameters::Parameters;
 use dm_host::assembly::Spending;
+use dm_host::compute_node::Membership;
+use dm_sim::timing::Profile;
 use std::path::PathBuf;
 use std::thread;
 
@@ -87,6 +90,32 @@ fn identity_of(slot: &[u8]) -> u64 {
     })
 }
 
+/// What the index runs on.
+#[derive(Debug)]
+pub enum FabricPlan {
+    /// Shared memory.
+    Shm,
+    /// Running memory nodes behind an RDMA device.
+    Verbs(RdmaArguments),
+    /// Virtual time.
+    Sim(Box<SimPlan>),
+}
+
+/// A cluster to simulate.
+#[derive(Debug)]
+pub struct SimPlan {
+    /// What the user called the profile.
+    pub profile_name: String,
+    /// The numbers.
+    pub profile: Profile,
+    /// Compute nodes.
+    pub compute_nodes: u32,
+    /// Whether they share machines with memory nodes.
+    pub colocated: bool,
+    /// No index: READs of so many bytes.
+    pub raw_read: Option<u32>,
+}
+
 /// One workload to run.
 #[derive(Clone, Debug)]
 pub struct Run {
@@ -94,6 +123,16 @@ pub struct Run {
     pub name: String,
     /// What it is; its record count is set anew before it starts.
     pub spec: Spec,
+}
+
+impl Run {
+    /// Operations on an index of `records` records.
+    pub fn operations(&self, records: u64) -> u64 {
+        match self.spec.phase {
+            Phase::Load => records,
+            Phase::Run => self.spec.operation_count.unwrap_or(0),
+        }
+    }
 }
 
 /// Everything `dm bench` is going to do.
@@ -121,16 +160,18 @@ pub struct Plan {
     pub lanes: u16,
     /// What the compute node spends.
     pub spending: Spending,
-    /// How memory nodes are reached.
-    pub fabric: FabricName,
+    /// How it is in the pool.
+    pub membership: Membership,
     /// Running memory nodes; empty: start some.
     pub pool: Vec<PathBuf>,
-    /// What reaching them over RDMA needs.
-    pub rdma: RdmaArguments,
     /// What to start.
     pub start: Start,
+    /// What the index runs on.
+    pub fabric: FabricPlan,
     /// Locks must be in host memory.
     pub without_on_chip: bool,
+    /// Raw READs, where there is no workload.
+    pub raw_operations: u64,
     /// Seed.
     pub seed: u64,
     /// Check the index at the end.
@@ -148,6 +189,7 @@ pub struct Plan {
 impl Plan {
     /// Reads property files and keys, and checks everything that can be checked without memory nodes.
     pub fn new(arguments: &Arguments) -> Result<Self, Failure> {
+        let fabric = fabric(arguments)?;
         let mut properties = Properties::new();
         for file in &arguments.property_files {
             properties.merge_file(file).map_err(Failure::usage)?;
@@ -158,9 +200,13 @@ impl Plan {
         let mut notices = properties.notices().to_vec();
         let mut runs = runs(arguments, &properties, &mut notices)?;
         let value_bytes = value_bytes(arguments, &runs, &mut notices);
-        let parameters = Parameters::with_sizes(arguments.key_bytes, value_bytes);
-        // Names the option: the sizes are the only parameters that can be given here.
+        let mut parameters = Parameters::with_sizes(arguments.key_bytes, value_bytes);
+        // Names the options: no other parameters can be given here.
         parameters.check().map_err(|error| Failure::Usage(format!("--key-bytes, --value-bytes: {error}")))?;
+        if let Some(span) = arguments.leaf_span {
+            parameters.leaf_span = span;
+            parameters.check().map_err(|error| Failure::Usage(format!("--leaf-span: {error}")))?;
+        }
 
         let keys = key_source(arguments, &runs, &mut notices)?;
         let inserts: u64 =
@@ -180,9 +226,11 @@ impl Plan {
                 "--repeat: workload load can run once only; name another --workload".to_owned(),
             ));
         }
-        let threads = arguments
-            .threads
-            .unwrap_or_else(|| thread::available_parallelism().map_or(1, |cores| cores.get().min(16)) as u16);
+        let threads = arguments.threads.unwrap_or_else(|| match fabric {
+            FabricPlan::Shm | FabricPlan::Verbs(_) => thread::available_parallelism().map_or(1, |cores| cores.get().min(16)) as u16,
+            // What is simulated does not depend on where.
+            FabricPlan::Sim(_) => 16,
+        });
         let lanes = u32::from(threads) * u32::from(arguments.lanes);
         if lanes > LANES_MAX {
             return Err(Failure::Usage(format!(
@@ -199,6 +247,7 @@ impl Plan {
             cache_bytes: if without(Without::Cache) { 0 } else { arguments.cache_mib << 20 },
             scratch_bytes_max: arguments.scratch_mib_max << 20,
             page_records,
+            leaves_at_once: arguments.leaves_at_once.into(),
             hand_overs_max: if without(Without::HandOver) { 0 } else { Spending::default().hand_overs_max },
             options: Options {
                 combine: !without(Without::Combine),
@@ -206,16 +255,12 @@ impl Plan {
                 entry_writes: !without(Without::EntryWrites),
                 narrow_locks: with(With::NarrowLocks),
                 chain_lock_read: with(With::ChainLockRead),
+                back_off: !without(Without::BackOff),
+                read_guard: !without(Without::ReadGuard),
+                rdwc: with(With::Rdwc),
             },
             ..Spending::default()
         };
-        if arguments.fabric == FabricName::Verbs && arguments.pool.is_empty() {
-            return Err(Failure::Usage(
-                "--fabric verbs: name running memory nodes with --pool ADDRESS,...; start them with `dm-memd --fabric \
-                 verbs`"
-                    .to_owned(),
-            ));
-        }
         let load_by_insert =
             arguments.load_by == LoadBy::Insert || runs.iter().any(|run| run.spec.phase == Phase::Load);
         let region_bytes = match arguments.region_mib {
@@ -244,9 +289,12 @@ impl Plan {
             threads,
             lanes: arguments.lanes,
             spending,
-            fabric: arguments.fabric,
+            membership: Membership {
+                terms: arguments.lease.terms()?,
+                // 16-bit lock words name no acquisition.
+                recovery: !without(Without::Recovery) && !with(With::NarrowLocks),
+            },
             pool: arguments.pool.clone(),
-            rdma: arguments.rdma.clone(),
             start: Start {
                 memory_nodes: arguments.memory_nodes,
                 region_bytes,
@@ -254,6 +302,8 @@ impl Plan {
                 lines: arguments.lines.argument().to_owned(),
             },
             without_on_chip: without(Without::OnChip),
+            raw_operations: arguments.operations.unwrap_or(OPERATIONS),
+            fabric,
             seed: arguments.seed,
             validate: !arguments.no_validate,
             baseline: arguments.baseline,
@@ -263,10 +313,64 @@ impl Plan {
         })
     }
 
+    /// The index, in reports.
+    pub fn index_name(&self) -> &'static str {
+        match &self.fabric {
+            FabricPlan::Sim(sim) if sim.raw_read.is_some() => "no index",
+            _ => "sherman",
+        }
+    }
+
     /// Whether the first run puts the records into the index itself.
     pub fn loads_in_run(&self) -> bool {
         self.runs.first().is_some_and(|run| run.spec.phase == Phase::Load)
     }
+}
+
+/// What to run on, and whether the other options go with it.
+fn fabric(arguments: &Arguments) -> Result<FabricPlan, Failure> {
+    let refuse = |options: &[(&str, bool)], why: &str| {
+        let given = options.iter().find(|(_, given)| *given);
+        given.map_or(Ok(()), |(option, _)| Err(Failure::Usage(format!("{option}: {why}"))))
+    };
+    if arguments.fabric != FabricName::Sim {
+        let simulated = [
+            ("--profile", arguments.profile.is_some()),
+            ("--compute-nodes", arguments.compute_nodes.is_some()),
+            ("--colocated", arguments.colocated),
+            ("--raw-read", arguments.raw_read.is_some()),
+        ];
+        refuse(&simulated, "only with --fabric sim")?;
+        if arguments.fabric == FabricName::Shm {
+            return Ok(FabricPlan::Shm);
+        }
+        if arguments.pool.is_empty() {
+            return Err(Failure::Usage(
+                "--fabric verbs: name running memory nodes with --pool ADDRESS,...; start them with `dm-memd --fabric \
+                 verbs`"
+                    .to_owned(),
+            ));
+        }
+        refuse(&[("--baseline", arguments.baseline)], "only with --fabric shm")?;
+        return Ok(FabricPlan::Verbs(arguments.rdma.clone()));
+    }
+    let real = [
+        ("--pool", !arguments.pool.is_empty()),
+        ("--baseline", arguments.baseline),
+        ("--trace", arguments.trace.is_some()),
+        ("--lines", arguments.lines != super::LinesName::Auto),
+    ];
+    refuse(&real, "only with --fabric shm")?;
+    let profile_name = arguments.profile.clone().unwrap_or_else(|| "cx6".to_owned());
+    let profile = Profile::load(&profile_name).map_err(|error| Failure::Usage(format!("--profile: {error}")))?;
+    let compute_nodes = arguments.compute_nodes.unwrap_or(1);
+    Ok(FabricPlan::Sim(Box::new(SimPlan {
+        profile_name,
+        profile,
+        compute_nodes,
+        colocated: arguments.colocated,
+        raw_read: arguments.raw_read,
+    })))
 }
 
 /// The workloads asked for, with properties and options in place; record counts are not set yet.

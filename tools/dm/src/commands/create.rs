@@ -50,7 +50,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         ..default
     };
     let memory = arguments.pool.connect()?;
-    let node = memory.pool.join(1).map_err(Failure::run)?;
+    let node = arguments.pool.join(&memory)?;
     let entry = node
         .create_sherman(&arguments.name, &parameters)
         .map_err(|error| Failure::Run(format!("index \"{}\": {error}", arguments.name)))?;

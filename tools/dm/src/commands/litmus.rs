@@ -235,6 +235,7 @@ fn needs(node: &ComputeNode, fabric: &AnyFabric) -> Result<Assumptions, Failure>
         member: node.member(),
         capabilities: fabric.capabilities(),
         guarantees: everything,
+        recovery: None,
     };
     let spending = Spending { cache_bytes: 0, returned_nodes: 0, ..Spending::default() };
     with_sherman(&place, &Parameters::with_sizes(8, 8), &spending, |index| index.assumptions()).map_err(Failure::run)
@@ -243,7 +244,7 @@ fn needs(node: &ComputeNode, fabric: &AnyFabric) -> Result<Assumptions, Failure>
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let memory = arguments.pool.connect()?;
     let pool = &memory.pool;
-    let node = pool.join(2).map_err(Failure::run)?;
+    let node = arguments.pool.join(&memory)?;
     let fabric = pool.fabric().map_err(Failure::run)?;
     let guarantees = fabric.guarantees();
     let needed = needs(&node, &fabric)?;

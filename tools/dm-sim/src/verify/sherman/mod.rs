@@ -75,6 +75,7 @@ impl Subject for ShermanSubject {
     fn marks(&self) -> Vec<(&'static str, &'static [Mark])> {
         vec![
             ("btree", dm_core::btree::MARKS),
+            ("batches", dm_core::compute::batches::MARKS),
             ("chunks", dm_core::remote::chunks::MARKS),
             ("sherman", dm_core::sherman::MARKS),
         ]
@@ -86,13 +87,18 @@ impl Subject for ShermanSubject {
             // One line, most of a line, several lines.
             value_bytes: [8, 8, 16, 48, 120][rng.below(5) as usize],
             leaf_span: 2 + rng.below(5) as usize,
-            inner_span: 2 + rng.below(3) as usize,
+            inner_span: [2, 2, 3, 4, 8][rng.below(5) as usize],
         };
         match draw.profile {
             Profile::Mixed => {}
             // Several lines, so that an entry can be of two WRITEs.
-            Profile::SlowReaders => parameters.value_bytes = [64, 120, 200][rng.below(3) as usize],
+            Profile::Wraparound => parameters.value_bytes = [64, 120, 200][rng.below(3) as usize],
+            Profile::SlowReaders => {
+                parameters.value_bytes = [64, 120, 200][rng.below(3) as usize];
+                parameters.leaf_span = 2 + rng.below(2) as usize;
+            }
             Profile::Churn => parameters.leaf_span = 2 + rng.below(2) as usize,
+            Profile::Growth => (parameters.leaf_span, parameters.inner_span) = (2, 2),
         }
         let hierarchical = rng.percent(70);
         // Without local queues several lanes of a compute node send requests for one word, and a narrow word cannot
@@ -104,10 +110,14 @@ impl Subject for ShermanSubject {
             entry_writes: rng.percent(70),
             narrow_locks: can_narrow && rng.percent(40),
             chain_lock_read: rng.percent(40),
+            rdwc: rng.percent(30),
+            ..Options::default()
         };
+        // Without copies every descent begins at the root and meets what is half done.
+        let cold = draw.profile == Profile::Growth && rng.percent(60);
         let spending = Spending {
             lanes: 0,
-            cache_bytes: [0, 1 << 10, 16 << 10][rng.below(3) as usize],
+            cache_bytes: if cold { 0 } else { [0, 1 << 10, 16 << 10][rng.below(3) as usize] },
             scratch_bytes_max: 1 << 30,
             page_records: 1 + rng.below(12) as usize,
             leaves_at_once: 1 + rng.below(4) as usize,
@@ -229,6 +239,7 @@ fn place<'a>(geometry: &'a [NodeGeometry], config: &Config, guarantees: Guarante
         member: Member { row: RowId(number + 1), incarnation: 1, nonce: 1 },
         capabilities: config.capabilities(),
         guarantees,
+        recovery: None,
     }
 }
 
