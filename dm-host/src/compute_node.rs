@@ -20,13 +20,13 @@ use dm_core::remote::superblock::{Features, NodeDescription, Superblock, Superbl
 use dm_core::remote::{NodeGeometry, SCRATCH_BYTES};
 use dm_core::sherman::Sherman;
 use dm_core::sherman::parameters::{ParameterError, Parameters};
+use dm_core::verbs::{Fabric, Guarantees, LaneId, NodeId, Space};
 #[cfg(feature = "verbs")]
 use dm_core::verbs::{Label, Request};
-use dm_core::verbs::{Fabric, Guarantees, LaneId, NodeId, Space};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 use thiserror::Error;
 
@@ -197,7 +197,9 @@ impl Pool {
         use crate::memory_node::verbs::client::Peer;
         let mut peers = Vec::new();
         for address in addresses {
-            peers.push(Peer::connect(address, options.secret.as_ref()).map_err(VerbsError::from).map_err(FabricError::from)?);
+            peers.push(
+                Peer::connect(address, options.secret.as_ref()).map_err(VerbsError::from).map_err(FabricError::from)?,
+            );
         }
         peers.sort_by_key(|peer| peer.node_id().0);
         let mut options = options;
@@ -253,7 +255,7 @@ impl Pool {
                     #[cfg(feature = "verbs")]
                     Node::Verbs(_) => None,
                 });
-                Ok(AnyFabric::Shm(ShmFabric::new(nodes.collect(), *options)?))
+                Ok(AnyFabric::Shm(Box::new(ShmFabric::new(nodes.collect(), *options)?)))
             }
             #[cfg(feature = "verbs")]
             Reach::Verbs(options) => {

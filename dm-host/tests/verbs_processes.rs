@@ -266,7 +266,8 @@ fn what_cannot_be_served_is_one_line_with_the_limit_and_the_remedy() {
 
     let error = Pool::connect_verbs(&[format!("{}:1", ip())], VerbsOptions::default()).map(drop).unwrap_err();
     assert!(error.to_string().contains("no memory node answers there"), "{error}");
-    let error = Pool::connect_verbs(&["no.such.host.invalid".to_owned()], VerbsOptions::default()).map(drop).unwrap_err();
+    let error =
+        Pool::connect_verbs(&["no.such.host.invalid".to_owned()], VerbsOptions::default()).map(drop).unwrap_err();
     assert!(error.to_string().contains("not the address of a memory node"), "{error}");
 }
 
@@ -300,7 +301,9 @@ fn garbage_and_other_versions_are_turned_away_and_disturb_nobody() {
     let daemon = Daemon::start(&["--insecure"]);
     let pool = daemon.connect();
     assert_eq!(word(&pool), 0);
-    for garbage in [&b"GET / HTTP/1.1\r\nHost: nobody, and a long line behind it\r\n\r\n"[..], &[0; 200], &[0xff; 4096], b"dm"] {
+    for garbage in
+        [&b"GET / HTTP/1.1\r\nHost: nobody, and a long line behind it\r\n\r\n"[..], &[0; 200], &[0xff; 4096], b"dm"]
+    {
         let mut stream = TcpStream::connect(&daemon.address).unwrap();
         let _ = stream.write_all(garbage);
         stream.shutdown(std::net::Shutdown::Write).unwrap();

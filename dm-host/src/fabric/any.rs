@@ -3,9 +3,9 @@
 use super::shm::{ShmError, ShmFabric};
 #[cfg(feature = "verbs")]
 use super::verbs::{VerbsError, VerbsFabric};
-use crate::memory_node::{AnnounceError, RemoteNode};
 #[cfg(feature = "verbs")]
 use crate::memory_node::verbs::client::Peer;
+use crate::memory_node::{AnnounceError, RemoteNode};
 use crate::region::Region;
 use dm_core::lane::Lane;
 use dm_core::remote::lock_word::RowId;
@@ -101,7 +101,7 @@ impl Node {
 #[derive(Debug)]
 pub enum AnyFabric {
     /// Shared memory.
-    Shm(ShmFabric),
+    Shm(Box<ShmFabric>),
     /// An RDMA device.
     #[cfg(feature = "verbs")]
     Verbs(Box<VerbsFabric>),

@@ -10,7 +10,7 @@
 //!
 //! **From a submit to the wire.** The requests of one submit to one memory node are one linked list of work requests,
 //! posted with one doorbell. A request brings a completion only if it is the last of its list that the lane waits for
-//! - completions of one queue pair come in order, so that one speaks for all before it - or if so many went without
+//! (completions of one queue pair come in order, so that one speaks for all before it), or if so many went without
 //! that the send queue would not drain. Payloads up to the device's inline limit travel in the work request.
 //! [`Flags::FENCE`] becomes the device's fence. READs and atomics beyond what the two ends agreed on are held back by the
 //! device.
@@ -30,6 +30,7 @@ mod completion;
 pub mod device;
 mod link;
 pub(crate) mod memory;
+mod null;
 pub mod profile;
 pub(crate) mod queue_pair;
 
@@ -112,7 +113,9 @@ pub enum VerbsError {
         source: io::Error,
     },
     /// A registration was refused.
-    #[error("{device} cannot register {bytes} bytes: {source}; see `dm doctor` for its limits and those of this process")]
+    #[error(
+        "{device} cannot register {bytes} bytes: {source}; see `dm doctor` for its limits and those of this process"
+    )]
     Register {
         /// The device.
         device: String,
@@ -122,7 +125,9 @@ pub enum VerbsError {
         source: io::Error,
     },
     /// More than the device registers at once.
-    #[error("a region of {bytes} bytes in registrations of {piece} bytes: {device} registers at most {max} bytes at once; use --registration-size")]
+    #[error(
+        "a region of {bytes} bytes in registrations of {piece} bytes: {device} registers at most {max} bytes at once; use --registration-size"
+    )]
     RegistrationSize {
         /// The device.
         device: String,
@@ -134,7 +139,9 @@ pub enum VerbsError {
         max: u64,
     },
     /// RLIMIT_MEMLOCK.
-    #[error("{needed} bytes would be locked, this process may lock {limit}; run `ulimit -l unlimited` as root, or set LimitMEMLOCK=infinity in its unit")]
+    #[error(
+        "{needed} bytes would be locked, this process may lock {limit}; run `ulimit -l unlimited` as root, or set LimitMEMLOCK=infinity in its unit"
+    )]
     LockedMemory {
         /// With what is locked already.
         needed: u64,
@@ -268,9 +275,9 @@ impl VerbsOptions {
 /// The exponent of a packet size: 1..=5 for 256 to 4096 bytes.
 pub(crate) fn choose_mtu(asked_bytes: Option<u32>, active: u8, device: &str) -> Result<u8, VerbsError> {
     let Some(asked) = asked_bytes else { return Ok(active) };
-    let exponent = (1..=5u8).find(|&exponent| mtu_bytes(exponent) == asked).ok_or_else(|| {
-        VerbsError::Choice(format!("--mtu {asked}: an MTU is 256, 512, 1024, 2048 or 4096 bytes"))
-    })?;
+    let exponent = (1..=5u8)
+        .find(|&exponent| mtu_bytes(exponent) == asked)
+        .ok_or_else(|| VerbsError::Choice(format!("--mtu {asked}: an MTU is 256, 512, 1024, 2048 or 4096 bytes")))?;
     if exponent > active {
         return Err(VerbsError::Mtu { device: device.to_owned(), asked, active: mtu_bytes(active) });
     }
@@ -365,7 +372,10 @@ unsafe impl Send for VerbsFabric {}
 
 impl std::fmt::Debug for VerbsFabric {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("VerbsFabric").field("device", &self.device.name()).field("nodes", &self.links.len()).finish()
+        f.debug_struct("VerbsFabric")
+            .field("device", &self.device.name())
+            .field("nodes", &self.links.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -384,6 +394,18 @@ impl VerbsFabric {
             }
         }
         let device = device_to(first, options)?;
+        Self::on_device(device, peers, options)
+    }
+
+    /// A fabric on a device that does nothing, at once, with one memory node of `region_bytes` bytes: READs bring what
+    /// was in the copy. To measure with.
+    pub fn null(region_bytes: u64) -> Result<Self, VerbsError> {
+        let options = Arc::new(VerbsOptions { write_turn_ns_min: Some(1), ..VerbsOptions::default() });
+        Self::on_device(Device::null(), &[Peer::null(region_bytes)?], &options)
+    }
+
+    fn on_device(device: Arc<Device>, peers: &[Arc<Peer>], options: &Arc<VerbsOptions>) -> Result<Self, VerbsError> {
+        let Some(first) = peers.first() else { return Err(VerbsError::NoNodes) };
         if !device.limits().atomics {
             return Err(VerbsError::NoAtomics { device: device.name().to_owned() });
         }
@@ -397,7 +419,7 @@ impl VerbsFabric {
         let completions = CompletionQueue::new(&device, depth * peers.len() as u32)?;
         let mut links = Vec::with_capacity(peers.len());
         for peer in peers {
-            let theirs = device_to(peer, options)?;
+            let theirs = if device.is_null { Arc::clone(&device) } else { device_to(peer, options)? };
             if !Arc::ptr_eq(&theirs, &device) {
                 return Err(VerbsError::Devices {
                     address: peer.address().to_owned(),
@@ -407,10 +429,15 @@ impl VerbsFabric {
             }
             let answers = Block::new(&device, depth as usize * ANSWER_BYTES)?;
             let mut link = Link::new(Arc::clone(peer), &completions, answers, depth as usize, options);
-            link.connect()?;
+            if device.is_null {
+                link.connect_null()?;
+            } else {
+                link.connect()?;
+            }
             links.push(link);
         }
-        let profile = peers.iter().fold(first.welcome().profile, |weakest, peer| weakest.weaker(peer.welcome().profile));
+        let profile =
+            peers.iter().fold(first.welcome().profile, |weakest, peer| weakest.weaker(peer.welcome().profile));
         let capabilities = Capabilities {
             // Only by raw work-queue entries of one vendor, which is not offered.
             masked_atomics: false,
@@ -516,13 +543,17 @@ impl VerbsFabric {
 
     /// Posts what `lanes[at]` submitted to one memory node: the requests at `positions`, one chain.
     fn post_chain(&mut self, lanes: &[Lane<'_>], at: usize, requests: &[Request], positions: &[u8]) {
-        let Some(node) = positions.first().map(|&first| usize::from(requests[usize::from(first)].node.0)) else { return };
+        let Some(node) = positions.first().map(|&first| usize::from(requests[usize::from(first)].node.0)) else {
+            return;
+        };
         let complete = |position: u8, status| {
             let completion = Completion { status, ..Completion::default() };
             lanes[at].port().complete(usize::from(position), completion);
         };
         if let Err(status) = self.prepare(lanes, node, positions.len()) {
-            positions.iter().for_each(|&position| complete(position, status));
+            for &position in positions {
+                complete(position, status);
+            }
             return;
         }
         // A chain ends at the first request that cannot be asked for; those before it are asked for all the same.
@@ -531,7 +562,9 @@ impl VerbsFabric {
             let request = &requests[usize::from(position)];
             if let Err(status) = self.check(node, at, request) {
                 complete(position, status);
-                positions[good + 1..].iter().for_each(|&position| complete(position, Status::Flushed));
+                for &position in &positions[good + 1..] {
+                    complete(position, Status::Flushed);
+                }
                 break;
             }
             good += 1;
@@ -562,7 +595,9 @@ impl VerbsFabric {
         }
         link.next = first + count as u64;
         if count < positions.len() {
-            positions[count..].iter().for_each(|&position| complete(position, Status::Flushed));
+            for &position in &positions[count..] {
+                complete(position, Status::Flushed);
+            }
             link.fail(Instant::now());
             if link.outstanding() == 0 {
                 link.bury();
@@ -603,11 +638,10 @@ impl VerbsFabric {
                 return Err(Status::Refused);
             }
             Verb::Read | Verb::Write if !inline && local > self.tracks[at].bytes as u64 => return Err(Status::Refused),
-            Verb::Read | Verb::Write => {}
             Verb::Cas | Verb::FetchAdd if request.bytes != 8 || !request.offset.is_multiple_of(8) => {
                 return Err(Status::Refused);
             }
-            Verb::Cas | Verb::FetchAdd => {}
+            Verb::Read | Verb::Write | Verb::Cas | Verb::FetchAdd => {}
             _ => return Err(Status::Unsupported),
         }
         let welcome = link.peer().welcome();
@@ -666,7 +700,11 @@ impl VerbsFabric {
                 link.answers.put(answer, &request.inline_payload()[..request.bytes as usize]);
             }
             self.work.pieces[index] = ibv_sge {
-                addr: if in_slot { link.answers.address(answer) } else { copy.address(track.at + request.local as usize) },
+                addr: if in_slot {
+                    link.answers.address(answer)
+                } else {
+                    copy.address(track.at + request.local as usize)
+                },
                 length: request.bytes,
                 lkey: if in_slot { link.answers.local_key() } else { copy.local_key() },
             };
@@ -695,8 +733,7 @@ impl VerbsFabric {
                 }
                 verb => {
                     let read = verb == Verb::Read;
-                    work.opcode =
-                        if read { ibv_wr_opcode::IBV_WR_RDMA_READ } else { ibv_wr_opcode::IBV_WR_RDMA_WRITE };
+                    work.opcode = if read { ibv_wr_opcode::IBV_WR_RDMA_READ } else { ibv_wr_opcode::IBV_WR_RDMA_WRITE };
                     work.wr.rdma = rdma_sys::rdma_t { remote_addr, rkey };
                 }
             }
@@ -854,8 +891,7 @@ impl VerbsFabric {
             if slot.lane == NOBODY {
                 continue;
             }
-            let value =
-                if slot.atomic && status == Status::Ok { link.answers.word(at * ANSWER_BYTES) } else { 0 };
+            let value = if slot.atomic && status == Status::Ok { link.answers.word(at * ANSWER_BYTES) } else { 0 };
             self.deliver(lanes, usize::from(slot.lane), slot.position, value, status);
         }
         let link = &mut self.links[node];
@@ -896,8 +932,8 @@ fn device_to(peer: &Peer, options: &VerbsOptions) -> Result<Arc<Device>, VerbsEr
     let address = peer.socket();
     id.resolve(options.source, address, crate::memory_node::verbs::client::ANSWER_WAIT)?;
     let found = id.device()?;
-    let (device, port) = found
-        .ok_or_else(|| VerbsError::Unreachable { address, what: "no RDMA device leads there".to_owned() })?;
+    let (device, port) =
+        found.ok_or_else(|| VerbsError::Unreachable { address, what: "no RDMA device leads there".to_owned() })?;
     match device.port(port)? {
         (_, true) => Ok(device),
         (_, false) => Err(VerbsError::PortDown { device: device.name().to_owned(), port }),
@@ -1031,7 +1067,9 @@ mod tests {
     #[test]
     fn a_work_request_is_found_by_its_id_even_when_numbers_wrap() {
         let limit = 1u64 << NUMBER_BITS;
-        for (node, epoch, number, oldest) in [(0, 0, 0, 0), (65_535, 255, limit - 1, limit - 3), (3, 7, limit + 5, limit - 2)] {
+        for (node, epoch, number, oldest) in
+            [(0, 0, 0, 0), (65_535, 255, limit - 1, limit - 3), (3, 7, limit + 5, limit - 2)]
+        {
             let (n, e, low) = parts_of(work_id(node, epoch, number));
             assert_eq!((n, e, whole_number(oldest, low)), (node, epoch, number));
         }

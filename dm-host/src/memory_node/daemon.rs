@@ -155,7 +155,7 @@ fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
         signal_hook::low_level::pipe::register(signal, raise.try_clone()?)?;
     }
     match arguments.fabric {
-        FabricKind::Shm => run_shm(arguments, stop.as_fd()),
+        FabricKind::Shm => run_shm(&arguments, stop.as_fd()),
         #[cfg(feature = "verbs")]
         FabricKind::Verbs => super::verbs::run(&arguments, stop.as_fd()),
         #[cfg(not(feature = "verbs"))]
@@ -165,7 +165,7 @@ fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     }
 }
 
-fn run_shm(arguments: Arguments, stop: BorrowedFd<'_>) -> Result<(), Box<dyn Error>> {
+fn run_shm(arguments: &Arguments, stop: BorrowedFd<'_>) -> Result<(), Box<dyn Error>> {
     let (mode, grounds) = choose_lines(arguments.lines)?;
     let device_bytes = arguments.device_size.unwrap_or(u64::from(DEVICE_BYTES_DEFAULT));
     let spec = RegionSpec {

@@ -120,7 +120,7 @@ impl<I: Index> Watched<'_, I> {
         let debts = lane.debts();
         let debt = debts.iter().find(|debt| {
             let node = self.nodes.get(usize::from(debt.lock.node.0));
-            debt.stage == Stage::Queued && node.is_some_and(|node| node.is_down())
+            debt.stage == Stage::Queued && node.is_some_and(Node::is_down)
         })?;
         let (node, offset) = (debt.lock.node, u64::from(debt.lock.index));
         Some(VerbError { status: Status::NodeDown, verb: Verb::Park, label: Label::Lock, node, offset })

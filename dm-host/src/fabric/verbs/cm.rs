@@ -128,9 +128,8 @@ impl Id {
     pub(crate) fn new(channel: &Arc<Channel>) -> Result<Self, VerbsError> {
         let mut id = ptr::null_mut();
         // SAFETY: a live channel, and a place for the answer. The TCP port space is the one for RC queue pairs.
-        let failed = unsafe {
-            rdma_create_id(channel.0.as_ptr(), &raw mut id, ptr::null_mut(), rdma_port_space::RDMA_PS_TCP)
-        };
+        let failed =
+            unsafe { rdma_create_id(channel.0.as_ptr(), &raw mut id, ptr::null_mut(), rdma_port_space::RDMA_PS_TCP) };
         let id = NonNull::new(id).filter(|_| failed == 0);
         let id = id.ok_or_else(|| last_error("make an identifier of", "the connection manager"))?;
         Ok(Self { id, channel: Arc::clone(channel) })
@@ -183,7 +182,12 @@ impl Id {
     }
 
     /// Finds the device and the path to `address`.
-    pub(crate) fn resolve(&self, source: Option<SocketAddr>, address: SocketAddr, wait: Duration) -> Result<(), VerbsError> {
+    pub(crate) fn resolve(
+        &self,
+        source: Option<SocketAddr>,
+        address: SocketAddr,
+        wait: Duration,
+    ) -> Result<(), VerbsError> {
         let wait_ms = i32::try_from(wait.as_millis()).unwrap_or(i32::MAX);
         let deadline = Instant::now() + wait;
         let unreachable = |what: String| VerbsError::Unreachable { address, what };

@@ -39,6 +39,8 @@ pub struct Device {
     domain: NonNull<ibv_pd>,
     name: String,
     limits: Limits,
+    /// Made by [`super::null`]: there is nothing to free.
+    pub(super) is_null: bool,
 }
 
 // SAFETY: libibverbs is thread-safe (ibv_open_device(3), "thread safety" in rdma-core's README): contexts and
@@ -99,7 +101,23 @@ impl Device {
         // SAFETY: an open context.
         let domain = NonNull::new(unsafe { ibv_alloc_pd(context.as_ptr()) })
             .ok_or_else(|| last_error("allocate a protection domain on", &name))?;
-        Ok(Self { context, domain, name, limits })
+        Ok(Self { context, domain, name, limits, is_null: false })
+    }
+
+    /// A device that does nothing.
+    pub(super) fn null() -> Arc<Self> {
+        let limits = Limits {
+            registration_bytes_max: u64::MAX,
+            queue_requests_max: 1 << 15,
+            completions_max: 1 << 20,
+            reads_answered_max: 16,
+            reads_asked_max: 16,
+            atomics: true,
+            atomics_global: false,
+            device_bytes: 0,
+        };
+        let (context, domain) = (super::null::context(), NonNull::dangling());
+        Arc::new(Self { context, domain, name: "null".to_owned(), limits, is_null: true })
     }
 
     /// Its name, e.g. `mlx5_0`.
@@ -129,6 +147,11 @@ impl Device {
         self.context.as_ptr()
     }
 
+    /// The context, for a device that does nothing.
+    pub(super) fn null_context(&self) -> Option<NonNull<ibv_context>> {
+        self.is_null.then_some(self.context)
+    }
+
     pub(super) fn domain(&self) -> *mut ibv_pd {
         self.domain.as_ptr()
     }
@@ -139,6 +162,9 @@ const READS_MAX: u32 = 255;
 
 impl Drop for Device {
     fn drop(&mut self) {
+        if self.is_null {
+            return;
+        }
         // SAFETY: allocated in `open`; everything that was made in it holds an `Arc` of this value, so it is gone.
         let failed = unsafe { ibv_dealloc_pd(self.domain.as_ptr()) };
         debug_assert_eq!(failed, 0, "a protection domain was freed before what is in it");

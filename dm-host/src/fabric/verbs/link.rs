@@ -60,7 +60,8 @@ enum State {
 #[derive(Debug)]
 struct Connection {
     pair: QueuePair,
-    id: Id,
+    /// None on a device that does nothing.
+    id: Option<Id>,
     /// Our number for it, which the responder knows it by.
     number: u64,
 }
@@ -172,8 +173,9 @@ impl Link {
         if self.state != State::Up {
             return;
         }
-        let hung_up = self.connection.as_ref().is_some_and(|connection| {
-            matches!(connection.id.channel().next(Duration::ZERO), Ok(Some(event))
+        let id = self.connection.as_ref().and_then(|connection| connection.id.as_ref());
+        let hung_up = id.is_some_and(|id| {
+            matches!(id.channel().next(Duration::ZERO), Ok(Some(event))
                 if event.kind == rdma_cm_event_type::RDMA_CM_EVENT_DISCONNECTED
                 || event.kind == rdma_cm_event_type::RDMA_CM_EVENT_DEVICE_REMOVAL)
         });
@@ -193,7 +195,7 @@ impl Link {
         debug_assert!(self.is_failing());
         if let Some(connection) = self.connection.take() {
             self.open_there = connection.number;
-            connection.id.disconnect();
+            connection.id.iter().for_each(Id::disconnect);
         }
         self.epoch = self.epoch.wrapping_add(1);
         self.oldest = self.next;
@@ -233,6 +235,16 @@ impl Link {
         }
     }
 
+    /// Takes a queue pair of a device that does nothing.
+    pub(super) fn connect_null(&mut self) -> Result<(), VerbsError> {
+        let sizes = Sizes { requests: self.slots.len() as u32, inline_bytes: self.options.inline_bytes };
+        let pair = QueuePair::new(&self.completions, sizes)?;
+        (self.mtu, self.reads_max) = (5, 16);
+        self.connection = Some(Connection { pair, id: None, number: 0 });
+        self.state = State::Up;
+        Ok(())
+    }
+
     /// Connects a new queue pair.
     pub(super) fn connect(&mut self) -> Result<(), VerbsError> {
         let address = self.peer.socket();
@@ -269,7 +281,7 @@ impl Link {
         self.reads_max = pair.make_ready(&id, mtu, patience)?;
         id.establish()?;
         self.mtu = mtu;
-        self.connection = Some(Connection { pair, id, number });
+        self.connection = Some(Connection { pair, id: Some(id), number });
         self.state = State::Up;
         self.not_before = None;
         Ok(())
@@ -279,7 +291,7 @@ impl Link {
 impl Drop for Link {
     fn drop(&mut self) {
         if let Some(connection) = self.connection.take() {
-            connection.id.disconnect();
+            connection.id.iter().for_each(Id::disconnect);
         }
     }
 }

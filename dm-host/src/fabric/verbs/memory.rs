@@ -39,7 +39,7 @@ impl Reach {
 #[derive(Debug)]
 pub(crate) struct Registration {
     region: NonNull<ibv_mr>,
-    _device: Arc<Device>,
+    device: Arc<Device>,
 }
 
 // SAFETY: a handle that libibverbs may be given from any thread; see `Device`.
@@ -60,13 +60,16 @@ impl Registration {
         bytes: usize,
         reach: Reach,
     ) -> Result<Self, VerbsError> {
+        if device.is_null {
+            return Ok(Self { region: super::null::registration(), device: Arc::clone(device) });
+        }
         // SAFETY: a live protection domain and, by the contract, mapped memory.
-        let region = unsafe { ibv_reg_mr(device.domain(), start.as_ptr().cast(), bytes, reach.flags() as i32) };
+        let region = unsafe { ibv_reg_mr(device.domain(), start.as_ptr().cast(), bytes, reach.flags().cast_signed()) };
         let region = NonNull::new(region).ok_or_else(|| {
             let source = std::io::Error::last_os_error();
             VerbsError::Register { device: device.name().to_owned(), bytes: bytes as u64, source }
         })?;
-        Ok(Self { region, _device: Arc::clone(device) })
+        Ok(Self { region, device: Arc::clone(device) })
     }
 
     /// What this process's requests name it by.
@@ -84,6 +87,9 @@ impl Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
+        if self.device.is_null {
+            return;
+        }
         // SAFETY: registered in `new`, and dropped once.
         let failed = unsafe { ibv_dereg_mr(self.region.as_ptr()) };
         if failed != 0 {
@@ -113,15 +119,17 @@ impl Block {
         let huge = (bytes >= HUGE / 2)
             .then(|| map(MmapOptions::new().len(bytes.next_multiple_of(HUGE)).huge(Some(21)).populate()).ok())
             .flatten();
-        let (memory, pages) = match huge {
-            Some(memory) => (memory, "2 MiB pages"),
-            None => {
-                let memory = map(MmapOptions::new().len(bytes.max(1)))
-                    .map_err(|source| VerbsError::Call { doing: "map local memory for", whom: device.name().to_owned(), source })?;
-                // Not fatal: small pages cost the device more translations.
-                let transparent = bytes >= HUGE && memory.advise(Advice::HugePage).is_ok();
-                (memory, if transparent { "transparent huge pages where possible" } else { "4 KiB pages" })
-            }
+        let (memory, pages) = if let Some(memory) = huge {
+            (memory, "2 MiB pages")
+        } else {
+            let memory = map(MmapOptions::new().len(bytes.max(1))).map_err(|source| VerbsError::Call {
+                doing: "map local memory for",
+                whom: device.name().to_owned(),
+                source,
+            })?;
+            // Not fatal: small pages cost the device more translations.
+            let transparent = bytes >= HUGE && memory.advise(Advice::HugePage).is_ok();
+            (memory, if transparent { "transparent huge pages where possible" } else { "4 KiB pages" })
         };
         check_locked_memory(memory.len() as u64)?;
         // A mapping does not begin at address 0.
@@ -163,12 +171,12 @@ impl Block {
         unsafe { bytes.as_mut_ptr().copy_from_nonoverlapping(self.memory.as_ptr().add(at), bytes.len()) }
     }
 
-    /// The 8-byte word at `at`. Panics outside or at an odd place.
+    /// The 8-byte word at `at`. Panics outside.
     #[inline]
     pub(crate) fn word(&self, at: usize) -> u64 {
-        assert!(at.is_multiple_of(8) && at + 8 <= self.memory.len(), "outside the block");
-        // SAFETY: inside the mapping and aligned, as just checked; see `get`.
-        unsafe { self.memory.as_ptr().add(at).cast::<u64>().read_volatile() }
+        let mut word = [0; 8];
+        self.get(at, &mut word);
+        u64::from_ne_bytes(word)
     }
 }
 
@@ -217,7 +225,7 @@ impl DeviceMemory {
         // SAFETY: a live protection domain, and device memory of that length that the registration does not outlive.
         let region = unsafe { ibv_reg_dm_mr(device.domain(), memory.0.as_ptr(), 0, bytes, flags) };
         let region = region.and_then(NonNull::new).ok_or_else(|| failed("register device memory of"))?;
-        let registration = Registration { region, _device: Arc::clone(device) };
+        let registration = Registration { region, device: Arc::clone(device) };
         Ok(Self { registration, memory })
     }
 

@@ -26,6 +26,10 @@ unsafe impl Sync for CompletionQueue {}
 
 impl CompletionQueue {
     pub(crate) fn new(device: &Arc<Device>, entries: u32) -> Result<Arc<Self>, VerbsError> {
+        if let Some(context) = device.null_context() {
+            let queue = super::null::completion_queue(context, entries);
+            return Ok(Arc::new(Self { queue, device: Arc::clone(device) }));
+        }
         let entries = i32::try_from(entries).unwrap_or(i32::MAX);
         // SAFETY: an open context; no context value, no channel, vector 0, which always exists.
         let queue = unsafe { ibv_create_cq(device.context(), entries, ptr::null_mut(), ptr::null_mut(), 0) };
@@ -36,8 +40,9 @@ impl CompletionQueue {
     /// Takes up to `into.len()` completions; how many there were.
     #[inline]
     pub(super) fn poll(&self, into: &mut [MaybeUninit<ibv_wc>]) -> usize {
+        let room = i32::try_from(into.len()).unwrap_or(i32::MAX);
         // SAFETY: a live queue, and room for as many completions as are asked for.
-        let count = unsafe { ibv_poll_cq(self.queue.as_ptr(), into.len() as i32, into.as_mut_ptr().cast()) };
+        let count = unsafe { ibv_poll_cq(self.queue.as_ptr(), room, into.as_mut_ptr().cast()) };
         // Negative: the queue is broken, which a device that has gone away causes; its queue pairs time out.
         usize::try_from(count).unwrap_or(0)
     }
@@ -45,6 +50,9 @@ impl CompletionQueue {
 
 impl Drop for CompletionQueue {
     fn drop(&mut self) {
+        if self.device.is_null {
+            return;
+        }
         // SAFETY: made in `new`; the queue pairs that report to it hold an `Arc` of it, so they are gone.
         unsafe { ibv_destroy_cq(self.queue.as_ptr()) };
     }
@@ -74,7 +82,7 @@ pub(crate) struct QueuePair {
     pair: NonNull<ibv_qp>,
     /// Bytes a request can carry inline.
     pub(super) inline_bytes: u32,
-    _completions: Arc<CompletionQueue>,
+    completions: Arc<CompletionQueue>,
 }
 
 // SAFETY: see `Device`.
@@ -88,6 +96,10 @@ impl QueuePair {
     pub(crate) fn new(completions: &Arc<CompletionQueue>, sizes: Sizes) -> Result<Self, VerbsError> {
         let device = &completions.device;
         let mut inline_bytes = sizes.inline_bytes;
+        if let Some(context) = device.null_context() {
+            let pair = super::null::queue_pair(context, completions.queue);
+            return Ok(Self { pair, inline_bytes, completions: Arc::clone(completions) });
+        }
         loop {
             // SAFETY: integers and pointers, for which zeros are values.
             let mut what: ibv_qp_init_attr = unsafe { MaybeUninit::zeroed().assume_init() };
@@ -106,7 +118,7 @@ impl QueuePair {
             let pair = unsafe { ibv_create_qp(device.domain(), &raw mut what) };
             if let Some(pair) = NonNull::new(pair) {
                 let inline_bytes = what.cap.max_inline_data;
-                return Ok(Self { pair, inline_bytes, _completions: Arc::clone(completions) });
+                return Ok(Self { pair, inline_bytes, completions: Arc::clone(completions) });
             }
             if inline_bytes == 0 {
                 return Err(last_error("make a queue pair on", device.name()));
@@ -151,12 +163,15 @@ impl QueuePair {
         // SAFETY: integers and structures of them, for which zeros are values.
         let mut attributes: ibv_qp_attr = unsafe { MaybeUninit::zeroed().assume_init() };
         attributes.qp_state = ibv_qp_state::IBV_QPS_ERR;
-        if let Err(error) = self.modify(attributes, ibv_qp_attr_mask::IBV_QP_STATE.0 as i32, "end") {
+        if let Err(error) = self.modify(attributes, ibv_qp_attr_mask::IBV_QP_STATE.0.cast_signed(), "end") {
             tracing::debug!("{error}");
         }
     }
 
     fn modify(&self, mut attributes: ibv_qp_attr, mask: i32, doing: &'static str) -> Result<(), VerbsError> {
+        if self.completions.device.is_null {
+            return Ok(());
+        }
         // SAFETY: a live queue pair, and attributes that outlive the call, of which the mask names those that are set.
         match unsafe { ibv_modify_qp(self.pair.as_ptr(), &raw mut attributes, mask) } {
             0 => Ok(()),
@@ -194,6 +209,9 @@ impl QueuePair {
 
 impl Drop for QueuePair {
     fn drop(&mut self) {
+        if self.completions.device.is_null {
+            return;
+        }
         // SAFETY: made in `new`. When this returns, nothing that arrives for the queue pair takes effect any more, and
         // it writes to no memory of this process.
         let failed = unsafe { ibv_destroy_qp(self.pair.as_ptr()) };

@@ -2,16 +2,20 @@
 
 use super::secret::{Secret, Side, nonce};
 use super::wire::{
-    ANNOUNCE, Answer, Call, FENCED, HELLO_BYTES, Hello, PROOF_BYTES, REPLY_BYTES, VERSION, WELCOME_BYTES, WITHDRAW, Welcome, WireError,
+    ANNOUNCE, Answer, Call, FENCED, HELLO_BYTES, Hello, OVERLAP_BYTES, PROOF_BYTES, REPLY_BYTES, VERSION,
+    WELCOME_BYTES, WITHDRAW, Welcome, WireError,
 };
+use crate::fabric::verbs::profile::Profile;
 use crate::memory_node::AnnounceError;
 use dm_core::remote::lock_word::RowId;
 use dm_core::remote::rpc::Reply;
 use dm_core::verbs::NodeId;
-use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl, set_tcp_user_timeout};
+use rustix::net::sockopt::{
+    set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl, set_tcp_user_timeout,
+};
 use std::collections::HashMap;
 use std::io::{self, Read as _, Write as _};
-use std::net::{Shutdown, SocketAddr, TcpStream, ToSocketAddrs as _};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs as _};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
@@ -40,7 +44,9 @@ pub enum PeerError {
         source: io::Error,
     },
     /// Nobody there.
-    #[error("{address}: no memory node answers there ({source}); start one with `dm-memd --fabric verbs --listen {address}`")]
+    #[error(
+        "{address}: no memory node answers there ({source}); start one with `dm-memd --fabric verbs --listen {address}`"
+    )]
     NotListening {
         /// As given.
         address: String,
@@ -97,7 +103,10 @@ impl Peer {
         };
         let mut last = io::Error::from(io::ErrorKind::NotFound);
         let connected = candidates.into_iter().find_map(|socket| {
-            TcpStream::connect_timeout(&socket, ANSWER_WAIT).map(|stream| (socket, stream)).map_err(|error| last = error).ok()
+            TcpStream::connect_timeout(&socket, ANSWER_WAIT)
+                .map(|stream| (socket, stream))
+                .map_err(|error| last = error)
+                .ok()
         });
         let (socket, stream) =
             connected.ok_or(PeerError::NotListening { address: address.to_owned(), source: last })?;
@@ -120,6 +129,35 @@ impl Peer {
             welcome,
             stream: Mutex::new(stream),
             shared,
+            next_call: AtomicU64::new(1),
+            next_pair: AtomicU64::new(1),
+        }))
+    }
+
+    /// A memory node that is nowhere, behind a connection of this process with itself.
+    pub(crate) fn null(region_bytes: u64) -> Result<Arc<Self>, PeerError> {
+        let failed = |source| PeerError::NoAnswer { address: "null".to_owned(), source };
+        let listener = TcpListener::bind("127.0.0.1:0").map_err(failed)?;
+        let socket = listener.local_addr().map_err(failed)?;
+        let stream = TcpStream::connect(socket).map_err(failed)?;
+        let welcome = Welcome {
+            ticket: 0,
+            node: 0,
+            nodes: 1,
+            profile: Profile::Specification,
+            region_bytes,
+            device_bytes: 0,
+            device_key: 0,
+            base: 0,
+            registration_bytes: region_bytes.next_power_of_two().max(OVERLAP_BYTES),
+            keys: vec![1],
+        };
+        Ok(Arc::new(Self {
+            address: "null".to_owned(),
+            socket,
+            welcome,
+            stream: Mutex::new(stream),
+            shared: Arc::default(),
             next_call: AtomicU64::new(1),
             next_pair: AtomicU64::new(1),
         }))
@@ -321,7 +359,8 @@ fn greet(mut stream: &TcpStream, secret: Option<&Secret>) -> Result<Welcome, Gre
     }
     let mut bytes = vec![0; keys * 4];
     stream.read_exact(&mut bytes)?;
-    welcome.keys = bytes.chunks_exact(4).map(|key| key.first_chunk().map_or(0, |key| u32::from_le_bytes(*key))).collect();
+    welcome.keys =
+        bytes.chunks_exact(4).map(|key| key.first_chunk().map_or(0, |key| u32::from_le_bytes(*key))).collect();
     stream.set_read_timeout(None)?;
     Ok(welcome)
 }

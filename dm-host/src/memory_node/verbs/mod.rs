@@ -61,7 +61,8 @@ pub(super) fn run(arguments: &Arguments, stop: BorrowedFd<'_>) -> Result<(), Box
     let channel = Channel::new()?;
     let connections = Id::new(&channel)?;
     connections.bind(chosen.address)?;
-    let no_device = || VerbsError::Choice(format!("{}: the kernel binds this address to no RDMA device", chosen.address));
+    let no_device =
+        || VerbsError::Choice(format!("{}: the kernel binds this address to no RDMA device", chosen.address));
     let (device, port) = connections.device()?.ok_or_else(no_device)?;
     if device.name() != chosen.device || port != chosen.port {
         return Err(VerbsError::Choice(format!(
@@ -82,6 +83,11 @@ pub(super) fn run(arguments: &Arguments, stop: BorrowedFd<'_>) -> Result<(), Box
     }
     let mtu = choose_mtu(settings.mtu, active_mtu, device.name())?;
     let profile = settings.profile.unwrap_or_else(|| Profile::of_device(device.name()));
+    if settings.profile.is_none()
+        && let Some(doubt) = profile.doubt(device.name())
+    {
+        return Err(doubt.into());
+    }
     let device_bytes = device_memory(arguments.device_size(), device.limits().device_bytes, device.name())?;
 
     // Everything that can be refused for its size is, before memory is taken.
@@ -90,9 +96,11 @@ pub(super) fn run(arguments: &Arguments, stop: BorrowedFd<'_>) -> Result<(), Box
     let region = Region::create(&spec)?;
     let (plan, incarnation) = arguments.plan_for(&region, device_bytes)?;
     if region.is_kept() && device_bytes > 0 && plan.format()?.lock_space != 0 {
-        return Err("the pool in the file had its locks in device memory, which did not survive; delete the file, and give \
+        return Err(
+            "the pool in the file had its locks in device memory, which did not survive; delete the file, and give \
                     --device-size 0 when a pool is to be found again"
-            .into());
+                .into(),
+        );
     }
     let found = region.is_kept();
     let superblock = compute_node::format(&plan)?;
@@ -167,10 +175,9 @@ pub(super) fn run(arguments: &Arguments, stop: BorrowedFd<'_>) -> Result<(), Box
 fn device_memory(asked: Option<u64>, has: u64, device: &str) -> Result<u32, VerbsError> {
     match asked {
         None => Ok(has.min(u64::from(DEVICE_BYTES_DEFAULT)) as u32 / 64 * 64),
-        Some(asked) if asked <= has && asked.is_multiple_of(64) && asked <= u64::from(u32::MAX) => Ok(asked as u32),
+        Some(asked) if asked <= has && asked.is_multiple_of(64) && u32::try_from(asked).is_ok() => Ok(asked as u32),
         Some(asked) => Err(VerbsError::Choice(format!(
             "--device-size {asked}: a multiple of 64, and {device} has {has} bytes of device memory"
         ))),
     }
 }
-

@@ -11,8 +11,8 @@ use super::client::keep_alive;
 use super::metrics::Counters;
 use super::secret::{Secret, Side, nonce};
 use super::wire::{
-    self, Answer, CALL_BYTES, Call, ANNOUNCE, FENCED, HELLO_BYTES, Hello, PROOF_BYTES, Pair, VERSION, WITHDRAW, Welcome,
-    WireError, refusal, reply,
+    self, ANNOUNCE, Answer, CALL_BYTES, Call, FENCED, HELLO_BYTES, Hello, PROOF_BYTES, Pair, VERSION, WITHDRAW,
+    Welcome, WireError, refusal, reply,
 };
 use crate::fabric::verbs::cm::{Channel, Event, Id};
 use crate::fabric::verbs::device::Device;
@@ -120,7 +120,12 @@ impl Server {
     }
 
     /// Serves until `stop` becomes readable; then every queue pair is destroyed before this returns.
-    pub(crate) fn run(self: &Arc<Self>, listener: &TcpListener, connections: &Id, stop: BorrowedFd<'_>) -> io::Result<()> {
+    pub(crate) fn run(
+        self: &Arc<Self>,
+        listener: &TcpListener,
+        connections: &Id,
+        stop: BorrowedFd<'_>,
+    ) -> io::Result<()> {
         listener.set_nonblocking(true)?;
         let outcome = thread::scope(|scope| {
             let channel = Arc::clone(connections.channel());
@@ -152,8 +157,10 @@ impl Server {
     /// Lets clients in until told to stop.
     fn accept(self: &Arc<Self>, listener: &TcpListener, stop: BorrowedFd<'_>) -> io::Result<()> {
         loop {
-            let mut fds =
-                [PollFd::from_borrowed_fd(stop, PollFlags::IN), PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN)];
+            let mut fds = [
+                PollFd::from_borrowed_fd(stop, PollFlags::IN),
+                PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN),
+            ];
             match poll(&mut fds, None) {
                 Ok(_) => {}
                 Err(Errno::INTR) => continue,
@@ -176,7 +183,8 @@ impl Server {
                             tracing::warn!(%from, "a client was turned away: {error}");
                         }
                     };
-                    let thread = thread::Builder::new().name("dm-session".to_owned()).stack_size(256 << 10).spawn(serve);
+                    let thread =
+                        thread::Builder::new().name("dm-session".to_owned()).stack_size(256 << 10).spawn(serve);
                     if let Err(error) = thread {
                         self.greeting.fetch_sub(1, Ordering::Relaxed);
                         tracing::warn!(%error, "cannot start a thread for a client");
@@ -244,7 +252,8 @@ impl Server {
             let stream = Arc::new(Mutex::new(stream.try_clone()?));
             state.sessions.insert(ticket, Session { stream, rows: Vec::new(), fenced: false, pairs: 0 });
         }
-        let proof = self.secret.as_ref().map_or([0; PROOF_BYTES], |secret| secret.proof(Side::Server, &hello.nonce, &ours));
+        let proof =
+            self.secret.as_ref().map_or([0; PROOF_BYTES], |secret| secret.proof(Side::Server, &hello.nonce, &ours));
         let welcome = Welcome { ticket, ..self.welcome.clone() }.encode(&proof);
         if let Err(error) = stream.write_all(&welcome).and_then(|()| stream.set_read_timeout(None)) {
             self.end(ticket);

@@ -193,7 +193,11 @@ fn resolve(text: &str) -> Result<SocketAddr, VerbsError> {
 }
 
 /// The address of the device of a compute node, if one was named by device, port or GID.
-pub fn source(device: Option<&str>, port: Option<u8>, gid_index: Option<u16>) -> Result<Option<SocketAddr>, VerbsError> {
+pub fn source(
+    device: Option<&str>,
+    port: Option<u8>,
+    gid_index: Option<u16>,
+) -> Result<Option<SocketAddr>, VerbsError> {
     if device.is_none() && port.is_none() && gid_index.is_none() {
         return Ok(None);
     }
@@ -298,7 +302,8 @@ mod tests {
     fn a_file_says_what_the_command_line_would() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("memd.toml");
-        std::fs::write(&path, "size = \"4GiB\"\nlisten = \"10.0.0.1\"\nmtu = 1024\ninsecure = true\nhugetlb = false\n").unwrap();
+        std::fs::write(&path, "size = \"4GiB\"\nlisten = \"10.0.0.1\"\nmtu = 1024\ninsecure = true\nhugetlb = false\n")
+            .unwrap();
         let arguments = arguments_of_file(&path).unwrap();
         for pair in [["--size", "4GiB"], ["--mtu", "1024"]] {
             assert!(arguments.windows(2).any(|found| found == pair), "{arguments:?}");

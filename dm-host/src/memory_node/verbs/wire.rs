@@ -112,7 +112,9 @@ pub enum WireError {
     #[error("the other end does not speak the dm-memd protocol")]
     Magic,
     /// Of another version.
-    #[error("the other end speaks version {theirs} of the dm-memd protocol, this is version {VERSION}; use the same release on both ends")]
+    #[error(
+        "the other end speaks version {theirs} of the dm-memd protocol, this is version {VERSION}; use the same release on both ends"
+    )]
     Version {
         /// Its version.
         theirs: u32,
@@ -133,7 +135,9 @@ pub enum WireError {
     #[error("the memory node asks for a secret; give --secret-file")]
     Needed,
     /// Fenced off.
-    #[error("the memory node does not take this compute node any more: it was fenced off, or the memory node restarted")]
+    #[error(
+        "the memory node does not take this compute node any more: it was fenced off, or the memory node restarted"
+    )]
     Ticket,
     /// Its device said no.
     #[error("the memory node's device refused; see its log")]
@@ -163,7 +167,7 @@ impl Hello {
     /// As sent.
     pub fn encode(&self) -> [u8; HELLO_BYTES] {
         let mut bytes = [0; HELLO_BYTES];
-        bytes[..16].copy_from_slice(&head(&MAGIC, self.version, self.answer as u32));
+        bytes[..16].copy_from_slice(&head(MAGIC, self.version, self.answer as u32));
         bytes[16..].copy_from_slice(&self.nonce);
         bytes
     }
@@ -174,8 +178,8 @@ impl Hello {
             return Err(WireError::Magic);
         }
         let number = u32_at(bytes, 12);
-        let answer = Answer::from_number(number)
-            .ok_or(WireError::Field { what: "answer", value: u64::from(number) })?;
+        let answer =
+            Answer::from_number(number).ok_or(WireError::Field { what: "answer", value: u64::from(number) })?;
         let mut nonce = [0; PROOF_BYTES];
         nonce.copy_from_slice(&bytes[16..]);
         Ok(Self { version: u32_at(bytes, 8), answer, nonce })
@@ -215,7 +219,7 @@ impl Welcome {
     /// As sent.
     pub fn encode(&self, proof: &[u8; PROOF_BYTES]) -> Vec<u8> {
         let mut bytes = vec![0; WELCOME_BYTES];
-        bytes[..16].copy_from_slice(&head(&MAGIC, VERSION, Answer::Yes as u32));
+        bytes[..16].copy_from_slice(&head(MAGIC, VERSION, Answer::Yes as u32));
         bytes[16..48].copy_from_slice(proof);
         for (at, value) in [
             (48, self.ticket),
@@ -299,7 +303,7 @@ impl Welcome {
 /// A message that lets nobody in, in the place of a challenge or a welcome.
 pub fn refusal(answer: Answer) -> [u8; WELCOME_BYTES] {
     let mut bytes = [0; WELCOME_BYTES];
-    bytes[..16].copy_from_slice(&head(&MAGIC, VERSION, answer as u32));
+    bytes[..16].copy_from_slice(&head(MAGIC, VERSION, answer as u32));
     bytes
 }
 
@@ -355,7 +359,7 @@ impl Pair {
     /// As sent.
     pub fn encode(&self) -> [u8; PAIR_BYTES] {
         let mut bytes = [0; PAIR_BYTES];
-        bytes[..16].copy_from_slice(&head(&PAIR_MAGIC, VERSION, u32::from(self.mtu)));
+        bytes[..16].copy_from_slice(&head(PAIR_MAGIC, VERSION, u32::from(self.mtu)));
         bytes[16..24].copy_from_slice(&self.ticket.to_le_bytes());
         bytes[24..].copy_from_slice(&self.number.to_le_bytes());
         bytes
@@ -381,7 +385,7 @@ impl Pair {
 
 /// Private data of a refused connection request.
 pub fn pair_refusal(answer: Answer) -> [u8; 16] {
-    head(&PAIR_MAGIC, VERSION, answer as u32)
+    head(PAIR_MAGIC, VERSION, answer as u32)
 }
 
 /// Why a connection request was refused, by its private data.
@@ -398,9 +402,9 @@ pub fn decode_pair_refusal(bytes: &[u8]) -> Option<WireError> {
     })
 }
 
-fn head(magic: &[u8; 8], version: u32, fourth: u32) -> [u8; 16] {
+fn head(magic: [u8; 8], version: u32, fourth: u32) -> [u8; 16] {
     let mut bytes = [0; 16];
-    bytes[..8].copy_from_slice(magic);
+    bytes[..8].copy_from_slice(&magic);
     bytes[8..12].copy_from_slice(&version.to_le_bytes());
     bytes[12..].copy_from_slice(&fourth.to_le_bytes());
     bytes

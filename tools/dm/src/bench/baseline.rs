@@ -288,7 +288,9 @@ fn bare(bench: &Bench<'_, '_>, thread: &Thread<'_>, draws: &mut Draws, update: b
         if let Some(slot) = slot {
             LeafMut::new(shape, image).set_value(slot, &value);
             let range = shape.entry_range(slot);
-            let Some(writer) = thread.fabric.shm().and_then(|fabric| fabric.writer(node)) else { return Err(failed(&"no writer slot")) };
+            let Some(writer) = thread.fabric.shm().and_then(|fabric| fabric.writer(node)) else {
+                return Err(failed(&"no writer slot"));
+            };
             area.write(writer, offset + range.start as u64, &image[range]).map_err(|error| failed(&error))?;
         } else {
             missed += 1;

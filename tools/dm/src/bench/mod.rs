@@ -27,8 +27,8 @@ pub mod sim;
 pub mod sweep;
 
 use crate::commands::Failure;
-use crate::pool::RdmaArguments;
 use crate::commands::tool::LeaseArguments;
+use crate::pool::RdmaArguments;
 use clap::ValueEnum;
 use clap::builder::RangedU64ValueParser;
 use std::path::PathBuf;

@@ -2,8 +2,8 @@
 
 use super::{Arguments, DistributionName, FabricName, LoadBy, With, Without, WorkloadName, ZipfName};
 use crate::commands::Failure;
-use crate::pool::RdmaArguments;
 use crate::keys::{BadKeys, RealKeys};
+use crate::pool::RdmaArguments;
 use crate::pool::Start;
 use crate::workload::keys::{self, Keys};
 use crate::workload::properties::Properties;
@@ -227,7 +227,9 @@ impl Plan {
             ));
         }
         let threads = arguments.threads.unwrap_or_else(|| match fabric {
-            FabricPlan::Shm | FabricPlan::Verbs(_) => thread::available_parallelism().map_or(1, |cores| cores.get().min(16)) as u16,
+            FabricPlan::Shm | FabricPlan::Verbs(_) => {
+                thread::available_parallelism().map_or(1, |cores| cores.get().min(16)) as u16
+            }
             // What is simulated does not depend on where.
             FabricPlan::Sim(_) => 16,
         });

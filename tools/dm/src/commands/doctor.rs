@@ -106,7 +106,8 @@ impl Machine {
         let _ = (uverbs, ucm);
         for (name, there) in LIBRARIES.into_iter().zip(self.libraries) {
             if !there {
-                let package = if name.starts_with("libibverbs") { "libibverbs1 ibverbs-providers" } else { "librdmacm1" };
+                let package =
+                    if name.starts_with("libibverbs") { "libibverbs1 ibverbs-providers" } else { "librdmacm1" };
                 broken.push(format!("{name} is not installed: `apt-get install {package}`"));
             }
         }
@@ -204,7 +205,7 @@ impl Machine {
                 gid.index,
                 if gid.is_roce_v2() { ", RoCE v2, which is routed" } else { "" },
                 if software {
-                    "a device in software; for tests of function, not of speed or of what hardware orders"
+                    "a device in software; sound with one processor on-line only, and no measure of hardware"
                 } else {
                     "whole lines and words are asserted, not promised by the specification; `dm litmus` tries"
                 }
@@ -244,12 +245,10 @@ fn chosen(words: &str) -> String {
 /// Whether a shared library is where the linker looks.
 fn library(name: &str) -> bool {
     let architecture = format!("{}-linux-gnu", std::env::consts::ARCH);
-    ["/usr/lib", "/lib", "/usr/lib64", "/lib64", "/usr/local/lib"]
-        .iter()
-        .any(|directory| {
-            let directory = Path::new(directory);
-            directory.join(name).exists() || directory.join(&architecture).join(name).exists()
-        })
+    ["/usr/lib", "/lib", "/usr/lib64", "/lib64", "/usr/local/lib"].iter().any(|directory| {
+        let directory = Path::new(directory);
+        directory.join(name).exists() || directory.join(&architecture).join(name).exists()
+    })
 }
 
 /// What this process may lock, unless it may lock everything.
@@ -283,11 +282,8 @@ mod tests {
             rate: "100 Gb/sec (4X EDR)".to_owned(),
             gids: vec![gid(2, last, "IB/RoCE v1"), gid(3, last, "RoCE v2")],
         };
-        let device = |name: &str, port| RdmaDevice {
-            name: name.to_owned(),
-            driver: "mlx5_core".to_owned(),
-            ports: vec![port],
-        };
+        let device =
+            |name: &str, port| RdmaDevice { name: name.to_owned(), driver: "mlx5_core".to_owned(), ports: vec![port] };
         Machine {
             devices: vec![device("mlx5_0", port("DOWN", 1)), device("mlx5_1", port("ACTIVE", 2))],
             modules: [true, true, true, false],

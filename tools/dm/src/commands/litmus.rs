@@ -121,7 +121,8 @@ fn race(
 ) -> Result<Seen, Failure> {
     let stop = &AtomicBool::new(false);
     let write = &write;
-    let begin = || -> Result<(AnyFabric, Vec<u8>), Failure> { Ok((pool.fabric().map_err(Failure::run)?, vec![0; BYTES])) };
+    let begin =
+        || -> Result<(AnyFabric, Vec<u8>), Failure> { Ok((pool.fabric().map_err(Failure::run)?, vec![0; BYTES])) };
     let (mut fabric, mut scratch) = begin()?;
     let lane = Lane::new(LaneId(0), &mut scratch);
     let mut mine = End { fabric: &mut fabric, lane: &lane, at };
@@ -226,8 +227,7 @@ fn run_all(pool: &Pool, at: u64, time: Duration) -> Result<Vec<Test>, Failure> {
 
 /// What each index needs, whatever this fabric grants.
 fn needs(node: &ComputeNode, fabric: &AnyFabric) -> Result<Assumptions, Failure> {
-    let everything =
-        Guarantees { by_construction: Assumptions::all(), asserted: Assumptions::empty(), profile: "" };
+    let everything = Guarantees { by_construction: Assumptions::all(), asserted: Assumptions::empty(), profile: "" };
     let place = Place {
         geometry: node.pool().geometry(),
         // Nothing is asked of it.
@@ -251,9 +251,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let chunk = take_chunk(&node)?;
     let tests = run_all(pool, chunk.offset, Duration::from_secs(arguments.seconds));
     // Whatever the tests came to: nobody has a pointer into the chunk, so it is as good as new.
-    let released = pool.with_lane(|fabric, lane| {
-        block_on(fabric, lane, chunks::release(lane, &pool.geometry()[0], &chunk, false))
-    });
+    let released = pool
+        .with_lane(|fabric, lane| block_on(fabric, lane, chunks::release(lane, &pool.geometry()[0], &chunk, false)));
     let tests = tests?;
     released.map_err(Failure::run)?.map_err(Failure::run)?;
 
@@ -277,7 +276,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             broken.push(format!("{name} ({granted})"));
         }
         let flag = assumption.names().next().unwrap_or("-");
-        let relies = if !assumption.is_empty() && needed.contains(assumption) { "relies on it" } else { "does not need it" };
+        let relies =
+            if !assumption.is_empty() && needed.contains(assumption) { "relies on it" } else { "does not need it" };
         let Seen { looks, changes, refuted } = seen;
         // Writing to a string does not fail.
         let _ = writeln!(table, "{name:<16} {flag:<22} {looks:>9} {changes:>9} {refuted:>8}  {granted:<16} {relies}");
@@ -289,7 +289,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         fabric.name(),
         arguments.seconds
     ))?;
-    if broken.is_empty() { Ok(()) } else { Err(Failure::Run(format!("refuted here, though granted: {}", broken.join(", ")))) }
+    if broken.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::Run(format!("refuted here, though granted: {}", broken.join(", "))))
+    }
 }
 
 /// A chunk of memory node 0 that nobody else has.
@@ -298,9 +302,8 @@ fn take_chunk(node: &ComputeNode) -> Result<Granted, Failure> {
     let request = RequestId::new(0).ok_or_else(|| Failure::Run("no request number".to_owned()))?;
     let grant = Grant::new(node.member(), ChunkKind::Redo, IndexNumber::NONE, request);
     let want = Want { grant, retry: false, reuse: false, hint: 0 };
-    let granted = pool.with_lane(|fabric, lane| {
-        block_on(fabric, lane, chunks::grant(lane, HOME, &pool.geometry()[0], &want, 0))
-    });
+    let granted =
+        pool.with_lane(|fabric, lane| block_on(fabric, lane, chunks::grant(lane, HOME, &pool.geometry()[0], &want, 0)));
     granted
         .map_err(Failure::run)?
         .map_err(Failure::run)?
