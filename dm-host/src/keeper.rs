@@ -121,10 +121,10 @@ impl Time<'_> {
 }
 
 /// Beats until that ends, and why; `None`: it was told to.
-fn keep<'m>(
+fn keep(
     pool: &Pool,
     mut fabric: AnyFabric,
-    lane: &Lane<'m>,
+    lane: &Lane<'_>,
     member: Member,
     pulses: &[Pulse],
     time: &mut Time<'_>,
@@ -152,6 +152,8 @@ fn keep<'m>(
         fabric.post(lanes, 0);
         while port.state() != State::Completed {
             fabric.poll(lanes, &mut |_| {});
+            // Over a network this may take as long as a peer is silent.
+            time.tell();
         }
     }
 }

@@ -89,7 +89,7 @@ fn post(pool: &Pool, request: Request) -> Completion {
     post_on(&mut fabric, &lane, request)
 }
 
-fn post_on<'m>(fabric: &mut AnyFabric, lane: &Lane<'m>, request: Request) -> Completion {
+fn post_on(fabric: &mut AnyFabric, lane: &Lane<'_>, request: Request) -> Completion {
     match block_on(fabric, lane, lane.port().call(request)) {
         Ok(completion) => completion,
         Err(error) => Completion { status: error.status, ..Completion::default() },

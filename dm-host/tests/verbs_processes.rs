@@ -102,7 +102,7 @@ fn complaint(command: &mut Command) -> String {
     text
 }
 
-fn post_on<'m>(fabric: &mut AnyFabric, lane: &Lane<'m>, request: Request) -> Completion {
+fn post_on(fabric: &mut AnyFabric, lane: &Lane<'_>, request: Request) -> Completion {
     match block_on(fabric, lane, lane.port().call(request)) {
         Ok(completion) => completion,
         Err(error) => Completion { status: error.status, ..Completion::default() },
@@ -438,9 +438,13 @@ fn several_processes_write_the_same_hot_keys() {
     let daemon = Daemon::start(&["--insecure"]);
     let (_pool, session) = contended(&daemon);
     let mut partners: Vec<_> = (0..2).map(|_| Partner::start("storm", &daemon)).collect();
-    partners.iter_mut().for_each(|partner| drop(partner.line("STARTED")));
+    for partner in &mut partners {
+        partner.line("STARTED");
+    }
     assert_eq!(storm(&session, 1, 400), 0, "nothing fails");
-    partners.iter_mut().for_each(|partner| drop(partner.line("DONE")));
+    for partner in &mut partners {
+        partner.line("DONE");
+    }
     let census = session.validate().unwrap();
     assert_eq!(census.records, KEYS);
     session.close();

@@ -858,6 +858,8 @@ impl VerbsFabric {
         if self.idle_polls >= IDLE_POLLS || self.links.iter().any(Link::is_failing) {
             self.idle_polls = 0;
             self.look(lanes);
+            // Where processors are scarce, what is waited for may need this one: a device in software, say.
+            std::thread::yield_now();
         }
     }
 
