@@ -1,8 +1,10 @@
 //! Compute processes that are fenced off, and memory nodes that come back, with real processes: stopped, killed, late.
 
+use dm_core::error::{Cause, Effect, OpError};
 use dm_core::lane::Lane;
+use dm_core::recovery::lease::Terms;
 use dm_core::remote::lock_word::RowId;
-use dm_core::remote::rows::{Row, RowState};
+use dm_core::remote::rows::{self, Row, RowState};
 use dm_core::remote::rpc::{self, Procedure, Reply};
 use dm_core::sherman::parameters::Parameters;
 use dm_core::verbs::{Completion, Fabric, Flags, Label, LaneId, NodeId, Posted, Request, Status};
@@ -391,6 +393,42 @@ fn a_memory_node_on_a_file_comes_back_with_its_data() {
         second.close();
         session.close();
     }
+}
+
+#[test]
+fn a_session_that_was_fenced_says_so_and_another_goes_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let daemon = Daemon::start(&directory.path().join("memd"), &[]);
+    let pool = connect(&[&daemon]).unwrap();
+    let mut options = session_support::options(1, 2);
+    options.membership.terms = Terms::of(400_000_000).unwrap();
+    let session = Session::open_or_create(&pool, "fenced", &PARAMETERS, &options).unwrap();
+    let (key, value) = ([7; 8], [1; 8]);
+    session.upsert(&key, &value).wait().unwrap();
+    // What another compute node does first that takes this one for dead. (What it does next would end this process.)
+    let member = session.member();
+    let home = &pool.geometry()[0];
+    pool.with_lane(|fabric, lane| {
+        block_on(fabric, lane, rows::advance(lane, home, member.row, member.word(), RowState::Fencing))
+    })
+    .unwrap()
+    .unwrap();
+    let began = Instant::now();
+    let error = loop {
+        match session.upsert(&key, &[2; 8]).wait() {
+            Ok(_) => assert!(began.elapsed() < Duration::from_secs(10), "it does not notice"),
+            Err(error) => break error,
+        }
+    };
+    let fenced = OpError { effect: Effect::None, cause: Cause::Fenced };
+    assert_eq!(error, SessionError::Operation(fenced));
+    assert_eq!(session.get(&key).wait(), Err(SessionError::Operation(fenced)), "every call says so");
+    let next = Session::open(&pool, "fenced", &options).unwrap();
+    assert_ne!((next.member().row, next.member().incarnation), (member.row, member.incarnation));
+    next.upsert(&key, &[3; 8]).wait().unwrap();
+    assert_eq!(next.get(&key).wait().unwrap(), Some(vec![3; 8]));
+    session.close();
+    next.close();
 }
 
 #[test]

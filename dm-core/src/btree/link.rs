@@ -216,7 +216,11 @@ impl Tree<'_> {
         if right.node() != left.node() || !self.options.combine {
             port.submit().await?;
         }
-        self.push_in_place(lane, &held, Label::Node, left, 0..bytes, left_at)?;
+        if planted(Bug::SplitWithoutImage) {
+            port.push(Request::write(Label::Node, left.node(), left.offset(), bytes, left_at));
+        } else {
+            self.push_in_place(lane, &held, Label::Node, left, 0..bytes, left_at)?;
+        }
         self.release_with(lane, held).await
     }
 

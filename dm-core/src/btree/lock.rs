@@ -74,6 +74,15 @@ impl Tree<'_> {
         request.in_space(space)
     }
 
+    /// The unlock of what is held.
+    fn unlock_request(&self, held: &Held) -> Request {
+        let unlock = self.lock_request(Label::Unlock, held.lock, held.word, 0);
+        if planted(Bug::UnlockByWrite) {
+            return Request::write_word(Label::Unlock, unlock.node, unlock.offset, 0).in_space(unlock.space);
+        }
+        unlock
+    }
+
     /// The lock's own bits of the word a CAS returned.
     fn lock_value(&self, lock: LockId, completion: Completion) -> u64 {
         if !self.options.narrow_locks {
@@ -149,8 +158,14 @@ impl Tree<'_> {
                 bytes,
             };
             port.with(|scratch| image.seal(scratch.get_mut(start..local + bytes).unwrap_or_default()));
+            if planted(Bug::ImageAfterData) {
+                port.push(Request::write(label, node, offset, bytes, local));
+            }
             port.push(Request::write(Label::Redo, node, slot, HEADER_BYTES + bytes, start));
             lane.has_image(held.lock);
+            if planted(Bug::ImageAfterData) {
+                return Ok(());
+            }
         }
         port.push(Request::write(label, node, offset, bytes, local));
         Ok(())
@@ -314,7 +329,7 @@ impl Tree<'_> {
         }
         let pass = self.options.hierarchical && self.locks.would_pass(held.lock, held.tag);
         if self.options.combine && !pass {
-            let unlock = port.push(self.lock_request(Label::Unlock, held.lock, held.word, 0));
+            let unlock = port.push(self.unlock_request(&held));
             let unlock = if planted(Bug::UnlockFirst) { port.last_first() } else { unlock };
             port.submit().await.map_err(|error| unknown(error.into()))?;
             return self.released(lane, held, port.completion(unlock)).map_err(unknown);
@@ -336,14 +351,13 @@ impl Tree<'_> {
             }
             return Ok(());
         }
-        let unlock = self.lock_request(Label::Unlock, held.lock, held.word, 0);
-        let completion = lane.port().call(unlock).await?;
+        let completion = lane.port().call(self.unlock_request(&held)).await?;
         self.released(lane, held, completion).map_err(OpError::harmless)
     }
 
     /// Judges the completion of an unlock.
     fn released(&self, lane: &Lane<'_>, held: Held, completion: Completion) -> Result<(), Cause> {
-        let whole = self.lock_value(held.lock, completion) == held.word;
+        let whole = self.lock_value(held.lock, completion) == held.word || planted(Bug::UnlockByWrite);
         self.leave(lane, held.lock);
         if whole { Ok(()) } else { Err(Cause::Fenced) }
     }

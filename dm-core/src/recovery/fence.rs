@@ -19,6 +19,9 @@ const PENDING_NS: (u64, u64) = (10_000, 10_000_000);
 /// Calls of one memory node before giving up, if the caller's deadline does not come first: some minutes.
 const CALLS_MAX: u32 = 1 << 14;
 
+/// Calls that may be lost.
+const FLUSHED_MAX: u32 = 8;
+
 /// What a row came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fenced {
@@ -74,11 +77,17 @@ pub async fn fence(lane: &Lane<'_>, geometry: &[NodeGeometry], row: RowId, seen:
 async fn confirm(lane: &Lane<'_>, node: NodeId, row: RowId, incarnation: u32) -> Result<(), OpError> {
     let cannot = |reply| OpError::harmless(Cause::CannotFence { row, node, reply });
     let mut pause_ns = PENDING_NS.0;
+    let mut flushed = 0;
     for _ in 0..CALLS_MAX {
         let reply = match lane.port().call(rpc::fence(node, row, incarnation)).await {
             Ok(completion) => Reply::from_value(completion.value).unwrap_or(Reply::Unknown),
             // No fabric with a way to ask.
             Err(error) if error.status == Status::Unsupported => return Err(cannot(Reply::Unknown)),
+            // Lost, there or back: asked again. A queue pair that fails for good says so every time.
+            Err(error) if error.status == Status::Flushed && flushed < FLUSHED_MAX => {
+                flushed += 1;
+                Reply::Pending
+            }
             Err(error) => return Err(error.into()),
         };
         match reply {

@@ -107,7 +107,7 @@ pub mod redo;
 pub mod sweep;
 pub mod takeover;
 
-use crate::lane::Lane;
+use crate::lane::{Lane, Mark};
 use crate::remote::address::LINE_BYTES;
 use crate::remote::lock_word::{LockWord, RowId};
 use crate::remote::rows::Member;
@@ -117,6 +117,17 @@ use lease::{Lease, Pulse};
 use redo::Area;
 use spin::Mutex;
 use thiserror::Error;
+
+/// What this room counts.
+pub const MARKS: &[Mark] = &[
+    Mark::RowFenced,
+    Mark::Takeover,
+    Mark::RedoReplayed,
+    Mark::RepairerDied,
+    Mark::MergeUndone,
+    Mark::SelfFenced,
+    Mark::RowSwept,
+];
 
 /// Crash units must not be smaller: versions tell lines apart, not words.
 pub const UNIT_BYTES_MIN: u32 = LINE_BYTES as u32;

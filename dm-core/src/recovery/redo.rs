@@ -333,8 +333,9 @@ pub(crate) async fn find(
         while candidates != 0 {
             let slot = first + candidates.trailing_zeros();
             candidates &= candidates - 1;
-            let Some(found) = load(lane, node, geometry, &area, slot, wanted, room).await? else { continue };
+            // What is in the scratch afterwards is of this slot, whether it is whole or not.
             loaded = Some(slot);
+            let Some(found) = load(lane, node, geometry, &area, slot, wanted, room).await? else { continue };
             // Steps wrap around; two of one acquisition are close.
             if best.is_none_or(|(_, best)| found.step.wrapping_sub(best.step) as i32 > 0) {
                 best = Some((slot, found));

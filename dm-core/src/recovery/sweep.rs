@@ -15,6 +15,7 @@ use crate::btree::node::Header;
 use crate::compute::nodes::NodeClass;
 use crate::error::{Cause, OpError};
 use crate::lane::{Debt, Lane, LockId, Mark, Stage};
+use crate::planted::{Bug, planted};
 use crate::remote::address::{Address, LINE_BYTES};
 use crate::remote::chunks::{self, ChunkEntry, ChunkKind, Grant};
 use crate::remote::lock_word::{LockWord, RowId};
@@ -47,8 +48,9 @@ pub struct Swept {
 }
 
 impl Tree<'_> {
-    /// Sweeps up after the compute node of `row`, if that is FENCING or DEAD; a LIVE row is left alone, whatever its
-    /// heartbeat. Chunks are those of this index and redo chunks. The lane must not be in an operation.
+    /// Sweeps up after the compute node of `row`, if that is FENCING or DEAD, or silent for the lease that this waits;
+    /// one that lives is left alone. Chunks are those of this index and redo chunks. The lane must not be in an
+    /// operation.
     ///
     /// Round trips: one per 64 lock words and one per 64 chunks of every memory node, and what each lock takes.
     pub async fn sweep(&self, lane: &Lane<'_>, row: RowId) -> Result<Swept, OpError> {
@@ -60,6 +62,12 @@ impl Tree<'_> {
         let Some(word) = self.row_word(lane, home, row).await? else { return Ok(swept) };
         match word.state() {
             Some(RowState::Fencing | RowState::Dead) => {}
+            Some(RowState::Live) if recovery.is_self(row) => return Ok(swept),
+            Some(RowState::Live) => {
+                if !self.lease_is_over(lane, recovery, row).await? {
+                    return Ok(swept);
+                }
+            }
             Some(RowState::Free) => {
                 swept.row_free = true;
                 return Ok(swept);
@@ -72,7 +80,11 @@ impl Tree<'_> {
         let word = word.with_state(RowState::Dead);
         let mut clean = false;
         for _ in 0..PASSES_MAX {
-            let (found, busy) = self.sweep_locks(lane, recovery, row, word.incarnation()).await?;
+            let (found, busy) = if planted(Bug::RowFreedUnswept) {
+                (0, false)
+            } else {
+                self.sweep_locks(lane, recovery, row, word.incarnation()).await?
+            };
             swept.locks += found;
             // A pass that found some is followed by one that finds none: what was busy, or taken by a repairer that
             // died since, is met again.
@@ -95,6 +107,21 @@ impl Tree<'_> {
         swept.row_free = next.state() == Some(RowState::Free) || next.incarnation() != word.incarnation();
         lane.mark(Mark::RowSwept);
         Ok(swept)
+    }
+
+    /// Watches a row for a lease. Whether it was silent all the time.
+    async fn lease_is_over(&self, lane: &Lane<'_>, recovery: &Recovery<'_>, row: RowId) -> Result<bool, OpError> {
+        const LOOKS: u64 = 16;
+        let lease_ns = recovery.lease.terms().lease_ns();
+        let first = self.read_row(lane, row).await?;
+        // The pauses alone make a whole lease.
+        for _ in 0..LOOKS {
+            lane.port().call(Request::pause(lease_ns.div_ceil(LOOKS))).await?;
+            if self.read_row(lane, row).await? != first {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     async fn row_word(&self, lane: &Lane<'_>, home: &NodeGeometry, row: RowId) -> Result<Option<RowWord>, OpError> {

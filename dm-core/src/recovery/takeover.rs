@@ -6,6 +6,7 @@ use super::redo::{self, HEADER_BYTES, Image, LOOK_BYTES, SLOTS_FOR_WRITES, Wante
 use crate::btree::Tree;
 use crate::error::{Cause, OpError};
 use crate::lane::{Debt, Lane, LockId, Mark, Stage};
+use crate::planted::{Bug, planted};
 use crate::remote::HOME;
 use crate::remote::lock_word::{LockWord, RowId};
 use crate::remote::rows::{Row, RowState, RowWord};
@@ -79,6 +80,8 @@ impl Tree<'_> {
         let Some(word) = self.read_row(lane, row).await? else { return Ok(false) };
         let lease_ns = recovery.lease.terms().lease_ns();
         let over = watch.saw_row((word.0.0, word.1), lane.port().elapsed_ns(), lease_ns);
+        let by_its_clock = word.1 * recovery.lease.terms().heartbeat_ns() < lane.port().elapsed_ns();
+        let over = over || planted(Bug::LeaseByRemoteClock) && by_its_clock;
         let word = word.0;
         match word.state() {
             Some(RowState::Live) if !over => return Ok(false),
@@ -90,14 +93,14 @@ impl Tree<'_> {
             // Rows are freed after a sweep that left no such lock: the word READ is of a moment ago.
             _ => return Ok(false),
         }
-        if fence(lane, self.geometry, row, word).await? == Fenced::Dead {
+        if planted(Bug::TakeoverUnfenced) || fence(lane, self.geometry, row, word).await? == Fenced::Dead {
             self.recover(lane, recovery, debt, found, word.incarnation()).await?;
         }
         Ok(true)
     }
 
     /// The word of a row and its heartbeat; `None`: there is no such row.
-    async fn read_row(&self, lane: &Lane<'_>, row: RowId) -> Result<Option<(RowWord, u64)>, OpError> {
+    pub(super) async fn read_row(&self, lane: &Lane<'_>, row: RowId) -> Result<Option<(RowWord, u64)>, OpError> {
         let Some(home) = self.geometry.first() else { return Ok(None) };
         if row.0 == 0 || u32::from(row.0) >= home.row_count {
             return Ok(None);
@@ -132,6 +135,7 @@ impl Tree<'_> {
         if !recovery.lease.may_write() {
             return Err(OpError::harmless(Cause::Fenced));
         }
+        let found = if planted(Bug::TakeoverWithoutReplay) { None } else { found };
         let Some(found) = found else {
             // Nothing of it is torn. Who loses finds the word gone, which is what was wanted.
             let free = self.lock_request(Label::Takeover, lock, dead.0, 0);
@@ -155,7 +159,9 @@ impl Tree<'_> {
         port.with(|scratch| image.seal(scratch.get_mut(image_at..image_at + bytes).unwrap_or_default()));
         let Some(slot) = area.slot_of(lane, SLOTS_FOR_WRITES) else { return Ok(()) };
         // Waited for: if the takeover succeeds, the copy is there.
-        port.call(Request::write(Label::Redo, lock.node, slot, bytes, image_at)).await?;
+        if !planted(Bug::TakeoverWithoutCopy) {
+            port.call(Request::write(Label::Redo, lock.node, slot, bytes, image_at)).await?;
+        }
         lane.owe(Debt { stage: Stage::Posted, word: word.0, imaged: true, ..debt })?;
         let taken = port.call(self.lock_request(Label::Takeover, lock, dead.0, word.0)).await?.value;
         if taken != dead.0 {

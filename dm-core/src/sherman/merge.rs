@@ -133,12 +133,17 @@ impl Sherman<'_> {
         if ordered && parent.node() != pair.right.node() {
             port.submit().await?;
         }
+        if planted(Bug::MergeLeftFirst) {
+            self.tree.push_in_place(lane, &left_lock, Label::Node, pair.left, 0..self.leaf.bytes, left_at)?;
+        }
         let (right, line) = (pair.right, LINE_BYTES);
         port.push(Request::write(Label::Sibling, right.node(), right.offset(), line, right_at));
         if ordered && pair.right.node() != pair.left.node() {
             port.submit().await?;
         }
-        self.tree.push_in_place(lane, &left_lock, Label::Node, pair.left, 0..self.leaf.bytes, left_at)?;
+        if !planted(Bug::MergeLeftFirst) {
+            self.tree.push_in_place(lane, &left_lock, Label::Node, pair.left, 0..self.leaf.bytes, left_at)?;
+        }
         port.submit().await?;
         self.tree.cache.invalidate(parent);
         let next = if planted(Bug::SameGeneration) { pair.right } else { pair.right.next_generation() };
@@ -227,8 +232,10 @@ impl Sherman<'_> {
         if left.is_null() {
             return Ok(());
         }
-        let (held, _) = self.tree.acquire(lane, left, None).await?;
-        self.tree.release(lane, held).await?;
+        if !planted(Bug::ReviveAtOnce) {
+            let (held, _) = self.tree.acquire(lane, left, None).await?;
+            self.tree.release(lane, held).await?;
+        }
         let (held, _) = self.tree.acquire(lane, right, None).await?;
         match self.revive_locked(lane, left, right, &held).await {
             Ok(true) => {

@@ -135,16 +135,6 @@ impl<'s> Sherman<'s> {
         &self.leaf
     }
 
-    /// Sweeps up after the dead compute node of `row`: its locks, what it left of merges, memory it had no use for, and
-    /// its row. See [`Tree::sweep`].
-    pub async fn sweep(&self, lane: &Lane<'_>, row: RowId) -> Result<Swept, OpError> {
-        lane.set_deadline(u64::MAX);
-        self.tree.check_standing()?;
-        let swept = self.tree.sweep(lane, row).await.map_err(|error| self.tree.note_fencing(error))?;
-        self.mend(lane).await?;
-        Ok(swept)
-    }
-
     fn leaf_target(&self, address: Address, at: usize) -> Target {
         Target { address, bytes: self.leaf.bytes, at, label: Label::Leaf }
     }
@@ -319,6 +309,14 @@ impl Index for Sherman<'_> {
     async fn bulk_finish<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
         lane.set_deadline(u64::MAX);
         self.finish(lane).await
+    }
+
+    async fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId) -> Result<Swept, OpError> {
+        lane.set_deadline(u64::MAX);
+        self.tree.check_standing()?;
+        let swept = self.tree.sweep(lane, row).await.map_err(|error| self.tree.note_fencing(error))?;
+        self.mend(lane).await?;
+        Ok(swept)
     }
 
     fn cache_bytes(&self) -> (u64, u64) {

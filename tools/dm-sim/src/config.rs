@@ -96,7 +96,9 @@ pub struct Config {
     /// Whether WRITEs to one place that come faster than that are noted as misuse ([`crate::world::World::misuses`]).
     /// Costs time: off by default.
     pub check_write_turns: bool,
-    /// Answers RPCs; without it they are unsupported.
+    /// Memory nodes fence compute nodes off when asked to: row `r` is compute node `r - 1`.
+    pub fences: bool,
+    /// Answers other RPCs; without it they are unsupported.
     pub rpc: Option<RpcHandler>,
     /// Of 100 RPCs so many are lost on the way there or back: they complete as [`Status::Flushed`], their effect unknown.
     pub rpc_lost_percent: u32,
@@ -123,6 +125,7 @@ impl Default for Config {
             packet_bytes: 1024,
             write_turn_ns_min: None,
             check_write_turns: false,
+            fences: false,
             rpc: None,
             rpc_lost_percent: 0,
             rpc_repeated_percent: 0,

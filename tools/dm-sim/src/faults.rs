@@ -8,6 +8,7 @@
 use crate::flight::{Flight, Happens, Slot, has_landed};
 use crate::log::What;
 use crate::world::{ComputeNode, World};
+use dm_core::remote::rpc::Reply;
 use dm_core::verbs::{Assumptions, NodeId, Status, Verb};
 
 impl World {
@@ -32,9 +33,32 @@ impl World {
         }
     }
 
+    /// What a memory node does when it is asked to fence off the compute node of `row`: it takes its time, then closes
+    /// that one's queue pairs, and confirms.
+    pub(crate) fn fence(&mut self, node: NodeId, row: u64) -> Reply {
+        let Some(compute_node) = row.checked_sub(1).and_then(|row| u16::try_from(row).ok()).map(ComputeNode) else {
+            return Reply::Impossible;
+        };
+        if self.fenced_at.contains(&(compute_node, node)) {
+            return Reply::Done;
+        }
+        if self.rng.percent(60) {
+            return Reply::Pending;
+        }
+        let nodes = self.memories.count() as u32;
+        for queue_pair in self.queue_pairs_of(compute_node) {
+            if queue_pair % nodes == u32::from(node.0) {
+                self.close(queue_pair);
+            }
+        }
+        self.fenced_at.push((compute_node, node));
+        Reply::Done
+    }
+
     /// Lets a fenced compute node post again, as a new incarnation.
     pub fn readmit(&mut self, compute_node: ComputeNode) {
         self.fenced.retain(|fenced| *fenced != compute_node);
+        self.fenced_at.retain(|(fenced, _)| *fenced != compute_node);
     }
 
     /// Fails the queue pair of `worker` to `node`: of its requests a prefix takes effect, now or later, and all of them

@@ -250,7 +250,7 @@ const FIGURES: &[Figure] = &[
     },
     Figure {
         title: "Sherman Table 3, range-write, 1000 records, FG+",
-        options: "{SHERMAN} {FG} {RANGE} --operations 10000 -p updateproportion=0.5 -p scanproportion=0.5 \
+        options: "{SHERMAN} {FG} {RANGE} --operations 60000 -p updateproportion=0.5 -p scanproportion=0.5 \
                   -p minscanlength=1000 -p maxscanlength=1000",
         metric: Metric::Mops,
         paper: 2.49,
@@ -267,7 +267,7 @@ const FIGURES: &[Figure] = &[
     },
     Figure {
         title: "Sherman Table 3, range-write, 1000 records",
-        options: "{SHERMAN} {RANGE} --without back-off,read-guard --operations 20000 -p updateproportion=0.5 \
+        options: "{SHERMAN} {RANGE} --without back-off,read-guard --operations 60000 -p updateproportion=0.5 \
                   -p scanproportion=0.5 -p minscanlength=1000 -p maxscanlength=1000",
         metric: Metric::Mops,
         paper: 3.12,

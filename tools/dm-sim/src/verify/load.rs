@@ -91,6 +91,8 @@ pub struct Load<'a, 'm> {
     pictures: Vec<Picture>,
     /// Failed queue pairs, per worker. Lanes that settle wait for 0.
     broken: Vec<Rc<Cell<u32>>>,
+    /// Survivors take over what the dead held, and close their queue pairs themselves.
+    pub recovered: bool,
     /// The record.
     pub history: History,
     /// Operations that failed.
@@ -139,6 +141,7 @@ impl<'a, 'm> Load<'a, 'm> {
             pictures: Vec::new(),
             // As many as there can be: every lane has at most a worker of its own.
             broken: (0..draw.lane_count()).map(|_| Rc::default()).collect(),
+            recovered: false,
             history,
             failed: Vec::new(),
             suffered: Suffered::default(),
@@ -253,6 +256,7 @@ impl<'a, 'm> Load<'a, 'm> {
                 driver.kill_compute_node(compute_node);
                 self.suffered.dead.push(compute_node);
                 let at_ns = driver.now_ns() + u64::from(closed_after_ns);
+                let at_ns = if self.recovered { u64::MAX } else { at_ns };
                 self.consequences.push((at_ns, Consequence::Closed(compute_node)));
                 true
             }
@@ -326,6 +330,10 @@ impl<'a, 'm> Load<'a, 'm> {
 
     /// Nothing of a dead compute node is under way any more.
     fn close_all(&mut self, compute_node: ComputeNode, now_ns: u64) {
+        if self.recovered {
+            // What is half done may be completed by whoever meets it, at any time.
+            return;
+        }
         for doing in self.doing[usize::from(compute_node.0)].clone() {
             if let Doing::Operation(operation) | Doing::Doubt(operation) | Doing::Settling(operation) = doing {
                 self.history.close(operation, now_ns);

@@ -21,6 +21,7 @@ use crate::world::World;
 use dm_core::error::{Cause, OpError};
 use dm_core::index::OperationKind;
 use dm_core::lane::{Lane, Mark};
+use dm_core::remote::lock_word::RowId;
 use dm_core::verbs::{Assumptions, Guarantees, LaneId};
 use std::fmt;
 
@@ -113,34 +114,7 @@ impl<S: Subject> Verifier<S> {
     pub fn verify(&mut self, seeds: impl IntoIterator<Item = u64>) -> Report {
         let mut report = Report::default();
         for seed in seeds {
-            let history = self.run(seed);
-            report.histories += 1;
-            report.overlapping_histories += u64::from(history.overlapping * 10 >= history.operations);
-            report.operations += history.operations;
-            report.overlapping += history.overlapping;
-            for (faults, more) in report.faults.iter_mut().zip(history.suffered.counts) {
-                *faults += more;
-            }
-            if let Some(account) = &history.memory {
-                report.accounts += 1;
-                report.memory.add(account);
-            }
-            report.steps += history.steps;
-            if let Some(why) = history.too_hard {
-                report.too_hard = (report.too_hard.0 + 1, Some(why));
-            }
-            for cause in history.failed {
-                *report.failed.entry(cause).or_default() += 1;
-            }
-            for (sum, count) in report.marks.iter_mut().zip(history.marks) {
-                *sum += count;
-            }
-            if let Some(first) = history.findings.into_iter().next() {
-                *report.kinds.entry(first.kind()).or_default() += 1;
-                if report.findings.len() < super::report::FINDINGS_MAX {
-                    report.findings.push((seed, first));
-                }
-            }
+            report.add(seed, self.run(seed));
         }
         report
     }
@@ -214,7 +188,13 @@ impl<S: Subject> Verifier<S> {
         if let Some(plan) = &part.plan {
             draw.plan = plan.clone();
         }
-        let config = draw.config(&self.settings, self.subject.assumptions(&draw, &case));
+        if self.subject.after_death() == AfterDeath::Recovered {
+            // Nobody has to give up waiting for the dead.
+            draw.deadline_ns = 0;
+        }
+        let mut config = draw.config(&self.settings, self.subject.assumptions(&draw, &case));
+        self.subject.dial(&case, &mut config);
+        let config = config;
         let mut world = self.take_world(&config, seed, logged);
         self.subject.format(&case, &config, world.memories_mut());
         // A withdrawn guarantee is one that the fabric does not admit to lack.
@@ -332,6 +312,7 @@ impl Stage<'_> {
         }
 
         let mut load = Load::new(self.draw, self.opened, &lanes, self.photographer, record, self.operations);
+        load.recovered = self.after_death == AfterDeath::Recovered;
         let mut driver = Driver::new(self.world, &lanes, drivers);
         let end = run_workload(&mut driver, &mut load);
         load.finish(&mut driver);
@@ -421,6 +402,9 @@ impl Stage<'_> {
                 }
             }
         }
+        if self.after_death == AfterDeath::Recovered && history.suffered.down.is_none() {
+            self.sweep(lanes, &alive, &history.suffered);
+        }
         let dead_hold = self.look_at_locks(&alive, &history.suffered);
         // Who reads now would wait for what is never released.
         if !self.findings.is_empty() {
@@ -431,6 +415,19 @@ impl Stage<'_> {
         if dead_hold == 0 && history.suffered.down.is_none() {
             self.validate(lanes, &alive, found);
             self.add_up(lanes, &alive, history);
+        }
+    }
+
+    /// Sweeps up after the dead.
+    fn sweep(&mut self, lanes: &[&[Lane<'_>]], alive: &[usize], suffered: &Suffered) {
+        let Some(&node) = alive.first() else { return };
+        let mut fabric = DirectFabric::over(self.config, self.world.memories_mut());
+        for dead in &suffered.dead {
+            let (index, lane) = (self.opened[node], &lanes[node][0]);
+            match block_on(lane, &mut fabric, index.sweep(lane, RowId(dead.0 + 1))).map(|run| run.result) {
+                Ok(Ok(swept)) if swept.row_free => {}
+                other => self.findings.push(Finding::Structure(format!("sweeping row {}: {other:?}", dead.0 + 1))),
+            }
         }
     }
 

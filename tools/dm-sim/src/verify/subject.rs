@@ -8,7 +8,9 @@ use crate::rng::Rng;
 use dm_core::error::OpError;
 use dm_core::index::{Census, Index, Operation, Outcome, ScratchPlan};
 use dm_core::lane::{Lane, Mark};
+use dm_core::recovery::sweep::Swept;
 use dm_core::remote::address::Address;
+use dm_core::remote::lock_word::RowId;
 use dm_core::verbs::{Assumptions, Guarantees, NodeId};
 use std::fmt;
 use std::future::Future;
@@ -53,6 +55,8 @@ pub trait Opened {
     fn bulk_append<'a>(&'a self, lane: &'a Lane<'_>) -> Boxed<'a, ()>;
     /// See [`Index::bulk_finish`].
     fn bulk_finish<'a>(&'a self, lane: &'a Lane<'_>) -> Boxed<'a, ()>;
+    /// See [`Index::sweep`].
+    fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId) -> Boxed<'a, Swept>;
     /// See [`Inside::locks_held`].
     fn locks_held(&self) -> usize;
     /// See [`Inside::for_each_ready`].
@@ -82,6 +86,9 @@ impl<I: Inside> Opened for With<'_, I> {
     }
     fn bulk_finish<'a>(&'a self, lane: &'a Lane<'_>) -> Boxed<'a, ()> {
         Box::pin(self.0.bulk_finish(lane))
+    }
+    fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId) -> Boxed<'a, Swept> {
+        Box::pin(self.0.sweep(lane, row))
     }
     fn locks_held(&self) -> usize {
         self.0.locks_held()
@@ -130,6 +137,11 @@ pub trait Subject {
 
     /// What the fabric must grant in this case.
     fn assumptions(&self, draw: &Draw, case: &Self::Case) -> Assumptions;
+
+    /// Turns the dial further for this case.
+    fn dial(&self, case: &Self::Case, config: &mut Config) {
+        let _ = (case, config);
+    }
 
     /// Writes into zeroed memories what an index finds there when it is opened for the first time.
     fn format(&self, case: &Self::Case, config: &Config, memories: &mut Memories);

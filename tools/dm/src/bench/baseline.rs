@@ -200,7 +200,7 @@ pub(super) fn compare(bench: &Bench<'_, '_>, thread: &mut Thread<'_>, records: u
 }
 
 /// Processor time of this thread so far.
-fn thread_ns() -> u64 {
+pub(super) fn thread_ns() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
 }

@@ -177,7 +177,7 @@ pub struct Arguments {
     #[arg(long, conflicts_with = "pool", value_parser = RangedU64ValueParser::<u64>::new().range(1..=1 << 28))]
     pub region_mib: Option<u64>,
 
-    /// Entries of a leaf, 2 to 1024 [default: what fits 1 KiB, at least 16]
+    /// Entries of a leaf, 2 to 512 [default: what fits 1 KiB, at least 16]
     #[arg(long)]
     pub leaf_span: Option<usize>,
 

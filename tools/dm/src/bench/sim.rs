@@ -5,6 +5,7 @@
 //! lanes are still busy, so that neither the start nor stragglers are in the numbers; a load by inserts is counted whole.
 //! All compute nodes' lanes draw from one load generator, the one that threads of the shm engine have each.
 
+use super::baseline::thread_ns;
 use super::engine::{Driven, Loaded, Measured, Stage, bulk_load, gather, measure, progress, tally, validate, warm_key};
 use super::generator::{Generator, Shared, Warmer};
 use super::plan::{Plan, Run, SimPlan};
@@ -35,7 +36,6 @@ use std::future::Future;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 use zerocopy::IntoBytes as _;
 
 /// One operation in so many, of those that are counted, comes before them and is not. Every lane does one at least.
@@ -279,7 +279,7 @@ struct Found {
     usage: Usage,
     ramp_operations: u64,
     marks: Vec<MarkCount>,
-    real_s: f64,
+    processor_s: f64,
 }
 
 impl Counted<'_> {
@@ -308,14 +308,14 @@ impl Counted<'_> {
         let marks_before: Vec<u64> = marks(&crew);
         let before = crew.snapshot();
         let progress = progress(self.name, self.operations);
-        let began = Instant::now();
+        let began_ns = thread_ns();
         let end = ramp_operations + self.operations;
         while crew.done() < end && !crew.is_finished() {
             let next = if self.whole { Until::Finished } else { Until::Operations(end.min(crew.done() + BATCH)) };
             crew.run(work, next).map_err(failed)?;
             progress.set_position(crew.done() - ramp_operations);
         }
-        let real_s = began.elapsed().as_secs_f64();
+        let processor_s = (thread_ns() - began_ns) as f64 / 1e9;
         progress.finish_and_clear();
         let after = crew.snapshot();
         let marks_after: Vec<u64> = marks(&crew);
@@ -330,7 +330,7 @@ impl Counted<'_> {
             .map(|(mark, (before, after))| MarkCount { name: mark.name().to_owned(), count: after - before })
             .collect();
         let usage = Usage::between(crew.cluster(), &before, &after);
-        Ok(Found { usage, ramp_operations, marks, real_s })
+        Ok(Found { usage, ramp_operations, marks, processor_s })
     }
 }
 
@@ -348,8 +348,8 @@ impl Found {
                 description: sim.profile.description.clone(),
                 colocated: sim.colocated,
                 ramp_operations: self.ramp_operations,
-                requests_per_real_s: self.usage.requests as f64 / self.real_s.max(1e-9),
-                real_s: self.real_s,
+                requests_per_processor_s: self.usage.requests as f64 / self.processor_s.max(1e-9),
+                processor_s: self.processor_s,
                 usage: self.usage,
                 marks: self.marks,
             }),

@@ -102,7 +102,7 @@ fn with(arguments: &Arguments, option: &str, value: &str) -> Result<Arguments, F
         "cache-mib" => with.cache_mib = number(option, value, 0, 1 << 20)?,
         "key-bytes" => with.key_bytes = number(option, value, 8, 64)?,
         "value-bytes" => with.value_bytes = Some(number(option, value, 8, 1024)?),
-        "leaf-span" => with.leaf_span = Some(number(option, value, 2, 1024)?),
+        "leaf-span" => with.leaf_span = Some(number(option, value, 2, 512)?),
         "raw-read" => with.raw_read = Some(number(option, value, 8, 1 << 20)?),
         _ => with.properties.push(format!("{option}={value}")),
     }

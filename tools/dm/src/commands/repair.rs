@@ -7,6 +7,7 @@
 use super::members::{Member, held_locks, members, on_lane, watch, with_eyes};
 use super::tool::{PoolArguments, with_tool};
 use super::{Failure, print};
+use dm_core::index::Index as _;
 use dm_core::lane::Lane;
 use dm_core::recovery::fence::{Fenced, fence};
 use dm_core::remote::rows::{self, RowState};

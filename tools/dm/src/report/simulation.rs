@@ -20,10 +20,10 @@ pub struct Simulation {
     pub usage: Usage,
     /// What the index's lanes counted meanwhile; only what occurred.
     pub marks: Vec<Mark>,
-    /// Real time the counted operations took, in seconds. This and the next differ from run to run.
-    pub real_s: f64,
-    /// Simulated requests per second of real time.
-    pub requests_per_real_s: f64,
+    /// Processor time the counted operations took here, in seconds. This and the next differ from run to run.
+    pub processor_s: f64,
+    /// Simulated requests per second of processor time.
+    pub requests_per_processor_s: f64,
 }
 
 /// Something that lanes count.
@@ -42,11 +42,11 @@ pub(super) fn push(text: &mut String, simulation: &Simulation) {
     let _ = writeln!(text, "\nsimulated with profile {profile} ({description}); limited by {}", usage.bottleneck);
     let _ = writeln!(
         text,
-        "{} requests in {:.3} ms of virtual time, {:.2} s of real time: {:.2} M/s",
+        "{} requests in {:.3} ms of virtual time, {:.2} s of processor time: {:.2} M/s",
         usage.requests,
         usage.elapsed_ns as f64 / 1e6,
-        simulation.real_s,
-        simulation.requests_per_real_s / 1e6
+        simulation.processor_s,
+        simulation.requests_per_processor_s / 1e6
     );
     let marks: Vec<_> = simulation.marks.iter().map(|mark| format!("{} {}", mark.name, mark.count)).collect();
     if !marks.is_empty() {

@@ -190,6 +190,8 @@ impl Fleet {
                     let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
                     if let Some(row) = line.strip_prefix("ROW ") {
                         said.row = row.split(' ').next().and_then(|row| row.parse().ok());
+                    } else if line == "LEAVING" {
+                        said.row = None;
                     } else if let Some(summary) = line.strip_prefix("DONE ") {
                         said.summary = serde_json::from_str(summary).ok();
                     }
@@ -222,8 +224,8 @@ impl Fleet {
             self.look_after_repair()?;
             if Instant::now() >= next {
                 self.act()?;
-                // Between a tenth of a lease and a whole one.
-                let share = 0.1 + 0.9 * self.random.unit();
+                // Half a lease at most, and often much less: deaths during recoveries are wanted, too.
+                let share = 0.5 * self.random.unit() * self.random.unit();
                 next = Instant::now() + self.plan.lease.mul_f64(share);
             }
         }
@@ -232,9 +234,9 @@ impl Fleet {
 
     fn act(&mut self) -> Result<(), Failure> {
         let writer = self.random.below(self.plan.writers);
-        match self.random.below(8) {
-            0..=3 => self.kill(writer),
-            4 | 5 => self.stop(writer),
+        match self.random.below(16) {
+            0..=10 => self.kill(writer),
+            11..=14 => self.stop(writer),
             _ => self.start_repair(None),
         }
     }
@@ -282,6 +284,11 @@ impl Fleet {
             return Ok(());
         }
         signal(&writer.child, Signal::STOP);
+        if !is_stopped_soon(&writer.child) {
+            // Too busy a machine: whether it beats during the repair cannot be told.
+            signal(&writer.child, Signal::CONT);
+            return Ok(());
+        }
         writer.state = State::Stopped { until, hunted };
         self.events.stopped += 1;
         if hunted { self.start_repair(Some(number)) } else { Ok(()) }
@@ -376,7 +383,7 @@ impl Fleet {
     fn repaired(&mut self, repair: Repair) -> Result<bool, Failure> {
         let output = repair.child.wait_with_output().map_err(Failure::run)?;
         let Ok(repaired) = serde_json::from_slice::<Repaired>(&output.stdout) else {
-            tracing_line(&String::from_utf8_lossy(&output.stderr));
+            tell_why(&String::from_utf8_lossy(&output.stderr));
             return Ok(false);
         };
         self.events.repair_rows_fenced += u64::from(repaired.rows_fenced);
@@ -470,7 +477,24 @@ fn signal(child: &Child, signal: Signal) {
     let _ = kill_process(Pid::from_child(child), signal);
 }
 
-fn tracing_line(text: &str) {
+/// Waits until no thread of a process that was sent SIGSTOP runs any more: a signal takes a while to arrive.
+fn is_stopped_soon(child: &Child) -> bool {
+    let threads = format!("/proc/{}/task", child.id());
+    let is_stopped = |thread: std::io::Result<std::fs::DirEntry>| {
+        let stat = thread.and_then(|thread| std::fs::read_to_string(thread.path().join("stat")));
+        stat.is_ok_and(|stat| stat.rsplit_once(')').is_some_and(|(_, rest)| rest.starts_with(" T")))
+    };
+    let deadline = Instant::now() + Duration::from_secs(2);
+    while Instant::now() < deadline {
+        if std::fs::read_dir(&threads).is_ok_and(|mut threads| threads.all(is_stopped)) {
+            return true;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    false
+}
+
+fn tell_why(text: &str) {
     let text = text.trim();
     if !text.is_empty() {
         eprintln!("a repair ended: {text}");

@@ -36,6 +36,12 @@ pub const PARAMETERS: Parameters = Parameters { key_bytes: 8, value_bytes: VALUE
 /// Threads of a writer; each has keys of its own.
 const THREADS: u64 = 4;
 
+/// Operations in flight.
+const LANES: usize = 16;
+
+/// Keys that are written at once.
+const BATCH_KEYS: usize = 12;
+
 /// How long one operation may take: several leases, since the holders of several locks may be dead.
 const LEASES_PER_OPERATION: u32 = 8;
 
@@ -90,8 +96,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     });
     let terms = arguments.lease.terms()?;
     let pool = Arc::new(Pool::connect(&arguments.pool, ShmOptions::default()).map_err(Failure::run)?);
-    let mut options = SessionOptions { lanes_per_worker: THREADS as usize, ..SessionOptions::default() };
+    let mut options = SessionOptions { lanes_per_worker: LANES, ..SessionOptions::default() };
     options.spending.cache_bytes = 1 << 20;
+    // Processors are scarce here.
+    options.spin = Duration::ZERO;
     options.membership = Membership { terms, ..Membership::default() };
 
     let mut threads: Vec<_> = (0..THREADS).map(|number| Thread::new(arguments, &entries, number)).collect();
@@ -109,6 +117,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             let running: Vec<_> = threads.iter_mut().map(|thread| scope.spawn(move || run(thread))).collect();
             running.into_iter().map(|thread| thread.join()).collect::<Vec<_>>()
         });
+        print("LEAVING\n")?;
         session.close();
         for end in ended {
             end.map_err(|_| Failure::Run("a thread panicked".to_owned()))??;
@@ -198,9 +207,10 @@ impl Thread {
     fn run(&mut self, life: &mut Life<'_>) -> Result<(), Failure> {
         while !life.stop.load(Ordering::Relaxed) {
             let done = match self.random.below(16) {
-                0..=9 => self.write(life),
-                10 | 11 => self.read_mine(life),
-                12..=14 => self.read_any(life),
+                0..=5 => self.write_many(life),
+                6..=11 => self.write(life),
+                12 => self.read_mine(life),
+                13 | 14 => self.read_any(life),
                 _ => self.scan(life),
             };
             match done {
@@ -251,6 +261,39 @@ impl Thread {
         entry.acknowledged = version;
         life.count(true);
         Ok(())
+    }
+
+    /// Writes several of its keys at once, so that lanes work side by side and locks are held most of the time.
+    fn write_many(&mut self, life: &Life<'_>) -> Result<(), SessionError> {
+        let first = self.random.below(self.mine.len() as u64) as usize;
+        let mut batch = Vec::new();
+        let keys = self.mine.len();
+        for at in (first..first + BATCH_KEYS.min(keys)).map(|at| at % keys) {
+            let (position, entry) = &mut self.mine[at];
+            let key = key_of(self.writer, *position, self.writers);
+            let version = entry.intended + 1;
+            if is_delete(key, version) {
+                continue;
+            }
+            noted(life.ledger.intend(*position, version));
+            entry.intended = version;
+            batch.push((at, version, (key.to_be_bytes(), value_of(key, version, self.writer))));
+        }
+        let records: Vec<_> = batch.iter().map(|(_, _, record)| *record).collect();
+        let results = life.session.multi_put(&records).within(life.patience).wait();
+        let mut end = Ok(());
+        for ((at, version, _), result) in batch.into_iter().zip(results) {
+            if let Err(error) = result {
+                // One stands for all; each is in doubt.
+                end = Err(error);
+                continue;
+            }
+            let (position, entry) = &mut self.mine[at];
+            noted(life.ledger.acknowledge(*position, version));
+            entry.acknowledged = version;
+            life.count(true);
+        }
+        end
     }
 
     /// Reads one of its keys, of which it knows everything.

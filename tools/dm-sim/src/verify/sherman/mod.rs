@@ -1,6 +1,9 @@
 //! Sherman as a subject: tiny nodes, few lock words, every technique on or off.
 
+mod recovered;
 mod walk;
+
+pub use recovered::ShermanRecovered;
 
 use super::accounting::{Holdings, Node};
 use super::draw::{Draw, Profile};
@@ -40,6 +43,10 @@ pub struct Case {
     pub spending: Spending,
     /// Lock words per memory node.
     pub lock_count: u32,
+    /// Size of chunks.
+    pub chunk_bytes: u64,
+    /// Lanes of each compute node.
+    pub lanes: Vec<u16>,
 }
 
 impl Case {
@@ -51,7 +58,7 @@ impl Case {
             node: NodeId(node),
             nodes,
             region_bytes: config.host_bytes[usize::from(node)] as u64,
-            chunk_bytes: 4096,
+            chunk_bytes: self.chunk_bytes,
             lock_count: self.lock_count,
             device_bytes: u64::from(config.device_bytes),
             redo_row_bytes: 0,
@@ -125,7 +132,8 @@ impl Subject for ShermanSubject {
             returned_nodes: [0, 1, 32, SHELF_HOLDS_ALL][rng.below(4) as usize],
             options,
         };
-        Case { parameters, spending, lock_count: [1, 3, 16, 61][rng.below(4) as usize] }
+        let lock_count = [1, 3, 16, 61][rng.below(4) as usize];
+        Case { parameters, spending, lock_count, chunk_bytes: 4096, lanes: draw.lanes.clone() }
     }
 
     fn assumptions(&self, draw: &Draw, case: &Case) -> Assumptions {

@@ -105,6 +105,7 @@ pub(super) fn holdings(case: &Case, config: &Config, memories: &Memories) -> Res
             let node_bytes = match grant.kind {
                 ChunkKind::Leaf => leaf,
                 ChunkKind::Inner => inner,
+                ChunkKind::Redo => continue,
                 other => return Err(format!("chunk {chunk} of {number} is for {}", other.name())),
             };
             let (offset, bytes) = (geometry.chunk_offset(chunk), geometry.chunk_bytes);

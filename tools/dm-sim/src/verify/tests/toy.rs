@@ -9,6 +9,8 @@ use crate::verify::subject::{HeldLock, Inside, Opened, Picture, Subject, With};
 use dm_core::error::{Cause, Effect, OpError};
 use dm_core::index::{Census, Index, Operation, OperationKind, Outcome, ScratchPlan};
 use dm_core::lane::{Lane, Mark};
+use dm_core::recovery::sweep::Swept;
+use dm_core::remote::lock_word::RowId;
 use dm_core::verbs::{Assumptions, Guarantees, Label, NodeId, Request};
 use std::ops::Range;
 
@@ -231,6 +233,10 @@ impl Index for Table {
 
     async fn bulk_finish<'a>(&'a self, _: &'a Lane<'_>) -> Result<(), OpError> {
         Ok(())
+    }
+
+    async fn sweep<'a>(&'a self, _: &'a Lane<'_>, _: RowId) -> Result<Swept, OpError> {
+        Ok(Swept::default())
     }
 
     fn cache_bytes(&self) -> (u64, u64) {

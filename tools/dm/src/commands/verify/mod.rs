@@ -1,5 +1,6 @@
 //! `dm verify`: random histories on the simulated fabric, judged.
 
+mod deaths;
 mod matrix;
 mod planted;
 mod record;
@@ -8,7 +9,7 @@ use super::{Failure, print};
 use clap::{Args, ValueEnum};
 use dm_core::lane::Mark;
 use dm_core::verbs::Assumptions;
-use dm_sim::verify::{Faults, Report, Settings, ShermanSubject, Subject as _, Verifier};
+use dm_sim::verify::{Faults, Report, Settings, ShermanRecovered, ShermanSubject, Subject, Verifier};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use record::{Record, Scope};
 use std::path::PathBuf;
@@ -39,6 +40,15 @@ pub(super) struct Arguments {
     /// rpc-repeated, stale-cache
     #[arg(long, value_name = "none|all|LIST", default_value = "drops", value_parser = Faults::parse)]
     faults: Faults,
+
+    /// Compute nodes recover one another: after a death nothing may fail, nothing stays locked, nothing is lost
+    #[arg(long)]
+    recovery: bool,
+
+    /// Cut every kind of operation short at every point there is, and let others go on; then several deaths in each of
+    /// --histories random histories
+    #[arg(long, conflicts_with_all = ["withdraw", "json", "faults", "matrix", "planted", "replay"])]
+    enumerate: bool,
 
     /// A guarantee the fabric shall not give
     #[arg(long, value_name = "GUARANTEE", value_parser = guarantee)]
@@ -167,8 +177,15 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         withdrawn: arguments.withdraw.unwrap_or_default(),
         ..Settings::default()
     };
+    if arguments.enumerate {
+        return deaths::run(arguments.seed, arguments.histories);
+    }
     if let Some(seed) = arguments.replay {
-        return replay(arguments, settings, seed);
+        return if arguments.recovery {
+            replay(ShermanRecovered, arguments, settings, seed)
+        } else {
+            replay(ShermanSubject, arguments, settings, seed)
+        };
     }
     if let Some(bug) = &arguments.planted {
         return planted::run(bug, arguments.seed, arguments.histories, settings);
@@ -176,11 +193,15 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.matrix {
         return matrix::run(arguments.seed, arguments.histories, &settings, arguments.golden.as_deref());
     }
-    verify(arguments, &settings)
+    if arguments.recovery {
+        verify(ShermanRecovered, arguments, &settings)
+    } else {
+        verify(ShermanSubject, arguments, &settings)
+    }
 }
 
-fn replay(arguments: &Arguments, settings: Settings, seed: u64) -> Result<(), Failure> {
-    let mut verifier = Verifier::new(ShermanSubject, settings);
+fn replay<S: Subject>(subject: S, arguments: &Arguments, settings: Settings, seed: u64) -> Result<(), Failure> {
+    let mut verifier = Verifier::new(subject, settings);
     match verifier.replay_shortest(seed) {
         Some(replay) => {
             print(&if arguments.events { replay.with_events() } else { replay.to_string() })?;
@@ -190,17 +211,17 @@ fn replay(arguments: &Arguments, settings: Settings, seed: u64) -> Result<(), Fa
     }
 }
 
-fn verify(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
+fn verify<S: Subject + Copy + Send>(subject: S, arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
     let histories = arguments.histories.unwrap_or(HISTORIES_DEFAULT);
     let end = arguments.seed.checked_add(histories);
     let end = end.ok_or_else(|| Failure::Usage("--seed plus --histories goes past 2^64".to_owned()))?;
-    let scope = Scope::new("sherman", settings, arguments.seed, end);
+    let scope = Scope::new(subject.name(), settings, arguments.seed, end);
     let mut record = match &arguments.json {
         Some(path) if arguments.resume && path.exists() => Record::read(path, &scope)?,
         _ => Record::new(scope),
     };
     let from = record.seeds.next;
-    let marks: Vec<Mark> = ShermanSubject.marks().iter().flat_map(|(_, marks)| marks.iter().copied()).collect();
+    let marks: Vec<Mark> = subject.marks().iter().flat_map(|(_, marks)| marks.iter().copied()).collect();
     let bar = ProgressBar::with_draw_target(Some(histories), ProgressDrawTarget::stderr());
     if let Ok(style) = ProgressStyle::with_template("{pos}/{len} histories {wide_bar} {eta}") {
         bar.set_style(style);
@@ -210,7 +231,7 @@ fn verify(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
     // Rounds, so that what is recorded is all of the seeds up to one.
     let round = BATCH * arguments.jobs * 5;
     let mut next = from;
-    let mut verifiers: Vec<_> = (0..arguments.jobs).map(|_| Verifier::new(ShermanSubject, settings.clone())).collect();
+    let mut verifiers: Vec<_> = (0..arguments.jobs).map(|_| Verifier::new(subject, settings.clone())).collect();
     while next < end {
         let to = end.min(next.saturating_add(round));
         record.add(&run_round(&mut verifiers, next..to), to);
@@ -225,7 +246,7 @@ fn verify(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
     }
     bar.finish_and_clear();
     let seconds = started.elapsed().as_secs_f64();
-    record.close(&ShermanSubject.marks(), &marks, MARKS_FROM_HISTORIES);
+    record.close(&subject.marks(), &marks, MARKS_FROM_HISTORIES);
     if let Some(path) = &arguments.json {
         record.write(path)?;
     }
@@ -236,7 +257,7 @@ fn verify(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
         if arguments.jobs == 1 { "one core".to_owned() } else { format!("{} threads", arguments.jobs) },
     ))?;
     if let Some((seed, _)) = record.first_finding() {
-        let mut verifier = Verifier::new(ShermanSubject, settings.clone());
+        let mut verifier = Verifier::new(subject, settings.clone());
         if let Some(replay) = verifier.replay_shortest(seed) {
             print(&format!("\n{replay}"))?;
         }
@@ -252,9 +273,9 @@ fn verify(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
 }
 
 /// Runs seeds on as many threads as there are verifiers.
-fn run_round(verifiers: &mut [Verifier<ShermanSubject>], seeds: std::ops::Range<u64>) -> Report {
+fn run_round<S: Subject + Send>(verifiers: &mut [Verifier<S>], seeds: std::ops::Range<u64>) -> Report {
     let next = AtomicU64::new(seeds.start);
-    let work = |verifier: &mut Verifier<ShermanSubject>| {
+    let work = |verifier: &mut Verifier<S>| {
         let mut report = Report::default();
         loop {
             let from = next.fetch_add(BATCH, Ordering::Relaxed);

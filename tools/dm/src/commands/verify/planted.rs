@@ -61,6 +61,23 @@ pub(super) fn run(name: &str, seed: u64, histories: Option<u64>, settings: Setti
     let mut missed = Vec::new();
     for bug in bugs {
         plant(Some(bug))?;
+        if Bug::RECOVERY.contains(&bug) {
+            let caught = dm_sim::verify::crash::hunt(histories);
+            plant(None)?;
+            let (shows, runs) = match &caught {
+                Some((runs, what)) => {
+                    print(&format!("{}: caught after {runs} runs: {what}\n", bug.name()))?;
+                    ("deaths", runs.to_string())
+                }
+                None => {
+                    print(&format!("{}: NOT FOUND\n", bug.name()))?;
+                    missed.push(bug.name());
+                    ("not found", String::new())
+                }
+            };
+            let _ = writeln!(table, "| {} |{} | {shows} | | {runs} |", bug.name(), bug.what());
+            continue;
+        }
         let mut without = Verifier::new(ShermanSubject, settings.clone());
         let caught = Hunt::new(settings.clone()).hunt(seed, histories, |seed| {
             plant(None)?;
