@@ -109,7 +109,7 @@ pub struct AnyFabric {
 }
 
 impl AnyFabric {
-    fn new(inner: impl for<'m> Fabric<'m> + 'static) -> Self {
+    pub(crate) fn new(inner: impl for<'m> Fabric<'m> + 'static) -> Self {
         Self { inner: Box::new(inner), failure: None, submits: 0 }
     }
 
@@ -226,9 +226,14 @@ pub trait Fixture: Sync {
 
     /// A formatted pool for `subject`.
     fn bed(&self, subject: &dyn Subject, setup: &Setup) -> Bed;
+
+    /// The switches of `subject` that this fabric has the verbs for.
+    fn switches(&self, subject: &dyn Subject) -> Vec<(&'static str, Options)> {
+        subject.switches()
+    }
 }
 
-fn format(pool: &Pool, mut fabric: AnyFabric) -> Bed {
+pub(crate) fn format(pool: &Pool, mut fabric: AnyFabric) -> Bed {
     for (node, superblock) in (0..).zip(pool.superblocks()) {
         poke(&mut fabric, Space::Host, NodeId(node), 0, superblock);
     }

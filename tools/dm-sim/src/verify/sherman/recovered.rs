@@ -62,6 +62,10 @@ impl Subject for ShermanRecovered {
         marks
     }
 
+    fn rare_marks(&self) -> &'static [Mark] {
+        INNER.rare_marks()
+    }
+
     fn draw(&self, draw: &Draw, rng: &mut Rng) -> Case {
         let mut case = INNER.draw(draw, rng);
         case.spending.options.narrow_locks = false;
