@@ -322,6 +322,13 @@ impl Region {
         self.area(Space::Host).write(WriterSlot::FORMATTER, offset, bytes)
     }
 
+    /// Where the region begins in this process, for a device that is to reach it.
+    #[cfg(feature = "verbs")]
+    pub(crate) fn base(&self) -> std::ptr::NonNull<u8> {
+        // A mapping does not begin at address 0.
+        std::ptr::NonNull::new(self.map.as_mut_ptr()).unwrap_or(std::ptr::NonNull::dangling())
+    }
+
     /// Claims a writer slot for a worker of `owner` (not 0). Without sequence words nobody needs one.
     pub fn claim_writer(&self, owner: u64) -> Result<WriterSlot, RegionError> {
         if self.layout.mode == LineMode::Vector {

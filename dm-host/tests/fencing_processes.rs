@@ -9,7 +9,8 @@ use dm_core::remote::rpc::{self, Procedure, Reply};
 use dm_core::sherman::parameters::Parameters;
 use dm_core::verbs::{Completion, Fabric, Flags, Label, LaneId, NodeId, Posted, Request, Status};
 use dm_host::compute_node::{Membership, Pool, PoolError};
-use dm_host::fabric::shm::{CALL_WAIT, ShmFabric, ShmOptions};
+use dm_host::fabric::any::AnyFabric;
+use dm_host::fabric::shm::{CALL_WAIT, ShmOptions};
 use dm_host::memory_node::AnnounceError;
 use dm_host::session::{Session, SessionError};
 use dm_host::solo::block_on;
@@ -90,7 +91,7 @@ fn post(pool: &Pool, request: Request) -> Completion {
     post_on(&mut fabric, &lane, request)
 }
 
-fn post_on(fabric: &mut ShmFabric, lane: &Lane<'_>, request: Request) -> Completion {
+fn post_on(fabric: &mut AnyFabric, lane: &Lane<'_>, request: Request) -> Completion {
     match block_on(fabric, lane, lane.port().call(request)) {
         Ok(completion) => completion,
         Err(error) => Completion { status: error.status, ..Completion::default() },
@@ -310,7 +311,7 @@ fn a_lane_that_waits_for_a_daemon_does_not_hold_up_the_others() {
     let lanes = [Lane::new(LaneId(0), first), Lane::new(LaneId(1), second)];
     daemon.signal(Signal::STOP);
     let ping = Request::rpc(Label::Tool, N0, [Procedure::Ping as u64, 1, 0, 0]);
-    let submit = |fabric: &mut ShmFabric, lane: usize, request| {
+    let submit = |fabric: &mut AnyFabric, lane: usize, request| {
         lanes[lane].port().push(request);
         assert!(lanes[lane].port().flush());
         fabric.post(&lanes, lane)
@@ -394,7 +395,7 @@ fn a_memory_node_on_a_file_comes_back_with_its_data() {
             second.update(&key.to_be_bytes(), &key.to_le_bytes()).wait().unwrap();
         }
         let mut bytes = [0; Row::BYTES];
-        let home = again.nodes()[0].region().area(dm_core::verbs::Space::Host);
+        let home = again.nodes()[0].region().unwrap().area(dm_core::verbs::Space::Host);
         home.read(geometry.row_offset(owner.row), &mut bytes).unwrap();
         let row = Row::from_prefix(&bytes).unwrap();
         assert_eq!(row.decode().unwrap().state, RowState::Dead);

@@ -176,6 +176,12 @@ pub struct ShmFabric {
     mortal: Option<Mortal>,
 }
 
+impl std::fmt::Debug for ShmFabric {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ShmFabric").field("nodes", &self.nodes.len()).field("mode", &self.mode).finish_non_exhaustive()
+    }
+}
+
 /// What the requests of one submit did to the order of things so far.
 struct Submitted {
     /// The lines were asked for when the requests were posted, and others computed since.

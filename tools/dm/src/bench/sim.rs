@@ -338,7 +338,7 @@ impl Found {
     fn driven(self, plan: &Plan, sim: &SimPlan, cache_bytes: Vec<u64>) -> Driven {
         Driven {
             fabric: format!("sim, profile {}", sim.profile_name),
-            measured_on: MEASURED_ON_SIM,
+            measured_on: MEASURED_ON_SIM.to_owned(),
             guarantees: Cluster::guarantees(),
             memory_nodes: plan.start.memory_nodes.into(),
             wall_s: self.usage.elapsed_ns as f64 / 1e9,
