@@ -5,7 +5,7 @@
 //! `ibv_destroy_qp` returns when the device executes nothing for the queue pair any more; packets that arrive later
 //! find none. A connection request that was being handled either had put its queue pair into the table before, and then
 //! it is among those destroyed, or it sees the mark and is refused. Two calls at a time are one after the other
-//! ([`Server::closing`]), so that the second does not answer while the first still destroys.
+//! (`Server::closing`), so that the second does not answer while the first still destroys.
 
 use super::client::keep_alive;
 use super::metrics::Counters;
