@@ -83,8 +83,6 @@ bugs! {
     SameNodeVersion = "same-node-version", None;
     /// A retired node comes back into use under its old generation.
     SameGeneration = "same-generation", Some(Mark::NodeReused);
-    /// A node's next life begins at version 1 whatever its last image had.
-    ReuseForgetsVersion = "reuse-forgets-version", Some(Mark::NodeReused);
     /// A chunk counts as granted although the CAS lost.
     ChunkTwice = "chunk-twice", Some(Mark::ChunkRaceLost);
     /// Settling frees whatever lock word it finds.

@@ -40,7 +40,7 @@
 mod calls;
 pub mod client;
 pub mod daemon;
-mod members;
+pub mod members;
 pub(crate) mod process;
 pub mod server;
 #[cfg(feature = "verbs")]

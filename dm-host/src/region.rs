@@ -5,7 +5,7 @@
 //! reached through [`Region::area`] only; no reference to them ever exists.
 //!
 //! **Who may have it.** A daemon has the file to itself, and has it only when nobody else maps it any more: two locks
-//! say so, both of which the kernel takes back when their holder ends, however it ends ([`backing`]). A file that holds
+//! say so, both of which the kernel takes back when their holder ends, however it ends (`backing`). A file that holds
 //! a pool is *kept*: a daemon that starts on it takes up what its predecessor left.
 //!
 //! Huge pages matter: with 4 KiB pages a random READ of a large region is mostly TLB misses. A memfd takes hugetlb

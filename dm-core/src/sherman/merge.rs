@@ -147,7 +147,6 @@ impl Sherman<'_> {
         port.submit().await?;
         self.tree.cache.invalidate(parent);
         let next = if planted(Bug::SameGeneration) { pair.right } else { pair.right.next_generation() };
-        let version = if planted(Bug::ReuseForgetsVersion) { 0 } else { version };
         Ok(Some(Fresh { address: next, version }))
     }
 

@@ -2,7 +2,7 @@
 
 use crate::memory::MemoryNode;
 use crate::world::ComputeNode;
-use dm_core::verbs::{Assumptions, Capabilities, Guarantees, INLINE_BYTES_MAX, Status};
+use dm_core::verbs::{Assumptions, Capabilities, Guarantees, INLINE_BYTES_MAX, Status, Verb};
 
 /// Answers a [`dm_core::verbs::Verb::Rpc`] on a memory node: its operands in, the completion's value out.
 pub type RpcHandler = fn(&mut MemoryNode, [u64; 4]) -> Result<u64, Status>;
@@ -24,8 +24,8 @@ pub struct Delays {
     pub long_per_1024: u32,
     /// How long such a sleep is.
     pub long_ns: (u32, u32),
-    /// Only requests of this compute node sleep; `None`: of all.
-    pub sleeper: Option<ComputeNode>,
+    /// Only requests of this compute node with this verb sleep; `None`: all.
+    pub sleeper: Option<(ComputeNode, Verb)>,
     /// How often, in 1/1024, a packet of a request or of its answer is lost, and all from it on is sent again after
     /// [`Delays::resend_ns`]: a READ is executed again from there, so that later lines may be newer; of a WRITE the rest
     /// lands late; an atomic is answered from the saved result. Nothing is applied twice.

@@ -106,6 +106,20 @@ impl World {
         })
     }
 
+    /// A queue pair with at least `writes` WRITEs under way of which none has landed whole: worker and memory node.
+    pub fn queue_pair_with_writes(&self, writes: usize) -> Option<(u32, NodeId)> {
+        let under_way = |slot: &Slot| {
+            let flight = self.flights.get(*slot);
+            let landed = u32::from(flight.landed).count_ones() >= u32::from(flight.bursts);
+            (flight.request.verb == Verb::Write && !landed).then_some(flight.queue_pair)
+        };
+        let mut found: Vec<u32> = self.flights.in_use().filter_map(|slot| under_way(&slot)).collect();
+        found.sort_unstable();
+        let busy = found.chunk_by(|one, other| one == other).find(|of| of.len() >= writes)?[0];
+        let nodes = self.memories.count() as u32;
+        Some((busy / nodes, NodeId((busy % nodes) as u16)))
+    }
+
     fn queue_pairs_of(&self, compute_node: ComputeNode) -> Vec<u32> {
         let nodes = self.memories.count() as u32;
         let workers = (0_u32..).zip(&self.workers).filter(|(_, of)| **of == compute_node);

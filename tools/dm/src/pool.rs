@@ -23,6 +23,8 @@ pub struct Start {
     pub memory_nodes: u16,
     /// Region of each, in bytes.
     pub region_bytes: u64,
+    /// Chunks of it; `None` = the daemon's default.
+    pub chunk_bytes: Option<u64>,
     /// Memory that stands for a NIC's device memory; `None` = the daemon's default.
     pub device_bytes: Option<u64>,
     /// How lines are kept whole: what `--lines` of the daemon takes.
@@ -60,6 +62,9 @@ impl Children {
                 .arg("--socket")
                 .arg(&socket)
                 .arg("--exit-with-parent");
+            if let Some(bytes) = start.chunk_bytes {
+                command.args(["--chunk-size", &bytes.to_string()]);
+            }
             if let Some(bytes) = start.device_bytes {
                 command.args(["--device-size", &bytes.to_string()]);
             }

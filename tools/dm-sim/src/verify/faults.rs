@@ -129,6 +129,8 @@ pub enum Fault {
         lane: u32,
         /// To which memory node.
         node: u16,
+        /// Wait (for a while) until some queue pair has several WRITEs under way, and fail that one.
+        in_a_chain: bool,
         /// From then until it is closed and made again.
         outage_ns: u32,
     },
@@ -177,7 +179,7 @@ pub struct FaultPlan {
 }
 
 /// Faults of one kind in a plan, at most: histories end long before.
-const FAULTS_MAX: usize = 64;
+const FAULTS_MAX: usize = 160;
 
 impl FaultPlan {
     /// Draws a plan for `compute_nodes` and `memory_nodes`. Each kind that is allowed is in some of the plans.
@@ -191,9 +193,10 @@ impl FaultPlan {
         let drops = chosen(FaultKind::Drops, 30);
         let crash = chosen(FaultKind::Crash, 35);
         let death = chosen(FaultKind::NodeDeath, 20) && memory_nodes > 1;
-        let queue_pairs = chosen(FaultKind::QpError, 35);
+        let reuses = matches!(profile, Profile::Churn | Profile::Reuse);
+        let queue_pairs = chosen(FaultKind::QpError, if reuses { 10 } else { 35 });
         // Where nodes are reused all the time, old pointers hurt most.
-        let stale = chosen(FaultKind::StaleCache, if profile == Profile::Churn { 75 } else { 35 });
+        let stale = chosen(FaultKind::StaleCache, if reuses { 80 } else { 35 });
         if chosen(FaultKind::RpcLost, 35) {
             plan.rpc_lost_percent = 10;
         }
@@ -223,11 +226,12 @@ impl FaultPlan {
             plan.repeat(rng, gap, |rng| Fault::QueuePair {
                 lane: rng.below(1 << 16),
                 node: rng.below(memory_nodes) as u16,
+                in_a_chain: rng.percent(50),
                 outage_ns: 5_000 + rng.below(300_000),
             });
         }
         if stale {
-            let gap = if profile == Profile::Churn { 20 + rng.below(100) } else { 100 + rng.below(1000) };
+            let gap = if reuses { 20 + rng.below(80) } else { 100 + rng.below(1000) };
             plan.repeat(rng, gap, |rng| match rng.below(3) {
                 0 => Fault::Remember,
                 _ => Fault::Recall { compute_node: rng.below(compute_nodes) as u16, picture: rng.below(1 << 16) },

@@ -474,8 +474,6 @@ impl Stage<'_> {
                 }
                 Ok(Ended::Failed(error)) => {
                     history.record.respond(operation, now_ns, Answer::Failed(error.effect));
-                    // What it owes on a node that is down it cannot pay, and need not.
-                    let _ = block_on(lane, &mut fabric, index.settle(lane));
                     let failed = Failed { operation: Some(operation), error };
                     if failed.is_tolerable(&history.suffered, self.after_death, self.draw.deadline_ns) {
                         history.failed.push(summary(&error));
@@ -486,6 +484,11 @@ impl Stage<'_> {
                 }
                 Ok(other) => unreachable!("a get ends with {other:?}"),
                 Err(alone) => self.findings.push(Finding::Structure(format!("get of key {key}: {alone}"))),
+            }
+            // It may have failed, or have left undone what it did besides; what is owed to a node that is down need not be
+            // paid.
+            if !lane.debts().is_empty() {
+                let _ = block_on(lane, &mut fabric, index.settle(lane));
             }
         }
         found

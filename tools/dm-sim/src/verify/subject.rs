@@ -132,6 +132,11 @@ pub trait Subject {
     /// Its coverage marks, by the room that counts them.
     fn marks(&self) -> Vec<(&'static str, &'static [Mark])>;
 
+    /// Marks so rare by construction that a long run may do without them.
+    fn rare_marks(&self) -> &'static [Mark] {
+        &[]
+    }
+
     /// Draws a case; `rng` is the case's own.
     fn draw(&self, draw: &Draw, rng: &mut Rng) -> Self::Case;
 

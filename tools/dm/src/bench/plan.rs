@@ -300,6 +300,7 @@ impl Plan {
             start: Start {
                 memory_nodes: arguments.memory_nodes,
                 region_bytes,
+                chunk_bytes: None,
                 device_bytes: without(Without::OnChip).then_some(0),
                 lines: arguments.lines.argument().to_owned(),
             },

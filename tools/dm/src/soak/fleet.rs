@@ -1,7 +1,7 @@
 //! The processes of a soak, and what befalls them.
 
 use super::ledger::{Entry, Ledger};
-use super::writer::{INDEX, PARAMETERS, Summary, VIOLATION};
+use super::writer::{INDEX, PARAMETERS, REFUSED, Summary, VIOLATION};
 use crate::commands::Failure;
 use crate::commands::members::{held_locks, with_eyes};
 use crate::commands::repair::Repaired;
@@ -31,6 +31,21 @@ pub(super) struct Plan {
     pub(super) memory_nodes: u16,
     pub(super) lines: String,
     pub(super) lease: Duration,
+    pub(super) time: Duration,
+}
+
+/// Small, since every life of a writer takes some, and its death leaves the nodes of them in use where they are.
+const CHUNK_BYTES: u64 = 64 << 10;
+
+/// Region of a memory node: room for the index, and for what the dead leave.
+const REGION_BYTES: (u64, u64) = (64 << 20, 1 << 30);
+const REGION_BYTES_PER_MINUTE: u64 = 16 << 20;
+
+impl Plan {
+    fn region_bytes(&self) -> u64 {
+        let minutes = self.time.as_secs().div_ceil(60);
+        (REGION_BYTES.0 + REGION_BYTES_PER_MINUTE.saturating_mul(minutes)).min(REGION_BYTES.1)
+    }
 }
 
 /// What happened.
@@ -52,6 +67,8 @@ pub struct Events {
     pub stopped_went_on: u64,
     /// Writers that ran, and were ended by others all the same: too slow for their lease.
     pub ended_unasked: u64,
+    /// Writers that found no free row, or no chunk for redo images, because the dead had them.
+    pub refused: u64,
     /// Repairs begun.
     pub repairs: u64,
     /// Repairs killed by us.
@@ -119,7 +136,8 @@ impl Fleet {
     pub(super) fn start(plan: Plan) -> Result<Self, Failure> {
         let start = Start {
             memory_nodes: plan.memory_nodes,
-            region_bytes: 64 << 20,
+            region_bytes: plan.region_bytes(),
+            chunk_bytes: Some(CHUNK_BYTES),
             device_bytes: None,
             lines: plan.lines.clone(),
         };
@@ -250,13 +268,13 @@ impl Fleet {
         writer.child.kill().map_err(Failure::run)?;
         let status = writer.child.wait().map_err(Failure::run)?;
         // It may have come to its own end an instant before.
-        if status.signal() != Some(Signal::KILL.as_raw()) {
-            self.ended(number, writer, status);
-        } else {
+        if status.signal() == Some(Signal::KILL.as_raw()) {
             self.events.killed += 1;
             let held = row.map_or(Ok(0), |row| self.locks_of(row))?;
             self.events.killed_with_locks += u64::from(held > 0);
             self.events.locks_of_killed += held;
+        } else {
+            self.ended(number, writer, status);
         }
         self.start_writer(number)
     }
@@ -296,12 +314,22 @@ impl Fleet {
 
     fn look_after_writers(&mut self) -> Result<(), Failure> {
         for number in 0..self.plan.writers {
-            let Some(writer) = &mut self.writers[number as usize] else { continue };
+            let Some(writer) = &mut self.writers[number as usize] else {
+                // It was refused, and the repair that was to make room has ended.
+                if self.repair.is_none() {
+                    self.start_writer(number)?;
+                }
+                continue;
+            };
             if let Some(status) = writer.child.try_wait().map_err(Failure::run)? {
                 if let Some(writer) = self.writers[number as usize].take() {
                     self.ended(number, writer, status);
                 }
-                self.start_writer(number)?;
+                if status.code() == Some(REFUSED) {
+                    self.begin_repair(None, None)?;
+                } else {
+                    self.start_writer(number)?;
+                }
                 continue;
             }
             if let State::Stopped { until, .. } = writer.state
@@ -328,6 +356,8 @@ impl Fleet {
         if status.signal() == Some(Signal::KILL.as_raw()) {
             *(if state == State::Running { &mut self.events.ended_unasked } else { &mut self.events.stopped_ended }) +=
                 1;
+        } else if status.code() == Some(REFUSED) {
+            self.events.refused += 1;
         } else if status.code() == Some(VIOLATION) {
             self.violations.push(format!("writer {number}: {errors}"));
         } else {
@@ -338,12 +368,16 @@ impl Fleet {
     // ---- repairs ---------------------------------------------------------------------------------------------
 
     fn start_repair(&mut self, prey: Option<u64>) -> Result<(), Failure> {
+        let kill_at = (prey.is_none() && self.random.below(3) == 0)
+            .then(|| Instant::now() + self.plan.lease.mul_f64(1.0 + self.random.unit()));
+        self.begin_repair(prey, kill_at)
+    }
+
+    fn begin_repair(&mut self, prey: Option<u64>, kill_at: Option<Instant>) -> Result<(), Failure> {
         if self.repair.is_some() {
             return Ok(());
         }
         let child = self.command("repair")?.arg("--json").spawn().map_err(Failure::run)?;
-        let kill_at = (prey.is_none() && self.random.below(3) == 0)
-            .then(|| Instant::now() + self.plan.lease.mul_f64(1.0 + self.random.unit()));
         self.repair = Some(Repair { child, kill_at, prey });
         self.events.repairs += 1;
         Ok(())

@@ -116,6 +116,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         memory_nodes: arguments.memory_nodes,
         lines: arguments.lines.clone(),
         lease: Duration::from_nanos(terms.lease_ns()),
+        time: Duration::from_secs(seconds),
     };
     let mut fleet = Fleet::start(plan)?;
     fleet.rage(Duration::from_secs(seconds))?;
@@ -164,7 +165,7 @@ fn render_to(report: &Report, text: &mut String) -> std::fmt::Result {
     writeln!(
         text,
         "{} killed ({} with locks in their hands, {} locks), {} stopped past their lease ({} of them ended by others, {} \
-         went on, nobody having wanted their locks), {} ended by others unasked, {} started",
+         went on, nobody having wanted their locks), {} ended by others unasked, {} refused until a repair, {} started",
         events.killed,
         events.killed_with_locks,
         events.locks_of_killed,
@@ -172,6 +173,7 @@ fn render_to(report: &Report, text: &mut String) -> std::fmt::Result {
         events.stopped_ended,
         events.stopped_went_on,
         events.ended_unasked,
+        events.refused,
         events.started
     )?;
     writeln!(

@@ -8,11 +8,15 @@ use crate::commands::tool::LeaseArguments;
 use crate::commands::{Failure, print};
 use crate::workload::random::Random;
 use dm_core::error::{Cause, OpError};
+use dm_core::recovery::redo::RedoError;
+use dm_core::remote::rows::RowError;
 use dm_core::sherman::parameters::Parameters;
 use dm_core::verbs::Status;
-use dm_host::compute_node::{Membership, Pool};
+use dm_host::assembly::AssemblyError;
+use dm_host::compute_node::{Membership, Pool, PoolError};
 use dm_host::fabric::shm::ShmOptions;
-use dm_host::session::{Delete, Insert, Session, SessionError, SessionOptions, Update};
+use dm_host::session::{Delete, Insert, OpenError, Session, SessionError, SessionOptions, Update};
+use rustix::process::{Signal, set_parent_process_death_signal};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read as _;
@@ -26,6 +30,9 @@ use std::time::Duration;
 
 /// Exit code of a writer that found something wrong.
 pub const VIOLATION: i32 = 3;
+
+/// Exit code of a writer that found no room, because the dead have it.
+pub const REFUSED: i32 = 4;
 
 /// Name of the index.
 pub const INDEX: &str = "soak";
@@ -87,6 +94,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let ledger = Ledger::open(&arguments.ledger, arguments.keys)
         .map_err(|error| Failure::Run(format!("{}: {error}", arguments.ledger.display())))?;
     let entries = ledger.read().map_err(Failure::run)?;
+    // Stopped or not, it does not outlive the soak.
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(Failure::run)?;
     let stop = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&stop);
     thread::spawn(move || {
@@ -105,7 +114,14 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut threads: Vec<_> = (0..THREADS).map(|number| Thread::new(arguments, &entries, number)).collect();
     let summary = Mutex::new(Summary::default());
     loop {
-        let session = Session::open(&pool, INDEX, &options).map_err(Failure::run)?;
+        let session = match Session::open(&pool, INDEX, &options) {
+            Ok(session) => session,
+            Err(error) if is_for_repair(&error) => {
+                eprintln!("{error}");
+                exit(REFUSED);
+            }
+            Err(error) => return Err(Failure::run(error)),
+        };
         print(&format!("ROW {} {}\n", session.member().row.0, session.member().incarnation))?;
         let patience = Duration::from_nanos(terms.lease_ns()) * LEASES_PER_OPERATION;
         let ended = thread::scope(|scope| {
@@ -115,7 +131,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
                 thread.run(&mut life)
             };
             let running: Vec<_> = threads.iter_mut().map(|thread| scope.spawn(move || run(thread))).collect();
-            running.into_iter().map(|thread| thread.join()).collect::<Vec<_>>()
+            running.into_iter().map(thread::ScopedJoinHandle::join).collect::<Vec<_>>()
         });
         print("LEAVING\n")?;
         session.close();
@@ -129,6 +145,15 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let summary = summary.into_inner().unwrap_or_else(PoisonError::into_inner);
     print(&format!("DONE {}\n", serde_json::to_string(&summary).map_err(Failure::run)?))
+}
+
+/// Whether the dead have taken what is missing, until they are repaired.
+fn is_for_repair(error: &OpenError) -> bool {
+    matches!(
+        error,
+        OpenError::Pool(PoolError::Row(RowError::NoFreeRow { .. }))
+            | OpenError::Assembly(AssemblyError::Redo(RedoError::PoolFull { .. }))
+    )
 }
 
 /// Says what is wrong and ends the process.

@@ -6,7 +6,7 @@ mod walk;
 pub use recovered::ShermanRecovered;
 
 use super::accounting::{Holdings, Node};
-use super::draw::{Draw, Profile};
+use super::draw::{Draw, Profile, WIDE_KEYS_MIN};
 use super::subject::{HeldLock, Inside, Opened, Picture, Subject, With};
 use crate::config::Config;
 use crate::memory::Memories;
@@ -88,6 +88,12 @@ impl Subject for ShermanSubject {
         ]
     }
 
+    /// A descent starts over only if twice in a row a leaf is merged away and its place reused between the READ of its
+    /// parent and its own: once in tens of thousands of histories.
+    fn rare_marks(&self) -> &'static [Mark] {
+        &[Mark::Restart]
+    }
+
     fn draw(&self, draw: &Draw, rng: &mut Rng) -> Case {
         let mut parameters = Parameters {
             key_bytes: [8, 8, 8, 16][rng.below(4) as usize],
@@ -99,12 +105,21 @@ impl Subject for ShermanSubject {
         match draw.profile {
             Profile::Mixed => {}
             // Several lines, so that an entry can be of two WRITEs.
-            Profile::Wraparound => parameters.value_bytes = [64, 120, 200][rng.below(3) as usize],
+            Profile::Wraparound => {
+                parameters.value_bytes = [64, 120, 200][rng.below(3) as usize];
+                parameters.leaf_span = 2;
+            }
+            Profile::SlowReaders if draw.keys > WIDE_KEYS_MIN => {
+                // Several lines, and entries that lie in one.
+                (parameters.key_bytes, parameters.value_bytes) = (8, 8);
+                parameters.leaf_span = 8 + rng.below(5) as usize;
+            }
             Profile::SlowReaders => {
                 parameters.value_bytes = [64, 120, 200][rng.below(3) as usize];
                 parameters.leaf_span = 2 + rng.below(2) as usize;
             }
             Profile::Churn => parameters.leaf_span = 2 + rng.below(2) as usize,
+            Profile::Reuse => parameters.leaf_span = 2,
             Profile::Growth => (parameters.leaf_span, parameters.inner_span) = (2, 2),
         }
         let hierarchical = rng.percent(70);
@@ -121,7 +136,7 @@ impl Subject for ShermanSubject {
             ..Options::default()
         };
         // Without copies every descent begins at the root and meets what is half done.
-        let cold = draw.profile == Profile::Growth && rng.percent(60);
+        let cold = draw.profile == Profile::Growth && rng.percent(75);
         let spending = Spending {
             lanes: 0,
             cache_bytes: if cold { 0 } else { [0, 1 << 10, 16 << 10][rng.below(3) as usize] },
@@ -132,7 +147,12 @@ impl Subject for ShermanSubject {
             returned_nodes: [0, 1, 32, SHELF_HOLDS_ALL][rng.below(4) as usize],
             options,
         };
-        let lock_count = [1, 3, 16, 61][rng.below(4) as usize];
+        let mut spending = spending;
+        let mut lock_count = [1, 3, 16, 61][rng.below(4) as usize];
+        if draw.profile == Profile::Reuse {
+            // Copies, shelves, and seldom one lock word for two nodes.
+            (spending.cache_bytes, spending.returned_nodes, lock_count) = (16 << 10, SHELF_HOLDS_ALL, 61);
+        }
         Case { parameters, spending, lock_count, chunk_bytes: 4096, lanes: draw.lanes.clone() }
     }
 

@@ -63,7 +63,7 @@ pub(super) struct Arguments {
     compute_nodes: Range,
 
     /// Keys of a history
-    #[arg(long, value_name = "N|MIN-MAX", default_value = "2-24", value_parser = keys)]
+    #[arg(long, value_name = "N|MIN-MAX", default_value = "2-64", value_parser = keys)]
     keys: Range,
 
     /// Whether the fabric has masked CAS
@@ -221,7 +221,12 @@ fn verify<S: Subject + Copy + Send>(subject: S, arguments: &Arguments, settings:
         _ => Record::new(scope),
     };
     let from = record.seeds.next;
-    let marks: Vec<Mark> = subject.marks().iter().flat_map(|(_, marks)| marks.iter().copied()).collect();
+    let mut marks: Vec<Mark> = subject.marks().iter().flat_map(|(_, marks)| marks.iter().copied()).collect();
+    marks.retain(|mark| !subject.rare_marks().contains(mark));
+    if settings.faults == Faults::NONE {
+        // Nobody is ever in doubt.
+        marks.retain(|mark| *mark != Mark::Settled);
+    }
     let bar = ProgressBar::with_draw_target(Some(histories), ProgressDrawTarget::stderr());
     if let Ok(style) = ProgressStyle::with_template("{pos}/{len} histories {wide_bar} {eta}") {
         bar.set_style(style);
