@@ -200,6 +200,29 @@ impl<'m> Port<'m> {
         self.state.set(State::Completed);
     }
 
+    /// As [`Port::begin`], for a driver that works on a copy of the scratch, because its device writes at a time of its
+    /// own choice: `copy` sees the scratch, which stays here. `None` if nothing was submitted.
+    #[inline]
+    pub fn begin_by_copy<R>(&self, copy: impl FnOnce(&[u8]) -> R) -> Option<R> {
+        if self.state.get() != State::Submitted {
+            return None;
+        }
+        self.state.set(State::InFlight);
+        Some(self.with(|scratch| copy(scratch)))
+    }
+
+    /// As [`Port::finish`], for a driver that began by copy: `copy` puts what was READ into the scratch. Nothing
+    /// happens if no submit is in flight.
+    #[inline]
+    pub fn finish_by_copy(&self, elapsed_ns: u64, copy: impl FnOnce(&mut [u8])) {
+        if self.state.get() != State::InFlight {
+            return;
+        }
+        self.with(copy);
+        self.elapsed_ns.set(self.elapsed_ns.get().saturating_add(elapsed_ns));
+        self.state.set(State::Completed);
+    }
+
     /// Forgets a completed submit nobody waits for (a flush, or a dropped future), so that the lane can start anew.
     pub fn reset(&self) {
         debug_assert!(self.state.get() != State::InFlight);

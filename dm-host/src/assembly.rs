@@ -4,7 +4,7 @@
 //! the index to a closure. What the closure starts - worker threads in a scope, one operation - ends before it returns.
 //! Who needs several at once keeps [`Storage`]s of its own.
 
-use crate::fabric::shm::ShmError;
+use crate::fabric::any::FabricError;
 use dm_core::btree::descent::RootCopy;
 use dm_core::btree::{Options, Tree};
 use dm_core::compute::batches::{Batches, Bucket, Seat};
@@ -131,7 +131,7 @@ pub enum AssemblyError {
     Reopened,
     /// A fabric cannot be made.
     #[error(transparent)]
-    Fabric(#[from] ShmError),
+    Fabric(#[from] FabricError),
     /// 16-bit lock words name no acquisition.
     #[error(
         "16-bit lock words are for measurement only: a dead holder's cannot be taken over, so they exclude recovery"

@@ -1,7 +1,10 @@
 //! A compute node: a process that is connected to a pool's memory nodes, has a row there, and opens indexes.
 
 use crate::assembly::{AssemblyError, Place, Spending, with_sherman};
-use crate::fabric::shm::{ShmError, ShmFabric, ShmOptions};
+use crate::fabric::any::{AnyFabric, FabricError, Node};
+use crate::fabric::shm::{ShmFabric, ShmOptions};
+#[cfg(feature = "verbs")]
+use crate::fabric::verbs::{VerbsError, VerbsFabric, VerbsOptions};
 use crate::keeper::{Keeper, terms_here};
 use crate::memory_node::{AnnounceError, ConnectError, RemoteNode, connect};
 use crate::solo::block_on;
@@ -18,10 +21,12 @@ use dm_core::remote::{NodeGeometry, SCRATCH_BYTES};
 use dm_core::sherman::Sherman;
 use dm_core::sherman::parameters::{ParameterError, Parameters};
 use dm_core::verbs::{Fabric, Guarantees, LaneId, NodeId, Space};
+#[cfg(feature = "verbs")]
+use dm_core::verbs::{Label, Request};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 use thiserror::Error;
 
@@ -50,7 +55,7 @@ pub enum PoolError {
     Connect(#[from] ConnectError),
     /// The fabric cannot be made.
     #[error(transparent)]
-    Fabric(#[from] ShmError),
+    Fabric(#[from] FabricError),
     /// A memory node's superblock is not one to work with.
     #[error("memory node at {}: {source}", socket.display())]
     Superblock {
@@ -143,10 +148,20 @@ pub fn pool_name(id: [u8; 16]) -> String {
 /// A pool this process is connected to.
 #[derive(Debug)]
 pub struct Pool {
-    nodes: Vec<Arc<RemoteNode>>,
+    nodes: Vec<Node>,
     descriptions: Vec<NodeDescription>,
     geometry: Vec<NodeGeometry>,
-    options: ShmOptions,
+    reach: Reach,
+    /// For what is run now and then: a queue pair takes longer to connect than most of that takes to run.
+    spare: Mutex<Vec<AnyFabric>>,
+}
+
+/// How the memory nodes are reached.
+#[derive(Debug)]
+enum Reach {
+    Shm(ShmOptions),
+    #[cfg(feature = "verbs")]
+    Verbs(Arc<VerbsOptions>),
 }
 
 impl Pool {
@@ -162,40 +177,54 @@ impl Pool {
 
     /// A pool of memory nodes that are connected already, with a name for each.
     pub fn of(nodes: Vec<(PathBuf, Arc<RemoteNode>)>, options: ShmOptions) -> Result<Self, PoolError> {
-        let mut descriptions: Vec<NodeDescription> = Vec::new();
-        for (socket, node) in &nodes {
+        let superblocks = nodes.iter().map(|(socket, node)| {
             let mut bytes = [0; Superblock::BYTES];
             // A region too small for a superblock reads as zeros, which is not one.
             let _ = node.region().area(Space::Host).read(0, &mut bytes);
-            let description = Superblock::decode(&bytes)
-                .map_err(|source| PoolError::Superblock { socket: socket.clone(), source })?;
-            if let Some(first) = descriptions.first()
-                && first.identity.pool_id != description.identity.pool_id
-            {
-                return Err(PoolError::Mixed {
-                    socket: socket.clone(),
-                    found: pool_name(description.identity.pool_id),
-                    expected: pool_name(first.identity.pool_id),
-                });
-            }
-            descriptions.push(description);
-        }
-        if let Some(first) = descriptions.first()
-            && let Some(other) =
-                descriptions.iter().find(|other| other.identity.pool_incarnation != first.identity.pool_incarnation)
-        {
-            return Err(PoolError::Incarnation {
-                node: other.identity.node.0,
-                found: other.identity.pool_incarnation,
-                expected: first.identity.pool_incarnation,
-            });
-        }
-        let geometry = descriptions.iter().map(|description| description.geometry).collect();
-        let nodes = nodes.into_iter().map(|(_, node)| node).collect();
-        let pool = Self { nodes, descriptions, geometry, options };
+            (socket.clone(), bytes)
+        });
+        let descriptions = describe(superblocks)?;
+        let nodes = nodes.into_iter().map(|(_, node)| Node::Shm(node)).collect();
+        let pool = Self::assemble(nodes, descriptions, Reach::Shm(options));
         // Checks order and number of the nodes.
         pool.fabric()?;
         Ok(pool)
+    }
+
+    /// Connects to all memory nodes of a pool on RDMA devices, given their addresses in any order.
+    #[cfg(feature = "verbs")]
+    pub fn connect_verbs(addresses: &[String], options: VerbsOptions) -> Result<Self, PoolError> {
+        use crate::memory_node::verbs::client::Peer;
+        let mut peers = Vec::new();
+        for address in addresses {
+            peers.push(
+                Peer::connect(address, options.secret.as_ref()).map_err(VerbsError::from).map_err(FabricError::from)?,
+            );
+        }
+        peers.sort_by_key(|peer| peer.node_id().0);
+        let mut options = options;
+        let mut fabric = VerbsFabric::new(&peers, &Arc::new(options.clone())).map_err(FabricError::from)?;
+        // Once for all workers: their fabrics differ in nothing that matters for it.
+        options.write_turn_ns_min = Some(Fabric::capabilities(&fabric).write_turn_ns_min);
+        let mut superblocks = Vec::new();
+        for peer in &peers {
+            let mut scratch = vec![0; Superblock::BYTES];
+            let lane = Lane::new(LaneId(0), &mut scratch);
+            let read = Request::read(Label::Super, peer.node_id(), 0, Superblock::BYTES, 0);
+            block_on(&mut fabric, &lane, lane.port().call(read)).map_err(RowError::from)?;
+            let bytes = lane.port().with(|scratch| scratch.first_chunk().copied());
+            superblocks.push((PathBuf::from(peer.address()), bytes.unwrap_or([0; Superblock::BYTES])));
+        }
+        let descriptions = describe(superblocks.into_iter())?;
+        let nodes = peers.into_iter().map(Node::Verbs).collect();
+        let pool = Self::assemble(nodes, descriptions, Reach::Verbs(Arc::new(options)));
+        pool.put_back(AnyFabric::Verbs(Box::new(fabric)));
+        Ok(pool)
+    }
+
+    fn assemble(nodes: Vec<Node>, descriptions: Vec<NodeDescription>, reach: Reach) -> Self {
+        let geometry = descriptions.iter().map(|description| description.geometry).collect();
+        Self { nodes, descriptions, geometry, reach, spare: Mutex::default() }
     }
 
     /// What each memory node's superblock says.
@@ -209,13 +238,38 @@ impl Pool {
     }
 
     /// The memory nodes.
-    pub fn nodes(&self) -> &[Arc<RemoteNode>] {
+    pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
 
     /// A fabric for one worker.
-    pub fn fabric(&self) -> Result<ShmFabric, PoolError> {
-        Ok(ShmFabric::new(self.nodes.clone(), self.options)?)
+    pub fn fabric(&self) -> Result<AnyFabric, PoolError> {
+        Ok(self.make_fabric()?)
+    }
+
+    fn make_fabric(&self) -> Result<AnyFabric, FabricError> {
+        match &self.reach {
+            Reach::Shm(options) => {
+                let nodes = self.nodes.iter().filter_map(Node::shm).cloned().collect();
+                Ok(AnyFabric::Shm(Box::new(ShmFabric::new(nodes, *options)?)))
+            }
+            #[cfg(feature = "verbs")]
+            Reach::Verbs(options) => {
+                let peers: Vec<_> = self.nodes.iter().filter_map(Node::verbs).cloned().collect();
+                Ok(AnyFabric::Verbs(Box::new(VerbsFabric::new(&peers, options)?)))
+            }
+        }
+    }
+
+    fn spare(&self) -> MutexGuard<'_, Vec<AnyFabric>> {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps a fabric for the next short run, if making one is worth avoiding.
+    fn put_back(&self, fabric: AnyFabric) {
+        if !matches!(self.reach, Reach::Shm(_)) {
+            self.spare().push(fabric);
+        }
     }
 
     /// The first memory node: the one whose catalog and rows count.
@@ -225,15 +279,19 @@ impl Pool {
     }
 
     /// Runs something short on a lane of its own, with [`SCRATCH_BYTES`] of scratch at offset 0.
-    pub fn with_lane<R>(&self, run: impl FnOnce(&mut ShmFabric, &Lane<'_>) -> R) -> Result<R, PoolError> {
+    pub fn with_lane<R>(&self, run: impl FnOnce(&mut AnyFabric, &Lane<'_>) -> R) -> Result<R, PoolError> {
         Ok(self.with_lane_of(run)?)
     }
 
-    fn with_lane_of<R>(&self, run: impl FnOnce(&mut ShmFabric, &Lane<'_>) -> R) -> Result<R, ShmError> {
-        let mut fabric = ShmFabric::new(self.nodes.clone(), self.options)?;
+    fn with_lane_of<R>(&self, run: impl FnOnce(&mut AnyFabric, &Lane<'_>) -> R) -> Result<R, FabricError> {
+        let spare = self.spare().pop();
+        let mut fabric = spare.map_or_else(|| self.make_fabric(), Ok)?;
         let mut scratch = vec![0; SCRATCH_BYTES];
         let lane = Lane::new(LaneId(0), &mut scratch);
-        Ok(run_on(&mut fabric, &lane, run))
+        let result = run_on(&mut fabric, &lane, run);
+        drop(lane);
+        self.put_back(fabric);
+        Ok(result)
     }
 
     /// Joins the pool as a compute node with `lanes` lanes, and keeps its lease.
@@ -313,8 +371,42 @@ impl Pool {
 }
 
 /// Ties the lane's lifetime to the fabric's.
-fn run_on<'m, R>(fabric: &mut ShmFabric, lane: &Lane<'m>, run: impl FnOnce(&mut ShmFabric, &Lane<'m>) -> R) -> R {
+fn run_on<'m, R>(fabric: &mut AnyFabric, lane: &Lane<'m>, run: impl FnOnce(&mut AnyFabric, &Lane<'m>) -> R) -> R {
     run(fabric, lane)
+}
+
+/// Decodes superblocks, each with the name of its memory node, which must be of one pool.
+fn describe(
+    superblocks: impl Iterator<Item = (PathBuf, [u8; Superblock::BYTES])>,
+) -> Result<Vec<NodeDescription>, PoolError> {
+    let mut descriptions: Vec<NodeDescription> = Vec::new();
+    for (socket, bytes) in superblocks {
+        let description = match Superblock::decode(&bytes) {
+            Ok(description) => description,
+            Err(source) => return Err(PoolError::Superblock { socket, source }),
+        };
+        if let Some(first) = descriptions.first()
+            && first.identity.pool_id != description.identity.pool_id
+        {
+            return Err(PoolError::Mixed {
+                socket,
+                found: pool_name(description.identity.pool_id),
+                expected: pool_name(first.identity.pool_id),
+            });
+        }
+        descriptions.push(description);
+    }
+    if let Some(first) = descriptions.first()
+        && let Some(other) =
+            descriptions.iter().find(|other| other.identity.pool_incarnation != first.identity.pool_incarnation)
+    {
+        return Err(PoolError::Incarnation {
+            node: other.identity.node.0,
+            found: other.identity.pool_incarnation,
+            expected: first.identity.pool_incarnation,
+        });
+    }
+    Ok(descriptions)
 }
 
 /// A number that tells two starts of a process apart.
@@ -384,7 +476,7 @@ impl ComputeNode {
     }
 
     /// What an index is put together with: see [`crate::assembly`].
-    pub fn place(&self, entry: &IndexEntry, fabric: &ShmFabric) -> Place<'_> {
+    pub fn place(&self, entry: &IndexEntry, fabric: &AnyFabric) -> Place<'_> {
         Place {
             geometry: self.pool.geometry(),
             number: entry.number,
@@ -395,7 +487,7 @@ impl ComputeNode {
         }
     }
 
-    fn guarantees(fabric: &ShmFabric) -> Guarantees {
+    fn guarantees(fabric: &AnyFabric) -> Guarantees {
         fabric.guarantees()
     }
 

@@ -5,7 +5,7 @@
 //! telling the time, so that every lane notices that the lease was not renewed.
 
 use crate::compute_node::{Pool, PoolError};
-use crate::fabric::shm::ShmFabric;
+use crate::fabric::any::AnyFabric;
 use dm_core::lane::Lane;
 use dm_core::machine::{Step, poll_once};
 use dm_core::port::State;
@@ -76,7 +76,7 @@ impl Drop for Keeper {
     }
 }
 
-fn run(pool: &Pool, fabric: ShmFabric, member: Member, lease: &Lease, pulses: &[Pulse], stopped: &Receiver<()>) {
+fn run(pool: &Pool, fabric: AnyFabric, member: Member, lease: &Lease, pulses: &[Pulse], stopped: &Receiver<()>) {
     let mut scratch = vec![0; SCRATCH_BYTES];
     let lane = Lane::new(LaneId(0), &mut scratch);
     let mut time = Time { began: Instant::now(), tick: tick(lease.terms()), lease, stopped };
@@ -121,10 +121,10 @@ impl Time<'_> {
 }
 
 /// Beats until that ends, and why; `None`: it was told to.
-fn keep<'m>(
+fn keep(
     pool: &Pool,
-    mut fabric: ShmFabric,
-    lane: &Lane<'m>,
+    mut fabric: AnyFabric,
+    lane: &Lane<'_>,
     member: Member,
     pulses: &[Pulse],
     time: &mut Time<'_>,
@@ -152,6 +152,8 @@ fn keep<'m>(
         fabric.post(lanes, 0);
         while port.state() != State::Completed {
             fabric.poll(lanes, &mut |_| {});
+            // Over a network this may take as long as a peer is silent.
+            time.tell();
         }
     }
 }

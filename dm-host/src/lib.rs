@@ -3,7 +3,8 @@
 //! In order of reading:
 //!
 //! - [`region`]: the memory of one memory node - where it comes from, how it is laid out, huge pages.
-//! - [`fabric`]: who executes verbs. [`fabric::shm`] does so with loads and stores on mapped regions.
+//! - [`fabric`]: who executes verbs. [`fabric::shm`] does so with loads and stores on mapped regions, `fabric::verbs`
+//!   (feature `verbs`) with queue pairs of an RDMA device.
 //! - [`memory_node`]: the daemon that owns a region and hands it out, and the client that connects to it.
 //! - [`compute_node`]: a process that is connected to a pool, and has a row there.
 //! - [`keeper`]: the thread that keeps its lease.

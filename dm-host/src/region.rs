@@ -5,7 +5,7 @@
 //! reached through [`Region::area`] only; no reference to them ever exists.
 //!
 //! **Who may have it.** A daemon has the file to itself, and has it only when nobody else maps it any more: two locks
-//! say so, both of which the kernel takes back when their holder ends, however it ends ([`backing`]). A file that holds
+//! say so, both of which the kernel takes back when their holder ends, however it ends (`backing`). A file that holds
 //! a pool is *kept*: a daemon that starts on it takes up what its predecessor left.
 //!
 //! Huge pages matter: with 4 KiB pages a random READ of a large region is mostly TLB misses. A memfd takes hugetlb
@@ -320,6 +320,13 @@ impl Region {
     /// no writer slot that a worker may own.
     pub fn write_image(&self, offset: u64, bytes: &[u8]) -> Result<(), AccessError> {
         self.area(Space::Host).write(WriterSlot::FORMATTER, offset, bytes)
+    }
+
+    /// Where the region begins in this process, for a device that is to reach it.
+    #[cfg(feature = "verbs")]
+    pub(crate) fn base(&self) -> std::ptr::NonNull<u8> {
+        // A mapping does not begin at address 0.
+        std::ptr::NonNull::new(self.map.as_mut_ptr()).unwrap_or(std::ptr::NonNull::dangling())
     }
 
     /// Claims a writer slot for a worker of `owner` (not 0). Without sequence words nobody needs one.

@@ -7,6 +7,7 @@
 //! - [`lines`]: accesses that keep lines and words whole, and why they are sound.
 //! - [`litmus`]: probing whether vector moves tear.
 //! - [`counts`][]: counters.
+//! - `rpc`: calls to daemons. `mortal`: deaths in the middle of a WRITE, for tests.
 //!
 //! # What is guaranteed, and why
 //!
@@ -50,9 +51,11 @@
 pub mod counts;
 pub mod lines;
 pub mod litmus;
+mod mortal;
+mod rpc;
 
 use crate::clock::Clock;
-use crate::memory_node::{RemoteNode, Ticket};
+use crate::memory_node::RemoteNode;
 use crate::region::{Backing, LineMode, Region, RegionError, RegionSpec};
 use counts::Counters;
 use dm_core::lane::Lane;
@@ -64,14 +67,14 @@ use dm_core::verbs::{
 };
 use lines::{AccessError, WriterSlot};
 use litmus::Litmus;
+use mortal::Mortal;
+pub use rpc::CALL_WAIT;
+use rpc::Calling;
 use std::collections::VecDeque;
+use std::num::NonZeroU32;
 use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
 use thiserror::Error;
-
-/// How long a daemon may take to return from a call: it has next to nothing to do, and one processor to do it on.
-pub const CALL_WAIT: Duration = Duration::from_secs(5);
 
 /// Why there is no fabric.
 #[derive(Debug, Error)]
@@ -131,11 +134,13 @@ pub struct ShmOptions {
     pub device: bool,
     /// Overrides the measured [`Capabilities::write_turn_ns_min`].
     pub write_turn_ns_min: Option<u32>,
+    /// For tests: the process kills itself in the middle of one in so many WRITEs that span lines.
+    pub die_in_write: Option<NonZeroU32>,
 }
 
 impl Default for ShmOptions {
     fn default() -> Self {
-        Self { masked_atomics: true, device: true, write_turn_ns_min: None }
+        Self { masked_atomics: true, device: true, write_turn_ns_min: None, die_in_write: None }
     }
 }
 
@@ -168,19 +173,13 @@ pub struct ShmFabric {
     posted: VecDeque<usize>,
     /// Lanes whose submits wait for returns from daemons.
     calling: Vec<Calling>,
+    mortal: Option<Mortal>,
 }
 
-/// A submit with RPCs.
-struct Calling {
-    lane: usize,
-    began: Instant,
-    calls: heapless::Vec<(usize, CallState), OUTBOX_REQUESTS>,
-}
-
-/// One RPC.
-enum CallState {
-    Waiting(NodeId, Ticket),
-    Done(Completion),
+impl std::fmt::Debug for ShmFabric {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ShmFabric").field("nodes", &self.nodes.len()).field("mode", &self.mode).finish_non_exhaustive()
+    }
 }
 
 /// What the requests of one submit did to the order of things so far.
@@ -253,6 +252,7 @@ impl ShmFabric {
             trace: None,
             posted: VecDeque::new(),
             calling: Vec::new(),
+            mortal: options.die_in_write.map(Mortal::new),
         };
         for node in nodes {
             let writer = node
@@ -357,6 +357,10 @@ impl ShmFabric {
                     area.write(writer, request.offset, payload)
                 } else {
                     let Some(payload) = scratch.get(range) else { return Status::Refused };
+                    if let Some(cut) = self.mortal.as_ref().and_then(|mortal| mortal.cut(request.offset, bytes)) {
+                        let _ = area.write(writer, request.offset, &payload[..cut]);
+                        Mortal::die();
+                    }
                     area.write(writer, request.offset, payload)
                 }
             }
@@ -513,82 +517,6 @@ impl ShmFabric {
         }
         drop(requests);
         port.finish(scratch, elapsed_ns);
-    }
-}
-
-impl ShmFabric {
-    /// Sends the RPCs of a submit to the daemons. If there is none to wait for, executes it.
-    #[cold]
-    fn call(&mut self, lane: &Lane<'_>, at: usize) -> Posted {
-        let mut calls = heapless::Vec::<_, OUTBOX_REQUESTS>::new();
-        for (position, request) in lane.port().requests().iter().enumerate() {
-            if request.verb != Verb::Rpc {
-                continue;
-            }
-            let failed = |status| CallState::Done(Completion { status, ..Completion::default() });
-            let state = match self.nodes.get(usize::from(request.node.0)) {
-                None => failed(Status::Refused),
-                // Nobody to call.
-                Some(node) if !node.has_daemon() => failed(Status::Unsupported),
-                Some(node) if node.is_down() => failed(Status::NodeDown),
-                Some(node) => match node.call(request.operands) {
-                    Some(ticket) => CallState::Waiting(request.node, ticket),
-                    None => failed(Status::NodeDown),
-                },
-            };
-            // As many as requests fit a submit.
-            let _ = calls.push((position, state));
-        }
-        let returned = |(position, state): &(usize, CallState)| match state {
-            CallState::Done(completion) => Some((*position, *completion)),
-            CallState::Waiting(..) => None,
-        };
-        if let Some(returns) = calls.iter().map(returned).collect::<Option<heapless::Vec<_, OUTBOX_REQUESTS>>>() {
-            self.execute_all(lane, false, &returns);
-            return Posted::Completed;
-        }
-        self.calling.push(Calling { lane: at, began: Instant::now(), calls });
-        Posted::InFlight
-    }
-
-    /// Looks for returns, and executes submits whose RPCs all have one.
-    #[cold]
-    fn hear(&mut self, lanes: &[Lane<'_>], ready: &mut dyn FnMut(usize)) {
-        let mut at = 0;
-        let mut heard = false;
-        while at < self.calling.len() {
-            let Calling { lane, began, calls } = &mut self.calling[at];
-            let mut returns = heapless::Vec::<_, OUTBOX_REQUESTS>::new();
-            for (position, state) in calls.iter_mut() {
-                if let CallState::Waiting(node, ticket) = state {
-                    let elapsed_ns = saturated(began.elapsed().as_nanos() as u64);
-                    let down = self.nodes.get(usize::from(node.0)).is_none_or(|node| node.is_down());
-                    if let Some(value) = ticket.returned() {
-                        *state = CallState::Done(Completion { value, elapsed_ns, status: Status::Ok });
-                    } else if down || began.elapsed() > CALL_WAIT {
-                        *state = CallState::Done(Completion { value: 0, elapsed_ns, status: Status::NodeDown });
-                    }
-                }
-                if let CallState::Done(completion) = state {
-                    let _ = returns.push((*position, *completion));
-                }
-            }
-            if returns.len() < calls.len() {
-                at += 1;
-                continue;
-            }
-            let lane = *lane;
-            self.calling.swap_remove(at);
-            if let Some(one) = lanes.get(lane) {
-                self.execute_all(one, false, &returns);
-            }
-            ready(lane);
-            heard = true;
-        }
-        if !heard {
-            // The daemon and the watcher want the processor, which whoever polls would take from them.
-            std::thread::yield_now();
-        }
     }
 }
 

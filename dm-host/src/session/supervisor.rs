@@ -18,7 +18,7 @@ use super::watch::{Watch, Watched};
 use super::{SessionOptions, Shared};
 use crate::assembly::Spending;
 use crate::compute_node::ComputeNode;
-use crate::fabric::shm::ShmFabric;
+use crate::fabric::any::AnyFabric;
 use crate::solo::block_on;
 use crate::worker::{self, Wakes, WorkerError};
 use dm_core::error::OpError;
@@ -55,14 +55,14 @@ pub(super) struct Supervisor {
     pub(super) parameters: Parameters,
     pub(super) options: SessionOptions,
     /// One for each worker, and one for walks.
-    pub(super) fabrics: Vec<ShmFabric>,
+    pub(super) fabrics: Vec<AnyFabric>,
     pub(super) shared: Arc<Shared>,
     pub(super) commands: Receiver<Command>,
 }
 
 /// The lane that walks run on; there is one, so walks take turns.
 struct Walker {
-    fabric: ShmFabric,
+    fabric: AnyFabric,
     scratch: Vec<u8>,
     id: LaneId,
 }
@@ -95,7 +95,7 @@ impl Supervisor {
         &self,
         index: &Watched<'_, impl Index>,
         walker: &Mutex<Walker>,
-        fabrics: Vec<ShmFabric>,
+        fabrics: Vec<AnyFabric>,
         watch: &Watch,
         ready: &Ready,
     ) {
@@ -178,7 +178,7 @@ impl Supervisor {
 /// One worker's life.
 fn work(
     index: &Watched<'_, impl Index>,
-    mut fabric: ShmFabric,
+    mut fabric: AnyFabric,
     queue: &Queue,
     first: LaneId,
     lanes: usize,
@@ -211,7 +211,7 @@ fn walk(index: &Watched<'_, impl Index>, walker: &mut Walker) -> Result<Census, 
 }
 
 /// Ties the lane's lifetime to the fabric's. A walk that gave up under a lock leaves it to be settled.
-fn walk_on(index: &Watched<'_, impl Index>, fabric: &mut ShmFabric, lane: &Lane<'_>) -> Result<Census, OpError> {
+fn walk_on(index: &Watched<'_, impl Index>, fabric: &mut AnyFabric, lane: &Lane<'_>) -> Result<Census, OpError> {
     let census = block_on(fabric, lane, index.validate(lane));
     if lane.in_doubt() {
         block_on(fabric, lane, index.settle(lane))?;

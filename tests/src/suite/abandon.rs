@@ -244,7 +244,7 @@ pub fn waiters_may_leave(subject: &dyn Subject, fixture: &dyn Fixture) {
     let mut marks = [0; Mark::ALL.len()];
     for seed in 0..400 {
         let mut rng = Rng::new(seed);
-        let switches = subject.switches();
+        let switches = fixture.switches(subject);
         let (_, options) = switches[rng.below(switches.len() as u32) as usize];
         if options.narrow_locks && !options.hierarchical {
             continue;

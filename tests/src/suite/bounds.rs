@@ -23,7 +23,7 @@ fn set_locks(client: &mut Client<'_, '_>, held: bool) {
 
 /// An operation that cannot get its lock ends at its deadline, without effect, and owes nothing; readers do not care.
 pub fn ends_at_its_deadline(subject: &dyn Subject, fixture: &dyn Fixture) {
-    for (name, options) in subject.switches() {
+    for (name, options) in fixture.switches(subject) {
         if options.narrow_locks {
             // A stranger's word is another there.
             continue;

@@ -1,7 +1,7 @@
 //! What a compute node keeps so that others can go on when it dies, on a simulated fabric.
 
 use dm_core::lane::Lane;
-use dm_core::recovery::lease::{Lease, Pulse};
+use dm_core::recovery::lease::{Lease, Pulse, Terms};
 use dm_core::recovery::redo::{self, Area};
 use dm_core::recovery::{Recovery, RecoveryError};
 use dm_core::remote::NodeGeometry;
@@ -16,6 +16,8 @@ pub struct Membership {
     pub member: Member,
     /// A sign of life per lane.
     pub pulses: Vec<Pulse>,
+    /// Its lease.
+    pub lease: Lease,
     areas: Vec<Area>,
 }
 
@@ -27,6 +29,7 @@ impl Membership {
         geometry: &[NodeGeometry],
         joiner: &Joiner<'_>,
         node_bytes: usize,
+        terms: Terms,
     ) -> Result<Self, String> {
         let home = geometry.first().ok_or("a pool without memory nodes")?;
         let member = rows::join(lane, home, joiner, 0).await.map_err(|error| error.to_string())?;
@@ -34,11 +37,12 @@ impl Membership {
         let requests = RequestIds::default();
         let prepared = redo::prepare(lane, geometry, member, &requests, joiner.lanes, node_bytes, 0, &mut areas).await;
         prepared.map_err(|error| error.to_string())?;
-        Ok(Self { member, pulses: (0..joiner.lanes).map(|_| Pulse::default()).collect(), areas })
+        let pulses = (0..joiner.lanes).map(|_| Pulse::default()).collect();
+        Ok(Self { member, pulses, lease: Lease::new(terms), areas })
     }
 
-    /// Its recovery, with `lease`.
-    pub fn recovery<'s>(&'s self, lease: &'s Lease, offers: &Capabilities) -> Result<Recovery<'s>, RecoveryError> {
-        Recovery::new(self.member, lease, &self.pulses, &self.areas, offers)
+    /// Its recovery.
+    pub fn recovery<'s>(&'s self, offers: &Capabilities) -> Result<Recovery<'s>, RecoveryError> {
+        Recovery::new(self.member, &self.lease, &self.pulses, &self.areas, offers)
     }
 }

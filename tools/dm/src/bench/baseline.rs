@@ -256,7 +256,9 @@ fn bare(bench: &Bench<'_, '_>, thread: &Thread<'_>, draws: &mut Draws, update: b
             continue;
         }
         let (node, offset) = (route.address.node(), route.address.offset());
-        let region = pool.nodes()[usize::from(node.0)].region();
+        let Some(region) = pool.nodes()[usize::from(node.0)].region() else {
+            return Err(failed(&"a bare loop needs memory that is mapped here: --fabric shm"));
+        };
         let area = region.area(Space::Host);
         if !update {
             area.read(offset, image).map_err(|error| failed(&error))?;
@@ -286,7 +288,9 @@ fn bare(bench: &Bench<'_, '_>, thread: &Thread<'_>, draws: &mut Draws, update: b
         if let Some(slot) = slot {
             LeafMut::new(shape, image).set_value(slot, &value);
             let range = shape.entry_range(slot);
-            let Some(writer) = thread.fabric.writer(node) else { return Err(failed(&"no writer slot")) };
+            let Some(writer) = thread.fabric.shm().and_then(|fabric| fabric.writer(node)) else {
+                return Err(failed(&"no writer slot"));
+            };
             area.write(writer, offset + range.start as u64, &image[range]).map_err(|error| failed(&error))?;
         } else {
             missed += 1;

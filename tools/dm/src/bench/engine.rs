@@ -72,7 +72,7 @@ pub fn run(plan: &Plan) -> Result<Measured, Failure> {
         File::create(path).map_err(|error| Failure::Run(format!("{}: {error}", path.display())))?;
     }
     let measured = match &plan.fabric {
-        FabricPlan::Shm => super::shm::run(plan, trace.as_ref())?,
+        FabricPlan::Shm | FabricPlan::Verbs(_) => super::shm::run(plan, trace.as_ref())?,
         FabricPlan::Sim(sim) => super::sim::run(plan, sim)?,
     };
     if let Some(trace) = trace {
@@ -277,7 +277,7 @@ pub(super) fn gather(works: Vec<Generator<'_>>) -> (Vec<KindReport>, VerbCounts)
 /// What a stage adds to a report.
 pub(super) struct Driven {
     pub(super) fabric: String,
-    pub(super) measured_on: &'static str,
+    pub(super) measured_on: String,
     pub(super) guarantees: Guarantees,
     pub(super) memory_nodes: u32,
     pub(super) wall_s: f64,
@@ -299,7 +299,7 @@ impl Driven {
             workload: workload.to_owned(),
             seed: plan.seed,
             fabric: self.fabric,
-            measured_on: self.measured_on.to_owned(),
+            measured_on: self.measured_on.clone(),
             guarantees: guarantees(&self.guarantees),
             machine: Machine::detect(),
             memory_nodes: self.memory_nodes,

@@ -28,6 +28,7 @@ pub mod sweep;
 
 use crate::commands::Failure;
 use crate::commands::tool::LeaseArguments;
+use crate::pool::RdmaArguments;
 use clap::ValueEnum;
 use clap::builder::RangedU64ValueParser;
 use std::path::PathBuf;
@@ -144,6 +145,10 @@ pub struct Arguments {
     #[arg(long, value_delimiter = ',', value_name = "SOCKET,...")]
     pub pool: Vec<PathBuf>,
 
+    /// What reaching memory nodes over RDMA needs
+    #[command(flatten)]
+    pub rdma: RdmaArguments,
+
     /// Name of the index in the pool
     #[arg(long, default_value = "bench")]
     pub name: String,
@@ -225,6 +230,8 @@ names! {
     FabricName {
         /// Shared memory of this machine
         Shm,
+        /// An RDMA device, with --pool
+        Verbs,
         /// A cluster in virtual time
         Sim,
     }

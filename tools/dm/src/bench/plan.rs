@@ -3,6 +3,7 @@
 use super::{Arguments, DistributionName, FabricName, LoadBy, With, Without, WorkloadName, ZipfName};
 use crate::commands::Failure;
 use crate::keys::{BadKeys, RealKeys};
+use crate::pool::RdmaArguments;
 use crate::pool::Start;
 use crate::workload::keys::{self, Keys};
 use crate::workload::properties::Properties;
@@ -94,6 +95,8 @@ fn identity_of(slot: &[u8]) -> u64 {
 pub enum FabricPlan {
     /// Shared memory.
     Shm,
+    /// Running memory nodes behind an RDMA device.
+    Verbs(RdmaArguments),
     /// Virtual time.
     Sim(Box<SimPlan>),
 }
@@ -224,7 +227,9 @@ impl Plan {
             ));
         }
         let threads = arguments.threads.unwrap_or_else(|| match fabric {
-            FabricPlan::Shm => thread::available_parallelism().map_or(1, |cores| cores.get().min(16)) as u16,
+            FabricPlan::Shm | FabricPlan::Verbs(_) => {
+                thread::available_parallelism().map_or(1, |cores| cores.get().min(16)) as u16
+            }
             // What is simulated does not depend on where.
             FabricPlan::Sim(_) => 16,
         });
@@ -295,6 +300,7 @@ impl Plan {
             start: Start {
                 memory_nodes: arguments.memory_nodes,
                 region_bytes,
+                chunk_bytes: None,
                 device_bytes: without(Without::OnChip).then_some(0),
                 lines: arguments.lines.argument().to_owned(),
             },
@@ -330,7 +336,7 @@ fn fabric(arguments: &Arguments) -> Result<FabricPlan, Failure> {
         let given = options.iter().find(|(_, given)| *given);
         given.map_or(Ok(()), |(option, _)| Err(Failure::Usage(format!("{option}: {why}"))))
     };
-    if arguments.fabric == FabricName::Shm {
+    if arguments.fabric != FabricName::Sim {
         let simulated = [
             ("--profile", arguments.profile.is_some()),
             ("--compute-nodes", arguments.compute_nodes.is_some()),
@@ -338,7 +344,18 @@ fn fabric(arguments: &Arguments) -> Result<FabricPlan, Failure> {
             ("--raw-read", arguments.raw_read.is_some()),
         ];
         refuse(&simulated, "only with --fabric sim")?;
-        return Ok(FabricPlan::Shm);
+        if arguments.fabric == FabricName::Shm {
+            return Ok(FabricPlan::Shm);
+        }
+        if arguments.pool.is_empty() {
+            return Err(Failure::Usage(
+                "--fabric verbs: name running memory nodes with --pool ADDRESS,...; start them with `dm-memd --fabric \
+                 verbs`"
+                    .to_owned(),
+            ));
+        }
+        refuse(&[("--baseline", arguments.baseline)], "only with --fabric shm")?;
+        return Ok(FabricPlan::Verbs(arguments.rdma.clone()));
     }
     let real = [
         ("--pool", !arguments.pool.is_empty()),

@@ -1,12 +1,12 @@
-//! The shm engine: real threads on memory nodes that are processes.
+//! The engine of real fabrics: threads on memory nodes that are processes, here or behind a network.
 
 use super::baseline;
 use super::engine::{Driven, Loaded, Measured, Stage, bulk_load, gather, measure, tally, validate, warm_key};
 use super::generator::{Generator, Shared, Warmer};
-use super::plan::{Plan, Run};
+use super::plan::{FabricPlan, Plan, Run};
 use crate::commands::Failure;
-use crate::pool::{Memory, discard};
-use crate::report::{MEASURED_ON_SHM, Report};
+use crate::pool::{FabricName, Memory, RdmaArguments, discard};
+use crate::report::{MEASURED_ON_SHM, MEASURED_ON_VERBS, Report};
 use crate::workload::spec::Spec;
 use crate::workload::stream::{InsertCounter, Workload};
 use crate::workload::trace::TraceWriter;
@@ -14,10 +14,10 @@ use dm_core::index::{Census, Index};
 use dm_core::lane::Lane;
 use dm_core::remote::catalog::IndexEntry;
 use dm_core::sherman::Sherman;
-use dm_core::verbs::{Guarantees, LaneId, Space};
+use dm_core::verbs::{Fabric, Guarantees, LaneId, Space};
 use dm_host::assembly::AssemblyError;
 use dm_host::compute_node::{ComputeNode, Pool, PoolError};
-use dm_host::fabric::shm::ShmFabric;
+use dm_host::fabric::any::AnyFabric;
 use dm_host::worker::{self, Wakes, Work};
 use indicatif::ProgressBar;
 use std::fs::File;
@@ -29,12 +29,16 @@ use std::time::{Duration, Instant};
 /// A worker's part that outlives single runs.
 pub(super) struct Thread<'m> {
     pub(super) lanes: Vec<Lane<'m>>,
-    pub(super) fabric: ShmFabric,
+    pub(super) fabric: AnyFabric,
 }
 
 /// Does what was planned.
 pub fn run(plan: &Plan, trace: Option<&Mutex<TraceWriter<File>>>) -> Result<Measured, Failure> {
-    let memory = if plan.pool.is_empty() { Memory::start(&plan.start)? } else { Memory::connect(&plan.pool)? };
+    let memory = match &plan.fabric {
+        FabricPlan::Verbs(rdma) => Memory::connect(FabricName::Verbs, &plan.pool, rdma)?,
+        _ if plan.pool.is_empty() => Memory::start(&plan.start)?,
+        _ => Memory::connect(FabricName::Shm, &plan.pool, &RdmaArguments::default())?,
+    };
     let pool = &memory.pool;
     if plan.without_on_chip && pool.geometry().iter().any(|node| node.lock_space == Space::Device) {
         return Err(Failure::Usage(
@@ -47,7 +51,9 @@ pub fn run(plan: &Plan, trace: Option<&Mutex<TraceWriter<File>>>) -> Result<Meas
     let fabric = pool.fabric().map_err(Failure::run)?;
     let guarantees = node.place(&entry, &fabric).guarantees;
     let measured = node.with_sherman(&entry, &plan.parameters, &plan.spending, |index| {
-        let bench = Bench { plan, pool, node: &node, entry: &entry, index, trace, guarantees };
+        let (fabric_name, measured_on) = (fabric.name(), measured_on(&fabric));
+        let bench =
+            Bench { plan, pool, node: &node, entry: &entry, index, trace, guarantees, fabric_name, measured_on };
         bench.run(fabric)
     });
     let measured = measured.unwrap_or_else(|error| {
@@ -63,8 +69,17 @@ pub fn run(plan: &Plan, trace: Option<&Mutex<TraceWriter<File>>>) -> Result<Meas
         let _ = discard(&node, &entry);
     }
     let mut measured = measured?;
-    measured.pages = format!("{}", pool.nodes()[0].region().pages());
+    measured.pages = pool.nodes()[0].pages();
     Ok(measured)
+}
+
+/// What kind of numbers come of a fabric.
+fn measured_on(fabric: &AnyFabric) -> String {
+    let Some(device) = fabric.device() else { return MEASURED_ON_SHM.to_owned() };
+    match Fabric::guarantees(fabric).profile {
+        "soft-roce" => format!("{device}: Soft-RoCE, a device in software; says nothing about a NIC"),
+        _ => format!("{device}: {MEASURED_ON_VERBS}"),
+    }
 }
 
 /// The index of that name, created if there is none, and whether it was.
@@ -100,10 +115,12 @@ pub(super) struct Bench<'a, 's> {
     pub(super) index: &'a Sherman<'s>,
     trace: Option<&'a Mutex<TraceWriter<File>>>,
     guarantees: Guarantees,
+    fabric_name: &'static str,
+    measured_on: String,
 }
 
 impl Bench<'_, '_> {
-    fn run(&self, fabric: ShmFabric) -> Result<Measured, Failure> {
+    fn run(&self, fabric: AnyFabric) -> Result<Measured, Failure> {
         let plan = self.plan;
         let scratch_bytes = self.index.plan().total_bytes;
         let lanes_of_all = usize::from(plan.threads) * usize::from(plan.lanes);
@@ -185,7 +202,7 @@ impl Bench<'_, '_> {
 struct Threads<'b, 'a, 's, 'm> {
     bench: &'b Bench<'a, 's>,
     threads: Vec<Thread<'m>>,
-    fabric: ShmFabric,
+    fabric: AnyFabric,
     lane: Lane<'m>,
 }
 
@@ -235,8 +252,8 @@ impl Stage for Threads<'_, '_, '_, '_> {
         let (works, wall) = bench.drive(threads, works, &shared, &progress)?;
         let records = inserts.acknowledged();
         let driven = Driven {
-            fabric: "shm".to_owned(),
-            measured_on: MEASURED_ON_SHM,
+            fabric: bench.fabric_name.to_owned(),
+            measured_on: bench.measured_on.clone(),
             guarantees: bench.guarantees,
             memory_nodes: bench.pool.nodes().len() as u32,
             wall_s: wall.as_secs_f64(),

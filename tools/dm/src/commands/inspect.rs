@@ -14,7 +14,7 @@ use dm_core::remote::chunks::{self, ChunkEntry, ChunkKind, Tally};
 use dm_core::sherman::parameters::Parameters;
 use dm_core::verbs::{NodeId, Space};
 use dm_host::compute_node::{Pool, pool_name};
-use dm_host::fabric::shm::ShmFabric;
+use dm_host::fabric::any::AnyFabric;
 use dm_host::solo::block_on;
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -158,7 +158,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     print(&render(&inspection))
 }
 
-fn inspect(pool: &Pool, fabric: &mut ShmFabric, lane: &Lane<'_>, time: Duration) -> Result<Inspection, Failure> {
+fn inspect(pool: &Pool, fabric: &mut AnyFabric, lane: &Lane<'_>, time: Duration) -> Result<Inspection, Failure> {
     let mut rows = members(pool, fabric, lane)?;
     watch(pool, fabric, lane, &mut rows, time)?;
     let entries = pool.indexes().map_err(Failure::run)?;
@@ -203,7 +203,7 @@ fn inspect(pool: &Pool, fabric: &mut ShmFabric, lane: &Lane<'_>, time: Duration)
             lock_words: geometry.lock_count,
             lock_space: if geometry.lock_space == Space::Device { "device" } else { "host" },
             locks_held: held.len(),
-            pages: pool.nodes()[usize::from(number)].region().pages().to_string(),
+            pages: pool.nodes()[usize::from(number)].pages(),
             features: [
                 description.features.compatible,
                 description.features.read_only,

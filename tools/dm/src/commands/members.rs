@@ -7,7 +7,7 @@ use dm_core::remote::lock_word::{LockWord, RowId};
 use dm_core::remote::rows::{self, RowState, RowWord};
 use dm_core::verbs::{Label, LaneId, NodeId, Request};
 use dm_host::compute_node::Pool;
-use dm_host::fabric::shm::ShmFabric;
+use dm_host::fabric::any::AnyFabric;
 use dm_host::solo::block_on;
 use std::time::{Duration, Instant};
 
@@ -43,7 +43,7 @@ impl Member {
 /// Eyes on a pool: a fabric and a lane with [`WINDOW_BYTES`] of scratch.
 pub(crate) fn with_eyes<R>(
     pool: &Pool,
-    run: impl FnOnce(&mut ShmFabric, &Lane<'_>) -> Result<R, Failure>,
+    run: impl FnOnce(&mut AnyFabric, &Lane<'_>) -> Result<R, Failure>,
 ) -> Result<R, Failure> {
     let mut fabric = pool.fabric().map_err(Failure::run)?;
     let mut scratch = vec![0; WINDOW_BYTES];
@@ -52,7 +52,7 @@ pub(crate) fn with_eyes<R>(
 }
 
 /// Every row that is taken, or was.
-pub(crate) fn members(pool: &Pool, fabric: &mut ShmFabric, lane: &Lane<'_>) -> Result<Vec<Member>, Failure> {
+pub(crate) fn members(pool: &Pool, fabric: &mut AnyFabric, lane: &Lane<'_>) -> Result<Vec<Member>, Failure> {
     let geometry = &pool.geometry()[0];
     let mut members = Vec::new();
     for number in 1..geometry.row_count as u16 {
@@ -82,7 +82,7 @@ pub(crate) fn members(pool: &Pool, fabric: &mut ShmFabric, lane: &Lane<'_>) -> R
 /// Looks at live rows again and again, for at most `time`, until each has shown that it beats.
 pub(crate) fn watch(
     pool: &Pool,
-    fabric: &mut ShmFabric,
+    fabric: &mut AnyFabric,
     lane: &Lane<'_>,
     members: &mut [Member],
     time: Duration,
@@ -106,7 +106,7 @@ pub(crate) fn watch(
 
 /// Lock words of a memory node that are not free.
 pub(crate) fn held_locks(
-    fabric: &mut ShmFabric,
+    fabric: &mut AnyFabric,
     lane: &Lane<'_>,
     node: NodeId,
     geometry: &NodeGeometry,
@@ -135,9 +135,9 @@ pub(crate) fn held_locks(
 
 /// Ties the lane's lifetime to the fabric's.
 pub(crate) fn on_lane<'m, R>(
-    fabric: &mut ShmFabric,
+    fabric: &mut AnyFabric,
     lane: &Lane<'m>,
-    run: impl FnOnce(&mut ShmFabric, &Lane<'m>) -> R,
+    run: impl FnOnce(&mut AnyFabric, &Lane<'m>) -> R,
 ) -> R {
     run(fabric, lane)
 }

@@ -4,9 +4,11 @@
 //! that says what and where.
 
 mod create;
+mod doctor;
 mod dump;
 mod inspect;
 mod layout;
+mod litmus;
 pub(crate) mod members;
 pub(crate) mod repair;
 mod shell;
@@ -60,6 +62,10 @@ enum Command {
     SoakWriter(soak::writer::Arguments),
     /// Run random histories on the simulated fabric and judge them
     Verify(verify::Arguments),
+    /// Say what this machine has for RDMA, what would be chosen, and what is missing
+    Doctor(doctor::Arguments),
+    /// Try to see on a pool what indexes rely on not to happen
+    Litmus(litmus::Arguments),
     /// Be the daemon of one memory node, as dm-memd is
     Memd(Box<daemon::Arguments>),
 }
@@ -119,6 +125,8 @@ pub fn main() -> ExitCode {
         Command::Soak(arguments) => soak::run(&arguments),
         Command::SoakWriter(arguments) => soak::writer::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
+        Command::Doctor(arguments) => doctor::run(&arguments),
+        Command::Litmus(arguments) => litmus::run(&arguments),
         Command::Memd(arguments) => return daemon::main("dm memd", *arguments),
     };
     match done {

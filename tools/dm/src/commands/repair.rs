@@ -13,7 +13,7 @@ use dm_core::recovery::fence::{Fenced, fence};
 use dm_core::remote::rows::{self, RowState};
 use dm_core::verbs::{Fabric as _, NodeId};
 use dm_host::compute_node::Pool;
-use dm_host::fabric::shm::ShmFabric;
+use dm_host::fabric::any::AnyFabric;
 use dm_host::solo::block_on;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
@@ -98,7 +98,7 @@ fn repair(pool: &Pool, lease: Duration, sweep: Sweep<'_>) -> Result<Repaired, Fa
 /// Rows of the dead: those that are fenced already, and those that do not beat for a lease, which are fenced.
 fn find_dead(
     pool: &Pool,
-    fabric: &mut ShmFabric,
+    fabric: &mut AnyFabric,
     lane: &Lane<'_>,
     lease: Duration,
     repaired: &mut Repaired,
@@ -136,7 +136,7 @@ fn find_dead(
 /// Frees rows of a pool without an index, where nobody takes locks: if no lock names them.
 fn free_unheld(
     pool: &Pool,
-    fabric: &mut ShmFabric,
+    fabric: &mut AnyFabric,
     lane: &Lane<'_>,
     dead: &[Member],
     repaired: &mut Repaired,

@@ -2,7 +2,7 @@
 
 use super::Failure;
 use crate::keys;
-use crate::pool::Memory;
+use crate::pool::{FabricName, Memory, RdmaArguments};
 use dm_core::error::OpError;
 use dm_core::index::{Index, Operation, Outcome};
 use dm_core::lane::Lane;
@@ -12,18 +12,25 @@ use dm_core::sherman::parameters::Parameters;
 use dm_core::verbs::LaneId;
 use dm_host::assembly::Spending;
 use dm_host::compute_node::{ComputeNode, Membership};
-use dm_host::fabric::shm::ShmFabric;
+use dm_host::fabric::any::AnyFabric;
 use dm_host::keeper::terms_here;
 use dm_host::solo::block_on;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-/// A pool, by the control sockets of its memory nodes.
+/// A pool, by the control sockets or addresses of its memory nodes.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct PoolArguments {
-    /// Control sockets of all memory nodes of the pool
+    /// All memory nodes of the pool: control sockets, or addresses with --fabric verbs
     #[arg(long, value_delimiter = ',', required = true, value_name = "SOCKET,...")]
     pub pool: Vec<PathBuf>,
+
+    /// How memory nodes are reached
+    #[arg(long, value_enum, default_value = "shm")]
+    pub fabric: FabricName,
+
+    #[command(flatten)]
+    pub rdma: RdmaArguments,
 
     #[command(flatten)]
     lease: LeaseArguments,
@@ -34,7 +41,7 @@ impl PoolArguments {
     pub(crate) fn connect(&self) -> Result<Memory, Failure> {
         // What makes no sense is told first.
         self.lease.terms()?;
-        Memory::connect(&self.pool)
+        Memory::connect(self.fabric, &self.pool, &self.rdma)
     }
 
     /// Joins as a compute node with one lane.
@@ -87,7 +94,7 @@ pub(crate) struct Tool<'a, 's, 'm> {
     /// The only lane.
     pub lane: &'a Lane<'m>,
     /// Its fabric.
-    pub fabric: &'a mut ShmFabric,
+    pub fabric: &'a mut AnyFabric,
     /// Sizes.
     pub parameters: Parameters,
 }

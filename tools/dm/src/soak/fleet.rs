@@ -1,7 +1,7 @@
 //! The processes of a soak, and what befalls them.
 
 use super::ledger::{Entry, Ledger};
-use super::writer::{INDEX, PARAMETERS, Summary, VIOLATION};
+use super::writer::{INDEX, PARAMETERS, REFUSED, Summary, VIOLATION};
 use crate::commands::Failure;
 use crate::commands::members::{held_locks, with_eyes};
 use crate::commands::repair::Repaired;
@@ -31,6 +31,27 @@ pub(super) struct Plan {
     pub(super) memory_nodes: u16,
     pub(super) lines: String,
     pub(super) lease: Duration,
+    pub(super) time: Duration,
+    /// A bug that writers have on purpose.
+    #[cfg(feature = "planted")]
+    pub(super) plant: Option<String>,
+}
+
+/// Small, since every life of a writer takes some, and its death leaves the nodes of them in use where they are.
+const CHUNK_BYTES: u64 = 64 << 10;
+
+/// Of so many WRITEs over several lines at most, a writer that is told so dies in the middle of one.
+const WRITES_TO_DIE_IN: u64 = 20_000;
+
+/// Region of a memory node: room for the index, and for what the dead leave.
+const REGION_BYTES: (u64, u64) = (64 << 20, 1 << 30);
+const REGION_BYTES_PER_MINUTE: u64 = 16 << 20;
+
+impl Plan {
+    fn region_bytes(&self) -> u64 {
+        let minutes = self.time.as_secs().div_ceil(60);
+        (REGION_BYTES.0 + REGION_BYTES_PER_MINUTE.saturating_mul(minutes)).min(REGION_BYTES.1)
+    }
 }
 
 /// What happened.
@@ -50,8 +71,12 @@ pub struct Events {
     pub stopped_ended: u64,
     /// Those that went on, since nobody had wanted a lock of theirs.
     pub stopped_went_on: u64,
+    /// Writers that killed themselves between two lines of a WRITE, as they were told to.
+    pub died_in_writes: u64,
     /// Writers that ran, and were ended by others all the same: too slow for their lease.
     pub ended_unasked: u64,
+    /// Writers that found no free row, or no chunk for redo images, because the dead had them.
+    pub refused: u64,
     /// Repairs begun.
     pub repairs: u64,
     /// Repairs killed by us.
@@ -71,6 +96,8 @@ struct Writer {
     input: Option<ChildStdin>,
     said: Arc<Mutex<Said>>,
     readers: Vec<JoinHandle<()>>,
+    /// It was told to die in a WRITE.
+    is_mortal: bool,
     state: State,
 }
 
@@ -119,7 +146,8 @@ impl Fleet {
     pub(super) fn start(plan: Plan) -> Result<Self, Failure> {
         let start = Start {
             memory_nodes: plan.memory_nodes,
-            region_bytes: 64 << 20,
+            region_bytes: plan.region_bytes(),
+            chunk_bytes: Some(CHUNK_BYTES),
             device_bytes: None,
             lines: plan.lines.clone(),
         };
@@ -180,6 +208,16 @@ impl Fleet {
         {
             command.arg(format!("--{name}")).arg(value.to_string());
         }
+        // Kills from outside next to never come between two lines of a WRITE.
+        let is_mortal = self.random.below(3) == 0;
+        if is_mortal {
+            let one_in = 1 + self.random.below(WRITES_TO_DIE_IN);
+            command.args(["--die-in-write", &one_in.to_string()]);
+        }
+        #[cfg(feature = "planted")]
+        if let Some(bug) = &self.plan.plant {
+            command.args(["--plant", bug]);
+        }
         let mut child = command.spawn().map_err(Failure::run)?;
         let said = Arc::new(Mutex::new(Said::default()));
         let mut readers = Vec::new();
@@ -207,7 +245,7 @@ impl Fleet {
             }));
         }
         let input = child.stdin.take();
-        self.writers[writer as usize] = Some(Writer { child, input, said, readers, state: State::Running });
+        self.writers[writer as usize] = Some(Writer { child, input, said, readers, is_mortal, state: State::Running });
         self.events.started += 1;
         Ok(())
     }
@@ -250,13 +288,13 @@ impl Fleet {
         writer.child.kill().map_err(Failure::run)?;
         let status = writer.child.wait().map_err(Failure::run)?;
         // It may have come to its own end an instant before.
-        if status.signal() != Some(Signal::KILL.as_raw()) {
-            self.ended(number, writer, status);
-        } else {
+        if status.signal() == Some(Signal::KILL.as_raw()) {
             self.events.killed += 1;
             let held = row.map_or(Ok(0), |row| self.locks_of(row))?;
             self.events.killed_with_locks += u64::from(held > 0);
             self.events.locks_of_killed += held;
+        } else {
+            self.ended(number, writer, status);
         }
         self.start_writer(number)
     }
@@ -296,12 +334,22 @@ impl Fleet {
 
     fn look_after_writers(&mut self) -> Result<(), Failure> {
         for number in 0..self.plan.writers {
-            let Some(writer) = &mut self.writers[number as usize] else { continue };
+            let Some(writer) = &mut self.writers[number as usize] else {
+                // It was refused, and the repair that was to make room has ended.
+                if self.repair.is_none() {
+                    self.start_writer(number)?;
+                }
+                continue;
+            };
             if let Some(status) = writer.child.try_wait().map_err(Failure::run)? {
                 if let Some(writer) = self.writers[number as usize].take() {
                     self.ended(number, writer, status);
                 }
-                self.start_writer(number)?;
+                if status.code() == Some(REFUSED) {
+                    self.begin_repair(None, None)?;
+                } else {
+                    self.start_writer(number)?;
+                }
                 continue;
             }
             if let State::Stopped { until, .. } = writer.state
@@ -319,15 +367,20 @@ impl Fleet {
 
     /// Accounts for a writer that ended, and not by our hand.
     fn ended(&mut self, number: u64, writer: Writer, status: ExitStatus) {
-        let Writer { input, said, readers, state, .. } = writer;
+        let Writer { input, said, readers, is_mortal, state, .. } = writer;
         drop(input);
         for reader in readers {
             let _ = reader.join();
         }
         let errors = lock(&said).errors.trim().to_owned();
         if status.signal() == Some(Signal::KILL.as_raw()) {
-            *(if state == State::Running { &mut self.events.ended_unasked } else { &mut self.events.stopped_ended }) +=
-                1;
+            *match (state, is_mortal) {
+                (State::Stopped { .. }, _) => &mut self.events.stopped_ended,
+                (State::Running, true) => &mut self.events.died_in_writes,
+                (State::Running, false) => &mut self.events.ended_unasked,
+            } += 1;
+        } else if status.code() == Some(REFUSED) {
+            self.events.refused += 1;
         } else if status.code() == Some(VIOLATION) {
             self.violations.push(format!("writer {number}: {errors}"));
         } else {
@@ -338,12 +391,16 @@ impl Fleet {
     // ---- repairs ---------------------------------------------------------------------------------------------
 
     fn start_repair(&mut self, prey: Option<u64>) -> Result<(), Failure> {
+        let kill_at = (prey.is_none() && self.random.below(3) == 0)
+            .then(|| Instant::now() + self.plan.lease.mul_f64(1.0 + self.random.unit()));
+        self.begin_repair(prey, kill_at)
+    }
+
+    fn begin_repair(&mut self, prey: Option<u64>, kill_at: Option<Instant>) -> Result<(), Failure> {
         if self.repair.is_some() {
             return Ok(());
         }
         let child = self.command("repair")?.arg("--json").spawn().map_err(Failure::run)?;
-        let kill_at = (prey.is_none() && self.random.below(3) == 0)
-            .then(|| Instant::now() + self.plan.lease.mul_f64(1.0 + self.random.unit()));
         self.repair = Some(Repair { child, kill_at, prey });
         self.events.repairs += 1;
         Ok(())
@@ -426,6 +483,7 @@ impl Fleet {
                 continue;
             };
             if !status.success() {
+                // Mortal, or fenced at the last moment.
                 self.ended(number, writer, status);
                 continue;
             }

@@ -8,14 +8,19 @@ use crate::commands::tool::LeaseArguments;
 use crate::commands::{Failure, print};
 use crate::workload::random::Random;
 use dm_core::error::{Cause, OpError};
+use dm_core::recovery::redo::RedoError;
+use dm_core::remote::rows::RowError;
 use dm_core::sherman::parameters::Parameters;
 use dm_core::verbs::Status;
-use dm_host::compute_node::{Membership, Pool};
+use dm_host::assembly::AssemblyError;
+use dm_host::compute_node::{Membership, Pool, PoolError};
 use dm_host::fabric::shm::ShmOptions;
-use dm_host::session::{Delete, Insert, Session, SessionError, SessionOptions, Update};
+use dm_host::session::{Delete, Insert, OpenError, Session, SessionError, SessionOptions, Update};
+use rustix::process::{Signal, set_parent_process_death_signal};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read as _;
+use std::num::NonZeroU32;
 use std::ops::Bound;
 use std::path::PathBuf;
 use std::process::exit;
@@ -26,6 +31,9 @@ use std::time::Duration;
 
 /// Exit code of a writer that found something wrong.
 pub const VIOLATION: i32 = 3;
+
+/// Exit code of a writer that found no room, because the dead have it.
+pub const REFUSED: i32 = 4;
 
 /// Name of the index.
 pub const INDEX: &str = "soak";
@@ -60,6 +68,13 @@ pub struct Arguments {
     keys: u64,
     #[arg(long)]
     seed: u64,
+    /// Die in the middle of one in so many WRITEs that span lines
+    #[arg(long)]
+    die_in_write: Option<NonZeroU32>,
+    /// A bug to plant
+    #[cfg(feature = "planted")]
+    #[arg(long)]
+    plant: Option<String>,
     #[command(flatten)]
     lease: LeaseArguments,
 }
@@ -87,6 +102,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let ledger = Ledger::open(&arguments.ledger, arguments.keys)
         .map_err(|error| Failure::Run(format!("{}: {error}", arguments.ledger.display())))?;
     let entries = ledger.read().map_err(Failure::run)?;
+    // Stopped or not, it does not outlive the soak.
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(Failure::run)?;
     let stop = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&stop);
     thread::spawn(move || {
@@ -95,7 +112,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         told.store(true, Ordering::Relaxed);
     });
     let terms = arguments.lease.terms()?;
-    let pool = Arc::new(Pool::connect(&arguments.pool, ShmOptions::default()).map_err(Failure::run)?);
+    #[cfg(feature = "planted")]
+    if let Some(bug) = arguments.plant.as_deref().and_then(dm_core::planted::Bug::from_name) {
+        dm_core::planted::plant(Some(bug));
+    }
+    let fabric = ShmOptions { die_in_write: arguments.die_in_write, ..ShmOptions::default() };
+    let pool = Arc::new(Pool::connect(&arguments.pool, fabric).map_err(Failure::run)?);
     let mut options = SessionOptions { lanes_per_worker: LANES, ..SessionOptions::default() };
     options.spending.cache_bytes = 1 << 20;
     // Processors are scarce here.
@@ -105,7 +127,14 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut threads: Vec<_> = (0..THREADS).map(|number| Thread::new(arguments, &entries, number)).collect();
     let summary = Mutex::new(Summary::default());
     loop {
-        let session = Session::open(&pool, INDEX, &options).map_err(Failure::run)?;
+        let session = match Session::open(&pool, INDEX, &options) {
+            Ok(session) => session,
+            Err(error) if is_for_repair(&error) => {
+                eprintln!("{error}");
+                exit(REFUSED);
+            }
+            Err(error) => return Err(Failure::run(error)),
+        };
         print(&format!("ROW {} {}\n", session.member().row.0, session.member().incarnation))?;
         let patience = Duration::from_nanos(terms.lease_ns()) * LEASES_PER_OPERATION;
         let ended = thread::scope(|scope| {
@@ -115,7 +144,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
                 thread.run(&mut life)
             };
             let running: Vec<_> = threads.iter_mut().map(|thread| scope.spawn(move || run(thread))).collect();
-            running.into_iter().map(|thread| thread.join()).collect::<Vec<_>>()
+            running.into_iter().map(thread::ScopedJoinHandle::join).collect::<Vec<_>>()
         });
         print("LEAVING\n")?;
         session.close();
@@ -129,6 +158,15 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let summary = summary.into_inner().unwrap_or_else(PoisonError::into_inner);
     print(&format!("DONE {}\n", serde_json::to_string(&summary).map_err(Failure::run)?))
+}
+
+/// Whether the dead have taken what is missing, until they are repaired.
+fn is_for_repair(error: &OpenError) -> bool {
+    matches!(
+        error,
+        OpenError::Pool(PoolError::Row(RowError::NoFreeRow { .. }))
+            | OpenError::Assembly(AssemblyError::Redo(RedoError::PoolFull { .. }))
+    )
 }
 
 /// Says what is wrong and ends the process.

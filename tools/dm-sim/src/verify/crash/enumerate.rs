@@ -12,13 +12,13 @@ use dm_core::error::Cause;
 use dm_core::index::OperationKind;
 use dm_core::lane::{Lane, Mark};
 use dm_core::recovery::Recovery;
-use dm_core::recovery::lease::{Lease, Terms};
+use dm_core::recovery::lease::Terms;
 use dm_core::remote::NodeGeometry;
 use dm_core::remote::catalog::IndexNumber;
 use dm_core::remote::chunks::{ChunkEntry, ChunkKind, ChunkWord};
 use dm_core::remote::rows::{Joiner, Member, RowState, RowWord};
 use dm_core::remote::superblock::{PoolPlan, Superblock};
-use dm_core::verbs::{Assumptions, Guarantees, Label, LaneId, NodeId};
+use dm_core::verbs::{Assumptions, Guarantees, Label, LaneId, NodeId, Verb};
 use dm_host::assembly::{Place, Spending, with_sherman};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -151,15 +151,19 @@ pub fn enumerate(case: &Case, points_max: usize, repairs_max: usize) -> Enumerat
             }
         }
     }
-    if repairs_max == 0 || worth.is_empty() {
-        return sum;
-    }
-    let each = repairs_max.div_ceil(worth.len().min(repairs_max));
-    for (cut, mode, survivor) in thin(&worth, repairs_max) {
-        // What comes before the lease is over is READs and lost CASes.
-        let last = survivor.len().saturating_sub(60);
-        let repairs: Vec<Cut> = cuts(survivor).into_iter().filter(|cut| cut.submit >= last).collect();
-        for repair in thin(&repairs, each) {
+    // First those that left something torn.
+    worth.sort_by_key(|(cut, _, _): &(&Cut, _, _)| cut.chains.iter().all(|chain| chain.part.is_none()));
+    let recovers =
+        |seen: &Seen| matches!(seen.label, Label::Takeover | Label::Redo | Label::Replay) || seen.verb == Verb::Rpc;
+    let chosen = thin(&worth, repairs_max);
+    let each = repairs_max.checked_div(chosen.len()).unwrap_or(0).max(1);
+    for (number, (cut, mode, survivor)) in chosen.into_iter().enumerate() {
+        // What comes before the lease is over is READs and lost CASes; what matters is the recovery itself.
+        let repairs: Vec<Cut> =
+            cuts(survivor).into_iter().filter(|cut| survivor[cut.submit].iter().any(recovers)).collect();
+        for step in 0..each.min(repairs.len()) {
+            // Others for every one of the chosen.
+            let repair = &repairs[(number * 7 + step * repairs.len() / each) % repairs.len()];
             let ran = run(case, Some(cut), *mode, Some(repair));
             sum.repairers_died += 1;
             sum.add(&ran, || format!("{}; and then {repair:?}", describe(case, &dry, cut, *mode)));
@@ -241,14 +245,14 @@ fn with_stage(case: &Case, ran: &mut Ran, play: &mut dyn FnMut(&mut Stage<'_, '_
     let mut table = Table::new(&config);
     let geometry = format_pool(case, &config, &mut table);
     ran.marks = vec![0; Mark::ALL.len()];
-    let lease = Lease::new(Terms::of(LEASE_NS).expect("a short lease"));
+    let terms = Terms::of(LEASE_NS).expect("a short lease");
     let node_bytes = case.parameters.leaf().bytes.max(case.parameters.inner().bytes);
     let mut joined = Vec::new();
     for number in 0..COMPUTE_NODES {
         let mut scratch = vec![0; dm_core::remote::SCRATCH_BYTES];
         let lane = Lane::new(LaneId(0), &mut scratch);
         let joiner = Joiner { token: 77 + number as u64, lanes: 1, host: "verify" };
-        let join = Membership::join(&lane, &geometry, &joiner, node_bytes);
+        let join = Membership::join(&lane, &geometry, &joiner, node_bytes, terms);
         match table.drive(0, &lane, join, None, &mut Vec::new()) {
             Ok(Drive::Done(Ok(membership))) => joined.push(membership),
             other => {
@@ -258,8 +262,7 @@ fn with_stage(case: &Case, ran: &mut Ran, play: &mut dyn FnMut(&mut Stage<'_, '_
     }
     let members: Vec<Member> = joined.iter().map(|membership| membership.member).collect();
     let capabilities = config.capabilities();
-    let recoveries: Result<Vec<_>, _> =
-        joined.iter().map(|membership| membership.recovery(&lease, &capabilities)).collect();
+    let recoveries: Result<Vec<_>, _> = joined.iter().map(|membership| membership.recovery(&capabilities)).collect();
     let recoveries = match recoveries {
         Ok(recoveries) => recoveries,
         Err(error) => return ran.findings.push(error.to_string()),
@@ -453,7 +456,13 @@ impl Stage<'_, '_> {
         let mut scratch = vec![0; dm_core::remote::SCRATCH_BYTES];
         let lane = Lane::new(LaneId(0), &mut scratch);
         let joiner = Joiner { token: 99, lanes: 1, host: "again" };
-        match self.table.drive(0, &lane, Membership::join(&lane, self.geometry, &joiner, 64), None, &mut Vec::new())? {
+        match self.table.drive(
+            0,
+            &lane,
+            Membership::join(&lane, self.geometry, &joiner, 64, Terms::HARDWARE),
+            None,
+            &mut Vec::new(),
+        )? {
             Drive::Done(Ok(again)) if again.member.row == row && again.member.incarnation == 2 => Ok(()),
             other => Err(format!("joining again: {other:?}")),
         }

@@ -11,7 +11,7 @@ use crate::verify::draw::Draw;
 use crate::verify::membership::Membership;
 use crate::verify::subject::{AfterDeath, HeldLock, Opened, Picture, Subject, With};
 use dm_core::lane::{Lane, Mark};
-use dm_core::recovery::lease::{Lease, Terms};
+use dm_core::recovery::lease::Terms;
 use dm_core::recovery::redo::{HEADER_BYTES, SLOTS_PER_LANE};
 use dm_core::recovery::{Recovery, UNIT_BYTES_MIN};
 use dm_core::remote::rows::{Joiner, REDO_CHUNKS};
@@ -36,12 +36,13 @@ impl Case {
     fn join_all(&self, config: &Config, memories: &mut Memories) -> Result<Vec<Membership>, String> {
         let geometry = self.geometry(config);
         let mut fabric = DirectFabric::over(config, memories);
+        let terms = Terms::of(LEASE_NS).map_err(|error| error.to_string())?;
         let mut joined = Vec::new();
         for (number, &lanes) in self.lanes.iter().enumerate() {
             let mut scratch = vec![0; dm_core::remote::SCRATCH_BYTES];
             let lane = Lane::new(LaneId(0), &mut scratch);
             let joiner = Joiner { token: 77 + number as u64, lanes, host: "verify" };
-            let join = Membership::join(&lane, &geometry, &joiner, self.node_bytes());
+            let join = Membership::join(&lane, &geometry, &joiner, self.node_bytes(), terms);
             joined.push(block_on(&lane, &mut fabric, join).map_err(|error| error.to_string())?.result?);
         }
         Ok(joined)
@@ -99,14 +100,13 @@ impl Subject for ShermanRecovered {
         then: &mut dyn FnMut(&[&dyn Opened]),
     ) -> Result<(), String> {
         let geometry = case.geometry(config);
-        let lease = Lease::new(Terms::of(LEASE_NS).map_err(|error| error.to_string())?);
         let mut twin = Memories::new(&config.host_bytes, config.device_bytes as usize);
         INNER.format(case, config, &mut twin);
         let joined = case.join_all(config, &mut twin)?;
         let capabilities = config.capabilities();
         let mut recoveries = Vec::new();
         for membership in &joined {
-            recoveries.push(membership.recovery(&lease, &capabilities).map_err(|error| error.to_string())?);
+            recoveries.push(membership.recovery(&capabilities).map_err(|error| error.to_string())?);
         }
         let place = place(&geometry, config, guarantees, 0);
         open_rest(&place, case, &recoveries, &[], then)
