@@ -71,19 +71,16 @@ impl Sherman<'_> {
             let mut next = taken.sibling;
             loop {
                 let ahead = self.leaves_ahead(lane, &bound, next, &progress);
-                match self.take_leaves(lane, operation, &bound, &ahead, &mut progress).await? {
-                    Ok(taken) => {
-                        if let Some(page) = Self::page(&progress, taken) {
-                            return Ok(page);
-                        }
-                        next = taken.sibling;
-                    }
+                let taken = self.take_leaves(lane, operation, &bound, &ahead, &mut progress).await?;
+                let Ok(taken) = taken else {
                     // The chain broke: look for the bound from the root.
-                    Err(()) => {
-                        lane.mark(Mark::ScanRestart);
-                        break;
-                    }
+                    lane.mark(Mark::ScanRestart);
+                    break;
+                };
+                if let Some(page) = Self::page(&progress, taken) {
+                    return Ok(page);
                 }
+                next = taken.sibling;
                 lane.check_deadline()?;
             }
             lane.check_deadline()?;
