@@ -7,6 +7,7 @@
 use crate::compute::nodes::{Fresh, NodeClass, STOCK_NODES};
 use crate::error::{Cause, OpError, VerbError};
 use crate::port::Port;
+use crate::recovery::takeover::Watch;
 use crate::remote::address::Address;
 use crate::verbs::{LaneId, NodeId};
 use core::cell::{Cell, RefCell};
@@ -148,6 +149,12 @@ pub struct Lane<'m> {
     turn: Cell<u32>,
     /// Lock word sequences this lane may use.
     sequences: Cell<(u64, u64)>,
+    /// What the operation has seen of a lock it waits for.
+    watch: Cell<Watch>,
+    /// The lock whose holder somebody should look after.
+    suspect: Cell<Option<LockId>>,
+    /// How often the operation was sent back by a retired node to the one that had led it there.
+    bounces: Cell<u32>,
     deadline_ns: Cell<u64>,
     /// The operation is part of a batch; see [`crate::compute::batches`].
     joined: Cell<bool>,
@@ -164,6 +171,9 @@ impl<'m> Lane<'m> {
             marks: [const { Cell::new(0) }; Mark::ALL.len()],
             turn: Cell::new(u32::from(id.0)),
             sequences: Cell::new((0, 0)),
+            watch: Cell::new(Watch::default()),
+            suspect: Cell::new(None),
+            bounces: Cell::new(0),
             deadline_ns: Cell::new(u64::MAX),
             joined: Cell::new(false),
         }
@@ -234,6 +244,45 @@ impl<'m> Lane<'m> {
     #[inline]
     pub(crate) fn holds(&self, lock: LockId) -> Option<Debt> {
         self.ledger.borrow().iter().find(|debt| debt.lock == lock && debt.stage == Stage::Held).copied()
+    }
+
+    /// Looks at the lane's watch on a lock.
+    pub(crate) fn watch<R>(&self, look: impl FnOnce(&mut Watch) -> R) -> R {
+        let mut watch = self.watch.get();
+        let result = look(&mut watch);
+        self.watch.set(watch);
+        result
+    }
+
+    /// Notes that the holder of `lock` has been silent for long.
+    pub(crate) fn suspect(&self, lock: LockId) {
+        self.suspect.set(Some(lock));
+    }
+
+    /// The lock whose holder was silent, once.
+    pub(crate) fn take_suspect(&self) -> Option<LockId> {
+        self.suspect.take()
+    }
+
+    /// Counts a bounce.
+    pub(crate) fn bounced(&self) {
+        self.bounces.set(self.bounces.get() + 1);
+    }
+
+    /// Whether there were more than `max` bounces; if so, begins to count anew.
+    pub(crate) fn bounced_more_than(&self, max: u32) -> bool {
+        let more = self.bounces.get() > max;
+        if more {
+            self.bounces.set(0);
+        }
+        more
+    }
+
+    /// Forgets what an earlier operation saw, by its own clock.
+    pub(crate) fn forget_watch(&self) {
+        self.bounces.set(0);
+        self.watch.set(Watch::default());
+        self.suspect.set(None);
     }
 
     /// How far the lane is with `lock`.

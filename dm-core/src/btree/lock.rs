@@ -16,7 +16,6 @@ use crate::error::{Cause, Effect, OpError};
 use crate::lane::{Debt, Lane, LockId, Mark, Stage};
 use crate::planted::{Bug, planted};
 use crate::recovery::redo::{HEADER_BYTES, Image, SLOTS_FOR_WRITES};
-use crate::recovery::takeover::Watch;
 use crate::remote::address::Address;
 use crate::remote::lock_word::{LockWord, lock_of};
 use crate::verbs::{Completion, Label, Request, Status};
@@ -210,7 +209,6 @@ impl Tree<'_> {
         }
         let word = self.word_for(lane)?;
         let mut pause_ns = BACK_OFF_NS.0;
-        let mut watch = Watch::default();
         for _ in 0..ATTEMPTS_MAX {
             lane.owe(Debt { stage: Stage::Posted, word, ..queued })?;
             let cas = port.push(self.lock_request(Label::Lock, lock, 0, word));
@@ -230,20 +228,13 @@ impl Tree<'_> {
             let mut long_ns = None;
             if let Some(recovery) = self.recovery {
                 let lease_ns = recovery.lease.terms().lease_ns();
-                if watch.lost(found, port.elapsed_ns(), lease_ns) {
-                    match self.suspect(lane, recovery, queued, &mut watch).await {
-                        Ok(true) => continue,
-                        Ok(false) => {}
-                        Err(error) => {
-                            // Unless a takeover is under way, whose outcome settling will look for, others may try.
-                            if lane.stage_of(lock) == Some(Stage::Queued) {
-                                self.leave(lane, lock);
-                            }
-                            return Err(error);
-                        }
-                    }
+                if lane.watch(|watch| watch.lost(found, port.elapsed_ns(), lease_ns)) {
+                    // The operation comes to an end for now: see `Tree::look_after`.
+                    self.leave(lane, lock);
+                    lane.suspect(lock);
+                    return Err(OpError::harmless(Cause::Retries { attempts: 0, what: "waiting for a silent holder" }));
                 }
-                long_ns = watch.pause_ns(port.elapsed_ns(), lease_ns);
+                long_ns = lane.watch(|watch| watch.pause_ns(port.elapsed_ns(), lease_ns));
             }
             if !self.options.back_off {
                 continue;

@@ -8,6 +8,7 @@ use crate::error::{Cause, OpError};
 use crate::lane::{Debt, Lane, LockId, Mark, Stage};
 use crate::planted::{Bug, planted};
 use crate::remote::HOME;
+use crate::remote::address::Address;
 use crate::remote::lock_word::{LockWord, RowId};
 use crate::remote::rows::{Row, RowState, RowWord};
 use crate::verbs::{Label, Request};
@@ -60,43 +61,59 @@ impl Watch {
 }
 
 impl Tree<'_> {
+    /// What an operation does whose [`Tree::acquire`] ended because a holder was silent: it looks after that holder, and
+    /// begins anew. Called where nothing is locked and nothing has been changed, at the very outside: the future of
+    /// an operation need not have room for a recovery behind everything else.
+    pub(crate) async fn look_after(&self, lane: &Lane<'_>, lock: LockId) -> Result<(), OpError> {
+        let Some(recovery) = self.recovery else { return Ok(()) };
+        if self.options.hierarchical && !self.locks.try_enter(lock, lane.id()) {
+            // Another lane of this compute node is at it, and has been waiting for as long.
+            let pause_ns = recovery.lease.terms().lease_ns() / 64;
+            lane.port().call(Request::pause(pause_ns)).await?;
+            return Ok(());
+        }
+        let debt = Debt { lock, stage: Stage::Queued, word: 0, protects: Address::NULL, imaged: false };
+        lane.owe(debt)?;
+        let looked = self.look_at_holder(lane, recovery, debt).await;
+        // Unless a takeover is under way, whose outcome settling will look for.
+        if lane.stage_of(lock) == Some(Stage::Queued) {
+            self.leave(lane, lock);
+        }
+        looked
+    }
+
     /// Looks at the row of a lock's holder and, if that is dead or must be taken for dead, fences it and recovers the
-    /// lock, which is free or somebody else's afterwards. `true`: try again at once.
+    /// lock, which is free or somebody else's afterwards.
     ///
     /// The lane has the local entry of the lock and no remote word of it.
-    pub(crate) async fn suspect(
-        &self,
-        lane: &Lane<'_>,
-        recovery: &Recovery<'_>,
-        debt: Debt,
-        watch: &mut Watch,
-    ) -> Result<bool, OpError> {
-        let found = LockWord(watch.word);
+    async fn look_at_holder(&self, lane: &Lane<'_>, recovery: &Recovery<'_>, debt: Debt) -> Result<(), OpError> {
+        let found = LockWord(lane.watch(|watch| watch.word));
         let row = found.row();
         if recovery.is_self(row) {
             // A lane of this compute node: alive as we are, or its debts will be settled.
-            return Ok(false);
+            return Ok(());
         }
-        let Some(word) = self.read_row(lane, row).await? else { return Ok(false) };
+        let Some(word) = self.read_row(lane, row).await? else { return Ok(()) };
         let lease_ns = recovery.lease.terms().lease_ns();
-        let over = watch.saw_row((word.0.0, word.1), lane.port().elapsed_ns(), lease_ns);
+        let now_ns = lane.port().elapsed_ns();
+        let over = lane.watch(|watch| watch.saw_row((word.0.0, word.1), now_ns, lease_ns));
         let by_its_clock = word.1 * recovery.lease.terms().heartbeat_ns() < lane.port().elapsed_ns();
         let over = over || planted(Bug::LeaseByRemoteClock) && by_its_clock;
         let word = word.0;
         match word.state() {
-            Some(RowState::Live) if !over => return Ok(false),
+            Some(RowState::Live) if !over => return Ok(()),
             Some(RowState::Live | RowState::Fencing) if !recovery.fencing => {
                 let reply = crate::remote::rpc::Reply::Impossible;
                 return Err(OpError::harmless(Cause::CannotFence { row, node: HOME, reply }));
             }
             Some(RowState::Live | RowState::Fencing | RowState::Dead) => {}
             // Rows are freed after a sweep that left no such lock: the word READ is of a moment ago.
-            _ => return Ok(false),
+            _ => return Ok(()),
         }
         if planted(Bug::TakeoverUnfenced) || fence(lane, self.geometry, row, word).await? == Fenced::Dead {
             self.recover(lane, recovery, debt, found, word.incarnation()).await?;
         }
-        Ok(true)
+        Ok(())
     }
 
     /// The word of a row and its heartbeat; `None`: there is no such row.

@@ -87,7 +87,7 @@ pub mod write;
 use crate::btree::Tree;
 use crate::btree::node::{self, KEY_BYTES_MAX, Standing, Wanted};
 use crate::btree::read::Target;
-use crate::error::{Cause, DecodeError, OpError};
+use crate::error::{Cause, DecodeError, Effect, OpError};
 use crate::index::{Census, Index, Operation, OperationKind, Outcome, ScratchPlan};
 use crate::lane::{Lane, Mark};
 use crate::recovery::sweep::Swept;
@@ -149,7 +149,6 @@ impl<'s> Sherman<'s> {
         lane: &Lane<'_>,
         standing: Standing,
         spot: &mut crate::btree::descent::Spot,
-        bounces: &mut u32,
         image_at: usize,
     ) -> Address {
         match standing {
@@ -169,7 +168,9 @@ impl<'s> Sherman<'s> {
             }
             Standing::Forward(left) => {
                 lane.mark(Mark::Forwarded);
-                *bounces += u32::from(!spot.from.is_null());
+                if !spot.from.is_null() {
+                    lane.bounced();
+                }
                 self.tree.cache.invalidate(spot.parent);
                 left
             }
@@ -246,6 +247,14 @@ impl Sherman<'_> {
             kind => self.write(lane, kind).await,
         }
     }
+
+    async fn walk_and_mend(&self, lane: &Lane<'_>) -> Result<Census, OpError> {
+        match self.walk(lane).await {
+            // What a dead compute node left of a merge does not validate before somebody has finished with it.
+            Err(OpError { cause: Cause::Corrupt { .. }, .. }) if self.mend(lane).await? => self.walk(lane).await,
+            result => result,
+        }
+    }
 }
 
 impl Index for Sherman<'_> {
@@ -275,14 +284,23 @@ impl Index for Sherman<'_> {
         }
         lane.set_deadline(operation.wait_ns());
         self.tree.check_standing()?;
-        let result = match operation.kind {
-            OperationKind::Scan => self.scan(lane, &operation).await,
-            kind if self.tree.options.rdwc => {
-                self.tree.batches.run(lane, &self.plan, kind, || self.point(lane, kind)).await
+        lane.forget_watch();
+        loop {
+            let result = match operation.kind {
+                OperationKind::Scan => self.scan(lane, &operation).await,
+                kind if self.tree.options.rdwc => {
+                    self.tree.batches.run(lane, &self.plan, kind, || self.point(lane, kind)).await
+                }
+                kind => self.point(lane, kind).await,
+            };
+            // A holder that was silent when the operation had made its change is for others to look after.
+            match (result, lane.take_suspect()) {
+                (Err(OpError { effect: Effect::None, .. }), Some(lock)) if !lane.owes() => {
+                    self.tree.look_after(lane, lock).await.map_err(|error| self.tree.note_fencing(error))?;
+                }
+                (result, _) => return result.map_err(|error| self.tree.note_fencing(error)),
             }
-            kind => self.point(lane, kind).await,
-        };
-        result.map_err(|error| self.tree.note_fencing(error))
+        }
     }
 
     async fn settle<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
@@ -294,10 +312,12 @@ impl Index for Sherman<'_> {
 
     async fn validate<'a>(&'a self, lane: &'a Lane<'_>) -> Result<Census, OpError> {
         lane.set_deadline(u64::MAX);
-        match self.walk(lane).await {
-            // What a dead compute node left of a merge does not validate before somebody has finished with it.
-            Err(OpError { cause: Cause::Corrupt { .. }, .. }) if self.mend(lane).await? => self.walk(lane).await,
-            result => result,
+        lane.forget_watch();
+        loop {
+            match (self.walk_and_mend(lane).await, lane.take_suspect()) {
+                (Err(_), Some(lock)) if !lane.owes() => self.tree.look_after(lane, lock).await?,
+                (result, _) => return result,
+            }
         }
     }
 
@@ -315,8 +335,14 @@ impl Index for Sherman<'_> {
         lane.set_deadline(u64::MAX);
         self.tree.check_standing()?;
         let swept = self.tree.sweep(lane, row).await.map_err(|error| self.tree.note_fencing(error))?;
-        self.mend(lane).await?;
-        Ok(swept)
+        lane.forget_watch();
+        loop {
+            // What is in the way of mending may be another dead compute node's.
+            match (self.mend(lane).await, lane.take_suspect()) {
+                (Err(_), Some(lock)) if !lane.owes() => self.tree.look_after(lane, lock).await?,
+                (result, _) => return result.map(|_| swept),
+            }
+        }
     }
 
     fn cache_bytes(&self) -> (u64, u64) {

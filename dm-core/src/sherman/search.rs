@@ -48,7 +48,6 @@ impl Sherman<'_> {
     ) -> Result<Option<Visit<R>>, OpError> {
         let mut cached = true;
         let mut attempts = 0;
-        let mut bounces = 0;
         loop {
             let Some(mut spot) = self.tree.locate(lane, key_range, 0, cached).await? else { return Ok(None) };
             for _ in 0..MOVES_MAX {
@@ -74,12 +73,10 @@ impl Sherman<'_> {
                 match seen {
                     Some(Ok(seen)) => return Ok(Some(Visit { seen, help: spot.help })),
                     Some(Err(standing)) => {
-                        let next = self.wrong_leaf(lane, standing, &mut spot, &mut bounces, at);
-                        if bounces > BOUNCES_MAX {
-                            bounces = 0;
+                        spot.address = self.wrong_leaf(lane, standing, &mut spot, at);
+                        if lane.bounced_more_than(BOUNCES_MAX) {
                             self.undo_merge(lane, spot.from, address).await?;
                         }
-                        spot.address = next;
                     }
                     None => {
                         self.tree.cache.invalidate(spot.parent);

@@ -48,7 +48,6 @@ impl Sherman<'_> {
         let inserts = matches!(kind, OperationKind::Insert | OperationKind::Upsert);
         let mut cached = true;
         let mut attempts = 0;
-        let mut bounces = 0;
         loop {
             let spot = self.tree.locate(lane, &self.plan.key, 0, cached).await?;
             let Some(spot) = spot else {
@@ -62,7 +61,7 @@ impl Sherman<'_> {
             if inserts {
                 self.tree.prepare_to_split(lane, spot.address.node());
             }
-            match self.write_at(lane, kind, spot, &mut bounces).await? {
+            match self.write_at(lane, kind, spot).await? {
                 Attempt::Done(outcome) => return Ok(outcome),
                 Attempt::Short => {
                     if !self.tree.reserve_to_split(lane, spot.address.node()).await? {
@@ -82,13 +81,7 @@ impl Sherman<'_> {
     }
 
     /// Writes at the leaf that `spot` names, or at one that it leads to.
-    async fn write_at(
-        &self,
-        lane: &Lane<'_>,
-        kind: OperationKind,
-        spot: Spot,
-        bounces: &mut u32,
-    ) -> Result<Attempt, OpError> {
+    async fn write_at(&self, lane: &Lane<'_>, kind: OperationKind, spot: Spot) -> Result<Attempt, OpError> {
         let mut spot = spot;
         let at = self.tree.scratch.node(0);
         for _ in 0..MOVES_MAX {
@@ -146,12 +139,10 @@ impl Sherman<'_> {
                     if standing == Standing::Here {
                         return Ok(Attempt::Lost);
                     }
-                    let next = self.wrong_leaf(lane, standing, &mut spot, bounces, at);
-                    if *bounces > BOUNCES_MAX {
-                        *bounces = 0;
+                    spot.address = self.wrong_leaf(lane, standing, &mut spot, at);
+                    if lane.bounced_more_than(BOUNCES_MAX) {
                         self.undo_merge(lane, spot.from, address).await?;
                     }
-                    spot.address = next;
                     spot.fresh = false;
                 }
                 None => {
