@@ -193,7 +193,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         };
     }
     if let Some(bug) = &arguments.planted {
-        return planted::run(bug, arguments.seed, arguments.histories, settings);
+        return planted::run(bug, arguments.seed, arguments.histories, &settings);
     }
     if arguments.matrix {
         return matrix::run(arguments.seed, arguments.histories, &settings, arguments.golden.as_deref());

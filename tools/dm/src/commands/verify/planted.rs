@@ -46,7 +46,7 @@ impl Hunt {
     }
 }
 
-pub(super) fn run(name: &str, seed: u64, histories: Option<u64>, settings: Settings) -> Result<(), Failure> {
+pub(super) fn run(name: &str, seed: u64, histories: Option<u64>, settings: &Settings) -> Result<(), Failure> {
     let bugs: Vec<Bug> = match name {
         "all" => Bug::ALL.to_vec(),
         name => vec![Bug::from_name(name).ok_or_else(|| {
@@ -55,7 +55,7 @@ pub(super) fn run(name: &str, seed: u64, histories: Option<u64>, settings: Setti
         })?],
     };
     let histories = histories.unwrap_or(HISTORIES_DEFAULT);
-    let settings = Settings { faults: lasting_faults(), ..settings };
+    let settings = Settings { faults: lasting_faults(), ..settings.clone() };
     let mut table = String::from(
         "| bug | what is done wrong | histories about | shows as | seed | after histories |\n|---|---|---|---|---|---|\n",
     );
@@ -65,16 +65,13 @@ pub(super) fn run(name: &str, seed: u64, histories: Option<u64>, settings: Setti
         if Bug::RECOVERY.contains(&bug) {
             let caught = dm_sim::verify::crash::hunt(histories);
             plant(None)?;
-            let (shows, runs) = match &caught {
-                Some((runs, what)) => {
-                    print(&format!("{}: caught after {runs} runs: {what}\n", bug.name()))?;
-                    ("deaths", runs.to_string())
-                }
-                None => {
-                    print(&format!("{}: NOT FOUND\n", bug.name()))?;
-                    missed.push(bug.name());
-                    ("not found", String::new())
-                }
+            let (shows, runs) = if let Some((runs, what)) = &caught {
+                print(&format!("{}: caught after {runs} runs: {what}\n", bug.name()))?;
+                ("deaths", runs.to_string())
+            } else {
+                print(&format!("{}: NOT FOUND\n", bug.name()))?;
+                missed.push(bug.name());
+                ("not found", String::new())
             };
             let _ = writeln!(table, "| {} |{} | deaths | {shows} | | {runs} |", bug.name(), bug.what());
             continue;
@@ -88,17 +85,14 @@ pub(super) fn run(name: &str, seed: u64, histories: Option<u64>, settings: Setti
             plant(Some(bug)).map(|()| clean)
         })?;
         plant(None)?;
-        match caught {
-            Some(Catch { seed, histories, kind, sentence }) => {
-                let _ = writeln!(table, "| {} |{} | {about} | {kind} | {seed} | {histories} |", bug.name(), bug.what());
-                print(&format!("{}: caught by seed {seed}, after {histories} histories: {sentence}\n", bug.name()))?;
-            }
-            None => {
-                let _ = writeln!(table, "| {} |{} | {about} | not found | | |", bug.name(), bug.what());
-                print(&format!("{}: NOT FOUND in {histories} histories\n", bug.name()))?;
-                if !UNSEEN.contains(&bug) {
-                    missed.push(bug.name());
-                }
+        if let Some(Catch { seed, histories, kind, sentence }) = caught {
+            let _ = writeln!(table, "| {} |{} | {about} | {kind} | {seed} | {histories} |", bug.name(), bug.what());
+            print(&format!("{}: caught by seed {seed}, after {histories} histories: {sentence}\n", bug.name()))?;
+        } else {
+            let _ = writeln!(table, "| {} |{} | {about} | not found | | |", bug.name(), bug.what());
+            print(&format!("{}: NOT FOUND in {histories} histories\n", bug.name()))?;
+            if !UNSEEN.contains(&bug) {
+                missed.push(bug.name());
             }
         }
     }
