@@ -250,23 +250,12 @@ impl Pool {
     fn make_fabric(&self) -> Result<AnyFabric, FabricError> {
         match &self.reach {
             Reach::Shm(options) => {
-                let nodes = self.nodes.iter().filter_map(|node| match node {
-                    Node::Shm(node) => Some(Arc::clone(node)),
-                    #[cfg(feature = "verbs")]
-                    Node::Verbs(_) => None,
-                });
-                Ok(AnyFabric::Shm(Box::new(ShmFabric::new(nodes.collect(), *options)?)))
+                let nodes = self.nodes.iter().filter_map(Node::shm).cloned().collect();
+                Ok(AnyFabric::Shm(Box::new(ShmFabric::new(nodes, *options)?)))
             }
             #[cfg(feature = "verbs")]
             Reach::Verbs(options) => {
-                let peers: Vec<_> = self
-                    .nodes
-                    .iter()
-                    .filter_map(|node| match node {
-                        Node::Verbs(peer) => Some(Arc::clone(peer)),
-                        Node::Shm(_) => None,
-                    })
-                    .collect();
+                let peers: Vec<_> = self.nodes.iter().filter_map(Node::verbs).cloned().collect();
                 Ok(AnyFabric::Verbs(Box::new(VerbsFabric::new(&peers, options)?)))
             }
         }

@@ -37,6 +37,24 @@ pub enum Node {
 }
 
 impl Node {
+    /// What is mapped here, if it is.
+    pub fn shm(&self) -> Option<&Arc<RemoteNode>> {
+        match self {
+            Self::Shm(node) => Some(node),
+            #[cfg(feature = "verbs")]
+            Self::Verbs(_) => None,
+        }
+    }
+
+    /// Its control connection, if it is behind a network.
+    #[cfg(feature = "verbs")]
+    pub fn verbs(&self) -> Option<&Arc<Peer>> {
+        match self {
+            Self::Shm(_) => None,
+            Self::Verbs(peer) => Some(peer),
+        }
+    }
+
     /// Its number.
     pub fn node_id(&self) -> NodeId {
         match self {

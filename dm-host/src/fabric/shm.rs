@@ -7,7 +7,7 @@
 //! - [`lines`]: accesses that keep lines and words whole, and why they are sound.
 //! - [`litmus`]: probing whether vector moves tear.
 //! - [`counts`][]: counters.
-//! - `rpc`: calls to daemons.
+//! - `rpc`: calls to daemons. `mortal`: deaths in the middle of a WRITE, for tests.
 //!
 //! # What is guaranteed, and why
 //!
@@ -51,6 +51,7 @@
 pub mod counts;
 pub mod lines;
 pub mod litmus;
+mod mortal;
 mod rpc;
 
 use crate::clock::Clock;
@@ -66,9 +67,11 @@ use dm_core::verbs::{
 };
 use lines::{AccessError, WriterSlot};
 use litmus::Litmus;
+use mortal::Mortal;
 pub use rpc::CALL_WAIT;
 use rpc::Calling;
 use std::collections::VecDeque;
+use std::num::NonZeroU32;
 use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, OnceLock};
 use thiserror::Error;
@@ -131,11 +134,13 @@ pub struct ShmOptions {
     pub device: bool,
     /// Overrides the measured [`Capabilities::write_turn_ns_min`].
     pub write_turn_ns_min: Option<u32>,
+    /// For tests: the process kills itself in the middle of one in so many WRITEs that span lines.
+    pub die_in_write: Option<NonZeroU32>,
 }
 
 impl Default for ShmOptions {
     fn default() -> Self {
-        Self { masked_atomics: true, device: true, write_turn_ns_min: None }
+        Self { masked_atomics: true, device: true, write_turn_ns_min: None, die_in_write: None }
     }
 }
 
@@ -168,6 +173,7 @@ pub struct ShmFabric {
     posted: VecDeque<usize>,
     /// Lanes whose submits wait for returns from daemons.
     calling: Vec<Calling>,
+    mortal: Option<Mortal>,
 }
 
 impl std::fmt::Debug for ShmFabric {
@@ -246,6 +252,7 @@ impl ShmFabric {
             trace: None,
             posted: VecDeque::new(),
             calling: Vec::new(),
+            mortal: options.die_in_write.map(Mortal::new),
         };
         for node in nodes {
             let writer = node
@@ -350,6 +357,10 @@ impl ShmFabric {
                     area.write(writer, request.offset, payload)
                 } else {
                     let Some(payload) = scratch.get(range) else { return Status::Refused };
+                    if let Some(cut) = self.mortal.as_ref().and_then(|mortal| mortal.cut(request.offset, bytes)) {
+                        let _ = area.write(writer, request.offset, &payload[..cut]);
+                        Mortal::die();
+                    }
                     area.write(writer, request.offset, payload)
                 }
             }

@@ -131,7 +131,7 @@ enum Lines {
 
 /// Runs the daemon until it is told to stop, as a program called `program`.
 pub fn main(program: &str, arguments: Arguments) -> ExitCode {
-    match run(arguments) {
+    match run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{program}: {error}");
@@ -140,9 +140,11 @@ pub fn main(program: &str, arguments: Arguments) -> ExitCode {
     }
 }
 
-fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
+fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     #[cfg(feature = "verbs")]
-    let arguments = arguments.with_file()?;
+    let with_file = arguments.with_file()?;
+    #[cfg(feature = "verbs")]
+    let arguments = with_file.as_ref().unwrap_or(arguments);
     if arguments.exit_with_parent {
         let parent = getppid();
         set_parent_process_death_signal(Some(Signal::TERM))?;
@@ -155,9 +157,9 @@ fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
         signal_hook::low_level::pipe::register(signal, raise.try_clone()?)?;
     }
     match arguments.fabric {
-        FabricKind::Shm => run_shm(&arguments, stop.as_fd()),
+        FabricKind::Shm => run_shm(arguments, stop.as_fd()),
         #[cfg(feature = "verbs")]
-        FabricKind::Verbs => super::verbs::run(&arguments, stop.as_fd()),
+        FabricKind::Verbs => super::verbs::run(arguments, stop.as_fd()),
         #[cfg(not(feature = "verbs"))]
         FabricKind::Verbs => Err("--fabric verbs: this program was built without it; install libibverbs-dev, \
                                   librdmacm-dev, libclang-dev and pkg-config and build with `--features verbs`"
@@ -285,15 +287,15 @@ impl Arguments {
         self.device_size
     }
 
-    /// The same with the settings of its file, over which those of the command line count.
-    fn with_file(self) -> Result<Self, Box<dyn Error>> {
-        let Some(path) = &self.verbs.config else { return Ok(self) };
+    /// The same with the settings of its file, if one is named; those of the command line count more.
+    fn with_file(&self) -> Result<Option<Self>, Box<dyn Error>> {
+        let Some(path) = &self.verbs.config else { return Ok(None) };
         let mut line = vec!["dm-memd".into()];
         line.extend(super::verbs::settings::arguments_of_file(path)?);
         // As given to `dm-memd`, or to `dm memd`.
         let given = std::env::args_os().skip(1).enumerate();
         line.extend(given.filter(|(at, word)| !(*at == 0 && word == "memd")).map(|(_, word)| word));
-        Self::try_parse_from(line).map_err(|error| {
+        Self::try_parse_from(line).map(Some).map_err(|error| {
             let text = error.to_string();
             let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
             format!("--config {}: {first}", path.display()).into()

@@ -101,7 +101,7 @@ fn a_run_can_be_resumed() {
 #[test]
 fn a_violation_is_shown_with_its_requests_and_ends_in_a_sentence() {
     let out = bad("verify --withdraw completion_is_visible --histories 50 --faults none", 1, &["seed"]);
-    for part in ["seed ", "time ns  lane", "lock     cas", "although"] {
+    for part in ["seed ", "time ns  lane", "unlock", " ok @+", "although"] {
         assert!(out.contains(part), "{out} does not contain {part:?}");
     }
     assert!(out.trim_end().ends_with('.'), "{out}");
@@ -111,6 +111,6 @@ fn a_violation_is_shown_with_its_requests_and_ends_in_a_sentence() {
     let again = bad(&shown, 1, &[&seed.to_string()]);
     assert!(out.contains(again.trim()), "the same history twice");
     let events = bad(&format!("{shown} --events"), 1, &[&seed.to_string()]);
-    assert!(events.contains("posted  cas"), "{events}");
+    assert!(events.contains("posted  read"), "{events}");
     good("verify --replay 1 --faults none");
 }

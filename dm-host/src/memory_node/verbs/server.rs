@@ -5,7 +5,7 @@
 //! `ibv_destroy_qp` returns when the device executes nothing for the queue pair any more; packets that arrive later
 //! find none. A connection request that was being handled either had put its queue pair into the table before, and then
 //! it is among those destroyed, or it sees the mark and is refused. Two calls at a time are one after the other
-//! ([`Server::closing`]), so that the second does not answer while the first still destroys.
+//! (`Server::closing`), so that the second does not answer while the first still destroys.
 
 use super::client::keep_alive;
 use super::metrics::Counters;
@@ -441,15 +441,17 @@ impl Server {
             return Err(refuse(&id, Answer::Full));
         }
         let response = Pair { mtu, ticket: 0, number: 0 }.encode();
-        id.accept(made.number(), answered, &response).map_err(|error| {
+        // Counted before the peer knows of it.
+        Counters::add(&self.counters.queue_pairs);
+        Counters::add(&self.counters.queue_pairs_total);
+        if let Err(error) = id.accept(made.number(), answered, &response) {
+            Counters::sub(&self.counters.queue_pairs);
             tracing::error!("{error}");
-            Answer::Device
-        })?;
+            return Err(Answer::Device);
+        }
         session.pairs += 1;
         let connected = Connected { _pair: made, ticket: pair.ticket, number: pair.number, id };
         state.pairs.insert(connected.id.key(), connected);
-        Counters::add(&self.counters.queue_pairs);
-        Counters::add(&self.counters.queue_pairs_total);
         Ok(())
     }
 

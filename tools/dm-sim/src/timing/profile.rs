@@ -263,7 +263,7 @@ impl Profile {
             ("responder.host_write_ns", responder.host_write_ns, NS),
             ("responder.ns_per_kib", responder.ns_per_kib, NS),
             ("responder.answer_buffer_bytes", responder.answer_buffer_bytes.into(), 4096.0..=(1_u32 << 30).into()),
-            ("responder.device_bytes", responder.device_bytes.into(), 0.0..=(1_u32 << 26).into()),
+            ("responder.device_bytes", responder.device_bytes.into(), 0.0..=(1_u32 << 22).into()),
             ("atomics.bucket_bits", atomics.bucket_bits.into(), 3.0..=20.0),
             ("atomics.failed_ns", atomics.failed_ns, NS),
             ("atomics.done_ns", atomics.done_ns, NS),

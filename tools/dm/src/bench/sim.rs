@@ -1,7 +1,7 @@
 //! The sim engine: many compute nodes in one process and in virtual time.
 //!
 //! Loading, warming and checking take no virtual time: they run through the same index code on a fabric without time. A
-//! workload then begins on idle NICs. The first operations ([`RAMP`]) are not counted, and counting ends while all
+//! workload then begins on idle NICs. Operations, a tenth as many as counted ones, come first and are not, and counting ends while all
 //! lanes are still busy, so that neither the start nor stragglers are in the numbers; a load by inserts is counted whole.
 //! All compute nodes' lanes draw from one load generator, the one that threads of the shm engine have each.
 
@@ -51,6 +51,9 @@ const LOCKS: u32 = 32_768;
 /// Region of a memory node that only serves raw READs.
 const RAW_REGION_BYTES: usize = 256 << 20;
 
+/// What a lane takes besides its scratch, roughly: mailbox, future, stream of draws, requests under way.
+const LANE_BYTES: u64 = 8 << 10;
+
 /// Operations between two looks at the progress bar.
 const BATCH: u64 = 65_536;
 
@@ -82,14 +85,21 @@ pub fn run(plan: &Plan, sim: &SimPlan) -> Result<Measured, Failure> {
 /// Refuses a cluster that this machine cannot hold.
 fn fits(plan: &Plan, sim: &SimPlan, shape: &Shape) -> Result<(), Failure> {
     let regions: u64 = shape.host_bytes.iter().map(|&bytes| bytes as u64).sum();
-    let caches = if sim.raw_read.is_some() { 0 } else { plan.spending.cache_bytes * u64::from(sim.compute_nodes) };
-    let needed = regions + caches;
+    let (caches, scratch) = if let Some(bytes) = sim.raw_read {
+        (0, u64::from(bytes))
+    } else {
+        let (places, _) = plan.parameters.plan(plan.spending.page_records, plan.spending.leaves_at_once);
+        (plan.spending.cache_bytes * u64::from(sim.compute_nodes), places.total_bytes as u64)
+    };
+    let lanes = u64::from(shape.compute_nodes) * u64::from(shape.lanes_per_node()) * (scratch + LANE_BYTES);
+    let needed = regions.saturating_add(caches).saturating_add(lanes);
     match Machine::detect().memory_bytes {
         Some(memory) if needed > memory => Err(Failure::Usage(format!(
-            "the simulated cluster needs {} MiB for memory nodes and {} MiB for caches, this machine has {} MiB: lower \
-             --records, --region-mib, --compute-nodes or --cache-mib",
+            "the simulated cluster needs {} MiB for memory nodes, {} MiB for caches and {} MiB for lanes, this machine has \
+             {} MiB: lower --records, --region-mib, --compute-nodes, --cache-mib, --threads or --lanes",
             regions >> 20,
             caches >> 20,
+            lanes >> 20,
             memory >> 20
         ))),
         _ => Ok(()),

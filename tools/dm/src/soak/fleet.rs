@@ -32,10 +32,16 @@ pub(super) struct Plan {
     pub(super) lines: String,
     pub(super) lease: Duration,
     pub(super) time: Duration,
+    /// A bug that writers have on purpose.
+    #[cfg(feature = "planted")]
+    pub(super) plant: Option<String>,
 }
 
 /// Small, since every life of a writer takes some, and its death leaves the nodes of them in use where they are.
 const CHUNK_BYTES: u64 = 64 << 10;
+
+/// Of so many WRITEs over several lines at most, a writer that is told so dies in the middle of one.
+const WRITES_TO_DIE_IN: u64 = 20_000;
 
 /// Region of a memory node: room for the index, and for what the dead leave.
 const REGION_BYTES: (u64, u64) = (64 << 20, 1 << 30);
@@ -65,6 +71,8 @@ pub struct Events {
     pub stopped_ended: u64,
     /// Those that went on, since nobody had wanted a lock of theirs.
     pub stopped_went_on: u64,
+    /// Writers that killed themselves between two lines of a WRITE, as they were told to.
+    pub died_in_writes: u64,
     /// Writers that ran, and were ended by others all the same: too slow for their lease.
     pub ended_unasked: u64,
     /// Writers that found no free row, or no chunk for redo images, because the dead had them.
@@ -88,6 +96,8 @@ struct Writer {
     input: Option<ChildStdin>,
     said: Arc<Mutex<Said>>,
     readers: Vec<JoinHandle<()>>,
+    /// It was told to die in a WRITE.
+    is_mortal: bool,
     state: State,
 }
 
@@ -198,6 +208,16 @@ impl Fleet {
         {
             command.arg(format!("--{name}")).arg(value.to_string());
         }
+        // Kills from outside next to never come between two lines of a WRITE.
+        let is_mortal = self.random.below(3) == 0;
+        if is_mortal {
+            let one_in = 1 + self.random.below(WRITES_TO_DIE_IN);
+            command.args(["--die-in-write", &one_in.to_string()]);
+        }
+        #[cfg(feature = "planted")]
+        if let Some(bug) = &self.plan.plant {
+            command.args(["--plant", bug]);
+        }
         let mut child = command.spawn().map_err(Failure::run)?;
         let said = Arc::new(Mutex::new(Said::default()));
         let mut readers = Vec::new();
@@ -225,7 +245,7 @@ impl Fleet {
             }));
         }
         let input = child.stdin.take();
-        self.writers[writer as usize] = Some(Writer { child, input, said, readers, state: State::Running });
+        self.writers[writer as usize] = Some(Writer { child, input, said, readers, is_mortal, state: State::Running });
         self.events.started += 1;
         Ok(())
     }
@@ -347,15 +367,18 @@ impl Fleet {
 
     /// Accounts for a writer that ended, and not by our hand.
     fn ended(&mut self, number: u64, writer: Writer, status: ExitStatus) {
-        let Writer { input, said, readers, state, .. } = writer;
+        let Writer { input, said, readers, is_mortal, state, .. } = writer;
         drop(input);
         for reader in readers {
             let _ = reader.join();
         }
         let errors = lock(&said).errors.trim().to_owned();
         if status.signal() == Some(Signal::KILL.as_raw()) {
-            *(if state == State::Running { &mut self.events.ended_unasked } else { &mut self.events.stopped_ended }) +=
-                1;
+            *match (state, is_mortal) {
+                (State::Stopped { .. }, _) => &mut self.events.stopped_ended,
+                (State::Running, true) => &mut self.events.died_in_writes,
+                (State::Running, false) => &mut self.events.ended_unasked,
+            } += 1;
         } else if status.code() == Some(REFUSED) {
             self.events.refused += 1;
         } else if status.code() == Some(VIOLATION) {
@@ -460,6 +483,7 @@ impl Fleet {
                 continue;
             };
             if !status.success() {
+                // Mortal, or fenced at the last moment.
                 self.ended(number, writer, status);
                 continue;
             }

@@ -10,7 +10,8 @@
 //!
 //! ```text
 //!  dm soak ──┬── dm memd, two of them
-//!            ├── dm soak-writer, some          SIGKILL; SIGSTOP for longer than a lease; started again
+//!            ├── dm soak-writer, some          SIGKILL; SIGSTOP for longer than a lease; started again; some kill
+//!            │                                 themselves between two lines of a WRITE
 //!            └── dm repair, now and then       SIGKILL, too
 //! ```
 //!
@@ -75,6 +76,11 @@ pub struct Arguments {
     /// Write the report to a file, for machines
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+
+    /// Plant a bug in the writers, by name: the soak should fail
+    #[cfg(feature = "planted")]
+    #[arg(long, value_name = "BUG")]
+    plant: Option<String>,
 }
 
 /// The lease unless told otherwise: short, so that much happens.
@@ -117,6 +123,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         lines: arguments.lines.clone(),
         lease: Duration::from_nanos(terms.lease_ns()),
         time: Duration::from_secs(seconds),
+        #[cfg(feature = "planted")]
+        plant: arguments.plant.clone(),
     };
     let mut fleet = Fleet::start(plan)?;
     fleet.rage(Duration::from_secs(seconds))?;
@@ -164,11 +172,12 @@ fn render_to(report: &Report, text: &mut String) -> std::fmt::Result {
     let Report { events, survivors, verdict, violations, .. } = report;
     writeln!(
         text,
-        "{} killed ({} with locks in their hands, {} locks), {} stopped past their lease ({} of them ended by others, {} \
+        "{} killed ({} with locks in their hands, {} locks), {} dead between two lines of a WRITE, {} stopped past their lease ({} of them ended by others, {} \
          went on, nobody having wanted their locks), {} ended by others unasked, {} refused until a repair, {} started",
         events.killed,
         events.killed_with_locks,
         events.locks_of_killed,
+        events.died_in_writes,
         events.stopped,
         events.stopped_ended,
         events.stopped_went_on,

@@ -78,15 +78,16 @@ pub(super) fn judge(fleet: &mut Fleet) -> Result<Verdict, Failure> {
                 verdict.acknowledged += entry.acknowledged;
                 verdict.in_doubt += u64::from(entry.acknowledged != entry.intended);
                 tool.arguments(&key.to_be_bytes(), None);
-                let outcome = tool.execute(Operation::point(OperationKind::Get)).map_err(Failure::run)?;
+                let outcome = tool.execute(Operation::point(OperationKind::Get));
                 let plan = tool.index.plan();
                 let version = match outcome {
-                    Outcome::Found => {
+                    Err(error) => Err(format!("key {key} cannot be read: {error}")),
+                    Ok(Outcome::Found) => {
                         found_records += 1;
                         let check = |scratch: &mut [u8]| version_in(key, writer, &scratch[plan.output.clone()]);
                         tool.lane.port().with(check).map(Some)
                     }
-                    _ => Ok(None),
+                    Ok(_) => Ok(None),
                 };
                 if let Err(what) = version.and_then(|version| entry.explains(key, version)) {
                     violations.push(what);

@@ -20,6 +20,7 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read as _;
+use std::num::NonZeroU32;
 use std::ops::Bound;
 use std::path::PathBuf;
 use std::process::exit;
@@ -67,6 +68,13 @@ pub struct Arguments {
     keys: u64,
     #[arg(long)]
     seed: u64,
+    /// Die in the middle of one in so many WRITEs that span lines
+    #[arg(long)]
+    die_in_write: Option<NonZeroU32>,
+    /// A bug to plant
+    #[cfg(feature = "planted")]
+    #[arg(long)]
+    plant: Option<String>,
     #[command(flatten)]
     lease: LeaseArguments,
 }
@@ -104,7 +112,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         told.store(true, Ordering::Relaxed);
     });
     let terms = arguments.lease.terms()?;
-    let pool = Arc::new(Pool::connect(&arguments.pool, ShmOptions::default()).map_err(Failure::run)?);
+    #[cfg(feature = "planted")]
+    if let Some(bug) = arguments.plant.as_deref().and_then(dm_core::planted::Bug::from_name) {
+        dm_core::planted::plant(Some(bug));
+    }
+    let fabric = ShmOptions { die_in_write: arguments.die_in_write, ..ShmOptions::default() };
+    let pool = Arc::new(Pool::connect(&arguments.pool, fabric).map_err(Failure::run)?);
     let mut options = SessionOptions { lanes_per_worker: LANES, ..SessionOptions::default() };
     options.spending.cache_bytes = 1 << 20;
     // Processors are scarce here.
