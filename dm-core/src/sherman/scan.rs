@@ -71,9 +71,8 @@ impl Sherman<'_> {
             let mut next = taken.sibling;
             loop {
                 let ahead = self.leaves_ahead(lane, &bound, next, &progress);
-                let taken = self.take_leaves(lane, operation, &bound, &ahead, &mut progress).await?;
-                let Ok(taken) = taken else {
-                    // The chain broke: look for the bound from the root.
+                // The chain broke: look for the bound from the root.
+                let Ok(taken) = self.take_leaves(lane, operation, &bound, &ahead, &mut progress).await? else {
                     lane.mark(Mark::ScanRestart);
                     break;
                 };

@@ -155,7 +155,7 @@ impl World {
         let flight = self.flights.get_mut(slot);
         let Some(node) = self.memories.get_mut(flight.request.node) else { return };
         let served = self.config.rpc.map_or(Err(Status::Unsupported), |serve| serve(node, flight.request.operands));
-        // The first execution is the one that is answered; an answer that is lost says nothing.
+        // The first execution (one bit landed) is the one that is answered; an answer that is lost says nothing.
         if flight.landed.is_power_of_two() && flight.completion.status == Status::Ok {
             match served {
                 Ok(value) => flight.completion.value = value,

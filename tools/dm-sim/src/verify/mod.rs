@@ -32,7 +32,7 @@ pub mod subject;
 mod tests;
 pub mod tolerance;
 
-pub use draw::{Draw, Settings};
+pub use draw::{Draw, Profile, Settings};
 pub use faults::{Fault, FaultKind, FaultPlan, Faults, Planned};
 pub use report::{Finding, Report};
 pub use run::{History, Replay, Verifier};
