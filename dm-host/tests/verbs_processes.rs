@@ -465,7 +465,7 @@ fn a_process_killed_amid_writes_costs_others_a_lease() {
     // What the dead left locked is taken over once its lease is over: all of it can be written again.
     let began = Instant::now();
     for n in 0..KEYS {
-        session.upsert(&n.to_be_bytes(), &value_of(n)).within(Duration::from_secs(60)).wait().unwrap();
+        session.upsert(&n.to_be_bytes(), &value_of(n)).within(Duration::from_mins(1)).wait().unwrap();
     }
     println!("all keys written {:?} after the storm", began.elapsed());
     assert_eq!(session.validate().unwrap().records, KEYS);
