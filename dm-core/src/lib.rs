@@ -20,6 +20,7 @@
 //! | [`compute`] | what the lanes of a compute node share: index cache, lock queues, ready nodes |
 //! | [`btree`] | what B+-trees share: nodes, locks, descent, linking of splits, root growth |
 //! | [`sherman`] | the first index: a write-optimised B+-tree |
+//! | [`chime`] | a B+-tree whose leaves are hopscotch tables, READ by neighborhoods |
 //! | [`planted`] | bugs on purpose, for those who try the judge; not in any product |
 //!
 //! # Driving an operation
@@ -36,6 +37,7 @@
 #![forbid(unsafe_code)]
 
 pub mod btree;
+pub mod chime;
 pub mod compute;
 pub mod error;
 pub mod index;

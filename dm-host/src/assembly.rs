@@ -188,6 +188,7 @@ pub fn with_sherman<R>(
         root_word: (NodeId(0), root_offset(home, place.number)),
         root: RootCopy::default(),
         inner,
+        leaf_bytes: parameters.leaf().bytes,
         capabilities: place.capabilities,
         options: spending.options,
         scratch,

@@ -238,7 +238,8 @@ impl Tree<'_> {
     /// that debt, to be settled again, and goes on with the others.
     pub async fn settle(&self, lane: &Lane<'_>) -> Result<(), OpError> {
         let mut outcome = Ok(());
-        for debt in lane.debts() {
+        // Locks that lie in nodes are their index's to settle.
+        for debt in lane.debts().into_iter().filter(|debt| !debt.lock.in_node()) {
             match self.settle_one(lane, debt).await {
                 Ok(()) => {}
                 Err(OpError { cause: Cause::Verb(error), .. })

@@ -15,30 +15,22 @@
 //! [`crate::btree::link`].
 
 use super::layout::{Leaf, LeafMut, SPAN_MAX};
-use super::{Sherman, key_of, slice, slice_mut};
+use super::Sherman;
+use crate::btree::leaves::{Leaves, key_of, slice, slice_mut};
 use crate::btree::inner::{Inner, InnerMut};
 use crate::btree::link::raise_node_version;
 use crate::btree::lock::Held;
-use crate::btree::node::{self, Header, KEY_BYTES_MAX, NodeFlags, Standing, Wanted};
+use crate::btree::merge::Pair;
+use crate::btree::node::{self, Header, KEY_BYTES_MAX, NodeFlags, Wanted};
 use crate::btree::read::Target;
-use crate::compute::cache::Branch;
 use crate::compute::nodes::{Fresh, NodeClass};
-use crate::error::{DecodeError, OpError};
+use crate::error::OpError;
 use crate::lane::{Lane, Mark};
 use crate::layout::stripes;
 use crate::planted::{Bug, planted};
 use crate::remote::address::Address;
 use crate::verbs::{Label, Request};
 use heapless::Vec;
-
-/// Two neighbours under one parent.
-#[derive(Clone, Copy)]
-struct Pair {
-    left: Address,
-    right: Address,
-    /// The separator between them in the parent, 1-based.
-    separator: usize,
-}
 
 impl Sherman<'_> {
     /// Joins the leaf at `emptied`, which covers the operation's key, with a neighbour if that can be done at once. The
@@ -83,7 +75,7 @@ impl Sherman<'_> {
             .read_locked(lane, target, false, |scratch| {
                 let mut room = [0; KEY_BYTES_MAX];
                 let key = key_of(scratch, &self.plan.key, &mut room);
-                self.choose_pair(slice(scratch, target.at, target.bytes), &wanted, key, emptied)
+                self.tree.choose_pair(slice(scratch, target.at, target.bytes), &wanted, key, emptied)
             })
             .await?;
         let Some(Some(pair)) = pair else { return Ok(None) };
@@ -116,26 +108,6 @@ impl Sherman<'_> {
         let next = if planted(Bug::SameGeneration) { pair.right } else { pair.right.next_generation() };
         let version = if planted(Bug::ReuseForgetsVersion) { 0 } else { version };
         Ok(Some(Fresh { address: next, version }))
-    }
-
-    fn choose_pair(
-        &self,
-        image: &[u8],
-        wanted: &Wanted,
-        key: &[u8],
-        emptied: Address,
-    ) -> Result<Option<Pair>, DecodeError> {
-        if node::judge(image, wanted, key)? != Standing::Here {
-            return Ok(None);
-        }
-        let inner = Inner::new(&self.tree.inner, image)
-            .ok_or(DecodeError::Corrupt("an inner node with more separators than its span"))?;
-        let position = inner.position(key);
-        if inner.child(position) != emptied || inner.children() < 2 {
-            return Ok(None);
-        }
-        let separator = position.max(1);
-        Ok(Some(Pair { left: inner.child(separator - 1), right: inner.child(separator), separator }))
     }
 
     /// Builds the three new images. `None`: the leaves are not what the parent and the emptied leaf promised.

@@ -6,7 +6,8 @@
 //! that has the new image finds the link.
 
 use super::layout::{Leaf, LeafMut, SPAN_MAX};
-use super::{Sherman, key_of, slice_mut};
+use super::Sherman;
+use crate::btree::leaves::{key_of, slice_mut};
 use crate::btree::link::raise_node_version;
 use crate::btree::lock::Held;
 use crate::btree::node::{self, Header, KEY_BYTES_MAX, NodeFlags};
