@@ -4,9 +4,9 @@ use dm_core::btree::Options;
 use dm_core::error::OpError;
 use dm_core::index::{Census, Index, Operation, Outcome, ScratchPlan};
 use dm_core::lane::Lane;
-use dm_core::sherman::parameters::Parameters;
+use dm_core::{chime, sherman};
 use dm_core::verbs::Assumptions;
-use dm_host::assembly::{AssemblyError, Place, Spending, with_sherman};
+use dm_host::assembly::{AssemblyError, Place, Spending, with_chime, with_sherman};
 use std::future::Future;
 use std::pin::Pin;
 
@@ -122,8 +122,8 @@ pub trait Subject: Sync {
 pub struct ShermanSubject;
 
 impl ShermanSubject {
-    const fn parameters(shape: &Shape) -> Parameters {
-        Parameters {
+    const fn parameters(shape: &Shape) -> sherman::parameters::Parameters {
+        sherman::parameters::Parameters {
             key_bytes: shape.key_bytes,
             value_bytes: shape.value_bytes,
             leaf_span: shape.spans.0,
@@ -168,6 +168,62 @@ impl Subject for ShermanSubject {
         switches.push(("the paper's baseline", off));
         switches.push(("everything else", Options { narrow_locks: true, chain_lock_read: true, combine: false, ..on }));
         switches
+    }
+
+    fn gives_memory_back(&self) -> bool {
+        true
+    }
+}
+
+/// CHIME. Its leaves have eight entries at least: smaller spans become that, with neighborhoods so short that leaves split
+/// when they have a few records.
+#[derive(Clone, Copy, Debug)]
+pub struct ChimeSubject;
+
+impl ChimeSubject {
+    fn parameters(shape: &Shape) -> chime::parameters::Parameters {
+        let (leaf_span, inner_span) = shape.spans;
+        chime::parameters::Parameters {
+            key_bytes: shape.key_bytes,
+            value_bytes: shape.value_bytes,
+            leaf_span: leaf_span.max(chime::layout::SPAN_MIN),
+            neighborhood: leaf_span.clamp(2, chime::parameters::Parameters::NEIGHBORHOOD),
+            inner_span,
+        }
+    }
+}
+
+impl Subject for ChimeSubject {
+    fn name(&self) -> &'static str {
+        "chime"
+    }
+
+    fn node_bytes_max(&self, shape: &Shape) -> usize {
+        let parameters = Self::parameters(shape);
+        parameters.leaf().place_bytes().max(parameters.inner().bytes)
+    }
+
+    fn open(
+        &self,
+        place: &Place<'_>,
+        shape: &Shape,
+        spending: &Spending,
+        run: &mut dyn FnMut(&Opened<'_>),
+    ) -> Result<(), AssemblyError> {
+        with_chime(place, &Self::parameters(shape), spending, |index| {
+            run(&Opened { index, locks_held: &|| index.locks_held() });
+        })
+    }
+
+    fn switches(&self) -> Vec<(&'static str, Options)> {
+        let on = Options::default();
+        vec![
+            ("default", on),
+            ("no command combination", Options { combine: false, ..on }),
+            ("no local queues", Options { hierarchical: false, ..on }),
+            ("READ chained to the lock", Options { chain_lock_read: true, ..on }),
+            ("everything else", Options { combine: false, hierarchical: false, chain_lock_read: true, ..on }),
+        ]
     }
 
     fn gives_memory_back(&self) -> bool {

@@ -573,11 +573,11 @@ mod truths {
         let root_at = root_address(root);
         match route {
             Route { level: 2, address, parent: None, next: Address::NULL, stale: false } => *address == root_at,
-            Route { level: 1, address, parent: Some(parent), stale } => (0..VARIANTS).map(covering).any(|(v, low)| {
+            Route { level: 1, address, parent: Some(parent), stale, .. } => (0..VARIANTS).map(covering).any(|(v, low)| {
                 let last = (0..VARIANTS).any(|w| w % 2 == 1 && key >= low + width(v) - (8 << w));
                 *parent == root_at && *address == middle(root, v, low) && (!stale || last)
             }),
-            Route { level: 0, address, parent: Some(parent), stale: false } => {
+            Route { level: 0, address, parent: Some(parent), stale: false, .. } => {
                 (0..VARIANTS).map(covering).any(|(v, low)| {
                     *parent == middle(root, v, low)
                         && (0..VARIANTS).any(|w| {

@@ -3,7 +3,9 @@
 use super::{Failure, print};
 use clap::{Args, ValueEnum};
 use dm_core::verbs::Assumptions;
-use dm_sim::verify::{FaultKind, Faults as FaultSet, Report, Settings, ShermanSubject, Verifier};
+use dm_sim::verify::{
+    ChimeSubject, FaultKind, Faults as FaultSet, Report, Settings, ShermanSubject, Subject, Verifier,
+};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// Arguments of `dm verify`.
@@ -41,6 +43,7 @@ pub(super) struct Arguments {
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Index {
     Sherman,
+    Chime,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -55,7 +58,13 @@ enum Faults {
 const BATCH: u64 = 200;
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let Index::Sherman = arguments.index;
+    match arguments.index {
+        Index::Sherman => judge(arguments, ShermanSubject),
+        Index::Chime => judge(arguments, ChimeSubject),
+    }
+}
+
+fn judge(arguments: &Arguments, subject: impl Subject) -> Result<(), Failure> {
     let withdrawn = match &arguments.withdraw {
         None => Assumptions::empty(),
         Some(name) => Assumptions::from_name(&name.to_uppercase()).ok_or_else(|| {
@@ -66,7 +75,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let drops = arguments.faults == Faults::Drops;
     let faults = if drops { FaultSet::only(FaultKind::Drops) } else { FaultSet::NONE };
     let settings = Settings { faults, withdrawn, ..Settings::default() };
-    let mut verifier = Verifier::new(ShermanSubject, settings);
+    let mut verifier = Verifier::new(subject, settings);
     if let Some(seed) = arguments.replay {
         return match verifier.replay_shortest(seed) {
             Some(replay) => {
