@@ -1,15 +1,15 @@
 //! A compute node: a process that is connected to a pool's memory nodes, has a row there, and opens indexes.
 
 use crate::assembly::Place;
+use crate::kinds::{IndexParameterError, IndexParameters};
 use crate::fabric::shm::{ShmError, ShmFabric, ShmOptions};
 use crate::memory_node::{AnnounceError, ConnectError, RemoteNode, connect};
 use crate::solo::block_on;
 use dm_core::lane::Lane;
-use dm_core::remote::catalog::{self, CatalogError, Definition, IndexEntry, IndexKind};
+use dm_core::remote::catalog::{self, CatalogError, Definition, IndexEntry};
 use dm_core::remote::rows::{self, Joiner, Member, RowError};
 use dm_core::remote::superblock::{Features, NodeDescription, Superblock, SuperblockError};
 use dm_core::remote::{NodeGeometry, SCRATCH_BYTES};
-use dm_core::sherman::parameters::{ParameterError, Parameters};
 use dm_core::verbs::{Fabric, Guarantees, LaneId, Space};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -87,23 +87,13 @@ pub enum PoolError {
         /// What there is.
         known: Vec<String>,
     },
-    /// An index of another kind.
-    #[error("index \"{name}\" is of kind {}, not {}", found.name(), expected.name())]
-    Kind {
-        /// Its name.
-        name: String,
-        /// Its kind.
-        found: IndexKind,
-        /// What was wanted.
-        expected: IndexKind,
-    },
     /// An index whose parameters this program cannot use, or other ones than asked for.
     #[error("index \"{name}\": {source}")]
     Parameters {
         /// Its name.
         name: String,
         /// Why.
-        source: ParameterError,
+        source: IndexParameterError,
     },
     /// The heartbeat's thread could not be started.
     #[error("starting a thread: {0}")]
@@ -279,18 +269,15 @@ impl Pool {
         Ok(found)
     }
 
-    /// The index called `name`, which must be a Sherman.
-    pub fn find_sherman(&self, name: &str) -> Result<(IndexEntry, Parameters), PoolError> {
+    /// The index called `name`.
+    pub fn find_index(&self, name: &str) -> Result<(IndexEntry, IndexParameters), PoolError> {
         let entry =
             self.with_lane(|fabric, lane| block_on(fabric, lane, catalog::find(lane, self.home(), name, 0)))??;
         let Some(entry) = entry else {
             let known = self.indexes()?.iter().map(|entry| entry.name().to_owned()).collect();
             return Err(PoolError::NoIndex { name: name.to_owned(), known });
         };
-        if entry.kind != IndexKind::Sherman {
-            return Err(PoolError::Kind { name: name.to_owned(), found: entry.kind, expected: IndexKind::Sherman });
-        }
-        let parameters = Parameters::decode(entry.parameters_version, &entry.parameters)
+        let parameters = IndexParameters::of(&entry)
             .map_err(|source| PoolError::Parameters { name: name.to_owned(), source })?;
         Ok((entry, parameters))
     }
@@ -337,19 +324,20 @@ impl ComputeNode {
     }
 
     /// Creates an index. Fails if there is one of that name.
-    pub fn create_sherman(&self, name: &str, parameters: &Parameters) -> Result<IndexEntry, PoolError> {
+    pub fn create_index(&self, name: &str, parameters: &IndexParameters) -> Result<IndexEntry, PoolError> {
         parameters.check().map_err(|source| PoolError::Parameters { name: name.to_owned(), source })?;
+        let (block, parameters_version) = parameters.encode();
         let definition = Definition {
             name,
-            kind: IndexKind::Sherman,
-            parameters_version: Parameters::VERSION,
-            parameters: parameters.encode(),
+            kind: parameters.kind(),
+            parameters_version,
+            parameters: block,
             features: Features::default(),
         };
         self.pool.with_lane(|fabric, lane| {
             block_on(fabric, lane, catalog::create(lane, self.pool.home(), self.member, 0, &definition, 0))
         })??;
-        Ok(self.pool.find_sherman(name)?.0)
+        Ok(self.pool.find_index(name)?.0)
     }
 
     /// What an index is put together with: see [`crate::assembly`].

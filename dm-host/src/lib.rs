@@ -8,6 +8,7 @@
 //! - [`compute_node`]: a process that is connected to a pool, and has a row there.
 //! - [`solo`]: one future on one lane, driven by the calling thread.
 //! - [`assembly`]: an index put together, with the storage that the core only borrows.
+//! - [`kinds`]: indexes of whichever kind the catalog names.
 //! - [`worker`]: a thread that drives lanes.
 //! - [`session`]: the API an application embeds an index with.
 //! - [`clock`]: timestamps cheap enough to take twice per post.
@@ -16,6 +17,7 @@ pub mod assembly;
 pub mod clock;
 pub mod compute_node;
 pub mod fabric;
+pub mod kinds;
 pub mod memory_node;
 pub mod region;
 pub mod session;

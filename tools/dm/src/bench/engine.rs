@@ -18,12 +18,14 @@ use dm_core::remote::catalog::IndexEntry;
 use dm_core::remote::chunks::{self, Tally};
 use dm_core::sherman::Sherman;
 use dm_core::verbs::{Assumptions, Guarantees, LaneId, NodeId, Space};
-use dm_host::assembly::{AssemblyError, with_sherman};
+use dm_host::assembly::AssemblyError;
+use dm_host::kinds::{AnyIndex, IndexParameters, with_index};
 use dm_host::compute_node::{ComputeNode, Pool, PoolError};
 use dm_host::fabric::shm::ShmFabric;
 use dm_host::solo::block_on;
 use dm_host::worker::{self, Wakes, Work};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::ops::Deref;
 use std::fs::File;
 use std::io::IsTerminal as _;
 use std::num::NonZeroU32;
@@ -95,17 +97,11 @@ pub fn run(plan: &Plan) -> Result<Measured, Failure> {
     let (entry, created) = open(&node, plan)?;
     let fabric = pool.fabric().map_err(Failure::run)?;
     let place = node.place(&entry, &fabric);
-    let measured = with_sherman(&place, &plan.parameters, &plan.spending, |index| {
-        let bench = Bench {
-            plan,
-            pool,
-            node: &node,
-            entry: &entry,
-            index,
-            trace: trace.as_ref(),
-            guarantees: place.guarantees,
-        };
-        bench.run(fabric)
+    let setting = Setting { plan, pool, node: &node, entry: &entry, trace: trace.as_ref(), guarantees: place.guarantees };
+    // Each kind with an engine of its own: what is measured is not told apart at every step.
+    let measured = with_index(&place, &plan.parameters, &plan.spending, |index| match index {
+        AnyIndex::Sherman(index) => Bench { setting, index, sherman: Some(index) }.run(fabric),
+        AnyIndex::Chime(index) => Bench { setting, index, sherman: None }.run(fabric),
     });
     let measured = measured.unwrap_or_else(|error| {
         Err(match error {
@@ -129,40 +125,61 @@ pub fn run(plan: &Plan) -> Result<Measured, Failure> {
 
 /// The index of that name, created if there is none, and whether it was.
 fn open(node: &ComputeNode, plan: &Plan) -> Result<(IndexEntry, bool), Failure> {
-    match node.pool().find_sherman(&plan.name) {
+    match node.pool().find_index(&plan.name) {
         Ok((entry, parameters)) if parameters == plan.parameters => Ok((entry, false)),
         Ok((_, found)) => Err(Failure::Run(format!(
-            "the pool has an index \"{}\" of keys of {} and values of {} bytes, {} and {} entries a node; asked for are \
-             {} and {} bytes, {} and {} entries: choose another --name",
+            "the pool has an index \"{}\", {}; asked for is {}: choose another --name",
             plan.name,
-            found.key_bytes,
-            found.value_bytes,
-            found.leaf_span,
-            found.inner_span,
-            plan.parameters.key_bytes,
-            plan.parameters.value_bytes,
-            plan.parameters.leaf_span,
-            plan.parameters.inner_span,
+            said(&found),
+            said(&plan.parameters)
         ))),
         Err(PoolError::NoIndex { .. }) => {
-            let entry = node.create_sherman(&plan.name, &plan.parameters).map_err(Failure::run)?;
+            let entry = node.create_index(&plan.name, &plan.parameters).map_err(Failure::run)?;
             Ok((entry, true))
         }
         Err(error) => Err(Failure::run(error)),
     }
 }
 
-pub(super) struct Bench<'a, 's> {
+/// Parameters in words.
+fn said(parameters: &IndexParameters) -> String {
+    format!(
+        "{} with keys of {} and values of {} bytes, {} and {} entries a node",
+        parameters.kind().name(),
+        parameters.key_bytes(),
+        parameters.value_bytes(),
+        parameters.leaf_span(),
+        parameters.inner_span()
+    )
+}
+
+/// What is measured with.
+#[derive(Clone, Copy)]
+pub(super) struct Setting<'a> {
     pub(super) plan: &'a Plan,
     pub(super) pool: &'a Pool,
     pub(super) node: &'a ComputeNode,
     entry: &'a IndexEntry,
-    pub(super) index: &'a Sherman<'s>,
     trace: Option<&'a Mutex<TraceWriter<File>>>,
     guarantees: Guarantees,
 }
 
-impl Bench<'_, '_> {
+pub(super) struct Bench<'a, 's, I> {
+    setting: Setting<'a>,
+    pub(super) index: &'a I,
+    /// The same, if it is one: the bare loop is of its kind.
+    pub(super) sherman: Option<&'a Sherman<'s>>,
+}
+
+impl<'a, I> Deref for Bench<'a, '_, I> {
+    type Target = Setting<'a>;
+
+    fn deref(&self) -> &Setting<'a> {
+        &self.setting
+    }
+}
+
+impl<I: Index> Bench<'_, '_, I> {
     fn run(&self, mut fabric: ShmFabric) -> Result<Measured, Failure> {
         let plan = self.plan;
         let scratch_bytes = self.index.plan().total_bytes;
@@ -266,7 +283,7 @@ impl Bench<'_, '_> {
     fn bulk_load(&self, fabric: &mut ShmFabric, lane: &Lane<'_>) -> Result<Loaded, Failure> {
         let (keys, records) = (&self.plan.keys, self.plan.records);
         let sorting = Instant::now();
-        let order = sorted(keys, records, self.plan.parameters.key_bytes);
+        let order = sorted(keys, records, self.plan.parameters.key_bytes());
         let sort_s = sorting.elapsed().as_secs_f64();
         let progress = progress("loading", records);
         let began = Instant::now();
@@ -310,7 +327,7 @@ impl Bench<'_, '_> {
         let positions = records.div_ceil(WARM_RECORDS);
         let order = match keys {
             KeySource::Made(_) => None,
-            KeySource::Real(_) => Some(sorted(keys, records, self.plan.parameters.key_bytes)),
+            KeySource::Real(_) => Some(sorted(keys, records, self.plan.parameters.key_bytes())),
         };
         let step = u64::MAX / positions.max(1);
         let ordered =
@@ -382,7 +399,7 @@ impl Bench<'_, '_> {
         }
         let records = inserts.acknowledged();
         let report = Report {
-            index: "sherman".to_owned(),
+            index: plan.parameters.kind().name().to_owned(),
             workload: run.name.clone(),
             seed: plan.seed,
             fabric: "shm".to_owned(),
@@ -396,8 +413,8 @@ impl Bench<'_, '_> {
             cache_bytes: vec![self.index.cache_bytes().0],
             pool_bytes: 0,
             records,
-            key_bytes: plan.parameters.key_bytes as u64,
-            value_bytes: plan.parameters.value_bytes as u64,
+            key_bytes: plan.parameters.key_bytes() as u64,
+            value_bytes: plan.parameters.value_bytes() as u64,
             techniques: plan.techniques.clone(),
             tree: None,
             kinds,

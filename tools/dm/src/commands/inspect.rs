@@ -10,8 +10,8 @@ use dm_core::remote::NodeGeometry;
 use dm_core::remote::chunks::{self, ChunkEntry, ChunkKind, Tally};
 use dm_core::remote::lock_word::{LockWord, RowId};
 use dm_core::remote::rows::{self, RowState};
-use dm_core::sherman::parameters::Parameters;
 use dm_core::verbs::{Label, LaneId, NodeId, Request, Space};
+use dm_host::kinds::IndexParameters;
 use dm_host::compute_node::{ComputeNode, Pool, pool_name};
 use dm_host::fabric::shm::ShmFabric;
 use dm_host::solo::block_on;
@@ -201,7 +201,7 @@ fn inspect(node: &ComputeNode, walk: bool) -> Result<Inspection, Failure> {
 
     let mut indexes = Vec::new();
     for entry in &entries {
-        let parameters = Parameters::decode(entry.parameters_version, &entry.parameters).ok();
+        let parameters = IndexParameters::of(entry).ok();
         let slot = usize::from(entry.number.get());
         let mut chunks = Vec::new();
         let mut granted_bytes = 0;
@@ -228,10 +228,10 @@ fn inspect(node: &ComputeNode, walk: bool) -> Result<Inspection, Failure> {
             number: entry.number.get(),
             name: entry.name().to_owned(),
             kind: entry.kind.name(),
-            key_bytes: parameters.map(|parameters| parameters.key_bytes),
-            value_bytes: parameters.map(|parameters| parameters.value_bytes),
-            leaf_span: parameters.map(|parameters| parameters.leaf_span),
-            inner_span: parameters.map(|parameters| parameters.inner_span),
+            key_bytes: parameters.map(|parameters| parameters.key_bytes()),
+            value_bytes: parameters.map(|parameters| parameters.value_bytes()),
+            leaf_span: parameters.map(|parameters| parameters.leaf_span()),
+            inner_span: parameters.map(|parameters| parameters.inner_span()),
             root: entry.root,
             granted_bytes,
             chunks,
