@@ -3,9 +3,16 @@
 use dm_core::btree::Options;
 use dm_core::error::OpError;
 use dm_core::index::{Census, Index, Operation, Outcome, ScratchPlan};
+use crate::bed::{AnyFabric, peek, poke};
+use dm_core::btree::inner::Inner;
+use dm_core::btree::node::Header;
 use dm_core::lane::Lane;
+use dm_core::remote::NodeGeometry;
+use dm_core::remote::address::Address;
+use dm_core::remote::catalog::{IndexNumber, root_offset};
+use dm_core::remote::lock_word::RowId;
 use dm_core::{chime, sherman};
-use dm_core::verbs::Assumptions;
+use dm_core::verbs::{Assumptions, NodeId, Space};
 use dm_host::assembly::{AssemblyError, Place, Spending, with_chime, with_sherman};
 use std::future::Future;
 use std::pin::Pin;
@@ -115,6 +122,21 @@ pub trait Subject: Sync {
 
     /// Whether an emptied leaf's memory comes back.
     fn gives_memory_back(&self) -> bool;
+
+    /// How full a bulk load leaves the slots, in percent: at least, at most.
+    fn bulk_fill_percent(&self) -> (u64, u64) {
+        (75, 85)
+    }
+
+    /// How many keys a few lanes have to fight for so that leaves split and merge.
+    fn few_keys(&self) -> u32 {
+        3
+    }
+
+    /// Makes the lock words that lie in nodes those of a stranger who never lets go, or free.
+    fn set_node_locks(&self, fabric: &mut AnyFabric, geometry: &[NodeGeometry], shape: &Shape, held: bool) {
+        let _ = (fabric, geometry, shape, held);
+    }
 }
 
 /// Sherman.
@@ -186,7 +208,8 @@ impl ChimeSubject {
         chime::parameters::Parameters {
             key_bytes: shape.key_bytes,
             value_bytes: shape.value_bytes,
-            leaf_span: leaf_span.max(chime::layout::SPAN_MIN),
+            // One is to be refused.
+            leaf_span: if leaf_span > 1 { leaf_span.max(chime::layout::SPAN_MIN) } else { leaf_span },
             neighborhood: leaf_span.clamp(2, chime::parameters::Parameters::NEIGHBORHOOD),
             inner_span,
         }
@@ -228,5 +251,34 @@ impl Subject for ChimeSubject {
 
     fn gives_memory_back(&self) -> bool {
         true
+    }
+
+    fn bulk_fill_percent(&self) -> (u64, u64) {
+        // Small leaves are closed when a key finds no way, or with seven of eight entries.
+        (60, 88)
+    }
+
+    fn few_keys(&self) -> u32 {
+        6
+    }
+
+    fn set_node_locks(&self, fabric: &mut AnyFabric, geometry: &[NodeGeometry], shape: &Shape, held: bool) {
+        let parameters = Self::parameters(shape);
+        let (leaf, inner) = (parameters.leaf(), parameters.inner());
+        let word = if held { chime::vacancy::held_word(RowId(99), 7) } else { 0 };
+        let mut read = |fabric: &mut AnyFabric, at: Address, bytes| peek(fabric, Space::Host, at.node(), at.offset(), bytes);
+        let number = IndexNumber::new(0).expect("the first entry");
+        let root = peek(fabric, Space::Host, NodeId(0), root_offset(&geometry[0], number), 8);
+        let mut address = Address::from_bits(u64::from_le_bytes(root.try_into().expect("eight bytes")));
+        // Down the left edge, then along the leaves.
+        while Header::read(&read(fabric, address, 64)).level > 0 {
+            let image = read(fabric, address, inner.bytes);
+            address = Inner::new(&inner, &image).expect("a sound inner node").child(0);
+        }
+        while !address.is_null() {
+            let offset = address.offset() + leaf.bytes as u64;
+            poke(fabric, Space::Host, address.node(), offset, &word.to_le_bytes());
+            address = Header::read(&read(fabric, address, leaf.bytes)).sibling;
+        }
     }
 }

@@ -8,14 +8,17 @@ use super::Tree;
 use super::inner::Inner;
 use super::leaves::{Leaves, slice};
 use super::node::{self, Header, KEY_BYTES_MAX, NodeFlags, Wanted};
-use super::read::Target;
+use super::read::{PAUSE_NS_MAX, Target};
 use crate::compute::nodes::NodeClass;
 use crate::error::{DecodeError, OpError};
 use crate::index::Census;
 use crate::lane::Lane;
 use crate::layout::stripes;
 use crate::remote::address::Address;
-use crate::verbs::Label;
+use crate::verbs::{Label, Request};
+
+/// How often a node that is torn, or was READ too slowly, is READ again, times what [`Tree::read_unlocked`] does.
+const UNSURE_MAX: u32 = 32;
 
 /// One node of a level.
 pub(crate) struct Node {
@@ -145,7 +148,15 @@ pub(crate) trait Walk<'s>: Leaves<'s> {
         target: Target,
         look: impl FnMut(&mut [u8]) -> Result<R, DecodeError>,
     ) -> Result<Option<R>, OpError> {
-        if level == 0 { self.read_leaf(lane, target, look).await } else { self.tree().read(lane, target, look).await }
+        // Without the lock: nobody is at work, and a word that is not a lock would be waited for in vain.
+        let mut look = look;
+        for _ in 0..UNSURE_MAX {
+            if let Ok(found) = self.tree().read_unlocked(lane, target, &mut look).await? {
+                return Ok(found);
+            }
+            lane.port().call(Request::pause(PAUSE_NS_MAX)).await?;
+        }
+        Err(Tree::corrupt(target.address, if level == 0 { "a torn leaf" } else { "a torn inner node" }))
     }
 
     fn check_inner(&self, image: &[u8], low: &[u8], high: Option<&[u8]>) -> Result<Address, DecodeError> {
