@@ -49,6 +49,11 @@ impl Buckets {
         Self { span, count: if span < BUCKETS_MAX { span } else { BUCKETS_MAX } }
     }
 
+    /// No bucket has room.
+    const fn all_full(&self) -> u64 {
+        if self.count == 0 { 0 } else { ALL_FULL >> (BUCKETS_MAX - self.count) }
+    }
+
     /// The bucket of an entry.
     #[inline]
     pub const fn of(&self, slot: usize) -> usize {
@@ -83,7 +88,7 @@ impl Buckets {
 
     /// The vacancy of a whole image.
     pub fn exact(&self, leaf: &Leaf<'_>) -> u64 {
-        let mut full = if self.count == 0 { 0 } else { ALL_FULL >> (BUCKETS_MAX - self.count) };
+        let mut full = self.all_full();
         for slot in 0..self.span {
             if leaf.state(slot) != State::Live {
                 full &= !(1 << self.of(slot));
@@ -105,7 +110,7 @@ impl Buckets {
         if count >= self.span {
             return self.exact(leaf);
         }
-        let mut vacancy = vacancy & ALL_FULL;
+        let mut vacancy = vacancy & self.all_full();
         if let Some(slot) = filled {
             vacancy |= 1 << self.of(slot);
         }
