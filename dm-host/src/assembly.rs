@@ -279,7 +279,9 @@ pub fn with_chime<R>(
 ) -> Result<R, AssemblyError> {
     parameters.check()?;
     if place.geometry.iter().any(|node| node.region_bytes > chime::REGION_BYTES_MAX) {
-        return Err(AssemblyError::Impossible("a memory node of more than 256 GiB: local queues could not tell leaves apart"));
+        return Err(AssemblyError::Impossible(
+            "a memory node of more than 256 GiB: local queues could not tell leaves apart",
+        ));
     }
     let (plan, scratch) = parameters.plan(spending.page_records, spending.leaves_at_once);
     let sizes = Sizes {

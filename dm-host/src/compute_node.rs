@@ -1,8 +1,8 @@
 //! A compute node: a process that is connected to a pool's memory nodes, has a row there, and opens indexes.
 
 use crate::assembly::Place;
-use crate::kinds::{IndexParameterError, IndexParameters};
 use crate::fabric::shm::{ShmError, ShmFabric, ShmOptions};
+use crate::kinds::{IndexParameterError, IndexParameters};
 use crate::memory_node::{AnnounceError, ConnectError, RemoteNode, connect};
 use crate::solo::block_on;
 use dm_core::lane::Lane;
@@ -150,9 +150,8 @@ impl Pool {
             descriptions.push(description);
         }
         if let Some(first) = descriptions.first()
-            && let Some(other) = descriptions
-                .iter()
-                .find(|other| other.identity.pool_incarnation != first.identity.pool_incarnation)
+            && let Some(other) =
+                descriptions.iter().find(|other| other.identity.pool_incarnation != first.identity.pool_incarnation)
         {
             return Err(PoolError::Incarnation {
                 node: other.identity.node.0,
@@ -219,9 +218,7 @@ impl Pool {
                 return Err(error.into());
             }
         }
-        self.with_lane(|fabric, lane| {
-            block_on(fabric, lane, rows::introduce(lane, self.home(), member, &joiner, 0))
-        })??;
+        self.with_lane(|fabric, lane| block_on(fabric, lane, rows::introduce(lane, self.home(), member, &joiner, 0)))??;
         let (stop, stopped) = mpsc::channel();
         let pool = Arc::clone(self);
         let heart = thread::Builder::new()
@@ -277,8 +274,8 @@ impl Pool {
             let known = self.indexes()?.iter().map(|entry| entry.name().to_owned()).collect();
             return Err(PoolError::NoIndex { name: name.to_owned(), known });
         };
-        let parameters = IndexParameters::of(&entry)
-            .map_err(|source| PoolError::Parameters { name: name.to_owned(), source })?;
+        let parameters =
+            IndexParameters::of(&entry).map_err(|source| PoolError::Parameters { name: name.to_owned(), source })?;
         Ok((entry, parameters))
     }
 }

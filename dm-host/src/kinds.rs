@@ -61,7 +61,11 @@ impl From<&chime::Parameters> for IndexParameters {
 impl IndexParameters {
     /// The paper's sizes of nodes, for keys and values of these sizes. Only sizes that pass [`IndexParameters::check`] are
     /// of use.
-    pub const fn with_sizes(kind: IndexKind, key_bytes: usize, value_bytes: usize) -> Result<Self, IndexParameterError> {
+    pub const fn with_sizes(
+        kind: IndexKind,
+        key_bytes: usize,
+        value_bytes: usize,
+    ) -> Result<Self, IndexParameterError> {
         match kind {
             IndexKind::Sherman => Ok(Self::Sherman(sherman::Parameters::with_sizes(key_bytes, value_bytes))),
             IndexKind::Chime => Ok(Self::Chime(chime::Parameters::with_sizes(key_bytes, value_bytes))),

@@ -45,9 +45,9 @@ pub mod server;
 mod watcher;
 pub mod wire;
 
+pub(crate) use calls::Ticket;
 pub use client::{AnnounceError, ConnectError, RemoteNode, connect};
 pub use server::{Ready, ServeError, ServeOptions, serve};
-pub(crate) use calls::Ticket;
 
 #[cfg(doc)]
 use crate::region::Region;

@@ -91,8 +91,8 @@ pub use page::{Page, Scan};
 pub use statistics::{KindStatistics, Statistics};
 
 use crate::assembly::Spending;
-use crate::kinds::IndexParameters;
 use crate::compute_node::{Pool, PoolError};
+use crate::kinds::IndexParameters;
 use call::{Arguments, High};
 use dm_core::index::{Census, Operation, OperationKind, Outcome};
 use dm_core::remote::catalog::{CatalogError, IndexEntry};

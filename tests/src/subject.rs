@@ -1,18 +1,18 @@
 //! What is tested: an index, behind a face that does not know which.
 
-use dm_core::btree::Options;
-use dm_core::error::OpError;
-use dm_core::index::{Census, Index, Operation, Outcome, ScratchPlan};
 use crate::bed::{AnyFabric, peek, poke};
+use dm_core::btree::Options;
 use dm_core::btree::inner::Inner;
 use dm_core::btree::node::Header;
+use dm_core::error::OpError;
+use dm_core::index::{Census, Index, Operation, Outcome, ScratchPlan};
 use dm_core::lane::Lane;
 use dm_core::remote::NodeGeometry;
 use dm_core::remote::address::Address;
 use dm_core::remote::catalog::{IndexNumber, root_offset};
 use dm_core::remote::lock_word::RowId;
-use dm_core::{chime, sherman};
 use dm_core::verbs::{Assumptions, NodeId, Space};
+use dm_core::{chime, sherman};
 use dm_host::assembly::{AssemblyError, Place, Spending, with_chime, with_sherman};
 use std::future::Future;
 use std::pin::Pin;
@@ -266,7 +266,8 @@ impl Subject for ChimeSubject {
         let parameters = Self::parameters(shape);
         let (leaf, inner) = (parameters.leaf(), parameters.inner());
         let word = if held { chime::vacancy::held_word(RowId(99), 7) } else { 0 };
-        let mut read = |fabric: &mut AnyFabric, at: Address, bytes| peek(fabric, Space::Host, at.node(), at.offset(), bytes);
+        let mut read =
+            |fabric: &mut AnyFabric, at: Address, bytes| peek(fabric, Space::Host, at.node(), at.offset(), bytes);
         let number = IndexNumber::new(0).expect("the first entry");
         let root = peek(fabric, Space::Host, NodeId(0), root_offset(&geometry[0], number), 8);
         let mut address = Address::from_bits(u64::from_le_bytes(root.try_into().expect("eight bytes")));

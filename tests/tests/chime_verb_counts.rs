@@ -97,7 +97,9 @@ fn bytes_on_the_average() {
             read += run.counts.bytes_read;
             written += run.counts.bytes_written;
         }
-        lines.title("insert that does not split: dossier 3.14 has 192 B read (240 B with the whole neighborhood), 96 B written");
+        lines.title(
+            "insert that does not split: dossier 3.14 has 192 B read (240 B with the whole neighborhood), 96 B written",
+        );
         let all = plain + missed;
         lines.0 += &format!(
             "{all} inserts: {} B read, {} B written each; {plain} in 3 round trips, {missed} in 4\n",
@@ -137,7 +139,6 @@ fn a_split_is_known_to_who_made_it() {
     let setup = paper();
     let mut bed = Direct.bed(&ChimeSubject, &setup);
     on_bed(&ChimeSubject, &mut bed, &setup, 0, &mut |client| load(client, 1000));
-
 
     on_bed(&ChimeSubject, &mut bed, &setup, 0, &mut |client| {
         client.get(0);

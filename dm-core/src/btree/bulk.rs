@@ -81,7 +81,9 @@ pub(crate) trait Bulk<'s>: Leaves<'s> {
             port.with(|scratch| {
                 let mut room = [0; KEY_BYTES_MAX];
                 let key = key_of(scratch, &self.plan().key, &mut room);
-                let Some((front, nodes)) = scratch.split_at_mut_checked(self.tree().scratch.nodes) else { return false };
+                let Some((front, nodes)) = scratch.split_at_mut_checked(self.tree().scratch.nodes) else {
+                    return false;
+                };
                 let value = front.get(self.plan().value.clone()).unwrap_or_default();
                 let room = self.append(slice_mut(nodes, 0, self.tree().leaf_bytes), used, key, value);
                 if room && let Some(place) = front.get_mut(last.clone()) {

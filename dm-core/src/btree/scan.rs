@@ -108,8 +108,7 @@ pub(crate) trait Scan<'s>: Leaves<'s> {
         progress: &mut Progress,
     ) -> Result<Option<Taken>, OpError> {
         let at = self.tree().scratch.node(0);
-        let visit =
-            self.visit(lane, bound, at, |image, _, _| self.whole(image), &(0..0)).await?;
+        let visit = self.visit(lane, bound, at, |image, _, _| self.whole(image), &(0..0)).await?;
         if visit.is_none() {
             return Ok(None);
         }

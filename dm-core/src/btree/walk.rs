@@ -105,37 +105,37 @@ pub(crate) trait Walk<'s>: Leaves<'s> {
         let wanted = Wanted { address, index: self.tree().index, level };
         let bound = self.tree().scratch.separator.clone();
         let look = |scratch: &mut [u8]| {
-                let mut low = [0; KEY_BYTES_MAX];
-                let low = low.get_mut(..bound.len()).unwrap_or_default();
-                if !leftmost {
-                    low.copy_from_slice(scratch.get(bound.clone()).unwrap_or_default());
-                }
-                let image = slice(scratch, at, bytes);
-                if node::judge(image, &wanted, low)? != node::Standing::Here {
-                    return Err(DecodeError::Corrupt("a node does not cover where its left neighbour ends"));
-                }
-                let header = Header::read(image);
-                if stripes::compare(image, node::LOW_AT, low).is_ne() {
-                    return Err(DecodeError::Corrupt("a node overlaps its left neighbour"));
-                }
-                let unbounded = header.flags.contains(NodeFlags::UNBOUNDED);
-                let mut high = [0; KEY_BYTES_MAX];
-                let high = high.get_mut(..bound.len()).unwrap_or_default();
-                node::read_high(image, high);
-                if unbounded != header.sibling.is_null() {
-                    return Err(DecodeError::Corrupt("a right edge with a neighbour, or a neighbour missing"));
-                }
-                let fence = (!unbounded).then_some(&*high);
-                let (records, child) = if level == 0 {
-                    (self.check(slice(scratch, at, read_bytes), low, fence)?, Address::NULL)
-                } else {
-                    (0, self.check_inner(image, low, fence)?)
-                };
-                if let Some(place) = scratch.get_mut(bound.clone()) {
-                    place.copy_from_slice(high);
-                }
-                Ok(Node { sibling: header.sibling, unbounded, records, leftmost: child })
+            let mut low = [0; KEY_BYTES_MAX];
+            let low = low.get_mut(..bound.len()).unwrap_or_default();
+            if !leftmost {
+                low.copy_from_slice(scratch.get(bound.clone()).unwrap_or_default());
+            }
+            let image = slice(scratch, at, bytes);
+            if node::judge(image, &wanted, low)? != node::Standing::Here {
+                return Err(DecodeError::Corrupt("a node does not cover where its left neighbour ends"));
+            }
+            let header = Header::read(image);
+            if stripes::compare(image, node::LOW_AT, low).is_ne() {
+                return Err(DecodeError::Corrupt("a node overlaps its left neighbour"));
+            }
+            let unbounded = header.flags.contains(NodeFlags::UNBOUNDED);
+            let mut high = [0; KEY_BYTES_MAX];
+            let high = high.get_mut(..bound.len()).unwrap_or_default();
+            node::read_high(image, high);
+            if unbounded != header.sibling.is_null() {
+                return Err(DecodeError::Corrupt("a right edge with a neighbour, or a neighbour missing"));
+            }
+            let fence = (!unbounded).then_some(&*high);
+            let (records, child) = if level == 0 {
+                (self.check(slice(scratch, at, read_bytes), low, fence)?, Address::NULL)
+            } else {
+                (0, self.check_inner(image, low, fence)?)
             };
+            if let Some(place) = scratch.get_mut(bound.clone()) {
+                place.copy_from_slice(high);
+            }
+            Ok(Node { sibling: header.sibling, unbounded, records, leftmost: child })
+        };
         let node = self.read_at(lane, level, target, look).await?;
         node.ok_or(Tree::corrupt(address, "a link leads to something else"))
     }
@@ -239,10 +239,10 @@ pub(crate) trait Walk<'s>: Leaves<'s> {
         let bytes = if level == 0 { self.tree().leaf_bytes } else { self.tree().inner.bytes };
         let target = Target { address, bytes, at, label: Label::Walk };
         let look = |scratch: &mut [u8]| {
-                let image = slice(scratch, at, bytes);
-                stripes::node_version(image).ok_or(DecodeError::Torn)?;
-                Ok(Header::read(image))
-            };
+            let image = slice(scratch, at, bytes);
+            stripes::node_version(image).ok_or(DecodeError::Torn)?;
+            Ok(Header::read(image))
+        };
         match self.read_at(lane, level, target, look).await? {
             Some(header)
                 if header.index == self.tree().index

@@ -137,9 +137,7 @@ impl LeafShape {
     /// Payload offset of entry `slot`.
     #[inline]
     pub const fn entry_at(&self, slot: usize) -> usize {
-        node::header_bytes(self.key_bytes)
-            + (slot / self.neighborhood + 1) * REPLICA_BYTES
-            + slot * self.entry_bytes()
+        node::header_bytes(self.key_bytes) + (slot / self.neighborhood + 1) * REPLICA_BYTES + slot * self.entry_bytes()
     }
 
     /// Replicas.
@@ -425,7 +423,8 @@ impl<'a> Leaf<'a> {
                 *bits |= 1 << distance;
             }
         }
-        let missing = (0..self.shape.span).any(|slot| self.bitmap(slot) & !rebuilt.get(slot).copied().unwrap_or(0) != 0);
+        let missing =
+            (0..self.shape.span).any(|slot| self.bitmap(slot) & !rebuilt.get(slot).copied().unwrap_or(0) != 0);
         if missing { Err(DecodeError::Torn) } else { Ok(()) }
     }
 
@@ -445,8 +444,7 @@ impl<'a> Leaf<'a> {
         // Sorted by the first eight bytes of the keys, which decides almost always.
         let mut order = heapless::Vec::<(u64, u16), SPAN_MAX>::new();
         let (mut left, mut right) = ([0; KEY_BYTES_MAX], [0; KEY_BYTES_MAX]);
-        let (Some(left), Some(right)) =
-            (left.get_mut(..self.shape.key_bytes), right.get_mut(..self.shape.key_bytes))
+        let (Some(left), Some(right)) = (left.get_mut(..self.shape.key_bytes), right.get_mut(..self.shape.key_bytes))
         else {
             return 0;
         };

@@ -265,9 +265,8 @@ impl<'s> Leaves<'s> for Chime<'s> {
 
     fn push_companions(&self, lane: &Lane<'_>, address: Address, at: usize) {
         let port = lane.port();
-        let image = |scratch: &mut [u8]| {
-            self.buckets.exact(&Leaf::new(&self.leaf, slice_mut(scratch, at, self.leaf.bytes)))
-        };
+        let image =
+            |scratch: &mut [u8]| self.buckets.exact(&Leaf::new(&self.leaf, slice_mut(scratch, at, self.leaf.bytes)));
         let vacancy = port.with(image);
         port.push(self.first_vacancy_request(address, vacancy));
         self.remember_vacancy(address, vacancy);

@@ -1,9 +1,9 @@
 //! What is fixed when an index is created, and how the catalog keeps it.
 
 use super::layout::{LeafShape, NEIGHBORHOOD_MAX, NEIGHBORHOOD_MIN, SPAN_MAX, SPAN_MIN};
+use crate::btree::TreeScratch;
 use crate::btree::inner::{InnerShape, SPAN_MAX as INNER_SPAN_MAX};
 use crate::btree::node::{KEY_BYTES_MAX, KEY_BYTES_MIN};
-use crate::btree::TreeScratch;
 use crate::index::ScratchPlan;
 use crate::remote::catalog::PARAMETER_BYTES;
 use crate::remote::record::{Le16, Le32, record};
@@ -109,13 +109,7 @@ impl Parameters {
 
     /// The paper's spans.
     pub const fn with_sizes(key_bytes: usize, value_bytes: usize) -> Self {
-        Self {
-            key_bytes,
-            value_bytes,
-            leaf_span: Self::SPAN,
-            neighborhood: Self::NEIGHBORHOOD,
-            inner_span: Self::SPAN,
-        }
+        Self { key_bytes, value_bytes, leaf_span: Self::SPAN, neighborhood: Self::NEIGHBORHOOD, inner_span: Self::SPAN }
     }
 
     /// Checks every limit.
@@ -224,10 +218,7 @@ mod tests {
 
     #[test]
     fn blocks_of_others_are_refused() {
-        assert_eq!(
-            Parameters::decode(2, &PAPER.encode()),
-            Err(ParameterError::Version { found: 2, supported: 1 })
-        );
+        assert_eq!(Parameters::decode(2, &PAPER.encode()), Err(ParameterError::Version { found: 2, supported: 1 }));
         let mut other = PAPER.encode();
         other[11] = 2;
         assert_eq!(Parameters::decode(1, &other), Err(ParameterError::Hash(2)));

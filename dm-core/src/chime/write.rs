@@ -188,13 +188,7 @@ impl Chime<'_> {
     /// CAS.
     ///
     /// A torn image is READ again for a while, as in [`Tree::read_locked`].
-    async fn look_locked(
-        &self,
-        lane: &Lane<'_>,
-        held: &LeafHeld,
-        early: bool,
-        aim: Aim<'_>,
-    ) -> Result<Seen, OpError> {
+    async fn look_locked(&self, lane: &Lane<'_>, held: &LeafHeld, early: bool, aim: Aim<'_>) -> Result<Seen, OpError> {
         let port = lane.port();
         let neighborhood = self.leaf.neighborhood;
         let mut count = match aim.kind {
@@ -272,15 +266,7 @@ impl Chime<'_> {
     }
 
     /// Decides what the operation does to the locked leaf, and does it to the image.
-    fn decide(
-        &self,
-        aim: Aim<'_>,
-        key: &[u8],
-        front: &mut [u8],
-        image: &mut [u8],
-        vacancy: u64,
-        count: usize,
-    ) -> Seen {
+    fn decide(&self, aim: Aim<'_>, key: &[u8], front: &mut [u8], image: &mut [u8], vacancy: u64, count: usize) -> Seen {
         use OperationKind::{Delete, Get, Insert, Scan, Update, UpdateIf, Upsert};
         let Aim { kind, home, .. } = aim;
         let leaf = Leaf::new(&self.leaf, image);
@@ -293,7 +279,14 @@ impl Chime<'_> {
                 let outcome = Outcome::Absent;
                 return Seen::Decided(Decision { outcome, change: Change::Nothing, vacancy, emptied: false });
             }
-            return self.insert(key, front.get(self.plan.value.clone()).unwrap_or_default(), image, home, vacancy, count);
+            return self.insert(
+                key,
+                front.get(self.plan.value.clone()).unwrap_or_default(),
+                image,
+                home,
+                vacancy,
+                count,
+            );
         };
         let differs =
             matches!(kind, UpdateIf) && !leaf.value_is(slot, front.get(self.plan.expected.clone()).unwrap_or_default());
@@ -333,15 +326,7 @@ impl Chime<'_> {
     }
 
     /// Puts a record into the image, whose `count` entries from `home` on may be looked at and do not have it.
-    fn insert(
-        &self,
-        key: &[u8],
-        value: &[u8],
-        image: &mut [u8],
-        home: usize,
-        vacancy: u64,
-        count: usize,
-    ) -> Seen {
+    fn insert(&self, key: &[u8], value: &[u8], image: &mut [u8], home: usize, vacancy: u64, count: usize) -> Seen {
         let outcome = Outcome::Inserted;
         let mut touched = Touched::default();
         let mut leaf = LeafMut::new(&self.leaf, image);
@@ -354,8 +339,7 @@ impl Chime<'_> {
         } else if whole && leaf.view().dead() * DEAD_SHARE >= self.leaf.span {
             None
         } else {
-            leaf.place(home, key, value, count, &mut touched)
-                .map(|hole| (home, hole + 1, self.leaf.after(home, hole)))
+            leaf.place(home, key, value, count, &mut touched).map(|hole| (home, hole + 1, self.leaf.after(home, hole)))
         };
         if let Some((first, changed, filled)) = room {
             leaf.raise(&touched);

@@ -97,7 +97,9 @@ mod tests {
     fn every_length_agrees_with_another_implementation() {
         for bytes in 8..=64 {
             for first in 0..50u8 {
-                let key: Vec<u8> = (0..bytes).map(|i: u8| first.wrapping_mul(37).wrapping_add(i.wrapping_mul(11)) ^ (i >> 2)).collect();
+                let key: Vec<u8> = (0..bytes)
+                    .map(|i: u8| first.wrapping_mul(37).wrapping_add(i.wrapping_mul(11)) ^ (i >> 2))
+                    .collect();
                 assert_eq!(city_hash_64(&key), cityhasher::hash::<u64>(&key), "{bytes} bytes");
             }
         }

@@ -14,10 +14,10 @@
 //! **Linkers.** Whoever wants to link the right node needs the parent's lock and then sees that it is retired; see
 //! [`crate::btree::link`].
 
-use super::layout::{Leaf, LeafMut, SPAN_MAX};
 use super::Sherman;
-use crate::btree::leaves::{Leaves, key_of, slice, slice_mut};
+use super::layout::{Leaf, LeafMut, SPAN_MAX};
 use crate::btree::inner::{Inner, InnerMut};
+use crate::btree::leaves::{Leaves, key_of, slice, slice_mut};
 use crate::btree::link::raise_node_version;
 use crate::btree::lock::Held;
 use crate::btree::merge::Pair;

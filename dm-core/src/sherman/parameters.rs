@@ -1,9 +1,9 @@
 //! What is fixed when an index is created, and how the catalog keeps it.
 
 use super::layout::{LeafShape, SPAN_MAX, SPAN_MIN};
+use crate::btree::TreeScratch;
 use crate::btree::inner::{InnerShape, SPAN_MAX as INNER_SPAN_MAX};
 use crate::btree::node::{KEY_BYTES_MAX, KEY_BYTES_MIN};
-use crate::btree::TreeScratch;
 use crate::index::ScratchPlan;
 use crate::remote::catalog::PARAMETER_BYTES;
 use crate::remote::record::{Le16, Le32, record};

@@ -5,8 +5,8 @@
 //! split and, wherever the record went, the insert. A reader that has the old image still finds every key in it; one
 //! that has the new image finds the link.
 
-use super::layout::{Leaf, LeafMut, SPAN_MAX};
 use super::Sherman;
+use super::layout::{Leaf, LeafMut, SPAN_MAX};
 use crate::btree::leaves::{key_of, slice_mut};
 use crate::btree::link::raise_node_version;
 use crate::btree::lock::Held;

@@ -6,8 +6,8 @@
 //! change, after it every READ posted later does. An operation that changes nothing linearizes at its READ under the
 //! lock.
 
-use super::layout::{Leaf, LeafMut};
 use super::Sherman;
+use super::layout::{Leaf, LeafMut};
 use crate::btree::descent::Spot;
 use crate::btree::leaves::{Leaves, judge_leaf, key_of, slice_mut};
 use crate::btree::link::raise_node_version;

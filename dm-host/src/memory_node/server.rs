@@ -139,7 +139,8 @@ pub fn serve(
     // Clients that are fast wait until they are accepted.
     format(&region)?;
     ready(&Ready { options, region: &region });
-    let mut server = Server { region, options, bound, clients: Vec::new(), members: Members::default(), next_connection: 1 };
+    let mut server =
+        Server { region, options, bound, clients: Vec::new(), members: Members::default(), next_connection: 1 };
     server.run(stop)
 }
 
@@ -438,9 +439,7 @@ impl Server<'_> {
                 match Procedure::from_number(procedure) {
                     Some(Procedure::Ping) => a,
                     Some(Procedure::Fence) => self.fence(Name::from_words(a, b)) as u64,
-                    Some(Procedure::CloseQueuePair) => {
-                        self.close_queue_pair(connection, Name::from_words(a, b)) as u64
-                    }
+                    Some(Procedure::CloseQueuePair) => self.close_queue_pair(connection, Name::from_words(a, b)) as u64,
                     _ => Reply::Unknown as u64,
                 }
             }
@@ -508,14 +507,8 @@ impl Server<'_> {
         }
         let pid = peer_pid(&client.stream);
         tracing::info!(connection, pid = pid.map(Pid::as_raw_nonzero), "a compute process connected");
-        client.stage = Stage::Member(Member {
-            connection,
-            pid,
-            process,
-            bytes: [0; CALL_BYTES],
-            received: 0,
-            estranged: false,
-        });
+        client.stage =
+            Stage::Member(Member { connection, pid, process, bytes: [0; CALL_BYTES], received: 0, estranged: false });
         Verdict::Stay
     }
 

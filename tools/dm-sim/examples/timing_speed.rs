@@ -45,7 +45,8 @@ fn main() {
         let indexes = vec![index; 10];
         let lane_bytes = indexes[0].plan().total_bytes;
         let mut scratch = vec![0; lane_bytes * 640];
-        let lanes: Vec<_> = scratch.chunks_mut(lane_bytes).zip(0..).map(|(s, i)| Lane::new(LaneId(i % 64), s)).collect();
+        let lanes: Vec<_> =
+            scratch.chunks_mut(lane_bytes).zip(0..).map(|(s, i)| Lane::new(LaneId(i % 64), s)).collect();
         let mut cluster = Cluster::new(&profile, &shape, memories);
         let mut crew = Crew::new(&mut cluster, &indexes, &lanes, |index, lane, op| index.execute(lane, op));
         let mut work = Draws(1);

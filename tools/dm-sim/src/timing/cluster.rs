@@ -15,9 +15,7 @@ use super::profile::Profile;
 use crate::config::{Config, RpcHandler};
 use crate::memory::{Memories, atomic_result};
 use dm_core::port::OUTBOX_REQUESTS;
-use dm_core::verbs::{
-    Assumptions, Capabilities, Completion, Flags, Guarantees, NodeId, Request, Space, Status, Verb,
-};
+use dm_core::verbs::{Assumptions, Capabilities, Completion, Flags, Guarantees, NodeId, Request, Space, Status, Verb};
 use std::collections::VecDeque;
 
 /// How many of what.

@@ -480,10 +480,7 @@ where
         let (operation, cost) = (slot.operation, slot.cost);
         let retries = retries(lane).wrapping_sub(slot.retries);
         lane.port().with(|scratch| {
-            work.done(
-                number as usize,
-                Finished { operation, result, latency_ns, cost, retries, scratch, plan },
-            );
+            work.done(number as usize, Finished { operation, result, latency_ns, cost, retries, scratch, plan });
         });
         self.done += 1;
         if lane.port().flush() && self.submit(number, work, State::Draining) {

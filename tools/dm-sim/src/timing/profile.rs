@@ -286,8 +286,7 @@ impl Profile {
     /// completed: an answer and a request on empty paths, without anything the thread does. `loopback`: some compute
     /// node has a memory node on its machine.
     pub fn write_turn_ns(&self, loopback: bool) -> u32 {
-        let one_way_ns =
-            if loopback { self.link.loopback_ns.min(self.link.one_way_ns) } else { self.link.one_way_ns };
+        let one_way_ns = if loopback { self.link.loopback_ns.min(self.link.one_way_ns) } else { self.link.one_way_ns };
         let answer_ns = self.responder.host_write_ns + one_way_ns + self.requester.receive_ns;
         let request_ns = self.requester.send_ns + one_way_ns + self.responder.pipeline_ns;
         (answer_ns + request_ns) as u32
@@ -329,7 +328,10 @@ mod tests {
             let without = text.replacen(line, "", 1);
             let key = line.split(" = ").next().unwrap().trim();
             let error = Profile::parse("x", &without).unwrap_err().to_string();
-            assert!(error.contains(key) && error.starts_with("profile x, line ") && error.lines().count() == 1, "{error}");
+            assert!(
+                error.contains(key) && error.starts_with("profile x, line ") && error.lines().count() == 1,
+                "{error}"
+            );
         }
         let error = Profile::parse("x", &format!("turbo = 1\n{text}")).unwrap_err().to_string();
         assert!(error.contains("turbo") && error.contains("line 1"), "{error}");

@@ -56,11 +56,7 @@ impl Index for RawReads {
     }
 
     /// The outcome is always `Absent`: nobody looks at what the READ brought.
-    fn execute<'a>(
-        &'a self,
-        lane: &'a Lane<'_>,
-        _: Operation,
-    ) -> impl Future<Output = Result<Outcome, OpError>> + 'a {
+    fn execute<'a>(&'a self, lane: &'a Lane<'_>, _: Operation) -> impl Future<Output = Result<Outcome, OpError>> + 'a {
         async move {
             let number = lane.port().with(|scratch| {
                 let mut word = [0; 8];

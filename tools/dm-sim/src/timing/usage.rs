@@ -177,8 +177,7 @@ impl Usage {
             .map(|((was, is), (buckets_were, buckets_are))| {
                 let (a, b) = (&was.counts, &is.counts);
                 let atomics = |counts: &Counts| counts.host_atomics + counts.device_atomics;
-                let served =
-                    (b.reads + b.writes + atomics(b) + b.calls) - (a.reads + a.writes + atomics(a) + a.calls);
+                let served = (b.reads + b.writes + atomics(b) + b.calls) - (a.reads + a.writes + atomics(a) + a.calls);
                 let hottest = buckets_were.iter().zip(buckets_are).map(|(&was, &is)| share(was, is));
                 let mut node = MemoryNodeUsage {
                     rate_mops: per_s(served) / 1e6,

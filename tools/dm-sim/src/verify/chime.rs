@@ -66,8 +66,9 @@ impl Subject for ChimeSubject {
             key_bytes: [8, 8, 8, 16][rng.below(4) as usize],
             // Entries within a line, across two, across several.
             value_bytes: [8, 8, 16, 48, 120][rng.below(5) as usize],
-            leaf_span: 8 + rng.below(9) as usize,
-            neighborhood: 2 + rng.below(7) as usize,
+            // Small ones most of the time: histories have few keys, and leaves shall fill and empty.
+            leaf_span: 8 + [0, 0, 1, rng.below(9)][rng.below(4) as usize] as usize,
+            neighborhood: 2 + [0, 1, 2, rng.below(7)][rng.below(4) as usize] as usize,
             inner_span: 2 + rng.below(3) as usize,
         };
         match draw.profile {
@@ -75,7 +76,7 @@ impl Subject for ChimeSubject {
             // Several lines, so that an entry can be of two WRITEs.
             Profile::SlowReaders => parameters.value_bytes = [48, 64, 120][rng.below(3) as usize],
             // Little room near home: leaves of few records.
-            Profile::Churn => parameters.neighborhood = 2 + rng.below(2) as usize,
+            Profile::Churn => (parameters.leaf_span, parameters.neighborhood) = (8, 2),
         }
         let options = Options {
             combine: rng.percent(70),
@@ -137,7 +138,8 @@ impl Subject for ChimeSubject {
         let plot = case.plot();
         let mut held = plot.table_locks_held(config, memories);
         plot.for_each_leaf(config, memories, |leaf| {
-            let word = memories.get(leaf.node()).map_or(0, |node| node.host.word(leaf.offset() + plot.leaf_bytes as u64));
+            let word =
+                memories.get(leaf.node()).map_or(0, |node| node.host.word(leaf.offset() + plot.leaf_bytes as u64));
             if word & HELD != 0 {
                 held.push(HeldLock { node: leaf.node(), compute_node: (word as u16).wrapping_sub(1) });
             }

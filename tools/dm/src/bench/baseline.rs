@@ -154,7 +154,11 @@ impl Work for Engine<'_> {
 }
 
 /// Runs the comparison on an index of `records` records.
-pub(super) fn compare<I: Index>(bench: &Bench<'_, '_, I>, thread: &mut Thread<'_>, records: u64) -> Result<Comparison, Failure> {
+pub(super) fn compare<I: Index>(
+    bench: &Bench<'_, '_, I>,
+    thread: &mut Thread<'_>,
+    records: u64,
+) -> Result<Comparison, Failure> {
     let base = bench.plan.runs.first().map_or(Spec::core(), |run| run.spec.clone());
     let read = Proportions { read: 1.0, update: 0.0, insert: 0.0, scan: 0.0, read_modify_write: 0.0 };
     let spec = Spec {
@@ -234,7 +238,12 @@ fn engine<I: Index>(
 }
 
 /// One round of the bare loop; returns how many operations it could not do.
-fn bare<I: Index>(bench: &Bench<'_, '_, I>, thread: &Thread<'_>, draws: &mut Draws, update: bool) -> Result<u64, Failure> {
+fn bare<I: Index>(
+    bench: &Bench<'_, '_, I>,
+    thread: &Thread<'_>,
+    draws: &mut Draws,
+    update: bool,
+) -> Result<u64, Failure> {
     let failed = |error: &dyn fmt::Display| Failure::Run(format!("baseline: {error}"));
     let pool = bench.pool;
     let Some(index) = bench.sherman else { return Err(failed(&"the bare loop is Sherman's")) };

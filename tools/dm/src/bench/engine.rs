@@ -19,16 +19,16 @@ use dm_core::remote::chunks::{self, Tally};
 use dm_core::sherman::Sherman;
 use dm_core::verbs::{Assumptions, Guarantees, LaneId, NodeId, Space};
 use dm_host::assembly::AssemblyError;
-use dm_host::kinds::{AnyIndex, IndexParameters, with_index};
 use dm_host::compute_node::{ComputeNode, Pool, PoolError};
 use dm_host::fabric::shm::ShmFabric;
+use dm_host::kinds::{AnyIndex, IndexParameters, with_index};
 use dm_host::solo::block_on;
 use dm_host::worker::{self, Wakes, Work};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::ops::Deref;
 use std::fs::File;
 use std::io::IsTerminal as _;
 use std::num::NonZeroU32;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -97,7 +97,8 @@ pub fn run(plan: &Plan) -> Result<Measured, Failure> {
     let (entry, created) = open(&node, plan)?;
     let fabric = pool.fabric().map_err(Failure::run)?;
     let place = node.place(&entry, &fabric);
-    let setting = Setting { plan, pool, node: &node, entry: &entry, trace: trace.as_ref(), guarantees: place.guarantees };
+    let setting =
+        Setting { plan, pool, node: &node, entry: &entry, trace: trace.as_ref(), guarantees: place.guarantees };
     // Each kind with an engine of its own: what is measured is not told apart at every step.
     let measured = with_index(&place, &plan.parameters, &plan.spending, |index| match index {
         AnyIndex::Sherman(index) => Bench { setting, index, sherman: Some(index) }.run(fabric),

@@ -10,8 +10,8 @@ use crate::workload::random::mix;
 use crate::workload::spec::{Phase, RequestDistribution, Spec, StandardWorkload, ZipfianMeaning};
 use dm_core::btree::Options;
 use dm_core::remote::catalog::IndexKind;
-use dm_host::kinds::IndexParameters;
 use dm_host::assembly::Spending;
+use dm_host::kinds::IndexParameters;
 use std::path::PathBuf;
 use std::thread;
 
@@ -162,8 +162,7 @@ impl Plan {
         if arguments.baseline && kind != IndexKind::Sherman {
             return Err(Failure::Usage("--baseline: the bare loop is of Sherman's nodes".to_owned()));
         }
-        let parameters =
-            IndexParameters::with_sizes(kind, arguments.key_bytes, value_bytes).map_err(Failure::usage)?;
+        let parameters = IndexParameters::with_sizes(kind, arguments.key_bytes, value_bytes).map_err(Failure::usage)?;
         // Names the option: the sizes are the only parameters that can be given here.
         parameters.check().map_err(|error| Failure::Usage(format!("--key-bytes, --value-bytes: {error}")))?;
 

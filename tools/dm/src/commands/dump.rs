@@ -244,7 +244,9 @@ fn load_from<R: Read>(arguments: &LoadArguments, mut reader: Reader<'_, R>, chec
     let node = memory.pool.join(1).map_err(Failure::run)?;
     let wanted = reader.parameters;
     let created = match memory.pool.find_index(name) {
-        Ok((_, found)) if (found.key_bytes(), found.value_bytes()) == (wanted.key_bytes(), wanted.value_bytes()) => false,
+        Ok((_, found)) if (found.key_bytes(), found.value_bytes()) == (wanted.key_bytes(), wanted.value_bytes()) => {
+            false
+        }
         Ok((_, found)) => {
             return Err(Failure::Run(format!(
                 "{}: records of {}+{} bytes; index \"{name}\" has {}+{}",

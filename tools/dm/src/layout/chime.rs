@@ -119,15 +119,21 @@ pub(super) const CHIME_LOCK: Structure = Structure {
     text: "One little-endian word, changed by CAS only, in every life of the place. The entries are divided into V = min(63,\n\
            span) buckets; entry i is in bucket i * V / span. Vacancy is a hint; all zero says that there is room everywhere.",
     tables: &[
-        ("free", &[
-            Field::bits(0, 0, 63, "vacancy", "bit b = 1: treat bucket b as full"),
-            Field::bits(0, 63, 1, "held", "0"),
-        ]),
-        ("held", &[
-            Field::bits(0, 0, 16, "row", "compute-node row of the holder"),
-            Field::bits(0, 16, 16, "turn", "the holder's acquisition counter"),
-            Field::bits(0, 63, 1, "held", "1"),
-        ]),
+        (
+            "free",
+            &[
+                Field::bits(0, 0, 63, "vacancy", "bit b = 1: treat bucket b as full"),
+                Field::bits(0, 63, 1, "held", "0"),
+            ],
+        ),
+        (
+            "held",
+            &[
+                Field::bits(0, 0, 16, "row", "compute-node row of the holder"),
+                Field::bits(0, 16, 16, "turn", "the holder's acquisition counter"),
+                Field::bits(0, 63, 1, "held", "1"),
+            ],
+        ),
     ],
     constants: &[],
     samples: || {
@@ -176,10 +182,7 @@ pub(super) const CHIME_PARAMETERS: Structure = Structure {
             Sample::new(
                 "a neighborhood longer than bitmaps",
                 &Parameters { neighborhood: 17, ..PAPER }.encode(),
-                &[(
-                    "error",
-                    "neighborhoods of 17 entries: the index takes 2 to 16, and no more than a leaf has (64)",
-                )],
+                &[("error", "neighborhoods of 17 entries: the index takes 2 to 16, and no more than a leaf has (64)")],
             ),
         ]
     },
