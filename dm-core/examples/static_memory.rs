@@ -8,6 +8,7 @@
 
 use dm_core::btree::descent::RootCopy;
 use dm_core::btree::{Options, Tree};
+use dm_core::compute::batches::Batches;
 use dm_core::compute::cache::IndexCache;
 use dm_core::compute::locks::{Entry, LockTable, Waiter};
 use dm_core::compute::nodes::{Fresh, NodeClass, NodePool, Shelf};
@@ -149,8 +150,10 @@ fn main() {
             write_turn_ns_min: 0,
         },
         options: Options::default(),
+        recovery: None,
         scratch: tree_scratch,
         locks: LockTable::new(&entries, LOCKS as u32, &waiters, 4),
+        batches: Batches::new(&[], &[], &[]),
         nodes: NodePool::new(&shelves, [PARAMETERS.leaf().bytes as u32, PARAMETERS.inner().bytes as u32]),
         cache: IndexCache::new(&CACHE, PARAMETERS.key_bytes, PARAMETERS.inner_span + 1),
     };

@@ -1,6 +1,8 @@
 //! Errors, per layer: what a verb, a decoder or an operation can say. Each carries what a person needs to act.
 
 use crate::remote::address::Address;
+use crate::remote::lock_word::RowId;
+use crate::remote::rpc::Reply;
 use crate::verbs::{Label, NodeId, Status, Verb};
 use thiserror::Error;
 
@@ -89,9 +91,22 @@ pub enum Cause {
     /// No memory node has room for a node this operation needs.
     #[error("the pool is full: no memory node has a free chunk")]
     PoolFull,
+    /// A lock's holder seems dead, and a memory node did not confirm that it can write no more. Nothing was taken over.
+    #[error("memory node {} cannot fence off compute-node row {}: {}", node.0, row.0, reply.name())]
+    CannotFence {
+        /// Whose row.
+        row: RowId,
+        /// Which memory node.
+        node: NodeId,
+        /// What it said.
+        reply: Reply,
+    },
     /// This compute node has been fenced off; it may join again as a new incarnation.
     #[error("this compute node has been fenced off")]
     Fenced,
+    /// The operation was part of a batch whose leader was dropped or failed without knowing its effect.
+    #[error("the operation that this one was combined with was lost")]
+    LeaderLost,
     /// The caller asked for something impossible.
     #[error("{0}")]
     BadInput(&'static str),

@@ -10,6 +10,8 @@
 
 use crate::error::OpError;
 use crate::lane::Lane;
+use crate::recovery::sweep::Swept;
+use crate::remote::lock_word::RowId;
 use crate::verbs::Assumptions;
 use core::future::Future;
 use core::ops::Range;
@@ -207,6 +209,10 @@ pub trait Index: Sync {
 
     /// Makes the bulk-loaded records visible, all at once.
     fn bulk_finish<'a>(&'a self, lane: &'a Lane<'_>) -> impl Future<Output = Result<(), OpError>> + 'a;
+
+    /// Sweeps up after the dead compute node of `row`: its locks, what it left half done, memory it had no use for, and
+    /// the row itself. One that lives is left alone. Safe while the pool is in use, and to be repeated.
+    fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId) -> impl Future<Output = Result<Swept, OpError>> + 'a;
 
     /// Bytes the index cache uses now, and at most.
     fn cache_bytes(&self) -> (u64, u64);

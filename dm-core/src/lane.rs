@@ -7,6 +7,7 @@
 use crate::compute::nodes::{Fresh, NodeClass, STOCK_NODES};
 use crate::error::{Cause, OpError, VerbError};
 use crate::port::Port;
+use crate::recovery::takeover::Watch;
 use crate::remote::address::Address;
 use crate::verbs::{LaneId, NodeId};
 use core::cell::{Cell, RefCell};
@@ -55,6 +56,8 @@ pub struct Debt {
     pub word: u64,
     /// The node it was taken for.
     pub protects: Address,
+    /// There is a redo image of this acquisition: every WRITE from now on needs one.
+    pub imaged: bool,
 }
 
 /// Locks one operation can be involved with at a time: a merge holds two leaves and their parent.
@@ -141,6 +144,24 @@ marks! {
     Purge = "purge",
     /// A leaf's sibling was not what the parent said, and the leaf was READ whole.
     Doubted = "doubted",
+    /// A compute node was fenced off every memory node.
+    RowFenced = "row-fenced",
+    /// A dead compute node's lock was taken over.
+    Takeover = "takeover",
+    /// A WRITE that its sender's death may have cut short was done again.
+    RedoReplayed = "redo-replayed",
+    /// A lock was taken over from one that died while it was taking it over.
+    RepairerDied = "repairer-died",
+    /// A leaf that a dead compute node had retired half-way was revived.
+    MergeUndone = "merge-undone",
+    /// An operation stopped because its compute node's lease was over.
+    SelfFenced = "self-fenced",
+    /// A dead compute node's row was swept.
+    RowSwept = "row-swept",
+    /// A read took the result of another lane's.
+    DelegatedRead = "delegated-read",
+    /// A write was made by another lane.
+    CombinedWrite = "combined-write",
 }
 
 /// One in-flight operation's place to live.
@@ -152,7 +173,17 @@ pub struct Lane<'m> {
     marks: [Cell<u32>; Mark::ALL.len()],
     /// A small counter for choices that should differ between lanes and calls but need no randomness (back-off).
     turn: Cell<u32>,
+    /// Lock word sequences this lane may use.
+    sequences: Cell<(u64, u64)>,
+    /// What the operation has seen of a lock it waits for.
+    watch: Cell<Watch>,
+    /// The lock whose holder somebody should look after.
+    suspect: Cell<Option<LockId>>,
+    /// How often the operation was sent back by a retired node to the one that had led it there.
+    bounces: Cell<u32>,
     deadline_ns: Cell<u64>,
+    /// The operation is part of a batch; see [`crate::compute::batches`].
+    joined: Cell<bool>,
 }
 
 impl<'m> Lane<'m> {
@@ -165,7 +196,12 @@ impl<'m> Lane<'m> {
             stock: RefCell::new([const { Vec::new() }; NodeClass::COUNT]),
             marks: [const { Cell::new(0) }; Mark::ALL.len()],
             turn: Cell::new(u32::from(id.0)),
+            sequences: Cell::new((0, 0)),
+            watch: Cell::new(Watch::default()),
+            suspect: Cell::new(None),
+            bounces: Cell::new(0),
             deadline_ns: Cell::new(u64::MAX),
+            joined: Cell::new(false),
         }
     }
 
@@ -195,7 +231,7 @@ impl<'m> Lane<'m> {
 
     /// Whether a dropped future left anything to settle.
     pub fn in_doubt(&self) -> bool {
-        self.port.in_doubt() || !self.ledger.borrow().is_empty()
+        self.port.in_doubt() || self.joined.get() || !self.ledger.borrow().is_empty()
     }
 
     /// Whether the ledger has entries: while an operation holds no lock, those that a failed request left.
@@ -234,6 +270,75 @@ impl<'m> Lane<'m> {
     #[inline]
     pub(crate) fn holds(&self, lock: LockId) -> Option<Debt> {
         self.ledger.borrow().iter().find(|debt| debt.lock == lock && debt.stage == Stage::Held).copied()
+    }
+
+    /// Looks at the lane's watch on a lock.
+    pub(crate) fn watch<R>(&self, look: impl FnOnce(&mut Watch) -> R) -> R {
+        let mut watch = self.watch.get();
+        let result = look(&mut watch);
+        self.watch.set(watch);
+        result
+    }
+
+    /// Notes that the holder of `lock` has been silent for long.
+    pub(crate) fn suspect(&self, lock: LockId) {
+        self.suspect.set(Some(lock));
+    }
+
+    /// The lock whose holder was silent, once.
+    pub(crate) fn take_suspect(&self) -> Option<LockId> {
+        self.suspect.take()
+    }
+
+    /// Counts a bounce.
+    pub(crate) fn bounced(&self) {
+        self.bounces.set(self.bounces.get() + 1);
+    }
+
+    /// Whether there were more than `max` bounces; if so, begins to count anew.
+    pub(crate) fn bounced_more_than(&self, max: u32) -> bool {
+        let more = self.bounces.get() > max;
+        if more {
+            self.bounces.set(0);
+        }
+        more
+    }
+
+    /// Forgets what an earlier operation saw, by its own clock.
+    pub(crate) fn forget_watch(&self) {
+        self.bounces.set(0);
+        self.watch.set(Watch::default());
+        self.suspect.set(None);
+    }
+
+    /// How far the lane is with `lock`.
+    pub(crate) fn stage_of(&self, lock: LockId) -> Option<Stage> {
+        self.ledger.borrow().iter().find(|debt| debt.lock == lock).map(|debt| debt.stage)
+    }
+
+    /// Notes that there is a redo image of a lock that is held.
+    #[inline]
+    pub(crate) fn has_image(&self, lock: LockId) {
+        if let Some(debt) = self.ledger.borrow_mut().iter_mut().find(|debt| debt.lock == lock) {
+            debt.imaged = true;
+        }
+    }
+
+    /// The next lock word sequence, from those the lane has or from `more`.
+    #[inline]
+    pub(crate) fn next_sequence(&self, more: impl FnOnce() -> core::ops::Range<u64>) -> u64 {
+        let (mut next, mut end) = self.sequences.get();
+        if next >= end {
+            core::ops::Range { start: next, end } = more();
+        }
+        self.sequences.set((next + 1, end));
+        next
+    }
+
+    /// Whether the operation is part of a batch of operations.
+    #[inline]
+    pub(crate) fn set_joined(&self, joined: bool) {
+        self.joined.set(joined);
     }
 
     /// Nodes of `class` in stock.

@@ -19,6 +19,7 @@
 //! | [`remote`] | what every pool has: addresses, superblock, rows, catalog, chunk table, lock words |
 //! | [`compute`] | what the lanes of a compute node share: index cache, lock queues, ready nodes |
 //! | [`btree`] | what B+-trees share: nodes, locks, descent, linking of splits, root growth |
+//! | [`recovery`] | what a death costs: leases, fencing, takeover, redo |
 //! | [`sherman`] | the first index: a write-optimised B+-tree |
 //! | [`chime`] | a B+-tree whose leaves are hopscotch tables, READ by neighborhoods |
 //! | [`planted`] | bugs on purpose, for those who try the judge; not in any product |
@@ -46,6 +47,7 @@ pub mod layout;
 pub mod machine;
 pub mod planted;
 pub mod port;
+pub mod recovery;
 pub mod remote;
 pub mod sherman;
 pub mod verbs;

@@ -83,8 +83,6 @@ bugs! {
     SameNodeVersion = "same-node-version", None;
     /// A retired node comes back into use under its old generation.
     SameGeneration = "same-generation", Some(Mark::NodeReused);
-    /// A node's next life begins at version 1 whatever its last image had.
-    ReuseForgetsVersion = "reuse-forgets-version", Some(Mark::NodeReused);
     /// A chunk counts as granted although the CAS lost.
     ChunkTwice = "chunk-twice", Some(Mark::ChunkRaceLost);
     /// Settling frees whatever lock word it finds.
@@ -93,6 +91,42 @@ bugs! {
     SettleForgets = "settle-forgets", Some(Mark::Settled);
     /// A scan takes the leaves the cached parent names without a look at where they begin.
     ScanUnchecked = "scan-unchecked", None;
+    /// A dead holder's lock is taken over before memory nodes have confirmed that it is fenced off.
+    TakeoverUnfenced = "takeover-unfenced", Some(Mark::Takeover);
+    /// A lease is judged by comparing the holder's count of heartbeats with the waiter's own clock.
+    LeaseByRemoteClock = "lease-by-remote-clock", Some(Mark::RowFenced);
+    /// Unlock is a WRITE, whoever holds the lock.
+    UnlockByWrite = "unlock-by-write", None;
+    /// A redo image goes behind the WRITE it is for.
+    ImageAfterData = "image-after-data", Some(Mark::RedoReplayed);
+    /// A split writes the old node back without a redo image.
+    SplitWithoutImage = "split-without-image", Some(Mark::LeafSplit);
+    /// A dead compute node's row is freed without a look at the locks that name it.
+    RowFreedUnswept = "row-freed-unswept", Some(Mark::RowSwept);
+    /// A repairer takes the lock over without a copy of the image in its own redo area.
+    TakeoverWithoutCopy = "takeover-without-copy", Some(Mark::RedoReplayed);
+    /// Whoever takes over frees the lock and leaves the node as it is.
+    TakeoverWithoutReplay = "takeover-without-replay", Some(Mark::Takeover);
+    /// A merge writes the left leaf before it retires the right one.
+    MergeLeftFirst = "merge-left-first", Some(Mark::Merge);
+    /// A half-merge is undone while the lane that merges may still be at it.
+    ReviveAtOnce = "revive-at-once", Some(Mark::MergeUndone);
+}
+
+impl Bug {
+    /// Those that only deaths bring to light.
+    pub const RECOVERY: &'static [Self] = &[
+        Self::TakeoverUnfenced,
+        Self::LeaseByRemoteClock,
+        Self::UnlockByWrite,
+        Self::ImageAfterData,
+        Self::SplitWithoutImage,
+        Self::RowFreedUnswept,
+        Self::TakeoverWithoutCopy,
+        Self::TakeoverWithoutReplay,
+        Self::MergeLeftFirst,
+        Self::ReviveAtOnce,
+    ];
 }
 
 #[cfg(feature = "planted")]

@@ -19,7 +19,7 @@
 //! on, and the lane's ledger ([`crate::lane::Ledger`]) says what has to be settled before the lane is used again.
 
 use crate::error::VerbError;
-use crate::verbs::{Completion, Flags, Request, Status};
+use crate::verbs::{Completion, Flags, Label, Request, Status};
 use core::cell::{Cell, Ref, RefCell};
 use core::future::Future;
 use core::pin::Pin;
@@ -114,6 +114,17 @@ impl<'m> Port<'m> {
         Call { position: self.push(request), submit: self.submit() }
     }
 
+    /// Takes back what was pushed for memory nodes and not submitted. Wakes stay.
+    pub(crate) fn withdraw(&self) {
+        self.outbox.borrow_mut().retain(|request| request.verb.is_local());
+        self.overflow.set(false);
+    }
+
+    /// How many requests with this label wait for the next submit.
+    pub(crate) fn pushed(&self, label: Label) -> usize {
+        self.outbox.borrow().iter().filter(|request| request.label == label).count()
+    }
+
     /// The completion of the request at `position` of the last submit.
     #[inline]
     pub fn completion(&self, position: usize) -> Completion {
@@ -185,6 +196,29 @@ impl<'m> Port<'m> {
     #[inline]
     pub fn finish(&self, scratch: &'m mut [u8], elapsed_ns: u64) {
         self.scratch.set(Some(scratch));
+        self.elapsed_ns.set(self.elapsed_ns.get().saturating_add(elapsed_ns));
+        self.state.set(State::Completed);
+    }
+
+    /// As [`Port::begin`], for a driver that works on a copy of the scratch, because its device writes at a time of its
+    /// own choice: `copy` sees the scratch, which stays here. `None` if nothing was submitted.
+    #[inline]
+    pub fn begin_by_copy<R>(&self, copy: impl FnOnce(&[u8]) -> R) -> Option<R> {
+        if self.state.get() != State::Submitted {
+            return None;
+        }
+        self.state.set(State::InFlight);
+        Some(self.with(|scratch| copy(scratch)))
+    }
+
+    /// As [`Port::finish`], for a driver that began by copy: `copy` puts what was READ into the scratch. Nothing
+    /// happens if no submit is in flight.
+    #[inline]
+    pub fn finish_by_copy(&self, elapsed_ns: u64, copy: impl FnOnce(&mut [u8])) {
+        if self.state.get() != State::InFlight {
+            return;
+        }
+        self.with(copy);
         self.elapsed_ns.set(self.elapsed_ns.get().saturating_add(elapsed_ns));
         self.state.set(State::Completed);
     }

@@ -137,6 +137,12 @@ labels! {
     Super = "super",
     /// A redo image.
     Redo = "redo",
+    /// A dead compute node's lock, taken over or freed.
+    Takeover = "takeover",
+    /// A WRITE done again from its redo image.
+    Replay = "replay",
+    /// A leaf of a half-done merge, brought back.
+    Revive = "revive",
     /// Bulk-loaded node.
     Bulk = "bulk",
     /// Structural walk.

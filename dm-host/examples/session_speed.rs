@@ -8,9 +8,10 @@ use dm_core::lane::Lane;
 use dm_core::remote::superblock::PoolPlan;
 use dm_core::sherman::parameters::Parameters;
 use dm_core::verbs::{LaneId, NodeId};
-use dm_host::compute_node::{self, Pool};
+use dm_host::compute_node::{self, Membership, Pool};
+use dm_host::fabric::any::AnyFabric;
+use dm_host::fabric::shm::ShmOptions;
 use dm_host::fabric::shm::litmus::Verdict;
-use dm_host::fabric::shm::{ShmFabric, ShmOptions};
 use dm_host::kinds::with_index;
 use dm_host::memory_node::RemoteNode;
 use dm_host::region::{Backing, Region, RegionSpec};
@@ -68,7 +69,7 @@ fn time(name: &str, mut gets: impl FnMut() -> u64) {
     println!("{name:<58} {:8.0} ns a get (best {:.0})", ns[ns.len() / 2], ns[0]);
 }
 
-fn drive(index: &impl Index, lane: &[Lane<'_>], fabric: &mut ShmFabric, records: u64) -> u64 {
+fn drive(index: &impl Index, lane: &[Lane<'_>], fabric: &mut AnyFabric, records: u64) -> u64 {
     let mut direct = Direct { draw: Draw(88_172_645_463_325_252, records), left: GETS, missed: 0 };
     let stopped = worker::run(index, lane, fabric, &mut direct, &Wakes::new(1, lane.len()));
     assert!(stopped.is_ok() && direct.missed == 0, "{stopped:?}");
@@ -106,7 +107,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     println!("{records} records, {} lines, median of {RUNS} x {GETS}", spec.mode.profile());
 
-    let joined = pool.join(1)?;
+    let joined = pool.join(1, Membership::default())?;
     let (entry, parameters) = pool.find_index("speed")?;
     let mut fabric = pool.fabric()?;
     let place_fabric = pool.fabric()?;

@@ -96,6 +96,7 @@ fn main() {
         member: Member { row: RowId(1), incarnation: 1, nonce: 1 },
         capabilities: fabric.capabilities(),
         guarantees: fabric.guarantees(),
+        recovery: None,
     };
     println!("write turn {} ns", place.capabilities.write_turn_ns_min);
     let parameters = Parameters::with_sizes(8, 8);

@@ -2,16 +2,21 @@
 //!
 //! An index borrows from its storage, so both live in one place: [`with_sherman`] and [`with_chime`] build them on their
 //! stacks and pass the index to a closure. What the closure starts - worker threads in a scope, one operation - ends before it returns.
+//! Who needs several at once keeps [`Storage`]s of its own.
 
+use crate::fabric::any::FabricError;
 use dm_core::btree::descent::RootCopy;
 use dm_core::btree::inner::InnerShape;
 use dm_core::btree::{Options, Tree, TreeScratch};
 use dm_core::chime::{Chime, LeafLocks, parameters as chime};
+use dm_core::compute::batches::{Batches, Bucket, Seat};
 use dm_core::compute::cache::IndexCache;
 use dm_core::compute::locks::{Entry, LockTable, Waiter};
 use dm_core::compute::nodes::{Fresh, NodeClass, NodePool, Shelf};
 use dm_core::compute::words::{self, WordTable};
 use dm_core::index::Index;
+use dm_core::recovery::redo::RedoError;
+use dm_core::recovery::{Recovery, RecoveryError};
 use dm_core::remote::NodeGeometry;
 use dm_core::remote::catalog::{IndexNumber, root_offset};
 use dm_core::remote::chunks::RequestIds;
@@ -68,7 +73,7 @@ impl Default for Spending {
 }
 
 /// Where an index is and who opens it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Place<'a> {
     /// Memory nodes of the pool, by logical number.
     pub geometry: &'a [NodeGeometry],
@@ -80,6 +85,8 @@ pub struct Place<'a> {
     pub capabilities: Capabilities,
     /// What the fabric grants.
     pub guarantees: Guarantees,
+    /// What makes its locks recoverable; `None`: a dead holder's locks stay held.
+    pub recovery: Option<&'a Recovery<'a>>,
 }
 
 /// Why an index could not be put together.
@@ -122,6 +129,23 @@ pub enum AssemblyError {
         /// The smallest chunk.
         chunk_bytes: u64,
     },
+    /// Recovery was asked for, and cannot be had.
+    #[error(transparent)]
+    Recovery(#[from] RecoveryError),
+    /// There is no room for redo images.
+    #[error(transparent)]
+    Redo(#[from] RedoError),
+    /// Redo images and lock words are counted per compute node, from its first index on.
+    #[error("this compute node has opened an index already: join once more for another one")]
+    Reopened,
+    /// A fabric cannot be made.
+    #[error(transparent)]
+    Fabric(#[from] FabricError),
+    /// 16-bit lock words name no acquisition.
+    #[error(
+        "16-bit lock words are for measurement only: a dead holder's cannot be taken over, so they exclude recovery"
+    )]
+    NarrowRecovery,
     /// The kernel has no memory for the index cache.
     #[error("an index cache of {cache_bytes} bytes: {reason}")]
     Memory {
@@ -139,9 +163,38 @@ fn names(missing: Assumptions) -> String {
     missing.names().collect::<Vec<_>>().join(", ")
 }
 
+/// Builds a Sherman index with its storage and passes it to `run`.
+pub fn with_sherman<R>(
+    place: &Place<'_>,
+    parameters: &sherman::Parameters,
+    spending: &Spending,
+    run: impl FnOnce(&Sherman<'_>) -> R,
+) -> Result<R, AssemblyError> {
+    let mut storage = Storage::new(place, parameters, spending)?;
+    let room = storage.furnish();
+    Ok(run(&room.sherman(place, parameters, spending)?))
+}
+
+/// Builds a CHIME index with its storage and passes it to `run`. Nobody takes over locks of its leaves yet, so it is
+/// opened without recovery, whatever `place` has.
+pub fn with_chime<R>(
+    place: &Place<'_>,
+    parameters: &chime::Parameters,
+    spending: &Spending,
+    run: impl FnOnce(&Chime<'_>) -> R,
+) -> Result<R, AssemblyError> {
+    let mut storage = Storage::for_chime(place, parameters, spending)?;
+    let room = storage.furnish();
+    Ok(run(&room.chime(place, parameters, spending)?))
+}
+
+/// More local entries than a compute node has use for; they fit the numbers of locks.
+const LEAF_LOCKS_MAX: usize = 1 << 24;
+
 /// Sizes that an index's parameters decide.
 struct Sizes {
     key_bytes: usize,
+    value_bytes: usize,
     inner: InnerShape,
     /// The image of a leaf, and its place.
     leaf_bytes: usize,
@@ -155,150 +208,279 @@ struct Sizes {
     lane_bytes: usize,
 }
 
-/// Builds the part that B+-trees share, with its storage, and passes it to `run`.
-fn with_tree<R>(
-    place: &Place<'_>,
-    sizes: Sizes,
-    spending: &Spending,
-    run: impl for<'s> FnOnce(Tree<'s>, LeafLocks<'s>) -> Result<R, AssemblyError>,
-) -> Result<R, AssemblyError> {
-    let home = place.geometry.first().ok_or(AssemblyError::Impossible("a pool without memory nodes"))?;
-    if spending.lanes >= usize::from(u16::MAX) {
-        return Err(AssemblyError::Impossible("more than 65,534 lanes on one compute node"));
-    }
-    if spending.options.narrow_locks && !place.capabilities.masked_atomics {
-        return Err(AssemblyError::NoMaskedAtomics);
-    }
-    let node_bytes = sizes.leaf_place_bytes.max(sizes.inner.bytes);
-    let chunk_bytes = place.geometry.iter().map(|node| node.chunk_bytes).min().unwrap_or(0);
-    if node_bytes as u64 > chunk_bytes {
-        return Err(AssemblyError::Chunk { node_bytes, chunk_bytes });
-    }
-    if spending.lanes as u64 * sizes.lane_bytes as u64 > spending.scratch_bytes_max {
-        return Err(AssemblyError::Scratch {
-            lanes: spending.lanes,
-            lane_bytes: sizes.lane_bytes,
-            budget_bytes: spending.scratch_bytes_max,
-        });
+impl Sizes {
+    fn sherman(parameters: &sherman::Parameters, spending: &Spending) -> Self {
+        let (plan, scratch) = parameters.plan(spending.page_records, spending.leaves_at_once);
+        let leaf_bytes = parameters.leaf().bytes;
+        Self {
+            key_bytes: parameters.key_bytes,
+            value_bytes: parameters.value_bytes,
+            inner: parameters.inner(),
+            leaf_bytes,
+            leaf_place_bytes: leaf_bytes,
+            keeps_next: false,
+            leaf_locks: 0,
+            scratch,
+            lane_bytes: plan.total_bytes,
+        }
     }
 
-    let words_per_node = place.geometry.iter().map(|node| node.lock_count).max().unwrap_or(1);
-    let locks_per_node = words_per_node * if spending.options.narrow_locks { 4 } else { 1 };
-    let entries = lock_entries(place.geometry.len() * locks_per_node as usize);
-    let leaf_entries = lock_entries(place.geometry.len() * sizes.leaf_locks);
-    let leaf_words: Vec<_> = leaf_entries.iter().map(|_| words::Place::default()).collect();
-    let waiters: Vec<_> = (0..spending.lanes).map(|_| Waiter::default()).collect();
-    let leaf_waiters: Vec<_> = (0..spending.lanes).map(|_| Waiter::default()).collect();
-    let shelf_count = place.geometry.len() * NodeClass::COUNT;
-    let mut returned = vec![Fresh::default(); shelf_count * spending.returned_nodes];
-    let shelves: Vec<_> = if spending.returned_nodes == 0 {
-        (0..shelf_count).map(|_| spin::Mutex::new(Shelf::default())).collect()
-    } else {
-        returned.chunks_mut(spending.returned_nodes).map(|returned| spin::Mutex::new(Shelf::new(returned))).collect()
-    };
-    let children_max = sizes.inner.span + 1;
-    let kept_max = children_max + usize::from(sizes.keeps_next);
-    let words = IndexCache::words_for(spending.cache_bytes, sizes.key_bytes, kept_max);
-    let mut storage = huge_zeroes(words * size_of::<AtomicU32>())
-        .map_err(|error| AssemblyError::Memory { cache_bytes: spending.cache_bytes, reason: error.to_string() })?;
-    let storage = <[AtomicU32]>::mut_from_bytes(&mut storage)
-        .map_err(|_| AssemblyError::Impossible("an index cache that is not aligned"))?;
-    let cache = if sizes.keeps_next { IndexCache::with_next } else { IndexCache::new };
-    let requests = RequestIds::default();
+    fn chime(parameters: &chime::Parameters, spending: &Spending) -> Self {
+        let (plan, scratch) = parameters.plan(spending.page_records, spending.leaves_at_once);
+        let leaf = parameters.leaf();
+        Self {
+            key_bytes: parameters.key_bytes,
+            value_bytes: parameters.value_bytes,
+            inner: parameters.inner(),
+            leaf_bytes: leaf.bytes,
+            leaf_place_bytes: leaf.place_bytes(),
+            keeps_next: true,
+            leaf_locks: spending.leaf_locks.clamp(1, LEAF_LOCKS_MAX),
+            scratch,
+            lane_bytes: plan.total_bytes,
+        }
+    }
 
-    let tree = Tree {
-        number: place.number,
-        index: place.number.get() + 1,
-        owner: place.member,
-        requests: &requests,
-        geometry: place.geometry,
-        root_word: (NodeId(0), root_offset(home, place.number)),
-        root: RootCopy::default(),
-        inner: sizes.inner,
-        leaf_bytes: sizes.leaf_bytes,
-        capabilities: place.capabilities,
-        options: spending.options,
-        scratch: sizes.scratch,
-        locks: LockTable::new(&entries, locks_per_node, &waiters, spending.hand_overs_max),
-        nodes: NodePool::new(&shelves, [sizes.leaf_place_bytes as u32, sizes.inner.bytes as u32]),
-        cache: cache(storage, sizes.key_bytes, children_max),
-    };
-    let leaf_locks = LeafLocks {
-        table: LockTable::new(&leaf_entries, sizes.leaf_locks as u32, &leaf_waiters, spending.hand_overs_max),
-        locks_per_node: sizes.leaf_locks as u32,
-        words: WordTable::new(&leaf_words),
-    };
-    run(tree, leaf_locks)
+    /// Children an inner node has at most, and what a copy of one keeps.
+    const fn children_max(&self) -> (usize, usize) {
+        let children = self.inner.span + 1;
+        (children, if self.keeps_next { children + 1 } else { children })
+    }
 }
-
-/// More local entries than a compute node has use for; they fit the numbers of locks.
-const LEAF_LOCKS_MAX: usize = 1 << 24;
 
 fn lock_entries(count: usize) -> Vec<spin::Mutex<Entry>> {
     (0..count).map(|_| spin::Mutex::new(Entry::default())).collect()
 }
 
 /// Refuses an index that needs what the fabric does not grant.
-fn granted(place: &Place<'_>, index: &impl Index) -> Result<(), AssemblyError> {
+fn granted<I: Index>(place: &Place<'_>, index: I) -> Result<I, AssemblyError> {
     let missing = place.guarantees.missing(index.assumptions());
-    if missing.is_empty() { Ok(()) } else { Err(AssemblyError::Missing { missing }) }
+    if missing.is_empty() { Ok(index) } else { Err(AssemblyError::Missing { missing }) }
 }
 
-/// Builds a Sherman index with its storage and passes it to `run`.
-pub fn with_sherman<R>(
-    place: &Place<'_>,
-    parameters: &sherman::Parameters,
-    spending: &Spending,
-    run: impl FnOnce(&Sherman<'_>) -> R,
-) -> Result<R, AssemblyError> {
-    parameters.check()?;
-    let (plan, scratch) = parameters.plan(spending.page_records, spending.leaves_at_once);
-    let sizes = Sizes {
-        key_bytes: parameters.key_bytes,
-        inner: parameters.inner(),
-        leaf_bytes: parameters.leaf().bytes,
-        leaf_place_bytes: parameters.leaf().bytes,
-        keeps_next: false,
-        leaf_locks: 0,
-        scratch,
-        lane_bytes: plan.total_bytes,
-    };
-    with_tree(place, sizes, spending, |tree, _| {
-        let index = Sherman::new(tree, parameters, plan)?;
-        granted(place, &index)?;
-        Ok(run(&index))
-    })
+/// What one compute node's copy of an index borrows. Where one process plays many compute nodes it keeps many of these:
+///
+/// ```text
+/// let mut storages: Vec<Storage> = ...;
+/// let rooms: Vec<Room<'_>> = storages.iter_mut().map(Storage::furnish).collect();
+/// let indexes = rooms.iter().map(|room| room.sherman(...)).collect::<Result<Vec<_>, _>>()?;
+/// ```
+#[derive(Debug)]
+pub struct Storage {
+    entries: Vec<spin::Mutex<Entry>>,
+    waiters: Vec<Waiter>,
+    leaf_entries: Vec<spin::Mutex<Entry>>,
+    leaf_waiters: Vec<Waiter>,
+    leaf_words: Vec<words::Place>,
+    returned: Vec<Fresh>,
+    returned_nodes: usize,
+    shelf_count: usize,
+    words: MmapMut,
+    requests: RequestIds,
+    locks_per_node: u32,
+    buckets: [Vec<spin::Mutex<Bucket>>; 2],
+    values: Vec<u8>,
+    value_bytes: usize,
 }
 
-/// Builds a CHIME index with its storage and passes it to `run`.
-pub fn with_chime<R>(
-    place: &Place<'_>,
-    parameters: &chime::Parameters,
-    spending: &Spending,
-    run: impl FnOnce(&Chime<'_>) -> R,
-) -> Result<R, AssemblyError> {
-    parameters.check()?;
-    if place.geometry.iter().any(|node| node.region_bytes > chime::REGION_BYTES_MAX) {
-        return Err(AssemblyError::Impossible(
-            "a memory node of more than 256 GiB: local queues could not tell leaves apart",
-        ));
+/// A [`Storage`], ready to be borrowed by an index.
+#[derive(Debug)]
+pub struct Room<'a> {
+    entries: &'a [spin::Mutex<Entry>],
+    waiters: &'a [Waiter],
+    leaf_entries: &'a [spin::Mutex<Entry>],
+    leaf_waiters: &'a [Waiter],
+    leaf_words: &'a [words::Place],
+    shelves: Vec<spin::Mutex<Shelf<'a>>>,
+    words: &'a [AtomicU32],
+    requests: &'a RequestIds,
+    locks_per_node: u32,
+    buckets: [&'a [spin::Mutex<Bucket>]; 2],
+    seats: Vec<Seat<'a>>,
+}
+
+impl Storage {
+    /// Checks that the index can be put together at `place` and allocates what it needs there.
+    pub fn new(
+        place: &Place<'_>,
+        parameters: &sherman::Parameters,
+        spending: &Spending,
+    ) -> Result<Self, AssemblyError> {
+        parameters.check()?;
+        Self::allocate(place, &Sizes::sherman(parameters, spending), spending)
     }
-    let (plan, scratch) = parameters.plan(spending.page_records, spending.leaves_at_once);
-    let sizes = Sizes {
-        key_bytes: parameters.key_bytes,
-        inner: parameters.inner(),
-        leaf_bytes: parameters.leaf().bytes,
-        leaf_place_bytes: parameters.leaf().place_bytes(),
-        keeps_next: true,
-        leaf_locks: spending.leaf_locks.clamp(1, LEAF_LOCKS_MAX),
-        scratch,
-        lane_bytes: plan.total_bytes,
-    };
-    with_tree(place, sizes, spending, |tree, leaf_locks| {
-        let index = Chime::new(tree, leaf_locks, parameters, plan)?;
-        granted(place, &index)?;
-        Ok(run(&index))
-    })
+
+    /// As [`Storage::new`], for a CHIME.
+    pub fn for_chime(
+        place: &Place<'_>,
+        parameters: &chime::Parameters,
+        spending: &Spending,
+    ) -> Result<Self, AssemblyError> {
+        parameters.check()?;
+        if place.geometry.iter().any(|node| node.region_bytes > chime::REGION_BYTES_MAX) {
+            let what = "a memory node of more than 256 GiB: local queues could not tell leaves apart";
+            return Err(AssemblyError::Impossible(what));
+        }
+        let place = Place { recovery: None, ..*place };
+        Self::allocate(&place, &Sizes::chime(parameters, spending), spending)
+    }
+
+    fn allocate(place: &Place<'_>, sizes: &Sizes, spending: &Spending) -> Result<Self, AssemblyError> {
+        if place.geometry.is_empty() {
+            return Err(AssemblyError::Impossible("a pool without memory nodes"));
+        }
+        if spending.lanes >= usize::from(u16::MAX) {
+            return Err(AssemblyError::Impossible("more than 65,534 lanes on one compute node"));
+        }
+        if spending.options.narrow_locks && !place.capabilities.masked_atomics {
+            return Err(AssemblyError::NoMaskedAtomics);
+        }
+        let node_bytes = sizes.leaf_place_bytes.max(sizes.inner.bytes);
+        let chunk_bytes = place.geometry.iter().map(|node| node.chunk_bytes).min().unwrap_or(0);
+        if node_bytes as u64 > chunk_bytes {
+            return Err(AssemblyError::Chunk { node_bytes, chunk_bytes });
+        }
+        if let Some(recovery) = place.recovery {
+            if spending.options.narrow_locks {
+                return Err(AssemblyError::NarrowRecovery);
+            }
+            recovery.check(node_bytes, spending.lanes, place.geometry.len())?;
+        }
+        if spending.lanes as u64 * sizes.lane_bytes as u64 > spending.scratch_bytes_max {
+            return Err(AssemblyError::Scratch {
+                lanes: spending.lanes,
+                lane_bytes: sizes.lane_bytes,
+                budget_bytes: spending.scratch_bytes_max,
+            });
+        }
+
+        let words_per_node = place.geometry.iter().map(|node| node.lock_count).max().unwrap_or(1);
+        let locks_per_node = words_per_node * if spending.options.narrow_locks { 4 } else { 1 };
+        let shelf_count = place.geometry.len() * NodeClass::COUNT;
+        let words = IndexCache::words_for(spending.cache_bytes, sizes.key_bytes, sizes.children_max().1);
+        let leaf_locks = place.geometry.len() * sizes.leaf_locks;
+        let seats = if spending.options.rdwc { spending.lanes } else { 0 };
+        // Twice as many buckets as lanes: few keys that meet in one by chance.
+        let buckets = || (0..2 * seats).map(|_| spin::Mutex::new(Bucket::default())).collect();
+        Ok(Self {
+            entries: lock_entries(place.geometry.len() * locks_per_node as usize),
+            waiters: (0..spending.lanes).map(|_| Waiter::default()).collect(),
+            leaf_entries: lock_entries(leaf_locks),
+            leaf_waiters: (0..spending.lanes).map(|_| Waiter::default()).collect(),
+            leaf_words: (0..leaf_locks).map(|_| words::Place::default()).collect(),
+            returned: vec![Fresh::default(); shelf_count * spending.returned_nodes],
+            returned_nodes: spending.returned_nodes,
+            shelf_count,
+            words: huge_zeroes(words * size_of::<AtomicU32>()).map_err(|error| AssemblyError::Memory {
+                cache_bytes: spending.cache_bytes,
+                reason: error.to_string(),
+            })?,
+            requests: RequestIds::default(),
+            locks_per_node,
+            buckets: [buckets(), buckets()],
+            values: vec![0; seats * sizes.value_bytes],
+            value_bytes: sizes.value_bytes,
+        })
+    }
+
+    /// Puts the shelves up.
+    pub fn furnish(&mut self) -> Room<'_> {
+        let Self {
+            entries,
+            waiters,
+            leaf_entries,
+            leaf_waiters,
+            leaf_words,
+            returned,
+            words,
+            requests,
+            buckets,
+            values,
+            ..
+        } = self;
+        let shelves = if self.returned_nodes == 0 {
+            (0..self.shelf_count).map(|_| spin::Mutex::new(Shelf::default())).collect()
+        } else {
+            returned.chunks_mut(self.returned_nodes).map(|returned| spin::Mutex::new(Shelf::new(returned))).collect()
+        };
+        // A mapping begins on a page and was asked for in whole words; if it were not, the cache would always miss.
+        let words = <[AtomicU32]>::mut_from_bytes(words).map_or(&[][..], |words| words);
+        let seats = values.chunks_mut(self.value_bytes).map(Seat::new).collect();
+        let buckets = [&*buckets[0], &*buckets[1]];
+        let locks_per_node = self.locks_per_node;
+        Room {
+            entries,
+            waiters,
+            leaf_entries,
+            leaf_waiters,
+            leaf_words,
+            shelves,
+            words,
+            requests,
+            locks_per_node,
+            buckets,
+            seats,
+        }
+    }
+}
+
+impl<'a> Room<'a> {
+    /// The index. `place`, `parameters` and `spending` are those the storage was made for.
+    pub fn sherman(
+        &'a self,
+        place: &Place<'a>,
+        parameters: &sherman::Parameters,
+        spending: &Spending,
+    ) -> Result<Sherman<'a>, AssemblyError> {
+        let (plan, _) = parameters.plan(spending.page_records, spending.leaves_at_once);
+        let tree = self.tree(place, Sizes::sherman(parameters, spending), spending)?;
+        granted(place, Sherman::new(tree, parameters, plan)?)
+    }
+
+    /// As [`Room::sherman`], of a storage made by [`Storage::for_chime`].
+    pub fn chime(
+        &'a self,
+        place: &Place<'a>,
+        parameters: &chime::Parameters,
+        spending: &Spending,
+    ) -> Result<Chime<'a>, AssemblyError> {
+        let (plan, _) = parameters.plan(spending.page_records, spending.leaves_at_once);
+        let sizes = Sizes::chime(parameters, spending);
+        let locks_per_node = sizes.leaf_locks as u32;
+        let place = Place { recovery: None, ..*place };
+        let tree = self.tree(&place, sizes, spending)?;
+        let leaf_locks = LeafLocks {
+            table: LockTable::new(self.leaf_entries, locks_per_node, self.leaf_waiters, spending.hand_overs_max),
+            locks_per_node,
+            words: WordTable::new(self.leaf_words),
+        };
+        granted(&place, Chime::new(tree, leaf_locks, parameters, plan)?)
+    }
+
+    fn tree(&'a self, place: &Place<'a>, sizes: Sizes, spending: &Spending) -> Result<Tree<'a>, AssemblyError> {
+        let home = place.geometry.first().ok_or(AssemblyError::Impossible("a pool without memory nodes"))?;
+        let children_max = sizes.children_max().0;
+        let cache = if sizes.keeps_next { IndexCache::with_next } else { IndexCache::new };
+        Ok(Tree {
+            number: place.number,
+            index: place.number.get() + 1,
+            owner: place.member,
+            requests: self.requests,
+            geometry: place.geometry,
+            root_word: (NodeId(0), root_offset(home, place.number)),
+            root: RootCopy::default(),
+            inner: sizes.inner,
+            leaf_bytes: sizes.leaf_bytes,
+            capabilities: place.capabilities,
+            options: spending.options,
+            recovery: place.recovery,
+            scratch: sizes.scratch,
+            locks: LockTable::new(self.entries, self.locks_per_node, self.waiters, spending.hand_overs_max),
+            batches: Batches::new(self.buckets[0], self.buckets[1], &self.seats),
+            nodes: NodePool::new(&self.shelves, [sizes.leaf_place_bytes as u32, sizes.inner.bytes as u32]),
+            cache: cache(self.words, sizes.key_bytes, children_max),
+        })
+    }
 }
 
 /// Zeroed memory that the kernel is asked to map with huge pages: an index cache is read at random, and with 4-KiB pages

@@ -1,27 +1,49 @@
 //! A compute node: a process that is connected to a pool's memory nodes, has a row there, and opens indexes.
 
-use crate::assembly::Place;
-use crate::fabric::shm::{ShmError, ShmFabric, ShmOptions};
-use crate::kinds::{IndexParameterError, IndexParameters};
+use crate::assembly::{AssemblyError, Place, Spending};
+use crate::fabric::any::{AnyFabric, FabricError, Node};
+use crate::fabric::shm::{ShmFabric, ShmOptions};
+#[cfg(feature = "verbs")]
+use crate::fabric::verbs::{VerbsError, VerbsFabric, VerbsOptions};
+use crate::keeper::{Keeper, terms_here};
+use crate::kinds::{AnyIndex, IndexParameterError, IndexParameters, with_index};
 use crate::memory_node::{AnnounceError, ConnectError, RemoteNode, connect};
 use crate::solo::block_on;
+use dm_core::error::VerbError;
 use dm_core::lane::Lane;
+use dm_core::recovery::Recovery;
+use dm_core::recovery::lease::{Lease, Pulse, Terms};
+use dm_core::recovery::redo::{self, Area};
 use dm_core::remote::catalog::{self, CatalogError, Definition, IndexEntry};
+use dm_core::remote::chunks::{self, ChunkEntry, ChunkKind, Granted, RequestIds};
 use dm_core::remote::rows::{self, Joiner, Member, RowError};
 use dm_core::remote::superblock::{Features, NodeDescription, Superblock, SuperblockError};
 use dm_core::remote::{NodeGeometry, SCRATCH_BYTES};
-use dm_core::verbs::{Fabric, Guarantees, LaneId, Space};
+use dm_core::verbs::{Fabric, Guarantees, LaneId, NodeId, Space};
+#[cfg(feature = "verbs")]
+use dm_core::verbs::{Label, Request};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
 use thiserror::Error;
 
-/// How often a compute node raises its heartbeat: eight times per lease of two seconds.
-const HEARTBEAT: Duration = Duration::from_millis(250);
+/// How a compute node is in a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Membership {
+    /// How long it may be silent before others take it for dead: the same for all compute nodes of a pool.
+    pub terms: Terms,
+    /// Whether others can go on when it dies with a lock in its hands: costs a redo image in the chain of larger WRITEs,
+    /// and a chunk or more on each memory node. Without it, as on a fabric that cannot fence, such a lock stays held.
+    pub recovery: bool,
+}
+
+impl Default for Membership {
+    fn default() -> Self {
+        Self { terms: terms_here(), recovery: true }
+    }
+}
 
 /// Why a pool cannot be used.
 #[derive(Debug, Error)]
@@ -32,7 +54,7 @@ pub enum PoolError {
     Connect(#[from] ConnectError),
     /// The fabric cannot be made.
     #[error(transparent)]
-    Fabric(#[from] ShmError),
+    Fabric(#[from] FabricError),
     /// A memory node's superblock is not one to work with.
     #[error("memory node at {}: {source}", socket.display())]
     Superblock {
@@ -95,7 +117,10 @@ pub enum PoolError {
         /// Why.
         source: IndexParameterError,
     },
-    /// The heartbeat's thread could not be started.
+    /// A chunk table could not be read or changed.
+    #[error(transparent)]
+    Verb(#[from] VerbError),
+    /// The keeper's thread could not be started.
     #[error("starting a thread: {0}")]
     Thread(std::io::Error),
 }
@@ -112,10 +137,20 @@ pub fn pool_name(id: [u8; 16]) -> String {
 /// A pool this process is connected to.
 #[derive(Debug)]
 pub struct Pool {
-    nodes: Vec<Arc<RemoteNode>>,
+    nodes: Vec<Node>,
     descriptions: Vec<NodeDescription>,
     geometry: Vec<NodeGeometry>,
-    options: ShmOptions,
+    reach: Reach,
+    /// For what is run now and then: a queue pair takes longer to connect than most of that takes to run.
+    spare: Mutex<Vec<AnyFabric>>,
+}
+
+/// How the memory nodes are reached.
+#[derive(Debug)]
+enum Reach {
+    Shm(ShmOptions),
+    #[cfg(feature = "verbs")]
+    Verbs(Arc<VerbsOptions>),
 }
 
 impl Pool {
@@ -131,40 +166,54 @@ impl Pool {
 
     /// A pool of memory nodes that are connected already, with a name for each.
     pub fn of(nodes: Vec<(PathBuf, Arc<RemoteNode>)>, options: ShmOptions) -> Result<Self, PoolError> {
-        let mut descriptions: Vec<NodeDescription> = Vec::new();
-        for (socket, node) in &nodes {
+        let superblocks = nodes.iter().map(|(socket, node)| {
             let mut bytes = [0; Superblock::BYTES];
             // A region too small for a superblock reads as zeros, which is not one.
             let _ = node.region().area(Space::Host).read(0, &mut bytes);
-            let description = Superblock::decode(&bytes)
-                .map_err(|source| PoolError::Superblock { socket: socket.clone(), source })?;
-            if let Some(first) = descriptions.first()
-                && first.identity.pool_id != description.identity.pool_id
-            {
-                return Err(PoolError::Mixed {
-                    socket: socket.clone(),
-                    found: pool_name(description.identity.pool_id),
-                    expected: pool_name(first.identity.pool_id),
-                });
-            }
-            descriptions.push(description);
-        }
-        if let Some(first) = descriptions.first()
-            && let Some(other) =
-                descriptions.iter().find(|other| other.identity.pool_incarnation != first.identity.pool_incarnation)
-        {
-            return Err(PoolError::Incarnation {
-                node: other.identity.node.0,
-                found: other.identity.pool_incarnation,
-                expected: first.identity.pool_incarnation,
-            });
-        }
-        let geometry = descriptions.iter().map(|description| description.geometry).collect();
-        let nodes = nodes.into_iter().map(|(_, node)| node).collect();
-        let pool = Self { nodes, descriptions, geometry, options };
+            (socket.clone(), bytes)
+        });
+        let descriptions = describe(superblocks)?;
+        let nodes = nodes.into_iter().map(|(_, node)| Node::Shm(node)).collect();
+        let pool = Self::assemble(nodes, descriptions, Reach::Shm(options));
         // Checks order and number of the nodes.
         pool.fabric()?;
         Ok(pool)
+    }
+
+    /// Connects to all memory nodes of a pool on RDMA devices, given their addresses in any order.
+    #[cfg(feature = "verbs")]
+    pub fn connect_verbs(addresses: &[String], options: VerbsOptions) -> Result<Self, PoolError> {
+        use crate::memory_node::verbs::client::Peer;
+        let mut peers = Vec::new();
+        for address in addresses {
+            peers.push(
+                Peer::connect(address, options.secret.as_ref()).map_err(VerbsError::from).map_err(FabricError::from)?,
+            );
+        }
+        peers.sort_by_key(|peer| peer.node_id().0);
+        let mut options = options;
+        let mut fabric = VerbsFabric::new(&peers, &Arc::new(options.clone())).map_err(FabricError::from)?;
+        // Once for all workers: their fabrics differ in nothing that matters for it.
+        options.write_turn_ns_min = Some(Fabric::capabilities(&fabric).write_turn_ns_min);
+        let mut superblocks = Vec::new();
+        for peer in &peers {
+            let mut scratch = vec![0; Superblock::BYTES];
+            let lane = Lane::new(LaneId(0), &mut scratch);
+            let read = Request::read(Label::Super, peer.node_id(), 0, Superblock::BYTES, 0);
+            block_on(&mut fabric, &lane, lane.port().call(read)).map_err(RowError::from)?;
+            let bytes = lane.port().with(|scratch| scratch.first_chunk().copied());
+            superblocks.push((PathBuf::from(peer.address()), bytes.unwrap_or([0; Superblock::BYTES])));
+        }
+        let descriptions = describe(superblocks.into_iter())?;
+        let nodes = peers.into_iter().map(Node::Verbs).collect();
+        let pool = Self::assemble(nodes, descriptions, Reach::Verbs(Arc::new(options)));
+        pool.put_back(AnyFabric::Verbs(Box::new(fabric)));
+        Ok(pool)
+    }
+
+    fn assemble(nodes: Vec<Node>, descriptions: Vec<NodeDescription>, reach: Reach) -> Self {
+        let geometry = descriptions.iter().map(|description| description.geometry).collect();
+        Self { nodes, descriptions, geometry, reach, spare: Mutex::default() }
     }
 
     /// What each memory node's superblock says.
@@ -178,31 +227,64 @@ impl Pool {
     }
 
     /// The memory nodes.
-    pub fn nodes(&self) -> &[Arc<RemoteNode>] {
+    pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
 
     /// A fabric for one worker.
-    pub fn fabric(&self) -> Result<ShmFabric, PoolError> {
-        Ok(ShmFabric::new(self.nodes.clone(), self.options)?)
+    pub fn fabric(&self) -> Result<AnyFabric, PoolError> {
+        Ok(self.make_fabric()?)
+    }
+
+    fn make_fabric(&self) -> Result<AnyFabric, FabricError> {
+        match &self.reach {
+            Reach::Shm(options) => {
+                let nodes = self.nodes.iter().filter_map(Node::shm).cloned().collect();
+                Ok(AnyFabric::Shm(Box::new(ShmFabric::new(nodes, *options)?)))
+            }
+            #[cfg(feature = "verbs")]
+            Reach::Verbs(options) => {
+                let peers: Vec<_> = self.nodes.iter().filter_map(Node::verbs).cloned().collect();
+                Ok(AnyFabric::Verbs(Box::new(VerbsFabric::new(&peers, options)?)))
+            }
+        }
+    }
+
+    fn spare(&self) -> MutexGuard<'_, Vec<AnyFabric>> {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps a fabric for the next short run, if making one is worth avoiding.
+    fn put_back(&self, fabric: AnyFabric) {
+        if !matches!(self.reach, Reach::Shm(_)) {
+            self.spare().push(fabric);
+        }
     }
 
     /// The first memory node: the one whose catalog and rows count.
-    fn home(&self) -> &NodeGeometry {
+    pub(crate) fn home(&self) -> &NodeGeometry {
         // `of` made a fabric, which refuses a pool without nodes.
         &self.geometry[0]
     }
 
     /// Runs something short on a lane of its own, with [`SCRATCH_BYTES`] of scratch at offset 0.
-    pub fn with_lane<R>(&self, run: impl FnOnce(&mut ShmFabric, &Lane<'_>) -> R) -> Result<R, PoolError> {
-        let mut fabric = self.fabric()?;
-        let mut scratch = vec![0; SCRATCH_BYTES];
-        let lane = Lane::new(LaneId(0), &mut scratch);
-        Ok(run_on(&mut fabric, &lane, run))
+    pub fn with_lane<R>(&self, run: impl FnOnce(&mut AnyFabric, &Lane<'_>) -> R) -> Result<R, PoolError> {
+        Ok(self.with_lane_of(run)?)
     }
 
-    /// Joins the pool as a compute node with `lanes` lanes, and keeps its heartbeat going.
-    pub fn join(self: &Arc<Self>, lanes: u16) -> Result<ComputeNode, PoolError> {
+    fn with_lane_of<R>(&self, run: impl FnOnce(&mut AnyFabric, &Lane<'_>) -> R) -> Result<R, FabricError> {
+        let spare = self.spare().pop();
+        let mut fabric = spare.map_or_else(|| self.make_fabric(), Ok)?;
+        let mut scratch = vec![0; SCRATCH_BYTES];
+        let lane = Lane::new(LaneId(0), &mut scratch);
+        let result = run_on(&mut fabric, &lane, run);
+        drop(lane);
+        self.put_back(fabric);
+        Ok(result)
+    }
+
+    /// Joins the pool as a compute node with `lanes` lanes, and keeps its lease.
+    pub fn join(self: &Arc<Self>, lanes: u16, membership: Membership) -> Result<ComputeNode, PoolError> {
         let unknown = self.descriptions.iter().fold(0, |bits, description| bits | description.read_only_unknown);
         if unknown != 0 {
             return Err(PoolError::ReadOnly { unknown });
@@ -219,25 +301,19 @@ impl Pool {
             }
         }
         self.with_lane(|fabric, lane| block_on(fabric, lane, rows::introduce(lane, self.home(), member, &joiner, 0)))??;
-        let (stop, stopped) = mpsc::channel();
-        let pool = Arc::clone(self);
-        let heart = thread::Builder::new()
-            .name("heartbeat".to_owned())
-            .spawn(move || {
-                let mut counter = 1;
-                while stopped.recv_timeout(HEARTBEAT) == Err(RecvTimeoutError::Timeout) {
-                    let beat = pool.with_lane(|fabric, lane| {
-                        block_on(fabric, lane, rows::heartbeat(lane, pool.home(), member, counter, 0, 0))
-                    });
-                    counter += 1;
-                    if !matches!(beat, Ok(Ok(()))) {
-                        tracing::warn!("the heartbeat of compute-node row {} stopped: {beat:?}", member.row.0);
-                        return;
-                    }
-                }
-            })
-            .map_err(PoolError::Thread)?;
-        Ok(ComputeNode { pool: Arc::clone(self), member, heart: Some((stop, heart)), owes: AtomicBool::new(false) })
+        let mut node = ComputeNode {
+            pool: Arc::clone(self),
+            member,
+            recovery: membership.recovery,
+            lease: Arc::new(Lease::new(membership.terms)),
+            pulses: (0..lanes).map(|_| Pulse::default()).collect(),
+            keeper: None,
+            opened: AtomicBool::new(false),
+            owes: AtomicBool::new(false),
+        };
+        // From here on a failure leaves the pool.
+        node.keeper = Some(Keeper::start(self, member, Arc::clone(&node.lease), Arc::clone(&node.pulses))?);
+        Ok(node)
     }
 
     /// Leaves the pool as `member`, under whose name nothing is written any more.
@@ -281,8 +357,42 @@ impl Pool {
 }
 
 /// Ties the lane's lifetime to the fabric's.
-fn run_on<'m, R>(fabric: &mut ShmFabric, lane: &Lane<'m>, run: impl FnOnce(&mut ShmFabric, &Lane<'m>) -> R) -> R {
+fn run_on<'m, R>(fabric: &mut AnyFabric, lane: &Lane<'m>, run: impl FnOnce(&mut AnyFabric, &Lane<'m>) -> R) -> R {
     run(fabric, lane)
+}
+
+/// Decodes superblocks, each with the name of its memory node, which must be of one pool.
+fn describe(
+    superblocks: impl Iterator<Item = (PathBuf, [u8; Superblock::BYTES])>,
+) -> Result<Vec<NodeDescription>, PoolError> {
+    let mut descriptions: Vec<NodeDescription> = Vec::new();
+    for (socket, bytes) in superblocks {
+        let description = match Superblock::decode(&bytes) {
+            Ok(description) => description,
+            Err(source) => return Err(PoolError::Superblock { socket, source }),
+        };
+        if let Some(first) = descriptions.first()
+            && first.identity.pool_id != description.identity.pool_id
+        {
+            return Err(PoolError::Mixed {
+                socket,
+                found: pool_name(description.identity.pool_id),
+                expected: pool_name(first.identity.pool_id),
+            });
+        }
+        descriptions.push(description);
+    }
+    if let Some(first) = descriptions.first()
+        && let Some(other) =
+            descriptions.iter().find(|other| other.identity.pool_incarnation != first.identity.pool_incarnation)
+    {
+        return Err(PoolError::Incarnation {
+            node: other.identity.node.0,
+            found: other.identity.pool_incarnation,
+            expected: first.identity.pool_incarnation,
+        });
+    }
+    Ok(descriptions)
 }
 
 /// A number that tells two starts of a process apart.
@@ -294,11 +404,21 @@ fn token() -> u64 {
 }
 
 /// This process's place in a pool. Dropping it leaves the pool.
+///
+/// Others may take it for dead, if it is silent for a lease: then its operations fail with
+/// [`dm_core::error::Cause::Fenced`], and it joins the pool again for a new one. On shared memory they end the whole
+/// process first.
 #[derive(Debug)]
 pub struct ComputeNode {
     pool: Arc<Pool>,
     member: Member,
-    heart: Option<(Sender<()>, JoinHandle<()>)>,
+    recovery: bool,
+    lease: Arc<Lease>,
+    /// One per lane.
+    pulses: Arc<[Pulse]>,
+    keeper: Option<Keeper>,
+    /// An index was opened with recovery.
+    opened: AtomicBool,
     /// A lock may name this row after it left.
     owes: AtomicBool,
 }
@@ -308,6 +428,11 @@ impl ComputeNode {
     /// for others to finish with, and is not given to anybody before they have.
     pub fn owe(&self) {
         self.owes.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether others have taken it for dead.
+    pub fn is_fenced(&self) -> bool {
+        self.lease.is_fenced()
     }
 
     /// The pool.
@@ -338,29 +463,97 @@ impl ComputeNode {
     }
 
     /// What an index is put together with: see [`crate::assembly`].
-    pub fn place(&self, entry: &IndexEntry, fabric: &ShmFabric) -> Place<'_> {
+    pub fn place(&self, entry: &IndexEntry, fabric: &AnyFabric) -> Place<'_> {
         Place {
             geometry: self.pool.geometry(),
             number: entry.number,
             member: self.member,
             capabilities: fabric.capabilities(),
             guarantees: Self::guarantees(fabric),
+            recovery: None,
         }
     }
 
-    fn guarantees(fabric: &ShmFabric) -> Guarantees {
+    fn guarantees(fabric: &AnyFabric) -> Guarantees {
         fabric.guarantees()
+    }
+
+    /// Opens an index and passes it to `run`: with recovery, if it is wanted, the fabric can fence, and the index is of a kind
+    /// that has it. That is possible once per join.
+    pub fn with_index<R>(
+        &self,
+        entry: &IndexEntry,
+        parameters: &IndexParameters,
+        spending: &Spending,
+        run: impl FnOnce(AnyIndex<'_, '_>) -> R,
+    ) -> Result<R, AssemblyError> {
+        let place = self.pool.with_lane_of(|fabric, _| self.place(entry, fabric))?;
+        if !self.recovery || !place.capabilities.fencing || !parameters.recovers() {
+            return with_index(&place, parameters, spending, run);
+        }
+        parameters.check().map_err(AssemblyError::from)?;
+        if spending.options.narrow_locks {
+            return Err(AssemblyError::NarrowRecovery);
+        }
+        // Two indexes would count lock words from 1, both of them.
+        if self.opened.swap(true, Ordering::Relaxed) {
+            return Err(AssemblyError::Reopened);
+        }
+        let (lanes, node_bytes) = (self.pulses.len() as u16, parameters.node_bytes().0.max(parameters.node_bytes().1));
+        let mut areas = vec![Area::default(); self.pool.nodes.len()];
+        let requests = RequestIds::default();
+        self.pool.with_lane_of(|fabric, lane| {
+            let redo =
+                redo::prepare(lane, &self.pool.geometry, self.member, &requests, lanes, node_bytes, 0, &mut areas);
+            block_on(fabric, lane, redo)
+        })??;
+        let recovery = Recovery::new(self.member, &self.lease, &self.pulses, &areas, &place.capabilities)?;
+        with_index(&Place { recovery: Some(&recovery), ..place }, parameters, spending, run)
+    }
+
+    /// Gives the chunks of redo images back: every lock is free, so no image will be looked for.
+    fn return_redo_chunks(&self) -> Result<(), PoolError> {
+        self.pool.with_lane(|fabric, lane| {
+            block_on(fabric, lane, async {
+                for (number, geometry) in self.pool.geometry.iter().enumerate() {
+                    let node = NodeId(number as u16);
+                    let mut mine = Vec::new();
+                    let mut see = |chunk, found| {
+                        if let Ok(ChunkEntry::Granted(grant)) = found
+                            && grant.kind == ChunkKind::Redo
+                            && grant.row == self.member.row
+                            && u32::from(grant.incarnation) == self.member.incarnation
+                        {
+                            mine.push((chunk, grant));
+                        }
+                    };
+                    chunks::walk(lane, node, geometry, 0, &mut see).await?;
+                    for (chunk, grant) in mine {
+                        let (offset, bytes) = (geometry.chunk_offset(chunk), geometry.chunk_bytes);
+                        let granted = Granted { node, chunk, offset, bytes, grant, used: false };
+                        // Nodes never lived there: as good as new.
+                        chunks::release(lane, geometry, &granted, false).await?;
+                    }
+                }
+                Ok(())
+            })
+        })?
     }
 }
 
 impl Drop for ComputeNode {
     fn drop(&mut self) {
-        if let Some((stop, heart)) = self.heart.take() {
-            drop(stop);
-            // A heartbeat that panicked has nothing to tell any more.
-            let _ = heart.join();
+        if let Some(keeper) = &mut self.keeper {
+            keeper.stop();
         }
-        let settled = !*self.owes.get_mut();
+        // Whoever was fenced does nothing more under this name, and leaves the rest to others.
+        let settled = !*self.owes.get_mut() && !self.lease.is_fenced();
+        if settled
+            && *self.opened.get_mut()
+            && let Err(error) = self.return_redo_chunks()
+        {
+            tracing::debug!("giving redo chunks back: {error}");
+        }
         self.pool.part(self.member, settled);
     }
 }

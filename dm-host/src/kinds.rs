@@ -5,7 +5,9 @@ use dm_core::chime::{Chime, parameters as chime};
 use dm_core::error::OpError;
 use dm_core::index::{Census, Index, Operation, Outcome, ScratchPlan};
 use dm_core::lane::Lane;
+use dm_core::recovery::sweep::Swept;
 use dm_core::remote::catalog::{IndexEntry, IndexKind, PARAMETER_BYTES};
+use dm_core::remote::lock_word::RowId;
 use dm_core::sherman::{Sherman, parameters as sherman};
 use dm_core::verbs::Assumptions;
 use thiserror::Error;
@@ -32,6 +34,16 @@ pub enum IndexParameterError {
     /// An index of a kind that this program does not have.
     #[error("this program has no {} indexes", .0.name())]
     Kind(IndexKind),
+}
+
+impl From<IndexParameterError> for AssemblyError {
+    fn from(error: IndexParameterError) -> Self {
+        match error {
+            IndexParameterError::Sherman(error) => error.into(),
+            IndexParameterError::Chime(error) => error.into(),
+            IndexParameterError::Kind(_) => Self::Impossible("an index of a kind that this program does not have"),
+        }
+    }
 }
 
 impl From<sherman::Parameters> for IndexParameters {
@@ -104,6 +116,11 @@ impl IndexParameters {
         Ok(())
     }
 
+    /// Whether others can go on when a compute node dies with a lock of such an index in its hands.
+    pub const fn recovers(&self) -> bool {
+        matches!(self, Self::Sherman(_))
+    }
+
     /// Which kind.
     pub const fn kind(&self) -> IndexKind {
         match self {
@@ -133,6 +150,14 @@ impl IndexParameters {
         match self {
             Self::Sherman(parameters) => parameters.leaf_span,
             Self::Chime(parameters) => parameters.leaf_span,
+        }
+    }
+
+    /// Chooses another number of entries of a leaf.
+    pub const fn set_leaf_span(&mut self, span: usize) {
+        match self {
+            Self::Sherman(parameters) => parameters.leaf_span = span,
+            Self::Chime(parameters) => parameters.leaf_span = span,
         }
     }
 
@@ -207,6 +232,10 @@ impl Index for AnyIndex<'_, '_> {
 
     async fn validate<'a>(&'a self, lane: &'a Lane<'_>) -> Result<Census, OpError> {
         either!(self, index => index.validate(lane).await)
+    }
+
+    async fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId) -> Result<Swept, OpError> {
+        either!(self, index => index.sweep(lane, row).await)
     }
 
     async fn bulk_append<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {

@@ -3,9 +3,11 @@
 //! In order of reading:
 //!
 //! - [`region`]: the memory of one memory node - where it comes from, how it is laid out, huge pages.
-//! - [`fabric`]: who executes verbs. [`fabric::shm`] does so with loads and stores on mapped regions.
+//! - [`fabric`]: who executes verbs. [`fabric::shm`] does so with loads and stores on mapped regions, `fabric::verbs`
+//!   (feature `verbs`) with queue pairs of an RDMA device.
 //! - [`memory_node`]: the daemon that owns a region and hands it out, and the client that connects to it.
 //! - [`compute_node`]: a process that is connected to a pool, and has a row there.
+//! - [`keeper`]: the thread that keeps its lease.
 //! - [`solo`]: one future on one lane, driven by the calling thread.
 //! - [`assembly`]: an index put together, with the storage that the core only borrows.
 //! - [`kinds`]: indexes of whichever kind the catalog names.
@@ -17,6 +19,7 @@ pub mod assembly;
 pub mod clock;
 pub mod compute_node;
 pub mod fabric;
+pub mod keeper;
 pub mod kinds;
 pub mod memory_node;
 pub mod region;

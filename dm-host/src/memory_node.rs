@@ -35,13 +35,16 @@
 //! - [`server`][]: [`serve`]. [`members`]: who announced what. `process`: a client, named for good.
 //! - [`client`][]: [`connect`]. `calls`: calls that wait for their return; `watcher`: the thread that receives them.
 //! - [`daemon`]: the program around [`serve`], with its command line.
+//! - `verbs` (feature `verbs`): the same on an RDMA device.
 
 mod calls;
 pub mod client;
 pub mod daemon;
-mod members;
+pub mod members;
 pub(crate) mod process;
 pub mod server;
+#[cfg(feature = "verbs")]
+pub mod verbs;
 mod watcher;
 pub mod wire;
 

@@ -5,7 +5,7 @@
 //! reached through [`Region::area`] only; no reference to them ever exists.
 //!
 //! **Who may have it.** A daemon has the file to itself, and has it only when nobody else maps it any more: two locks
-//! say so, both of which the kernel takes back when their holder ends, however it ends ([`backing`]). A file that holds
+//! say so, both of which the kernel takes back when their holder ends, however it ends (`backing`). A file that holds
 //! a pool is *kept*: a daemon that starts on it takes up what its predecessor left.
 //!
 //! Huge pages matter: with 4 KiB pages a random READ of a large region is mostly TLB misses. A memfd takes hugetlb
@@ -21,6 +21,7 @@ pub use layout::{Layout, LineMode};
 pub use pages::Pages;
 
 use crate::fabric::shm::lines::{AccessError, Area, Sequences, WriterSlot};
+use dm_core::remote::address::LINE_BYTES;
 use dm_core::remote::superblock::MAGIC;
 use dm_core::verbs::Space;
 use layout::{SLOT_BYTES, WRITER_SLOTS};
@@ -231,7 +232,7 @@ impl Region {
         // Without sequence words: nothing is touched of what may be somebody else's.
         self.is_kept = self.raw().read(0, &mut magic).is_ok() && magic == MAGIC;
         if self.is_kept {
-            self.release_all_writers();
+            self.release_slots(|owner| owner != 0);
         }
         self
     }
@@ -321,6 +322,13 @@ impl Region {
         self.area(Space::Host).write(WriterSlot::FORMATTER, offset, bytes)
     }
 
+    /// Where the region begins in this process, for a device that is to reach it.
+    #[cfg(feature = "verbs")]
+    pub(crate) fn base(&self) -> std::ptr::NonNull<u8> {
+        // A mapping does not begin at address 0.
+        std::ptr::NonNull::new(self.map.as_mut_ptr()).unwrap_or(std::ptr::NonNull::dangling())
+    }
+
     /// Claims a writer slot for a worker of `owner` (not 0). Without sequence words nobody needs one.
     pub fn claim_writer(&self, owner: u64) -> Result<WriterSlot, RegionError> {
         if self.layout.mode == LineMode::Vector {
@@ -339,33 +347,30 @@ impl Region {
         }
     }
 
-    /// Releases the lines that writers of `owner` died in, and their slots. Only for an owner that is certainly gone.
-    /// Returns the number of lines released; what the dead wrote of them, in whole 8-byte words, stays.
+    /// Ends the WRITEs of the lines that writers of `owner` died in, and releases those lines and the slots. Only for an
+    /// owner that is certainly gone. Returns the number of lines released.
     pub fn release_dead_writers(&self, owner: u64) -> u32 {
+        self.release_slots(|found| found == owner)
+    }
+
+    fn release_slots(&self, dead: impl Fn(u64) -> bool) -> u32 {
         if self.layout.mode == LineMode::Vector {
             return 0;
         }
         let area = self.area(Space::Host);
-        let lines = (self.layout.region_bytes + u64::from(self.layout.device_bytes)) / 64;
+        let region_lines = self.layout.region_bytes / LINE_BYTES as u64;
+        let lines = region_lines + u64::from(self.layout.device_bytes) / LINE_BYTES as u64;
+        let line_at = |line: u64| {
+            let device = line.checked_sub(region_lines).map(|line| self.layout.device_at + line * LINE_BYTES as u64);
+            self.map.as_mut_ptr().wrapping_add(device.unwrap_or(line * LINE_BYTES as u64) as usize)
+        };
         let mut released = 0;
-        for slot in (1..WRITER_SLOTS).filter(|&slot| self.owner(slot).load(Ordering::Acquire) == owner) {
-            released += u32::from(area.release_dead(WriterSlot(slot), lines));
+        for slot in (1..WRITER_SLOTS).filter(|&slot| dead(self.owner(slot).load(Ordering::Acquire))) {
+            // SAFETY: lines of the region, then of the device memory, both inside the mapping.
+            released += u32::from(unsafe { area.release_dead(WriterSlot(slot), lines, line_at) });
             self.owner(slot).store(0, Ordering::Release);
         }
         released
-    }
-
-    /// Releases the lines that any writer died in, and all slots. Only when nobody else has the file.
-    fn release_all_writers(&self) {
-        if self.layout.mode == LineMode::Vector {
-            return;
-        }
-        let area = self.area(Space::Host);
-        let lines = (self.layout.region_bytes + u64::from(self.layout.device_bytes)) / 64;
-        for slot in 0..WRITER_SLOTS {
-            area.release_dead(WriterSlot(slot), lines);
-            self.owner(slot).store(0, Ordering::Release);
-        }
     }
 
     fn owner(&self, slot: u32) -> &AtomicU64 {
@@ -505,14 +510,16 @@ mod tests {
         region.write_image(70_000, b"x").unwrap();
         // Writers that die with their lines locked: their slots are free again.
         let slot = region.claim_writer(7).unwrap();
-        region.area(Space::Host).sequences_for_test().unwrap().die_in(slot, 1000);
+        region.area(Space::Host).sequences_for_test().unwrap().die_in(slot, 1000, *b"in time!");
         drop(region);
         let region = Region::create(&spec(Backing::File(path))).unwrap();
         assert!(region.is_kept());
         let mut byte = [0];
         region.area(Space::Host).read(70_000, &mut byte).unwrap();
         assert_eq!(byte, *b"x");
-        region.area(Space::Host).read(64_000, &mut byte).unwrap();
+        let mut word = [0; 8];
+        region.area(Space::Host).read(64_008, &mut word).unwrap();
+        assert_eq!(word, *b"in time!", "what it was writing has landed whole");
         assert_eq!(region.claim_writer(8).unwrap(), slot);
     }
 

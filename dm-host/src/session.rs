@@ -65,6 +65,14 @@
 //! sleeps, a task is pending. Slots that come free go to whoever asks first; one who had been woken and was too late
 //! keeps its place at the head of the line.
 //!
+//! # Being taken for dead
+//!
+//! A session renews its lease all along ([`Membership::terms`]). One that could not, because the process was stopped or
+//! starved for too long, has been *fenced off* by others: every call fails with [`dm_core::error::Cause::Fenced`] and has
+//! changed nothing, unless it says so. Close it and open another one: that joins as a new compute node. (On shared memory
+//! the others end the process as well, before they go on; see `crate::memory_node`.) What it had locked is recovered by
+//! whoever wants it; what it had acknowledged is there.
+//!
 //! # The end
 //!
 //! [`Session::close`], or dropping the last clone, refuses new calls, finishes what is queued, stops the workers and
@@ -91,11 +99,12 @@ pub use page::{Page, Scan};
 pub use statistics::{KindStatistics, Statistics};
 
 use crate::assembly::Spending;
-use crate::compute_node::{Pool, PoolError};
+use crate::compute_node::{Membership, Pool, PoolError};
 use crate::kinds::IndexParameters;
 use call::{Arguments, High};
 use dm_core::index::{Census, Operation, OperationKind, Outcome};
 use dm_core::remote::catalog::{CatalogError, IndexEntry};
+use dm_core::remote::rows::Member;
 use queue::Queue;
 use static_assertions::assert_impl_all;
 use std::ops::Bound;
@@ -133,6 +142,8 @@ pub struct SessionOptions {
     pub spin: Duration,
     /// Memory, and what the index does with it. Its lanes are counted by the session.
     pub spending: Spending,
+    /// How it is in the pool: its lease, and whether others can finish what it dies in.
+    pub membership: Membership,
 }
 
 impl Default for SessionOptions {
@@ -145,6 +156,7 @@ impl Default for SessionOptions {
             // About what it costs to sleep and be woken. With one processor nobody makes news while another looks.
             spin: if processors > 1 { Duration::from_micros(10) } else { Duration::ZERO },
             spending: Spending::default(),
+            membership: Membership::default(),
         }
     }
 }
@@ -215,6 +227,7 @@ pub enum UpdateIf {
 /// What the clones of a session and its threads share.
 #[derive(Debug)]
 struct Shared {
+    member: Member,
     queues: Vec<Queue>,
     key_bytes: usize,
     value_bytes: usize,
@@ -305,7 +318,7 @@ impl Session {
         options.check()?;
         let parameters = &parameters.into();
         parameters.check()?;
-        let node = pool.join((options.workers * options.lanes_per_worker + 1) as u16)?;
+        let node = pool.join((options.workers * options.lanes_per_worker + 1) as u16, options.membership)?;
         match pool.find_index(name) {
             Err(PoolError::NoIndex { .. }) => match node.create_index(name, parameters) {
                 // Somebody else was faster.
@@ -333,10 +346,11 @@ impl Session {
         let fabrics = (0..=options.workers).map(|_| pool.fabric()).collect::<Result<_, _>>()?;
         let node = match node {
             Some(node) => node,
-            None => pool.join((options.workers * options.lanes_per_worker + 1) as u16)?,
+            None => pool.join((options.workers * options.lanes_per_worker + 1) as u16, options.membership)?,
         };
         let (key_bytes, value_bytes) = (parameters.key_bytes(), parameters.value_bytes());
         let shared = Arc::new(Shared {
+            member: node.member(),
             queues: (0..options.workers).map(|_| Queue::new(options.queue_slots, key_bytes, value_bytes)).collect(),
             key_bytes,
             value_bytes,
@@ -393,6 +407,11 @@ impl Session {
     }
 
     // ---- what is known ---------------------------------------------------------------------------------------
+
+    /// The compute node it is: its row, and which life of the row.
+    pub fn member(&self) -> Member {
+        self.shared().member
+    }
 
     /// Bytes of every key.
     pub fn key_bytes(&self) -> usize {

@@ -1,13 +1,16 @@
 //! Compute processes that are fenced off, and memory nodes that come back, with real processes: stopped, killed, late.
 
+use dm_core::error::{Cause, Effect, OpError};
 use dm_core::lane::Lane;
-use dm_core::remote::lock_word::RowId;
-use dm_core::remote::rows::{Row, RowState};
+use dm_core::recovery::lease::Terms;
+use dm_core::remote::lock_word::{LockWord, RowId};
+use dm_core::remote::rows::{self, Row, RowState};
 use dm_core::remote::rpc::{self, Procedure, Reply};
 use dm_core::sherman::parameters::Parameters;
 use dm_core::verbs::{Completion, Fabric, Flags, Label, LaneId, NodeId, Posted, Request, Status};
-use dm_host::compute_node::{Pool, PoolError};
-use dm_host::fabric::shm::{CALL_WAIT, ShmFabric, ShmOptions};
+use dm_host::compute_node::{Membership, Pool, PoolError};
+use dm_host::fabric::any::AnyFabric;
+use dm_host::fabric::shm::{CALL_WAIT, ShmOptions};
 use dm_host::memory_node::AnnounceError;
 use dm_host::session::{Session, SessionError};
 use dm_host::solo::block_on;
@@ -88,7 +91,7 @@ fn post(pool: &Pool, request: Request) -> Completion {
     post_on(&mut fabric, &lane, request)
 }
 
-fn post_on<'m>(fabric: &mut ShmFabric, lane: &Lane<'m>, request: Request) -> Completion {
+fn post_on(fabric: &mut AnyFabric, lane: &Lane<'_>, request: Request) -> Completion {
     match block_on(fabric, lane, lane.port().call(request)) {
         Ok(completion) => completion,
         Err(error) => Completion { status: error.status, ..Completion::default() },
@@ -135,7 +138,7 @@ fn partner() {
     match role {
         // Joins a row and adds to the word, for ever.
         "writer" => {
-            let node = pool.join(1).unwrap();
+            let node = pool.join(1, Membership::default()).unwrap();
             println!("JOINED {} {}", node.member().row.0, node.member().incarnation);
             loop {
                 let add = Request::fetch_add(Label::Tool, N0, WORD, 1);
@@ -147,7 +150,7 @@ fn partner() {
         }
         // Joins, leaves, and lives on.
         "leaver" => {
-            let member = pool.join(1).unwrap().member();
+            let member = pool.join(1, Membership::default()).unwrap().member();
             println!("LEFT {} {}", member.row.0, member.incarnation);
             std::thread::sleep(Duration::from_mins(10));
         }
@@ -186,6 +189,19 @@ impl Partner {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
+    /// Stops it, and waits until none of its threads runs: a signal takes a while to arrive.
+    fn stop(&self) {
+        self.signal(Signal::STOP);
+        let threads = format!("/proc/{}/task", self.child.id());
+        let is_stopped = |stat: String| stat.rsplit_once(')').is_some_and(|(_, rest)| rest.starts_with(" T"));
+        while !std::fs::read_dir(&threads)
+            .unwrap()
+            .all(|thread| std::fs::read_to_string(thread.unwrap().path().join("stat")).is_ok_and(is_stopped))
+        {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     fn ended_by(&mut self) -> Option<i32> {
         let deadline = Instant::now() + Duration::from_secs(20);
         while Instant::now() < deadline {
@@ -220,7 +236,7 @@ fn a_stopped_process_is_fenced_and_never_writes_again() {
         let joined = partner.line("JOINED");
         let (row, incarnation) = (joined[0] as u16, joined[1] as u32);
         while word(&pool) == 0 {}
-        partner.signal(Signal::STOP);
+        partner.stop();
         // The memory node that it never wrote to knows it as well.
         assert_eq!(fence(&pool, NodeId(1), row, incarnation), Reply::Done, "lines {lines}");
         assert_eq!(fence(&pool, N0, row, incarnation), Reply::Done);
@@ -256,9 +272,9 @@ fn a_compute_node_fenced_before_it_said_who_it_is_joins_as_another() {
     let pool = connect(&[&daemon]).unwrap();
     // Row 1 is the first to be claimed; this is what a fencer that was faster than its announcement did.
     assert_eq!(fence(&pool, N0, 1, 1), Reply::Done);
-    let refused = pool.join(1).unwrap_err();
+    let refused = pool.join(1, Membership::default()).unwrap_err();
     assert!(matches!(refused, PoolError::Announce(AnnounceError::Fenced { row: 1, incarnation: 1, .. })), "{refused}");
-    let node = pool.join(1).unwrap();
+    let node = pool.join(1, Membership::default()).unwrap();
     assert_eq!((node.member().row, node.member().incarnation), (RowId(1), 2));
 }
 
@@ -274,7 +290,7 @@ fn calls_are_answered_and_may_be_repeated() {
         assert_eq!(rpc(&pool, [Procedure::Fence as u64, 99, 7, 0]), Ok(Reply::Done as u64));
         assert_eq!(rpc(&pool, [Procedure::Fence as u64, 1 << 40, 7, 0]), Ok(Reply::Done as u64));
     }
-    let node = pool.join(1).unwrap();
+    let node = pool.join(1, Membership::default()).unwrap();
     let own = [u64::from(node.member().row.0), u64::from(node.member().incarnation)];
     assert_eq!(rpc(&pool, [Procedure::CloseQueuePair as u64, own[0], own[1], 0]), Ok(Reply::Done as u64));
     let mut partner = Partner::start("writer", &[&daemon]);
@@ -295,7 +311,7 @@ fn a_lane_that_waits_for_a_daemon_does_not_hold_up_the_others() {
     let lanes = [Lane::new(LaneId(0), first), Lane::new(LaneId(1), second)];
     daemon.signal(Signal::STOP);
     let ping = Request::rpc(Label::Tool, N0, [Procedure::Ping as u64, 1, 0, 0]);
-    let submit = |fabric: &mut ShmFabric, lane: usize, request| {
+    let submit = |fabric: &mut AnyFabric, lane: usize, request| {
         lanes[lane].port().push(request);
         assert!(lanes[lane].port().flush());
         fabric.post(&lanes, lane)
@@ -335,13 +351,20 @@ fn a_memory_node_on_a_file_comes_back_with_its_data() {
     let socket = directory.path().join("memd");
     for lines in ["sequence", "auto"] {
         let _ = std::fs::remove_file(&file);
-        let options = ["--lines", lines, "--file", file.to_str().unwrap()];
-        let mut daemon = Daemon::start(&socket, &options);
+        let start = ["--lines", lines, "--file", file.to_str().unwrap()];
+        let mut daemon = Daemon::start(&socket, &start);
         assert!(daemon.ready.contains("incarnation=1 "), "{}", daemon.ready);
         let pool = connect(&[&daemon]).unwrap();
         let session = Session::open_or_create(&pool, "kept", &PARAMETERS, &session_support::options(1, 2)).unwrap();
         for key in 0..500u64 {
             session.insert(&key.to_be_bytes(), &(key * 7).to_le_bytes()).wait().unwrap();
+        }
+        // All locks are in its hands when the memory node dies.
+        let (geometry, owner) = (&pool.geometry()[0], session.member());
+        for index in 0..geometry.lock_count {
+            let word = LockWord::new(owner.row, (1 << 40) + u64::from(index)).unwrap();
+            let take = Request::cas(Label::Tool, N0, geometry.lock_offset(index), 0, word.0);
+            assert_eq!(post(&pool, take.in_space(geometry.lock_space)).value, 0);
         }
         daemon.kill();
         let began = Instant::now();
@@ -354,29 +377,68 @@ fn a_memory_node_on_a_file_comes_back_with_its_data() {
         };
         assert!(matches!(error, SessionError::Operation(_) | SessionError::Broken { .. }), "{error}");
         // Its client still runs, with its session open.
-        let daemon = Daemon::start(&socket, &options);
+        let daemon = Daemon::start(&socket, &start);
         assert!(daemon.ready.contains("incarnation=2 (kept)"), "{}", daemon.ready);
         assert!(session.get(&1u64.to_be_bytes()).wait().is_err(), "the old connection stays down");
         let again = connect(&[&daemon]).unwrap();
         assert_eq!(again.descriptions()[0].identity.pool_incarnation, 2);
-        let second = Session::open(&again, "kept", &session_support::options(1, 2)).unwrap();
+        let mut options = session_support::options(1, 2);
+        options.membership.terms = Terms::of(200_000_000).unwrap();
+        let second = Session::open(&again, "kept", &options).unwrap();
         for key in 0..500u64 {
             let value = second.get(&key.to_be_bytes()).wait().unwrap();
             assert_eq!(value, Some((key * 7).to_le_bytes().to_vec()), "key {key}, lines {lines}");
         }
         assert_eq!(second.validate().unwrap().records, 500);
-        // The row of the old one is there to be fenced: nobody acts for it at the new daemon.
+        // The locks are recovered from the row of the old one, for whom nobody acts at the new daemon.
+        for key in 0..500u64 {
+            second.update(&key.to_be_bytes(), &key.to_le_bytes()).wait().unwrap();
+        }
         let mut bytes = [0; Row::BYTES];
-        let geometry = &again.geometry()[0];
-        let home = again.nodes()[0].region().area(dm_core::verbs::Space::Host);
-        home.read(geometry.row_offset(RowId(1)), &mut bytes).unwrap();
-        let old = Row::from_prefix(&bytes).unwrap();
-        let old = old.decode().unwrap();
-        assert_eq!(old.state, RowState::Live);
-        assert_eq!(fence(&again, N0, 1, old.incarnation), Reply::Done);
+        let home = again.nodes()[0].region().unwrap().area(dm_core::verbs::Space::Host);
+        home.read(geometry.row_offset(owner.row), &mut bytes).unwrap();
+        let row = Row::from_prefix(&bytes).unwrap();
+        assert_eq!(row.decode().unwrap().state, RowState::Dead);
+        assert_eq!(second.validate().unwrap().records, 500);
         second.close();
         session.close();
     }
+}
+
+#[test]
+fn a_session_that_was_fenced_says_so_and_another_goes_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let daemon = Daemon::start(&directory.path().join("memd"), &[]);
+    let pool = connect(&[&daemon]).unwrap();
+    let mut options = session_support::options(1, 2);
+    options.membership.terms = Terms::of(400_000_000).unwrap();
+    let session = Session::open_or_create(&pool, "fenced", &PARAMETERS, &options).unwrap();
+    let (key, value) = ([7; 8], [1; 8]);
+    session.upsert(&key, &value).wait().unwrap();
+    // What another compute node does first that takes this one for dead. (What it does next would end this process.)
+    let member = session.member();
+    let home = &pool.geometry()[0];
+    pool.with_lane(|fabric, lane| {
+        block_on(fabric, lane, rows::advance(lane, home, member.row, member.word(), RowState::Fencing))
+    })
+    .unwrap()
+    .unwrap();
+    let began = Instant::now();
+    let error = loop {
+        match session.upsert(&key, &[2; 8]).wait() {
+            Ok(_) => assert!(began.elapsed() < Duration::from_secs(10), "it does not notice"),
+            Err(error) => break error,
+        }
+    };
+    let fenced = OpError { effect: Effect::None, cause: Cause::Fenced };
+    assert_eq!(error, SessionError::Operation(fenced));
+    assert_eq!(session.get(&key).wait(), Err(SessionError::Operation(fenced)), "every call says so");
+    let next = Session::open(&pool, "fenced", &options).unwrap();
+    assert_ne!((next.member().row, next.member().incarnation), (member.row, member.incarnation));
+    next.upsert(&key, &[3; 8]).wait().unwrap();
+    assert_eq!(next.get(&key).wait().unwrap(), Some(vec![3; 8]));
+    session.close();
+    next.close();
 }
 
 #[test]
@@ -390,7 +452,7 @@ fn a_client_that_does_not_let_go_is_ended_before_the_file_is_used_again() {
     stopped.line("JOINED");
     let mut running = Partner::start("writer", &[&daemon]);
     running.line("JOINED");
-    stopped.signal(Signal::STOP);
+    stopped.stop();
     daemon.kill();
     running.line("DOWN");
     let daemon = Daemon::start(&socket, &options);

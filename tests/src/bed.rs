@@ -33,6 +33,8 @@ pub struct Setup {
     pub device: bool,
     /// Lanes, cache, switches.
     pub spending: Spending,
+    /// Locks are recoverable; of a WRITE so many bytes land all or nothing when its sender dies.
+    pub recovery: Option<u32>,
 }
 
 impl Setup {
@@ -40,7 +42,16 @@ impl Setup {
     pub fn new(shape: Shape) -> Self {
         let spending =
             Spending { lanes: 4, cache_bytes: 1 << 16, page_records: 40, returned_nodes: 256, ..Spending::default() };
-        Self { shape, nodes: 1, region_bytes: 4 << 20, chunk_nodes: 16, locks: 61, device: true, spending }
+        Self {
+            shape,
+            nodes: 1,
+            region_bytes: 4 << 20,
+            chunk_nodes: 16,
+            locks: 61,
+            device: true,
+            spending,
+            recovery: None,
+        }
     }
 
     /// On `nodes` memory nodes.
@@ -64,7 +75,9 @@ impl Setup {
 
     /// The dial of a simulated fabric for this setup.
     pub fn config(&self) -> Config {
-        Config { device_bytes: if self.device { 4096 } else { 0 }, ..Config::with_nodes(self.nodes, self.region_bytes) }
+        let config = Config::with_nodes(self.nodes, self.region_bytes);
+        let crash_atomic_bytes = self.recovery.unwrap_or(config.crash_atomic_bytes);
+        Config { device_bytes: if self.device { 4096 } else { 0 }, crash_atomic_bytes, ..config }
     }
 
     /// The pool for `subject`.
@@ -96,7 +109,7 @@ pub struct AnyFabric {
 }
 
 impl AnyFabric {
-    fn new(inner: impl for<'m> Fabric<'m> + 'static) -> Self {
+    pub(crate) fn new(inner: impl for<'m> Fabric<'m> + 'static) -> Self {
         Self { inner: Box::new(inner), failure: None, submits: 0 }
     }
 
@@ -213,9 +226,14 @@ pub trait Fixture: Sync {
 
     /// A formatted pool for `subject`.
     fn bed(&self, subject: &dyn Subject, setup: &Setup) -> Bed;
+
+    /// The switches of `subject` that this fabric has the verbs for.
+    fn switches(&self, subject: &dyn Subject) -> Vec<(&'static str, Options)> {
+        subject.switches()
+    }
 }
 
-fn format(pool: &Pool, mut fabric: AnyFabric) -> Bed {
+pub(crate) fn format(pool: &Pool, mut fabric: AnyFabric) -> Bed {
     for (node, superblock) in (0..).zip(pool.superblocks()) {
         poke(&mut fabric, Space::Host, NodeId(node), 0, superblock);
     }

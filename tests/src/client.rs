@@ -8,7 +8,11 @@ use dm_core::index::{Census, Operation, OperationKind, Outcome};
 use dm_core::lane::Lane;
 use dm_core::machine::{Step, poll_once};
 use dm_core::port::State;
-use dm_core::remote::NodeGeometry;
+use dm_core::recovery::Recovery;
+use dm_core::recovery::lease::{Lease, Pulse, Terms};
+use dm_core::recovery::redo::{self, Area};
+use dm_core::remote::chunks::RequestIds;
+use dm_core::remote::{NodeGeometry, SCRATCH_BYTES};
 use dm_core::verbs::{Fabric, LaneId, Posted, Verb};
 use dm_sim::{Run, block_on};
 
@@ -44,7 +48,22 @@ pub fn on_bed(
     test: &mut dyn FnMut(&mut Client<'_, '_>),
 ) {
     let Bed { geometry, fabric } = bed;
-    let place = crate::pool::place(geometry, number, Fabric::capabilities(fabric), Fabric::guarantees(fabric));
+    let mut place = crate::pool::place(geometry, number, Fabric::capabilities(fabric), Fabric::guarantees(fabric));
+    let lease = Lease::new(Terms::HARDWARE);
+    let pulses: Vec<_> = (0..setup.spending.lanes).map(|_| Pulse::default()).collect();
+    let mut areas = vec![Area::default(); geometry.len()];
+    if setup.recovery.is_some() {
+        let mut scratch = vec![0; SCRATCH_BYTES];
+        let lane = Lane::new(LaneId(0), &mut scratch);
+        let requests = RequestIds::default();
+        let (lanes, node_bytes) = (pulses.len() as u16, subject.node_bytes_max(&setup.shape));
+        let prepare = redo::prepare(&lane, geometry, place.member, &requests, lanes, node_bytes, 0, &mut areas);
+        block_on(&lane, fabric, prepare).unwrap().result.unwrap_or_else(|error| panic!("{error}"));
+    }
+    let recovery = setup.recovery.map(|_| {
+        Recovery::new(place.member, &lease, &pulses, &areas, &place.capabilities).expect("lines survive whole")
+    });
+    place.recovery = recovery.as_ref();
     let mut run = |opened: &Opened<'_>| {
         let mut scratch = vec![vec![0; opened.index.plan().total_bytes]; setup.spending.lanes];
         let lanes: Vec<_> = (0..).zip(&mut scratch).map(|(id, bytes)| Lane::new(LaneId(id), bytes)).collect();

@@ -20,6 +20,8 @@ pub mod oracle;
 pub mod pool;
 pub mod subject;
 pub mod suite;
+#[cfg(feature = "rdma-device")]
+pub mod verbs;
 
 /// The whole suite for one index: `conformance!(sherman, ShermanSubject);` makes a module `sherman` with a module per
 /// fabric.

@@ -80,5 +80,6 @@ pub fn place(geometry: &[NodeGeometry], number: u16, capabilities: Capabilities,
         member: Member { row: RowId(number + 1), incarnation: 1, nonce: 1 },
         capabilities,
         guarantees,
+        recovery: None,
     }
 }

@@ -6,7 +6,7 @@ use dm_core::btree::inner::Inner;
 use dm_core::btree::node::Header;
 use dm_core::error::OpError;
 use dm_core::index::{Census, Index, Operation, Outcome, ScratchPlan};
-use dm_core::lane::Lane;
+use dm_core::lane::{Lane, Mark};
 use dm_core::remote::NodeGeometry;
 use dm_core::remote::address::Address;
 use dm_core::remote::catalog::{IndexNumber, root_offset};
@@ -128,9 +128,9 @@ pub trait Subject: Sync {
         (75, 85)
     }
 
-    /// How many keys a few lanes have to fight for so that leaves split and merge.
-    fn few_keys(&self) -> u32 {
-        3
+    /// How many keys a few lanes have to fight for so that leaves change, and what of that they do often.
+    fn few_keys(&self) -> (u32, &'static [Mark]) {
+        (3, &[Mark::LeafSplit, Mark::Merge])
     }
 
     /// Makes the lock words that lie in nodes those of a stranger who never lets go, or free.
@@ -185,6 +185,7 @@ impl Subject for ShermanSubject {
             ("whole-node writes", Options { entry_writes: false, ..on }),
             ("narrow locks", Options { narrow_locks: true, ..on }),
             ("READ chained to the lock", Options { chain_lock_read: true, ..on }),
+            ("shared operations", Options { rdwc: true, ..on }),
         ];
         let off = Options { combine: false, hierarchical: false, entry_writes: false, ..on };
         switches.push(("the paper's baseline", off));
@@ -258,15 +259,16 @@ impl Subject for ChimeSubject {
         (60, 88)
     }
 
-    fn few_keys(&self) -> u32 {
-        6
+    fn few_keys(&self) -> (u32, &'static [Mark]) {
+        // Leaves have room for more than are fought for: they split, and are rid of their dead.
+        (14, &[Mark::LeafSplit, Mark::Purge])
     }
 
     fn set_node_locks(&self, fabric: &mut AnyFabric, geometry: &[NodeGeometry], shape: &Shape, held: bool) {
         let parameters = Self::parameters(shape);
         let (leaf, inner) = (parameters.leaf(), parameters.inner());
         let word = if held { chime::vacancy::held_word(RowId(99), 7) } else { 0 };
-        let mut read =
+        let read =
             |fabric: &mut AnyFabric, at: Address, bytes| peek(fabric, Space::Host, at.node(), at.offset(), bytes);
         let number = IndexNumber::new(0).expect("the first entry");
         let root = peek(fabric, Space::Host, NodeId(0), root_offset(&geometry[0], number), 8);

@@ -27,8 +27,9 @@ fn load(client: &mut Client<'_, '_>, records: u64) {
     client.get(0);
 }
 
-/// Every operation, its leaf known from the cache; `trips`: of a write, and of one that finds nothing to write.
-fn hits(lines: &mut Lines, setup: &Setup, (write, nothing): (u32, u32)) {
+/// Every operation, its leaf known from the cache; `trips`: of an insert, of another write, and of one that finds nothing to
+/// write.
+fn hits(lines: &mut Lines, setup: &Setup, (insert, write, nothing): (u32, u32, u32)) {
     alone(&ChimeSubject, &Direct, setup, |client| {
         load(client, 1000);
         // Fills the lane's stock, and the cache for this leaf.
@@ -38,14 +39,14 @@ fn hits(lines: &mut Lines, setup: &Setup, (write, nothing): (u32, u32)) {
         lines.note("update, present", write, &client.run(Update, 40, 1, 0));
         lines.note("update, absent", nothing, &client.run(Update, 41, 1, 0));
         lines.note("upsert, present", write, &client.run(Upsert, 40, 2, 0));
-        lines.note("upsert, absent", write, &client.run(Upsert, 41, 2, 0));
+        lines.note("upsert, absent", insert, &client.run(Upsert, 41, 2, 0));
         lines.note("update_if, as expected", write, &client.run(UpdateIf, 40, 3, 2));
         lines.note("update_if, another value", nothing, &client.run(UpdateIf, 40, 4, 2));
-        lines.note("insert, absent", write, &client.run(Insert, 42, 1, 0));
+        lines.note("insert, absent", insert, &client.run(Insert, 42, 1, 0));
         lines.note("insert, present", nothing, &client.run(Insert, 42, 1, 0));
         lines.note("delete, present", write, &client.run(Delete, 42, 0, 0));
         lines.note("delete, absent", nothing, &client.run(Delete, 42, 0, 0));
-        lines.note("insert of what was deleted", write, &client.run(Insert, 42, 1, 0));
+        lines.note("insert of what was deleted", insert, &client.run(Insert, 42, 1, 0));
     });
 }
 
@@ -54,10 +55,11 @@ fn operations_on_a_cached_route() {
     let on = Options::default();
     let mut lines = Lines::default();
     for (title, options, trips) in [
-        ("leaf known from the cache, everything on (dossier 3.3, 3.5, 3.8)", on, (3, 3)),
-        ("no command combination", Options { combine: false, ..on }, (4, 3)),
-        ("no local queues", Options { hierarchical: false, ..on }, (3, 3)),
-        ("READ chained to the lock's CAS", Options { chain_lock_read: true, ..on }, (2, 2)),
+        ("leaf known from the cache, everything on (dossier 3.3, 3.5, 3.8)", on, (3, 3, 3)),
+        ("no command combination", Options { combine: false, ..on }, (4, 4, 3)),
+        ("no local queues", Options { hierarchical: false, ..on }, (3, 3, 3)),
+        // What an insert may have to hop over beyond the neighborhood is known with the lock only.
+        ("READ chained to the lock's CAS", Options { chain_lock_read: true, ..on }, (3, 2, 2)),
     ] {
         lines.title(title);
         hits(&mut lines, &paper().switched(options), trips);
@@ -150,10 +152,12 @@ fn a_split_is_known_to_who_made_it() {
                 continue;
             }
             let run = client.run(Upsert, key, 1, 0);
-            if split.is_none() && run.count(Verb::Write, Label::Sibling) > 0 {
+            let granted = run.count(Verb::Cas, Label::Chunk) > 0;
+            if split.is_none() && !granted && run.count(Verb::Write, Label::Sibling) > 0 {
                 lines.title("an insert that splits a leaf of a cached parent");
-                lines.note("insert", run.counts.round_trips, &run);
-                assert_eq!(run.counts.round_trips, 6, "{}", run.steps());
+                // A hop range with room that no hop reaches is READ before the whole leaf.
+                let missed = run.count(Verb::Read, Label::Neighborhood) > 0;
+                lines.note("insert", 6 + u32::from(missed), &run);
                 // The parent's copy was replaced with it.
                 lines.note("get, in the split leaf", 1, &client.run(Get, key, 0, 0));
                 split = Some(key);

@@ -69,6 +69,45 @@ fn operations_on_a_cached_route() {
     goldens::check("verbs/cached_route.txt", &lines.0);
 }
 
+/// What recovery adds, where lines of a dead sender land whole: to a WRITE of one line nothing, to a longer one the
+/// WRITE of its image, in the same chain. Round trips stay what they are.
+#[test]
+fn recovery_adds_no_round_trip() {
+    let mut lines = Lines::default();
+    let recovered = |setup: Setup| Setup { recovery: Some(64), ..setup };
+    lines.title("leaf known from the cache, everything on, recoverable");
+    hits(&mut lines, &recovered(paper()), (3, 3));
+    lines.title("records of 120 bytes, of which every WRITE spans lines");
+    let mut wide = paper();
+    wide.shape.value_bytes = 120;
+    wide.shape.spans.0 = 20;
+    hits(&mut lines, &recovered(wide), (3, 3));
+    lines.title("nodes shorter than the packets of a NIC: nothing is added");
+    hits(&mut lines, &Setup { recovery: Some(4096), ..paper() }, (3, 3));
+    lines.title("structure changes: with recovery, and without");
+    for keys in [4, 6, 8] {
+        let mut trips = Vec::new();
+        for recovery in [Some(64), None] {
+            let setup = Setup { recovery, ..Setup::new(Shape::words(2, 2)) };
+            alone(&ShermanSubject, &Direct, &setup, |client| {
+                for n in 0..keys {
+                    client.ask(Insert, n * 10, n as u32, 0);
+                }
+                client.ask(Upsert, 0, 1, 0);
+                client.get((keys - 1) * 10);
+                for (what, kind, n) in [("insert that splits", Insert, keys * 10), ("delete that merges", Delete, 0)] {
+                    client.get(n);
+                    let run = client.run(kind, n, 9, 0);
+                    trips.push(run.counts.round_trips);
+                    lines.note(&format!("{keys} keys, {what}"), run.counts.round_trips, &run);
+                }
+            });
+        }
+        assert_eq!(trips[..2], trips[2..], "recovery costs round trips");
+    }
+    goldens::check("verbs/recovery.txt", &lines.0);
+}
+
 #[test]
 fn operations_with_one_switch_turned() {
     let on = Options::default();

@@ -85,7 +85,8 @@ pub(crate) trait Bulk<'s>: Leaves<'s> {
                     return false;
                 };
                 let value = front.get(self.plan().value.clone()).unwrap_or_default();
-                let room = self.append(slice_mut(nodes, 0, self.tree().leaf_bytes), used, key, value);
+                let at = self.tree().scratch.node(0) - self.tree().scratch.nodes;
+                let room = self.append(slice_mut(nodes, at, self.tree().leaf_bytes), used, key, value);
                 if room && let Some(place) = front.get_mut(last.clone()) {
                     place.copy_from_slice(key);
                 }

@@ -75,6 +75,8 @@ pub struct Spot {
     pub fresh: bool,
     /// A half-split met on the way, at this level, whose right half is here; its separator is in the `help` range.
     pub help: Option<(u8, Address)>,
+    /// The node whose link to the right was followed to get here; null if it was not a link.
+    pub from: Address,
 }
 
 impl Tree<'_> {
@@ -132,7 +134,14 @@ impl Tree<'_> {
                 cached = false;
                 continue;
             }
-            let mut spot = Spot { address: root, parent: Address::NULL, next: Address::NULL, fresh: !cached, help };
+            let mut spot = Spot {
+                address: root,
+                parent: Address::NULL,
+                next: Address::NULL,
+                fresh: !cached,
+                help,
+                from: Address::NULL,
+            };
             let mut at_level = root_level;
             if cached {
                 let route = port.with(|scratch| {

@@ -80,6 +80,12 @@ pub(crate) trait Leaves<'s> {
         look: impl FnMut(&mut [u8]) -> Result<R, DecodeError>,
     ) -> Result<Option<R>, OpError>;
 
+    /// Called when `right` may be a retired leaf that `left` still points to: an index that can tell whether somebody died in
+    /// the middle of a merge mends it.
+    async fn look_after_bounce(&self, _lane: &Lane<'_>, _left: Address, _right: Address) -> Result<(), OpError> {
+        Ok(())
+    }
+
     /// The leaf at `address`, its image to go to `at`.
     fn leaf_target(&self, address: Address, at: usize) -> Target {
         Target { address, bytes: self.tree().leaf_bytes, at, label: Label::Leaf }
@@ -105,10 +111,14 @@ pub(crate) trait Leaves<'s> {
                 } else {
                     tree.cache.invalidate(spot.parent);
                 }
+                spot.from = spot.address;
                 sibling
             }
             Standing::Forward(left) => {
                 lane.mark(Mark::Forwarded);
+                if !spot.from.is_null() {
+                    lane.bounced();
+                }
                 tree.cache.invalidate(spot.parent);
                 left
             }
@@ -214,8 +224,10 @@ pub(crate) trait Leaves<'s> {
     ) -> Result<Option<Visit<R>>, OpError> {
         let nodes_at = self.tree().scratch.nodes;
         let mut spot = spot;
-        let mut address = spot.address;
         for _ in 0..MOVES_MAX {
+            let address = spot.address;
+            // Whoever joins from here on must not be told what this READ samples.
+            self.tree().batches.seal(lane.id(), |_| ());
             let wanted = self.leaf_wanted(address);
             let target = self.leaf_target(address, at);
             let seen = self
@@ -232,7 +244,10 @@ pub(crate) trait Leaves<'s> {
                 .await?;
             match seen {
                 Some(Ok(seen)) => return Ok(Some(Visit { seen, help: spot.help })),
-                Some(Err(standing)) => address = self.wrong_leaf(lane, standing, &mut spot, at),
+                Some(Err(standing)) => {
+                    spot.address = self.wrong_leaf(lane, standing, &mut spot, at);
+                    self.look_after_bounce(lane, spot.from, address).await?;
+                }
                 None => {
                     self.tree().cache.invalidate(spot.parent);
                     break;

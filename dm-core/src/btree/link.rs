@@ -81,7 +81,7 @@ impl Tree<'_> {
             let found = self.read_locked(lane, target, false, look).await;
             match found {
                 Ok(Some(Parent::Inserted)) => {
-                    port.push(Request::write(Label::Parent, parent.node(), parent.offset(), self.inner.bytes, at));
+                    self.push_in_place(lane, &held, Label::Parent, parent, 0..self.inner.bytes, at)?;
                     self.release_with(lane, held).await?;
                     self.cache_image(lane, parent, at);
                     return Ok(Linked::Done);
@@ -211,11 +211,16 @@ impl Tree<'_> {
         bytes: usize,
     ) -> Result<(), OpError> {
         let port = lane.port();
+        self.check_lease(lane)?;
         port.push(Request::write(Label::Sibling, right.node(), right.offset(), bytes, right_at));
         if right.node() != left.node() || !self.options.combine {
             port.submit().await?;
         }
-        port.push(Request::write(Label::Node, left.node(), left.offset(), bytes, left_at));
+        if planted(Bug::SplitWithoutImage) {
+            port.push(Request::write(Label::Node, left.node(), left.offset(), bytes, left_at));
+        } else {
+            self.push_in_place(lane, &held, Label::Node, left, 0..bytes, left_at)?;
+        }
         self.release_with(lane, held).await
     }
 

@@ -7,15 +7,19 @@
 //!
 //! Unlock is a CAS of the whole word: if the lock was taken over, it fails, and the operation learns that it was
 //! fenced instead of freeing a stranger's lock.
+//!
+//! A holder that seems dead is dealt with by [`crate::recovery`].
 
 use super::Tree;
-use crate::compute::locks::{Entered, Turn};
+use crate::compute::locks::{Entered, Handed, Turn};
 use crate::error::{Cause, Effect, OpError};
 use crate::lane::{Debt, Lane, LockId, Mark, Stage};
 use crate::planted::{Bug, planted};
+use crate::recovery::redo::{HEADER_BYTES, Image, SLOTS_FOR_WRITES};
 use crate::remote::address::Address;
 use crate::remote::lock_word::{LockWord, lock_of};
 use crate::verbs::{Completion, Label, Request, Status};
+use core::ops::Range;
 
 /// CAS attempts on one lock word before an operation gives up, if its deadline does not end it earlier.
 const ATTEMPTS_MAX: u32 = 1 << 20;
@@ -32,6 +36,9 @@ pub struct Held {
     pub word: u64,
     tag: u32,
 }
+
+/// Sequences a lane takes at a time from its compute node's counter, without recovery.
+const SEQUENCES_AT_ONCE: u64 = 1 << 10;
 
 /// Bits of one narrow lock word.
 const NARROW_BITS: u32 = 16;
@@ -54,7 +61,7 @@ impl Tree<'_> {
         }
     }
 
-    fn lock_request(&self, label: Label, lock: LockId, compare: u64, swap: u64) -> Request {
+    pub(crate) fn lock_request(&self, label: Label, lock: LockId, compare: u64, swap: u64) -> Request {
         let (offset, shift) = self.lock_place(lock);
         let space = self.geometry.get(lock.node.0 as usize).map_or_else(Default::default, |node| node.lock_space);
         let request = if self.options.narrow_locks {
@@ -66,6 +73,15 @@ impl Tree<'_> {
         request.in_space(space)
     }
 
+    /// The unlock of what is held.
+    fn unlock_request(&self, held: &Held) -> Request {
+        let unlock = self.lock_request(Label::Unlock, held.lock, held.word, 0);
+        if planted(Bug::UnlockByWrite) {
+            return Request::write_word(Label::Unlock, unlock.node, unlock.offset, 0).in_space(unlock.space);
+        }
+        unlock
+    }
+
     /// The lock's own bits of the word a CAS returned.
     fn lock_value(&self, lock: LockId, completion: Completion) -> u64 {
         if !self.options.narrow_locks {
@@ -75,11 +91,88 @@ impl Tree<'_> {
         (completion.value >> shift) & ((1 << NARROW_BITS) - 1)
     }
 
-    fn word_for(&self, protects: Address) -> u64 {
+    /// A number for one acquisition of this compute node, none twice: shared by all locks of the index, in tables and in nodes.
+    pub(crate) fn sequence(&self, lane: &Lane<'_>) -> u64 {
+        lane.next_sequence(|| self.locks.sequences(SEQUENCES_AT_ONCE))
+    }
+
+    /// The word of a new acquisition.
+    fn word_for(&self, lane: &Lane<'_>) -> Result<u64, OpError> {
         if self.options.narrow_locks {
-            return u64::from(self.owner.row.0);
+            return Ok(u64::from(self.owner.row.0));
         }
-        LockWord::held(self.owner.row, self.locks.next_turn(), protects).0
+        let word = match self.recovery {
+            Some(recovery) => recovery.word(lane),
+            None => LockWord::new(self.owner.row, self.sequence(lane)),
+        };
+        word.map(|word| word.0).ok_or(Self::used_up())
+    }
+
+    /// Whether this compute node may post WRITEs: its lease is not over, as far as it knows.
+    pub(crate) fn check_lease(&self, lane: &Lane<'_>) -> Result<(), OpError> {
+        if self.recovery.is_some_and(|recovery| !recovery.lease.may_write()) {
+            lane.mark(Mark::SelfFenced);
+            return Err(OpError::harmless(Cause::Fenced));
+        }
+        Ok(())
+    }
+
+    /// The lock is held from now on.
+    fn hold(&self, lane: &Lane<'_>, debt: Debt) -> Result<(), OpError> {
+        if let Some(recovery) = self.recovery {
+            recovery.holding(lane, true);
+        }
+        Ok(lane.owe(Debt { stage: Stage::Held, ..debt })?)
+    }
+
+    /// Pushes a WRITE to part of a node in use, whose lock is held: the bytes `within` the node, from its image at
+    /// scratch offset `at`. If that WRITE may land in part, a redo image goes before it in its chain.
+    ///
+    /// The image's header overwrites the 64 bytes in front of those sent - of the node's image, or the gap before it -
+    /// so the image in the scratch is good for nothing afterwards unless the whole node is written.
+    pub(crate) fn push_in_place(
+        &self,
+        lane: &Lane<'_>,
+        held: &Held,
+        label: Label,
+        address: Address,
+        within: Range<usize>,
+        at: usize,
+    ) -> Result<(), OpError> {
+        let port = lane.port();
+        let (offset, bytes, local) = (address.offset() + within.start as u64, within.len(), at + within.start);
+        let node = address.node();
+        if let Some(recovery) = self.recovery
+            && let Some(debt) = lane.holds(held.lock)
+            && (debt.imaged || recovery.may_tear(offset, bytes))
+        {
+            let position = port.pushed(Label::Redo);
+            let slot = if position < SLOTS_FOR_WRITES { recovery.slot(lane, node, position) } else { None };
+            let (Some(slot), Some(start)) = (slot, local.checked_sub(HEADER_BYTES)) else {
+                port.withdraw();
+                return Err(OpError::harmless(Cause::BadInput("more redo images in one chain than a lane has slots")));
+            };
+            let image = Image {
+                debt,
+                word: LockWord(debt.word),
+                incarnation: self.owner.incarnation,
+                step: recovery.next_step(),
+                repair: false,
+                offset,
+                bytes,
+            };
+            port.with(|scratch| image.seal(scratch.get_mut(start..local + bytes).unwrap_or_default()));
+            if planted(Bug::ImageAfterData) {
+                port.push(Request::write(label, node, offset, bytes, local));
+            }
+            port.push(Request::write(Label::Redo, node, slot, HEADER_BYTES + bytes, start));
+            lane.has_image(held.lock);
+            if planted(Bug::ImageAfterData) {
+                return Ok(());
+            }
+        }
+        port.push(Request::write(label, node, offset, bytes, local));
+        Ok(())
     }
 
     /// Acquires the lock of the node at `protects`, waiting for it. `follow` is posted behind every CAS, in its chain.
@@ -96,7 +189,9 @@ impl Tree<'_> {
         if !self.locks.knows(lane.id()) {
             return Err(OpError::harmless(Cause::BadInput("a lane number past what the index was opened for")));
         }
-        lane.owe(Debt { lock, stage: Stage::Queued, word: 0, protects })?;
+        self.check_lease(lane)?;
+        let queued = Debt { lock, stage: Stage::Queued, word: 0, protects, imaged: false };
+        lane.owe(queued)?;
         if self.options.hierarchical && self.locks.enter(lock, lane.id(), tag) == Entered::Queued {
             lane.mark(Mark::LockQueued);
             loop {
@@ -109,34 +204,49 @@ impl Tree<'_> {
                         }
                     }
                     Turn::Acquire => break,
-                    Turn::Owned(word) => {
+                    Turn::Owned(Handed { word, imaged }) => {
                         lane.mark(Mark::HandOver);
-                        lane.owe(Debt { lock, stage: Stage::Held, word, protects })?;
+                        self.hold(lane, Debt { word, imaged, ..queued })?;
                         return Ok((Held { lock, word, tag }, None));
                     }
                 }
             }
         }
-        let word = self.word_for(protects);
+        let word = self.word_for(lane)?;
         let mut pause_ns = BACK_OFF_NS.0;
         for _ in 0..ATTEMPTS_MAX {
-            lane.owe(Debt { lock, stage: Stage::Posted, word, protects })?;
+            lane.owe(Debt { stage: Stage::Posted, word, ..queued })?;
             let cas = port.push(self.lock_request(Label::Lock, lock, 0, word));
             let read = follow.map(|follow| port.push(follow));
             // On failure the debt stays: whether the CAS won is not known, and settling will look.
             port.submit().await?;
-            if self.lock_value(lock, port.completion(cas)) == 0 || planted(Bug::LostCasWins) {
-                lane.owe(Debt { lock, stage: Stage::Held, word, protects })?;
+            let found = self.lock_value(lock, port.completion(cas));
+            if found == 0 || planted(Bug::LostCasWins) {
+                self.hold(lane, Debt { word, ..queued })?;
                 return Ok((Held { lock, word, tag }, read.map(|read| port.completion(read))));
             }
             lane.mark(Mark::LockLost);
-            lane.owe(Debt { lock, stage: Stage::Queued, word: 0, protects })?;
+            lane.owe(queued)?;
             if lane.check_deadline().is_err() {
                 break;
             }
+            let mut long_ns = None;
+            if let Some(recovery) = self.recovery {
+                let lease_ns = recovery.lease.terms().lease_ns();
+                if lane.watch(|watch| watch.lost(found, port.elapsed_ns(), lease_ns)) {
+                    // The operation comes to an end for now: see `Tree::look_after`.
+                    self.leave(lane, lock);
+                    lane.suspect(lock);
+                    return Err(OpError::harmless(Cause::Retries { attempts: 0, what: "waiting for a silent holder" }));
+                }
+                long_ns = lane.watch(|watch| watch.pause_ns(port.elapsed_ns(), lease_ns));
+            }
+            if !self.options.back_off {
+                continue;
+            }
             // Exponential back-off with a lane-dependent part, so that losers do not return in step.
             let jitter = (u64::from(lane.next_turn() >> 16) * pause_ns) >> 16;
-            port.push(Request::pause(pause_ns / 2 + jitter / 2));
+            port.push(Request::pause(long_ns.unwrap_or(pause_ns / 2 + jitter / 2)));
             port.submit().await?;
             pause_ns = (pause_ns * 2).min(BACK_OFF_NS.1);
         }
@@ -150,7 +260,12 @@ impl Tree<'_> {
         match self.locks.cancel(lock, lane.id()) {
             Turn::Wait => lane.paid(lock),
             Turn::Acquire => self.leave(lane, lock),
-            Turn::Owned(word) => self.release(lane, Held { lock, word, tag }).await?,
+            Turn::Owned(Handed { word, imaged }) => {
+                if imaged {
+                    lane.has_image(lock);
+                }
+                self.release(lane, Held { lock, word, tag }).await?;
+            }
         }
         Ok(())
     }
@@ -160,28 +275,39 @@ impl Tree<'_> {
         let lock =
             self.lock_of(protects).ok_or(Self::corrupt(protects, "a pointer to a memory node beyond the pool"))?;
         let tag = (protects.offset() >> 6) as u32;
+        self.check_lease(lane)?;
+        let word = self.word_for(lane)?;
         if self.options.hierarchical && !self.locks.try_enter(lock, lane.id()) {
             return Ok(None);
         }
-        let word = self.word_for(protects);
-        lane.owe(Debt { lock, stage: Stage::Posted, word, protects })?;
+        let debt = Debt { lock, stage: Stage::Posted, word, protects, imaged: false };
+        lane.owe(debt)?;
         let completion = lane.port().call(self.lock_request(Label::Lock, lock, 0, word)).await?;
         if self.lock_value(lock, completion) != 0 {
             lane.mark(Mark::LockLost);
             self.leave(lane, lock);
             return Ok(None);
         }
-        lane.owe(Debt { lock, stage: Stage::Held, word, protects })?;
+        self.hold(lane, debt)?;
         Ok(Some(Held { lock, word, tag }))
     }
 
     /// Strikes the debt out and lets the next lane of this compute node have its turn.
-    fn leave(&self, lane: &Lane<'_>, lock: LockId) {
-        lane.paid(lock);
+    pub(crate) fn leave(&self, lane: &Lane<'_>, lock: LockId) {
+        self.paid(lane, lock);
         if self.options.hierarchical
             && let Some(next) = self.locks.leave(lock)
         {
             lane.port().push(Request::wake(next));
+        }
+    }
+
+    fn paid(&self, lane: &Lane<'_>, lock: LockId) {
+        lane.paid(lock);
+        if let Some(recovery) = self.recovery
+            && !lane.owes()
+        {
+            recovery.holding(lane, false);
         }
     }
 
@@ -192,9 +318,14 @@ impl Tree<'_> {
     pub async fn release_with(&self, lane: &Lane<'_>, held: Held) -> Result<(), OpError> {
         let unknown = |cause: Cause| OpError { effect: Effect::Unknown, cause };
         let port = lane.port();
+        if let Err(late) = self.check_lease(lane) {
+            // The debt stays: the word is freed by settling, if others have not taken it by then.
+            port.withdraw();
+            return Err(late);
+        }
         let pass = self.options.hierarchical && self.locks.would_pass(held.lock, held.tag);
         if self.options.combine && !pass {
-            let unlock = port.push(self.lock_request(Label::Unlock, held.lock, held.word, 0));
+            let unlock = port.push(self.unlock_request(&held));
             let unlock = if planted(Bug::UnlockFirst) { port.last_first() } else { unlock };
             port.submit().await.map_err(|error| unknown(error.into()))?;
             return self.released(lane, held, port.completion(unlock)).map_err(unknown);
@@ -205,24 +336,24 @@ impl Tree<'_> {
 
     /// Releases a lock with nothing to write back: hands it over, or unlocks and waits for that.
     pub async fn release(&self, lane: &Lane<'_>, held: Held) -> Result<(), OpError> {
+        let imaged = lane.holds(held.lock).is_some_and(|debt| debt.imaged);
         if self.options.hierarchical
-            && let Some(next) = self.locks.pass(held.lock, held.tag, held.word)
+            && let Some(next) = self.locks.pass(held.lock, held.tag, Handed { word: held.word, imaged })
         {
-            lane.paid(held.lock);
+            self.paid(lane, held.lock);
             lane.port().push(Request::wake(next));
             if planted(Bug::HandOverUnlocks) {
                 lane.port().push(self.lock_request(Label::Unlock, held.lock, held.word, 0).unsignaled());
             }
             return Ok(());
         }
-        let unlock = self.lock_request(Label::Unlock, held.lock, held.word, 0);
-        let completion = lane.port().call(unlock).await?;
+        let completion = lane.port().call(self.unlock_request(&held)).await?;
         self.released(lane, held, completion).map_err(OpError::harmless)
     }
 
     /// Judges the completion of an unlock.
     fn released(&self, lane: &Lane<'_>, held: Held, completion: Completion) -> Result<(), Cause> {
-        let whole = self.lock_value(held.lock, completion) == held.word;
+        let whole = self.lock_value(held.lock, completion) == held.word || planted(Bug::UnlockByWrite);
         self.leave(lane, held.lock);
         if whole { Ok(()) } else { Err(Cause::Fenced) }
     }
@@ -267,10 +398,10 @@ impl Tree<'_> {
                         return Ok(());
                     }
                     Turn::Acquire => false,
-                    Turn::Owned(word) => {
+                    Turn::Owned(Handed { word, imaged }) => {
                         // The table says so once: if this future is dropped too, the debt tells the next.
                         held.word = word;
-                        lane.owe(Debt { stage: Stage::Held, word, ..debt })?;
+                        lane.owe(Debt { stage: Stage::Held, word, imaged, ..debt })?;
                         true
                     }
                 }
@@ -302,6 +433,11 @@ impl Tree<'_> {
             }
         };
         if owned {
+            if let Some(recovery) = self.recovery
+                && debt.imaged
+            {
+                self.replay_own(lane, recovery, debt.lock, held.word).await?;
+            }
             return self.release(lane, held).await;
         }
         self.leave(lane, debt.lock);

@@ -38,19 +38,22 @@ pub mod reserve;
 pub mod scan;
 pub mod walk;
 
+use crate::compute::batches::Batches;
 use crate::compute::cache::IndexCache;
 use crate::compute::locks::LockTable;
 use crate::compute::nodes::NodePool;
-use crate::error::{Cause, OpError};
+use crate::error::{Cause, OpError, VerbError};
 use crate::index::ScratchPlan;
 use crate::lane::{Lane, Mark};
 use crate::planted::{Bug, planted};
+use crate::recovery::Recovery;
+use crate::recovery::redo::{HEADER_BYTES, LOOK_BYTES};
 use crate::remote::NodeGeometry;
 use crate::remote::address::Address;
 use crate::remote::catalog::IndexNumber;
 use crate::remote::chunks::RequestIds;
 use crate::remote::rows::Member;
-use crate::verbs::{Capabilities, NodeId};
+use crate::verbs::{Capabilities, NodeId, Status};
 use core::ops::Range;
 use descent::RootCopy;
 use inner::InnerShape;
@@ -100,11 +103,28 @@ pub struct Options {
     pub narrow_locks: bool,
     /// The leaf is READ in the chain of the lock's CAS: one round trip less, one READ wasted when the CAS loses.
     pub chain_lock_read: bool,
+    /// Who loses the CAS of a lock pauses before the next, longer each time. Off: the next CAS follows at once, as in the
+    /// systems Sherman was compared with.
+    pub back_off: bool,
+    /// READs that took too long for versions to vouch for are not trusted. Off, for measurement only: what the papers' programs
+    /// do.
+    pub read_guard: bool,
+    /// Lanes that want one key at one time share one operation (SMART section 4.4, "read delegation and write combining").
+    pub rdwc: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { combine: true, hierarchical: true, entry_writes: true, narrow_locks: false, chain_lock_read: false }
+        Self {
+            combine: true,
+            hierarchical: true,
+            entry_writes: true,
+            narrow_locks: false,
+            chain_lock_read: false,
+            back_off: true,
+            read_guard: true,
+            rdwc: false,
+        }
     }
 }
 
@@ -119,9 +139,11 @@ pub struct TreeScratch {
     pub help: Range<usize>,
     /// 512 bytes for words, header lines and lines of the chunk table.
     pub small: usize,
-    /// Node images: start of the first.
+    /// What recovery READs, and a redo image.
+    pub recovery: Range<usize>,
+    /// Node images, a gap for the header of a redo image in front of each: start of the first gap.
     pub nodes: usize,
-    /// Distance from one node image to the next, in bytes.
+    /// Distance from one node image to the next, gap included, in bytes.
     pub node_stride: usize,
     /// Node images there is room for, at least [`NODE_BUFFERS_MIN`].
     pub node_buffers: usize,
@@ -136,12 +158,12 @@ pub const NODE_BUFFERS_MIN: usize = 4;
 pub const SMALL_BYTES: usize = 512;
 
 impl TreeScratch {
-    /// Lays out the scratch of a lane for nodes of up to `node_stride` bytes: `page_records` records a scan returns at most,
+    /// Lays out the scratch of a lane for nodes of up to `node_bytes` bytes: `page_records` records a scan returns at most,
     /// `leaves_at_once` leaves it READs in parallel.
     pub fn plan(
         key_bytes: usize,
         value_bytes: usize,
-        node_stride: usize,
+        node_bytes: usize,
         page_records: usize,
         leaves_at_once: usize,
     ) -> (ScratchPlan, Self) {
@@ -155,6 +177,8 @@ impl TreeScratch {
         let (separator, help) = (take(key_bytes), take(key_bytes));
         let (value, expected, output) = (take(value_bytes), take(value_bytes), take(value_bytes));
         let small = take(SMALL_BYTES).start;
+        let recovery = take(LOOK_BYTES + HEADER_BYTES + node_bytes);
+        let node_stride = HEADER_BYTES + node_bytes;
         let leaves_at_once = leaves_at_once.max(1);
         let node_buffers = NODE_BUFFERS_MIN.max(leaves_at_once + 1).max(bulk::LEVELS_AT_ONCE);
         let nodes = take(node_stride * node_buffers).start;
@@ -170,14 +194,14 @@ impl TreeScratch {
             page,
             total_bytes: end,
         };
-        let scratch = Self { key, separator, help, small, nodes, node_stride, node_buffers, leaves_at_once };
+        let scratch = Self { key, separator, help, small, recovery, nodes, node_stride, node_buffers, leaves_at_once };
         (plan, scratch)
     }
 
     /// Scratch offset of node image `i`.
     #[inline]
     pub const fn node(&self, i: usize) -> usize {
-        self.nodes + i * self.node_stride
+        self.nodes + i * self.node_stride + HEADER_BYTES
     }
 }
 
@@ -205,10 +229,14 @@ pub struct Tree<'s> {
     pub capabilities: Capabilities,
     /// Techniques.
     pub options: Options,
+    /// What makes locks recoverable; `None`: a dead compute node's locks stay held.
+    pub recovery: Option<&'s Recovery<'s>>,
     /// Scratch ranges of a lane.
     pub scratch: TreeScratch,
     /// Local locks.
     pub locks: LockTable<'s>,
+    /// Operations of several lanes on one key.
+    pub batches: Batches<'s>,
     /// Ready nodes.
     pub nodes: NodePool<'s>,
     /// Copies of inner nodes.
@@ -219,6 +247,24 @@ impl Tree<'_> {
     /// The error of an image no writer of ours produces.
     pub(crate) fn corrupt(address: Address, what: &'static str) -> OpError {
         OpError::harmless(Cause::Corrupt { address, what })
+    }
+
+    /// Refuses an operation of a compute node that was fenced off.
+    pub(crate) fn check_standing(&self) -> Result<(), OpError> {
+        if self.recovery.is_some_and(|recovery| recovery.lease.is_fenced()) {
+            return Err(OpError::harmless(Cause::Fenced));
+        }
+        Ok(())
+    }
+
+    /// What a memory node says of a compute node that was fenced off is the end of it, not the failure of a request.
+    pub(crate) fn note_fencing(&self, error: OpError) -> OpError {
+        let fenced = matches!(error.cause, Cause::Verb(VerbError { status: Status::Fenced, .. }));
+        if let (true, Some(recovery)) = (fenced, self.recovery) {
+            recovery.lease.fenced();
+            return OpError { cause: Cause::Fenced, ..error };
+        }
+        error
     }
 
     /// Counts an attempt at something that others may keep from succeeding, against the operation's bounds.
@@ -234,6 +280,6 @@ impl Tree<'_> {
     #[inline]
     pub(crate) fn exposed_too_long(&self, elapsed_ns: u32) -> bool {
         let turn_ns = self.capabilities.write_turn_ns_min;
-        turn_ns != 0 && !planted(Bug::NoGuard) && elapsed_ns > turn_ns.saturating_mul(15)
+        turn_ns != 0 && self.options.read_guard && !planted(Bug::NoGuard) && elapsed_ns > turn_ns.saturating_mul(15)
     }
 }

@@ -57,7 +57,13 @@ pub const FIELDS: &[Field] = &[
     Field::bytes(LEVEL_AT, 1, "level", "0 = leaf; fixed for the life of the node"),
     Field::bytes(INDEX_AT, 1, "index", "catalog number of the index, plus 1"),
     Field::bits(FLAGS_AT, 0, 1, "unbounded", "there is no high fence: the right edge of the level"),
-    Field::bits(FLAGS_AT, 1, 1, "retired", "out of the tree; `sibling` points to the left neighbour that took over"),
+    Field::bits(
+        FLAGS_AT,
+        1,
+        1,
+        "retired",
+        "out of the tree: `sibling` points to the left neighbour that takes over, the first 8 bytes of `low` to the right one",
+    ),
     Field::bytes(COUNT_AT, 2, "count", "inner nodes: separators; leaves: 0"),
     Field::bytes(SIBLING_AT, 8, "sibling", "right neighbour, null at the right edge"),
     Field::bytes(LOW_AT, 8, "low", "inclusive low fence (K bytes)"),
@@ -145,6 +151,9 @@ pub fn judge(image: &[u8], wanted: &Wanted, key: &[u8]) -> Result<Standing, Deco
     if planted(Bug::LeafUnchecked) && wanted.level == 0 && stripes::node_version(image).is_some() {
         return Ok(Standing::Here);
     }
+    if planted(Bug::TornIsResidue) {
+        stripes::node_version(image).ok_or(DecodeError::Torn)?;
+    }
     // All of these lie in the first line, which is of one instant even if the image is torn. That matters under a lock,
     // too: a retired node may be in its next life's first WRITE, which needs no lock because nobody points there.
     let header = Header::read(image);
@@ -201,12 +210,28 @@ pub fn set_right(image: &mut [u8], high: Option<&[u8]>, sibling: Address) {
     }
 }
 
-/// Marks the image as retired in favour of `left`.
+/// Marks the image as retired in favour of `left`. What changes is in the first line, and the version stays: whoever
+/// looks at a retired node looks at nothing else. The right neighbour is kept where [`revive`] finds it.
 pub fn retire(image: &mut [u8], left: Address) {
     let mut header = Header::read(image);
+    stripes::write(image, LOW_AT, &header.sibling.to_bits().to_le_bytes());
     header.flags.set(NodeFlags::RETIRED, !planted(Bug::MergeForgetsForward));
     header.sibling = left;
     header.write(image);
+}
+
+/// Undoes [`retire`]. `low` is the node's low fence.
+pub fn revive(image: &mut [u8], low: &[u8]) {
+    let mut header = Header::read(image);
+    header.sibling = Address::from_bits(stripes::word(image, LOW_AT));
+    header.flags.remove(NodeFlags::RETIRED);
+    header.write(image);
+    stripes::write(image, LOW_AT, low);
+}
+
+/// The right neighbour that a retired node had.
+pub fn former_sibling(image: &[u8]) -> Address {
+    Address::from_bits(stripes::word(image, LOW_AT))
 }
 
 #[cfg(test)]
@@ -263,5 +288,15 @@ mod tests {
         let left = Address::new(NodeId(1), 0x2000, 0);
         retire(&mut image, left);
         assert_eq!(judge(&image, &WANTED, &15u64.to_be_bytes()), Ok(Standing::Forward(left)));
+    }
+
+    #[test]
+    fn retiring_changes_the_first_line_only_and_can_be_undone() {
+        let mut image = sample();
+        retire(&mut image, Address::new(NodeId(1), 0x2000, 0));
+        assert_eq!(image[64..], sample()[64..]);
+        assert_eq!(former_sibling(&image), Header::read(&sample()).sibling);
+        revive(&mut image, &10u64.to_be_bytes());
+        assert_eq!(image, sample());
     }
 }

@@ -19,7 +19,7 @@ use crate::btree::Tree;
 use crate::btree::leaves::slice;
 use crate::btree::lock::word_at;
 use crate::btree::node::{Header, NodeFlags};
-use crate::compute::locks::{Entered, Turn};
+use crate::compute::locks::{Entered, Handed, Turn};
 use crate::error::{Cause, Effect, OpError};
 use crate::lane::{Debt, Lane, LockId, Mark, Stage};
 use crate::layout::stripes;
@@ -126,7 +126,8 @@ impl Chime<'_> {
         }
         let queues = self.tree.options.hierarchical;
         let mut held = LeafHeld { address: leaf, word: 0, vacancy: 0, lock };
-        lane.owe(Debt { lock, stage: Stage::Queued, word: 0, protects: leaf })?;
+        let queued = Debt { lock, stage: Stage::Queued, word: 0, protects: leaf, imaged: false };
+        lane.owe(queued)?;
         if queues && self.locks.enter(local(lock), lane.id(), held.tag()) == Entered::Queued {
             lane.mark(Mark::LockQueued);
             loop {
@@ -139,9 +140,9 @@ impl Chime<'_> {
                         }
                     }
                     Turn::Acquire => break,
-                    Turn::Owned(word) => {
+                    Turn::Owned(Handed { word, .. }) => {
                         lane.mark(Mark::HandOver);
-                        lane.owe(Debt { lock, stage: Stage::Held, word, protects: leaf })?;
+                        lane.owe(Debt { stage: Stage::Held, word, ..queued })?;
                         held.word = word;
                         held.vacancy = self.words.recall(self.place_of(lock), held.tag());
                         return Ok((held, false));
@@ -149,11 +150,11 @@ impl Chime<'_> {
                 }
             }
         }
-        held.word = held_word(self.tree.owner.row, self.locks.next_turn());
+        held.word = held_word(self.tree.owner.row, self.tree.sequence(lane));
         let mut guess = self.words.recall(self.place_of(lock), held.tag());
         let mut pause_ns = BACK_OFF_NS.0;
         for _ in 0..ATTEMPTS_MAX {
-            lane.owe(Debt { lock, stage: Stage::Posted, word: held.word, protects: leaf })?;
+            lane.owe(Debt { stage: Stage::Posted, word: held.word, ..queued })?;
             let cas = port.push(self.lock_request(leaf, guess, held.word));
             if let Some(home) = follow {
                 self.push_runs(lane, leaf, home, self.leaf.neighborhood, true);
@@ -162,11 +163,11 @@ impl Chime<'_> {
             port.submit().await?;
             let found = port.completion(cas).value;
             if found & HELD == 0 && (self.tree.capabilities.masked_atomics || found == guess) {
-                lane.owe(Debt { lock, stage: Stage::Held, word: held.word, protects: leaf })?;
+                lane.owe(Debt { stage: Stage::Held, word: held.word, ..queued })?;
                 held.vacancy = found;
                 return Ok((held, follow.is_some()));
             }
-            lane.owe(Debt { lock, stage: Stage::Queued, word: 0, protects: leaf })?;
+            lane.owe(queued)?;
             if lane.check_deadline().is_err() {
                 break;
             }
@@ -192,7 +193,7 @@ impl Chime<'_> {
         match self.locks.cancel(local(held.lock), lane.id()) {
             Turn::Wait => lane.paid(held.lock),
             Turn::Acquire => self.leave(lane, held.lock),
-            Turn::Owned(word) => {
+            Turn::Owned(Handed { word, .. }) => {
                 let vacancy = self.words.recall(self.place_of(held.lock), held.tag());
                 self.unlock_leaf(lane, LeafHeld { word, vacancy, ..held }, vacancy).await?;
             }
@@ -207,14 +208,15 @@ impl Chime<'_> {
         if self.tree.options.hierarchical && !self.locks.try_enter(local(lock), lane.id()) {
             return Ok(None);
         }
-        held.word = held_word(self.tree.owner.row, self.locks.next_turn());
+        held.word = held_word(self.tree.owner.row, self.tree.sequence(lane));
         let mut guess = self.words.recall(self.place_of(lock), held.tag());
         // A second time if the first guess was wrong, and not a third: who changes the word is about to use the leaf.
         for _ in 0..2 {
-            lane.owe(Debt { lock, stage: Stage::Posted, word: held.word, protects: leaf })?;
+            let debt = Debt { lock, stage: Stage::Posted, word: held.word, protects: leaf, imaged: false };
+            lane.owe(debt)?;
             let found = lane.port().call(self.lock_request(leaf, guess, held.word)).await?.value;
             if found & HELD == 0 && (self.tree.capabilities.masked_atomics || found == guess) {
-                lane.owe(Debt { lock, stage: Stage::Held, word: held.word, protects: leaf })?;
+                lane.owe(Debt { stage: Stage::Held, ..debt })?;
                 held.vacancy = found;
                 return Ok(Some(held));
             }
@@ -261,7 +263,7 @@ impl Chime<'_> {
         // While this lane holds the local entry; the next one that does may want to know.
         self.words.remember(self.place_of(held.lock), held.tag(), vacancy & ALL_FULL);
         if self.tree.options.hierarchical
-            && let Some(next) = self.locks.pass(local(held.lock), held.tag(), held.word)
+            && let Some(next) = self.locks.pass(local(held.lock), held.tag(), Handed { word: held.word, imaged: false })
         {
             lane.paid(held.lock);
             lane.port().push(Request::wake(next));
@@ -313,7 +315,7 @@ impl Chime<'_> {
                     self.leave(lane, debt.lock);
                     return Ok(());
                 }
-                Turn::Owned(word) => {
+                Turn::Owned(Handed { word, .. }) => {
                     // The table says so once: if this future is dropped too, the debt tells the next.
                     held.word = word;
                     lane.owe(Debt { stage: Stage::Held, word, ..debt })?;

@@ -128,7 +128,9 @@ use crate::error::{Cause, DecodeError, OpError};
 use crate::index::{Census, Index, Operation, OperationKind, Outcome, ScratchPlan};
 use crate::lane::{Lane, Mark};
 use crate::layout::stripes;
+use crate::recovery::sweep::Swept;
 use crate::remote::address::Address;
+use crate::remote::lock_word::RowId;
 use crate::verbs::{Assumptions, Space};
 use layout::{Leaf, LeafMut, LeafShape, Touched};
 use parameters::{ParameterError, Parameters};
@@ -344,6 +346,10 @@ impl Index for Chime<'_> {
     async fn bulk_finish<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
         lane.set_deadline(u64::MAX);
         self.bulk_end(lane).await
+    }
+
+    async fn sweep<'a>(&'a self, _: &'a Lane<'_>, _: RowId) -> Result<Swept, OpError> {
+        Err(OpError::harmless(Cause::BadInput("a CHIME index cannot be swept yet: what the dead held stays held")))
     }
 
     fn cache_bytes(&self) -> (u64, u64) {

@@ -187,8 +187,8 @@ impl Parameters {
     /// Scratch of a lane: `page_records` records a scan returns at most, `leaves_at_once` leaves it READs in parallel.
     pub fn plan(&self, page_records: usize, leaves_at_once: usize) -> (ScratchPlan, TreeScratch) {
         // The walk READs a leaf with its lock word.
-        let node_stride = self.leaf().place_bytes().max(self.inner().bytes);
-        TreeScratch::plan(self.key_bytes, self.value_bytes, node_stride, page_records, leaves_at_once)
+        let node_bytes = self.leaf().place_bytes().max(self.inner().bytes);
+        TreeScratch::plan(self.key_bytes, self.value_bytes, node_bytes, page_records, leaves_at_once)
     }
 }
 

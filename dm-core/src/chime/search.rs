@@ -144,7 +144,8 @@ impl Chime<'_> {
                 };
                 let mut room = [0; KEY_BYTES_MAX];
                 let key = key_of(front, &self.plan.key, &mut room);
-                let image = slice(nodes, 0, self.leaf.bytes);
+                let at = self.tree.scratch.node(0) - self.tree.scratch.nodes;
+                let image = slice(nodes, at, self.leaf.bytes);
                 if !self.is_spoken_of(image, &runs, home, spot)? {
                     return Ok(None);
                 }
@@ -160,7 +161,7 @@ impl Chime<'_> {
                 Ok(None) => return Ok(Look::Doubted),
                 Err(_) => {
                     let hop = port.with(|scratch| {
-                        let image = slice(scratch, self.tree.scratch.nodes, self.leaf.bytes);
+                        let image = slice(scratch, self.tree.scratch.node(0), self.leaf.bytes);
                         let leaf = Leaf::new(&self.leaf, image);
                         leaf.agrees(&runs) && leaf.entries_whole(home, self.leaf.neighborhood)
                     });

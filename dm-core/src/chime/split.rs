@@ -73,7 +73,9 @@ impl Chime<'_> {
         let key_bytes = self.leaf.key_bytes;
         let (front, nodes) = scratch.split_at_mut_checked(self.tree.scratch.nodes)?;
         let (left, right) = nodes.split_at_mut_checked(self.tree.scratch.node_stride)?;
-        let (left, right) = (slice_mut(left, 0, self.leaf.bytes), slice_mut(right, 0, self.leaf.bytes));
+        // Each behind its gap.
+        let at = self.tree.scratch.node(0) - self.tree.scratch.nodes;
+        let (left, right) = (slice_mut(left, at, self.leaf.bytes), slice_mut(right, at, self.leaf.bytes));
         let version = stripes::node_version(left)?;
 
         LeafMut::new(&self.leaf, left).purge();

@@ -5,10 +5,10 @@
 //!       ┌──┬──────────────────────────────────────────────────────┐
 //! free  │0 │ vacancy: bit b = 1: treat bucket b as full           │
 //!       └──┴──────────────────────────────────────────────────────┘
-//!        63 62                        32 31         16 15         0
-//!       ┌──┬────────────────────────────┬─────────────┬───────────┐
-//! held  │1 │ 0                          │ turn        │ row       │
-//!       └──┴────────────────────────────┴─────────────┴───────────┘
+//!        63 62                                     16 15         0
+//!       ┌──┬──────────────────────────────────────────┬───────────┐
+//! held  │1 │ sequence                                 │ row       │
+//!       └──┴──────────────────────────────────────────┴───────────┘
 //! ```
 //!
 //! The entries of a leaf are divided into at most 63 buckets of consecutive entries: with `V = min(63, span)` buckets,
@@ -30,10 +30,10 @@ const BUCKETS_MAX: usize = 63;
 /// Every bucket full.
 pub const ALL_FULL: u64 = HELD - 1;
 
-/// The word by which `row` holds a leaf.
+/// The word by which `row` holds a leaf, with the low 47 bits of the acquisition's sequence.
 #[inline]
-pub const fn held_word(row: RowId, turn: u16) -> u64 {
-    HELD | (turn as u64) << 16 | row.0 as u64
+pub const fn held_word(row: RowId, sequence: u64) -> u64 {
+    HELD | sequence << 16 | row.0 as u64
 }
 
 /// How entries map to buckets.

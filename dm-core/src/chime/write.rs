@@ -247,7 +247,8 @@ impl Chime<'_> {
         let Some((front, nodes)) = scratch.split_at_mut_checked(self.tree.scratch.nodes) else {
             return Err(DecodeError::Corrupt("scratch shorter than planned"));
         };
-        let image = slice_mut(nodes, 0, self.leaf.bytes);
+        let at = self.tree.scratch.node(0) - self.tree.scratch.nodes;
+        let image = slice_mut(nodes, at, self.leaf.bytes);
         if count >= self.leaf.span {
             let standing = node::judge(image, &self.leaf_wanted(held.address), key)?;
             if standing != Standing::Here {

@@ -32,6 +32,7 @@ const IDLE: u8 = 0;
 const WAITING: u8 = 1;
 const GRANTED: u8 = 2;
 const GRANTED_WITH_WORD: u8 = 3;
+const GRANTED_WITH_IMAGED_WORD: u8 = 4;
 
 /// One lock word's local state, small so that a table of many stays in a processor's cache. Storage for a
 /// [`LockTable`].
@@ -54,8 +55,8 @@ impl Default for Entry {
 pub struct Waiter {
     next: AtomicU16,
     state: AtomicU8,
-    /// What the lane wants the lock for: a word may only be handed to who protects the same node with it, because
-    /// the word's tag tells a recovering node what its holder was changing.
+    /// What the lane wants the lock for: a word is handed only to who protects the same node with it, so that it stays
+    /// with one index.
     tag: AtomicU32,
     /// The remote word that came with a hand-over, low half and high half. Written before the state says so.
     word: [AtomicU32; 2],
@@ -91,7 +92,16 @@ pub enum Turn {
     /// The lane is the holder: acquire the remote word.
     Acquire,
     /// The lane is the holder, and the remote word came with it.
-    Owned(u64),
+    Owned(Handed),
+}
+
+/// A held word on its way from lane to lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Handed {
+    /// The remote word.
+    pub word: u64,
+    /// There is a redo image of this acquisition: every WRITE from now on needs one.
+    pub imaged: bool,
 }
 
 /// Local lock entries of one compute node.
@@ -100,7 +110,8 @@ pub struct LockTable<'s> {
     locks_per_node: u32,
     waiters: &'s [Waiter],
     hand_overs_max: u8,
-    turns: AtomicU32,
+    /// The next sequence no lane has taken: for an index without recovery.
+    sequences: Mutex<u64>,
 }
 
 impl<'s> LockTable<'s> {
@@ -113,12 +124,15 @@ impl<'s> LockTable<'s> {
         waiters: &'s [Waiter],
         hand_overs_max: u8,
     ) -> Self {
-        Self { entries, locks_per_node, waiters, hand_overs_max, turns: AtomicU32::new(0) }
+        Self { entries, locks_per_node, waiters, hand_overs_max, sequences: Mutex::new(1) }
     }
 
-    /// The next value of this compute node's acquisition counter.
-    pub fn next_turn(&self) -> u16 {
-        self.turns.fetch_add(1, Ordering::Relaxed) as u16
+    /// `count` lock word sequences nobody else gets.
+    pub(crate) fn sequences(&self, count: u64) -> core::ops::Range<u64> {
+        let mut next = self.sequences.lock();
+        let first = *next;
+        *next = first.saturating_add(count);
+        first..*next
     }
 
     fn entry(&self, lock: LockId) -> Option<&Mutex<Entry>> {
@@ -175,19 +189,20 @@ impl<'s> LockTable<'s> {
         let (Some(_), Some(waiter)) = (self.entry(lock), self.waiter(lane.0)) else { return Turn::Acquire };
         // Acquire pairs with the Release of `grant`: what the granting lane did under the lock is visible.
         let state = waiter.state.load(Ordering::Acquire);
-        if state == GRANTED || state == GRANTED_WITH_WORD {
+        if matches!(state, GRANTED | GRANTED_WITH_WORD | GRANTED_WITH_IMAGED_WORD) {
             // Taken note of: a later `cancel` must not take it for news.
             waiter.state.store(IDLE, Ordering::Relaxed);
         }
         match state {
             GRANTED => Turn::Acquire,
-            GRANTED_WITH_WORD => Turn::Owned(waiter.word()),
+            GRANTED_WITH_WORD => Turn::Owned(Handed { word: waiter.word(), imaged: false }),
+            GRANTED_WITH_IMAGED_WORD => Turn::Owned(Handed { word: waiter.word(), imaged: true }),
             _ => Turn::Wait,
         }
     }
 
     /// Makes the first waiter the holder.
-    fn grant(&self, entry: &mut Entry, word: Option<u64>) -> Option<LaneId> {
+    fn grant(&self, entry: &mut Entry, handed: Option<Handed>) -> Option<LaneId> {
         let next = entry.head;
         let Some(waiter) = self.waiter(next) else {
             entry.holder = NOBODY;
@@ -198,10 +213,10 @@ impl<'s> LockTable<'s> {
             entry.tail = NOBODY;
         }
         entry.holder = next;
-        let state = if let Some(word) = word {
-            waiter.set_word(word);
+        let state = if let Some(handed) = handed {
+            waiter.set_word(handed.word);
             entry.handed = entry.handed.saturating_add(1);
-            GRANTED_WITH_WORD
+            if handed.imaged { GRANTED_WITH_IMAGED_WORD } else { GRANTED_WITH_WORD }
         } else {
             entry.handed = 0;
             GRANTED
@@ -222,12 +237,12 @@ impl<'s> LockTable<'s> {
 
     /// Hands the held word to the next waiter, which has to be woken. `None`: nobody is there to receive it (any
     /// more); the caller is still the holder and releases the remote word.
-    pub fn pass(&self, lock: LockId, tag: u32, word: u64) -> Option<LaneId> {
+    pub fn pass(&self, lock: LockId, tag: u32, handed: Handed) -> Option<LaneId> {
         let mut entry = self.entry(lock)?.lock();
         if !self.receiver_stands_ready(*entry, tag) {
             return None;
         }
-        self.grant(&mut entry, Some(word))
+        self.grant(&mut entry, Some(handed))
     }
 
     /// Frees the entry, whose remote word is not held (any more). The next holder, if any, has to be woken.
@@ -242,7 +257,11 @@ impl<'s> LockTable<'s> {
         let mut entry = entry.lock();
         if entry.holder == lane.0 {
             let state = waiter.state.swap(IDLE, Ordering::Relaxed);
-            return if state == GRANTED_WITH_WORD { Turn::Owned(waiter.word()) } else { Turn::Acquire };
+            return match state {
+                GRANTED_WITH_WORD => Turn::Owned(Handed { word: waiter.word(), imaged: false }),
+                GRANTED_WITH_IMAGED_WORD => Turn::Owned(Handed { word: waiter.word(), imaged: true }),
+                _ => Turn::Acquire,
+            };
         }
         if planted(Bug::HandToCancelled) {
             return Turn::Wait;
@@ -284,6 +303,11 @@ mod tests {
 
     const LOCK: LockId = LockId { node: NodeId(0), index: 0 };
 
+    /// An odd word has an image.
+    const fn handed(word: u64) -> Handed {
+        Handed { word, imaged: word % 2 == 1 }
+    }
+
     fn with_table(hand_overs_max: u8, test: impl FnOnce(&LockTable<'_>)) {
         let entries: Vec<_> = (0..4).map(|_| Mutex::new(Entry::default())).collect();
         let waiters: Vec<_> = (0..8).map(|_| Waiter::default()).collect();
@@ -298,8 +322,8 @@ mod tests {
                 assert_eq!(table.enter(LOCK, LaneId(lane), 7), Entered::Queued);
                 assert_eq!(table.turn(LOCK, LaneId(lane)), Turn::Wait);
             }
-            assert_eq!(table.pass(LOCK, 7, 99), Some(LaneId(3)));
-            assert_eq!(table.turn(LOCK, LaneId(3)), Turn::Owned(99));
+            assert_eq!(table.pass(LOCK, 7, handed(99)), Some(LaneId(3)));
+            assert_eq!(table.turn(LOCK, LaneId(3)), Turn::Owned(handed(99)));
             assert_eq!(table.leave(LOCK), Some(LaneId(1)));
             assert_eq!(table.turn(LOCK, LaneId(1)), Turn::Acquire);
             assert_eq!(table.leave(LOCK), Some(LaneId(2)));
@@ -315,10 +339,10 @@ mod tests {
             for lane in 1..5 {
                 table.enter(LOCK, LaneId(lane), 7);
             }
-            assert!(table.pass(LOCK, 7, 1).is_some());
-            assert!(table.pass(LOCK, 7, 1).is_some());
+            assert!(table.pass(LOCK, 7, handed(1)).is_some());
+            assert!(table.pass(LOCK, 7, handed(1)).is_some());
             assert!(!table.would_pass(LOCK, 7));
-            assert_eq!(table.pass(LOCK, 7, 1), None);
+            assert_eq!(table.pass(LOCK, 7, handed(1)), None);
             // A remote release starts the count anew.
             assert!(table.leave(LOCK).is_some());
             assert!(table.would_pass(LOCK, 7));
@@ -331,7 +355,7 @@ mod tests {
             table.enter(LOCK, LaneId(0), 7);
             table.enter(LOCK, LaneId(1), 8);
             assert!(!table.would_pass(LOCK, 7));
-            assert_eq!(table.pass(LOCK, 7, 1), None);
+            assert_eq!(table.pass(LOCK, 7, handed(1)), None);
             assert_eq!(table.leave(LOCK), Some(LaneId(1)));
         });
     }
@@ -343,9 +367,9 @@ mod tests {
             table.enter(LOCK, LaneId(1), 7);
             table.enter(LOCK, LaneId(2), 7);
             assert_eq!(table.cancel(LOCK, LaneId(1)), Turn::Wait);
-            assert_eq!(table.pass(LOCK, 7, 5), Some(LaneId(2)));
+            assert_eq!(table.pass(LOCK, 7, handed(5)), Some(LaneId(2)));
             // Nobody is left: the caller has to release remotely.
-            assert_eq!(table.pass(LOCK, 7, 5), None);
+            assert_eq!(table.pass(LOCK, 7, handed(5)), None);
             // Lane 3 queues at the tail that the cancelled lane had left intact.
             table.enter(LOCK, LaneId(3), 7);
             assert_eq!(table.leave(LOCK), Some(LaneId(3)));
@@ -357,8 +381,8 @@ mod tests {
         with_table(4, |table| {
             table.enter(LOCK, LaneId(0), 7);
             table.enter(LOCK, LaneId(1), 7);
-            assert_eq!(table.pass(LOCK, 7, 5), Some(LaneId(1)));
-            assert_eq!(table.turn(LOCK, LaneId(1)), Turn::Owned(5));
+            assert_eq!(table.pass(LOCK, 7, handed(5)), Some(LaneId(1)));
+            assert_eq!(table.turn(LOCK, LaneId(1)), Turn::Owned(handed(5)));
             assert_eq!(table.leave(LOCK), None);
             // The next time lane 1 holds the entry it has no word yet.
             assert_eq!(table.enter(LOCK, LaneId(1), 7), Entered::Holder);
@@ -371,8 +395,8 @@ mod tests {
         with_table(4, |table| {
             table.enter(LOCK, LaneId(0), 7);
             table.enter(LOCK, LaneId(1), 7);
-            assert_eq!(table.pass(LOCK, 7, 5), Some(LaneId(1)));
-            assert_eq!(table.cancel(LOCK, LaneId(1)), Turn::Owned(5));
+            assert_eq!(table.pass(LOCK, 7, handed(5)), Some(LaneId(1)));
+            assert_eq!(table.cancel(LOCK, LaneId(1)), Turn::Owned(handed(5)));
             assert_eq!(table.leave(LOCK), None);
             assert_eq!(table.held(), 0);
         });

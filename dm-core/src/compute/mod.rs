@@ -1,5 +1,6 @@
 //! What the lanes of one compute node share.
 //!
+//! - [`batches`]: read delegation and write combining.
 //! - [`cache`]: copies of inner nodes, read without locks.
 //! - [`locks`]: the local half of hierarchical locks: FIFO queues and hand-over.
 //! - [`nodes`]: memory granted and not yet in use.
@@ -7,6 +8,7 @@
 //!
 //! All storage is handed in by the host; nothing here allocates.
 
+pub mod batches;
 pub mod cache;
 pub mod locks;
 pub mod nodes;

@@ -1,19 +1,19 @@
 //! Lock words and lock tables.
 //!
 //! ```text
-//!  63                               32 31            16 15             0
-//! ┌───────────────────────────────────┬────────────────┬────────────────┐
-//! │ tag: which node it is held for    │ turn           │ row of holder  │   0 = free
-//! └───────────────────────────────────┴────────────────┴────────────────┘
+//!  63                                            16 15             0
+//! ┌────────────────────────────────────────────────┬────────────────┐
+//! │ sequence                                       │ row of holder  │   0 = free
+//! └────────────────────────────────────────────────┴────────────────┘
 //! ```
 //!
 //! Every memory node has a table of such words, in device memory where its NIC has some (Sherman section 4.3), else in
 //! host memory; a node is protected by the word its offset hashes to, on its own memory node.
 //!
-//! The *row* names the compute node (rows start at 1). The *turn* is a counter of the holder and tells two
-//! acquisitions of one compute node apart, so that a waiter can see progress and a release (a CAS of the whole word)
-//! cannot free a later acquisition. The *tag* is the low half of the protected node's offset / 64: when one word
-//! covers many nodes it says which of them a dead holder was about to change.
+//! The *row* names the compute node (rows start at 1). The *sequence* is a number of the holder's that it uses for one
+//! acquisition in its life: a waiter can see progress, a release (a CAS of the whole word) cannot free a later
+//! acquisition, and what a dead holder was about to write is found by the word alone ([`crate::recovery`]), however
+//! many nodes the word covers.
 
 use crate::lane::LockId;
 use crate::layout::fields::Field;
@@ -23,6 +23,9 @@ use crate::remote::address::Address;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
 pub struct RowId(pub u16);
+
+/// Sequences of one incarnation: 48 bits.
+pub const SEQUENCES_MAX: u64 = 1 << 48;
 
 /// A lock word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -36,14 +39,13 @@ impl LockWord {
     /// The fields, for the goldens.
     pub const FIELDS: &'static [Field] = &[
         Field::bits(0, 0, 16, "row", "compute-node row of the holder; 0 = free"),
-        Field::bits(0, 16, 16, "turn", "the holder's acquisition counter"),
-        Field::bits(0, 32, 32, "tag", "bits 6..=37 of the protected node's offset"),
+        Field::bits(0, 16, 48, "sequence", "the holder's acquisitions, counted; none twice in one incarnation"),
     ];
 
-    /// The word by which `row` holds the lock of `protects`.
+    /// The word of `row`'s acquisition `sequence`. `None` from [`SEQUENCES_MAX`] on.
     #[inline]
-    pub const fn held(row: RowId, turn: u16, protects: Address) -> Self {
-        Self((protects.offset() >> 6 & 0xffff_ffff) << 32 | (turn as u64) << 16 | row.0 as u64)
+    pub const fn new(row: RowId, sequence: u64) -> Option<Self> {
+        if sequence < SEQUENCES_MAX { Some(Self(sequence << 16 | row.0 as u64)) } else { None }
     }
 
     /// Whether nobody holds it.
@@ -58,16 +60,10 @@ impl LockWord {
         RowId(self.0 as u16)
     }
 
-    /// The holder's acquisition counter.
+    /// Which of the holder's acquisitions.
     #[inline]
-    pub const fn turn(self) -> u16 {
-        (self.0 >> 16) as u16
-    }
-
-    /// Bits 6..=37 of the protected node's offset.
-    #[inline]
-    pub const fn tag(self) -> u32 {
-        (self.0 >> 32) as u32
+    pub const fn sequence(self) -> u64 {
+        self.0 >> 16
     }
 }
 
@@ -85,11 +81,11 @@ mod tests {
     use crate::verbs::NodeId;
 
     #[test]
-    fn a_held_word_names_its_holder_and_node() {
-        let node = Address::new(NodeId(3), 0x1_2345_6780, 5);
-        let word = LockWord::held(RowId(9), 0xbeef, node);
-        assert_eq!((word.row(), word.turn(), word.tag()), (RowId(9), 0xbeef, 0x048d_159e));
+    fn a_held_word_names_its_holder_and_one_acquisition() {
+        let word = LockWord::new(RowId(9), 0xbeef_1234).unwrap();
+        assert_eq!((word.row(), word.sequence()), (RowId(9), 0xbeef_1234));
         assert!(!word.is_free());
+        assert_eq!(LockWord::new(RowId(9), SEQUENCES_MAX), None, "it would be mistaken for sequence 0");
     }
 
     #[test]

@@ -62,8 +62,10 @@ record! {
         lanes: Le16 = "lanes of the compute node",
         reserved_30: [u8; 2] = "zero",
         token: Le64 = "random number of the process that joined",
-        reserved_40: [u8; 24] = "zero",
-        redo: [Le64; 4] = "addresses of its redo chunks; 0 = none",
+        redo_slot_bytes: Le32 = "bytes of a slot of its redo area on this memory node",
+        redo_slots: Le32 = "slots of its redo area on this memory node; 0 = none",
+        reserved_48: [u8; 16] = "zero",
+        redo: [Le64; 4] = "addresses of its redo chunks on this memory node; 0 = none",
         host_bytes: u8 = "length of the host name",
         host: [u8; 31] = "host name, UTF-8, zero-padded",
     }

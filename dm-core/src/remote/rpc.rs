@@ -50,6 +50,16 @@ pub enum Reply {
 }
 
 impl Reply {
+    /// In words.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unknown => "it has no such procedure",
+            Self::Done => "done",
+            Self::Pending => "under way",
+            Self::Impossible => "impossible",
+        }
+    }
+
     /// The reply of that value.
     pub const fn from_value(value: u64) -> Option<Self> {
         match value {

@@ -7,9 +7,23 @@
 //! **Locks.** Parent first, waiting; then both leaves, without waiting: a lane that holds a lock never waits for
 //! another, so nothing can deadlock, whatever words the hash makes them share. If a leaf is busy, nothing is joined.
 //!
-//! **Readers.** The three WRITEs go out in one submit. In any order of their effects a key is found: the left node says
-//! either "to the right" (the right node is alive, or forwards back: a few hops until the other WRITE lands) or "here".
-//! No record changes while this happens: both leaves are locked.
+//! **Readers.** The parent is WRITten first, then the right node's first line, then the left node. After the first, the
+//! right leaf is what a half-split's right half is: reached through its left neighbour. After the second, readers bounce
+//! between the two - "to the right", "back to the left" - a few times, until the third. No record changes while this
+//! happens: both leaves are locked.
+//!
+//! **A half-merge.** Who dies between the second and the third leaves a retired leaf that its left neighbour still
+//! points to. (The other order would leave two live leaves for the same keys, one of them reached through old copies of
+//! the parent.) Whoever bounces more than [`BOUNCES_MAX`] times *revives* the right leaf: a half-split again.
+//!
+//! That must not happen while the third WRITE may still land. The merging lane has the locks of both leaves until it
+//! has landed. So the reviver first acquires the left leaf's lock, and releases it: if the merge was alive it is over
+//! by now, and if its lane died, the takeover of that lock has replayed the third WRITE, if it had begun. Then it locks
+//! the right leaf, and READs the left one: if that *still* points to the right one, no WRITE that would have changed
+//! that can come any more, and nobody else merges a retired leaf.
+//!
+//! The three WRITEs go out in one submit if all nodes are on one memory node, where a chain keeps their order; where
+//! two are on different ones, and the index is opened with recovery, the next waits for the one before.
 //!
 //! **Linkers.** Whoever wants to link the right node needs the parent's lock and then sees that it is retired; see
 //! [`crate::btree::link`].
@@ -23,14 +37,19 @@ use crate::btree::lock::Held;
 use crate::btree::merge::Pair;
 use crate::btree::node::{self, Header, KEY_BYTES_MAX, NodeFlags, Wanted};
 use crate::btree::read::Target;
+use crate::btree::walk::Walk;
 use crate::compute::nodes::{Fresh, NodeClass};
 use crate::error::OpError;
 use crate::lane::{Lane, Mark};
 use crate::layout::stripes;
 use crate::planted::{Bug, planted};
-use crate::remote::address::Address;
+use crate::remote::address::{Address, LINE_BYTES};
 use crate::verbs::{Label, Request};
 use heapless::Vec;
+
+/// How often an operation bounces between a leaf and its retired right neighbour before it looks after them: a merge
+/// that is alive is over after fewer round trips.
+pub const BOUNCES_MAX: u32 = 3;
 
 impl Sherman<'_> {
     /// Joins the leaf at `emptied`, which covers the operation's key, with a neighbour if that can be done at once. The
@@ -96,17 +115,31 @@ impl Sherman<'_> {
         port.submit().await?;
         let version = port.with(|scratch| self.join_images(scratch, parent_at, left_at, right_at, &pair));
         let Some(version) = version else { return Ok(None) };
-        for (label, address, bytes, at) in [
-            (Label::Node, pair.left, self.leaf.bytes, left_at),
-            (Label::Sibling, pair.right, self.leaf.bytes, right_at),
-            (Label::Parent, parent, self.tree.inner.bytes, parent_at),
-        ] {
-            port.push(Request::write(label, address.node(), address.offset(), bytes, at));
+        self.tree.check_lease(lane)?;
+        let ordered = self.tree.recovery.is_some();
+        let lock_of = |node| {
+            let lock = self.tree.lock_of(node);
+            locks.iter().find(|held| Some(held.lock) == lock).copied()
+        };
+        let (Some(parent_lock), Some(left_lock)) = (lock_of(parent), lock_of(pair.left)) else { return Ok(None) };
+        self.tree.push_in_place(lane, &parent_lock, Label::Parent, parent, 0..self.tree.inner.bytes, parent_at)?;
+        if ordered && parent.node() != pair.right.node() {
+            port.submit().await?;
+        }
+        if planted(Bug::MergeLeftFirst) {
+            self.tree.push_in_place(lane, &left_lock, Label::Node, pair.left, 0..self.leaf.bytes, left_at)?;
+        }
+        let (right, line) = (pair.right, LINE_BYTES);
+        port.push(Request::write(Label::Sibling, right.node(), right.offset(), line, right_at));
+        if ordered && pair.right.node() != pair.left.node() {
+            port.submit().await?;
+        }
+        if !planted(Bug::MergeLeftFirst) {
+            self.tree.push_in_place(lane, &left_lock, Label::Node, pair.left, 0..self.leaf.bytes, left_at)?;
         }
         port.submit().await?;
         self.tree.cache.invalidate(parent);
         let next = if planted(Bug::SameGeneration) { pair.right } else { pair.right.next_generation() };
-        let version = if planted(Bug::ReuseForgetsVersion) { 0 } else { version };
         Ok(Some(Fresh { address: next, version }))
     }
 
@@ -159,9 +192,103 @@ impl Sherman<'_> {
         node::set_right(left, bounded.then_some(&*high), Header::read(right).sibling);
         node::retire(right, pair.left);
         InnerMut::new(&self.tree.inner, parent).remove(pair.separator);
-        for image in [&mut *left, &mut *parent, &mut *right] {
+        for image in [&mut *left, &mut *parent] {
             raise_node_version(image);
         }
         stripes::node_version(right)
+    }
+
+    /// Brings `right`, a retired leaf that `left` still points to, back, if whoever retired it died before `left` took
+    /// over. Uses node images 2 and 3.
+    pub(super) async fn undo_merge(&self, lane: &Lane<'_>, left: Address, right: Address) -> Result<(), OpError> {
+        if left.is_null() {
+            return Ok(());
+        }
+        if !planted(Bug::ReviveAtOnce) {
+            let (held, _) = self.tree.acquire(lane, left, None).await?;
+            self.tree.release(lane, held).await?;
+        }
+        let (held, _) = self.tree.acquire(lane, right, None).await?;
+        match self.revive_locked(lane, left, right, &held).await {
+            Ok(true) => {
+                lane.mark(Mark::MergeUndone);
+                self.tree.release_with(lane, held).await
+            }
+            Ok(false) => self.tree.release(lane, held).await,
+            Err(error) => {
+                self.tree.release(lane, held).await?;
+                Err(error)
+            }
+        }
+    }
+
+    /// READs both leaves and, if they are a half-merge, pushes the WRITE that revives the right one.
+    async fn revive_locked(
+        &self,
+        lane: &Lane<'_>,
+        left: Address,
+        right: Address,
+        held: &Held,
+    ) -> Result<bool, OpError> {
+        let (left_at, right_at) = (self.tree.scratch.node(2), self.tree.scratch.node(3));
+        let port = lane.port();
+        port.push(self.leaf_target(left, left_at).request());
+        port.push(self.leaf_target(right, right_at).request());
+        port.submit().await?;
+        let half_merged = port.with(|scratch| {
+            let (head, tail) = scratch.split_at_mut_checked(right_at)?;
+            let left_image = slice(head, left_at, self.leaf.bytes);
+            let right_image = slice_mut(tail, 0, self.leaf.bytes);
+            // A left leaf that is being written is one that others are at; who still bounces afterwards comes again.
+            stripes::node_version(left_image)?;
+            let (header, retired) = (Header::read(left_image), Header::read(right_image));
+            let is = |header: &Header, address: Address| {
+                header.index == self.tree.index && header.level == 0 && header.generation == address.generation()
+            };
+            let linked = is(&header, left) && !header.flags.contains(NodeFlags::RETIRED) && header.sibling == right;
+            if !linked || !is(&retired, right) || !retired.flags.contains(NodeFlags::RETIRED) {
+                return None;
+            }
+            let mut low = [0; KEY_BYTES_MAX];
+            let low = low.get_mut(..self.leaf.key_bytes)?;
+            node::read_high(left_image, low).then(|| node::revive(right_image, low))
+        });
+        if half_merged.is_some() {
+            self.tree.push_in_place(lane, held, Label::Revive, right, 0..LINE_BYTES, right_at)?;
+        }
+        Ok(half_merged.is_some())
+    }
+
+    /// Looks along the leaves for half-merges and undoes them. `true`: there were some.
+    ///
+    /// One READ per leaf, one after the other.
+    pub(super) async fn mend(&self, lane: &Lane<'_>) -> Result<bool, OpError> {
+        let port = lane.port();
+        let key = self.tree.scratch.separator.clone();
+        port.with(|scratch| scratch.get_mut(key.clone()).unwrap_or_default().fill(0));
+        let Some(spot) = self.tree.locate(lane, &key, 0, false).await? else { return Ok(false) };
+        let at = self.tree.scratch.small;
+        let (mut before, mut address, mut mended) = (Address::NULL, spot.address, false);
+        for _ in 0..self.nodes_max() {
+            port.call(Request::read(Label::Walk, address.node(), address.offset(), LINE_BYTES, at)).await?;
+            let header = port.with(|scratch| Header::read(slice(scratch, at, LINE_BYTES)));
+            if header.index != self.tree.index || header.generation != address.generation() || header.level != 0 {
+                break;
+            }
+            if header.flags.contains(NodeFlags::RETIRED) {
+                if before.is_null() {
+                    break;
+                }
+                self.undo_merge(lane, before, address).await?;
+                mended = true;
+                (before, address) = (Address::NULL, before);
+                continue;
+            }
+            if header.sibling.is_null() {
+                break;
+            }
+            (before, address) = (address, header.sibling);
+        }
+        Ok(mended)
     }
 }

@@ -64,8 +64,8 @@
 //! - Leaves are joined when one is empty; there is no rebalancing of leaves that are merely sparse.
 //! - A generation has six bits: a pointer that survives 64 lives of one place unused passes the generation check. The
 //!   fences are checked in any case, and those decide where a key is.
-//! - A compute node that dies while it holds a lock keeps it: lock words name their holder, but nobody takes them over
-//!   yet. A node torn by a writer that died in the middle of a WRITE is reported as corrupt under its lock.
+//! - Opened without recovery, an index waits for the locks of the dead until its deadlines pass, and a node torn by a
+//!   writer that died in the middle of a WRITE is reported as corrupt under its lock.
 //! - Nodes that a compute node was granted and had not linked when it left - the rest of its last chunk, retired nodes on
 //!   its shelves, a sibling whose split was dropped - stay granted and are not used again. What is reachable is in
 //!   [`crate::index::Census::live_bytes`]; the difference to the chunks granted to the index is what is ready or lost.
@@ -84,9 +84,12 @@ use crate::btree::leaves::{Leaves, SPAN_MAX};
 use crate::btree::read::Target;
 use crate::btree::scan::Scan;
 use crate::btree::walk::Walk;
-use crate::error::{Cause, DecodeError, OpError};
+use crate::error::{Cause, DecodeError, Effect, OpError};
 use crate::index::{Census, Index, Operation, OperationKind, Outcome, ScratchPlan};
 use crate::lane::{Lane, Mark};
+use crate::recovery::sweep::Swept;
+use crate::remote::address::Address;
+use crate::remote::lock_word::RowId;
 use crate::verbs::{Assumptions, Space};
 use layout::{Leaf, LeafMut, LeafShape};
 use parameters::{ParameterError, Parameters};
@@ -167,6 +170,30 @@ impl<'s> Leaves<'s> for Sherman<'s> {
     ) -> Result<Option<R>, OpError> {
         self.tree.read(lane, target, look).await
     }
+
+    async fn look_after_bounce(&self, lane: &Lane<'_>, left: Address, right: Address) -> Result<(), OpError> {
+        if lane.bounced_more_than(merge::BOUNCES_MAX) {
+            self.undo_merge(lane, left, right).await?;
+        }
+        Ok(())
+    }
+}
+
+impl Sherman<'_> {
+    async fn point(&self, lane: &Lane<'_>, kind: OperationKind) -> Result<Outcome, OpError> {
+        match kind {
+            OperationKind::Get => self.get(lane).await,
+            kind => self.write(lane, kind).await,
+        }
+    }
+
+    async fn walk_and_mend(&self, lane: &Lane<'_>) -> Result<Census, OpError> {
+        match self.walk(lane).await {
+            // What a dead compute node left of a merge does not validate before somebody has finished with it.
+            Err(OpError { cause: Cause::Corrupt { .. }, .. }) if self.mend(lane).await? => self.walk(lane).await,
+            result => result,
+        }
+    }
 }
 
 impl Index for Sherman<'_> {
@@ -195,21 +222,42 @@ impl Index for Sherman<'_> {
             return Err(OpError::harmless(Cause::BadInput("the lane is in doubt and has to be settled first")));
         }
         lane.set_deadline(operation.wait_ns());
-        match operation.kind {
-            OperationKind::Get => self.get(lane).await,
-            OperationKind::Scan => self.scan(lane, &operation).await,
-            kind => self.write(lane, kind).await,
+        self.tree.check_standing()?;
+        lane.forget_watch();
+        loop {
+            let result = match operation.kind {
+                OperationKind::Scan => self.scan(lane, &operation).await,
+                kind if self.tree.options.rdwc => {
+                    self.tree.batches.run(lane, &self.plan, kind, || self.point(lane, kind)).await
+                }
+                kind => self.point(lane, kind).await,
+            };
+            // A holder that was silent when the operation had made its change is for others to look after.
+            match (result, lane.take_suspect()) {
+                (Err(OpError { effect: Effect::None, .. }), Some(lock)) if !lane.owes() => {
+                    self.tree.look_after(lane, lock).await.map_err(|error| self.tree.note_fencing(error))?;
+                }
+                (result, _) => return result.map_err(|error| self.tree.note_fencing(error)),
+            }
         }
     }
 
     async fn settle<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
         lane.set_deadline(Operation::WAIT_NS_DEFAULT);
-        self.tree.settle(lane).await
+        // The lock first: members of a batch this lane leads may be queued behind it.
+        self.tree.settle(lane).await?;
+        self.tree.batches.settle(lane, &self.plan).await
     }
 
     async fn validate<'a>(&'a self, lane: &'a Lane<'_>) -> Result<Census, OpError> {
         lane.set_deadline(u64::MAX);
-        self.walk(lane).await
+        lane.forget_watch();
+        loop {
+            match (self.walk_and_mend(lane).await, lane.take_suspect()) {
+                (Err(_), Some(lock)) if !lane.owes() => self.tree.look_after(lane, lock).await?,
+                (result, _) => return result,
+            }
+        }
     }
 
     async fn bulk_append<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
@@ -220,6 +268,20 @@ impl Index for Sherman<'_> {
     async fn bulk_finish<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
         lane.set_deadline(u64::MAX);
         self.bulk_end(lane).await
+    }
+
+    async fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId) -> Result<Swept, OpError> {
+        lane.set_deadline(u64::MAX);
+        self.tree.check_standing()?;
+        let swept = self.tree.sweep(lane, row).await.map_err(|error| self.tree.note_fencing(error))?;
+        lane.forget_watch();
+        loop {
+            // What is in the way of mending may be another dead compute node's.
+            match (self.mend(lane).await, lane.take_suspect()) {
+                (Err(_), Some(lock)) if !lane.owes() => self.tree.look_after(lane, lock).await?,
+                (result, _) => return result.map(|_| swept),
+            }
+        }
     }
 
     fn cache_bytes(&self) -> (u64, u64) {

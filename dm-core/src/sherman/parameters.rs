@@ -153,7 +153,7 @@ impl Parameters {
 
     /// Scratch of a lane: `page_records` records a scan returns at most, `leaves_at_once` leaves it READs in parallel.
     pub fn plan(&self, page_records: usize, leaves_at_once: usize) -> (ScratchPlan, TreeScratch) {
-        let node_stride = self.leaf().bytes.max(self.inner().bytes);
-        TreeScratch::plan(self.key_bytes, self.value_bytes, node_stride, page_records, leaves_at_once)
+        let node_bytes = self.leaf().bytes.max(self.inner().bytes);
+        TreeScratch::plan(self.key_bytes, self.value_bytes, node_bytes, page_records, leaves_at_once)
     }
 }

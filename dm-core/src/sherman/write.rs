@@ -18,7 +18,7 @@ use crate::error::{Cause, DecodeError, OpError};
 use crate::index::{OperationKind, Outcome};
 use crate::lane::{Lane, Mark};
 use crate::remote::address::Address;
-use crate::verbs::{Label, Request};
+use crate::verbs::Label;
 
 /// What a look at the locked leaf decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +94,7 @@ impl Sherman<'_> {
                 let image = slice_mut(nodes, at - self.tree.scratch.nodes, self.leaf.bytes);
                 match judge_leaf(image, &wanted, key, |_| Ok(()))? {
                     Err(elsewhere) => Ok(Err(elsewhere)),
-                    Ok(()) => self.decide(kind, key, front, image).map(Ok),
+                    Ok(()) => self.decide(lane, kind, key, front, image).map(Ok),
                 }
             };
             let follow = self.tree.options.chain_lock_read.then(|| target.request_locked());
@@ -137,6 +137,7 @@ impl Sherman<'_> {
                         return Ok(Attempt::Lost);
                     }
                     spot.address = self.wrong_leaf(lane, standing, &mut spot, at);
+                    self.look_after_bounce(lane, spot.from, address).await?;
                     spot.fresh = false;
                 }
                 None => {
@@ -151,6 +152,7 @@ impl Sherman<'_> {
     /// Decides what the operation does to the locked leaf, and does it to the image.
     fn decide(
         &self,
+        lane: &Lane<'_>,
         kind: OperationKind,
         key: &[u8],
         front: &mut [u8],
@@ -158,7 +160,17 @@ impl Sherman<'_> {
     ) -> Result<Decision, DecodeError> {
         use OperationKind::{Delete, Get, Insert, Scan, Update, UpdateIf, Upsert};
         let leaf = Leaf::new(&self.leaf, image);
-        let Some(slot) = leaf.find(key)? else {
+        let found = leaf.find(key)?;
+        // The leaf is locked and whole: what is decided now is true until the WRITE, which takes the value that joined last.
+        self.tree.batches.seal(lane.id(), |value| {
+            if let Some(place) = front.get_mut(self.plan.value.clone()) {
+                // Both as long as values are.
+                for (to, from) in place.iter_mut().zip(value) {
+                    *to = *from;
+                }
+            }
+        });
+        let Some(slot) = found else {
             if !matches!(kind, Insert | Upsert) {
                 return Ok(Decision::Unchanged(Outcome::Absent));
             }
@@ -205,15 +217,11 @@ impl Sherman<'_> {
         at: usize,
         slot: usize,
     ) -> Result<(), OpError> {
-        let port = lane.port();
-        let (node, offset) = (address.node(), address.offset());
         if self.tree.options.entry_writes {
-            let range = self.leaf.entry_range(slot);
-            let bytes = range.len();
-            port.push(Request::write(Label::Entry, node, offset + range.start as u64, bytes, at + range.start));
+            self.tree.push_in_place(lane, &held, Label::Entry, address, self.leaf.entry_range(slot), at)?;
         } else {
-            port.with(|scratch| raise_node_version(slice_mut(scratch, at, self.leaf.bytes)));
-            port.push(Request::write(Label::Node, node, offset, self.leaf.bytes, at));
+            lane.port().with(|scratch| raise_node_version(slice_mut(scratch, at, self.leaf.bytes)));
+            self.tree.push_in_place(lane, &held, Label::Node, address, 0..self.leaf.bytes, at)?;
         }
         self.tree.release_with(lane, held).await
     }

@@ -7,6 +7,7 @@
 //! - [`lines`]: accesses that keep lines and words whole, and why they are sound.
 //! - [`litmus`]: probing whether vector moves tear.
 //! - [`counts`][]: counters.
+//! - `rpc`: calls to daemons. `mortal`: deaths in the middle of a WRITE, for tests.
 //!
 //! # What is guaranteed, and why
 //!
@@ -41,15 +42,20 @@
 //! A return that does not come within [`CALL_WAIT`] ends as [`Status::NodeDown`]; the data path does not believe that
 //! yet.
 //!
-//! All of this is among processes on one coherent machine. `crash_atomic_bytes` is 8: a process can be killed between
-//! any two instructions, and in sequence mode a line is several.
+//! All of this is among processes on one coherent machine.
+//!
+//! **A sender that dies** leaves whole lines: `crash_atomic_bytes` is 64. In vector mode the part of a line that a WRITE
+//! covers is stored by one instruction, and a process is killed between two. In sequence mode the memory node's daemon
+//! ends the WRITE of the one line that a dead process was in ([`lines`]), before it says that the process is fenced.
 
 pub mod counts;
 pub mod lines;
 pub mod litmus;
+mod mortal;
+mod rpc;
 
 use crate::clock::Clock;
-use crate::memory_node::{RemoteNode, Ticket};
+use crate::memory_node::RemoteNode;
 use crate::region::{Backing, LineMode, Region, RegionError, RegionSpec};
 use counts::Counters;
 use dm_core::lane::Lane;
@@ -61,14 +67,14 @@ use dm_core::verbs::{
 };
 use lines::{AccessError, WriterSlot};
 use litmus::Litmus;
+use mortal::Mortal;
+pub use rpc::CALL_WAIT;
+use rpc::Calling;
 use std::collections::VecDeque;
+use std::num::NonZeroU32;
 use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
 use thiserror::Error;
-
-/// How long a daemon may take to return from a call: it has next to nothing to do, and one processor to do it on.
-pub const CALL_WAIT: Duration = Duration::from_secs(5);
 
 /// Why there is no fabric.
 #[derive(Debug, Error)]
@@ -128,11 +134,13 @@ pub struct ShmOptions {
     pub device: bool,
     /// Overrides the measured [`Capabilities::write_turn_ns_min`].
     pub write_turn_ns_min: Option<u32>,
+    /// For tests: the process kills itself in the middle of one in so many WRITEs that span lines.
+    pub die_in_write: Option<NonZeroU32>,
 }
 
 impl Default for ShmOptions {
     fn default() -> Self {
-        Self { masked_atomics: true, device: true, write_turn_ns_min: None }
+        Self { masked_atomics: true, device: true, write_turn_ns_min: None, die_in_write: None }
     }
 }
 
@@ -165,19 +173,13 @@ pub struct ShmFabric {
     posted: VecDeque<usize>,
     /// Lanes whose submits wait for returns from daemons.
     calling: Vec<Calling>,
+    mortal: Option<Mortal>,
 }
 
-/// A submit with RPCs.
-struct Calling {
-    lane: usize,
-    began: Instant,
-    calls: heapless::Vec<(usize, CallState), OUTBOX_REQUESTS>,
-}
-
-/// One RPC.
-enum CallState {
-    Waiting(NodeId, Ticket),
-    Done(Completion),
+impl std::fmt::Debug for ShmFabric {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ShmFabric").field("nodes", &self.nodes.len()).field("mode", &self.mode).finish_non_exhaustive()
+    }
 }
 
 /// What the requests of one submit did to the order of things so far.
@@ -233,7 +235,7 @@ impl ShmFabric {
             outstanding_reads_max: u16::MAX,
             chain_requests_max: OUTBOX_REQUESTS as u16,
             fencing: nodes.iter().all(|node| node.can_fence()),
-            crash_atomic_bytes: 8,
+            crash_atomic_bytes: LINE_BYTES as u32,
             write_turn_ns_min: 0,
         };
         let all_vector = nodes.iter().all(|node| node.region().layout().mode == LineMode::Vector);
@@ -250,6 +252,7 @@ impl ShmFabric {
             trace: None,
             posted: VecDeque::new(),
             calling: Vec::new(),
+            mortal: options.die_in_write.map(Mortal::new),
         };
         for node in nodes {
             let writer = node
@@ -354,6 +357,10 @@ impl ShmFabric {
                     area.write(writer, request.offset, payload)
                 } else {
                     let Some(payload) = scratch.get(range) else { return Status::Refused };
+                    if let Some(cut) = self.mortal.as_ref().and_then(|mortal| mortal.cut(request.offset, bytes)) {
+                        let _ = area.write(writer, request.offset, &payload[..cut]);
+                        Mortal::die();
+                    }
                     area.write(writer, request.offset, payload)
                 }
             }
@@ -425,8 +432,7 @@ impl<'m> Fabric<'m> for ShmFabric {
     fn post(&mut self, lanes: &[Lane<'m>], lane: usize) -> Posted {
         let Some(one) = lanes.get(lane) else { return Posted::Completed };
         if one.port().requests().iter().any(|request| request.verb == Verb::Rpc) {
-            self.call(one, lane);
-            return Posted::InFlight;
+            return self.call(one, lane);
         }
         if lanes.len() == 1 || one.port().requests().iter().any(|request| request.verb == Verb::Write) {
             self.execute_all(one, false, &[]);
@@ -479,6 +485,9 @@ impl ShmFabric {
             let mut completion = match returned {
                 Some((_, completion)) => {
                     self.counters.count(request);
+                    if completion.status != Status::Ok {
+                        let _ = submitted.stopped.push(request.node);
+                    }
                     *completion
                 }
                 None => self.execute(request, scratch, &mut submitted),
@@ -508,73 +517,6 @@ impl ShmFabric {
         }
         drop(requests);
         port.finish(scratch, elapsed_ns);
-    }
-}
-
-impl ShmFabric {
-    /// Sends the RPCs of a submit to the daemons.
-    #[cold]
-    fn call(&mut self, lane: &Lane<'_>, at: usize) {
-        let mut calls = heapless::Vec::new();
-        for (position, request) in lane.port().requests().iter().enumerate() {
-            if request.verb != Verb::Rpc {
-                continue;
-            }
-            let failed = |status| CallState::Done(Completion { status, ..Completion::default() });
-            let state = match self.nodes.get(usize::from(request.node.0)) {
-                None => failed(Status::Refused),
-                // Nobody to call.
-                Some(node) if !node.has_daemon() => failed(Status::Unsupported),
-                Some(node) if node.is_down() => failed(Status::NodeDown),
-                Some(node) => match node.call(request.operands) {
-                    Some(ticket) => CallState::Waiting(request.node, ticket),
-                    None => failed(Status::NodeDown),
-                },
-            };
-            // As many as requests fit a submit.
-            let _ = calls.push((position, state));
-        }
-        self.calling.push(Calling { lane: at, began: Instant::now(), calls });
-    }
-
-    /// Looks for returns, and executes submits whose RPCs all have one.
-    #[cold]
-    fn hear(&mut self, lanes: &[Lane<'_>], ready: &mut dyn FnMut(usize)) {
-        let mut at = 0;
-        let mut heard = false;
-        while at < self.calling.len() {
-            let Calling { lane, began, calls } = &mut self.calling[at];
-            let mut returns = heapless::Vec::<_, OUTBOX_REQUESTS>::new();
-            for (position, state) in calls.iter_mut() {
-                if let CallState::Waiting(node, ticket) = state {
-                    let elapsed_ns = saturated(began.elapsed().as_nanos() as u64);
-                    let down = self.nodes.get(usize::from(node.0)).is_none_or(|node| node.is_down());
-                    if let Some(value) = ticket.returned() {
-                        *state = CallState::Done(Completion { value, elapsed_ns, status: Status::Ok });
-                    } else if down || began.elapsed() > CALL_WAIT {
-                        *state = CallState::Done(Completion { value: 0, elapsed_ns, status: Status::NodeDown });
-                    }
-                }
-                if let CallState::Done(completion) = state {
-                    let _ = returns.push((*position, *completion));
-                }
-            }
-            if returns.len() < calls.len() {
-                at += 1;
-                continue;
-            }
-            let lane = *lane;
-            self.calling.swap_remove(at);
-            if let Some(one) = lanes.get(lane) {
-                self.execute_all(one, false, &returns);
-            }
-            ready(lane);
-            heard = true;
-        }
-        if !heard {
-            // The daemon and the watcher want the processor, which whoever polls would take from them.
-            std::thread::yield_now();
-        }
     }
 }
 

@@ -8,6 +8,8 @@
 //! of one incarnation to be opened: a memory node that lost its memory (incarnation 1 again) is told from one that kept
 //! it, and nobody works on half a pool. So they are restarted together, or with `--incarnation`.
 
+#[cfg(feature = "verbs")]
+use super::verbs::settings::VerbsArguments;
 use super::{ServeOptions, serve};
 use crate::compute_node::{self, pool_id, pool_name};
 use crate::fabric::shm::{lines, litmus};
@@ -20,7 +22,7 @@ use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::error::Error;
 use std::io::Write as _;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -31,6 +33,7 @@ use zerocopy::IntoBytes as _;
 #[command(
     name = "dm-memd",
     version,
+    args_override_self = true,
     after_help = "Example: a pool of two memory nodes\n  dm-memd --size 4GiB --socket /run/dm/0 --node-id 0 --memory-nodes 2\n  dm-memd --size 4GiB --socket /run/dm/1 --node-id 1 --memory-nodes 2"
 )]
 pub struct Arguments {
@@ -40,18 +43,19 @@ pub struct Arguments {
 
     /// Size of the region, e.g. 4GiB: a multiple of the page size
     #[arg(long, value_parser = bytes)]
-    size: u64,
+    size: Option<u64>,
 
-    /// Path of the control socket
+    /// Path of the control socket, with --fabric shm
     #[arg(long)]
-    socket: PathBuf,
+    socket: Option<PathBuf>,
 
     #[command(flatten)]
     backing: BackingArguments,
 
-    /// Size of the memory that stands for a NIC's device memory; 0 = none
-    #[arg(long, value_parser = bytes, default_value_t = u64::from(DEVICE_BYTES_DEFAULT))]
-    device_size: u64,
+    /// Size of the memory that stands for a NIC's device memory, or of the device memory to take; 0 = none [default:
+    /// 256KiB, or as much of the NIC's]
+    #[arg(long, value_parser = bytes)]
+    device_size: Option<u64>,
 
     /// How 64-byte lines are kept whole
     #[arg(long, value_enum, default_value = "auto")]
@@ -84,6 +88,10 @@ pub struct Arguments {
     /// Die when the process that started this one does
     #[arg(long)]
     exit_with_parent: bool,
+
+    #[cfg(feature = "verbs")]
+    #[command(flatten)]
+    verbs: VerbsArguments,
 }
 
 #[derive(Debug, Args)]
@@ -107,6 +115,8 @@ struct BackingArguments {
 enum FabricKind {
     /// Shared memory of this machine
     Shm,
+    /// An RDMA device
+    Verbs,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -121,7 +131,7 @@ enum Lines {
 
 /// Runs the daemon until it is told to stop, as a program called `program`.
 pub fn main(program: &str, arguments: Arguments) -> ExitCode {
-    match run(arguments) {
+    match run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{program}: {error}");
@@ -130,8 +140,11 @@ pub fn main(program: &str, arguments: Arguments) -> ExitCode {
     }
 }
 
-fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
-    let FabricKind::Shm = arguments.fabric;
+fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
+    #[cfg(feature = "verbs")]
+    let with_file = arguments.with_file()?;
+    #[cfg(feature = "verbs")]
+    let arguments = with_file.as_ref().unwrap_or(arguments);
     if arguments.exit_with_parent {
         let parent = getppid();
         set_parent_process_death_signal(Some(Signal::TERM))?;
@@ -143,41 +156,40 @@ fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     for signal in [SIGTERM, SIGINT] {
         signal_hook::low_level::pipe::register(signal, raise.try_clone()?)?;
     }
+    match arguments.fabric {
+        FabricKind::Shm => run_shm(arguments, stop.as_fd()),
+        #[cfg(feature = "verbs")]
+        FabricKind::Verbs => super::verbs::run(arguments, stop.as_fd()),
+        #[cfg(not(feature = "verbs"))]
+        FabricKind::Verbs => Err("--fabric verbs: this program was built without it; install libibverbs-dev, \
+                                  librdmacm-dev, libclang-dev and pkg-config and build with `--features verbs`"
+            .into()),
+    }
+}
+
+fn run_shm(arguments: &Arguments, stop: BorrowedFd<'_>) -> Result<(), Box<dyn Error>> {
     let (mode, grounds) = choose_lines(arguments.lines)?;
+    let device_bytes = arguments.device_size.unwrap_or(u64::from(DEVICE_BYTES_DEFAULT));
     let spec = RegionSpec {
-        region_bytes: arguments.size,
-        device_bytes: u32::try_from(arguments.device_size).map_err(|_| "--device-size: at most 1 GiB")?,
+        region_bytes: arguments.size()?,
+        device_bytes: u32::try_from(device_bytes).map_err(|_| "--device-size: at most 1 GiB")?,
         mode,
-        backing: arguments.backing.choose(),
+        backing: arguments.backing(),
     };
     let region = Region::create(&spec)?;
     let mut options = ServeOptions {
-        socket: arguments.socket,
+        socket: arguments.socket.clone().ok_or("--fabric shm needs --socket PATH")?,
         node_id: NodeId(arguments.node_id),
         memory_nodes: arguments.memory_nodes,
         incarnation: arguments.incarnation.unwrap_or(1),
     };
     options.check()?;
-    let mut plan = PoolPlan {
-        pool_id: pool_id(&arguments.pool),
-        pool_incarnation: options.incarnation,
-        node: NodeId(arguments.node_id),
-        nodes: arguments.memory_nodes,
-        region_bytes: region.layout().region_bytes,
-        chunk_bytes: arguments.chunk_size,
-        lock_count: arguments.locks,
-        device_bytes: u64::from(region.layout().device_bytes),
-        redo_row_bytes: 0,
-    };
-    if region.is_kept() {
-        let kept = kept_incarnation(&region, &plan)?;
-        options.incarnation = next_incarnation(kept, arguments.incarnation)?;
-        plan.pool_incarnation = options.incarnation;
-    }
+    let (plan, incarnation) = arguments.plan_for(&region, region.layout().device_bytes)?;
+    options.incarnation = incarnation;
     // Before anything else: a region that cannot hold a pool is refused before the socket exists.
     let superblock = compute_node::format(&plan)?;
     let format = |region: &Region| region.write_image(0, &superblock);
-    serve(region, &options, format, stop.as_fd(), |ready| {
+    serve(region, &options, format, stop, |ready| {
         // Whoever started us may have closed its end: no reason to stop.
         let _ = writeln!(std::io::stdout(), "{ready} ({grounds})");
     })?;
@@ -221,14 +233,73 @@ fn next_incarnation(kept: u64, asked: Option<u64>) -> Result<u64, String> {
     }
 }
 
-impl BackingArguments {
-    fn choose(self) -> Backing {
-        match self {
-            Self { file: Some(path), .. } => Backing::File(path),
-            Self { dax: Some(path), .. } => Backing::Dax(path),
-            Self { hugetlb: true, .. } => Backing::HugeTlb,
+impl Arguments {
+    /// Size of the region.
+    pub(super) fn size(&self) -> Result<u64, &'static str> {
+        self.size.ok_or("--size is needed, e.g. --size 4GiB")
+    }
+
+    /// Where its memory comes from.
+    pub(super) fn backing(&self) -> Backing {
+        match &self.backing {
+            BackingArguments { file: Some(path), .. } => Backing::File(path.clone()),
+            BackingArguments { dax: Some(path), .. } => Backing::Dax(path.clone()),
+            BackingArguments { hugetlb: true, .. } => Backing::HugeTlb,
             _ => Backing::Memfd,
         }
+    }
+
+    /// The pool's layout on this memory node, and its incarnation: one more than the last if the region was kept.
+    pub(super) fn plan_for(&self, region: &Region, device_bytes: u32) -> Result<(PoolPlan, u64), String> {
+        let mut plan = PoolPlan {
+            pool_id: pool_id(&self.pool),
+            pool_incarnation: self.incarnation.unwrap_or(1),
+            node: NodeId(self.node_id),
+            nodes: self.memory_nodes,
+            region_bytes: region.layout().region_bytes,
+            chunk_bytes: self.chunk_size,
+            lock_count: self.locks,
+            device_bytes: u64::from(device_bytes),
+            redo_row_bytes: 0,
+        };
+        if region.is_kept() {
+            let kept = kept_incarnation(region, &plan)?;
+            plan.pool_incarnation = next_incarnation(kept, self.incarnation)?;
+        }
+        Ok((plan, plan.pool_incarnation))
+    }
+}
+
+#[cfg(feature = "verbs")]
+impl Arguments {
+    /// Settings of `--fabric verbs`.
+    pub(super) fn verbs(&self) -> &VerbsArguments {
+        &self.verbs
+    }
+
+    /// Number of the memory node, and how many there are.
+    pub(super) fn numbers(&self) -> (u16, u16) {
+        (self.node_id, self.memory_nodes)
+    }
+
+    /// Bytes of device memory asked for.
+    pub(super) fn device_size(&self) -> Option<u64> {
+        self.device_size
+    }
+
+    /// The same with the settings of its file, if one is named; those of the command line count more.
+    fn with_file(&self) -> Result<Option<Self>, Box<dyn Error>> {
+        let Some(path) = &self.verbs.config else { return Ok(None) };
+        let mut line = vec!["dm-memd".into()];
+        line.extend(super::verbs::settings::arguments_of_file(path)?);
+        // As given to `dm-memd`, or to `dm memd`.
+        let given = std::env::args_os().skip(1).enumerate();
+        line.extend(given.filter(|(at, word)| !(*at == 0 && word == "memd")).map(|(_, word)| word));
+        Self::try_parse_from(line).map(Some).map_err(|error| {
+            let text = error.to_string();
+            let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+            format!("--config {}: {first}", path.display()).into()
+        })
     }
 }
 

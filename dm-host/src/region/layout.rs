@@ -5,7 +5,7 @@
 //! ┌─────────────────┬───────────────┬────────────────────┬────────────────┐
 //! │ region          │ device memory │ sequence words (*) │ writer slots(*)│
 //! └─────────────────┴───────────────┴────────────────────┴────────────────┘
-//!   offset 0 is the    stands for     u32 per 64-byte      64 bytes each    (*) only in
+//!   offset 0 is the    stands for     u32 per 64-byte      128 bytes each   (*) only in
 //!   superblock         a NIC's        line, of the region                       LineMode::Sequence
 //!                                     first, then of the
 //!                                     device memory
@@ -67,8 +67,8 @@ pub const DEVICE_BYTES_MAX: u32 = 1 << 30;
 /// Writers (workers of all processes together) in [`LineMode::Sequence`].
 pub const WRITER_SLOTS: u32 = 1024;
 
-/// Bytes of a writer slot: a cache line of its own.
-pub const SLOT_BYTES: u64 = LINE_BYTES as u64;
+/// Bytes of a writer slot: a cache line of its own, and one for the image of the line it is writing.
+pub const SLOT_BYTES: u64 = 2 * LINE_BYTES as u64;
 
 /// Where things are in the file behind a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

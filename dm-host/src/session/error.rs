@@ -2,7 +2,7 @@
 
 use crate::assembly::AssemblyError;
 use crate::compute_node::PoolError;
-use crate::fabric::shm::ShmError;
+use crate::fabric::any::FabricError;
 use crate::kinds::IndexParameterError;
 use dm_core::error::{Effect, OpError};
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub enum OpenError {
     Pool(#[from] PoolError),
     /// A fabric for a worker cannot be made.
     #[error(transparent)]
-    Fabric(#[from] ShmError),
+    Fabric(#[from] FabricError),
     /// The index cannot be put together.
     #[error(transparent)]
     Assembly(#[from] AssemblyError),

@@ -1,7 +1,7 @@
 //! The threads of a session.
 //!
 //! ```text
-//!   supervisor: owns the compute node; its stack has the index's storage (kinds::with_index)
+//!   supervisor: owns the compute node; its stack has the index's storage (assembly::with_index)
 //!      └─ thread::scope: everything below borrows the index, and ends before the storage does
 //!           ├─ worker 0: its own fabric and lanes ◄── queue 0
 //!           ├─ worker 1 ...                       ◄── queue 1
@@ -18,8 +18,8 @@ use super::watch::{Watch, Watched};
 use super::{SessionOptions, Shared};
 use crate::assembly::Spending;
 use crate::compute_node::ComputeNode;
-use crate::fabric::shm::ShmFabric;
-use crate::kinds::{IndexParameters, with_index};
+use crate::fabric::any::AnyFabric;
+use crate::kinds::IndexParameters;
 use crate::solo::block_on;
 use crate::worker::{self, Wakes, WorkerError};
 use dm_core::error::OpError;
@@ -55,14 +55,14 @@ pub(super) struct Supervisor {
     pub(super) parameters: IndexParameters,
     pub(super) options: SessionOptions,
     /// One for each worker, and one for walks.
-    pub(super) fabrics: Vec<ShmFabric>,
+    pub(super) fabrics: Vec<AnyFabric>,
     pub(super) shared: Arc<Shared>,
     pub(super) commands: Receiver<Command>,
 }
 
 /// The lane that walks run on; there is one, so walks take turns.
 struct Walker {
-    fabric: ShmFabric,
+    fabric: AnyFabric,
     scratch: Vec<u8>,
     id: LaneId,
 }
@@ -75,8 +75,7 @@ impl Supervisor {
         let fabrics = std::mem::take(&mut self.fabrics);
         let lanes = self.options.workers * self.options.lanes_per_worker;
         let spending = Spending { lanes: lanes + 1, ..self.options.spending.clone() };
-        let place = self.node.place(&self.entry, &walker);
-        let assembled = with_index(&place, &self.parameters, &spending, |any| {
+        let assembled = self.node.with_index(&self.entry, &self.parameters, &spending, |any| {
             let index = Watched { index: &any, nodes: self.node.pool().nodes(), watch: &watch };
             let scratch = vec![0; index.plan().total_bytes];
             let walker = Mutex::new(Walker { fabric: walker, scratch, id: LaneId(lanes as u16) });
@@ -96,7 +95,7 @@ impl Supervisor {
         &self,
         index: &Watched<'_, impl Index>,
         walker: &Mutex<Walker>,
-        fabrics: Vec<ShmFabric>,
+        fabrics: Vec<AnyFabric>,
         watch: &Watch,
         ready: &Ready,
     ) {
@@ -179,7 +178,7 @@ impl Supervisor {
 /// One worker's life.
 fn work(
     index: &Watched<'_, impl Index>,
-    mut fabric: ShmFabric,
+    mut fabric: AnyFabric,
     queue: &Queue,
     first: LaneId,
     lanes: usize,
@@ -212,7 +211,7 @@ fn walk(index: &Watched<'_, impl Index>, walker: &mut Walker) -> Result<Census, 
 }
 
 /// Ties the lane's lifetime to the fabric's. A walk that gave up under a lock leaves it to be settled.
-fn walk_on(index: &Watched<'_, impl Index>, fabric: &mut ShmFabric, lane: &Lane<'_>) -> Result<Census, OpError> {
+fn walk_on(index: &Watched<'_, impl Index>, fabric: &mut AnyFabric, lane: &Lane<'_>) -> Result<Census, OpError> {
     let census = block_on(fabric, lane, index.validate(lane));
     if lane.in_doubt() {
         block_on(fabric, lane, index.settle(lane))?;

@@ -11,14 +11,15 @@
 //!
 //! Only parked operations are dropped: nothing of theirs is under way then, and the local queue is all they owe.
 
-use crate::memory_node::RemoteNode;
+use crate::fabric::any::Node;
 use dm_core::error::{Cause, Effect, OpError, VerbError};
 use dm_core::index::{Census, Index, Operation, Outcome, ScratchPlan};
 use dm_core::lane::{Lane, Stage};
+use dm_core::recovery::sweep::Swept;
+use dm_core::remote::lock_word::RowId;
 use dm_core::verbs::{Assumptions, Label, Status, Verb};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::{Duration, Instant};
@@ -49,7 +50,7 @@ impl Watch {
 /// See the module's documentation.
 pub(super) struct Watched<'i, I> {
     pub(super) index: &'i I,
-    pub(super) nodes: &'i [Arc<RemoteNode>],
+    pub(super) nodes: &'i [Node],
     pub(super) watch: &'i Watch,
 }
 
@@ -121,7 +122,7 @@ impl<I: Index> Watched<'_, I> {
         let debts = lane.debts();
         let debt = debts.iter().find(|debt| {
             let node = self.nodes.get(usize::from(debt.lock.node.0));
-            debt.stage == Stage::Queued && node.is_some_and(|node| node.is_down())
+            debt.stage == Stage::Queued && node.is_some_and(Node::is_down)
         })?;
         let (node, offset) = (debt.lock.node, u64::from(debt.lock.index));
         Some(VerbError { status: Status::NodeDown, verb: Verb::Park, label: Label::Lock, node, offset })
@@ -159,6 +160,10 @@ impl<I: Index> Index for Watched<'_, I> {
 
     async fn bulk_finish<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
         self.guard(lane, Operation::WAIT_NS_DEFAULT, self.index.bulk_finish(lane)).await
+    }
+
+    async fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId) -> Result<Swept, OpError> {
+        self.index.sweep(lane, row).await
     }
 
     fn cache_bytes(&self) -> (u64, u64) {

@@ -7,14 +7,13 @@ use crate::oracle::POINT;
 use crate::subject::{Shape, Subject};
 use dm_core::error::{Cause, Effect};
 use dm_core::index::{Operation, OperationKind};
-use dm_core::remote::address::Address;
 use dm_core::remote::lock_word::{LockWord, RowId};
 use dm_core::verbs::{NodeId, Status};
 use dm_sim::block_on;
 
 /// Makes every lock word that of a stranger who never lets go, or free.
 fn set_locks(subject: &dyn Subject, shape: &Shape, client: &mut Client<'_, '_>, held: bool) {
-    let stranger = LockWord::held(RowId(99), 7, Address::new(NodeId(0), 0x4000, 0));
+    let stranger = LockWord::new(RowId(99), 7).expect("a small sequence");
     let word = if held { stranger } else { LockWord::FREE };
     for (node, at) in (0..).zip(client.geometry) {
         let table = word.0.to_le_bytes().repeat(at.lock_count as usize);
@@ -25,7 +24,7 @@ fn set_locks(subject: &dyn Subject, shape: &Shape, client: &mut Client<'_, '_>, 
 
 /// An operation that cannot get its lock ends at its deadline, without effect, and owes nothing; readers do not care.
 pub fn ends_at_its_deadline(subject: &dyn Subject, fixture: &dyn Fixture) {
-    for (name, options) in subject.switches() {
+    for (name, options) in fixture.switches(subject) {
         if options.narrow_locks {
             // A stranger's word is another there.
             continue;

@@ -44,8 +44,8 @@ fn tried() -> impl Strategy<Value = Tried> {
     })
 }
 
-fn setup(subject: &dyn Subject) -> impl Strategy<Value = Setup> + use<> {
-    let switches: Vec<_> = subject.switches().into_iter().map(|(_, options)| options).collect();
+fn setup(subject: &dyn Subject, fixture: &dyn Fixture) -> impl Strategy<Value = Setup> + use<> {
+    let switches: Vec<_> = fixture.switches(subject).into_iter().map(|(_, options)| options).collect();
     let sizes = (select(vec![8usize, 9, 16, 64]), select(vec![8usize, 33, 1024]));
     let more = (select(vec![1u32, 7, 61]), 0..=4u8, 1..6usize, select(vec![0u64, 1 << 12, 1 << 16]));
     (sizes, 2..=8usize, 2..=8usize, 1..=3usize, any::<bool>(), select(switches), more).prop_map(
@@ -62,7 +62,7 @@ fn setup(subject: &dyn Subject) -> impl Strategy<Value = Setup> + use<> {
 
 /// Every operation answers as a map would, with any sizes and any switches.
 pub fn agrees_with_a_map(subject: &dyn Subject, fixture: &dyn Fixture) {
-    let histories = (setup(subject), prop::collection::vec(tried(), 1..400));
+    let histories = (setup(subject, fixture), prop::collection::vec(tried(), 1..400));
     let result = runner(48).run(&histories, |(setup, history)| {
         alone(subject, fixture, &setup, |client| run(client, &history));
         Ok(())

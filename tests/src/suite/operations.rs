@@ -9,9 +9,9 @@ use dm_core::index::{Operation, OperationKind, Outcome};
 use std::collections::BTreeMap;
 
 /// Setups that differ in what an operation asks of the fabric.
-pub fn setups(subject: &dyn Subject) -> Vec<(String, Setup)> {
+pub fn setups(subject: &dyn Subject, fixture: &dyn Fixture) -> Vec<(String, Setup)> {
     let mut setups = Vec::new();
-    for (name, options) in subject.switches() {
+    for (name, options) in fixture.switches(subject) {
         for device in [true, false] {
             let place = if device { "device" } else { "host" };
             let small = Setup { device, ..Setup::new(Shape::words(2, 2)).on(2).switched(options) };
@@ -29,7 +29,7 @@ pub fn setups(subject: &dyn Subject) -> Vec<(String, Setup)> {
 
 /// Every point operation on absent and on present keys, on an empty index and on one of several levels.
 pub fn every_outcome(subject: &dyn Subject, fixture: &dyn Fixture) {
-    for (name, setup) in setups(subject) {
+    for (name, setup) in setups(subject, fixture) {
         println!("{} on {}: {name}", subject.name(), fixture.name());
         alone(subject, fixture, &setup, |client| {
             let mut model = BTreeMap::new();

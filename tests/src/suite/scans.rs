@@ -59,13 +59,13 @@ pub fn bounds_and_limits_hold(subject: &dyn Subject, fixture: &dyn Fixture) {
             };
             let bounded = Operation { bounded: true, ..Operation::scan(40) };
             assert_eq!(stamps(bounded, 30, 42), (vec![30, 33, 36, 39], false));
-            assert_eq!(stamps(bounded, 30, 30).0, []);
-            assert_eq!(stamps(bounded, 42, 30).0, [], "an upper bound below the lower one");
+            assert_eq!(stamps(bounded, 30, 30).0, [0u32; 0]);
+            assert_eq!(stamps(bounded, 42, 30).0, [0u32; 0], "an upper bound below the lower one");
             assert_eq!(stamps(Operation { after: true, ..bounded }, 30, 42), (vec![33, 36, 39], false));
             assert_eq!(stamps(Operation { limit: 2, ..bounded }, 30, 42), (vec![30, 33], true));
             assert_eq!(stamps(Operation::scan(3), 297, 0), (vec![297, 7], false));
             assert_eq!(stamps(Operation::scan(3), u64::MAX, 0), (vec![7], false));
-            assert_eq!(stamps(Operation { after: true, ..Operation::scan(3) }, u64::MAX, 0).0, []);
+            assert_eq!(stamps(Operation { after: true, ..Operation::scan(3) }, u64::MAX, 0).0, [0u32; 0]);
             assert_eq!(stamps(Operation { bounded: true, ..Operation::scan(3) }, 297, u64::MAX).0, [297]);
             // More than a page holds is cut to it.
             let (page, more) = stamps(Operation::scan(u32::MAX), 0, 0);

@@ -1,4 +1,4 @@
-//! How fast the timing dial is: simulated requests a second of real time, on one core.
+//! How fast the timing dial is: simulated requests a second of processor time.
 //!
 //! `cargo run --release -p dm-sim --example timing_speed [seconds]`
 
@@ -8,9 +8,15 @@ use dm_core::verbs::LaneId;
 use dm_host::worker::{Finished, Next, Work};
 use dm_sim::Memories;
 use dm_sim::timing::crew::Until;
-use dm_sim::timing::usage::Snapshot;
 use dm_sim::timing::{Cluster, Crew, Profile, RawReads, Shape, Usage};
-use std::time::{Duration, Instant};
+use rustix::time::{ClockId, clock_gettime};
+use std::time::Duration;
+
+/// Processor time of this thread so far.
+fn processor() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.cast_unsigned(), time.tv_nsec as u32)
+}
 
 struct Draws(u64);
 
@@ -50,18 +56,18 @@ fn main() {
         let mut cluster = Cluster::new(&profile, &shape, memories);
         let mut crew = Crew::new(&mut cluster, &indexes, &lanes, |index, lane, op| index.execute(lane, op));
         let mut work = Draws(1);
-        let before = Snapshot::take(crew.cluster(), crew.busy_ps());
-        let began = Instant::now();
-        while began.elapsed() < Duration::from_secs(seconds) {
+        let before = crew.snapshot();
+        let began = processor();
+        while processor() - began < Duration::from_secs(seconds) {
             let done = crew.done();
             crew.run(&mut work, Until::Operations(done + 10_000)).expect("reads do not wait for each other");
         }
-        let real_s = began.elapsed().as_secs_f64();
-        let after = Snapshot::take(crew.cluster(), crew.busy_ps());
+        let processor_s = (processor() - began).as_secs_f64();
+        let after = crew.snapshot();
         let usage = Usage::between(crew.cluster(), &before, &after);
         println!(
             "{name}, READs of {bytes} bytes: {:.2} M simulated requests a second; simulated: {:.2} M/s, limited by {}",
-            usage.requests as f64 / real_s / 1e6,
+            usage.requests as f64 / processor_s / 1e6,
             usage.memory_nodes[0].rate_mops,
             usage.bottleneck,
         );

@@ -2,7 +2,7 @@
 
 use crate::memory::MemoryNode;
 use crate::world::ComputeNode;
-use dm_core::verbs::{Assumptions, Capabilities, Guarantees, INLINE_BYTES_MAX, Status};
+use dm_core::verbs::{Assumptions, Capabilities, Guarantees, INLINE_BYTES_MAX, Status, Verb};
 
 /// Answers a [`dm_core::verbs::Verb::Rpc`] on a memory node: its operands in, the completion's value out.
 pub type RpcHandler = fn(&mut MemoryNode, [u64; 4]) -> Result<u64, Status>;
@@ -24,8 +24,8 @@ pub struct Delays {
     pub long_per_1024: u32,
     /// How long such a sleep is.
     pub long_ns: (u32, u32),
-    /// Only requests of this compute node sleep; `None`: of all.
-    pub sleeper: Option<ComputeNode>,
+    /// Only requests of this compute node with this verb sleep; `None`: all.
+    pub sleeper: Option<(ComputeNode, Verb)>,
     /// How often, in 1/1024, a packet of a request or of its answer is lost, and all from it on is sent again after
     /// [`Delays::resend_ns`]: a READ is executed again from there, so that later lines may be newer; of a WRITE the rest
     /// lands late; an atomic is answered from the saved result. Nothing is applied twice.
@@ -96,7 +96,9 @@ pub struct Config {
     /// Whether WRITEs to one place that come faster than that are noted as misuse ([`crate::world::World::misuses`]).
     /// Costs time: off by default.
     pub check_write_turns: bool,
-    /// Answers RPCs; without it they are unsupported.
+    /// Memory nodes fence compute nodes off when asked to: row `r` is compute node `r - 1`.
+    pub fences: bool,
+    /// Answers other RPCs; without it they are unsupported.
     pub rpc: Option<RpcHandler>,
     /// Of 100 RPCs so many are lost on the way there or back: they complete as [`Status::Flushed`], their effect unknown.
     pub rpc_lost_percent: u32,
@@ -123,6 +125,7 @@ impl Default for Config {
             packet_bytes: 1024,
             write_turn_ns_min: None,
             check_write_turns: false,
+            fences: false,
             rpc: None,
             rpc_lost_percent: 0,
             rpc_repeated_percent: 0,

@@ -5,6 +5,7 @@
 use crate::config::Config;
 use crate::memory::{Memories, atomic_result};
 use dm_core::lane::Lane;
+use dm_core::remote::rpc::{Procedure, Reply};
 use dm_core::verbs::{
     Assumptions, Capabilities, Completion, Fabric, Flags, Guarantees, INLINE_BYTES_MAX, NodeId, Posted, Request,
     Status, Verb,
@@ -77,6 +78,9 @@ impl<M: BorrowMut<Memories>> DirectFabric<M> {
             }
             Verb::Write => memories.of(request).range_mut(remote).copy_from_slice(&scratch[local]),
             Verb::Rpc => {
+                if self.config.fences && request.operands[0] == Procedure::Fence as u64 {
+                    return Ok(Reply::Done as u64);
+                }
                 let serve = self.config.rpc.ok_or(Status::Unsupported)?;
                 let node = memories.get_mut(request.node).ok_or(Status::Refused)?;
                 return serve(node, request.operands);

@@ -4,6 +4,7 @@ use crate::flight::{BURST_LOST, Flight, Happens, NO_SUBMIT, Slot, has_landed};
 use crate::log::What;
 use crate::memory::atomic_result;
 use crate::world::{ComputeNode, Misuse, World};
+use dm_core::remote::rpc::Procedure;
 use dm_core::verbs::{Assumptions, Flags, Request, Space, Status, Verb};
 use std::ops::Range;
 
@@ -142,6 +143,15 @@ impl World {
     }
 
     fn serve(&mut self, slot: Slot) {
+        let Request { node, operands, .. } = self.flights.get(slot).request;
+        if self.config.fences && Procedure::from_number(operands[0]) == Some(Procedure::Fence) {
+            let reply = self.fence(node, operands[1]);
+            let flight = self.flights.get_mut(slot);
+            if flight.landed.count_ones() == 1 && flight.completion.status == Status::Ok {
+                flight.completion.value = reply as u64;
+            }
+            return self.note(slot, What::Effect { units: 1 });
+        }
         let flight = self.flights.get_mut(slot);
         let Some(node) = self.memories.get_mut(flight.request.node) else { return };
         let served = self.config.rpc.map_or(Err(Status::Unsupported), |serve| serve(node, flight.request.operands));

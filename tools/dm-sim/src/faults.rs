@@ -8,6 +8,7 @@
 use crate::flight::{Flight, Happens, Slot, has_landed};
 use crate::log::What;
 use crate::world::{ComputeNode, World};
+use dm_core::remote::rpc::Reply;
 use dm_core::verbs::{Assumptions, NodeId, Status, Verb};
 
 impl World {
@@ -32,9 +33,32 @@ impl World {
         }
     }
 
+    /// What a memory node does when it is asked to fence off the compute node of `row`: it takes its time, then closes
+    /// that one's queue pairs, and confirms.
+    pub(crate) fn fence(&mut self, node: NodeId, row: u64) -> Reply {
+        let Some(compute_node) = row.checked_sub(1).and_then(|row| u16::try_from(row).ok()).map(ComputeNode) else {
+            return Reply::Impossible;
+        };
+        if self.fenced_at.contains(&(compute_node, node)) {
+            return Reply::Done;
+        }
+        if self.rng.percent(60) {
+            return Reply::Pending;
+        }
+        let nodes = self.memories.count() as u32;
+        for queue_pair in self.queue_pairs_of(compute_node) {
+            if queue_pair % nodes == u32::from(node.0) {
+                self.close(queue_pair);
+            }
+        }
+        self.fenced_at.push((compute_node, node));
+        Reply::Done
+    }
+
     /// Lets a fenced compute node post again, as a new incarnation.
     pub fn readmit(&mut self, compute_node: ComputeNode) {
         self.fenced.retain(|fenced| *fenced != compute_node);
+        self.fenced_at.retain(|(fenced, _)| *fenced != compute_node);
     }
 
     /// Fails the queue pair of `worker` to `node`: of its requests a prefix takes effect, now or later, and all of them
@@ -80,6 +104,20 @@ impl World {
                 && flight.request.verb != Verb::Read
                 && u32::from(flight.landed).count_ones() < u32::from(flight.bursts)
         })
+    }
+
+    /// A queue pair with at least `writes` WRITEs under way of which none has landed whole: worker and memory node.
+    pub fn queue_pair_with_writes(&self, writes: usize) -> Option<(u32, NodeId)> {
+        let under_way = |slot: &Slot| {
+            let flight = self.flights.get(*slot);
+            let landed = u32::from(flight.landed).count_ones() >= u32::from(flight.bursts);
+            (flight.request.verb == Verb::Write && !landed).then_some(flight.queue_pair)
+        };
+        let mut found: Vec<u32> = self.flights.in_use().filter_map(|slot| under_way(&slot)).collect();
+        found.sort_unstable();
+        let busy = found.chunk_by(|one, other| one == other).find(|of| of.len() >= writes)?[0];
+        let nodes = self.memories.count() as u32;
+        Some((busy / nodes, NodeId((busy % nodes) as u16)))
     }
 
     fn queue_pairs_of(&self, compute_node: ComputeNode) -> Vec<u32> {

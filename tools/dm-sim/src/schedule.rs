@@ -75,13 +75,14 @@ enum Sleep {
 }
 
 impl Sleep {
-    fn draw(config: &Config, rng: &mut Rng, by: ComputeNode) -> Self {
+    fn draw(config: &Config, rng: &mut Rng, (by, verb): (ComputeNode, Verb)) -> Self {
         let Delays { long_per_1024, loss_per_1024, .. } = config.delays;
         if long_per_1024 + loss_per_1024 == 0 {
             return Self::Nowhere;
         }
         let drawn = rng.below(1024);
-        if drawn >= long_per_1024 + loss_per_1024 || config.delays.sleeper.is_some_and(|sleeper| sleeper != by) {
+        if drawn >= long_per_1024 + loss_per_1024 || config.delays.sleeper.is_some_and(|sleeper| sleeper != (by, verb))
+        {
             return Self::Nowhere;
         }
         if drawn >= long_per_1024 {
@@ -107,7 +108,7 @@ pub(crate) fn plan(
     units: usize,
 ) -> Plan {
     let delays = &config.delays;
-    let mut sleep = Sleep::draw(config, rng, by);
+    let mut sleep = Sleep::draw(config, rng, (by, request.verb));
     let mut plan = Plan::default();
     let kind = kind(request.verb);
     if let Sleep::Loss(ns) = sleep {

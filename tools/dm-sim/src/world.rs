@@ -102,6 +102,8 @@ pub struct World {
     pub(crate) write_backs: Vec<WriteBack>,
     /// Compute nodes whose posts are answered `Fenced`.
     pub(crate) fenced: Vec<ComputeNode>,
+    /// As `fenced`, on one memory node.
+    pub(crate) fenced_at: Vec<(ComputeNode, dm_core::verbs::NodeId)>,
     /// Per memory node.
     pub(crate) down: Vec<bool>,
     posted: u64,
@@ -132,6 +134,7 @@ impl World {
             queue_pairs: Vec::new(),
             write_backs: Vec::new(),
             fenced: Vec::new(),
+            fenced_at: Vec::new(),
             down: vec![false; memories.count()],
             posted: 0,
             effects: 0,
@@ -170,6 +173,7 @@ impl World {
         self.queue_pairs.clear();
         self.write_backs.clear();
         self.fenced.clear();
+        self.fenced_at.clear();
         self.down.fill(false);
         self.posted = 0;
         self.effects = 0;
@@ -372,7 +376,7 @@ impl World {
         request: &Request,
         outside: bool,
     ) -> Result<(), Status> {
-        if self.fenced.contains(&compute_node) {
+        if self.fenced.contains(&compute_node) || self.fenced_at.contains(&(compute_node, request.node)) {
             return Err(Status::Fenced);
         }
         if self.down.get(request.node.0 as usize) == Some(&true) {
@@ -384,7 +388,7 @@ impl World {
         if outside {
             return Err(Status::Refused);
         }
-        if request.verb == Verb::Rpc && self.config.rpc.is_none() {
+        if request.verb == Verb::Rpc && self.config.rpc.is_none() && !self.config.fences {
             return Err(Status::Unsupported);
         }
         self.memories.admit(request, self.config.masked_atomics)

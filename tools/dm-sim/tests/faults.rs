@@ -4,7 +4,7 @@ use dm_core::error::VerbError;
 use dm_core::lane::Lane;
 use dm_core::verbs::{Assumptions, Completion, Label, LaneId, NodeId, Request, Status};
 use dm_sim::world::LaneKey;
-use dm_sim::{ComputeNode, Config, Driver, DriverConfig, Event, LaneAt, World};
+use dm_sim::{ComputeNode, Config, Driver, DriverConfig, Event, LaneAt, MemoryNode, World};
 
 const SEEDS: u64 = 600;
 const MN: NodeId = NodeId(0);
@@ -206,4 +206,78 @@ fn a_lane_learns_that_its_queue_pair_failed_and_can_go_on_after_the_reconnection
     driver.world().reconnect(worker, MN);
     driver.spawn(at, Box::pin(add()));
     assert!(matches!(driver.next(), Ok(Event::Done { result: Ok(_), .. })));
+}
+
+#[test]
+fn without_an_order_of_writes_any_of_a_dead_senders_may_be_missing() {
+    let config = Config { granted: Assumptions::all(), ..Config::default() };
+    for granted in [true, false] {
+        let config = if granted { config.clone() } else { config.clone().without(Assumptions::WRITE_THEN_WRITE) };
+        let mut world = World::new(config, 0);
+        let mut gaps = 0;
+        for seed in 0..SEEDS {
+            world.reset(seed);
+            let lane = lane(&mut world, 0);
+            three_writes(&mut world, lane);
+            world.kill_compute_node(DEAD);
+            run_out(&mut world);
+            let counts = landed(&world, 256);
+            gaps += u64::from(counts.windows(2).any(|pair| pair[0] == 0 && pair[1] > 0));
+        }
+        assert_eq!(gaps > 20, !granted, "{gaps}");
+    }
+}
+
+#[test]
+fn an_atomic_behind_writes_proves_them() {
+    let config = Config { granted: Assumptions::all(), ..Config::default() };
+    let mut world = World::new(config.without(Assumptions::WRITE_THEN_WRITE), 0);
+    let mut executed = 0;
+    for seed in 0..SEEDS {
+        world.reset(seed);
+        let lane = lane(&mut world, 0);
+        let write = |number: u64| Request::write(Label::Tool, MN, 4096 * (1 + number), 256, 0);
+        world.post(lane, &[write(0), write(1), Request::fetch_add(Label::Tool, MN, 0, 1)], &[0xFF; 256]);
+        world.kill_compute_node(DEAD);
+        run_out(&mut world);
+        if host(&world, 0, 1) == [1] {
+            executed += 1;
+            assert!([4096, 8192].iter().all(|&at| host(&world, at, 256).iter().all(|byte| *byte == 0xFF)));
+        }
+    }
+    assert!(executed > 20, "{executed}");
+}
+
+/// Counts calls in the node's first word.
+fn count(node: &mut MemoryNode, _: [u64; 4]) -> Result<u64, Status> {
+    let calls = node.host.word(0) + 1;
+    node.host.set_word(0, calls);
+    Ok(calls)
+}
+
+#[test]
+fn a_lost_rpc_may_have_been_executed_and_a_repeated_one_was_twice() {
+    let lost = Config { rpc: Some(count), rpc_lost_percent: 100, ..Config::default() };
+    let repeated = Config { rpc: Some(count), rpc_repeated_percent: 100, ..Config::default() };
+    let mut world = World::new(Config::default(), 0);
+    let mut executed = [0; 2];
+    for seed in 0..SEEDS {
+        for config in [&lost, &repeated] {
+            world.reset(seed);
+            world.set_config(config.clone());
+            let lane = lane(&mut world, 0);
+            world.post(lane, &[Request::rpc(Label::Tool, MN, [1, 0, 0, 0])], &[]);
+            let completions = run_out(&mut world);
+            let calls = world.memories().get(MN).unwrap().host.word(0);
+            if config.rpc_lost_percent > 0 {
+                assert_eq!(completions[0].status, Status::Flushed);
+                assert_eq!((completions[0].value, world.rpc_faults().lost), (0, 1));
+                executed[calls as usize] += 1;
+            } else {
+                assert_eq!((completions[0].status, completions[0].value), (Status::Ok, 1), "the first answer counts");
+                assert_eq!((calls, world.rpc_faults().repeated), (2, 1));
+            }
+        }
+    }
+    assert!(executed[0] > 20 && executed[1] > 20, "{executed:?}");
 }

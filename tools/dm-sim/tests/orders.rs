@@ -1,6 +1,6 @@
 //! Every cell of the table of orders: what is promised never fails, what is not promised is seen to fail.
 
-use dm_core::verbs::{Assumptions, Label, NodeId, Request, Space};
+use dm_core::verbs::{Assumptions, Label, NodeId, Request, Space, Verb};
 use dm_sim::log::What;
 use dm_sim::world::LaneKey;
 use dm_sim::{ComputeNode, Config, World};
@@ -105,6 +105,8 @@ fn each_order_that_is_withdrawn_is_broken_and_no_other() {
         (Assumptions::WRITE_THEN_WRITE, write(0), write(4096)),
         (Assumptions::WRITE_THEN_ATOMIC, write(0), atomic(4096)),
         (Assumptions::ATOMIC_THEN_READ, atomic(0), read(4096)),
+        (Assumptions::READ_THEN_READ, read(0), read(4096)),
+        (Assumptions::ATOMIC_THEN_ATOMIC, atomic(0), atomic(4096)),
         (Assumptions::HOST_BEFORE_DEVICE, write(0), device(atomic(0))),
         (Assumptions::HOST_BEFORE_DEVICE, write(0), device(Request::write_word(Label::Tool, MN, 0, 1))),
     ];
@@ -121,6 +123,8 @@ fn each_order_that_is_withdrawn_is_broken_and_no_other() {
         // A fence still orders what it orders, and a READ still sees the WRITEs before it.
         assert_eq!(overtakes(&config, write(0), read(4096)), 0);
         assert_eq!(overtakes(&config, atomic(0), read(4096).fenced()), 0);
+        assert_eq!(overtakes(&config, read(0), read(4096).fenced()), 0);
+        assert_eq!(overtakes(&config, atomic(0), atomic(4096).fenced()), 0);
     }
 }
 
@@ -338,4 +342,89 @@ fn elapsed_times_cover_the_read_unless_the_dial_says_otherwise() {
     };
     assert_eq!(understated(&everything()), 0);
     assert!(understated(&everything().without(Assumptions::TIMED_READS)) > SEEDS / 20);
+}
+
+/// Every request loses a packet, and nothing else makes it fall apart.
+fn lossy(packet_bytes: u32) -> Config {
+    let delays = dm_sim::Delays { loss_per_1024: 1024, long_per_1024: 0, ..dm_sim::Delays::default() };
+    Config { packet_bytes, freedom_percent: 0, delays, ..everything() }
+}
+
+#[test]
+fn a_read_is_executed_again_from_a_lost_packet_on() {
+    let mut world = World::new(lossy(256), 0);
+    let mut mixed = 0;
+    for seed in 0..SEEDS {
+        world.reset(seed);
+        let lanes = [lane(&mut world, 0), lane(&mut world, 1)];
+        // 1024 bytes: four packets, of which the first arrived.
+        world.post(lanes[0], &[Request::read(Label::Tool, MN, 64, 1024, 0)], &[0; 1024]);
+        // Time enough for the packets before the loss, and too little for those after it.
+        while world.next_ns().is_some_and(|next_ns| next_ns < 5_000) {
+            world.step();
+        }
+        world.memories_mut().get_mut(MN).unwrap().host.range_mut(64..64 + 1024).fill(7);
+        let mut seen = Vec::new();
+        while world.step() {
+            while let Some((_, submit)) = world.take_ready() {
+                world.deliver(submit, |_, _, _, data| seen = data.to_vec());
+            }
+        }
+        let old = seen.iter().take_while(|byte| **byte == 0).count();
+        assert!(seen[old..].iter().all(|byte| *byte == 7), "what comes again comes from one place on: {seen:?}");
+        assert!(old % 256 == 0 && (256..1024).contains(&old), "{old} bytes before the loss");
+        mixed += 1;
+    }
+    assert_eq!(mixed, SEEDS);
+}
+
+#[test]
+fn what_is_sent_again_is_applied_once() {
+    let mut world = World::new(lossy(256), 0);
+    world.set_log(true);
+    let mut late_answers = 0;
+    for seed in 0..SEEDS {
+        world.reset(seed);
+        let lane = lane(&mut world, 0);
+        let requests = [atomic(0), Request::write(Label::Tool, MN, 4096, 1024, 0), atomic(0)];
+        world.post(lane, &requests, &[1; 1024]);
+        run_out(&mut world);
+        assert_eq!(world.memories().get(MN).unwrap().host.word(0), 2, "seed {seed}");
+        let writes = world.log().iter().filter(|line| line.request == requests[1]);
+        let units: Vec<u64> =
+            writes.filter_map(|line| if let What::Effect { units } = line.what { Some(units) } else { None }).collect();
+        assert_eq!(units.iter().sum::<u64>(), 0xffff, "every line lands, and no line twice");
+        let at = |wanted: fn(&What) -> bool| {
+            let mut lines = world.log().iter().filter(|line| line.request == requests[0]);
+            lines.find(|line| wanted(&line.what)).unwrap().now_ns
+        };
+        let answered_ns = at(|what| matches!(what, What::Done(_))) - at(|what| matches!(what, What::Atomic { .. }));
+        late_answers += u64::from(answered_ns > 10_000);
+    }
+    assert!((SEEDS / 4..SEEDS).contains(&late_answers), "{late_answers} atomics were answered from a saved result");
+}
+
+#[test]
+fn only_the_sleeper_sleeps() {
+    let delays = dm_sim::Delays {
+        long_per_1024: 1024,
+        sleeper: Some((ComputeNode(1), Verb::Read)),
+        ..dm_sim::Delays::default()
+    };
+    let mut world = World::new(Config { delays, ..everything() }, 0);
+    for seed in 0..SEEDS {
+        world.reset(seed);
+        let lanes = [lane(&mut world, 0), lane(&mut world, 1)];
+        for lane in lanes {
+            world.post(lane, &[Request::read(Label::Tool, MN, 0, 8, 0)], &[0; 8]);
+        }
+        let mut elapsed_ns = [0; 2];
+        while world.step() {
+            while let Some((lane, submit)) = world.take_ready() {
+                let of = usize::from(lane == lanes[1]);
+                world.deliver(submit, |_, _, completion, _| elapsed_ns[of] = completion.elapsed_ns);
+            }
+        }
+        assert!(elapsed_ns[0] < 5_000 && elapsed_ns[1] > 5_000, "{elapsed_ns:?}");
+    }
 }

@@ -4,6 +4,8 @@
 //! |---|---|
 //! | [`commands`] | the command line: what each subcommand takes and does |
 //! | [`mod@bench`] | `dm bench`: load, warm up, run, check, report; the bare loop it is compared with |
+//! | [`figures`] | `dm figures`: published figures, run again on the simulated cluster |
+//! | [`soak`] | `dm soak`: compute processes killed and stopped at random, and what must be there afterwards |
 //! | [`pool`] | memory nodes: started as child processes, or found by their sockets |
 //! | [`workload`] | YCSB: properties, standard workloads, draws of operations, self-checking keys and values, traces |
 //! | [`keys`] | real keys from a file, for slots of fixed size |
@@ -12,8 +14,10 @@
 
 pub mod bench;
 pub mod commands;
+pub mod figures;
 pub mod keys;
 pub mod layout;
 pub mod pool;
 pub mod report;
+pub mod soak;
 pub mod workload;

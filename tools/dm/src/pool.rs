@@ -23,6 +23,8 @@ pub struct Start {
     pub memory_nodes: u16,
     /// Region of each, in bytes.
     pub region_bytes: u64,
+    /// Chunks of it; `None` = the daemon's default.
+    pub chunk_bytes: Option<u64>,
     /// Memory that stands for a NIC's device memory; `None` = the daemon's default.
     pub device_bytes: Option<u64>,
     /// How lines are kept whole: what `--lines` of the daemon takes.
@@ -60,6 +62,9 @@ impl Children {
                 .arg("--socket")
                 .arg(&socket)
                 .arg("--exit-with-parent");
+            if let Some(bytes) = start.chunk_bytes {
+                command.args(["--chunk-size", &bytes.to_string()]);
+            }
             if let Some(bytes) = start.device_bytes {
                 command.args(["--device-size", &bytes.to_string()]);
             }
@@ -143,6 +148,40 @@ fn remove_when_told_to_stop(directory: PathBuf) -> Result<(), Failure> {
     std::thread::Builder::new().name("signals".to_owned()).spawn(wait).map(drop).map_err(failed)
 }
 
+/// How commands reach memory nodes that run already.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum FabricName {
+    /// Shared memory of this machine
+    #[default]
+    Shm,
+    /// An RDMA device
+    Verbs,
+}
+
+/// What reaching a pool on RDMA devices needs beside its addresses. The short ones are those of perftest.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct RdmaArguments {
+    /// With --fabric verbs: the secret of the pool's memory nodes
+    #[arg(long, value_name = "FILE")]
+    pub secret_file: Option<PathBuf>,
+
+    /// With --fabric verbs: RDMA device [default: by route]
+    #[arg(short = 'd', long, value_name = "DEVICE")]
+    pub ib_dev: Option<String>,
+
+    /// With --fabric verbs: port of the device
+    #[arg(short = 'i', long, value_name = "PORT")]
+    pub ib_port: Option<u8>,
+
+    /// With --fabric verbs: index of the GID
+    #[arg(short = 'x', long, value_name = "INDEX")]
+    pub gid_index: Option<u16>,
+
+    /// With --fabric verbs: largest packet, in bytes
+    #[arg(short = 'm', long, value_name = "BYTES")]
+    pub mtu: Option<u32>,
+}
+
 /// Memory nodes and the connection to them.
 #[derive(Debug)]
 pub struct Memory {
@@ -153,9 +192,12 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Connects to running memory nodes.
-    pub fn connect(sockets: &[PathBuf]) -> Result<Self, Failure> {
-        let pool = Pool::connect(sockets, ShmOptions::default()).map_err(Failure::run)?;
+    /// Connects to running memory nodes, named by control sockets or by addresses.
+    pub fn connect(fabric: FabricName, names: &[PathBuf], rdma: &RdmaArguments) -> Result<Self, Failure> {
+        let pool = match fabric {
+            FabricName::Shm => Pool::connect(names, ShmOptions::default()).map_err(Failure::run)?,
+            FabricName::Verbs => connect_verbs(names, rdma)?,
+        };
         Ok(Self { pool: Arc::new(pool), children: None })
     }
 
@@ -165,6 +207,27 @@ impl Memory {
         let pool = Pool::connect(children.sockets(), ShmOptions::default()).map_err(Failure::run)?;
         Ok(Self { pool: Arc::new(pool), children: Some(children) })
     }
+}
+
+#[cfg(feature = "verbs")]
+fn connect_verbs(names: &[PathBuf], rdma: &RdmaArguments) -> Result<Pool, Failure> {
+    use dm_host::fabric::verbs::VerbsOptions;
+    use dm_host::memory_node::verbs::secret::Secret;
+    use dm_host::memory_node::verbs::settings::source;
+    let secret = rdma.secret_file.as_deref().map(Secret::load).transpose().map_err(Failure::run)?;
+    let source = source(rdma.ib_dev.as_deref(), rdma.ib_port, rdma.gid_index).map_err(Failure::run)?;
+    let options = VerbsOptions { secret, source, mtu_bytes: rdma.mtu, ..VerbsOptions::default() };
+    let addresses: Vec<_> = names.iter().map(|name| name.to_string_lossy().into_owned()).collect();
+    Pool::connect_verbs(&addresses, options).map_err(Failure::run)
+}
+
+#[cfg(not(feature = "verbs"))]
+fn connect_verbs(_: &[PathBuf], _: &RdmaArguments) -> Result<Pool, Failure> {
+    Err(Failure::Usage(
+        "--fabric verbs: this program was built without it; install libibverbs-dev, librdmacm-dev, libclang-dev and \
+         pkg-config and build with `--features verbs`"
+            .to_owned(),
+    ))
 }
 
 /// Takes back an index that this compute node created and could not fill: its entry in the catalog and its chunks. As

@@ -244,9 +244,32 @@ fn bad_arguments_are_told_in_one_line() {
         ("bench --workload c --records 100 --scratch-mib-max 0", ["scratch", "--scratch-mib-max"]),
         ("bench --workload load --repeat 2", ["--repeat", "load"]),
         ("bench --pool x --lines avx512", ["--pool", "--lines"]),
+        ("bench --profile cx6", ["--profile", "--fabric sim"]),
+        ("bench --compute-nodes 2", ["--compute-nodes", "--fabric sim"]),
+        ("bench --fabric sim --profile cx9", ["cx9", "cx5, cx6, cx7-200g, soft-roce, cxl"]),
+        ("bench --fabric sim --profile /no/such.toml", ["/no/such.toml", "No such file"]),
+        ("bench --fabric sim --baseline", ["--baseline", "--fabric shm"]),
+        ("bench --fabric sim --pool x", ["--pool", "--fabric shm"]),
+        ("bench --fabric sim --compute-nodes 128", ["--compute-nodes", "1..=127"]),
+        ("bench --fabric sim --colocated --compute-nodes 3", ["--colocated", "as many of each"]),
+        ("bench --fabric sim --raw-read 64 --workload c", ["--raw-read", "--workload"]),
+        ("bench --fabric sim --compute-nodes 100 --cache-mib 1048576", ["MiB for caches", "--cache-mib"]),
+        ("bench --sweep threads=1,2", ["--sweep-out", "required"]),
+        ("bench --sweep colour=1,2 --sweep-out x", ["colour=1,2", "threads, lanes"]),
+        ("bench --sweep threads=1,x --sweep-out x", ["threads", "x is not within 1 to 1024"]),
+        ("bench --sweep threads=1,,2 --sweep-out x", ["threads=1,,2", "missing"]),
+        ("bench --sweep zipfianconstant=7 --sweep-out x", ["zipfianconstant", "7"]),
+        ("figures --only nothing", ["--only nothing", "--commands"]),
         ("layout show nothing", ["nothing", "superblock"]),
         ("inspect", ["--pool", "required"]),
         ("create --pool x --name y --leaf-span 1", ["1 entries per leaf", "2 to 512"]),
+        ("bench --lease-ms 0", ["--lease-ms 0", "at least 100"]),
+        ("repair --pool x --lease-ms 99", ["--lease-ms 99", "at least 100"]),
+        ("inspect --pool x --lease-ms 3600001", ["--lease-ms 3600001", "longer than an hour"]),
+        ("soak --seconds 1 --lease-ms 18446744073709551615", ["--lease-ms", "too large"]),
+        ("soak", ["--minutes", "required"]),
+        ("soak --minutes 1 --seconds 1", ["--minutes", "--seconds"]),
+        ("soak --seconds 1 --writers 0", ["--writers", "1..=64"]),
         ("frobnicate", ["frobnicate", "subcommand"]),
     ] {
         dm(arguments).bad(2, &parts);
@@ -255,10 +278,117 @@ fn bad_arguments_are_told_in_one_line() {
 
 #[test]
 fn help_comes_with_an_example() {
-    for arguments in ["", "bench", "create", "shell", "inspect", "dump", "load", "layout", "memd"] {
+    let commands =
+        ["", "bench", "figures", "create", "shell", "inspect", "repair", "soak", "dump", "load", "layout", "memd"];
+    for arguments in commands {
         let out = dm(&format!("{arguments} --help")).good();
         assert!(out.contains("Example") && out.contains("dm"), "{arguments}: {out}");
     }
+}
+
+/// A small cluster in virtual time.
+const CLUSTER: &str =
+    "bench --fabric sim --compute-nodes 3 --threads 4 --lanes 2 --memory-nodes 2 --cache-mib 1 --records 20000";
+
+#[test]
+fn a_simulated_run_is_the_same_every_time_and_says_what_it_is() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let run = |name: &str| {
+        let file = directory.path().join(name);
+        let out = dm(&format!("{CLUSTER} --operations 20000 --json {}", file.display())).good();
+        assert!(out.contains("sim: virtual time of modelled NICs; not a measurement"), "{out}");
+        assert!(out.contains("limited by"), "{out}");
+        let text = fs::read_to_string(file).expect("the file was written");
+        let mut file: Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(file["runs"].as_array().map(Vec::len), Some(7), "all workloads");
+        for run in file["runs"].as_array_mut().expect("runs") {
+            assert_eq!(run["compute_nodes"], 3);
+            let simulation = run["simulation"].as_object_mut().expect("it is a simulation");
+            assert_eq!(simulation["usage"]["memory_nodes"].as_array().map(Vec::len), Some(2));
+            // All that is not simulated.
+            simulation.remove("processor_s");
+            simulation.remove("requests_per_processor_s");
+            run["machine"].take();
+        }
+        let load = file["load"].take();
+        assert!(load.is_null(), "workload load does it");
+        file["runs"].to_string()
+    };
+    let (one, two) = (run("one"), run("two"));
+    let same = one.bytes().zip(two.bytes()).take_while(|(one, two)| one == two).count();
+    let differs = |text: &str| text.chars().skip(same.saturating_sub(80)).take(160).collect::<String>();
+    assert!(one == two, "two runs differ:\n{}\n{}", differs(&one), differs(&two));
+}
+
+#[test]
+fn a_profile_can_be_copied_and_edited_and_mistakes_are_told() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("mine.toml");
+    let cx6 = concat!(env!("CARGO_MANIFEST_DIR"), "/../dm-sim/profiles/cx6.toml");
+    let text = fs::read_to_string(cx6).expect("a profile of ours");
+    let rate = |text: &str| {
+        fs::write(&file, text).expect("written");
+        let json = directory.path().join("json");
+        let raw = "bench --fabric sim --raw-read 64 --compute-nodes 4 --threads 32 --memory-nodes 1 --operations 50000";
+        let ended = dm(&format!("{raw} --profile {} --json {}", file.display(), json.display()));
+        (ended, json)
+    };
+    let (ended, json) = rate(&text.replace("read_mops = 45.0", "read_mops = 9.0"));
+    ended.good();
+    let run: Value = serde_json::from_str(&fs::read_to_string(json).expect("written")).expect("JSON");
+    let node = &run["runs"][0]["simulation"]["usage"]["memory_nodes"][0];
+    assert_eq!(node["bottleneck"], "request rate");
+    assert!((node["rate_mops"].as_f64().expect("a number") / 9.0 - 1.0).abs() < 0.01, "{node}");
+
+    rate(&text.replace("read_mops = 45.0", "read_mops = 0.0"))
+        .0
+        .bad(2, &["mine.toml", "responder.read_mops = 0", "10000"]);
+    rate(&text.replace("read_mops = 45.0", "")).0.bad(2, &["mine.toml", "line", "read_mops"]);
+    rate(&format!("speed = 3\n{text}")).0.bad(2, &["mine.toml", "line 1", "speed"]);
+}
+
+#[test]
+fn a_sweep_writes_curves() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let prefix = directory.path().join("curve");
+    let sweep =
+        format!("{CLUSTER} --workload a --operations 5000 --sweep lanes=1,2,4 --sweep-out {}", prefix.display());
+    let out = dm(&sweep).good();
+    assert!(out.contains("curve.csv") && out.contains("curve.svg"), "{out}");
+    let csv = fs::read_to_string(prefix.with_extension("csv")).expect("a table");
+    let lines: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
+    assert_eq!(lines.len(), 4, "{csv}");
+    assert_eq!(&lines[0][..3], ["lanes", "workload", "throughput_mops"]);
+    let rates: Vec<f64> = lines[1..].iter().map(|line| line[2].parse().expect("a number")).collect();
+    assert!(rates[0] < rates[1] && rates[1] < rates[2], "more lanes, more operations: {rates:?}");
+    let svg = fs::read_to_string(prefix.with_extension("svg")).expect("a picture");
+    assert!(svg.starts_with("<svg") && svg.contains("throughput, Mops/s") && svg.contains("a, p99"), "{svg}");
+    dm(&sweep.replace(&prefix.display().to_string(), "/no/such/place")).bad(1, &["/no/such/place.csv"]);
+}
+
+#[test]
+fn a_naive_lock_collapses_under_skew_and_the_techniques_lift_it() {
+    // A small edition of the figures: no wall time, no published value, only which is faster.
+    let cluster = "bench --fabric sim --profile cx5 --compute-nodes 8 --memory-nodes 4 --threads 22 --lanes 1 --cache-mib 1 \
+                   --records 100000 --workload a --no-validate";
+    let rate = |without: &str, operations: u32| {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("json");
+        dm(&format!("{cluster} --operations {operations} --without {without} --json {}", file.display())).good();
+        let run: Value = serde_json::from_str(&fs::read_to_string(file).expect("written")).expect("JSON");
+        run["runs"][0]["throughput_ops_per_s"].as_f64().expect("a number") / 1e6
+    };
+    let naive = rate("combine,hierarchical,hand-over,entry-writes,on-chip,back-off,read-guard", 20_000);
+    let on_chip = rate("hierarchical,hand-over,entry-writes,back-off,read-guard", 60_000);
+    let all = rate("back-off,read-guard", 60_000);
+    assert!(naive * 3.0 < on_chip && on_chip * 1.2 < all, "naive {naive}, on-chip {on_chip}, all {all} M/s");
+}
+
+#[test]
+fn figures_can_be_run_one_by_one() {
+    let out = dm("figures --only cx7-200g").good();
+    assert!(out.contains("| ... cx7-200g | 100.0 % | 100.0 % | 1.00 |"), "{out}");
+    assert!(dm("figures --commands").good().contains("dm bench --fabric sim --lanes 1"));
 }
 
 #[test]
@@ -398,11 +528,72 @@ fn a_pool_can_be_inspected() {
     assert_eq!(view["memory_nodes"].as_array().unwrap().len(), 2);
     assert_eq!(view["indexes"][0]["name"], "bench");
     assert_eq!(view["indexes"][0]["tree"]["records"], 20_000);
-    assert_eq!(view["rows"][0]["state"], "live");
+    assert_eq!(view["rows"][0]["state"], "free", "the bench has left, and looking takes no row");
     assert_eq!(view["locks"].as_array().unwrap().len(), 0);
     let granted: u64 =
         view["memory_nodes"].as_array().unwrap().iter().map(|node| node["chunks_granted"].as_u64().unwrap()).sum();
     assert_eq!(view["indexes"][0]["granted_bytes"].as_u64().unwrap(), granted << 20);
+}
+
+/// A shell that has joined the pool and waits for its next line.
+fn shell(pool: &str) -> (Child, BufReader<std::process::ChildStdout>) {
+    let mut shell = command(&format!("shell {pool} --lease-ms 800"));
+    let mut shell = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut out = BufReader::new(shell.stdout.take().unwrap());
+    shell.stdin.as_mut().unwrap().write_all(b"put ada lovelac\n").unwrap();
+    let mut line = String::new();
+    out.read_line(&mut line).unwrap();
+    assert!(line == "inserted\n" || line == "replaced\n", "{line}");
+    (shell, out)
+}
+
+#[test]
+fn the_dead_are_seen_and_repaired_and_the_living_left_alone() {
+    let nodes = Nodes::start(2, "16MiB");
+    let pool = nodes.pool();
+    dm(&format!("create {pool} --name bench --key-bytes 8 --value-bytes 8")).good();
+    let (mut dead, _) = shell(&pool);
+    let (mut living, mut out) = shell(&pool);
+    dead.kill().unwrap();
+    dead.wait().unwrap();
+    let look = || -> Value {
+        let out = dm(&format!("inspect {pool} --lease-ms 800 --no-walk --watch-ms 500 --json")).good();
+        serde_json::from_str::<Value>(&out).unwrap()["rows"].take()
+    };
+    let rows = look();
+    assert_eq!((&rows[0]["state"], &rows[1]["state"]), (&"live".into(), &"live".into()), "{rows}");
+    assert!(rows[0]["silent_ms"].as_u64().unwrap() >= 450, "{rows}");
+    assert_eq!(rows[1]["silent_ms"], 0, "{rows}");
+    let text = dm(&format!("inspect {pool} --lease-ms 800 --no-walk")).good();
+    assert!(text.contains("SILENT for at least") && text.contains("beats"), "{text}");
+    let repaired: Value = serde_json::from_str(&dm(&format!("repair {pool} --lease-ms 800 --json")).good()).unwrap();
+    assert_eq!((&repaired["rows_fenced"], &repaired["rows_freed"]), (&1.into(), &1.into()), "{repaired}");
+    let rows = look();
+    assert_eq!((&rows[0]["state"], &rows[1]["state"]), (&"free".into(), &"live".into()), "{rows}");
+    // Nothing is left to do, and the one that was at work all the time is.
+    assert!(dm(&format!("repair {pool} --lease-ms 800")).good().starts_with("0 silent compute nodes fenced, 0 rows"));
+    living.stdin.as_mut().unwrap().write_all(b"get ada\n").unwrap();
+    let mut line = String::new();
+    out.read_line(&mut line).unwrap();
+    assert_eq!(line, "lovelac\n");
+    drop(living.stdin.take());
+    assert!(living.wait().unwrap().success());
+    // A pool without an index has rows, too.
+    let empty = Nodes::start(1, "8MiB");
+    assert!(dm(&format!("repair {} --lease-ms 100", empty.pool())).good().starts_with("0 silent"));
+}
+
+#[test]
+fn processes_are_killed_and_nothing_is_lost() {
+    let directory = tempfile::tempdir().unwrap();
+    let json = directory.path().join("soak.json");
+    let out = dm(&format!("soak --seconds 6 --lease-ms 400 --writers 3 --keys 60 --seed 1 --json {}", json.display()));
+    let text = out.good();
+    assert!(text.starts_with("seed 1: 3 writers"), "{text}");
+    let report: Value = serde_json::from_slice(&fs::read(json).unwrap()).unwrap();
+    let verdict = &report["verdict"];
+    assert_eq!((&verdict["keys"], &verdict["sound"]), (&180.into(), &true.into()), "{report}");
+    assert!(verdict["acknowledged"].as_u64().unwrap() > 0 && report["events"]["killed"].as_u64().unwrap() > 0);
 }
 
 #[test]

@@ -260,10 +260,16 @@ impl Area<'_> {
         }
     }
 
-    /// Releases the line that the writer of `slot` died in, if it did, in a file of `lines` lines.
-    pub(crate) fn release_dead(&self, slot: WriterSlot, lines: u64) -> bool {
-        // SAFETY: the sequence words and slots are there by the contract of `new`.
-        self.sequences.as_ref().is_some_and(|sequences| unsafe { sequence::release_dead(sequences, slot, lines) })
+    /// Ends the WRITE of the line that the writer of `slot` died in, if it did, in a file of `lines` lines: all of the
+    /// line's part lands.
+    ///
+    /// # Safety
+    ///
+    /// `line_at` gives the mapped line of each number below `lines`, in the file this area is of.
+    pub(crate) unsafe fn release_dead(&self, slot: WriterSlot, lines: u64, line_at: impl Fn(u64) -> *mut u8) -> bool {
+        let Some(sequences) = &self.sequences else { return false };
+        // SAFETY: the sequence words and slots are there by the contract of `new`; the rest is the caller's contract.
+        unsafe { sequence::release_dead(sequences, slot, lines, line_at) }
     }
 }
 

@@ -289,7 +289,7 @@ fn a_line_whose_writer_died_is_stuck_until_released() {
     // Die between locking and releasing line 5: note, lock.
     let layout = *region.layout();
     let sequences = region.area(Space::Host).sequences_for_test().unwrap();
-    sequences.die_in(slot, 5);
+    sequences.die_in(slot, 5, *b"the rest");
     let mut fabric = fabric_on(&node, ShmOptions::default());
     let mut scratch = [0; 64];
     let read = [Request::read(Label::Leaf, N0, 5 * 64, 64, 0)];
@@ -297,5 +297,6 @@ fn a_line_whose_writer_died_is_stuck_until_released() {
     assert_eq!(region.release_dead_writers(78), 0);
     assert_eq!(region.release_dead_writers(77), 1);
     assert_eq!(statuses(&post(&mut fabric, &mut scratch, &read)), [Status::Ok]);
+    assert_eq!(scratch[8..16], *b"the rest", "a line lands whole or not at all");
     assert_eq!(region.claim_writer(1).unwrap(), slot, "the slot is free again ({layout:?})");
 }

@@ -1,7 +1,7 @@
 //! Requests on their way through a cluster: send queues, NICs, service, effects, completions.
 //!
 //! A request passes at most four events: it arrives at its memory node, is served (the same event if the node is
-//! idle), leaves its bucket if it was a parked atomic, and is delivered. Everything else is arithmetic on [`Server`]s
+//! idle), leaves its bucket if it was a parked atomic, and is delivered. Everything else is arithmetic on servers
 //! at those instants. The effect happens when the request is served; a READ brings the bytes of that instant.
 //!
 //! **Order.** Requests of one queue pair - a thread and a memory node - are posted, arrive, take effect and complete in

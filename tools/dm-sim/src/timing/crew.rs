@@ -9,6 +9,7 @@
 use super::PS_PER_NS;
 use super::cluster::{Cluster, Happened};
 use super::nic::ps;
+use super::usage::Snapshot;
 use dm_core::error::OpError;
 use dm_core::index::{Index, Operation, Outcome};
 use dm_core::lane::{Lane, Mark};
@@ -179,6 +180,16 @@ where
         self.cluster
     }
 
+    /// Lanes of all compute nodes.
+    pub fn lanes(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// What was used until now.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot::take(self.cluster, self.busy_ps())
+    }
+
     /// Operations done.
     pub fn done(&self) -> u64 {
         self.done
@@ -190,7 +201,7 @@ where
     }
 
     /// Time the threads of each compute node have worked, in ps.
-    pub fn busy_ps(&self) -> Vec<u64> {
+    pub(crate) fn busy_ps(&self) -> Vec<u64> {
         let now_ps = self.cluster.now_ps();
         let busy = |thread: &Thread| thread.given_ps - thread.free_ps.saturating_sub(now_ps).min(thread.given_ps);
         let threads = (self.lanes_per_node / self.lanes_per_thread) as usize;

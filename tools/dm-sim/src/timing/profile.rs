@@ -263,7 +263,7 @@ impl Profile {
             ("responder.host_write_ns", responder.host_write_ns, NS),
             ("responder.ns_per_kib", responder.ns_per_kib, NS),
             ("responder.answer_buffer_bytes", responder.answer_buffer_bytes.into(), 4096.0..=(1_u32 << 30).into()),
-            ("responder.device_bytes", responder.device_bytes.into(), 0.0..=(1_u32 << 26).into()),
+            ("responder.device_bytes", responder.device_bytes.into(), 0.0..=(1_u32 << 22).into()),
             ("atomics.bucket_bits", atomics.bucket_bits.into(), 3.0..=20.0),
             ("atomics.failed_ns", atomics.failed_ns, NS),
             ("atomics.done_ns", atomics.done_ns, NS),
@@ -283,13 +283,14 @@ impl Profile {
     }
 
     /// The shortest time between the effects of two WRITEs of which the second was posted after the first had
-    /// completed: an answer and a request on empty paths, without anything the thread does. `loopback`: some compute
+    /// completed: an answer on an empty path, polling, posting, and a request on an empty path. `loopback`: some compute
     /// node has a memory node on its machine.
     pub fn write_turn_ns(&self, loopback: bool) -> u32 {
         let one_way_ns = if loopback { self.link.loopback_ns.min(self.link.one_way_ns) } else { self.link.one_way_ns };
         let answer_ns = self.responder.host_write_ns + one_way_ns + self.requester.receive_ns;
         let request_ns = self.requester.send_ns + one_way_ns + self.responder.pipeline_ns;
-        (answer_ns + request_ns) as u32
+        let thread_ns = self.thread.poll_ns + self.thread.post_ns + self.thread.doorbell_ns;
+        (answer_ns + thread_ns + request_ns) as u32
     }
 
     /// What such a platform offers. `loopback`: see [`Profile::write_turn_ns`].

@@ -3,6 +3,8 @@
 use dm_core::error::OpError;
 use dm_core::index::{Census, Index, Operation, Outcome, ScratchPlan};
 use dm_core::lane::Lane;
+use dm_core::recovery::sweep::Swept;
+use dm_core::remote::lock_word::RowId;
 use dm_core::verbs::{Assumptions, Label, NodeId, Request};
 use std::future::Future;
 
@@ -84,6 +86,10 @@ impl Index for RawReads {
     }
 
     fn bulk_finish<'a>(&'a self, _: &'a Lane<'_>) -> impl Future<Output = Result<(), OpError>> + 'a {
+        async { Err(NOTHING) }
+    }
+
+    fn sweep<'a>(&'a self, _: &'a Lane<'_>, _: RowId) -> impl Future<Output = Result<Swept, OpError>> + 'a {
         async { Err(NOTHING) }
     }
 

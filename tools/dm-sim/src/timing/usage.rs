@@ -38,8 +38,8 @@ struct NodeAt {
 }
 
 impl Snapshot {
-    /// Takes one. `threads_ps`: see [`super::Crew::busy_ps`].
-    pub fn take(cluster: &Cluster<'_>, threads_ps: Vec<u64>) -> Self {
+    /// Takes one; `threads_ps`: what the threads of each compute node have worked.
+    pub(crate) fn take(cluster: &Cluster<'_>, threads_ps: Vec<u64>) -> Self {
         let now_ps = cluster.now_ps();
         let nic = |nic: &super::nic::Nic| NicAt {
             requester_ps: nic.requester.busy_ps(now_ps),

@@ -3,7 +3,6 @@
 
 use super::accounting::{Holdings, Node};
 use super::draw::{Draw, Profile};
-use super::sherman::SHELF_HOLDS_ALL;
 use super::subject::{HeldLock, Inside, Opened, Picture, Subject, With};
 use super::walk::{self, Plot};
 use crate::config::Config;
@@ -20,6 +19,9 @@ use dm_host::assembly::{Spending, with_chime};
 /// Makes CHIME trees.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ChimeSubject;
+
+/// More retired nodes than a history makes.
+const SHELF_HOLDS_ALL: usize = 512;
 
 /// What a seed decides about one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,9 +76,10 @@ impl Subject for ChimeSubject {
         match draw.profile {
             Profile::Mixed => {}
             // Several lines, so that an entry can be of two WRITEs.
-            Profile::SlowReaders => parameters.value_bytes = [48, 64, 120][rng.below(3) as usize],
+            Profile::SlowReaders | Profile::Wraparound => parameters.value_bytes = [48, 64, 120][rng.below(3) as usize],
             // Little room near home: leaves of few records.
-            Profile::Churn => (parameters.leaf_span, parameters.neighborhood) = (8, 2),
+            Profile::Churn | Profile::Reuse => (parameters.leaf_span, parameters.neighborhood) = (8, 2),
+            Profile::Growth => (parameters.leaf_span, parameters.neighborhood, parameters.inner_span) = (8, 2, 2),
         }
         let options = Options {
             combine: rng.percent(70),

@@ -8,7 +8,7 @@ use crate::config::{Config, Delays};
 use crate::rng::Rng;
 use crate::world::ComputeNode;
 use dm_core::index::OperationKind;
-use dm_core::verbs::Assumptions;
+use dm_core::verbs::{Assumptions, Verb};
 use std::fmt;
 
 /// What the person who verifies decides; seeds draw within. Ranges are inclusive.
@@ -43,7 +43,7 @@ impl Default for Settings {
             compute_nodes: (2, 4),
             lanes: (3, 8),
             operations: (60, 120),
-            keys: (2, 24),
+            keys: (2, 64),
             memory_nodes: (1, 3),
             memory_bytes: 512 << 10,
             faults: Faults::NONE,
@@ -70,12 +70,26 @@ pub enum Filling {
 pub enum Profile {
     /// Anything.
     Mixed,
-    /// The last compute node only reads, and its requests sleep; all others overwrite one or two keys, so often that
+    /// The last compute node only reads, and its requests sleep long; all others overwrite one or two keys, so often that
     /// versions come round while it sleeps.
+    Wraparound,
+    /// The last compute node only reads, and its requests sleep, but not so long that it notices; all others insert and
+    /// delete, so that a READ is of several lives of an entry or a node.
     SlowReaders,
     /// Hardly more keys than a leaf holds come and go: splits and merges, nodes reused at once.
     Churn,
+    /// The first compute node inserts and deletes, so that it reuses nodes, and its WRITEs sleep; the others overwrite and
+    /// read, with pointers that are often old: they come to nodes in the middle of their next life's first WRITE.
+    Reuse,
+    /// Keys only come: splits on many levels at a time.
+    Growth,
 }
+
+/// Keys that most histories have at most: so few that operations meet.
+const USUAL_KEYS_MAX: u32 = 24;
+
+/// From so many keys on, leaves of [`Profile::SlowReaders`] are to be wide.
+pub const WIDE_KEYS_MIN: u32 = 8;
 
 /// A case: everything about a history that is not the subject's own.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -148,21 +162,47 @@ impl Draw {
         for _ in compute_nodes..lane_count {
             lanes[rng.below(compute_nodes as u32) as usize] += 1;
         }
-        let keys = rng.within(settings.keys).max(1) as u32;
+        let (keys_min, keys_max) = (settings.keys.0.max(1), settings.keys.1.max(1));
+        let keys = rng.within((keys_min, keys_max.min(USUAL_KEYS_MAX).max(keys_min))) as u32;
         // Now and then all fight for a few.
         let keys = if rng.percent(20) { keys.min(3) } else { keys };
         let profile = match rng.below(100) {
-            0..10 if compute_nodes > 1 => Profile::SlowReaders,
-            10..25 => Profile::Churn,
+            0..9 if compute_nodes > 1 => Profile::Wraparound,
+            9..27 if compute_nodes > 1 => Profile::SlowReaders,
+            27..40 => Profile::Churn,
+            40..53 if compute_nodes > 1 => Profile::Reuse,
+            53..67 => Profile::Growth,
             _ => Profile::Mixed,
         };
+        if settings.compute_nodes.0 <= 2 {
+            match profile {
+                // Lanes of one compute node pass a lock on faster than several compute nodes get it from each other.
+                Profile::Wraparound => lanes = vec![lane_count as u16 - 1, 1],
+                // Half of them read: the more READs, the more are torn.
+                Profile::SlowReaders => lanes = vec![lane_count.div_ceil(2) as u16, (lane_count / 2) as u16],
+                // Few, so that leaves that could be merged are not busy.
+                Profile::Reuse => lanes = vec![1 + rng.below(2) as u16, 2],
+                _ => {}
+            }
+        }
+        let few = 1 + rng.below(2);
         let keys = match profile {
             Profile::Mixed => keys,
-            Profile::SlowReaders => keys.min(2),
+            Profile::Wraparound => keys.min(few),
+            // Of one or two keys the slots are reused; of some more the leaves; of many leaves split while they are READ.
+            Profile::SlowReaders => match rng.below(3) {
+                0 if rng.percent(70) => keys.min(few),
+                1 if rng.percent(70) => keys.min(3 + rng.below(6)),
+                _ => keys_max.min(2 * USUAL_KEYS_MAX),
+            },
             Profile::Churn => keys.min(3 + rng.below(6)),
+            Profile::Reuse => keys_max.min(5 + rng.below(3)),
+            Profile::Growth => keys_max,
         };
+        let compute_nodes = lanes.len();
         let memory_nodes = rng.within(settings.memory_nodes).clamp(1, 4) as u32;
-        let plan = FaultPlan::new(settings, compute_nodes as u32, memory_nodes, &mut Rng::new(seed ^ 0x5eed_0005));
+        let plan =
+            FaultPlan::new(settings, profile, compute_nodes as u32, memory_nodes, &mut Rng::new(seed ^ 0x5eed_0005));
         let deadline_ns =
             if plan.has(super::faults::FaultKind::Crash) { 1_000_000 + rng.bits() % 8_000_000 } else { 0 };
         let mut draw = Self {
@@ -198,30 +238,101 @@ impl Draw {
             weights.iter().for_each(|(kind, weight)| all[*kind as usize] = *weight);
             all
         };
+        let last = ComputeNode(self.lanes.len() as u16 - 1);
         match self.profile {
             Profile::Mixed => {}
-            Profile::SlowReaders => {
+            Profile::Wraparound => {
                 self.weights = weigh(&[(Update, 4 + rng.below(4)), (Upsert, 3), (UpdateIf, rng.below(2)), (Get, 1)]);
                 self.filling = Filling::Inserts;
                 self.filled_percent = 100;
+                self.operations *= 2;
                 self.dial.delays = Delays {
                     long_per_1024: 600,
-                    long_ns: (30_000, 100_000 + rng.below(400_000)),
-                    sleeper: Some(ComputeNode(self.lanes.len() as u16 - 1)),
+                    long_ns: (40_000, 100_000 + rng.below(300_000)),
+                    sleeper: Some((last, Verb::Read)),
                     ..Delays::default()
                 };
                 self.dial.bursts_max = 2 + rng.below(7);
             }
+            Profile::SlowReaders => {
+                self.weights = weigh(&[(Insert, 5), (Upsert, 2 + rng.below(2)), (Delete, 5 + rng.below(3)), (Get, 1)]);
+                self.weights[Scan as usize] = rng.below(2);
+                if self.keys > WIDE_KEYS_MIN {
+                    // Leaves that fill up.
+                    self.weights[Delete as usize] = 1;
+                    self.filled_percent = 30;
+                }
+                self.operations *= 2;
+                self.dial.delays = Delays {
+                    long_per_1024: 500,
+                    long_ns: (3_000, 24_000),
+                    sleeper: Some((last, Verb::Read)),
+                    // The longer the shortest turn, the longer a READ is trusted.
+                    request_ns: (900, 1200),
+                    response_ns: (900, 1200),
+                    ..Delays::default()
+                };
+                self.dial.bursts_max = 2 + rng.below(7);
+                self.dial.freedom_percent = self.dial.freedom_percent.max(60);
+            }
             Profile::Churn => {
                 let scans = rng.below(2);
                 self.weights = weigh(&[(Insert, 5), (Upsert, 2), (Delete, 6 + rng.below(4)), (Get, 4), (Scan, scans)]);
+                self.operations *= 2;
+                if rng.percent(70) {
+                    self.dial.delays = Delays { long_per_1024: 200, long_ns: (5_000, 40_000), ..Delays::default() };
+                }
+            }
+            Profile::Reuse => {
+                self.weights = weigh(&[(Insert, 5), (Delete, 5 + rng.below(3)), (Upsert, 2), (Get, 4)]);
+                self.operations *= 2;
+                self.dial.delays = Delays {
+                    long_per_1024: 350,
+                    long_ns: (6_000, 30_000),
+                    sleeper: Some((ComputeNode(0), Verb::Write)),
+                    ..Delays::default()
+                };
+                self.dial.bursts_max = 2 + rng.below(7);
+            }
+            Profile::Growth => {
+                self.operations *= 2;
+                self.weights = weigh(&[(Insert, 8), (Upsert, 2), (Get, rng.below(3)), (Scan, rng.below(2))]);
+                self.filling = Filling::Empty;
+                self.hot_percent = 0;
+                match rng.below(3) {
+                    // Who tells parents of new nodes is slow.
+                    0 => {
+                        self.dial.delays = Delays {
+                            long_per_1024: 300,
+                            long_ns: (5_000, 100_000),
+                            sleeper: Some((last, Verb::Cas)),
+                            ..Delays::default()
+                        };
+                    }
+                    1 => {
+                        self.dial.delays = Delays { long_per_1024: 120, long_ns: (5_000, 60_000), ..Delays::default() };
+                    }
+                    _ => {}
+                }
             }
         }
     }
 
+    /// What becomes of an operation of `kind` on this compute node, where not all do the same.
+    pub fn kind_on(&self, compute_node: ComputeNode, kind: OperationKind) -> OperationKind {
+        use OperationKind::{Delete, Get, Insert, Scan, Upsert};
+        match (self.profile, kind) {
+            (_, kind) if self.only_reads(compute_node) && kind != Scan => Get,
+            (Profile::Reuse, Insert) if compute_node.0 > 0 => Upsert,
+            (Profile::Reuse, Delete) if compute_node.0 > 0 => Get,
+            (_, kind) => kind,
+        }
+    }
+
     /// Whether this compute node only reads.
-    pub fn only_reads(&self, compute_node: ComputeNode) -> bool {
-        self.profile == Profile::SlowReaders && usize::from(compute_node.0) == self.lanes.len() - 1
+    fn only_reads(&self, compute_node: ComputeNode) -> bool {
+        matches!(self.profile, Profile::Wraparound | Profile::SlowReaders)
+            && usize::from(compute_node.0) == self.lanes.len() - 1
     }
 
     /// The fabric for an index that needs `needed`.
@@ -289,7 +400,8 @@ impl Dial {
             masked_atomics: rng.percent(60),
             order_within_chains_only: rng.percent(40),
             packet_bytes: [256, 256, 1024, 4096][rng.below(4) as usize],
-            crash_atomic_bytes: [8, 64, 256, 4096][rng.below(4) as usize],
+            // Less than a line would put mixtures of words before readers that take no locks.
+            crash_atomic_bytes: [64, 64, 256, 4096][rng.below(4) as usize],
             kept: Assumptions::from_bits_truncate(if rng.percent(50) { 0 } else { rng.bits() as u32 }),
         }
     }

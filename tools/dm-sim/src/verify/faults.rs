@@ -3,7 +3,7 @@
 //! The plan is data. Who wants a certain fault at a certain place writes a plan of his own; [`super::load`] carries
 //! them out.
 
-use super::draw::Settings;
+use super::draw::{Profile, Settings};
 use crate::rng::Rng;
 use std::fmt;
 
@@ -129,6 +129,8 @@ pub enum Fault {
         lane: u32,
         /// To which memory node.
         node: u16,
+        /// Wait (for a while) until some queue pair has several WRITEs under way, and fail that one.
+        in_a_chain: bool,
         /// From then until it is closed and made again.
         outage_ns: u32,
     },
@@ -177,11 +179,11 @@ pub struct FaultPlan {
 }
 
 /// Faults of one kind in a plan, at most: histories end long before.
-const FAULTS_MAX: usize = 64;
+const FAULTS_MAX: usize = 160;
 
 impl FaultPlan {
     /// Draws a plan for `compute_nodes` and `memory_nodes`. Each kind that is allowed is in some of the plans.
-    pub fn new(settings: &Settings, compute_nodes: u32, memory_nodes: u32, rng: &mut Rng) -> Self {
+    pub fn new(settings: &Settings, profile: Profile, compute_nodes: u32, memory_nodes: u32, rng: &mut Rng) -> Self {
         let mut plan = Self::default();
         let mut chosen = |kind: FaultKind, percent| {
             // Drawn in any case: whether one kind is allowed changes nothing about the others.
@@ -191,8 +193,10 @@ impl FaultPlan {
         let drops = chosen(FaultKind::Drops, 30);
         let crash = chosen(FaultKind::Crash, 35);
         let death = chosen(FaultKind::NodeDeath, 20) && memory_nodes > 1;
-        let queue_pairs = chosen(FaultKind::QpError, 35);
-        let stale = chosen(FaultKind::StaleCache, 35);
+        let reuses = matches!(profile, Profile::Churn | Profile::Reuse);
+        let queue_pairs = chosen(FaultKind::QpError, if reuses { 10 } else { 35 });
+        // Where nodes are reused all the time, old pointers hurt most.
+        let stale = chosen(FaultKind::StaleCache, if reuses { 80 } else { 35 });
         if chosen(FaultKind::RpcLost, 35) {
             plan.rpc_lost_percent = 10;
         }
@@ -207,7 +211,7 @@ impl FaultPlan {
             // At least one survives.
             let dead = 1 + rng.below(if compute_nodes > 2 { 2 } else { 1 });
             for compute_node in 0..dead.min(compute_nodes.saturating_sub(1)) as u16 {
-                let step = u64::from(rng.below(4000));
+                let step = u64::from(rng.below(2000));
                 let closed_after_ns = 10_000 + rng.below(2_000_000);
                 let in_a_write = rng.percent(70);
                 plan.faults.push(Planned { step, fault: Fault::Crash { compute_node, in_a_write, closed_after_ns } });
@@ -215,18 +219,19 @@ impl FaultPlan {
         }
         if death {
             let node = rng.below(memory_nodes) as u16;
-            plan.faults.push(Planned { step: u64::from(rng.below(6000)), fault: Fault::NodeDeath { node } });
+            plan.faults.push(Planned { step: u64::from(rng.below(2000)), fault: Fault::NodeDeath { node } });
         }
         if queue_pairs {
             let gap = 150 + rng.below(2000);
             plan.repeat(rng, gap, |rng| Fault::QueuePair {
                 lane: rng.below(1 << 16),
                 node: rng.below(memory_nodes) as u16,
+                in_a_chain: rng.percent(50),
                 outage_ns: 5_000 + rng.below(300_000),
             });
         }
         if stale {
-            let gap = 100 + rng.below(1500);
+            let gap = if reuses { 20 + rng.below(80) } else { 100 + rng.below(1000) };
             plan.repeat(rng, gap, |rng| match rng.below(3) {
                 0 => Fault::Remember,
                 _ => Fault::Recall { compute_node: rng.below(compute_nodes) as u16, picture: rng.below(1 << 16) },
@@ -281,8 +286,8 @@ mod tests {
         let drops = Settings { faults: Faults::only(FaultKind::Drops), ..Settings::default() };
         let both = Settings { faults: Faults::parse("drops,rpc-lost").expect("both are known"), ..drops.clone() };
         for seed in 0..100 {
-            let one = FaultPlan::new(&drops, 3, 2, &mut Rng::new(seed));
-            let other = FaultPlan::new(&both, 3, 2, &mut Rng::new(seed));
+            let one = FaultPlan::new(&drops, Profile::Mixed, 3, 2, &mut Rng::new(seed));
+            let other = FaultPlan::new(&both, Profile::Mixed, 3, 2, &mut Rng::new(seed));
             assert_eq!(one.faults, other.faults);
         }
     }

@@ -85,12 +85,16 @@ pub struct Load<'a, 'm> {
     known: Vec<u64>,
     /// Position in the plan.
     planned: usize,
-    /// Steps after which a crash that waits for a WRITE happens in any case.
+    /// Steps for which the next fault has waited for its moment.
     patience: u64,
     consequences: Vec<(u64, Consequence)>,
     pictures: Vec<Picture>,
+    /// How many were taken.
+    taken: usize,
     /// Failed queue pairs, per worker. Lanes that settle wait for 0.
     broken: Vec<Rc<Cell<u32>>>,
+    /// Survivors take over what the dead held, and close their queue pairs themselves.
+    pub recovered: bool,
     /// The record.
     pub history: History,
     /// Operations that failed.
@@ -102,7 +106,7 @@ pub struct Load<'a, 'm> {
 /// Values below this are numbers of the operations that wrote them; the index begins with this plus the key.
 pub const VALUE_FIRST: u64 = 100_000;
 
-/// Steps a crash waits for a WRITE to be under way.
+/// Steps a fault waits for its moment; then it happens in any case.
 const PATIENCE_STEPS: u64 = 400;
 
 /// Pictures that are kept.
@@ -137,8 +141,10 @@ impl<'a, 'm> Load<'a, 'm> {
             patience: 0,
             consequences: Vec::new(),
             pictures: Vec::new(),
+            taken: 0,
             // As many as there can be: every lane has at most a worker of its own.
             broken: (0..draw.lane_count()).map(|_| Rc::default()).collect(),
+            recovered: false,
             history,
             failed: Vec::new(),
             suffered: Suffered::default(),
@@ -162,7 +168,7 @@ impl<'a, 'm> Load<'a, 'm> {
             + usize::from(at.lane / per_worker)
     }
 
-    fn choose_call(&mut self, index: &dyn Opened, only_reads: bool) -> (u64, Call) {
+    fn choose_call(&mut self, index: &dyn Opened, by: ComputeNode) -> (u64, Call) {
         let total: u32 = self.draw.weights.iter().sum();
         let mut drawn = self.rng.below(total);
         let mut kind = OperationKind::Get;
@@ -173,9 +179,7 @@ impl<'a, 'm> Load<'a, 'm> {
             }
             drawn -= weight;
         }
-        if only_reads && kind != OperationKind::Scan {
-            kind = OperationKind::Get;
-        }
+        let kind = self.draw.kind_on(by, kind);
         let keys = self.draw.keys;
         let hot = self.rng.percent(self.draw.hot_percent);
         let key = self.rng.below(if hot { keys.min(2) } else { keys });
@@ -253,6 +257,7 @@ impl<'a, 'm> Load<'a, 'm> {
                 driver.kill_compute_node(compute_node);
                 self.suffered.dead.push(compute_node);
                 let at_ns = driver.now_ns() + u64::from(closed_after_ns);
+                let at_ns = if self.recovered { u64::MAX } else { at_ns };
                 self.consequences.push((at_ns, Consequence::Closed(compute_node)));
                 true
             }
@@ -261,9 +266,17 @@ impl<'a, 'm> Load<'a, 'm> {
                 self.suffered.down = Some(NodeId(node));
                 true
             }
-            Fault::QueuePair { lane, node, outage_ns } => {
-                let at = lane_of(driver, lane);
-                let (worker, node) = (driver.worker(at), NodeId(node));
+            Fault::QueuePair { lane, node, in_a_chain, outage_ns } => {
+                let busy = if in_a_chain { driver.world().queue_pair_with_writes(2) } else { None };
+                if in_a_chain && busy.is_none() && self.patience < PATIENCE_STEPS {
+                    self.patience += 1;
+                    return false;
+                }
+                self.patience = 0;
+                let drawn = lane_of(driver, lane);
+                let (worker, node) = busy.unwrap_or((driver.worker(drawn), NodeId(node)));
+                let lanes: Vec<LaneAt> = driver.lanes().collect();
+                let at = lanes.into_iter().find(|at| driver.worker(*at) == worker).unwrap_or(drawn);
                 let failed = self.consequences.iter().any(|(_, what)| *what == Consequence::Reconnected(worker, node));
                 if failed || self.suffered.down == Some(node) || self.suffered.dead.contains(&at.compute_node) {
                     false
@@ -277,9 +290,14 @@ impl<'a, 'm> Load<'a, 'm> {
                 }
             }
             Fault::Remember => {
+                let picture = (self.photographer)(driver.world().memories());
                 if self.pictures.len() < PICTURES_MAX {
-                    self.pictures.push((self.photographer)(driver.world().memories()));
+                    self.pictures.push(picture);
+                } else {
+                    let oldest = self.taken % PICTURES_MAX;
+                    self.pictures[oldest] = picture;
                 }
+                self.taken += 1;
                 false
             }
             Fault::Recall { compute_node, picture } => {
@@ -326,6 +344,10 @@ impl<'a, 'm> Load<'a, 'm> {
 
     /// Nothing of a dead compute node is under way any more.
     fn close_all(&mut self, compute_node: ComputeNode, now_ns: u64) {
+        if self.recovered {
+            // What is half done may be completed by whoever meets it, at any time.
+            return;
+        }
         for doing in self.doing[usize::from(compute_node.0)].clone() {
             if let Doing::Operation(operation) | Doing::Doubt(operation) | Doing::Settling(operation) = doing {
                 self.history.close(operation, now_ns);
@@ -352,7 +374,7 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
         }
         self.left = self.left.checked_sub(1)?;
         let (index, lane) = self.lane(at);
-        let (key, call) = self.choose_call(index, self.draw.only_reads(at.compute_node));
+        let (key, call) = self.choose_call(index, at.compute_node);
         let operation = self.history.invoke(at, now_ns, key, call);
         *self.doing(at) = Doing::Operation(operation);
         let coding = Coding { key_shift: self.draw.key_shift };

@@ -12,7 +12,7 @@
 //! wrong, as data), [`subject`] (what is tested), [`sherman`] and [`chime`], [`coding`] (keys and values that give
 //! themselves away), [`load`] (what lanes are asked, what they suffer, and the recorder), [`tolerance`] (which failures
 //! that excuses), [`accounting`] (where memory went), [`run`] (one history from beginning to end), [`report`] (what many
-//! came to).
+//! came to). [`crash`]: every point at which an operation can be cut short.
 //!
 //! Everything about a history follows from its seed and the [`Settings`]: [`Verifier::run`] twice is the same twice,
 //! and [`Verifier::replay`] shows it again with every request.
@@ -20,9 +20,11 @@
 pub mod accounting;
 pub mod chime;
 pub mod coding;
+pub mod crash;
 pub mod draw;
 pub mod faults;
 pub mod load;
+pub mod membership;
 pub mod report;
 pub mod run;
 pub mod sherman;
@@ -37,5 +39,5 @@ pub use draw::{Draw, Settings};
 pub use faults::{Fault, FaultKind, FaultPlan, Faults, Planned};
 pub use report::{Finding, Report};
 pub use run::{History, Replay, Verifier};
-pub use sherman::ShermanSubject;
+pub use sherman::{ShermanRecovered, ShermanSubject};
 pub use subject::{AfterDeath, Inside, Opened, Subject};

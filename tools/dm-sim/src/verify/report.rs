@@ -4,6 +4,7 @@ use super::accounting::Account;
 use super::faults::FaultKind;
 use super::tolerance::Failed;
 use crate::check::{Hardness, Violation};
+use crate::verify::run::History;
 use dm_core::lane::Mark;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -148,6 +149,37 @@ impl Report {
     /// Whether nothing was wrong. Histories that were too hard to judge are not: see [`Report::too_hard`].
     pub fn is_clean(&self) -> bool {
         self.kinds.is_empty()
+    }
+
+    /// Adds the history of `seed`.
+    pub fn add(&mut self, seed: u64, history: History) {
+        self.histories += 1;
+        self.overlapping_histories += u64::from(history.overlapping * 10 >= history.operations);
+        self.operations += history.operations;
+        self.overlapping += history.overlapping;
+        for (faults, more) in self.faults.iter_mut().zip(history.suffered.counts) {
+            *faults += more;
+        }
+        if let Some(account) = &history.memory {
+            self.accounts += 1;
+            self.memory.add(account);
+        }
+        self.steps += history.steps;
+        if let Some(why) = history.too_hard {
+            self.too_hard = (self.too_hard.0 + 1, Some(why));
+        }
+        for cause in history.failed {
+            *self.failed.entry(cause).or_default() += 1;
+        }
+        for (sum, count) in self.marks.iter_mut().zip(history.marks) {
+            *sum += count;
+        }
+        if let Some(first) = history.findings.into_iter().next() {
+            *self.kinds.entry(first.kind()).or_default() += 1;
+            if self.findings.len() < FINDINGS_MAX {
+                self.findings.push((seed, first));
+            }
+        }
     }
 
     /// Adds what another run found.

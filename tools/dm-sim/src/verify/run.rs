@@ -19,7 +19,9 @@ use crate::run::block_on;
 use crate::workload::run_workload;
 use crate::world::World;
 use dm_core::error::{Cause, OpError};
+use dm_core::index::OperationKind;
 use dm_core::lane::{Lane, Mark};
+use dm_core::remote::lock_word::RowId;
 use dm_core::verbs::{Assumptions, Guarantees, LaneId};
 use std::fmt;
 
@@ -61,6 +63,13 @@ pub struct Replay {
     pub log: String,
 }
 
+impl Replay {
+    /// As displayed, with everything that happened to requests instead of one line for each.
+    pub fn with_events(&self) -> String {
+        Self { requests: self.log.clone(), ..self.clone() }.to_string()
+    }
+}
+
 impl fmt::Display for Replay {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { case, history, requests, .. } = self;
@@ -68,6 +77,9 @@ impl fmt::Display for Replay {
         history.findings.iter().try_for_each(|finding| writeln!(f, "\n{finding}"))
     }
 }
+
+/// More than any WRITE of a history.
+const WHOLE_WRITES_BYTES: u32 = 1 << 16;
 
 /// As much of a seed's history as is wanted.
 #[derive(Clone, Debug)]
@@ -102,34 +114,7 @@ impl<S: Subject> Verifier<S> {
     pub fn verify(&mut self, seeds: impl IntoIterator<Item = u64>) -> Report {
         let mut report = Report::default();
         for seed in seeds {
-            let history = self.run(seed);
-            report.histories += 1;
-            report.overlapping_histories += u64::from(history.overlapping * 10 >= history.operations);
-            report.operations += history.operations;
-            report.overlapping += history.overlapping;
-            for (faults, more) in report.faults.iter_mut().zip(history.suffered.counts) {
-                *faults += more;
-            }
-            if let Some(account) = &history.memory {
-                report.accounts += 1;
-                report.memory.add(account);
-            }
-            report.steps += history.steps;
-            if let Some(why) = history.too_hard {
-                report.too_hard = (report.too_hard.0 + 1, Some(why));
-            }
-            for cause in history.failed {
-                *report.failed.entry(cause).or_default() += 1;
-            }
-            for (sum, count) in report.marks.iter_mut().zip(history.marks) {
-                *sum += count;
-            }
-            if let Some(first) = history.findings.into_iter().next() {
-                *report.kinds.entry(first.kind()).or_default() += 1;
-                if report.findings.len() < super::report::FINDINGS_MAX {
-                    report.findings.push((seed, first));
-                }
-            }
+            report.add(seed, self.run(seed));
         }
         report
     }
@@ -137,6 +122,13 @@ impl<S: Subject> Verifier<S> {
     /// Runs one seed.
     pub fn run(&mut self, seed: u64) -> History {
         self.play(seed, &Part::default(), false).history
+    }
+
+    /// What the index declares to need in the case of a seed.
+    pub fn declared(&self, seed: u64) -> Assumptions {
+        let draw = Draw::new(&self.settings, seed);
+        let case = self.subject.draw(&draw, &mut Rng::new(seed ^ 0x5eed_0003));
+        self.subject.assumptions(&draw, &case)
     }
 
     /// Runs one seed and keeps a line per request.
@@ -183,12 +175,26 @@ impl<S: Subject> Verifier<S> {
 
     fn play(&mut self, seed: u64, part: &Part, logged: bool) -> Replay {
         let mut draw = Draw::new(&self.settings, seed);
+        if self.subject.after_death() == AfterDeath::Recovered {
+            // Nobody has to give up.
+            draw.deadline_ns = 0;
+        }
         // The case is that of the plan that was drawn, whatever is left of it.
         let case = self.subject.draw(&draw, &mut Rng::new(seed ^ 0x5eed_0003));
+        if draw.plan.has(FaultKind::QpError) && !self.subject.mends_what_was_torn() {
+            draw.dial.crash_atomic_bytes = draw.dial.crash_atomic_bytes.max(WHOLE_WRITES_BYTES);
+            draw.weights[OperationKind::Delete as usize] = 0;
+        }
         if let Some(plan) = &part.plan {
             draw.plan = plan.clone();
         }
-        let config = draw.config(&self.settings, self.subject.assumptions(&draw, &case));
+        if self.subject.after_death() == AfterDeath::Recovered {
+            // Nobody has to give up waiting for the dead.
+            draw.deadline_ns = 0;
+        }
+        let mut config = draw.config(&self.settings, self.subject.assumptions(&draw, &case));
+        self.subject.dial(&case, &mut config);
+        let config = config;
         let mut world = self.take_world(&config, seed, logged);
         self.subject.format(&case, &config, world.memories_mut());
         // A withdrawn guarantee is one that the fabric does not admit to lack.
@@ -306,6 +312,7 @@ impl Stage<'_> {
         }
 
         let mut load = Load::new(self.draw, self.opened, &lanes, self.photographer, record, self.operations);
+        load.recovered = self.after_death == AfterDeath::Recovered;
         let mut driver = Driver::new(self.world, &lanes, drivers);
         let end = run_workload(&mut driver, &mut load);
         load.finish(&mut driver);
@@ -319,7 +326,7 @@ impl Stage<'_> {
         history.suffered = suffered;
         history.record = record;
         for failed in failed {
-            if failed.is_tolerable(&history.suffered, self.after_death) {
+            if failed.is_tolerable(&history.suffered, self.after_death, self.draw.deadline_ns) {
                 history.failed.push(summary(&failed.error));
             } else {
                 let line = failed.operation.map(|operation| history.record.line(operation));
@@ -395,6 +402,9 @@ impl Stage<'_> {
                 }
             }
         }
+        if self.after_death == AfterDeath::Recovered && history.suffered.down.is_none() {
+            self.sweep(lanes, &alive, &history.suffered);
+        }
         let dead_hold = self.look_at_locks(&alive, &history.suffered);
         // Who reads now would wait for what is never released.
         if !self.findings.is_empty() {
@@ -405,6 +415,19 @@ impl Stage<'_> {
         if dead_hold == 0 && history.suffered.down.is_none() {
             self.validate(lanes, &alive, found);
             self.add_up(lanes, &alive, history);
+        }
+    }
+
+    /// Sweeps up after the dead.
+    fn sweep(&mut self, lanes: &[&[Lane<'_>]], alive: &[usize], suffered: &Suffered) {
+        let Some(&node) = alive.first() else { return };
+        let mut fabric = DirectFabric::over(self.config, self.world.memories_mut());
+        for dead in &suffered.dead {
+            let (index, lane) = (self.opened[node], &lanes[node][0]);
+            match block_on(lane, &mut fabric, index.sweep(lane, RowId(dead.0 + 1))).map(|run| run.result) {
+                Ok(Ok(swept)) if swept.row_free => {}
+                other => self.findings.push(Finding::Structure(format!("sweeping row {}: {other:?}", dead.0 + 1))),
+            }
         }
     }
 
@@ -452,7 +475,7 @@ impl Stage<'_> {
                 Ok(Ended::Failed(error)) => {
                     history.record.respond(operation, now_ns, Answer::Failed(error.effect));
                     let failed = Failed { operation: Some(operation), error };
-                    if failed.is_tolerable(&history.suffered, self.after_death) {
+                    if failed.is_tolerable(&history.suffered, self.after_death, self.draw.deadline_ns) {
                         history.failed.push(summary(&error));
                     } else {
                         let line = Some(history.record.line(operation));
@@ -461,6 +484,11 @@ impl Stage<'_> {
                 }
                 Ok(other) => unreachable!("a get ends with {other:?}"),
                 Err(alone) => self.findings.push(Finding::Structure(format!("get of key {key}: {alone}"))),
+            }
+            // It may have failed, or have left undone what it did besides; what is owed to a node that is down need not be
+            // paid.
+            if !lane.debts().is_empty() {
+                let _ = block_on(lane, &mut fabric, index.settle(lane));
             }
         }
         found

@@ -8,7 +8,9 @@ use crate::rng::Rng;
 use dm_core::error::OpError;
 use dm_core::index::{Census, Index, Operation, Outcome, ScratchPlan};
 use dm_core::lane::{Lane, Mark};
+use dm_core::recovery::sweep::Swept;
 use dm_core::remote::address::Address;
+use dm_core::remote::lock_word::RowId;
 use dm_core::verbs::{Assumptions, Guarantees, NodeId};
 use std::fmt;
 use std::future::Future;
@@ -53,6 +55,8 @@ pub trait Opened {
     fn bulk_append<'a>(&'a self, lane: &'a Lane<'_>) -> Boxed<'a, ()>;
     /// See [`Index::bulk_finish`].
     fn bulk_finish<'a>(&'a self, lane: &'a Lane<'_>) -> Boxed<'a, ()>;
+    /// See [`Index::sweep`].
+    fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId) -> Boxed<'a, Swept>;
     /// See [`Inside::locks_held`].
     fn locks_held(&self) -> usize;
     /// See [`Inside::for_each_ready`].
@@ -82,6 +86,9 @@ impl<I: Inside> Opened for With<'_, I> {
     }
     fn bulk_finish<'a>(&'a self, lane: &'a Lane<'_>) -> Boxed<'a, ()> {
         Box::pin(self.0.bulk_finish(lane))
+    }
+    fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId) -> Boxed<'a, Swept> {
+        Box::pin(self.0.sweep(lane, row))
     }
     fn locks_held(&self) -> usize {
         self.0.locks_held()
@@ -125,11 +132,21 @@ pub trait Subject {
     /// Its coverage marks, by the room that counts them.
     fn marks(&self) -> Vec<(&'static str, &'static [Mark])>;
 
+    /// Marks so rare by construction that a long run may do without them.
+    fn rare_marks(&self) -> &'static [Mark] {
+        &[]
+    }
+
     /// Draws a case; `rng` is the case's own.
     fn draw(&self, draw: &Draw, rng: &mut Rng) -> Self::Case;
 
     /// What the fabric must grant in this case.
     fn assumptions(&self, draw: &Draw, case: &Self::Case) -> Assumptions;
+
+    /// Turns the dial further for this case.
+    fn dial(&self, case: &Self::Case, config: &mut Config) {
+        let _ = (case, config);
+    }
 
     /// Writes into zeroed memories what an index finds there when it is opened for the first time.
     fn format(&self, case: &Self::Case, config: &Config, memories: &mut Memories);
@@ -150,6 +167,12 @@ pub trait Subject {
     /// What is owed when a compute node has died.
     fn after_death(&self) -> AfterDeath {
         AfterDeath::Bounded
+    }
+
+    /// Whether somebody completes or undoes what landed in part when a queue pair failed: a WRITE, or the WRITEs of a
+    /// merge. If not, histories with queue-pair errors let whole WRITEs land or none, and delete nothing.
+    fn mends_what_was_torn(&self) -> bool {
+        false
     }
 
     /// The inner nodes as they are now. The index may be in the middle of any change.

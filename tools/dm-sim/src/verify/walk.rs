@@ -116,6 +116,7 @@ pub(super) fn place<'a>(
         member: Member { row: RowId(number + 1), incarnation: 1, nonce: 1 },
         capabilities: config.capabilities(),
         guarantees,
+        recovery: None,
     }
 }
 
@@ -253,6 +254,7 @@ pub(super) fn holdings(plot: &Plot, config: &Config, memories: &Memories) -> Res
             let node_bytes = match grant.kind {
                 ChunkKind::Leaf => leaf,
                 ChunkKind::Inner => inner,
+                ChunkKind::Redo => continue,
                 other => return Err(format!("chunk {chunk} of {number} is for {}", other.name())),
             };
             let (offset, bytes) = (geometry.chunk_offset(chunk), geometry.chunk_bytes);

@@ -7,8 +7,8 @@
 //! that a machine that is disturbed disturbs both; processor time of the thread, so that what others take of the
 //! processor does not count; medians.
 
-use super::engine::{Bench, Thread};
 use super::plan::KeySource;
+use super::shm::{Bench, Thread};
 use crate::commands::Failure;
 use crate::workload::keys::{check, fill};
 use crate::workload::spec::{Proportions, Spec};
@@ -204,7 +204,7 @@ pub(super) fn compare<I: Index>(
 }
 
 /// Processor time of this thread so far.
-fn thread_ns() -> u64 {
+pub(super) fn thread_ns() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
 }
@@ -266,7 +266,9 @@ fn bare<I: Index>(
             continue;
         }
         let (node, offset) = (route.address.node(), route.address.offset());
-        let region = pool.nodes()[usize::from(node.0)].region();
+        let Some(region) = pool.nodes()[usize::from(node.0)].region() else {
+            return Err(failed(&"a bare loop needs memory that is mapped here: --fabric shm"));
+        };
         let area = region.area(Space::Host);
         if !update {
             area.read(offset, image).map_err(|error| failed(&error))?;
@@ -286,7 +288,7 @@ fn bare<I: Index>(
         let geometry = &pool.geometry()[usize::from(node.0)];
         let locks = region.area(geometry.lock_space);
         let lock = geometry.lock_offset(lock_of(route.address, geometry.lock_count).index);
-        let word = LockWord::held(tree.owner.row, turn as u16, route.address).0;
+        let word = LockWord::new(tree.owner.row, turn as u64).ok_or_else(|| failed(&"no lock word is left"))?.0;
         if locks.cas(lock, 0, word).map_err(|error| failed(&error))? != 0 {
             missed += 1;
             continue;
@@ -296,7 +298,9 @@ fn bare<I: Index>(
         if let Some(slot) = slot {
             LeafMut::new(shape, image).set_value(slot, &value);
             let range = shape.entry_range(slot);
-            let Some(writer) = thread.fabric.writer(node) else { return Err(failed(&"no writer slot")) };
+            let Some(writer) = thread.fabric.shm().and_then(|fabric| fabric.writer(node)) else {
+                return Err(failed(&"no writer slot"));
+            };
             area.write(writer, offset + range.start as u64, &image[range]).map_err(|error| failed(&error))?;
         } else {
             missed += 1;

@@ -42,7 +42,26 @@ pub struct Shared<'a> {
     pub began: Instant,
 }
 
-impl Shared<'_> {
+impl<'a> Shared<'a> {
+    /// For a run that begins now.
+    pub fn new(keys: &'a KeySource, inserts: &'a InsertCounter, trace: Option<&'a Mutex<TraceWriter<File>>>) -> Self {
+        Self {
+            keys,
+            inserts,
+            stop: AtomicBool::new(false),
+            failure: Mutex::new(None),
+            done: AtomicU64::new(0),
+            number: AtomicU64::new(0),
+            trace,
+            began: Instant::now(),
+        }
+    }
+
+    /// The first failure, if there was one.
+    pub fn take_failure(&self) -> Option<String> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
     /// Notes a failure, unless one was noted before, and ends the run.
     pub fn fail(&self, what: String) {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(what);
@@ -72,6 +91,7 @@ pub struct Generator<'a> {
     verbs: Box<[[[VerbTotal; VERBS]; Label::ALL.len()]; OperationKind::ALL.len()]>,
     version: u32,
     unreported: u64,
+    counting: bool,
 }
 
 impl<'a> Generator<'a> {
@@ -87,6 +107,16 @@ impl<'a> Generator<'a> {
             verbs: Box::new([[[VerbTotal::default(); VERBS]; Label::ALL.len()]; OperationKind::ALL.len()]),
             version: first_lane << 20,
             unreported: 0,
+            counting: true,
+        }
+    }
+
+    /// Forgets what was gathered so far, and from here on gathers or does not. Operations are judged in any case.
+    pub fn set_counting(&mut self, counting: bool) {
+        self.counting = counting;
+        if counting {
+            self.kinds = OperationKind::ALL.map(KindReport::new);
+            self.verbs.fill([[VerbTotal::default(); VERBS]; Label::ALL.len()]);
         }
     }
 
@@ -241,7 +271,9 @@ impl Work for Generator<'_> {
             latency_ns += first_ns;
             cost.add(&first);
         }
-        self.kinds[kind as usize].record(latency_ns, &cost);
+        if self.counting {
+            self.kinds[kind as usize].record(latency_ns, &cost);
+        }
         self.unreported += 1;
         if self.unreported == PROGRESS_OPERATIONS {
             self.shared.done.fetch_add(PROGRESS_OPERATIONS, Ordering::Relaxed);
@@ -254,7 +286,8 @@ impl Work for Generator<'_> {
         let lane = &mut self.lanes[at];
         let kind = lane.draw.kind;
         for request in requests {
-            if !request.verb.is_local()
+            if self.counting
+                && !request.verb.is_local()
                 && let Some(total) = self.verbs[kind as usize][request.label as usize].get_mut(request.verb as usize)
             {
                 total.requests += 1;

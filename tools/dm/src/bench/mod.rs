@@ -5,7 +5,10 @@
 //! | this one | the command line |
 //! | [`plan`] | what the command line means: workloads, keys, sizes, checked before anything starts |
 //! | [`generator`] | the load: draws operations, checks what comes back, counts |
-//! | [`engine`] | threads, lanes and the index; loading, warming, running, validating |
+//! | [`engine`] | what every engine does: loading, warming, running, validating |
+//! | [`shm`] | real threads, memory nodes that are processes |
+//! | [`sim`] | a cluster in virtual time |
+//! | [`sweep`] | the same for several values of one option; curves |
 //! | [`baseline`] | the same look-ups and updates in a bare loop, to compare the engine with |
 //! | [`output`] | tables and JSON |
 //!
@@ -19,19 +22,27 @@ pub mod engine;
 pub mod generator;
 pub mod output;
 pub mod plan;
+pub mod shm;
+pub mod sim;
+pub mod sweep;
 
 use crate::commands::Failure;
+use crate::commands::tool::LeaseArguments;
+use crate::pool::RdmaArguments;
 use clap::ValueEnum;
 use clap::builder::RangedU64ValueParser;
 use std::path::PathBuf;
 
 /// Arguments of `dm bench`.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  dm bench\n      1 M records of 8+8 bytes on two memory nodes, workloads load, a, b, c, d, e, f\n  \
                   dm bench --workload c --records 10000000 --threads 1 --baseline\n      searches beside a bare loop\n  \
                   dm bench --workload a --without combine,hierarchical --json a.json\n      a factor of Sherman's analysis\n  \
-                  find / -xdev | cut -c -63 | dm bench --workload c --keys - --key-bytes 64 --skip-bad-keys\n      real keys"
+                  find / -xdev | cut -c -63 | dm bench --workload c --keys - --key-bytes 64 --skip-bad-keys\n      real keys\n  \
+                  dm bench --fabric sim --profile cx6 --compute-nodes 10 --threads 64 --lanes 1 --memory-nodes 1 --workload c\n      \
+                  what ten machines would do, in virtual time\n  \
+                  dm bench --fabric sim --workload a --sweep threads=1,2,4,8,16,32 --sweep-out a\n      a.csv and a.svg"
 )]
 pub struct Arguments {
     /// The index
@@ -122,6 +133,10 @@ pub struct Arguments {
     #[arg(long, value_enum, value_delimiter = ',', value_name = "TECHNIQUE,...")]
     pub with: Vec<With>,
 
+    /// How long the compute node may be silent.
+    #[command(flatten)]
+    pub lease: LeaseArguments,
+
     /// How memory nodes keep 64-byte lines whole
     #[arg(long, value_enum, default_value = "auto", conflicts_with = "pool")]
     pub lines: LinesName,
@@ -129,6 +144,10 @@ pub struct Arguments {
     /// Use running memory nodes: their control sockets
     #[arg(long, value_delimiter = ',', value_name = "SOCKET,...")]
     pub pool: Vec<PathBuf>,
+
+    /// What reaching memory nodes over RDMA needs
+    #[command(flatten)]
+    pub rdma: RdmaArguments,
 
     /// Name of the index in the pool
     #[arg(long, default_value = "bench")]
@@ -157,6 +176,40 @@ pub struct Arguments {
     /// Region of each memory node, in MiB [default: what the records need]
     #[arg(long, conflicts_with = "pool", value_parser = RangedU64ValueParser::<u64>::new().range(1..=1 << 28))]
     pub region_mib: Option<u64>,
+
+    /// Entries of a leaf, 2 to 512 [default: what fits 1 KiB, at least 16]
+    #[arg(long)]
+    pub leaf_span: Option<usize>,
+
+    /// Leaves a scan READs at once
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=8))]
+    pub leaves_at_once: u8,
+
+    /// Simulated: numbers of the cluster, a name (cx5, cx6, cx7-200g, soft-roce, cxl) or a file [default: cx6]
+    #[arg(long, value_name = "NAME|FILE.toml")]
+    pub profile: Option<String>,
+
+    /// Simulated: compute nodes, each with --threads, --lanes and a cache of its own [default: 1]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=127))]
+    pub compute_nodes: Option<u32>,
+
+    /// Simulated: compute node i and memory node i are one machine with one NIC
+    #[arg(long)]
+    pub colocated: bool,
+
+    /// Simulated: no index, every operation is one READ of so many bytes
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(8..=1 << 20),
+          conflicts_with_all = ["workload", "property_files", "properties", "keys", "records", "load_by", "without", "with"])]
+    pub raw_read: Option<u32>,
+
+    /// Run for each value of an option: threads, lanes, compute-nodes, memory-nodes, cache-mib, key-bytes, value-bytes,
+    /// leaf-span, raw-read, zipfianconstant
+    #[arg(long, value_name = "OPTION=VALUE,...", requires = "sweep_out")]
+    pub sweep: Option<String>,
+
+    /// Where the curves go: PREFIX.csv and PREFIX.svg
+    #[arg(long, value_name = "PREFIX", requires = "sweep")]
+    pub sweep_out: Option<PathBuf>,
 }
 
 macro_rules! names {
@@ -179,6 +232,10 @@ names! {
     FabricName {
         /// Shared memory of this machine
         Shm,
+        /// An RDMA device, with --pool
+        Verbs,
+        /// A cluster in virtual time
+        Sim,
     }
     /// A standard workload.
     WorkloadName {
@@ -243,6 +300,12 @@ names! {
         Cache,
         /// Locks in device memory
         OnChip,
+        /// Pausing after a lost lock
+        BackOff,
+        /// Repeating READs that took too long for versions to vouch for, as the papers' programs do not
+        ReadGuard,
+        /// Redo images, by which others finish what this compute node died in
+        Recovery,
     }
     /// Techniques that are off.
     With {
@@ -250,6 +313,8 @@ names! {
         ChainLockRead,
         /// The paper's 16-bit lock words
         NarrowLocks,
+        /// Read delegation and write combining
+        Rdwc,
     }
 }
 
@@ -266,6 +331,9 @@ impl LinesName {
 
 /// Does what `dm bench` was asked for.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if let (Some(sweep), Some(prefix)) = (&arguments.sweep, &arguments.sweep_out) {
+        return sweep::run(arguments, sweep, prefix);
+    }
     let plan = plan::Plan::new(arguments)?;
     for notice in &plan.notices {
         eprintln!("note: {notice}");

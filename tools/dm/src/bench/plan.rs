@@ -1,8 +1,9 @@
 //! What the command line means, checked before anything starts.
 
-use super::{Arguments, DistributionName, IndexName, LoadBy, With, Without, WorkloadName, ZipfName};
+use super::{Arguments, DistributionName, FabricName, IndexName, LoadBy, With, Without, WorkloadName, ZipfName};
 use crate::commands::Failure;
 use crate::keys::{BadKeys, RealKeys};
+use crate::pool::RdmaArguments;
 use crate::pool::Start;
 use crate::workload::keys::{self, Keys};
 use crate::workload::properties::Properties;
@@ -11,7 +12,9 @@ use crate::workload::spec::{Phase, RequestDistribution, Spec, StandardWorkload, 
 use dm_core::btree::Options;
 use dm_core::remote::catalog::IndexKind;
 use dm_host::assembly::Spending;
+use dm_host::compute_node::Membership;
 use dm_host::kinds::IndexParameters;
+use dm_sim::timing::Profile;
 use std::path::PathBuf;
 use std::thread;
 
@@ -88,6 +91,32 @@ fn identity_of(slot: &[u8]) -> u64 {
     })
 }
 
+/// What the index runs on.
+#[derive(Debug)]
+pub enum FabricPlan {
+    /// Shared memory.
+    Shm,
+    /// Running memory nodes behind an RDMA device.
+    Verbs(RdmaArguments),
+    /// Virtual time.
+    Sim(Box<SimPlan>),
+}
+
+/// A cluster to simulate.
+#[derive(Debug)]
+pub struct SimPlan {
+    /// What the user called the profile.
+    pub profile_name: String,
+    /// The numbers.
+    pub profile: Profile,
+    /// Compute nodes.
+    pub compute_nodes: u32,
+    /// Whether they share machines with memory nodes.
+    pub colocated: bool,
+    /// No index: READs of so many bytes.
+    pub raw_read: Option<u32>,
+}
+
 /// One workload to run.
 #[derive(Clone, Debug)]
 pub struct Run {
@@ -95,6 +124,16 @@ pub struct Run {
     pub name: String,
     /// What it is; its record count is set anew before it starts.
     pub spec: Spec,
+}
+
+impl Run {
+    /// Operations on an index of `records` records.
+    pub fn operations(&self, records: u64) -> u64 {
+        match self.spec.phase {
+            Phase::Load => records,
+            Phase::Run => self.spec.operation_count.unwrap_or(0),
+        }
+    }
 }
 
 /// Everything `dm bench` is going to do.
@@ -122,12 +161,18 @@ pub struct Plan {
     pub lanes: u16,
     /// What the compute node spends.
     pub spending: Spending,
+    /// How it is in the pool.
+    pub membership: Membership,
     /// Running memory nodes; empty: start some.
     pub pool: Vec<PathBuf>,
     /// What to start.
     pub start: Start,
+    /// What the index runs on.
+    pub fabric: FabricPlan,
     /// Locks must be in host memory.
     pub without_on_chip: bool,
+    /// Raw READs, where there is no workload.
+    pub raw_operations: u64,
     /// Seed.
     pub seed: u64,
     /// Check the index at the end.
@@ -145,6 +190,7 @@ pub struct Plan {
 impl Plan {
     /// Reads property files and keys, and checks everything that can be checked without memory nodes.
     pub fn new(arguments: &Arguments) -> Result<Self, Failure> {
+        let fabric = fabric(arguments)?;
         let mut properties = Properties::new();
         for file in &arguments.property_files {
             properties.merge_file(file).map_err(Failure::usage)?;
@@ -162,9 +208,14 @@ impl Plan {
         if arguments.baseline && kind != IndexKind::Sherman {
             return Err(Failure::Usage("--baseline: the bare loop is of Sherman's nodes".to_owned()));
         }
-        let parameters = IndexParameters::with_sizes(kind, arguments.key_bytes, value_bytes).map_err(Failure::usage)?;
-        // Names the option: the sizes are the only parameters that can be given here.
+        let mut parameters =
+            IndexParameters::with_sizes(kind, arguments.key_bytes, value_bytes).map_err(Failure::usage)?;
+        // Names the options: no other parameters can be given here.
         parameters.check().map_err(|error| Failure::Usage(format!("--key-bytes, --value-bytes: {error}")))?;
+        if let Some(span) = arguments.leaf_span {
+            parameters.set_leaf_span(span);
+            parameters.check().map_err(|error| Failure::Usage(format!("--leaf-span: {error}")))?;
+        }
 
         let keys = key_source(arguments, &runs, &mut notices)?;
         let inserts: u64 =
@@ -184,9 +235,13 @@ impl Plan {
                 "--repeat: workload load can run once only; name another --workload".to_owned(),
             ));
         }
-        let threads = arguments
-            .threads
-            .unwrap_or_else(|| thread::available_parallelism().map_or(1, |cores| cores.get().min(16)) as u16);
+        let threads = arguments.threads.unwrap_or_else(|| match fabric {
+            FabricPlan::Shm | FabricPlan::Verbs(_) => {
+                thread::available_parallelism().map_or(1, |cores| cores.get().min(16)) as u16
+            }
+            // What is simulated does not depend on where.
+            FabricPlan::Sim(_) => 16,
+        });
         let lanes = u32::from(threads) * u32::from(arguments.lanes);
         if lanes > LANES_MAX {
             return Err(Failure::Usage(format!(
@@ -203,6 +258,7 @@ impl Plan {
             cache_bytes: if without(Without::Cache) { 0 } else { arguments.cache_mib << 20 },
             scratch_bytes_max: arguments.scratch_mib_max << 20,
             page_records,
+            leaves_at_once: arguments.leaves_at_once.into(),
             hand_overs_max: if without(Without::HandOver) { 0 } else { Spending::default().hand_overs_max },
             options: Options {
                 combine: !without(Without::Combine),
@@ -210,6 +266,9 @@ impl Plan {
                 entry_writes: !without(Without::EntryWrites),
                 narrow_locks: with(With::NarrowLocks),
                 chain_lock_read: with(With::ChainLockRead),
+                back_off: !without(Without::BackOff),
+                read_guard: !without(Without::ReadGuard),
+                rdwc: with(With::Rdwc),
             },
             ..Spending::default()
         };
@@ -241,14 +300,22 @@ impl Plan {
             threads,
             lanes: arguments.lanes,
             spending,
+            membership: Membership {
+                terms: arguments.lease.terms()?,
+                // 16-bit lock words name no acquisition.
+                recovery: !without(Without::Recovery) && !with(With::NarrowLocks),
+            },
             pool: arguments.pool.clone(),
             start: Start {
                 memory_nodes: arguments.memory_nodes,
                 region_bytes,
+                chunk_bytes: None,
                 device_bytes: without(Without::OnChip).then_some(0),
                 lines: arguments.lines.argument().to_owned(),
             },
             without_on_chip: without(Without::OnChip),
+            raw_operations: arguments.operations.unwrap_or(OPERATIONS),
+            fabric,
             seed: arguments.seed,
             validate: !arguments.no_validate,
             baseline: arguments.baseline,
@@ -258,10 +325,64 @@ impl Plan {
         })
     }
 
+    /// The index, in reports.
+    pub fn index_name(&self) -> &'static str {
+        match &self.fabric {
+            FabricPlan::Sim(sim) if sim.raw_read.is_some() => "no index",
+            _ => self.parameters.kind().name(),
+        }
+    }
+
     /// Whether the first run puts the records into the index itself.
     pub fn loads_in_run(&self) -> bool {
         self.runs.first().is_some_and(|run| run.spec.phase == Phase::Load)
     }
+}
+
+/// What to run on, and whether the other options go with it.
+fn fabric(arguments: &Arguments) -> Result<FabricPlan, Failure> {
+    let refuse = |options: &[(&str, bool)], why: &str| {
+        let given = options.iter().find(|(_, given)| *given);
+        given.map_or(Ok(()), |(option, _)| Err(Failure::Usage(format!("{option}: {why}"))))
+    };
+    if arguments.fabric != FabricName::Sim {
+        let simulated = [
+            ("--profile", arguments.profile.is_some()),
+            ("--compute-nodes", arguments.compute_nodes.is_some()),
+            ("--colocated", arguments.colocated),
+            ("--raw-read", arguments.raw_read.is_some()),
+        ];
+        refuse(&simulated, "only with --fabric sim")?;
+        if arguments.fabric == FabricName::Shm {
+            return Ok(FabricPlan::Shm);
+        }
+        if arguments.pool.is_empty() {
+            return Err(Failure::Usage(
+                "--fabric verbs: name running memory nodes with --pool ADDRESS,...; start them with `dm-memd --fabric \
+                 verbs`"
+                    .to_owned(),
+            ));
+        }
+        refuse(&[("--baseline", arguments.baseline)], "only with --fabric shm")?;
+        return Ok(FabricPlan::Verbs(arguments.rdma.clone()));
+    }
+    let real = [
+        ("--pool", !arguments.pool.is_empty()),
+        ("--baseline", arguments.baseline),
+        ("--trace", arguments.trace.is_some()),
+        ("--lines", arguments.lines != super::LinesName::Auto),
+    ];
+    refuse(&real, "only with --fabric shm")?;
+    let profile_name = arguments.profile.clone().unwrap_or_else(|| "cx6".to_owned());
+    let profile = Profile::load(&profile_name).map_err(|error| Failure::Usage(format!("--profile: {error}")))?;
+    let compute_nodes = arguments.compute_nodes.unwrap_or(1);
+    Ok(FabricPlan::Sim(Box::new(SimPlan {
+        profile_name,
+        profile,
+        compute_nodes,
+        colocated: arguments.colocated,
+        raw_read: arguments.raw_read,
+    })))
 }
 
 /// The workloads asked for, with properties and options in place; record counts are not set yet.

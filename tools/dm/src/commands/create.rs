@@ -89,7 +89,7 @@ fn parameters(arguments: &Arguments) -> Result<IndexParameters, Failure> {
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let parameters = parameters(arguments)?;
     let memory = arguments.pool.connect()?;
-    let node = memory.pool.join(1).map_err(Failure::run)?;
+    let node = arguments.pool.join(&memory)?;
     let entry = node
         .create_index(&arguments.name, &parameters)
         .map_err(|error| Failure::Run(format!("index \"{}\": {error}", arguments.name)))?;

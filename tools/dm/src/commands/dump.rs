@@ -69,7 +69,7 @@ pub(super) struct LoadArguments {
 
 pub(super) fn dump(arguments: &DumpArguments) -> Result<(), Failure> {
     let memory = arguments.pool.connect()?;
-    let node = memory.pool.join(1).map_err(Failure::run)?;
+    let node = arguments.pool.join(&memory)?;
     with_tool(&node, &arguments.index, |tool| {
         if arguments.file == Path::new("-") {
             return write_dump(tool, io::stdout().lock(), &arguments.file).map(drop);
@@ -241,7 +241,7 @@ pub(super) fn load(arguments: &LoadArguments) -> Result<(), Failure> {
 fn load_from<R: Read>(arguments: &LoadArguments, mut reader: Reader<'_, R>, checked: bool) -> Result<(), Failure> {
     let name = &arguments.index;
     let memory = arguments.pool.connect()?;
-    let node = memory.pool.join(1).map_err(Failure::run)?;
+    let node = arguments.pool.join(&memory)?;
     let wanted = reader.parameters;
     let created = match memory.pool.find_index(name) {
         Ok((_, found)) if (found.key_bytes(), found.value_bytes()) == (wanted.key_bytes(), wanted.value_bytes()) => {

@@ -1,25 +1,24 @@
 //! `dm inspect`: what is in a pool.
+//!
+//! It only READs, and joins nothing, but for walks: to READ a node that does not hold still, a walk takes the node's
+//! lock, so for each index it walks it joins as a compute node and leaves again.
 
+use super::members::{held_locks, members, on_lane, watch, with_eyes};
 use super::tool::{PoolArguments, with_tool};
 use super::{Failure, print};
 use crate::report::Tree;
 use crate::report::table::size;
 use dm_core::index::Index;
 use dm_core::lane::Lane;
-use dm_core::remote::NodeGeometry;
 use dm_core::remote::chunks::{self, ChunkEntry, ChunkKind, Tally};
-use dm_core::remote::lock_word::{LockWord, RowId};
-use dm_core::remote::rows::{self, RowState};
-use dm_core::verbs::{Label, LaneId, NodeId, Request, Space};
-use dm_host::compute_node::{ComputeNode, Pool, pool_name};
-use dm_host::fabric::shm::ShmFabric;
+use dm_core::verbs::{NodeId, Space};
+use dm_host::compute_node::{Pool, pool_name};
+use dm_host::fabric::any::AnyFabric;
 use dm_host::kinds::IndexParameters;
 use dm_host::solo::block_on;
 use serde::Serialize;
 use std::fmt::Write as _;
-
-/// Bytes of a lock table READ at once.
-const WINDOW_BYTES: usize = 64 << 10;
+use std::time::Duration;
 
 /// Held locks that are listed for people; all are counted, and in the JSON.
 const LOCKS_SHOWN: usize = 20;
@@ -37,17 +36,21 @@ pub(super) struct Arguments {
     #[arg(long)]
     json: bool,
 
-    /// Do not walk the indexes: their fill is not told
+    /// Do not walk the indexes: their fill is not told, and the pool is not joined
     #[arg(long)]
     no_walk: bool,
+
+    /// Watch heartbeats for so long, in ms; 0 = not at all [default: a quarter of a lease]
+    #[arg(long, value_name = "MS")]
+    watch_ms: Option<u64>,
 }
 
 #[derive(Debug, Serialize)]
 struct Inspection {
     pool: String,
     incarnation: u64,
-    /// Row of this very command.
-    own_row: u16,
+    /// How long heartbeats were watched.
+    watched_ms: u64,
     memory_nodes: Vec<MemoryNode>,
     indexes: Vec<IndexView>,
     rows: Vec<RowView>,
@@ -102,7 +105,10 @@ struct RowView {
     state: &'static str,
     incarnation: u32,
     lanes: Option<u16>,
-    heartbeat: Option<u64>,
+    heartbeat: u64,
+    /// Live rows: for how long, at least, the heartbeat has not moved; 0 if it moved.
+    silent_ms: Option<u64>,
+    locks_held: usize,
     host: Option<String>,
 }
 
@@ -111,10 +117,11 @@ struct LockView {
     node: u16,
     word: u32,
     row: u16,
-    turn: u16,
-    tag: u32,
-    /// Whether that row lives.
+    sequence: u64,
+    /// State of that row.
     holder: &'static str,
+    /// Its host.
+    host: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -128,9 +135,22 @@ struct Orphan {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let terms = arguments.pool.terms()?;
     let memory = arguments.pool.connect()?;
-    let node = memory.pool.join(1).map_err(Failure::run)?;
-    let inspection = inspect(&node, !arguments.no_walk)?;
+    let watch = arguments.watch_ms.map_or(Duration::from_nanos(terms.lease_ns() / 4), Duration::from_millis);
+    let mut inspection = with_eyes(&memory.pool, |fabric, lane| inspect(&memory.pool, fabric, lane, watch))?;
+    if !arguments.no_walk {
+        for index in inspection.indexes.iter_mut().filter(|index| index.key_bytes.is_some()) {
+            let node = arguments.pool.join(&memory)?;
+            let census = with_tool(&node, &index.name, |tool| {
+                block_on(tool.fabric, tool.lane, tool.index.validate(tool.lane)).map_err(Failure::run)
+            });
+            match census {
+                Ok(census) => index.tree = Some(Tree::from(&census)),
+                Err(error) => index.broken = Some(error.to_string()),
+            }
+        }
+    }
     if arguments.json {
         let json = serde_json::to_string_pretty(&inspection).map_err(Failure::run)?;
         return print(&(json + "\n"));
@@ -138,12 +158,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     print(&render(&inspection))
 }
 
-fn inspect(node: &ComputeNode, walk: bool) -> Result<Inspection, Failure> {
-    let pool = node.pool();
-    let mut fabric = pool.fabric().map_err(Failure::run)?;
-    let mut scratch = vec![0; WINDOW_BYTES];
-    let lane = Lane::new(LaneId(0), &mut scratch);
-    let rows = rows(pool, &mut fabric, &lane)?;
+fn inspect(pool: &Pool, fabric: &mut AnyFabric, lane: &Lane<'_>, time: Duration) -> Result<Inspection, Failure> {
+    let mut rows = members(pool, fabric, lane)?;
+    watch(pool, fabric, lane, &mut rows, time)?;
     let entries = pool.indexes().map_err(Failure::run)?;
 
     let mut memory_nodes = Vec::new();
@@ -168,9 +185,11 @@ fn inspect(node: &ComputeNode, walk: bool) -> Result<Inspection, Failure> {
                 });
             }
         };
-        block_on(&mut fabric, &lane, chunks::walk(&lane, NodeId(number), geometry, 0, &mut see))
-            .map_err(Failure::run)?;
-        let held = held_locks(&mut fabric, &lane, NodeId(number), geometry)?;
+        on_lane(fabric, lane, |fabric, lane| {
+            block_on(fabric, lane, chunks::walk(lane, NodeId(number), geometry, 0, &mut see))
+        })
+        .map_err(Failure::run)?;
+        let held = held_locks(fabric, lane, NodeId(number), geometry)?;
         memory_nodes.push(MemoryNode {
             node: number,
             region_bytes: geometry.region_bytes,
@@ -184,7 +203,7 @@ fn inspect(node: &ComputeNode, walk: bool) -> Result<Inspection, Failure> {
             lock_words: geometry.lock_count,
             lock_space: if geometry.lock_space == Space::Device { "device" } else { "host" },
             locks_held: held.len(),
-            pages: pool.nodes()[usize::from(number)].region().pages().to_string(),
+            pages: pool.nodes()[usize::from(number)].pages(),
             features: [
                 description.features.compatible,
                 description.features.read_only,
@@ -192,9 +211,11 @@ fn inspect(node: &ComputeNode, walk: bool) -> Result<Inspection, Failure> {
             ],
         });
         locks.extend(held.into_iter().map(|(index, word)| {
-            let holder = rows.iter().find(|row| row.row == word.row().0).map_or("nobody", |row| row.state);
-            let (row, turn, tag) = (word.row().0, word.turn(), word.tag());
-            LockView { node: number, word: index, row, turn, tag, holder }
+            let member = rows.iter().find(|member| member.row == word.row());
+            let holder = member.map_or("nobody", |member| member.state.name());
+            let host = member.and_then(|member| member.host.clone());
+            let (row, sequence) = (word.row().0, word.sequence());
+            LockView { node: number, word: index, row, sequence, holder, host }
         }));
         tallies.push(tally);
     }
@@ -214,16 +235,6 @@ fn inspect(node: &ComputeNode, walk: bool) -> Result<Inspection, Failure> {
                 }
             }
         }
-        let (mut tree, mut broken) = (None, None);
-        if walk && parameters.is_some() {
-            let census = with_tool(node, entry.name(), |tool| {
-                block_on(tool.fabric, tool.lane, tool.index.validate(tool.lane)).map_err(Failure::run)
-            });
-            match census {
-                Ok(census) => tree = Some(Tree::from(&census)),
-                Err(error) => broken = Some(error.to_string()),
-            }
-        }
         indexes.push(IndexView {
             number: entry.number.get(),
             name: entry.name().to_owned(),
@@ -235,82 +246,33 @@ fn inspect(node: &ComputeNode, walk: bool) -> Result<Inspection, Failure> {
             root: entry.root,
             granted_bytes,
             chunks,
-            tree,
-            broken,
+            tree: None,
+            broken: None,
         });
     }
     let identity = pool.descriptions()[0].identity;
     Ok(Inspection {
         pool: pool_name(identity.pool_id),
         incarnation: identity.pool_incarnation,
-        own_row: node.member().row.0,
+        watched_ms: time.as_millis() as u64,
         memory_nodes,
         indexes,
-        rows,
+        rows: rows
+            .into_iter()
+            .map(|member| RowView {
+                row: member.row.0,
+                state: member.state.name(),
+                incarnation: member.word.incarnation(),
+                lanes: member.lanes,
+                heartbeat: member.heartbeat,
+                silent_ms: member.is_live().then_some(member.silent.as_millis() as u64),
+                locks_held: locks.iter().filter(|lock: &&LockView| lock.row == member.row.0).count(),
+                host: member.host,
+            })
+            .collect(),
         locks,
         orphaned_chunks,
     })
-}
-
-/// Every row that is taken, or was.
-fn rows(pool: &Pool, fabric: &mut ShmFabric, lane: &Lane<'_>) -> Result<Vec<RowView>, Failure> {
-    let geometry = &pool.geometry()[0];
-    let mut views = Vec::new();
-    for number in 1..geometry.row_count as u16 {
-        let row =
-            on_lane(fabric, lane, |fabric, lane| block_on(fabric, lane, rows::read(lane, geometry, RowId(number), 0)))
-                .map_err(Failure::run)?;
-        let view = match row.decode() {
-            Ok(view) => view,
-            Err(what) => return Err(Failure::Run(format!("compute-node row {number} is corrupt: {what}"))),
-        };
-        if view.state == RowState::Free && view.incarnation == 0 {
-            continue;
-        }
-        views.push(RowView {
-            row: number,
-            state: view.state.name(),
-            incarnation: view.incarnation,
-            lanes: view.life.map(|life| life.lanes),
-            heartbeat: view.life.map(|life| life.heartbeat),
-            host: view.life.map(|life| life.host.to_owned()),
-        });
-    }
-    Ok(views)
-}
-
-/// Ties the lane's lifetime to the fabric's.
-fn on_lane<'m, R>(fabric: &mut ShmFabric, lane: &Lane<'m>, run: impl FnOnce(&mut ShmFabric, &Lane<'m>) -> R) -> R {
-    run(fabric, lane)
-}
-
-/// Lock words that are not free.
-fn held_locks(
-    fabric: &mut ShmFabric,
-    lane: &Lane<'_>,
-    node: NodeId,
-    geometry: &NodeGeometry,
-) -> Result<Vec<(u32, LockWord)>, Failure> {
-    let mut held = Vec::new();
-    let per_window = (WINDOW_BYTES / 8) as u32;
-    let mut first = 0;
-    while first < geometry.lock_count {
-        let count = per_window.min(geometry.lock_count - first);
-        let request = Request::read(Label::Tool, node, geometry.lock_offset(first), count as usize * 8, 0)
-            .in_space(geometry.lock_space);
-        on_lane(fabric, lane, |fabric, lane| block_on(fabric, lane, lane.port().call(request)))
-            .map_err(Failure::run)?;
-        lane.port().with(|scratch| {
-            for (index, word) in (first..).zip(scratch.chunks_exact(8).take(count as usize)) {
-                let word = LockWord(u64::from_le_bytes(*word.first_chunk().unwrap_or(&[0; 8])));
-                if !word.is_free() {
-                    held.push((index, word));
-                }
-            }
-        });
-        first += count;
-    }
-    Ok(held)
 }
 
 fn render(inspection: &Inspection) -> String {
@@ -321,7 +283,7 @@ fn render(inspection: &Inspection) -> String {
 }
 
 fn render_to(inspection: &Inspection, text: &mut String) -> std::fmt::Result {
-    let Inspection { pool, incarnation, own_row, memory_nodes, indexes, rows, locks, orphaned_chunks } = inspection;
+    let Inspection { pool, incarnation, watched_ms, memory_nodes, indexes, rows, locks, orphaned_chunks } = inspection;
     writeln!(text, "pool \"{pool}\", incarnation {incarnation}")?;
     for node in memory_nodes {
         writeln!(
@@ -381,25 +343,34 @@ fn render_to(inspection: &Inspection, text: &mut String) -> std::fmt::Result {
             writeln!(text, "  NOT SOUND (or changed meanwhile): {broken}")?;
         }
     }
-    writeln!(text, "\ncompute-node rows")?;
+    writeln!(text, "\ncompute-node rows, watched for {watched_ms} ms")?;
     for row in rows {
         write!(text, "{}: {}, incarnation {}", row.row, row.state, row.incarnation)?;
-        if let (Some(lanes), Some(heartbeat), Some(host)) = (row.lanes, row.heartbeat, &row.host) {
-            write!(text, ", {lanes} lanes, heartbeat {heartbeat}, host {host}")?;
+        if let (Some(lanes), Some(host)) = (row.lanes, &row.host) {
+            write!(text, ", {lanes} lanes, host {host}")?;
         }
-        writeln!(text, "{}", if row.row == *own_row { " (this command)" } else { "" })?;
+        match row.silent_ms {
+            Some(0) if *watched_ms > 0 => write!(text, ", beats (heartbeat {})", row.heartbeat)?,
+            Some(ms) if *watched_ms > 0 => write!(text, ", SILENT for at least {ms} ms (heartbeat {})", row.heartbeat)?,
+            _ => {}
+        }
+        writeln!(
+            text,
+            "{}",
+            if row.locks_held > 0 { format!(", holds {} locks", row.locks_held) } else { String::new() }
+        )?;
     }
     writeln!(text, "\n{} locks held", locks.len())?;
     for lock in locks.iter().take(LOCKS_SHOWN) {
         writeln!(
             text,
-            "memory node {} word {}: row {} ({}), turn {}, for the node at {:#x}",
+            "memory node {} word {}: row {} ({}{}), its acquisition {}",
             lock.node,
             lock.word,
             lock.row,
             lock.holder,
-            lock.turn,
-            u64::from(lock.tag) << 6
+            lock.host.as_ref().map_or_else(String::new, |host| format!(", {host}")),
+            lock.sequence
         )?;
     }
     if locks.len() > LOCKS_SHOWN {

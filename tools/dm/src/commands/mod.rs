@@ -4,14 +4,18 @@
 //! that says what and where.
 
 mod create;
+mod doctor;
 mod dump;
 mod inspect;
 mod layout;
+mod litmus;
+pub(crate) mod members;
+pub(crate) mod repair;
 mod shell;
-mod tool;
+pub(crate) mod tool;
 mod verify;
 
-use crate::bench;
+use crate::{bench, figures, soak};
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 use dm_host::memory_node::daemon;
@@ -35,20 +39,33 @@ struct Cli {
 enum Command {
     /// Load an index, run YCSB workloads on it, report
     Bench(Box<bench::Arguments>),
+    /// Run published figures again on the simulated cluster
+    Figures(figures::Arguments),
     /// Create an empty index in a pool
     Create(create::Arguments),
     /// Get, put, delete and scan by hand
     Shell(shell::Arguments),
-    /// Show what is in a pool: memory, indexes, compute nodes, held locks
+    /// Show what is in a pool: memory, indexes, compute nodes and their leases, locks and who holds them
     Inspect(inspect::Arguments),
+    /// Finish what dead compute nodes left; safe on a pool in use
+    Repair(repair::Arguments),
     /// Write an index to a file
     Dump(dump::DumpArguments),
     /// Load an index from a file that dump wrote
     Load(dump::LoadArguments),
     /// List, show, check or bless the golden files of the remote layouts
     Layout(layout::Arguments),
+    /// Kill, stop and restart compute processes at random, and check that nothing acknowledged is lost
+    Soak(soak::Arguments),
+    /// A compute process of a soak
+    #[command(hide = true)]
+    SoakWriter(soak::writer::Arguments),
     /// Run random histories on the simulated fabric and judge them
     Verify(verify::Arguments),
+    /// Say what this machine has for RDMA, what would be chosen, and what is missing
+    Doctor(doctor::Arguments),
+    /// Try to see on a pool what indexes rely on not to happen
+    Litmus(litmus::Arguments),
     /// Be the daemon of one memory node, as dm-memd is
     Memd(Box<daemon::Arguments>),
 }
@@ -97,13 +114,19 @@ pub fn main() -> ExitCode {
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
     let done = match cli.command {
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Figures(arguments) => figures::run(&arguments),
         Command::Create(arguments) => create::run(&arguments),
         Command::Shell(arguments) => shell::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
+        Command::Repair(arguments) => repair::run(&arguments),
         Command::Dump(arguments) => dump::dump(&arguments),
         Command::Load(arguments) => dump::load(&arguments),
         Command::Layout(arguments) => layout::run(&arguments),
+        Command::Soak(arguments) => soak::run(&arguments),
+        Command::SoakWriter(arguments) => soak::writer::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
+        Command::Doctor(arguments) => doctor::run(&arguments),
+        Command::Litmus(arguments) => litmus::run(&arguments),
         Command::Memd(arguments) => return daemon::main("dm memd", *arguments),
     };
     match done {

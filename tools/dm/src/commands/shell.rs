@@ -40,7 +40,7 @@ const SCAN_RECORDS: u32 = 10;
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let memory = arguments.pool.connect()?;
-    let node = memory.pool.join(1).map_err(Failure::run)?;
+    let node = arguments.pool.join(&memory)?;
     with_tool(&node, &arguments.index, |tool| {
         let input = io::stdin();
         let is_interactive = input.is_terminal();

@@ -2,52 +2,105 @@
 
 use super::Failure;
 use crate::keys;
-use crate::pool::Memory;
+use crate::pool::{FabricName, Memory, RdmaArguments};
 use dm_core::error::OpError;
 use dm_core::index::{Index, Operation, Outcome};
 use dm_core::lane::Lane;
+use dm_core::recovery::lease::Terms;
 use dm_core::verbs::LaneId;
 use dm_host::assembly::Spending;
-use dm_host::compute_node::ComputeNode;
-use dm_host::fabric::shm::ShmFabric;
-use dm_host::kinds::{AnyIndex, IndexParameters, with_index};
+use dm_host::compute_node::{ComputeNode, Membership};
+use dm_host::fabric::any::AnyFabric;
+use dm_host::keeper::terms_here;
+use dm_host::kinds::{AnyIndex, IndexParameters};
 use dm_host::solo::block_on;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-/// A pool, by the control sockets of its memory nodes.
+/// A pool, by the control sockets or addresses of its memory nodes.
 #[derive(Clone, Debug, clap::Args)]
-pub(super) struct PoolArguments {
-    /// Control sockets of all memory nodes of the pool
+pub(crate) struct PoolArguments {
+    /// All memory nodes of the pool: control sockets, or addresses with --fabric verbs
     #[arg(long, value_delimiter = ',', required = true, value_name = "SOCKET,...")]
     pub pool: Vec<PathBuf>,
+
+    /// How memory nodes are reached
+    #[arg(long, value_enum, default_value = "shm")]
+    pub fabric: FabricName,
+
+    #[command(flatten)]
+    pub rdma: RdmaArguments,
+
+    #[command(flatten)]
+    lease: LeaseArguments,
 }
 
 impl PoolArguments {
     /// Connects.
-    pub(super) fn connect(&self) -> Result<Memory, Failure> {
-        Memory::connect(&self.pool)
+    pub(crate) fn connect(&self) -> Result<Memory, Failure> {
+        // What makes no sense is told first.
+        self.lease.terms()?;
+        Memory::connect(self.fabric, &self.pool, &self.rdma)
+    }
+
+    /// Joins as a compute node with one lane.
+    pub(crate) fn join(&self, memory: &Memory) -> Result<ComputeNode, Failure> {
+        memory.pool.join(1, Membership { terms: self.lease.terms()?, ..Membership::default() }).map_err(Failure::run)
+    }
+
+    /// How long compute nodes may be silent.
+    pub(crate) fn terms(&self) -> Result<Terms, Failure> {
+        self.lease.terms()
+    }
+}
+
+/// How long a compute node may be silent before others take it for dead.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub struct LeaseArguments {
+    /// How long a compute node may be silent before others take it for dead, in ms: the same for all of a pool
+    /// [default: 10000 in a virtual machine, else 2000]
+    #[arg(long, value_name = "MS")]
+    lease_ms: Option<u64>,
+}
+
+/// A shorter lease mistakes every pause of a thread for a death, in ms.
+const LEASE_MS_MIN: u64 = 100;
+
+impl LeaseArguments {
+    /// In the engine's words.
+    pub fn terms(self) -> Result<Terms, Failure> {
+        if self.lease_ms.is_some() { self.terms_or(0) } else { Ok(terms_here()) }
+    }
+
+    /// The same, with another default.
+    pub fn terms_or(self, default_ms: u64) -> Result<Terms, Failure> {
+        let ms = self.lease_ms.unwrap_or(default_ms);
+        if ms < LEASE_MS_MIN {
+            return Err(Failure::Usage(format!("--lease-ms {ms}: at least {LEASE_MS_MIN}")));
+        }
+        let ns = ms.checked_mul(1_000_000).ok_or_else(|| Failure::Usage(format!("--lease-ms {ms}: too large")))?;
+        Terms::of(ns).map_err(|error| Failure::Usage(format!("--lease-ms {ms}: {error}")))
     }
 }
 
 /// Records of a page.
-pub(super) const PAGE_RECORDS: usize = 1000;
+pub(crate) const PAGE_RECORDS: usize = 1000;
 
 /// An index opened on one lane.
-pub(super) struct Tool<'a, 's, 'm> {
+pub(crate) struct Tool<'a, 's, 'm> {
     /// The index.
     pub index: AnyIndex<'a, 's>,
     /// The only lane.
     pub lane: &'a Lane<'m>,
     /// Its fabric.
-    pub fabric: &'a mut ShmFabric,
+    pub fabric: &'a mut AnyFabric,
     /// Sizes.
     pub parameters: IndexParameters,
 }
 
 impl Tool<'_, '_, '_> {
     /// Runs an operation whose arguments are in the scratch.
-    pub(super) fn execute(&mut self, operation: Operation) -> Result<Outcome, OpError> {
+    pub(crate) fn execute(&mut self, operation: Operation) -> Result<Outcome, OpError> {
         let result = block_on(self.fabric, self.lane, self.index.execute(self.lane, operation));
         if result.is_err() && self.lane.in_doubt() {
             // Its own error would say less than the operation's.
@@ -57,7 +110,7 @@ impl Tool<'_, '_, '_> {
     }
 
     /// Puts a key and, for writes, a value into the scratch.
-    pub(super) fn arguments(&self, key: &[u8], value: Option<&[u8]>) {
+    pub(crate) fn arguments(&self, key: &[u8], value: Option<&[u8]>) {
         let plan = self.index.plan();
         self.lane.port().with(|scratch| {
             scratch[plan.key.clone()].copy_from_slice(key);
@@ -69,7 +122,7 @@ impl Tool<'_, '_, '_> {
 
     /// Calls `visit` with every record from the first on, in pages of one scan each: each record as of some instant
     /// of the walk.
-    pub(super) fn each(&mut self, mut visit: impl FnMut(&[u8], &[u8]) -> Result<(), Failure>) -> Result<u64, Failure> {
+    pub(crate) fn each(&mut self, mut visit: impl FnMut(&[u8], &[u8]) -> Result<(), Failure>) -> Result<u64, Failure> {
         // Its own copy of the reference: the plan is borrowed from the index, not from the tool.
         let index = self.index;
         let plan = index.plan();
@@ -100,16 +153,15 @@ impl Tool<'_, '_, '_> {
 }
 
 /// Opens index `name` on one lane of `node`.
-pub(super) fn with_tool<R>(
+pub(crate) fn with_tool<R>(
     node: &ComputeNode,
     name: &str,
     run: impl FnOnce(&mut Tool<'_, '_, '_>) -> Result<R, Failure>,
 ) -> Result<R, Failure> {
     let (entry, parameters) = node.pool().find_index(name).map_err(Failure::run)?;
     let mut fabric = node.pool().fabric().map_err(Failure::run)?;
-    let place = node.place(&entry, &fabric);
     let spending = Spending { page_records: PAGE_RECORDS, ..Spending::default() };
-    with_index(&place, &parameters, &spending, |index| {
+    node.with_index(&entry, &parameters, &spending, |index| {
         let mut scratch = vec![0; index.plan().total_bytes];
         let lane = Lane::new(LaneId(0), &mut scratch);
         run(&mut Tool { index, lane: &lane, fabric: &mut fabric, parameters })
@@ -119,7 +171,7 @@ pub(super) fn with_tool<R>(
 
 /// A key or a value, as people write it, into a slot of `bytes` bytes: `u64:123` is eight bytes, most significant
 /// first, then zeros; `hex:0a0b..` all bytes of the slot; anything else text, in the encoding of [`keys`].
-pub(super) fn parse(text: &str, bytes: usize, what: &str) -> Result<Vec<u8>, String> {
+pub(crate) fn parse(text: &str, bytes: usize, what: &str) -> Result<Vec<u8>, String> {
     let mut slot = vec![0; bytes];
     if let Some(number) = text.strip_prefix("u64:") {
         let number: u64 = number.parse().map_err(|_| format!("{what} {text:?}: u64: wants a number of 64 bits"))?;
@@ -153,7 +205,7 @@ fn text_bytes_max(bytes: usize) -> usize {
 }
 
 /// The reverse of [`parse`]: text if it is text, else a number if it is one, else hexadecimal digits.
-pub(super) fn show(slot: &[u8]) -> String {
+pub(crate) fn show(slot: &[u8]) -> String {
     let text = if slot.len() <= 256 {
         keys::decode(slot)
     } else {

@@ -43,7 +43,11 @@ pub(super) fn header(image: &[u8]) -> Values {
         value("retired", &header.flags.contains(NodeFlags::RETIRED)),
         value("count", &header.count),
         value("sibling", &header.sibling),
-        hex("low", key(image, node::LOW_AT)),
+        if header.flags.contains(NodeFlags::RETIRED) {
+            value("low", &format_args!("right neighbour {}", node::former_sibling(image)))
+        } else {
+            hex("low", key(image, node::LOW_AT))
+        },
         if bounded { hex("high", u64::from_be_bytes(high)) } else { value("high", &"unbounded") },
     ]
 }
@@ -83,7 +87,7 @@ pub(super) const NODE_HEADER: Structure = Structure {
                 ("retired", retired),
                 ("count", "0"),
                 ("sibling", sibling),
-                ("low", "0x1000"),
+                ("low", if retired == "true" { "right neighbour 1:0x8000.1" } else { "0x1000" }),
                 ("high", high),
             ]
         };
@@ -192,7 +196,7 @@ pub(super) const SHERMAN_LEAF: Structure = Structure {
                 ("retired", retired),
                 ("count", "0"),
                 ("sibling", sibling),
-                ("low", "0x1000"),
+                ("low", if retired == "true" { "right neighbour 1:0x8000.1" } else { "0x1000" }),
                 ("high", "0x2000"),
             ]
         };

@@ -102,19 +102,19 @@ pub(super) const LOCK_WORD: Structure = Structure {
     tables: &[("fields", LockWord::FIELDS)],
     constants: &[],
     samples: || {
-        let node = Address::new(NodeId(3), 0x1_2345_6780, 5);
+        let held = LockWord::new(RowId(9), 0xbeef).expect("far below the end");
         vec![
-            Sample::new("free", &LockWord::FREE.0.to_le_bytes(), &[("row", "0"), ("turn", "0"), ("tag", "0x0")]),
+            Sample::new("free", &LockWord::FREE.0.to_le_bytes(), &[("row", "0"), ("sequence", "0")]),
             Sample::new(
-                "held by row 9, its acquisition 48879, for the node at 0x123456780",
-                &LockWord::held(RowId(9), 0xbeef, node).0.to_le_bytes(),
-                &[("row", "9"), ("turn", "48879"), ("tag", "0x48d159e")],
+                "held by row 9, its acquisition 48879",
+                &held.0.to_le_bytes(),
+                &[("row", "9"), ("sequence", "48879")],
             ),
         ]
     },
     decode: |bytes| {
         let lock = LockWord(word(bytes));
-        vec![value("row", &lock.row().0), value("turn", &lock.turn()), hex("tag", lock.tag().into())]
+        vec![value("row", &lock.row().0), value("sequence", &lock.sequence())]
     },
 };
 

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | this one | [`Report`] and its parts: plain data with `merge` |
 //! | [`machine`] | the machine the numbers come from |
+//! | [`simulation`] | what only a run in virtual time has |
 //! | [`table`] | the report for people |
 //! | [`json`] | the report for machines: stable names, a schema version |
 //!
@@ -13,6 +14,7 @@
 
 pub mod json;
 pub mod machine;
+pub mod simulation;
 pub mod table;
 
 use crate::workload::OperationKind;
@@ -20,6 +22,7 @@ use dm_core::index::Census;
 use hdrhistogram::Histogram;
 use machine::Machine;
 use serde::{Deserialize, Serialize};
+use simulation::Simulation;
 use std::collections::BTreeMap;
 
 /// The longest latency that is told from longer ones: 100 s, in nanoseconds.
@@ -284,6 +287,8 @@ pub struct Report {
     pub kinds: Vec<KindReport>,
     /// Requests by label and verb.
     pub verbs: VerbCounts,
+    /// What only a run in virtual time has.
+    pub simulation: Option<Simulation>,
 }
 
 impl Report {
@@ -295,6 +300,23 @@ impl Report {
     /// Operations per second, of all kinds.
     pub fn throughput_ops_per_s(&self) -> f64 {
         self.rate(self.operations())
+    }
+
+    /// What operations of all kinds cost together.
+    pub fn cost(&self) -> OperationCost {
+        let mut sum = OperationCost::default();
+        self.kinds.iter().for_each(|kind| sum.add(&kind.cost));
+        sum
+    }
+
+    /// The latency in nanoseconds below or at which the share `quantile` (0..=1) of the operations of all kinds lies; 0
+    /// without operations.
+    pub fn latency_ns_at(&self, quantile: f64) -> u64 {
+        let mut all = KindReport::new(OperationKind::Read);
+        for kind in &self.kinds {
+            all.merge(&KindReport { kind: OperationKind::Read, ..kind.clone() });
+        }
+        all.latency_ns_at(quantile)
     }
 
     /// Bytes of the pool per record; 0 without records.
@@ -386,6 +408,7 @@ mod tests {
             }),
             kinds: vec![read, update, KindReport::new(OperationKind::Scan)],
             verbs,
+            simulation: None,
         }
     }
 

@@ -1,6 +1,6 @@
 //! The report for people.
 
-use super::{Basis, Guarantee, KindReport, Report};
+use super::{Basis, Guarantee, KindReport, Report, simulation};
 use comfy_table::{Cell, CellAlignment, Table};
 use std::fmt::Write;
 
@@ -18,6 +18,9 @@ pub fn render(report: &Report) -> String {
         text.push('\n');
     }
     push_memory(&mut text, report);
+    if let Some(found) = &report.simulation {
+        simulation::push(&mut text, found);
+    }
     push_guarantees(&mut text, report);
     text
 }
@@ -33,6 +36,12 @@ pub fn render_runs(reports: &[Report]) -> String {
             push_table(&mut text, &operations(&reports.iter().collect::<Vec<_>>()));
             text.push('\n');
             push_memory(&mut text, last);
+            for report in reports {
+                if let Some(found) = &report.simulation {
+                    let _ = write!(text, "\nworkload {}:", report.workload);
+                    simulation::push(&mut text, found);
+                }
+            }
             push_guarantees(&mut text, last);
             text
         }
@@ -43,13 +52,14 @@ fn heading(report: &Report, workload: &str) -> String {
     let Report { index, seed, fabric, measured_on, machine, memory_nodes, threads, lanes, .. } = report;
     let mut text = format!(
         "{index}, {workload}, seed {seed}: {} x {} x {}, {}; records of {}+{} B\nmeasured on {measured_on}\n\
-         fabric      {fabric}\nmachine     {machine}\n",
+         fabric      {fabric}\n{}{machine}\n",
         counted(report.cache_bytes.len() as u64, "compute node"),
         counted(u64::from(*threads), "thread"),
         counted(u64::from(*lanes), "lane"),
         counted(u64::from(*memory_nodes), "memory node"),
         report.key_bytes,
         report.value_bytes,
+        if report.simulation.is_some() { "simulated on " } else { "machine     " },
     );
     if !report.techniques.is_empty() {
         // Writing to a string does not fail.
@@ -209,14 +219,14 @@ fn mops(ops_per_s: f64) -> String {
     format!("{:.3}", ops_per_s / 1e6)
 }
 
-fn table_of(header: &[&str]) -> Table {
+pub(crate) fn table_of(header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_preset(PRESET).set_header(header.iter().copied());
     table
 }
 
 /// Adds a row whose columns from `numbers` on are aligned to the right.
-fn push_row(table: &mut Table, cells: Vec<String>, numbers: usize) {
+pub(crate) fn push_row(table: &mut Table, cells: Vec<String>, numbers: usize) {
     let aligned = |(column, cell): (usize, String)| {
         let alignment = if column < numbers { CellAlignment::Left } else { CellAlignment::Right };
         Cell::new(cell).set_alignment(alignment)
@@ -224,7 +234,7 @@ fn push_row(table: &mut Table, cells: Vec<String>, numbers: usize) {
     table.add_row(cells.into_iter().enumerate().map(aligned));
 }
 
-fn push_table(text: &mut String, table: &Table) {
+pub(crate) fn push_table(text: &mut String, table: &Table) {
     for line in table.lines() {
         // The padding of the first column would set every line in by one.
         let line = line.strip_prefix(' ').unwrap_or(&line);

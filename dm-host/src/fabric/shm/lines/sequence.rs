@@ -13,8 +13,13 @@
 //! locks the word, stores, and releases it two higher. The count turns over after 2^31 WRITEs: one copy of 64 bytes
 //! would have to take a minute for a reader to be deceived.
 //!
-//! **A writer that dies** in the middle leaves the word locked. It has noted the line and the even value in its slot
-//! before it locked; the daemon, once the process is certainly gone, compares and releases ([`release_dead`]).
+//! **A writer that dies** in the middle leaves the word locked. It has noted the line, the even value and what it is about
+//! to store in its slot before it locked; the daemon, once the process is certainly gone, stores that and releases the
+//! word ([`release_dead`]). So of a line that a WRITE was in, all of its part or nothing lands.
+//!
+//! ```text
+//!  slot  0 owner u64   8 line u64   16 even value u64   24 first byte, bytes u32[2]   64 image of the line, 64 bytes
+//! ```
 //!
 //! Fences, after Boehm, "Can seqlocks get along with programming language memory models?" (MSPC 2012): the acquire
 //! load of the word keeps the copy from starting early; the acquire fence before the second look keeps it from ending
@@ -63,16 +68,53 @@ unsafe fn word_of(sequences: &Sequences, line: u64) -> &AtomicU32 {
     unsafe { AtomicU32::from_ptr(sequences.words.add(line as usize)) }
 }
 
-/// The line and the even value that the writer of a slot noted last.
-///
+/// What the writer of a slot noted last.
+struct Note<'s> {
+    line: &'s AtomicU64,
+    /// The even value it found in the line's word.
+    value: &'s AtomicU64,
+    /// Which bytes of the line it stores: the first, and how many << 32.
+    part: &'s AtomicU64,
+    /// The line, as far as it stores it.
+    image: *mut u8,
+}
+
 /// # Safety
 ///
 /// `slot` is below WRITER_SLOTS.
 #[inline]
-unsafe fn note_of(sequences: &Sequences, slot: WriterSlot) -> (&AtomicU64, &AtomicU64) {
+unsafe fn note_of(sequences: &Sequences, slot: WriterSlot) -> Note<'_> {
     let at = sequences.slots.wrapping_add(slot.0 as usize * SLOT_BYTES as usize);
-    // SAFETY: a slot is 64 mapped, aligned bytes: owner, line, value; only ever accessed as atomics.
-    unsafe { (AtomicU64::from_ptr(at.add(8).cast()), AtomicU64::from_ptr(at.add(16).cast())) }
+    // SAFETY: a slot is SLOT_BYTES mapped bytes, line-aligned: owner, line, value, part, and an image behind one line;
+    // only ever accessed as atomics.
+    unsafe {
+        Note {
+            line: AtomicU64::from_ptr(at.add(8).cast()),
+            value: AtomicU64::from_ptr(at.add(16).cast()),
+            part: AtomicU64::from_ptr(at.add(24).cast()),
+            image: at.add(LINE_BYTES),
+        }
+    }
+}
+
+impl Note<'_> {
+    /// Notes what is to be stored in `count` bytes of a line from its byte `skip` on.
+    ///
+    /// # Safety
+    ///
+    /// `count` bytes from `from` are readable, and stay as they are; `skip + count` is at most a line.
+    #[inline]
+    unsafe fn take(&self, from: *const u8, skip: usize, count: usize) {
+        self.part.store(skip as u64 | (count as u64) << 32, Ordering::Relaxed);
+        let mut line = [0u64; LINE_BYTES / 8];
+        // SAFETY: the caller's contract; the line has room.
+        unsafe { line.as_mut_ptr().cast::<u8>().add(skip).copy_from_nonoverlapping(from, count) };
+        let words = skip / 8..(skip + count).div_ceil(8);
+        for (word, at) in line[words.clone()].iter().zip(words) {
+            // SAFETY: a word of the slot's image, aligned like the slot; nobody else stores to it while its owner lives.
+            unsafe { AtomicU64::from_ptr(self.image.add(at * 8).cast()) }.store(*word, Ordering::Relaxed);
+        }
+    }
 }
 
 /// The pieces of `bytes` bytes from `offset`: (line, offset, position, bytes).
@@ -198,17 +240,19 @@ pub(super) unsafe fn write(
 ) -> Result<(), AccessError> {
     let locked = slot.0 << 1 | 1;
     // SAFETY: the caller's contract.
-    let (noted_line, noted_value) = unsafe { note_of(sequences, slot) };
+    let note = unsafe { note_of(sequences, slot) };
     for (line, at, position, count) in pieces(offset, bytes.len()) {
         let line = sequences.first_line + line;
+        // SAFETY: `count` bytes of `bytes`, which go to one line.
+        unsafe { note.take(bytes[position..].as_ptr(), at as usize % LINE_BYTES, count) };
         // SAFETY: the line is inside the area.
         let word = unsafe { word_of(sequences, line) };
         let mut patience = Patience::default();
         let before = loop {
             let before = word.load(Ordering::Relaxed);
             if before & 1 == 0 {
-                noted_value.store(u64::from(before), Ordering::Relaxed);
-                noted_line.store(line, Ordering::Relaxed);
+                note.value.store(u64::from(before), Ordering::Relaxed);
+                note.line.store(line, Ordering::Relaxed);
                 // AcqRel: who finds the word locked finds the note.
                 if word.compare_exchange(before, locked, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
                     break before;
@@ -224,24 +268,46 @@ pub(super) unsafe fn write(
     Ok(())
 }
 
-/// Releases the line that the writer of `slot` holds, if it holds one, in a file of `lines` lines. The writer is
-/// certainly gone.
+/// Ends what the writer of `slot` was in the middle of, if it was: stores the rest of the line and releases its word. The
+/// file has `lines` lines. The writer is certainly gone.
 ///
 /// # Safety
 ///
-/// `slot` is below WRITER_SLOTS; `sequences` have `lines` words.
-pub(super) unsafe fn release_dead(sequences: &Sequences, slot: WriterSlot, lines: u64) -> bool {
+/// `slot` is below WRITER_SLOTS; `sequences` have `lines` words; `line_at` gives the mapped line of a number below
+/// `lines`.
+pub(super) unsafe fn release_dead(
+    sequences: &Sequences,
+    slot: WriterSlot,
+    lines: u64,
+    line_at: impl Fn(u64) -> *mut u8,
+) -> bool {
     // SAFETY: the caller's contract.
-    let (noted_line, noted_value) = unsafe { note_of(sequences, slot) };
-    let line = noted_line.load(Ordering::Acquire);
+    let note = unsafe { note_of(sequences, slot) };
+    let line = note.line.load(Ordering::Acquire);
     if line >= lines {
         return false;
     }
-    let next = (noted_value.load(Ordering::Acquire) as u32 & !1).wrapping_add(2);
+    let locked = slot.0 << 1 | 1;
     // SAFETY: `line` is a line of the file.
     let word = unsafe { word_of(sequences, line) };
-    // If the writer wanted the line but never got it, the word is even or names somebody else.
-    word.compare_exchange(slot.0 << 1 | 1, next, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    // If the writer wanted the line but never got it, the word is even or names somebody else. If it is locked, the note
+    // was complete before; nobody else stores to the line, and nobody but us releases it.
+    if word.load(Ordering::Acquire) != locked {
+        return false;
+    }
+    let next = (note.value.load(Ordering::Relaxed) as u32 & !1).wrapping_add(2);
+    let part = note.part.load(Ordering::Relaxed);
+    let (skip, count) = (part as u32 as usize, (part >> 32) as usize);
+    // What stands in a slot may be anything: the region is shared.
+    if skip < LINE_BYTES && count <= LINE_BYTES - skip {
+        let mut image = [0; LINE_BYTES];
+        // SAFETY: the slot's image and the line are 64 mapped bytes each; the part is inside both.
+        unsafe {
+            vector::read_words(note.image, image.as_mut_ptr(), LINE_BYTES);
+            vector::write_words(image[skip..].as_ptr(), line_at(line).wrapping_add(skip), count);
+        }
+    }
+    word.compare_exchange(locked, next, Ordering::AcqRel, Ordering::Relaxed).is_ok()
 }
 
 /// Copying part of one line out, between the two looks. Any copy that does not tear words will do, so the fastest is
@@ -326,12 +392,14 @@ mod copy {
 
 #[cfg(test)]
 impl Sequences {
-    /// Leaves `line` as a writer does that dies in it.
-    pub(crate) fn die_in(&self, slot: WriterSlot, line: u64) {
+    /// Leaves `line` as a writer does that dies in it, before it has stored byte 8 to 15 of it.
+    pub(crate) fn die_in(&self, slot: WriterSlot, line: u64, bytes: [u8; 8]) {
         // SAFETY: tests name lines and slots that exist.
-        let ((noted_line, noted_value), word) = unsafe { (note_of(self, slot), word_of(self, line)) };
-        noted_value.store(u64::from(word.load(Ordering::Relaxed)), Ordering::Relaxed);
-        noted_line.store(line, Ordering::Relaxed);
+        let (note, word) = unsafe { (note_of(self, slot), word_of(self, line)) };
+        // SAFETY: eight bytes.
+        unsafe { note.take(bytes.as_ptr(), 8, bytes.len()) };
+        note.value.store(u64::from(word.load(Ordering::Relaxed)), Ordering::Relaxed);
+        note.line.store(line, Ordering::Relaxed);
         word.store(slot.0 << 1 | 1, Ordering::Release);
     }
 }

@@ -85,3 +85,49 @@ fn seeds_that_found_bugs_are_clean() {
     let report = verifier.verify([95_660, 235_861, 435_721, 211_365, 299_786, 355_271, 407_160]);
     assert!(report.is_clean(), "{report}");
 }
+
+/// Without anybody who takes over, survivors of a death end in errors of their own, and nothing they were told is wrong.
+#[test]
+fn sherman_goes_on_after_faults() {
+    for kind in [FaultKind::Crash, FaultKind::NodeDeath, FaultKind::QpError, FaultKind::StaleCache] {
+        let mut verifier =
+            Verifier::new(ShermanSubject, Settings { faults: Faults::only(kind), ..Settings::default() });
+        let report = verifier.verify(0..300);
+        assert!(report.is_clean(), "{report}");
+        assert!(report.faults[kind as usize] > 20, "{report}");
+        let failures: u64 = report.failed.values().sum();
+        assert_eq!(failures > 0, kind != FaultKind::StaleCache, "{report}");
+    }
+}
+
+#[test]
+fn memory_is_accounted_for() {
+    let mut verifier = Verifier::new(ShermanSubject, Settings::default());
+    let report = verifier.verify(0..200);
+    assert_eq!(report.accounts, 200, "{report}");
+    assert!(report.memory.reached > 0 && report.memory.ready > 0, "{report}");
+    assert_eq!(report.memory.granted, report.memory.reached + report.memory.ready + report.memory.leaked);
+}
+
+#[test]
+fn every_mark_belongs_to_one_room_and_the_rooms_have_no_others() {
+    let listed: Vec<_> = ShermanRecovered.marks().into_iter().flat_map(|(_, marks)| marks.iter().copied()).collect();
+    for mark in dm_core::lane::Mark::ALL {
+        assert_eq!(listed.iter().filter(|other| *other == mark).count(), 1, "{}", mark.name());
+    }
+}
+
+#[test]
+fn the_shortest_replay_leaves_out_faults_that_do_not_matter() {
+    let settings =
+        Settings { faults: Faults::parse("drops,stale-cache").expect("both are known"), ..Settings::default() };
+    let mut verifier = Verifier::new(Toy(Bug::UnlockedGet), settings);
+    let planned = |replay: &Replay| replay.case.matches("step ").count();
+    let seed = (0..200).find(|&seed| {
+        let whole = verifier.replay(seed);
+        !whole.history.findings.is_empty() && planned(&whole) > 0
+    });
+    let shortest = verifier.replay_shortest(seed.expect("unlocked gets are found often")).expect("found a moment ago");
+    assert_eq!(planned(&shortest), 0, "{}", shortest.case);
+    assert!(shortest.to_string().trim_end().ends_with('.'), "it ends in a sentence");
+}

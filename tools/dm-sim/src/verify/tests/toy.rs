@@ -9,6 +9,8 @@ use crate::verify::subject::{HeldLock, Inside, Opened, Picture, Subject, With};
 use dm_core::error::{Cause, Effect, OpError};
 use dm_core::index::{Census, Index, Operation, OperationKind, Outcome, ScratchPlan};
 use dm_core::lane::{Lane, Mark};
+use dm_core::recovery::sweep::Swept;
+use dm_core::remote::lock_word::RowId;
 use dm_core::verbs::{Assumptions, Guarantees, Label, NodeId, Request};
 use std::ops::Range;
 
@@ -36,7 +38,7 @@ pub struct Toy(pub Bug);
 const NODE: NodeId = NodeId(0);
 const LOCK: u64 = 64;
 const TABLE: u64 = 4096;
-const SLOTS: usize = 32;
+const SLOTS: usize = 64;
 const KEY_BYTES: usize = 8;
 const VALUE_BYTES: usize = 96;
 /// Occupied, key, value, nothing: two lines.
@@ -233,6 +235,10 @@ impl Index for Table {
         Ok(())
     }
 
+    async fn sweep<'a>(&'a self, _: &'a Lane<'_>, _: RowId) -> Result<Swept, OpError> {
+        Ok(Swept::default())
+    }
+
     fn cache_bytes(&self) -> (u64, u64) {
         (0, 0)
     }
@@ -284,6 +290,7 @@ impl Subject for Toy {
 
     fn remote_locks_held(&self, (): &(), _: &Config, memories: &Memories) -> Vec<HeldLock> {
         let word = memories.get(NODE).map_or(0, |node| node.host.word(LOCK));
-        (word != 0).then_some(HeldLock { node: NODE, compute_node: (word >> 16) as u16 - 1 }).into_iter().collect()
+        let held = || HeldLock { node: NODE, compute_node: (word >> 16) as u16 - 1 };
+        (word != 0).then(held).into_iter().collect()
     }
 }

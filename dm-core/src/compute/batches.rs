@@ -1,0 +1,631 @@
+//! Read delegation and write combining (RDWC): lanes of one compute node that want the same key at the same time send
+//! one operation to memory instead of one each (SMART section 4.4, CHIME section 4.2.2).
+//!
+//! Operations on one key form a *batch*: the first is its leader and does the work, those who come while it is open
+//! wait, parked, and take the leader's result. Batches are one-shot: closed once, answered once.
+//!
+//! ```text
+//!            join (first)          seal                    finish
+//!  no batch ─────────────► open ───────────► sealed ───────────────────► answered: members are woken
+//!                          ▲  join (others)   │ meanwhile the next batch of that key may be open
+//!                          └──────────────────┘
+//! ```
+//!
+//! # Why it is linearizable
+//!
+//! *Joining is one critical section*: key check, copy of the value into the batch, place in the list. So a value never
+//! gets into another key's batch, and who has joined has its value in.
+//!
+//! *A write batch is sealed when its leader copies the value out*, under the node's lock, before the WRITE is posted. All
+//! members have invoked their operation by then and none has returned, and what they wrote is what the leader writes:
+//! they linearize at that WRITE, in the order of joining, the leader first; nobody can see the values between. If the
+//! leader finds no key to update, that is true at the seal as well, since the node is locked, and all members are told
+//! so.
+//!
+//! *A read batch is sealed before its leader posts the READ of a leaf.* The READ that decides is that one or a later
+//! one, so what it samples is of an instant after every member's invocation and before its return. (Who joins a READ
+//! that is under way, as published, may be given a value that is older than the call.)
+//!
+//! A leader that fails without effect, or that never came to its seal, sends its members to work for themselves. One that
+//! fails with an effect nobody knows leaves them as ignorant as itself: each fails with [`Effect::Unknown`].
+//!
+//! # When there is anything to share
+//!
+//! A writer waits for a lock, queues, READs: its batch is open for round trips. A reader with a warm cache posts its
+//! READ at once. So the first to come while a READ of that key is under way opens the next batch and lets it fill until
+//! that READ is back: a hot key costs a compute node one READ a round trip, whatever number of lanes want it, and
+//! nobody waits for more than two.
+//!
+//! # Memory
+//!
+//! A seat a lane (key, one value), a bucket or two; nothing per key. Keys that meet in a bucket do not wait for each
+//! other: one of them works alone.
+
+use crate::error::{Cause, Effect, OpError};
+use crate::index::{OperationKind, Outcome, ScratchPlan};
+use crate::lane::{Lane, Mark};
+use crate::verbs::{LaneId, Request};
+use core::future::Future;
+use core::sync::atomic::{AtomicU8, Ordering};
+use spin::Mutex;
+
+/// Marks that this room counts.
+pub const MARKS: &[Mark] = &[Mark::DelegatedRead, Mark::CombinedWrite];
+
+const NOBODY: u16 = u16::MAX;
+
+/// Bytes of the longest key.
+const KEY_BYTES_MAX: usize = 64;
+
+/// Members woken with one submit.
+const WAKES_AT_ONCE: usize = 8;
+
+// States of a seat.
+const IDLE: u8 = 0;
+/// Leads an open batch, or works alone or on a sealed one.
+const LEADS: u8 = 1;
+/// Leads an open batch and lets it fill until the READ under way is back.
+const FILLS: u8 = 2;
+/// Member of an open or sealed batch.
+const FOLLOWS: u8 = 3;
+/// Member of a batch that was answered: the answer is in the seat.
+const ANSWERED: u8 = 4;
+
+/// Where a key's batches meet. Storage for [`Batches`].
+#[derive(Debug)]
+pub struct Bucket {
+    /// Leader of the open batch.
+    open: u16,
+    /// Leader of a sealed read batch whose READ is not back.
+    reading: u16,
+}
+
+impl Default for Bucket {
+    fn default() -> Self {
+        Self { open: NOBODY, reading: NOBODY }
+    }
+}
+
+/// A lane's part in a batch. Storage for [`Batches`].
+#[derive(Debug)]
+pub struct Seat<'s> {
+    state: AtomicU8,
+    place: Mutex<Place<'s>>,
+}
+
+impl<'s> Seat<'s> {
+    /// `value`: as long as values are.
+    pub fn new(value: &'s mut [u8]) -> Self {
+        let place = Place {
+            key: [0; KEY_BYTES_MAX],
+            key_bytes: 0,
+            kind: OperationKind::Get,
+            closed: false,
+            sealed: false,
+            members: NOBODY,
+            next: NOBODY,
+            answer: Answer::Alone,
+            value,
+        };
+        Self { state: AtomicU8::new(IDLE), place: Mutex::new(place) }
+    }
+}
+
+#[derive(Debug)]
+struct Place<'s> {
+    key: [u8; KEY_BYTES_MAX],
+    key_bytes: usize,
+    kind: OperationKind,
+    /// Leader: nobody joins any more.
+    closed: bool,
+    /// Leader: it closed the batch itself, where members' answers are known to be its own.
+    sealed: bool,
+    /// Leader: the member that joined last.
+    members: u16,
+    /// Member: the one that joined before.
+    next: u16,
+    /// Member: how it ended.
+    answer: Answer,
+    /// Leader of a write batch: the value that joined last. Member of a read batch: the value found.
+    value: &'s mut [u8],
+}
+
+impl Place<'_> {
+    fn key(&self) -> &[u8] {
+        self.key.get(..self.key_bytes).unwrap_or_default()
+    }
+
+    fn begin(&mut self, kind: OperationKind, key: &[u8]) {
+        if let Some(place) = self.key.get_mut(..key.len()) {
+            place.copy_from_slice(key);
+        }
+        self.key_bytes = key.len();
+        self.kind = kind;
+        self.closed = false;
+        self.sealed = false;
+        self.members = NOBODY;
+        self.next = NOBODY;
+        self.answer = Answer::Alone;
+    }
+
+    fn keep(&mut self, value: &[u8]) {
+        for (to, from) in self.value.iter_mut().zip(value) {
+            *to = *from;
+        }
+    }
+}
+
+/// What a member is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    /// Work for yourself.
+    Alone,
+    /// The leader's outcome, as it is for this member.
+    Outcome(Outcome),
+    /// The leader failed past the point where its effect is known.
+    Unknown(Cause),
+}
+
+/// What [`Batches::answer`] did.
+struct Answered {
+    /// Members that were answered and have to be woken.
+    woken: heapless::Vec<LaneId, WAKES_AT_ONCE>,
+    /// There are no others.
+    is_done: bool,
+}
+
+/// What [`Batches::join`] answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Joined {
+    /// No batch: work alone.
+    Alone,
+    /// The lane leads: work, seal, finish.
+    Leads,
+    /// The lane leads, and lets the batch fill until it is woken.
+    Fills,
+    /// The lane is a member: park until the answer is there.
+    Follows,
+}
+
+/// Batches of one index on one compute node, shared by its lanes. See the [module](self).
+pub struct Batches<'s> {
+    reads: &'s [Mutex<Bucket>],
+    writes: &'s [Mutex<Bucket>],
+    seats: &'s [Seat<'s>],
+}
+
+impl<'s> Batches<'s> {
+    /// `seats`: one per lane. `reads` and `writes`: some per lane; more of them means fewer keys that work alone.
+    pub const fn new(reads: &'s [Mutex<Bucket>], writes: &'s [Mutex<Bucket>], seats: &'s [Seat<'s>]) -> Self {
+        Self { reads, writes, seats }
+    }
+
+    fn bucket(&self, kind: OperationKind, key: &[u8]) -> Option<&Mutex<Bucket>> {
+        let buckets = if kind == OperationKind::Get { self.reads } else { self.writes };
+        // Any spread will do: words of the key, multiplied (Knuth, The Art of Computer Programming vol. 3, section 6.4).
+        let mut hash = 0u64;
+        for piece in key.chunks(8) {
+            let mut word = [0; 8];
+            for (to, from) in word.iter_mut().zip(piece) {
+                *to = *from;
+            }
+            hash = (hash ^ u64::from_le_bytes(word)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            hash ^= hash >> 29;
+        }
+        buckets.get((((hash >> 32) * buckets.len() as u64) >> 32) as usize)
+    }
+
+    fn seat(&self, lane: u16) -> Option<&Seat<'s>> {
+        self.seats.get(usize::from(lane))
+    }
+
+    /// Whether an operation of `kind` may be a member of a batch whose leader does `leader`. An upsert cannot be part of
+    /// an update, which may find no key; conditional operations depend on the value and stay alone.
+    const fn fits(leader: OperationKind, kind: OperationKind) -> bool {
+        use OperationKind::{Get, Update, Upsert};
+        matches!((leader, kind), (Get, Get) | (Update | Upsert, Update) | (Upsert, Upsert))
+    }
+
+    /// Joins the batch of `key`, or opens one. `value` is what a write writes.
+    pub fn join(&self, lane: LaneId, kind: OperationKind, key: &[u8], value: &[u8]) -> Joined {
+        if !Self::fits(kind, kind) || key.len() > KEY_BYTES_MAX {
+            return Joined::Alone;
+        }
+        let (Some(bucket), Some(seat)) = (self.bucket(kind, key), self.seat(lane.0)) else { return Joined::Alone };
+        let mut bucket = bucket.lock();
+        if let Some(leader) = self.seat(bucket.open) {
+            let mut leading = leader.place.lock();
+            if leading.key() != key || !Self::fits(leading.kind, kind) {
+                return Joined::Alone;
+            }
+            leading.keep(value);
+            let mut place = seat.place.lock();
+            place.begin(kind, key);
+            place.next = leading.members;
+            leading.members = lane.0;
+            seat.state.store(FOLLOWS, Ordering::Relaxed);
+            return Joined::Follows;
+        }
+        let under_way = self.seat(bucket.reading).is_some_and(|reading| reading.place.lock().key() == key);
+        let mut place = seat.place.lock();
+        place.begin(kind, key);
+        place.keep(value);
+        bucket.open = lane.0;
+        let fills = kind == OperationKind::Get && under_way;
+        seat.state.store(if fills { FILLS } else { LEADS }, Ordering::Relaxed);
+        if fills { Joined::Fills } else { Joined::Leads }
+    }
+
+    /// Closes the batch that `lane` leads, if it leads an open one: who comes now is in the next. `take` sees the value
+    /// of a write batch: that of the member that joined last, or the leader's own.
+    #[inline]
+    pub fn seal(&self, lane: LaneId, take: impl FnOnce(&[u8])) {
+        let Some(seat) = self.seat(lane.0) else { return };
+        if seat.state.load(Ordering::Relaxed) != LEADS {
+            return;
+        }
+        self.close(lane, seat, true, take);
+    }
+
+    fn close(&self, lane: LaneId, seat: &Seat<'_>, seals: bool, take: impl FnOnce(&[u8])) {
+        // Kind and key are the leader's own and do not change while it leads.
+        let (kind, key, key_bytes, closed) = {
+            let place = seat.place.lock();
+            (place.kind, place.key, place.key_bytes, place.closed)
+        };
+        if closed {
+            return;
+        }
+        let Some(bucket) = self.bucket(kind, key.get(..key_bytes).unwrap_or_default()) else { return };
+        let mut bucket = bucket.lock();
+        let mut place = seat.place.lock();
+        place.closed = true;
+        place.sealed = seals;
+        if bucket.open == lane.0 {
+            bucket.open = NOBODY;
+        }
+        if seals && kind == OperationKind::Get && bucket.reading == NOBODY {
+            bucket.reading = lane.0;
+        }
+        take(place.value);
+    }
+
+    /// Answers up to [`WAKES_AT_ONCE`] members of the batch that `lane` leads, which then have to be woken; or, if it was
+    /// never sealed, sends them away. None left: ends the batch and says whether that frees a reader that fills the next.
+    fn answer(&self, lane: LaneId, result: &Result<Outcome, OpError>, found: &[u8]) -> Answered {
+        let mut answered = Answered { woken: heapless::Vec::new(), is_done: true };
+        let Some(seat) = self.seat(lane.0) else { return answered };
+        self.close(lane, seat, false, |_| ());
+        let (told, mut next) = {
+            let place = seat.place.lock();
+            (place.sealed, place.members)
+        };
+        while let Some(member) = self.seat(next) {
+            if answered.woken.push(LaneId(next)).is_err() {
+                answered.is_done = false;
+                break;
+            }
+            let mut place = member.place.lock();
+            next = place.next;
+            place.answer = match result {
+                Ok(outcome) if told => Answer::Outcome(Self::outcome_for(*outcome, place.kind)),
+                Err(OpError { effect: Effect::Unknown | Effect::Done, cause }) if told => Answer::Unknown(*cause),
+                _ => Answer::Alone,
+            };
+            if told && matches!(result, Ok(Outcome::Found)) {
+                place.keep(found);
+            }
+            drop(place);
+            // Before the member can leave its seat: from then on its `next` is another batch's.
+            seat.place.lock().members = next;
+            // Release: the member that loads this with Acquire sees its answer.
+            member.state.store(ANSWERED, Ordering::Release);
+        }
+        answered
+    }
+
+    /// Ends the batch that `lane` leads, all members being answered. Returns the reader that let the next batch fill.
+    fn end(&self, lane: LaneId) -> Option<LaneId> {
+        let seat = self.seat(lane.0)?;
+        let (kind, key, key_bytes) = {
+            let place = seat.place.lock();
+            (place.kind, place.key, place.key_bytes)
+        };
+        let bucket = self.bucket(kind, key.get(..key_bytes).unwrap_or_default())?;
+        let mut bucket = bucket.lock();
+        seat.state.store(IDLE, Ordering::Relaxed);
+        if bucket.reading != lane.0 || kind != OperationKind::Get {
+            return None;
+        }
+        bucket.reading = NOBODY;
+        let filling = self.seat(bucket.open)?;
+        // It may have given up waiting: then there is nothing to change.
+        filling
+            .state
+            .compare_exchange(FILLS, LEADS, Ordering::Release, Ordering::Relaxed)
+            .is_ok()
+            .then_some(LaneId(bucket.open))
+    }
+
+    /// What the leader's outcome is for a member of `kind`: it comes after the leader.
+    const fn outcome_for(outcome: Outcome, kind: OperationKind) -> Outcome {
+        match (outcome, kind) {
+            (Outcome::Inserted | Outcome::Replaced, OperationKind::Update) => Outcome::Updated,
+            (Outcome::Inserted, OperationKind::Upsert) => Outcome::Replaced,
+            (outcome, _) => outcome,
+        }
+    }
+
+    /// Runs an operation in a batch, or alone by `work`. `work` calls [`Batches::seal`] where this module's
+    /// documentation says.
+    pub async fn run<F: Future<Output = Result<Outcome, OpError>>>(
+        &self,
+        lane: &Lane<'_>,
+        plan: &ScratchPlan,
+        kind: OperationKind,
+        work: impl FnOnce() -> F,
+    ) -> Result<Outcome, OpError> {
+        let joined = lane.port().with(|scratch| {
+            let of = |range: &core::ops::Range<usize>| scratch.get(range.clone()).unwrap_or_default();
+            self.join(lane.id(), kind, of(&plan.key), of(&plan.value))
+        });
+        lane.set_joined(joined != Joined::Alone);
+        match joined {
+            Joined::Alone => return work().await,
+            Joined::Leads => {}
+            Joined::Fills => self.fill(lane).await?,
+            Joined::Follows => {
+                lane.mark(if kind == OperationKind::Get { Mark::DelegatedRead } else { Mark::CombinedWrite });
+                return match self.follow(lane, plan, kind).await? {
+                    Some(outcome) => Ok(outcome),
+                    None => work().await,
+                };
+            }
+        }
+        let result = work().await;
+        self.finish(lane, plan, &result).await?;
+        result
+    }
+
+    /// Parks until the READ under way is back, or for as long as the operation may.
+    async fn fill(&self, lane: &Lane<'_>) -> Result<(), OpError> {
+        let Some(seat) = self.seat(lane.id().0) else { return Ok(()) };
+        // Acquire is not needed for data, there is none; it pairs with the Release all the same.
+        while seat.state.load(Ordering::Acquire) == FILLS {
+            if lane.check_deadline().is_err() {
+                // Filling is a favour. From here on nobody waits for the other's READ.
+                seat.state.store(LEADS, Ordering::Relaxed);
+                break;
+            }
+            lane.port().push(Request::park(lane.remaining_ns()));
+            lane.port().submit().await?;
+        }
+        Ok(())
+    }
+
+    /// Parks until the answer is there. `None`: work alone.
+    async fn follow(
+        &self,
+        lane: &Lane<'_>,
+        plan: &ScratchPlan,
+        kind: OperationKind,
+    ) -> Result<Option<Outcome>, OpError> {
+        let Some(seat) = self.seat(lane.id().0) else { return Ok(None) };
+        while seat.state.load(Ordering::Acquire) != ANSWERED {
+            if let Err(late) = lane.check_deadline() {
+                // The value of a write may be written all the same. The seat stays taken: settling waits for the answer.
+                let effect = if kind == OperationKind::Get { Effect::None } else { Effect::Unknown };
+                return Err(OpError { effect, ..late });
+            }
+            lane.port().push(Request::park(lane.remaining_ns()));
+            lane.port().submit().await?;
+        }
+        let answer = lane.port().with(|scratch| {
+            let place = seat.place.lock();
+            if place.answer == Answer::Outcome(Outcome::Found)
+                && let Some(output) = scratch.get_mut(plan.output.clone())
+            {
+                for (to, from) in output.iter_mut().zip(&*place.value) {
+                    *to = *from;
+                }
+            }
+            place.answer
+        });
+        seat.state.store(IDLE, Ordering::Relaxed);
+        lane.set_joined(false);
+        match answer {
+            Answer::Alone => Ok(None),
+            Answer::Outcome(outcome) => Ok(Some(outcome)),
+            Answer::Unknown(cause) => Err(OpError { effect: Effect::Unknown, cause }),
+        }
+    }
+
+    /// Answers the members and wakes them, then ends the batch.
+    async fn finish(
+        &self,
+        lane: &Lane<'_>,
+        plan: &ScratchPlan,
+        result: &Result<Outcome, OpError>,
+    ) -> Result<(), OpError> {
+        let port = lane.port();
+        loop {
+            let answered = port.with(|scratch| {
+                let found = scratch.get(plan.output.clone()).unwrap_or_default();
+                self.answer(lane.id(), result, found)
+            });
+            for member in answered.woken {
+                port.push(Request::wake(member));
+            }
+            if answered.is_done {
+                break;
+            }
+            port.submit().await?;
+        }
+        if let Some(filling) = self.end(lane.id()) {
+            port.push(Request::wake(filling));
+        }
+        lane.set_joined(false);
+        Ok(())
+    }
+
+    /// Leaves whatever batch a dropped operation was in: see [`crate::index::Index::settle`]. All its requests have
+    /// completed. A leader's members learn that nobody knows what became of it, or work for themselves if it had not sealed
+    /// the batch; a member waits for its answer, since its seat belongs to the batch until then.
+    pub async fn settle(&self, lane: &Lane<'_>, plan: &ScratchPlan) -> Result<(), OpError> {
+        let Some(seat) = self.seat(lane.id().0) else { return Ok(()) };
+        match seat.state.load(Ordering::Acquire) {
+            LEADS | FILLS => {
+                let effect = if seat.place.lock().kind == OperationKind::Get { Effect::None } else { Effect::Unknown };
+                let lost = Err(OpError { effect, cause: Cause::LeaderLost });
+                self.finish(lane, plan, &lost).await
+            }
+            FOLLOWS | ANSWERED => {
+                while seat.state.load(Ordering::Acquire) != ANSWERED {
+                    lane.check_deadline()?;
+                    lane.port().push(Request::park(lane.remaining_ns()));
+                    lane.port().submit().await?;
+                }
+                seat.state.store(IDLE, Ordering::Relaxed);
+                lane.set_joined(false);
+                Ok(())
+            }
+            _ => {
+                lane.set_joined(false);
+                Ok(())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    extern crate std;
+    use std::vec::Vec;
+
+    const KEY: &[u8] = b"some key";
+
+    fn with_batches(test: impl FnOnce(&Batches<'_>)) {
+        let mut values = [[0; 8]; 6];
+        let seats: Vec<_> = values.iter_mut().map(|value| Seat::new(value)).collect();
+        // One bucket: all keys meet.
+        let (reads, writes) = ([Mutex::new(Bucket::default())], [Mutex::new(Bucket::default())]);
+        test(&Batches::new(&reads, &writes, &seats));
+    }
+
+    fn value(n: u64) -> [u8; 8] {
+        n.to_le_bytes()
+    }
+
+    fn told(batches: &Batches<'_>, lane: u16) -> Answer {
+        let seat = batches.seat(lane).unwrap();
+        assert_eq!(seat.state.swap(IDLE, Ordering::Acquire), ANSWERED);
+        seat.place.lock().answer
+    }
+
+    #[test]
+    fn the_value_that_joined_last_is_written_and_later_ones_are_not() {
+        use OperationKind::{Update, Upsert};
+        with_batches(|batches| {
+            assert_eq!(batches.join(LaneId(0), Upsert, KEY, &value(1)), Joined::Leads);
+            assert_eq!(batches.join(LaneId(1), Update, KEY, &value(2)), Joined::Follows);
+            assert_eq!(batches.join(LaneId(2), Upsert, KEY, &value(3)), Joined::Follows);
+            let mut taken = value(0);
+            batches.seal(LaneId(0), |value| taken.copy_from_slice(value));
+            assert_eq!(taken, value(3));
+            // The next batch is open before this one is answered.
+            assert_eq!(batches.join(LaneId(3), Update, KEY, &value(4)), Joined::Leads);
+            let answered = batches.answer(LaneId(0), &Ok(Outcome::Inserted), &[]);
+            assert!(answered.is_done);
+            assert_eq!(answered.woken, [LaneId(2), LaneId(1)]);
+            assert_eq!(told(batches, 1), Answer::Outcome(Outcome::Updated));
+            assert_eq!(told(batches, 2), Answer::Outcome(Outcome::Replaced));
+            assert_eq!(batches.end(LaneId(0)), None);
+        });
+    }
+
+    #[test]
+    fn other_keys_and_conditional_operations_stay_alone() {
+        use OperationKind::{Get, Insert, Update, UpdateIf, Upsert};
+        with_batches(|batches| {
+            assert_eq!(batches.join(LaneId(0), Update, KEY, &value(1)), Joined::Leads);
+            assert_eq!(batches.join(LaneId(1), Update, b"same len", &value(2)), Joined::Alone);
+            // An update may find nothing to update, an upsert must not.
+            assert_eq!(batches.join(LaneId(1), Upsert, KEY, &value(2)), Joined::Alone);
+            assert_eq!(batches.join(LaneId(1), UpdateIf, KEY, &value(2)), Joined::Alone);
+            assert_eq!(batches.join(LaneId(1), Insert, KEY, &value(2)), Joined::Alone);
+            // Reads and writes do not meet.
+            assert_eq!(batches.join(LaneId(1), Get, KEY, &[]), Joined::Leads);
+            let mut taken = value(0);
+            batches.seal(LaneId(0), |value| taken.copy_from_slice(value));
+            assert_eq!(taken, value(1));
+        });
+    }
+
+    #[test]
+    fn who_comes_while_a_read_is_under_way_fills_the_next_batch() {
+        use OperationKind::Get;
+        with_batches(|batches| {
+            assert_eq!(batches.join(LaneId(0), Get, KEY, &[]), Joined::Leads);
+            batches.seal(LaneId(0), |_| ());
+            assert_eq!(batches.join(LaneId(1), Get, KEY, &[]), Joined::Fills);
+            assert_eq!(batches.join(LaneId(2), Get, KEY, &[]), Joined::Follows);
+            // It was sealed without members, and those of the next batch get nothing of it.
+            assert!(batches.answer(LaneId(0), &Ok(Outcome::Found), &value(7)).woken.is_empty());
+            assert_eq!(batches.end(LaneId(0)), Some(LaneId(1)));
+            batches.seal(LaneId(1), |_| ());
+            assert_eq!(batches.answer(LaneId(1), &Ok(Outcome::Found), &value(8)).woken, [LaneId(2)]);
+            assert_eq!(told(batches, 2), Answer::Outcome(Outcome::Found));
+            assert_eq!(*batches.seat(2).unwrap().place.lock().value, value(8));
+        });
+    }
+
+    #[test]
+    fn a_leader_that_never_sealed_sends_its_members_to_work() {
+        with_batches(|batches| {
+            for kind in [OperationKind::Get, OperationKind::Update] {
+                batches.join(LaneId(0), kind, KEY, &value(1));
+                batches.join(LaneId(1), kind, KEY, &value(2));
+                assert_eq!(batches.answer(LaneId(0), &Ok(Outcome::Absent), &[]).woken, [LaneId(1)]);
+                assert_eq!(told(batches, 1), Answer::Alone);
+                assert_eq!(batches.end(LaneId(0)), None);
+            }
+        });
+    }
+
+    #[test]
+    fn ignorance_is_shared_and_harmless_failures_are_not() {
+        let lost = OpError { effect: Effect::Unknown, cause: Cause::LeaderLost };
+        let full = OpError::harmless(Cause::PoolFull);
+        for (error, expected) in [(lost, Answer::Unknown(Cause::LeaderLost)), (full, Answer::Alone)] {
+            with_batches(|batches| {
+                batches.join(LaneId(0), OperationKind::Upsert, KEY, &value(1));
+                batches.join(LaneId(1), OperationKind::Upsert, KEY, &value(2));
+                batches.seal(LaneId(0), |_| ());
+                batches.answer(LaneId(0), &Err(error), &[]);
+                assert_eq!(told(batches, 1), expected);
+            });
+        }
+    }
+
+    #[test]
+    fn many_members_are_answered_in_groups() {
+        let mut values = [[0; 8]; 2 * WAKES_AT_ONCE + 2];
+        let seats: Vec<_> = values.iter_mut().map(|value| Seat::new(value)).collect();
+        let buckets = [Mutex::new(Bucket::default())];
+        let batches = Batches::new(&[], &buckets, &seats);
+        for lane in 0..seats.len() as u16 {
+            batches.join(LaneId(lane), OperationKind::Update, KEY, &value(1));
+        }
+        batches.seal(LaneId(0), |_| ());
+        let mut woken = 0;
+        loop {
+            let answered = batches.answer(LaneId(0), &Ok(Outcome::Updated), &[]);
+            woken += answered.woken.len();
+            if answered.is_done {
+                break;
+            }
+        }
+        assert_eq!(woken, seats.len() - 1);
+    }
+}

@@ -1,0 +1,278 @@
+//! Leases: how a compute node shows that it lives, and how it learns that the others think otherwise.
+
+use crate::lane::Lane;
+use crate::remote::NodeGeometry;
+use crate::remote::rows::{self, Member, RowError};
+use crate::verbs::Request;
+use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use thiserror::Error;
+
+/// The longest lease: an hour. Microseconds since some instant wrap around after 71 minutes.
+pub const LEASE_NS_MAX: u64 = 3_600_000_000_000;
+
+/// Heartbeats a lease must have room for: one may be lost and one late.
+pub const BEATS_MIN: u64 = 3;
+
+/// Why a lease is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum LeaseError {
+    /// Zero.
+    #[error("a lease and its heartbeat must be longer than 0")]
+    Zero,
+    /// Too few heartbeats fit.
+    #[error("a lease of {lease_ns} ns has room for {} heartbeats of {heartbeat_ns} ns; {BEATS_MIN} are needed", lease_ns / heartbeat_ns)]
+    Short {
+        /// The lease.
+        lease_ns: u64,
+        /// Between two heartbeats.
+        heartbeat_ns: u64,
+    },
+    /// Longer than [`LEASE_NS_MAX`].
+    #[error("a lease of {lease_ns} ns is longer than an hour")]
+    Long {
+        /// The lease.
+        lease_ns: u64,
+    },
+}
+
+/// How long a compute node may be silent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    lease_ns: u64,
+    heartbeat_ns: u64,
+}
+
+impl Terms {
+    /// Two seconds: for hosts of their own.
+    pub const HARDWARE: Self = Self { lease_ns: 2_000_000_000, heartbeat_ns: 250_000_000 };
+
+    /// Ten seconds: for virtual machines, which may be paused.
+    pub const VIRTUAL: Self = Self { lease_ns: 10_000_000_000, heartbeat_ns: 1_250_000_000 };
+
+    /// A lease of `lease_ns`, renewed every `heartbeat_ns`. All compute nodes of a pool should have the same.
+    pub const fn new(lease_ns: u64, heartbeat_ns: u64) -> Result<Self, LeaseError> {
+        if lease_ns == 0 || heartbeat_ns == 0 {
+            return Err(LeaseError::Zero);
+        }
+        if lease_ns > LEASE_NS_MAX {
+            return Err(LeaseError::Long { lease_ns });
+        }
+        if lease_ns / heartbeat_ns < BEATS_MIN {
+            return Err(LeaseError::Short { lease_ns, heartbeat_ns });
+        }
+        Ok(Self { lease_ns, heartbeat_ns })
+    }
+
+    /// A lease of `lease_ns`, renewed eight times in it.
+    pub const fn of(lease_ns: u64) -> Result<Self, LeaseError> {
+        Self::new(lease_ns, lease_ns / 8)
+    }
+
+    /// How long others wait before they fence a silent compute node, in ns.
+    pub const fn lease_ns(self) -> u64 {
+        self.lease_ns
+    }
+
+    /// Between two heartbeats, in ns.
+    pub const fn heartbeat_ns(self) -> u64 {
+        self.heartbeat_ns
+    }
+}
+
+const GOOD: u8 = 0;
+const FENCED: u8 = 1;
+
+/// A compute node's view of its own lease, shared by its lanes and whoever keeps the heartbeat.
+///
+/// Time enters as data: whoever has a clock calls [`Lease::tick`] with it, before lanes are polled and before a
+/// heartbeat is posted. One that never ticks never notices that it is late; the fence protects the others all the
+/// same.
+#[derive(Debug)]
+pub struct Lease {
+    terms: Terms,
+    standing: AtomicU8,
+    /// Microseconds of some clock of this compute node, wrapping.
+    now_us: AtomicU32,
+    renewed_us: AtomicU32,
+}
+
+impl Lease {
+    /// A lease just begun, at time 0 of its clock.
+    pub const fn new(terms: Terms) -> Self {
+        Self { terms, standing: AtomicU8::new(GOOD), now_us: AtomicU32::new(0), renewed_us: AtomicU32::new(0) }
+    }
+
+    /// Its terms.
+    pub const fn terms(&self) -> Terms {
+        self.terms
+    }
+
+    /// Says what time it is: microseconds since any instant, wrapping around.
+    #[inline]
+    pub fn tick(&self, now_us: u32) {
+        self.now_us.store(now_us, Ordering::Relaxed);
+    }
+
+    /// The time told last.
+    pub fn now_us(&self) -> u32 {
+        self.now_us.load(Ordering::Relaxed)
+    }
+
+    /// Says that a heartbeat *posted* at `posted_us` completed.
+    pub fn renewed(&self, posted_us: u32) {
+        self.renewed_us.store(posted_us, Ordering::Relaxed);
+    }
+
+    /// Says that others have fenced this compute node off. There is no way back: it joins as a new incarnation.
+    pub fn fenced(&self) {
+        self.standing.store(FENCED, Ordering::Relaxed);
+    }
+
+    /// Whether others have fenced this compute node off.
+    #[inline]
+    pub fn is_fenced(&self) -> bool {
+        self.standing.load(Ordering::Relaxed) == FENCED
+    }
+
+    /// Whether a WRITE may be posted: not fenced, and renewed within half a lease.
+    #[inline]
+    pub fn may_write(&self) -> bool {
+        let late_us = self.now_us.load(Ordering::Relaxed).wrapping_sub(self.renewed_us.load(Ordering::Relaxed));
+        // A heartbeat posted after the last tick is not late.
+        let late = late_us <= u32::MAX / 2 && u64::from(late_us) > self.terms.lease_ns / 2000;
+        !(late || self.is_fenced())
+    }
+}
+
+/// A lane's sign of life. Storage for a [`super::Recovery`]; one per lane.
+#[derive(Debug, Default)]
+pub struct Pulse {
+    /// 0: the lane holds no lock. Else a number that is another one at the next acquisition.
+    holding: AtomicU32,
+    /// What the keeper saw last, and how many heartbeats ago that changed.
+    seen: AtomicU32,
+    unchanged: AtomicU32,
+}
+
+impl Pulse {
+    #[inline]
+    pub(crate) fn note(&self, holding: u32) {
+        self.holding.store(holding, Ordering::Relaxed);
+    }
+
+    /// Heartbeats for which the lane has been holding the same acquisition.
+    fn beats_unchanged(&self) -> u32 {
+        let holding = self.holding.load(Ordering::Relaxed);
+        if holding == 0 || self.seen.swap(holding, Ordering::Relaxed) != holding {
+            self.unchanged.store(0, Ordering::Relaxed);
+            return 0;
+        }
+        self.unchanged.fetch_add(1, Ordering::Relaxed) + 1
+    }
+}
+
+/// Why a heartbeat stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Stopped {
+    /// Others fenced this compute node off, or its row cannot be reached.
+    #[error(transparent)]
+    Row(#[from] RowError),
+    /// A lane has been holding a lock for a lease without coming to an end: its thread is gone, or stuck. Others may
+    /// take the lock.
+    #[error("lane {lane} has held a lock for {beats} heartbeats without progress")]
+    Stuck {
+        /// Which.
+        lane: usize,
+        /// For how long.
+        beats: u32,
+    },
+}
+
+/// Keeps a compute node's row alive, on a lane of its own, until it is fenced or a lane is stuck. Runs for ever.
+///
+/// A heartbeat whose outcome is not known (its queue pair failed) ends it, too: the caller makes the queue pair anew
+/// and calls again with `counter` = the last one returned, plus 2.
+///
+/// One round trip every [`Terms::heartbeat_ns`]: a WRITE and a READ in one chain.
+pub async fn keep(
+    lane: &Lane<'_>,
+    home: &NodeGeometry,
+    member: Member,
+    lease: &Lease,
+    pulses: &[Pulse],
+    counter: u64,
+    scratch: usize,
+) -> (u64, Stopped) {
+    let terms = lease.terms();
+    let beats_max = u32::try_from(terms.lease_ns / terms.heartbeat_ns).unwrap_or(u32::MAX);
+    let mut counter = counter;
+    loop {
+        for (number, pulse) in pulses.iter().enumerate() {
+            let beats = pulse.beats_unchanged();
+            if beats > beats_max {
+                return (counter, Stopped::Stuck { lane: number, beats });
+            }
+        }
+        counter += 1;
+        // The others' lease begins when the WRITE takes effect, so ours begins no later than its post.
+        let posted_us = lease.now_us();
+        match rows::heartbeat(lane, home, member, counter, 0, scratch).await {
+            Ok(()) => lease.renewed(posted_us),
+            Err(error) => {
+                if matches!(error, RowError::Fenced { .. }) {
+                    lease.fenced();
+                }
+                return (counter, error.into());
+            }
+        }
+        if let Err(error) = lane.port().call(Request::pause(terms.heartbeat_ns)).await {
+            return (counter, RowError::Verb(error).into());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn absurd_terms_are_refused() {
+        assert_eq!(Terms::of(0), Err(LeaseError::Zero));
+        assert_eq!(Terms::of(7), Err(LeaseError::Zero), "no time for a heartbeat");
+        assert_eq!(Terms::new(1000, 334), Err(LeaseError::Short { lease_ns: 1000, heartbeat_ns: 334 }));
+        assert!(Terms::new(1000, 333).is_ok());
+        assert!(Terms::of(LEASE_NS_MAX).is_ok());
+        assert_eq!(Terms::of(LEASE_NS_MAX + 1), Err(LeaseError::Long { lease_ns: LEASE_NS_MAX + 1 }));
+    }
+
+    #[test]
+    fn who_could_not_renew_for_half_a_lease_writes_no_more_until_it_could() {
+        let lease = Lease::new(Terms::of(2_000_000).unwrap());
+        // Clocks wrap around.
+        let start = u32::MAX - 400;
+        lease.tick(start);
+        lease.renewed(start);
+        lease.tick(start.wrapping_add(1000));
+        assert!(lease.may_write());
+        lease.tick(start.wrapping_add(1001));
+        assert!(!lease.may_write() && !lease.is_fenced());
+        lease.renewed(start.wrapping_add(1001));
+        assert!(lease.may_write());
+        lease.fenced();
+        assert!(!lease.may_write());
+    }
+
+    #[test]
+    fn a_lane_that_holds_the_same_lock_heartbeat_after_heartbeat_is_noticed() {
+        let pulse = Pulse::default();
+        assert_eq!(pulse.beats_unchanged(), 0);
+        pulse.note(5);
+        assert_eq!([pulse.beats_unchanged(), pulse.beats_unchanged(), pulse.beats_unchanged()], [0, 1, 2]);
+        pulse.note(7);
+        assert_eq!([pulse.beats_unchanged(), pulse.beats_unchanged()], [0, 1]);
+        pulse.note(0);
+        assert_eq!(pulse.beats_unchanged(), 0);
+    }
+}

@@ -1,0 +1,296 @@
+//! What a compute node's death costs the others: one lease, and nothing that was acknowledged.
+//!
+//! In every published system a client that dies with a lock in its hands stops the tree for ever. Here whoever waits
+//! for that lock finds out, makes sure that the dead can write no more, repairs what it left half done, and goes on.
+//!
+//! ```text
+//!  a lock word does not change
+//!        │  a quarter of a lease                     [`lease`]: what the holder's row says, by the waiter's own clock
+//!        ▼
+//!  READ the holder's row ──► heartbeat moves: wait on
+//!        │  unchanged for a lease
+//!        ▼                                           [`mod@fence`]
+//!  row LIVE -> FENCING, every memory node confirms, row -> DEAD
+//!        │
+//!        ▼                                           [`takeover`], [`redo`]
+//!  redo image of that lock word?  no: CAS the word free
+//!        │ yes: copy it under a word of my own, CAS dead's word -> mine, replay it, CAS mine -> free
+//!        ▼
+//!  acquire as usual; what is half done above one node is finished by whoever meets it
+//! ```
+//!
+//! # What may be lost when
+//!
+//! A sender that dies leaves a *prefix* of each of its chains: WRITEs of a chain land in post order
+//! (WRITE_THEN_WRITE), an atomic behind them (WRITE_THEN_ATOMIC); chains to different memory nodes are independent.
+//! Of one WRITE some *crash units* land and others do not, in any order:
+//! [`Capabilities::crash_atomic_bytes`](crate::verbs::Capabilities) long, a packet of a NIC counted from the start of
+//! the message, or an aligned block of memory if it is no longer than a line.
+//!
+//! **A crash unit must be a line at least** ([`UNIT_BYTES_MIN`]); [`Recovery::new`] refuses less. Readers take no locks. They detect a
+//! mixture of lines by the lines' versions, and then READ under the lock, which recovers it. Nothing detects a
+//! mixture of words *within* a line: a reader would take half of a dead writer's entry for a record until somebody
+//! happens to write that leaf. No redo image helps against that; only a fabric whose lines survive whole does.
+//!
+//! # Lock words and redo images
+//!
+//! A lock word is `(row, sequence)`, and no sequence is used twice in the life of an incarnation: 48 bits last for
+//! three hundred days of ten million acquisitions a second, and are refused at their end. So a redo image that repeats
+//! the whole word, in an area whose row repeats the incarnation, belongs to one acquisition and to no other, however
+//! long it has been lying there; nothing ever has to be declared void. (A turn of 16 bits beside 32 bits of the node's
+//! address, as first planned, comes round within a second, and an idle lane's old image could then undo
+//! acknowledged updates: it would need a floor published on every memory node and kept below every acquisition that
+//! is still held or on its way from lane to lane.)
+//!
+//! A WRITE to a node in use that spans several crash units is preceded, in its chain, by a WRITE of an *image*:
+//! header and the very bytes, sent from one piece of scratch. If any byte of the WRITE landed, its image is whole;
+//! if the image is not whole (checksum), nothing of the WRITE landed. New nodes that nothing points to need none.
+//!
+//! *Which image counts.* Under one acquisition there may be several: a merge WRITEs two nodes one word may protect, a
+//! word is handed over to another lane of its compute node. They carry a `step` that the compute node counts up; the
+//! whole image with the last step is that of the last WRITE, because the others were complete before it was posted:
+//! an earlier one of the chain by WRITE_THEN_WRITE, one before a hand-over because a word is passed on only after the
+//! completion. Replaying it does what its WRITE was about to do, or repeats what it did: since it, nobody has written
+//! what the word protects. The last sentence holds only if WRITEs *without* an image do not follow one *with*; so a
+//! debt remembers that there is an image, passes that on with the word, and every later WRITE of the acquisition has
+//! one, too.
+//!
+//! # Takeover
+//!
+//! Two repairers may meet, and a repairer may die. Replaying before the takeover would race with one that is done and
+//! gone on; replaying after it would leave, should the repairer die in between, a word whose image nobody finds. So
+//! the repairer first copies the image into a slot of its own, *under the word it is about to install*, and waits for
+//! that WRITE; then CAS dead's word -> its word; then the replay; then its unlock. Whoever takes over from it, at any
+//! point, finds either the dead's word and the dead's image or its word and its copy. If the CAS loses, the copy is an
+//! image of a word that never was.
+//!
+//! Where there is no image there is nothing torn, and the word is simply freed.
+//!
+//! Unlock is a CAS: a compute node that was thought dead and comes back cannot free a taker's word.
+//!
+//! **Why a taken lock is safe.** The CAS of the takeover is posted after every memory node confirmed that nothing the
+//! dead posted can take effect any more. So from then on the nodes the word protects change by the taker's WRITEs
+//! alone, and the taker's READs, posted after its CAS completed, see everything that ever landed.
+//!
+//! # What each crash leaves (B+-trees)
+//!
+//! | amid | leaves | finished by |
+//! |---|---|---|
+//! | an entry or a whole node being written | a torn node, an image | the next who wants its lock: replay |
+//! | a split, before the old node's WRITE | a node nobody points to | the sweep counts it |
+//! | ..., after it | a half-split | readers move right; whoever meets it links it |
+//! | root growth or the first leaf, before the CAS of the root word | as a split | |
+//! | ..., after it | nothing | |
+//! | a merge, after the parent's WRITE | a half-split | as above |
+//! | ..., after the right leaf was retired | a *half-merge*: the left one still points to the retired one | whoever bounces between the two revives the right one: see [`crate::sherman::merge`] |
+//! | ..., after the left leaf's WRITE | a retired node nobody points to | the sweep counts it |
+//!
+//! # Leases
+//!
+//! A lease is the waiter's own: it has waited, by its own clock, for a whole lease in which the holder's (incarnation,
+//! heartbeat) did not change. The waiting is summed from the completions of its own requests, so computing and being
+//! descheduled only make it longer; no two clocks are compared. A wrong guess is safe: fencing makes it true.
+//!
+//! A compute node that could not renew within half a lease posts no more WRITEs ([`lease::Lease::may_write`]), so
+//! that it normally notices before the others do. That is politeness; what protects is the fence.
+//!
+//! # Open limits
+//!
+//! - 16-bit lock words name no acquisition: an index that uses them is opened without recovery.
+//! - A survivor whose redo slots are smaller than the dead's image cannot repair it, and says so
+//!   ([`crate::error::Cause::Corrupt`]); compute nodes of a pool should open their slots for its largest nodes.
+//! - A memory node that is down confirms no fence: what it and the others protect stays locked until it is back.
+
+pub mod fence;
+pub mod lease;
+pub mod redo;
+pub mod sweep;
+pub mod takeover;
+
+use crate::lane::{Lane, Mark};
+use crate::remote::address::LINE_BYTES;
+use crate::remote::lock_word::{LockWord, RowId};
+use crate::remote::rows::Member;
+use crate::verbs::{Capabilities, NodeId};
+use core::sync::atomic::{AtomicU32, Ordering};
+use lease::{Lease, Pulse};
+use redo::Area;
+use spin::Mutex;
+use thiserror::Error;
+
+/// What this room counts.
+pub const MARKS: &[Mark] = &[
+    Mark::RowFenced,
+    Mark::Takeover,
+    Mark::RedoReplayed,
+    Mark::RepairerDied,
+    Mark::MergeUndone,
+    Mark::SelfFenced,
+    Mark::RowSwept,
+];
+
+/// Crash units must not be smaller: versions tell lines apart, not words.
+pub const UNIT_BYTES_MIN: u32 = LINE_BYTES as u32;
+
+/// Sequences a lane takes at a time from its compute node's counter.
+const SEQUENCES_AT_ONCE: u64 = 1 << 10;
+
+/// Why a compute node cannot be recovered by others, so that it must not claim to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum RecoveryError {
+    /// Lines of a dead sender may be torn in themselves.
+    #[error(
+        "of a WRITE whose sender dies this fabric keeps {crash_atomic_bytes} bytes together; readers without locks need \
+         {UNIT_BYTES_MIN}, a line"
+    )]
+    Unit {
+        /// [`Capabilities::crash_atomic_bytes`].
+        crash_atomic_bytes: u32,
+    },
+    /// There is not a redo area for every memory node.
+    #[error("{areas} redo areas for {nodes} memory nodes")]
+    Areas {
+        /// How many there are.
+        areas: usize,
+        /// Memory nodes of the pool.
+        nodes: usize,
+    },
+    /// Nodes of an index do not fit its redo slots.
+    #[error(
+        "nodes of {node_bytes} bytes do not fit redo slots of {slot_bytes}, {} of them a header",
+        redo::HEADER_BYTES
+    )]
+    Slot {
+        /// The largest node.
+        node_bytes: usize,
+        /// The slots.
+        slot_bytes: u32,
+    },
+    /// More lanes than have slots and pulses.
+    #[error("{lanes} lanes, and redo slots for {room}")]
+    Lanes {
+        /// Lanes of the index.
+        lanes: usize,
+        /// Lanes with slots.
+        room: usize,
+    },
+}
+
+/// What makes a compute node's locks recoverable; all its lanes and indexes share it.
+pub struct Recovery<'s> {
+    member: Member,
+    /// Its own lease.
+    pub lease: &'s Lease,
+    pulses: &'s [Pulse],
+    /// Its redo area on each memory node.
+    areas: &'s [Area],
+    unit_bytes: u32,
+    /// Whether the fabric can fence at all.
+    fencing: bool,
+    /// The next sequence no lane has taken.
+    sequences: Mutex<u64>,
+    steps: AtomicU32,
+}
+
+impl<'s> Recovery<'s> {
+    /// `pulses`: one per lane. `areas`: one per memory node, made by [`redo::prepare`].
+    pub fn new(
+        member: Member,
+        lease: &'s Lease,
+        pulses: &'s [Pulse],
+        areas: &'s [Area],
+        capabilities: &Capabilities,
+    ) -> Result<Self, RecoveryError> {
+        let Capabilities { crash_atomic_bytes, fencing, .. } = *capabilities;
+        if crash_atomic_bytes < UNIT_BYTES_MIN {
+            return Err(RecoveryError::Unit { crash_atomic_bytes });
+        }
+        let unit_bytes = crash_atomic_bytes;
+        Ok(Self {
+            member,
+            lease,
+            pulses,
+            areas,
+            unit_bytes,
+            fencing,
+            sequences: Mutex::new(1),
+            steps: AtomicU32::new(0),
+        })
+    }
+
+    /// Whether an index with nodes of `node_bytes`, `lanes` lanes and `nodes` memory nodes can use it.
+    pub fn check(&self, node_bytes: usize, lanes: usize, nodes: usize) -> Result<(), RecoveryError> {
+        if self.areas.len() != nodes {
+            return Err(RecoveryError::Areas { areas: self.areas.len(), nodes });
+        }
+        for area in self.areas {
+            let slot_bytes = area.slot_bytes();
+            if (slot_bytes as usize) < redo::HEADER_BYTES + node_bytes {
+                return Err(RecoveryError::Slot { node_bytes, slot_bytes });
+            }
+            let room = (area.slots() as usize / redo::SLOTS_PER_LANE).min(self.pulses.len());
+            if lanes > room {
+                return Err(RecoveryError::Lanes { lanes, room });
+            }
+        }
+        Ok(())
+    }
+
+    /// This compute node.
+    pub fn member(&self) -> Member {
+        self.member
+    }
+
+    /// A signal of life per lane: what [`lease::keep`] watches.
+    pub fn pulses(&self) -> &'s [Pulse] {
+        self.pulses
+    }
+
+    /// The word of a new acquisition. `None`: there are no more, and the compute node has to join anew.
+    pub(crate) fn word(&self, lane: &Lane<'_>) -> Option<LockWord> {
+        let sequence = lane.next_sequence(|| {
+            let mut next = self.sequences.lock();
+            let first = *next;
+            *next = first.saturating_add(SEQUENCES_AT_ONCE);
+            first..*next
+        });
+        LockWord::new(self.member.row, sequence)
+    }
+
+    /// Whether a WRITE of `bytes` bytes at `offset` may land in part.
+    #[inline]
+    pub(crate) const fn may_tear(&self, offset: u64, bytes: usize) -> bool {
+        let unit = self.unit_bytes as u64;
+        if self.unit_bytes <= UNIT_BYTES_MIN {
+            // Blocks of memory, whole lines.
+            let last = offset + bytes.saturating_sub(1) as u64;
+            return offset / UNIT_BYTES_MIN as u64 != last / UNIT_BYTES_MIN as u64;
+        }
+        bytes as u64 > unit
+    }
+
+    /// The lane's slot `position` on a memory node.
+    pub(crate) fn slot(&self, lane: &Lane<'_>, node: NodeId, position: usize) -> Option<u64> {
+        self.areas.get(usize::from(node.0))?.slot_of(lane, position)
+    }
+
+    pub(crate) fn next_step(&self) -> u32 {
+        // Two lanes take steps for one word only with a hand-over between them, which orders them.
+        self.steps.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Notes that a lane holds a lock, or none any more: for the heartbeat, which must not vouch for a lane that got
+    /// stuck.
+    #[inline]
+    pub(crate) fn holding(&self, lane: &Lane<'_>, holds: bool) {
+        if let Some(pulse) = self.pulses.get(usize::from(lane.id().0)) {
+            pulse.note(if holds { lane.next_turn() | 1 } else { 0 });
+        }
+    }
+
+    /// Whether a row is this compute node's own.
+    fn is_self(&self, row: RowId) -> bool {
+        row == self.member.row
+    }
+}

@@ -1,0 +1,399 @@
+//! Redo images: what a WRITE was about to do, kept where its memory node survives its sender.
+//!
+//! ```text
+//!  redo area of a compute node on one memory node: up to four chunks, cut into slots
+//! ┌ lane 0 ────────────────────────┐┌ lane 1 ───
+//! │ WRITE │ WRITE │ WRITE │ repair ││ WRITE │ ...      a slot: 64 bytes of header, then the bytes
+//! └────────────────────────────────┘└───────────
+//! ```
+//!
+//! A lane has a slot for each WRITE of one submit that may need one, and one for the image it repairs by. An image is
+//! needed only until its WRITE has completed, so the next submit begins at the first slot again.
+//!
+//! The row of the compute node *on that memory node* says where its area there is, how long slots are and how many
+//! there are. It repeats the incarnation it was written for; so does every image. An area that a crash left half
+//! announced, or an earlier life's, has no image that matches.
+
+use crate::error::{Cause, OpError, VerbError};
+use crate::lane::{Debt, Lane};
+use crate::layout::fields::Field;
+use crate::remote::NodeGeometry;
+use crate::remote::address::Address;
+use crate::remote::catalog::IndexNumber;
+use crate::remote::chunks::{self, ChunkKind, Grant, RequestIds, Want};
+use crate::remote::lock_word::{LockWord, RowId};
+use crate::remote::record::{Le32, Le64, record};
+use crate::remote::rows::{Member, REDO_CHUNKS, Row};
+use crate::verbs::{Label, NodeId, Request};
+use core::ops::Range;
+use static_assertions::const_assert_eq;
+use thiserror::Error;
+use zerocopy::IntoBytes;
+
+/// Slots for the WRITEs of one submit: a merge changes two nodes that may need one, and their parent.
+pub const SLOTS_FOR_WRITES: usize = 3;
+
+/// Slots of a lane on each memory node.
+pub const SLOTS_PER_LANE: usize = SLOTS_FOR_WRITES + 1;
+
+record! {
+    /// The header of a redo image as stored; the bytes follow.
+    pub struct ImageHeader {
+        checksum: Le32 = "CRC-32C of the header behind it and of the bytes",
+        bytes: Le32 = "length of the WRITE",
+        word: Le64 = "lock word under which it was posted",
+        offset: Le64 = "byte offset of the WRITE on this memory node",
+        lock: Le32 = "index of the lock word in this memory node's table",
+        incarnation: Le32 = "incarnation of the row in the lock word",
+        step: Le32 = "counts up over the WRITEs under one lock word",
+        repair: Le32 = "1 = copied from a dead compute node's area by one that was taking over",
+        reserved_40: [u8; 24] = "zero",
+    }
+}
+const_assert_eq!(ImageHeader::BYTES, HEADER_BYTES);
+
+/// Bytes of an image in front of what it repeats.
+pub const HEADER_BYTES: usize = 64;
+
+/// The header's fields, for the goldens.
+pub const FIELDS: &[Field] = ImageHeader::FIELDS;
+
+/// CRC-32C by table: images are made on the way of writes.
+const CRC: crc::Crc<u32> = crc::Crc::<u32>::new(&crc::CRC_32_ISCSI);
+
+const CHECKSUM_BYTES: usize = size_of::<Le32>();
+
+/// The checksum of an image: all of it but the checksum itself.
+pub fn checksum(image: &[u8]) -> u32 {
+    CRC.checksum(image.get(CHECKSUM_BYTES..).unwrap_or_default())
+}
+
+/// A redo area: where a compute node's slots are on one memory node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Area {
+    chunks: [u64; REDO_CHUNKS],
+    per_chunk: u32,
+    slot_bytes: u32,
+    slots: u32,
+}
+
+impl Area {
+    /// Stored bytes of a slot.
+    pub const fn slot_bytes(&self) -> u32 {
+        self.slot_bytes
+    }
+
+    /// Slots, of all lanes.
+    pub const fn slots(&self) -> u32 {
+        self.slots
+    }
+
+    /// Byte offset of slot `slot`.
+    fn slot(&self, slot: u32) -> Option<u64> {
+        let chunk = *self.chunks.get((slot / self.per_chunk.max(1)) as usize)?;
+        (slot < self.slots && chunk != 0)
+            .then(|| chunk + u64::from(slot % self.per_chunk.max(1)) * u64::from(self.slot_bytes))
+    }
+
+    /// Slot `position` of a lane.
+    pub(crate) fn slot_of(&self, lane: &Lane<'_>, position: usize) -> Option<u64> {
+        self.slot(u32::from(lane.id().0) * SLOTS_PER_LANE as u32 + position as u32)
+    }
+
+    /// The area that a row announces for `incarnation`. `None`: none, or that of another life. Whatever the row says,
+    /// all slots are inside the heap.
+    fn announced(row: &Row, incarnation: u32, geometry: &NodeGeometry) -> Result<Option<Self>, &'static str> {
+        let (slot_bytes, slots) = (row.redo_slot_bytes.get(), row.redo_slots.get());
+        if row.incarnation.get() != incarnation || slots == 0 {
+            return Ok(None);
+        }
+        let whole_lines = slot_bytes >= HEADER_BYTES as u32 && slot_bytes.is_multiple_of(HEADER_BYTES as u32);
+        let per_chunk = if whole_lines { geometry.chunk_bytes / u64::from(slot_bytes) } else { 0 };
+        if per_chunk == 0 || u64::from(slots) > per_chunk * REDO_CHUNKS as u64 {
+            return Err("a row announces redo slots that fit no chunk");
+        }
+        let mut chunks = [0; REDO_CHUNKS];
+        for (chunk, address) in chunks.iter_mut().zip(row.redo) {
+            let offset = Address::from_bits(address.get()).offset();
+            if offset != 0 && geometry.chunk_of(offset).map(|number| geometry.chunk_offset(number)) != Some(offset) {
+                return Err("a row announces a redo chunk that is none");
+            }
+            *chunk = offset;
+        }
+        Ok(Some(Self { chunks, per_chunk: u32::try_from(per_chunk).unwrap_or(u32::MAX), slot_bytes, slots }))
+    }
+}
+
+/// Why a compute node got no redo areas.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum RedoError {
+    /// A request failed.
+    #[error(transparent)]
+    Verb(#[from] VerbError),
+    /// The slots do not fit the chunks a row can name.
+    #[error(
+        "memory node {}: {lanes} lanes x {SLOTS_PER_LANE} redo slots x {slot_bytes} bytes = {} bytes; a row names \
+         {REDO_CHUNKS} chunks, which hold {room} such slots",
+        node.0,
+        u64::from(*lanes) * SLOTS_PER_LANE as u64 * u64::from(*slot_bytes)
+    )]
+    TooLarge {
+        /// Where.
+        node: NodeId,
+        /// Lanes wanted.
+        lanes: u16,
+        /// Bytes of a slot.
+        slot_bytes: u32,
+        /// Slots there is room for.
+        room: u64,
+    },
+    /// No chunk is left.
+    #[error("memory node {} has no chunk left for redo images", node.0)]
+    PoolFull {
+        /// Which.
+        node: NodeId,
+    },
+}
+
+/// Gets a redo area for `lanes` lanes on every memory node, with slots for nodes of `node_bytes`, and announces it.
+/// `areas` has one entry per memory node.
+///
+/// Called once, after the join and before the first lock. Round trips: for each memory node its chunks' grants and one
+/// WRITE.
+pub async fn prepare(
+    lane: &Lane<'_>,
+    geometry: &[NodeGeometry],
+    member: Member,
+    requests: &RequestIds,
+    lanes: u16,
+    node_bytes: usize,
+    scratch: usize,
+    areas: &mut [Area],
+) -> Result<(), RedoError> {
+    let slot_bytes = (HEADER_BYTES + node_bytes).next_multiple_of(HEADER_BYTES) as u32;
+    let slots = u32::from(lanes) * SLOTS_PER_LANE as u32;
+    for (number, (geometry, area)) in geometry.iter().zip(areas.iter_mut()).enumerate() {
+        let node = NodeId(number as u16);
+        let per_chunk = geometry.chunk_bytes / u64::from(slot_bytes);
+        let room = per_chunk * REDO_CHUNKS as u64;
+        if u64::from(slots) > room {
+            return Err(RedoError::TooLarge { node, lanes, slot_bytes, room });
+        }
+        let mut chunks = [0; REDO_CHUNKS];
+        let wanted = u64::from(slots).div_ceil(per_chunk.max(1)) as usize;
+        for chunk in chunks.iter_mut().take(wanted) {
+            let request = requests.next().ok_or(RedoError::PoolFull { node })?;
+            let grant = Grant::new(member, ChunkKind::Redo, IndexNumber::NONE, request);
+            let want = Want { grant, retry: false, reuse: false, hint: 0 };
+            let granted = chunks::grant(lane, node, geometry, &want, scratch).await?;
+            *chunk = granted.ok_or(RedoError::PoolFull { node })?.offset;
+        }
+        *area = Area { chunks, per_chunk: u32::try_from(per_chunk).unwrap_or(u32::MAX), slot_bytes, slots };
+        announce(lane, node, geometry, member, area, scratch).await?;
+    }
+    Ok(())
+}
+
+async fn announce(
+    lane: &Lane<'_>,
+    node: NodeId,
+    geometry: &NodeGeometry,
+    member: Member,
+    area: &Area,
+    scratch: usize,
+) -> Result<(), VerbError> {
+    let mut row = Row::ZERO;
+    row.incarnation = member.incarnation.into();
+    row.redo_slot_bytes = area.slot_bytes.into();
+    row.redo_slots = area.slots.into();
+    for (address, &chunk) in row.redo.iter_mut().zip(&area.chunks) {
+        *address = if chunk == 0 { 0 } else { Address::new(node, chunk, 0).to_bits() }.into();
+    }
+    lane.port().with(|bytes| {
+        if let Some(place) = bytes.get_mut(scratch..scratch + Row::BYTES) {
+            place.copy_from_slice(row.as_bytes());
+        }
+    });
+    let at = geometry.row_offset(member.row);
+    let redo = core::mem::offset_of!(Row, redo_slot_bytes)..core::mem::offset_of!(Row, host_bytes);
+    lane.port().push(Request::write(Label::Redo, node, at + redo.start as u64, redo.len(), scratch + redo.start));
+    // The first memory node's row got its incarnation from the join; the others' rows serve redo alone.
+    let incarnation = core::mem::offset_of!(Row, incarnation);
+    lane.port().push(Request::write(Label::Redo, node, at + incarnation as u64, CHECKSUM_BYTES, scratch + incarnation));
+    lane.port().submit().await
+}
+
+/// What an image says, beside the bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Image {
+    pub(crate) debt: Debt,
+    pub(crate) word: LockWord,
+    pub(crate) incarnation: u32,
+    pub(crate) step: u32,
+    pub(crate) repair: bool,
+    pub(crate) offset: u64,
+    pub(crate) bytes: usize,
+}
+
+impl Image {
+    /// Completes an image: `image` is room for a header and the bytes behind it, which are there already.
+    pub(crate) fn seal(&self, image: &mut [u8]) {
+        let mut header = ImageHeader::ZERO;
+        header.bytes = (self.bytes as u32).into();
+        header.word = self.word.0.into();
+        header.offset = self.offset.into();
+        header.lock = self.debt.lock.index.into();
+        header.incarnation = self.incarnation.into();
+        header.step = self.step.into();
+        header.repair = u32::from(self.repair).into();
+        let Some((place, bytes)) = image.split_at_mut_checked(HEADER_BYTES) else { return };
+        let mut digest = CRC.digest();
+        digest.update(header.as_bytes().get(CHECKSUM_BYTES..).unwrap_or_default());
+        digest.update(bytes);
+        header.checksum = digest.finalize().into();
+        place.copy_from_slice(header.as_bytes());
+    }
+}
+
+/// An image found, in the scratch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub(crate) step: u32,
+    /// It is a repairer's copy.
+    pub(crate) repair: bool,
+    /// Where its bytes belong on the memory node.
+    pub(crate) offset: u64,
+    pub(crate) bytes: usize,
+}
+
+/// Which image is looked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) row: RowId,
+    pub(crate) incarnation: u32,
+    pub(crate) lock: u32,
+    pub(crate) word: LockWord,
+    /// The row is the compute node's own: its lanes are at work.
+    pub(crate) own: bool,
+}
+
+impl Wanted {
+    fn is(&self, header: &ImageHeader) -> bool {
+        header.word.get() == self.word.0
+            && header.incarnation.get() == self.incarnation
+            && header.lock.get() == self.lock
+    }
+}
+
+/// Headers READ at once.
+const HEADERS_AT_ONCE: u32 = 8;
+
+/// Scratch for looking: a row, or headers; then an image.
+pub(crate) const LOOK_BYTES: usize = HEADER_BYTES * HEADERS_AT_ONCE as usize;
+
+/// Looks through the redo area of a row on one memory node for the last whole image of a lock word. It is in the
+/// scratch behind the first [`LOOK_BYTES`] of `room` afterwards. Its WRITE lies in the heap.
+///
+/// Round trips: one for the row, one per eight slots, one per image that might be it, one more if there were several.
+pub(crate) async fn find(
+    lane: &Lane<'_>,
+    node: NodeId,
+    geometry: &NodeGeometry,
+    wanted: &Wanted,
+    room: &Range<usize>,
+) -> Result<Option<Found>, OpError> {
+    let port = lane.port();
+    let corrupt = |offset, what| OpError::harmless(Cause::Corrupt { address: Address::new(node, offset, 0), what });
+    let row_at = geometry.row_offset(wanted.row);
+    port.call(Request::read(Label::Row, node, row_at, Row::BYTES, room.start)).await?;
+    let row = port.with(|scratch| scratch.get(room.start..).and_then(Row::from_prefix));
+    let Some(row) = row else { return Ok(None) };
+    let area = Area::announced(&row, wanted.incarnation, geometry).map_err(|what| corrupt(row_at, what))?;
+    let Some(area) = area else { return Ok(None) };
+    let mut best: Option<(u32, Found)> = None;
+    let mut loaded = None;
+    let mut first = 0;
+    while first < area.slots() {
+        let count = (area.slots() - first).min(HEADERS_AT_ONCE);
+        for step in 0..count {
+            let offset =
+                area.slot(first + step).ok_or(corrupt(row_at, "a row announces redo slots without a chunk"))?;
+            let to = room.start + step as usize * HEADER_BYTES;
+            port.push(Request::read(Label::Redo, node, offset, HEADER_BYTES, to));
+        }
+        port.submit().await?;
+        let mut candidates: u32 = port.with(|scratch| {
+            (0..count).fold(0, |set, step| {
+                let at = room.start + step as usize * HEADER_BYTES;
+                let header = scratch.get(at..).and_then(ImageHeader::from_prefix);
+                set | u32::from(header.is_some_and(|header| wanted.is(&header))) << step
+            })
+        });
+        while candidates != 0 {
+            let slot = first + candidates.trailing_zeros();
+            candidates &= candidates - 1;
+            // What is in the scratch afterwards is of this slot, whether it is whole or not.
+            loaded = Some(slot);
+            let Some(found) = load(lane, node, geometry, &area, slot, wanted, room).await? else { continue };
+            // Steps wrap around; two of one acquisition are close.
+            if best.is_none_or(|(_, best)| found.step.wrapping_sub(best.step) as i32 > 0) {
+                best = Some((slot, found));
+            }
+        }
+        first += count;
+    }
+    let Some((slot, found)) = best else { return Ok(None) };
+    if loaded != Some(slot) && load(lane, node, geometry, &area, slot, wanted, room).await? != Some(found) {
+        if wanted.own {
+            // Of another lane, that had handed the word over and has gone on: its WRITE is complete.
+            return Ok(None);
+        }
+        return Err(corrupt(row_at, "a redo image of a dead compute node changed"));
+    }
+    Ok(Some(found))
+}
+
+/// READs the image in one slot. `None`: it is not whole, or not what is wanted.
+async fn load(
+    lane: &Lane<'_>,
+    node: NodeId,
+    geometry: &NodeGeometry,
+    area: &Area,
+    slot: u32,
+    wanted: &Wanted,
+    room: &Range<usize>,
+) -> Result<Option<Found>, OpError> {
+    let at = room.start + LOOK_BYTES;
+    let Some(offset) = area.slot(slot) else { return Ok(None) };
+    let bytes = room.end.saturating_sub(at).min(area.slot_bytes() as usize);
+    lane.port().call(Request::read(Label::Redo, node, offset, bytes, at)).await?;
+    let found = lane.port().with(|scratch| {
+        let image = scratch.get(at..at + bytes)?;
+        let header = ImageHeader::from_prefix(image).filter(|header| wanted.is(header))?;
+        let length = header.bytes.get() as usize;
+        if length > (area.slot_bytes() as usize).saturating_sub(HEADER_BYTES) {
+            return None;
+        }
+        let Some(image) = image.get(..HEADER_BYTES + length) else {
+            return Some(Err("a redo image larger than this compute node's slots: it cannot be repaired here"));
+        };
+        if checksum(image) != header.checksum.get() {
+            return None;
+        }
+        let target = header.offset.get();
+        let inside = length > 0
+            && geometry.chunk_of(target).is_some()
+            && geometry.chunk_of(target.saturating_add(length as u64 - 1)).is_some();
+        if !inside {
+            return Some(Err("a redo image of something outside the heap"));
+        }
+        let (step, repair) = (header.step.get(), header.repair.get() != 0);
+        Some(Ok(Found { step, repair, offset: target, bytes: length }))
+    });
+    match found {
+        None => Ok(None),
+        Some(Ok(found)) => Ok(Some(found)),
+        Some(Err(what)) => Err(OpError::harmless(Cause::Corrupt { address: Address::new(node, offset, 0), what })),
+    }
+}

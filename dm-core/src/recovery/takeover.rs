@@ -1,0 +1,267 @@
+//! Waiting for a lock whose holder may be dead, and taking it over from one that is.
+
+use super::Recovery;
+use super::fence::{Fenced, fence};
+use super::redo::{self, HEADER_BYTES, Image, LOOK_BYTES, SLOTS_FOR_WRITES, Wanted};
+use crate::btree::Tree;
+use crate::error::{Cause, OpError};
+use crate::lane::{Debt, Lane, LockId, Mark, Stage};
+use crate::planted::{Bug, planted};
+use crate::remote::HOME;
+use crate::remote::address::Address;
+use crate::remote::lock_word::{LockWord, RowId};
+use crate::remote::rows::{Row, RowState, RowWord};
+use crate::verbs::{Label, Request};
+
+/// What a waiter has seen of a lock and of its holder, by its own clock: the nanoseconds its operation has waited.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Watch {
+    /// The lock word, and since when it is that.
+    word: u64,
+    since_ns: u64,
+    /// When the holder's row was looked at last.
+    looked_ns: u64,
+    /// What was there, and since when it is that.
+    row: (u64, u64),
+    row_since_ns: u64,
+    seen_row: bool,
+}
+
+impl Watch {
+    /// Notes that a CAS lost against `word`. Whether it is time to look at the holder's row.
+    pub(crate) fn lost(&mut self, word: u64, now_ns: u64, lease_ns: u64) -> bool {
+        if word != self.word {
+            *self = Self { word, since_ns: now_ns, looked_ns: now_ns, ..Self::default() };
+            return false;
+        }
+        self.is_long(now_ns, lease_ns) && (!self.seen_row || now_ns - self.looked_ns >= lease_ns / 8)
+    }
+
+    /// Whether the lock has been held by the same acquisition for suspiciously long.
+    fn is_long(&self, now_ns: u64, lease_ns: u64) -> bool {
+        now_ns - self.since_ns >= lease_ns / 4
+    }
+
+    /// How long to pause before the next CAS, in ns, if something else than the usual.
+    pub(crate) fn pause_ns(&self, now_ns: u64, lease_ns: u64) -> Option<u64> {
+        (self.word != 0 && self.is_long(now_ns, lease_ns)).then_some(lease_ns / 64)
+    }
+
+    /// Notes what the holder's row says. Whether its lease is over: a whole lease without a change.
+    fn saw_row(&mut self, row: (u64, u64), now_ns: u64, lease_ns: u64) -> bool {
+        self.looked_ns = now_ns;
+        if !self.seen_row || self.row != row {
+            self.seen_row = true;
+            self.row = row;
+            self.row_since_ns = now_ns;
+            return false;
+        }
+        now_ns - self.row_since_ns >= lease_ns
+    }
+}
+
+impl Tree<'_> {
+    /// What an operation does whose [`Tree::acquire`] ended because a holder was silent: it looks after that holder, and
+    /// begins anew. Called where nothing is locked and nothing has been changed, at the very outside: the future of
+    /// an operation need not have room for a recovery behind everything else.
+    pub(crate) async fn look_after(&self, lane: &Lane<'_>, lock: LockId) -> Result<(), OpError> {
+        let Some(recovery) = self.recovery else { return Ok(()) };
+        if self.options.hierarchical && !self.locks.try_enter(lock, lane.id()) {
+            // Another lane of this compute node is at it, and has been waiting for as long.
+            let pause_ns = recovery.lease.terms().lease_ns() / 64;
+            lane.port().call(Request::pause(pause_ns)).await?;
+            return Ok(());
+        }
+        let debt = Debt { lock, stage: Stage::Queued, word: 0, protects: Address::NULL, imaged: false };
+        lane.owe(debt)?;
+        let looked = self.look_at_holder(lane, recovery, debt).await;
+        // Unless a takeover is under way, whose outcome settling will look for.
+        if lane.stage_of(lock) == Some(Stage::Queued) {
+            self.leave(lane, lock);
+        }
+        looked
+    }
+
+    /// Looks at the row of a lock's holder and, if that is dead or must be taken for dead, fences it and recovers the
+    /// lock, which is free or somebody else's afterwards.
+    ///
+    /// The lane has the local entry of the lock and no remote word of it.
+    async fn look_at_holder(&self, lane: &Lane<'_>, recovery: &Recovery<'_>, debt: Debt) -> Result<(), OpError> {
+        let found = LockWord(lane.watch(|watch| watch.word));
+        let row = found.row();
+        if recovery.is_self(row) {
+            // A lane of this compute node: alive as we are, or its debts will be settled.
+            return Ok(());
+        }
+        let Some(word) = self.read_row(lane, row).await? else { return Ok(()) };
+        let lease_ns = recovery.lease.terms().lease_ns();
+        let now_ns = lane.port().elapsed_ns();
+        let over = lane.watch(|watch| watch.saw_row((word.0.0, word.1), now_ns, lease_ns));
+        let by_its_clock = word.1 * recovery.lease.terms().heartbeat_ns() < lane.port().elapsed_ns();
+        let over = over || planted(Bug::LeaseByRemoteClock) && by_its_clock;
+        let word = word.0;
+        match word.state() {
+            Some(RowState::Live) if !over => return Ok(()),
+            Some(RowState::Live | RowState::Fencing) if !recovery.fencing => {
+                let reply = crate::remote::rpc::Reply::Impossible;
+                return Err(OpError::harmless(Cause::CannotFence { row, node: HOME, reply }));
+            }
+            Some(RowState::Live | RowState::Fencing | RowState::Dead) => {}
+            // Rows are freed after a sweep that left no such lock: the word READ is of a moment ago.
+            _ => return Ok(()),
+        }
+        if planted(Bug::TakeoverUnfenced) || fence(lane, self.geometry, row, word).await? == Fenced::Dead {
+            self.recover(lane, recovery, debt, found, word.incarnation()).await?;
+        }
+        Ok(())
+    }
+
+    /// The word of a row and its heartbeat; `None`: there is no such row.
+    pub(super) async fn read_row(&self, lane: &Lane<'_>, row: RowId) -> Result<Option<(RowWord, u64)>, OpError> {
+        let Some(home) = self.geometry.first() else { return Ok(None) };
+        if row.0 == 0 || u32::from(row.0) >= home.row_count {
+            return Ok(None);
+        }
+        let at = self.scratch.recovery.start;
+        lane.port().call(Request::read(Label::Row, HOME, home.row_offset(row), Row::BYTES, at)).await?;
+        let row = lane.port().with(|scratch| scratch.get(at..).and_then(Row::from_prefix));
+        Ok(row.map(|row| (RowWord(row.word.get()), row.heartbeat.get())))
+    }
+
+    /// Ends an acquisition of a dead compute node: whatever of its last WRITE is missing is done, and the lock word is
+    /// not `dead` any more. Several may do this at once; each may die anywhere in it.
+    ///
+    /// `debt` is the lane's own, in stage `Queued`, and is that again afterwards.
+    pub(crate) async fn recover(
+        &self,
+        lane: &Lane<'_>,
+        recovery: &Recovery<'_>,
+        debt: Debt,
+        dead: LockWord,
+        incarnation: u32,
+    ) -> Result<(), OpError> {
+        let lock = debt.lock;
+        let node = usize::from(lock.node.0);
+        let (Some(geometry), Some(area)) = (self.geometry.get(node), recovery.areas.get(node)) else {
+            return Ok(());
+        };
+        let port = lane.port();
+        let room = &self.scratch.recovery;
+        let wanted = Wanted { row: dead.row(), incarnation, lock: lock.index, word: dead, own: false };
+        let found = redo::find(lane, lock.node, geometry, &wanted, room).await?;
+        if !recovery.lease.may_write() {
+            return Err(OpError::harmless(Cause::Fenced));
+        }
+        let found = if planted(Bug::TakeoverWithoutReplay) { None } else { found };
+        let Some(found) = found else {
+            // Nothing of it is torn. Who loses finds the word gone, which is what was wanted.
+            let free = self.lock_request(Label::Takeover, lock, dead.0, 0);
+            if port.call(free).await?.value == dead.0 {
+                lane.mark(Mark::Takeover);
+            }
+            return Ok(());
+        };
+        let Some(word) = recovery.word(lane) else { return Err(Self::used_up()) };
+        let image_at = room.start + LOOK_BYTES;
+        let image = Image {
+            debt,
+            word,
+            incarnation: self.owner.incarnation,
+            step: recovery.next_step(),
+            repair: true,
+            offset: found.offset,
+            bytes: found.bytes,
+        };
+        let bytes = HEADER_BYTES + found.bytes;
+        port.with(|scratch| image.seal(scratch.get_mut(image_at..image_at + bytes).unwrap_or_default()));
+        let Some(slot) = area.slot_of(lane, SLOTS_FOR_WRITES) else { return Ok(()) };
+        // Waited for: if the takeover succeeds, the copy is there.
+        if !planted(Bug::TakeoverWithoutCopy) {
+            port.call(Request::write(Label::Redo, lock.node, slot, bytes, image_at)).await?;
+        }
+        lane.owe(Debt { stage: Stage::Posted, word: word.0, imaged: true, ..debt })?;
+        let taken = port.call(self.lock_request(Label::Takeover, lock, dead.0, word.0)).await?.value;
+        if taken != dead.0 {
+            lane.owe(debt)?;
+            return Ok(());
+        }
+        lane.mark(Mark::Takeover);
+        if found.repair {
+            lane.mark(Mark::RepairerDied);
+        }
+        lane.owe(Debt { stage: Stage::Held, word: word.0, imaged: true, ..debt })?;
+        port.push(Request::write(Label::Replay, lock.node, found.offset, found.bytes, image_at + HEADER_BYTES));
+        let unlock = port.push(self.lock_request(Label::Unlock, lock, word.0, 0));
+        port.submit().await?;
+        lane.mark(Mark::RedoReplayed);
+        lane.owe(debt)?;
+        if port.completion(unlock).value == word.0 { Ok(()) } else { Err(OpError::harmless(Cause::Fenced)) }
+    }
+
+    /// Repeats the WRITE that this lane's own queue pair may have cut short, before the lock is released.
+    pub(crate) async fn replay_own(
+        &self,
+        lane: &Lane<'_>,
+        recovery: &Recovery<'_>,
+        lock: LockId,
+        word: u64,
+    ) -> Result<(), OpError> {
+        let Some(geometry) = self.geometry.get(usize::from(lock.node.0)) else { return Ok(()) };
+        let room = &self.scratch.recovery;
+        let owner = self.owner;
+        let wanted = Wanted {
+            row: owner.row,
+            incarnation: owner.incarnation,
+            lock: lock.index,
+            word: LockWord(word),
+            own: true,
+        };
+        let found = redo::find(lane, lock.node, geometry, &wanted, room).await?;
+        if let Some(found) = found {
+            if !recovery.lease.may_write() {
+                return Err(OpError::harmless(Cause::Fenced));
+            }
+            lane.mark(Mark::RedoReplayed);
+            let at = room.start + LOOK_BYTES + HEADER_BYTES;
+            lane.port().call(Request::write(Label::Replay, lock.node, found.offset, found.bytes, at)).await?;
+        }
+        Ok(())
+    }
+
+    /// All lock words of this incarnation have been used.
+    pub(crate) const fn used_up() -> OpError {
+        OpError::harmless(Cause::BadInput("this incarnation has used all its lock words: join anew"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEASE_NS: u64 = 800;
+
+    #[test]
+    fn a_lease_is_over_after_a_whole_one_without_a_heartbeat() {
+        let mut watch = Watch::default();
+        assert!(!watch.lost(7, 1000, LEASE_NS));
+        assert!(!watch.lost(7, 1199, LEASE_NS));
+        assert!(watch.lost(7, 1200, LEASE_NS), "a quarter of a lease");
+        assert!(!watch.saw_row((1, 1), 1200, LEASE_NS));
+        assert!(!watch.lost(7, 1299, LEASE_NS));
+        assert!(watch.lost(7, 1300, LEASE_NS), "an eighth later");
+        assert!(!watch.saw_row((1, 2), 1300, LEASE_NS), "it lives");
+        assert!(!watch.saw_row((1, 2), 2099, LEASE_NS));
+        assert!(watch.saw_row((1, 2), 2100, LEASE_NS));
+    }
+
+    #[test]
+    fn another_word_or_another_incarnation_begins_anew() {
+        let mut watch = Watch::default();
+        watch.lost(7, 0, LEASE_NS);
+        assert!(watch.lost(7, 500, LEASE_NS));
+        watch.saw_row((1, 1), 500, LEASE_NS);
+        assert!(!watch.lost(8, 2000, LEASE_NS));
+        assert!(!watch.saw_row((1, 1), 2000, LEASE_NS), "another holder's silence does not count");
+        assert!(!watch.saw_row((2, 1), 2900, LEASE_NS));
+    }
+}

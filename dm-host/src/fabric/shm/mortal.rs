@@ -1,0 +1,68 @@
+//! A process that dies in the middle of a WRITE: what a kill from outside hits too rarely to be relied upon in tests.
+
+use dm_core::remote::address::LINE_BYTES;
+use rustix::process::{Signal, getpid, kill_process};
+use std::cell::Cell;
+use std::hash::{BuildHasher as _, RandomState};
+use std::num::NonZeroU32;
+
+/// When a fabric's process dies.
+#[derive(Debug)]
+pub(super) struct Mortal {
+    one_in: NonZeroU32,
+    random: Cell<u64>,
+}
+
+impl Mortal {
+    /// Dies in one of so many WRITEs that span lines.
+    pub(super) fn new(one_in: NonZeroU32) -> Self {
+        Self { one_in, random: Cell::new(RandomState::new().hash_one(std::process::id()) | 1) }
+    }
+
+    /// How many bytes of a WRITE at `offset` land before the process dies: whole lines, not all of them. `None`: it lives.
+    #[inline]
+    pub(super) fn cut(&self, offset: u64, bytes: usize) -> Option<usize> {
+        let first = LINE_BYTES - offset as usize % LINE_BYTES;
+        if bytes <= first {
+            return None;
+        }
+        // Steps of Marsaglia's xorshift64.
+        let mut word = self.random.get();
+        word ^= word << 13;
+        word ^= word >> 7;
+        word ^= word << 17;
+        self.random.set(word);
+        if !(word >> 32).is_multiple_of(u64::from(self.one_in.get())) {
+            return None;
+        }
+        let lines_after_first = (bytes - first).div_ceil(LINE_BYTES);
+        Some(first + (word as u32 as usize % lines_after_first) * LINE_BYTES)
+    }
+
+    /// Dies as by the hand of others.
+    pub(super) fn die() -> ! {
+        let _ = kill_process(getpid(), Signal::KILL);
+        // The signal takes the process as soon as it leaves the kernel.
+        loop {
+            std::thread::park();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cut_is_at_a_line_and_leaves_a_rest() {
+        let mortal = Mortal::new(NonZeroU32::MIN);
+        for _ in 0..1000 {
+            for (offset, bytes) in [(0, 65), (60, 5), (8, 120), (0, 1024), (32, 64)] {
+                let cut = mortal.cut(offset, bytes).unwrap();
+                assert!(cut > 0 && cut < bytes && (offset as usize + cut).is_multiple_of(LINE_BYTES));
+            }
+            assert_eq!(mortal.cut(0, 64), None, "a line lands whole or not at all");
+            assert_eq!(mortal.cut(8, 16), None);
+        }
+    }
+}

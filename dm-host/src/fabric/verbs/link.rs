@@ -1,0 +1,297 @@
+//! One worker's way to one memory node: a queue pair, what is in its send queue, and its life.
+//!
+//! ```text
+//!              connect                     a completion with an error,
+//!   CLOSED ───────────────► UP             the peer hung up            all completed, or destroyed
+//!     ▲                      └────────────────────────────► FAILING ─────────────────────────┐
+//!     │   the responder confirms that the old queue pair is closed                           ▼
+//!     └──────────────────────────────────────────────────────────────────────────────── OPEN THERE
+//! ```
+//!
+//! Between the failure of a queue pair and the responder's word that its end is closed, requests that completed with
+//! an error may still take effect. So nothing is posted to that memory node before.
+
+use super::cm::{Channel, Id};
+use super::memory::Block;
+use super::queue_pair::{CompletionQueue, Patience, QueuePair, Sizes};
+use super::{VerbsError, VerbsOptions};
+use crate::memory_node::verbs::client::{ANSWER_WAIT, Peer};
+use crate::memory_node::verbs::wire::{self, FENCED, Pair};
+use dm_core::remote::rpc::{Procedure, Reply};
+use dm_core::verbs::Status;
+use rdma_sys::rdma_cm_event_type;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Local bytes that belong to one slot of a send queue: the result of an atomic, or a small payload that the device
+/// cannot carry inline.
+pub(super) const ANSWER_BYTES: usize = 32;
+
+/// How long a failing queue pair may take to complete what was posted. Flushing is a matter of microseconds.
+const DRAIN: Duration = Duration::from_secs(2);
+
+/// How long after a failed attempt to connect the next one is made.
+const RETRY: Duration = Duration::from_millis(200);
+
+/// Nobody waits for this request.
+pub(super) const NOBODY: u16 = u16::MAX;
+
+/// A posted request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slot {
+    /// Position of the lane that waits, or [`NOBODY`].
+    pub lane: u16,
+    /// Position in its submit.
+    pub position: u8,
+    /// An atomic: its result is in the slot's answer bytes.
+    pub atomic: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Closed,
+    Up,
+    /// Since then.
+    Failing(Instant),
+    OpenThere,
+}
+
+/// A queue pair that is connected, and what it needs to stay so. Dropped in this order.
+#[derive(Debug)]
+struct Connection {
+    pair: QueuePair,
+    /// None on a device that does nothing.
+    id: Option<Id>,
+    /// Our number for it, which the responder knows it by.
+    number: u64,
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(super) struct Link {
+    peer: Arc<Peer>,
+    state: State,
+    connection: Option<Connection>,
+    /// The number of the last queue pair, until the responder has confirmed that it is closed.
+    open_there: u64,
+    /// Requests of this queue pair are `oldest..next`; slot of request `n` is `n % slots.len()`.
+    pub slots: Box<[Slot]>,
+    pub oldest: u64,
+    pub next: u64,
+    /// Requests since the last one that will bring a completion.
+    pub unsignaled: u32,
+    /// Tells completions of this queue pair from those of its predecessors.
+    pub epoch: u8,
+    pub answers: Block,
+    completions: Arc<CompletionQueue>,
+    options: Arc<VerbsOptions>,
+    /// READs and atomics in flight.
+    pub reads_max: u8,
+    /// 1..=5: 256 to 4096 bytes.
+    pub mtu: u8,
+    /// No attempt before then.
+    not_before: Option<Instant>,
+}
+
+impl Link {
+    pub(super) fn new(
+        peer: Arc<Peer>,
+        completions: &Arc<CompletionQueue>,
+        answers: Block,
+        depth: usize,
+        options: &Arc<VerbsOptions>,
+    ) -> Self {
+        Self {
+            peer,
+            state: State::Closed,
+            connection: None,
+            open_there: 0,
+            slots: vec![Slot { lane: NOBODY, position: 0, atomic: false }; depth].into_boxed_slice(),
+            oldest: 0,
+            next: 0,
+            unsignaled: 0,
+            epoch: 0,
+            answers,
+            completions: Arc::clone(completions),
+            options: Arc::clone(options),
+            reads_max: 0,
+            mtu: 0,
+            not_before: None,
+        }
+    }
+
+    pub(super) fn peer(&self) -> &Arc<Peer> {
+        &self.peer
+    }
+
+    pub(super) fn outstanding(&self) -> usize {
+        (self.next - self.oldest) as usize
+    }
+
+    pub(super) fn pair(&mut self) -> Option<&mut QueuePair> {
+        self.connection.as_mut().map(|connection| &mut connection.pair)
+    }
+
+    pub(super) fn inline_bytes(&self) -> u32 {
+        self.connection.as_ref().map_or(0, |connection| connection.pair.inline_bytes)
+    }
+
+    pub(super) fn is_up(&self) -> bool {
+        self.state == State::Up
+    }
+
+    pub(super) fn is_failing(&self) -> bool {
+        matches!(self.state, State::Failing(_))
+    }
+
+    /// Why nothing can be posted, whatever the queue pair.
+    pub(super) fn refusal(&self) -> Option<Status> {
+        if self.peer.is_fenced() {
+            return Some(Status::Fenced);
+        }
+        self.peer.is_down().then_some(Status::NodeDown)
+    }
+
+    /// What a request that may have taken effect comes to: a peer that is gone says so.
+    pub(super) fn flushed(&self) -> Status {
+        if self.peer.is_down() { Status::NodeDown } else { Status::Flushed }
+    }
+
+    /// Begins the end of the queue pair: everything posted completes with an error soon.
+    pub(super) fn fail(&mut self, now: Instant) {
+        if self.state != State::Up {
+            return;
+        }
+        self.state = State::Failing(now);
+        if let Some(connection) = &self.connection {
+            connection.pair.fail();
+        }
+    }
+
+    /// Looks for what comes without a completion: the peer's end, a connection that was taken down.
+    pub(super) fn look(&mut self, now: Instant) {
+        if self.state != State::Up {
+            return;
+        }
+        let id = self.connection.as_ref().and_then(|connection| connection.id.as_ref());
+        let hung_up = id.is_some_and(|id| {
+            matches!(id.channel().next(Duration::ZERO), Ok(Some(event))
+                if event.kind == rdma_cm_event_type::RDMA_CM_EVENT_DISCONNECTED
+                || event.kind == rdma_cm_event_type::RDMA_CM_EVENT_DEVICE_REMOVAL)
+        });
+        if hung_up || self.refusal().is_some() {
+            self.fail(now);
+        }
+    }
+
+    /// Whether a failing queue pair has had its time: its requests will not complete any more.
+    pub(super) fn is_overdue(&self, now: Instant) -> bool {
+        matches!(self.state, State::Failing(since) if now.duration_since(since) > DRAIN)
+    }
+
+    /// Destroys a failing queue pair. Afterwards no completion of it arrives and no memory is written; what was not
+    /// completed is the caller's to report.
+    pub(super) fn bury(&mut self) {
+        debug_assert!(self.is_failing());
+        if let Some(connection) = self.connection.take() {
+            self.open_there = connection.number;
+            connection.id.iter().for_each(Id::disconnect);
+        }
+        self.epoch = self.epoch.wrapping_add(1);
+        self.oldest = self.next;
+        self.unsignaled = 0;
+        self.state = State::OpenThere;
+    }
+
+    /// Makes it usable, if that is possible: has the old queue pair closed at the responder, connects a new one.
+    /// Nothing may be outstanding. Blocks: for a round trip of the control connection, or until that is given up.
+    pub(super) fn open(&mut self) -> Result<(), Status> {
+        if let Some(status) = self.refusal() {
+            return Err(status);
+        }
+        let now = Instant::now();
+        if self.not_before.is_some_and(|then| now < then) {
+            return Err(Status::Flushed);
+        }
+        if self.state == State::OpenThere {
+            let close = [Procedure::CloseQueuePair as u64, 0, 0, self.open_there];
+            match self.peer.call(close, ANSWER_WAIT) {
+                Ok(value) if value == Reply::Done as u64 => self.state = State::Closed,
+                Ok(FENCED) => return Err(Status::Fenced),
+                answer => {
+                    tracing::debug!("memory node {}: closing a queue pair: {answer:?}", self.peer.address());
+                    self.not_before = Some(now + RETRY);
+                    return Err(self.refusal().unwrap_or(Status::Flushed));
+                }
+            }
+        }
+        match self.connect() {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                tracing::warn!("memory node {}: {error}", self.peer.address());
+                self.not_before = Some(Instant::now() + RETRY);
+                Err(self.refusal().unwrap_or(Status::Flushed))
+            }
+        }
+    }
+
+    /// Takes a queue pair of a device that does nothing.
+    pub(super) fn connect_null(&mut self) -> Result<(), VerbsError> {
+        let sizes = Sizes { requests: self.slots.len() as u32, inline_bytes: self.options.inline_bytes };
+        let pair = QueuePair::new(&self.completions, sizes)?;
+        (self.mtu, self.reads_max) = (5, 16);
+        self.connection = Some(Connection { pair, id: None, number: 0 });
+        self.state = State::Up;
+        Ok(())
+    }
+
+    /// Connects a new queue pair.
+    pub(super) fn connect(&mut self) -> Result<(), VerbsError> {
+        let address = self.peer.socket();
+        let deadline = Instant::now() + ANSWER_WAIT;
+        let id = Id::new(&Channel::new()?)?;
+        id.resolve(self.options.source, address, ANSWER_WAIT)?;
+        let Some((device, port)) = id.device()? else {
+            return Err(VerbsError::Unreachable { address, what: "no RDMA device leads there".to_owned() });
+        };
+        let (active_mtu, _) = device.port(port)?;
+        let mtu = self.options.mtu(active_mtu, device.name())?;
+        let sizes = Sizes { requests: self.slots.len() as u32, inline_bytes: self.options.inline_bytes };
+        let pair = QueuePair::new(&self.completions, sizes)?;
+        pair.initialise(&id)?;
+        let number = self.peer.number_pair();
+        let request = Pair { mtu, ticket: self.peer.welcome().ticket, number };
+        // From here on the responder may have a queue pair of that number.
+        self.open_there = number;
+        let asked = device.limits().reads_asked_max;
+        let response = id
+            .connect(pair.number(), asked, &request.encode())
+            .and_then(|()| id.expect(rdma_cm_event_type::RDMA_CM_EVENT_CONNECT_RESPONSE, deadline, address))
+            .map_err(|error| match &error {
+                VerbsError::Rejected { private, .. } => match wire::decode_pair_refusal(private) {
+                    Some(source) => VerbsError::Refused { address: self.peer.address().to_owned(), source },
+                    None => error,
+                },
+                _ => error,
+            })?;
+        let response = Pair::decode(&response.private)
+            .map_err(|source| VerbsError::Refused { address: self.peer.address().to_owned(), source })?;
+        let mtu = mtu.min(response.mtu);
+        let patience = self.options.patience.unwrap_or_else(|| Patience::of(self.peer.welcome().profile));
+        self.reads_max = pair.make_ready(&id, mtu, patience)?;
+        id.establish()?;
+        self.mtu = mtu;
+        self.connection = Some(Connection { pair, id: Some(id), number });
+        self.state = State::Up;
+        self.not_before = None;
+        Ok(())
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        if let Some(connection) = self.connection.take() {
+            connection.id.iter().for_each(Id::disconnect);
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! A device that does nothing, at once: to measure what this side of the doorbell costs.
+//!
+//! It stands behind the same calls of libibverbs - `ibv_post_send` and `ibv_poll_cq` go through the function table of a
+//! device's context - and keeps what a real provider has to keep: every signaled request brings a completion, in order.
+//! No payload moves. Its structures are leaked: there is one such device per measurement.
+
+use rdma_sys::{ibv_context, ibv_cq, ibv_mr, ibv_qp, ibv_send_flags, ibv_send_wr, ibv_wc, ibv_wc_status};
+use std::mem::MaybeUninit;
+use std::ptr::NonNull;
+
+/// Completions that wait to be polled.
+struct Ring {
+    ids: Box<[u64]>,
+    first: usize,
+    next: usize,
+}
+
+/// A value of zeros that is never freed.
+fn leaked<T>() -> NonNull<T> {
+    // The structures of libibverbs are integers, pointers, optional functions, and mutexes that nobody locks here, for
+    // all of which zeros are values in C.
+    let value: Box<MaybeUninit<T>> = Box::new(MaybeUninit::zeroed());
+    NonNull::from(Box::leak(value)).cast()
+}
+
+pub(super) fn context() -> NonNull<ibv_context> {
+    let context = leaked::<ibv_context>();
+    // SAFETY: just allocated, and nobody else has it.
+    unsafe {
+        (*context.as_ptr()).ops.post_send = Some(post);
+        (*context.as_ptr()).ops.poll_cq = Some(poll);
+    }
+    context
+}
+
+pub(super) fn completion_queue(context: NonNull<ibv_context>, entries: u32) -> NonNull<ibv_cq> {
+    let queue = leaked::<ibv_cq>();
+    let ids = vec![0; entries.next_power_of_two() as usize].into_boxed_slice();
+    let ring = Box::leak(Box::new(Ring { ids, first: 0, next: 0 }));
+    // SAFETY: just allocated, and nobody else has it.
+    unsafe {
+        (*queue.as_ptr()).context = context.as_ptr();
+        (*queue.as_ptr()).cq_context = std::ptr::from_mut(ring).cast();
+    }
+    queue
+}
+
+pub(super) fn queue_pair(context: NonNull<ibv_context>, completions: NonNull<ibv_cq>) -> NonNull<ibv_qp> {
+    let pair = leaked::<ibv_qp>();
+    // SAFETY: just allocated, and nobody else has it.
+    unsafe {
+        (*pair.as_ptr()).context = context.as_ptr();
+        (*pair.as_ptr()).send_cq = completions.as_ptr();
+    }
+    pair
+}
+
+pub(super) fn registration() -> NonNull<ibv_mr> {
+    leaked()
+}
+
+/// # Safety
+///
+/// As `ibv_post_send` of a queue pair made here, by one thread at a time.
+unsafe extern "C" fn post(pair: *mut ibv_qp, mut work: *mut ibv_send_wr, _: *mut *mut ibv_send_wr) -> i32 {
+    // SAFETY: made by `queue_pair`, its ring by `completion_queue`; the worker that owns both is the only one here.
+    let ring = unsafe { &mut *(*(*pair).send_cq).cq_context.cast::<Ring>() };
+    // SAFETY: the caller's list is linked and ends with null.
+    while let Some(request) = unsafe { work.as_ref() } {
+        if request.send_flags & ibv_send_flags::IBV_SEND_SIGNALED.0 != 0 {
+            let mask = ring.ids.len() - 1;
+            ring.ids[ring.next & mask] = request.wr_id;
+            ring.next += 1;
+        }
+        work = request.next;
+    }
+    0
+}
+
+/// # Safety
+///
+/// As `ibv_poll_cq` of a completion queue made here, by one thread at a time.
+unsafe extern "C" fn poll(queue: *mut ibv_cq, count: i32, into: *mut ibv_wc) -> i32 {
+    // SAFETY: as in `post`.
+    let ring = unsafe { &mut *(*queue).cq_context.cast::<Ring>() };
+    let mut taken = 0;
+    while taken < count && ring.first != ring.next {
+        let mask = ring.ids.len() - 1;
+        // SAFETY: the caller has room for `count`, of which only the two fields it looks at are written.
+        unsafe {
+            let completion = into.add(taken as usize);
+            (&raw mut (*completion).wr_id).write(ring.ids[ring.first & mask]);
+            (&raw mut (*completion).status).write(ibv_wc_status::IBV_WC_SUCCESS);
+        }
+        ring.first += 1;
+        taken += 1;
+    }
+    taken
+}

@@ -1,0 +1,224 @@
+//! Queue pairs and the completion queue they report to.
+
+use super::cm::Id;
+use super::device::Device;
+use super::{VerbsError, last_error};
+use rdma_sys::{
+    ibv_access_flags, ibv_cq, ibv_create_cq, ibv_create_qp, ibv_destroy_cq, ibv_destroy_qp, ibv_modify_qp, ibv_poll_cq,
+    ibv_post_send, ibv_qp, ibv_qp_attr, ibv_qp_attr_mask, ibv_qp_cap, ibv_qp_init_attr, ibv_qp_state, ibv_qp_type,
+    ibv_send_wr, ibv_wc,
+};
+use std::mem::MaybeUninit;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+
+/// Where completions arrive.
+#[derive(Debug)]
+pub(crate) struct CompletionQueue {
+    queue: NonNull<ibv_cq>,
+    device: Arc<Device>,
+}
+
+// SAFETY: see `Device`; libibverbs locks a completion queue that is polled from several threads.
+unsafe impl Send for CompletionQueue {}
+// SAFETY: as above.
+unsafe impl Sync for CompletionQueue {}
+
+impl CompletionQueue {
+    pub(crate) fn new(device: &Arc<Device>, entries: u32) -> Result<Arc<Self>, VerbsError> {
+        if let Some(context) = device.null_context() {
+            let queue = super::null::completion_queue(context, entries);
+            return Ok(Arc::new(Self { queue, device: Arc::clone(device) }));
+        }
+        let entries = i32::try_from(entries).unwrap_or(i32::MAX);
+        // SAFETY: an open context; no context value, no channel, vector 0, which always exists.
+        let queue = unsafe { ibv_create_cq(device.context(), entries, ptr::null_mut(), ptr::null_mut(), 0) };
+        let queue = NonNull::new(queue).ok_or_else(|| last_error("make a completion queue on", device.name()))?;
+        Ok(Arc::new(Self { queue, device: Arc::clone(device) }))
+    }
+
+    /// Takes up to `into.len()` completions; how many there were.
+    #[inline]
+    pub(super) fn poll(&self, into: &mut [MaybeUninit<ibv_wc>]) -> usize {
+        let room = i32::try_from(into.len()).unwrap_or(i32::MAX);
+        // SAFETY: a live queue, and room for as many completions as are asked for.
+        let count = unsafe { ibv_poll_cq(self.queue.as_ptr(), room, into.as_mut_ptr().cast()) };
+        // Negative: the queue is broken, which a device that has gone away causes; its queue pairs time out.
+        usize::try_from(count).unwrap_or(0)
+    }
+}
+
+impl Drop for CompletionQueue {
+    fn drop(&mut self) {
+        if self.device.is_null {
+            return;
+        }
+        // SAFETY: made in `new`; the queue pairs that report to it hold an `Arc` of it, so they are gone.
+        unsafe { ibv_destroy_cq(self.queue.as_ptr()) };
+    }
+}
+
+/// What to make.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sizes {
+    /// Requests in the send queue; 0 for a responder.
+    pub requests: u32,
+    /// Bytes a request shall carry inline.
+    pub inline_bytes: u32,
+}
+
+/// How long a peer may be silent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience {
+    /// 4.096 us * 2^n until a request is repeated, 1..=31.
+    pub timeout_exponent: u8,
+    /// Repetitions, 0..=6. Not 7: Soft-RoCE takes that for "for ever".
+    pub retries: u8,
+}
+
+/// An RC queue pair.
+#[derive(Debug)]
+pub(crate) struct QueuePair {
+    pair: NonNull<ibv_qp>,
+    /// Bytes a request can carry inline.
+    pub(super) inline_bytes: u32,
+    completions: Arc<CompletionQueue>,
+}
+
+// SAFETY: see `Device`.
+unsafe impl Send for QueuePair {}
+// SAFETY: as above; posting takes `&mut self`.
+unsafe impl Sync for QueuePair {}
+
+impl QueuePair {
+    /// A queue pair that reports to `completions`. If the device has less inline room than asked for, it has what it
+    /// can.
+    pub(crate) fn new(completions: &Arc<CompletionQueue>, sizes: Sizes) -> Result<Self, VerbsError> {
+        let device = &completions.device;
+        let mut inline_bytes = sizes.inline_bytes;
+        if let Some(context) = device.null_context() {
+            let pair = super::null::queue_pair(context, completions.queue);
+            return Ok(Self { pair, inline_bytes, completions: Arc::clone(completions) });
+        }
+        loop {
+            // SAFETY: integers and pointers, for which zeros are values.
+            let mut what: ibv_qp_init_attr = unsafe { MaybeUninit::zeroed().assume_init() };
+            what.send_cq = completions.queue.as_ptr();
+            what.recv_cq = completions.queue.as_ptr();
+            what.qp_type = ibv_qp_type::IBV_QPT_RC;
+            what.cap = ibv_qp_cap {
+                max_send_wr: sizes.requests.max(1),
+                max_recv_wr: 1,
+                max_send_sge: 1,
+                max_recv_sge: 1,
+                max_inline_data: inline_bytes,
+            };
+            // SAFETY: a live protection domain and completion queue of the same context, and a description that
+            // outlives the call.
+            let pair = unsafe { ibv_create_qp(device.domain(), &raw mut what) };
+            if let Some(pair) = NonNull::new(pair) {
+                let inline_bytes = what.cap.max_inline_data;
+                return Ok(Self { pair, inline_bytes, completions: Arc::clone(completions) });
+            }
+            if inline_bytes == 0 {
+                return Err(last_error("make a queue pair on", device.name()));
+            }
+            // A device that cannot have so much inline data says no instead of giving less.
+            inline_bytes /= 2;
+        }
+    }
+
+    /// Its number.
+    pub(crate) fn number(&self) -> u32 {
+        // SAFETY: live until dropped; the number does not change.
+        unsafe { (*self.pair.as_ptr()).qp_num }
+    }
+
+    /// Makes it ready to answer: peers may READ, WRITE and use atomics.
+    pub(crate) fn initialise(&self, id: &Id) -> Result<(), VerbsError> {
+        let (mut attributes, mask) = id.attributes(ibv_qp_state::IBV_QPS_INIT)?;
+        attributes.qp_access_flags = ibv_access_flags::IBV_ACCESS_REMOTE_READ.0
+            | ibv_access_flags::IBV_ACCESS_REMOTE_WRITE.0
+            | ibv_access_flags::IBV_ACCESS_REMOTE_ATOMIC.0;
+        self.modify(attributes, mask, "initialise")
+    }
+
+    /// Makes it ready to receive, with packets of at most `mtu` (1..=5: 256 to 4096 bytes), then to send. Answers how
+    /// many READs and atomics it may have in flight.
+    pub(crate) fn make_ready(&self, id: &Id, mtu: u8, patience: Patience) -> Result<u8, VerbsError> {
+        let (mut attributes, mask) = id.attributes(ibv_qp_state::IBV_QPS_RTR)?;
+        attributes.path_mtu = u32::from(mtu);
+        self.modify(attributes, mask, "make ready to receive")?;
+        let (mut attributes, mask) = id.attributes(ibv_qp_state::IBV_QPS_RTS)?;
+        attributes.timeout = patience.timeout_exponent;
+        attributes.retry_cnt = patience.retries;
+        attributes.rnr_retry = 6;
+        let reads = attributes.max_rd_atomic;
+        self.modify(attributes, mask, "make ready to send")?;
+        Ok(reads)
+    }
+
+    /// Ends it: what is posted completes with an error, what arrives is dropped.
+    pub(crate) fn fail(&self) {
+        // SAFETY: integers and structures of them, for which zeros are values.
+        let mut attributes: ibv_qp_attr = unsafe { MaybeUninit::zeroed().assume_init() };
+        attributes.qp_state = ibv_qp_state::IBV_QPS_ERR;
+        if let Err(error) = self.modify(attributes, ibv_qp_attr_mask::IBV_QP_STATE.0.cast_signed(), "end") {
+            tracing::debug!("{error}");
+        }
+    }
+
+    fn modify(&self, mut attributes: ibv_qp_attr, mask: i32, doing: &'static str) -> Result<(), VerbsError> {
+        if self.completions.device.is_null {
+            return Ok(());
+        }
+        // SAFETY: a live queue pair, and attributes that outlive the call, of which the mask names those that are set.
+        match unsafe { ibv_modify_qp(self.pair.as_ptr(), &raw mut attributes, mask) } {
+            0 => Ok(()),
+            errno => Err(VerbsError::Call {
+                doing,
+                whom: "a queue pair".to_owned(),
+                source: std::io::Error::from_raw_os_error(errno),
+            }),
+        }
+    }
+
+    /// Posts a linked list of requests with one doorbell. `Err` gives how many were posted before the one that could
+    /// not be.
+    ///
+    /// # Safety
+    ///
+    /// `requests` are linked by `next` in order, the last one to null; their scatter lists are live during the call;
+    /// the memory they name is registered and not touched until their completions were polled.
+    #[inline]
+    pub(super) unsafe fn post(&mut self, requests: &mut [ibv_send_wr]) -> Result<(), usize> {
+        let Some(first) = requests.first_mut() else { return Ok(()) };
+        let first: *mut ibv_send_wr = first;
+        let mut failed = ptr::null_mut();
+        // SAFETY: a live queue pair and, by the contract, a well-formed list.
+        if unsafe { ibv_post_send(self.pair.as_ptr(), first, &raw mut failed) } == 0 {
+            return Ok(());
+        }
+        let begins = requests.as_ptr_range();
+        if begins.contains(&failed.cast_const()) {
+            return Err((failed.addr() - begins.start.addr()) / size_of::<ibv_send_wr>());
+        }
+        Err(0)
+    }
+}
+
+impl Drop for QueuePair {
+    fn drop(&mut self) {
+        if self.completions.device.is_null {
+            return;
+        }
+        // SAFETY: made in `new`. When this returns, nothing that arrives for the queue pair takes effect any more, and
+        // it writes to no memory of this process.
+        let failed = unsafe { ibv_destroy_qp(self.pair.as_ptr()) };
+        if failed != 0 {
+            // Fencing confirms that queue pairs are gone: that must not be said of one that is not.
+            tracing::error!("destroying a queue pair failed: {}", std::io::Error::from_raw_os_error(failed));
+            std::process::abort();
+        }
+    }
+}

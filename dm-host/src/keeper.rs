@@ -1,0 +1,159 @@
+//! The keeper of a compute node: a thread that shows that it lives, and learns if others think otherwise.
+//!
+//! It drives [`lease::keep`], which never ends by itself, over a fabric of its own, and tells the lease the time. When
+//! the heartbeat ends - the compute node was fenced, a lane is stuck in a lock, memory node 0 is down - it goes on
+//! telling the time, so that every lane notices that the lease was not renewed.
+
+use crate::compute_node::{Pool, PoolError};
+use crate::fabric::any::AnyFabric;
+use dm_core::lane::Lane;
+use dm_core::machine::{Step, poll_once};
+use dm_core::port::State;
+use dm_core::recovery::lease::{self, Lease, Pulse, Stopped, Terms};
+use dm_core::remote::SCRATCH_BYTES;
+use dm_core::remote::rows::Member;
+use dm_core::verbs::{Fabric, LaneId, Verb};
+use std::fs;
+use std::pin::pin;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, OnceLock};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// How often the lease is told the time, at most: half a lease is many of these.
+const TICK_MAX: Duration = Duration::from_millis(20);
+
+/// The lease of this machine unless told otherwise: ten seconds in a virtual machine, which may be paused, else two.
+pub fn terms_here() -> Terms {
+    static VIRTUAL: OnceLock<bool> = OnceLock::new();
+    let is_virtual = VIRTUAL.get_or_init(|| {
+        // What cannot be told may be a virtual machine.
+        let Ok(text) = fs::read_to_string("/proc/cpuinfo") else { return true };
+        let flags = text.lines().find(|line| line.starts_with("flags"));
+        flags.is_none_or(|flags| flags.split_ascii_whitespace().any(|flag| flag == "hypervisor"))
+    });
+    if *is_virtual { Terms::VIRTUAL } else { Terms::HARDWARE }
+}
+
+/// A running keeper; ends when dropped.
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    thread: Option<(Sender<()>, JoinHandle<()>)>,
+}
+
+impl Keeper {
+    /// Keeps `lease` for `member`, whose lanes show in `pulses` that they get on.
+    pub(crate) fn start(
+        pool: &Arc<Pool>,
+        member: Member,
+        lease: Arc<Lease>,
+        pulses: Arc<[Pulse]>,
+    ) -> Result<Self, PoolError> {
+        let fabric = pool.fabric()?;
+        let pool = Arc::clone(pool);
+        let (stop, stopped) = mpsc::channel();
+        let thread = thread::Builder::new()
+            .name("dm-keeper".to_owned())
+            .spawn(move || run(&pool, fabric, member, &lease, &pulses, &stopped))
+            .map_err(PoolError::Thread)?;
+        Ok(Self { thread: Some((stop, thread)) })
+    }
+
+    /// Ends it, and waits for that: no heartbeat is posted any more.
+    pub(crate) fn stop(&mut self) {
+        if let Some((stop, thread)) = self.thread.take() {
+            drop(stop);
+            if thread.join().is_err() {
+                tracing::error!("the keeper of a compute node panicked");
+            }
+        }
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn run(pool: &Pool, fabric: AnyFabric, member: Member, lease: &Lease, pulses: &[Pulse], stopped: &Receiver<()>) {
+    let mut scratch = vec![0; SCRATCH_BYTES];
+    let lane = Lane::new(LaneId(0), &mut scratch);
+    let mut time = Time { began: Instant::now(), tick: tick(lease.terms()), lease, stopped };
+    let ended = keep(pool, fabric, &lane, member, pulses, &mut time);
+    let Some(why) = ended else { return };
+    tracing::warn!("the heartbeat of compute-node row {} ended: {why}", member.row.0);
+    while time.wait(time.tick) {}
+}
+
+fn tick(terms: Terms) -> Duration {
+    Duration::from_nanos(terms.heartbeat_ns() / 2).min(TICK_MAX)
+}
+
+/// The keeper's clock.
+struct Time<'k> {
+    began: Instant,
+    tick: Duration,
+    lease: &'k Lease,
+    stopped: &'k Receiver<()>,
+}
+
+impl Time<'_> {
+    fn tell(&self) {
+        // Wraps around, as the lease expects.
+        self.lease.tick(self.began.elapsed().as_micros() as u32);
+    }
+
+    /// Sleeps that long, telling the time all along. `false`: the keeper shall end.
+    fn wait(&self, time: Duration) -> bool {
+        let until = Instant::now() + time;
+        loop {
+            self.tell();
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return true;
+            }
+            if self.stopped.recv_timeout(left.min(self.tick)) != Err(RecvTimeoutError::Timeout) {
+                return false;
+            }
+        }
+    }
+}
+
+/// Beats until that ends, and why; `None`: it was told to.
+fn keep(
+    pool: &Pool,
+    mut fabric: AnyFabric,
+    lane: &Lane<'_>,
+    member: Member,
+    pulses: &[Pulse],
+    time: &mut Time<'_>,
+) -> Option<Stopped> {
+    let lanes = std::slice::from_ref(lane);
+    let port = lane.port();
+    let mut future = pin!(lease::keep(lane, pool.home(), member, time.lease, pulses, 0, 0));
+    port.start();
+    loop {
+        time.tell();
+        match poll_once(port, future.as_mut()) {
+            Step::Done((_, why)) => return Some(why),
+            Step::Requests | Step::Waiting => {}
+        }
+        let pause = port.requests().iter().find(|request| request.verb == Verb::Pause).map(|pause| pause.operands[0]);
+        if let Some(ns) = pause {
+            if !time.wait(Duration::from_nanos(ns)) {
+                return None;
+            }
+            if let Some(scratch) = port.begin() {
+                port.finish(scratch, ns);
+            }
+            continue;
+        }
+        fabric.post(lanes, 0);
+        while port.state() != State::Completed {
+            fabric.poll(lanes, &mut |_| {});
+            // Over a network this may take as long as a peer is silent.
+            time.tell();
+        }
+    }
+}

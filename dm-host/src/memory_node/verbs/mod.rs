@@ -1,0 +1,183 @@
+//! A memory node on an RDMA device: the daemon that registers its region, and the client's end.
+//!
+//! ```text
+//!   compute process                                          dm-memd
+//!     TCP: hello, challenge, proof, welcome ───────────────►  control connection = one *session*: ticket, keys
+//!     librdmacm: connect with the ticket ──────────────────►  a queue pair of that session
+//!     TCP: announce row and incarnation ───────────────────►  the session is that compute node's
+//!     READ, WRITE, atomics on the region                      (its processor is idle)
+//!     TCP: fence row r up to incarnation i ────────────────►  destroys the queue pairs of sessions that announced it,
+//!     ◄──────────────────────────────────── Done              refuses it from now on, then answers
+//!     TCP ends ────────────────────────────────────────────►  destroys the session's queue pairs
+//! ```
+//!
+//! Why a TCP connection beside librdmacm's: the private data of a connection request has 56 bytes, too few for
+//! challenge, proof and keys; the control connection also outlives queue pairs, ends with either process, and carries
+//! the few calls there are ([`dm_core::remote::rpc`]), so that no receive queue is needed on the data path.
+//!
+//! - [`wire`]: the messages. [`secret`]: the shared secret.
+//! - [`settings`]: command line and file. [`registered`]: the region, registered.
+//! - [`server`]: sessions, queue pairs, fencing. [`metrics`]: counters for Prometheus.
+//! - [`client`]: the compute process's end.
+
+pub mod client;
+pub mod metrics;
+pub mod registered;
+pub mod secret;
+pub mod server;
+pub mod settings;
+pub mod wire;
+
+use super::ServeError;
+use super::daemon::Arguments;
+use crate::compute_node;
+use crate::fabric::verbs::cm::{Channel, Id};
+use crate::fabric::verbs::profile::Profile;
+use crate::fabric::verbs::{VerbsError, choose_mtu, mtu_bytes};
+use crate::region::layout::DEVICE_BYTES_DEFAULT;
+use crate::region::{LineMode, Region, RegionSpec};
+use metrics::Counters;
+use registered::Registered;
+use server::Server;
+use std::error::Error;
+use std::io::Write as _;
+use std::net::TcpListener;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use wire::Welcome;
+
+/// The daemon of a memory node on an RDMA device, until `stop` becomes readable.
+pub(super) fn run(arguments: &Arguments, stop: BorrowedFd<'_>) -> Result<(), Box<dyn Error>> {
+    let settings = arguments.verbs();
+    let (node, nodes) = arguments.numbers();
+    if node >= nodes {
+        return Err(ServeError::Number { node, nodes }.into());
+    }
+    let size = arguments.size()?;
+    let secret = settings.secret()?;
+    let chosen = settings.choose()?;
+
+    let channel = Channel::new()?;
+    let connections = Id::new(&channel)?;
+    connections.bind(chosen.address)?;
+    let no_device =
+        || VerbsError::Choice(format!("{}: the kernel binds this address to no RDMA device", chosen.address));
+    let (device, port) = connections.device()?.ok_or_else(no_device)?;
+    if device.name() != chosen.device || port != chosen.port {
+        return Err(VerbsError::Choice(format!(
+            "{}: the kernel takes port {port} of {}, not port {} of {}; leave --ib-dev and --ib-port out, or give --listen",
+            chosen.address.ip(),
+            device.name(),
+            chosen.port,
+            chosen.device
+        ))
+        .into());
+    }
+    let (active_mtu, active) = device.port(port)?;
+    if !active {
+        return Err(VerbsError::PortDown { device: device.name().to_owned(), port }.into());
+    }
+    if !device.limits().atomics {
+        return Err(VerbsError::NoAtomics { device: device.name().to_owned() }.into());
+    }
+    let mtu = choose_mtu(settings.mtu, active_mtu, device.name())?;
+    let profile = settings.profile.unwrap_or_else(|| Profile::of_device(device.name()));
+    if settings.profile.is_none()
+        && let Some(doubt) = profile.doubt(device.name())
+    {
+        return Err(doubt.into());
+    }
+    let device_bytes = device_memory(arguments.device_size(), device.limits().device_bytes, device.name())?;
+
+    // Everything that can be refused for its size is, before memory is taken.
+    crate::fabric::verbs::memory::check_locked_memory(size)?;
+    let spec = RegionSpec { region_bytes: size, device_bytes: 0, mode: LineMode::Vector, backing: arguments.backing() };
+    let region = Region::create(&spec)?;
+    let (plan, incarnation) = arguments.plan_for(&region, device_bytes)?;
+    if region.is_kept() && device_bytes > 0 && plan.format()?.lock_space != 0 {
+        return Err(
+            "the pool in the file had its locks in device memory, which did not survive; delete the file, and give \
+                    --device-size 0 when a pool is to be found again"
+                .into(),
+        );
+    }
+    let found = region.is_kept();
+    let superblock = compute_node::format(&plan)?;
+    region.write_image(0, &superblock)?;
+    let pages = region.pages().to_string();
+    let registered = Registered::new(region, &device, settings.registration_size, device_bytes)?;
+    let (device_bytes, device_key) = registered.device();
+    let welcome = Welcome {
+        ticket: 0,
+        node,
+        nodes,
+        profile,
+        region_bytes: size,
+        device_bytes,
+        device_key,
+        base: registered.base(),
+        registration_bytes: registered.piece_bytes(),
+        keys: registered.keys(),
+    };
+    let counters = Arc::new(Counters::default());
+    counters.region_bytes.store(size, Ordering::Relaxed);
+    let secured = if secret.is_some() { "secret" } else { "INSECURE: whoever can connect is let in" };
+    let server = Server::new(welcome, secret, &device, mtu, &counters)?;
+    let listener = TcpListener::bind(chosen.address).map_err(|source| VerbsError::Call {
+        doing: "listen at",
+        whom: chosen.address.to_string(),
+        source,
+    })?;
+    connections.listen()?;
+    let metrics = settings.metrics.map(|address| {
+        metrics::serve_counters(address, &counters).map_err(|source| VerbsError::Call {
+            doing: "serve metrics at",
+            whom: address.to_string(),
+            source,
+        })
+    });
+    let metrics = metrics.transpose()?.map_or("off".to_owned(), |address| address.to_string());
+
+    let limits = device.limits();
+    let guarantees = profile.guarantees();
+    let asserted: Vec<_> = guarantees.asserted.names().collect();
+    let atomics = if limits.atomics_global { "towards processors, too" } else { "among queue pairs of this device" };
+    // Whoever started us may have closed its end: no reason to stop.
+    let _ = writeln!(
+        std::io::stdout(),
+        "READY node={node} nodes={nodes} incarnation={incarnation} region_bytes={size} device_bytes={device_bytes} listen={} device={} port={port} \
+         gid_index={} gid_type={:?} mtu={} reads_in_flight={} registrations={} registered_ms={} memory={} access={secured:?} \
+         profile={} metrics={metrics} ({pages}; atomics {atomics}; asserted by the profile: {})",
+        chosen.address,
+        device.name(),
+        chosen.gid.index,
+        chosen.gid.kind,
+        mtu_bytes(mtu),
+        limits.reads_answered_max,
+        server.welcome.keys.len(),
+        registered.took.as_millis(),
+        if found { "kept" } else { "new" },
+        profile.name(),
+        if asserted.is_empty() { "nothing".to_owned() } else { asserted.join(", ") },
+    );
+    // Without a service manager there is nobody to tell.
+    let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Ready]);
+    let served = server.run(&listener, &connections, stop);
+    let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Stopping]);
+    // All queue pairs are gone. Now the device forgets the memory, and then it is unmapped.
+    drop(registered);
+    let _ = writeln!(std::io::stdout(), "STOPPED node={node}: queue pairs destroyed, memory deregistered");
+    Ok(served?)
+}
+
+/// How much device memory to take.
+fn device_memory(asked: Option<u64>, has: u64, device: &str) -> Result<u32, VerbsError> {
+    match asked {
+        None => Ok(has.min(u64::from(DEVICE_BYTES_DEFAULT)) as u32 / 64 * 64),
+        Some(asked) if asked <= has && asked.is_multiple_of(64) && u32::try_from(asked).is_ok() => Ok(asked as u32),
+        Some(asked) => Err(VerbsError::Choice(format!(
+            "--device-size {asked}: a multiple of 64, and {device} has {has} bytes of device memory"
+        ))),
+    }
+}

@@ -1,0 +1,122 @@
+//! A region, registered with a device, and device memory beside it.
+
+use super::wire::{KEYS_MAX, OVERLAP_BYTES};
+use crate::fabric::verbs::VerbsError;
+use crate::fabric::verbs::device::Device;
+use crate::fabric::verbs::memory::{DeviceMemory, Reach, Registration, check_locked_memory};
+use crate::region::Region;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A region that peers can reach. Deregistered before it is unmapped: fields are dropped in this order.
+#[derive(Debug)]
+pub struct Registered {
+    registrations: Vec<Registration>,
+    device_memory: Option<(DeviceMemory, u32)>,
+    piece_bytes: u64,
+    /// How long registering took.
+    pub took: Duration,
+    region: Region,
+}
+
+/// One piece of a region, to register on any thread.
+struct Piece {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: an address, which the thread that gets it only passes to the device.
+unsafe impl Send for Piece {}
+
+impl Registered {
+    /// Registers all of `region` in pieces of `piece_bytes` (a power of two), several at a time: the kernel pins the
+    /// pages of one registration on one processor.
+    pub fn new(region: Region, device: &Arc<Device>, piece_bytes: u64, device_bytes: u32) -> Result<Self, VerbsError> {
+        let bytes = region.layout().region_bytes;
+        if !piece_bytes.is_power_of_two() || piece_bytes < OVERLAP_BYTES {
+            return Err(VerbsError::Choice(format!(
+                "--registration-size {piece_bytes}: a power of two, at least {OVERLAP_BYTES}"
+            )));
+        }
+        let pieces = bytes.div_ceil(piece_bytes);
+        if pieces > KEYS_MAX as u64 {
+            return Err(VerbsError::Choice(format!(
+                "--registration-size {piece_bytes}: a region of {bytes} bytes would have {pieces} registrations, at \
+                 most {KEYS_MAX} can be told to compute nodes"
+            )));
+        }
+        let largest = (piece_bytes + OVERLAP_BYTES).min(bytes);
+        let max = device.limits().registration_bytes_max;
+        if largest > max {
+            let device = device.name().to_owned();
+            return Err(VerbsError::RegistrationSize { device, bytes, piece: largest, max });
+        }
+        check_locked_memory(bytes)?;
+        let began = Instant::now();
+        let pieces: Vec<_> = (0..pieces)
+            .map(|piece| {
+                let first = piece * piece_bytes;
+                let end = (first + piece_bytes + OVERLAP_BYTES).min(bytes);
+                // SAFETY: `first` is inside the region.
+                let start = unsafe { region.base().add(first as usize) };
+                Piece { start, bytes: (end - first) as usize }
+            })
+            .collect();
+        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(pieces.len()).max(1);
+        let share = pieces.len().div_ceil(threads);
+        let mut pieces = pieces.into_iter();
+        let mut shares: Vec<Vec<Piece>> = Vec::new();
+        for _ in 0..threads {
+            shares.push(pieces.by_ref().take(share).collect());
+        }
+        let registered: Vec<Result<Vec<Registration>, VerbsError>> = std::thread::scope(|scope| {
+            let register = |share: Vec<Piece>| {
+                share
+                    .into_iter()
+                    // SAFETY: mapped as long as `region` lives, which is dropped after the registrations. Nobody holds
+                    // references to it: `Region` has none, and from here on this process leaves it alone.
+                    .map(|piece| unsafe { Registration::new(device, piece.start, piece.bytes, Reach::Remote) })
+                    .collect()
+            };
+            let threads: Vec<_> = shares.into_iter().map(|share| scope.spawn(move || register(share))).collect();
+            threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or_else(|_| Err(VerbsError::Choice("a thread panicked".to_owned()))))
+                .collect()
+        });
+        let mut registrations = Vec::new();
+        for share in registered {
+            registrations.extend(share?);
+        }
+        let device_memory = (device_bytes > 0)
+            .then(|| DeviceMemory::new(device, device_bytes as usize).map(|memory| (memory, device_bytes)))
+            .transpose()?;
+        Ok(Self { registrations, device_memory, piece_bytes, took: began.elapsed(), region })
+    }
+
+    /// The region.
+    pub fn region(&self) -> &Region {
+        &self.region
+    }
+
+    /// Address of the region, as peers name it.
+    pub fn base(&self) -> u64 {
+        self.region.base().as_ptr().expose_provenance() as u64
+    }
+
+    /// Names of the registrations, in order.
+    pub fn keys(&self) -> Vec<u32> {
+        self.registrations.iter().map(Registration::remote_key).collect()
+    }
+
+    /// From the beginning of one registration to that of the next.
+    pub fn piece_bytes(&self) -> u64 {
+        self.piece_bytes
+    }
+
+    /// Device memory: bytes and name; zeros if there is none.
+    pub fn device(&self) -> (u32, u32) {
+        self.device_memory.as_ref().map_or((0, 0), |(memory, bytes)| (*bytes, memory.remote_key()))
+    }
+}

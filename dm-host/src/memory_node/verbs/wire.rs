@@ -1,0 +1,483 @@
+//! The control protocol over TCP, and the private data of connection requests; version 1, little-endian.
+//!
+//! ```text
+//!   client                                               memory node
+//!     Hello     0 magic[8]  8 version u32  12 zero u32  16 nonce[32]                      48 bytes ──►
+//!     ◄── 48 bytes   Challenge  0 magic[8]  8 version u32  12 answer u32  16 nonce[32]
+//!     Proof     0 HMAC-SHA256(secret, "client" nonce nonce)[32]                           32 bytes ──►
+//!     ◄── 112 bytes + 4 per key   Welcome  0 magic[8]  8 version u32  12 answer u32  16 proof[32]  48 facts
+//!
+//!     Call      0 id u64  8 procedure u64  16 a u64  24 b u64  32 c u64                   40 bytes ──►
+//!     ◄── 16 bytes   Reply  0 id u64  8 value u64
+//! ```
+//!
+//! Magic and version stand at the same place in every version to come. No key of the region is told before the proof
+//! was right; the memory node proves that it knows the secret, too. The nonces of both are in both proofs, so that
+//! neither end can be made to answer for the other or for the past.
+//!
+//! The queue pairs themselves are connected by librdmacm. Its private data (56 bytes at most in a request) is too small
+//! for a challenge and its answer, let alone a list of keys; it carries the *ticket* that the welcome gave:
+//!
+//! ```text
+//!   Request   0 magic[8]  8 version u32  12 mtu u8  13 zero[3]  16 ticket u64  24 number u64          32 bytes
+//!   Response  0 magic[8]  8 version u32  12 mtu u8  13 zero[3]                                        16 bytes
+//!   Refusal   0 magic[8]  8 version u32  12 reason u32                                                16 bytes
+//! ```
+//!
+//! Nothing here is encrypted, nor are RDMA packets: who can read the network can take a queue pair over. The secret
+//! keeps out those who can merely connect.
+
+use crate::fabric::verbs::profile::Profile;
+use thiserror::Error;
+
+/// How control messages begin.
+pub const MAGIC: [u8; 8] = *b"dm-rdma\n";
+
+/// How private data begins.
+pub const PAIR_MAGIC: [u8; 8] = *b"dm-pair\n";
+
+/// The version spoken here.
+pub const VERSION: u32 = 1;
+
+/// Bytes of a nonce and of a proof.
+pub const PROOF_BYTES: usize = 32;
+
+/// Bytes of a [`Hello`] or a challenge.
+pub const HELLO_BYTES: usize = 48;
+
+/// Bytes of a welcome without its keys.
+pub const WELCOME_BYTES: usize = 112;
+
+/// Bytes of a call.
+pub const CALL_BYTES: usize = 40;
+
+/// Bytes of a reply.
+pub const REPLY_BYTES: usize = 16;
+
+/// Registrations of one region.
+pub const KEYS_MAX: usize = 4096;
+
+/// A procedure of this protocol, beside those of [`dm_core::remote::rpc::Procedure`]: this connection and its queue
+/// pairs belong to compute-node row `a`, incarnation `b`. Answers `Done`, or `Impossible` if that
+/// incarnation is refused.
+pub const ANNOUNCE: u64 = 1 << 32;
+
+/// The reverse of [`ANNOUNCE`]: whoever has that row and incarnation fenced does not mean this connection any more.
+pub const WITHDRAW: u64 = ANNOUNCE + 1;
+
+/// Reply to a call of a compute node that has been fenced off. Said without a call, with id 0, when it happens.
+pub const FENCED: u64 = 1 << 32;
+
+/// How a memory node answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Answer {
+    /// Prove that you know the secret. / Come in.
+    Yes = 0,
+    /// Versions differ.
+    Version = 1,
+    /// Too many connections.
+    Full = 2,
+    /// The proof is wrong.
+    Secret = 3,
+    /// No secret is asked for.
+    Open = 4,
+    /// The ticket is not known, or its owner was fenced off.
+    Ticket = 5,
+    /// The device cannot: see the memory node's log.
+    Device = 6,
+}
+
+impl Answer {
+    /// The answer of that number.
+    pub const fn from_number(number: u32) -> Option<Self> {
+        match number {
+            0 => Some(Self::Yes),
+            1 => Some(Self::Version),
+            2 => Some(Self::Full),
+            3 => Some(Self::Secret),
+            4 => Some(Self::Open),
+            5 => Some(Self::Ticket),
+            6 => Some(Self::Device),
+            _ => None,
+        }
+    }
+}
+
+/// Why a message was not understood, or the other end said no.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum WireError {
+    /// Not of this protocol.
+    #[error("the other end does not speak the dm-memd protocol")]
+    Magic,
+    /// Of another version.
+    #[error(
+        "the other end speaks version {theirs} of the dm-memd protocol, this is version {VERSION}; use the same release on both ends"
+    )]
+    Version {
+        /// Its version.
+        theirs: u32,
+    },
+    /// The memory node has too many connections.
+    #[error("the memory node has as many connections as it takes")]
+    Full,
+    /// The secrets differ.
+    #[error("the memory node refuses the secret; give both ends the same --secret-file")]
+    Secret,
+    /// The memory node's proof is wrong.
+    #[error("the memory node does not know the secret; give both ends the same --secret-file")]
+    Imposter,
+    /// A secret was given to reach a memory node that asks for none.
+    #[error("the memory node asks for no secret, though one was given; start it with --secret-file, or give none")]
+    Open,
+    /// A secret is needed.
+    #[error("the memory node asks for a secret; give --secret-file")]
+    Needed,
+    /// Fenced off.
+    #[error(
+        "the memory node does not take this compute node any more: it was fenced off, or the memory node restarted"
+    )]
+    Ticket,
+    /// Its device said no.
+    #[error("the memory node's device refused; see its log")]
+    Device,
+    /// A value no memory node sends.
+    #[error("the memory node says {what} = {value}, which makes no sense")]
+    Field {
+        /// Which.
+        what: &'static str,
+        /// Its value.
+        value: u64,
+    },
+}
+
+/// What a client says first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hello {
+    /// Its version.
+    pub version: u32,
+    /// In a challenge: how it is answered; else [`Answer::Yes`].
+    pub answer: Answer,
+    /// Random.
+    pub nonce: [u8; PROOF_BYTES],
+}
+
+impl Hello {
+    /// As sent.
+    pub fn encode(&self) -> [u8; HELLO_BYTES] {
+        let mut bytes = [0; HELLO_BYTES];
+        bytes[..16].copy_from_slice(&head(MAGIC, self.version, self.answer as u32));
+        bytes[16..].copy_from_slice(&self.nonce);
+        bytes
+    }
+
+    /// As received. Any version decodes.
+    pub fn decode(bytes: &[u8; HELLO_BYTES]) -> Result<Self, WireError> {
+        if bytes[..8] != MAGIC {
+            return Err(WireError::Magic);
+        }
+        let number = u32_at(bytes, 12);
+        let answer =
+            Answer::from_number(number).ok_or(WireError::Field { what: "answer", value: u64::from(number) })?;
+        let mut nonce = [0; PROOF_BYTES];
+        nonce.copy_from_slice(&bytes[16..]);
+        Ok(Self { version: u32_at(bytes, 8), answer, nonce })
+    }
+}
+
+/// What a memory node tells a client it lets in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Welcome {
+    /// What its connection requests have to say.
+    pub ticket: u64,
+    /// Number of the memory node.
+    pub node: u16,
+    /// Memory nodes in its pool.
+    pub nodes: u16,
+    /// What its device is known for.
+    pub profile: Profile,
+    /// Bytes of its region.
+    pub region_bytes: u64,
+    /// Bytes of its device memory.
+    pub device_bytes: u32,
+    /// Names its device memory, which begins at address 0.
+    pub device_key: u32,
+    /// Address of its region.
+    pub base: u64,
+    /// Bytes from the beginning of one registration of the region to that of the next; each reaches
+    /// [`OVERLAP_BYTES`] into the next. A power of two.
+    pub registration_bytes: u64,
+    /// Names of the registrations.
+    pub keys: Vec<u32>,
+}
+
+/// How far a registration reaches into the next, so that no request of up to this size needs two.
+pub const OVERLAP_BYTES: u64 = 2 << 20;
+
+impl Welcome {
+    /// As sent.
+    pub fn encode(&self, proof: &[u8; PROOF_BYTES]) -> Vec<u8> {
+        let mut bytes = vec![0; WELCOME_BYTES];
+        bytes[..16].copy_from_slice(&head(MAGIC, VERSION, Answer::Yes as u32));
+        bytes[16..48].copy_from_slice(proof);
+        for (at, value) in [
+            (48, self.ticket),
+            (64, self.region_bytes),
+            (80, self.base),
+            (88, self.registration_bytes),
+            (96, self.keys.len() as u64),
+        ] {
+            bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+        }
+        bytes[56..58].copy_from_slice(&self.node.to_le_bytes());
+        bytes[58..60].copy_from_slice(&self.nodes.to_le_bytes());
+        for (at, value) in [(60, self.profile as u32), (72, self.device_bytes), (76, self.device_key)] {
+            bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
+        }
+        bytes.extend(self.keys.iter().flat_map(|key| key.to_le_bytes()));
+        bytes
+    }
+
+    /// The part without keys, and how many follow.
+    pub fn decode(bytes: &[u8; WELCOME_BYTES]) -> Result<(Self, [u8; PROOF_BYTES], usize), WireError> {
+        if bytes[..8] != MAGIC {
+            return Err(WireError::Magic);
+        }
+        let theirs = u32_at(bytes, 8);
+        if theirs != VERSION {
+            return Err(WireError::Version { theirs });
+        }
+        match Answer::from_number(u32_at(bytes, 12)) {
+            Some(Answer::Yes) => {}
+            Some(Answer::Full) => return Err(WireError::Full),
+            Some(Answer::Secret) => return Err(WireError::Secret),
+            _ => return Err(WireError::Field { what: "answer", value: u64::from(u32_at(bytes, 12)) }),
+        }
+        let field = |what, value| Err(WireError::Field { what, value });
+        let number = u32_at(bytes, 60);
+        let Some(profile) = Profile::from_number(number) else { return field("profile", u64::from(number)) };
+        let u16_at = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
+        let welcome = Self {
+            ticket: u64_at(bytes, 48),
+            node: u16_at(56),
+            nodes: u16_at(58),
+            profile,
+            region_bytes: u64_at(bytes, 64),
+            device_bytes: u32_at(bytes, 72),
+            device_key: u32_at(bytes, 76),
+            base: u64_at(bytes, 80),
+            registration_bytes: u64_at(bytes, 88),
+            keys: Vec::new(),
+        };
+        let Self { registration_bytes, region_bytes, .. } = welcome;
+        if welcome.node >= welcome.nodes {
+            return field("node", u64::from(welcome.node));
+        }
+        if !registration_bytes.is_power_of_two() || registration_bytes < OVERLAP_BYTES {
+            return field("registration_bytes", registration_bytes);
+        }
+        if region_bytes == 0 || welcome.base.checked_add(region_bytes).is_none() {
+            return field("region_bytes", region_bytes);
+        }
+        let keys = u64_at(bytes, 96);
+        if keys > KEYS_MAX as u64 || keys != region_bytes.div_ceil(registration_bytes) {
+            return field("keys", keys);
+        }
+        let mut proof = [0; PROOF_BYTES];
+        proof.copy_from_slice(&bytes[16..48]);
+        Ok((welcome, proof, keys as usize))
+    }
+
+    /// The key that names `bytes` bytes at `offset`; `None` if they are not in the region or in no single registration.
+    #[inline]
+    pub fn key(&self, offset: u64, bytes: u32) -> Option<u32> {
+        let bytes = u64::from(bytes);
+        if bytes > OVERLAP_BYTES || offset.checked_add(bytes)? > self.region_bytes {
+            return None;
+        }
+        self.keys.get((offset >> self.registration_bytes.trailing_zeros()) as usize).copied()
+    }
+}
+
+/// A message that lets nobody in, in the place of a challenge or a welcome.
+pub fn refusal(answer: Answer) -> [u8; WELCOME_BYTES] {
+    let mut bytes = [0; WELCOME_BYTES];
+    bytes[..16].copy_from_slice(&head(MAGIC, VERSION, answer as u32));
+    bytes
+}
+
+/// A call of a procedure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// Names it, for the reply; not 0. A repeated call has the id of the first.
+    pub id: u64,
+    /// Which procedure, and its arguments.
+    pub operands: [u64; 4],
+}
+
+impl Call {
+    /// As sent.
+    pub fn encode(&self) -> [u8; CALL_BYTES] {
+        let mut bytes = [0; CALL_BYTES];
+        bytes[..8].copy_from_slice(&self.id.to_le_bytes());
+        for (to, word) in bytes[8..].chunks_exact_mut(8).zip(self.operands) {
+            to.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// As received: any bytes are one.
+    pub fn decode(bytes: &[u8; CALL_BYTES]) -> Self {
+        Self { id: u64_at(bytes, 0), operands: [8, 16, 24, 32].map(|at| u64_at(bytes, at)) }
+    }
+}
+
+/// As sent.
+pub fn reply(id: u64, value: u64) -> [u8; REPLY_BYTES] {
+    let mut bytes = [0; REPLY_BYTES];
+    bytes[..8].copy_from_slice(&id.to_le_bytes());
+    bytes[8..].copy_from_slice(&value.to_le_bytes());
+    bytes
+}
+
+/// Private data of a connection request or of its response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pair {
+    /// The largest packet this end can have: 1..=5 for 256 to 4096 bytes.
+    pub mtu: u8,
+    /// The ticket; 0 in a response.
+    pub ticket: u64,
+    /// The client's number for the queue pair; 0 in a response.
+    pub number: u64,
+}
+
+/// Bytes of a [`Pair`].
+pub const PAIR_BYTES: usize = 32;
+
+impl Pair {
+    /// As sent.
+    pub fn encode(&self) -> [u8; PAIR_BYTES] {
+        let mut bytes = [0; PAIR_BYTES];
+        bytes[..16].copy_from_slice(&head(PAIR_MAGIC, VERSION, u32::from(self.mtu)));
+        bytes[16..24].copy_from_slice(&self.ticket.to_le_bytes());
+        bytes[24..].copy_from_slice(&self.number.to_le_bytes());
+        bytes
+    }
+
+    /// As received; zeros may follow.
+    pub fn decode(bytes: &[u8]) -> Result<Self, WireError> {
+        let Some(bytes) = bytes.first_chunk::<PAIR_BYTES>() else { return Err(WireError::Magic) };
+        if bytes[..8] != PAIR_MAGIC {
+            return Err(WireError::Magic);
+        }
+        let theirs = u32_at(bytes, 8);
+        if theirs != VERSION {
+            return Err(WireError::Version { theirs });
+        }
+        let mtu = u32_at(bytes, 12);
+        if !(1..=5).contains(&mtu) {
+            return Err(WireError::Field { what: "mtu", value: u64::from(mtu) });
+        }
+        Ok(Self { mtu: mtu as u8, ticket: u64_at(bytes, 16), number: u64_at(bytes, 24) })
+    }
+}
+
+/// Private data of a refused connection request.
+pub fn pair_refusal(answer: Answer) -> [u8; 16] {
+    head(PAIR_MAGIC, VERSION, answer as u32)
+}
+
+/// Why a connection request was refused, by its private data.
+pub fn decode_pair_refusal(bytes: &[u8]) -> Option<WireError> {
+    let bytes = bytes.first_chunk::<16>()?;
+    if bytes[..8] != PAIR_MAGIC {
+        return None;
+    }
+    Some(match Answer::from_number(u32_at(bytes, 12))? {
+        Answer::Version => WireError::Version { theirs: u32_at(bytes, 8) },
+        Answer::Ticket => WireError::Ticket,
+        Answer::Full => WireError::Full,
+        _ => WireError::Device,
+    })
+}
+
+fn head(magic: [u8; 8], version: u32, fourth: u32) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&magic);
+    bytes[8..12].copy_from_slice(&version.to_le_bytes());
+    bytes[12..].copy_from_slice(&fourth.to_le_bytes());
+    bytes
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    bytes[at..].first_chunk().map_or(0, |word| u32::from_le_bytes(*word))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    bytes[at..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn welcome() -> Welcome {
+        Welcome {
+            ticket: 77,
+            node: 1,
+            nodes: 3,
+            profile: Profile::SoftRoce,
+            region_bytes: (8 << 20) + 4096,
+            device_bytes: 0,
+            device_key: 0,
+            base: 0x7000_0000_0000,
+            registration_bytes: 4 << 20,
+            keys: vec![5, 6, 7],
+        }
+    }
+
+    #[test]
+    fn what_is_sent_is_received() {
+        let bytes = welcome().encode(&[9; 32]);
+        let (mut decoded, proof, keys) = Welcome::decode(bytes.first_chunk().unwrap()).unwrap();
+        decoded.keys = bytes[WELCOME_BYTES..].chunks_exact(4).map(|key| u32_at(key, 0)).collect();
+        assert_eq!((decoded, proof, keys), (welcome(), [9; 32], 3));
+        let pair = Pair { mtu: 3, ticket: 1 << 60, number: 9 };
+        assert_eq!(Pair::decode(&pair.encode()), Ok(pair));
+        let call = Call { id: 3, operands: [1, 2, 3, u64::MAX] };
+        assert_eq!(Call::decode(&call.encode()), call);
+        assert_eq!(decode_pair_refusal(&pair_refusal(Answer::Ticket)), Some(WireError::Ticket));
+        let refused = Welcome::decode(&refusal(Answer::Secret));
+        assert_eq!(refused, Err(WireError::Secret));
+    }
+
+    #[test]
+    fn a_request_finds_the_one_registration_that_holds_all_of_it() {
+        let welcome = welcome();
+        assert_eq!(welcome.key(0, 8), Some(5));
+        assert_eq!(welcome.key((4 << 20) - 4, 1024), Some(5), "reaches into the next by less than the overlap");
+        assert_eq!(welcome.key(4 << 20, 1024), Some(6));
+        assert_eq!(welcome.key((8 << 20) + 4095, 1), Some(7));
+        assert_eq!(welcome.key((8 << 20) + 4095, 2), None);
+        assert_eq!(welcome.key(u64::MAX, 2), None);
+        assert_eq!(welcome.key(0, 3 << 20), None);
+    }
+
+    #[test]
+    fn bytes_of_any_content_are_an_error_or_sound() {
+        let good = welcome().encode(&[0; 32]);
+        for at in 0..WELCOME_BYTES {
+            for value in 0..=255 {
+                let mut bytes: [u8; WELCOME_BYTES] = *good.first_chunk().unwrap();
+                bytes[at] = value;
+                if let Ok((decoded, _, keys)) = Welcome::decode(&bytes) {
+                    assert!(keys <= KEYS_MAX && decoded.node < decoded.nodes);
+                    assert!(keys as u64 * decoded.registration_bytes >= decoded.region_bytes);
+                }
+            }
+        }
+        assert_eq!(Hello::decode(&[0; HELLO_BYTES]), Err(WireError::Magic));
+        assert!(Pair::decode(b"short").is_err());
+    }
+}

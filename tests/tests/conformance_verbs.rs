@@ -1,0 +1,5 @@
+//! The conformance suite of single lanes over an RDMA device.
+
+mod sherman {
+    dm_tests::conformance_alone!(verbs, dm_tests::subject::ShermanSubject, dm_tests::verbs::Verbs);
+}

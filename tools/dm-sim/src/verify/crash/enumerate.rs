@@ -1,0 +1,758 @@
+//! Every point at which an operation can be cut short, tried.
+
+use super::cases::{Act, Case, KEYS};
+use super::table::{Cut, Drive, Seen, Table, cuts};
+use crate::check::{Answer, Call};
+use crate::config::Config;
+use crate::verify::coding::Coding;
+use crate::verify::load::{Ended, start};
+use crate::verify::membership::Membership;
+use crate::verify::subject::{Opened, With};
+use dm_core::error::Cause;
+use dm_core::index::OperationKind;
+use dm_core::lane::{Lane, Mark};
+use dm_core::recovery::Recovery;
+use dm_core::recovery::lease::Terms;
+use dm_core::remote::NodeGeometry;
+use dm_core::remote::catalog::IndexNumber;
+use dm_core::remote::chunks::{ChunkEntry, ChunkKind, ChunkWord};
+use dm_core::remote::rows::{Joiner, Member, RowState, RowWord};
+use dm_core::remote::superblock::{PoolPlan, Superblock};
+use dm_core::verbs::{Assumptions, Guarantees, Label, LaneId, NodeId, Verb};
+use dm_host::assembly::{Place, Spending, with_sherman};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use zerocopy::IntoBytes;
+
+/// Compute nodes: the victim, the one that goes on, and the one that goes on if that dies, too.
+const COMPUTE_NODES: usize = 3;
+
+/// A short lease: a hundred round trips.
+const LEASE_NS: u64 = 200_000;
+
+const CODING: Coding = Coding { key_shift: 8 };
+
+/// Values of the survivors' writes; those before have the number of their key plus 1000, the victim's is 2000.
+const SURVIVOR: u64 = 3000;
+const BEFORE: u64 = 1000;
+const VICTIM: u64 = 2000;
+
+/// What the first survivor does first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Reads every key.
+    Read,
+    /// Writes the key the victim wrote, then every key.
+    Write,
+    /// Deletes every key.
+    Delete,
+    /// Sweeps.
+    Sweep,
+}
+
+impl Mode {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Read, Self::Write, Self::Delete, Self::Sweep];
+}
+
+/// What many points came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Enumeration {
+    /// Cases.
+    pub cases: u64,
+    /// Crash points there are.
+    pub points: u64,
+    /// Runs: points tried, times what survivors did first, and such in which the first survivor died.
+    pub runs: u64,
+    /// Of these, such in which the first survivor died.
+    pub repairers_died: u64,
+    /// Coverage marks of victims and survivors.
+    pub marks: Vec<u64>,
+    /// Most bytes of chunks that stayed granted to one victim.
+    pub kept_bytes_max: u64,
+    /// Runs with findings.
+    pub failed: u64,
+    /// The first findings.
+    pub findings: Vec<String>,
+}
+
+/// Findings that are kept.
+const FINDINGS_MAX: usize = 12;
+
+impl Enumeration {
+    /// Whether nothing was wrong.
+    pub fn is_clean(&self) -> bool {
+        self.failed == 0
+    }
+
+    fn add(&mut self, ran: &Ran, what: impl FnOnce() -> String) {
+        self.runs += 1;
+        self.marks.resize(Mark::ALL.len(), 0);
+        for (sum, count) in self.marks.iter_mut().zip(&ran.marks) {
+            *sum += count;
+        }
+        self.kept_bytes_max = self.kept_bytes_max.max(ran.kept_bytes);
+        if !ran.findings.is_empty() {
+            self.failed += 1;
+            if self.findings.len() < FINDINGS_MAX {
+                self.findings.push(format!("{}\n    {}", what(), ran.findings.join("\n    ")));
+            }
+        }
+    }
+
+    /// Adds what others came to.
+    pub fn merge(&mut self, other: Self) {
+        self.cases += other.cases;
+        self.points += other.points;
+        self.runs += other.runs;
+        self.repairers_died += other.repairers_died;
+        self.marks.resize(Mark::ALL.len(), 0);
+        for (sum, count) in self.marks.iter_mut().zip(&other.marks) {
+            *sum += count;
+        }
+        self.kept_bytes_max = self.kept_bytes_max.max(other.kept_bytes_max);
+        self.failed += other.failed;
+        self.findings.extend(other.findings);
+        self.findings.truncate(FINDINGS_MAX);
+    }
+}
+
+impl fmt::Display for Enumeration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { cases, points, runs, repairers_died, kept_bytes_max, failed, .. } = self;
+        writeln!(
+            f,
+            "{cases} cases, {points} crash points, {runs} runs, in {repairers_died} of them a repairer died too; {failed} failed"
+        )?;
+        writeln!(f, "at most {kept_bytes_max} bytes of chunks stayed with a dead compute node")?;
+        let marks = Mark::ALL.iter().zip(&self.marks).filter(|(_, count)| **count > 0);
+        let marks: Vec<String> = marks.map(|(mark, count)| format!("{} {count}", mark.name())).collect();
+        writeln!(f, "marks: {}", marks.join(", "))?;
+        self.findings.iter().try_for_each(|finding| writeln!(f, "\n{finding}"))
+    }
+}
+
+/// Tries the crash points of `case`: at most `points_max`, evenly thinned, with every [`Mode`]; and at most
+/// `repairs_max` combinations of one of them and a death of the first survivor while it recovers.
+pub fn enumerate(case: &Case, points_max: usize, repairs_max: usize) -> Enumeration {
+    let mut sum = Enumeration { cases: 1, ..Enumeration::default() };
+    let dry = run(case, None, Mode::Read, None);
+    sum.add(&dry, || format!("{}: nobody dies", case.name));
+    let all = cuts(&dry.victim);
+    sum.points = all.len() as u64;
+    let tried = thin(&all, points_max);
+    let mut worth = Vec::new();
+    for cut in &tried {
+        for mode in Mode::ALL {
+            let ran = run(case, Some(cut), mode, None);
+            sum.add(&ran, || describe(case, &dry, cut, mode));
+            if matches!(mode, Mode::Write | Mode::Sweep) && ran.recovered {
+                worth.push((*cut, mode, ran.survivor));
+            }
+        }
+    }
+    // First those that left something torn.
+    worth.sort_by_key(|(cut, _, _): &(&Cut, _, _)| cut.chains.iter().all(|chain| chain.part.is_none()));
+    let recovers =
+        |seen: &Seen| matches!(seen.label, Label::Takeover | Label::Redo | Label::Replay) || seen.verb == Verb::Rpc;
+    let chosen = thin(&worth, repairs_max);
+    let each = repairs_max.checked_div(chosen.len()).unwrap_or(0).max(1);
+    for (number, (cut, mode, survivor)) in chosen.into_iter().enumerate() {
+        // What comes before the lease is over is READs and lost CASes; what matters is the recovery itself.
+        let repairs: Vec<Cut> =
+            cuts(survivor).into_iter().filter(|cut| survivor[cut.submit].iter().any(recovers)).collect();
+        for step in 0..each.min(repairs.len()) {
+            // Others for every one of the chosen.
+            let repair = &repairs[(number * 7 + step * repairs.len() / each) % repairs.len()];
+            let ran = run(case, Some(cut), *mode, Some(repair));
+            sum.repairers_died += 1;
+            sum.add(&ran, || format!("{}; and then {repair:?}", describe(case, &dry, cut, *mode)));
+        }
+    }
+    sum
+}
+
+fn describe(case: &Case, dry: &Ran, cut: &Cut, mode: Mode) -> String {
+    let submit: Vec<String> = dry.victim[cut.submit]
+        .iter()
+        .map(|seen| format!("m{} {} {}", seen.node, seen.verb.name(), seen.label.name()))
+        .collect();
+    format!("{}: dies in [{}], {cut:?}, survivors {mode:?}", case.name, submit.join(", "))
+}
+
+/// At most `max` of them, evenly.
+fn thin<T>(all: &[T], max: usize) -> Vec<&T> {
+    if all.len() <= max {
+        return all.iter().collect();
+    }
+    (0..max).map(|number| &all[number * all.len() / max]).collect()
+}
+
+/// One run.
+#[derive(Debug, Default)]
+struct Ran {
+    /// Submits of the victim's operation.
+    victim: Vec<Vec<Seen>>,
+    /// Submits of the first survivor's first operation.
+    survivor: Vec<Vec<Seen>>,
+    /// That operation recovered a lock.
+    recovered: bool,
+    findings: Vec<String>,
+    marks: Vec<u64>,
+    kept_bytes: u64,
+}
+
+fn config(case: &Case) -> Config {
+    Config {
+        device_bytes: if case.device { 4096 } else { 0 },
+        crash_atomic_bytes: case.unit_bytes,
+        ..Config::with_nodes(case.nodes, 256 << 10)
+    }
+}
+
+fn format_pool(case: &Case, config: &Config, table: &mut Table) -> Vec<NodeGeometry> {
+    let nodes = case.nodes as u16;
+    let format = |node: u16| {
+        let plan = PoolPlan {
+            pool_id: *b"a pool of deaths",
+            pool_incarnation: 1,
+            node: NodeId(node),
+            nodes,
+            region_bytes: config.host_bytes[usize::from(node)] as u64,
+            chunk_bytes: 4096,
+            lock_count: case.locks,
+            device_bytes: u64::from(config.device_bytes),
+            redo_row_bytes: 0,
+        };
+        let block = plan.format().expect("256 KiB hold a pool");
+        if let Some(memory) = table.memories.get_mut(NodeId(node)) {
+            memory.host.range_mut(0..block.as_bytes().len()).copy_from_slice(block.as_bytes());
+        }
+        Superblock::decode(block.as_bytes()).expect("just formatted").geometry
+    };
+    (0..nodes).map(format).collect()
+}
+
+fn run(case: &Case, cut: Option<&Cut>, mode: Mode, repair: Option<&Cut>) -> Ran {
+    let mut ran = Ran::default();
+    with_stage(case, &mut ran, &mut |stage| stage.play(cut, mode, repair));
+    ran
+}
+
+/// Sets everything up and calls `play` with it.
+fn with_stage(case: &Case, ran: &mut Ran, play: &mut dyn FnMut(&mut Stage<'_, '_>) -> Result<(), String>) {
+    let config = config(case);
+    let mut table = Table::new(&config);
+    let geometry = format_pool(case, &config, &mut table);
+    ran.marks = vec![0; Mark::ALL.len()];
+    let terms = Terms::of(LEASE_NS).expect("a short lease");
+    let node_bytes = case.parameters.leaf().bytes.max(case.parameters.inner().bytes);
+    let mut joined = Vec::new();
+    for number in 0..COMPUTE_NODES {
+        let mut scratch = vec![0; dm_core::remote::SCRATCH_BYTES];
+        let lane = Lane::new(LaneId(0), &mut scratch);
+        let joiner = Joiner { token: 77 + number as u64, lanes: 1, host: "verify" };
+        let join = Membership::join(&lane, &geometry, &joiner, node_bytes, terms);
+        match table.drive(0, &lane, join, None, &mut Vec::new()) {
+            Ok(Drive::Done(Ok(membership))) => joined.push(membership),
+            other => {
+                return ran.findings.push(format!("joining: {other:?}"));
+            }
+        }
+    }
+    let members: Vec<Member> = joined.iter().map(|membership| membership.member).collect();
+    let capabilities = config.capabilities();
+    let recoveries: Result<Vec<_>, _> = joined.iter().map(|membership| membership.recovery(&capabilities)).collect();
+    let recoveries = match recoveries {
+        Ok(recoveries) => recoveries,
+        Err(error) => return ran.findings.push(error.to_string()),
+    };
+    let opened = open(case, &config, &geometry, &members, &recoveries, &[], &mut |opened| {
+        let mut scratch = vec![vec![0; opened[0].plan().total_bytes]; COMPUTE_NODES];
+        let lanes: Vec<Lane<'_>> = scratch.iter_mut().map(|scratch| Lane::new(LaneId(0), scratch)).collect();
+        let mut stage = Stage {
+            case,
+            geometry: &geometry,
+            members: &members,
+            table: &mut table,
+            opened,
+            lanes: &lanes,
+            known: BTreeMap::new(),
+            open: BTreeMap::new(),
+            dead: Vec::new(),
+            ran,
+        };
+        if let Err(what) = play(&mut stage) {
+            stage.ran.findings.push(what);
+        }
+        for lane in &lanes {
+            for mark in Mark::ALL {
+                ran.marks[*mark as usize] += u64::from(lane.marked(*mark));
+            }
+        }
+    });
+    if let Err(error) = opened {
+        ran.findings.push(error);
+    }
+    ran.findings.append(&mut table.findings);
+}
+
+/// Opens one compute node after the other, each within the call that opened the one before.
+fn open(
+    case: &Case,
+    config: &Config,
+    geometry: &[NodeGeometry],
+    members: &[Member],
+    recoveries: &[Recovery<'_>],
+    opened: &[&dyn Opened],
+    then: &mut dyn FnMut(&[&dyn Opened]),
+) -> Result<(), String> {
+    let Some((recovery, rest)) = recoveries.split_first() else {
+        then(opened);
+        return Ok(());
+    };
+    let place = Place {
+        geometry,
+        number: IndexNumber::new(0).expect("a catalog has entries"),
+        member: members[opened.len()],
+        capabilities: config.capabilities(),
+        guarantees: Guarantees { by_construction: Assumptions::all(), asserted: Assumptions::empty(), profile: "" },
+        recovery: Some(recovery),
+    };
+    let spending = Spending {
+        lanes: 1,
+        cache_bytes: 16 << 10,
+        page_records: 64,
+        returned_nodes: 32,
+        options: case.options,
+        ..Spending::default()
+    };
+    with_sherman(&place, &case.parameters, &spending, |index| {
+        let index = With(index);
+        let mut more = opened.to_vec();
+        more.push(&index);
+        open(case, config, geometry, members, rest, &more, then)
+    })
+    .map_err(|error| error.to_string())?
+}
+
+/// A holder that is slow but alive is not fenced; one that is not, learns it, and can join again. The error says what
+/// went otherwise.
+pub fn descheduled_holders(case: &Case) -> Result<(), String> {
+    let mut ran = Ran::default();
+    with_stage(case, &mut ran, &mut |stage| stage.slow_holder().and_then(|()| stage.stopped_holder()));
+    match ran.findings.first() {
+        None => Ok(()),
+        Some(what) => Err(format!("{}: {what}", case.name)),
+    }
+}
+
+struct Stage<'a, 'm> {
+    case: &'a Case,
+    geometry: &'a [NodeGeometry],
+    members: &'a [Member],
+    table: &'a mut Table,
+    opened: &'a [&'a dyn Opened],
+    lanes: &'a [Lane<'m>],
+    /// What is there.
+    known: BTreeMap<u64, u64>,
+    /// What may still come to be there instead: the doings of the dead, each until it has been seen, or all until the
+    /// key is overwritten.
+    open: BTreeMap<u64, Vec<Option<u64>>>,
+    /// Compute nodes that died.
+    dead: Vec<usize>,
+    ran: &'a mut Ran,
+}
+
+impl Stage<'_, '_> {
+    fn play(&mut self, cut: Option<&Cut>, mode: Mode, repair: Option<&Cut>) -> Result<(), String> {
+        for key in self.case.inserted.clone() {
+            let value = BEFORE + key;
+            self.expect(0, key, Call::Insert { value })?;
+        }
+        for key in self.case.deleted.clone() {
+            self.expect(0, key, Call::Delete)?;
+        }
+        let died = self.act(cut)?;
+        if !died {
+            return self.afterwards();
+        }
+        self.dead.push(0);
+        if self.first(mode, repair)? {
+            self.dead.push(1);
+            return self.go_on(2, mode);
+        }
+        self.go_on(1, mode)
+    }
+
+    /// Compute node 0 stops with a lock in its hands. `going_on` is tried meanwhile; then compute node 0 goes on, and
+    /// its answer is returned.
+    fn stop(&mut self, mut meanwhile: impl FnMut(&mut Self) -> Result<(), String>) -> Result<Ended, String> {
+        let (index, lane) = (self.opened[0], &self.lanes[0]);
+        let row = self.members[0].row.0;
+        let mut future = start(index, lane, CODING, 4, Call::Update { value: VICTIM }, 0);
+        let mut seen = Vec::new();
+        lane.port().start();
+        // Up to the submit that unlocks.
+        for submit in 0.. {
+            match self.table.advance(row, lane, future.as_mut(), None, Some(submit), &mut seen)? {
+                Drive::Stopped => {}
+                other => return Err(format!("an update that takes no lock: {other:?}")),
+            }
+            if lane.port().requests().iter().any(|request| request.label == Label::Unlock) {
+                break;
+            }
+        }
+        meanwhile(self)?;
+        match self.table.advance(row, lane, future.as_mut(), None, None, &mut seen)? {
+            Drive::Done(ended) => Ok(ended),
+            other => Err(format!("the stopped update: {other:?}")),
+        }
+    }
+
+    fn fill(&mut self) -> Result<(), String> {
+        (0..4).try_for_each(|key| self.expect(0, key * 2, Call::Upsert { value: BEFORE + key }))
+    }
+
+    fn slow_holder(&mut self) -> Result<(), String> {
+        self.fill()?;
+        let row = self.members[0].row;
+        self.table.beating = vec![self.geometry[0].row_offset(row) + 8];
+        self.table.beat_ns = LEASE_NS / 8;
+        let ended = self.stop(|stage| {
+            let (index, lane) = (stage.opened[1], &stage.lanes[1]);
+            let future = start(index, lane, CODING, 4, Call::Upsert { value: SURVIVOR }, 5 * LEASE_NS);
+            match stage.table.drive(stage.members[1].row.0, lane, future, None, &mut Vec::new())? {
+                Drive::Done(Ended::Failed(error)) if matches!(error.cause, Cause::Deadline { .. }) => Ok(()),
+                other => Err(format!("waiting five leases for a lock whose holder's heart beats: {other:?}")),
+            }
+        })?;
+        self.table.beating.clear();
+        self.check(4, Call::Update { value: VICTIM }, &ended)
+    }
+
+    fn stopped_holder(&mut self) -> Result<(), String> {
+        let fenced = |ended: &Ended| matches!(ended, Ended::Failed(error) if error.cause == Cause::Fenced);
+        let ended = self.stop(|stage| stage.expect(1, 4, Call::Upsert { value: SURVIVOR }))?;
+        if !fenced(&ended) {
+            return Err(format!("an update whose lock was taken over ends with {ended:?}"));
+        }
+        self.expect(1, 4, Call::Get)?;
+        let (index, lane, row) = (self.opened[0], &self.lanes[0], self.members[0].row);
+        let settled = self.table.drive(row.0, lane, index.settle(lane), None, &mut Vec::new())?;
+        if !matches!(settled, Drive::Done(Ok(()))) || lane.in_doubt() {
+            return Err(format!("settling on a fenced compute node: {settled:?}"));
+        }
+        for call in [Call::Get, Call::Upsert { value: VICTIM }] {
+            let mut seen = Vec::new();
+            let future = start(index, lane, CODING, 4, call, 0);
+            let ended = self.table.drive(row.0, lane, future, None, &mut seen)?;
+            if !matches!(&ended, Drive::Done(ended) if fenced(ended)) || !seen.is_empty() {
+                return Err(format!("{call:?} on a fenced compute node: {ended:?} after {} submits", seen.len()));
+            }
+        }
+        self.dead.push(0);
+        self.afterwards()?;
+        let mut scratch = vec![0; dm_core::remote::SCRATCH_BYTES];
+        let lane = Lane::new(LaneId(0), &mut scratch);
+        let joiner = Joiner { token: 99, lanes: 1, host: "again" };
+        match self.table.drive(
+            0,
+            &lane,
+            Membership::join(&lane, self.geometry, &joiner, 64, Terms::HARDWARE),
+            None,
+            &mut Vec::new(),
+        )? {
+            Drive::Done(Ok(again)) if again.member.row == row && again.member.incarnation == 2 => Ok(()),
+            other => Err(format!("joining again: {other:?}")),
+        }
+    }
+
+    /// The victim's operation. Whether it was cut short.
+    fn act(&mut self, cut: Option<&Cut>) -> Result<bool, String> {
+        let mut seen = Vec::new();
+        let (index, lane) = (self.opened[0], &self.lanes[0]);
+        let died = match self.case.act {
+            Act::Point(kind, key) => {
+                let before = self.known.get(&key).copied();
+                let call = match kind {
+                    OperationKind::Get | OperationKind::Scan => Call::Get,
+                    OperationKind::Insert => Call::Insert { value: VICTIM },
+                    OperationKind::Update => Call::Update { value: VICTIM },
+                    OperationKind::Upsert => Call::Upsert { value: VICTIM },
+                    OperationKind::UpdateIf => Call::UpdateIf { expected: before.unwrap_or_default(), value: VICTIM },
+                    OperationKind::Delete => Call::Delete,
+                };
+                let future = start(index, lane, CODING, key, call, 0);
+                match self.table.drive(self.members[0].row.0, lane, future, cut, &mut seen)? {
+                    Drive::Done(ended) => {
+                        self.check(key, call, &ended)?;
+                        false
+                    }
+                    Drive::Died | Drive::Stopped => {
+                        let after = match call {
+                            Call::Delete => None,
+                            _ => call.written().or(before),
+                        };
+                        if after != before {
+                            self.open.entry(key).or_default().push(after);
+                        }
+                        true
+                    }
+                }
+            }
+            Act::Bulk(keys) => {
+                let load = async {
+                    for key in 0..keys {
+                        lane.port().with(|scratch| {
+                            CODING.write_key(key, &mut scratch[index.plan().key.clone()]);
+                            CODING.write_value(VICTIM, &mut scratch[index.plan().value.clone()]);
+                        });
+                        index.bulk_append(lane).await?;
+                    }
+                    index.bulk_finish(lane).await
+                };
+                match self.table.drive(self.members[0].row.0, lane, load, cut, &mut seen)? {
+                    Drive::Done(Ok(())) => {
+                        self.known.extend((0..keys).map(|key| (key, VICTIM)));
+                        false
+                    }
+                    Drive::Done(Err(error)) => return Err(format!("the bulk load: {error}")),
+                    Drive::Died | Drive::Stopped => {
+                        self.open.extend((0..keys).map(|key| (key, vec![Some(VICTIM)])));
+                        true
+                    }
+                }
+            }
+        };
+        self.ran.victim = seen;
+        Ok(died)
+    }
+
+    /// The first survivor's first operation. Whether that was cut short.
+    fn first(&mut self, mode: Mode, repair: Option<&Cut>) -> Result<bool, String> {
+        let key = match self.case.act {
+            Act::Point(_, key) => key,
+            Act::Bulk(_) => 0,
+        };
+        let (index, lane) = (self.opened[1], &self.lanes[1]);
+        let row = self.members[1].row.0;
+        let mut seen = Vec::new();
+        let takeovers = lane.marked(Mark::Takeover);
+        let died = if mode == Mode::Sweep {
+            match self.table.drive(row, lane, index.sweep(lane, self.members[0].row), repair, &mut seen)? {
+                Drive::Done(swept) => {
+                    swept.map_err(|error| format!("the first sweep: {error}"))?;
+                    false
+                }
+                Drive::Died | Drive::Stopped => true,
+            }
+        } else {
+            let call = match mode {
+                Mode::Write => Call::Upsert { value: SURVIVOR },
+                Mode::Delete => Call::Delete,
+                _ => Call::Get,
+            };
+            let future = start(index, lane, CODING, key, call, 0);
+            match self.table.drive(row, lane, future, repair, &mut seen)? {
+                Drive::Done(ended) => {
+                    self.check(key, call, &ended)?;
+                    false
+                }
+                Drive::Died | Drive::Stopped => {
+                    if call != Call::Get {
+                        let after = if call == Call::Delete { None } else { Some(SURVIVOR) };
+                        self.open.entry(key).or_default().push(after);
+                    }
+                    true
+                }
+            }
+        };
+        self.ran.survivor = seen;
+        self.ran.recovered = lane.marked(Mark::Takeover) > takeovers;
+        Ok(died)
+    }
+
+    /// What survivors do next, and the judgement at the end.
+    fn go_on(&mut self, survivor: usize, mode: Mode) -> Result<(), String> {
+        let keys: Vec<u64> = (0..KEYS).collect();
+        // With two operations of unknown outcome on one key, a look has to come before a model does.
+        match mode {
+            Mode::Read | Mode::Sweep => {
+                for &key in &keys {
+                    self.expect(survivor, key, Call::Get)?;
+                }
+                self.scan(survivor)?;
+                for &key in &keys {
+                    self.expect(survivor, key, Call::Upsert { value: SURVIVOR + key })?;
+                }
+            }
+            Mode::Write => {
+                for &key in &keys {
+                    self.expect(survivor, key, Call::Upsert { value: SURVIVOR + key })?;
+                }
+            }
+            Mode::Delete => {
+                for &key in keys.iter().rev() {
+                    self.expect(survivor, key, Call::Delete)?;
+                }
+                for &key in &keys {
+                    self.expect(survivor, key, Call::Insert { value: SURVIVOR + key })?;
+                }
+            }
+        }
+        self.afterwards()
+    }
+
+    /// Runs an operation that must succeed, and compares.
+    fn expect(&mut self, node: usize, key: u64, call: Call) -> Result<(), String> {
+        let (index, lane) = (self.opened[node], &self.lanes[node]);
+        let future = start(index, lane, CODING, key, call, 0);
+        match self.table.drive(self.members[node].row.0, lane, future, None, &mut Vec::new()) {
+            Ok(Drive::Done(ended)) => self.check(key, call, &ended)?,
+            other => return Err(format!("{call:?} of key {key} by compute node {node}: {other:?}")),
+        }
+        if lane.in_doubt() {
+            return Err(format!("{call:?} of key {key} left {:?}", lane.debts()));
+        }
+        Ok(())
+    }
+
+    /// Compares an answer with the model, and learns from it.
+    fn check(&mut self, key: u64, call: Call, ended: &Ended) -> Result<(), String> {
+        let Ended::Point(answer) = *ended else {
+            return Err(format!("{call:?} of key {key} ended with {ended:?}"));
+        };
+        let answer_for = |present: Option<u64>| match (call, present) {
+            (Call::Get, Some(value)) => Answer::Found(value),
+            (Call::Insert { .. }, Some(value)) => Answer::Exists(value),
+            (Call::Insert { .. } | Call::Upsert { .. }, None) => Answer::Inserted,
+            (Call::Update { .. }, Some(_)) => Answer::Updated,
+            (Call::UpdateIf { expected, .. }, Some(value)) if expected != value => Answer::Mismatch(value),
+            (Call::UpdateIf { .. }, Some(_)) => Answer::Updated,
+            (Call::Upsert { .. }, Some(_)) => Answer::Replaced,
+            (Call::Delete, Some(_)) => Answer::Deleted,
+            _ => Answer::Absent,
+        };
+        let known = self.known.get(&key).copied();
+        if answer != answer_for(known) {
+            let open = self.open.entry(key).or_default();
+            let Some(which) = open.iter().position(|other| answer == answer_for(*other)) else {
+                return Err(format!(
+                    "{call:?} of key {key} answers {answer:?}; it was {known:?}, or one of {open:?} by the dead"
+                ));
+            };
+            // Once seen it stays, unless another of the dead comes after it.
+            let now = open.swap_remove(which);
+            self.set(key, now);
+        }
+        match answer {
+            Answer::Inserted | Answer::Updated | Answer::Replaced => {
+                self.open.remove(&key);
+                self.set(key, call.written());
+            }
+            Answer::Deleted => {
+                self.open.remove(&key);
+                self.set(key, None);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, key: u64, value: Option<u64>) {
+        match value {
+            Some(value) => self.known.insert(key, value),
+            None => self.known.remove(&key),
+        };
+    }
+
+    fn scan(&mut self, node: usize) -> Result<(), String> {
+        let (index, lane) = (self.opened[node], &self.lanes[node]);
+        let future = start(index, lane, CODING, 0, Call::Scan { after: false, high: None, limit: 64 }, 0);
+        let ended = self.table.drive(self.members[node].row.0, lane, future, None, &mut Vec::new());
+        let Ok(Drive::Done(Ended::Page(page, false))) = &ended else { return Err(format!("a scan: {ended:?}")) };
+        let page: BTreeMap<u64, u64> = page.iter().copied().collect();
+        for key in 0..KEYS {
+            let found = page.get(&key).map_or(Answer::Absent, |value| Answer::Found(*value));
+            self.check(key, Call::Get, &Ended::Point(found)).map_err(|what| format!("a scan: {what}"))?;
+        }
+        Ok(())
+    }
+
+    /// Sweeps up and looks at everything.
+    fn afterwards(&mut self) -> Result<(), String> {
+        let last = COMPUTE_NODES - 1;
+        let (index, lane) = (self.opened[last], &self.lanes[last]);
+        let row_of = |number: usize| self.members[number].row;
+        for &dead in &self.dead.clone() {
+            let swept =
+                self.table.drive(row_of(last).0, lane, index.sweep(lane, row_of(dead)), None, &mut Vec::new())?;
+            match swept {
+                Drive::Done(Ok(swept)) if swept.row_free => {
+                    let chunk_bytes = self.geometry[0].chunk_bytes;
+                    self.ran.kept_bytes = self.ran.kept_bytes.max(u64::from(swept.chunks_kept) * chunk_bytes);
+                }
+                other => return Err(format!("sweeping row {}: {other:?}", row_of(dead).0)),
+            }
+        }
+        for key in 0..KEYS {
+            self.expect(last, key, Call::Get)?;
+        }
+        self.scan(last)?;
+        if let Act::Bulk(keys) = self.case.act {
+            // What is left of a load after everybody wrote is for the first survivors' answers to show.
+            let loaded: BTreeSet<u64> =
+                self.known.iter().filter(|(_, value)| **value == VICTIM).map(|(key, _)| *key).collect();
+            if !loaded.is_empty() && loaded.len() != keys as usize {
+                return Err(format!("part of a bulk load is there: {loaded:?}"));
+            }
+        }
+        match self.table.drive(row_of(last).0, lane, index.validate(lane), None, &mut Vec::new())? {
+            Drive::Done(Ok(census)) if census.records == self.known.len() as u64 => {}
+            Drive::Done(Ok(census)) => {
+                return Err(format!("the tree has {} records, the model {}", census.records, self.known.len()));
+            }
+            other => return Err(format!("validating: {other:?}")),
+        }
+        for (number, geometry) in self.geometry.iter().enumerate() {
+            let Some(node) = self.table.memories.get(NodeId(number as u16)) else { continue };
+            let words = node.space(geometry.lock_space);
+            for index in 0..geometry.lock_count {
+                let word = words.word(geometry.lock_offset(index));
+                if word != 0 {
+                    return Err(format!("all is quiet, and lock {index} of memory node {number} is {word:#x}"));
+                }
+            }
+            for chunk in 0..geometry.chunk_count {
+                let entry = ChunkWord(node.host.word(geometry.chunk_entry(chunk))).decode();
+                if let Ok(ChunkEntry::Granted(grant)) = entry
+                    && grant.kind == ChunkKind::Redo
+                    && self.dead.iter().any(|dead| row_of(*dead) == grant.row)
+                {
+                    return Err(format!("redo chunk {chunk} of memory node {number} stays with {:?}", grant.row));
+                }
+            }
+        }
+        for (number, (index, lane)) in self.opened.iter().zip(self.lanes).enumerate() {
+            if !self.dead.contains(&number) && (index.locks_held() > 0 || lane.in_doubt()) {
+                return Err(format!(
+                    "compute node {number} holds {} local locks, owes {:?}",
+                    index.locks_held(),
+                    lane.debts()
+                ));
+            }
+            let home = self
+                .table
+                .memories
+                .get(NodeId(0))
+                .map(|node| node.host.word(self.geometry[0].row_offset(row_of(number))));
+            let state = home.and_then(|word| RowWord(word).state());
+            let wanted = if self.dead.contains(&number) { RowState::Free } else { RowState::Live };
+            if state != Some(wanted) {
+                return Err(format!("row {} is {state:?}", row_of(number).0));
+            }
+        }
+        Ok(())
+    }
+}

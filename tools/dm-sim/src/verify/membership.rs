@@ -1,0 +1,48 @@
+//! What a compute node keeps so that others can go on when it dies, on a simulated fabric.
+
+use dm_core::lane::Lane;
+use dm_core::recovery::lease::{Lease, Pulse, Terms};
+use dm_core::recovery::redo::{self, Area};
+use dm_core::recovery::{Recovery, RecoveryError};
+use dm_core::remote::NodeGeometry;
+use dm_core::remote::chunks::RequestIds;
+use dm_core::remote::rows::{self, Joiner, Member};
+use dm_core::verbs::Capabilities;
+
+/// A compute node that has joined, with its redo areas.
+#[derive(Debug)]
+pub struct Membership {
+    /// Its row.
+    pub member: Member,
+    /// A sign of life per lane.
+    pub pulses: Vec<Pulse>,
+    /// Its lease.
+    pub lease: Lease,
+    areas: Vec<Area>,
+}
+
+impl Membership {
+    /// Joins with `lanes` lanes, and gets redo areas with slots for nodes of `node_bytes`. The lane needs
+    /// [`SCRATCH_BYTES`](dm_core::remote::SCRATCH_BYTES) of scratch.
+    pub async fn join(
+        lane: &Lane<'_>,
+        geometry: &[NodeGeometry],
+        joiner: &Joiner<'_>,
+        node_bytes: usize,
+        terms: Terms,
+    ) -> Result<Self, String> {
+        let home = geometry.first().ok_or("a pool without memory nodes")?;
+        let member = rows::join(lane, home, joiner, 0).await.map_err(|error| error.to_string())?;
+        let mut areas = vec![Area::default(); geometry.len()];
+        let requests = RequestIds::default();
+        let prepared = redo::prepare(lane, geometry, member, &requests, joiner.lanes, node_bytes, 0, &mut areas).await;
+        prepared.map_err(|error| error.to_string())?;
+        let pulses = (0..joiner.lanes).map(|_| Pulse::default()).collect();
+        Ok(Self { member, pulses, lease: Lease::new(terms), areas })
+    }
+
+    /// Its recovery.
+    pub fn recovery<'s>(&'s self, offers: &Capabilities) -> Result<Recovery<'s>, RecoveryError> {
+        Recovery::new(self.member, &self.lease, &self.pulses, &self.areas, offers)
+    }
+}

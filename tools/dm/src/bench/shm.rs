@@ -1,0 +1,288 @@
+//! The engine of real fabrics: threads on memory nodes that are processes, here or behind a network.
+
+use super::baseline;
+use super::engine::{Driven, Loaded, Measured, Stage, bulk_load, gather, measure, tally, validate, warm_key};
+use super::generator::{Generator, Shared, Warmer};
+use super::plan::{FabricPlan, Plan, Run};
+use crate::commands::Failure;
+use crate::pool::{FabricName, Memory, RdmaArguments, discard};
+use crate::report::{MEASURED_ON_SHM, MEASURED_ON_VERBS, Report};
+use crate::workload::spec::Spec;
+use crate::workload::stream::{InsertCounter, Workload};
+use crate::workload::trace::TraceWriter;
+use dm_core::index::{Census, Index};
+use dm_core::lane::Lane;
+use dm_core::remote::catalog::IndexEntry;
+use dm_core::sherman::Sherman;
+use dm_core::verbs::{Fabric, Guarantees, LaneId, Space};
+use dm_host::assembly::AssemblyError;
+use dm_host::compute_node::{ComputeNode, Pool, PoolError};
+use dm_host::fabric::any::AnyFabric;
+use dm_host::kinds::{AnyIndex, IndexParameters};
+use dm_host::worker::{self, Wakes, Work};
+use indicatif::ProgressBar;
+use std::fs::File;
+use std::num::NonZeroU32;
+use std::ops::Deref;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Barrier, Mutex};
+use std::time::{Duration, Instant};
+
+/// A worker's part that outlives single runs.
+pub(super) struct Thread<'m> {
+    pub(super) lanes: Vec<Lane<'m>>,
+    pub(super) fabric: AnyFabric,
+}
+
+/// Does what was planned.
+pub fn run(plan: &Plan, trace: Option<&Mutex<TraceWriter<File>>>) -> Result<Measured, Failure> {
+    let memory = match &plan.fabric {
+        FabricPlan::Verbs(rdma) => Memory::connect(FabricName::Verbs, &plan.pool, rdma)?,
+        _ if plan.pool.is_empty() => Memory::start(&plan.start)?,
+        _ => Memory::connect(FabricName::Shm, &plan.pool, &RdmaArguments::default())?,
+    };
+    let pool = &memory.pool;
+    if plan.without_on_chip && pool.geometry().iter().any(|node| node.lock_space == Space::Device) {
+        return Err(Failure::Usage(
+            "--without on-chip: the pool's lock tables are in device memory; start its daemons with --device-size 0"
+                .to_owned(),
+        ));
+    }
+    let node = pool.join(plan.spending.lanes as u16, plan.membership).map_err(Failure::run)?;
+    let (entry, created) = open(&node, plan)?;
+    let fabric = pool.fabric().map_err(Failure::run)?;
+    let guarantees = node.place(&entry, &fabric).guarantees;
+    let (fabric_name, measured_on) = (fabric.name(), measured_on(&fabric));
+    let setting = Setting { plan, pool, node: &node, entry: &entry, trace, guarantees, fabric_name, measured_on };
+    // Each kind with an engine of its own: what is measured is not told apart at every step.
+    let measured = node.with_index(&entry, &plan.parameters, &plan.spending, |index| match index {
+        AnyIndex::Sherman(index) => Bench { setting: &setting, index, sherman: Some(index) }.run(fabric),
+        AnyIndex::Chime(index) => Bench { setting: &setting, index, sherman: None }.run(fabric),
+    });
+    let measured = measured.unwrap_or_else(|error| {
+        Err(match error {
+            AssemblyError::Scratch { .. } => {
+                Failure::Usage(format!("{error}; see --scratch-mib-max, --lanes, --threads"))
+            }
+            error => Failure::run(error),
+        })
+    });
+    if measured.is_err() && created && memory.children.is_none() {
+        // Others use this pool. The failure that led here says more than this one could.
+        let _ = discard(&node, &entry);
+    }
+    let mut measured = measured?;
+    measured.pages = pool.nodes()[0].pages();
+    Ok(measured)
+}
+
+/// What kind of numbers come of a fabric.
+fn measured_on(fabric: &AnyFabric) -> String {
+    let Some(device) = fabric.device() else { return MEASURED_ON_SHM.to_owned() };
+    match Fabric::guarantees(fabric).profile {
+        "soft-roce" => format!("{device}: Soft-RoCE, a device in software; says nothing about a NIC"),
+        _ => format!("{device}: {MEASURED_ON_VERBS}"),
+    }
+}
+
+/// The index of that name, created if there is none, and whether it was.
+fn open(node: &ComputeNode, plan: &Plan) -> Result<(IndexEntry, bool), Failure> {
+    match node.pool().find_index(&plan.name) {
+        Ok((entry, parameters)) if parameters == plan.parameters => Ok((entry, false)),
+        Ok((_, found)) => Err(Failure::Run(format!(
+            "the pool has an index \"{}\", {}; asked for is {}: choose another --name",
+            plan.name,
+            said(&found),
+            said(&plan.parameters)
+        ))),
+        Err(PoolError::NoIndex { .. }) => {
+            let entry = node.create_index(&plan.name, &plan.parameters).map_err(Failure::run)?;
+            Ok((entry, true))
+        }
+        Err(error) => Err(Failure::run(error)),
+    }
+}
+
+/// Parameters in words.
+fn said(parameters: &IndexParameters) -> String {
+    format!(
+        "{} with keys of {} and values of {} bytes, {} and {} entries a node",
+        parameters.kind().name(),
+        parameters.key_bytes(),
+        parameters.value_bytes(),
+        parameters.leaf_span(),
+        parameters.inner_span()
+    )
+}
+
+/// What is measured with.
+pub(super) struct Setting<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) pool: &'a Pool,
+    pub(super) node: &'a ComputeNode,
+    entry: &'a IndexEntry,
+    trace: Option<&'a Mutex<TraceWriter<File>>>,
+    guarantees: Guarantees,
+    fabric_name: &'static str,
+    measured_on: String,
+}
+
+pub(super) struct Bench<'a, 's, I> {
+    setting: &'a Setting<'a>,
+    pub(super) index: &'a I,
+    /// The same, if it is one: the bare loop is of its kind.
+    pub(super) sherman: Option<&'a Sherman<'s>>,
+}
+
+impl<'a, I> Deref for Bench<'a, '_, I> {
+    type Target = Setting<'a>;
+
+    fn deref(&self) -> &Setting<'a> {
+        self.setting
+    }
+}
+
+impl<I: Index> Bench<'_, '_, I> {
+    fn run(&self, fabric: AnyFabric) -> Result<Measured, Failure> {
+        let plan = self.plan;
+        let scratch_bytes = self.index.plan().total_bytes;
+        let lanes_of_all = usize::from(plan.threads) * usize::from(plan.lanes);
+        let mut scratch = vec![0; scratch_bytes * (lanes_of_all + 1)];
+        let mut pieces = scratch.chunks_mut(scratch_bytes).enumerate();
+        let mut lane_of = || pieces.next().map(|(number, scratch)| Lane::new(LaneId(number as u16), scratch));
+        let mut threads = Vec::new();
+        for _ in 0..plan.threads {
+            let lanes = (0..plan.lanes).filter_map(|_| lane_of()).collect();
+            threads.push(Thread { lanes, fabric: self.pool.fabric().map_err(Failure::run)? });
+        }
+        let Some(lane) = lane_of() else { return Err(Failure::Run("no lane".to_owned())) };
+        let mut stage = Threads { bench: self, threads, fabric, lane };
+        let mut measured = measure(plan, &mut stage)?;
+        if plan.baseline {
+            let records = measured.reports.last().map_or(plan.records, |report| report.records);
+            measured.baseline = Some(baseline::compare(self, &mut stage.threads[0], records)?);
+        }
+        Ok(measured)
+    }
+
+    fn shared<'b>(&'b self, inserts: &'b InsertCounter) -> Shared<'b> {
+        Shared::new(&self.plan.keys, inserts, self.trace)
+    }
+
+    /// Runs each work on its thread; returns them and how long it took from the first start to the last end.
+    fn drive<W: Work + Send>(
+        &self,
+        threads: &mut [Thread<'_>],
+        works: Vec<W>,
+        shared: &Shared<'_>,
+        progress: &ProgressBar,
+    ) -> Result<(Vec<W>, Duration), Failure> {
+        let wakes = &Wakes::new(threads.len(), usize::from(self.plan.lanes));
+        let barrier = &Barrier::new(threads.len());
+        let (index, node) = (self.index, self.node);
+        let ended = std::thread::scope(|scope| {
+            let running: Vec<_> = threads
+                .iter_mut()
+                .zip(works)
+                .map(|(thread, mut work)| {
+                    scope.spawn(move || {
+                        barrier.wait();
+                        let began = Instant::now();
+                        let ended = worker::run(index, &thread.lanes, &mut thread.fabric, &mut work, wakes);
+                        if let Err(error) = ended {
+                            // Its lanes could not be settled.
+                            node.owe();
+                            shared.fail(error.to_string());
+                        }
+                        (work, began, Instant::now())
+                    })
+                })
+                .collect();
+            while !progress.is_hidden() && running.iter().any(|thread| !thread.is_finished()) {
+                progress.set_position(shared.done.load(Ordering::Relaxed));
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            running.into_iter().map(std::thread::ScopedJoinHandle::join).collect::<Vec<_>>()
+        });
+        progress.finish_and_clear();
+        let mut works = Vec::new();
+        let (mut first, mut last) = (None::<Instant>, None::<Instant>);
+        for thread in ended {
+            let (work, began, end) = thread.map_err(|_| Failure::Run("a worker thread panicked".to_owned()))?;
+            works.push(work);
+            first = Some(first.map_or(began, |first| first.min(began)));
+            last = Some(last.map_or(end, |last| last.max(end)));
+        }
+        if let Some(failure) = shared.take_failure() {
+            return Err(Failure::Run(failure));
+        }
+        let wall = first.zip(last).map_or(Duration::ZERO, |(first, last)| last.duration_since(first));
+        Ok((works, wall))
+    }
+}
+
+/// The threads of a bench, and a lane to load and check with.
+struct Threads<'b, 'a, 's, 'm, I> {
+    bench: &'b Bench<'a, 's, I>,
+    threads: Vec<Thread<'m>>,
+    fabric: AnyFabric,
+    lane: Lane<'m>,
+}
+
+impl<I: Index> Stage for Threads<'_, '_, '_, '_, I> {
+    fn validate(&mut self) -> Result<Census, String> {
+        validate(self.bench.index, &mut self.fabric, &self.lane)
+    }
+
+    fn tally(&mut self) -> Result<u64, Failure> {
+        tally(self.bench.pool.geometry(), self.bench.entry.number, &mut self.fabric, &self.lane)
+    }
+
+    fn bulk_load(&mut self) -> Result<Loaded, Failure> {
+        bulk_load(self.bench.plan, self.bench.index, &mut self.fabric, &self.lane)
+    }
+
+    fn warm(&mut self, records: u64) -> Result<(), Failure> {
+        let inserts = InsertCounter::new(0);
+        let shared = self.bench.shared(&inserts);
+        let warm = warm_key(self.bench.plan, records);
+        let step = self.threads.len() as u64;
+        let works = (0..step)
+            .map(|first| Warmer { shared: &shared, key: &warm.key, next: first, step, end: warm.positions })
+            .collect();
+        self.bench.drive(&mut self.threads, works, &shared, &super::engine::progress("warming", 0)).map(drop)
+    }
+
+    fn run(&mut self, run: &Run, records: u64) -> Result<(Report, u64), Failure> {
+        let Self { bench, threads, .. } = self;
+        let plan = bench.plan;
+        let lanes = u32::from(plan.threads) * u32::from(plan.lanes);
+        let spec = Spec { record_count: records, ..run.spec.clone() };
+        let operations = run.operations(records);
+        let workload = Workload::new(spec, plan.seed, NonZeroU32::new(lanes).unwrap_or(NonZeroU32::MIN))
+            .map_err(Failure::usage)?;
+        let inserts = Arc::new(InsertCounter::new(records));
+        let shared = bench.shared(&inserts);
+        let works = (0..u32::from(plan.threads))
+            .map(|thread| {
+                let first = thread * u32::from(plan.lanes);
+                let streams =
+                    (first..first + u32::from(plan.lanes)).map(|lane| workload.lane(lane, Arc::clone(&inserts)));
+                Generator::new(&shared, streams.collect(), first)
+            })
+            .collect();
+        let progress = super::engine::progress(&run.name, operations);
+        let (works, wall) = bench.drive(threads, works, &shared, &progress)?;
+        let records = inserts.acknowledged();
+        let driven = Driven {
+            fabric: bench.fabric_name.to_owned(),
+            measured_on: bench.measured_on.clone(),
+            guarantees: bench.guarantees,
+            memory_nodes: bench.pool.nodes().len() as u32,
+            wall_s: wall.as_secs_f64(),
+            cache_bytes: vec![bench.index.cache_bytes().0],
+            simulation: None,
+        };
+        Ok((driven.report(plan, &run.name, records, gather(works)), records))
+    }
+}

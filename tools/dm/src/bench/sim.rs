@@ -1,0 +1,453 @@
+//! The sim engine: many compute nodes in one process and in virtual time.
+//!
+//! Loading, warming and checking take no virtual time: they run through the same index code on a fabric without time. A
+//! workload then begins on idle NICs. Operations, a tenth as many as counted ones, come first and are not, and counting ends while all
+//! lanes are still busy, so that neither the start nor stragglers are in the numbers; a load by inserts is counted whole.
+//! All compute nodes' lanes draw from one load generator, the one that threads of the shm engine have each.
+
+use super::baseline::thread_ns;
+use super::engine::{Driven, Loaded, Measured, Stage, bulk_load, gather, measure, progress, tally, validate, warm_key};
+use super::generator::{Generator, Shared, Warmer};
+use super::plan::{Plan, Run, SimPlan};
+use crate::commands::Failure;
+use crate::report::machine::Machine;
+use crate::report::simulation::{Mark as MarkCount, Simulation};
+use crate::report::{KindReport, MEASURED_ON_SIM, OperationCost, Report, VerbCounts, VerbTotal};
+use crate::workload::OperationKind;
+use crate::workload::random::Random;
+use crate::workload::spec::{Phase, Spec};
+use crate::workload::stream::{InsertCounter, Workload};
+use dm_core::error::OpError;
+use dm_core::index::{self, Census, Index, Operation, Outcome, ScratchPlan};
+use dm_core::lane::{Lane, Mark};
+use dm_core::remote::NodeGeometry;
+use dm_core::remote::catalog::IndexNumber;
+use dm_core::remote::lock_word::RowId;
+use dm_core::remote::rows::Member;
+use dm_core::remote::superblock::{PoolPlan, Superblock};
+use dm_core::sherman::Sherman;
+use dm_core::sherman::parameters::Parameters;
+use dm_core::verbs::{LaneId, NodeId};
+use dm_host::assembly::{AssemblyError, Place, Room, Storage};
+use dm_host::kinds::IndexParameters;
+use dm_host::worker::{self, Finished, Next, Wakes, Work};
+use dm_sim::timing::crew::{CrewError, Until};
+use dm_sim::timing::{Cluster, Crew, RawReads, Shape, Usage};
+use dm_sim::{Config, DirectFabric, Memories};
+use std::future::Future;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use zerocopy::IntoBytes as _;
+
+/// One operation in so many, of those that are counted, comes before them and is not. Every lane does one at least.
+const RAMP: u64 = 10;
+
+/// Unit in which compute nodes are granted memory. Smaller than a daemon's, so that small indexes spread over all
+/// memory nodes too.
+const CHUNK_BYTES: u64 = 128 << 10;
+
+/// Lock words of a memory node without device memory.
+const LOCKS: u32 = 32_768;
+
+/// Region of a memory node that only serves raw READs.
+const RAW_REGION_BYTES: usize = 256 << 20;
+
+/// What a lane takes besides its scratch, roughly: mailbox, future, stream of draws, requests under way.
+const LANE_BYTES: u64 = 8 << 10;
+
+/// Operations between two looks at the progress bar.
+const BATCH: u64 = 65_536;
+
+/// Does what was planned.
+pub fn run(plan: &Plan, sim: &SimPlan) -> Result<Measured, Failure> {
+    let memory_nodes = usize::from(plan.start.memory_nodes);
+    if sim.colocated && memory_nodes != sim.compute_nodes as usize {
+        return Err(Failure::Usage(format!(
+            "--colocated: {} compute nodes and {memory_nodes} memory nodes; it takes as many of each",
+            sim.compute_nodes
+        )));
+    }
+    let host_bytes = if sim.raw_read.is_some() { RAW_REGION_BYTES } else { plan.start.region_bytes as usize };
+    let shape = Shape {
+        compute_nodes: sim.compute_nodes,
+        threads: plan.threads.into(),
+        lanes: plan.lanes.into(),
+        host_bytes: vec![host_bytes; memory_nodes],
+        colocated: sim.colocated,
+        device_bytes: plan.start.device_bytes.map(|bytes| bytes as u32),
+    };
+    fits(plan, sim, &shape)?;
+    match sim.raw_read {
+        Some(bytes) => run_raw(plan, sim, &shape, bytes as usize),
+        None => match &plan.parameters {
+            IndexParameters::Sherman(parameters) => run_sherman(plan, sim, &shape, parameters),
+            IndexParameters::Chime(_) => {
+                Err(Failure::Usage("--index chime: the simulated cluster runs sherman only".to_owned()))
+            }
+        },
+    }
+}
+
+/// Refuses a cluster that this machine cannot hold.
+fn fits(plan: &Plan, sim: &SimPlan, shape: &Shape) -> Result<(), Failure> {
+    let regions: u64 = shape.host_bytes.iter().map(|&bytes| bytes as u64).sum();
+    let (caches, scratch) = match sim.raw_read {
+        Some(bytes) => (0, u64::from(bytes)),
+        None => {
+            let IndexParameters::Sherman(parameters) = &plan.parameters else { return Ok(()) };
+            let (places, _) = parameters.plan(plan.spending.page_records, plan.spending.leaves_at_once);
+            (plan.spending.cache_bytes * u64::from(sim.compute_nodes), places.total_bytes as u64)
+        }
+    };
+    let lanes = u64::from(shape.compute_nodes) * u64::from(shape.lanes_per_node()) * (scratch + LANE_BYTES);
+    let needed = regions.saturating_add(caches).saturating_add(lanes);
+    match Machine::detect().memory_bytes {
+        Some(memory) if needed > memory => Err(Failure::Usage(format!(
+            "the simulated cluster needs {} MiB for memory nodes, {} MiB for caches and {} MiB for lanes, this machine has \
+             {} MiB: lower --records, --region-mib, --compute-nodes, --cache-mib, --threads or --lanes",
+            regions >> 20,
+            caches >> 20,
+            lanes >> 20,
+            memory >> 20
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn run_sherman(plan: &Plan, sim: &SimPlan, shape: &Shape, parameters: &Parameters) -> Result<Measured, Failure> {
+    let config = Cluster::config(&sim.profile, shape);
+    let mut memories = Memories::new(&config.host_bytes, config.device_bytes as usize);
+    let geometry = format(&config, &mut memories)?;
+    let mut cluster = Cluster::new(&sim.profile, shape, memories);
+    let capabilities = cluster.capabilities();
+    let number = IndexNumber::new(0).ok_or(Failure::Run("a catalog without entries".to_owned()))?;
+    let place = |compute_node: u32| Place {
+        geometry: &geometry,
+        number,
+        member: Member { row: RowId(compute_node as u16 + 1), incarnation: 1, nonce: 1 },
+        capabilities,
+        guarantees: Cluster::guarantees(),
+        // Nodes fit a path MTU, so lock words that can be taken over cost nothing here, and nobody dies.
+        recovery: None,
+    };
+    let assembly = |error| match error {
+        AssemblyError::Scratch { .. } => Failure::Usage(format!("{error}; see --scratch-mib-max, --lanes, --threads")),
+        error => Failure::run(error),
+    };
+    let nodes = 0..sim.compute_nodes;
+    let mut storages = nodes
+        .clone()
+        .map(|node| Storage::new(&place(node), parameters, &plan.spending).map_err(assembly))
+        .collect::<Result<Vec<_>, _>>()?;
+    let rooms: Vec<Room<'_>> = storages.iter_mut().map(Storage::furnish).collect();
+    let indexes = rooms
+        .iter()
+        .zip(nodes)
+        .map(|(room, node)| room.sherman(&place(node), parameters, &plan.spending).map_err(assembly))
+        .collect::<Result<Vec<_>, _>>()?;
+
+    let lane_bytes = indexes[0].plan().total_bytes;
+    let per_node = shape.lanes_per_node();
+    let count = (per_node * shape.compute_nodes) as usize;
+    let mut scratch = vec![0; lane_bytes * (count + 1)];
+    let (own, spare) = scratch.split_at_mut(lane_bytes * count);
+    let lanes: Vec<_> = own
+        .chunks_mut(lane_bytes)
+        .zip(0..)
+        .map(|(scratch, number)| Lane::new(LaneId((number % per_node) as u16), scratch))
+        .collect();
+    let spare = Lane::new(LaneId(per_node as u16), spare);
+    let mut stage = Clustered {
+        plan,
+        sim,
+        cluster: &mut cluster,
+        config,
+        geometry: &geometry,
+        number,
+        indexes: &indexes,
+        lanes: &lanes,
+        spare: &spare,
+    };
+    let mut measured = measure(plan, &mut stage)?;
+    "simulated".clone_into(&mut measured.pages);
+    Ok(measured)
+}
+
+/// Superblocks in the memories; what they say.
+fn format(config: &Config, memories: &mut Memories) -> Result<Vec<NodeGeometry>, Failure> {
+    let nodes = config.host_bytes.len() as u16;
+    let mut geometry = Vec::new();
+    for node in 0..nodes {
+        let words = config.device_bytes / 8;
+        let pool = PoolPlan {
+            pool_id: *b"simulated pool\0\0",
+            pool_incarnation: 1,
+            node: NodeId(node),
+            nodes,
+            region_bytes: config.host_bytes[usize::from(node)] as u64,
+            chunk_bytes: CHUNK_BYTES,
+            lock_count: if words == 0 { LOCKS } else { words.min(LOCKS) },
+            device_bytes: config.device_bytes.into(),
+            redo_row_bytes: 0,
+        };
+        let block = pool.format().map_err(|error| Failure::Usage(format!("--region-mib: {error}")))?;
+        let bytes = block.as_bytes();
+        if let Some(memory_node) = memories.get_mut(NodeId(node)) {
+            memory_node.host.range_mut(0..bytes.len()).copy_from_slice(bytes);
+        }
+        geometry.push(Superblock::decode(bytes).map_err(Failure::run)?.geometry);
+    }
+    Ok(geometry)
+}
+
+/// A Sherman on every compute node of a cluster.
+struct Clustered<'p, 'c, 'i, 'm> {
+    plan: &'p Plan,
+    sim: &'p SimPlan,
+    cluster: &'c mut Cluster<'m>,
+    config: Config,
+    geometry: &'i [NodeGeometry],
+    number: IndexNumber,
+    indexes: &'i [Sherman<'i>],
+    /// Of all compute nodes.
+    lanes: &'i [Lane<'m>],
+    /// Of compute node 0, to load and check with.
+    spare: &'i Lane<'m>,
+}
+
+impl Clustered<'_, '_, '_, '_> {
+    /// The memories without time.
+    fn timeless(&mut self) -> DirectFabric<&mut Memories> {
+        let mut fabric = DirectFabric::over(&self.config, self.cluster.memories_mut());
+        fabric.set_round_trip_ns(0);
+        fabric
+    }
+}
+
+impl Stage for Clustered<'_, '_, '_, '_> {
+    fn validate(&mut self) -> Result<Census, String> {
+        let (index, lane) = (&self.indexes[0], self.spare);
+        validate(index, &mut self.timeless(), lane)
+    }
+
+    fn tally(&mut self) -> Result<u64, Failure> {
+        let (geometry, number, lane) = (self.geometry, self.number, self.spare);
+        tally(geometry, number, &mut self.timeless(), lane)
+    }
+
+    fn bulk_load(&mut self) -> Result<Loaded, Failure> {
+        let (plan, index, lane) = (self.plan, &self.indexes[0], self.spare);
+        bulk_load(plan, index, &mut self.timeless(), lane)
+    }
+
+    fn warm(&mut self, records: u64) -> Result<(), Failure> {
+        let warm = warm_key(self.plan, records);
+        let inserts = InsertCounter::new(0);
+        let shared = Shared::new(&self.plan.keys, &inserts, None);
+        let (indexes, lanes) = (self.indexes, self.lanes);
+        let per_node = lanes.len() / indexes.len();
+        for (index, lanes) in indexes.iter().zip(lanes.chunks(per_node)) {
+            let mut warmer = Warmer { shared: &shared, key: &warm.key, next: 0, step: 1, end: warm.positions };
+            let wakes = Wakes::new(1, 1);
+            worker::run(index, &lanes[..1], &mut self.timeless(), &mut warmer, &wakes).map_err(Failure::run)?;
+        }
+        shared.take_failure().map_or(Ok(()), |failure| Err(Failure::Run(failure)))
+    }
+
+    fn run(&mut self, run: &Run, records: u64) -> Result<(Report, u64), Failure> {
+        let plan = self.plan;
+        let operations = run.operations(records);
+        let lanes = NonZeroU32::new(self.lanes.len() as u32).unwrap_or(NonZeroU32::MIN);
+        // Lanes draw until counting ends; of a load each draws its share.
+        let spec = Spec { record_count: records, operation_count: None, ..run.spec.clone() };
+        let phase = spec.phase;
+        let workload = Workload::new(spec, plan.seed, lanes).map_err(Failure::usage)?;
+        let inserts = Arc::new(InsertCounter::new(records));
+        let shared = Shared::new(&plan.keys, &inserts, None);
+        let streams = (0..lanes.get()).map(|lane| workload.lane(lane, Arc::clone(&inserts))).collect();
+        let mut generator = Generator::new(&shared, streams, 0);
+        let (indexes, lanes) = (self.indexes, self.lanes);
+        let crew = Crew::new(self.cluster, indexes, lanes, |index, lane, operation| index.execute(lane, operation));
+        let counted = Counted { operations, whole: phase == Phase::Load, name: &run.name };
+        let found = counted.run(crew, &mut generator, &mut Generator::set_counting, &|| {
+            shared.stop.store(true, Ordering::Relaxed);
+        });
+        // What an operation says of its failure is more than that it failed.
+        if let Some(failure) = shared.take_failure() {
+            return Err(Failure::Run(failure));
+        }
+        let found = found?;
+        let records = inserts.acknowledged();
+        let cache_bytes = self.indexes.iter().map(|index| index.cache_bytes().0).collect();
+        let driven = found.driven(plan, self.sim, cache_bytes);
+        Ok((driven.report(plan, &run.name, records, gather(vec![generator])), records))
+    }
+}
+
+/// How much of a run is counted.
+struct Counted<'a> {
+    operations: u64,
+    /// From the first operation to the last.
+    whole: bool,
+    name: &'a str,
+}
+
+/// What a counted run came to.
+struct Found {
+    usage: Usage,
+    ramp_operations: u64,
+    marks: Vec<MarkCount>,
+    processor_s: f64,
+}
+
+impl Counted<'_> {
+    /// Runs a crew to the end: ramp, counted operations, rest. `count` switches counting on and off, `stop` keeps lanes
+    /// from beginning more.
+    fn run<'i, 'm, I, F, S, W>(
+        &self,
+        mut crew: Crew<'_, 'i, 'm, I, F, S>,
+        work: &mut W,
+        count: &mut dyn FnMut(&mut W, bool),
+        stop: &dyn Fn(),
+    ) -> Result<Found, Failure>
+    where
+        I: Index,
+        F: Future<Output = Result<Outcome, OpError>>,
+        S: Fn(&'i I, &'i Lane<'m>, Operation) -> F,
+        W: Work,
+    {
+        let failed = |error: CrewError| Failure::Run(error.to_string());
+        let lanes = crew.lanes() as u64;
+        let ramp = if self.whole { 0 } else { (self.operations / RAMP).max(lanes) };
+        crew.run(work, Until::Operations(ramp)).map_err(failed)?;
+        let ramp_operations = crew.done();
+        count(work, true);
+        let marks = |crew: &Crew<'_, 'i, 'm, I, F, S>| Mark::ALL.iter().map(|&mark| crew.marked(mark)).collect();
+        let marks_before: Vec<u64> = marks(&crew);
+        let before = crew.snapshot();
+        let progress = progress(self.name, self.operations);
+        let began_ns = thread_ns();
+        let end = ramp_operations + self.operations;
+        while crew.done() < end && !crew.is_finished() {
+            let next = if self.whole { Until::Finished } else { Until::Operations(end.min(crew.done() + BATCH)) };
+            crew.run(work, next).map_err(failed)?;
+            progress.set_position(crew.done() - ramp_operations);
+        }
+        let processor_s = (thread_ns() - began_ns) as f64 / 1e9;
+        progress.finish_and_clear();
+        let after = crew.snapshot();
+        let marks_after: Vec<u64> = marks(&crew);
+        count(work, false);
+        stop();
+        crew.run(work, Until::Finished).map_err(failed)?;
+        crew.settle();
+        let marks = Mark::ALL
+            .iter()
+            .zip(marks_before.iter().zip(&marks_after))
+            .filter(|(_, (before, after))| after > before)
+            .map(|(mark, (before, after))| MarkCount { name: mark.name().to_owned(), count: after - before })
+            .collect();
+        let usage = Usage::between(crew.cluster(), &before, &after);
+        Ok(Found { usage, ramp_operations, marks, processor_s })
+    }
+}
+
+impl Found {
+    fn driven(self, plan: &Plan, sim: &SimPlan, cache_bytes: Vec<u64>) -> Driven {
+        Driven {
+            fabric: format!("sim, profile {}", sim.profile_name),
+            measured_on: MEASURED_ON_SIM.to_owned(),
+            guarantees: Cluster::guarantees(),
+            memory_nodes: plan.start.memory_nodes.into(),
+            wall_s: self.usage.elapsed_ns as f64 / 1e9,
+            cache_bytes,
+            simulation: Some(Simulation {
+                profile: sim.profile_name.clone(),
+                description: sim.profile.description.clone(),
+                colocated: sim.colocated,
+                ramp_operations: self.ramp_operations,
+                requests_per_processor_s: self.usage.requests as f64 / self.processor_s.max(1e-9),
+                processor_s: self.processor_s,
+                usage: self.usage,
+                marks: self.marks,
+            }),
+        }
+    }
+}
+
+/// Raw READs at random places.
+struct RawWork {
+    random: Random,
+    bytes: u64,
+    report: KindReport,
+    counting: bool,
+    stopped: std::sync::atomic::AtomicBool,
+}
+
+impl Work for RawWork {
+    fn next(&mut self, _: usize, scratch: &mut [u8], plan: &ScratchPlan) -> Next {
+        if self.stopped.load(Ordering::Relaxed) {
+            return Next::Finished;
+        }
+        scratch[plan.key.clone()].copy_from_slice(&self.random.next_u64().to_le_bytes());
+        Next::Run(Operation::point(index::OperationKind::Get))
+    }
+
+    fn done(&mut self, _: usize, finished: Finished<'_>) {
+        match finished.result {
+            Ok(_) if self.counting => {
+                let cost =
+                    OperationCost { round_trips: 1, requests: 1, read_bytes: self.bytes, ..OperationCost::default() };
+                self.report.record(finished.latency_ns, &cost);
+            }
+            Ok(_) => {}
+            Err(_) => self.report.record_failed(),
+        }
+    }
+}
+
+fn run_raw(plan: &Plan, sim: &SimPlan, shape: &Shape, bytes: usize) -> Result<Measured, Failure> {
+    let config = Cluster::config(&sim.profile, shape);
+    let memories = Memories::new(&config.host_bytes, config.device_bytes as usize);
+    let index = RawReads::new(bytes, config.host_bytes[0], memories.count());
+    let lane_bytes = index.plan().total_bytes;
+    let indexes = vec![index; shape.compute_nodes as usize];
+    let per_node = shape.lanes_per_node();
+    let mut scratch = vec![0; lane_bytes * (per_node * shape.compute_nodes) as usize];
+    let lanes: Vec<_> = scratch
+        .chunks_mut(lane_bytes)
+        .zip(0..)
+        .map(|(scratch, number)| Lane::new(LaneId((number % per_node) as u16), scratch))
+        .collect();
+    let mut cluster = Cluster::new(&sim.profile, shape, memories);
+    let mut reports = Vec::new();
+    let name = format!("raw-read-{bytes}");
+    for repeat in 0..plan.repeat {
+        let mut work = RawWork {
+            random: Random::stream(plan.seed, repeat.into()),
+            bytes: bytes as u64,
+            report: KindReport::new(OperationKind::Read),
+            counting: false,
+            stopped: false.into(),
+        };
+        let crew = Crew::new(&mut cluster, &indexes, &lanes, |index, lane, operation| index.execute(lane, operation));
+        let counted = Counted { operations: plan.raw_operations, whole: false, name: &name };
+        let mut count = |work: &mut RawWork, on: bool| {
+            work.counting = on;
+            if !on {
+                work.stopped.store(true, Ordering::Relaxed);
+            }
+        };
+        let found = counted.run(crew, &mut work, &mut count, &|| {})?;
+        if work.report.failed > 0 {
+            return Err(Failure::Run(format!("{} raw READs failed", work.report.failed)));
+        }
+        let mut verbs = VerbCounts::default();
+        let total = VerbTotal { requests: work.report.count, bytes: work.report.cost.read_bytes };
+        verbs.add(OperationKind::Read, "tool", "READ", total);
+        let driven = found.driven(plan, sim, vec![0; shape.compute_nodes as usize]);
+        reports.push(driven.report(plan, &name, 0, (vec![work.report], verbs)));
+    }
+    Ok(Measured { loaded: None, reports, baseline: None, pages: "simulated".to_owned(), broken: None })
+}

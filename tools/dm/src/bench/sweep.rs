@@ -1,0 +1,232 @@
+//! `dm bench --sweep OPTION=VALUE,...`: the same benchmark for several values of one option, as a table, a CSV file and
+//! a throughput-latency curve.
+
+use super::{Arguments, engine, plan::Plan};
+use crate::commands::{Failure, print};
+use crate::report::Report;
+use crate::report::table::{push_row, push_table, table_of};
+use plotters::prelude::*;
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// Options that can be swept.
+const OPTIONS: [&str; 10] = [
+    "threads",
+    "lanes",
+    "compute-nodes",
+    "memory-nodes",
+    "cache-mib",
+    "key-bytes",
+    "value-bytes",
+    "leaf-span",
+    "raw-read",
+    "zipfianconstant",
+];
+
+/// Values a sweep may have.
+const VALUES_MAX: usize = 64;
+
+/// One point: one workload at one value.
+struct Point {
+    value: String,
+    report: Report,
+}
+
+/// Runs the sweep.
+pub fn run(arguments: &Arguments, sweep: &str, prefix: &Path) -> Result<(), Failure> {
+    let (option, values) = parse(sweep)?;
+    if arguments.json.is_some() || arguments.trace.is_some() {
+        return Err(Failure::Usage("--sweep: writes --sweep-out; --json and --trace are of single runs".to_owned()));
+    }
+    // Every point is planned, and the files are made, before the first runs.
+    let mut plans = Vec::new();
+    for &value in &values {
+        let arguments = with(arguments, option, value)?;
+        plans.push((value, Plan::new(&arguments)?));
+    }
+    let (csv, svg) = (with_extension(prefix, "csv"), with_extension(prefix, "svg"));
+    for path in [&csv, &svg] {
+        File::create(path).map_err(|error| Failure::Run(format!("{}: {error}", path.display())))?;
+    }
+    for notice in &plans[0].1.notices {
+        eprintln!("note: {notice}");
+    }
+    let mut points = Vec::new();
+    for (value, plan) in plans {
+        let measured = engine::run(&plan)?;
+        points.extend(measured.reports.iter().map(|report| Point { value: value.to_owned(), report: report.clone() }));
+        measured.verdict()?;
+    }
+    let write = |path: &PathBuf, text: String| {
+        fs::write(path, text).map_err(|error| Failure::Run(format!("{}: {error}", path.display())))
+    };
+    write(&csv, to_csv(option, &points))?;
+    write(&svg, to_svg(option, &points).map_err(|error| Failure::Run(format!("{}: {error}", svg.display())))?)?;
+    print(&to_table(option, &points))?;
+    print(&format!("curves: {} and {}\n", csv.display(), svg.display()))
+}
+
+/// `threads=1,2,4` as its parts.
+fn parse(sweep: &str) -> Result<(&'static str, Vec<&str>), Failure> {
+    let wrong = |what: String| Failure::Usage(format!("--sweep {sweep}: {what}"));
+    let (name, values) = sweep.split_once('=').ok_or_else(|| wrong("it is written OPTION=VALUE,VALUE".to_owned()))?;
+    let option = OPTIONS.iter().find(|option| **option == name);
+    let option = option.ok_or_else(|| wrong(format!("no such option; there are {}", OPTIONS.join(", "))))?;
+    let values: Vec<_> = values.split(',').map(str::trim).collect();
+    if values.iter().any(|value| value.is_empty()) {
+        return Err(wrong("a value is missing".to_owned()));
+    }
+    if values.len() > VALUES_MAX {
+        return Err(wrong(format!("{} values; at most {VALUES_MAX}", values.len())));
+    }
+    Ok((option, values))
+}
+
+/// The command line with one option replaced.
+fn with(arguments: &Arguments, option: &str, value: &str) -> Result<Arguments, Failure> {
+    fn number<T: FromStr + PartialOrd>(option: &str, value: &str, least: T, most: T) -> Result<T, Failure>
+    where
+        T: std::fmt::Display + Copy,
+    {
+        let found = value.parse().ok().filter(|found| (least..=most).contains(found));
+        found.ok_or_else(|| Failure::Usage(format!("--sweep {option}: {value} is not within {least} to {most}")))
+    }
+    let mut with = arguments.clone();
+    match option {
+        "threads" => with.threads = Some(number(option, value, 1, 1024)?),
+        "lanes" => with.lanes = number(option, value, 1, 1024)?,
+        "compute-nodes" => with.compute_nodes = Some(number(option, value, 1, 127)?),
+        "memory-nodes" => with.memory_nodes = number(option, value, 1, 256)?,
+        "cache-mib" => with.cache_mib = number(option, value, 0, 1 << 20)?,
+        "key-bytes" => with.key_bytes = number(option, value, 8, 64)?,
+        "value-bytes" => with.value_bytes = Some(number(option, value, 8, 1024)?),
+        "leaf-span" => with.leaf_span = Some(number(option, value, 2, 512)?),
+        "raw-read" => with.raw_read = Some(number(option, value, 8, 1 << 20)?),
+        _ => with.properties.push(format!("{option}={value}")),
+    }
+    Ok(with)
+}
+
+fn with_extension(prefix: &Path, extension: &str) -> PathBuf {
+    let mut name = prefix.as_os_str().to_owned();
+    name.push(".");
+    name.push(extension);
+    name.into()
+}
+
+/// Latency in us at `quantile` over all kinds: that of the slowest kind would hide the others, so kinds are merged.
+fn latency_us(report: &Report, quantile: f64) -> f64 {
+    report.latency_ns_at(quantile) as f64 / 1e3
+}
+
+fn to_csv(option: &str, points: &[Point]) -> String {
+    let mut text = format!(
+        "{option},workload,throughput_mops,latency_p50_us,latency_p90_us,latency_p99_us,round_trips_per_op,\
+         retries_per_op,read_bytes_per_op,written_bytes_per_op,limited_by,measured_on\n"
+    );
+    for Point { value, report } in points {
+        let cost = report.cost();
+        let per = |total: u64| total as f64 / report.operations().max(1) as f64;
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            text,
+            "{value},{},{:.6},{:.3},{:.3},{:.3},{:.4},{:.4},{:.2},{:.2},{},{}",
+            report.workload,
+            report.throughput_ops_per_s() / 1e6,
+            latency_us(report, 0.5),
+            latency_us(report, 0.9),
+            latency_us(report, 0.99),
+            per(cost.round_trips),
+            per(cost.retries),
+            per(cost.read_bytes),
+            per(cost.written_bytes),
+            report.simulation.as_ref().map_or("", |simulation| simulation.usage.bottleneck.as_str()),
+            report.fabric.replace(',', ""),
+        );
+    }
+    text
+}
+
+fn to_table(option: &str, points: &[Point]) -> String {
+    let mut table = table_of(&[option, "workload", "Mops/s", "p50 us", "p99 us", "RTT/op", "retries/op", "limited by"]);
+    for Point { value, report } in points {
+        let cost = report.cost();
+        let per = |total: u64| format!("{:.2}", total as f64 / report.operations().max(1) as f64);
+        let cells = vec![
+            value.clone(),
+            report.workload.clone(),
+            format!("{:.3}", report.throughput_ops_per_s() / 1e6),
+            format!("{:.2}", latency_us(report, 0.5)),
+            format!("{:.2}", latency_us(report, 0.99)),
+            per(cost.round_trips),
+            per(cost.retries),
+            report.simulation.as_ref().map_or_else(String::new, |simulation| simulation.usage.bottleneck.clone()),
+        ];
+        push_row(&mut table, cells, 2);
+    }
+    let mut text =
+        points.first().map_or_else(String::new, |point| format!("measured on {}\n\n", point.report.measured_on));
+    push_table(&mut text, &table);
+    text
+}
+
+/// Throughput to the right, median and 99th percentile upwards (logarithmic); one pair of curves per workload.
+fn to_svg(option: &str, points: &[Point]) -> Result<String, String> {
+    let mut svg = String::new();
+    let x = |point: &Point| point.report.throughput_ops_per_s() / 1e6;
+    let y = |point: &Point, quantile| latency_us(&point.report, quantile).max(1e-3);
+    let x_max = points.iter().map(x).fold(0.0, f64::max) * 1.08 + 1e-9;
+    let y_max = points.iter().map(|point| y(point, 0.99)).fold(1e-3, f64::max) * 1.5;
+    let y_min = points.iter().map(|point| y(point, 0.5)).fold(y_max, f64::min) / 1.5;
+    let mut workloads: Vec<&str> = points.iter().map(|point| point.report.workload.as_str()).collect();
+    workloads.dedup();
+    workloads.sort_unstable();
+    workloads.dedup();
+    let fabric = points.first().map_or("", |point| point.report.fabric.as_str());
+    {
+        let root = SVGBackend::with_string(&mut svg, (900, 600)).into_drawing_area();
+        let failed = |error: &dyn std::fmt::Display| error.to_string();
+        root.fill(&WHITE).map_err(|error| failed(&error))?;
+        let mut chart = ChartBuilder::on(&root)
+            .margin(16)
+            .caption(format!("{fabric}: sweep over {option}"), ("sans-serif", 20))
+            .x_label_area_size(48)
+            .y_label_area_size(64)
+            .build_cartesian_2d(0.0..x_max, (y_min..y_max).log_scale())
+            .map_err(|error| failed(&error))?;
+        chart
+            .configure_mesh()
+            .x_desc("throughput, Mops/s")
+            .y_desc("latency, us")
+            .draw()
+            .map_err(|error| failed(&error))?;
+        for (number, workload) in workloads.iter().enumerate() {
+            let own: Vec<&Point> = points.iter().filter(|point| point.report.workload == **workload).collect();
+            for (quantile, name, width) in [(0.5, "p50", 2), (0.99, "p99", 1)] {
+                let colour = Palette99::pick(number).stroke_width(width);
+                let line = own.iter().map(|point| (x(point), y(point, quantile)));
+                chart
+                    .draw_series(LineSeries::new(line, colour).point_size(3))
+                    .map_err(|error| failed(&error))?
+                    .label(format!("{workload}, {name}"))
+                    .legend(move |(x, y)| PathElement::new([(x, y), (x + 24, y)], colour));
+            }
+            // The value of the option at each point.
+            let labels = own
+                .iter()
+                .map(|point| Text::new(point.value.clone(), (x(point), y(point, 0.5)), ("sans-serif", 12).into_font()));
+            chart.draw_series(labels).map_err(|error| failed(&error))?;
+        }
+        chart
+            .configure_series_labels()
+            .position(SeriesLabelPosition::UpperLeft)
+            .border_style(BLACK)
+            .background_style(WHITE.mix(0.8))
+            .draw()
+            .map_err(|error| failed(&error))?;
+        root.present().map_err(|error| failed(&error))?;
+    }
+    Ok(svg)
+}

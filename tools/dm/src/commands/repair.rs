@@ -1,0 +1,185 @@
+//! `dm repair`: finishes what dead compute nodes left.
+//!
+//! What waiters for a dead holder's lock do by themselves, done for every row and every lock at once: rows that are
+//! silent for a lease are fenced, their locks recovered, memory nobody uses given back, and the rows freed. Everything in
+//! it may be repeated, by several at once, on a pool in use.
+
+use super::members::{Member, held_locks, members, on_lane, watch, with_eyes};
+use super::tool::{PoolArguments, with_tool};
+use super::{Failure, print};
+use dm_core::index::Index as _;
+use dm_core::lane::Lane;
+use dm_core::recovery::fence::{Fenced, fence};
+use dm_core::remote::rows::{self, RowState};
+use dm_core::verbs::{Fabric as _, NodeId};
+use dm_host::compute_node::Pool;
+use dm_host::fabric::any::AnyFabric;
+use dm_host::solo::block_on;
+use serde::{Deserialize, Serialize};
+use std::fmt::Write as _;
+use std::time::Duration;
+
+/// Arguments of `dm repair`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example: after a host with compute nodes is gone for good\n  dm repair --pool /run/dm/0,/run/dm/1\n\n\
+                  It waits for a lease to see who is silent. A compute node that is alive and beats is left alone; one that \
+                  is stopped for longer is ended."
+)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    pool: PoolArguments,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What was done, of the whole pool.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Repaired {
+    /// Rows that were live and silent for a lease: fenced.
+    pub(crate) rows_fenced: u32,
+    /// Rows freed.
+    pub(crate) rows_freed: u32,
+    /// Locks that were recovered.
+    pub(crate) locks: u32,
+    /// Chunks given back.
+    pub(crate) chunks_freed: u32,
+    /// Chunks with nodes that stay granted to a row that is gone.
+    pub(crate) chunks_kept: u32,
+    /// Bytes of nodes never written in those.
+    pub(crate) unwritten_bytes: u64,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let terms = arguments.pool.terms()?;
+    let memory = arguments.pool.connect()?;
+    let repaired = repair(&memory.pool, Duration::from_nanos(terms.lease_ns()), &|name, rows, repaired| {
+        let node = arguments.pool.join(&memory)?;
+        with_tool(&node, name, |tool| {
+            for row in rows {
+                let swept = block_on(tool.fabric, tool.lane, tool.index.sweep(tool.lane, row.row))
+                    .map_err(|error| Failure::Run(format!("compute-node row {}: {error}", row.row.0)))?;
+                repaired.locks += swept.locks;
+                repaired.chunks_freed += swept.chunks_freed;
+                repaired.chunks_kept += swept.chunks_kept;
+                repaired.unwritten_bytes += swept.unwritten_bytes;
+                repaired.rows_freed += u32::from(swept.row_free);
+            }
+            Ok(())
+        })
+    })?;
+    if arguments.json {
+        let json = serde_json::to_string_pretty(&repaired).map_err(Failure::run)?;
+        return print(&(json + "\n"));
+    }
+    print(&render(&repaired))
+}
+
+/// Sweeps rows through an index that is there.
+type Sweep<'s> = &'s dyn Fn(&str, &[Member], &mut Repaired) -> Result<(), Failure>;
+
+fn repair(pool: &Pool, lease: Duration, sweep: Sweep<'_>) -> Result<Repaired, Failure> {
+    let mut repaired = Repaired::default();
+    let dead = with_eyes(pool, |fabric, lane| find_dead(pool, fabric, lane, lease, &mut repaired))?;
+    if dead.is_empty() {
+        return Ok(repaired);
+    }
+    let indexes = pool.indexes().map_err(Failure::run)?;
+    // Lock tables are the pool's, so one index will do. Of the others' chunks those without nodes stay granted.
+    match indexes.iter().find(|index| pool.find_index(index.name()).is_ok_and(|(_, parameters)| parameters.recovers()))
+    {
+        Some(index) => sweep(index.name(), &dead, &mut repaired)?,
+        None => with_eyes(pool, |fabric, lane| free_unheld(pool, fabric, lane, &dead, &mut repaired))?,
+    }
+    Ok(repaired)
+}
+
+/// Rows of the dead: those that are fenced already, and those that do not beat for a lease, which are fenced.
+fn find_dead(
+    pool: &Pool,
+    fabric: &mut AnyFabric,
+    lane: &Lane<'_>,
+    lease: Duration,
+    repaired: &mut Repaired,
+) -> Result<Vec<Member>, Failure> {
+    let mut rows = members(pool, fabric, lane)?;
+    // A little longer: the last heartbeat may have come just before the first look.
+    watch(pool, fabric, lane, &mut rows, lease + lease / 8)?;
+    let mut dead = Vec::new();
+    for member in rows {
+        match member.state {
+            RowState::Free => {}
+            RowState::Live if member.silent < lease => {}
+            RowState::Live => {
+                if !fabric.capabilities().fencing {
+                    return Err(Failure::Run(format!(
+                        "compute-node row {} is silent, and this fabric cannot fence it off",
+                        member.row.0
+                    )));
+                }
+                let (geometry, row, word) = (pool.geometry(), member.row, member.word);
+                let fenced =
+                    on_lane(fabric, lane, |fabric, lane| block_on(fabric, lane, fence(lane, geometry, row, word)))
+                        .map_err(|error| Failure::Run(format!("compute-node row {}: {error}", row.0)))?;
+                if fenced == Fenced::Dead {
+                    repaired.rows_fenced += 1;
+                    dead.push(member);
+                }
+            }
+            RowState::Fencing | RowState::Dead => dead.push(member),
+        }
+    }
+    Ok(dead)
+}
+
+/// Frees rows of a pool without an index, where nobody takes locks: if no lock names them.
+fn free_unheld(
+    pool: &Pool,
+    fabric: &mut AnyFabric,
+    lane: &Lane<'_>,
+    dead: &[Member],
+    repaired: &mut Repaired,
+) -> Result<(), Failure> {
+    for member in dead {
+        let geometry = pool.geometry();
+        let fenced = on_lane(fabric, lane, |fabric, lane| {
+            block_on(fabric, lane, fence(lane, geometry, member.row, member.word))
+        });
+        if fenced.map_err(Failure::run)? != Fenced::Dead {
+            continue;
+        }
+        for (number, node) in geometry.iter().enumerate() {
+            let held = held_locks(fabric, lane, NodeId(number as u16), node)?;
+            if held.iter().any(|(_, word)| word.row() == member.row) {
+                return Err(Failure::Run(format!(
+                    "compute-node row {} holds locks of memory node {number}, and there is no index to recover them by",
+                    member.row.0
+                )));
+            }
+        }
+        let word = member.word.with_state(RowState::Dead);
+        let freed = on_lane(fabric, lane, |fabric, lane| {
+            block_on(fabric, lane, rows::advance(lane, &geometry[0], member.row, word, RowState::Free))
+        });
+        repaired.rows_freed += u32::from(freed.map_err(Failure::run)?.state() == Some(RowState::Free));
+    }
+    Ok(())
+}
+
+fn render(repaired: &Repaired) -> String {
+    let Repaired { rows_fenced, rows_freed, locks, chunks_freed, chunks_kept, unwritten_bytes } = repaired;
+    let mut text = format!(
+        "{rows_fenced} silent compute nodes fenced, {rows_freed} rows freed, {locks} locks recovered, {chunks_freed} chunks \
+         given back\n"
+    );
+    if *chunks_kept > 0 {
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            text,
+            "{chunks_kept} chunks with nodes in use stay as they are; {unwritten_bytes} bytes of them were never written"
+        );
+    }
+    text
+}

@@ -1,0 +1,53 @@
+//! `dm verify --enumerate`: every point at which a compute node can die in an operation, and random deaths.
+
+use super::super::{Failure, print};
+use dm_sim::verify::crash::{self, Enumeration, cases, random};
+use dm_sim::verify::{Report, ShermanRecovered, Verifier};
+use indicatif::{ProgressBar, ProgressDrawTarget};
+use std::fmt::Write as _;
+
+/// Random histories without `--histories`.
+const HISTORIES_DEFAULT: u64 = 20_000;
+
+/// Runs per case in which the first who recovers the dead dies, too.
+const REPAIRS: usize = 300;
+
+/// Histories between two looks at the progress bar.
+const BATCH: u64 = 200;
+
+pub(super) fn run(seed: u64, histories: Option<u64>) -> Result<(), Failure> {
+    let histories = histories.unwrap_or(HISTORIES_DEFAULT);
+    let end = seed.checked_add(histories);
+    let end = end.ok_or_else(|| Failure::Usage("--seed plus --histories goes past 2^64".to_owned()))?;
+    let cases = cases::all();
+    let bar = ProgressBar::with_draw_target(Some(cases.len() as u64), ProgressDrawTarget::stderr());
+    let mut points = Enumeration::default();
+    let mut text = String::new();
+    for case in &cases {
+        if let Err(what) = crash::descheduled_holders(case) {
+            let _ = writeln!(text, "{what}");
+        }
+        points.merge(crash::enumerate(case, usize::MAX, REPAIRS));
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    print(&format!("{points}{text}\n"))?;
+    let settings = random::settings();
+    let mut verifier = Verifier::new(ShermanRecovered, settings.clone());
+    let mut report = Report::default();
+    let bar = ProgressBar::with_draw_target(Some(histories), ProgressDrawTarget::stderr());
+    let mut from = seed;
+    while from < end {
+        let to = end.min(from + BATCH);
+        report.merge(random::run(&mut verifier, &settings, from..to));
+        bar.set_position(to - seed);
+        from = to;
+    }
+    bar.finish_and_clear();
+    print(&format!("seeds {seed}..{end}: {report}"))?;
+    if points.is_clean() && text.is_empty() && report.is_clean() {
+        Ok(())
+    } else {
+        Err(Failure::Run("a death costs more than a lease".to_owned()))
+    }
+}

@@ -1,0 +1,560 @@
+//! The processes of a soak, and what befalls them.
+
+use super::ledger::{Entry, Ledger};
+use super::writer::{INDEX, PARAMETERS, REFUSED, Summary, VIOLATION};
+use crate::commands::Failure;
+use crate::commands::members::{held_locks, with_eyes};
+use crate::commands::repair::Repaired;
+use crate::pool::{Children, Start};
+use crate::workload::random::Random;
+use dm_core::recovery::lease::Terms;
+use dm_core::verbs::NodeId;
+use dm_host::compute_node::{Membership, Pool};
+use dm_host::fabric::shm::ShmOptions;
+use rustix::process::{Pid, Signal, kill_process};
+use serde::Serialize;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub(super) seed: u64,
+    pub(super) writers: u64,
+    pub(super) keys: u64,
+    pub(super) memory_nodes: u16,
+    pub(super) lines: String,
+    pub(super) lease: Duration,
+    pub(super) time: Duration,
+    /// A bug that writers have on purpose.
+    #[cfg(feature = "planted")]
+    pub(super) plant: Option<String>,
+}
+
+/// Small, since every life of a writer takes some, and its death leaves the nodes of them in use where they are.
+const CHUNK_BYTES: u64 = 64 << 10;
+
+/// Of so many WRITEs over several lines at most, a writer that is told so dies in the middle of one.
+const WRITES_TO_DIE_IN: u64 = 20_000;
+
+/// Region of a memory node: room for the index, and for what the dead leave.
+const REGION_BYTES: (u64, u64) = (64 << 20, 1 << 30);
+const REGION_BYTES_PER_MINUTE: u64 = 16 << 20;
+
+impl Plan {
+    fn region_bytes(&self) -> u64 {
+        let minutes = self.time.as_secs().div_ceil(60);
+        (REGION_BYTES.0 + REGION_BYTES_PER_MINUTE.saturating_mul(minutes)).min(REGION_BYTES.1)
+    }
+}
+
+/// What happened.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Events {
+    /// Writers started, the first ones included.
+    pub started: u64,
+    /// Writers killed by us.
+    pub killed: u64,
+    /// Those of them that held a lock.
+    pub killed_with_locks: u64,
+    /// Locks they held.
+    pub locks_of_killed: u64,
+    /// Writers stopped for longer than a lease.
+    pub stopped: u64,
+    /// Those of them that others ended meanwhile.
+    pub stopped_ended: u64,
+    /// Those that went on, since nobody had wanted a lock of theirs.
+    pub stopped_went_on: u64,
+    /// Writers that killed themselves between two lines of a WRITE, as they were told to.
+    pub died_in_writes: u64,
+    /// Writers that ran, and were ended by others all the same: too slow for their lease.
+    pub ended_unasked: u64,
+    /// Writers that found no free row, or no chunk for redo images, because the dead had them.
+    pub refused: u64,
+    /// Repairs begun.
+    pub repairs: u64,
+    /// Repairs killed by us.
+    pub repairs_killed: u64,
+    /// Repairs that failed, or were ended by others.
+    pub repairs_failed: u64,
+    /// Rows that repairs fenced.
+    pub repair_rows_fenced: u64,
+    /// Locks that repairs recovered.
+    pub repair_locks: u64,
+}
+
+/// A process that may be killed.
+struct Writer {
+    child: Child,
+    /// Its end tells the writer to stop.
+    input: Option<ChildStdin>,
+    said: Arc<Mutex<Said>>,
+    readers: Vec<JoinHandle<()>>,
+    /// It was told to die in a WRITE.
+    is_mortal: bool,
+    state: State,
+}
+
+/// What a writer said so far.
+#[derive(Default)]
+struct Said {
+    row: Option<u16>,
+    summary: Option<Summary>,
+    errors: String,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum State {
+    Running,
+    /// Stopped, to go on then; a repair was to end it.
+    Stopped {
+        until: Instant,
+        hunted: bool,
+    },
+}
+
+/// A repair under way.
+struct Repair {
+    child: Child,
+    kill_at: Option<Instant>,
+    /// The writer it shall end, by number.
+    prey: Option<u64>,
+}
+
+/// Everything that runs.
+pub(super) struct Fleet {
+    pub(super) plan: Plan,
+    pub(super) events: Events,
+    pub(super) violations: Vec<String>,
+    random: Random,
+    writers: Vec<Option<Writer>>,
+    repair: Option<Repair>,
+    /// Connected, never joined: to look at locks.
+    pool: Arc<Pool>,
+    children: Children,
+    directory: TempDir,
+}
+
+impl Fleet {
+    /// Starts memory nodes and writers.
+    pub(super) fn start(plan: Plan) -> Result<Self, Failure> {
+        let start = Start {
+            memory_nodes: plan.memory_nodes,
+            region_bytes: plan.region_bytes(),
+            chunk_bytes: Some(CHUNK_BYTES),
+            device_bytes: None,
+            lines: plan.lines.clone(),
+        };
+        let children = Children::start(&start)?;
+        let pool = Arc::new(Pool::connect(children.sockets(), ShmOptions::default()).map_err(Failure::run)?);
+        let directory = TempDir::with_prefix("dm-soak-").map_err(Failure::run)?;
+        {
+            let node = pool.join(1, Membership::default()).map_err(Failure::run)?;
+            node.create_index(INDEX, &PARAMETERS.into()).map_err(Failure::run)?;
+        }
+        let random = Random::stream(plan.seed, 0);
+        let writers = (0..plan.writers).map(|_| None).collect();
+        let (events, violations) = (Events::default(), Vec::new());
+        let mut fleet = Self { plan, events, violations, random, writers, repair: None, pool, children, directory };
+        for writer in 0..fleet.plan.writers {
+            Ledger::create(&fleet.ledger(writer), fleet.plan.keys).map_err(Failure::run)?;
+            fleet.start_writer(writer)?;
+        }
+        Ok(fleet)
+    }
+
+    pub(super) fn pool(&self) -> &Arc<Pool> {
+        &self.pool
+    }
+
+    /// The lease, as the engine calls it. It was checked when the command line was.
+    pub(super) fn terms(&self) -> Terms {
+        Terms::of(self.plan.lease.as_nanos() as u64).unwrap_or(Terms::HARDWARE)
+    }
+
+    /// What the ledger of a writer says.
+    pub(super) fn entries(&self, writer: u64) -> Result<Vec<Entry>, Failure> {
+        let ledger = Ledger::open(&self.ledger(writer), self.plan.keys).map_err(Failure::run)?;
+        ledger.read().map_err(Failure::run)
+    }
+
+    fn ledger(&self, writer: u64) -> PathBuf {
+        self.directory.path().join(format!("writer-{writer}"))
+    }
+
+    fn command(&self, name: &str) -> Result<Command, Failure> {
+        let program = std::env::current_exe().map_err(Failure::run)?;
+        let mut command = Command::new(program);
+        let sockets: Vec<_> = self.children.sockets().iter().map(|path| path.display().to_string()).collect();
+        command.arg(name).args(["--pool", &sockets.join(",")]);
+        command.args(["--lease-ms", &self.plan.lease.as_millis().to_string()]);
+        // A process group of its own: an interrupt from the terminal is for this process to handle.
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        Ok(command)
+    }
+
+    fn start_writer(&mut self, writer: u64) -> Result<(), Failure> {
+        let seed = self.random.next_u64();
+        let mut command = self.command("soak-writer")?;
+        command.arg("--ledger").arg(self.ledger(writer));
+        for (name, value) in
+            [("writer", writer), ("writers", self.plan.writers), ("keys", self.plan.keys), ("seed", seed)]
+        {
+            command.arg(format!("--{name}")).arg(value.to_string());
+        }
+        // Kills from outside next to never come between two lines of a WRITE.
+        let is_mortal = self.random.below(3) == 0;
+        if is_mortal {
+            let one_in = 1 + self.random.below(WRITES_TO_DIE_IN);
+            command.args(["--die-in-write", &one_in.to_string()]);
+        }
+        #[cfg(feature = "planted")]
+        if let Some(bug) = &self.plan.plant {
+            command.args(["--plant", bug]);
+        }
+        let mut child = command.spawn().map_err(Failure::run)?;
+        let said = Arc::new(Mutex::new(Said::default()));
+        let mut readers = Vec::new();
+        if let Some(out) = child.stdout.take() {
+            let said = Arc::clone(&said);
+            readers.push(thread::spawn(move || {
+                for line in BufReader::new(out).lines().map_while(Result::ok) {
+                    let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
+                    if let Some(row) = line.strip_prefix("ROW ") {
+                        said.row = row.split(' ').next().and_then(|row| row.parse().ok());
+                    } else if line == "LEAVING" {
+                        said.row = None;
+                    } else if let Some(summary) = line.strip_prefix("DONE ") {
+                        said.summary = serde_json::from_str(summary).ok();
+                    }
+                }
+            }));
+        }
+        if let Some(mut err) = child.stderr.take() {
+            let said = Arc::clone(&said);
+            readers.push(thread::spawn(move || {
+                let mut text = String::new();
+                let _ = err.read_to_string(&mut text);
+                said.lock().unwrap_or_else(PoisonError::into_inner).errors = text;
+            }));
+        }
+        let input = child.stdin.take();
+        self.writers[writer as usize] = Some(Writer { child, input, said, readers, is_mortal, state: State::Running });
+        self.events.started += 1;
+        Ok(())
+    }
+
+    // ---- what befalls them -----------------------------------------------------------------------------------
+
+    /// Lets things happen for `time`.
+    pub(super) fn rage(&mut self, time: Duration) -> Result<(), Failure> {
+        let end = Instant::now() + time;
+        let mut next = Instant::now() + self.plan.lease;
+        while Instant::now() < end && self.violations.is_empty() {
+            thread::sleep(Duration::from_millis(5));
+            self.look_after_writers()?;
+            self.look_after_repair()?;
+            if Instant::now() >= next {
+                self.act()?;
+                // Half a lease at most, and often much less: deaths during recoveries are wanted, too.
+                let share = 0.5 * self.random.unit() * self.random.unit();
+                next = Instant::now() + self.plan.lease.mul_f64(share);
+            }
+        }
+        Ok(())
+    }
+
+    fn act(&mut self) -> Result<(), Failure> {
+        let writer = self.random.below(self.plan.writers);
+        match self.random.below(16) {
+            0..=10 => self.kill(writer),
+            11..=14 => self.stop(writer),
+            _ => self.start_repair(None),
+        }
+    }
+
+    /// Kills a writer that runs, and starts it again.
+    fn kill(&mut self, number: u64) -> Result<(), Failure> {
+        let Some(mut writer) = self.writers[number as usize].take_if(|writer| writer.state == State::Running) else {
+            return Ok(());
+        };
+        let row = lock(&writer.said).row;
+        writer.child.kill().map_err(Failure::run)?;
+        let status = writer.child.wait().map_err(Failure::run)?;
+        // It may have come to its own end an instant before.
+        if status.signal() == Some(Signal::KILL.as_raw()) {
+            self.events.killed += 1;
+            let held = row.map_or(Ok(0), |row| self.locks_of(row))?;
+            self.events.killed_with_locks += u64::from(held > 0);
+            self.events.locks_of_killed += held;
+        } else {
+            self.ended(number, writer, status);
+        }
+        self.start_writer(number)
+    }
+
+    /// Locks that name a row, all of them a moment after its compute node died.
+    fn locks_of(&self, row: u16) -> Result<u64, Failure> {
+        with_eyes(&self.pool, |fabric, lane| {
+            let mut held = 0;
+            for (number, geometry) in (0..).zip(self.pool.geometry()) {
+                let locks = held_locks(fabric, lane, NodeId(number), geometry)?;
+                held += locks.iter().filter(|(_, word)| word.row().0 == row).count() as u64;
+            }
+            Ok(held)
+        })
+    }
+
+    /// Stops a writer for longer than a lease; half of those are hunted by a repair, which has to end them.
+    fn stop(&mut self, number: u64) -> Result<(), Failure> {
+        let hunted = self.random.below(2) == 0 && self.repair.is_none();
+        let share = if hunted { 6.0 } else { 1.5 + self.random.unit() };
+        let until = Instant::now() + self.plan.lease.mul_f64(share);
+        let Some(writer) = &mut self.writers[number as usize] else { return Ok(()) };
+        // One that has not joined yet has no lease.
+        if writer.state != State::Running || lock(&writer.said).row.is_none() {
+            return Ok(());
+        }
+        signal(&writer.child, Signal::STOP);
+        if !is_stopped_soon(&writer.child) {
+            // Too busy a machine: whether it beats during the repair cannot be told.
+            signal(&writer.child, Signal::CONT);
+            return Ok(());
+        }
+        writer.state = State::Stopped { until, hunted };
+        self.events.stopped += 1;
+        if hunted { self.start_repair(Some(number)) } else { Ok(()) }
+    }
+
+    fn look_after_writers(&mut self) -> Result<(), Failure> {
+        for number in 0..self.plan.writers {
+            let Some(writer) = &mut self.writers[number as usize] else {
+                // It was refused, and the repair that was to make room has ended.
+                if self.repair.is_none() {
+                    self.start_writer(number)?;
+                }
+                continue;
+            };
+            if let Some(status) = writer.child.try_wait().map_err(Failure::run)? {
+                if let Some(writer) = self.writers[number as usize].take() {
+                    self.ended(number, writer, status);
+                }
+                if status.code() == Some(REFUSED) {
+                    self.begin_repair(None, None)?;
+                } else {
+                    self.start_writer(number)?;
+                }
+                continue;
+            }
+            if let State::Stopped { until, .. } = writer.state
+                && Instant::now() >= until
+            {
+                // Those that others have fenced are dead by now. This one goes on, if its lease still is its own; if it is
+                // not, it finds that out before it writes.
+                signal(&writer.child, Signal::CONT);
+                writer.state = State::Running;
+                self.events.stopped_went_on += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Accounts for a writer that ended, and not by our hand.
+    fn ended(&mut self, number: u64, writer: Writer, status: ExitStatus) {
+        let Writer { input, said, readers, is_mortal, state, .. } = writer;
+        drop(input);
+        for reader in readers {
+            let _ = reader.join();
+        }
+        let errors = lock(&said).errors.trim().to_owned();
+        if status.signal() == Some(Signal::KILL.as_raw()) {
+            *match (state, is_mortal) {
+                (State::Stopped { .. }, _) => &mut self.events.stopped_ended,
+                (State::Running, true) => &mut self.events.died_in_writes,
+                (State::Running, false) => &mut self.events.ended_unasked,
+            } += 1;
+        } else if status.code() == Some(REFUSED) {
+            self.events.refused += 1;
+        } else if status.code() == Some(VIOLATION) {
+            self.violations.push(format!("writer {number}: {errors}"));
+        } else {
+            self.violations.push(format!("writer {number} ended with {status}: {errors}"));
+        }
+    }
+
+    // ---- repairs ---------------------------------------------------------------------------------------------
+
+    fn start_repair(&mut self, prey: Option<u64>) -> Result<(), Failure> {
+        let kill_at = (prey.is_none() && self.random.below(3) == 0)
+            .then(|| Instant::now() + self.plan.lease.mul_f64(1.0 + self.random.unit()));
+        self.begin_repair(prey, kill_at)
+    }
+
+    fn begin_repair(&mut self, prey: Option<u64>, kill_at: Option<Instant>) -> Result<(), Failure> {
+        if self.repair.is_some() {
+            return Ok(());
+        }
+        let child = self.command("repair")?.arg("--json").spawn().map_err(Failure::run)?;
+        self.repair = Some(Repair { child, kill_at, prey });
+        self.events.repairs += 1;
+        Ok(())
+    }
+
+    fn look_after_repair(&mut self) -> Result<(), Failure> {
+        let Some(mut repair) = self.repair.take() else { return Ok(()) };
+        if repair.kill_at.is_some_and(|at| Instant::now() >= at) {
+            // It may have come to its end already.
+            let _ = repair.child.kill();
+            let status = repair.child.wait().map_err(Failure::run)?;
+            self.events.repairs_killed += u64::from(status.signal().is_some());
+            return Ok(());
+        }
+        if repair.child.try_wait().map_err(Failure::run)?.is_none() {
+            self.repair = Some(repair);
+            return Ok(());
+        }
+        let prey = repair.prey;
+        if !self.repaired(repair)? {
+            self.events.repairs_failed += 1;
+            return Ok(());
+        }
+        // It was stopped before the repair began, and for longer than a lease: the repair has ended it, and said so only
+        // when it was dead.
+        let Some(writer) = prey.and_then(|prey| self.writers[prey as usize].as_mut()) else { return Ok(()) };
+        if let State::Stopped { hunted: true, .. } = writer.state
+            && writer.child.try_wait().map_err(Failure::run)?.is_none()
+        {
+            self.violations
+                .push(format!("writer {} was stopped for a lease, and a repair left it alive", prey.unwrap_or(0)));
+        }
+        Ok(())
+    }
+
+    /// Collects what a repair said. `false`: it failed.
+    fn repaired(&mut self, repair: Repair) -> Result<bool, Failure> {
+        let output = repair.child.wait_with_output().map_err(Failure::run)?;
+        let Ok(repaired) = serde_json::from_slice::<Repaired>(&output.stdout) else {
+            tell_why(&String::from_utf8_lossy(&output.stderr));
+            return Ok(false);
+        };
+        self.events.repair_rows_fenced += u64::from(repaired.rows_fenced);
+        self.events.repair_locks += u64::from(repaired.locks);
+        Ok(output.status.success())
+    }
+
+    // ---- the end ---------------------------------------------------------------------------------------------
+
+    /// Has every writer end by itself, and repairs what the dead left.
+    pub(super) fn finish(&mut self) -> Result<Summary, Failure> {
+        if let Some(mut repair) = self.repair.take() {
+            let _ = repair.child.kill();
+            repair.child.wait().map_err(Failure::run)?;
+        }
+        let mut sum = Summary::default();
+        for number in 0..self.plan.writers {
+            if let Some(writer) = &mut self.writers[number as usize] {
+                signal(&writer.child, Signal::CONT);
+                writer.input = None;
+            }
+        }
+        // Operations may wait for locks of several dead.
+        let deadline = Instant::now() + self.plan.lease * 20 + Duration::from_secs(20);
+        for number in 0..self.plan.writers {
+            let Some(mut writer) = self.writers[number as usize].take() else { continue };
+            let status = loop {
+                if let Some(status) = writer.child.try_wait().map_err(Failure::run)? {
+                    break Some(status);
+                }
+                if Instant::now() >= deadline {
+                    break None;
+                }
+                thread::sleep(Duration::from_millis(5));
+            };
+            let Some(status) = status else {
+                self.violations.push(format!("writer {number} hangs"));
+                let _ = writer.child.kill();
+                let _ = writer.child.wait();
+                continue;
+            };
+            if !status.success() {
+                // Mortal, or fenced at the last moment.
+                self.ended(number, writer, status);
+                continue;
+            }
+            for reader in writer.readers.drain(..) {
+                let _ = reader.join();
+            }
+            if let Some(summary) = lock(&writer.said).summary.take() {
+                sum.writes += summary.writes;
+                sum.reads += summary.reads;
+                sum.rejoined += summary.rejoined;
+                for (name, count) in summary.failed {
+                    *sum.failed.entry(name).or_default() += count;
+                }
+            }
+        }
+        // Nobody is there any more, so one repair finds everything; a second one has nothing to do.
+        for _ in 0..2 {
+            let child = self.command("repair")?.arg("--json").spawn().map_err(Failure::run)?;
+            self.events.repairs += 1;
+            let output = child.wait_with_output().map_err(Failure::run)?;
+            if !output.status.success() {
+                self.violations
+                    .push(format!("the last repair failed: {}", String::from_utf8_lossy(&output.stderr).trim()));
+            }
+        }
+        Ok(sum)
+    }
+}
+
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        for writer in self.writers.iter_mut().flatten() {
+            let _ = writer.child.kill();
+            let _ = writer.child.wait();
+        }
+        if let Some(repair) = &mut self.repair {
+            let _ = repair.child.kill();
+            let _ = repair.child.wait();
+        }
+    }
+}
+
+fn lock(said: &Mutex<Said>) -> std::sync::MutexGuard<'_, Said> {
+    said.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn signal(child: &Child, signal: Signal) {
+    // Not waited for yet, so the number is still its own.
+    let _ = kill_process(Pid::from_child(child), signal);
+}
+
+/// Waits until no thread of a process that was sent SIGSTOP runs any more: a signal takes a while to arrive.
+fn is_stopped_soon(child: &Child) -> bool {
+    let threads = format!("/proc/{}/task", child.id());
+    let is_stopped = |thread: std::io::Result<std::fs::DirEntry>| {
+        let stat = thread.and_then(|thread| std::fs::read_to_string(thread.path().join("stat")));
+        stat.is_ok_and(|stat| stat.rsplit_once(')').is_some_and(|(_, rest)| rest.starts_with(" T")))
+    };
+    let deadline = Instant::now() + Duration::from_secs(2);
+    while Instant::now() < deadline {
+        if std::fs::read_dir(&threads).is_ok_and(|mut threads| threads.all(is_stopped)) {
+            return true;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    false
+}
+
+fn tell_why(text: &str) {
+    let text = text.trim();
+    if !text.is_empty() {
+        eprintln!("a repair ended: {text}");
+    }
+}

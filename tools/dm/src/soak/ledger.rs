@@ -1,0 +1,172 @@
+//! What a writer means to write and what was acknowledged, in a file that outlives it.
+//!
+//! Every key has one writer, so its versions are in order: a write of version `v` is noted as *intended* before it is
+//! asked for and as *acknowledged* after it was. Whether a version deletes the key or writes a value follows from key and
+//! version alone ([`is_delete`]), and so does the value. So of a key with versions `acknowledged..=intended` in the
+//! ledger, exactly the states after one of them are possible; all but the first are those of writes in doubt.
+//!
+//! A note is one `pwrite` of eight bytes: a process that is killed has made it or not.
+
+use crate::workload::random::mix;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+
+/// Bytes of a value.
+pub const VALUE_BYTES: usize = 32;
+
+/// Bytes of a key's entry.
+const ENTRY_BYTES: u64 = 16;
+
+/// What is known of one key. Version 0 is that it was never written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Entry {
+    /// The last version that was acknowledged.
+    pub acknowledged: u64,
+    /// The last version that was asked for.
+    pub intended: u64,
+}
+
+/// Whether version `version` of `key` is its absence.
+pub const fn is_delete(key: u64, version: u64) -> bool {
+    version == 0 || mix(key ^ mix(version)).is_multiple_of(5)
+}
+
+/// The value of version `version` of `key`: both, the writer, and a sum over them.
+pub fn value_of(key: u64, version: u64, writer: u64) -> [u8; VALUE_BYTES] {
+    let sum = mix(key ^ mix(version ^ mix(writer)));
+    let mut value = [0; VALUE_BYTES];
+    for (place, word) in value.chunks_exact_mut(8).zip([key, version, writer, sum]) {
+        place.copy_from_slice(&word.to_le_bytes());
+    }
+    value
+}
+
+/// The version in a value that was found under `key`, whose writer is `writer`. `Err` says what is wrong with it.
+pub fn version_in(key: u64, writer: u64, value: &[u8]) -> Result<u64, String> {
+    let word = |at: usize| value[at..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
+    let version = word(8);
+    if value.len() != VALUE_BYTES || value != value_of(key, version, writer) {
+        return Err(format!("key {key} has a value nobody wrote: {value:02x?}"));
+    }
+    if is_delete(key, version) {
+        return Err(format!("key {key} has a value of version {version}, which is a delete"));
+    }
+    Ok(version)
+}
+
+impl Entry {
+    /// Whether `found` - a version, or none - is what the key may be now.
+    pub fn explains(&self, key: u64, found: Option<u64>) -> Result<(), String> {
+        let possible = match found {
+            Some(version) => (self.acknowledged..=self.intended).contains(&version),
+            None => (self.acknowledged..=self.intended).any(|version| is_delete(key, version)),
+        };
+        if possible {
+            return Ok(());
+        }
+        let Self { acknowledged, intended } = self;
+        let found = found.map_or_else(|| "is absent".to_owned(), |version| format!("has version {version}"));
+        Err(format!("key {key} {found}; version {acknowledged} was acknowledged, {intended} is the last asked for"))
+    }
+
+    /// Whether it is known if the key is there: `None` if not.
+    pub fn is_present(&self, key: u64) -> Option<bool> {
+        let mut states = (self.acknowledged..=self.intended).map(|version| !is_delete(key, version));
+        let first = states.next()?;
+        states.all(|state| state == first).then_some(first)
+    }
+}
+
+/// The ledger of one writer.
+#[derive(Debug)]
+pub struct Ledger {
+    file: File,
+    keys: u64,
+}
+
+impl Ledger {
+    /// Makes the file of a writer of `keys` keys.
+    pub fn create(path: &Path, keys: u64) -> io::Result<Self> {
+        let file = File::options().read(true).write(true).create_new(true).open(path)?;
+        file.set_len(keys * ENTRY_BYTES)?;
+        Ok(Self { file, keys })
+    }
+
+    /// Opens it.
+    pub fn open(path: &Path, keys: u64) -> io::Result<Self> {
+        let file = File::options().read(true).write(true).open(path)?;
+        Ok(Self { file, keys })
+    }
+
+    /// Everything it says, by position of the key.
+    pub fn read(&self) -> io::Result<Vec<Entry>> {
+        let mut bytes = vec![0; (self.keys * ENTRY_BYTES) as usize];
+        self.file.read_exact_at(&mut bytes, 0)?;
+        let word = |bytes: &[u8]| bytes.first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
+        let entries = bytes.chunks_exact(ENTRY_BYTES as usize);
+        Ok(entries.map(|entry| Entry { acknowledged: word(entry), intended: word(&entry[8..]) }).collect())
+    }
+
+    /// Notes that `version` of the key at `position` is going to be asked for.
+    pub fn intend(&self, position: u64, version: u64) -> io::Result<()> {
+        self.file.write_all_at(&version.to_le_bytes(), position * ENTRY_BYTES + 8)
+    }
+
+    /// Notes that it was acknowledged.
+    pub fn acknowledge(&self, position: u64, version: u64) -> io::Result<()> {
+        self.file.write_all_at(&version.to_le_bytes(), position * ENTRY_BYTES)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The first version from `from` on that deletes, or not.
+    fn next(key: u64, from: u64, delete: bool) -> u64 {
+        (from..from + 1000).find(|&version| is_delete(key, version) == delete).unwrap()
+    }
+
+    #[test]
+    fn an_acknowledged_version_or_a_later_one_that_was_asked_for() {
+        let written = next(7, 1, false);
+        let known = Entry { acknowledged: written, intended: written };
+        assert!(known.explains(7, Some(written)).is_ok());
+        assert!(known.explains(7, None).is_err(), "an acknowledged write is lost");
+        assert!(known.explains(7, Some(written + 1)).is_err(), "nobody asked for that");
+        assert_eq!(known.is_present(7), Some(true));
+        let deleted = next(7, written + 1, true);
+        let doubt = Entry { acknowledged: written, intended: deleted };
+        assert!(doubt.explains(7, Some(written)).is_ok() && doubt.explains(7, None).is_ok());
+        assert_eq!(doubt.is_present(7), None);
+        let gone = Entry { acknowledged: deleted, intended: deleted };
+        assert!(gone.explains(7, Some(written)).is_err(), "an acknowledged delete is undone");
+        assert_eq!(Entry::default().is_present(7), Some(false));
+    }
+
+    #[test]
+    fn values_check_themselves() {
+        let version = next(9, 1, false);
+        let mut value = value_of(9, version, 3);
+        assert_eq!(version_in(9, 3, &value), Ok(version));
+        assert!(version_in(8, 3, &value).is_err() && version_in(9, 2, &value).is_err());
+        value[31] ^= 1;
+        assert!(version_in(9, 3, &value).is_err());
+        let deleted = next(9, 1, true);
+        assert!(version_in(9, 3, &value_of(9, deleted, 3)).unwrap_err().contains("a delete"));
+    }
+
+    #[test]
+    fn a_ledger_outlives_its_writer() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("ledger");
+        let ledger = Ledger::create(&path, 3).unwrap();
+        ledger.intend(1, 8).unwrap();
+        ledger.acknowledge(1, 7).unwrap();
+        drop(ledger);
+        let entries = Ledger::open(&path, 3).unwrap().read().unwrap();
+        assert_eq!(entries, [Entry::default(), Entry { acknowledged: 7, intended: 8 }, Entry::default()]);
+    }
+}

@@ -1,0 +1,104 @@
+//! What a soak comes to: looked at when everything has ended and was repaired.
+
+use super::fleet::Fleet;
+use super::ledger::version_in;
+use super::writer::{INDEX, key_of};
+use crate::commands::Failure;
+use crate::commands::members::{held_locks, members, with_eyes};
+use crate::commands::tool::with_tool;
+use dm_core::index::{Index as _, Operation, OperationKind, Outcome};
+use dm_core::remote::chunks::{self, ChunkEntry};
+use dm_core::remote::rows::RowState;
+use dm_core::verbs::NodeId;
+use dm_host::compute_node::Membership;
+use dm_host::solo::block_on;
+use serde::Serialize;
+
+/// What was found at the end.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Verdict {
+    /// Keys there are.
+    pub keys: u64,
+    /// Records in the index.
+    pub records: u64,
+    /// Writes that were acknowledged, of all writers.
+    pub acknowledged: u64,
+    /// Keys whose last write was not acknowledged.
+    pub in_doubt: u64,
+    /// Whether a walk over the tree found every invariant kept.
+    pub sound: bool,
+    /// Lock words that are not free.
+    pub locks_held: u64,
+    /// Rows that are live, fencing or dead, although nobody is there.
+    pub rows_not_free: u64,
+    /// Chunks granted to rows that are free.
+    pub chunks_of_the_gone: u64,
+}
+
+/// Judges; what is wrong is added to the violations.
+pub(super) fn judge(fleet: &mut Fleet) -> Result<Verdict, Failure> {
+    let mut verdict = Verdict::default();
+    let mut violations = Vec::new();
+    let pool = fleet.pool().clone();
+    // Nobody is there: rows and locks are looked at before the judge joins.
+    with_eyes(&pool, |fabric, lane| {
+        for member in members(&pool, fabric, lane)? {
+            if member.state != RowState::Free {
+                verdict.rows_not_free += 1;
+                violations.push(format!("compute-node row {} is {}", member.row.0, member.state.name()));
+            }
+        }
+        for (number, geometry) in (0..).zip(pool.geometry()) {
+            for (index, word) in held_locks(fabric, lane, NodeId(number), geometry)? {
+                verdict.locks_held += 1;
+                violations.push(format!("memory node {number}: lock {index} is held by row {}", word.row().0));
+            }
+            let mut granted = 0;
+            let mut see = |_, entry| granted += u64::from(matches!(entry, Ok(ChunkEntry::Granted(_))));
+            let walk = chunks::walk(lane, NodeId(number), geometry, 0, &mut see);
+            block_on(fabric, lane, walk).map_err(Failure::run)?;
+            verdict.chunks_of_the_gone += granted;
+        }
+        Ok(())
+    })?;
+    let node = pool.join(1, Membership { terms: fleet.terms(), ..Membership::default() }).map_err(Failure::run)?;
+    with_tool(&node, INDEX, |tool| {
+        match block_on(tool.fabric, tool.lane, tool.index.validate(tool.lane)) {
+            Ok(census) => {
+                verdict.sound = true;
+                verdict.records = census.records;
+            }
+            Err(error) => violations.push(format!("the tree is not sound: {error}")),
+        }
+        let mut found_records = 0;
+        for writer in 0..fleet.plan.writers {
+            for (position, entry) in (0..).zip(fleet.entries(writer)?) {
+                let key = key_of(writer, position, fleet.plan.writers);
+                verdict.keys += 1;
+                verdict.acknowledged += entry.acknowledged;
+                verdict.in_doubt += u64::from(entry.acknowledged != entry.intended);
+                tool.arguments(&key.to_be_bytes(), None);
+                let outcome = tool.execute(Operation::point(OperationKind::Get));
+                let plan = tool.index.plan();
+                let version = match outcome {
+                    Err(error) => Err(format!("key {key} cannot be read: {error}")),
+                    Ok(Outcome::Found) => {
+                        found_records += 1;
+                        let check = |scratch: &mut [u8]| version_in(key, writer, &scratch[plan.output.clone()]);
+                        tool.lane.port().with(check).map(Some)
+                    }
+                    Ok(_) => Ok(None),
+                };
+                if let Err(what) = version.and_then(|version| entry.explains(key, version)) {
+                    violations.push(what);
+                }
+            }
+        }
+        if verdict.sound && found_records != verdict.records {
+            violations.push(format!("{} records in the tree, {found_records} under keys of writers", verdict.records));
+        }
+        Ok(())
+    })?;
+    fleet.violations.append(&mut violations);
+    Ok(verdict)
+}

@@ -1,0 +1,397 @@
+//! A compute process of a soak: writes its own keys, reads everybody's, checks what it sees.
+//!
+//! It runs until its standard input ends, or somebody ends it. What it finds wrong is a line on the standard error and
+//! exit code [`VIOLATION`].
+
+use super::ledger::{Entry, Ledger, VALUE_BYTES, is_delete, value_of, version_in};
+use crate::commands::tool::LeaseArguments;
+use crate::commands::{Failure, print};
+use crate::workload::random::Random;
+use dm_core::error::{Cause, OpError};
+use dm_core::recovery::redo::RedoError;
+use dm_core::remote::rows::RowError;
+use dm_core::sherman::parameters::Parameters;
+use dm_core::verbs::Status;
+use dm_host::assembly::AssemblyError;
+use dm_host::compute_node::{Membership, Pool, PoolError};
+use dm_host::fabric::shm::ShmOptions;
+use dm_host::session::{Delete, Insert, OpenError, Session, SessionError, SessionOptions, Update};
+use rustix::process::{Signal, set_parent_process_death_signal};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashMap};
+use std::io::Read as _;
+use std::num::NonZeroU32;
+use std::ops::Bound;
+use std::path::PathBuf;
+use std::process::exit;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+/// Exit code of a writer that found something wrong.
+pub const VIOLATION: i32 = 3;
+
+/// Exit code of a writer that found no room, because the dead have it.
+pub const REFUSED: i32 = 4;
+
+/// Name of the index.
+pub const INDEX: &str = "soak";
+
+/// Small nodes, so that they split and merge all the time, of several lines each, so that a death can tear them.
+pub const PARAMETERS: Parameters = Parameters { key_bytes: 8, value_bytes: VALUE_BYTES, leaf_span: 12, inner_span: 8 };
+
+/// Threads of a writer; each has keys of its own.
+const THREADS: u64 = 4;
+
+/// Operations in flight.
+const LANES: usize = 16;
+
+/// Keys that are written at once.
+const BATCH_KEYS: usize = 12;
+
+/// How long one operation may take: several leases, since the holders of several locks may be dead.
+const LEASES_PER_OPERATION: u32 = 8;
+
+/// Arguments of the writer.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    #[arg(long, value_delimiter = ',', required = true)]
+    pool: Vec<PathBuf>,
+    #[arg(long)]
+    ledger: PathBuf,
+    #[arg(long)]
+    writer: u64,
+    #[arg(long)]
+    writers: u64,
+    #[arg(long)]
+    keys: u64,
+    #[arg(long)]
+    seed: u64,
+    /// Die in the middle of one in so many WRITEs that span lines
+    #[arg(long)]
+    die_in_write: Option<NonZeroU32>,
+    /// A bug to plant
+    #[cfg(feature = "planted")]
+    #[arg(long)]
+    plant: Option<String>,
+    #[command(flatten)]
+    lease: LeaseArguments,
+}
+
+/// What a writer that was not killed did.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Summary {
+    /// Writes that were acknowledged.
+    pub writes: u64,
+    /// READs and scans.
+    pub reads: u64,
+    /// Times it was fenced off, or had to, and joined as a new incarnation.
+    pub rejoined: u64,
+    /// Operations that failed, by why.
+    pub failed: BTreeMap<String, u64>,
+}
+
+/// The number of a key: neighbours have different writers, so that leaves are shared.
+pub fn key_of(writer: u64, position: u64, writers: u64) -> u64 {
+    position * writers + writer
+}
+
+/// Runs the writer.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let ledger = Ledger::open(&arguments.ledger, arguments.keys)
+        .map_err(|error| Failure::Run(format!("{}: {error}", arguments.ledger.display())))?;
+    let entries = ledger.read().map_err(Failure::run)?;
+    // Stopped or not, it does not outlive the soak.
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(Failure::run)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&stop);
+    thread::spawn(move || {
+        // The end of the input is the word; so is the parent's.
+        let _ = std::io::stdin().read_to_end(&mut Vec::new());
+        told.store(true, Ordering::Relaxed);
+    });
+    let terms = arguments.lease.terms()?;
+    #[cfg(feature = "planted")]
+    if let Some(bug) = arguments.plant.as_deref().and_then(dm_core::planted::Bug::from_name) {
+        dm_core::planted::plant(Some(bug));
+    }
+    let fabric = ShmOptions { die_in_write: arguments.die_in_write, ..ShmOptions::default() };
+    let pool = Arc::new(Pool::connect(&arguments.pool, fabric).map_err(Failure::run)?);
+    let mut options = SessionOptions { lanes_per_worker: LANES, ..SessionOptions::default() };
+    options.spending.cache_bytes = 1 << 20;
+    // Processors are scarce here.
+    options.spin = Duration::ZERO;
+    options.membership = Membership { terms, ..Membership::default() };
+
+    let mut threads: Vec<_> = (0..THREADS).map(|number| Thread::new(arguments, &entries, number)).collect();
+    let summary = Mutex::new(Summary::default());
+    loop {
+        let session = match Session::open(&pool, INDEX, &options) {
+            Ok(session) => session,
+            Err(error) if is_for_repair(&error) => {
+                eprintln!("{error}");
+                exit(REFUSED);
+            }
+            Err(error) => return Err(Failure::run(error)),
+        };
+        print(&format!("ROW {} {}\n", session.member().row.0, session.member().incarnation))?;
+        let patience = Duration::from_nanos(terms.lease_ns()) * LEASES_PER_OPERATION;
+        let ended = thread::scope(|scope| {
+            let (session, ledger, stop, summary) = (&session, &ledger, &stop, &summary);
+            let run = |thread: &mut Thread| {
+                let mut life = Life { session, ledger, stop, summary, patience };
+                thread.run(&mut life)
+            };
+            let running: Vec<_> = threads.iter_mut().map(|thread| scope.spawn(move || run(thread))).collect();
+            running.into_iter().map(thread::ScopedJoinHandle::join).collect::<Vec<_>>()
+        });
+        print("LEAVING\n")?;
+        session.close();
+        for end in ended {
+            end.map_err(|_| Failure::Run("a thread panicked".to_owned()))??;
+        }
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        summary.lock().unwrap_or_else(PoisonError::into_inner).rejoined += 1;
+    }
+    let summary = summary.into_inner().unwrap_or_else(PoisonError::into_inner);
+    print(&format!("DONE {}\n", serde_json::to_string(&summary).map_err(Failure::run)?))
+}
+
+/// Whether the dead have taken what is missing, until they are repaired.
+fn is_for_repair(error: &OpenError) -> bool {
+    matches!(
+        error,
+        OpenError::Pool(PoolError::Row(RowError::NoFreeRow { .. }))
+            | OpenError::Assembly(AssemblyError::Redo(RedoError::PoolFull { .. }))
+    )
+}
+
+/// Says what is wrong and ends the process.
+fn violation(what: &str) -> ! {
+    eprintln!("{what}");
+    exit(VIOLATION);
+}
+
+/// One session's life.
+struct Life<'l> {
+    session: &'l Session,
+    ledger: &'l Ledger,
+    stop: &'l AtomicBool,
+    summary: &'l Mutex<Summary>,
+    patience: Duration,
+}
+
+/// What a failed operation means.
+enum Trouble {
+    /// Go on; what was asked for is in doubt.
+    Goes,
+    /// This session is at its end: join anew.
+    Anew,
+}
+
+impl Life<'_> {
+    fn count(&self, write: bool) {
+        let mut summary = self.summary.lock().unwrap_or_else(PoisonError::into_inner);
+        *(if write { &mut summary.writes } else { &mut summary.reads }) += 1;
+    }
+
+    fn failed(&self, error: SessionError) -> Result<Trouble, Failure> {
+        let (name, trouble) = match error {
+            SessionError::Operation(OpError { cause, .. }) => match cause {
+                Cause::Fenced => ("fenced", Trouble::Anew),
+                Cause::Deadline { .. } => ("deadline", Trouble::Goes),
+                Cause::Retries { .. } => ("retries", Trouble::Goes),
+                Cause::Verb(error) if error.status == Status::Flushed => ("flushed", Trouble::Goes),
+                Cause::Corrupt { .. } => violation(&format!("{error}")),
+                _ => return Err(Failure::run(error)),
+            },
+            SessionError::Deadline { .. } => ("deadline", Trouble::Goes),
+            SessionError::Broken { .. } => ("broken", Trouble::Anew),
+            SessionError::Closed => ("closed", Trouble::Anew),
+            error => return Err(Failure::run(error)),
+        };
+        let mut summary = self.summary.lock().unwrap_or_else(PoisonError::into_inner);
+        *summary.failed.entry(name.to_owned()).or_default() += 1;
+        Ok(trouble)
+    }
+}
+
+/// One thread, over all lives of the process's sessions.
+struct Thread {
+    random: Random,
+    writer: u64,
+    writers: u64,
+    keys: u64,
+    /// Positions of its keys, and what is known of them.
+    mine: Vec<(u64, Entry)>,
+    /// The highest version seen of each key.
+    seen: HashMap<u64, u64>,
+}
+
+impl Thread {
+    fn new(arguments: &Arguments, entries: &[Entry], number: u64) -> Self {
+        let Arguments { writer, writers, keys, seed, .. } = *arguments;
+        // Another stream for each process that is started: the parent gives each a seed of its own.
+        let random = Random::stream(seed, number);
+        let mine = (number..keys).step_by(THREADS as usize);
+        let mine = mine.map(|position| (position, entries[position as usize])).collect();
+        Self { random, writer, writers, keys, mine, seen: HashMap::new() }
+    }
+
+    /// Runs until it is told to stop, or the session is at its end.
+    fn run(&mut self, life: &mut Life<'_>) -> Result<(), Failure> {
+        while !life.stop.load(Ordering::Relaxed) {
+            let done = match self.random.below(16) {
+                0..=5 => self.write_many(life),
+                6..=11 => self.write(life),
+                12 => self.read_mine(life),
+                13 | 14 => self.read_any(life),
+                _ => self.scan(life),
+            };
+            match done {
+                Ok(()) => {}
+                Err(error) => match life.failed(error)? {
+                    Trouble::Goes => {}
+                    Trouble::Anew => return Ok(()),
+                },
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes or deletes one of its keys.
+    fn write(&mut self, life: &Life<'_>) -> Result<(), SessionError> {
+        let at = self.random.below(self.mine.len() as u64) as usize;
+        let (position, entry) = &mut self.mine[at];
+        let key = key_of(self.writer, *position, self.writers);
+        let version = entry.intended + 1;
+        let before = *entry;
+        noted(life.ledger.intend(*position, version));
+        entry.intended = version;
+        let (slot, value) = (key.to_be_bytes(), value_of(key, version, self.writer));
+        let session = life.session;
+        let present = before.is_present(key);
+        let unexpected = |outcome: &str| -> ! { violation(&format!("key {key}: {outcome}, but it was {before:?}")) };
+        if is_delete(key, version) {
+            let deleted = session.delete(&slot).within(life.patience).wait()?;
+            if present.is_some_and(|present| present != (deleted == Delete::Deleted)) {
+                unexpected(&format!("{deleted:?}"));
+            }
+        } else {
+            match (present, self.random.below(3)) {
+                (Some(true), 0) => {
+                    if session.update(&slot, &value).within(life.patience).wait()? == Update::Absent {
+                        unexpected("absent to an update");
+                    }
+                }
+                (Some(false), 0) => {
+                    if session.insert(&slot, &value).within(life.patience).wait()? != Insert::Inserted {
+                        unexpected("there to an insert");
+                    }
+                }
+                _ => drop(session.upsert(&slot, &value).within(life.patience).wait()?),
+            }
+        }
+        noted(life.ledger.acknowledge(*position, version));
+        entry.acknowledged = version;
+        life.count(true);
+        Ok(())
+    }
+
+    /// Writes several of its keys at once, so that lanes work side by side and locks are held most of the time.
+    fn write_many(&mut self, life: &Life<'_>) -> Result<(), SessionError> {
+        let first = self.random.below(self.mine.len() as u64) as usize;
+        let mut batch = Vec::new();
+        let keys = self.mine.len();
+        for at in (first..first + BATCH_KEYS.min(keys)).map(|at| at % keys) {
+            let (position, entry) = &mut self.mine[at];
+            let key = key_of(self.writer, *position, self.writers);
+            let version = entry.intended + 1;
+            if is_delete(key, version) {
+                continue;
+            }
+            noted(life.ledger.intend(*position, version));
+            entry.intended = version;
+            batch.push((at, version, (key.to_be_bytes(), value_of(key, version, self.writer))));
+        }
+        let records: Vec<_> = batch.iter().map(|(_, _, record)| *record).collect();
+        let results = life.session.multi_put(&records).within(life.patience).wait();
+        let mut end = Ok(());
+        for ((at, version, _), result) in batch.into_iter().zip(results) {
+            if let Err(error) = result {
+                // One stands for all; each is in doubt.
+                end = Err(error);
+                continue;
+            }
+            let (position, entry) = &mut self.mine[at];
+            noted(life.ledger.acknowledge(*position, version));
+            entry.acknowledged = version;
+            life.count(true);
+        }
+        end
+    }
+
+    /// Reads one of its keys, of which it knows everything.
+    fn read_mine(&mut self, life: &Life<'_>) -> Result<(), SessionError> {
+        let (position, entry) = self.mine[self.random.below(self.mine.len() as u64) as usize];
+        let key = key_of(self.writer, position, self.writers);
+        let found = life.session.get(&key.to_be_bytes()).within(life.patience).wait()?;
+        let version = self.check(key, found.as_deref());
+        if let Err(what) = entry.explains(key, version) {
+            violation(&what);
+        }
+        life.count(false);
+        Ok(())
+    }
+
+    /// Reads anybody's key.
+    fn read_any(&mut self, life: &Life<'_>) -> Result<(), SessionError> {
+        let key = self.random.below(self.keys * self.writers);
+        let found = life.session.get(&key.to_be_bytes()).within(life.patience).wait()?;
+        self.check(key, found.as_deref());
+        life.count(false);
+        Ok(())
+    }
+
+    /// Reads a page from somewhere on.
+    fn scan(&mut self, life: &Life<'_>) -> Result<(), SessionError> {
+        let low = self.random.below(self.keys * self.writers).to_be_bytes();
+        let page = life.session.page(Bound::Included(&low[..]), Bound::Unbounded, 40).within(life.patience).wait()?;
+        let mut last: Option<u64> = None;
+        for (key, value) in page.iter() {
+            let key = key.first_chunk().map_or(0, |key| u64::from_be_bytes(*key));
+            if last.is_some_and(|last| key <= last) || key < u64::from_be_bytes(low) {
+                violation(&format!("a page from {} has key {key} after {last:?}", u64::from_be_bytes(low)));
+            }
+            self.check(key, Some(value));
+            last = Some(key);
+        }
+        life.count(false);
+        Ok(())
+    }
+
+    /// Checks what was found under a key: whole, by its writer, and not older than what this thread has seen before.
+    fn check(&mut self, key: u64, found: Option<&[u8]>) -> Option<u64> {
+        let version = match version_in(key, key % self.writers, found?) {
+            Ok(version) => version,
+            Err(what) => violation(&what),
+        };
+        let seen = self.seen.entry(key).or_default();
+        if version < *seen {
+            violation(&format!("key {key} has version {version} after {seen} was seen"));
+        }
+        *seen = version;
+        Some(version)
+    }
+}
+
+/// A ledger that cannot be written to would tell lies later.
+fn noted(written: std::io::Result<()>) {
+    if let Err(error) = written {
+        eprintln!("dm: the ledger: {error}");
+        exit(1);
+    }
+}

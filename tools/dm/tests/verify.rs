@@ -1,0 +1,116 @@
+//! `dm verify` as its users meet it.
+
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn dm(arguments: &str) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_dm")).args(arguments.split_whitespace()).output().expect("the command runs")
+}
+
+#[track_caller]
+fn good(arguments: &str) -> String {
+    let output = dm(arguments);
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{out}\n{err}");
+    out.into_owned()
+}
+
+/// One line on the standard error with `parts`, and exit code `code`; returns the standard output.
+#[track_caller]
+fn bad(arguments: &str, code: i32, parts: &[&str]) -> String {
+    let output = dm(arguments);
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(code), "{out}\n{err}");
+    assert!(err.starts_with("dm: ") && err.trim_end().lines().count() == 1, "{err:?}");
+    for part in parts {
+        assert!(err.contains(part), "{err:?} does not contain {part:?}");
+    }
+    out.into_owned()
+}
+
+fn record(path: &Path) -> Value {
+    serde_json::from_str(&fs::read_to_string(path).expect("a record was written")).expect("it is JSON")
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_in_one_line() {
+    bad("verify --index bitmap", 2, &["bitmap", "sherman"]);
+    bad("verify --faults drops,floods", 2, &["floods", "qp-error"]);
+    bad("verify --withdraw GRAVITY", 2, &["GRAVITY", "LINE_ATOMIC"]);
+    bad("verify --replay first", 2, &["--replay", "first"]);
+    bad("verify --replay -3", 2, &["-3"]);
+    bad("verify --seed 18446744073709551615 --histories 2", 2, &["2^64"]);
+    bad("verify --histories 0", 2, &["--histories"]);
+    bad("verify --compute-nodes 1", 2, &["--compute-nodes", "1 is not in 2..="]);
+    bad("verify --lanes 8-4", 2, &["8 is more than 4"]);
+    bad("verify --keys many", 2, &["\"many\" is not a number"]);
+    bad("verify --resume", 2, &["--json"]);
+    bad("verify --planted wings", 2, &["wings", "bookend-versions"]);
+    bad("verify --histories 10 --json /no/such/place/record.json", 1, &["/no/such/place/record.json"]);
+    if cfg!(not(feature = "planted")) {
+        bad("verify --planted unlock-first", 2, &["the feature \"planted\""]);
+    }
+}
+
+#[test]
+fn a_run_says_what_it_did_and_writes_it_down() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("record.json");
+    let out = good(&format!("verify --histories 300 --seed 7 --faults all --json {}", path.display()));
+    for part in ["seeds 7..307: 300 histories", "10 % overlap", "marks of btree", "nodes granted", "histories a minute"]
+    {
+        assert!(out.contains(part), "{out} does not contain {part:?}");
+    }
+    assert!(out.contains("rpc-lost: never happened"), "this index makes no calls, and the report says so: {out}");
+    let record = record(&path);
+    assert_eq!(record["program"], "dm verify");
+    assert_eq!(record["verdict"], "clean");
+    assert_eq!(record["histories"], 300);
+    assert_eq!(record["scope"]["masked_cas"], "draw");
+    assert!(record["commit"].as_str().is_some_and(|commit| !commit.is_empty()));
+    assert!(record["faults"]["qp-error"].as_u64() > Some(0));
+    assert!(record["marks"]["sherman"]["leaf-split"].as_u64() > Some(0));
+    assert!(record["memory"]["reached_nodes"].as_u64() > Some(0));
+}
+
+/// A run that is stopped and gone on with comes to the same as one that is not, with more threads, too.
+#[test]
+fn a_run_can_be_resumed() {
+    let directory = tempfile::tempdir().unwrap();
+    let (whole, parts) = (directory.path().join("whole.json"), directory.path().join("parts.json"));
+    good(&format!("verify --histories 500 --json {}", whole.display()));
+    good(&format!("verify --histories 200 --json {}", parts.display()));
+    good(&format!("verify --histories 500 --jobs 2 --resume --json {}", parts.display()));
+    assert_eq!(record(&whole), record(&parts));
+
+    // Of another format, another program, other settings, or no record at all.
+    let resume = format!("verify --histories 500 --resume --json {}", parts.display());
+    bad(&format!("{resume} --faults none"), 2, &["parts.json", "other settings"]);
+    let text = fs::read_to_string(&parts).unwrap();
+    fs::write(&parts, text.replace("\"format\": 1", "\"format\": 99")).unwrap();
+    bad(&resume, 2, &["parts.json", "format 99"]);
+    fs::write(&parts, text.replace("dm verify", "something else")).unwrap();
+    bad(&resume, 2, &["parts.json", "not a record of dm verify"]);
+    fs::write(&parts, "{").unwrap();
+    bad(&resume, 2, &["parts.json", "not a record"]);
+    assert_eq!(fs::read_to_string(&parts).unwrap(), "{", "what was refused is left alone");
+}
+
+#[test]
+fn a_violation_is_shown_with_its_requests_and_ends_in_a_sentence() {
+    let out = bad("verify --withdraw completion_is_visible --histories 50 --faults none", 1, &["seed"]);
+    for part in ["seed ", "time ns  lane", "unlock", " ok @+", "although"] {
+        assert!(out.contains(part), "{out} does not contain {part:?}");
+    }
+    assert!(out.trim_end().ends_with('.'), "{out}");
+    let seed = out.lines().find_map(|line| line.strip_prefix("seed ")?.split(',').next()?.parse::<u64>().ok());
+    let seed = seed.expect("the replay names its seed");
+    let shown = format!("verify --withdraw COMPLETION_IS_VISIBLE --faults none --replay {seed}");
+    let again = bad(&shown, 1, &[&seed.to_string()]);
+    assert!(out.contains(again.trim()), "the same history twice");
+    let events = bad(&format!("{shown} --events"), 1, &[&seed.to_string()]);
+    assert!(events.contains("posted  read"), "{events}");
+    good("verify --replay 1 --faults none");
+}
