@@ -201,8 +201,8 @@ pub(crate) trait Leaves<'s> {
         let mut cached = true;
         let mut attempts = 0;
         loop {
-            let Some(spot) = self.tree().locate(lane, key_range, 0, cached).await? else { return Ok(None) };
-            if let Some(visit) = self.visit_at(lane, spot, key_range, at, &mut look, out).await? {
+            let Some(mut spot) = self.tree().locate(lane, key_range, 0, cached).await? else { return Ok(None) };
+            if let Some(visit) = self.visit_at(lane, &mut spot, key_range, at, &mut look, out).await? {
                 return Ok(Some(visit));
             }
             lane.mark(if cached { Mark::StaleCache } else { Mark::Restart });
@@ -216,14 +216,13 @@ pub(crate) trait Leaves<'s> {
     async fn visit_at<R>(
         &self,
         lane: &Lane<'_>,
-        spot: Spot,
+        spot: &mut Spot,
         key_range: &Range<usize>,
         at: usize,
         mut look: impl FnMut(&[u8], &[u8], &mut [u8]) -> Result<R, DecodeError>,
         out: &Range<usize>,
     ) -> Result<Option<Visit<R>>, OpError> {
         let nodes_at = self.tree().scratch.nodes;
-        let mut spot = spot;
         for _ in 0..MOVES_MAX {
             let address = spot.address;
             // Whoever joins from here on must not be told what this READ samples.
@@ -245,7 +244,7 @@ pub(crate) trait Leaves<'s> {
             match seen {
                 Some(Ok(seen)) => return Ok(Some(Visit { seen, help: spot.help })),
                 Some(Err(standing)) => {
-                    spot.address = self.wrong_leaf(lane, standing, &mut spot, at);
+                    spot.address = self.wrong_leaf(lane, standing, spot, at);
                     self.look_after_bounce(lane, spot.from, address).await?;
                 }
                 None => {

@@ -72,19 +72,15 @@ pub(crate) trait Scan<'s>: Leaves<'s> {
             let mut next = taken.sibling;
             loop {
                 let ahead = self.leaves_ahead(lane, &bound, next, &progress);
-                match self.take_leaves(lane, operation, &bound, &ahead, &mut progress).await? {
-                    Ok(taken) => {
-                        if let Some(page) = Self::page(&progress, taken) {
-                            return Ok(page);
-                        }
-                        next = taken.sibling;
-                    }
+                let Ok(taken) = self.take_leaves(lane, operation, &bound, &ahead, &mut progress).await? else {
                     // The chain broke: look for the bound from the root.
-                    Err(()) => {
-                        lane.mark(Mark::ScanRestart);
-                        break;
-                    }
+                    lane.mark(Mark::ScanRestart);
+                    break;
+                };
+                if let Some(page) = Self::page(&progress, taken) {
+                    return Ok(page);
                 }
+                next = taken.sibling;
                 lane.check_deadline()?;
             }
             lane.check_deadline()?;

@@ -119,7 +119,7 @@ use crate::btree::Tree;
 use crate::btree::bulk::{Bulk, BulkLoad};
 use crate::btree::leaves::{Leaves, SPAN_MAX, slice, slice_mut};
 use crate::btree::lock::word_at;
-use crate::btree::read::{Target, Unsure};
+use crate::btree::read::Target;
 use crate::btree::scan::Scan;
 use crate::btree::walk::Walk;
 use crate::compute::locks::LockTable;
@@ -280,9 +280,8 @@ impl<'s> Leaves<'s> for Chime<'s> {
         target: Target,
         mut look: impl FnMut(&mut [u8]) -> Result<R, DecodeError>,
     ) -> Result<Option<R>, OpError> {
-        match self.tree.read_unlocked(lane, target, &mut look).await? {
-            Ok(found) => return Ok(found),
-            Err(Unsure) => {}
+        if let Ok(found) = self.tree.read_unlocked(lane, target, &mut look).await? {
+            return Ok(found);
         }
         lane.mark(Mark::LockedRead);
         let (held, _) = self.lock_leaf(lane, target.address, None).await?;

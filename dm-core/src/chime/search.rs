@@ -33,7 +33,7 @@ impl Chime<'_> {
         let key_range = &self.plan.key;
         let home = self.home(lane);
         let mut attempts = 0;
-        let spot = loop {
+        let mut spot = loop {
             let Some(mut spot) = self.tree.locate(lane, key_range, 0, true).await? else { return Ok(Outcome::Absent) };
             match self.look(lane, &spot, home).await? {
                 Look::Seen(found) => {
@@ -63,7 +63,7 @@ impl Chime<'_> {
             }
             Ok(slot.is_some())
         };
-        let mut visit = self.visit_at(lane, spot, key_range, at, look, &self.plan.output).await?;
+        let mut visit = self.visit_at(lane, &mut spot, key_range, at, look, &self.plan.output).await?;
         if visit.is_none() {
             self.tree.root.forget();
             visit = self.visit(lane, key_range, at, look, &self.plan.output).await?;

@@ -97,7 +97,7 @@ impl Chime<'_> {
                 continue;
             }
             leaf.read_key(slot, resident);
-            if &*resident >= &*separator {
+            if *resident >= *separator {
                 LeafMut::new(&self.leaf, right).adopt(&leaf, slot);
                 LeafMut::new(&self.leaf, left).vacate(slot);
             }
@@ -133,7 +133,7 @@ impl Chime<'_> {
             leaf.read_key(*slot as usize, one);
             &*one < key
         });
-        let middle = (critical.len() + 1) / 2;
+        let middle = critical.len().div_ceil(2);
         if middle == below {
             separator.copy_from_slice(key);
         } else {

@@ -58,6 +58,7 @@ fn of_32(key: &[u8]) -> u64 {
     )
 }
 
+#[expect(clippy::many_single_char_names, reason = "the names of the published description")]
 fn of_64(key: &[u8]) -> u64 {
     let bytes = key.len();
     let multiplier = K2.wrapping_add(bytes as u64 * 2);
