@@ -2,7 +2,7 @@
 //!
 //! Each is one line in the room it belongs to: `if planted(Bug::X) { do it wrong }`. Without the cargo feature `planted`
 //! the function is a constant `false` and the lines compile to nothing: no product has them. With it a tool chooses one
-//! with [`plant`]; none is the default.
+//! with `plant`; none is the default.
 
 macro_rules! bugs {
     ($($(#[doc = $doc:literal])+ $name:ident = $text:literal, $mark:expr;)*) => {

@@ -65,7 +65,7 @@ impl Cluster {
                     // Several registrations, so that requests at their borders are tried, too.
                     "--registration-size=2MiB",
                 ]);
-                std::thread::spawn(move || daemon::main("dm-memd", arguments));
+                std::thread::spawn(move || daemon::main("dm-memd", &arguments));
                 connect(&address)
             })
             .collect();

@@ -47,7 +47,7 @@ fn a_flipped_bit_in_a_hexdump_is_found() {
     std::fs::write(&file, golden.replace(" ef be ", " ef bf ")).unwrap();
     let found = layout::check(&directory);
     assert!(matches!(&found[..], [Mismatch::Sample { .. }]), "{found:?}");
-    std::fs::write(&file, golden.replace("turn", "tern")).unwrap();
+    std::fs::write(&file, golden.replace("sequence", "sequense")).unwrap();
     assert!(!layout::check(&directory).is_empty());
     std::fs::remove_file(&file).unwrap();
     std::fs::write(directory.join("gone.txt"), "").unwrap();

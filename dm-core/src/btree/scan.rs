@@ -72,8 +72,8 @@ pub(crate) trait Scan<'s>: Leaves<'s> {
             let mut next = taken.sibling;
             loop {
                 let ahead = self.leaves_ahead(lane, &bound, next, &progress);
+                // The chain broke: look for the bound from the root.
                 let Ok(taken) = self.take_leaves(lane, operation, &bound, &ahead, &mut progress).await? else {
-                    // The chain broke: look for the bound from the root.
                     lane.mark(Mark::ScanRestart);
                     break;
                 };

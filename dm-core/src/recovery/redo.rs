@@ -161,6 +161,7 @@ pub enum RedoError {
 ///
 /// Called once, after the join and before the first lock. Round trips: for each memory node its chunks' grants and one
 /// WRITE.
+#[expect(clippy::too_many_arguments, reason = "who, where, how much, and room to work in")]
 pub async fn prepare(
     lane: &Lane<'_>,
     geometry: &[NodeGeometry],
@@ -337,7 +338,7 @@ pub(crate) async fn find(
             loaded = Some(slot);
             let Some(found) = load(lane, node, geometry, &area, slot, wanted, room).await? else { continue };
             // Steps wrap around; two of one acquisition are close.
-            if best.is_none_or(|(_, best)| found.step.wrapping_sub(best.step) as i32 > 0) {
+            if best.is_none_or(|(_, best)| found.step.wrapping_sub(best.step).cast_signed() > 0) {
                 best = Some((slot, found));
             }
         }

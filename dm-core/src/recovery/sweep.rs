@@ -21,7 +21,7 @@ use crate::remote::chunks::{self, ChunkEntry, ChunkKind, Grant};
 use crate::remote::lock_word::{LockWord, RowId};
 use crate::remote::rows::{self, RowState, RowWord};
 use crate::remote::{HOME, NodeGeometry};
-use crate::verbs::{Label, NodeId, Request};
+use crate::verbs::{Label, NodeId, Request, Space};
 
 /// Lock words, or chunk entries, that one READ brings.
 const WINDOW: u32 = 64;
@@ -189,7 +189,7 @@ impl Tree<'_> {
         let at = self.scratch.recovery.start;
         let geometry = self.geometry.get(usize::from(lock.node.0));
         let (offset, space) =
-            geometry.map_or((0, Default::default()), |node| (node.lock_offset(lock.index), node.lock_space));
+            geometry.map_or((0, Space::default()), |node| (node.lock_offset(lock.index), node.lock_space));
         lane.port().call(Request::read(Label::Lock, lock.node, offset, 8, at).in_space(space)).await?;
         let word = LockWord(lane.port().with(|scratch| word_at(scratch, at)));
         if word.row() == row {

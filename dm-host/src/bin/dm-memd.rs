@@ -5,5 +5,5 @@ use dm_host::memory_node::daemon::{self, Arguments};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    daemon::main("dm-memd", Arguments::parse())
+    daemon::main("dm-memd", &Arguments::parse())
 }

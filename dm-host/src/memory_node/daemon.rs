@@ -130,8 +130,8 @@ enum Lines {
 }
 
 /// Runs the daemon until it is told to stop, as a program called `program`.
-pub fn main(program: &str, arguments: Arguments) -> ExitCode {
-    match run(&arguments) {
+pub fn main(program: &str, arguments: &Arguments) -> ExitCode {
+    match run(arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{program}: {error}");

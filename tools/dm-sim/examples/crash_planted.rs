@@ -1,7 +1,8 @@
-//! Plants each bug that only deaths bring to light, and looks for it.
+//! Plants each bug that only deaths bring to light, or those whose names contain the argument, and looks for it.
 
 fn main() {
-    for &bug in dm_core::planted::Bug::RECOVERY {
+    let filter = std::env::args().nth(1).unwrap_or_default();
+    for &bug in dm_core::planted::Bug::RECOVERY.iter().filter(|bug| bug.name().contains(&filter)) {
         #[cfg(feature = "planted")]
         dm_core::planted::plant(Some(bug));
         match dm_sim::verify::crash::hunt(3000) {

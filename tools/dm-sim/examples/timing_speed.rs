@@ -58,11 +58,11 @@ fn main() {
         let mut work = Draws(1);
         let before = crew.snapshot();
         let began = processor();
-        while processor() - began < Duration::from_secs(seconds) {
+        while processor().saturating_sub(began) < Duration::from_secs(seconds) {
             let done = crew.done();
             crew.run(&mut work, Until::Operations(done + 10_000)).expect("reads do not wait for each other");
         }
-        let processor_s = (processor() - began).as_secs_f64();
+        let processor_s = (processor().saturating_sub(began)).as_secs_f64();
         let after = crew.snapshot();
         let usage = Usage::between(crew.cluster(), &before, &after);
         println!(

@@ -147,7 +147,7 @@ impl World {
         if self.config.fences && Procedure::from_number(operands[0]) == Some(Procedure::Fence) {
             let reply = self.fence(node, operands[1]);
             let flight = self.flights.get_mut(slot);
-            if flight.landed.count_ones() == 1 && flight.completion.status == Status::Ok {
+            if flight.landed.is_power_of_two() && flight.completion.status == Status::Ok {
                 flight.completion.value = reply as u64;
             }
             return self.note(slot, What::Effect { units: 1 });
@@ -155,8 +155,8 @@ impl World {
         let flight = self.flights.get_mut(slot);
         let Some(node) = self.memories.get_mut(flight.request.node) else { return };
         let served = self.config.rpc.map_or(Err(Status::Unsupported), |serve| serve(node, flight.request.operands));
-        // The first execution is the one that is answered; an answer that is lost says nothing.
-        if flight.landed.count_ones() == 1 && flight.completion.status == Status::Ok {
+        // The first execution (one bit landed) is the one that is answered; an answer that is lost says nothing.
+        if flight.landed.is_power_of_two() && flight.completion.status == Status::Ok {
             match served {
                 Ok(value) => flight.completion.value = value,
                 Err(status) => flight.completion.status = status,

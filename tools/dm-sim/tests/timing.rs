@@ -41,26 +41,24 @@ impl Index for Told {
     fn assumptions(&self) -> Assumptions {
         Assumptions::empty()
     }
-    fn execute<'a>(&'a self, lane: &'a Lane<'_>, op: Operation) -> impl Future<Output = Result<Outcome, OpError>> + 'a {
-        async move {
-            (self.story)(lane, op.limit.into()).await.map_err(|error| OpError::harmless(Cause::Verb(error)))?;
-            Ok(Outcome::Absent)
-        }
+    async fn execute<'a>(&'a self, lane: &'a Lane<'_>, op: Operation) -> Result<Outcome, OpError> {
+        (self.story)(lane, op.limit.into()).await.map_err(|error| OpError::harmless(Cause::Verb(error)))?;
+        Ok(Outcome::Absent)
     }
-    fn settle<'a>(&'a self, _: &'a Lane<'_>) -> impl Future<Output = Result<(), OpError>> + 'a {
-        async { Ok(()) }
+    async fn settle<'a>(&'a self, _: &'a Lane<'_>) -> Result<(), OpError> {
+        Ok(())
     }
-    fn validate<'a>(&'a self, _: &'a Lane<'_>) -> impl Future<Output = Result<Census, OpError>> + 'a {
-        async { Ok(Census::default()) }
+    async fn validate<'a>(&'a self, _: &'a Lane<'_>) -> Result<Census, OpError> {
+        Ok(Census::default())
     }
-    fn bulk_append<'a>(&'a self, _: &'a Lane<'_>) -> impl Future<Output = Result<(), OpError>> + 'a {
-        async { Ok(()) }
+    async fn bulk_append<'a>(&'a self, _: &'a Lane<'_>) -> Result<(), OpError> {
+        Ok(())
     }
-    fn bulk_finish<'a>(&'a self, _: &'a Lane<'_>) -> impl Future<Output = Result<(), OpError>> + 'a {
-        async { Ok(()) }
+    async fn bulk_finish<'a>(&'a self, _: &'a Lane<'_>) -> Result<(), OpError> {
+        Ok(())
     }
-    fn sweep<'a>(&'a self, _: &'a Lane<'_>, _: RowId) -> impl Future<Output = Result<Swept, OpError>> + 'a {
-        async { Ok(Swept::default()) }
+    async fn sweep<'a>(&'a self, _: &'a Lane<'_>, _: RowId) -> Result<Swept, OpError> {
+        Ok(Swept::default())
     }
     fn cache_bytes(&self) -> (u64, u64) {
         (0, 0)

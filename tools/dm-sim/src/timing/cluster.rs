@@ -116,6 +116,17 @@ pub(crate) struct Counts {
     pub(crate) stalled_ps: u64,
 }
 
+/// Why an atomic can be neither executed nor parked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Obstacle {
+    /// It can.
+    None,
+    /// Its bucket is busy until then, and nobody waits for that.
+    Busy { free_ps: u64 },
+    /// Others wait for its bucket.
+    Parked,
+}
+
 /// What an event is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
@@ -500,14 +511,12 @@ impl<'m> Cluster<'m> {
                 self.look_at_ingress(node, start_ps);
                 return;
             }
-            if let Some(free_ps) = self.unparkable(node, flight) {
+            let obstacle = self.obstacle(node, flight);
+            if obstacle != Obstacle::None {
                 let now_ps = self.now_ps;
-                let state = &mut self.memory_nodes[node];
-                if state.stalled_since_ps.is_none() {
-                    state.stalled_since_ps = Some(now_ps);
-                }
+                self.memory_nodes[node].stalled_since_ps.get_or_insert(now_ps);
                 // Buckets with parked atomics look at the ingress themselves when they become free.
-                if let Some(free_ps) = free_ps {
+                if let Obstacle::Busy { free_ps } = obstacle {
                     self.look_at_ingress(node, free_ps);
                 }
                 return;
@@ -544,9 +553,8 @@ impl<'m> Cluster<'m> {
         }
     }
 
-    /// Whether a request is an atomic that would have to be parked and cannot: then, when its bucket is free, unless
-    /// others are parked for that bucket.
-    fn unparkable(&self, node: usize, flight: u32) -> Option<Option<u64>> {
+    /// What keeps a request from being served now that nothing else does: an atomic that would have to be parked and cannot.
+    fn obstacle(&self, node: usize, flight: u32) -> Obstacle {
         let Flight { request, queue_pair, .. } = &self.flights[flight as usize];
         if !matches!(request.verb, Verb::Cas | Verb::MaskedCas | Verb::FetchAdd)
             || self.memory_nodes[node].counts.parked_now < self.buckets.parked_max
@@ -554,13 +562,13 @@ impl<'m> Cluster<'m> {
             || self.queue_pairs[*queue_pair as usize].parked > 0
             || self.memories.admit(request, self.profile.atomics.masked).is_err()
         {
-            return None;
+            return Obstacle::None;
         }
         let bucket = &self.buckets.all[self.buckets.of(request) as usize];
         if !bucket.parked.is_empty() {
-            return Some(None);
+            return Obstacle::Parked;
         }
-        (bucket.free_ps > self.now_ps).then_some(Some(bucket.free_ps))
+        if bucket.free_ps > self.now_ps { Obstacle::Busy { free_ps: bucket.free_ps } } else { Obstacle::None }
     }
 
     /// Serves a request, or parks it.

@@ -6,7 +6,6 @@ use dm_core::lane::Lane;
 use dm_core::recovery::sweep::Swept;
 use dm_core::remote::lock_word::RowId;
 use dm_core::verbs::{Assumptions, Label, NodeId, Request};
-use std::future::Future;
 
 /// READs of so many bytes at places chosen by the key, all over the memories.
 #[derive(Clone, Debug)]
@@ -58,39 +57,37 @@ impl Index for RawReads {
     }
 
     /// The outcome is always `Absent`: nobody looks at what the READ brought.
-    fn execute<'a>(&'a self, lane: &'a Lane<'_>, _: Operation) -> impl Future<Output = Result<Outcome, OpError>> + 'a {
-        async move {
-            let number = lane.port().with(|scratch| {
-                let mut word = [0; 8];
-                word.copy_from_slice(&scratch[..8]);
-                u64::from_le_bytes(word)
-            });
-            let node = NodeId((number % self.memory_nodes) as u16);
-            let stride = self.bytes.next_multiple_of(64).max(64) as u64;
-            let offset = number / self.memory_nodes % self.places * stride;
-            lane.port().call(Request::read(Label::Tool, node, offset, self.bytes, 128)).await?;
-            Ok(Outcome::Absent)
-        }
+    async fn execute<'a>(&'a self, lane: &'a Lane<'_>, _: Operation) -> Result<Outcome, OpError> {
+        let number = lane.port().with(|scratch| {
+            let mut word = [0; 8];
+            word.copy_from_slice(&scratch[..8]);
+            u64::from_le_bytes(word)
+        });
+        let node = NodeId((number % self.memory_nodes) as u16);
+        let stride = self.bytes.next_multiple_of(64).max(64) as u64;
+        let offset = number / self.memory_nodes % self.places * stride;
+        lane.port().call(Request::read(Label::Tool, node, offset, self.bytes, 128)).await?;
+        Ok(Outcome::Absent)
     }
 
-    fn settle<'a>(&'a self, _: &'a Lane<'_>) -> impl Future<Output = Result<(), OpError>> + 'a {
-        async { Ok(()) }
+    async fn settle<'a>(&'a self, _: &'a Lane<'_>) -> Result<(), OpError> {
+        Ok(())
     }
 
-    fn validate<'a>(&'a self, _: &'a Lane<'_>) -> impl Future<Output = Result<Census, OpError>> + 'a {
-        async { Err(NOTHING) }
+    async fn validate<'a>(&'a self, _: &'a Lane<'_>) -> Result<Census, OpError> {
+        Err(NOTHING)
     }
 
-    fn bulk_append<'a>(&'a self, _: &'a Lane<'_>) -> impl Future<Output = Result<(), OpError>> + 'a {
-        async { Err(NOTHING) }
+    async fn bulk_append<'a>(&'a self, _: &'a Lane<'_>) -> Result<(), OpError> {
+        Err(NOTHING)
     }
 
-    fn bulk_finish<'a>(&'a self, _: &'a Lane<'_>) -> impl Future<Output = Result<(), OpError>> + 'a {
-        async { Err(NOTHING) }
+    async fn bulk_finish<'a>(&'a self, _: &'a Lane<'_>) -> Result<(), OpError> {
+        Err(NOTHING)
     }
 
-    fn sweep<'a>(&'a self, _: &'a Lane<'_>, _: RowId) -> impl Future<Output = Result<Swept, OpError>> + 'a {
-        async { Err(NOTHING) }
+    async fn sweep<'a>(&'a self, _: &'a Lane<'_>, _: RowId) -> Result<Swept, OpError> {
+        Err(NOTHING)
     }
 
     fn cache_bytes(&self) -> (u64, u64) {

@@ -63,6 +63,11 @@ impl Subject for ChimeSubject {
         ]
     }
 
+    /// As Sherman's: a place merged away and reused twice in a row, each time between two READs.
+    fn rare_marks(&self) -> &'static [Mark] {
+        &[Mark::Restart]
+    }
+
     fn draw(&self, draw: &Draw, rng: &mut Rng) -> Case {
         let mut parameters = Parameters {
             key_bytes: [8, 8, 8, 16][rng.below(4) as usize],

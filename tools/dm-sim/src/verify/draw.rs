@@ -30,6 +30,8 @@ pub struct Settings {
     pub faults: Faults,
     /// Whether the fabric has masked CAS; `None`: some do.
     pub masked_cas: Option<bool>,
+    /// What all histories are about; `None`: each draws its own.
+    pub profile: Option<Profile>,
     /// Guarantees that the fabric says it grants and does not.
     pub withdrawn: Assumptions,
     /// Steps after which a history that does not end is given up.
@@ -48,6 +50,7 @@ impl Default for Settings {
             memory_bytes: 512 << 10,
             faults: Faults::NONE,
             masked_cas: None,
+            profile: None,
             withdrawn: Assumptions::empty(),
             steps_max: 1_000_000,
         }
@@ -83,6 +86,32 @@ pub enum Profile {
     Reuse,
     /// Keys only come: splits on many levels at a time.
     Growth,
+}
+
+impl Profile {
+    /// Every profile.
+    pub const ALL: [Self; 6] =
+        [Self::Mixed, Self::Wraparound, Self::SlowReaders, Self::Churn, Self::Reuse, Self::Growth];
+
+    /// Its name on command lines and in records.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Mixed => "mixed",
+            Self::Wraparound => "wraparound",
+            Self::SlowReaders => "slow-readers",
+            Self::Churn => "churn",
+            Self::Reuse => "reuse",
+            Self::Growth => "growth",
+        }
+    }
+
+    /// The profile of that name. The error names those there are.
+    pub fn parse(name: &str) -> Result<Self, String> {
+        Self::ALL.into_iter().find(|profile| profile.name() == name).ok_or_else(|| {
+            let known = Self::ALL.map(Self::name);
+            format!("there is no profile \"{name}\"; there are {}", known.join(", "))
+        })
+    }
 }
 
 /// Keys that most histories have at most: so few that operations meet.
@@ -174,6 +203,7 @@ impl Draw {
             53..67 => Profile::Growth,
             _ => Profile::Mixed,
         };
+        let profile = settings.profile.unwrap_or(profile);
         if settings.compute_nodes.0 <= 2 {
             match profile {
                 // Lanes of one compute node pass a lock on faster than several compute nodes get it from each other.
@@ -235,7 +265,9 @@ impl Draw {
         use OperationKind::{Delete, Get, Insert, Scan, Update, UpdateIf, Upsert};
         let weigh = |weights: &[(OperationKind, u32)]| {
             let mut all = [0; OperationKind::ALL.len()];
-            weights.iter().for_each(|(kind, weight)| all[*kind as usize] = *weight);
+            for (kind, weight) in weights {
+                all[*kind as usize] = *weight;
+            }
             all
         };
         let last = ComputeNode(self.lanes.len() as u16 - 1);

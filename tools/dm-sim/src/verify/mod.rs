@@ -35,7 +35,7 @@ pub mod tolerance;
 mod walk;
 
 pub use chime::ChimeSubject;
-pub use draw::{Draw, Settings};
+pub use draw::{Draw, Profile, Settings};
 pub use faults::{Fault, FaultKind, FaultPlan, Faults, Planned};
 pub use report::{Finding, Report};
 pub use run::{History, Replay, Verifier};

@@ -288,7 +288,7 @@ fn bare<I: Index>(
         let geometry = &pool.geometry()[usize::from(node.0)];
         let locks = region.area(geometry.lock_space);
         let lock = geometry.lock_offset(lock_of(route.address, geometry.lock_count).index);
-        let word = LockWord::new(tree.owner.row, turn as u64).ok_or_else(|| failed(&"no lock word is left"))?.0;
+        let word = LockWord::new(tree.owner.row, turn).ok_or_else(|| failed(&"no lock word is left"))?.0;
         if locks.cas(lock, 0, word).map_err(|error| failed(&error))? != 0 {
             missed += 1;
             continue;

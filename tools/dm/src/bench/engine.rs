@@ -1,4 +1,4 @@
-//! What every engine does: load, warm, run each workload, check, report. How it is done is a [`Stage`]'s business.
+//! What every engine does: load, warm, run each workload, check, report. How it is done is a `Stage`'s business.
 
 use super::LoadBy;
 use super::baseline;

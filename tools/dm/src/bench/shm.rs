@@ -156,11 +156,11 @@ impl<I: Index> Bench<'_, '_, I> {
             threads.push(Thread { lanes, fabric: self.pool.fabric().map_err(Failure::run)? });
         }
         let Some(lane) = lane_of() else { return Err(Failure::Run("no lane".to_owned())) };
-        let mut stage = Threads { bench: self, threads, fabric, lane };
+        let mut stage = Threads { bench: self, workers: threads, fabric, lane };
         let mut measured = measure(plan, &mut stage)?;
         if plan.baseline {
             let records = measured.reports.last().map_or(plan.records, |report| report.records);
-            measured.baseline = Some(baseline::compare(self, &mut stage.threads[0], records)?);
+            measured.baseline = Some(baseline::compare(self, &mut stage.workers[0], records)?);
         }
         Ok(measured)
     }
@@ -224,7 +224,7 @@ impl<I: Index> Bench<'_, '_, I> {
 /// The threads of a bench, and a lane to load and check with.
 struct Threads<'b, 'a, 's, 'm, I> {
     bench: &'b Bench<'a, 's, I>,
-    threads: Vec<Thread<'m>>,
+    workers: Vec<Thread<'m>>,
     fabric: AnyFabric,
     lane: Lane<'m>,
 }
@@ -246,15 +246,15 @@ impl<I: Index> Stage for Threads<'_, '_, '_, '_, I> {
         let inserts = InsertCounter::new(0);
         let shared = self.bench.shared(&inserts);
         let warm = warm_key(self.bench.plan, records);
-        let step = self.threads.len() as u64;
+        let step = self.workers.len() as u64;
         let works = (0..step)
             .map(|first| Warmer { shared: &shared, key: &warm.key, next: first, step, end: warm.positions })
             .collect();
-        self.bench.drive(&mut self.threads, works, &shared, &super::engine::progress("warming", 0)).map(drop)
+        self.bench.drive(&mut self.workers, works, &shared, &super::engine::progress("warming", 0)).map(drop)
     }
 
     fn run(&mut self, run: &Run, records: u64) -> Result<(Report, u64), Failure> {
-        let Self { bench, threads, .. } = self;
+        let Self { bench, workers, .. } = self;
         let plan = bench.plan;
         let lanes = u32::from(plan.threads) * u32::from(plan.lanes);
         let spec = Spec { record_count: records, ..run.spec.clone() };
@@ -272,7 +272,7 @@ impl<I: Index> Stage for Threads<'_, '_, '_, '_, I> {
             })
             .collect();
         let progress = super::engine::progress(&run.name, operations);
-        let (works, wall) = bench.drive(threads, works, &shared, &progress)?;
+        let (works, wall) = bench.drive(workers, works, &shared, &progress)?;
         let records = inserts.acknowledged();
         let driven = Driven {
             fabric: bench.fabric_name.to_owned(),

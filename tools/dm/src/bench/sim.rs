@@ -92,13 +92,12 @@ pub fn run(plan: &Plan, sim: &SimPlan) -> Result<Measured, Failure> {
 /// Refuses a cluster that this machine cannot hold.
 fn fits(plan: &Plan, sim: &SimPlan, shape: &Shape) -> Result<(), Failure> {
     let regions: u64 = shape.host_bytes.iter().map(|&bytes| bytes as u64).sum();
-    let (caches, scratch) = match sim.raw_read {
-        Some(bytes) => (0, u64::from(bytes)),
-        None => {
-            let IndexParameters::Sherman(parameters) = &plan.parameters else { return Ok(()) };
-            let (places, _) = parameters.plan(plan.spending.page_records, plan.spending.leaves_at_once);
-            (plan.spending.cache_bytes * u64::from(sim.compute_nodes), places.total_bytes as u64)
-        }
+    let (caches, scratch) = if let Some(bytes) = sim.raw_read {
+        (0, u64::from(bytes))
+    } else {
+        let IndexParameters::Sherman(parameters) = &plan.parameters else { return Ok(()) };
+        let (places, _) = parameters.plan(plan.spending.page_records, plan.spending.leaves_at_once);
+        (plan.spending.cache_bytes * u64::from(sim.compute_nodes), places.total_bytes as u64)
     };
     let lanes = u64::from(shape.compute_nodes) * u64::from(shape.lanes_per_node()) * (scratch + LANE_BYTES);
     let needed = regions.saturating_add(caches).saturating_add(lanes);

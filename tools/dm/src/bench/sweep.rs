@@ -86,9 +86,9 @@ fn parse(sweep: &str) -> Result<(&'static str, Vec<&str>), Failure> {
 
 /// The command line with one option replaced.
 fn with(arguments: &Arguments, option: &str, value: &str) -> Result<Arguments, Failure> {
-    fn number<T: FromStr + PartialOrd>(option: &str, value: &str, least: T, most: T) -> Result<T, Failure>
+    fn number<T>(option: &str, value: &str, least: T, most: T) -> Result<T, Failure>
     where
-        T: std::fmt::Display + Copy,
+        T: FromStr + PartialOrd + std::fmt::Display + Copy,
     {
         let found = value.parse().ok().filter(|found| (least..=most).contains(found));
         found.ok_or_else(|| Failure::Usage(format!("--sweep {option}: {value} is not within {least} to {most}")))

@@ -127,7 +127,7 @@ pub fn main() -> ExitCode {
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Litmus(arguments) => litmus::run(&arguments),
-        Command::Memd(arguments) => return daemon::main("dm memd", *arguments),
+        Command::Memd(arguments) => return daemon::main("dm memd", &arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

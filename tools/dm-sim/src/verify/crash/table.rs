@@ -241,7 +241,7 @@ impl Table {
                 continue;
             };
             *number += 1;
-            let late = Late { row, request, data: self.payload(&request, scratch), part };
+            let late = Late { row, request, data: Self::payload(&request, scratch), part };
             if cut.late {
                 self.late.push(late);
             } else {
@@ -250,7 +250,7 @@ impl Table {
         }
     }
 
-    fn payload(&self, request: &Request, scratch: &[u8]) -> Vec<u8> {
+    fn payload(request: &Request, scratch: &[u8]) -> Vec<u8> {
         if request.verb != Verb::Write {
             return Vec::new();
         }
@@ -311,7 +311,7 @@ impl Table {
         match request.verb {
             Verb::Read => scratch[local].copy_from_slice(&self.memories.of(request).bytes()[remote]),
             Verb::Write => {
-                let data = self.payload(request, scratch);
+                let data = Self::payload(request, scratch);
                 self.memories.of(request).range_mut(remote).copy_from_slice(&data);
             }
             Verb::Rpc => return Ok(self.serve(request.node, request.operands)),

@@ -9,7 +9,9 @@ use super::{Failure, print};
 use clap::{Args, ValueEnum};
 use dm_core::lane::Mark;
 use dm_core::verbs::Assumptions;
-use dm_sim::verify::{ChimeSubject, Faults, Report, Settings, ShermanRecovered, ShermanSubject, Subject, Verifier};
+use dm_sim::verify::{
+    ChimeSubject, Faults, Profile, Report, Settings, ShermanRecovered, ShermanSubject, Subject, Verifier,
+};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use record::{Record, Scope};
 use std::path::PathBuf;
@@ -69,6 +71,10 @@ pub(super) struct Arguments {
     /// Whether the fabric has masked CAS
     #[arg(long, value_enum, default_value = "draw")]
     masked_cas: MaskedCas,
+
+    /// What all histories are about: mixed, wraparound, slow-readers, churn, reuse or growth [default: each draws its own]
+    #[arg(long, value_name = "PROFILE", value_parser = Profile::parse)]
+    profile: Option<Profile>,
 
     /// Threads that run histories; what a seed does is the same with any
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=256))]
@@ -174,6 +180,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             MaskedCas::No => Some(false),
             MaskedCas::Draw => None,
         },
+        profile: arguments.profile,
         withdrawn: arguments.withdraw.unwrap_or_default(),
         ..Settings::default()
     };
@@ -199,7 +206,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         };
     }
     if let Some(bug) = &arguments.planted {
-        return planted::run(bug, arguments.seed, arguments.histories, settings);
+        return planted::run(bug, arguments.seed, arguments.histories, &settings);
     }
     if arguments.matrix {
         return matrix::run(arguments.seed, arguments.histories, &settings, arguments.golden.as_deref());

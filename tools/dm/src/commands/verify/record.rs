@@ -2,7 +2,7 @@
 
 use super::super::Failure;
 use dm_core::lane::Mark;
-use dm_sim::verify::{FaultKind, Report, Settings};
+use dm_sim::verify::{FaultKind, Profile, Report, Settings};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -28,6 +28,7 @@ pub(super) struct Scope {
     operations: (u32, u32),
     memory_nodes: (u32, u32),
     masked_cas: String,
+    profile: String,
     first_seed: u64,
     end_seed: u64,
 }
@@ -49,6 +50,7 @@ impl Scope {
                 None => "draw",
             }
             .to_owned(),
+            profile: settings.profile.map_or("drawn", Profile::name).to_owned(),
             first_seed,
             end_seed,
         }
