@@ -17,6 +17,7 @@ use crate::layout::stripes;
 use crate::planted::{Bug, planted};
 use crate::remote::address::Address;
 use crate::verbs::{Label, NodeId, Request};
+use core::future::Future;
 use core::ops::Range;
 use spin::Mutex;
 
@@ -73,12 +74,14 @@ pub(crate) trait Leaves<'s> {
     fn push_companions(&self, _lane: &Lane<'_>, _address: Address, _at: usize) {}
 
     /// READs a leaf until `look` accepts it, under its lock if it must be. As [`Tree::read`].
-    async fn read_leaf<R>(
+    ///
+    /// No `async fn`: who has nothing to add hands on the tree's future, without another one around it.
+    fn read_leaf<R>(
         &self,
         lane: &Lane<'_>,
         target: Target,
         look: impl FnMut(&mut [u8]) -> Result<R, DecodeError>,
-    ) -> Result<Option<R>, OpError>;
+    ) -> impl Future<Output = Result<Option<R>, OpError>>;
 
     /// Called when `right` may be a retired leaf that `left` still points to: an index that can tell whether somebody died in
     /// the middle of a merge mends it.

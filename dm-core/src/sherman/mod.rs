@@ -91,6 +91,7 @@ use crate::recovery::sweep::Swept;
 use crate::remote::address::Address;
 use crate::remote::lock_word::RowId;
 use crate::verbs::{Assumptions, Space};
+use core::future::Future;
 use layout::{Leaf, LeafMut, LeafShape};
 use parameters::{ParameterError, Parameters};
 use spin::Mutex;
@@ -162,13 +163,13 @@ impl<'s> Leaves<'s> for Sherman<'s> {
         true
     }
 
-    async fn read_leaf<R>(
+    fn read_leaf<R>(
         &self,
         lane: &Lane<'_>,
         target: Target,
         look: impl FnMut(&mut [u8]) -> Result<R, DecodeError>,
-    ) -> Result<Option<R>, OpError> {
-        self.tree.read(lane, target, look).await
+    ) -> impl Future<Output = Result<Option<R>, OpError>> {
+        self.tree.read(lane, target, look)
     }
 
     async fn look_after_bounce(&self, lane: &Lane<'_>, left: Address, right: Address) -> Result<(), OpError> {
