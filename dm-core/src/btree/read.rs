@@ -61,10 +61,12 @@ impl Tree<'_> {
         target: Target,
         mut look: impl FnMut(&mut [u8]) -> Result<R, DecodeError>,
     ) -> Result<Option<R>, OpError> {
-        match self.read_unlocked(lane, target, &mut look).await? {
-            Ok(found) => Ok(found),
-            Err(Unsure) => self.read_under_lock(lane, target, look).await,
+        // A statement of its own: as what a `match` is about, the future would live on beside the other one.
+        let found = self.read_unlocked(lane, target, &mut look).await?;
+        if let Ok(found) = found {
+            return Ok(found);
         }
+        self.read_under_lock(lane, target, look).await
     }
 
     /// As [`Tree::read`], without resorting to the lock.
