@@ -100,8 +100,12 @@ pub(super) fn run(name: &str, seed: u64, histories: Option<u64>, settings: &Sett
     if missed.is_empty() { Ok(()) } else { Err(Failure::Run(format!("not found: {}", missed.join(", ")))) }
 }
 
-/// Bugs that histories this short have not shown so far: both need an old pointer to a node in the very moment of its next
-/// life's first WRITE. They are run and listed like the others, as not found, and do not fail the run.
+/// Bugs that no history has shown in so few seeds. They are run and listed like the others, as not found, and do not fail
+/// the run.
+///
+/// - A wrong generation cannot be seen in an index that READs whole nodes: the fences in the image say where it is, whatever
+///   pointer led there, and versions go on counting over a node's lives. Who READs parts of nodes would see it.
+/// - A node torn under its lock needs an old pointer to a place in the very moment of its next life's first WRITE.
 const UNSEEN: &[Bug] = &[Bug::TornIsResidue, Bug::SameGeneration];
 
 /// What histories have to be about for a bug that needs many things to meet; any others would find it, too, after some
