@@ -84,6 +84,7 @@ use crate::btree::leaves::{Leaves, SPAN_MAX};
 use crate::btree::read::Target;
 use crate::btree::scan::Scan;
 use crate::btree::walk::Walk;
+use crate::compute::batches::Begun;
 use crate::error::{Cause, DecodeError, Effect, OpError};
 use crate::index::{Census, Index, Operation, OperationKind, Outcome, ScratchPlan};
 use crate::lane::{Lane, Mark};
@@ -181,13 +182,6 @@ impl<'s> Leaves<'s> for Sherman<'s> {
 }
 
 impl Sherman<'_> {
-    async fn point(&self, lane: &Lane<'_>, kind: OperationKind) -> Result<Outcome, OpError> {
-        match kind {
-            OperationKind::Get => self.get(lane).await,
-            kind => self.write(lane, kind).await,
-        }
-    }
-
     async fn walk_and_mend(&self, lane: &Lane<'_>) -> Result<Census, OpError> {
         match self.walk(lane).await {
             // What a dead compute node left of a merge does not validate before somebody has finished with it.
@@ -226,13 +220,21 @@ impl Index for Sherman<'_> {
         self.tree.check_standing()?;
         lane.forget_watch();
         loop {
-            let result = match operation.kind {
-                OperationKind::Scan => self.scan(lane, &operation).await,
-                kind if self.tree.options.rdwc => {
-                    self.tree.batches.run(lane, &self.plan, kind, || self.point(lane, kind)).await
+            let mut leads = false;
+            if self.tree.options.rdwc {
+                match self.tree.batches.begin(lane, &self.plan, operation.kind).await? {
+                    Begun::Told(outcome) => return Ok(outcome),
+                    begun => leads = begun == Begun::Leads,
                 }
-                kind => self.point(lane, kind).await,
+            }
+            let result = match operation.kind {
+                OperationKind::Get => self.get(lane).await,
+                OperationKind::Scan => self.scan(lane, &operation).await,
+                kind => self.write(lane, kind).await,
             };
+            if leads {
+                self.tree.batches.finish(lane, &self.plan, &result).await?;
+            }
             // A holder that was silent when the operation had made its change is for others to look after.
             match (result, lane.take_suspect()) {
                 (Err(OpError { effect: Effect::None, .. }), Some(lock)) if !lane.owes() => {
