@@ -335,7 +335,12 @@ impl<'m> Lane<'m> {
         next
     }
 
-    /// Whether the operation is part of a batch of operations.
+    /// Whether an operation is, or a failed one was left, part of a batch of operations: see [`crate::compute::batches`].
+    #[inline]
+    pub fn is_joined(&self) -> bool {
+        self.joined.get()
+    }
+
     #[inline]
     pub(crate) fn set_joined(&self, joined: bool) {
         self.joined.set(joined);

@@ -213,7 +213,7 @@ impl Index for Sherman<'_> {
     }
 
     async fn execute<'a>(&'a self, lane: &'a Lane<'_>, operation: Operation) -> Result<Outcome, OpError> {
-        if lane.owes() {
+        if lane.owes() || lane.is_joined() {
             return Err(OpError::harmless(Cause::BadInput("the lane is in doubt and has to be settled first")));
         }
         lane.set_deadline(operation.wait_ns());
@@ -237,7 +237,7 @@ impl Index for Sherman<'_> {
             }
             // A holder that was silent when the operation had made its change is for others to look after.
             match (result, lane.take_suspect()) {
-                (Err(OpError { effect: Effect::None, .. }), Some(lock)) if !lane.owes() => {
+                (Err(OpError { effect: Effect::None, .. }), Some(lock)) if !lane.owes() && !lane.is_joined() => {
                     self.tree.look_after(lane, lock).await.map_err(|error| self.tree.note_fencing(error))?;
                 }
                 (result, _) => return result.map_err(|error| self.tree.note_fencing(error)),

@@ -404,7 +404,7 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
         // An operation may succeed and leave something to settle: what it did past its own change failed.
         let (_, lane) = self.lane(at);
         if let Doing::Operation(operation) = doing
-            && (!lane.debts().is_empty() || self.history.is_unknown(operation))
+            && (!lane.debts().is_empty() || lane.is_joined() || self.history.is_unknown(operation))
         {
             *self.doing(at) = Doing::Doubt(operation);
         }
