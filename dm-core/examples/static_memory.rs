@@ -138,6 +138,7 @@ fn main() {
         root_word: (NodeId(0), root_offset(&GEOMETRY[0], number)),
         root: RootCopy::default(),
         inner: PARAMETERS.inner(),
+        leaf_bytes: PARAMETERS.leaf().bytes,
         capabilities: Capabilities {
             masked_atomics: false,
             device_bytes: 0,

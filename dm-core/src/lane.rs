@@ -22,6 +22,18 @@ pub struct LockId {
     pub index: u32,
 }
 
+impl LockId {
+    /// Set in the index of a lock whose word lies in the node it protects; the other bits are then its place in the index's
+    /// own local table, and [`Debt::protects`] says where the word is.
+    pub const IN_NODE: u32 = 1 << 31;
+
+    /// Whether the word lies in the node it protects.
+    #[inline]
+    pub const fn in_node(self) -> bool {
+        self.index & Self::IN_NODE != 0
+    }
+}
+
 /// How far an acquisition has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
@@ -118,6 +130,20 @@ marks! {
     ScanRestart = "scan-restart",
     /// A lane in doubt was settled.
     Settled = "settled",
+    /// An insert moved records to make room near the home of its key.
+    Hop = "hop",
+    /// A neighborhood or hop range went past the last entry and on at the first.
+    Wrap = "wrap",
+    /// A neighborhood was READ in the middle of a hop and READ again.
+    HopSeen = "hop-seen",
+    /// A lock word promised room where there was none.
+    VacancyMiss = "vacancy-miss",
+    /// A plain CAS of a lock expected another word than the free one it found.
+    GuessWrong = "guess-wrong",
+    /// A leaf was rewritten without its dead records.
+    Purge = "purge",
+    /// A leaf's sibling was not what the parent said, and the leaf was READ whole.
+    Doubted = "doubted",
     /// A compute node was fenced off every memory node.
     RowFenced = "row-fenced",
     /// A dead compute node's lock was taken over.

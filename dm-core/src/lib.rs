@@ -21,6 +21,7 @@
 //! | [`btree`] | what B+-trees share: nodes, locks, descent, linking of splits, root growth |
 //! | [`recovery`] | what a death costs: leases, fencing, takeover, redo |
 //! | [`sherman`] | the first index: a write-optimised B+-tree |
+//! | [`chime`] | a B+-tree whose leaves are hopscotch tables, READ by neighborhoods |
 //! | [`planted`] | bugs on purpose, for those who try the judge; not in any product |
 //!
 //! # Driving an operation
@@ -37,6 +38,7 @@
 #![forbid(unsafe_code)]
 
 pub mod btree;
+pub mod chime;
 pub mod compute;
 pub mod error;
 pub mod index;

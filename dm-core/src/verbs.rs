@@ -151,6 +151,10 @@ labels! {
     Wait = "wait",
     /// Anything a tool asks by hand.
     Tool = "tool",
+    /// Some entries of a leaf: the neighborhood of a key, or as far as an insert may have to hop.
+    Neighborhood = "neighborhood",
+    /// What the lock word of a new leaf says while it is free.
+    Vacancy = "vacancy",
 }
 
 bitflags! {

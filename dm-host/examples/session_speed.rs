@@ -8,11 +8,11 @@ use dm_core::lane::Lane;
 use dm_core::remote::superblock::PoolPlan;
 use dm_core::sherman::parameters::Parameters;
 use dm_core::verbs::{LaneId, NodeId};
-use dm_host::assembly::with_sherman;
 use dm_host::compute_node::{self, Membership, Pool};
 use dm_host::fabric::any::AnyFabric;
 use dm_host::fabric::shm::ShmOptions;
 use dm_host::fabric::shm::litmus::Verdict;
+use dm_host::kinds::with_index;
 use dm_host::memory_node::RemoteNode;
 use dm_host::region::{Backing, Region, RegionSpec};
 use dm_host::session::{Session, SessionOptions};
@@ -108,13 +108,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("{records} records, {} lines, median of {RUNS} x {GETS}", spec.mode.profile());
 
     let joined = pool.join(1, Membership::default())?;
-    let (entry, parameters) = pool.find_sherman("speed")?;
+    let (entry, parameters) = pool.find_index("speed")?;
     let mut fabric = pool.fabric()?;
     let place_fabric = pool.fabric()?;
-    with_sherman(&joined.place(&entry, &place_fabric), &parameters, &spinning.spending, |index| {
+    with_index(&joined.place(&entry, &place_fabric), &parameters, &spinning.spending, |index| {
         let mut scratch = vec![0; index.plan().total_bytes];
         let lanes = [Lane::new(LaneId(0), &mut scratch)];
-        time("direct: a worker with one lane, no other thread", || drive(index, &lanes, &mut fabric, records));
+        time("direct: a worker with one lane, no other thread", || drive(&index, &lanes, &mut fabric, records));
     })?;
 
     let blocking = |session: &Session| {

@@ -1,16 +1,19 @@
 //! Puts an index together: allocates the storage that the core only borrows, and gives the pieces their sizes.
 //!
-//! An index borrows from its storage, so both live in one place: [`with_sherman`] builds them on its stack and passes
-//! the index to a closure. What the closure starts - worker threads in a scope, one operation - ends before it returns.
+//! An index borrows from its storage, so both live in one place: [`with_sherman`] and [`with_chime`] build them on their
+//! stacks and pass the index to a closure. What the closure starts - worker threads in a scope, one operation - ends before it returns.
 //! Who needs several at once keeps [`Storage`]s of its own.
 
 use crate::fabric::any::FabricError;
 use dm_core::btree::descent::RootCopy;
-use dm_core::btree::{Options, Tree};
+use dm_core::btree::inner::InnerShape;
+use dm_core::btree::{Options, Tree, TreeScratch};
+use dm_core::chime::{Chime, LeafLocks, parameters as chime};
 use dm_core::compute::batches::{Batches, Bucket, Seat};
 use dm_core::compute::cache::IndexCache;
 use dm_core::compute::locks::{Entry, LockTable, Waiter};
 use dm_core::compute::nodes::{Fresh, NodeClass, NodePool, Shelf};
+use dm_core::compute::words::{self, WordTable};
 use dm_core::index::Index;
 use dm_core::recovery::redo::RedoError;
 use dm_core::recovery::{Recovery, RecoveryError};
@@ -18,8 +21,7 @@ use dm_core::remote::NodeGeometry;
 use dm_core::remote::catalog::{IndexNumber, root_offset};
 use dm_core::remote::chunks::RequestIds;
 use dm_core::remote::rows::Member;
-use dm_core::sherman::Sherman;
-use dm_core::sherman::parameters::{ParameterError, Parameters};
+use dm_core::sherman::{Sherman, parameters as sherman};
 use dm_core::verbs::{Assumptions, Capabilities, Guarantees, NodeId};
 #[cfg(target_os = "linux")]
 use memmap2::Advice;
@@ -44,6 +46,9 @@ pub struct Spending {
     pub leaves_at_once: usize,
     /// Hand-overs of a held lock in a row; 0 = none.
     pub hand_overs_max: u8,
+    /// Local entries for locks that lie in leaves, per memory node (CHIME): leaves that share one wait for each other on this
+    /// compute node. 20 bytes each.
+    pub leaf_locks: usize,
     /// Retired nodes remembered per memory node and class; more are lost until the pool is swept.
     pub returned_nodes: usize,
     /// Techniques that can be switched off.
@@ -60,6 +65,7 @@ impl Default for Spending {
             leaves_at_once: 4,
             // Sherman section 4.3.
             hand_overs_max: 4,
+            leaf_locks: 16 << 10,
             returned_nodes: 4096,
             options: Options::default(),
         }
@@ -87,9 +93,12 @@ pub struct Place<'a> {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum AssemblyError {
-    /// Parameters out of range.
+    /// Parameters out of range, of a Sherman index.
     #[error(transparent)]
-    Parameters(#[from] ParameterError),
+    Parameters(#[from] sherman::ParameterError),
+    /// Parameters out of range, of a CHIME index.
+    #[error(transparent)]
+    ChimeParameters(#[from] chime::ParameterError),
     /// The lanes' scratch does not fit its budget.
     #[error(
         "{lanes} lanes x {lane_bytes} bytes of scratch = {} bytes, more than the budget of {budget_bytes}",
@@ -157,13 +166,96 @@ fn names(missing: Assumptions) -> String {
 /// Builds a Sherman index with its storage and passes it to `run`.
 pub fn with_sherman<R>(
     place: &Place<'_>,
-    parameters: &Parameters,
+    parameters: &sherman::Parameters,
     spending: &Spending,
     run: impl FnOnce(&Sherman<'_>) -> R,
 ) -> Result<R, AssemblyError> {
     let mut storage = Storage::new(place, parameters, spending)?;
     let room = storage.furnish();
     Ok(run(&room.sherman(place, parameters, spending)?))
+}
+
+/// Builds a CHIME index with its storage and passes it to `run`. Nobody takes over locks of its leaves yet, so it is
+/// opened without recovery, whatever `place` has.
+pub fn with_chime<R>(
+    place: &Place<'_>,
+    parameters: &chime::Parameters,
+    spending: &Spending,
+    run: impl FnOnce(&Chime<'_>) -> R,
+) -> Result<R, AssemblyError> {
+    let mut storage = Storage::for_chime(place, parameters, spending)?;
+    let room = storage.furnish();
+    Ok(run(&room.chime(place, parameters, spending)?))
+}
+
+/// More local entries than a compute node has use for; they fit the numbers of locks.
+const LEAF_LOCKS_MAX: usize = 1 << 24;
+
+/// Sizes that an index's parameters decide.
+struct Sizes {
+    key_bytes: usize,
+    value_bytes: usize,
+    inner: InnerShape,
+    /// The image of a leaf, and its place.
+    leaf_bytes: usize,
+    leaf_place_bytes: usize,
+    /// Copies of inner nodes keep the next pointer.
+    keeps_next: bool,
+    /// Local entries per memory node for locks that lie in leaves.
+    leaf_locks: usize,
+    scratch: TreeScratch,
+    /// Scratch of a lane.
+    lane_bytes: usize,
+}
+
+impl Sizes {
+    fn sherman(parameters: &sherman::Parameters, spending: &Spending) -> Self {
+        let (plan, scratch) = parameters.plan(spending.page_records, spending.leaves_at_once);
+        let leaf_bytes = parameters.leaf().bytes;
+        Self {
+            key_bytes: parameters.key_bytes,
+            value_bytes: parameters.value_bytes,
+            inner: parameters.inner(),
+            leaf_bytes,
+            leaf_place_bytes: leaf_bytes,
+            keeps_next: false,
+            leaf_locks: 0,
+            scratch,
+            lane_bytes: plan.total_bytes,
+        }
+    }
+
+    fn chime(parameters: &chime::Parameters, spending: &Spending) -> Self {
+        let (plan, scratch) = parameters.plan(spending.page_records, spending.leaves_at_once);
+        let leaf = parameters.leaf();
+        Self {
+            key_bytes: parameters.key_bytes,
+            value_bytes: parameters.value_bytes,
+            inner: parameters.inner(),
+            leaf_bytes: leaf.bytes,
+            leaf_place_bytes: leaf.place_bytes(),
+            keeps_next: true,
+            leaf_locks: spending.leaf_locks.clamp(1, LEAF_LOCKS_MAX),
+            scratch,
+            lane_bytes: plan.total_bytes,
+        }
+    }
+
+    /// Children an inner node has at most, and what a copy of one keeps.
+    const fn children_max(&self) -> (usize, usize) {
+        let children = self.inner.span + 1;
+        (children, if self.keeps_next { children + 1 } else { children })
+    }
+}
+
+fn lock_entries(count: usize) -> Vec<spin::Mutex<Entry>> {
+    (0..count).map(|_| spin::Mutex::new(Entry::default())).collect()
+}
+
+/// Refuses an index that needs what the fabric does not grant.
+fn granted<I: Index>(place: &Place<'_>, index: I) -> Result<I, AssemblyError> {
+    let missing = place.guarantees.missing(index.assumptions());
+    if missing.is_empty() { Ok(index) } else { Err(AssemblyError::Missing { missing }) }
 }
 
 /// What one compute node's copy of an index borrows. Where one process plays many compute nodes it keeps many of these:
@@ -177,6 +269,9 @@ pub fn with_sherman<R>(
 pub struct Storage {
     entries: Vec<spin::Mutex<Entry>>,
     waiters: Vec<Waiter>,
+    leaf_entries: Vec<spin::Mutex<Entry>>,
+    leaf_waiters: Vec<Waiter>,
+    leaf_words: Vec<words::Place>,
     returned: Vec<Fresh>,
     returned_nodes: usize,
     shelf_count: usize,
@@ -193,6 +288,9 @@ pub struct Storage {
 pub struct Room<'a> {
     entries: &'a [spin::Mutex<Entry>],
     waiters: &'a [Waiter],
+    leaf_entries: &'a [spin::Mutex<Entry>],
+    leaf_waiters: &'a [Waiter],
+    leaf_words: &'a [words::Place],
     shelves: Vec<spin::Mutex<Shelf<'a>>>,
     words: &'a [AtomicU32],
     requests: &'a RequestIds,
@@ -203,8 +301,31 @@ pub struct Room<'a> {
 
 impl Storage {
     /// Checks that the index can be put together at `place` and allocates what it needs there.
-    pub fn new(place: &Place<'_>, parameters: &Parameters, spending: &Spending) -> Result<Self, AssemblyError> {
+    pub fn new(
+        place: &Place<'_>,
+        parameters: &sherman::Parameters,
+        spending: &Spending,
+    ) -> Result<Self, AssemblyError> {
         parameters.check()?;
+        Self::allocate(place, &Sizes::sherman(parameters, spending), spending)
+    }
+
+    /// As [`Storage::new`], for a CHIME.
+    pub fn for_chime(
+        place: &Place<'_>,
+        parameters: &chime::Parameters,
+        spending: &Spending,
+    ) -> Result<Self, AssemblyError> {
+        parameters.check()?;
+        if place.geometry.iter().any(|node| node.region_bytes > chime::REGION_BYTES_MAX) {
+            let what = "a memory node of more than 256 GiB: local queues could not tell leaves apart";
+            return Err(AssemblyError::Impossible(what));
+        }
+        let place = Place { recovery: None, ..*place };
+        Self::allocate(&place, &Sizes::chime(parameters, spending), spending)
+    }
+
+    fn allocate(place: &Place<'_>, sizes: &Sizes, spending: &Spending) -> Result<Self, AssemblyError> {
         if place.geometry.is_empty() {
             return Err(AssemblyError::Impossible("a pool without memory nodes"));
         }
@@ -214,7 +335,7 @@ impl Storage {
         if spending.options.narrow_locks && !place.capabilities.masked_atomics {
             return Err(AssemblyError::NoMaskedAtomics);
         }
-        let node_bytes = parameters.leaf().bytes.max(parameters.inner().bytes);
+        let node_bytes = sizes.leaf_place_bytes.max(sizes.inner.bytes);
         let chunk_bytes = place.geometry.iter().map(|node| node.chunk_bytes).min().unwrap_or(0);
         if node_bytes as u64 > chunk_bytes {
             return Err(AssemblyError::Chunk { node_bytes, chunk_bytes });
@@ -225,11 +346,10 @@ impl Storage {
             }
             recovery.check(node_bytes, spending.lanes, place.geometry.len())?;
         }
-        let (plan, _) = parameters.plan(spending.page_records, spending.leaves_at_once);
-        if spending.lanes as u64 * plan.total_bytes as u64 > spending.scratch_bytes_max {
+        if spending.lanes as u64 * sizes.lane_bytes as u64 > spending.scratch_bytes_max {
             return Err(AssemblyError::Scratch {
                 lanes: spending.lanes,
-                lane_bytes: plan.total_bytes,
+                lane_bytes: sizes.lane_bytes,
                 budget_bytes: spending.scratch_bytes_max,
             });
         }
@@ -237,14 +357,17 @@ impl Storage {
         let words_per_node = place.geometry.iter().map(|node| node.lock_count).max().unwrap_or(1);
         let locks_per_node = words_per_node * if spending.options.narrow_locks { 4 } else { 1 };
         let shelf_count = place.geometry.len() * NodeClass::COUNT;
-        let words = IndexCache::words_for(spending.cache_bytes, parameters.key_bytes, parameters.inner_span + 1);
-        let entry = |_| spin::Mutex::new(Entry::default());
+        let words = IndexCache::words_for(spending.cache_bytes, sizes.key_bytes, sizes.children_max().1);
+        let leaf_locks = place.geometry.len() * sizes.leaf_locks;
         let seats = if spending.options.rdwc { spending.lanes } else { 0 };
         // Twice as many buckets as lanes: few keys that meet in one by chance.
         let buckets = || (0..2 * seats).map(|_| spin::Mutex::new(Bucket::default())).collect();
         Ok(Self {
-            entries: (0..place.geometry.len() * locks_per_node as usize).map(entry).collect(),
+            entries: lock_entries(place.geometry.len() * locks_per_node as usize),
             waiters: (0..spending.lanes).map(|_| Waiter::default()).collect(),
+            leaf_entries: lock_entries(leaf_locks),
+            leaf_waiters: (0..spending.lanes).map(|_| Waiter::default()).collect(),
+            leaf_words: (0..leaf_locks).map(|_| words::Place::default()).collect(),
             returned: vec![Fresh::default(); shelf_count * spending.returned_nodes],
             returned_nodes: spending.returned_nodes,
             shelf_count,
@@ -255,14 +378,26 @@ impl Storage {
             requests: RequestIds::default(),
             locks_per_node,
             buckets: [buckets(), buckets()],
-            values: vec![0; seats * parameters.value_bytes],
-            value_bytes: parameters.value_bytes,
+            values: vec![0; seats * sizes.value_bytes],
+            value_bytes: sizes.value_bytes,
         })
     }
 
     /// Puts the shelves up.
     pub fn furnish(&mut self) -> Room<'_> {
-        let Self { entries, waiters, returned, words, requests, buckets, values, .. } = self;
+        let Self {
+            entries,
+            waiters,
+            leaf_entries,
+            leaf_waiters,
+            leaf_words,
+            returned,
+            words,
+            requests,
+            buckets,
+            values,
+            ..
+        } = self;
         let shelves = if self.returned_nodes == 0 {
             (0..self.shelf_count).map(|_| spin::Mutex::new(Shelf::default())).collect()
         } else {
@@ -272,7 +407,20 @@ impl Storage {
         let words = <[AtomicU32]>::mut_from_bytes(words).map_or(&[][..], |words| words);
         let seats = values.chunks_mut(self.value_bytes).map(Seat::new).collect();
         let buckets = [&*buckets[0], &*buckets[1]];
-        Room { entries, waiters, shelves, words, requests, locks_per_node: self.locks_per_node, buckets, seats }
+        let locks_per_node = self.locks_per_node;
+        Room {
+            entries,
+            waiters,
+            leaf_entries,
+            leaf_waiters,
+            leaf_words,
+            shelves,
+            words,
+            requests,
+            locks_per_node,
+            buckets,
+            seats,
+        }
     }
 }
 
@@ -281,13 +429,39 @@ impl<'a> Room<'a> {
     pub fn sherman(
         &'a self,
         place: &Place<'a>,
-        parameters: &Parameters,
+        parameters: &sherman::Parameters,
         spending: &Spending,
     ) -> Result<Sherman<'a>, AssemblyError> {
+        let (plan, _) = parameters.plan(spending.page_records, spending.leaves_at_once);
+        let tree = self.tree(place, Sizes::sherman(parameters, spending), spending)?;
+        granted(place, Sherman::new(tree, parameters, plan)?)
+    }
+
+    /// As [`Room::sherman`], of a storage made by [`Storage::for_chime`].
+    pub fn chime(
+        &'a self,
+        place: &Place<'a>,
+        parameters: &chime::Parameters,
+        spending: &Spending,
+    ) -> Result<Chime<'a>, AssemblyError> {
+        let (plan, _) = parameters.plan(spending.page_records, spending.leaves_at_once);
+        let sizes = Sizes::chime(parameters, spending);
+        let locks_per_node = sizes.leaf_locks as u32;
+        let place = Place { recovery: None, ..*place };
+        let tree = self.tree(&place, sizes, spending)?;
+        let leaf_locks = LeafLocks {
+            table: LockTable::new(self.leaf_entries, locks_per_node, self.leaf_waiters, spending.hand_overs_max),
+            locks_per_node,
+            words: WordTable::new(self.leaf_words),
+        };
+        granted(&place, Chime::new(tree, leaf_locks, parameters, plan)?)
+    }
+
+    fn tree(&'a self, place: &Place<'a>, sizes: Sizes, spending: &Spending) -> Result<Tree<'a>, AssemblyError> {
         let home = place.geometry.first().ok_or(AssemblyError::Impossible("a pool without memory nodes"))?;
-        let (plan, scratch) = parameters.plan(spending.page_records, spending.leaves_at_once);
-        let inner = parameters.inner();
-        let tree = Tree {
+        let children_max = sizes.children_max().0;
+        let cache = if sizes.keeps_next { IndexCache::with_next } else { IndexCache::new };
+        Ok(Tree {
             number: place.number,
             index: place.number.get() + 1,
             owner: place.member,
@@ -295,19 +469,17 @@ impl<'a> Room<'a> {
             geometry: place.geometry,
             root_word: (NodeId(0), root_offset(home, place.number)),
             root: RootCopy::default(),
-            inner,
+            inner: sizes.inner,
+            leaf_bytes: sizes.leaf_bytes,
             capabilities: place.capabilities,
             options: spending.options,
             recovery: place.recovery,
-            scratch,
+            scratch: sizes.scratch,
             locks: LockTable::new(self.entries, self.locks_per_node, self.waiters, spending.hand_overs_max),
             batches: Batches::new(self.buckets[0], self.buckets[1], &self.seats),
-            nodes: NodePool::new(&self.shelves, [parameters.leaf().bytes as u32, inner.bytes as u32]),
-            cache: IndexCache::new(self.words, parameters.key_bytes, parameters.inner_span + 1),
-        };
-        let index = Sherman::new(tree, parameters, plan)?;
-        let missing = place.guarantees.missing(index.assumptions());
-        if missing.is_empty() { Ok(index) } else { Err(AssemblyError::Missing { missing }) }
+            nodes: NodePool::new(&self.shelves, [sizes.leaf_place_bytes as u32, sizes.inner.bytes as u32]),
+            cache: cache(self.words, sizes.key_bytes, children_max),
+        })
     }
 }
 

@@ -1,11 +1,12 @@
 //! A compute node: a process that is connected to a pool's memory nodes, has a row there, and opens indexes.
 
-use crate::assembly::{AssemblyError, Place, Spending, with_sherman};
+use crate::assembly::{AssemblyError, Place, Spending};
 use crate::fabric::any::{AnyFabric, FabricError, Node};
 use crate::fabric::shm::{ShmFabric, ShmOptions};
 #[cfg(feature = "verbs")]
 use crate::fabric::verbs::{VerbsError, VerbsFabric, VerbsOptions};
 use crate::keeper::{Keeper, terms_here};
+use crate::kinds::{AnyIndex, IndexParameterError, IndexParameters, with_index};
 use crate::memory_node::{AnnounceError, ConnectError, RemoteNode, connect};
 use crate::solo::block_on;
 use dm_core::error::VerbError;
@@ -13,13 +14,11 @@ use dm_core::lane::Lane;
 use dm_core::recovery::Recovery;
 use dm_core::recovery::lease::{Lease, Pulse, Terms};
 use dm_core::recovery::redo::{self, Area};
-use dm_core::remote::catalog::{self, CatalogError, Definition, IndexEntry, IndexKind};
+use dm_core::remote::catalog::{self, CatalogError, Definition, IndexEntry};
 use dm_core::remote::chunks::{self, ChunkEntry, ChunkKind, Granted, RequestIds};
 use dm_core::remote::rows::{self, Joiner, Member, RowError};
 use dm_core::remote::superblock::{Features, NodeDescription, Superblock, SuperblockError};
 use dm_core::remote::{NodeGeometry, SCRATCH_BYTES};
-use dm_core::sherman::Sherman;
-use dm_core::sherman::parameters::{ParameterError, Parameters};
 use dm_core::verbs::{Fabric, Guarantees, LaneId, NodeId, Space};
 #[cfg(feature = "verbs")]
 use dm_core::verbs::{Label, Request};
@@ -110,23 +109,13 @@ pub enum PoolError {
         /// What there is.
         known: Vec<String>,
     },
-    /// An index of another kind.
-    #[error("index \"{name}\" is of kind {}, not {}", found.name(), expected.name())]
-    Kind {
-        /// Its name.
-        name: String,
-        /// Its kind.
-        found: IndexKind,
-        /// What was wanted.
-        expected: IndexKind,
-    },
     /// An index whose parameters this program cannot use, or other ones than asked for.
     #[error("index \"{name}\": {source}")]
     Parameters {
         /// Its name.
         name: String,
         /// Why.
-        source: ParameterError,
+        source: IndexParameterError,
     },
     /// A chunk table could not be read or changed.
     #[error(transparent)]
@@ -353,19 +342,16 @@ impl Pool {
         Ok(found)
     }
 
-    /// The index called `name`, which must be a Sherman.
-    pub fn find_sherman(&self, name: &str) -> Result<(IndexEntry, Parameters), PoolError> {
+    /// The index called `name`.
+    pub fn find_index(&self, name: &str) -> Result<(IndexEntry, IndexParameters), PoolError> {
         let entry =
             self.with_lane(|fabric, lane| block_on(fabric, lane, catalog::find(lane, self.home(), name, 0)))??;
         let Some(entry) = entry else {
             let known = self.indexes()?.iter().map(|entry| entry.name().to_owned()).collect();
             return Err(PoolError::NoIndex { name: name.to_owned(), known });
         };
-        if entry.kind != IndexKind::Sherman {
-            return Err(PoolError::Kind { name: name.to_owned(), found: entry.kind, expected: IndexKind::Sherman });
-        }
-        let parameters = Parameters::decode(entry.parameters_version, &entry.parameters)
-            .map_err(|source| PoolError::Parameters { name: name.to_owned(), source })?;
+        let parameters =
+            IndexParameters::of(&entry).map_err(|source| PoolError::Parameters { name: name.to_owned(), source })?;
         Ok((entry, parameters))
     }
 }
@@ -460,19 +446,20 @@ impl ComputeNode {
     }
 
     /// Creates an index. Fails if there is one of that name.
-    pub fn create_sherman(&self, name: &str, parameters: &Parameters) -> Result<IndexEntry, PoolError> {
+    pub fn create_index(&self, name: &str, parameters: &IndexParameters) -> Result<IndexEntry, PoolError> {
         parameters.check().map_err(|source| PoolError::Parameters { name: name.to_owned(), source })?;
+        let (block, parameters_version) = parameters.encode();
         let definition = Definition {
             name,
-            kind: IndexKind::Sherman,
-            parameters_version: Parameters::VERSION,
-            parameters: parameters.encode(),
+            kind: parameters.kind(),
+            parameters_version,
+            parameters: block,
             features: Features::default(),
         };
         self.pool.with_lane(|fabric, lane| {
             block_on(fabric, lane, catalog::create(lane, self.pool.home(), self.member, 0, &definition, 0))
         })??;
-        Ok(self.pool.find_sherman(name)?.0)
+        Ok(self.pool.find_index(name)?.0)
     }
 
     /// What an index is put together with: see [`crate::assembly`].
@@ -491,20 +478,20 @@ impl ComputeNode {
         fabric.guarantees()
     }
 
-    /// Opens an index and passes it to `run`: with recovery, if it is wanted and the fabric can fence. That is possible once
-    /// per join.
-    pub fn with_sherman<R>(
+    /// Opens an index and passes it to `run`: with recovery, if it is wanted, the fabric can fence, and the index is of a kind
+    /// that has it. That is possible once per join.
+    pub fn with_index<R>(
         &self,
         entry: &IndexEntry,
-        parameters: &Parameters,
+        parameters: &IndexParameters,
         spending: &Spending,
-        run: impl FnOnce(&Sherman<'_>) -> R,
+        run: impl FnOnce(AnyIndex<'_, '_>) -> R,
     ) -> Result<R, AssemblyError> {
         let place = self.pool.with_lane_of(|fabric, _| self.place(entry, fabric))?;
-        if !self.recovery || !place.capabilities.fencing {
-            return with_sherman(&place, parameters, spending, run);
+        if !self.recovery || !place.capabilities.fencing || !parameters.recovers() {
+            return with_index(&place, parameters, spending, run);
         }
-        parameters.check()?;
+        parameters.check().map_err(AssemblyError::from)?;
         if spending.options.narrow_locks {
             return Err(AssemblyError::NarrowRecovery);
         }
@@ -512,7 +499,7 @@ impl ComputeNode {
         if self.opened.swap(true, Ordering::Relaxed) {
             return Err(AssemblyError::Reopened);
         }
-        let (lanes, node_bytes) = (self.pulses.len() as u16, parameters.leaf().bytes.max(parameters.inner().bytes));
+        let (lanes, node_bytes) = (self.pulses.len() as u16, parameters.node_bytes().0.max(parameters.node_bytes().1));
         let mut areas = vec![Area::default(); self.pool.nodes.len()];
         let requests = RequestIds::default();
         self.pool.with_lane_of(|fabric, lane| {
@@ -521,7 +508,7 @@ impl ComputeNode {
             block_on(fabric, lane, redo)
         })??;
         let recovery = Recovery::new(self.member, &self.lease, &self.pulses, &areas, &place.capabilities)?;
-        with_sherman(&Place { recovery: Some(&recovery), ..place }, parameters, spending, run)
+        with_index(&Place { recovery: Some(&recovery), ..place }, parameters, spending, run)
     }
 
     /// Gives the chunks of redo images back: every lock is free, so no image will be looked for.

@@ -10,6 +10,7 @@
 //! - [`keeper`]: the thread that keeps its lease.
 //! - [`solo`]: one future on one lane, driven by the calling thread.
 //! - [`assembly`]: an index put together, with the storage that the core only borrows.
+//! - [`kinds`]: indexes of whichever kind the catalog names.
 //! - [`worker`]: a thread that drives lanes.
 //! - [`session`]: the API an application embeds an index with.
 //! - [`clock`]: timestamps cheap enough to take twice per post.
@@ -19,6 +20,7 @@ pub mod clock;
 pub mod compute_node;
 pub mod fabric;
 pub mod keeper;
+pub mod kinds;
 pub mod memory_node;
 pub mod region;
 pub mod session;

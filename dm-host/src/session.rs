@@ -100,11 +100,11 @@ pub use statistics::{KindStatistics, Statistics};
 
 use crate::assembly::Spending;
 use crate::compute_node::{Membership, Pool, PoolError};
+use crate::kinds::IndexParameters;
 use call::{Arguments, High};
 use dm_core::index::{Census, Operation, OperationKind, Outcome};
 use dm_core::remote::catalog::{CatalogError, IndexEntry};
 use dm_core::remote::rows::Member;
-use dm_core::sherman::parameters::Parameters;
 use queue::Queue;
 use static_assertions::assert_impl_all;
 use std::ops::Bound;
@@ -303,23 +303,24 @@ impl Session {
     /// Opens the index called `name`, which must be there.
     pub fn open(pool: &Arc<Pool>, name: &str, options: &SessionOptions) -> Result<Self, OpenError> {
         options.check()?;
-        let (entry, parameters) = pool.find_sherman(name)?;
+        let (entry, parameters) = pool.find_index(name)?;
         Self::start(pool, entry, parameters, options, None)
     }
 
     /// Opens the index called `name`; creates it if it is not there. If it is, its keys and values must have the
-    /// sizes of `parameters`; the rest of its parameters counts, not theirs.
+    /// sizes of `parameters`; the rest of its parameters, and its kind, counts, not theirs.
     pub fn open_or_create(
         pool: &Arc<Pool>,
         name: &str,
-        parameters: &Parameters,
+        parameters: impl Into<IndexParameters>,
         options: &SessionOptions,
     ) -> Result<Self, OpenError> {
         options.check()?;
+        let parameters = &parameters.into();
         parameters.check()?;
         let node = pool.join((options.workers * options.lanes_per_worker + 1) as u16, options.membership)?;
-        match pool.find_sherman(name) {
-            Err(PoolError::NoIndex { .. }) => match node.create_sherman(name, parameters) {
+        match pool.find_index(name) {
+            Err(PoolError::NoIndex { .. }) => match node.create_index(name, parameters) {
                 // Somebody else was faster.
                 Ok(_) | Err(PoolError::Catalog(CatalogError::Exists { .. })) => {}
                 Err(error) => return Err(error.into()),
@@ -327,8 +328,8 @@ impl Session {
             Ok(_) => {}
             Err(error) => return Err(error.into()),
         }
-        let (entry, found) = pool.find_sherman(name)?;
-        let sizes = |parameters: &Parameters| (parameters.key_bytes, parameters.value_bytes);
+        let (entry, found) = pool.find_index(name)?;
+        let sizes = |parameters: &IndexParameters| (parameters.key_bytes(), parameters.value_bytes());
         if sizes(&found) != sizes(parameters) {
             return Err(OpenError::Sizes { name: name.to_owned(), found: sizes(&found), wanted: sizes(parameters) });
         }
@@ -338,7 +339,7 @@ impl Session {
     fn start(
         pool: &Arc<Pool>,
         entry: IndexEntry,
-        parameters: Parameters,
+        parameters: IndexParameters,
         options: &SessionOptions,
         node: Option<crate::compute_node::ComputeNode>,
     ) -> Result<Self, OpenError> {
@@ -347,7 +348,7 @@ impl Session {
             Some(node) => node,
             None => pool.join((options.workers * options.lanes_per_worker + 1) as u16, options.membership)?,
         };
-        let (key_bytes, value_bytes) = (parameters.key_bytes, parameters.value_bytes);
+        let (key_bytes, value_bytes) = (parameters.key_bytes(), parameters.value_bytes());
         let shared = Arc::new(Shared {
             member: node.member(),
             queues: (0..options.workers).map(|_| Queue::new(options.queue_slots, key_bytes, value_bytes)).collect(),

@@ -8,11 +8,13 @@
 //! - [`client`]: one lane, driven to the end of each operation or only to a certain step.
 //! - [`suite`]: the tests, as functions of a subject and a fixture.
 //! - [`pool`]: a pool in the memories of a simulated fabric. [`goldens`]: texts that are blessed, not written.
+//!   [`counts`]: those of what operations ask for.
 //!
 //! [`conformance!`] makes tests of all that: one line per index.
 
 pub mod bed;
 pub mod client;
+pub mod counts;
 pub mod goldens;
 pub mod oracle;
 pub mod pool;

@@ -1,12 +1,19 @@
 //! What is tested: an index, behind a face that does not know which.
 
+use crate::bed::{AnyFabric, peek, poke};
 use dm_core::btree::Options;
+use dm_core::btree::inner::Inner;
+use dm_core::btree::node::Header;
 use dm_core::error::OpError;
 use dm_core::index::{Census, Index, Operation, Outcome, ScratchPlan};
-use dm_core::lane::Lane;
-use dm_core::sherman::parameters::Parameters;
-use dm_core::verbs::Assumptions;
-use dm_host::assembly::{AssemblyError, Place, Spending, with_sherman};
+use dm_core::lane::{Lane, Mark};
+use dm_core::remote::NodeGeometry;
+use dm_core::remote::address::Address;
+use dm_core::remote::catalog::{IndexNumber, root_offset};
+use dm_core::remote::lock_word::RowId;
+use dm_core::verbs::{Assumptions, NodeId, Space};
+use dm_core::{chime, sherman};
+use dm_host::assembly::{AssemblyError, Place, Spending, with_chime, with_sherman};
 use std::future::Future;
 use std::pin::Pin;
 
@@ -115,6 +122,21 @@ pub trait Subject: Sync {
 
     /// Whether an emptied leaf's memory comes back.
     fn gives_memory_back(&self) -> bool;
+
+    /// How full a bulk load leaves the slots, in percent: at least, at most.
+    fn bulk_fill_percent(&self) -> (u64, u64) {
+        (75, 85)
+    }
+
+    /// How many keys a few lanes have to fight for so that leaves change, and what of that they do often.
+    fn few_keys(&self) -> (u32, &'static [Mark]) {
+        (3, &[Mark::LeafSplit, Mark::Merge])
+    }
+
+    /// Makes the lock words that lie in nodes those of a stranger who never lets go, or free.
+    fn set_node_locks(&self, fabric: &mut AnyFabric, geometry: &[NodeGeometry], shape: &Shape, held: bool) {
+        let _ = (fabric, geometry, shape, held);
+    }
 }
 
 /// Sherman.
@@ -122,8 +144,8 @@ pub trait Subject: Sync {
 pub struct ShermanSubject;
 
 impl ShermanSubject {
-    const fn parameters(shape: &Shape) -> Parameters {
-        Parameters {
+    const fn parameters(shape: &Shape) -> sherman::parameters::Parameters {
+        sherman::parameters::Parameters {
             key_bytes: shape.key_bytes,
             value_bytes: shape.value_bytes,
             leaf_span: shape.spans.0,
@@ -173,5 +195,93 @@ impl Subject for ShermanSubject {
 
     fn gives_memory_back(&self) -> bool {
         true
+    }
+}
+
+/// CHIME. Its leaves have eight entries at least: smaller spans become that, with neighborhoods so short that leaves split
+/// when they have a few records.
+#[derive(Clone, Copy, Debug)]
+pub struct ChimeSubject;
+
+impl ChimeSubject {
+    fn parameters(shape: &Shape) -> chime::parameters::Parameters {
+        let (leaf_span, inner_span) = shape.spans;
+        chime::parameters::Parameters {
+            key_bytes: shape.key_bytes,
+            value_bytes: shape.value_bytes,
+            // One is to be refused.
+            leaf_span: if leaf_span > 1 { leaf_span.max(chime::layout::SPAN_MIN) } else { leaf_span },
+            neighborhood: leaf_span.clamp(2, chime::parameters::Parameters::NEIGHBORHOOD),
+            inner_span,
+        }
+    }
+}
+
+impl Subject for ChimeSubject {
+    fn name(&self) -> &'static str {
+        "chime"
+    }
+
+    fn node_bytes_max(&self, shape: &Shape) -> usize {
+        let parameters = Self::parameters(shape);
+        parameters.leaf().place_bytes().max(parameters.inner().bytes)
+    }
+
+    fn open(
+        &self,
+        place: &Place<'_>,
+        shape: &Shape,
+        spending: &Spending,
+        run: &mut dyn FnMut(&Opened<'_>),
+    ) -> Result<(), AssemblyError> {
+        with_chime(place, &Self::parameters(shape), spending, |index| {
+            run(&Opened { index, locks_held: &|| index.locks_held() });
+        })
+    }
+
+    fn switches(&self) -> Vec<(&'static str, Options)> {
+        let on = Options::default();
+        vec![
+            ("default", on),
+            ("no command combination", Options { combine: false, ..on }),
+            ("no local queues", Options { hierarchical: false, ..on }),
+            ("READ chained to the lock", Options { chain_lock_read: true, ..on }),
+            ("everything else", Options { combine: false, hierarchical: false, chain_lock_read: true, ..on }),
+        ]
+    }
+
+    fn gives_memory_back(&self) -> bool {
+        true
+    }
+
+    fn bulk_fill_percent(&self) -> (u64, u64) {
+        // Small leaves are closed when a key finds no way, or with seven of eight entries.
+        (60, 88)
+    }
+
+    fn few_keys(&self) -> (u32, &'static [Mark]) {
+        // Leaves have room for more than are fought for: they split, and are rid of their dead.
+        (14, &[Mark::LeafSplit, Mark::Purge])
+    }
+
+    fn set_node_locks(&self, fabric: &mut AnyFabric, geometry: &[NodeGeometry], shape: &Shape, held: bool) {
+        let parameters = Self::parameters(shape);
+        let (leaf, inner) = (parameters.leaf(), parameters.inner());
+        let word = if held { chime::vacancy::held_word(RowId(99), 7) } else { 0 };
+        let read =
+            |fabric: &mut AnyFabric, at: Address, bytes| peek(fabric, Space::Host, at.node(), at.offset(), bytes);
+        let number = IndexNumber::new(0).expect("the first entry");
+        let root = peek(fabric, Space::Host, NodeId(0), root_offset(&geometry[0], number), 8);
+        let mut address = Address::from_bits(u64::from_le_bytes(root.try_into().expect("eight bytes")));
+        // Down the left edge, then along the leaves.
+        while Header::read(&read(fabric, address, 64)).level > 0 {
+            let image = read(fabric, address, inner.bytes);
+            address = Inner::new(&inner, &image).expect("a sound inner node").child(0);
+        }
+        while !address.is_null() {
+            let offset = address.offset() + leaf.bytes as u64;
+            poke(fabric, Space::Host, address.node(), offset, &word.to_le_bytes());
+            address = Header::read(&read(fabric, address, leaf.bytes)).sibling;
+        }
     }
 }

@@ -3,3 +3,4 @@
 use dm_tests::conformance;
 
 conformance!(sherman, dm_tests::subject::ShermanSubject);
+conformance!(chime, dm_tests::subject::ChimeSubject);

@@ -11,36 +11,10 @@ use dm_core::verbs::{Label, Verb};
 use dm_sim::Run;
 use dm_tests::bed::{Direct, Fixture, Setup};
 use dm_tests::client::{Client, Stand, Steps, alone, on_bed};
+use dm_tests::counts::Lines;
 use dm_tests::goldens;
 use dm_tests::subject::{Shape, ShermanSubject};
 use std::fmt::Write as _;
-
-/// A golden under construction.
-#[derive(Default)]
-struct Lines(String);
-
-impl Lines {
-    fn title(&mut self, title: &str) {
-        let gap = if self.0.is_empty() { "" } else { "\n" };
-        let _ = writeln!(self.0, "{gap}{title}\n");
-    }
-
-    /// Notes an operation that should take `round_trips`.
-    fn note(&mut self, what: &str, round_trips: u32, run: &Run<Result<Outcome, OpError>>) {
-        let outcome = run.result.unwrap_or_else(|error| panic!("{what}: {error}"));
-        let counts = run.counts;
-        assert_eq!(counts.round_trips, round_trips, "{what}: {}", run.steps());
-        let _ = writeln!(
-            self.0,
-            "{what} -> {outcome:?}: {} RTT, {} requests, {} B read, {} B written\n    {}",
-            counts.round_trips,
-            counts.requests,
-            counts.bytes_read,
-            counts.bytes_written,
-            run.steps()
-        );
-    }
-}
 
 /// Nodes of 1 KB, records of 16 bytes.
 fn paper() -> Setup {

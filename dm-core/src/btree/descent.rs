@@ -68,6 +68,9 @@ pub struct Spot {
     pub address: Address,
     /// The node whose pointer was followed; null if it is the root.
     pub parent: Address,
+    /// What the parent has for the node's right neighbour, if its nodes keep that ([`super::inner`]); null at the right
+    /// edge, and for the root.
+    pub next: Address,
     /// The parent (or the root word) was READ in this descent, so it is no old copy that says so.
     pub fresh: bool,
     /// A half-split met on the way, at this level, whose right half is here; its separator is in the `help` range.
@@ -131,7 +134,14 @@ impl Tree<'_> {
                 cached = false;
                 continue;
             }
-            let mut spot = Spot { address: root, parent: Address::NULL, fresh: !cached, help, from: Address::NULL };
+            let mut spot = Spot {
+                address: root,
+                parent: Address::NULL,
+                next: Address::NULL,
+                fresh: !cached,
+                help,
+                from: Address::NULL,
+            };
             let mut at_level = root_level;
             if cached {
                 let route = port.with(|scratch| {
@@ -142,6 +152,7 @@ impl Tree<'_> {
                 }
                 spot.address = route.address;
                 spot.parent = route.parent.unwrap_or(Address::NULL);
+                spot.next = route.next;
                 at_level = route.level;
             }
             let mut moves = 0;
@@ -163,16 +174,18 @@ impl Tree<'_> {
                         if standing == Standing::Here {
                             self.cache.insert(spot.address, &inner);
                         }
-                        Ok((standing, inner.child(inner.position(key))))
+                        let position = inner.position(key);
+                        Ok((standing, (inner.child(position), inner.next(position))))
                     })
                     .await?;
                 match step {
-                    Some((Standing::Here, child)) => {
+                    Some((Standing::Here, (child, next))) => {
                         if child.is_null() {
                             return Err(Self::corrupt(spot.address, "an inner node with a null child"));
                         }
                         spot.parent = spot.address;
                         spot.address = child;
+                        spot.next = next;
                         spot.fresh = true;
                         at_level -= 1;
                     }

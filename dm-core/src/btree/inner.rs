@@ -9,6 +9,11 @@
 //! └────────────┴──────────┴───────────────────┴───────────────────┴──
 //! ```
 //!
+//! The extension, of indexes that want one (`X` = 8, else 0), is the *next* pointer: the leftmost child of the right
+//! neighbour, null at the right edge. So a node names for each child the one to its right, the last included. It never
+//! goes stale: a node's leftmost child is the same for life (merges retire the right one of two children), and when the
+//! right neighbour splits, its left half keeps that child.
+//!
 //! Child `i` covers keys from separator `i` (child 0: the low fence) to separator `i + 1` (the last: the high fence).
 //! Inner nodes are written whole; their entry versions stay 0.
 
@@ -27,7 +32,7 @@ pub const SPAN_MAX: usize = 1024;
 pub struct InnerShape {
     /// Bytes of a key.
     pub key_bytes: usize,
-    /// Header bytes the index adds behind the fences.
+    /// 8 if nodes keep the next pointer behind the fences, else 0.
     pub extension_bytes: usize,
     /// Separators a node holds.
     pub span: usize,
@@ -106,6 +111,18 @@ impl<'a> Inner<'a> {
         Address::from_bits(stripes::word(self.image, self.shape.child_at(i)))
     }
 
+    /// The child to the right of child `i`; null if there is none, or for the last child of a node that does not keep it.
+    #[inline]
+    pub fn next(&self, i: usize) -> Address {
+        if i < self.separators() {
+            return self.child(i + 1);
+        }
+        if self.shape.extension_bytes == 0 {
+            return Address::NULL;
+        }
+        Address::from_bits(stripes::word(self.image, node::header_bytes(self.shape.key_bytes)))
+    }
+
     /// How separator `i` (1-based) compares with `key`.
     #[inline]
     pub fn compare_separator(&self, i: usize, key: &[u8]) -> Ordering {
@@ -143,6 +160,10 @@ impl Branch for Inner<'_> {
     fn separator(&self, i: usize, out: &mut [u8]) {
         self.read_separator(i, out);
     }
+
+    fn next(&self) -> Address {
+        Inner::next(self, self.separators())
+    }
 }
 
 /// Changes to an image under construction: of a node that is locked, or not linked yet.
@@ -169,6 +190,14 @@ impl<'a> InnerMut<'a> {
     /// Replaces child `i`.
     pub fn set_child(&mut self, i: usize, child: Address) {
         stripes::write(self.image, self.shape.child_at(i), &child.to_bits().to_le_bytes());
+    }
+
+    /// Replaces the next pointer, if the shape has one.
+    pub fn set_next(&mut self, next: Address) {
+        if self.shape.extension_bytes > 0 {
+            let at = node::header_bytes(self.shape.key_bytes);
+            stripes::write(self.image, at, &next.to_bits().to_le_bytes());
+        }
     }
 
     fn copy_slot(&mut self, from: usize, to: usize) {
@@ -250,13 +279,9 @@ impl<'a> InnerMut<'a> {
         let bounded = node::read_high(self.image, high);
         let right_header = Header { generation: address.generation(), flags: NodeFlags::empty(), count: 0, ..header };
         node::start(right, &right_header, between, bounded.then_some(&*high));
-        // The extension belongs to the index, which rewrites what must differ.
-        let mut extension = [0; 64];
-        if let Some(extension) = extension.get_mut(..self.shape.extension_bytes) {
-            stripes::read(self.image, node::header_bytes(self.shape.key_bytes), extension);
-            stripes::write(right, node::header_bytes(self.shape.key_bytes), extension);
-        }
+        let next = self.view().next(count);
         let mut to = InnerMut::new(self.shape, right);
+        to.set_next(next);
         to.set_child(0, first);
         let mut key = [0; node::KEY_BYTES_MAX];
         let key = key.get_mut(..self.shape.key_bytes).unwrap_or_default();
@@ -268,6 +293,7 @@ impl<'a> InnerMut<'a> {
             to.insert(separator, child);
         }
         self.set_count(stay);
+        self.set_next(first);
         if !planted(Bug::InnerKeepsFence) {
             node::set_right(self.image, Some(between), address);
         }

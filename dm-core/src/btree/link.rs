@@ -249,12 +249,13 @@ impl Tree<'_> {
                 // A root that no reader would accept: the tree stays as it is, its right part reached by links.
                 return Err(OpError::harmless(Cause::Retries { attempts: 0, what: "growing past the most levels" }));
             }
-            let bytes = if level == 0 { self.nodes.node_bytes(NodeClass::Leaf) } else { self.inner.bytes };
+            let bytes = if level == 0 { self.leaf_bytes } else { self.inner.bytes };
             let old_at = self.scratch.node(2);
             let target = Target { address: root, bytes, at: old_at, label: Label::Node };
             let wanted = Wanted { address: root, index: self.index, level: root_level };
+            // Without the lock, which for a leaf is the index's business: what stays unsure is looked at again.
             let sibling = self
-                .read(lane, target, |scratch| {
+                .read_unlocked(lane, target, |scratch| {
                     let image = scratch.get(old_at..old_at + bytes).unwrap_or_default();
                     // Any key to the right of everything: only the standing to the high fence matters.
                     match node::judge(image, &wanted, &[0xff; KEY_BYTES_MAX][..self.inner.key_bytes])? {
@@ -263,8 +264,8 @@ impl Tree<'_> {
                     }
                 })
                 .await?;
-            let Some(Some(sibling)) = sibling else {
-                // Not a half-split root (any more): look again.
+            let Ok(Some(Some(sibling))) = sibling else {
+                // Not a half-split root (any more), or not sure: look again.
                 continue;
             };
             let Some(fresh) = lane.take_stock(NodeClass::Inner, root.node()) else {

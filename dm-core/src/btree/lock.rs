@@ -91,6 +91,11 @@ impl Tree<'_> {
         (completion.value >> shift) & ((1 << NARROW_BITS) - 1)
     }
 
+    /// A number for one acquisition of this compute node, none twice: shared by all locks of the index, in tables and in nodes.
+    pub(crate) fn sequence(&self, lane: &Lane<'_>) -> u64 {
+        lane.next_sequence(|| self.locks.sequences(SEQUENCES_AT_ONCE))
+    }
+
     /// The word of a new acquisition.
     fn word_for(&self, lane: &Lane<'_>) -> Result<u64, OpError> {
         if self.options.narrow_locks {
@@ -98,7 +103,7 @@ impl Tree<'_> {
         }
         let word = match self.recovery {
             Some(recovery) => recovery.word(lane),
-            None => LockWord::new(self.owner.row, lane.next_sequence(|| self.locks.sequences(SEQUENCES_AT_ONCE))),
+            None => LockWord::new(self.owner.row, self.sequence(lane)),
         };
         word.map(|word| word.0).ok_or(Self::used_up())
     }
@@ -364,7 +369,8 @@ impl Tree<'_> {
     /// that debt, to be settled again, and goes on with the others.
     pub async fn settle(&self, lane: &Lane<'_>) -> Result<(), OpError> {
         let mut outcome = Ok(());
-        for debt in lane.debts() {
+        // Locks that lie in nodes are their index's to settle.
+        for debt in lane.debts().into_iter().filter(|debt| !debt.lock.in_node()) {
             match self.settle_one(lane, debt).await {
                 Ok(()) => {}
                 Err(OpError { cause: Cause::Verb(error), .. })

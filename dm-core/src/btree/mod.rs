@@ -6,37 +6,48 @@
 //! - [`read`]: one node, READ until it is whole, however long that takes others.
 //! - [`descent`]: from a key to the node that covers it: root, cached route, inner nodes, moves to the right.
 //! - [`link`]: telling parents of new siblings, splitting inner nodes, growing the root; own splits and others'.
+//! - [`merge`]: which leaves can be joined.
 //! - [`reserve`]: memory before locks.
+//! - [`leaves`]: what indexes say about their leaves, and visiting the leaf of a key.
+//! - [`scan`]: ascending records, a page at a time.
+//! - [`bulk`]: ascending records into an empty index.
+//! - [`walk`]: the walk that checks every invariant.
 //!
 //! **The tree's invariants.** Every level is a list of nodes linked to the right whose fences partition the key space.
 //! A node's low fence never changes while it lives; its high fence falls by a split and rises by a merge. Whoever
 //! reaches a live node of the right level whose fences cover the key has the right node, however it got there: no
 //! route has to be up to date, routes only have to lead to the node or to its left.
 //!
-//! A generation tells one life of a place from the next. It does not change when a boundary moves: these trees READ
-//! whole nodes, and the fences in the image say where the boundary is. (An index that READs parts of a node has to
-//! raise it then, too.)
+//! A generation tells one life of a place from the next. It does not change when a boundary moves: whoever READs a whole
+//! node finds the boundary in its fences, and an index that READs parts of one has to know it by other means (CHIME: from
+//! the sibling pointer, see [`crate::chime`]).
 //!
 //! A split writes the new right sibling, then the old node with its lowered fence and the link in one WRITE: that WRITE
 //! is the split. The parent learns later ("half-split"); until then readers move right.
 
+pub mod bulk;
 pub mod descent;
 pub mod inner;
+pub mod leaves;
 pub mod link;
 pub mod lock;
+pub mod merge;
 pub mod node;
 pub mod read;
 pub mod reserve;
+pub mod scan;
+pub mod walk;
 
 use crate::compute::batches::Batches;
 use crate::compute::cache::IndexCache;
 use crate::compute::locks::LockTable;
 use crate::compute::nodes::NodePool;
 use crate::error::{Cause, OpError, VerbError};
+use crate::index::ScratchPlan;
 use crate::lane::{Lane, Mark};
 use crate::planted::{Bug, planted};
 use crate::recovery::Recovery;
-use crate::recovery::redo::HEADER_BYTES;
+use crate::recovery::redo::{HEADER_BYTES, LOOK_BYTES};
 use crate::remote::NodeGeometry;
 use crate::remote::address::Address;
 use crate::remote::catalog::IndexNumber;
@@ -147,6 +158,46 @@ pub const NODE_BUFFERS_MIN: usize = 4;
 pub const SMALL_BYTES: usize = 512;
 
 impl TreeScratch {
+    /// Lays out the scratch of a lane for nodes of up to `node_bytes` bytes: `page_records` records a scan returns at most,
+    /// `leaves_at_once` leaves it READs in parallel.
+    pub fn plan(
+        key_bytes: usize,
+        value_bytes: usize,
+        node_bytes: usize,
+        page_records: usize,
+        leaves_at_once: usize,
+    ) -> (ScratchPlan, Self) {
+        let mut end = 0;
+        let mut take = |bytes: usize| {
+            let start = end;
+            end += bytes.next_multiple_of(64);
+            start..start + bytes
+        };
+        let (key, key_high) = (take(key_bytes), take(key_bytes));
+        let (separator, help) = (take(key_bytes), take(key_bytes));
+        let (value, expected, output) = (take(value_bytes), take(value_bytes), take(value_bytes));
+        let small = take(SMALL_BYTES).start;
+        let recovery = take(LOOK_BYTES + HEADER_BYTES + node_bytes);
+        let node_stride = HEADER_BYTES + node_bytes;
+        let leaves_at_once = leaves_at_once.max(1);
+        let node_buffers = NODE_BUFFERS_MIN.max(leaves_at_once + 1).max(bulk::LEVELS_AT_ONCE);
+        let nodes = take(node_stride * node_buffers).start;
+        let page = take(page_records * (key_bytes + value_bytes));
+        let plan = ScratchPlan {
+            key_bytes,
+            value_bytes,
+            key: key.clone(),
+            key_high,
+            value,
+            expected,
+            output,
+            page,
+            total_bytes: end,
+        };
+        let scratch = Self { key, separator, help, small, recovery, nodes, node_stride, node_buffers, leaves_at_once };
+        (plan, scratch)
+    }
+
     /// Scratch offset of node image `i`.
     #[inline]
     pub const fn node(&self, i: usize) -> usize {
@@ -172,6 +223,8 @@ pub struct Tree<'s> {
     pub root: RootCopy,
     /// Inner nodes' shape.
     pub inner: InnerShape,
+    /// Stored bytes of a leaf's image: what is READ and written of it as a whole. Its place may be larger.
+    pub leaf_bytes: usize,
     /// What the fabric offers.
     pub capabilities: Capabilities,
     /// Techniques.

@@ -12,12 +12,12 @@ use crate::remote::address::Address;
 use crate::verbs::{Label, Request};
 
 /// Torn READs of one node before it is READ under its lock.
-const TORN_MAX: u32 = 8;
+pub(crate) const TORN_MAX: u32 = 8;
 
 /// Torn READs of one node under its lock before it counts as residue, and the longest pause between two, in ns: some
 /// milliseconds in all, a thousand times what a WRITE takes.
-const TORN_LOCKED_MAX: u32 = 40;
-const PAUSE_NS_MAX: u64 = 128_000;
+pub(crate) const TORN_LOCKED_MAX: u32 = 40;
+pub(crate) const PAUSE_NS_MAX: u64 = 128_000;
 
 /// Where a node image goes, and what the READ is called.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +46,10 @@ impl Target {
     }
 }
 
+/// READs without the lock did not tell: the image stayed torn, or took longer than versions can vouch for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unsure;
+
 impl Tree<'_> {
     /// READs a node and looks at it. `look` sees the whole scratch; it judges the image and takes from it what the
     /// operation wants. `None`: the image is sound and not what the pointer promised.
@@ -57,6 +61,21 @@ impl Tree<'_> {
         target: Target,
         mut look: impl FnMut(&mut [u8]) -> Result<R, DecodeError>,
     ) -> Result<Option<R>, OpError> {
+        // A statement of its own: as what a `match` is about, the future would live on beside the other one.
+        let found = self.read_unlocked(lane, target, &mut look).await?;
+        if let Ok(found) = found {
+            return Ok(found);
+        }
+        self.read_under_lock(lane, target, look).await
+    }
+
+    /// As [`Tree::read`], without resorting to the lock.
+    pub async fn read_unlocked<R>(
+        &self,
+        lane: &Lane<'_>,
+        target: Target,
+        mut look: impl FnMut(&mut [u8]) -> Result<R, DecodeError>,
+    ) -> Result<Result<Option<R>, Unsure>, OpError> {
         for _ in 0..TORN_MAX {
             let completion = lane.port().call(target.request()).await?;
             if self.exposed_too_long(completion.elapsed_ns) {
@@ -64,14 +83,14 @@ impl Tree<'_> {
                 break;
             }
             match lane.port().with(&mut look) {
-                Ok(found) => return Ok(Some(found)),
-                Err(DecodeError::Stale) => return Ok(None),
+                Ok(found) => return Ok(Ok(Some(found))),
+                Err(DecodeError::Stale) => return Ok(Ok(None)),
                 Err(DecodeError::Corrupt(what)) => return Err(Self::corrupt(target.address, what)),
                 Err(DecodeError::Torn) => lane.mark(Mark::TornRead),
             }
             lane.check_deadline()?;
         }
-        self.read_under_lock(lane, target, look).await
+        Ok(Err(Unsure))
     }
 
     async fn read_under_lock<R>(

@@ -45,7 +45,6 @@ use crate::error::{Cause, Effect, OpError};
 use crate::index::{OperationKind, Outcome, ScratchPlan};
 use crate::lane::{Lane, Mark};
 use crate::verbs::{LaneId, Request};
-use core::future::Future;
 use core::sync::atomic::{AtomicU8, Ordering};
 use spin::Mutex;
 
@@ -172,6 +171,17 @@ struct Answered {
     woken: heapless::Vec<LaneId, WAKES_AT_ONCE>,
     /// There are no others.
     is_done: bool,
+}
+
+/// What [`Batches::begin`] answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begun {
+    /// Work, for yourself.
+    Alone,
+    /// Work, for all members of the batch.
+    Leads,
+    /// Another lane has done the work.
+    Told(Outcome),
 }
 
 /// What [`Batches::join`] answers.
@@ -356,35 +366,26 @@ impl<'s> Batches<'s> {
         }
     }
 
-    /// Runs an operation in a batch, or alone by `work`. `work` calls [`Batches::seal`] where this module's
-    /// documentation says.
-    pub async fn run<F: Future<Output = Result<Outcome, OpError>>>(
-        &self,
-        lane: &Lane<'_>,
-        plan: &ScratchPlan,
-        kind: OperationKind,
-        work: impl FnOnce() -> F,
-    ) -> Result<Outcome, OpError> {
+    /// Begins an operation: joins or opens the batch of its key, and waits for what there is to wait for. If the lane has to
+    /// work, it calls [`Batches::seal`] where this module's documentation says, and [`Batches::finish`] if it leads.
+    pub async fn begin(&self, lane: &Lane<'_>, plan: &ScratchPlan, kind: OperationKind) -> Result<Begun, OpError> {
         let joined = lane.port().with(|scratch| {
             let of = |range: &core::ops::Range<usize>| scratch.get(range.clone()).unwrap_or_default();
             self.join(lane.id(), kind, of(&plan.key), of(&plan.value))
         });
         lane.set_joined(joined != Joined::Alone);
         match joined {
-            Joined::Alone => return work().await,
-            Joined::Leads => {}
-            Joined::Fills => self.fill(lane).await?,
+            Joined::Alone => Ok(Begun::Alone),
+            Joined::Leads => Ok(Begun::Leads),
+            Joined::Fills => {
+                self.fill(lane).await?;
+                Ok(Begun::Leads)
+            }
             Joined::Follows => {
                 lane.mark(if kind == OperationKind::Get { Mark::DelegatedRead } else { Mark::CombinedWrite });
-                return match self.follow(lane, plan, kind).await? {
-                    Some(outcome) => Ok(outcome),
-                    None => work().await,
-                };
+                Ok(self.follow(lane, plan, kind).await?.map_or(Begun::Alone, Begun::Told))
             }
         }
-        let result = work().await;
-        self.finish(lane, plan, &result).await?;
-        result
     }
 
     /// Parks until the READ under way is back, or for as long as the operation may.
@@ -440,8 +441,8 @@ impl<'s> Batches<'s> {
         }
     }
 
-    /// Answers the members and wakes them, then ends the batch.
-    async fn finish(
+    /// Answers the members of the batch that the lane leads and wakes them, then ends the batch.
+    pub async fn finish(
         &self,
         lane: &Lane<'_>,
         plan: &ScratchPlan,

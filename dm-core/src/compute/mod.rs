@@ -4,6 +4,7 @@
 //! - [`cache`]: copies of inner nodes, read without locks.
 //! - [`locks`]: the local half of hierarchical locks: FIFO queues and hand-over.
 //! - [`nodes`]: memory granted and not yet in use.
+//! - [`words`]: what lock words were when they were last seen.
 //!
 //! All storage is handed in by the host; nothing here allocates.
 
@@ -11,3 +12,4 @@ pub mod batches;
 pub mod cache;
 pub mod locks;
 pub mod nodes;
+pub mod words;

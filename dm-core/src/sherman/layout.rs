@@ -20,8 +20,7 @@ use crate::layout::stripes::{self, Cursor, LINE_PAYLOAD_BYTES, VERSION_MASK};
 use crate::planted::{Bug, planted};
 use core::ops::Range;
 
-/// Entries a leaf can have at most.
-pub const SPAN_MAX: usize = 512;
+pub use crate::btree::leaves::SPAN_MAX;
 
 /// Fewest entries a leaf may have: a split leaves at least one on each side.
 pub const SPAN_MIN: usize = 2;
@@ -254,6 +253,25 @@ impl<'a> Leaf<'a> {
             count += 1;
         }
         count
+    }
+
+    /// Checks a quiet leaf with these fences: entries whole, keys within the fences, none twice. Returns its records.
+    pub fn check(&self, low: &[u8], high: Option<&[u8]>) -> Result<u64, DecodeError> {
+        self.all_whole()?;
+        let mut slots = [0; SPAN_MAX];
+        let count = self.sorted(low, high, &mut slots);
+        if count != self.records() {
+            return Err(DecodeError::Corrupt("a record outside its leaf's fences"));
+        }
+        let mut key = [0; KEY_BYTES_MAX];
+        let key = key.get_mut(..self.shape.key_bytes).unwrap_or_default();
+        for pair in slots[..count].windows(2) {
+            self.read_key(pair[0] as usize, key);
+            if stripes::compare(self.image, self.shape.entry_at(pair[1] as usize) + 1, key).is_eq() {
+                return Err(DecodeError::Corrupt("a key twice in one leaf"));
+            }
+        }
+        Ok(count as u64)
     }
 }
 

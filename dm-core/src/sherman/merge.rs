@@ -28,16 +28,18 @@
 //! **Linkers.** Whoever wants to link the right node needs the parent's lock and then sees that it is retired; see
 //! [`crate::btree::link`].
 
+use super::Sherman;
 use super::layout::{Leaf, LeafMut, SPAN_MAX};
-use super::{Sherman, key_of, slice, slice_mut};
 use crate::btree::inner::{Inner, InnerMut};
+use crate::btree::leaves::{Leaves, key_of, slice, slice_mut};
 use crate::btree::link::raise_node_version;
 use crate::btree::lock::Held;
-use crate::btree::node::{self, Header, KEY_BYTES_MAX, NodeFlags, Standing, Wanted};
+use crate::btree::merge::Pair;
+use crate::btree::node::{self, Header, KEY_BYTES_MAX, NodeFlags, Wanted};
 use crate::btree::read::Target;
-use crate::compute::cache::Branch;
+use crate::btree::walk::Walk;
 use crate::compute::nodes::{Fresh, NodeClass};
-use crate::error::{DecodeError, OpError};
+use crate::error::OpError;
 use crate::lane::{Lane, Mark};
 use crate::layout::stripes;
 use crate::planted::{Bug, planted};
@@ -48,15 +50,6 @@ use heapless::Vec;
 /// How often an operation bounces between a leaf and its retired right neighbour before it looks after them: a merge
 /// that is alive is over after fewer round trips.
 pub const BOUNCES_MAX: u32 = 3;
-
-/// Two neighbours under one parent.
-#[derive(Clone, Copy)]
-struct Pair {
-    left: Address,
-    right: Address,
-    /// The separator between them in the parent, 1-based.
-    separator: usize,
-}
 
 impl Sherman<'_> {
     /// Joins the leaf at `emptied`, which covers the operation's key, with a neighbour if that can be done at once. The
@@ -101,7 +94,7 @@ impl Sherman<'_> {
             .read_locked(lane, target, false, |scratch| {
                 let mut room = [0; KEY_BYTES_MAX];
                 let key = key_of(scratch, &self.plan.key, &mut room);
-                self.choose_pair(slice(scratch, target.at, target.bytes), &wanted, key, emptied)
+                self.tree.choose_pair(slice(scratch, target.at, target.bytes), &wanted, key, emptied)
             })
             .await?;
         let Some(Some(pair)) = pair else { return Ok(None) };
@@ -148,26 +141,6 @@ impl Sherman<'_> {
         self.tree.cache.invalidate(parent);
         let next = if planted(Bug::SameGeneration) { pair.right } else { pair.right.next_generation() };
         Ok(Some(Fresh { address: next, version }))
-    }
-
-    fn choose_pair(
-        &self,
-        image: &[u8],
-        wanted: &Wanted,
-        key: &[u8],
-        emptied: Address,
-    ) -> Result<Option<Pair>, DecodeError> {
-        if node::judge(image, wanted, key)? != Standing::Here {
-            return Ok(None);
-        }
-        let inner = Inner::new(&self.tree.inner, image)
-            .ok_or(DecodeError::Corrupt("an inner node with more separators than its span"))?;
-        let position = inner.position(key);
-        if inner.child(position) != emptied || inner.children() < 2 {
-            return Ok(None);
-        }
-        let separator = position.max(1);
-        Ok(Some(Pair { left: inner.child(separator - 1), right: inner.child(separator), separator }))
     }
 
     /// Builds the three new images. `None`: the leaves are not what the parent and the emptied leaf promised.

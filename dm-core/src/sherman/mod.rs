@@ -30,11 +30,8 @@
 //! | [`mod@write`] | insert, update, upsert, `update_if`, delete: one procedure |
 //! | [`split`] | what an insert does when there is no room |
 //! | [`merge`] | what a delete does when it took the last record |
-//! | [`scan`] | ascending records, a page at a time |
-//! | [`bulk`] | ascending records into an empty index |
-//! | [`validate`] | the walk that checks every invariant |
 //!
-//! Inner nodes, locks, descents and linking are [`crate::btree`]'s.
+//! Inner nodes, locks, descents, linking, scans, bulk loads and the walk are [`crate::btree`]'s.
 //!
 //! # What it assumes
 //!
@@ -74,28 +71,29 @@
 //!   [`crate::index::Census::live_bytes`]; the difference to the chunks granted to the index is what is ready or lost.
 //! - 16-bit lock words without local queues cannot be settled after a dropped operation.
 
-pub mod bulk;
 pub mod layout;
 pub mod merge;
 pub mod parameters;
-pub mod scan;
 pub mod search;
 pub mod split;
-pub mod validate;
 pub mod write;
 
 use crate::btree::Tree;
-use crate::btree::node::{self, KEY_BYTES_MAX, Standing, Wanted};
+use crate::btree::bulk::{Bulk, BulkLoad};
+use crate::btree::leaves::{Leaves, SPAN_MAX};
 use crate::btree::read::Target;
+use crate::btree::scan::Scan;
+use crate::btree::walk::Walk;
+use crate::compute::batches::Begun;
 use crate::error::{Cause, DecodeError, Effect, OpError};
 use crate::index::{Census, Index, Operation, OperationKind, Outcome, ScratchPlan};
 use crate::lane::{Lane, Mark};
 use crate::recovery::sweep::Swept;
 use crate::remote::address::Address;
 use crate::remote::lock_word::RowId;
-use crate::verbs::{Assumptions, Label, Space};
-use bulk::BulkLoad;
-use layout::LeafShape;
+use crate::verbs::{Assumptions, Space};
+use core::future::Future;
+use layout::{Leaf, LeafMut, LeafShape};
 use parameters::{ParameterError, Parameters};
 use spin::Mutex;
 
@@ -108,14 +106,6 @@ pub struct Sherman<'s> {
     leaf: LeafShape,
     plan: ScratchPlan,
     bulk: Mutex<BulkLoad>,
-}
-
-/// What a descent to a leaf and a look at it gave.
-pub(crate) struct Visit<R> {
-    /// What was seen.
-    pub seen: R,
-    /// A half-split to finish, its separator in the `help` range.
-    pub help: Option<(u8, Address)>,
 }
 
 impl<'s> Sherman<'s> {
@@ -134,120 +124,64 @@ impl<'s> Sherman<'s> {
     pub fn leaf_shape(&self) -> &LeafShape {
         &self.leaf
     }
+}
 
-    fn leaf_target(&self, address: Address, at: usize) -> Target {
-        Target { address, bytes: self.leaf.bytes, at, label: Label::Leaf }
+impl<'s> Leaves<'s> for Sherman<'s> {
+    fn tree(&self) -> &Tree<'s> {
+        &self.tree
     }
 
-    fn leaf_wanted(&self, address: Address) -> Wanted {
-        Wanted { address, index: self.tree.index, level: 0 }
+    fn plan(&self) -> &ScratchPlan {
+        &self.plan
     }
 
-    /// What follows from a leaf that does not cover the key: the next address to try, or `None` for a fresh start.
-    fn wrong_leaf(
+    fn bulk(&self) -> &Mutex<BulkLoad> {
+        &self.bulk
+    }
+
+    fn span(&self) -> usize {
+        self.leaf.span
+    }
+
+    fn whole(&self, image: &[u8]) -> Result<(), DecodeError> {
+        Leaf::new(&self.leaf, image).all_whole()
+    }
+
+    fn sorted(&self, image: &[u8], low: &[u8], high: Option<&[u8]>, slots: &mut [u16; SPAN_MAX]) -> usize {
+        Leaf::new(&self.leaf, image).sorted(low, high, slots)
+    }
+
+    fn read_record(&self, image: &[u8], slot: usize, out: &mut [u8]) {
+        Leaf::new(&self.leaf, image).read_record(slot, out);
+    }
+
+    fn check(&self, image: &[u8], low: &[u8], high: Option<&[u8]>) -> Result<u64, DecodeError> {
+        Leaf::new(&self.leaf, image).check(low, high)
+    }
+
+    fn append(&self, image: &mut [u8], used: usize, key: &[u8], value: &[u8]) -> bool {
+        LeafMut::new(&self.leaf, image).put(used, key, value);
+        true
+    }
+
+    fn read_leaf<R>(
         &self,
         lane: &Lane<'_>,
-        standing: Standing,
-        spot: &mut crate::btree::descent::Spot,
-        image_at: usize,
-    ) -> Address {
-        match standing {
-            Standing::Right(sibling) => {
-                lane.mark(Mark::MoveRight);
-                if spot.parent.is_null() {
-                    self.tree.root.forget();
-                }
-                if spot.fresh {
-                    spot.help = Some((0, sibling));
-                    lane.port().with(|scratch| self.tree.note_help(scratch, image_at));
-                } else {
-                    self.tree.cache.invalidate(spot.parent);
-                }
-                spot.from = spot.address;
-                sibling
-            }
-            Standing::Forward(left) => {
-                lane.mark(Mark::Forwarded);
-                if !spot.from.is_null() {
-                    lane.bounced();
-                }
-                self.tree.cache.invalidate(spot.parent);
-                left
-            }
-            Standing::Here => spot.address,
+        target: Target,
+        look: impl FnMut(&mut [u8]) -> Result<R, DecodeError>,
+    ) -> impl Future<Output = Result<Option<R>, OpError>> {
+        self.tree.read(lane, target, look)
+    }
+
+    async fn look_after_bounce(&self, lane: &Lane<'_>, left: Address, right: Address) -> Result<(), OpError> {
+        if lane.bounced_more_than(merge::BOUNCES_MAX) {
+            self.undo_merge(lane, left, right).await?;
         }
-    }
-
-    /// Finishes a half-split met on the way. The operation's own result stands whatever comes of it.
-    async fn help(&self, lane: &Lane<'_>, help: Option<(u8, Address)>) {
-        let Some((level, right)) = help else { return };
-        if lane.owes() {
-            // A request of the operation's last chapter failed and left a lock to settle. Asking for more locks now might
-            // ask for that one: the lane would queue behind itself.
-            return;
-        }
-        lane.mark(Mark::HelpedSplit);
-        lane.port().with(|scratch| {
-            let from = self.tree.scratch.help.clone();
-            let to = self.tree.scratch.separator.start;
-            if from.end <= scratch.len() && to + from.len() <= scratch.len() {
-                scratch.copy_within(from, to);
-            }
-        });
-        // What it could not finish, the next one who comes by will.
-        let _ = self.tree.link(lane, level, right).await;
-    }
-}
-
-/// An image in the scratch, read-only; empty if the scratch is too short.
-#[inline]
-pub(crate) fn slice(scratch: &[u8], at: usize, bytes: usize) -> &[u8] {
-    scratch.get(at..at + bytes).unwrap_or_default()
-}
-
-/// An image in the scratch; empty if the scratch is too short.
-#[inline]
-pub(crate) fn slice_mut(scratch: &mut [u8], at: usize, bytes: usize) -> &mut [u8] {
-    scratch.get_mut(at..at + bytes).unwrap_or_default()
-}
-
-/// Copies the key at `range` to the stack, so that the scratch can be borrowed for something else.
-#[inline]
-pub(crate) fn key_of<'k>(
-    scratch: &[u8],
-    range: &core::ops::Range<usize>,
-    room: &'k mut [u8; KEY_BYTES_MAX],
-) -> &'k [u8] {
-    let Some(key) = room.get_mut(..range.len()) else { return &[] };
-    match scratch.get(range.clone()) {
-        Some(bytes) => key.copy_from_slice(bytes),
-        None => key.fill(0),
-    }
-    key
-}
-
-/// Judges a leaf image and, if it is the right leaf, looks at it.
-#[inline]
-pub(crate) fn judge_leaf<R>(
-    image: &[u8],
-    wanted: &Wanted,
-    key: &[u8],
-    look: impl FnOnce(&[u8]) -> Result<R, DecodeError>,
-) -> Result<Result<R, Standing>, DecodeError> {
-    match node::judge(image, wanted, key)? {
-        Standing::Here => look(image).map(Ok),
-        elsewhere => Ok(Err(elsewhere)),
+        Ok(())
     }
 }
 
 impl Sherman<'_> {
-    async fn point(&self, lane: &Lane<'_>, kind: OperationKind) -> Result<Outcome, OpError> {
-        match kind {
-            OperationKind::Get => self.get(lane).await,
-            kind => self.write(lane, kind).await,
-        }
-    }
-
     async fn walk_and_mend(&self, lane: &Lane<'_>) -> Result<Census, OpError> {
         match self.walk(lane).await {
             // What a dead compute node left of a merge does not validate before somebody has finished with it.
@@ -286,13 +220,21 @@ impl Index for Sherman<'_> {
         self.tree.check_standing()?;
         lane.forget_watch();
         loop {
-            let result = match operation.kind {
-                OperationKind::Scan => self.scan(lane, &operation).await,
-                kind if self.tree.options.rdwc => {
-                    self.tree.batches.run(lane, &self.plan, kind, || self.point(lane, kind)).await
+            let mut leads = false;
+            if self.tree.options.rdwc {
+                match self.tree.batches.begin(lane, &self.plan, operation.kind).await? {
+                    Begun::Told(outcome) => return Ok(outcome),
+                    begun => leads = begun == Begun::Leads,
                 }
-                kind => self.point(lane, kind).await,
+            }
+            let result = match operation.kind {
+                OperationKind::Get => self.get(lane).await,
+                OperationKind::Scan => self.scan(lane, &operation).await,
+                kind => self.write(lane, kind).await,
             };
+            if leads {
+                self.tree.batches.finish(lane, &self.plan, &result).await?;
+            }
             // A holder that was silent when the operation had made its change is for others to look after.
             match (result, lane.take_suspect()) {
                 (Err(OpError { effect: Effect::None, .. }), Some(lock)) if !lane.owes() && !lane.is_joined() => {
@@ -323,12 +265,12 @@ impl Index for Sherman<'_> {
 
     async fn bulk_append<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
         lane.set_deadline(u64::MAX);
-        self.append(lane).await
+        self.bulk_next(lane).await
     }
 
     async fn bulk_finish<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
         lane.set_deadline(u64::MAX);
-        self.finish(lane).await
+        self.bulk_end(lane).await
     }
 
     async fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId) -> Result<Swept, OpError> {

@@ -1,12 +1,10 @@
 //! What is fixed when an index is created, and how the catalog keeps it.
 
-use super::bulk;
 use super::layout::{LeafShape, SPAN_MAX, SPAN_MIN};
+use crate::btree::TreeScratch;
 use crate::btree::inner::{InnerShape, SPAN_MAX as INNER_SPAN_MAX};
 use crate::btree::node::{KEY_BYTES_MAX, KEY_BYTES_MIN};
-use crate::btree::{NODE_BUFFERS_MIN, SMALL_BYTES, TreeScratch};
 use crate::index::ScratchPlan;
-use crate::recovery::redo::{HEADER_BYTES, LOOK_BYTES};
 use crate::remote::catalog::PARAMETER_BYTES;
 use crate::remote::record::{Le16, Le32, record};
 use static_assertions::const_assert_eq;
@@ -155,36 +153,7 @@ impl Parameters {
 
     /// Scratch of a lane: `page_records` records a scan returns at most, `leaves_at_once` leaves it READs in parallel.
     pub fn plan(&self, page_records: usize, leaves_at_once: usize) -> (ScratchPlan, TreeScratch) {
-        let mut end = 0;
-        let mut take = |bytes: usize| {
-            let start = end;
-            end += bytes.next_multiple_of(64);
-            start..start + bytes
-        };
-        let (key, key_high) = (take(self.key_bytes), take(self.key_bytes));
-        let (separator, help) = (take(self.key_bytes), take(self.key_bytes));
-        let (value, expected, output) = (take(self.value_bytes), take(self.value_bytes), take(self.value_bytes));
-        let small = take(SMALL_BYTES).start;
         let node_bytes = self.leaf().bytes.max(self.inner().bytes);
-        let recovery = take(LOOK_BYTES + HEADER_BYTES + node_bytes);
-        let node_stride = HEADER_BYTES + node_bytes;
-        let leaves_at_once = leaves_at_once.max(1);
-        let node_buffers = NODE_BUFFERS_MIN.max(leaves_at_once + 1).max(bulk::LEVELS_AT_ONCE);
-        let nodes = take(node_stride * node_buffers).start;
-        let page = take(page_records * (self.key_bytes + self.value_bytes));
-        let plan = ScratchPlan {
-            key_bytes: self.key_bytes,
-            value_bytes: self.value_bytes,
-            key: key.clone(),
-            key_high,
-            value,
-            expected,
-            output,
-            page,
-            total_bytes: end,
-        };
-        let scratch =
-            TreeScratch { key, separator, help, small, recovery, nodes, node_stride, node_buffers, leaves_at_once };
-        (plan, scratch)
+        TreeScratch::plan(self.key_bytes, self.value_bytes, node_bytes, page_records, leaves_at_once)
     }
 }

@@ -5,8 +5,9 @@
 //! split and, wherever the record went, the insert. A reader that has the old image still finds every key in it; one
 //! that has the new image finds the link.
 
+use super::Sherman;
 use super::layout::{Leaf, LeafMut, SPAN_MAX};
-use super::{Sherman, key_of, slice_mut};
+use crate::btree::leaves::{key_of, slice_mut};
 use crate::btree::link::raise_node_version;
 use crate::btree::lock::Held;
 use crate::btree::node::{self, Header, KEY_BYTES_MAX, NodeFlags};

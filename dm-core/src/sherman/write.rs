@@ -6,22 +6,19 @@
 //! change, after it every READ posted later does. An operation that changes nothing linearizes at its READ under the
 //! lock.
 
+use super::Sherman;
 use super::layout::{Leaf, LeafMut};
-use super::merge::BOUNCES_MAX;
-use super::{Sherman, judge_leaf, key_of, slice_mut};
 use crate::btree::descent::Spot;
+use crate::btree::leaves::{Leaves, judge_leaf, key_of, slice_mut};
 use crate::btree::link::raise_node_version;
 use crate::btree::lock::Held;
-use crate::btree::node::{self, Header, KEY_BYTES_MAX, NodeFlags, Standing};
+use crate::btree::node::{KEY_BYTES_MAX, Standing};
 use crate::btree::{MOVES_MAX, RESTARTS_MAX, Tree};
-use crate::compute::nodes::NodeClass;
 use crate::error::{Cause, DecodeError, OpError};
 use crate::index::{OperationKind, Outcome};
 use crate::lane::{Lane, Mark};
-use crate::layout::stripes;
-use crate::planted::{Bug, planted};
 use crate::remote::address::Address;
-use crate::verbs::{Label, NodeId, Request};
+use crate::verbs::Label;
 
 /// What a look at the locked leaf decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,9 +137,7 @@ impl Sherman<'_> {
                         return Ok(Attempt::Lost);
                     }
                     spot.address = self.wrong_leaf(lane, standing, &mut spot, at);
-                    if lane.bounced_more_than(BOUNCES_MAX) {
-                        self.undo_merge(lane, spot.from, address).await?;
-                    }
+                    self.look_after_bounce(lane, spot.from, address).await?;
                     spot.fresh = false;
                 }
                 None => {
@@ -229,45 +224,5 @@ impl Sherman<'_> {
             self.tree.push_in_place(lane, &held, Label::Node, address, 0..self.leaf.bytes, at)?;
         }
         self.tree.release_with(lane, held).await
-    }
-
-    /// Gives an empty tree its first leaf. Of several that try, one wins; the others' leaves go back on the shelf.
-    async fn plant(&self, lane: &Lane<'_>) -> Result<(), OpError> {
-        let (node, offset) = self.tree.root_word;
-        if !self.tree.reserve(lane, NodeClass::Leaf, 1, NodeId(0)).await? {
-            return Err(OpError::harmless(Cause::PoolFull));
-        }
-        let Some(fresh) = lane.take_stock(NodeClass::Leaf, node) else {
-            return Err(OpError::harmless(Cause::PoolFull));
-        };
-        let at = self.tree.scratch.node(1);
-        let port = lane.port();
-        port.with(|scratch| {
-            let image = slice_mut(scratch, at, self.leaf.bytes);
-            let header = Header {
-                generation: fresh.address.generation(),
-                level: 0,
-                index: self.tree.index,
-                flags: NodeFlags::empty(),
-                count: 0,
-                sibling: Address::NULL,
-            };
-            node::start(image, &header, &[0; KEY_BYTES_MAX][..self.leaf.key_bytes], None);
-            stripes::set_node_version(image, fresh.version.wrapping_add(1));
-        });
-        let address = fresh.address;
-        port.call(Request::write(Label::Root, address.node(), address.offset(), self.leaf.bytes, at)).await?;
-        let mut cas = Request::cas(Label::Root, node, offset, 0, address.to_bits());
-        if planted(Bug::RootOverwritten) {
-            cas = Request::write_word(Label::Root, node, offset, address.to_bits());
-        }
-        let old = port.call(cas).await?.value;
-        if old == 0 {
-            self.tree.root.set(address, 0);
-        } else {
-            lane.mark(Mark::RootRaceLost);
-            self.tree.give_back(NodeClass::Leaf, fresh.after_write());
-        }
-        Ok(())
     }
 }

@@ -3,8 +3,8 @@
 use crate::assembly::AssemblyError;
 use crate::compute_node::PoolError;
 use crate::fabric::any::FabricError;
+use crate::kinds::IndexParameterError;
 use dm_core::error::{Effect, OpError};
-use dm_core::sherman::parameters::ParameterError;
 use std::time::Duration;
 use thiserror::Error;
 
@@ -23,7 +23,7 @@ pub enum OpenError {
     Assembly(#[from] AssemblyError),
     /// Parameters no index can have.
     #[error(transparent)]
-    Parameters(#[from] ParameterError),
+    Parameters(#[from] IndexParameterError),
     /// An option is out of range.
     #[error("{option} {given}: a session takes {min} to {max}")]
     Option {

@@ -1,7 +1,7 @@
 //! The threads of a session.
 //!
 //! ```text
-//!   supervisor: owns the compute node; its stack has the index's storage (assembly::with_sherman)
+//!   supervisor: owns the compute node; its stack has the index's storage (assembly::with_index)
 //!      └─ thread::scope: everything below borrows the index, and ends before the storage does
 //!           ├─ worker 0: its own fabric and lanes ◄── queue 0
 //!           ├─ worker 1 ...                       ◄── queue 1
@@ -19,13 +19,13 @@ use super::{SessionOptions, Shared};
 use crate::assembly::Spending;
 use crate::compute_node::ComputeNode;
 use crate::fabric::any::AnyFabric;
+use crate::kinds::IndexParameters;
 use crate::solo::block_on;
 use crate::worker::{self, Wakes, WorkerError};
 use dm_core::error::OpError;
 use dm_core::index::{Census, Index};
 use dm_core::lane::Lane;
 use dm_core::remote::catalog::IndexEntry;
-use dm_core::sherman::parameters::Parameters;
 use dm_core::verbs::LaneId;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender};
@@ -52,7 +52,7 @@ pub(super) type Ready = SyncSender<Result<(), OpenError>>;
 pub(super) struct Supervisor {
     pub(super) node: ComputeNode,
     pub(super) entry: IndexEntry,
-    pub(super) parameters: Parameters,
+    pub(super) parameters: IndexParameters,
     pub(super) options: SessionOptions,
     /// One for each worker, and one for walks.
     pub(super) fabrics: Vec<AnyFabric>,
@@ -75,8 +75,8 @@ impl Supervisor {
         let fabrics = std::mem::take(&mut self.fabrics);
         let lanes = self.options.workers * self.options.lanes_per_worker;
         let spending = Spending { lanes: lanes + 1, ..self.options.spending.clone() };
-        let assembled = self.node.with_sherman(&self.entry, &self.parameters, &spending, |sherman| {
-            let index = Watched { index: sherman, nodes: self.node.pool().nodes(), watch: &watch };
+        let assembled = self.node.with_index(&self.entry, &self.parameters, &spending, |any| {
+            let index = Watched { index: &any, nodes: self.node.pool().nodes(), watch: &watch };
             let scratch = vec![0; index.plan().total_bytes];
             let walker = Mutex::new(Walker { fabric: walker, scratch, id: LaneId(lanes as u16) });
             self.serve(&index, &walker, fabrics, &watch, ready);

@@ -12,13 +12,14 @@ use dm_core::verbs::{NodeId, Status};
 use dm_sim::block_on;
 
 /// Makes every lock word that of a stranger who never lets go, or free.
-fn set_locks(client: &mut Client<'_, '_>, held: bool) {
+fn set_locks(subject: &dyn Subject, shape: &Shape, client: &mut Client<'_, '_>, held: bool) {
     let stranger = LockWord::new(RowId(99), 7).expect("a small sequence");
     let word = if held { stranger } else { LockWord::FREE };
     for (node, at) in (0..).zip(client.geometry) {
         let table = word.0.to_le_bytes().repeat(at.lock_count as usize);
         poke(client.fabric, at.lock_space, NodeId(node), at.lock_table, &table);
     }
+    subject.set_node_locks(client.fabric, client.geometry, shape, held);
 }
 
 /// An operation that cannot get its lock ends at its deadline, without effect, and owes nothing; readers do not care.
@@ -30,7 +31,7 @@ pub fn ends_at_its_deadline(subject: &dyn Subject, fixture: &dyn Fixture) {
         }
         alone(subject, fixture, &Setup::new(Shape::words(4, 4)).switched(options), |client| {
             fill(client, 50, 1);
-            set_locks(client, true);
+            set_locks(subject, &Shape::words(4, 4), client, true);
             for kind in POINT.into_iter().filter(|&kind| kind != OperationKind::Get) {
                 for deadline_ns in [1, 100_000, 5_000_000] {
                     client.arguments(0, 20, 1, 20);
@@ -52,7 +53,7 @@ pub fn ends_at_its_deadline(subject: &dyn Subject, fixture: &dyn Fixture) {
             let future = client.index.execute(&client.lanes[0], Operation::point(OperationKind::Update));
             let error = client.drive(0, future).result.expect_err("the lock is never free");
             assert!(matches!(error.cause, Cause::Deadline { .. } | Cause::Retries { .. }), "{error}");
-            set_locks(client, false);
+            set_locks(subject, &Shape::words(4, 4), client, false);
             client.put(20, 5);
             assert_eq!(client.get(20), Some(5));
             client.assert_quiet("after deadlines");

@@ -27,7 +27,8 @@ pub fn loads_what_ascends(subject: &dyn Subject, fixture: &dyn Fixture) {
             let census = client.validate();
             if count > 500 {
                 let fill = census.records * 100 / census.slots;
-                assert!((75..=85).contains(&fill), "{fill} % of the slots are used: {census:?}");
+                let (least, most) = subject.bulk_fill_percent();
+                assert!((least..=most).contains(&fill), "{fill} % of the slots are used: {census:?}");
             }
             let mut rng = Rng::new(count);
             for stamp in 0..1_000 {

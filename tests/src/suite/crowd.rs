@@ -196,8 +196,13 @@ pub fn a_memory_node_dies_among_many_lanes(subject: &dyn Subject) {
     }
 }
 
-#[derive(Default)]
 struct Marks([u64; Mark::ALL.len()]);
+
+impl Default for Marks {
+    fn default() -> Self {
+        Self([0; Mark::ALL.len()])
+    }
+}
 
 impl Marks {
     fn add(&mut self, lane: &Lane<'_>) {

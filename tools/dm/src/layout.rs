@@ -6,6 +6,7 @@
 //!
 //! To describe one more structure, write a [`Structure`] and name it in [`STRUCTURES`].
 
+mod chime;
 mod nodes;
 mod remote;
 
@@ -23,10 +24,13 @@ pub static STRUCTURES: &[Structure] = &[
     remote::ROW,
     remote::CATALOG_ENTRY,
     remote::SHERMAN_PARAMETERS,
+    chime::CHIME_PARAMETERS,
     remote::CHUNK_ENTRY,
     nodes::NODE_HEADER,
     nodes::INNER_NODE,
     nodes::SHERMAN_LEAF,
+    chime::CHIME_LEAF,
+    chime::CHIME_LOCK,
 ];
 
 /// One remote structure, described.

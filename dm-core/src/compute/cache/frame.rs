@@ -170,6 +170,8 @@ pub(super) struct Shape {
     key_bytes: usize,
     key_words: usize,
     pub(super) children_max: usize,
+    /// Behind the last child is the leftmost one of the right neighbour.
+    pub(super) keeps_next: bool,
     discriminator_lines: usize,
     children_at: usize,
     rests_at: usize,
@@ -185,6 +187,7 @@ impl Shape {
                 key_bytes: 0,
                 key_words: 2,
                 children_max: 0,
+                keeps_next: false,
                 discriminator_lines: 0,
                 children_at: 0,
                 rests_at: 0,
@@ -206,6 +209,7 @@ impl Shape {
             key_bytes,
             key_words,
             children_max,
+            keeps_next: false,
             discriminator_lines,
             children_at,
             rests_at,
@@ -237,7 +241,8 @@ impl Shape {
     pub(super) fn outline(&self, address: Address, branch: &impl Branch) -> Option<Outline> {
         let level = branch.level();
         let children = branch.children();
-        if address.is_null() || !(1..=LEVEL_MAX).contains(&level) || !(1..=self.children_max).contains(&children) {
+        let children_max = self.children_max - usize::from(self.keeps_next);
+        if address.is_null() || !(1..=LEVEL_MAX).contains(&level) || !(1..=children_max).contains(&children) {
             return None;
         }
         let low = self.key(|out| branch.low(out));
@@ -299,8 +304,9 @@ pub(super) struct Outline {
 /// What a frame answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Look {
-    /// The child that covers the key, its number, and the block of hints to children.
-    Child { address: Address, slot: usize, block: u32 },
+    /// The child that covers the key, the one to its right if that is kept and this is level 1, its number, and the block
+    /// of hints to children.
+    Child { address: Address, next: Address, slot: usize, block: u32 },
     /// It is the node, and the key is not in it.
     Uncovered,
     /// It is another node, or was written all the time.
@@ -404,7 +410,8 @@ impl<'f> Frame<'f> {
         if child.is_null() {
             return Look::Other;
         }
-        Look::Child { address: child, slot, block: self.header[BLOCK].load(Relaxed) }
+        let next = if self.shape.keeps_next && level == 1 { self.child(slot + 1) } else { Address::NULL };
+        Look::Child { address: child, next, slot, block: self.header[BLOCK].load(Relaxed) }
     }
 
     /// Loads a word of every line of children, so that the line of the wanted one is on its way before it is known which
@@ -609,8 +616,9 @@ impl<'f> Frame<'f> {
         for i in *children - 1..shape.discriminator_lines * LINE_WORDS {
             self.put_words(LINE_WORDS + i, &[u32::MAX]);
         }
-        for i in 0..*children {
-            let bits = branch.child(i).to_bits();
+        let next = shape.keeps_next.then(|| branch.next());
+        for (i, child) in (0..*children).map(|i| branch.child(i)).chain(next).enumerate() {
+            let bits = child.to_bits();
             self.put_words(shape.children_at + 2 * i, &[bits as u32, (bits >> 32) as u32]);
         }
     }

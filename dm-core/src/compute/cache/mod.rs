@@ -98,6 +98,10 @@ pub trait Branch {
     fn child(&self, i: usize) -> Address;
     /// The smallest key of child `i`, for `i >= 1`; child 0 begins at the low fence.
     fn separator(&self, i: usize, out: &mut [u8]);
+    /// The leftmost child of the right neighbour, for caches that keep it ([`IndexCache::with_next`]).
+    fn next(&self) -> Address {
+        Address::NULL
+    }
 }
 
 /// Where a route ended.
@@ -109,6 +113,9 @@ pub struct Route {
     pub level: u8,
     /// The cached node that pointed there; `None` if the route ended at the root it was given.
     pub parent: Option<Address>,
+    /// The child that `parent` has to the right of `address`: null at the right edge, if `address` is no leaf, and in a
+    /// cache that does not keep it.
+    pub next: Address,
     /// The cache has a copy of `address`, but the key is not in it: the copy is old, or what pointed to it is.
     pub stale: bool,
 }
@@ -273,6 +280,14 @@ impl<'s> IndexCache<'s> {
         cache
     }
 
+    /// A cache that also answers which child is to the right of a leaf ([`Route::next`]). It keeps for each node one child
+    /// more than it has: ask [`IndexCache::words_for`] for `children_max + 1`.
+    pub fn with_next(storage: &'s [AtomicU32], key_bytes: usize, children_max: usize) -> Self {
+        let mut cache = Self::new(storage, key_bytes, children_max + 1);
+        cache.shape.keeps_next = true;
+        cache
+    }
+
     /// Follows copies from `root`, which is at `root_level`, towards the node of level `stop` that covers `key`, as far
     /// as they go. `stop` = 0: to the leaf.
     #[inline]
@@ -302,7 +317,7 @@ impl<'s> IndexCache<'s> {
     #[inline]
     fn descend<K: Wanted>(&self, root: Address, root_level: u8, stop: u8, key: K) -> Route {
         // Words of their own, not a `Route` that is filled in: they stay in registers.
-        let (mut address, mut level, mut parent) = (root, root_level, Address::NULL);
+        let (mut address, mut level, mut parent, mut next) = (root, root_level, Address::NULL, Address::NULL);
         let mut hint = Some(&self.root);
         let mut stale = false;
         // Ends: the level falls with every turn.
@@ -316,7 +331,10 @@ impl<'s> IndexCache<'s> {
                 },
             };
             let (child, slot, block) = match frame.look(address, level, key) {
-                Look::Child { address, slot, block } => (address, slot, block),
+                Look::Child { address, next: right, slot, block } => {
+                    next = right;
+                    (address, slot, block)
+                }
                 other => {
                     stale = other == Look::Uncovered;
                     break;
@@ -325,7 +343,7 @@ impl<'s> IndexCache<'s> {
             (parent, address, level) = (address, child, level - 1);
             hint = self.hint(block, slot);
         }
-        Route { address, level, parent: (!parent.is_null()).then_some(parent), stale }
+        Route { address, level, parent: (!parent.is_null()).then_some(parent), next, stale }
     }
 
     /// Finds a copy by the table and leaves a hint to it.

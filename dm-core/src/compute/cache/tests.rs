@@ -134,7 +134,8 @@ impl Model {
     }
 
     fn route(&self, cached: &BTreeSet<Address>, key: &[u8]) -> Route {
-        let mut route = Route { address: self.root, level: self.root_level, parent: None, stale: false };
+        let mut route =
+            Route { address: self.root, level: self.root_level, parent: None, next: Address::NULL, stale: false };
         while route.level > 0 && cached.contains(&route.address) {
             let node = &self.nodes[&route.address];
             let slot = node.separators.iter().filter(|separator| separator.as_slice() <= key).count();
@@ -142,6 +143,7 @@ impl Model {
                 address: node.children[slot],
                 level: route.level - 1,
                 parent: Some(route.address),
+                next: Address::NULL,
                 stale: false,
             };
         }
@@ -240,8 +242,14 @@ fn routes_are_the_models_for_every_key_size_and_kind() {
 fn a_root_that_is_a_leaf_or_unknown_ends_the_route_at_once() {
     let storage = storage(words_for_frames(4, 8, 61));
     let cache = IndexCache::new(&storage, 8, 61);
-    assert_eq!(route_to(&cache, at(9), 0, 5), Route { address: at(9), level: 0, parent: None, stale: false });
-    assert_eq!(route_to(&cache, at(9), 3, 5), Route { address: at(9), level: 3, parent: None, stale: false });
+    assert_eq!(
+        route_to(&cache, at(9), 0, 5),
+        Route { address: at(9), level: 0, parent: None, next: Address::NULL, stale: false }
+    );
+    assert_eq!(
+        route_to(&cache, at(9), 3, 5),
+        Route { address: at(9), level: 3, parent: None, next: Address::NULL, stale: false }
+    );
     assert_eq!(route_to(&cache, Address::NULL, 3, 5).address, Address::NULL);
 }
 
@@ -253,7 +261,10 @@ fn another_generation_of_the_place_is_a_miss() {
     assert!(cache.insert(old, &node(1, 0, None, &[100], 50)));
     assert_eq!(route_to(&cache, old, 1, 100).address, at(51));
     let new = old.next_generation();
-    assert_eq!(route_to(&cache, new, 1, 100), Route { address: new, level: 1, parent: None, stale: false });
+    assert_eq!(
+        route_to(&cache, new, 1, 100),
+        Route { address: new, level: 1, parent: None, next: Address::NULL, stale: false }
+    );
 
     // A copy of the next life takes the frame of the former.
     assert!(cache.insert(new, &node(1, 0, None, &[100], 60)));
@@ -291,16 +302,23 @@ fn a_copy_that_does_not_cover_the_key_stops_the_route_above_it() {
     assert_eq!(route_to(&cache, root, 2, 1500).address, at(71));
     for key in [1000, 1099, 1900, 1999] {
         let route = route_to(&cache, root, 2, key);
-        assert_eq!(route, Route { address: at(51), level: 1, parent: Some(root), stale: true }, "key {key}");
+        assert_eq!(
+            route,
+            Route { address: at(51), level: 1, parent: Some(root), next: Address::NULL, stale: true },
+            "key {key}"
+        );
     }
     // A copy of another level than its parent says is no better.
     assert!(cache.insert(at(50), &node(5, 0, Some(1000), &[500], 80)));
-    assert_eq!(route_to(&cache, root, 2, 5), Route { address: at(50), level: 1, parent: Some(root), stale: true });
+    assert_eq!(
+        route_to(&cache, root, 2, 5),
+        Route { address: at(50), level: 1, parent: Some(root), next: Address::NULL, stale: true }
+    );
     // READ again, it is followed.
     assert!(cache.insert(at(51), &node(1, 1000, Some(2000), &[1500], 70)));
     assert_eq!(
         route_to(&cache, root, 2, 1999),
-        Route { address: at(71), level: 0, parent: Some(at(51)), stale: false }
+        Route { address: at(71), level: 0, parent: Some(at(51)), next: Address::NULL, stale: false }
     );
 }
 
@@ -427,7 +445,10 @@ fn a_cache_without_storage_always_misses() {
         let storage = storage(words);
         let cache = IndexCache::new(&storage, key_bytes, children_max);
         assert!(!cache.insert(at(1), &node(1, 0, None, &[100], 50)));
-        assert_eq!(route_to(&cache, at(1), 1, 5), Route { address: at(1), level: 1, parent: None, stale: false });
+        assert_eq!(
+            route_to(&cache, at(1), 1, 5),
+            Route { address: at(1), level: 1, parent: None, next: Address::NULL, stale: false }
+        );
         cache.invalidate(at(1));
         cache.clear();
         let usage = cache.usage();
@@ -570,12 +591,14 @@ mod truths {
         let covering = |variant| (variant, key / width(variant) * width(variant));
         let root_at = root_address(root);
         match route {
-            Route { level: 2, address, parent: None, stale: false } => *address == root_at,
-            Route { level: 1, address, parent: Some(parent), stale } => (0..VARIANTS).map(covering).any(|(v, low)| {
-                let last = (0..VARIANTS).any(|w| w % 2 == 1 && key >= low + width(v) - (8 << w));
-                *parent == root_at && *address == middle(root, v, low) && (!stale || last)
-            }),
-            Route { level: 0, address, parent: Some(parent), stale: false } => {
+            Route { level: 2, address, parent: None, next: Address::NULL, stale: false } => *address == root_at,
+            Route { level: 1, address, parent: Some(parent), stale, .. } => {
+                (0..VARIANTS).map(covering).any(|(v, low)| {
+                    let last = (0..VARIANTS).any(|w| w % 2 == 1 && key >= low + width(v) - (8 << w));
+                    *parent == root_at && *address == middle(root, v, low) && (!stale || last)
+                })
+            }
+            Route { level: 0, address, parent: Some(parent), stale: false, .. } => {
                 (0..VARIANTS).map(covering).any(|(v, low)| {
                     *parent == middle(root, v, low)
                         && (0..VARIANTS).any(|w| {

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! In reading order: [`draw`] (what a seed decides, "swarm testing": Groce et al., ISSTA 2012), [`faults`] (what goes
-//! wrong, as data), [`subject`] (what is tested), [`sherman`] (one of them), [`coding`] (keys and values that give
+//! wrong, as data), [`subject`] (what is tested), [`sherman`] and [`chime`], [`coding`] (keys and values that give
 //! themselves away), [`load`] (what lanes are asked, what they suffer, and the recorder), [`tolerance`] (which failures
 //! that excuses), [`accounting`] (where memory went), [`run`] (one history from beginning to end), [`report`] (what many
 //! came to). [`crash`]: every point at which an operation can be cut short.
@@ -18,6 +18,7 @@
 //! and [`Verifier::replay`] shows it again with every request.
 
 pub mod accounting;
+pub mod chime;
 pub mod coding;
 pub mod crash;
 pub mod draw;
@@ -31,7 +32,9 @@ pub mod subject;
 #[cfg(test)]
 mod tests;
 pub mod tolerance;
+mod walk;
 
+pub use chime::ChimeSubject;
 pub use draw::{Draw, Profile, Settings};
 pub use faults::{Fault, FaultKind, FaultPlan, Faults, Planned};
 pub use report::{Finding, Report};

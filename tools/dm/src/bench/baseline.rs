@@ -154,7 +154,11 @@ impl Work for Engine<'_> {
 }
 
 /// Runs the comparison on an index of `records` records.
-pub(super) fn compare(bench: &Bench<'_, '_>, thread: &mut Thread<'_>, records: u64) -> Result<Comparison, Failure> {
+pub(super) fn compare<I: Index>(
+    bench: &Bench<'_, '_, I>,
+    thread: &mut Thread<'_>,
+    records: u64,
+) -> Result<Comparison, Failure> {
     let base = bench.plan.runs.first().map_or(Spec::core(), |run| run.spec.clone());
     let read = Proportions { read: 1.0, update: 0.0, insert: 0.0, scan: 0.0, read_modify_write: 0.0 };
     let spec = Spec {
@@ -205,8 +209,8 @@ pub(super) fn thread_ns() -> u64 {
     time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
 }
 
-fn engine(
-    bench: &Bench<'_, '_>,
+fn engine<I: Index>(
+    bench: &Bench<'_, '_, I>,
     thread: &mut Thread<'_>,
     lanes: usize,
     draws: &mut Draws,
@@ -234,9 +238,15 @@ fn engine(
 }
 
 /// One round of the bare loop; returns how many operations it could not do.
-fn bare(bench: &Bench<'_, '_>, thread: &Thread<'_>, draws: &mut Draws, update: bool) -> Result<u64, Failure> {
+fn bare<I: Index>(
+    bench: &Bench<'_, '_, I>,
+    thread: &Thread<'_>,
+    draws: &mut Draws,
+    update: bool,
+) -> Result<u64, Failure> {
     let failed = |error: &dyn fmt::Display| Failure::Run(format!("baseline: {error}"));
-    let (index, pool) = (bench.index, bench.pool);
+    let pool = bench.pool;
+    let Some(index) = bench.sherman else { return Err(failed(&"the bare loop is Sherman's")) };
     let (tree, shape) = (index.tree(), index.leaf_shape());
     let key_bytes = index.plan().key_bytes;
     let mut key = vec![0; key_bytes];

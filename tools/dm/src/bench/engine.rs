@@ -203,7 +203,7 @@ pub(super) fn bulk_load<'m, I: Index, F: Fabric<'m>>(
 ) -> Result<Loaded, Failure> {
     let (keys, records) = (&plan.keys, plan.records);
     let sorting = Instant::now();
-    let order = sorted(keys, records, plan.parameters.key_bytes);
+    let order = sorted(keys, records, plan.parameters.key_bytes());
     let sort_s = sorting.elapsed().as_secs_f64();
     let progress = progress("loading", records);
     let began = Instant::now();
@@ -242,7 +242,7 @@ pub(super) fn warm_key(plan: &Plan, records: u64) -> Warm<impl Fn(u64, &mut [u8]
     let positions = records.div_ceil(WARM_RECORDS);
     let order = match keys {
         KeySource::Made(_) => None,
-        KeySource::Real(_) => Some(sorted(keys, records, plan.parameters.key_bytes)),
+        KeySource::Real(_) => Some(sorted(keys, records, plan.parameters.key_bytes())),
     };
     let step = u64::MAX / positions.max(1);
     let ordered = plan.runs.first().is_some_and(|run| run.spec.insert_order == KeyOrder::Ordered);
@@ -309,8 +309,8 @@ impl Driven {
             cache_bytes: self.cache_bytes,
             pool_bytes: 0,
             records,
-            key_bytes: plan.parameters.key_bytes as u64,
-            value_bytes: plan.parameters.value_bytes as u64,
+            key_bytes: plan.parameters.key_bytes() as u64,
+            value_bytes: plan.parameters.value_bytes() as u64,
             techniques: plan.techniques.clone(),
             tree: None,
             kinds,

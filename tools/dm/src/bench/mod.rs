@@ -225,6 +225,8 @@ names! {
     IndexName {
         /// B+-tree with unsorted leaves
         Sherman,
+        /// B+-tree whose leaves are hopscotch tables
+        Chime,
     }
     /// A fabric.
     FabricName {

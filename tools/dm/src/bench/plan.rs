@@ -1,6 +1,6 @@
 //! What the command line means, checked before anything starts.
 
-use super::{Arguments, DistributionName, FabricName, LoadBy, With, Without, WorkloadName, ZipfName};
+use super::{Arguments, DistributionName, FabricName, IndexName, LoadBy, With, Without, WorkloadName, ZipfName};
 use crate::commands::Failure;
 use crate::keys::{BadKeys, RealKeys};
 use crate::pool::RdmaArguments;
@@ -10,9 +10,10 @@ use crate::workload::properties::Properties;
 use crate::workload::random::mix;
 use crate::workload::spec::{Phase, RequestDistribution, Spec, StandardWorkload, ZipfianMeaning};
 use dm_core::btree::Options;
-use dm_core::sherman::parameters::Parameters;
+use dm_core::remote::catalog::IndexKind;
 use dm_host::assembly::Spending;
 use dm_host::compute_node::Membership;
+use dm_host::kinds::IndexParameters;
 use dm_sim::timing::Profile;
 use std::path::PathBuf;
 use std::thread;
@@ -151,7 +152,7 @@ pub struct Plan {
     /// How.
     pub load_by: LoadBy,
     /// Sizes of the index.
-    pub parameters: Parameters,
+    pub parameters: IndexParameters,
     /// Name of the index.
     pub name: String,
     /// Worker threads.
@@ -200,11 +201,19 @@ impl Plan {
         let mut notices = properties.notices().to_vec();
         let mut runs = runs(arguments, &properties, &mut notices)?;
         let value_bytes = value_bytes(arguments, &runs, &mut notices);
-        let mut parameters = Parameters::with_sizes(arguments.key_bytes, value_bytes);
+        let kind = match arguments.index {
+            IndexName::Sherman => IndexKind::Sherman,
+            IndexName::Chime => IndexKind::Chime,
+        };
+        if arguments.baseline && kind != IndexKind::Sherman {
+            return Err(Failure::Usage("--baseline: the bare loop is of Sherman's nodes".to_owned()));
+        }
+        let mut parameters =
+            IndexParameters::with_sizes(kind, arguments.key_bytes, value_bytes).map_err(Failure::usage)?;
         // Names the options: no other parameters can be given here.
         parameters.check().map_err(|error| Failure::Usage(format!("--key-bytes, --value-bytes: {error}")))?;
         if let Some(span) = arguments.leaf_span {
-            parameters.leaf_span = span;
+            parameters.set_leaf_span(span);
             parameters.check().map_err(|error| Failure::Usage(format!("--leaf-span: {error}")))?;
         }
 
@@ -320,7 +329,7 @@ impl Plan {
     pub fn index_name(&self) -> &'static str {
         match &self.fabric {
             FabricPlan::Sim(sim) if sim.raw_read.is_some() => "no index",
-            _ => "sherman",
+            _ => self.parameters.kind().name(),
         }
     }
 
@@ -522,13 +531,13 @@ fn scan_length_max(spec: &Spec) -> u32 {
 }
 
 /// What each memory node needs for these records, with room to spare, in whole huge pages.
-fn region_bytes(parameters: &Parameters, records: u64, inserts: u64, by_insert: bool, memory_nodes: u16) -> u64 {
-    let leaf = parameters.leaf();
+fn region_bytes(parameters: &IndexParameters, records: u64, inserts: u64, by_insert: bool, memory_nodes: u16) -> u64 {
+    let (leaf_bytes, inner_bytes) = parameters.node_bytes();
     // Bulk-loaded leaves are four fifths full; those that split are half full at the least.
-    let leaves = |records: u64, fill: f64| records as f64 / (leaf.span as f64 * fill);
+    let leaves = |records: u64, fill: f64| records as f64 / (parameters.leaf_span() as f64 * fill);
     let leaves = leaves(records, if by_insert { 0.48 } else { 0.75 }) + leaves(inserts, 0.4);
-    let inner = leaves / (parameters.inner_span as f64 * 0.5);
-    let bytes = leaves * leaf.bytes as f64 + inner * parameters.inner().bytes as f64 * 1.5;
+    let inner = leaves / (parameters.inner_span() as f64 * 0.5);
+    let bytes = leaves * leaf_bytes as f64 + inner * inner_bytes as f64 * 1.5;
     let per_node = (bytes / f64::from(memory_nodes)) as u64 + REGION_BYTES_MIN;
     per_node.next_multiple_of(2 << 20)
 }

@@ -18,10 +18,12 @@ use dm_core::verbs::{Fabric, Guarantees, LaneId, Space};
 use dm_host::assembly::AssemblyError;
 use dm_host::compute_node::{ComputeNode, Pool, PoolError};
 use dm_host::fabric::any::AnyFabric;
+use dm_host::kinds::{AnyIndex, IndexParameters};
 use dm_host::worker::{self, Wakes, Work};
 use indicatif::ProgressBar;
 use std::fs::File;
 use std::num::NonZeroU32;
+use std::ops::Deref;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
@@ -50,11 +52,12 @@ pub fn run(plan: &Plan, trace: Option<&Mutex<TraceWriter<File>>>) -> Result<Meas
     let (entry, created) = open(&node, plan)?;
     let fabric = pool.fabric().map_err(Failure::run)?;
     let guarantees = node.place(&entry, &fabric).guarantees;
-    let measured = node.with_sherman(&entry, &plan.parameters, &plan.spending, |index| {
-        let (fabric_name, measured_on) = (fabric.name(), measured_on(&fabric));
-        let bench =
-            Bench { plan, pool, node: &node, entry: &entry, index, trace, guarantees, fabric_name, measured_on };
-        bench.run(fabric)
+    let (fabric_name, measured_on) = (fabric.name(), measured_on(&fabric));
+    let setting = Setting { plan, pool, node: &node, entry: &entry, trace, guarantees, fabric_name, measured_on };
+    // Each kind with an engine of its own: what is measured is not told apart at every step.
+    let measured = node.with_index(&entry, &plan.parameters, &plan.spending, |index| match index {
+        AnyIndex::Sherman(index) => Bench { setting: &setting, index, sherman: Some(index) }.run(fabric),
+        AnyIndex::Chime(index) => Bench { setting: &setting, index, sherman: None }.run(fabric),
     });
     let measured = measured.unwrap_or_else(|error| {
         Err(match error {
@@ -84,42 +87,62 @@ fn measured_on(fabric: &AnyFabric) -> String {
 
 /// The index of that name, created if there is none, and whether it was.
 fn open(node: &ComputeNode, plan: &Plan) -> Result<(IndexEntry, bool), Failure> {
-    match node.pool().find_sherman(&plan.name) {
+    match node.pool().find_index(&plan.name) {
         Ok((entry, parameters)) if parameters == plan.parameters => Ok((entry, false)),
         Ok((_, found)) => Err(Failure::Run(format!(
-            "the pool has an index \"{}\" of keys of {} and values of {} bytes, {} and {} entries a node; asked for are \
-             {} and {} bytes, {} and {} entries: choose another --name",
+            "the pool has an index \"{}\", {}; asked for is {}: choose another --name",
             plan.name,
-            found.key_bytes,
-            found.value_bytes,
-            found.leaf_span,
-            found.inner_span,
-            plan.parameters.key_bytes,
-            plan.parameters.value_bytes,
-            plan.parameters.leaf_span,
-            plan.parameters.inner_span,
+            said(&found),
+            said(&plan.parameters)
         ))),
         Err(PoolError::NoIndex { .. }) => {
-            let entry = node.create_sherman(&plan.name, &plan.parameters).map_err(Failure::run)?;
+            let entry = node.create_index(&plan.name, &plan.parameters).map_err(Failure::run)?;
             Ok((entry, true))
         }
         Err(error) => Err(Failure::run(error)),
     }
 }
 
-pub(super) struct Bench<'a, 's> {
+/// Parameters in words.
+fn said(parameters: &IndexParameters) -> String {
+    format!(
+        "{} with keys of {} and values of {} bytes, {} and {} entries a node",
+        parameters.kind().name(),
+        parameters.key_bytes(),
+        parameters.value_bytes(),
+        parameters.leaf_span(),
+        parameters.inner_span()
+    )
+}
+
+/// What is measured with.
+pub(super) struct Setting<'a> {
     pub(super) plan: &'a Plan,
     pub(super) pool: &'a Pool,
     pub(super) node: &'a ComputeNode,
     entry: &'a IndexEntry,
-    pub(super) index: &'a Sherman<'s>,
     trace: Option<&'a Mutex<TraceWriter<File>>>,
     guarantees: Guarantees,
     fabric_name: &'static str,
     measured_on: String,
 }
 
-impl Bench<'_, '_> {
+pub(super) struct Bench<'a, 's, I> {
+    setting: &'a Setting<'a>,
+    pub(super) index: &'a I,
+    /// The same, if it is one: the bare loop is of its kind.
+    pub(super) sherman: Option<&'a Sherman<'s>>,
+}
+
+impl<'a, I> Deref for Bench<'a, '_, I> {
+    type Target = Setting<'a>;
+
+    fn deref(&self) -> &Setting<'a> {
+        self.setting
+    }
+}
+
+impl<I: Index> Bench<'_, '_, I> {
     fn run(&self, fabric: AnyFabric) -> Result<Measured, Failure> {
         let plan = self.plan;
         let scratch_bytes = self.index.plan().total_bytes;
@@ -199,14 +222,14 @@ impl Bench<'_, '_> {
 }
 
 /// The threads of a bench, and a lane to load and check with.
-struct Threads<'b, 'a, 's, 'm> {
-    bench: &'b Bench<'a, 's>,
+struct Threads<'b, 'a, 's, 'm, I> {
+    bench: &'b Bench<'a, 's, I>,
     workers: Vec<Thread<'m>>,
     fabric: AnyFabric,
     lane: Lane<'m>,
 }
 
-impl Stage for Threads<'_, '_, '_, '_> {
+impl<I: Index> Stage for Threads<'_, '_, '_, '_, I> {
     fn validate(&mut self) -> Result<Census, String> {
         validate(self.bench.index, &mut self.fabric, &self.lane)
     }

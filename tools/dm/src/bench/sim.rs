@@ -26,8 +26,10 @@ use dm_core::remote::lock_word::RowId;
 use dm_core::remote::rows::Member;
 use dm_core::remote::superblock::{PoolPlan, Superblock};
 use dm_core::sherman::Sherman;
+use dm_core::sherman::parameters::Parameters;
 use dm_core::verbs::{LaneId, NodeId};
 use dm_host::assembly::{AssemblyError, Place, Room, Storage};
+use dm_host::kinds::IndexParameters;
 use dm_host::worker::{self, Finished, Next, Wakes, Work};
 use dm_sim::timing::crew::{CrewError, Until};
 use dm_sim::timing::{Cluster, Crew, RawReads, Shape, Usage};
@@ -78,7 +80,12 @@ pub fn run(plan: &Plan, sim: &SimPlan) -> Result<Measured, Failure> {
     fits(plan, sim, &shape)?;
     match sim.raw_read {
         Some(bytes) => run_raw(plan, sim, &shape, bytes as usize),
-        None => run_sherman(plan, sim, &shape),
+        None => match &plan.parameters {
+            IndexParameters::Sherman(parameters) => run_sherman(plan, sim, &shape, parameters),
+            IndexParameters::Chime(_) => {
+                Err(Failure::Usage("--index chime: the simulated cluster runs sherman only".to_owned()))
+            }
+        },
     }
 }
 
@@ -88,7 +95,8 @@ fn fits(plan: &Plan, sim: &SimPlan, shape: &Shape) -> Result<(), Failure> {
     let (caches, scratch) = if let Some(bytes) = sim.raw_read {
         (0, u64::from(bytes))
     } else {
-        let (places, _) = plan.parameters.plan(plan.spending.page_records, plan.spending.leaves_at_once);
+        let IndexParameters::Sherman(parameters) = &plan.parameters else { return Ok(()) };
+        let (places, _) = parameters.plan(plan.spending.page_records, plan.spending.leaves_at_once);
         (plan.spending.cache_bytes * u64::from(sim.compute_nodes), places.total_bytes as u64)
     };
     let lanes = u64::from(shape.compute_nodes) * u64::from(shape.lanes_per_node()) * (scratch + LANE_BYTES);
@@ -106,7 +114,7 @@ fn fits(plan: &Plan, sim: &SimPlan, shape: &Shape) -> Result<(), Failure> {
     }
 }
 
-fn run_sherman(plan: &Plan, sim: &SimPlan, shape: &Shape) -> Result<Measured, Failure> {
+fn run_sherman(plan: &Plan, sim: &SimPlan, shape: &Shape, parameters: &Parameters) -> Result<Measured, Failure> {
     let config = Cluster::config(&sim.profile, shape);
     let mut memories = Memories::new(&config.host_bytes, config.device_bytes as usize);
     let geometry = format(&config, &mut memories)?;
@@ -129,13 +137,13 @@ fn run_sherman(plan: &Plan, sim: &SimPlan, shape: &Shape) -> Result<Measured, Fa
     let nodes = 0..sim.compute_nodes;
     let mut storages = nodes
         .clone()
-        .map(|node| Storage::new(&place(node), &plan.parameters, &plan.spending).map_err(assembly))
+        .map(|node| Storage::new(&place(node), parameters, &plan.spending).map_err(assembly))
         .collect::<Result<Vec<_>, _>>()?;
     let rooms: Vec<Room<'_>> = storages.iter_mut().map(Storage::furnish).collect();
     let indexes = rooms
         .iter()
         .zip(nodes)
-        .map(|(room, node)| room.sherman(&place(node), &plan.parameters, &plan.spending).map_err(assembly))
+        .map(|(room, node)| room.sherman(&place(node), parameters, &plan.spending).map_err(assembly))
         .collect::<Result<Vec<_>, _>>()?;
 
     let lane_bytes = indexes[0].plan().total_bytes;

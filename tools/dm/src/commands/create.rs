@@ -2,7 +2,8 @@
 
 use super::tool::PoolArguments;
 use super::{Failure, print};
-use dm_core::sherman::parameters::Parameters;
+use dm_core::{chime::parameters as chime, sherman::parameters as sherman};
+use dm_host::kinds::IndexParameters;
 
 /// Arguments of `dm create`.
 #[derive(Debug, clap::Args)]
@@ -17,6 +18,10 @@ pub(super) struct Arguments {
     #[arg(long)]
     name: String,
 
+    /// Kind of the index
+    #[arg(long, value_enum, default_value = "sherman")]
+    index: Kind,
+
     /// Bytes of a key slot, 8 to 64
     #[arg(long, default_value_t = 8)]
     key_bytes: usize,
@@ -25,42 +30,78 @@ pub(super) struct Arguments {
     #[arg(long, default_value_t = 8)]
     value_bytes: usize,
 
-    /// Entries of a leaf [default: what fits 1 KiB, at least 16]
+    /// Entries of a leaf [default: Sherman what fits 1 KiB, at least 16; CHIME 64]
     #[arg(long)]
     leaf_span: Option<usize>,
 
-    /// Separators of an inner node [default: what fits 1 KiB]
+    /// Separators of an inner node [default: Sherman what fits 1 KiB; CHIME 64]
     #[arg(long)]
     inner_span: Option<usize>,
+
+    /// CHIME: entries of a neighborhood, 2 to 16 [default: 8]
+    #[arg(long)]
+    neighborhood: Option<usize>,
+}
+
+/// An index that can be created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Kind {
+    /// B+-tree with unsorted leaves
+    Sherman,
+    /// B+-tree whose leaves are hopscotch tables
+    Chime,
+}
+
+/// The parameters asked for, checked.
+fn parameters(arguments: &Arguments) -> Result<IndexParameters, Failure> {
+    let Arguments { key_bytes, value_bytes, leaf_span, inner_span, neighborhood, .. } = *arguments;
+    match arguments.index {
+        Kind::Sherman => {
+            if neighborhood.is_some() {
+                return Err(Failure::Usage("--neighborhood: a Sherman index has none".to_owned()));
+            }
+            // Checked with spans within their limits first, so that sizes out of range do not reach the arithmetic.
+            let (leaf, inner) = (leaf_span.unwrap_or(2), inner_span.unwrap_or(2));
+            let sizes = sherman::Parameters { key_bytes, value_bytes, leaf_span: leaf, inner_span: inner };
+            sizes.check().map_err(Failure::usage)?;
+            let default = sherman::Parameters::with_sizes(key_bytes, value_bytes);
+            Ok(sherman::Parameters {
+                leaf_span: leaf_span.unwrap_or(default.leaf_span),
+                inner_span: inner_span.unwrap_or(default.inner_span),
+                ..default
+            }
+            .into())
+        }
+        Kind::Chime => {
+            let default = chime::Parameters::with_sizes(key_bytes, value_bytes);
+            let parameters = chime::Parameters {
+                leaf_span: leaf_span.unwrap_or(default.leaf_span),
+                inner_span: inner_span.unwrap_or(default.inner_span),
+                neighborhood: neighborhood.unwrap_or(default.neighborhood),
+                ..default
+            };
+            parameters.check().map_err(Failure::usage)?;
+            Ok(parameters.into())
+        }
+    }
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    // Checked with spans within their limits first, so that sizes out of range do not reach the arithmetic.
-    let sizes = Parameters {
-        key_bytes: arguments.key_bytes,
-        value_bytes: arguments.value_bytes,
-        leaf_span: arguments.leaf_span.unwrap_or(2),
-        inner_span: arguments.inner_span.unwrap_or(2),
-    };
-    sizes.check().map_err(Failure::usage)?;
-    let default = Parameters::with_sizes(arguments.key_bytes, arguments.value_bytes);
-    let parameters = Parameters {
-        leaf_span: arguments.leaf_span.unwrap_or(default.leaf_span),
-        inner_span: arguments.inner_span.unwrap_or(default.inner_span),
-        ..default
-    };
+    let parameters = parameters(arguments)?;
     let memory = arguments.pool.connect()?;
     let node = arguments.pool.join(&memory)?;
     let entry = node
-        .create_sherman(&arguments.name, &parameters)
+        .create_index(&arguments.name, &parameters)
         .map_err(|error| Failure::Run(format!("index \"{}\": {error}", arguments.name)))?;
     print(&format!(
-        "index \"{}\", number {}: keys of {} bytes, values of {} bytes, {} entries a leaf, {} separators an inner node\n",
+        "index \"{}\", number {}: {}, keys of {} bytes, values of {} bytes, {} entries a leaf, {} separators an inner \
+         node\n",
         arguments.name,
         entry.number.get(),
-        parameters.key_bytes,
-        parameters.value_bytes,
-        parameters.leaf_span,
-        parameters.inner_span
+        parameters.kind().name(),
+        parameters.key_bytes(),
+        parameters.value_bytes(),
+        parameters.leaf_span(),
+        parameters.inner_span()
     ))
 }

@@ -3,13 +3,11 @@
 //! ```text
 //! offset  bytes
 //!  0       8      magic "dm-dump\n"
-//!  8       4      version, 1; all numbers little-endian
-//! 12       2      bytes of a key, k
-//! 14       2      bytes of a value, v
-//! 16       2      entries of a leaf
-//! 18       2      separators of an inner node
-//! 20       4      zero
-//! 24       ...    records, keys ascending: 1 byte 0x01, k bytes of key, v bytes of value
+//!  8       4      version, 2; all numbers little-endian
+//! 12       2      kind of the index, as in the catalog
+//! 14       2      version of its parameter block
+//! 16       64     its parameter block, as in the catalog: among others, the bytes of a key, k, and of a value, v
+//! 80       ...    records, keys ascending: 1 byte 0x01, k bytes of key, v bytes of value
 //!          1      0x00: no more records
 //!          8      how many there were
 //!          4      CRC-32 (ISO-HDLC, as in zip and PNG) of everything before
@@ -22,16 +20,17 @@ use super::{Failure, print};
 use crate::pool::discard;
 use crc::{CRC_32_ISO_HDLC, Crc, Digest};
 use dm_core::index::{Index, Operation, OperationKind};
-use dm_core::sherman::parameters::Parameters;
+use dm_core::remote::catalog::IndexKind;
 use dm_host::compute_node::PoolError;
+use dm_host::kinds::IndexParameters;
 use dm_host::solo::block_on;
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 const MAGIC: [u8; 8] = *b"dm-dump\n";
-const VERSION: u32 = 1;
-const HEADER_BYTES: usize = 24;
+const VERSION: u32 = 2;
+const HEADER_BYTES: usize = 80;
 static CRC: Crc<u32> = Crc::<u32>::new(&CRC_32_ISO_HDLC);
 
 /// Arguments of `dm dump`.
@@ -113,14 +112,14 @@ fn write_dump(tool: &mut Tool<'_, '_, '_>, out: impl Write, path: &Path) -> Resu
     Ok(count)
 }
 
-fn header(parameters: &Parameters) -> [u8; HEADER_BYTES] {
+fn header(parameters: &IndexParameters) -> [u8; HEADER_BYTES] {
     let mut header = [0; HEADER_BYTES];
+    let (block, version) = parameters.encode();
     header[..8].copy_from_slice(&MAGIC);
     header[8..12].copy_from_slice(&VERSION.to_le_bytes());
-    let sizes = [parameters.key_bytes, parameters.value_bytes, parameters.leaf_span, parameters.inner_span];
-    for (place, size) in header[12..20].chunks_exact_mut(2).zip(sizes) {
-        place.copy_from_slice(&(size as u16).to_le_bytes());
-    }
+    header[12..14].copy_from_slice(&(parameters.kind() as u16).to_le_bytes());
+    header[14..16].copy_from_slice(&version.to_le_bytes());
+    header[16..].copy_from_slice(&block);
     header
 }
 
@@ -132,7 +131,7 @@ struct Reader<'p, R> {
     input: R,
     path: &'p Path,
     crc: Digest<'static, u32>,
-    parameters: Parameters,
+    parameters: IndexParameters,
     /// Records read.
     count: u64,
     record: Vec<u8>,
@@ -151,13 +150,15 @@ impl<'p, R: Read> Reader<'p, R> {
         if version != VERSION {
             return Err(bad(format!("a dump of version {version}; this program reads version {VERSION}")));
         }
-        let size = |at: usize| usize::from(u16::from_le_bytes([header[at], header[at + 1]]));
-        let parameters =
-            Parameters { key_bytes: size(12), value_bytes: size(14), leaf_span: size(16), inner_span: size(18) };
-        parameters.check().map_err(|error| bad(format!("a header that makes no sense: {error}")))?;
+        let number = |at: usize| u16::from_le_bytes([header[at], header[at + 1]]);
+        let kind = IndexKind::from_number(number(12))
+            .ok_or_else(|| bad(format!("a dump of an index of unknown kind {}", number(12))))?;
+        let block = header[16..].first_chunk().unwrap_or(&[0; _]);
+        let parameters = IndexParameters::decode(kind, number(14), block)
+            .map_err(|error| bad(format!("a header that makes no sense: {error}")))?;
         let mut crc = CRC.digest();
         crc.update(&header);
-        let record = vec![0; parameters.key_bytes + parameters.value_bytes];
+        let record = vec![0; parameters.key_bytes() + parameters.value_bytes()];
         Ok(Self { input, path, crc, parameters, count: 0, record, last: Vec::new() })
     }
 
@@ -173,7 +174,7 @@ impl<'p, R: Read> Reader<'p, R> {
             1 => {
                 self.input.read_exact(&mut self.record).map_err(short)?;
                 self.crc.update(&self.record);
-                let key_bytes = self.parameters.key_bytes;
+                let key_bytes = self.parameters.key_bytes();
                 let (key, value) = self.record.split_at(key_bytes);
                 if count > 0 && *key <= *self.last {
                     return Err(bad(format!("damaged: record {count} has a key that does not ascend, {}", show(key))));
@@ -242,20 +243,22 @@ fn load_from<R: Read>(arguments: &LoadArguments, mut reader: Reader<'_, R>, chec
     let memory = arguments.pool.connect()?;
     let node = arguments.pool.join(&memory)?;
     let wanted = reader.parameters;
-    let created = match memory.pool.find_sherman(name) {
-        Ok((_, found)) if (found.key_bytes, found.value_bytes) == (wanted.key_bytes, wanted.value_bytes) => false,
+    let created = match memory.pool.find_index(name) {
+        Ok((_, found)) if (found.key_bytes(), found.value_bytes()) == (wanted.key_bytes(), wanted.value_bytes()) => {
+            false
+        }
         Ok((_, found)) => {
             return Err(Failure::Run(format!(
                 "{}: records of {}+{} bytes; index \"{name}\" has {}+{}",
                 arguments.file.display(),
-                wanted.key_bytes,
-                wanted.value_bytes,
-                found.key_bytes,
-                found.value_bytes
+                wanted.key_bytes(),
+                wanted.value_bytes(),
+                found.key_bytes(),
+                found.value_bytes()
             )));
         }
         Err(PoolError::NoIndex { .. }) => {
-            node.create_sherman(name, &wanted).map_err(Failure::run)?;
+            node.create_index(name, &wanted).map_err(Failure::run)?;
             true
         }
         Err(error) => return Err(Failure::run(error)),
@@ -278,7 +281,7 @@ fn load_from<R: Read>(arguments: &LoadArguments, mut reader: Reader<'_, R>, chec
         Ok(())
     });
     if let Err(failure) = loaded {
-        if created && let Ok((entry, _)) = memory.pool.find_sherman(name) {
+        if created && let Ok((entry, _)) = memory.pool.find_index(name) {
             // The failure that led here says more than this one could.
             let _ = discard(&node, &entry);
         }

@@ -11,10 +11,10 @@ use crate::report::table::size;
 use dm_core::index::Index;
 use dm_core::lane::Lane;
 use dm_core::remote::chunks::{self, ChunkEntry, ChunkKind, Tally};
-use dm_core::sherman::parameters::Parameters;
 use dm_core::verbs::{NodeId, Space};
 use dm_host::compute_node::{Pool, pool_name};
 use dm_host::fabric::any::AnyFabric;
+use dm_host::kinds::IndexParameters;
 use dm_host::solo::block_on;
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -222,7 +222,7 @@ fn inspect(pool: &Pool, fabric: &mut AnyFabric, lane: &Lane<'_>, time: Duration)
 
     let mut indexes = Vec::new();
     for entry in &entries {
-        let parameters = Parameters::decode(entry.parameters_version, &entry.parameters).ok();
+        let parameters = IndexParameters::of(entry).ok();
         let slot = usize::from(entry.number.get());
         let mut chunks = Vec::new();
         let mut granted_bytes = 0;
@@ -239,10 +239,10 @@ fn inspect(pool: &Pool, fabric: &mut AnyFabric, lane: &Lane<'_>, time: Duration)
             number: entry.number.get(),
             name: entry.name().to_owned(),
             kind: entry.kind.name(),
-            key_bytes: parameters.map(|parameters| parameters.key_bytes),
-            value_bytes: parameters.map(|parameters| parameters.value_bytes),
-            leaf_span: parameters.map(|parameters| parameters.leaf_span),
-            inner_span: parameters.map(|parameters| parameters.inner_span),
+            key_bytes: parameters.map(|parameters| parameters.key_bytes()),
+            value_bytes: parameters.map(|parameters| parameters.value_bytes()),
+            leaf_span: parameters.map(|parameters| parameters.leaf_span()),
+            inner_span: parameters.map(|parameters| parameters.inner_span()),
             root: entry.root,
             granted_bytes,
             chunks,

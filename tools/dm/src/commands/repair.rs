@@ -88,7 +88,8 @@ fn repair(pool: &Pool, lease: Duration, sweep: Sweep<'_>) -> Result<Repaired, Fa
     }
     let indexes = pool.indexes().map_err(Failure::run)?;
     // Lock tables are the pool's, so one index will do. Of the others' chunks those without nodes stay granted.
-    match indexes.iter().find(|index| pool.find_sherman(index.name()).is_ok()) {
+    match indexes.iter().find(|index| pool.find_index(index.name()).is_ok_and(|(_, parameters)| parameters.recovers()))
+    {
         Some(index) => sweep(index.name(), &dead, &mut repaired)?,
         None => with_eyes(pool, |fabric, lane| free_unheld(pool, fabric, lane, &dead, &mut repaired))?,
     }

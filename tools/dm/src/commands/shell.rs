@@ -81,7 +81,7 @@ fn command(tool: &mut Tool<'_, '_, '_>, line: &str) -> Result<Option<String>, St
     let words = words(line)?;
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let [verb, arguments @ ..] = words.as_slice() else { return Ok(Some(String::new())) };
-    let (key_bytes, value_bytes) = (tool.parameters.key_bytes, tool.parameters.value_bytes);
+    let (key_bytes, value_bytes) = (tool.parameters.key_bytes(), tool.parameters.value_bytes());
     let kind = match (*verb, arguments) {
         (comment, _) if comment.starts_with('#') => return Ok(Some(String::new())),
         ("quit" | "exit", []) => return Ok(None),
@@ -119,7 +119,7 @@ fn command(tool: &mut Tool<'_, '_, '_>, line: &str) -> Result<Option<String>, St
 }
 
 fn scan(tool: &mut Tool<'_, '_, '_>, arguments: &[&str]) -> Result<String, String> {
-    let key_bytes = tool.parameters.key_bytes;
+    let key_bytes = tool.parameters.key_bytes();
     let key = arguments.first().map_or_else(|| Ok(vec![0; key_bytes]), |text| parse(text, key_bytes, "key"))?;
     let mut left = match arguments.get(1) {
         None => SCAN_RECORDS,

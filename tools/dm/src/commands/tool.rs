@@ -7,13 +7,12 @@ use dm_core::error::OpError;
 use dm_core::index::{Index, Operation, Outcome};
 use dm_core::lane::Lane;
 use dm_core::recovery::lease::Terms;
-use dm_core::sherman::Sherman;
-use dm_core::sherman::parameters::Parameters;
 use dm_core::verbs::LaneId;
 use dm_host::assembly::Spending;
 use dm_host::compute_node::{ComputeNode, Membership};
 use dm_host::fabric::any::AnyFabric;
 use dm_host::keeper::terms_here;
+use dm_host::kinds::{AnyIndex, IndexParameters};
 use dm_host::solo::block_on;
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -90,13 +89,13 @@ pub(crate) const PAGE_RECORDS: usize = 1000;
 /// An index opened on one lane.
 pub(crate) struct Tool<'a, 's, 'm> {
     /// The index.
-    pub index: &'a Sherman<'s>,
+    pub index: AnyIndex<'a, 's>,
     /// The only lane.
     pub lane: &'a Lane<'m>,
     /// Its fabric.
     pub fabric: &'a mut AnyFabric,
     /// Sizes.
-    pub parameters: Parameters,
+    pub parameters: IndexParameters,
 }
 
 impl Tool<'_, '_, '_> {
@@ -124,7 +123,9 @@ impl Tool<'_, '_, '_> {
     /// Calls `visit` with every record from the first on, in pages of one scan each: each record as of some instant
     /// of the walk.
     pub(crate) fn each(&mut self, mut visit: impl FnMut(&[u8], &[u8]) -> Result<(), Failure>) -> Result<u64, Failure> {
-        let plan = self.index.plan();
+        // Its own copy of the reference: the plan is borrowed from the index, not from the tool.
+        let index = self.index;
+        let plan = index.plan();
         self.arguments(&vec![0; plan.key_bytes], None);
         let mut operation = Operation::scan(PAGE_RECORDS as u32);
         let mut count = 0;
@@ -157,10 +158,10 @@ pub(crate) fn with_tool<R>(
     name: &str,
     run: impl FnOnce(&mut Tool<'_, '_, '_>) -> Result<R, Failure>,
 ) -> Result<R, Failure> {
-    let (entry, parameters) = node.pool().find_sherman(name).map_err(Failure::run)?;
+    let (entry, parameters) = node.pool().find_index(name).map_err(Failure::run)?;
     let mut fabric = node.pool().fabric().map_err(Failure::run)?;
     let spending = Spending { page_records: PAGE_RECORDS, ..Spending::default() };
-    node.with_sherman(&entry, &parameters, &spending, |index| {
+    node.with_index(&entry, &parameters, &spending, |index| {
         let mut scratch = vec![0; index.plan().total_bytes];
         let lane = Lane::new(LaneId(0), &mut scratch);
         run(&mut Tool { index, lane: &lane, fabric: &mut fabric, parameters })

@@ -28,7 +28,7 @@ fn key(image: &[u8], at: usize) -> u64 {
 }
 
 /// What every node says of itself.
-fn header(image: &[u8]) -> Values {
+pub(super) fn header(image: &[u8]) -> Values {
     let header = Header::read(image);
     let mut high = [0; 8];
     let bounded = node::read_high(image, &mut high);
@@ -107,8 +107,8 @@ pub(super) const NODE_HEADER: Structure = Structure {
 pub(super) const INNER_NODE: Structure = Structure {
     name: "btree_inner",
     title: "inner node of a B+-tree: separators and children",
-    text: "After the header, and an extension that an index may ask for (Sherman: none), child 0, then `count` pairs of a\n\
-           separator and the child to its right, ascending. Child i covers keys from separator i (child 0: from `low`) to\n\
+    text: "After the header, and the next pointer if an index keeps one (CHIME: 8 bytes, the leftmost child of the right\n\
+           neighbour; Sherman: none), child 0, then `count` pairs of a separator and the child to its right, ascending. Child i covers keys from separator i (child 0: from `low`) to\n\
            separator i + 1 (the last: to `high`). Inner nodes are written whole; entry versions are 0.",
     tables: &[(
         "after the header, keys of 8 bytes",

@@ -156,7 +156,7 @@ impl Fleet {
         let directory = TempDir::with_prefix("dm-soak-").map_err(Failure::run)?;
         {
             let node = pool.join(1, Membership::default()).map_err(Failure::run)?;
-            node.create_sherman(INDEX, &PARAMETERS).map_err(Failure::run)?;
+            node.create_index(INDEX, &PARAMETERS.into()).map_err(Failure::run)?;
         }
         let random = Random::stream(plan.seed, 0);
         let writers = (0..plan.writers).map(|_| None).collect();

@@ -144,6 +144,7 @@ impl Subject for ShermanSubject {
             page_records: 1 + rng.below(12) as usize,
             leaves_at_once: 1 + rng.below(4) as usize,
             hand_overs_max: rng.below(5) as u8,
+            leaf_locks: 1,
             returned_nodes: [0, 1, 32, SHELF_HOLDS_ALL][rng.below(4) as usize],
             options,
         };

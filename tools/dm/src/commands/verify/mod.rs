@@ -9,7 +9,9 @@ use super::{Failure, print};
 use clap::{Args, ValueEnum};
 use dm_core::lane::Mark;
 use dm_core::verbs::Assumptions;
-use dm_sim::verify::{Faults, Profile, Report, Settings, ShermanRecovered, ShermanSubject, Subject, Verifier};
+use dm_sim::verify::{
+    ChimeSubject, Faults, Profile, Report, Settings, ShermanRecovered, ShermanSubject, Subject, Verifier,
+};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use record::{Record, Scope};
 use std::path::PathBuf;
@@ -107,9 +109,10 @@ pub(super) struct Arguments {
     planted: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Index {
     Sherman,
+    Chime,
 }
 
 /// Whether the fabric has masked CAS.
@@ -167,7 +170,6 @@ const MARKS_FROM_HISTORIES: u64 = 10_000;
 const RECORD_EVERY_S: u64 = 20;
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let Index::Sherman = arguments.index;
     let settings = Settings {
         lanes: arguments.lanes,
         compute_nodes: arguments.compute_nodes,
@@ -182,6 +184,17 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         withdrawn: arguments.withdraw.unwrap_or_default(),
         ..Settings::default()
     };
+    if arguments.index == Index::Chime {
+        if arguments.recovery || arguments.enumerate || arguments.planted.is_some() || arguments.matrix {
+            return Err(Failure::Usage(
+                "--index chime: --recovery, --enumerate, --planted and --matrix are for sherman only".to_owned(),
+            ));
+        }
+        return match arguments.replay {
+            Some(seed) => replay(ChimeSubject, arguments, settings, seed),
+            None => verify(ChimeSubject, arguments, &settings),
+        };
+    }
     if arguments.enumerate {
         return deaths::run(arguments.seed, arguments.histories);
     }

@@ -4,36 +4,42 @@
 //! neighbour ended, and its children must be, in order, the nodes of the level below. A node below that no parent names
 //! is a half-split: legal, and counted. Leaves: entries whole, keys within the fences, none twice.
 
-use super::layout::{Leaf, SPAN_MAX};
-use super::{Sherman, slice};
-use crate::btree::inner::Inner;
-use crate::btree::node::{self, Header, KEY_BYTES_MAX, NodeFlags, Wanted};
-use crate::btree::read::Target;
+use super::Tree;
+use super::inner::Inner;
+use super::leaves::{Leaves, slice};
+use super::node::{self, Header, KEY_BYTES_MAX, NodeFlags, Wanted};
+use super::read::{PAUSE_NS_MAX, Target};
+use crate::compute::nodes::NodeClass;
 use crate::error::{DecodeError, OpError};
 use crate::index::Census;
 use crate::lane::Lane;
 use crate::layout::stripes;
 use crate::remote::address::Address;
-use crate::verbs::Label;
+use crate::verbs::{Label, Request};
+
+/// How often a node that is torn, or was READ too slowly, is READ again, times what [`Tree::read_unlocked`] does.
+const UNSURE_MAX: u32 = 32;
 
 /// One node of a level.
-struct Node {
+pub(crate) struct Node {
     sibling: Address,
     unbounded: bool,
     records: u64,
     leftmost: Address,
 }
 
-impl Sherman<'_> {
+/// Walks of any index of this family.
+pub(crate) trait Walk<'s>: Leaves<'s> {
     /// Nodes the pool has room for: a level that seems to have more is a ring of links.
-    pub(super) fn nodes_max(&self) -> u64 {
-        let bytes: u64 = self.tree.geometry.iter().map(|node| node.region_bytes).sum();
-        bytes / self.leaf.bytes.min(self.tree.inner.bytes).max(1) as u64
+    fn nodes_max(&self) -> u64 {
+        let bytes: u64 = self.tree().geometry.iter().map(|node| node.region_bytes).sum();
+        bytes / self.tree().leaf_bytes.min(self.tree().inner.bytes).max(1) as u64
     }
 
-    pub(super) async fn walk(&self, lane: &Lane<'_>) -> Result<Census, OpError> {
+    /// Checks every invariant of the tree.
+    async fn walk(&self, lane: &Lane<'_>) -> Result<Census, OpError> {
         let mut census = Census::default();
-        let Some((root, root_level)) = self.tree.read_root(lane).await? else { return Ok(census) };
+        let Some((root, root_level)) = self.tree().read_root(lane).await? else { return Ok(census) };
         census.levels = u32::from(root_level) + 1;
         let mut first = root;
         for level in (0..=root_level).rev() {
@@ -50,7 +56,7 @@ impl Sherman<'_> {
         level: u8,
         census: &mut Census,
     ) -> Result<Address, OpError> {
-        let (parent_at, child_at) = (self.tree.scratch.node(0), self.tree.scratch.node(1));
+        let (parent_at, child_at) = (self.tree().scratch.node(0), self.tree().scratch.node(1));
         let mut address = first;
         let mut below = Address::NULL;
         let mut lowest = Address::NULL;
@@ -59,12 +65,12 @@ impl Sherman<'_> {
             if level == 0 {
                 census.leaves += 1;
                 census.records += node.records;
-                census.slots += self.leaf.span as u64;
+                census.slots += self.span() as u64;
                 census.empty_leaves += u64::from(node.records == 0);
-                census.live_bytes += self.leaf.bytes as u64;
+                census.live_bytes += self.tree().nodes.node_bytes(NodeClass::Leaf) as u64;
             } else {
                 census.inner_nodes += 1;
-                census.live_bytes += self.tree.inner.bytes as u64;
+                census.live_bytes += self.tree().inner.bytes as u64;
                 if count == 0 {
                     below = node.leftmost;
                     lowest = node.leftmost;
@@ -80,7 +86,7 @@ impl Sherman<'_> {
             }
             address = node.sibling;
         }
-        Err(crate::btree::Tree::corrupt(first, "a level without an end"))
+        Err(Tree::corrupt(first, "a level without an end"))
     }
 
     /// Judges one node, its image going to `at`. The `separator` range holds where its left neighbour ended, and then
@@ -93,69 +99,68 @@ impl Sherman<'_> {
         at: usize,
         leftmost: bool,
     ) -> Result<Node, OpError> {
-        let bytes = if level == 0 { self.leaf.bytes } else { self.tree.inner.bytes };
-        let target = Target { address, bytes, at, label: Label::Walk };
-        let wanted = Wanted { address, index: self.tree.index, level };
-        let bound = self.tree.scratch.separator.clone();
-        let node = self
-            .tree
-            .read(lane, target, |scratch| {
-                let mut low = [0; KEY_BYTES_MAX];
-                let low = low.get_mut(..bound.len()).unwrap_or_default();
-                if !leftmost {
-                    low.copy_from_slice(scratch.get(bound.clone()).unwrap_or_default());
-                }
-                let image = slice(scratch, at, bytes);
-                if node::judge(image, &wanted, low)? != node::Standing::Here {
-                    return Err(DecodeError::Corrupt("a node does not cover where its left neighbour ends"));
-                }
-                let header = Header::read(image);
-                if stripes::compare(image, node::LOW_AT, low).is_ne() {
-                    return Err(DecodeError::Corrupt("a node overlaps its left neighbour"));
-                }
-                let unbounded = header.flags.contains(NodeFlags::UNBOUNDED);
-                let mut high = [0; KEY_BYTES_MAX];
-                let high = high.get_mut(..bound.len()).unwrap_or_default();
-                node::read_high(image, high);
-                if unbounded != header.sibling.is_null() {
-                    return Err(DecodeError::Corrupt("a right edge with a neighbour, or a neighbour missing"));
-                }
-                let fence = (!unbounded).then_some(&*high);
-                let (records, child) = if level == 0 {
-                    (self.check_leaf(image, low, fence)?, Address::NULL)
-                } else {
-                    (0, self.check_inner(image, low, fence)?)
-                };
-                if let Some(place) = scratch.get_mut(bound.clone()) {
-                    place.copy_from_slice(high);
-                }
-                Ok(Node { sibling: header.sibling, unbounded, records, leftmost: child })
-            })
-            .await?;
-        node.ok_or(crate::btree::Tree::corrupt(address, "a link leads to something else"))
+        let bytes = if level == 0 { self.tree().leaf_bytes } else { self.tree().inner.bytes };
+        let read_bytes = if level == 0 { self.walk_bytes() } else { bytes };
+        let target = Target { address, bytes: read_bytes, at, label: Label::Walk };
+        let wanted = Wanted { address, index: self.tree().index, level };
+        let bound = self.tree().scratch.separator.clone();
+        let look = |scratch: &mut [u8]| {
+            let mut low = [0; KEY_BYTES_MAX];
+            let low = low.get_mut(..bound.len()).unwrap_or_default();
+            if !leftmost {
+                low.copy_from_slice(scratch.get(bound.clone()).unwrap_or_default());
+            }
+            let image = slice(scratch, at, bytes);
+            if node::judge(image, &wanted, low)? != node::Standing::Here {
+                return Err(DecodeError::Corrupt("a node does not cover where its left neighbour ends"));
+            }
+            let header = Header::read(image);
+            if stripes::compare(image, node::LOW_AT, low).is_ne() {
+                return Err(DecodeError::Corrupt("a node overlaps its left neighbour"));
+            }
+            let unbounded = header.flags.contains(NodeFlags::UNBOUNDED);
+            let mut high = [0; KEY_BYTES_MAX];
+            let high = high.get_mut(..bound.len()).unwrap_or_default();
+            node::read_high(image, high);
+            if unbounded != header.sibling.is_null() {
+                return Err(DecodeError::Corrupt("a right edge with a neighbour, or a neighbour missing"));
+            }
+            let fence = (!unbounded).then_some(&*high);
+            let (records, child) = if level == 0 {
+                (self.check(slice(scratch, at, read_bytes), low, fence)?, Address::NULL)
+            } else {
+                (0, self.check_inner(image, low, fence)?)
+            };
+            if let Some(place) = scratch.get_mut(bound.clone()) {
+                place.copy_from_slice(high);
+            }
+            Ok(Node { sibling: header.sibling, unbounded, records, leftmost: child })
+        };
+        let node = self.read_at(lane, level, target, look).await?;
+        node.ok_or(Tree::corrupt(address, "a link leads to something else"))
     }
 
-    fn check_leaf(&self, image: &[u8], low: &[u8], high: Option<&[u8]>) -> Result<u64, DecodeError> {
-        let leaf = Leaf::new(&self.leaf, image);
-        leaf.all_whole()?;
-        let mut slots = [0; SPAN_MAX];
-        let count = leaf.sorted(low, high, &mut slots);
-        if count != leaf.records() {
-            return Err(DecodeError::Corrupt("a record outside its leaf's fences"));
-        }
-        let mut key = [0; KEY_BYTES_MAX];
-        let key = key.get_mut(..self.leaf.key_bytes).unwrap_or_default();
-        for pair in slots[..count].windows(2) {
-            leaf.read_key(pair[0] as usize, key);
-            if stripes::compare(image, self.leaf.entry_at(pair[1] as usize) + 1, key).is_eq() {
-                return Err(DecodeError::Corrupt("a key twice in one leaf"));
+    /// READs a node of any level.
+    async fn read_at<R>(
+        &self,
+        lane: &Lane<'_>,
+        level: u8,
+        target: Target,
+        look: impl FnMut(&mut [u8]) -> Result<R, DecodeError>,
+    ) -> Result<Option<R>, OpError> {
+        // Without the lock: nobody is at work, and a word that is not a lock would be waited for in vain.
+        let mut look = look;
+        for _ in 0..UNSURE_MAX {
+            if let Ok(found) = self.tree().read_unlocked(lane, target, &mut look).await? {
+                return Ok(found);
             }
+            lane.port().call(Request::pause(PAUSE_NS_MAX)).await?;
         }
-        Ok(count as u64)
+        Err(Tree::corrupt(target.address, if level == 0 { "a torn leaf" } else { "a torn inner node" }))
     }
 
     fn check_inner(&self, image: &[u8], low: &[u8], high: Option<&[u8]>) -> Result<Address, DecodeError> {
-        let inner = Inner::new(&self.tree.inner, image)
+        let inner = Inner::new(&self.tree().inner, image)
             .ok_or(DecodeError::Corrupt("an inner node with more separators than its span"))?;
         let mut before = [0; KEY_BYTES_MAX];
         let before = before.get_mut(..low.len()).unwrap_or_default();
@@ -189,7 +194,7 @@ impl Sherman<'_> {
         let mut i = 0;
         loop {
             let named = lane.port().with(|scratch| {
-                let inner = Inner::new(&self.tree.inner, slice(scratch, parent_at, self.tree.inner.bytes))?;
+                let inner = Inner::new(&self.tree().inner, slice(scratch, parent_at, self.tree().inner.bytes))?;
                 (i <= inner.separators()).then(|| (inner.child(i), self.separator_of(scratch, parent_at, i)))
             });
             let Some((child, (separator, bytes))) = named else { return Ok(below) };
@@ -198,7 +203,7 @@ impl Sherman<'_> {
             while below != child {
                 // A node that no parent names: half-split, unless the child never comes.
                 if below.is_null() || hops > self.nodes_max() {
-                    return Err(crate::btree::Tree::corrupt(parent, "a child that is not on the level below"));
+                    return Err(Tree::corrupt(parent, "a child that is not on the level below"));
                 }
                 census.half_splits += 1;
                 below = self.peek(lane, below, level - 1, child_at).await?;
@@ -210,7 +215,7 @@ impl Sherman<'_> {
                 i == 0 || stripes::compare(image, node::LOW_AT, separator).is_eq()
             });
             if !starts {
-                return Err(crate::btree::Tree::corrupt(child, "a low fence that is not the parent's separator"));
+                return Err(Tree::corrupt(child, "a low fence that is not the parent's separator"));
             }
             below = next;
             i += 1;
@@ -219,9 +224,9 @@ impl Sherman<'_> {
 
     fn separator_of(&self, scratch: &[u8], parent_at: usize, i: usize) -> ([u8; KEY_BYTES_MAX], usize) {
         let mut separator = [0; KEY_BYTES_MAX];
-        let bytes = self.leaf.key_bytes;
+        let bytes = self.tree().inner.key_bytes;
         if i > 0
-            && let Some(inner) = Inner::new(&self.tree.inner, slice(scratch, parent_at, self.tree.inner.bytes))
+            && let Some(inner) = Inner::new(&self.tree().inner, slice(scratch, parent_at, self.tree().inner.bytes))
             && let Some(out) = separator.get_mut(..bytes)
         {
             inner.read_separator(i, out);
@@ -231,26 +236,23 @@ impl Sherman<'_> {
 
     /// READs the beginning of a node into `at` and returns its right neighbour.
     async fn peek(&self, lane: &Lane<'_>, address: Address, level: u8, at: usize) -> Result<Address, OpError> {
-        let bytes = if level == 0 { self.leaf.bytes } else { self.tree.inner.bytes };
+        let bytes = if level == 0 { self.tree().leaf_bytes } else { self.tree().inner.bytes };
         let target = Target { address, bytes, at, label: Label::Walk };
-        let header = self
-            .tree
-            .read(lane, target, |scratch| {
-                let image = slice(scratch, at, bytes);
-                stripes::node_version(image).ok_or(DecodeError::Torn)?;
-                Ok(Header::read(image))
-            })
-            .await?;
-        match header {
+        let look = |scratch: &mut [u8]| {
+            let image = slice(scratch, at, bytes);
+            stripes::node_version(image).ok_or(DecodeError::Torn)?;
+            Ok(Header::read(image))
+        };
+        match self.read_at(lane, level, target, look).await? {
             Some(header)
-                if header.index == self.tree.index
+                if header.index == self.tree().index
                     && header.level == level
                     && header.generation == address.generation()
                     && !header.flags.contains(NodeFlags::RETIRED) =>
             {
                 Ok(header.sibling)
             }
-            _ => Err(crate::btree::Tree::corrupt(address, "a pointer to a node that is not in use")),
+            _ => Err(Tree::corrupt(address, "a pointer to a node that is not in use")),
         }
     }
 
@@ -271,6 +273,8 @@ impl Sherman<'_> {
             census.half_splits += 1;
             below = self.peek(lane, below, level, at).await?;
         }
-        Err(crate::btree::Tree::corrupt(below, "a level without an end"))
+        Err(Tree::corrupt(below, "a level without an end"))
     }
 }
+
+impl<'s, L: Leaves<'s>> Walk<'s> for L {}

@@ -4,11 +4,10 @@
 //! which is reserved by then - and written, and its neighbour is appended to the level above. Nothing is visible until
 //! the root word is set.
 
-use super::layout::LeafMut;
-use super::{Sherman, key_of, slice_mut};
-use crate::btree::inner::InnerMut;
-use crate::btree::lock::word_at;
-use crate::btree::node::{self, Header, KEY_BYTES_MAX, NodeFlags};
+use super::inner::InnerMut;
+use super::leaves::{Leaves, key_of, slice_mut};
+use super::lock::word_at;
+use super::node::{self, Header, KEY_BYTES_MAX, NodeFlags};
 use crate::compute::nodes::{Fresh, NodeClass};
 use crate::error::{Cause, Effect, OpError};
 use crate::lane::Lane;
@@ -35,79 +34,89 @@ pub struct BulkLoad {
     broken: bool,
 }
 
+const BROKEN: OpError = OpError::harmless(Cause::BadInput("the bulk load failed earlier: nothing of it is kept"));
+
 const fn four_fifths(span: usize, least: usize) -> usize {
     let fill = (span * 4).div_ceil(5);
     if fill < least { least } else { fill }
 }
 
-impl Sherman<'_> {
-    pub(super) async fn append(&self, lane: &Lane<'_>) -> Result<(), OpError> {
-        let mut load = *self.bulk.lock();
+/// Bulk loads of any index of this family.
+pub(crate) trait Bulk<'s>: Leaves<'s> {
+    /// Appends the operation's record.
+    async fn bulk_next(&self, lane: &Lane<'_>) -> Result<(), OpError> {
+        let mut load = *self.bulk().lock();
         if load.broken {
-            return Err(Self::BROKEN);
+            return Err(BROKEN);
         }
         // Stays so if this future is dropped.
-        self.bulk.lock().broken = true;
+        self.bulk().lock().broken = true;
         let result = self.append_to(lane, &mut load).await;
-        *self.bulk.lock() = load;
+        *self.bulk().lock() = load;
         result
     }
-
-    const BROKEN: OpError = OpError::harmless(Cause::BadInput("the bulk load failed earlier: nothing of it is kept"));
 
     async fn append_to(&self, lane: &Lane<'_>, load: &mut BulkLoad) -> Result<(), OpError> {
         let port = lane.port();
         // The last key lives in the help range, which nothing else uses in a bulk load.
-        let last = self.tree.scratch.help.clone();
+        let last = self.tree().scratch.help.clone();
         if load.levels == 0 {
-            let at = self.tree.scratch.small;
-            let (node, offset) = self.tree.root_word;
+            let at = self.tree().scratch.small;
+            let (node, offset) = self.tree().root_word;
             port.call(Request::read(Label::Root, node, offset, 8, at)).await?;
             if port.with(|scratch| word_at(scratch, at)) != 0 {
                 return Err(OpError::harmless(Cause::BadInput("a bulk load needs an empty index")));
             }
             let fresh = self.allocate(lane, NodeClass::Leaf).await?;
-            port.with(|scratch| self.open(scratch, 0, fresh, &[0; KEY_BYTES_MAX][..self.leaf.key_bytes]));
+            port.with(|scratch| self.open(scratch, 0, fresh, &[0; KEY_BYTES_MAX][..self.plan().key_bytes]));
             load.open[0] = Open { fresh, used: 0 };
             load.levels = 1;
         } else {
-            let ascends = port.with(|scratch| scratch.get(self.plan.key.clone()) > scratch.get(last.clone()));
+            let ascends = port.with(|scratch| scratch.get(self.plan().key.clone()) > scratch.get(last.clone()));
             if !ascends {
                 return Err(OpError::harmless(Cause::BadInput("keys of a bulk load must ascend")));
             }
         }
-        if load.open[0].used >= four_fifths(self.leaf.span, 1) {
+        let put = |used: usize| {
+            port.with(|scratch| {
+                let mut room = [0; KEY_BYTES_MAX];
+                let key = key_of(scratch, &self.plan().key, &mut room);
+                let Some((front, nodes)) = scratch.split_at_mut_checked(self.tree().scratch.nodes) else {
+                    return false;
+                };
+                let value = front.get(self.plan().value.clone()).unwrap_or_default();
+                let at = self.tree().scratch.node(0) - self.tree().scratch.nodes;
+                let room = self.append(slice_mut(nodes, at, self.tree().leaf_bytes), used, key, value);
+                if room && let Some(place) = front.get_mut(last.clone()) {
+                    place.copy_from_slice(key);
+                }
+                room
+            })
+        };
+        if load.open[0].used >= four_fifths(self.span(), 1) || !put(load.open[0].used) {
             load.broken = true;
             self.close_leaf(lane, load).await?;
+            if !put(0) {
+                return Err(OpError::harmless(Cause::BadInput("a leaf without room for a record")));
+            }
             load.broken = false;
         }
-        let slot = load.open[0].used;
         load.open[0].used += 1;
-        port.with(|scratch| {
-            let mut room = [0; KEY_BYTES_MAX];
-            let key = key_of(scratch, &self.plan.key, &mut room);
-            let Some((front, nodes)) = scratch.split_at_mut_checked(self.tree.scratch.nodes) else { return };
-            let value = front.get(self.plan.value.clone()).unwrap_or_default();
-            let at = self.tree.scratch.node(0) - self.tree.scratch.nodes;
-            LeafMut::new(&self.leaf, slice_mut(nodes, at, self.leaf.bytes)).put(slot, key, value);
-            if let Some(place) = front.get_mut(last) {
-                place.copy_from_slice(key);
-            }
-        });
         Ok(())
     }
 
-    pub(super) async fn finish(&self, lane: &Lane<'_>) -> Result<(), OpError> {
-        let load = core::mem::take(&mut *self.bulk.lock());
+    /// Makes the records visible.
+    async fn bulk_end(&self, lane: &Lane<'_>) -> Result<(), OpError> {
+        let load = core::mem::take(&mut *self.bulk().lock());
         if load.broken {
-            return Err(Self::BROKEN);
+            return Err(BROKEN);
         }
         let Some(top) = load.levels.checked_sub(1) else { return Ok(()) };
         for level in 0..load.levels {
             self.write_open(lane, &load, level).await?;
         }
         let root = load.open[top].fresh.address;
-        let (node, offset) = self.tree.root_word;
+        let (node, offset) = self.tree().root_word;
         let cas = Request::cas(Label::Root, node, offset, 0, root.to_bits());
         let old = lane.port().call(cas).await.map_err(|error| OpError {
             effect: if error.effect_unknown() { Effect::Unknown } else { Effect::None },
@@ -116,24 +125,24 @@ impl Sherman<'_> {
         if old.value != 0 {
             return Err(OpError::harmless(Cause::BadInput("the index got a root while it was bulk loaded")));
         }
-        self.tree.root.set(root, top as u8);
+        self.tree().root.set(root, top as u8);
         Ok(())
     }
 
     async fn allocate(&self, lane: &Lane<'_>, class: NodeClass) -> Result<Fresh, OpError> {
-        let near = self.tree.root_word.0;
-        self.tree.reserve(lane, class, 1, near).await?;
+        let near = self.tree().root_word.0;
+        self.tree().reserve(lane, class, 1, near).await?;
         lane.take_stock(class, near).ok_or(OpError::harmless(Cause::PoolFull))
     }
 
     /// Starts the image of `level`, unbounded for now.
     fn open(&self, scratch: &mut [u8], level: usize, fresh: Fresh, low: &[u8]) {
-        let bytes = if level == 0 { self.leaf.bytes } else { self.tree.inner.bytes };
-        let image = slice_mut(scratch, self.tree.scratch.node(level), bytes);
+        let bytes = if level == 0 { self.tree().leaf_bytes } else { self.tree().inner.bytes };
+        let image = slice_mut(scratch, self.tree().scratch.node(level), bytes);
         let header = Header {
             generation: fresh.address.generation(),
             level: level as u8,
-            index: self.tree.index,
+            index: self.tree().index,
             flags: NodeFlags::empty(),
             count: 0,
             sibling: Address::NULL,
@@ -144,9 +153,17 @@ impl Sherman<'_> {
 
     async fn write_open(&self, lane: &Lane<'_>, load: &BulkLoad, level: usize) -> Result<(), OpError> {
         let address = load.open.get(level).map_or(Address::NULL, |open| open.fresh.address);
-        let bytes = if level == 0 { self.leaf.bytes } else { self.tree.inner.bytes };
-        let at = self.tree.scratch.node(level);
-        lane.port().call(Request::write(Label::Bulk, address.node(), address.offset(), bytes, at)).await?;
+        let bytes = if level == 0 { self.tree().leaf_bytes } else { self.tree().inner.bytes };
+        let at = self.tree().scratch.node(level);
+        let port = lane.port();
+        if level == 0 {
+            port.with(|scratch| self.seal(slice_mut(scratch, at, bytes)));
+        }
+        port.push(Request::write(Label::Bulk, address.node(), address.offset(), bytes, at));
+        if level == 0 {
+            self.push_companions(lane, address, at);
+        }
+        port.submit().await?;
         Ok(())
     }
 
@@ -155,25 +172,29 @@ impl Sherman<'_> {
         let port = lane.port();
         for level in 0..LEVELS_AT_ONCE {
             let class = if level == 0 { NodeClass::Leaf } else { NodeClass::Inner };
-            let bytes = if level == 0 { self.leaf.bytes } else { self.tree.inner.bytes };
+            let bytes = if level == 0 { self.tree().leaf_bytes } else { self.tree().inner.bytes };
             let closed = load.open[level].fresh.address;
             let fresh = self.allocate(lane, class).await?;
-            let at = self.tree.scratch.node(level);
-            port.with(|scratch| {
-                let mut room = [0; KEY_BYTES_MAX];
-                let key = key_of(scratch, &self.plan.key, &mut room);
-                node::set_right(slice_mut(scratch, at, bytes), Some(key), fresh.address);
-            });
-            self.write_open(lane, load, level).await?;
-            // The new node on this level; on inner levels its leftmost child is the node just opened below.
+            let at = self.tree().scratch.node(level);
+            // The leftmost child of the new node on this level: the node just opened below.
             let below = level.checked_sub(1).map(|below| load.open[below].fresh.address);
             port.with(|scratch| {
                 let mut room = [0; KEY_BYTES_MAX];
-                let key = key_of(scratch, &self.plan.key, &mut room);
+                let key = key_of(scratch, &self.plan().key, &mut room);
+                let image = slice_mut(scratch, at, bytes);
+                node::set_right(image, Some(key), fresh.address);
+                if let Some(below) = below {
+                    InnerMut::new(&self.tree().inner, image).set_next(below);
+                }
+            });
+            self.write_open(lane, load, level).await?;
+            port.with(|scratch| {
+                let mut room = [0; KEY_BYTES_MAX];
+                let key = key_of(scratch, &self.plan().key, &mut room);
                 self.open(scratch, level, fresh, key);
                 if let Some(below) = below {
                     let image = slice_mut(scratch, at, bytes);
-                    InnerMut::new(&self.tree.inner, image).set_child(0, below);
+                    InnerMut::new(&self.tree().inner, image).set_child(0, below);
                 }
             });
             load.open[level] = Open { fresh, used: 0 };
@@ -184,20 +205,20 @@ impl Sherman<'_> {
             if above == load.levels {
                 open = Open { fresh: self.allocate(lane, NodeClass::Inner).await?, used: 0 };
                 port.with(|scratch| {
-                    self.open(scratch, above, open.fresh, &[0; KEY_BYTES_MAX][..self.leaf.key_bytes]);
-                    let image = slice_mut(scratch, self.tree.scratch.node(above), self.tree.inner.bytes);
-                    InnerMut::new(&self.tree.inner, image).set_child(0, closed);
+                    self.open(scratch, above, open.fresh, &[0; KEY_BYTES_MAX][..self.plan().key_bytes]);
+                    let image = slice_mut(scratch, self.tree().scratch.node(above), self.tree().inner.bytes);
+                    InnerMut::new(&self.tree().inner, image).set_child(0, closed);
                 });
                 load.levels += 1;
             }
-            if open.used < four_fifths(self.tree.inner.span, 1) {
+            if open.used < four_fifths(self.tree().inner.span, 1) {
                 open.used += 1;
                 load.open[above] = open;
                 port.with(|scratch| {
                     let mut room = [0; KEY_BYTES_MAX];
-                    let key = key_of(scratch, &self.plan.key, &mut room);
-                    let image = slice_mut(scratch, self.tree.scratch.node(above), self.tree.inner.bytes);
-                    InnerMut::new(&self.tree.inner, image).append(key, fresh.address);
+                    let key = key_of(scratch, &self.plan().key, &mut room);
+                    let image = slice_mut(scratch, self.tree().scratch.node(above), self.tree().inner.bytes);
+                    InnerMut::new(&self.tree().inner, image).append(key, fresh.address);
                 });
                 return Ok(());
             }
@@ -206,3 +227,5 @@ impl Sherman<'_> {
         Err(OpError::harmless(Cause::BadInput("too many records for a bulk load with nodes this small")))
     }
 }
+
+impl<'s, L: Leaves<'s>> Bulk<'s> for L {}

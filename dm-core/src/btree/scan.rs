@@ -5,12 +5,11 @@
 //! taken; a leaf counts only if it covers the bound. So no key comes twice and none that was there throughout is
 //! missed, whatever splits and merges go on.
 //!
-//! Leaves to the right are READ several at a time when the cached parent names them (paper section 4.5); one that does
+//! Leaves to the right are READ several at a time when the cached parent names them (Sherman section 4.5); one that does
 //! not continue where the one before ended is discarded and looked for again.
 
-use super::layout::{Leaf, SPAN_MAX};
-use super::{Sherman, judge_leaf, key_of, slice};
-use crate::btree::node::{self, Header, KEY_BYTES_MAX};
+use super::leaves::{Leaves, SPAN_MAX, judge_leaf, key_of, slice};
+use super::node::{self, Header, KEY_BYTES_MAX};
 use crate::error::OpError;
 use crate::index::{Operation, Outcome};
 use crate::lane::{Lane, Mark};
@@ -25,7 +24,7 @@ const LEAVES_MAX: usize = 8;
 
 /// Progress of a scan.
 #[derive(Clone, Copy)]
-struct Progress {
+pub(crate) struct Progress {
     records: usize,
     wanted: usize,
     /// The bound itself is not wanted: it is the caller's cursor.
@@ -34,7 +33,7 @@ struct Progress {
 
 /// What one leaf gave.
 #[derive(Clone, Copy)]
-struct Taken {
+pub(crate) struct Taken {
     /// The page is full before the leaf was.
     full: bool,
     /// The leaf is the last of the tree, or ends past the upper bound.
@@ -42,19 +41,21 @@ struct Taken {
     sibling: Address,
 }
 
-impl Sherman<'_> {
-    pub(super) async fn scan(&self, lane: &Lane<'_>, operation: &Operation) -> Result<Outcome, OpError> {
+/// Scans of any index of this family.
+pub(crate) trait Scan<'s>: Leaves<'s> {
+    /// A page of records, from the operation's key on.
+    async fn scan(&self, lane: &Lane<'_>, operation: &Operation) -> Result<Outcome, OpError> {
         let port = lane.port();
         // The bound lives in the separator range, which nothing else uses in a scan.
-        let bound = self.tree.scratch.separator.clone();
+        let bound = self.tree().scratch.separator.clone();
         port.with(|scratch| {
             if bound.end <= scratch.len() {
-                scratch.copy_within(self.plan.key.clone(), bound.start);
+                scratch.copy_within(self.plan().key.clone(), bound.start);
             }
         });
         let mut progress = Progress {
             records: 0,
-            wanted: (operation.limit as usize).min(self.plan.page_records()),
+            wanted: (operation.limit as usize).min(self.plan().page_records()),
             after: operation.after,
         };
         if progress.wanted == 0 {
@@ -102,9 +103,8 @@ impl Sherman<'_> {
         bound: &Range<usize>,
         progress: &mut Progress,
     ) -> Result<Option<Taken>, OpError> {
-        let at = self.tree.scratch.node(0);
-        let visit =
-            self.visit(lane, bound, at, |image, _, _| Leaf::new(&self.leaf, image).all_whole(), &(0..0)).await?;
+        let at = self.tree().scratch.node(0);
+        let visit = self.visit(lane, bound, at, |image, _, _| self.whole(image), &(0..0)).await?;
         if visit.is_none() {
             return Ok(None);
         }
@@ -123,17 +123,17 @@ impl Sherman<'_> {
         // There is room for one: the vector is empty.
         let _ = ahead.push(next);
         // Leaves are between half full and full; two thirds is what random inserts give.
-        let per_leaf = (self.leaf.span * 2 / 3).max(1);
+        let per_leaf = (self.span() * 2 / 3).max(1);
         let leaves = (progress.wanted - progress.records).div_ceil(per_leaf);
-        let room = leaves.min(LEAVES_MAX).min(self.tree.scratch.leaves_at_once);
+        let room = leaves.min(LEAVES_MAX).min(self.tree().scratch.leaves_at_once);
         if room > 1
-            && let Some((root, level)) = self.tree.root.get()
+            && let Some((root, level)) = self.tree().root.get()
         {
             let mut named = [Address::NULL; LEAVES_MAX];
             let found = lane.port().with(|scratch| {
                 let mut key = [0; KEY_BYTES_MAX];
                 let key = key_of(scratch, bound, &mut key);
-                self.tree.cache.leaves(root, level, key, &mut named[..room])
+                self.tree().cache.leaves(root, level, key, &mut named[..room])
             });
             if named.first() == Some(&next) {
                 for &address in named.iter().take(found).skip(1) {
@@ -157,25 +157,25 @@ impl Sherman<'_> {
     ) -> Result<Result<Taken, ()>, OpError> {
         let port = lane.port();
         for (i, address) in ahead.iter().enumerate() {
-            let at = self.tree.scratch.node(1 + i);
-            port.push(Request::read(Label::Leaf, address.node(), address.offset(), self.leaf.bytes, at));
+            let at = self.tree().scratch.node(1 + i);
+            port.push(Request::read(Label::Leaf, address.node(), address.offset(), self.tree().leaf_bytes, at));
         }
         port.submit().await?;
         let mut last = Err(());
         for (i, &address) in ahead.iter().enumerate() {
-            if self.tree.exposed_too_long(port.completion(i).elapsed_ns) {
+            if self.tree().exposed_too_long(port.completion(i).elapsed_ns) {
                 break;
             }
-            let at = self.tree.scratch.node(1 + i);
+            let at = self.tree().scratch.node(1 + i);
             let wanted = self.leaf_wanted(address);
             let taken = port.with(|scratch| {
                 let mut room = [0; KEY_BYTES_MAX];
                 let key = key_of(scratch, bound, &mut room);
-                let image = slice(scratch, at, self.leaf.bytes);
+                let image = slice(scratch, at, self.tree().leaf_bytes);
                 if planted(Bug::ScanUnchecked) {
                     return Some(self.take(scratch, at, operation, bound, progress));
                 }
-                let sound = judge_leaf(image, &wanted, key, |image| Leaf::new(&self.leaf, image).all_whole());
+                let sound = judge_leaf(image, &wanted, key, |image| self.whole(image));
                 matches!(sound, Ok(Ok(()))).then(|| self.take(scratch, at, operation, bound, progress))
             });
             let Some(taken) = taken else { break };
@@ -198,17 +198,16 @@ impl Sherman<'_> {
     ) -> Taken {
         let (mut low, mut high) = ([0; KEY_BYTES_MAX], [0; KEY_BYTES_MAX]);
         let low = key_of(scratch, bound, &mut low);
-        let high = key_of(scratch, &self.plan.key_high, &mut high);
+        let high = key_of(scratch, &self.plan().key_high, &mut high);
         let high = operation.bounded.then_some(high);
-        let Some((front, page)) = scratch.split_at_mut_checked(self.plan.page.start) else {
+        let Some((front, page)) = scratch.split_at_mut_checked(self.plan().page.start) else {
             return Taken { full: false, last: true, sibling: Address::NULL };
         };
-        let image = slice(front, at, self.leaf.bytes);
-        let leaf = Leaf::new(&self.leaf, image);
+        let image = slice(front, at, self.tree().leaf_bytes);
         let mut slots = [0; SPAN_MAX];
-        let count = leaf.sorted(low, high, &mut slots);
+        let count = self.sorted(image, low, high, &mut slots);
         let mut slots = &slots[..count];
-        let record_bytes = self.plan.key_bytes + self.plan.value_bytes;
+        let record_bytes = self.plan().key_bytes + self.plan().value_bytes;
         let mut full = false;
         while let Some((&slot, rest)) = slots.split_first() {
             if progress.records == progress.wanted {
@@ -221,7 +220,7 @@ impl Sherman<'_> {
                 full = true;
                 break;
             };
-            leaf.read_record(slot as usize, record);
+            self.read_record(image, slot as usize, record);
             if progress.after && record.starts_with(low) {
                 continue;
             }
@@ -243,3 +242,5 @@ impl Sherman<'_> {
         Taken { full, last, sibling }
     }
 }
+
+impl<'s, L: Leaves<'s>> Scan<'s> for L {}

@@ -1,0 +1,300 @@
+//! What the indexes of this family do alike with leaves that are not alike.
+//!
+//! Leaves begin with the header of every node; what follows it, how an image is found whole, and which lock protects
+//! one is the index's own: it says so by [`Leaves`]. Visiting the leaf of a key is here; scans ([`super::scan`]), bulk
+//! loads ([`super::bulk`]) and the walk ([`super::walk`]) build on it.
+
+use super::bulk::BulkLoad;
+use super::descent::Spot;
+use super::node::{self, Header, KEY_BYTES_MAX, NodeFlags, Standing, Wanted};
+use super::read::Target;
+use super::{MOVES_MAX, RESTARTS_MAX, Tree};
+use crate::compute::nodes::NodeClass;
+use crate::error::{Cause, DecodeError, OpError};
+use crate::index::ScratchPlan;
+use crate::lane::{Lane, Mark};
+use crate::layout::stripes;
+use crate::planted::{Bug, planted};
+use crate::remote::address::Address;
+use crate::verbs::{Label, NodeId, Request};
+use core::future::Future;
+use core::ops::Range;
+use spin::Mutex;
+
+/// Entries a leaf can have at most.
+pub const SPAN_MAX: usize = 512;
+
+/// What a descent to a leaf and a look at it gave.
+pub(crate) struct Visit<R> {
+    /// What was seen.
+    pub seen: R,
+    /// A half-split to finish, its separator in the `help` range.
+    pub help: Option<(u8, Address)>,
+}
+
+/// An index of this family: the shared tree, and what is its own about leaves.
+pub(crate) trait Leaves<'s> {
+    /// The part that B+-trees share.
+    fn tree(&self) -> &Tree<'s>;
+
+    /// Where arguments and results are.
+    fn plan(&self) -> &ScratchPlan;
+
+    /// The bulk load under way.
+    fn bulk(&self) -> &Mutex<BulkLoad>;
+
+    /// Entries of a leaf.
+    fn span(&self) -> usize;
+
+    /// What the walk READs of a leaf, in bytes: the image, and what of its place behind it is worth a look.
+    fn walk_bytes(&self) -> usize {
+        self.tree().leaf_bytes
+    }
+
+    /// Whether an image with one node version has every record that was there throughout the READ.
+    fn whole(&self, image: &[u8]) -> Result<(), DecodeError>;
+
+    /// Writes the slots whose keys are not below `low` and, if given, below `high` into `slots`, in ascending key order,
+    /// each key once; returns how many.
+    fn sorted(&self, image: &[u8], low: &[u8], high: Option<&[u8]>, slots: &mut [u16; SPAN_MAX]) -> usize;
+
+    /// Copies the record of `slot`, key and value, out.
+    fn read_record(&self, image: &[u8], slot: usize, out: &mut [u8]);
+
+    /// Checks every invariant of a quiet leaf, of which `image` has [`Leaves::walk_bytes`]; returns its records.
+    fn check(&self, image: &[u8], low: &[u8], high: Option<&[u8]>) -> Result<u64, DecodeError>;
+
+    /// Puts the record that comes next in a bulk load into an image that has `used`. `false`: there is no room.
+    fn append(&self, image: &mut [u8], used: usize, key: &[u8], value: &[u8]) -> bool;
+
+    /// Brings up to date what an image repeats of its header, before it is written for the first time.
+    fn seal(&self, _image: &mut [u8]) {}
+
+    /// Pushes what a leaf needs besides its image, at scratch offset `at`, when it is written for the first time.
+    fn push_companions(&self, _lane: &Lane<'_>, _address: Address, _at: usize) {}
+
+    /// READs a leaf until `look` accepts it, under its lock if it must be. As [`Tree::read`].
+    ///
+    /// No `async fn`: who has nothing to add hands on the tree's future, without another one around it.
+    fn read_leaf<R>(
+        &self,
+        lane: &Lane<'_>,
+        target: Target,
+        look: impl FnMut(&mut [u8]) -> Result<R, DecodeError>,
+    ) -> impl Future<Output = Result<Option<R>, OpError>>;
+
+    /// Called when `right` may be a retired leaf that `left` still points to: an index that can tell whether somebody died in
+    /// the middle of a merge mends it.
+    async fn look_after_bounce(&self, _lane: &Lane<'_>, _left: Address, _right: Address) -> Result<(), OpError> {
+        Ok(())
+    }
+
+    /// The leaf at `address`, its image to go to `at`.
+    fn leaf_target(&self, address: Address, at: usize) -> Target {
+        Target { address, bytes: self.tree().leaf_bytes, at, label: Label::Leaf }
+    }
+
+    /// The leaf that a pointer promises.
+    fn leaf_wanted(&self, address: Address) -> Wanted {
+        Wanted { address, index: self.tree().index, level: 0 }
+    }
+
+    /// What follows from a leaf that does not cover the key: the next address to try.
+    fn wrong_leaf(&self, lane: &Lane<'_>, standing: Standing, spot: &mut Spot, image_at: usize) -> Address {
+        let tree = self.tree();
+        match standing {
+            Standing::Right(sibling) => {
+                lane.mark(Mark::MoveRight);
+                if spot.parent.is_null() {
+                    tree.root.forget();
+                }
+                if spot.fresh {
+                    spot.help = Some((0, sibling));
+                    lane.port().with(|scratch| tree.note_help(scratch, image_at));
+                } else {
+                    tree.cache.invalidate(spot.parent);
+                }
+                spot.from = spot.address;
+                sibling
+            }
+            Standing::Forward(left) => {
+                lane.mark(Mark::Forwarded);
+                if !spot.from.is_null() {
+                    lane.bounced();
+                }
+                tree.cache.invalidate(spot.parent);
+                left
+            }
+            Standing::Here => spot.address,
+        }
+    }
+
+    /// Gives an empty tree its first leaf. Of several that try, one wins; the others' leaves go back on the shelf.
+    async fn plant(&self, lane: &Lane<'_>) -> Result<(), OpError> {
+        let (node, offset) = self.tree().root_word;
+        if !self.tree().reserve(lane, NodeClass::Leaf, 1, NodeId(0)).await? {
+            return Err(OpError::harmless(Cause::PoolFull));
+        }
+        let Some(fresh) = lane.take_stock(NodeClass::Leaf, node) else {
+            return Err(OpError::harmless(Cause::PoolFull));
+        };
+        let at = self.tree().scratch.node(1);
+        let port = lane.port();
+        port.with(|scratch| {
+            let image = slice_mut(scratch, at, self.tree().leaf_bytes);
+            let header = Header {
+                generation: fresh.address.generation(),
+                level: 0,
+                index: self.tree().index,
+                flags: NodeFlags::empty(),
+                count: 0,
+                sibling: Address::NULL,
+            };
+            node::start(image, &header, &[0; KEY_BYTES_MAX][..self.plan().key_bytes], None);
+            stripes::set_node_version(image, fresh.version.wrapping_add(1));
+            self.seal(image);
+        });
+        let address = fresh.address;
+        port.call(Request::write(Label::Root, address.node(), address.offset(), self.tree().leaf_bytes, at)).await?;
+        let mut cas = Request::cas(Label::Root, node, offset, 0, address.to_bits());
+        if planted(Bug::RootOverwritten) {
+            cas = Request::write_word(Label::Root, node, offset, address.to_bits());
+        }
+        let old = port.call(cas).await?.value;
+        if old == 0 {
+            self.tree().root.set(address, 0);
+        } else {
+            lane.mark(Mark::RootRaceLost);
+            self.tree().give_back(NodeClass::Leaf, fresh.after_write());
+        }
+        Ok(())
+    }
+
+    /// Finishes a half-split met on the way. The operation's own result stands whatever comes of it.
+    async fn help(&self, lane: &Lane<'_>, help: Option<(u8, Address)>) {
+        let tree = self.tree();
+        let Some((level, right)) = help else { return };
+        if lane.owes() {
+            // A request of the operation's last chapter failed and left a lock to settle. Asking for more locks now might
+            // ask for that one: the lane would queue behind itself.
+            return;
+        }
+        lane.mark(Mark::HelpedSplit);
+        lane.port().with(|scratch| {
+            let from = tree.scratch.help.clone();
+            let to = tree.scratch.separator.start;
+            if from.end <= scratch.len() && to + from.len() <= scratch.len() {
+                scratch.copy_within(from, to);
+            }
+        });
+        // What it could not finish, the next one who comes by will.
+        let _ = tree.link(lane, level, right).await;
+    }
+
+    /// Descends to the leaf that covers the key, READs it into the image at `at` and looks at it: `look` gets the image,
+    /// the key, and the scratch range `out` to write to. `None`: the tree has no root.
+    async fn visit<R>(
+        &self,
+        lane: &Lane<'_>,
+        key_range: &Range<usize>,
+        at: usize,
+        mut look: impl FnMut(&[u8], &[u8], &mut [u8]) -> Result<R, DecodeError>,
+        out: &Range<usize>,
+    ) -> Result<Option<Visit<R>>, OpError> {
+        let mut cached = true;
+        let mut attempts = 0;
+        loop {
+            let Some(mut spot) = self.tree().locate(lane, key_range, 0, cached).await? else { return Ok(None) };
+            if let Some(visit) = self.visit_at(lane, &mut spot, key_range, at, &mut look, out).await? {
+                return Ok(Some(visit));
+            }
+            lane.mark(if cached { Mark::StaleCache } else { Mark::Restart });
+            self.tree().root.forget();
+            cached = false;
+            Tree::attempt(lane, &mut attempts, RESTARTS_MAX, "finding the leaf of a key")?;
+        }
+    }
+
+    /// As [`Leaves::visit`], from where a descent arrived. `None`: that does not lead to the leaf.
+    async fn visit_at<R>(
+        &self,
+        lane: &Lane<'_>,
+        spot: &mut Spot,
+        key_range: &Range<usize>,
+        at: usize,
+        mut look: impl FnMut(&[u8], &[u8], &mut [u8]) -> Result<R, DecodeError>,
+        out: &Range<usize>,
+    ) -> Result<Option<Visit<R>>, OpError> {
+        let nodes_at = self.tree().scratch.nodes;
+        for _ in 0..MOVES_MAX {
+            let address = spot.address;
+            // Whoever joins from here on must not be told what this READ samples.
+            self.tree().batches.seal(lane.id(), |_| ());
+            let wanted = self.leaf_wanted(address);
+            let target = self.leaf_target(address, at);
+            let seen = self
+                .read_leaf(lane, target, |scratch| {
+                    // Arguments and results lie in front of the node images.
+                    let Some((front, nodes)) = scratch.split_at_mut_checked(nodes_at) else {
+                        return Err(DecodeError::Corrupt("scratch shorter than planned"));
+                    };
+                    let image = slice(nodes, at - nodes_at, target.bytes);
+                    let mut room = [0; KEY_BYTES_MAX];
+                    let key = key_of(front, key_range, &mut room);
+                    judge_leaf(image, &wanted, key, |image| look(image, key, slice_mut(front, out.start, out.len())))
+                })
+                .await?;
+            match seen {
+                Some(Ok(seen)) => return Ok(Some(Visit { seen, help: spot.help })),
+                Some(Err(standing)) => {
+                    spot.address = self.wrong_leaf(lane, standing, spot, at);
+                    self.look_after_bounce(lane, spot.from, address).await?;
+                }
+                None => {
+                    self.tree().cache.invalidate(spot.parent);
+                    break;
+                }
+            }
+            // Half-splits are told by the parent that was followed; past the first hop there is none.
+            spot.fresh = false;
+        }
+        Ok(None)
+    }
+}
+
+/// An image in the scratch, read-only; empty if the scratch is too short.
+#[inline]
+pub(crate) fn slice(scratch: &[u8], at: usize, bytes: usize) -> &[u8] {
+    scratch.get(at..at + bytes).unwrap_or_default()
+}
+
+/// An image in the scratch; empty if the scratch is too short.
+#[inline]
+pub(crate) fn slice_mut(scratch: &mut [u8], at: usize, bytes: usize) -> &mut [u8] {
+    scratch.get_mut(at..at + bytes).unwrap_or_default()
+}
+
+/// Copies the key at `range` to the stack, so that the scratch can be borrowed for something else.
+#[inline]
+pub(crate) fn key_of<'k>(scratch: &[u8], range: &Range<usize>, room: &'k mut [u8; KEY_BYTES_MAX]) -> &'k [u8] {
+    let Some(key) = room.get_mut(..range.len()) else { return &[] };
+    match scratch.get(range.clone()) {
+        Some(bytes) => key.copy_from_slice(bytes),
+        None => key.fill(0),
+    }
+    key
+}
+
+/// Judges a leaf image and, if it is the right leaf, looks at it.
+#[inline]
+pub(crate) fn judge_leaf<R>(
+    image: &[u8],
+    wanted: &Wanted,
+    key: &[u8],
+    look: impl FnOnce(&[u8]) -> Result<R, DecodeError>,
+) -> Result<Result<R, Standing>, DecodeError> {
+    match node::judge(image, wanted, key)? {
+        Standing::Here => look(image).map(Ok),
+        elsewhere => Ok(Err(elsewhere)),
+    }
+}

@@ -1,0 +1,407 @@
+//! Making room: hopscotch insertion (Herlihy, Shavit, Tzafrir, DISC 2008; CHIME section 4.1.2), and when the place of a
+//! deleted record may be used again.
+//!
+//! From the home of the new key on, look for a *hole*: an entry that is empty, or dead under the condition below. While
+//! the hole is too far from the home, move into it, of the `H - 1` entries before it, the *farthest* whose key's home is
+//! near enough to the hole; where that was is the new hole.
+//!
+//! **The rule that readers rely on**: *between two WRITEs of the whole node, when an entry's key is replaced by another,
+//! the new key lies farther from its home there than the old one did.* So a place never again gets a key of the same home.
+//! Number entries by their distance from the new key's home; a key at `y` with displacement `d` has its home at `y - d`.
+//!
+//! - A key at `y` can move to the hole at `x` iff `(x - y) + d < H`, that is, iff its home lies after `x - H`.
+//! - First move: the hole at `x` takes the key at `y`, the farthest of those that can. Next move: the hole at `y` takes the
+//!   key at `z < y`. That key could not move to `x`, or it would have been the farthest (or it lies before `x - H`, and
+//!   its home too), so its home lies at or before `x - H`, hence before the home of the key it replaces: farther.
+//! - The new key comes last and replaces one whose home lies after `x - H >= 0`, the new key's home being 0: farther.
+//! - The first hole, if it is empty, replaces nothing; if it is dead, what comes there has to be farther from its home than
+//!   the dead key is: that is the condition.
+//!
+//! A dead record whose own key comes back is revived in place: it is the same key.
+
+use super::layout::{LeafMut, State, Touched};
+
+impl LeafMut<'_> {
+    /// Puts a record, whose key is neither live nor dead here, into the neighborhood of `home`, by hops if need be. Of the
+    /// image the `count` entries from `home` on may be looked at. Returns how far from `home` the hole was: everything
+    /// changed lies between. `None`: there is no way, and nothing was changed.
+    pub fn place(
+        &mut self,
+        home: usize,
+        key: &[u8],
+        value: &[u8],
+        count: usize,
+        touched: &mut Touched,
+    ) -> Option<usize> {
+        let shape = self.shape();
+        for hole in 0..count.min(shape.span) {
+            let dead = match self.view().state(shape.after(home, hole)) {
+                State::Live => continue,
+                State::Empty => None,
+                State::Dead => Some(self.view().displacement(shape.after(home, hole))),
+            };
+            if !self.reaches(home, hole, dead) {
+                continue;
+            }
+            if let Some(displacement) = dead {
+                // What lies here now is nobody's any more.
+                let slot = shape.after(home, hole);
+                let former = shape.after(slot, shape.span - displacement);
+                self.set_bit(former, displacement, false);
+                touched.add(former);
+            }
+            let mut at = hole;
+            while at >= shape.neighborhood {
+                // `reaches` went the same way.
+                let (from, displacement) = self.farthest(home, at)?;
+                self.hop(home, from, at, displacement, touched);
+                at = from;
+            }
+            let slot = shape.after(home, at);
+            self.put(slot, key, value);
+            self.set_bit(home, at, true);
+            touched.add(slot);
+            touched.add(home);
+            return Some(hole);
+        }
+        None
+    }
+
+    /// Whether a hole at distance `hole` can be brought into the neighborhood of `home`, and if it is dead, filled at all.
+    fn reaches(&self, home: usize, hole: usize, dead: Option<usize>) -> bool {
+        let mut at = hole;
+        let mut first = true;
+        while at >= self.shape().neighborhood {
+            let Some((from, displacement)) = self.farthest(home, at) else { return false };
+            if first && dead.is_some_and(|dead| at - from + displacement <= dead) {
+                return false;
+            }
+            first = false;
+            at = from;
+        }
+        !first || dead.is_none_or(|dead| at > dead)
+    }
+
+    /// The farthest record that can move to distance `at`, and its displacement where it is.
+    fn farthest(&self, home: usize, at: usize) -> Option<(usize, usize)> {
+        let shape = self.shape();
+        let leaf = self.view();
+        (at + 1 - shape.neighborhood..at).find_map(|from| {
+            let slot = shape.after(home, from);
+            if leaf.state(slot) != State::Live {
+                return None;
+            }
+            let displacement = leaf.displacement(slot);
+            (at - from + displacement < shape.neighborhood).then_some((from, displacement))
+        })
+    }
+
+    fn hop(&mut self, home: usize, from: usize, to: usize, displacement: usize, touched: &mut Touched) {
+        let shape = self.shape();
+        let (source, target) = (shape.after(home, from), shape.after(home, to));
+        let owner = shape.after(source, shape.span - displacement);
+        self.copy_within(source, target);
+        self.set_state(target, State::Live);
+        self.set_bit(owner, displacement, false);
+        self.set_bit(owner, displacement + to - from, true);
+        for slot in [source, target, owner] {
+            touched.add(slot);
+        }
+    }
+
+    /// The live slots, one after the other from `home`, whose removal would make room for a key of that home (CHIME section
+    /// 4.4, "critical keys"). `visit` gets each; among them are always the `H` of the neighborhood, if they are live.
+    pub fn critical(&self, home: usize, mut visit: impl FnMut(usize)) {
+        let shape = self.shape();
+        for hole in 0..shape.span {
+            let slot = shape.after(home, hole);
+            if self.view().state(slot) != State::Live {
+                break;
+            }
+            if self.reaches(home, hole, None) {
+                visit(slot);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::layout::{Leaf, LeafShape, SPAN_MAX};
+    use super::*;
+    use crate::btree::node::{self, Header, NodeFlags};
+    use crate::layout::stripes;
+    use crate::remote::address::Address;
+    use proptest::prelude::*;
+    extern crate std;
+    use std::collections::BTreeMap;
+    use std::vec;
+    use std::vec::Vec;
+
+    fn image(shape: &LeafShape) -> Vec<u8> {
+        let mut image = vec![0; shape.bytes];
+        let header =
+            Header { generation: 0, level: 0, index: 1, flags: NodeFlags::empty(), count: 0, sibling: Address::NULL };
+        node::start(&mut image, &header, &[0; 8], None);
+        LeafMut::new(shape, &mut image).seal(0);
+        image
+    }
+
+    /// A leaf, what is in it, and what it looked like after each operation since it was last written as a whole.
+    struct Model {
+        shape: LeafShape,
+        image: Vec<u8>,
+        records: BTreeMap<u64, u64>,
+        epoch: Vec<(Vec<u8>, BTreeMap<u64, u64>)>,
+        /// How often hops went through: a test that never hops proves nothing.
+        hops: usize,
+    }
+
+    impl Model {
+        fn new(shape: LeafShape) -> Self {
+            let image = image(&shape);
+            let epoch = vec![(image.clone(), BTreeMap::new())];
+            Self { shape, image, records: BTreeMap::new(), epoch, hops: 0 }
+        }
+
+        fn leaf(&self) -> Leaf<'_> {
+            Leaf::new(&self.shape, &self.image)
+        }
+
+        fn changed(&mut self, touched: &Touched) {
+            LeafMut::new(&self.shape, &mut self.image).raise(touched);
+            self.epoch.push((self.image.clone(), self.records.clone()));
+        }
+
+        fn written_whole(&mut self) {
+            let version = stripes::node_version(&self.image).unwrap();
+            LeafMut::new(&self.shape, &mut self.image).seal(version.wrapping_add(1));
+            self.epoch = vec![(self.image.clone(), self.records.clone())];
+        }
+
+        /// `false`: the leaf would have to split.
+        fn insert(&mut self, key: u64, value: u64) -> bool {
+            let (bytes, new) = (key.to_be_bytes(), value.to_le_bytes());
+            let home = self.shape.home(&bytes);
+            let mut touched = Touched::default();
+            for state in [State::Live, State::Dead] {
+                if let Some(slot) = self.leaf().find_locked(home, &bytes, state) {
+                    let mut leaf = LeafMut::new(&self.shape, &mut self.image);
+                    leaf.set_value(slot, &new);
+                    leaf.set_state(slot, State::Live);
+                    touched.add(slot);
+                    self.records.insert(key, value);
+                    self.changed(&touched);
+                    return true;
+                }
+            }
+            let before = self.image.clone();
+            let span = self.shape.span;
+            let placed = LeafMut::new(&self.shape, &mut self.image).place(home, &bytes, &new, span, &mut touched);
+            if let Some(hole) = placed {
+                self.hops += usize::from(hole >= self.shape.neighborhood);
+                self.rule_holds(&before);
+                self.records.insert(key, value);
+                self.changed(&touched);
+                return true;
+            }
+            assert_eq!(self.image, before, "a failed attempt changed the image");
+            LeafMut::new(&self.shape, &mut self.image).purge();
+            let mut touched = Touched::default();
+            let placed = LeafMut::new(&self.shape, &mut self.image).place(home, &bytes, &new, span, &mut touched);
+            if placed.is_some() {
+                self.records.insert(key, value);
+            }
+            self.written_whole();
+            placed.is_some()
+        }
+
+        fn delete(&mut self, key: u64, how: State) {
+            let bytes = key.to_be_bytes();
+            let home = self.shape.home(&bytes);
+            let Some(slot) = self.leaf().find_locked(home, &bytes, State::Live) else { return };
+            let mut touched = Touched::default();
+            let mut leaf = LeafMut::new(&self.shape, &mut self.image);
+            if how == State::Empty {
+                leaf.vacate(slot);
+                touched.add(home);
+            } else {
+                leaf.set_state(slot, how);
+            }
+            touched.add(slot);
+            self.records.remove(&key);
+            self.changed(&touched);
+        }
+
+        /// A key that was replaced by another was nearer to its home.
+        fn rule_holds(&self, before: &[u8]) {
+            let (old, new) = (Leaf::new(&self.shape, before), self.leaf());
+            let (mut left, mut right) = ([0; 8], [0; 8]);
+            for slot in 0..self.shape.span {
+                old.read_key(slot, &mut left);
+                new.read_key(slot, &mut right);
+                if old.state(slot) != State::Empty && left != right {
+                    assert!(new.displacement(slot) > old.displacement(slot), "slot {slot}");
+                }
+            }
+        }
+
+        /// Everything is where it should be.
+        fn sound(&self) {
+            assert_eq!(self.leaf().check(&[0; 8], None), Ok(self.records.len() as u64));
+            let mut value = [0; 8];
+            for (key, expected) in &self.records {
+                let bytes = key.to_be_bytes();
+                let slot = self.leaf().find(self.shape.home(&bytes), &bytes).unwrap().expect("a key that is there");
+                self.leaf().read_value(slot, &mut value);
+                assert_eq!(u64::from_le_bytes(value), *expected);
+            }
+            let mut slots = [0; SPAN_MAX];
+            assert_eq!(self.leaf().sorted(&[0; 8], None, &mut slots), self.records.len());
+        }
+
+        /// READs every entry as it was at some other instant of the epoch, and looks for the keys that were there all the
+        /// time. Returns how many were missed without notice.
+        fn misses(&self, draw: &mut impl FnMut(usize) -> usize) -> usize {
+            let window = 2 + draw(7);
+            let instants = &self.epoch[self.epoch.len().saturating_sub(window)..];
+            let mut mixed = self.image.clone();
+            for slot in 0..self.shape.span {
+                let (image, _) = &instants[draw(instants.len())];
+                let range = self.shape.write_range(&(slot..slot + 1));
+                mixed[range.clone()].copy_from_slice(&image[range]);
+            }
+            let leaf = Leaf::new(&self.shape, &mixed);
+            let settled = leaf.settled();
+            let mut slots = [0; SPAN_MAX];
+            let count = leaf.sorted(&[0; 8], None, &mut slots);
+            let mut key = [0; 8];
+            let scanned: Vec<u64> = slots[..count]
+                .iter()
+                .map(|&slot| {
+                    leaf.read_key(slot as usize, &mut key);
+                    u64::from_be_bytes(key)
+                })
+                .collect();
+            let throughout = instants[0].1.keys().filter(|key| instants.iter().all(|(_, at)| at.contains_key(key)));
+            throughout
+                .filter(|key| {
+                    let bytes = key.to_be_bytes();
+                    let missed = leaf.find(self.shape.home(&bytes), &bytes) == Ok(None);
+                    missed || settled.is_ok() && !scanned.contains(key)
+                })
+                .count()
+        }
+    }
+
+    fn random(seed: u64) -> impl FnMut(usize) -> usize {
+        let mut state = seed;
+        move |end| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            ((state >> 33) as usize) % end.max(1)
+        }
+    }
+
+    /// Histories on one leaf; returns records missed by readers that mix instants, and hops.
+    fn run(seed: u64, how: State) -> (usize, usize) {
+        let mut draw = random(seed);
+        let neighborhood = [2, 3, 4, 8][draw(4)];
+        let shape = LeafShape::new(8, 8, 8 + draw(12), neighborhood);
+        let mut model = Model::new(shape);
+        let mut misses = 0;
+        for step in 0..300 {
+            let key = draw(shape.span * 2) as u64;
+            if draw(100) < 55 {
+                model.insert(key, step);
+            } else {
+                model.delete(key, how);
+            }
+            model.sound();
+            for _ in 0..4 {
+                misses += model.misses(&mut draw);
+            }
+        }
+        (misses, model.hops)
+    }
+
+    #[test]
+    fn a_reader_that_mixes_instants_misses_no_key_without_notice() {
+        let mut hops = 0;
+        for seed in 0..150 {
+            let (misses, hopped) = run(seed, State::Dead);
+            assert_eq!(misses, 0, "seed {seed}");
+            hops += hopped;
+        }
+        assert!(hops > 300, "only {hops} hops");
+    }
+
+    #[test]
+    fn with_deletes_that_empty_the_entry_readers_would_miss_keys() {
+        let misses: usize = (0..150).map(|seed| run(seed, State::Empty).0).sum();
+        assert!(misses > 0, "the test above cannot fail");
+    }
+
+    /// A leaf that has no way for a key; the keys in it.
+    fn stuck(seed: u64) -> (Model, u64) {
+        let mut draw = random(seed);
+        let neighborhood = [2, 4, 8, 16][draw(4)];
+        let mut model = Model::new(LeafShape::new(8, 8, neighborhood.max(8 + draw(60)), neighborhood));
+        loop {
+            let key = (draw(1 << 20) << 8 | draw(256)) as u64;
+            if !model.records.contains_key(&key) && !model.insert(key, 1) {
+                return (model, key);
+            }
+        }
+    }
+
+    #[test]
+    fn the_median_of_critical_keys_makes_room_on_both_sides() {
+        for seed in 0..2000 {
+            let (model, key) = stuck(seed);
+            let bytes = key.to_be_bytes();
+            let home = model.shape.home(&bytes);
+            let mut image = model.image.clone();
+            let mut critical = vec![key];
+            LeafMut::new(&model.shape, &mut image).critical(home, |slot| {
+                let mut key = [0; 8];
+                model.leaf().read_key(slot, &mut key);
+                critical.push(u64::from_be_bytes(key));
+            });
+            assert!(critical.len() > model.shape.neighborhood, "seed {seed}");
+            critical.sort_unstable();
+            let separator = critical[critical.len() / 2];
+            let mut leaf = LeafMut::new(&model.shape, &mut image);
+            for slot in 0..model.shape.span {
+                let mut resident = [0; 8];
+                leaf.view().read_key(slot, &mut resident);
+                let stays = (u64::from_be_bytes(resident) < separator) == (key < separator);
+                if leaf.view().state(slot) == State::Live && !stays {
+                    leaf.vacate(slot);
+                }
+            }
+            let placed = leaf.place(home, &bytes, &[0; 8], model.shape.span, &mut Touched::default());
+            assert!(placed.is_some(), "seed {seed}: no room for key {key} on its side of {separator}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_looked_at_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..1500), key: u64) {
+            for (span, neighborhood) in [(8, 2), (9, 9), (16, 16), (61, 8)] {
+                let shape = LeafShape::new(8, 8, span, neighborhood);
+                let mut image = bytes.clone();
+                let bytes = key.to_be_bytes();
+                let home = shape.home(&bytes);
+                let leaf = Leaf::new(&shape, &image);
+                let _ = (leaf.find(home, &bytes), leaf.settled(), leaf.check(&[0; 8], None));
+                let _ = leaf.agrees(&shape.runs(home, neighborhood));
+                let mut touched = Touched::default();
+                let mut leaf = LeafMut::new(&shape, &mut image);
+                let _ = leaf.place(home, &bytes, &[0; 8], span, &mut touched);
+                leaf.raise(&touched);
+                leaf.critical(home, |_| {});
+                leaf.purge();
+            }
+        }
+    }
+}

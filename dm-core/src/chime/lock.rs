@@ -1,0 +1,351 @@
+//! Locks of leaves: the word lies in the leaf, and while it is free it says where there is room ([`super::vacancy`]).
+//!
+//! Acquired by a masked CAS that compares bit 63 only and swaps everything: it returns the vacancy with the lock (CHIME
+//! section 4.2.1). Without masked atomics by a plain CAS of the word as it was last seen; if that guess was wrong and the
+//! word free, the CAS has returned the right one, and the next comes at once: one round trip more.
+//!
+//! The linearization point of an acquisition is the CAS that finds bit 63 clear; from its completion to the release only
+//! this lane posts WRITEs to the leaf. Released by a CAS of the whole word, chained behind the WRITEs: a word is never
+//! written by anything but CAS, in no life of the place, so a CAS by somebody with a stale pointer is never overwritten, and
+//! never overwrites.
+//!
+//! Lanes of one compute node queue in a local table as for every lock of the tree ([`crate::compute::locks`]); a leaf's
+//! entry is found by a hash of its place.
+
+use super::Chime;
+use super::layout::Leaf;
+use super::vacancy::{ALL_FULL, HELD, held_word};
+use crate::btree::Tree;
+use crate::btree::leaves::slice;
+use crate::btree::lock::word_at;
+use crate::btree::node::{Header, NodeFlags};
+use crate::compute::locks::{Entered, Handed, Turn};
+use crate::error::{Cause, Effect, OpError};
+use crate::lane::{Debt, Lane, LockId, Mark, Stage};
+use crate::layout::stripes;
+use crate::remote::address::Address;
+use crate::remote::lock_word::lock_of;
+use crate::verbs::{Completion, Label, Request, Status};
+
+/// CAS attempts on one lock word before an operation gives up, if its deadline does not end it earlier.
+const ATTEMPTS_MAX: u32 = 1 << 20;
+
+/// First and longest pause between two CAS attempts, in ns. The first is about half a round trip.
+const BACK_OFF_NS: (u64, u64) = (1_000, 64_000);
+
+/// A leaf this lane holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LeafHeld {
+    /// The leaf.
+    pub address: Address,
+    /// The remote word while it is held.
+    pub word: u64,
+    /// What the word said when it was free.
+    pub vacancy: u64,
+    lock: LockId,
+}
+
+impl LeafHeld {
+    const fn tag(&self) -> u32 {
+        tag_of(self.address)
+    }
+}
+
+/// Tells leaves that share a local entry apart.
+const fn tag_of(leaf: Address) -> u32 {
+    (leaf.offset() >> 6) as u32
+}
+
+/// The lock as the local table counts.
+const fn local(lock: LockId) -> LockId {
+    LockId { node: lock.node, index: lock.index & !LockId::IN_NODE }
+}
+
+impl Chime<'_> {
+    /// The lock of a leaf. An address that cannot be one's leads nowhere, and no CAS may go there.
+    pub(super) fn leaf_lock(&self, leaf: Address) -> Result<LockId, OpError> {
+        let inside = self.tree.geometry.get(leaf.node().0 as usize).is_some_and(|node| {
+            leaf.offset() >= node.heap && leaf.offset() + self.leaf.place_bytes() as u64 <= node.region_bytes
+        });
+        if !inside {
+            return Err(Tree::corrupt(leaf, "a pointer beyond the pool"));
+        }
+        let local = lock_of(leaf, self.locks_per_node.max(1));
+        Ok(LockId { index: local.index | LockId::IN_NODE, ..local })
+    }
+
+    /// The place of a lock in the table of remembered words.
+    fn place_of(&self, lock: LockId) -> usize {
+        lock.node.0 as usize * self.locks_per_node as usize + local(lock).index as usize
+    }
+
+    fn lock_offset(&self, leaf: Address) -> u64 {
+        leaf.offset() + self.leaf.bytes as u64
+    }
+
+    /// The request that takes a lock which is free and says `guess`.
+    fn lock_request(&self, leaf: Address, guess: u64, word: u64) -> Request {
+        let (node, offset) = (leaf.node(), self.lock_offset(leaf));
+        if self.tree.capabilities.masked_atomics {
+            Request::masked_cas(Label::Lock, node, offset, [0, word, HELD, u64::MAX])
+        } else {
+            Request::cas(Label::Lock, node, offset, guess, word)
+        }
+    }
+
+    fn unlock_request(&self, held: &LeafHeld, vacancy: u64) -> Request {
+        let node = held.address.node();
+        Request::cas(Label::Unlock, node, self.lock_offset(held.address), held.word, vacancy & ALL_FULL)
+    }
+
+    /// The CAS that tells a leaf written for the first time what its lock word shall say. The word is 0 while a place is
+    /// not in use, unless somebody with a stale pointer holds it right now: then it stays a hint that is wrong.
+    pub(super) fn first_vacancy_request(&self, leaf: Address, vacancy: u64) -> Request {
+        Request::cas(Label::Vacancy, leaf.node(), self.lock_offset(leaf), 0, vacancy & ALL_FULL)
+    }
+
+    /// Remembers what the word of a leaf that this lane has just made says.
+    pub(super) fn remember_vacancy(&self, leaf: Address, vacancy: u64) {
+        if let Ok(lock) = self.leaf_lock(leaf) {
+            self.words.remember(self.place_of(lock), tag_of(leaf), vacancy);
+        }
+    }
+
+    /// Acquires the lock of `leaf`, waiting for it. With `early`, `follow` pushes requests behind every CAS, in its chain;
+    /// the answer says whether they were executed.
+    pub(super) async fn lock_leaf(
+        &self,
+        lane: &Lane<'_>,
+        leaf: Address,
+        follow: Option<usize>,
+    ) -> Result<(LeafHeld, bool), OpError> {
+        let lock = self.leaf_lock(leaf)?;
+        let port = lane.port();
+        if !self.locks.knows(lane.id()) {
+            return Err(OpError::harmless(Cause::BadInput("a lane number past what the index was opened for")));
+        }
+        let queues = self.tree.options.hierarchical;
+        let mut held = LeafHeld { address: leaf, word: 0, vacancy: 0, lock };
+        let queued = Debt { lock, stage: Stage::Queued, word: 0, protects: leaf, imaged: false };
+        lane.owe(queued)?;
+        if queues && self.locks.enter(local(lock), lane.id(), held.tag()) == Entered::Queued {
+            lane.mark(Mark::LockQueued);
+            loop {
+                port.push(Request::park(lane.remaining_ns()));
+                port.submit().await?;
+                match self.locks.turn(local(lock), lane.id()) {
+                    Turn::Wait => {
+                        if let Err(late) = lane.check_deadline() {
+                            return self.leave_queue(lane, held).await.and(Err(late));
+                        }
+                    }
+                    Turn::Acquire => break,
+                    Turn::Owned(Handed { word, .. }) => {
+                        lane.mark(Mark::HandOver);
+                        lane.owe(Debt { stage: Stage::Held, word, ..queued })?;
+                        held.word = word;
+                        held.vacancy = self.words.recall(self.place_of(lock), held.tag());
+                        return Ok((held, false));
+                    }
+                }
+            }
+        }
+        held.word = held_word(self.tree.owner.row, self.tree.sequence(lane));
+        let mut guess = self.words.recall(self.place_of(lock), held.tag());
+        let mut pause_ns = BACK_OFF_NS.0;
+        for _ in 0..ATTEMPTS_MAX {
+            lane.owe(Debt { stage: Stage::Posted, word: held.word, ..queued })?;
+            let cas = port.push(self.lock_request(leaf, guess, held.word));
+            if let Some(home) = follow {
+                self.push_runs(lane, leaf, home, self.leaf.neighborhood, true);
+            }
+            // On failure the debt stays: whether the CAS won is not known, and settling will look.
+            port.submit().await?;
+            let found = port.completion(cas).value;
+            if found & HELD == 0 && (self.tree.capabilities.masked_atomics || found == guess) {
+                lane.owe(Debt { stage: Stage::Held, word: held.word, ..queued })?;
+                held.vacancy = found;
+                return Ok((held, follow.is_some()));
+            }
+            lane.owe(queued)?;
+            if lane.check_deadline().is_err() {
+                break;
+            }
+            if found & HELD == 0 {
+                lane.mark(Mark::GuessWrong);
+                guess = found;
+                continue;
+            }
+            lane.mark(Mark::LockLost);
+            // Exponential back-off with a lane-dependent part, so that losers do not return in step.
+            let jitter = (u64::from(lane.next_turn() >> 16) * pause_ns) >> 16;
+            port.push(Request::pause(pause_ns / 2 + jitter / 2));
+            port.submit().await?;
+            pause_ns = (pause_ns * 2).min(BACK_OFF_NS.1);
+        }
+        self.leave(lane, lock);
+        lane.check_deadline()?;
+        Err(OpError::harmless(Cause::Retries { attempts: ATTEMPTS_MAX, what: "acquiring a lock" }))
+    }
+
+    /// Gives up a place in the local queue. If the turn came after all, passes it on.
+    async fn leave_queue(&self, lane: &Lane<'_>, held: LeafHeld) -> Result<(), OpError> {
+        match self.locks.cancel(local(held.lock), lane.id()) {
+            Turn::Wait => lane.paid(held.lock),
+            Turn::Acquire => self.leave(lane, held.lock),
+            Turn::Owned(Handed { word, .. }) => {
+                let vacancy = self.words.recall(self.place_of(held.lock), held.tag());
+                self.unlock_leaf(lane, LeafHeld { word, vacancy, ..held }, vacancy).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Tries to acquire without waiting: for a merge, where waiting could deadlock.
+    pub(super) async fn try_lock_leaf(&self, lane: &Lane<'_>, leaf: Address) -> Result<Option<LeafHeld>, OpError> {
+        let lock = self.leaf_lock(leaf)?;
+        let mut held = LeafHeld { address: leaf, word: 0, vacancy: 0, lock };
+        if self.tree.options.hierarchical && !self.locks.try_enter(local(lock), lane.id()) {
+            return Ok(None);
+        }
+        held.word = held_word(self.tree.owner.row, self.tree.sequence(lane));
+        let mut guess = self.words.recall(self.place_of(lock), held.tag());
+        // A second time if the first guess was wrong, and not a third: who changes the word is about to use the leaf.
+        for _ in 0..2 {
+            let debt = Debt { lock, stage: Stage::Posted, word: held.word, protects: leaf, imaged: false };
+            lane.owe(debt)?;
+            let found = lane.port().call(self.lock_request(leaf, guess, held.word)).await?.value;
+            if found & HELD == 0 && (self.tree.capabilities.masked_atomics || found == guess) {
+                lane.owe(Debt { stage: Stage::Held, ..debt })?;
+                held.vacancy = found;
+                return Ok(Some(held));
+            }
+            if found & HELD != 0 {
+                lane.mark(Mark::LockLost);
+                break;
+            }
+            lane.mark(Mark::GuessWrong);
+            guess = found;
+        }
+        self.leave(lane, lock);
+        Ok(None)
+    }
+
+    /// Strikes the debt out and lets the next lane of this compute node have its turn.
+    fn leave(&self, lane: &Lane<'_>, lock: LockId) {
+        lane.paid(lock);
+        if self.tree.options.hierarchical
+            && let Some(next) = self.locks.leave(local(lock))
+        {
+            lane.port().push(Request::wake(next));
+        }
+    }
+
+    /// Writes back and releases: the WRITEs are pushed already, all to the leaf's memory node, and nothing else is.
+    ///
+    /// With command combination the unlock follows them in their chain; when the lock is handed over there is no
+    /// unlock. Past this call's first submit the change may have been made: errors say `Unknown`.
+    pub(super) async fn unlock_leaf_with(&self, lane: &Lane<'_>, held: LeafHeld, vacancy: u64) -> Result<(), OpError> {
+        let unknown = |cause: Cause| OpError { effect: Effect::Unknown, cause };
+        let port = lane.port();
+        let pass = self.tree.options.hierarchical && self.locks.would_pass(local(held.lock), held.tag());
+        if self.tree.options.combine && !pass {
+            let unlock = port.push(self.unlock_request(&held, vacancy));
+            port.submit().await.map_err(|error| unknown(error.into()))?;
+            return self.unlocked(lane, held, vacancy, port.completion(unlock)).map_err(unknown);
+        }
+        port.submit().await.map_err(|error| unknown(error.into()))?;
+        self.unlock_leaf(lane, held, vacancy).await.map_err(|error| unknown(error.cause))
+    }
+
+    /// Releases a leaf with nothing to write back: hands it over, or unlocks and waits for that.
+    pub(super) async fn unlock_leaf(&self, lane: &Lane<'_>, held: LeafHeld, vacancy: u64) -> Result<(), OpError> {
+        // While this lane holds the local entry; the next one that does may want to know.
+        self.words.remember(self.place_of(held.lock), held.tag(), vacancy & ALL_FULL);
+        if self.tree.options.hierarchical
+            && let Some(next) = self.locks.pass(local(held.lock), held.tag(), Handed { word: held.word, imaged: false })
+        {
+            lane.paid(held.lock);
+            lane.port().push(Request::wake(next));
+            return Ok(());
+        }
+        let completion = lane.port().call(self.unlock_request(&held, vacancy)).await?;
+        self.unlocked(lane, held, vacancy, completion).map_err(OpError::harmless)
+    }
+
+    /// Judges the completion of an unlock.
+    fn unlocked(&self, lane: &Lane<'_>, held: LeafHeld, vacancy: u64, completion: Completion) -> Result<(), Cause> {
+        self.words.remember(self.place_of(held.lock), held.tag(), vacancy & ALL_FULL);
+        self.leave(lane, held.lock);
+        if completion.value == held.word { Ok(()) } else { Err(Cause::Fenced) }
+    }
+
+    /// Pays what the lane owes for leaves: as [`Tree::settle`], which is for the others.
+    pub(super) async fn settle_leaves(&self, lane: &Lane<'_>) -> Result<(), OpError> {
+        let mut outcome = Ok(());
+        for debt in lane.debts().into_iter().filter(|debt| debt.lock.in_node()) {
+            match self.settle_leaf(lane, debt).await {
+                Ok(()) => {}
+                Err(OpError { cause: Cause::Verb(error), .. })
+                    if matches!(error.status, Status::NodeDown | Status::Fenced) =>
+                {
+                    self.leave(lane, debt.lock);
+                }
+                Err(error) => {
+                    outcome = Err(error);
+                    continue;
+                }
+            }
+            lane.mark(Mark::Settled);
+        }
+        outcome
+    }
+
+    async fn settle_leaf(&self, lane: &Lane<'_>, debt: Debt) -> Result<(), OpError> {
+        let mut held = LeafHeld { address: debt.protects, word: debt.word, vacancy: ALL_FULL, lock: debt.lock };
+        let port = lane.port();
+        if debt.stage == Stage::Queued {
+            let queues = self.tree.options.hierarchical;
+            match if queues { self.locks.cancel(local(debt.lock), lane.id()) } else { Turn::Wait } {
+                Turn::Wait => {
+                    lane.paid(debt.lock);
+                    return Ok(());
+                }
+                Turn::Acquire => {
+                    self.leave(lane, debt.lock);
+                    return Ok(());
+                }
+                Turn::Owned(Handed { word, .. }) => {
+                    // The table says so once: if this future is dropped too, the debt tells the next.
+                    held.word = word;
+                    lane.owe(Debt { stage: Stage::Held, word, ..debt })?;
+                }
+            }
+        } else {
+            // Posted: the CAS may have won. Held: the unlock may be done.
+            let at = self.tree.scratch.small;
+            let (node, offset) = (held.address.node(), self.lock_offset(held.address));
+            port.call(Request::read(Label::Lock, node, offset, 8, at)).await?;
+            if port.with(|scratch| word_at(scratch, at)) != debt.word {
+                self.leave(lane, debt.lock);
+                return Ok(());
+            }
+        }
+        // What was known of the vacancy is lost with the future; the leaf itself says it.
+        let at = self.tree.scratch.node(0);
+        let (node, offset) = (held.address.node(), held.address.offset());
+        port.call(Request::read(Label::Leaf, node, offset, self.leaf.bytes, at).untimed()).await?;
+        let vacancy = port.with(|scratch| {
+            let image = slice(scratch, at, self.leaf.bytes);
+            let header = Header::read(image);
+            if header.flags.contains(NodeFlags::RETIRED) {
+                0
+            } else if stripes::node_version(image).is_some() && header.index == self.tree.index {
+                self.buckets.exact(&Leaf::new(&self.leaf, image))
+            } else {
+                ALL_FULL
+            }
+        });
+        self.unlock_leaf(lane, held, vacancy).await
+    }
+}

@@ -1,0 +1,229 @@
+//! What is fixed when an index is created, and how the catalog keeps it.
+
+use super::layout::{LeafShape, NEIGHBORHOOD_MAX, NEIGHBORHOOD_MIN, SPAN_MAX, SPAN_MIN};
+use crate::btree::TreeScratch;
+use crate::btree::inner::{InnerShape, SPAN_MAX as INNER_SPAN_MAX};
+use crate::btree::node::{KEY_BYTES_MAX, KEY_BYTES_MIN};
+use crate::index::ScratchPlan;
+use crate::remote::catalog::PARAMETER_BYTES;
+use crate::remote::record::{Le16, Le32, record};
+use static_assertions::const_assert_eq;
+use thiserror::Error;
+use zerocopy::IntoBytes;
+
+record! {
+    /// The parameter block of a CHIME index as the catalog stores it.
+    pub struct ParameterBlock {
+        key_bytes: Le16 = "key slot, 8..=64",
+        leaf_span: Le16 = "entries per leaf, 8..=512",
+        value_bytes: Le32 = "inline value, 8..=1024",
+        inner_span: Le16 = "separators per inner node, 2..=1024",
+        neighborhood: u8 = "entries of a neighborhood, 2..=16",
+        hash: u8 = "what places keys: 1 = CityHash64 of version 1.1",
+        flags: Le32 = "options that change what is stored; none yet",
+        reserved_16: [u8; 48] = "zero",
+    }
+}
+const_assert_eq!(ParameterBlock::BYTES, PARAMETER_BYTES);
+
+/// Values are at most this long, in bytes.
+pub const VALUE_BYTES_MAX: usize = 1024;
+/// And at least this long.
+pub const VALUE_BYTES_MIN: usize = 8;
+
+/// Memory nodes are at most this large, in bytes: lanes that queue for a leaf name it by 32 bits of its line's number, and a
+/// lock is handed over to who names the same.
+pub const REGION_BYTES_MAX: u64 = 1 << 38;
+
+/// The only hash so far.
+const CITY_HASH: u8 = 1;
+
+/// Bytes of an inner node's next pointer.
+const NEXT_BYTES: usize = 8;
+
+/// What is fixed when an index is created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parameters {
+    /// Bytes of every key slot, 8..=64.
+    pub key_bytes: usize,
+    /// Bytes of every value, 8..=1024.
+    pub value_bytes: usize,
+    /// Entries per leaf, 8..=512.
+    pub leaf_span: usize,
+    /// Entries of a neighborhood, 2..=16 and at most the span.
+    pub neighborhood: usize,
+    /// Separators per inner node, 2..=1024.
+    pub inner_span: usize,
+}
+
+/// Parameters that do not make an index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ParameterError {
+    /// See [`Parameters::key_bytes`].
+    #[error("key bytes {0}: the index takes {KEY_BYTES_MIN} to {KEY_BYTES_MAX}")]
+    KeyBytes(usize),
+    /// See [`Parameters::value_bytes`].
+    #[error("value bytes {0}: the index takes {VALUE_BYTES_MIN} to {VALUE_BYTES_MAX}")]
+    ValueBytes(usize),
+    /// See [`Parameters::leaf_span`].
+    #[error("{0} entries per leaf: the index takes {SPAN_MIN} to {SPAN_MAX}")]
+    LeafSpan(usize),
+    /// See [`Parameters::neighborhood`].
+    #[error(
+        "neighborhoods of {neighborhood} entries: the index takes {NEIGHBORHOOD_MIN} to {NEIGHBORHOOD_MAX}, and no more than a leaf has ({leaf_span})"
+    )]
+    Neighborhood {
+        /// What was asked for.
+        neighborhood: usize,
+        /// Entries per leaf.
+        leaf_span: usize,
+    },
+    /// See [`Parameters::inner_span`].
+    #[error("{0} separators per inner node: the index takes 2 to {INNER_SPAN_MAX}")]
+    InnerSpan(usize),
+    /// The catalog's block was written by another version of this index.
+    #[error("parameter block of version {found}; this program reads version {supported}")]
+    Version {
+        /// That of the block.
+        found: u16,
+        /// What this code reads.
+        supported: u16,
+    },
+    /// Keys are placed by a hash this code does not know.
+    #[error("keys are placed by hash {0}; this program knows hash {CITY_HASH}, CityHash64 of version 1.1")]
+    Hash(u8),
+    /// The catalog's block has options or bytes this code does not know.
+    #[error("parameter block with unknown options ({flags:#x}) or bytes")]
+    Unknown {
+        /// The options.
+        flags: u32,
+    },
+}
+
+impl Parameters {
+    /// The paper's spans of leaves and inner nodes (section 5.1).
+    pub const SPAN: usize = 64;
+    /// The paper's neighborhoods.
+    pub const NEIGHBORHOOD: usize = 8;
+
+    /// The paper's spans.
+    pub const fn with_sizes(key_bytes: usize, value_bytes: usize) -> Self {
+        Self { key_bytes, value_bytes, leaf_span: Self::SPAN, neighborhood: Self::NEIGHBORHOOD, inner_span: Self::SPAN }
+    }
+
+    /// Checks every limit.
+    pub fn check(&self) -> Result<(), ParameterError> {
+        if !(KEY_BYTES_MIN..=KEY_BYTES_MAX).contains(&self.key_bytes) {
+            return Err(ParameterError::KeyBytes(self.key_bytes));
+        }
+        if !(VALUE_BYTES_MIN..=VALUE_BYTES_MAX).contains(&self.value_bytes) {
+            return Err(ParameterError::ValueBytes(self.value_bytes));
+        }
+        if !(SPAN_MIN..=SPAN_MAX).contains(&self.leaf_span) {
+            return Err(ParameterError::LeafSpan(self.leaf_span));
+        }
+        let Self { neighborhood, leaf_span, .. } = *self;
+        if !(NEIGHBORHOOD_MIN..=NEIGHBORHOOD_MAX.min(leaf_span)).contains(&neighborhood) {
+            return Err(ParameterError::Neighborhood { neighborhood, leaf_span });
+        }
+        if !(2..=INNER_SPAN_MAX).contains(&self.inner_span) {
+            return Err(ParameterError::InnerSpan(self.inner_span));
+        }
+        Ok(())
+    }
+
+    /// Version of the catalog's block.
+    pub const VERSION: u16 = 1;
+
+    /// The block for a catalog entry.
+    pub fn encode(&self) -> [u8; PARAMETER_BYTES] {
+        let mut block = ParameterBlock::ZERO;
+        block.key_bytes = (self.key_bytes as u16).into();
+        block.value_bytes = (self.value_bytes as u32).into();
+        block.leaf_span = (self.leaf_span as u16).into();
+        block.inner_span = (self.inner_span as u16).into();
+        block.neighborhood = self.neighborhood as u8;
+        block.hash = CITY_HASH;
+        let mut bytes = [0; PARAMETER_BYTES];
+        bytes.copy_from_slice(block.as_bytes());
+        bytes
+    }
+
+    /// Reads and checks the block of a catalog entry.
+    pub fn decode(version: u16, bytes: &[u8; PARAMETER_BYTES]) -> Result<Self, ParameterError> {
+        if version != Self::VERSION {
+            return Err(ParameterError::Version { found: version, supported: Self::VERSION });
+        }
+        let block: ParameterBlock = zerocopy::transmute!(*bytes);
+        let flags = block.flags.get();
+        if flags != 0 || block.reserved_16.iter().any(|&byte| byte != 0) {
+            return Err(ParameterError::Unknown { flags });
+        }
+        if block.hash != CITY_HASH {
+            return Err(ParameterError::Hash(block.hash));
+        }
+        let parameters = Self {
+            key_bytes: block.key_bytes.get().into(),
+            value_bytes: block.value_bytes.get() as usize,
+            leaf_span: block.leaf_span.get().into(),
+            neighborhood: block.neighborhood.into(),
+            inner_span: block.inner_span.get().into(),
+        };
+        parameters.check()?;
+        Ok(parameters)
+    }
+
+    /// Shape of leaves.
+    pub const fn leaf(&self) -> LeafShape {
+        LeafShape::new(self.key_bytes, self.value_bytes, self.leaf_span, self.neighborhood)
+    }
+
+    /// Shape of inner nodes.
+    pub const fn inner(&self) -> InnerShape {
+        InnerShape::with_span(self.key_bytes, NEXT_BYTES, self.inner_span)
+    }
+
+    /// Scratch of a lane: `page_records` records a scan returns at most, `leaves_at_once` leaves it READs in parallel.
+    pub fn plan(&self, page_records: usize, leaves_at_once: usize) -> (ScratchPlan, TreeScratch) {
+        // The walk READs a leaf with its lock word.
+        let node_bytes = self.leaf().place_bytes().max(self.inner().bytes);
+        TreeScratch::plan(self.key_bytes, self.value_bytes, node_bytes, page_records, leaves_at_once)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAPER: Parameters = Parameters::with_sizes(8, 8);
+
+    #[test]
+    fn what_is_stored_is_read_back() {
+        let parameters = Parameters { neighborhood: 16, leaf_span: 512, inner_span: 61, ..PAPER };
+        assert_eq!(Parameters::decode(1, &parameters.encode()), Ok(parameters));
+    }
+
+    #[test]
+    fn limits_are_said() {
+        let say = |parameters: Parameters| std::string::ToString::to_string(&parameters.check().unwrap_err());
+        extern crate std;
+        assert_eq!(say(Parameters { leaf_span: 7, ..PAPER }), "7 entries per leaf: the index takes 8 to 512");
+        assert_eq!(
+            say(Parameters { leaf_span: 8, neighborhood: 9, ..PAPER }),
+            "neighborhoods of 9 entries: the index takes 2 to 16, and no more than a leaf has (8)"
+        );
+        assert_eq!(say(Parameters { value_bytes: 1025, ..PAPER }), "value bytes 1025: the index takes 8 to 1024");
+    }
+
+    #[test]
+    fn blocks_of_others_are_refused() {
+        assert_eq!(Parameters::decode(2, &PAPER.encode()), Err(ParameterError::Version { found: 2, supported: 1 }));
+        let mut other = PAPER.encode();
+        other[11] = 2;
+        assert_eq!(Parameters::decode(1, &other), Err(ParameterError::Hash(2)));
+        let mut other = PAPER.encode();
+        other[40] = 1;
+        assert_eq!(Parameters::decode(1, &other), Err(ParameterError::Unknown { flags: 0 }));
+    }
+}

@@ -1,0 +1,193 @@
+//! Get: one READ of the key's neighborhood in the leaf that the route names.
+
+use super::Chime;
+use super::layout::{Leaf, Runs};
+use crate::btree::descent::Spot;
+use crate::btree::leaves::{Leaves, key_of, slice};
+use crate::btree::node::KEY_BYTES_MAX;
+use crate::btree::read::TORN_MAX;
+use crate::btree::{RESTARTS_MAX, Tree};
+use crate::error::{DecodeError, OpError};
+use crate::index::Outcome;
+use crate::lane::{Lane, Mark};
+use crate::remote::address::Address;
+use crate::verbs::{Label, Request};
+
+/// What a look at a neighborhood gave.
+enum Look {
+    /// The key is there, its value in the output; or it is not.
+    Seen(bool),
+    /// The leaf is not the one the parent spoke of.
+    Doubted,
+    /// Torn again and again, or READ too slowly for versions to vouch.
+    Unsure,
+}
+
+impl Chime<'_> {
+    /// Steps: route; READ neighborhood; check versions, then the sibling against the parent's next pointer; take the value.
+    /// Linearizes within the READ whose image was accepted.
+    ///
+    /// If the sibling is another, the parent's copy may be old: it is READ again. If it still is another, the leaf has
+    /// split and the parent does not know: the leaf is READ whole and its fences decide.
+    pub(super) async fn get(&self, lane: &Lane<'_>) -> Result<Outcome, OpError> {
+        let key_range = &self.plan.key;
+        let home = self.home(lane);
+        let mut attempts = 0;
+        let mut spot = loop {
+            let Some(mut spot) = self.tree.locate(lane, key_range, 0, true).await? else { return Ok(Outcome::Absent) };
+            match self.look(lane, &spot, home).await? {
+                Look::Seen(found) => {
+                    self.help(lane, spot.help).await;
+                    return Ok(if found { Outcome::Found } else { Outcome::Absent });
+                }
+                Look::Unsure => break spot,
+                Look::Doubted => {
+                    // The root word was READ again since the last look, or the parent in this descent.
+                    spot.fresh |= spot.parent.is_null() && attempts > 0;
+                    if spot.fresh {
+                        lane.mark(Mark::Doubted);
+                        break spot;
+                    }
+                }
+            }
+            lane.mark(Mark::StaleCache);
+            self.forget(&spot);
+            Tree::attempt(lane, &mut attempts, RESTARTS_MAX, "finding the leaf of a key")?;
+        };
+        let at = self.tree.scratch.node(0);
+        let look = |image: &[u8], key: &[u8], value: &mut [u8]| {
+            let leaf = Leaf::new(&self.leaf, image);
+            let slot = leaf.find(home, key)?;
+            if let Some(slot) = slot {
+                leaf.read_value(slot, value);
+            }
+            Ok(slot.is_some())
+        };
+        let mut visit = self.visit_at(lane, &mut spot, key_range, at, look, &self.plan.output).await?;
+        if visit.is_none() {
+            self.tree.root.forget();
+            visit = self.visit(lane, key_range, at, look, &self.plan.output).await?;
+        }
+        let Some(visit) = visit else { return Ok(Outcome::Absent) };
+        self.help(lane, visit.help).await;
+        Ok(if visit.seen { Outcome::Found } else { Outcome::Absent })
+    }
+
+    /// Forgets the copy that led to a leaf.
+    pub(super) fn forget(&self, spot: &Spot) {
+        if spot.parent.is_null() {
+            self.tree.root.forget();
+        } else {
+            self.tree.cache.invalidate(spot.parent);
+        }
+    }
+
+    /// The home of the operation's key.
+    pub(super) fn home(&self, lane: &Lane<'_>) -> usize {
+        lane.port().with(|scratch| {
+            let mut room = [0; KEY_BYTES_MAX];
+            self.leaf.home(key_of(scratch, &self.plan.key, &mut room))
+        })
+    }
+
+    /// Pushes READs of the `count` entries from `first` on into node image 0, each byte to its own place; of all entries, of
+    /// the whole image. Returns the positions of the READs.
+    pub(super) fn push_runs(
+        &self,
+        lane: &Lane<'_>,
+        leaf: Address,
+        first: usize,
+        count: usize,
+        locked: bool,
+    ) -> core::ops::Range<usize> {
+        let port = lane.port();
+        let at = self.tree.scratch.node(0);
+        let mut positions = 0..0;
+        let mut push = |label, range: core::ops::Range<usize>| {
+            let request =
+                Request::read(label, leaf.node(), leaf.offset() + range.start as u64, range.len(), at + range.start);
+            let position = port.push(if locked { request.untimed() } else { request });
+            if positions.is_empty() {
+                positions.start = position;
+            }
+            positions.end = position + 1;
+        };
+        if count >= self.leaf.span {
+            push(Label::Leaf, 0..self.leaf.bytes);
+            return positions;
+        }
+        let runs = self.leaf.runs(first, count);
+        for range in runs.iter().map(|run| self.leaf.read_range(run)).filter(|range| !range.is_empty()) {
+            push(Label::Neighborhood, range);
+        }
+        if !runs[1].is_empty() {
+            lane.mark(Mark::Wrap);
+        }
+        positions
+    }
+
+    async fn look(&self, lane: &Lane<'_>, spot: &Spot, home: usize) -> Result<Look, OpError> {
+        let port = lane.port();
+        // A neighborhood that is the whole leaf is READ as such, header included.
+        let runs = self.leaf.runs(home, self.leaf.neighborhood);
+        for _ in 0..TORN_MAX {
+            let reads = self.push_runs(lane, spot.address, home, self.leaf.neighborhood, false);
+            port.submit().await?;
+            let elapsed_ns = reads.map(|read| port.completion(read).elapsed_ns).max().unwrap_or(0);
+            if self.tree.exposed_too_long(elapsed_ns) {
+                lane.mark(Mark::GuardRefusal);
+                return Ok(Look::Unsure);
+            }
+            let seen = port.with(|scratch| {
+                let Some((front, nodes)) = scratch.split_at_mut_checked(self.tree.scratch.nodes) else {
+                    return Err(DecodeError::Torn);
+                };
+                let mut room = [0; KEY_BYTES_MAX];
+                let key = key_of(front, &self.plan.key, &mut room);
+                let at = self.tree.scratch.node(0) - self.tree.scratch.nodes;
+                let image = slice(nodes, at, self.leaf.bytes);
+                if !self.is_spoken_of(image, &runs, home, spot)? {
+                    return Ok(None);
+                }
+                let leaf = Leaf::new(&self.leaf, image);
+                let slot = leaf.find(home, key)?;
+                if let Some(slot) = slot {
+                    leaf.read_value(slot, front.get_mut(self.plan.output.clone()).unwrap_or_default());
+                }
+                Ok(Some(slot.is_some()))
+            });
+            match seen {
+                Ok(Some(found)) => return Ok(Look::Seen(found)),
+                Ok(None) => return Ok(Look::Doubted),
+                Err(_) => {
+                    let hop = port.with(|scratch| {
+                        let image = slice(scratch, self.tree.scratch.node(0), self.leaf.bytes);
+                        let leaf = Leaf::new(&self.leaf, image);
+                        leaf.agrees(&runs) && leaf.entries_whole(home, self.leaf.neighborhood)
+                    });
+                    lane.mark(if hop { Mark::HopSeen } else { Mark::TornRead });
+                }
+            }
+            lane.check_deadline()?;
+        }
+        Ok(Look::Unsure)
+    }
+
+    /// Whether the entries READ, a neighborhood at least, are of one image, and that image is of the leaf that the parent
+    /// spoke of: in use, of the pointer's generation, and with the right neighbour that the parent has next. Then it covers
+    /// what the parent says it does: see [`super`].
+    pub(super) fn is_spoken_of(
+        &self,
+        image: &[u8],
+        runs: &Runs,
+        home: usize,
+        spot: &Spot,
+    ) -> Result<bool, DecodeError> {
+        let leaf = Leaf::new(&self.leaf, image);
+        if !leaf.agrees(runs) {
+            return Err(DecodeError::Torn);
+        }
+        let replica = leaf.replica(self.leaf.replica_near(home));
+        Ok(replica.in_use && replica.generation == spot.address.generation() && replica.sibling == spot.next)
+    }
+}

@@ -1,0 +1,146 @@
+//! Splitting a leaf that has no way for a record that has to go in.
+//!
+//! The records from the separator on move to a new right sibling, each to the same entry there; those that stay are not
+//! touched. The separator is the middle one of the *critical* keys - those whose removal makes room for the new one - and
+//! the new key (CHIME section 4.4): so on either side at least one of them is gone, and the new key fits. (Among the
+//! critical keys are those of the neighborhood, two at least; the first and the middle one of them and the new key differ.)
+//!
+//! The sibling is written first, then the old leaf with its lowered fence, the link and without the moved entries: that WRITE
+//! is both the split and, wherever the record went, the insert.
+//!
+//! **Why the sibling needs no lock of ours.** While lines of the old leaf's WRITE are still landing, one that has landed may
+//! show the new sibling, and another still has keys that moved. Nobody follows the link from a part of a leaf: a sibling
+//! that differs is only ever a reason to READ the whole leaf, and a whole image is accepted when all its lines are of one
+//! WRITE. So whoever arrives at the sibling, by the link or by the parent that is told later, does so after the old leaf's
+//! WRITE has landed in every line, and no reader of the old leaf sees a moved key there after it was changed.
+
+use super::Chime;
+use super::layout::{Leaf, LeafMut, SPAN_MAX, State, Touched};
+use super::lock::LeafHeld;
+use crate::btree::leaves::{key_of, slice_mut};
+use crate::btree::node::{self, Header, KEY_BYTES_MAX, NodeFlags};
+use crate::compute::nodes::{Fresh, NodeClass};
+use crate::error::{Cause, OpError};
+use crate::lane::{Lane, Mark};
+use crate::layout::stripes;
+use crate::verbs::{Label, Request};
+use heapless::Vec;
+
+impl Chime<'_> {
+    /// Splits the locked leaf, whole in image 0, and inserts the operation's record; then tells the parent.
+    pub(super) async fn split_and_insert(
+        &self,
+        lane: &Lane<'_>,
+        held: LeafHeld,
+        vacancy: u64,
+        home: usize,
+    ) -> Result<(), OpError> {
+        let left = held.address;
+        let Some(fresh) = lane.take_stock(NodeClass::Leaf, left.node()) else {
+            self.unlock_leaf(lane, held, vacancy).await?;
+            return Err(OpError::harmless(Cause::PoolFull));
+        };
+        lane.mark(Mark::LeafSplit);
+        if fresh.version != 0 {
+            lane.mark(Mark::NodeReused);
+        }
+        let (left_at, right_at) = (self.tree.scratch.node(0), self.tree.scratch.node(1));
+        let right = fresh.address;
+        let port = lane.port();
+        let Some((left_vacancy, right_vacancy)) = port.with(|scratch| self.split_images(scratch, fresh, home)) else {
+            self.tree.give_back(NodeClass::Leaf, fresh);
+            self.unlock_leaf(lane, held, vacancy).await?;
+            return Err(crate::btree::Tree::corrupt(left, "a leaf without a way to split for its keys"));
+        };
+        port.push(Request::write(Label::Sibling, right.node(), right.offset(), self.leaf.bytes, right_at));
+        port.push(self.first_vacancy_request(right, right_vacancy));
+        if right.node() != left.node() || !self.tree.options.combine {
+            port.submit().await?;
+        }
+        port.push(Request::write(Label::Node, left.node(), left.offset(), self.leaf.bytes, left_at));
+        self.remember_vacancy(right, right_vacancy);
+        self.unlock_leaf_with(lane, held, left_vacancy).await?;
+        // The record is in. If the parent cannot be told now, whoever finds the half-split will.
+        let _ = self.tree.link(lane, 0, right).await;
+        Ok(())
+    }
+
+    /// Builds both halves with the record in one of them, the separator in its scratch range; returns their vacancies. `None`:
+    /// the image is not one that our writers make.
+    fn split_images(&self, scratch: &mut [u8], fresh: Fresh, home: usize) -> Option<(u64, u64)> {
+        let mut room = [0; KEY_BYTES_MAX];
+        let key = key_of(scratch, &self.plan.key, &mut room);
+        let key_bytes = self.leaf.key_bytes;
+        let (front, nodes) = scratch.split_at_mut_checked(self.tree.scratch.nodes)?;
+        let (left, right) = nodes.split_at_mut_checked(self.tree.scratch.node_stride)?;
+        // Each behind its gap.
+        let at = self.tree.scratch.node(0) - self.tree.scratch.nodes;
+        let (left, right) = (slice_mut(left, at, self.leaf.bytes), slice_mut(right, at, self.leaf.bytes));
+        let version = stripes::node_version(left)?;
+
+        LeafMut::new(&self.leaf, left).purge();
+        let mut separator = [0; KEY_BYTES_MAX];
+        let separator = separator.get_mut(..key_bytes)?;
+        self.choose_separator(left, key, home, separator)?;
+
+        let mut high = [0; KEY_BYTES_MAX];
+        let high = high.get_mut(..key_bytes)?;
+        let bounded = node::read_high(left, high);
+        let generation = fresh.address.generation();
+        let header = Header { generation, flags: NodeFlags::empty(), ..Header::read(left) };
+        node::start(right, &header, separator, bounded.then_some(&*high));
+        let mut resident = [0; KEY_BYTES_MAX];
+        let resident = resident.get_mut(..key_bytes)?;
+        for slot in 0..self.leaf.span {
+            let leaf = Leaf::new(&self.leaf, left);
+            if leaf.state(slot) != State::Live {
+                continue;
+            }
+            leaf.read_key(slot, resident);
+            if *resident >= *separator {
+                LeafMut::new(&self.leaf, right).adopt(&leaf, slot);
+                LeafMut::new(&self.leaf, left).vacate(slot);
+            }
+        }
+        node::set_right(left, Some(separator), fresh.address);
+        let value = front.get(self.plan.value.clone()).unwrap_or_default();
+        let side = if key < &*separator { &mut *left } else { &mut *right };
+        let mut touched = Touched::default();
+        LeafMut::new(&self.leaf, side).place(home, key, value, self.leaf.span, &mut touched)?;
+        LeafMut::new(&self.leaf, left).seal(version.wrapping_add(1));
+        LeafMut::new(&self.leaf, right).seal(fresh.version.wrapping_add(1));
+        front.get_mut(self.tree.scratch.separator.clone())?.copy_from_slice(separator);
+        let vacancy = |image: &[u8]| self.buckets.exact(&Leaf::new(&self.leaf, image));
+        Some((vacancy(left), vacancy(right)))
+    }
+
+    /// The middle one of the critical keys and `key`.
+    fn choose_separator(&self, image: &mut [u8], key: &[u8], home: usize, separator: &mut [u8]) -> Option<()> {
+        let mut critical: Vec<u16, SPAN_MAX> = Vec::new();
+        LeafMut::new(&self.leaf, image).critical(home, |slot| {
+            // There is room: as many as slots.
+            let _ = critical.push(slot as u16);
+        });
+        let leaf = Leaf::new(&self.leaf, image);
+        let (mut one, mut other) = ([0; KEY_BYTES_MAX], [0; KEY_BYTES_MAX]);
+        let (one, other) = (one.get_mut(..key.len())?, other.get_mut(..key.len())?);
+        critical.sort_unstable_by(|a, b| {
+            leaf.read_key(*a as usize, one);
+            leaf.read_key(*b as usize, other);
+            (*one).cmp(&*other)
+        });
+        let below = critical.partition_point(|slot| {
+            leaf.read_key(*slot as usize, one);
+            &*one < key
+        });
+        let middle = critical.len().div_ceil(2);
+        if middle == below {
+            separator.copy_from_slice(key);
+        } else {
+            let slot = critical.get(if middle < below { middle } else { middle - 1 })?;
+            leaf.read_key(*slot as usize, separator);
+        }
+        // Both sides get a key, and of the first something is left behind.
+        (middle > 0).then_some(())
+    }
+}

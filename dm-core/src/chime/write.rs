@@ -1,0 +1,394 @@
+//! Insert, update, upsert, `update_if` and delete: one procedure.
+//!
+//! Steps: route; take nodes from the shelves (if it may split); lock, which brings the vacancy; READ the neighborhood, or
+//! if it may insert, the hop range, never less than the neighborhood; decide; WRITE what changed + unlock.
+//!
+//! The linearization point is the WRITE of the entry (or, of a change of the whole leaf, of the leaf): before it no reader
+//! can see the change, after it every READ posted later does. An operation that changes nothing linearizes at its READ
+//! under the lock.
+
+use super::Chime;
+use super::layout::{Leaf, LeafMut, State, Touched};
+use super::lock::LeafHeld;
+use crate::btree::descent::Spot;
+use crate::btree::leaves::{Leaves, key_of, slice_mut};
+use crate::btree::node::{self, KEY_BYTES_MAX, Standing};
+use crate::btree::read::{PAUSE_NS_MAX, TORN_LOCKED_MAX};
+use crate::btree::{MOVES_MAX, RESTARTS_MAX, Tree};
+use crate::error::{Cause, DecodeError, OpError};
+use crate::index::{OperationKind, Outcome};
+use crate::lane::{Lane, Mark};
+use crate::layout::stripes;
+use crate::verbs::{Label, Request};
+
+/// A leaf is rewritten without its dead records when it has to be READ whole and has this share of them.
+const DEAD_SHARE: usize = 8;
+
+/// What has to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change {
+    Nothing,
+    /// `count` entries from `first` on.
+    Entries {
+        first: usize,
+        count: usize,
+    },
+    /// The image.
+    Leaf,
+}
+
+/// What a look at the locked leaf decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Decision {
+    outcome: Outcome,
+    change: Change,
+    vacancy: u64,
+    /// The record deleted seems to have been the last.
+    emptied: bool,
+}
+
+/// What a look at the locked leaf gave.
+enum Seen {
+    /// What to do; done to the image already.
+    Decided(Decision),
+    /// A record has to go in and there is no way; the image is whole. With the vacancy.
+    NoRoom(u64),
+    /// The leaf is not the one the parent spoke of.
+    Doubted,
+    /// The key is in another leaf.
+    Elsewhere(Standing),
+    /// The pointer was wrong.
+    Lost,
+}
+
+/// How an attempt at one leaf ended.
+enum Attempt {
+    Done(Outcome),
+    /// Look for the leaf again: the copy that led there is old.
+    Old,
+    /// Look for the leaf again, from the root: the route was wrong.
+    Lost,
+    /// The leaf has to split, and the lane has no nodes for that.
+    Short,
+}
+
+/// Where and how to look.
+#[derive(Clone, Copy)]
+struct Aim<'a> {
+    kind: OperationKind,
+    spot: &'a Spot,
+    home: usize,
+    /// The parent's word counts, if the leaf's sibling agrees with it. Else the leaf's fences decide.
+    trusted: bool,
+}
+
+impl Chime<'_> {
+    pub(super) async fn write(&self, lane: &Lane<'_>, kind: OperationKind) -> Result<Outcome, OpError> {
+        let inserts = matches!(kind, OperationKind::Insert | OperationKind::Upsert);
+        let mut cached = true;
+        let mut attempts = 0;
+        loop {
+            let spot = self.tree.locate(lane, &self.plan.key, 0, cached).await?;
+            let Some(mut spot) = spot else {
+                if !inserts {
+                    return Ok(Outcome::Absent);
+                }
+                self.plant(lane).await?;
+                Tree::attempt(lane, &mut attempts, RESTARTS_MAX, "planting the first leaf")?;
+                continue;
+            };
+            if inserts {
+                self.tree.prepare_to_split(lane, spot.address.node());
+            }
+            // The root word was READ again since the last attempt.
+            spot.fresh |= spot.parent.is_null() && attempts > 0;
+            match self.write_at(lane, kind, spot).await? {
+                Attempt::Done(outcome) => return Ok(outcome),
+                Attempt::Short => {
+                    if !self.tree.reserve_to_split(lane, spot.address.node()).await? {
+                        return Err(OpError::harmless(Cause::PoolFull));
+                    }
+                    Tree::attempt(lane, &mut attempts, RESTARTS_MAX, "reserving nodes for a split")?;
+                }
+                Attempt::Old => {
+                    lane.mark(Mark::StaleCache);
+                    self.forget(&spot);
+                    Tree::attempt(lane, &mut attempts, RESTARTS_MAX, "finding the leaf of a key")?;
+                }
+                Attempt::Lost => {
+                    lane.mark(if cached { Mark::StaleCache } else { Mark::Restart });
+                    self.tree.cache.invalidate(spot.parent);
+                    self.tree.root.forget();
+                    cached = false;
+                    Tree::attempt(lane, &mut attempts, RESTARTS_MAX, "finding the leaf of a key")?;
+                }
+            }
+        }
+    }
+
+    /// Writes at the leaf that `spot` names, or at one that it leads to.
+    async fn write_at(&self, lane: &Lane<'_>, kind: OperationKind, spot: Spot) -> Result<Attempt, OpError> {
+        let mut spot = spot;
+        let home = self.home(lane);
+        let mut trusted = true;
+        for _ in 0..MOVES_MAX {
+            let follow = (self.tree.options.chain_lock_read && trusted).then_some(home);
+            let (held, early) = self.lock_leaf(lane, spot.address, follow).await?;
+            let mut aim = Aim { kind, spot: &spot, home, trusted };
+            let mut seen = self.look_locked(lane, &held, early, aim).await;
+            if matches!(seen, Ok(Seen::Doubted)) && spot.fresh {
+                // What the parent says now is not what the leaf says: a half-split, most likely.
+                lane.mark(Mark::Doubted);
+                aim.trusted = false;
+                seen = self.look_locked(lane, &held, false, aim).await;
+            }
+            let help = spot.help;
+            match seen {
+                Ok(Seen::Decided(decision)) => {
+                    self.carry_out(lane, held, &decision).await?;
+                    if decision.emptied {
+                        self.join_emptied(lane, spot.address).await;
+                    }
+                    self.help(lane, help).await;
+                    return Ok(Attempt::Done(decision.outcome));
+                }
+                Ok(Seen::NoRoom(vacancy)) if !self.tree.ready_to_split(lane) => {
+                    self.unlock_leaf(lane, held, vacancy).await?;
+                    return Ok(Attempt::Short);
+                }
+                Ok(Seen::NoRoom(vacancy)) => {
+                    self.split_and_insert(lane, held, vacancy, home).await?;
+                    self.help(lane, help).await;
+                    return Ok(Attempt::Done(Outcome::Inserted));
+                }
+                Ok(Seen::Doubted) => {
+                    self.unlock_leaf(lane, held, held.vacancy).await?;
+                    return Ok(Attempt::Old);
+                }
+                Ok(Seen::Elsewhere(standing)) => {
+                    self.unlock_leaf(lane, held, held.vacancy).await?;
+                    spot.address = self.wrong_leaf(lane, standing, &mut spot, self.tree.scratch.node(0));
+                    spot.fresh = false;
+                    trusted = false;
+                }
+                Ok(Seen::Lost) => {
+                    self.unlock_leaf(lane, held, held.vacancy).await?;
+                    return Ok(Attempt::Lost);
+                }
+                Err(error) => {
+                    self.unlock_leaf(lane, held, held.vacancy).await?;
+                    return Err(error);
+                }
+            }
+        }
+        Ok(Attempt::Lost)
+    }
+
+    /// READs what it takes of the locked leaf and decides. `early`: the neighborhood was READ in the chain of the lock's
+    /// CAS.
+    ///
+    /// A torn image is READ again for a while, as in [`Tree::read_locked`].
+    async fn look_locked(&self, lane: &Lane<'_>, held: &LeafHeld, early: bool, aim: Aim<'_>) -> Result<Seen, OpError> {
+        let port = lane.port();
+        let neighborhood = self.leaf.neighborhood;
+        let mut count = match aim.kind {
+            _ if !aim.trusted => self.leaf.span,
+            // The whole neighborhood in any case: the key may be in it behind the first entry with room.
+            OperationKind::Insert | OperationKind::Upsert => {
+                self.buckets.hop_range(held.vacancy, aim.home).max(neighborhood)
+            }
+            _ => neighborhood,
+        };
+        let mut fetched = if early { neighborhood } else { 0 };
+        let mut torn = 0;
+        let mut pause_ns = 1_000;
+        loop {
+            if count >= self.leaf.span {
+                self.push_runs(lane, held.address, 0, count, true);
+            } else if fetched < count {
+                let first = self.leaf.after(aim.home, fetched);
+                self.push_runs(lane, held.address, first, count - fetched, true);
+            }
+            port.submit().await?;
+            match port.with(|scratch| self.judge_locked(scratch, held, aim, count)) {
+                Ok(Seen::NoRoom(_)) if count < self.leaf.span => {
+                    lane.mark(Mark::VacancyMiss);
+                    count = self.leaf.span;
+                }
+                Ok(seen) => return Ok(seen),
+                Err(DecodeError::Stale) => return Ok(Seen::Lost),
+                Err(DecodeError::Corrupt(what)) => return Err(Tree::corrupt(held.address, what)),
+                Err(DecodeError::Torn) => {
+                    lane.mark(Mark::TornRead);
+                    torn += 1;
+                    if torn >= TORN_LOCKED_MAX {
+                        let what = "torn under its lock: a writer died in a WRITE";
+                        return Err(Tree::corrupt(held.address, what));
+                    }
+                    port.push(Request::pause(pause_ns));
+                    port.submit().await?;
+                    pause_ns = (pause_ns * 2).min(PAUSE_NS_MAX);
+                    fetched = 0;
+                }
+            }
+        }
+    }
+
+    /// Judges the `count` entries READ from the home on, or the whole image, and decides.
+    fn judge_locked(
+        &self,
+        scratch: &mut [u8],
+        held: &LeafHeld,
+        aim: Aim<'_>,
+        count: usize,
+    ) -> Result<Seen, DecodeError> {
+        let mut room = [0; KEY_BYTES_MAX];
+        let key = key_of(scratch, &self.plan.key, &mut room);
+        let Some((front, nodes)) = scratch.split_at_mut_checked(self.tree.scratch.nodes) else {
+            return Err(DecodeError::Corrupt("scratch shorter than planned"));
+        };
+        let at = self.tree.scratch.node(0) - self.tree.scratch.nodes;
+        let image = slice_mut(nodes, at, self.leaf.bytes);
+        if count >= self.leaf.span {
+            let standing = node::judge(image, &self.leaf_wanted(held.address), key)?;
+            if standing != Standing::Here {
+                return Ok(Seen::Elsewhere(standing));
+            }
+            Leaf::new(&self.leaf, image).settled()?;
+        } else {
+            if !self.is_spoken_of(image, &self.leaf.runs(aim.home, count), aim.home, aim.spot)? {
+                return Ok(Seen::Doubted);
+            }
+            if !Leaf::new(&self.leaf, image).entries_whole(aim.home, count) {
+                return Err(DecodeError::Torn);
+            }
+        }
+        Ok(self.decide(aim, key, front, image, held.vacancy, count))
+    }
+
+    /// Decides what the operation does to the locked leaf, and does it to the image.
+    fn decide(&self, aim: Aim<'_>, key: &[u8], front: &mut [u8], image: &mut [u8], vacancy: u64, count: usize) -> Seen {
+        use OperationKind::{Delete, Get, Insert, Scan, Update, UpdateIf, Upsert};
+        let Aim { kind, home, .. } = aim;
+        let leaf = Leaf::new(&self.leaf, image);
+        let observed = |leaf: &Leaf<'_>, filled: Option<usize>| {
+            self.buckets.observed(vacancy, &self.leaf, leaf, (home, count), filled)
+        };
+        let Some(slot) = leaf.find_locked(home, key, State::Live) else {
+            if !matches!(kind, Insert | Upsert) {
+                let vacancy = observed(&leaf, None);
+                let outcome = Outcome::Absent;
+                return Seen::Decided(Decision { outcome, change: Change::Nothing, vacancy, emptied: false });
+            }
+            return self.insert(
+                key,
+                front.get(self.plan.value.clone()).unwrap_or_default(),
+                image,
+                home,
+                vacancy,
+                count,
+            );
+        };
+        let differs =
+            matches!(kind, UpdateIf) && !leaf.value_is(slot, front.get(self.plan.expected.clone()).unwrap_or_default());
+        if matches!(kind, Insert) || differs {
+            leaf.read_value(slot, front.get_mut(self.plan.output.clone()).unwrap_or_default());
+        }
+        let outcome = match kind {
+            Get | Scan => Outcome::Found,
+            Insert => Outcome::Exists,
+            UpdateIf if differs => Outcome::Mismatch,
+            Update | UpdateIf => Outcome::Updated,
+            Upsert => Outcome::Replaced,
+            Delete => Outcome::Deleted,
+        };
+        let mut touched = Touched::default();
+        let mut leaf = LeafMut::new(&self.leaf, image);
+        let mut change = Change::Entries { first: slot, count: 1 };
+        match outcome {
+            Outcome::Updated | Outcome::Replaced => {
+                leaf.set_value(slot, front.get(self.plan.value.clone()).unwrap_or_default());
+                touched.add(slot);
+            }
+            Outcome::Deleted => {
+                leaf.set_state(slot, State::Dead);
+                touched.add(slot);
+            }
+            _ => change = Change::Nothing,
+        }
+        leaf.raise(&touched);
+        let vacancy = observed(&leaf.view(), None);
+        // No bucket is full and the neighborhood is empty: worth a look at the whole leaf.
+        let emptied = outcome == Outcome::Deleted
+            && vacancy == 0
+            && (0..self.leaf.neighborhood)
+                .all(|distance| leaf.view().state(self.leaf.after(home, distance)) != State::Live);
+        Seen::Decided(Decision { outcome, change, vacancy, emptied })
+    }
+
+    /// Puts a record into the image, whose `count` entries from `home` on may be looked at and do not have it.
+    fn insert(&self, key: &[u8], value: &[u8], image: &mut [u8], home: usize, vacancy: u64, count: usize) -> Seen {
+        let outcome = Outcome::Inserted;
+        let mut touched = Touched::default();
+        let mut leaf = LeafMut::new(&self.leaf, image);
+        let whole = count >= self.leaf.span;
+        let room = if let Some(slot) = leaf.view().find_locked(home, key, State::Dead) {
+            leaf.set_value(slot, value);
+            leaf.set_state(slot, State::Live);
+            touched.add(slot);
+            Some((slot, 1, slot))
+        } else if whole && leaf.view().dead() * DEAD_SHARE >= self.leaf.span {
+            None
+        } else {
+            leaf.place(home, key, value, count, &mut touched).map(|hole| (home, hole + 1, self.leaf.after(home, hole)))
+        };
+        if let Some((first, changed, filled)) = room {
+            leaf.raise(&touched);
+            let vacancy = self.buckets.observed(vacancy, &self.leaf, &leaf.view(), (home, count), Some(filled));
+            let change = Change::Entries { first, count: changed };
+            return Seen::Decided(Decision { outcome, change, vacancy, emptied: false });
+        }
+        if !whole {
+            return Seen::NoRoom(vacancy);
+        }
+        // The dead are in the way, or there are many: the next image of the leaf is without them.
+        let dead = leaf.view().dead();
+        leaf.purge();
+        let placed = dead > 0 && leaf.place(home, key, value, count, &mut touched).is_some();
+        let vacancy = self.buckets.exact(&leaf.view());
+        if !placed {
+            return Seen::NoRoom(vacancy);
+        }
+        leaf.raise(&touched);
+        let version = stripes::node_version(image).unwrap_or(0);
+        LeafMut::new(&self.leaf, image).seal(version.wrapping_add(1));
+        Seen::Decided(Decision { outcome, change: Change::Leaf, vacancy, emptied: false })
+    }
+
+    /// WRITEs what was changed in image 0 and unlocks.
+    async fn carry_out(&self, lane: &Lane<'_>, held: LeafHeld, decision: &Decision) -> Result<(), OpError> {
+        let port = lane.port();
+        let at = self.tree.scratch.node(0);
+        let (node, offset) = (held.address.node(), held.address.offset());
+        match decision.change {
+            Change::Nothing => return self.unlock_leaf(lane, held, decision.vacancy).await,
+            Change::Entries { first, count } => {
+                if count > self.leaf.neighborhood {
+                    lane.mark(Mark::Hop);
+                }
+                for run in &self.leaf.runs(first, count) {
+                    let range = self.leaf.write_range(run);
+                    if !range.is_empty() {
+                        let (start, bytes) = (range.start, range.len());
+                        port.push(Request::write(Label::Entry, node, offset + start as u64, bytes, at + start));
+                    }
+                }
+            }
+            Change::Leaf => {
+                lane.mark(Mark::Purge);
+                port.push(Request::write(Label::Node, node, offset, self.leaf.bytes, at));
+            }
+        }
+        self.unlock_leaf_with(lane, held, decision.vacancy).await
+    }
+}

@@ -1,0 +1,38 @@
+//! Goldens of what operations ask of the fabric, step by step.
+//!
+//! A line is one operation: requests of one submit separated by commas, submits by semicolons. Beside it, the round
+//! trips that it should take; where that is not what was counted the test fails, so a golden cannot be blessed against
+//! the table in the index's room.
+
+use dm_core::error::OpError;
+use dm_core::index::Outcome;
+use dm_sim::Run;
+use std::fmt::Write as _;
+
+/// A golden under construction.
+#[derive(Default)]
+pub struct Lines(pub String);
+
+impl Lines {
+    /// Begins a chapter.
+    pub fn title(&mut self, title: &str) {
+        let gap = if self.0.is_empty() { "" } else { "\n" };
+        let _ = writeln!(self.0, "{gap}{title}\n");
+    }
+
+    /// Notes an operation that should take `round_trips`.
+    pub fn note(&mut self, what: &str, round_trips: u32, run: &Run<Result<Outcome, OpError>>) {
+        let outcome = run.result.unwrap_or_else(|error| panic!("{what}: {error}"));
+        let counts = run.counts;
+        assert_eq!(counts.round_trips, round_trips, "{what}: {}", run.steps());
+        let _ = writeln!(
+            self.0,
+            "{what} -> {outcome:?}: {} RTT, {} requests, {} B read, {} B written\n    {}",
+            counts.round_trips,
+            counts.requests,
+            counts.bytes_read,
+            counts.bytes_written,
+            run.steps()
+        );
+    }
+}

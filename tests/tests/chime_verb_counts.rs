@@ -1,0 +1,198 @@
+//! What every operation of CHIME asks of the fabric, step by step: the goldens in `tests/goldens/verbs/chime_*`.
+
+use dm_core::btree::Options;
+use dm_core::error::OpError;
+use dm_core::index::{Operation, OperationKind, Outcome};
+use dm_core::verbs::{Label, Verb};
+use dm_sim::Run;
+use dm_tests::bed::{Direct, Fixture, Setup};
+use dm_tests::client::{Client, alone, on_bed};
+use dm_tests::counts::Lines;
+use dm_tests::goldens;
+use dm_tests::subject::{ChimeSubject, Shape};
+
+use OperationKind::{Delete, Get, Insert, Update, UpdateIf, Upsert};
+
+/// The paper's sizes: leaves of 64 entries of 19 bytes in neighborhoods of 8.
+fn paper() -> Setup {
+    let mut setup = Setup::new(Shape::words(64, 64));
+    setup.chunk_nodes = 64;
+    setup
+}
+
+/// Keys 0, 10, ... of a bulk load.
+fn load(client: &mut Client<'_, '_>, records: u64) {
+    for n in 0..records {
+        client.bulk_append(n * 10, n as u32).unwrap();
+    }
+    client.bulk_finish().unwrap();
+    client.get(0);
+}
+
+/// Every operation, its leaf known from the cache; `trips`: of an insert, of another write, and of one that finds nothing to
+/// write.
+fn hits(lines: &mut Lines, setup: &Setup, (insert, write, nothing): (u32, u32, u32)) {
+    alone(&ChimeSubject, &Direct, setup, |client| {
+        load(client, 1000);
+        // Fills the lane's stock, and the cache for this leaf.
+        client.put(5, 5);
+        // An insert READs more behind the neighborhood that was READ with the lock, if it may have to hop further.
+        let hops = |run: &Run<Result<Outcome, OpError>>| {
+            u32::from(run.steps().matches("read neighborhood").count() > 1 && setup.spending.options.chain_lock_read)
+        };
+        lines.note("get, present", 1, &client.run(Get, 40, 0, 0));
+        lines.note("get, absent", 1, &client.run(Get, 41, 0, 0));
+        lines.note("update, present", write, &client.run(Update, 40, 1, 0));
+        lines.note("update, absent", nothing, &client.run(Update, 41, 1, 0));
+        let run = client.run(Upsert, 40, 2, 0);
+        lines.note("upsert, present", insert + hops(&run), &run);
+        let run = client.run(Upsert, 41, 2, 0);
+        lines.note("upsert, absent", insert + hops(&run), &run);
+        lines.note("update_if, as expected", write, &client.run(UpdateIf, 40, 3, 2));
+        lines.note("update_if, another value", nothing, &client.run(UpdateIf, 40, 4, 2));
+        let run = client.run(Insert, 42, 1, 0);
+        lines.note("insert, absent", insert + hops(&run), &run);
+        let run = client.run(Insert, 42, 1, 0);
+        lines.note("insert, present", nothing + hops(&run), &run);
+        lines.note("delete, present", write, &client.run(Delete, 42, 0, 0));
+        lines.note("delete, absent", nothing, &client.run(Delete, 42, 0, 0));
+        let run = client.run(Insert, 42, 1, 0);
+        lines.note("insert of what was deleted", insert + hops(&run), &run);
+    });
+}
+
+#[test]
+fn operations_on_a_cached_route() {
+    let on = Options::default();
+    let mut lines = Lines::default();
+    for (title, options, trips) in [
+        ("leaf known from the cache, everything on (dossier 3.3, 3.5, 3.8)", on, (3, 3, 3)),
+        ("no command combination", Options { combine: false, ..on }, (4, 4, 3)),
+        ("no local queues", Options { hierarchical: false, ..on }, (3, 3, 3)),
+        ("READ chained to the lock's CAS", Options { chain_lock_read: true, ..on }, (2, 2, 2)),
+    ] {
+        lines.title(title);
+        hits(&mut lines, &paper().switched(options), trips);
+    }
+    goldens::check("verbs/chime_cached_route.txt", &lines.0);
+}
+
+/// Gets of many keys and inserts of many others: how many bytes they READ and WRITE on the average.
+#[test]
+fn bytes_on_the_average() {
+    let mut lines = Lines::default();
+    alone(&ChimeSubject, &Direct, &paper(), |client| {
+        load(client, 1000);
+        client.put(5, 5);
+        let mut reads = 0;
+        for n in 0..1000 {
+            let run = client.run(Get, n * 10, 0, 0);
+            assert_eq!(run.counts.round_trips, 1, "{}", run.steps());
+            reads += run.counts.bytes_read;
+        }
+        lines.title("get: dossier 3.14 has 164.5 B");
+        lines.0 += &format!("1000 gets: {} B read each, a hundredth\n", reads / 10);
+        assert!((16_400..16_600).contains(&(reads / 10)), "{reads}");
+
+        let (mut read, mut written, mut plain, mut missed) = (0, 0, 0u64, 0u64);
+        for n in 0..200 {
+            let run = client.run(Insert, n * 37 % 1000 * 10 + 3, 0, 0);
+            if run.count(Verb::Write, Label::Sibling) > 0 || run.count(Verb::Write, Label::Parent) > 0 {
+                continue;
+            }
+            if run.counts.round_trips == 3 {
+                plain += 1;
+            } else {
+                assert_eq!(run.counts.round_trips, 4, "{}", run.steps());
+                missed += 1;
+            }
+            read += run.counts.bytes_read;
+            written += run.counts.bytes_written;
+        }
+        lines.title(
+            "insert that does not split: dossier 3.14 has 192 B read (240 B with the whole neighborhood), 96 B written",
+        );
+        let all = plain + missed;
+        lines.0 += &format!(
+            "{all} inserts: {} B read, {} B written each; {plain} in 3 round trips, {missed} in 4\n",
+            read / all,
+            written / all
+        );
+    });
+    goldens::check("verbs/chime_bytes.txt", &lines.0);
+}
+
+#[test]
+fn descents_on_a_cold_cache() {
+    let mut lines = Lines::default();
+    for records in [30, 1000] {
+        let setup = paper();
+        let mut bed = Direct.bed(&ChimeSubject, &setup);
+        on_bed(&ChimeSubject, &mut bed, &setup, 0, &mut |client| load(client, records));
+        for (what, kind) in [("get", Get), ("update", Update)] {
+            on_bed(&ChimeSubject, &mut bed, &setup, 1, &mut |client| {
+                let levels = client.validate().levels;
+                lines.title(&format!("{what} on a tree of {levels} levels, first and second on another compute node"));
+                let height = levels - 1;
+                let best = if kind == Get { 1 } else { 3 };
+                // Root and level are known from the walk: what is not known is inner nodes.
+                lines.note("first", height + best, &client.run(kind, 40, 1, 0));
+                lines.note("second", best, &client.run(kind, 40, 2, 0));
+            });
+        }
+    }
+    goldens::check("verbs/chime_cold_cache.txt", &lines.0);
+}
+
+/// What a split costs, and that the splitter knows its new leaf.
+#[test]
+fn a_split_is_known_to_who_made_it() {
+    let mut lines = Lines::default();
+    let setup = paper();
+    let mut bed = Direct.bed(&ChimeSubject, &setup);
+    on_bed(&ChimeSubject, &mut bed, &setup, 0, &mut |client| load(client, 1000));
+
+    on_bed(&ChimeSubject, &mut bed, &setup, 0, &mut |client| {
+        client.get(0);
+        let before = client.validate().leaves;
+        let mut split = None;
+        for n in 0..400 {
+            let key = n * 7 % 460 + 1;
+            if key % 10 == 0 {
+                continue;
+            }
+            let run = client.run(Upsert, key, 1, 0);
+            let granted = run.count(Verb::Cas, Label::Chunk) > 0;
+            if split.is_none() && !granted && run.count(Verb::Write, Label::Sibling) > 0 {
+                lines.title("an insert that splits a leaf of a cached parent");
+                // A hop range with room that no hop reaches is READ before the whole leaf.
+                let missed = run.count(Verb::Read, Label::Neighborhood) > 0;
+                lines.note("insert", 6 + u32::from(missed), &run);
+                // The parent's copy was replaced with it.
+                lines.note("get, in the split leaf", 1, &client.run(Get, key, 0, 0));
+                split = Some(key);
+            }
+        }
+        assert!(split.is_some() && client.validate().leaves > before);
+    });
+    goldens::check("verbs/chime_structure.txt", &lines.0);
+}
+
+#[test]
+fn scans() {
+    let mut lines = Lines::default();
+    let mut setup = paper();
+    setup.spending.leaves_at_once = 4;
+    setup.spending.page_records = 400;
+    alone(&ChimeSubject, &Direct, &setup, |client| {
+        load(client, 1000);
+        lines.title("4 leaves at once");
+        for limit in [1, 40, 100, 400] {
+            client.arguments(0, 0, 0, 0);
+            let future = client.index.execute(&client.lanes[0], Operation::scan(limit));
+            let run = client.drive(0, future);
+            lines.note(&format!("scan of {limit}"), run.counts.round_trips, &run);
+        }
+    });
+    goldens::check("verbs/chime_scans.txt", &lines.0);
+}

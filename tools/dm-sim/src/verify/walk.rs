@@ -1,0 +1,269 @@
+//! A pool for a B+-tree, and a look at the tree from outside: straight at the memories, by links and headers only. What
+//! `validate` says from within is compared with this.
+
+use super::accounting::{Chunk, Holdings, Node};
+use super::subject::{HeldLock, Opened, Picture};
+use crate::config::Config;
+use crate::memory::Memories;
+use dm_core::btree::Tree;
+use dm_core::btree::inner::{Inner, InnerShape};
+use dm_core::btree::node::{Header, NodeFlags};
+use dm_core::compute::nodes::NodeClass;
+use dm_core::layout::stripes;
+use dm_core::remote::NodeGeometry;
+use dm_core::remote::address::Address;
+use dm_core::remote::catalog::{IndexNumber, root_offset};
+use dm_core::remote::chunks::{ChunkEntry, ChunkKind, ChunkWord};
+use dm_core::remote::lock_word::RowId;
+use dm_core::remote::rows::Member;
+use dm_core::remote::superblock::{PoolPlan, Superblock};
+use dm_core::verbs::{Assumptions, Guarantees, NodeId};
+use dm_host::assembly::Place;
+use zerocopy::IntoBytes;
+
+/// What a look from outside has to know of a case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Plot {
+    /// Lock words per memory node, and how many locks each holds.
+    pub lock_count: u32,
+    pub locks_per_word: u32,
+    /// Bytes of every chunk.
+    pub chunk_bytes: u64,
+    /// Inner nodes.
+    pub inner: InnerShape,
+    /// A leaf's image, and its place.
+    pub leaf_bytes: usize,
+    pub leaf_place_bytes: usize,
+}
+
+impl Plot {
+    fn superblocks(&self, config: &Config) -> Vec<Superblock> {
+        let nodes = config.host_bytes.len() as u16;
+        let plan = |node: u16| PoolPlan {
+            pool_id: *b"a pool to verify",
+            pool_incarnation: 1,
+            node: NodeId(node),
+            nodes,
+            region_bytes: config.host_bytes[usize::from(node)] as u64,
+            chunk_bytes: self.chunk_bytes,
+            lock_count: self.lock_count,
+            device_bytes: u64::from(config.device_bytes),
+            redo_row_bytes: 0,
+        };
+        (0..nodes).map(|node| plan(node).format().expect("settings give memory nodes room for metadata")).collect()
+    }
+
+    /// Where things are.
+    pub fn geometry(&self, config: &Config) -> Vec<NodeGeometry> {
+        let decode = |block: &Superblock| Superblock::decode(block.as_bytes()).expect("just formatted").geometry;
+        self.superblocks(config).iter().map(decode).collect()
+    }
+
+    /// Writes the superblocks.
+    pub fn format(&self, config: &Config, memories: &mut Memories) {
+        for (number, block) in (0..).zip(self.superblocks(config)) {
+            let bytes = block.as_bytes();
+            if let Some(node) = memories.get_mut(NodeId(number)) {
+                node.host.range_mut(0..bytes.len()).copy_from_slice(bytes);
+            }
+        }
+    }
+
+    /// Words of lock tables that name a holder.
+    pub fn table_locks_held(&self, config: &Config, memories: &Memories) -> Vec<HeldLock> {
+        let mut held = Vec::new();
+        for (number, geometry) in (0..).zip(self.geometry(config)) {
+            let Some(node) = memories.get(NodeId(number)) else { continue };
+            let memory = node.space(geometry.lock_space);
+            for index in 0..geometry.lock_count {
+                let word = memory.word(geometry.lock_offset(index));
+                // A wide word names its holder in the low 16 bits, a narrow one is nothing else.
+                let parts = self.locks_per_word;
+                let rows = (0..parts).map(|part| (word >> (16 * part)) as u16);
+                let named = rows.filter(|row| word != 0 && (*row != 0 || parts == 1));
+                held.extend(named.map(|row| HeldLock { node: NodeId(number), compute_node: row.wrapping_sub(1) }));
+            }
+        }
+        held
+    }
+
+    /// Calls `visit` with the place of every leaf, as far as links lead.
+    pub fn for_each_leaf(&self, config: &Config, memories: &Memories, mut visit: impl FnMut(Address)) {
+        // Where links break there is nothing to go on from.
+        let _ = walk(self, &self.geometry(config), memories, 0, |address, level, _| {
+            if level == 0 {
+                visit(address);
+            }
+        });
+    }
+}
+
+/// A fabric that grants everything.
+pub(super) const fn everything() -> Guarantees {
+    Guarantees { by_construction: Assumptions::all(), asserted: Assumptions::empty(), profile: "" }
+}
+
+/// How compute node `number` opens the index.
+pub(super) fn place<'a>(
+    geometry: &'a [NodeGeometry],
+    config: &Config,
+    guarantees: Guarantees,
+    number: u16,
+) -> Place<'a> {
+    Place {
+        geometry,
+        number: IndexNumber::new(0).expect("a catalog has entries"),
+        member: Member { row: RowId(number + 1), incarnation: 1, nonce: 1 },
+        capabilities: config.capabilities(),
+        guarantees,
+        recovery: None,
+    }
+}
+
+/// Opens one compute node's index after the other, each within the call that opened the one before: their storage is on
+/// the stack. `open` opens number `n` and calls what it is given.
+pub(super) fn open_all(
+    count: usize,
+    open: &dyn Fn(usize, &mut dyn FnMut(&dyn Opened)) -> Result<(), String>,
+    opened: &[&dyn Opened],
+    then: &mut dyn FnMut(&[&dyn Opened]),
+) -> Result<(), String> {
+    if opened.len() == count {
+        then(opened);
+        return Ok(());
+    }
+    let mut inside = Ok(());
+    open(opened.len(), &mut |index| {
+        let mut more = opened.to_vec();
+        more.push(index);
+        inside = open_all(count, open, &more, then);
+    })?;
+    inside
+}
+
+/// Every node that the shelves of `tree` have.
+pub(super) fn for_each_ready(tree: &Tree<'_>, visit: &mut dyn FnMut(Node)) {
+    let nodes = &tree.nodes;
+    nodes.for_each_ready(&mut |class: NodeClass, fresh| {
+        let (node, offset) = (fresh.address.node(), fresh.address.offset());
+        visit(Node { node, offset, bytes: nodes.node_bytes(class) as u64 });
+    });
+}
+
+/// Puts the inner nodes of an old picture into the cache of `tree`.
+pub(super) fn recall(tree: &Tree<'_>, picture: &Picture) {
+    let (root, level) = picture.root.unwrap_or((Address::NULL, 0));
+    tree.root.set(root, level);
+    if picture.nodes.is_empty() {
+        tree.cache.clear();
+    }
+    for (address, image) in &picture.nodes {
+        if let Some(inner) = Inner::new(&tree.inner, image) {
+            tree.cache.insert(*address, &inner);
+        }
+    }
+}
+
+/// Nodes a walk visits at most: more than the memories hold.
+const NODES_MAX: usize = 1 << 16;
+
+/// Bytes of a node, if they are there.
+fn image(memories: &Memories, address: Address, bytes: usize) -> Option<&[u8]> {
+    let start = address.offset() as usize;
+    memories.get(address.node())?.host.bytes().get(start..start + bytes)
+}
+
+fn root(plot: &Plot, geometry: &[NodeGeometry], memories: &Memories) -> Option<(Address, u8)> {
+    let home = geometry.first()?;
+    let number = IndexNumber::new(0)?;
+    let word = memories.get(NodeId(0))?.host.word(root_offset(home, number));
+    let address = Address::from_bits(word);
+    if address.is_null() {
+        return None;
+    }
+    let bytes = plot.leaf_bytes.min(plot.inner.bytes);
+    Some((address, Header::read(image(memories, address, bytes)?).level))
+}
+
+/// Calls `visit` with every node on the way along the links of every level, with its level and image. Stops with an
+/// error where there is nothing sound to go on from.
+fn walk<'m>(
+    plot: &Plot,
+    geometry: &[NodeGeometry],
+    memories: &'m Memories,
+    lowest: u8,
+    mut visit: impl FnMut(Address, u8, &'m [u8]),
+) -> Result<(), String> {
+    let Some((mut first, root_level)) = root(plot, geometry, memories) else { return Ok(()) };
+    let inner = plot.inner;
+    let mut visited = 0;
+    for level in (lowest..=root_level).rev() {
+        let bytes = if level == 0 { plot.leaf_bytes } else { inner.bytes };
+        let mut next = first;
+        let mut below = Address::NULL;
+        while !next.is_null() {
+            let image = image(memories, next, bytes).ok_or(format!("{next} lies outside the memories"))?;
+            let header = Header::read(image);
+            if header.level != level || header.generation != next.generation() {
+                return Err(format!("the link to {next} leads to something else"));
+            }
+            if header.flags.contains(NodeFlags::RETIRED) {
+                return Err(format!("the link to {next} leads to a retired node"));
+            }
+            visited += 1;
+            if visited > NODES_MAX {
+                return Err(format!("level {level} has no end"));
+            }
+            if level > 0 && next == first {
+                below = Inner::new(&inner, image).ok_or(format!("{next} has more separators than it can"))?.child(0);
+            }
+            visit(next, level, image);
+            next = header.sibling;
+        }
+        first = below;
+    }
+    Ok(())
+}
+
+/// The inner nodes that are whole.
+pub(super) fn picture(plot: &Plot, config: &Config, memories: &Memories) -> Picture {
+    let geometry = plot.geometry(config);
+    let mut picture = Picture { root: root(plot, &geometry, memories), nodes: Vec::new() };
+    // A walk through the middle of a change may end early: then the picture is of what came before.
+    let _ = walk(plot, &geometry, memories, 1, |address, _, image| {
+        // A compute node only ever copies what it took for whole.
+        if stripes::node_version(image).is_some() {
+            picture.nodes.push((address, image.to_vec()));
+        }
+    });
+    picture
+}
+
+/// Chunks of the index, and what it reaches of them.
+pub(super) fn holdings(plot: &Plot, config: &Config, memories: &Memories) -> Result<Holdings, String> {
+    let geometry = plot.geometry(config);
+    let (leaf, inner) = (plot.leaf_place_bytes as u64, plot.inner.bytes as u64);
+    let mut holdings = Holdings::default();
+    for (number, geometry) in (0..).zip(&geometry) {
+        let Some(memory) = memories.get(NodeId(number)) else { continue };
+        for chunk in 0..geometry.chunk_count {
+            let entry = ChunkWord(memory.host.word(geometry.chunk_entry(chunk))).decode();
+            let ChunkEntry::Granted(grant) = entry.map_err(|what| format!("chunk {chunk} of {number}: {what}"))? else {
+                continue;
+            };
+            let node_bytes = match grant.kind {
+                ChunkKind::Leaf => leaf,
+                ChunkKind::Inner => inner,
+                ChunkKind::Redo => continue,
+                other => return Err(format!("chunk {chunk} of {number} is for {}", other.name())),
+            };
+            let (offset, bytes) = (geometry.chunk_offset(chunk), geometry.chunk_bytes);
+            holdings.chunks.push(Chunk { node: NodeId(number), offset, bytes, node_bytes });
+        }
+    }
+    walk(plot, &geometry, memories, 0, |address, level, _| {
+        let bytes = if level == 0 { leaf } else { inner };
+        holdings.reached.push(Node { node: address.node(), offset: address.offset(), bytes });
+    })?;
+    Ok(holdings)
+}
