@@ -16,7 +16,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let pool = Arc::new(Pool::connect(&sockets, ShmOptions::default())?);
     // Keys: strings of up to 63 bytes. Values: 8 bytes.
     let options = SessionOptions { workers: 2, ..SessionOptions::default() };
-    let session = Session::open_or_create(&pool, "file-sizes", &Parameters::with_sizes(64, 8), &options)?;
+    let session = Session::open_or_create(&pool, "file-sizes", Parameters::with_sizes(64, 8), &options)?;
 
     // From as many threads as there are: a clone each.
     std::thread::scope(|scope| {

@@ -10,6 +10,7 @@ use dm_tests::client::{Client, alone, on_bed};
 use dm_tests::counts::Lines;
 use dm_tests::goldens;
 use dm_tests::subject::{ChimeSubject, Shape};
+use std::fmt::Write as _;
 
 use OperationKind::{Delete, Get, Insert, Update, UpdateIf, Upsert};
 
@@ -91,7 +92,7 @@ fn bytes_on_the_average() {
             reads += run.counts.bytes_read;
         }
         lines.title("get: dossier 3.14 has 164.5 B");
-        lines.0 += &format!("1000 gets: {} B read each, a hundredth\n", reads / 10);
+        writeln!(lines.0, "1000 gets: {} B read each, a hundredth", reads / 10).unwrap();
         assert!((16_400..16_600).contains(&(reads / 10)), "{reads}");
 
         let (mut read, mut written, mut plain, mut missed) = (0, 0, 0u64, 0u64);
@@ -113,11 +114,13 @@ fn bytes_on_the_average() {
             "insert that does not split: dossier 3.14 has 192 B read (240 B with the whole neighborhood), 96 B written",
         );
         let all = plain + missed;
-        lines.0 += &format!(
-            "{all} inserts: {} B read, {} B written each; {plain} in 3 round trips, {missed} in 4\n",
+        writeln!(
+            lines.0,
+            "{all} inserts: {} B read, {} B written each; {plain} in 3 round trips, {missed} in 4",
             read / all,
             written / all
-        );
+        )
+        .unwrap();
     });
     goldens::check("verbs/chime_bytes.txt", &lines.0);
 }

@@ -120,11 +120,14 @@ pub(super) fn place<'a>(
     }
 }
 
+/// Opens the index of a compute node and passes it on.
+type Open<'o> = dyn Fn(usize, &mut dyn FnMut(&dyn Opened)) -> Result<(), String> + 'o;
+
 /// Opens one compute node's index after the other, each within the call that opened the one before: their storage is on
 /// the stack. `open` opens number `n` and calls what it is given.
 pub(super) fn open_all(
     count: usize,
-    open: &dyn Fn(usize, &mut dyn FnMut(&dyn Opened)) -> Result<(), String>,
+    open: &Open<'_>,
     opened: &[&dyn Opened],
     then: &mut dyn FnMut(&[&dyn Opened]),
 ) -> Result<(), String> {
