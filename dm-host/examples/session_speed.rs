@@ -100,7 +100,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let node = Arc::new(RemoteNode::in_process(region));
     let pool = Arc::new(Pool::of(vec![("here".into(), node)], ShmOptions::default())?);
     let spinning = SessionOptions { spin: Duration::from_micros(50), ..SessionOptions::default() };
-    let session = Session::open_or_create(&pool, "speed", &Parameters::with_sizes(8, 8), &spinning)?;
+    let session = Session::open_or_create(&pool, "speed", Parameters::with_sizes(8, 8), &spinning)?;
     let all: Vec<_> = (0..records).map(|n| (n.to_be_bytes(), n.to_le_bytes())).collect();
     for some in all.chunks(10_000) {
         session.multi_put(some).wait().into_iter().try_for_each(|result| result.map(drop))?;

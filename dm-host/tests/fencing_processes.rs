@@ -355,7 +355,7 @@ fn a_memory_node_on_a_file_comes_back_with_its_data() {
         let mut daemon = Daemon::start(&socket, &start);
         assert!(daemon.ready.contains("incarnation=1 "), "{}", daemon.ready);
         let pool = connect(&[&daemon]).unwrap();
-        let session = Session::open_or_create(&pool, "kept", &PARAMETERS, &session_support::options(1, 2)).unwrap();
+        let session = Session::open_or_create(&pool, "kept", PARAMETERS, &session_support::options(1, 2)).unwrap();
         for key in 0..500u64 {
             session.insert(&key.to_be_bytes(), &(key * 7).to_le_bytes()).wait().unwrap();
         }
@@ -412,7 +412,7 @@ fn a_session_that_was_fenced_says_so_and_another_goes_on() {
     let pool = connect(&[&daemon]).unwrap();
     let mut options = session_support::options(1, 2);
     options.membership.terms = Terms::of(400_000_000).unwrap();
-    let session = Session::open_or_create(&pool, "fenced", &PARAMETERS, &options).unwrap();
+    let session = Session::open_or_create(&pool, "fenced", PARAMETERS, &options).unwrap();
     let (key, value) = ([7; 8], [1; 8]);
     session.upsert(&key, &value).wait().unwrap();
     // What another compute node does first that takes this one for dead. (What it does next would end this process.)

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 mod session_support;
 
 fn open(pool: &Arc<Pool>, options: &SessionOptions) -> Session {
-    Session::open_or_create(pool, "index", &Parameters::with_sizes(8, 8), options).unwrap()
+    Session::open_or_create(pool, "index", Parameters::with_sizes(8, 8), options).unwrap()
 }
 
 fn small() -> Session {
@@ -135,7 +135,7 @@ fn opening_says_what_is_wrong() {
     assert!(error(Session::open(&pool, "none", &options)).contains("no index \"none\""));
     drop(open(&pool, &options));
     let other = Parameters::with_sizes(16, 8);
-    assert!(error(Session::open_or_create(&pool, "index", &other, &options)).contains("keys of 8"));
+    assert!(error(Session::open_or_create(&pool, "index", other, &options)).contains("keys of 8"));
     let none = SessionOptions { workers: 0, ..options.clone() };
     assert!(error(Session::open(&pool, "index", &none)).contains("workers 0"));
     let mut poor = options.clone();
@@ -150,7 +150,7 @@ fn opening_says_what_is_wrong() {
 #[test]
 fn byte_strings_are_keys() {
     let session =
-        Session::open_or_create(&pool_here(1), "names", &Parameters::with_sizes(16, 8), &options(1, 2)).unwrap();
+        Session::open_or_create(&pool_here(1), "names", Parameters::with_sizes(16, 8), &options(1, 2)).unwrap();
     let names: [&[u8]; 6] = [b"", b"\0", b"a", b"a\0", b"aardvark", b"b"];
     for (n, name) in names.iter().enumerate().rev() {
         let key = byte_string::pack::<16>(name).unwrap();

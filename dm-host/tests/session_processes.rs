@@ -211,7 +211,7 @@ fn processes_hammer_the_same_few_keys() {
         let directory = tempfile::tempdir().unwrap();
         let daemons = Daemons::start(directory.path(), 2, lines);
         let pool = daemons.connect();
-        let session = Session::open_or_create(&pool, "contended", &PARAMETERS, &options(1, 1)).unwrap();
+        let session = Session::open_or_create(&pool, "contended", PARAMETERS, &options(1, 1)).unwrap();
         let children: Vec<_> = (0..PROCESSES)
             .map(|process| {
                 let mut environment = process.to_string();
@@ -244,7 +244,7 @@ fn a_killed_memory_node_fails_calls_and_hangs_nobody() {
     for killed in [0, 1] {
         let directory = tempfile::tempdir().unwrap();
         let mut daemons = Daemons::start(directory.path(), 2, "auto");
-        let session = Session::open_or_create(&daemons.connect(), "doomed", &PARAMETERS, &options(2, 4)).unwrap();
+        let session = Session::open_or_create(&daemons.connect(), "doomed", PARAMETERS, &options(2, 4)).unwrap();
         let (stop, failed) = (AtomicBool::new(false), AtomicU64::new(0));
         thread::scope(|scope| {
             for me in 0..6u64 {
