@@ -429,7 +429,7 @@ fn a_fenced_compute_node_writes_no_more_however_it_tries() {
 fn contended(daemon: &Daemon) -> (Arc<Pool>, Session) {
     let pool = daemon.connect();
     let parameters = Parameters { key_bytes: 8, value_bytes: 8, leaf_span: 4, inner_span: 4 };
-    let session = Session::open_or_create(&pool, "contended", &parameters, &options(2, 4)).unwrap();
+    let session = Session::open_or_create(&pool, "contended", parameters, &options(2, 4)).unwrap();
     (pool, session)
 }
 

@@ -1,7 +1,7 @@
 //! What the indexes of this family do alike with leaves that are not alike.
 //!
 //! Leaves begin with the header of every node; what follows it, how an image is found whole, and which lock protects
-//! one is the index's own: it says so by [`Leaves`]. Visiting the leaf of a key is here; scans ([`super::scan`]), bulk
+//! one is the index's own: it says so by `Leaves`. Visiting the leaf of a key is here; scans ([`super::scan`]), bulk
 //! loads ([`super::bulk`]) and the walk ([`super::walk`]) build on it.
 
 use super::bulk::BulkLoad;
