@@ -495,7 +495,7 @@ fn a_dump_can_be_loaded_and_a_damaged_one_changes_nothing() {
     let mut longer = bytes.clone();
     longer.push(0);
     let mut newer = bytes.clone();
-    newer[8] = 2;
+    newer[8] = 3;
     for (contents, what) in [
         (&bytes[..bytes.len() / 2], "cut short"),
         (&bytes[..bytes.len() - 1], "cut short"),
@@ -503,7 +503,7 @@ fn a_dump_can_be_loaded_and_a_damaged_one_changes_nothing() {
         (&[], "cut short"),
         (&flipped, "damaged"),
         (&longer, "goes on after its end"),
-        (&newer, "version 2"),
+        (&newer, "version 3"),
         (b"a text file, long enough for a header", "not a dump"),
     ] {
         fs::write(&damaged, contents).unwrap();
