@@ -109,7 +109,7 @@ fn connect(address: &str) -> Arc<Peer> {
 }
 
 /// Posts what a lane submitted and waits for all of it.
-fn complete<'m>(fabric: &mut VerbsFabric, lanes: &[Lane<'m>], lane: usize) {
+fn complete(fabric: &mut VerbsFabric, lanes: &[Lane<'_>], lane: usize) {
     if fabric.post(lanes, lane) == Posted::InFlight {
         while lanes[lane].port().state() != State::Completed {
             fabric.poll(lanes, &mut |_| {});
