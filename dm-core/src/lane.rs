@@ -60,6 +60,21 @@ pub struct Debt {
     pub imaged: bool,
 }
 
+impl Debt {
+    /// What a lane owes that is about to ask for `lock`, to protect the node at `protects`.
+    #[inline]
+    pub(crate) const fn queued(lock: LockId, protects: Address) -> Self {
+        Self { lock, stage: Stage::Queued, word: 0, protects, imaged: false }
+    }
+
+    /// The lock's name in redo images: its index in its memory node's table; or of one that lies in a node, whose index is
+    /// different on every compute node, the low bits of its node's line.
+    #[inline]
+    pub(crate) const fn lock_name(&self) -> u32 {
+        if self.lock.in_node() { (self.protects.offset() >> 6) as u32 } else { self.lock.index }
+    }
+}
+
 /// Locks one operation can be involved with at a time: a merge holds two leaves and their parent.
 pub const DEBTS_MAX: usize = 4;
 
@@ -178,7 +193,7 @@ pub struct Lane<'m> {
     /// What the operation has seen of a lock it waits for.
     watch: Cell<Watch>,
     /// The lock whose holder somebody should look after.
-    suspect: Cell<Option<LockId>>,
+    suspect: Cell<Option<Debt>>,
     /// How often the operation was sent back by a retired node to the one that had led it there.
     bounces: Cell<u32>,
     deadline_ns: Cell<u64>,
@@ -280,13 +295,13 @@ impl<'m> Lane<'m> {
         result
     }
 
-    /// Notes that the holder of `lock` has been silent for long.
-    pub(crate) fn suspect(&self, lock: LockId) {
-        self.suspect.set(Some(lock));
+    /// Notes that the holder of the lock this lane was `queued` for has been silent for long.
+    pub(crate) fn suspect(&self, queued: Debt) {
+        self.suspect.set(Some(queued));
     }
 
-    /// The lock whose holder was silent, once.
-    pub(crate) fn take_suspect(&self) -> Option<LockId> {
+    /// What the lane was queued for whose holder was silent, once.
+    pub(crate) fn take_suspect(&self) -> Option<Debt> {
         self.suspect.take()
     }
 

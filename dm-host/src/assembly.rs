@@ -175,8 +175,7 @@ pub fn with_sherman<R>(
     Ok(run(&room.sherman(place, parameters, spending)?))
 }
 
-/// Builds a CHIME index with its storage and passes it to `run`. Nobody takes over locks of its leaves yet, so it is
-/// opened without recovery, whatever `place` has.
+/// Builds a CHIME index with its storage and passes it to `run`.
 pub fn with_chime<R>(
     place: &Place<'_>,
     parameters: &chime::Parameters,
@@ -321,8 +320,7 @@ impl Storage {
             let what = "a memory node of more than 256 GiB: local queues could not tell leaves apart";
             return Err(AssemblyError::Impossible(what));
         }
-        let place = Place { recovery: None, ..*place };
-        Self::allocate(&place, &Sizes::chime(parameters, spending), spending)
+        Self::allocate(place, &Sizes::chime(parameters, spending), spending)
     }
 
     fn allocate(place: &Place<'_>, sizes: &Sizes, spending: &Spending) -> Result<Self, AssemblyError> {
@@ -447,14 +445,13 @@ impl<'a> Room<'a> {
         let (plan, _) = parameters.plan(spending.page_records, spending.leaves_at_once);
         let sizes = Sizes::chime(parameters, spending);
         let locks_per_node = sizes.leaf_locks as u32;
-        let place = Place { recovery: None, ..*place };
-        let tree = self.tree(&place, sizes, spending)?;
+        let tree = self.tree(place, sizes, spending)?;
         let leaf_locks = LeafLocks {
             table: LockTable::new(self.leaf_entries, locks_per_node, self.leaf_waiters, spending.hand_overs_max),
             locks_per_node,
             words: WordTable::new(self.leaf_words),
         };
-        granted(&place, Chime::new(tree, leaf_locks, parameters, plan)?)
+        granted(place, Chime::new(tree, leaf_locks, parameters, plan)?)
     }
 
     fn tree(&'a self, place: &Place<'a>, sizes: Sizes, spending: &Spending) -> Result<Tree<'a>, AssemblyError> {

@@ -10,7 +10,7 @@ use dm_core::lane::{Lane, Mark};
 use dm_core::remote::NodeGeometry;
 use dm_core::remote::address::Address;
 use dm_core::remote::catalog::{IndexNumber, root_offset};
-use dm_core::remote::lock_word::RowId;
+use dm_core::remote::lock_word::{LockWord, RowId};
 use dm_core::verbs::{Assumptions, NodeId, Space};
 use dm_core::{chime, sherman};
 use dm_host::assembly::{AssemblyError, Place, Spending, with_chime, with_sherman};
@@ -267,7 +267,8 @@ impl Subject for ChimeSubject {
     fn set_node_locks(&self, fabric: &mut AnyFabric, geometry: &[NodeGeometry], shape: &Shape, held: bool) {
         let parameters = Self::parameters(shape);
         let (leaf, inner) = (parameters.leaf(), parameters.inner());
-        let word = if held { chime::vacancy::held_word(RowId(99), 7) } else { 0 };
+        let held_word = LockWord::new(RowId(99), 7).and_then(LockWord::in_node).expect("a small sequence");
+        let word = if held { held_word.0 } else { 0 };
         let read =
             |fabric: &mut AnyFabric, at: Address, bytes| peek(fabric, Space::Host, at.node(), at.offset(), bytes);
         let number = IndexNumber::new(0).expect("the first entry");

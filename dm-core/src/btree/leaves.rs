@@ -9,10 +9,11 @@ use super::descent::Spot;
 use super::node::{self, Header, KEY_BYTES_MAX, NodeFlags, Standing, Wanted};
 use super::read::Target;
 use super::{MOVES_MAX, RESTARTS_MAX, Tree};
+use crate::compute::locks::LockTable;
 use crate::compute::nodes::NodeClass;
-use crate::error::{Cause, DecodeError, OpError};
+use crate::error::{Cause, DecodeError, Effect, OpError};
 use crate::index::ScratchPlan;
-use crate::lane::{Lane, Mark};
+use crate::lane::{Debt, Lane, LockId, Mark};
 use crate::layout::stripes;
 use crate::planted::{Bug, planted};
 use crate::remote::address::Address;
@@ -33,7 +34,7 @@ pub(crate) struct Visit<R> {
 }
 
 /// An index of this family: the shared tree, and what is its own about leaves.
-pub(crate) trait Leaves<'s> {
+pub(crate) trait Leaves<'s>: Sized {
     /// The part that B+-trees share.
     fn tree(&self) -> &Tree<'s>;
 
@@ -87,6 +88,40 @@ pub(crate) trait Leaves<'s> {
     /// the middle of a merge mends it.
     async fn look_after_bounce(&self, _lane: &Lane<'_>, _left: Address, _right: Address) -> Result<(), OpError> {
         Ok(())
+    }
+
+    /// Whether the locks of leaves lie in them, behind their images, and not in the pool's tables.
+    fn locks_in_leaves(&self) -> bool {
+        false
+    }
+
+    /// The lock that lies in the leaf at `leaf`. `None`: none does, or that cannot be a leaf.
+    fn lock_in(&self, _leaf: Address) -> Option<LockId> {
+        None
+    }
+
+    /// The local queues for a lock, and its entry in them.
+    fn queue_of(&self, lock: LockId) -> (&LockTable<'s>, LockId) {
+        (&self.tree().locks, lock)
+    }
+
+    /// What the word of a lock has to say when it is free. Of one that lies in a leaf that may take a READ of the leaf into
+    /// image 0; nobody is writing that.
+    async fn free_word(&self, _lane: &Lane<'_>, _debt: &Debt) -> Result<u64, OpError> {
+        Ok(0)
+    }
+
+    /// Passes on how an attempt ended; unless a lock was in the way whose holder is silent: then looks after that, and says
+    /// `None`: try again.
+    async fn unless_silent<T>(&self, lane: &Lane<'_>, result: Result<T, OpError>) -> Result<Option<T>, OpError> {
+        let result = match (result, lane.take_suspect()) {
+            // One that is met when the operation has made its change is for others to look after.
+            (Err(OpError { effect: Effect::None, .. }), Some(debt)) if !lane.owes() && !lane.is_joined() => {
+                self.tree().look_after(self, lane, debt).await.map(|()| None)
+            }
+            (result, _) => result.map(Some),
+        };
+        result.map_err(|error| self.tree().note_fencing(error))
     }
 
     /// The leaf at `address`, its image to go to `at`.

@@ -81,7 +81,7 @@ impl Tree<'_> {
             let found = self.read_locked(lane, target, false, look).await;
             match found {
                 Ok(Some(Parent::Inserted)) => {
-                    self.push_in_place(lane, &held, Label::Parent, parent, 0..self.inner.bytes, at)?;
+                    self.push_in_place(lane, held.lock, Label::Parent, parent, 0..self.inner.bytes, at)?;
                     self.release_with(lane, held).await?;
                     self.cache_image(lane, parent, at);
                     return Ok(Linked::Done);
@@ -219,7 +219,7 @@ impl Tree<'_> {
         if planted(Bug::SplitWithoutImage) {
             port.push(Request::write(Label::Node, left.node(), left.offset(), bytes, left_at));
         } else {
-            self.push_in_place(lane, &held, Label::Node, left, 0..bytes, left_at)?;
+            self.push_in_place(lane, held.lock, Label::Node, left, 0..bytes, left_at)?;
         }
         self.release_with(lane, held).await
     }

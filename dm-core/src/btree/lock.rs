@@ -11,14 +11,15 @@
 //! A holder that seems dead is dealt with by [`crate::recovery`].
 
 use super::Tree;
-use crate::compute::locks::{Entered, Handed, Turn};
+use crate::compute::locks::{Entered, Handed, LockTable, Turn};
 use crate::error::{Cause, Effect, OpError};
 use crate::lane::{Debt, Lane, LockId, Mark, Stage};
 use crate::planted::{Bug, planted};
-use crate::recovery::redo::{HEADER_BYTES, Image, SLOTS_FOR_WRITES};
+use crate::recovery::Recovery;
+use crate::recovery::redo::{HEADER_BYTES, Image, SLOTS_FOR_WRITES, Writes};
 use crate::remote::address::Address;
 use crate::remote::lock_word::{LockWord, lock_of};
-use crate::verbs::{Completion, Label, Request, Status};
+use crate::verbs::{Completion, Label, NodeId, Request, Space, Status};
 use core::ops::Range;
 
 /// CAS attempts on one lock word before an operation gives up, if its deadline does not end it earlier.
@@ -73,6 +74,25 @@ impl Tree<'_> {
         request.in_space(space)
     }
 
+    /// Where the word of a debt's lock is: in a table, or behind the image of the node it lies in.
+    pub(crate) fn word_place(&self, debt: &Debt) -> (NodeId, u64, Space) {
+        let node = debt.lock.node;
+        if debt.lock.in_node() {
+            return (node, debt.protects.offset() + self.leaf_bytes as u64, Space::Host);
+        }
+        let space = self.geometry.get(node.0 as usize).map_or_else(Default::default, |node| node.lock_space);
+        (node, self.lock_place(debt.lock).0, space)
+    }
+
+    /// A CAS of the whole word of a debt's lock.
+    pub(crate) fn word_request(&self, label: Label, debt: &Debt, compare: u64, swap: u64) -> Request {
+        if !debt.lock.in_node() {
+            return self.lock_request(label, debt.lock, compare, swap);
+        }
+        let (node, offset, _) = self.word_place(debt);
+        Request::cas(label, node, offset, compare, swap)
+    }
+
     /// The unlock of what is held.
     fn unlock_request(&self, held: &Held) -> Request {
         let unlock = self.lock_request(Label::Unlock, held.lock, held.word, 0);
@@ -96,15 +116,16 @@ impl Tree<'_> {
         lane.next_sequence(|| self.locks.sequences(SEQUENCES_AT_ONCE))
     }
 
-    /// The word of a new acquisition.
-    fn word_for(&self, lane: &Lane<'_>) -> Result<u64, OpError> {
-        if self.options.narrow_locks {
+    /// The word of a new acquisition of `lock`.
+    pub(crate) fn word_for(&self, lane: &Lane<'_>, lock: LockId) -> Result<u64, OpError> {
+        if self.options.narrow_locks && !lock.in_node() {
             return Ok(u64::from(self.owner.row.0));
         }
         let word = match self.recovery {
             Some(recovery) => recovery.word(lane),
             None => LockWord::new(self.owner.row, self.sequence(lane)),
         };
+        let word = if lock.in_node() { word.and_then(LockWord::in_node) } else { word };
         word.map(|word| word.0).ok_or(Self::used_up())
     }
 
@@ -118,7 +139,7 @@ impl Tree<'_> {
     }
 
     /// The lock is held from now on.
-    fn hold(&self, lane: &Lane<'_>, debt: Debt) -> Result<(), OpError> {
+    pub(crate) fn hold(&self, lane: &Lane<'_>, debt: Debt) -> Result<(), OpError> {
         if let Some(recovery) = self.recovery {
             recovery.holding(lane, true);
         }
@@ -133,7 +154,7 @@ impl Tree<'_> {
     pub(crate) fn push_in_place(
         &self,
         lane: &Lane<'_>,
-        held: &Held,
+        lock: LockId,
         label: Label,
         address: Address,
         within: Range<usize>,
@@ -143,35 +164,83 @@ impl Tree<'_> {
         let (offset, bytes, local) = (address.offset() + within.start as u64, within.len(), at + within.start);
         let node = address.node();
         if let Some(recovery) = self.recovery
-            && let Some(debt) = lane.holds(held.lock)
+            && let Some(debt) = lane.holds(lock)
             && (debt.imaged || recovery.may_tear(offset, bytes))
         {
-            let position = port.pushed(Label::Redo);
-            let slot = if position < SLOTS_FOR_WRITES { recovery.slot(lane, node, position) } else { None };
-            let (Some(slot), Some(start)) = (slot, local.checked_sub(HEADER_BYTES)) else {
-                port.withdraw();
-                return Err(OpError::harmless(Cause::BadInput("more redo images in one chain than a lane has slots")));
-            };
-            let image = Image {
-                debt,
-                word: LockWord(debt.word),
-                incarnation: self.owner.incarnation,
-                step: recovery.next_step(),
-                repair: false,
-                offset,
-                bytes,
-            };
-            port.with(|scratch| image.seal(scratch.get_mut(start..local + bytes).unwrap_or_default()));
             if planted(Bug::ImageAfterData) {
                 port.push(Request::write(label, node, offset, bytes, local));
             }
-            port.push(Request::write(Label::Redo, node, slot, HEADER_BYTES + bytes, start));
-            lane.has_image(held.lock);
+            self.push_image(lane, recovery, debt, node, Writes::one(offset, bytes), local)?;
             if planted(Bug::ImageAfterData) {
                 return Ok(());
             }
         }
         port.push(Request::write(label, node, offset, bytes, local));
+        Ok(())
+    }
+
+    /// As [`Tree::push_in_place`], of two ranges that have to land both or neither: one image has them both, put together at
+    /// scratch offset `spare`, behind a gap. A chain that ends between the two WRITEs is then like a WRITE of which a part
+    /// landed.
+    pub(crate) fn push_both_in_place(
+        &self,
+        lane: &Lane<'_>,
+        lock: LockId,
+        label: Label,
+        address: Address,
+        [first, second]: [Range<usize>; 2],
+        (at, spare): (usize, usize),
+    ) -> Result<(), OpError> {
+        let port = lane.port();
+        let (node, base) = (address.node(), address.offset());
+        if let Some(recovery) = self.recovery
+            && let Some(debt) = lane.holds(lock)
+        {
+            port.with(|scratch| {
+                let middle = spare + first.len();
+                for (range, to) in [(&first, spare), (&second, middle)] {
+                    if at + range.end <= scratch.len() && to + range.len() <= scratch.len() {
+                        scratch.copy_within(at + range.start..at + range.end, to);
+                    }
+                }
+            });
+            let writes = Writes {
+                more_offset: base + second.start as u64,
+                more_bytes: second.len(),
+                ..Writes::one(base + first.start as u64, first.len())
+            };
+            self.push_image(lane, recovery, debt, node, writes, spare)?;
+        }
+        for range in [first, second] {
+            port.push(Request::write(label, node, base + range.start as u64, range.len(), at + range.start));
+        }
+        Ok(())
+    }
+
+    /// Pushes the image of `writes`, whose bytes are at scratch offset `at`; its header goes in front of them.
+    fn push_image(
+        &self,
+        lane: &Lane<'_>,
+        recovery: &Recovery<'_>,
+        debt: Debt,
+        node: NodeId,
+        writes: Writes,
+        at: usize,
+    ) -> Result<(), OpError> {
+        let port = lane.port();
+        let position = port.pushed(Label::Redo);
+        let slot = if position < SLOTS_FOR_WRITES { recovery.slot(lane, node, position) } else { None };
+        let (Some(slot), Some(start)) = (slot, at.checked_sub(HEADER_BYTES)) else {
+            port.withdraw();
+            return Err(OpError::harmless(Cause::BadInput("more redo images in one chain than a lane has slots")));
+        };
+        let word = LockWord(debt.word);
+        let (incarnation, step) = (self.owner.incarnation, recovery.next_step());
+        let image = Image { debt, word, incarnation, step, repair: false, writes };
+        let bytes = HEADER_BYTES + writes.total_bytes();
+        port.with(|scratch| image.seal(scratch.get_mut(start..start + bytes).unwrap_or_default()));
+        port.push(Request::write(Label::Redo, node, slot, bytes, start));
+        lane.has_image(debt.lock);
         Ok(())
     }
 
@@ -190,7 +259,7 @@ impl Tree<'_> {
             return Err(OpError::harmless(Cause::BadInput("a lane number past what the index was opened for")));
         }
         self.check_lease(lane)?;
-        let queued = Debt { lock, stage: Stage::Queued, word: 0, protects, imaged: false };
+        let queued = Debt::queued(lock, protects);
         lane.owe(queued)?;
         if self.options.hierarchical && self.locks.enter(lock, lane.id(), tag) == Entered::Queued {
             lane.mark(Mark::LockQueued);
@@ -212,7 +281,7 @@ impl Tree<'_> {
                 }
             }
         }
-        let word = self.word_for(lane)?;
+        let word = self.word_for(lane, lock)?;
         let mut pause_ns = BACK_OFF_NS.0;
         for _ in 0..ATTEMPTS_MAX {
             lane.owe(Debt { stage: Stage::Posted, word, ..queued })?;
@@ -230,17 +299,14 @@ impl Tree<'_> {
             if lane.check_deadline().is_err() {
                 break;
             }
-            let mut long_ns = None;
-            if let Some(recovery) = self.recovery {
-                let lease_ns = recovery.lease.terms().lease_ns();
-                if lane.watch(|watch| watch.lost(found, port.elapsed_ns(), lease_ns)) {
-                    // The operation comes to an end for now: see `Tree::look_after`.
-                    self.leave(lane, lock);
-                    lane.suspect(lock);
-                    return Err(OpError::harmless(Cause::Retries { attempts: 0, what: "waiting for a silent holder" }));
+            let long_ns = match self.watch_holder(lane, found) {
+                Watched::Silent => {
+                    self.leave(lane, lock, (&self.locks, lock));
+                    lane.suspect(queued);
+                    return Err(silent_holder());
                 }
-                long_ns = lane.watch(|watch| watch.pause_ns(port.elapsed_ns(), lease_ns));
-            }
+                Watched::Wait(ns) => ns,
+            };
             if !self.options.back_off {
                 continue;
             }
@@ -250,16 +316,26 @@ impl Tree<'_> {
             port.submit().await?;
             pause_ns = (pause_ns * 2).min(BACK_OFF_NS.1);
         }
-        self.leave(lane, lock);
+        self.leave(lane, lock, (&self.locks, lock));
         lane.check_deadline()?;
         Err(OpError::harmless(Cause::Retries { attempts: ATTEMPTS_MAX, what: "acquiring a lock" }))
+    }
+
+    /// Notes that a CAS lost against the word `found`.
+    pub(crate) fn watch_holder(&self, lane: &Lane<'_>, found: u64) -> Watched {
+        let Some(recovery) = self.recovery else { return Watched::Wait(None) };
+        let (lease_ns, now_ns) = (recovery.lease.terms().lease_ns(), lane.port().elapsed_ns());
+        if lane.watch(|watch| watch.lost(found, now_ns, lease_ns)) {
+            return Watched::Silent;
+        }
+        Watched::Wait(lane.watch(|watch| watch.pause_ns(now_ns, lease_ns)))
     }
 
     /// Gives up a place in the local queue. If the turn came after all, passes it on.
     async fn leave_queue(&self, lane: &Lane<'_>, lock: LockId, tag: u32) -> Result<(), OpError> {
         match self.locks.cancel(lock, lane.id()) {
             Turn::Wait => lane.paid(lock),
-            Turn::Acquire => self.leave(lane, lock),
+            Turn::Acquire => self.leave(lane, lock, (&self.locks, lock)),
             Turn::Owned(Handed { word, imaged }) => {
                 if imaged {
                     lane.has_image(lock);
@@ -276,7 +352,7 @@ impl Tree<'_> {
             self.lock_of(protects).ok_or(Self::corrupt(protects, "a pointer to a memory node beyond the pool"))?;
         let tag = (protects.offset() >> 6) as u32;
         self.check_lease(lane)?;
-        let word = self.word_for(lane)?;
+        let word = self.word_for(lane, lock)?;
         if self.options.hierarchical && !self.locks.try_enter(lock, lane.id()) {
             return Ok(None);
         }
@@ -285,24 +361,24 @@ impl Tree<'_> {
         let completion = lane.port().call(self.lock_request(Label::Lock, lock, 0, word)).await?;
         if self.lock_value(lock, completion) != 0 {
             lane.mark(Mark::LockLost);
-            self.leave(lane, lock);
+            self.leave(lane, lock, (&self.locks, lock));
             return Ok(None);
         }
         self.hold(lane, debt)?;
         Ok(Some(Held { lock, word, tag }))
     }
 
-    /// Strikes the debt out and lets the next lane of this compute node have its turn.
-    pub(crate) fn leave(&self, lane: &Lane<'_>, lock: LockId) {
+    /// Strikes the debt out and lets the next lane of this compute node have its turn: `entry` of the local `queues`.
+    pub(crate) fn leave(&self, lane: &Lane<'_>, lock: LockId, (queues, entry): (&LockTable<'_>, LockId)) {
         self.paid(lane, lock);
         if self.options.hierarchical
-            && let Some(next) = self.locks.leave(lock)
+            && let Some(next) = queues.leave(entry)
         {
             lane.port().push(Request::wake(next));
         }
     }
 
-    fn paid(&self, lane: &Lane<'_>, lock: LockId) {
+    pub(crate) fn paid(&self, lane: &Lane<'_>, lock: LockId) {
         lane.paid(lock);
         if let Some(recovery) = self.recovery
             && !lane.owes()
@@ -354,7 +430,7 @@ impl Tree<'_> {
     /// Judges the completion of an unlock.
     fn released(&self, lane: &Lane<'_>, held: Held, completion: Completion) -> Result<(), Cause> {
         let whole = self.lock_value(held.lock, completion) == held.word || planted(Bug::UnlockByWrite);
-        self.leave(lane, held.lock);
+        self.leave(lane, held.lock, (&self.locks, held.lock));
         if whole { Ok(()) } else { Err(Cause::Fenced) }
     }
 
@@ -376,7 +452,7 @@ impl Tree<'_> {
                 Err(OpError { cause: Cause::Verb(error), .. })
                     if matches!(error.status, Status::NodeDown | Status::Fenced) =>
                 {
-                    self.leave(lane, debt.lock);
+                    self.leave(lane, debt.lock, (&self.locks, debt.lock));
                 }
                 Err(error) => {
                     outcome = Err(error);
@@ -413,11 +489,9 @@ impl Tree<'_> {
             // Held, too: the future may have been dropped with the unlock on its way.
             Stage::Posted | Stage::Held => {
                 let at = self.scratch.small;
-                let (offset, shift) = self.lock_place(debt.lock);
-                let space =
-                    self.geometry.get(debt.lock.node.0 as usize).map_or_else(Default::default, |node| node.lock_space);
-                let read = Request::read(Label::Lock, debt.lock.node, offset, 8, at).in_space(space);
-                lane.port().call(read).await?;
+                let shift = self.lock_place(debt.lock).1;
+                let (node, offset, space) = self.word_place(&debt);
+                lane.port().call(Request::read(Label::Lock, node, offset, 8, at).in_space(space)).await?;
                 let word = lane.port().with(|scratch| word_at(scratch, at));
                 if planted(Bug::SettleFreesStranger) {
                     held.word = word;
@@ -436,13 +510,28 @@ impl Tree<'_> {
             if let Some(recovery) = self.recovery
                 && debt.imaged
             {
-                self.replay_own(lane, recovery, debt.lock, held.word).await?;
+                self.replay_own(lane, recovery, &debt, held.word).await?;
             }
             return self.release(lane, held).await;
         }
-        self.leave(lane, debt.lock);
+        self.leave(lane, debt.lock, (&self.locks, debt.lock));
         Ok(())
     }
+}
+
+/// What a lane does that waits for a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Watched {
+    /// It waits on, so many ns if not as usual.
+    Wait(Option<u64>),
+    /// The holder has been silent for suspiciously long: the operation comes to an end for now, with [`silent_holder`], and
+    /// [`Tree::look_after`] is called.
+    Silent,
+}
+
+/// See [`Watched::Silent`].
+pub(crate) const fn silent_holder() -> OpError {
+    OpError::harmless(Cause::Retries { attempts: 0, what: "waiting for a silent holder" })
 }
 
 /// A little-endian word of the scratch; 0 outside.

@@ -1,11 +1,57 @@
-//! Which two leaves a merge joins. How is the index's own: see the rooms' `merge`.
+//! Joining an emptied leaf with a neighbour, so that its memory comes back; and what is done about a merge whose lane died.
+//!
+//! Only leaves that are neighbours under one parent are joined, and only if one of them is empty: the left one takes
+//! what the right one has, its high fence and its sibling; the right one is *retired*: it forwards readers to the left,
+//! and its parent forgets it. Then it goes back on the shelf, in its next generation.
+//!
+//! **Locks.** Parent first, waiting; then both leaves, without waiting: a lane that holds a lock never waits for
+//! another, so nothing can deadlock, whatever words the hash makes them share. If a leaf is busy, nothing is joined.
+//!
+//! **Readers.** The parent is WRITten first, then what of the right node says that it is retired, then the left node. After
+//! the first, the right leaf is what a half-split's right half is: reached through its left neighbour. After the second,
+//! readers bounce between the two - "to the right", "back to the left" - a few times, until the third. No record changes
+//! while this happens: both leaves are locked.
+//!
+//! **A half-merge.** Who dies between the second and the third leaves a retired leaf that its left neighbour still
+//! points to. (The other order would leave two live leaves for the same keys, one of them reached through old copies of
+//! the parent.) Whoever bounces more than [`BOUNCES_MAX`] times *revives* the right leaf: a half-split again.
+//!
+//! That must not happen while the third WRITE may still land. The merging lane has the locks of both leaves until it
+//! has landed. So the reviver first acquires the left leaf's lock, and releases it: if the merge was alive it is over
+//! by now, and if its lane died, the takeover of that lock has replayed the third WRITE, if it had begun. Then it locks
+//! the right leaf, and READs the left one: if that *still* points to the right one, no WRITE that would have changed
+//! that can come any more, and nobody else merges a retired leaf.
+//!
+//! The three WRITEs go out in one submit if all nodes are on one memory node, where a chain keeps their order; where
+//! two are on different ones, and the index is opened with recovery, the next waits for the one before.
+//!
+//! **Linkers.** Whoever wants to link the right node needs the parent's lock and then sees that it is retired; see
+//! [`super::link`].
 
 use super::Tree;
-use super::inner::Inner;
-use super::node::{self, Standing, Wanted};
+use super::inner::{Inner, InnerMut};
+use super::leaves::{key_of, slice, slice_mut};
+use super::link::raise_node_version;
+use super::lock::{Held, word_at};
+use super::node::{self, Header, KEY_BYTES_MAX, NodeFlags, Standing, Wanted};
+use super::read::Target;
+use super::walk::Walk;
 use crate::compute::cache::Branch;
-use crate::error::DecodeError;
-use crate::remote::address::Address;
+use crate::compute::nodes::{Fresh, NodeClass};
+use crate::error::{Cause, DecodeError, OpError};
+use crate::index::Census;
+use crate::lane::{Debt, Lane, LockId, Mark};
+use crate::layout::stripes;
+use crate::planted::{Bug, planted};
+use crate::recovery::sweep::Swept;
+use crate::remote::address::{Address, LINE_BYTES};
+use crate::remote::lock_word::{HELD, RowId};
+use crate::verbs::{Label, Request};
+use heapless::Vec;
+
+/// How often an operation bounces between a leaf and its retired right neighbour before it looks after them: a merge
+/// that is alive is over after fewer round trips.
+pub const BOUNCES_MAX: u32 = 3;
 
 /// Two neighbours under one parent.
 #[derive(Clone, Copy)]
@@ -16,6 +62,339 @@ pub(crate) struct Pair {
     pub right: Address,
     /// The separator between them in the parent, 1-based.
     pub separator: usize,
+}
+
+/// Merges of any index of this family.
+pub(crate) trait Merge<'s>: Walk<'s> {
+    /// A leaf whose lock this lane holds, and what its word will say when it is free.
+    type HeldLeaf: Copy;
+
+    /// Which lock protects a leaf. `None`: that is no leaf.
+    fn lock_of_leaf(&self, leaf: Address) -> Option<LockId>;
+
+    /// Acquires the lock of a leaf.
+    async fn lock(&self, lane: &Lane<'_>, leaf: Address) -> Result<Self::HeldLeaf, OpError>;
+
+    /// As [`Merge::lock`], without waiting for it.
+    async fn try_lock(&self, lane: &Lane<'_>, leaf: Address) -> Result<Option<Self::HeldLeaf>, OpError>;
+
+    /// Releases with nothing to write back.
+    async fn unlock(&self, lane: &Lane<'_>, held: Self::HeldLeaf) -> Result<(), OpError>;
+
+    /// As [`Tree::release_with`].
+    async fn unlock_with(&self, lane: &Lane<'_>, held: Self::HeldLeaf) -> Result<(), OpError>;
+
+    /// Takes note of the image of a leaf that is held, in case its lock word says something about it.
+    fn note_image(&self, _held: &mut Self::HeldLeaf, _image: &[u8]) {}
+
+    /// Records in an image.
+    fn records(&self, image: &[u8]) -> usize;
+
+    /// Brings what `right` has to `left`, which has to be empty if there is any.
+    fn take_records(&self, left: &mut [u8], right: &[u8]);
+
+    /// Gives an image that is written as a whole its next version.
+    fn renew(&self, image: &mut [u8]);
+
+    /// Bytes, from its first on, of a leaf's image that say whether it is retired: if more than a line, all of them, and they
+    /// are [renewed](Merge::renew).
+    fn retired_bytes(&self) -> usize {
+        LINE_BYTES
+    }
+
+    /// Joins the leaf at `emptied`, which covers the operation's key, with a neighbour if that can be done at once. The
+    /// operation's own result stands whatever comes of it.
+    async fn join_emptied(&self, lane: &Lane<'_>, emptied: Address) {
+        // A failed request leaves its debts in the ledger, where settling finds them.
+        let _ = self.try_join(lane, emptied).await;
+    }
+
+    async fn try_join(&self, lane: &Lane<'_>, emptied: Address) -> Result<(), OpError> {
+        let tree = self.tree();
+        let Some(spot) = tree.locate(lane, &self.plan().key, 1, true).await? else { return Ok(()) };
+        let parent = spot.address;
+        let (held, _) = tree.acquire(lane, parent, None).await?;
+        let mut leaves: Vec<Self::HeldLeaf, 2> = Vec::new();
+        let joined = self.join_locked(lane, &held, parent, emptied, &mut leaves).await;
+        for leaf in leaves.into_iter().rev() {
+            self.unlock(lane, leaf).await?;
+        }
+        tree.release(lane, held).await?;
+        if let Some(fresh) = joined? {
+            lane.mark(Mark::Merge);
+            tree.give_back(NodeClass::Leaf, fresh);
+        }
+        Ok(())
+    }
+
+    async fn join_locked(
+        &self,
+        lane: &Lane<'_>,
+        held: &Held,
+        parent: Address,
+        emptied: Address,
+        leaves: &mut Vec<Self::HeldLeaf, 2>,
+    ) -> Result<Option<Fresh>, OpError> {
+        let tree = self.tree();
+        let port = lane.port();
+        let (left_at, parent_at, right_at) = (tree.scratch.node(0), tree.scratch.node(1), tree.scratch.node(2));
+        let target = Target { address: parent, bytes: tree.inner.bytes, at: parent_at, label: Label::Parent };
+        let wanted = Wanted { address: parent, index: tree.index, level: 1 };
+        let pair = tree
+            .read_locked(lane, target, false, |scratch| {
+                let mut room = [0; KEY_BYTES_MAX];
+                let key = key_of(scratch, &self.plan().key, &mut room);
+                tree.choose_pair(slice(scratch, target.at, target.bytes), &wanted, key, emptied)
+            })
+            .await?;
+        let Some(Some(pair)) = pair else { return Ok(None) };
+        let (Some(left_lock), Some(right_lock)) = (self.lock_of_leaf(pair.left), self.lock_of_leaf(pair.right)) else {
+            return Ok(None);
+        };
+        for (leaf, lock) in [(pair.left, left_lock), (pair.right, right_lock)] {
+            match lane.holds(lock) {
+                // A word of a table may protect several nodes.
+                Some(_) if !lock.in_node() => continue,
+                // One local entry for two words: the ledger could not tell them apart.
+                Some(_) => return Ok(None),
+                None if planted(Bug::MergeUnlocked) && leaf == pair.right => continue,
+                None => {}
+            }
+            let Some(leaf) = self.try_lock(lane, leaf).await? else { return Ok(None) };
+            // Two fit the list.
+            let _ = leaves.push(leaf);
+        }
+        port.push(self.leaf_target(pair.left, left_at).request_locked());
+        port.push(self.leaf_target(pair.right, right_at).request_locked());
+        port.submit().await?;
+        let version = port.with(|scratch| self.join_images(scratch, parent_at, left_at, right_at, &pair));
+        let Some(version) = version else { return Ok(None) };
+        tree.check_lease(lane)?;
+        if leaves.len() == 2 {
+            port.with(|scratch| {
+                for (leaf, at) in leaves.iter_mut().zip([left_at, right_at]) {
+                    self.note_image(leaf, slice(scratch, at, tree.leaf_bytes));
+                }
+            });
+        }
+        let ordered = tree.recovery.is_some();
+        let (left, right) = (pair.left, pair.right);
+        tree.push_in_place(lane, held.lock, Label::Parent, parent, 0..tree.inner.bytes, parent_at)?;
+        if ordered && parent.node() != right.node() {
+            port.submit().await?;
+        }
+        let push_left = || tree.push_in_place(lane, left_lock, Label::Node, left, 0..tree.leaf_bytes, left_at);
+        if planted(Bug::MergeLeftFirst) {
+            push_left()?;
+        }
+        tree.push_in_place(lane, right_lock, Label::Sibling, right, 0..self.retired_bytes(), right_at)?;
+        if ordered && right.node() != left.node() {
+            port.submit().await?;
+        }
+        if !planted(Bug::MergeLeftFirst) {
+            push_left()?;
+        }
+        port.submit().await?;
+        tree.cache.invalidate(parent);
+        let next = if planted(Bug::SameGeneration) { right } else { right.next_generation() };
+        Ok(Some(Fresh { address: next, version }))
+    }
+
+    /// Builds the three new images. `None`: the leaves are not what the parent and the emptied leaf promised.
+    /// Returns the node version of the retired image.
+    fn join_images(
+        &self,
+        scratch: &mut [u8],
+        parent_at: usize,
+        left_at: usize,
+        right_at: usize,
+        pair: &Pair,
+    ) -> Option<u8> {
+        let tree = self.tree();
+        let (head, right_tail) = scratch.split_at_mut_checked(right_at)?;
+        let (head, parent_tail) = head.split_at_mut_checked(parent_at)?;
+        let left = slice_mut(head, left_at, tree.leaf_bytes);
+        let parent = slice_mut(parent_tail, 0, tree.inner.bytes);
+        let right = slice_mut(right_tail, 0, tree.leaf_bytes);
+
+        let mut separator = [0; KEY_BYTES_MAX];
+        let separator = separator.get_mut(..tree.inner.key_bytes)?;
+        Inner::new(&tree.inner, parent)?.read_separator(pair.separator, separator);
+        for (image, address) in [(&*left, pair.left), (&*right, pair.right)] {
+            let sound = stripes::node_version(image).is_some()
+                && self.is_leaf(&Header::read(image), address) == Some(NodeFlags::empty())
+                && self.whole(image).is_ok();
+            if !sound {
+                return None;
+            }
+        }
+        let neighbours = Header::read(left).sibling == pair.right
+            && stripes::compare(left, node::high_at(separator.len()), separator).is_eq()
+            && stripes::compare(right, node::LOW_AT, separator).is_eq();
+        if !neighbours || self.records(left) != 0 && self.records(right) != 0 {
+            return None;
+        }
+        self.take_records(left, right);
+        let mut high = [0; KEY_BYTES_MAX];
+        let high = high.get_mut(..tree.inner.key_bytes)?;
+        let bounded = node::read_high(right, high);
+        node::set_right(left, bounded.then_some(&*high), Header::read(right).sibling);
+        node::retire(right, pair.left);
+        InnerMut::new(&tree.inner, parent).remove(pair.separator);
+        raise_node_version(parent);
+        self.renew(left);
+        if self.retired_bytes() > LINE_BYTES {
+            self.renew(right);
+        }
+        stripes::node_version(right)
+    }
+
+    /// The flag that tells whether a leaf is retired, if the header is that of the leaf a pointer was made for.
+    fn is_leaf(&self, header: &Header, address: Address) -> Option<NodeFlags> {
+        let is = header.index == self.tree().index && header.level == 0 && header.generation == address.generation();
+        is.then(|| header.flags.intersection(NodeFlags::RETIRED))
+    }
+
+    /// Brings `right`, a retired leaf that `left` still points to, back, if whoever retired it died before `left` took
+    /// over. Uses node images 2 and 3.
+    async fn undo_merge(&self, lane: &Lane<'_>, left: Address, right: Address) -> Result<(), OpError> {
+        if left.is_null() {
+            return Ok(());
+        }
+        if !planted(Bug::ReviveAtOnce) {
+            let held = self.lock(lane, left).await?;
+            self.unlock(lane, held).await?;
+        }
+        let mut held = self.lock(lane, right).await?;
+        match self.revive_locked(lane, left, right, &mut held).await {
+            Ok(true) => {
+                lane.mark(Mark::MergeUndone);
+                self.unlock_with(lane, held).await
+            }
+            Ok(false) => self.unlock(lane, held).await,
+            Err(error) => {
+                self.unlock(lane, held).await?;
+                Err(error)
+            }
+        }
+    }
+
+    /// READs both leaves and, if they are a half-merge, pushes the WRITE that revives the right one.
+    async fn revive_locked(
+        &self,
+        lane: &Lane<'_>,
+        left: Address,
+        right: Address,
+        held: &mut Self::HeldLeaf,
+    ) -> Result<bool, OpError> {
+        let tree = self.tree();
+        let (left_at, right_at) = (tree.scratch.node(2), tree.scratch.node(3));
+        let port = lane.port();
+        port.push(self.leaf_target(left, left_at).request());
+        port.push(self.leaf_target(right, right_at).request());
+        port.submit().await?;
+        let half_merged = port.with(|scratch| {
+            let (head, tail) = scratch.split_at_mut_checked(right_at)?;
+            let left_image = slice(head, left_at, tree.leaf_bytes);
+            let right_image = slice_mut(tail, 0, tree.leaf_bytes);
+            // A left leaf that is being written is one that others are at; who still bounces afterwards comes again.
+            stripes::node_version(left_image)?;
+            let header = Header::read(left_image);
+            let linked = self.is_leaf(&header, left) == Some(NodeFlags::empty()) && header.sibling == right;
+            if !linked || self.is_leaf(&Header::read(right_image), right) != Some(NodeFlags::RETIRED) {
+                return None;
+            }
+            let mut low = [0; KEY_BYTES_MAX];
+            let low = low.get_mut(..tree.inner.key_bytes)?;
+            if !node::read_high(left_image, low) {
+                return None;
+            }
+            node::revive(right_image, low);
+            if self.retired_bytes() > LINE_BYTES {
+                self.renew(right_image);
+            }
+            self.note_image(held, right_image);
+            Some(())
+        });
+        let lock = self.lock_of_leaf(right);
+        if let (Some(()), Some(lock)) = (half_merged, lock) {
+            tree.push_in_place(lane, lock, Label::Revive, right, 0..self.retired_bytes(), right_at)?;
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// Looks along the leaves for half-merges and undoes them; where locks lie in leaves, for such that are held as well, and
+    /// waits until they are not: who holds one without being there is found out. `true`: there was something.
+    ///
+    /// One READ per leaf, one after the other.
+    async fn mend(&self, lane: &Lane<'_>) -> Result<bool, OpError> {
+        let tree = self.tree();
+        let port = lane.port();
+        let key = tree.scratch.separator.clone();
+        port.with(|scratch| scratch.get_mut(key.clone()).unwrap_or_default().fill(0));
+        let Some(spot) = tree.locate(lane, &key, 0, false).await? else { return Ok(false) };
+        let at = tree.scratch.small;
+        let (mut before, mut address, mut mended) = (Address::NULL, spot.address, false);
+        for _ in 0..self.nodes_max() {
+            port.push(Request::read(Label::Walk, address.node(), address.offset(), LINE_BYTES, at));
+            let lock = self.lock_in(address);
+            if let Some(lock) = lock {
+                let (node, offset, space) = tree.word_place(&Debt::queued(lock, address));
+                port.push(Request::read(Label::Lock, node, offset, 8, at + LINE_BYTES).in_space(space));
+            }
+            port.submit().await?;
+            let (header, word) =
+                port.with(|scratch| (Header::read(slice(scratch, at, LINE_BYTES)), word_at(scratch, at + LINE_BYTES)));
+            let Some(flags) = self.is_leaf(&header, address) else { break };
+            if lock.is_some() && word & HELD != 0 && tree.recovery.is_some() {
+                let held = self.lock(lane, address).await?;
+                self.unlock(lane, held).await?;
+                mended = true;
+            }
+            if flags == NodeFlags::RETIRED {
+                if before.is_null() {
+                    break;
+                }
+                self.undo_merge(lane, before, address).await?;
+                mended = true;
+                (before, address) = (Address::NULL, before);
+                continue;
+            }
+            if header.sibling.is_null() {
+                break;
+            }
+            (before, address) = (address, header.sibling);
+        }
+        Ok(mended)
+    }
+
+    /// Walks the tree. What a dead compute node left of a merge does not validate before somebody has finished with it.
+    async fn mend_and_walk(&self, lane: &Lane<'_>) -> Result<Census, OpError> {
+        loop {
+            let result = match self.walk(lane).await {
+                Err(OpError { cause: Cause::Corrupt { .. }, .. }) if self.mend(lane).await? => self.walk(lane).await,
+                result => result,
+            };
+            if let Some(census) = self.unless_silent(lane, result).await? {
+                return Ok(census);
+            }
+        }
+    }
+
+    /// Sweeps up after a dead compute node, and mends what it left of merges.
+    async fn sweep_and_mend(&self, lane: &Lane<'_>, row: RowId) -> Result<Swept, OpError> {
+        let tree = self.tree();
+        let swept = tree.sweep(self, lane, row).await.map_err(|error| tree.note_fencing(error))?;
+        lane.forget_watch();
+        loop {
+            // What is in the way of mending may be another dead compute node's.
+            let mended = self.mend(lane).await;
+            if self.unless_silent(lane, mended).await?.is_some() {
+                return Ok(swept);
+            }
+        }
+    }
 }
 
 impl Tree<'_> {

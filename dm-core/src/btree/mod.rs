@@ -6,7 +6,7 @@
 //! - [`read`]: one node, READ until it is whole, however long that takes others.
 //! - [`descent`]: from a key to the node that covers it: root, cached route, inner nodes, moves to the right.
 //! - [`link`]: telling parents of new siblings, splitting inner nodes, growing the root; own splits and others'.
-//! - [`merge`]: which leaves can be joined.
+//! - [`merge`]: joining an emptied leaf with a neighbour, and finishing with merges whose lanes died.
 //! - [`reserve`]: memory before locks.
 //! - [`leaves`]: what indexes say about their leaves, and visiting the leaf of a key.
 //! - [`scan`]: ascending records, a page at a time.

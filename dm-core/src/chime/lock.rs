@@ -11,15 +11,20 @@
 //!
 //! Lanes of one compute node queue in a local table as for every lock of the tree ([`crate::compute::locks`]); a leaf's
 //! entry is found by a hash of its place.
+//!
+//! **Taken over** as every lock of the tree ([`crate::recovery`]): the held word names row and acquisition, and bit 63 tells it
+//! from a free one, so neither can be mistaken for the other by a CAS that expects the whole of one. What the word said
+//! before is lost with the holder. Nothing but the leaf knows it, and the leaf does, so whoever ends a dead holder's
+//! acquisition, or settles a dropped one, READs the leaf and says exactly where it has room.
 
 use super::Chime;
 use super::layout::Leaf;
-use super::vacancy::{ALL_FULL, HELD, held_word};
+use super::vacancy::{ALL_FULL, HELD};
 use crate::btree::Tree;
-use crate::btree::leaves::slice;
-use crate::btree::lock::word_at;
+use crate::btree::leaves::{Leaves, slice};
+use crate::btree::lock::{Watched, silent_holder, word_at};
 use crate::btree::node::{Header, NodeFlags};
-use crate::compute::locks::{Entered, Handed, Turn};
+use crate::compute::locks::{Entered, Handed, LockTable, Turn};
 use crate::error::{Cause, Effect, OpError};
 use crate::lane::{Debt, Lane, LockId, Mark, Stage};
 use crate::layout::stripes;
@@ -35,14 +40,14 @@ const BACK_OFF_NS: (u64, u64) = (1_000, 64_000);
 
 /// A leaf this lane holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct LeafHeld {
+pub(crate) struct LeafHeld {
     /// The leaf.
     pub address: Address,
     /// The remote word while it is held.
     pub word: u64,
     /// What the word said when it was free.
     pub vacancy: u64,
-    lock: LockId,
+    pub lock: LockId,
 }
 
 impl LeafHeld {
@@ -61,7 +66,7 @@ const fn local(lock: LockId) -> LockId {
     LockId { node: lock.node, index: lock.index & !LockId::IN_NODE }
 }
 
-impl Chime<'_> {
+impl<'s> Chime<'s> {
     /// The lock of a leaf. An address that cannot be one's leads nowhere, and no CAS may go there.
     pub(super) fn leaf_lock(&self, leaf: Address) -> Result<LockId, OpError> {
         let inside = self.tree.geometry.get(leaf.node().0 as usize).is_some_and(|node| {
@@ -124,10 +129,12 @@ impl Chime<'_> {
         if !self.locks.knows(lane.id()) {
             return Err(OpError::harmless(Cause::BadInput("a lane number past what the index was opened for")));
         }
+        self.tree.check_lease(lane)?;
         let queues = self.tree.options.hierarchical;
         let mut held = LeafHeld { address: leaf, word: 0, vacancy: 0, lock };
-        let queued = Debt { lock, stage: Stage::Queued, word: 0, protects: leaf, imaged: false };
+        let queued = Debt::queued(lock, leaf);
         lane.owe(queued)?;
+        let entry = self.queue_of(lock);
         if queues && self.locks.enter(local(lock), lane.id(), held.tag()) == Entered::Queued {
             lane.mark(Mark::LockQueued);
             loop {
@@ -140,9 +147,9 @@ impl Chime<'_> {
                         }
                     }
                     Turn::Acquire => break,
-                    Turn::Owned(Handed { word, .. }) => {
+                    Turn::Owned(Handed { word, imaged }) => {
                         lane.mark(Mark::HandOver);
-                        lane.owe(Debt { stage: Stage::Held, word, ..queued })?;
+                        self.tree.hold(lane, Debt { word, imaged, ..queued })?;
                         held.word = word;
                         held.vacancy = self.words.recall(self.place_of(lock), held.tag());
                         return Ok((held, false));
@@ -150,7 +157,7 @@ impl Chime<'_> {
                 }
             }
         }
-        held.word = held_word(self.tree.owner.row, self.tree.sequence(lane));
+        held.word = self.tree.word_for(lane, lock)?;
         let mut guess = self.words.recall(self.place_of(lock), held.tag());
         let mut pause_ns = BACK_OFF_NS.0;
         for _ in 0..ATTEMPTS_MAX {
@@ -163,7 +170,7 @@ impl Chime<'_> {
             port.submit().await?;
             let found = port.completion(cas).value;
             if found & HELD == 0 && (self.tree.capabilities.masked_atomics || found == guess) {
-                lane.owe(Debt { stage: Stage::Held, word: held.word, ..queued })?;
+                self.tree.hold(lane, Debt { word: held.word, ..queued })?;
                 held.vacancy = found;
                 return Ok((held, follow.is_some()));
             }
@@ -177,13 +184,21 @@ impl Chime<'_> {
                 continue;
             }
             lane.mark(Mark::LockLost);
+            let long_ns = match self.tree.watch_holder(lane, found) {
+                Watched::Silent => {
+                    self.tree.leave(lane, lock, entry);
+                    lane.suspect(queued);
+                    return Err(silent_holder());
+                }
+                Watched::Wait(ns) => ns,
+            };
             // Exponential back-off with a lane-dependent part, so that losers do not return in step.
             let jitter = (u64::from(lane.next_turn() >> 16) * pause_ns) >> 16;
-            port.push(Request::pause(pause_ns / 2 + jitter / 2));
+            port.push(Request::pause(long_ns.unwrap_or(pause_ns / 2 + jitter / 2)));
             port.submit().await?;
             pause_ns = (pause_ns * 2).min(BACK_OFF_NS.1);
         }
-        self.leave(lane, lock);
+        self.tree.leave(lane, lock, entry);
         lane.check_deadline()?;
         Err(OpError::harmless(Cause::Retries { attempts: ATTEMPTS_MAX, what: "acquiring a lock" }))
     }
@@ -192,8 +207,11 @@ impl Chime<'_> {
     async fn leave_queue(&self, lane: &Lane<'_>, held: LeafHeld) -> Result<(), OpError> {
         match self.locks.cancel(local(held.lock), lane.id()) {
             Turn::Wait => lane.paid(held.lock),
-            Turn::Acquire => self.leave(lane, held.lock),
-            Turn::Owned(Handed { word, .. }) => {
+            Turn::Acquire => self.tree.leave(lane, held.lock, self.queue_of(held.lock)),
+            Turn::Owned(Handed { word, imaged }) => {
+                if imaged {
+                    lane.has_image(held.lock);
+                }
                 let vacancy = self.words.recall(self.place_of(held.lock), held.tag());
                 self.unlock_leaf(lane, LeafHeld { word, vacancy, ..held }, vacancy).await?;
             }
@@ -204,11 +222,11 @@ impl Chime<'_> {
     /// Tries to acquire without waiting: for a merge, where waiting could deadlock.
     pub(super) async fn try_lock_leaf(&self, lane: &Lane<'_>, leaf: Address) -> Result<Option<LeafHeld>, OpError> {
         let lock = self.leaf_lock(leaf)?;
-        let mut held = LeafHeld { address: leaf, word: 0, vacancy: 0, lock };
+        self.tree.check_lease(lane)?;
+        let mut held = LeafHeld { address: leaf, word: self.tree.word_for(lane, lock)?, vacancy: 0, lock };
         if self.tree.options.hierarchical && !self.locks.try_enter(local(lock), lane.id()) {
             return Ok(None);
         }
-        held.word = held_word(self.tree.owner.row, self.tree.sequence(lane));
         let mut guess = self.words.recall(self.place_of(lock), held.tag());
         // A second time if the first guess was wrong, and not a third: who changes the word is about to use the leaf.
         for _ in 0..2 {
@@ -216,7 +234,7 @@ impl Chime<'_> {
             lane.owe(debt)?;
             let found = lane.port().call(self.lock_request(leaf, guess, held.word)).await?.value;
             if found & HELD == 0 && (self.tree.capabilities.masked_atomics || found == guess) {
-                lane.owe(Debt { stage: Stage::Held, ..debt })?;
+                self.tree.hold(lane, debt)?;
                 held.vacancy = found;
                 return Ok(Some(held));
             }
@@ -227,18 +245,8 @@ impl Chime<'_> {
             lane.mark(Mark::GuessWrong);
             guess = found;
         }
-        self.leave(lane, lock);
+        self.tree.leave(lane, lock, self.queue_of(lock));
         Ok(None)
-    }
-
-    /// Strikes the debt out and lets the next lane of this compute node have its turn.
-    fn leave(&self, lane: &Lane<'_>, lock: LockId) {
-        lane.paid(lock);
-        if self.tree.options.hierarchical
-            && let Some(next) = self.locks.leave(local(lock))
-        {
-            lane.port().push(Request::wake(next));
-        }
     }
 
     /// Writes back and releases: the WRITEs are pushed already, all to the leaf's memory node, and nothing else is.
@@ -248,6 +256,11 @@ impl Chime<'_> {
     pub(super) async fn unlock_leaf_with(&self, lane: &Lane<'_>, held: LeafHeld, vacancy: u64) -> Result<(), OpError> {
         let unknown = |cause: Cause| OpError { effect: Effect::Unknown, cause };
         let port = lane.port();
+        if let Err(late) = self.tree.check_lease(lane) {
+            // The debt stays, as in `Tree::release_with`.
+            port.withdraw();
+            return Err(late);
+        }
         let pass = self.tree.options.hierarchical && self.locks.would_pass(local(held.lock), held.tag());
         if self.tree.options.combine && !pass {
             let unlock = port.push(self.unlock_request(&held, vacancy));
@@ -260,12 +273,13 @@ impl Chime<'_> {
 
     /// Releases a leaf with nothing to write back: hands it over, or unlocks and waits for that.
     pub(super) async fn unlock_leaf(&self, lane: &Lane<'_>, held: LeafHeld, vacancy: u64) -> Result<(), OpError> {
+        let imaged = lane.holds(held.lock).is_some_and(|debt| debt.imaged);
         // While this lane holds the local entry; the next one that does may want to know.
         self.words.remember(self.place_of(held.lock), held.tag(), vacancy & ALL_FULL);
         if self.tree.options.hierarchical
-            && let Some(next) = self.locks.pass(local(held.lock), held.tag(), Handed { word: held.word, imaged: false })
+            && let Some(next) = self.locks.pass(local(held.lock), held.tag(), Handed { word: held.word, imaged })
         {
-            lane.paid(held.lock);
+            self.tree.paid(lane, held.lock);
             lane.port().push(Request::wake(next));
             return Ok(());
         }
@@ -276,7 +290,7 @@ impl Chime<'_> {
     /// Judges the completion of an unlock.
     fn unlocked(&self, lane: &Lane<'_>, held: LeafHeld, vacancy: u64, completion: Completion) -> Result<(), Cause> {
         self.words.remember(self.place_of(held.lock), held.tag(), vacancy & ALL_FULL);
-        self.leave(lane, held.lock);
+        self.tree.leave(lane, held.lock, self.queue_of(held.lock));
         if completion.value == held.word { Ok(()) } else { Err(Cause::Fenced) }
     }
 
@@ -289,7 +303,7 @@ impl Chime<'_> {
                 Err(OpError { cause: Cause::Verb(error), .. })
                     if matches!(error.status, Status::NodeDown | Status::Fenced) =>
                 {
-                    self.leave(lane, debt.lock);
+                    self.tree.leave(lane, debt.lock, self.queue_of(debt.lock));
                 }
                 Err(error) => {
                     outcome = Err(error);
@@ -302,7 +316,7 @@ impl Chime<'_> {
     }
 
     async fn settle_leaf(&self, lane: &Lane<'_>, debt: Debt) -> Result<(), OpError> {
-        let mut held = LeafHeld { address: debt.protects, word: debt.word, vacancy: ALL_FULL, lock: debt.lock };
+        let mut debt = debt;
         let port = lane.port();
         if debt.stage == Stage::Queued {
             let queues = self.tree.options.hierarchical;
@@ -312,40 +326,57 @@ impl Chime<'_> {
                     return Ok(());
                 }
                 Turn::Acquire => {
-                    self.leave(lane, debt.lock);
+                    self.tree.leave(lane, debt.lock, self.queue_of(debt.lock));
                     return Ok(());
                 }
-                Turn::Owned(Handed { word, .. }) => {
+                Turn::Owned(Handed { word, imaged }) => {
                     // The table says so once: if this future is dropped too, the debt tells the next.
-                    held.word = word;
-                    lane.owe(Debt { stage: Stage::Held, word, ..debt })?;
+                    debt = Debt { stage: Stage::Held, word, imaged, ..debt };
+                    lane.owe(debt)?;
                 }
             }
         } else {
             // Posted: the CAS may have won. Held: the unlock may be done.
             let at = self.tree.scratch.small;
-            let (node, offset) = (held.address.node(), self.lock_offset(held.address));
-            port.call(Request::read(Label::Lock, node, offset, 8, at)).await?;
+            let (node, offset, space) = self.tree.word_place(&debt);
+            port.call(Request::read(Label::Lock, node, offset, 8, at).in_space(space)).await?;
             if port.with(|scratch| word_at(scratch, at)) != debt.word {
-                self.leave(lane, debt.lock);
+                self.tree.leave(lane, debt.lock, self.queue_of(debt.lock));
                 return Ok(());
             }
         }
-        // What was known of the vacancy is lost with the future; the leaf itself says it.
+        if let Some(recovery) = self.tree.recovery
+            && debt.imaged
+        {
+            self.tree.replay_own(lane, recovery, &debt, debt.word).await?;
+        }
+        let vacancy = self.vacancy_of(lane, debt.protects).await?;
+        let held = LeafHeld { address: debt.protects, word: debt.word, vacancy, lock: debt.lock };
+        self.unlock_leaf(lane, held, vacancy).await
+    }
+
+    /// Where a leaf has room, which nobody is writing: READs it into image 0. A place that is not in use has room
+    /// everywhere, and of one in the middle of its next life's first WRITE, which needs no lock, nobody knows.
+    pub(super) async fn vacancy_of(&self, lane: &Lane<'_>, leaf: Address) -> Result<u64, OpError> {
+        let port = lane.port();
         let at = self.tree.scratch.node(0);
-        let (node, offset) = (held.address.node(), held.address.offset());
+        let (node, offset) = (leaf.node(), leaf.offset());
         port.call(Request::read(Label::Leaf, node, offset, self.leaf.bytes, at).untimed()).await?;
-        let vacancy = port.with(|scratch| {
+        Ok(port.with(|scratch| {
             let image = slice(scratch, at, self.leaf.bytes);
             let header = Header::read(image);
-            if header.flags.contains(NodeFlags::RETIRED) {
+            if header.flags.contains(NodeFlags::RETIRED) || header.index == 0 {
                 0
             } else if stripes::node_version(image).is_some() && header.index == self.tree.index {
                 self.buckets.exact(&Leaf::new(&self.leaf, image))
             } else {
                 ALL_FULL
             }
-        });
-        self.unlock_leaf(lane, held, vacancy).await
+        }))
+    }
+
+    /// The local entry of a lock that lies in a leaf.
+    pub(super) fn leaf_queue(&self, lock: LockId) -> (&LockTable<'s>, LockId) {
+        (&self.locks, local(lock))
     }
 }

@@ -119,14 +119,14 @@ use crate::btree::Tree;
 use crate::btree::bulk::{Bulk, BulkLoad};
 use crate::btree::leaves::{Leaves, SPAN_MAX, slice, slice_mut};
 use crate::btree::lock::word_at;
+use crate::btree::merge::{BOUNCES_MAX, Merge};
 use crate::btree::read::Target;
 use crate::btree::scan::Scan;
-use crate::btree::walk::Walk;
 use crate::compute::locks::LockTable;
 use crate::compute::words::WordTable;
 use crate::error::{Cause, DecodeError, OpError};
 use crate::index::{Census, Index, Operation, OperationKind, Outcome, ScratchPlan};
-use crate::lane::{Lane, Mark};
+use crate::lane::{Debt, Lane, LockId, Mark};
 use crate::layout::stripes;
 use crate::recovery::sweep::Swept;
 use crate::remote::address::Address;
@@ -289,6 +289,29 @@ impl<'s> Leaves<'s> for Chime<'s> {
         self.unlock_leaf(lane, held, held.vacancy).await?;
         found
     }
+
+    fn locks_in_leaves(&self) -> bool {
+        true
+    }
+
+    fn lock_in(&self, leaf: Address) -> Option<LockId> {
+        self.leaf_lock(leaf).ok()
+    }
+
+    fn queue_of(&self, lock: LockId) -> (&LockTable<'s>, LockId) {
+        if lock.in_node() { self.leaf_queue(lock) } else { (&self.tree.locks, lock) }
+    }
+
+    async fn free_word(&self, lane: &Lane<'_>, debt: &Debt) -> Result<u64, OpError> {
+        if debt.lock.in_node() { self.vacancy_of(lane, debt.protects).await } else { Ok(0) }
+    }
+
+    async fn look_after_bounce(&self, lane: &Lane<'_>, left: Address, right: Address) -> Result<(), OpError> {
+        if lane.bounced_more_than(BOUNCES_MAX) {
+            self.undo_merge(lane, left, right).await?;
+        }
+        Ok(())
+    }
 }
 
 impl Index for Chime<'_> {
@@ -317,10 +340,17 @@ impl Index for Chime<'_> {
             return Err(OpError::harmless(Cause::BadInput("the lane is in doubt and has to be settled first")));
         }
         lane.set_deadline(operation.wait_ns());
-        match operation.kind {
-            OperationKind::Get => self.get(lane).await,
-            OperationKind::Scan => self.scan(lane, &operation).await,
-            kind => self.write(lane, kind).await,
+        self.tree.check_standing()?;
+        lane.forget_watch();
+        loop {
+            let result = match operation.kind {
+                OperationKind::Get => self.get(lane).await,
+                OperationKind::Scan => self.scan(lane, &operation).await,
+                kind => self.write(lane, kind).await,
+            };
+            if let Some(outcome) = self.unless_silent(lane, result).await? {
+                return Ok(outcome);
+            }
         }
     }
 
@@ -334,7 +364,8 @@ impl Index for Chime<'_> {
 
     async fn validate<'a>(&'a self, lane: &'a Lane<'_>) -> Result<Census, OpError> {
         lane.set_deadline(u64::MAX);
-        self.walk(lane).await
+        lane.forget_watch();
+        self.mend_and_walk(lane).await
     }
 
     async fn bulk_append<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
@@ -347,8 +378,10 @@ impl Index for Chime<'_> {
         self.bulk_end(lane).await
     }
 
-    async fn sweep<'a>(&'a self, _: &'a Lane<'_>, _: RowId) -> Result<Swept, OpError> {
-        Err(OpError::harmless(Cause::BadInput("a CHIME index cannot be swept yet: what the dead held stays held")))
+    async fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId) -> Result<Swept, OpError> {
+        lane.set_deadline(u64::MAX);
+        self.tree.check_standing()?;
+        self.sweep_and_mend(lane, row).await
     }
 
     fn cache_bytes(&self) -> (u64, u64) {

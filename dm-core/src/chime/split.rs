@@ -57,7 +57,7 @@ impl Chime<'_> {
         if right.node() != left.node() || !self.tree.options.combine {
             port.submit().await?;
         }
-        port.push(Request::write(Label::Node, left.node(), left.offset(), self.leaf.bytes, left_at));
+        self.tree.push_in_place(lane, held.lock, Label::Node, left, 0..self.leaf.bytes, left_at)?;
         self.remember_vacancy(right, right_vacancy);
         self.unlock_leaf_with(lane, held, left_vacancy).await?;
         // The record is in. If the parent cannot be told now, whoever finds the half-split will.

@@ -19,22 +19,14 @@
 //! where they have more.
 
 use super::layout::{Leaf, LeafShape, State};
-use crate::remote::lock_word::RowId;
 
-/// Bit of a held word.
-pub const HELD: u64 = 1 << 63;
+pub use crate::remote::lock_word::HELD;
 
 /// Buckets at most.
 const BUCKETS_MAX: usize = 63;
 
 /// Every bucket full.
 pub const ALL_FULL: u64 = HELD - 1;
-
-/// The word by which `row` holds a leaf, with the low 47 bits of the acquisition's sequence.
-#[inline]
-pub const fn held_word(row: RowId, sequence: u64) -> u64 {
-    HELD | sequence << 16 | row.0 as u64
-}
 
 /// How entries map to buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,11 +150,5 @@ mod tests {
         assert_eq!(wide.hop_range(ALL_FULL & !1, 1), 64, "the part before the home does not count");
         assert_eq!(wide.hop_range(ALL_FULL & !1, 0), 2);
         assert_eq!(wide.hop_range(ALL_FULL & !1, 63), 3);
-    }
-
-    #[test]
-    fn a_held_word_names_its_holder() {
-        let word = held_word(RowId(9), 0xbeef);
-        assert_eq!(word, 0x8000_0000_beef_0009);
     }
 }

@@ -12,6 +12,7 @@ use super::layout::{Leaf, LeafMut, State, Touched};
 use super::lock::LeafHeld;
 use crate::btree::descent::Spot;
 use crate::btree::leaves::{Leaves, key_of, slice_mut};
+use crate::btree::merge::Merge;
 use crate::btree::node::{self, KEY_BYTES_MAX, Standing};
 use crate::btree::read::{PAUSE_NS_MAX, TORN_LOCKED_MAX};
 use crate::btree::{MOVES_MAX, RESTARTS_MAX, Tree};
@@ -167,7 +168,9 @@ impl Chime<'_> {
                 }
                 Ok(Seen::Elsewhere(standing)) => {
                     self.unlock_leaf(lane, held, held.vacancy).await?;
+                    let address = spot.address;
                     spot.address = self.wrong_leaf(lane, standing, &mut spot, self.tree.scratch.node(0));
+                    self.look_after_bounce(lane, spot.from, address).await?;
                     spot.fresh = false;
                     trusted = false;
                 }
@@ -367,26 +370,27 @@ impl Chime<'_> {
 
     /// WRITEs what was changed in image 0 and unlocks.
     async fn carry_out(&self, lane: &Lane<'_>, held: LeafHeld, decision: &Decision) -> Result<(), OpError> {
-        let port = lane.port();
         let at = self.tree.scratch.node(0);
-        let (node, offset) = (held.address.node(), held.address.offset());
         match decision.change {
             Change::Nothing => return self.unlock_leaf(lane, held, decision.vacancy).await,
             Change::Entries { first, count } => {
                 if count > self.leaf.neighborhood {
                     lane.mark(Mark::Hop);
                 }
-                for run in &self.leaf.runs(first, count) {
-                    let range = self.leaf.write_range(run);
-                    if !range.is_empty() {
-                        let (start, bytes) = (range.start, range.len());
-                        port.push(Request::write(Label::Entry, node, offset + start as u64, bytes, at + start));
-                    }
+                let [high, low] = self.leaf.runs(first, count).map(|run| self.leaf.write_range(&run));
+                let (tree, lock, leaf) = (&self.tree, held.lock, held.address);
+                if low.is_empty() {
+                    tree.push_in_place(lane, lock, Label::Entry, leaf, high, at)?;
+                } else {
+                    // One without the other would be a key that is on its way, twice there or not at all.
+                    let places = (at, tree.scratch.node(1));
+                    tree.push_both_in_place(lane, lock, Label::Entry, leaf, [high, low], places)?;
                 }
             }
             Change::Leaf => {
                 lane.mark(Mark::Purge);
-                port.push(Request::write(Label::Node, node, offset, self.leaf.bytes, at));
+                let all = 0..self.leaf.bytes;
+                self.tree.push_in_place(lane, held.lock, Label::Node, held.address, all, at)?;
             }
         }
         self.unlock_leaf_with(lane, held, decision.vacancy).await

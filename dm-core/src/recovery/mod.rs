@@ -82,7 +82,7 @@
 //! | root growth or the first leaf, before the CAS of the root word | as a split | |
 //! | ..., after it | nothing | |
 //! | a merge, after the parent's WRITE | a half-split | as above |
-//! | ..., after the right leaf was retired | a *half-merge*: the left one still points to the retired one | whoever bounces between the two revives the right one: see [`crate::sherman::merge`] |
+//! | ..., after the right leaf was retired | a *half-merge*: the left one still points to the retired one | whoever bounces between the two revives the right one: see [`crate::btree::merge`] |
 //! | ..., after the left leaf's WRITE | a retired node nobody points to | the sweep counts it |
 //!
 //! # Leases

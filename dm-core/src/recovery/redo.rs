@@ -43,11 +43,13 @@ record! {
         bytes: Le32 = "length of the WRITE",
         word: Le64 = "lock word under which it was posted",
         offset: Le64 = "byte offset of the WRITE on this memory node",
-        lock: Le32 = "index of the lock word in this memory node's table",
+        lock: Le32 = "index of the lock word in this memory node's table; of one that lies in a node, the node's line",
         incarnation: Le32 = "incarnation of the row in the lock word",
         step: Le32 = "counts up over the WRITEs under one lock word",
         repair: Le32 = "1 = copied from a dead compute node's area by one that was taking over",
-        reserved_40: [u8; 24] = "zero",
+        more_offset: Le64 = "byte offset of a second WRITE that belongs to it",
+        more_bytes: Le32 = "its length, 0: there is none; its bytes follow those of the first",
+        reserved_52: [u8; 12] = "zero",
     }
 }
 const_assert_eq!(ImageHeader::BYTES, HEADER_BYTES);
@@ -233,18 +235,59 @@ pub(crate) struct Image {
     pub(crate) incarnation: u32,
     pub(crate) step: u32,
     pub(crate) repair: bool,
+    pub(crate) writes: Writes,
+}
+
+/// The WRITEs an image repeats: one, or two of one node that have to land both or neither. Their bytes lie one behind the
+/// other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Writes {
     pub(crate) offset: u64,
     pub(crate) bytes: usize,
+    pub(crate) more_offset: u64,
+    pub(crate) more_bytes: usize,
+}
+
+impl Writes {
+    pub(crate) const fn one(offset: u64, bytes: usize) -> Self {
+        Self { offset, bytes, more_offset: 0, more_bytes: 0 }
+    }
+
+    /// Bytes of both.
+    pub(crate) const fn total_bytes(&self) -> usize {
+        self.bytes + self.more_bytes
+    }
+
+    /// Pushes them again, from the bytes at scratch offset `at`.
+    pub(crate) fn replay(&self, lane: &Lane<'_>, node: NodeId, at: usize) {
+        lane.port().push(Request::write(Label::Replay, node, self.offset, self.bytes, at));
+        if self.more_bytes > 0 {
+            let at = at + self.bytes;
+            lane.port().push(Request::write(Label::Replay, node, self.more_offset, self.more_bytes, at));
+        }
+    }
+
+    /// Whether all of it lies in the heap.
+    fn inside(&self, geometry: &NodeGeometry) -> bool {
+        let in_heap = |offset: u64, bytes: usize| {
+            geometry.chunk_of(offset).is_some() && geometry.chunk_of(offset.saturating_add(bytes as u64 - 1)).is_some()
+        };
+        self.bytes > 0
+            && in_heap(self.offset, self.bytes)
+            && (self.more_bytes == 0 || in_heap(self.more_offset, self.more_bytes))
+    }
 }
 
 impl Image {
     /// Completes an image: `image` is room for a header and the bytes behind it, which are there already.
     pub(crate) fn seal(&self, image: &mut [u8]) {
         let mut header = ImageHeader::ZERO;
-        header.bytes = (self.bytes as u32).into();
+        header.bytes = (self.writes.bytes as u32).into();
         header.word = self.word.0.into();
-        header.offset = self.offset.into();
-        header.lock = self.debt.lock.index.into();
+        header.offset = self.writes.offset.into();
+        header.more_offset = self.writes.more_offset.into();
+        header.more_bytes = (self.writes.more_bytes as u32).into();
+        header.lock = self.debt.lock_name().into();
         header.incarnation = self.incarnation.into();
         header.step = self.step.into();
         header.repair = u32::from(self.repair).into();
@@ -264,8 +307,7 @@ pub(crate) struct Found {
     /// It is a repairer's copy.
     pub(crate) repair: bool,
     /// Where its bytes belong on the memory node.
-    pub(crate) offset: u64,
-    pub(crate) bytes: usize,
+    pub(crate) writes: Writes,
 }
 
 /// Which image is looked for.
@@ -273,6 +315,7 @@ pub(crate) struct Found {
 pub(crate) struct Wanted {
     pub(crate) row: RowId,
     pub(crate) incarnation: u32,
+    /// See [`Debt::lock_name`].
     pub(crate) lock: u32,
     pub(crate) word: LockWord,
     /// The row is the compute node's own: its lanes are at work.
@@ -372,25 +415,27 @@ async fn load(
     let found = lane.port().with(|scratch| {
         let image = scratch.get(at..at + bytes)?;
         let header = ImageHeader::from_prefix(image).filter(|header| wanted.is(header))?;
-        let length = header.bytes.get() as usize;
-        if length > (area.slot_bytes() as usize).saturating_sub(HEADER_BYTES) {
+        let writes = Writes {
+            offset: header.offset.get(),
+            bytes: header.bytes.get() as usize,
+            more_offset: header.more_offset.get(),
+            more_bytes: header.more_bytes.get() as usize,
+        };
+        let room = (area.slot_bytes() as usize).saturating_sub(HEADER_BYTES);
+        if writes.bytes > room || writes.more_bytes > room - writes.bytes {
             return None;
         }
-        let Some(image) = image.get(..HEADER_BYTES + length) else {
+        let Some(image) = image.get(..HEADER_BYTES + writes.total_bytes()) else {
             return Some(Err("a redo image larger than this compute node's slots: it cannot be repaired here"));
         };
         if checksum(image) != header.checksum.get() {
             return None;
         }
-        let target = header.offset.get();
-        let inside = length > 0
-            && geometry.chunk_of(target).is_some()
-            && geometry.chunk_of(target.saturating_add(length as u64 - 1)).is_some();
-        if !inside {
+        if !writes.inside(geometry) {
             return Some(Err("a redo image of something outside the heap"));
         }
         let (step, repair) = (header.step.get(), header.repair.get() != 0);
-        Some(Ok(Found { step, repair, offset: target, bytes: length }))
+        Some(Ok(Found { step, repair, writes }))
     });
     match found {
         None => Ok(None),

@@ -2,7 +2,8 @@
 //!
 //! Safe while the pool is in use, and by several at once: a lock is recovered as a waiter would recover it, a chunk
 //! changes hands by CAS, the row is freed by CAS. No lock can come to name a DEAD row, so one walk over the lock tables
-//! finds them all.
+//! finds them all; and where locks lie in leaves, a walk over every place in every chunk for leaves of the index: not only
+//! over the leaves of the tree, because an old pointer is all it takes to have locked a place that is not in use.
 //!
 //! **What comes back.** Redo chunks, and chunks in which no node was ever written. A chunk with nodes stays granted to
 //! the dead, because nodes of it are in the tree; those that are not - the rest of the chunk, retired ones, a sibling
@@ -10,18 +11,20 @@
 
 use super::Recovery;
 use crate::btree::Tree;
+use crate::btree::leaves::Leaves;
 use crate::btree::lock::word_at;
 use crate::btree::node::Header;
 use crate::compute::nodes::NodeClass;
 use crate::error::{Cause, OpError};
-use crate::lane::{Debt, Lane, LockId, Mark, Stage};
+use crate::lane::{Debt, Lane, LockId, Mark};
 use crate::planted::{Bug, planted};
+use crate::port::OUTBOX_REQUESTS;
 use crate::remote::address::{Address, LINE_BYTES};
 use crate::remote::chunks::{self, ChunkEntry, ChunkKind, Grant};
-use crate::remote::lock_word::{LockWord, RowId};
+use crate::remote::lock_word::{HELD, LockWord, RowId};
 use crate::remote::rows::{self, RowState, RowWord};
 use crate::remote::{HOME, NodeGeometry};
-use crate::verbs::{Label, NodeId, Request, Space};
+use crate::verbs::{Label, NodeId, Request};
 
 /// Lock words, or chunk entries, that one READ brings.
 const WINDOW: u32 = 64;
@@ -47,13 +50,14 @@ pub struct Swept {
     pub row_free: bool,
 }
 
-impl Tree<'_> {
+impl<'s> Tree<'s> {
     /// Sweeps up after the compute node of `row`, if that is FENCING or DEAD, or silent for the lease that this waits;
     /// one that lives is left alone. Chunks are those of this index and redo chunks. The lane must not be in an
     /// operation.
     ///
-    /// Round trips: one per 64 lock words and one per 64 chunks of every memory node, and what each lock takes.
-    pub async fn sweep(&self, lane: &Lane<'_>, row: RowId) -> Result<Swept, OpError> {
+    /// Round trips: one per 64 lock words (16, if they lie in leaves) and one per chunk of every memory node, and what each
+    /// lock takes.
+    pub(crate) async fn sweep(&self, index: &impl Leaves<'s>, lane: &Lane<'_>, row: RowId) -> Result<Swept, OpError> {
         let Some(recovery) = self.recovery else {
             return Err(OpError::harmless(Cause::BadInput("this index was opened without recovery")));
         };
@@ -83,7 +87,9 @@ impl Tree<'_> {
             let (found, busy) = if planted(Bug::RowFreedUnswept) {
                 (0, false)
             } else {
-                self.sweep_locks(lane, recovery, row, word.incarnation()).await?
+                let (found, busy) = self.sweep_locks(index, lane, recovery, row, word.incarnation()).await?;
+                let (more, busier) = self.sweep_leaves(index, lane, recovery, row, word.incarnation()).await?;
+                (found + more, busy || busier)
             };
             swept.locks += found;
             // A pass that found some is followed by one that finds none: what was busy, or taken by a repairer that
@@ -137,6 +143,7 @@ impl Tree<'_> {
     /// node is at them.
     async fn sweep_locks(
         &self,
+        index: &impl Leaves<'s>,
         lane: &Lane<'_>,
         recovery: &Recovery<'_>,
         row: RowId,
@@ -160,7 +167,8 @@ impl Tree<'_> {
                 while named != 0 {
                     let lock = LockId { node, index: first + named.trailing_zeros() };
                     named &= named - 1;
-                    if self.sweep_lock(lane, recovery, lock, row, incarnation).await? {
+                    let debt = Debt::queued(lock, Address::NULL);
+                    if self.sweep_lock(index, lane, recovery, debt, row, incarnation).await? {
                         recovered += 1;
                     } else {
                         busy = true;
@@ -172,31 +180,114 @@ impl Tree<'_> {
         Ok((recovered, busy))
     }
 
+    /// As [`Tree::sweep_locks`], over the locks that lie in leaves of the index.
+    async fn sweep_leaves(
+        &self,
+        index: &impl Leaves<'s>,
+        lane: &Lane<'_>,
+        recovery: &Recovery<'_>,
+        row: RowId,
+        incarnation: u32,
+    ) -> Result<(u32, bool), OpError> {
+        let (mut recovered, mut busy) = (0, false);
+        let place_bytes = self.nodes.node_bytes(NodeClass::Leaf) as u64;
+        if !index.locks_in_leaves() || place_bytes == 0 {
+            return Ok((recovered, busy));
+        }
+        for (number, geometry) in self.geometry.iter().enumerate() {
+            let node = NodeId(number as u16);
+            for chunk in 0..geometry.chunk_count {
+                let Some(grant) = self.read_grant(lane, node, geometry, chunk).await? else { continue };
+                if grant.kind != ChunkKind::Leaf || grant.index != self.number {
+                    continue;
+                }
+                let place = |number: u64| Address::new(node, geometry.chunk_offset(chunk) + number * place_bytes, 0);
+                let places = geometry.chunk_bytes / place_bytes;
+                let mut first = 0;
+                while first < places {
+                    let count = (OUTBOX_REQUESTS as u64).min(places - first);
+                    let mut named = self.words_naming(index, lane, row, |step| place(first + step), count).await?;
+                    while named != 0 {
+                        let leaf = place(first + u64::from(named.trailing_zeros()));
+                        named &= named - 1;
+                        let Some(lock) = index.lock_in(leaf) else { continue };
+                        if self.sweep_lock(index, lane, recovery, Debt::queued(lock, leaf), row, incarnation).await? {
+                            recovered += 1;
+                        } else {
+                            busy = true;
+                        }
+                    }
+                    first += count;
+                }
+            }
+        }
+        Ok((recovered, busy))
+    }
+
+    /// READs the words of `count` leaves at once, at most [`OUTBOX_REQUESTS`]; which of them are held by `row`.
+    async fn words_naming(
+        &self,
+        index: &impl Leaves<'s>,
+        lane: &Lane<'_>,
+        row: RowId,
+        leaf: impl Fn(u64) -> Address,
+        count: u64,
+    ) -> Result<u32, OpError> {
+        let at = self.scratch.recovery.start;
+        for step in 0..count {
+            let Some(lock) = index.lock_in(leaf(step)) else { continue };
+            let (node, offset, space) = self.word_place(&Debt::queued(lock, leaf(step)));
+            let to = at + step as usize * 8;
+            lane.port().push(Request::read(Label::Lock, node, offset, 8, to).in_space(space));
+        }
+        lane.port().submit().await?;
+        Ok(lane.port().with(|scratch| {
+            (0..count).fold(0, |set, step| {
+                let word = LockWord(word_at(scratch, at + step as usize * 8));
+                set | u32::from(word.0 & HELD != 0 && word.row() == row) << step
+            })
+        }))
+    }
+
     /// Recovers one lock. `false`: a lane of this compute node is at it, and does that itself.
     async fn sweep_lock(
         &self,
+        index: &impl Leaves<'s>,
         lane: &Lane<'_>,
         recovery: &Recovery<'_>,
-        lock: LockId,
+        debt: Debt,
         row: RowId,
         incarnation: u32,
     ) -> Result<bool, OpError> {
-        if self.options.hierarchical && !self.locks.try_enter(lock, lane.id()) {
+        let (queues, entry) = index.queue_of(debt.lock);
+        if self.options.hierarchical && !queues.try_enter(entry, lane.id()) {
             return Ok(false);
         }
-        let debt = Debt { lock, stage: Stage::Queued, word: 0, protects: Address::NULL, imaged: false };
         lane.owe(debt)?;
         let at = self.scratch.recovery.start;
-        let geometry = self.geometry.get(usize::from(lock.node.0));
-        let (offset, space) =
-            geometry.map_or((0, Space::default()), |node| (node.lock_offset(lock.index), node.lock_space));
-        lane.port().call(Request::read(Label::Lock, lock.node, offset, 8, at).in_space(space)).await?;
+        let (node, offset, space) = self.word_place(&debt);
+        lane.port().call(Request::read(Label::Lock, node, offset, 8, at).in_space(space)).await?;
         let word = LockWord(lane.port().with(|scratch| word_at(scratch, at)));
-        if word.row() == row {
-            self.recover(lane, recovery, debt, word, incarnation).await?;
+        let held = !debt.lock.in_node() || word.0 & HELD != 0;
+        if held && word.row() == row {
+            self.recover(index, lane, recovery, debt, word, incarnation).await?;
         }
-        self.leave(lane, lock);
+        self.leave(lane, debt.lock, (queues, entry));
         Ok(true)
+    }
+
+    /// What the entry of a chunk says, if it is granted.
+    async fn read_grant(
+        &self,
+        lane: &Lane<'_>,
+        node: NodeId,
+        geometry: &NodeGeometry,
+        chunk: u32,
+    ) -> Result<Option<Grant>, OpError> {
+        let at = self.scratch.recovery.start;
+        lane.port().call(Request::read(Label::Chunk, node, geometry.chunk_entry(chunk), 8, at)).await?;
+        let entry = lane.port().with(|scratch| chunks::ChunkWord(word_at(scratch, at)).decode());
+        Ok(if let Ok(ChunkEntry::Granted(grant)) = entry { Some(grant) } else { None })
     }
 
     async fn sweep_chunks(
@@ -209,10 +300,7 @@ impl Tree<'_> {
         for (number, geometry) in self.geometry.iter().enumerate() {
             let node = NodeId(number as u16);
             for chunk in 0..geometry.chunk_count {
-                let at = self.scratch.recovery.start;
-                lane.port().call(Request::read(Label::Chunk, node, geometry.chunk_entry(chunk), 8, at)).await?;
-                let entry = lane.port().with(|scratch| chunks::ChunkWord(word_at(scratch, at)).decode());
-                let Ok(ChunkEntry::Granted(grant)) = entry else { continue };
+                let Some(grant) = self.read_grant(lane, node, geometry, chunk).await? else { continue };
                 // Somebody may have freed the row meanwhile, and a later incarnation may have chunks already.
                 if grant.row != row || u32::from(grant.incarnation) > incarnation {
                     continue;

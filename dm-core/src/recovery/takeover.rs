@@ -4,11 +4,11 @@ use super::Recovery;
 use super::fence::{Fenced, fence};
 use super::redo::{self, HEADER_BYTES, Image, LOOK_BYTES, SLOTS_FOR_WRITES, Wanted};
 use crate::btree::Tree;
+use crate::btree::leaves::Leaves;
 use crate::error::{Cause, OpError};
-use crate::lane::{Debt, Lane, LockId, Mark, Stage};
+use crate::lane::{Debt, Lane, Mark, Stage};
 use crate::planted::{Bug, planted};
 use crate::remote::HOME;
-use crate::remote::address::Address;
 use crate::remote::lock_word::{LockWord, RowId};
 use crate::remote::rows::{Row, RowState, RowWord};
 use crate::verbs::{Label, Request};
@@ -60,24 +60,25 @@ impl Watch {
     }
 }
 
-impl Tree<'_> {
+impl<'s> Tree<'s> {
     /// What an operation does whose [`Tree::acquire`] ended because a holder was silent: it looks after that holder, and
     /// begins anew. Called where nothing is locked and nothing has been changed, at the very outside: the future of
     /// an operation need not have room for a recovery behind everything else.
-    pub(crate) async fn look_after(&self, lane: &Lane<'_>, lock: LockId) -> Result<(), OpError> {
+    pub(crate) async fn look_after(&self, index: &impl Leaves<'s>, lane: &Lane<'_>, debt: Debt) -> Result<(), OpError> {
         let Some(recovery) = self.recovery else { return Ok(()) };
-        if self.options.hierarchical && !self.locks.try_enter(lock, lane.id()) {
+        let lock = debt.lock;
+        let (queues, entry) = index.queue_of(lock);
+        if self.options.hierarchical && !queues.try_enter(entry, lane.id()) {
             // Another lane of this compute node is at it, and has been waiting for as long.
             let pause_ns = recovery.lease.terms().lease_ns() / 64;
             lane.port().call(Request::pause(pause_ns)).await?;
             return Ok(());
         }
-        let debt = Debt { lock, stage: Stage::Queued, word: 0, protects: Address::NULL, imaged: false };
         lane.owe(debt)?;
-        let looked = self.look_at_holder(lane, recovery, debt).await;
+        let looked = self.look_at_holder(index, lane, recovery, debt).await;
         // Unless a takeover is under way, whose outcome settling will look for.
         if lane.stage_of(lock) == Some(Stage::Queued) {
-            self.leave(lane, lock);
+            self.leave(lane, lock, (queues, entry));
         }
         looked
     }
@@ -86,7 +87,13 @@ impl Tree<'_> {
     /// lock, which is free or somebody else's afterwards.
     ///
     /// The lane has the local entry of the lock and no remote word of it.
-    async fn look_at_holder(&self, lane: &Lane<'_>, recovery: &Recovery<'_>, debt: Debt) -> Result<(), OpError> {
+    async fn look_at_holder(
+        &self,
+        index: &impl Leaves<'s>,
+        lane: &Lane<'_>,
+        recovery: &Recovery<'_>,
+        debt: Debt,
+    ) -> Result<(), OpError> {
         let found = LockWord(lane.watch(|watch| watch.word));
         let row = found.row();
         if recovery.is_self(row) {
@@ -111,7 +118,7 @@ impl Tree<'_> {
             _ => return Ok(()),
         }
         if planted(Bug::TakeoverUnfenced) || fence(lane, self.geometry, row, word).await? == Fenced::Dead {
-            self.recover(lane, recovery, debt, found, word.incarnation()).await?;
+            self.recover(index, lane, recovery, debt, found, word.incarnation()).await?;
         }
         Ok(())
     }
@@ -132,8 +139,13 @@ impl Tree<'_> {
     /// not `dead` any more. Several may do this at once; each may die anywhere in it.
     ///
     /// `debt` is the lane's own, in stage `Queued`, and is that again afterwards.
+    ///
+    /// What the word of a lock that lies in a node says when it is free comes from the node, READ once nobody but this lane
+    /// can be writing it: while the word is the dead's, whose every WRITE has landed or never will, and nothing is torn; or
+    /// after the replay. (In the former case another repairer may be faster, and the CAS loses.)
     pub(crate) async fn recover(
         &self,
+        index: &impl Leaves<'s>,
         lane: &Lane<'_>,
         recovery: &Recovery<'_>,
         debt: Debt,
@@ -147,7 +159,7 @@ impl Tree<'_> {
         };
         let port = lane.port();
         let room = &self.scratch.recovery;
-        let wanted = Wanted { row: dead.row(), incarnation, lock: lock.index, word: dead, own: false };
+        let wanted = Wanted { row: dead.row(), incarnation, lock: debt.lock_name(), word: dead, own: false };
         let found = redo::find(lane, lock.node, geometry, &wanted, room).await?;
         if !recovery.lease.may_write() {
             return Err(OpError::harmless(Cause::Fenced));
@@ -155,13 +167,14 @@ impl Tree<'_> {
         let found = if planted(Bug::TakeoverWithoutReplay) { None } else { found };
         let Some(found) = found else {
             // Nothing of it is torn. Who loses finds the word gone, which is what was wanted.
-            let free = self.lock_request(Label::Takeover, lock, dead.0, 0);
-            if port.call(free).await?.value == dead.0 {
+            let free = index.free_word(lane, &debt).await?;
+            let takeover = self.word_request(Label::Takeover, &debt, dead.0, free);
+            if port.call(takeover).await?.value == dead.0 {
                 lane.mark(Mark::Takeover);
             }
             return Ok(());
         };
-        let Some(word) = recovery.word(lane) else { return Err(Self::used_up()) };
+        let word = LockWord(self.word_for(lane, lock)?);
         let image_at = room.start + LOOK_BYTES;
         let image = Image {
             debt,
@@ -169,10 +182,9 @@ impl Tree<'_> {
             incarnation: self.owner.incarnation,
             step: recovery.next_step(),
             repair: true,
-            offset: found.offset,
-            bytes: found.bytes,
+            writes: found.writes,
         };
-        let bytes = HEADER_BYTES + found.bytes;
+        let bytes = HEADER_BYTES + found.writes.total_bytes();
         port.with(|scratch| image.seal(scratch.get_mut(image_at..image_at + bytes).unwrap_or_default()));
         let Some(slot) = area.slot_of(lane, SLOTS_FOR_WRITES) else { return Ok(()) };
         // Waited for: if the takeover succeeds, the copy is there.
@@ -180,7 +192,7 @@ impl Tree<'_> {
             port.call(Request::write(Label::Redo, lock.node, slot, bytes, image_at)).await?;
         }
         lane.owe(Debt { stage: Stage::Posted, word: word.0, imaged: true, ..debt })?;
-        let taken = port.call(self.lock_request(Label::Takeover, lock, dead.0, word.0)).await?.value;
+        let taken = port.call(self.word_request(Label::Takeover, &debt, dead.0, word.0)).await?.value;
         if taken != dead.0 {
             lane.owe(debt)?;
             return Ok(());
@@ -190,8 +202,13 @@ impl Tree<'_> {
             lane.mark(Mark::RepairerDied);
         }
         lane.owe(Debt { stage: Stage::Held, word: word.0, imaged: true, ..debt })?;
-        port.push(Request::write(Label::Replay, lock.node, found.offset, found.bytes, image_at + HEADER_BYTES));
-        let unlock = port.push(self.lock_request(Label::Unlock, lock, word.0, 0));
+        found.writes.replay(lane, lock.node, image_at + HEADER_BYTES);
+        let mut free = 0;
+        if lock.in_node() {
+            port.submit().await?;
+            free = index.free_word(lane, &debt).await?;
+        }
+        let unlock = port.push(self.word_request(Label::Unlock, &debt, word.0, free));
         port.submit().await?;
         lane.mark(Mark::RedoReplayed);
         lane.owe(debt)?;
@@ -203,16 +220,17 @@ impl Tree<'_> {
         &self,
         lane: &Lane<'_>,
         recovery: &Recovery<'_>,
-        lock: LockId,
+        debt: &Debt,
         word: u64,
     ) -> Result<(), OpError> {
+        let lock = debt.lock;
         let Some(geometry) = self.geometry.get(usize::from(lock.node.0)) else { return Ok(()) };
         let room = &self.scratch.recovery;
         let owner = self.owner;
         let wanted = Wanted {
             row: owner.row,
             incarnation: owner.incarnation,
-            lock: lock.index,
+            lock: debt.lock_name(),
             word: LockWord(word),
             own: true,
         };
@@ -223,7 +241,8 @@ impl Tree<'_> {
             }
             lane.mark(Mark::RedoReplayed);
             let at = room.start + LOOK_BYTES + HEADER_BYTES;
-            lane.port().call(Request::write(Label::Replay, lock.node, found.offset, found.bytes, at)).await?;
+            found.writes.replay(lane, lock.node, at);
+            lane.port().submit().await?;
         }
         Ok(())
     }

@@ -14,6 +14,9 @@
 //! acquisition in its life: a waiter can see progress, a release (a CAS of the whole word) cannot free a later
 //! acquisition, and what a dead holder was about to write is found by the word alone ([`crate::recovery`]), however
 //! many nodes the word covers.
+//!
+//! A lock word may lie in the node it protects instead (CHIME) and say something else while it is free; then [`HELD`] tells,
+//! and leaves 47 bits for the sequence.
 
 use crate::lane::LockId;
 use crate::layout::fields::Field;
@@ -23,6 +26,9 @@ use crate::remote::address::Address;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
 pub struct RowId(pub u16);
+
+/// Set in a word that lies in its node while somebody holds it.
+pub const HELD: u64 = 1 << 63;
 
 /// Sequences of one incarnation: 48 bits.
 pub const SEQUENCES_MAX: u64 = 1 << 48;
@@ -46,6 +52,12 @@ impl LockWord {
     #[inline]
     pub const fn new(row: RowId, sequence: u64) -> Option<Self> {
         if sequence < SEQUENCES_MAX { Some(Self(sequence << 16 | row.0 as u64)) } else { None }
+    }
+
+    /// The same acquisition as the word of a lock that lies in its node. `None`: the sequence has no room beside [`HELD`].
+    #[inline]
+    pub const fn in_node(self) -> Option<Self> {
+        if self.0 & HELD == 0 { Some(Self(self.0 | HELD)) } else { None }
     }
 
     /// Whether nobody holds it.
@@ -86,6 +98,9 @@ mod tests {
         assert_eq!((word.row(), word.sequence()), (RowId(9), 0xbeef_1234));
         assert!(!word.is_free());
         assert_eq!(LockWord::new(RowId(9), SEQUENCES_MAX), None, "it would be mistaken for sequence 0");
+        let in_node = word.in_node().unwrap();
+        assert_eq!((in_node.0 & HELD, in_node.row()), (HELD, RowId(9)));
+        assert_eq!(LockWord::new(RowId(9), SEQUENCES_MAX / 2).unwrap().in_node(), None);
     }
 
     #[test]

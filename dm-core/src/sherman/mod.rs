@@ -29,7 +29,7 @@
 //! | [`search`] | get |
 //! | [`mod@write`] | insert, update, upsert, `update_if`, delete: one procedure |
 //! | [`split`] | what an insert does when there is no room |
-//! | [`merge`] | what a delete does when it took the last record |
+//! | `merge` | what a delete does when it took the last record: [`crate::btree::merge`] |
 //!
 //! Inner nodes, locks, descents, linking, scans, bulk loads and the walk are [`crate::btree`]'s.
 //!
@@ -72,7 +72,7 @@
 //! - 16-bit lock words without local queues cannot be settled after a dropped operation.
 
 pub mod layout;
-pub mod merge;
+mod merge;
 pub mod parameters;
 pub mod search;
 pub mod split;
@@ -81,11 +81,11 @@ pub mod write;
 use crate::btree::Tree;
 use crate::btree::bulk::{Bulk, BulkLoad};
 use crate::btree::leaves::{Leaves, SPAN_MAX};
+use crate::btree::merge::{BOUNCES_MAX, Merge};
 use crate::btree::read::Target;
 use crate::btree::scan::Scan;
-use crate::btree::walk::Walk;
 use crate::compute::batches::Begun;
-use crate::error::{Cause, DecodeError, Effect, OpError};
+use crate::error::{Cause, DecodeError, OpError};
 use crate::index::{Census, Index, Operation, OperationKind, Outcome, ScratchPlan};
 use crate::lane::{Lane, Mark};
 use crate::recovery::sweep::Swept;
@@ -174,20 +174,10 @@ impl<'s> Leaves<'s> for Sherman<'s> {
     }
 
     async fn look_after_bounce(&self, lane: &Lane<'_>, left: Address, right: Address) -> Result<(), OpError> {
-        if lane.bounced_more_than(merge::BOUNCES_MAX) {
+        if lane.bounced_more_than(BOUNCES_MAX) {
             self.undo_merge(lane, left, right).await?;
         }
         Ok(())
-    }
-}
-
-impl Sherman<'_> {
-    async fn walk_and_mend(&self, lane: &Lane<'_>) -> Result<Census, OpError> {
-        match self.walk(lane).await {
-            // What a dead compute node left of a merge does not validate before somebody has finished with it.
-            Err(OpError { cause: Cause::Corrupt { .. }, .. }) if self.mend(lane).await? => self.walk(lane).await,
-            result => result,
-        }
     }
 }
 
@@ -235,12 +225,8 @@ impl Index for Sherman<'_> {
             if leads {
                 self.tree.batches.finish(lane, &self.plan, &result).await?;
             }
-            // A holder that was silent when the operation had made its change is for others to look after.
-            match (result, lane.take_suspect()) {
-                (Err(OpError { effect: Effect::None, .. }), Some(lock)) if !lane.owes() && !lane.is_joined() => {
-                    self.tree.look_after(lane, lock).await.map_err(|error| self.tree.note_fencing(error))?;
-                }
-                (result, _) => return result.map_err(|error| self.tree.note_fencing(error)),
+            if let Some(outcome) = self.unless_silent(lane, result).await? {
+                return Ok(outcome);
             }
         }
     }
@@ -255,12 +241,7 @@ impl Index for Sherman<'_> {
     async fn validate<'a>(&'a self, lane: &'a Lane<'_>) -> Result<Census, OpError> {
         lane.set_deadline(u64::MAX);
         lane.forget_watch();
-        loop {
-            match (self.walk_and_mend(lane).await, lane.take_suspect()) {
-                (Err(_), Some(lock)) if !lane.owes() => self.tree.look_after(lane, lock).await?,
-                (result, _) => return result,
-            }
-        }
+        self.mend_and_walk(lane).await
     }
 
     async fn bulk_append<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
@@ -276,15 +257,7 @@ impl Index for Sherman<'_> {
     async fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId) -> Result<Swept, OpError> {
         lane.set_deadline(u64::MAX);
         self.tree.check_standing()?;
-        let swept = self.tree.sweep(lane, row).await.map_err(|error| self.tree.note_fencing(error))?;
-        lane.forget_watch();
-        loop {
-            // What is in the way of mending may be another dead compute node's.
-            match (self.mend(lane).await, lane.take_suspect()) {
-                (Err(_), Some(lock)) if !lane.owes() => self.tree.look_after(lane, lock).await?,
-                (result, _) => return result.map(|_| swept),
-            }
-        }
+        self.sweep_and_mend(lane, row).await
     }
 
     fn cache_bytes(&self) -> (u64, u64) {

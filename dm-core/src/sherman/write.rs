@@ -12,6 +12,7 @@ use crate::btree::descent::Spot;
 use crate::btree::leaves::{Leaves, judge_leaf, key_of, slice_mut};
 use crate::btree::link::raise_node_version;
 use crate::btree::lock::Held;
+use crate::btree::merge::Merge;
 use crate::btree::node::{KEY_BYTES_MAX, Standing};
 use crate::btree::{MOVES_MAX, RESTARTS_MAX, Tree};
 use crate::error::{Cause, DecodeError, OpError};
@@ -218,10 +219,10 @@ impl Sherman<'_> {
         slot: usize,
     ) -> Result<(), OpError> {
         if self.tree.options.entry_writes {
-            self.tree.push_in_place(lane, &held, Label::Entry, address, self.leaf.entry_range(slot), at)?;
+            self.tree.push_in_place(lane, held.lock, Label::Entry, address, self.leaf.entry_range(slot), at)?;
         } else {
             lane.port().with(|scratch| raise_node_version(slice_mut(scratch, at, self.leaf.bytes)));
-            self.tree.push_in_place(lane, &held, Label::Node, address, 0..self.leaf.bytes, at)?;
+            self.tree.push_in_place(lane, held.lock, Label::Node, address, 0..self.leaf.bytes, at)?;
         }
         self.tree.release_with(lane, held).await
     }

@@ -1,14 +1,20 @@
-//! Random histories in which compute nodes die, several in each, and the others go on: first seed, how many; 0 replays
-//! the first seed.
+//! Random histories in which compute nodes die, several in each, and the others go on: sherman or chime, first seed, how
+//! many; 0 replays the first seed.
 
 use dm_sim::verify::crash::random;
-use dm_sim::verify::{ShermanRecovered, Verifier};
+use dm_sim::verify::{Chime, Recovered, Sherman, Subject, Verifier};
 
 fn main() {
-    let mut numbers = std::env::args().skip(1).map(|text| text.parse().expect("a number"));
+    let mut arguments = std::env::args().skip(1);
+    let index = arguments.next().unwrap_or_default();
+    let mut numbers = arguments.map(|text| text.parse().expect("a number"));
     let (first, count): (u64, u64) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(1000));
+    if index == "chime" { run(Recovered(Chime), first, count) } else { run(Recovered(Sherman), first, count) }
+}
+
+fn run<S: Subject>(subject: S, first: u64, count: u64) {
     let settings = random::settings();
-    let mut verifier = Verifier::new(ShermanRecovered, settings.clone());
+    let mut verifier = Verifier::new(subject, settings.clone());
     if count == 0 {
         println!("{}", verifier.run_with(first, &random::plan(&settings, first), true));
     } else {

@@ -1,50 +1,57 @@
 //! Compute nodes die in the middle of operations, and the others go on.
 
 use dm_core::lane::Mark;
-use dm_sim::verify::crash::{self, Enumeration, cases, random};
-use dm_sim::verify::{FaultKind, Faults, Settings, ShermanRecovered, Verifier};
+use dm_sim::verify::crash::{self, Case, Enumeration, cases, random};
+use dm_sim::verify::{Chime, FaultKind, Faults, Recovered, Settings, Sherman, TreeKind, Verifier};
 
-fn marked(sum: &Enumeration, mark: Mark) -> u64 {
-    sum.marks[mark as usize]
+/// What every index has to have met when each of its operations was cut short.
+const MARKS: &[Mark] = &[
+    Mark::LeafSplit,
+    Mark::InnerSplit,
+    Mark::RootGrowth,
+    Mark::Merge,
+    Mark::HelpedSplit,
+    Mark::RowFenced,
+    Mark::Takeover,
+    Mark::RedoReplayed,
+    Mark::RepairerDied,
+    Mark::MergeUndone,
+    Mark::RowSwept,
+];
+
+fn cut_short(cases: &[Case], more: &[Mark]) {
+    let mut sum = Enumeration::default();
+    for case in cases {
+        // Every point of one kind of tree, some of the others'.
+        let points = if case.name.ends_with("; long records") { usize::MAX } else { 8 };
+        sum.merge(crash::enumerate(case, points, 16));
+    }
+    assert!(sum.is_clean(), "{sum}");
+    for mark in MARKS.iter().chain(more) {
+        assert!(sum.marks[*mark as usize] > 0, "never hit: {}\n{sum}", mark.name());
+    }
 }
 
 #[test]
-fn an_operation_can_be_cut_short_anywhere() {
-    let mut sum = Enumeration::default();
-    for case in cases::all() {
-        // Every point of the first kind of tree, some of the others'.
-        let points = if case.name.ends_with("; long records") { usize::MAX } else { 8 };
-        sum.merge(crash::enumerate(&case, points, 16));
-    }
-    assert!(sum.is_clean(), "{sum}");
-    for mark in [
-        Mark::LeafSplit,
-        Mark::InnerSplit,
-        Mark::RootGrowth,
-        Mark::Merge,
-        Mark::HelpedSplit,
-        Mark::RowFenced,
-        Mark::Takeover,
-        Mark::RedoReplayed,
-        Mark::RepairerDied,
-        Mark::MergeUndone,
-        Mark::RowSwept,
-    ] {
-        assert!(marked(&sum, mark) > 0, "never hit: {}\n{sum}", mark.name());
-    }
+fn an_operation_of_sherman_can_be_cut_short_anywhere() {
+    cut_short(&cases::sherman(), &[]);
+}
+
+#[test]
+fn an_operation_of_chime_can_be_cut_short_anywhere() {
+    cut_short(&cases::chime(), &[Mark::Hop, Mark::Wrap, Mark::Purge, Mark::Doubted]);
 }
 
 #[test]
 fn a_slow_holder_is_left_alone_and_a_stopped_one_can_join_again() {
-    for case in cases::all() {
-        crash::descheduled_holders(&case).unwrap_or_else(|what| panic!("{what}"));
+    for case in cases::sherman().iter().chain(&cases::chime()) {
+        crash::descheduled_holders(case).unwrap_or_else(|what| panic!("{what}"));
     }
 }
 
-#[test]
-fn all_compute_nodes_but_one_may_die_in_one_history() {
+fn many_deaths<K: TreeKind>(kind: K) {
     let settings = random::settings();
-    let mut verifier = Verifier::new(ShermanRecovered, settings.clone());
+    let mut verifier = Verifier::new(Recovered(kind), settings.clone());
     let report = random::run(&mut verifier, &settings, 0..400);
     assert!(report.is_clean(), "{report}");
     assert!(report.faults[FaultKind::Crash as usize] > 500, "{report}");
@@ -52,7 +59,12 @@ fn all_compute_nodes_but_one_may_die_in_one_history() {
 }
 
 #[test]
-fn deaths_go_together_with_everything_else_that_may_be_survived() {
+fn all_compute_nodes_but_one_may_die_in_one_history() {
+    many_deaths(Sherman);
+    many_deaths(Chime);
+}
+
+fn deaths_and_more<K: TreeKind>(kind: K) {
     let kinds = [
         FaultKind::Crash,
         FaultKind::Drops,
@@ -62,6 +74,12 @@ fn deaths_go_together_with_everything_else_that_may_be_survived() {
         FaultKind::StaleCache,
     ];
     let faults = kinds.into_iter().fold(Faults::NONE, |all, kind| all.and(Faults::only(kind)));
-    let report = Verifier::new(ShermanRecovered, Settings { faults, ..Settings::default() }).verify(0..400);
+    let report = Verifier::new(Recovered(kind), Settings { faults, ..Settings::default() }).verify(0..400);
     assert!(report.is_clean(), "{report}");
+}
+
+#[test]
+fn deaths_go_together_with_everything_else_that_may_be_survived() {
+    deaths_and_more(Sherman);
+    deaths_and_more(Chime);
 }

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! In reading order: [`draw`] (what a seed decides, "swarm testing": Groce et al., ISSTA 2012), [`faults`] (what goes
-//! wrong, as data), [`subject`] (what is tested), [`sherman`] and [`chime`], [`coding`] (keys and values that give
+//! wrong, as data), [`subject`] (what is tested), [`tree`] and [`recovered`] (B+-trees as subjects), [`sherman`] and [`chime`],
+//! [`coding`] (keys and values that give
 //! themselves away), [`load`] (what lanes are asked, what they suffer, and the recorder), [`tolerance`] (which failures
 //! that excuses), [`accounting`] (where memory went), [`run`] (one history from beginning to end), [`report`] (what many
 //! came to). [`crash`]: every point at which an operation can be cut short.
@@ -25,6 +26,7 @@ pub mod draw;
 pub mod faults;
 pub mod load;
 pub mod membership;
+pub mod recovered;
 pub mod report;
 pub mod run;
 pub mod sherman;
@@ -32,12 +34,15 @@ pub mod subject;
 #[cfg(test)]
 mod tests;
 pub mod tolerance;
+pub mod tree;
 mod walk;
 
-pub use chime::ChimeSubject;
+pub use chime::Chime;
 pub use draw::{Draw, Profile, Settings};
 pub use faults::{Fault, FaultKind, FaultPlan, Faults, Planned};
+pub use recovered::Recovered;
 pub use report::{Finding, Report};
 pub use run::{History, Replay, Verifier};
-pub use sherman::{ShermanRecovered, ShermanSubject};
+pub use sherman::Sherman;
 pub use subject::{AfterDeath, Inside, Opened, Subject};
+pub use tree::{Bounded, TreeKind};

@@ -2,7 +2,7 @@
 //! `validate` says from within is compared with this.
 
 use super::accounting::{Chunk, Holdings, Node};
-use super::subject::{HeldLock, Opened, Picture};
+use super::subject::{HeldLock, Inside, Opened, Picture};
 use crate::config::Config;
 use crate::memory::Memories;
 use dm_core::btree::Tree;
@@ -14,11 +14,12 @@ use dm_core::remote::NodeGeometry;
 use dm_core::remote::address::Address;
 use dm_core::remote::catalog::{IndexNumber, root_offset};
 use dm_core::remote::chunks::{ChunkEntry, ChunkKind, ChunkWord};
-use dm_core::remote::lock_word::RowId;
+use dm_core::remote::lock_word::{HELD, RowId};
 use dm_core::remote::rows::Member;
 use dm_core::remote::superblock::{PoolPlan, Superblock};
 use dm_core::verbs::{Assumptions, Guarantees, NodeId};
 use dm_host::assembly::Place;
+use dm_host::kinds::{AnyIndex, IndexParameters};
 use zerocopy::IntoBytes;
 
 /// What a look from outside has to know of a case.
@@ -37,6 +38,21 @@ pub(super) struct Plot {
 }
 
 impl Plot {
+    /// For an index of any kind of this family.
+    pub fn of(parameters: &IndexParameters, lock_count: u32, locks_per_word: u32, chunk_bytes: u64) -> Self {
+        let (inner, leaf_bytes) = match parameters {
+            IndexParameters::Sherman(parameters) => (parameters.inner(), parameters.leaf().bytes),
+            IndexParameters::Chime(parameters) => (parameters.inner(), parameters.leaf().bytes),
+        };
+        let leaf_place_bytes = parameters.node_bytes().0;
+        Self { lock_count, locks_per_word, chunk_bytes, inner, leaf_bytes, leaf_place_bytes }
+    }
+
+    /// Bytes of the largest node's place.
+    pub fn node_bytes(&self) -> usize {
+        self.leaf_place_bytes.max(self.inner.bytes)
+    }
+
     fn superblocks(&self, config: &Config) -> Vec<Superblock> {
         let nodes = config.host_bytes.len() as u16;
         let plan = |node: u16| PoolPlan {
@@ -69,8 +85,40 @@ impl Plot {
         }
     }
 
+    /// Lock words that name a holder: in tables, and where they lie in leaves, in those.
+    pub fn locks_held(&self, config: &Config, memories: &Memories) -> Vec<HeldLock> {
+        let mut held = self.table_locks_held(config, memories);
+        if self.leaf_place_bytes > self.leaf_bytes {
+            held.extend(self.leaf_locks_held(config, memories));
+        }
+        held
+    }
+
+    /// Of every place in chunks for leaves: a place that is not in use may be locked, too.
+    fn leaf_locks_held(&self, config: &Config, memories: &Memories) -> Vec<HeldLock> {
+        let mut held = Vec::new();
+        for (number, geometry) in (0..).map(NodeId).zip(self.geometry(config)) {
+            let Some(memory) = memories.get(number) else { continue };
+            for chunk in 0..geometry.chunk_count {
+                let entry = ChunkWord(memory.host.word(geometry.chunk_entry(chunk))).decode();
+                let Ok(ChunkEntry::Granted(grant)) = entry else { continue };
+                if grant.kind != ChunkKind::Leaf {
+                    continue;
+                }
+                for place in 0..geometry.chunk_bytes / self.leaf_place_bytes as u64 {
+                    let offset = geometry.chunk_offset(chunk) + place * self.leaf_place_bytes as u64;
+                    let word = memory.host.word(offset + self.leaf_bytes as u64);
+                    if word & HELD != 0 {
+                        held.push(HeldLock { node: number, compute_node: (word as u16).wrapping_sub(1) });
+                    }
+                }
+            }
+        }
+        held
+    }
+
     /// Words of lock tables that name a holder.
-    pub fn table_locks_held(&self, config: &Config, memories: &Memories) -> Vec<HeldLock> {
+    fn table_locks_held(&self, config: &Config, memories: &Memories) -> Vec<HeldLock> {
         let mut held = Vec::new();
         for (number, geometry) in (0..).zip(self.geometry(config)) {
             let Some(node) = memories.get(NodeId(number)) else { continue };
@@ -85,16 +133,6 @@ impl Plot {
             }
         }
         held
-    }
-
-    /// Calls `visit` with the place of every leaf, as far as links lead.
-    pub fn for_each_leaf(&self, config: &Config, memories: &Memories, mut visit: impl FnMut(Address)) {
-        // Where links break there is nothing to go on from.
-        let _ = walk(self, &self.geometry(config), memories, 0, |address, level, _| {
-            if level == 0 {
-                visit(address);
-            }
-        });
     }
 }
 
@@ -144,26 +182,41 @@ pub(super) fn open_all(
     inside
 }
 
-/// Every node that the shelves of `tree` have.
-pub(super) fn for_each_ready(tree: &Tree<'_>, visit: &mut dyn FnMut(Node)) {
-    let nodes = &tree.nodes;
-    nodes.for_each_ready(&mut |class: NodeClass, fresh| {
-        let (node, offset) = (fresh.address.node(), fresh.address.offset());
-        visit(Node { node, offset, bytes: nodes.node_bytes(class) as u64 });
-    });
+impl Inside for AnyIndex<'_, '_> {
+    fn locks_held(&self) -> usize {
+        match self {
+            Self::Sherman(index) => index.tree().locks.held(),
+            Self::Chime(index) => index.locks_held(),
+        }
+    }
+
+    fn for_each_ready(&self, visit: &mut dyn FnMut(Node)) {
+        let nodes = &tree(self).nodes;
+        nodes.for_each_ready(&mut |class: NodeClass, fresh| {
+            let (node, offset) = (fresh.address.node(), fresh.address.offset());
+            visit(Node { node, offset, bytes: nodes.node_bytes(class) as u64 });
+        });
+    }
+
+    fn recall(&self, picture: &Picture) {
+        let tree = tree(self);
+        let (root, level) = picture.root.unwrap_or((Address::NULL, 0));
+        tree.root.set(root, level);
+        if picture.nodes.is_empty() {
+            tree.cache.clear();
+        }
+        for (address, image) in &picture.nodes {
+            if let Some(inner) = Inner::new(&tree.inner, image) {
+                tree.cache.insert(*address, &inner);
+            }
+        }
+    }
 }
 
-/// Puts the inner nodes of an old picture into the cache of `tree`.
-pub(super) fn recall(tree: &Tree<'_>, picture: &Picture) {
-    let (root, level) = picture.root.unwrap_or((Address::NULL, 0));
-    tree.root.set(root, level);
-    if picture.nodes.is_empty() {
-        tree.cache.clear();
-    }
-    for (address, image) in &picture.nodes {
-        if let Some(inner) = Inner::new(&tree.inner, image) {
-            tree.cache.insert(*address, &inner);
-        }
+fn tree<'a, 's>(index: &AnyIndex<'a, 's>) -> &'a Tree<'s> {
+    match index {
+        AnyIndex::Sherman(index) => index.tree(),
+        AnyIndex::Chime(index) => index.tree(),
     }
 }
 

@@ -5,11 +5,15 @@ use super::{Sample, Structure, nodes};
 use dm_core::btree::node::{self, Header, NodeFlags};
 use dm_core::chime::layout::{ENTRY_FIELDS, LOCK_FIELDS, Leaf, LeafMut, LeafShape, REPLICA_FIELDS, State, Touched};
 use dm_core::chime::parameters::{ParameterBlock, Parameters};
-use dm_core::chime::vacancy::{Buckets, HELD, held_word};
+use dm_core::chime::vacancy::{Buckets, HELD};
 use dm_core::layout::fields::Field;
 use dm_core::remote::address::Address;
-use dm_core::remote::lock_word::RowId;
+use dm_core::remote::lock_word::{LockWord, RowId};
 use dm_core::verbs::NodeId;
+
+fn held_word(row: RowId, sequence: u64) -> u64 {
+    LockWord::new(row, sequence).and_then(LockWord::in_node).expect("a small sequence").0
+}
 
 const PAPER: Parameters = Parameters::with_sizes(8, 8);
 

@@ -8,21 +8,19 @@ use crate::verify::coding::Coding;
 use crate::verify::load::{Ended, start};
 use crate::verify::membership::Membership;
 use crate::verify::subject::{Opened, With};
+use crate::verify::walk::{self, Plot};
 use dm_core::error::Cause;
 use dm_core::index::OperationKind;
 use dm_core::lane::{Lane, Mark};
-use dm_core::recovery::Recovery;
 use dm_core::recovery::lease::Terms;
 use dm_core::remote::NodeGeometry;
-use dm_core::remote::catalog::IndexNumber;
 use dm_core::remote::chunks::{ChunkEntry, ChunkKind, ChunkWord};
 use dm_core::remote::rows::{Joiner, Member, RowState, RowWord};
-use dm_core::remote::superblock::{PoolPlan, Superblock};
-use dm_core::verbs::{Assumptions, Guarantees, Label, LaneId, NodeId, Verb};
-use dm_host::assembly::{Place, Spending, with_sherman};
+use dm_core::verbs::{Label, LaneId, NodeId, Verb};
+use dm_host::assembly::{Place, Spending};
+use dm_host::kinds::with_index;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use zerocopy::IntoBytes;
 
 /// Compute nodes: the victim, the one that goes on, and the one that goes on if that dies, too.
 const COMPUTE_NODES: usize = 3;
@@ -204,33 +202,16 @@ struct Ran {
 
 fn config(case: &Case) -> Config {
     Config {
-        device_bytes: if case.device { 4096 } else { 0 },
-        crash_atomic_bytes: case.unit_bytes,
-        ..Config::with_nodes(case.nodes, 256 << 10)
+        device_bytes: if case.ground.device { 4096 } else { 0 },
+        crash_atomic_bytes: case.ground.unit_bytes,
+        masked_atomics: case.ground.masked_cas,
+        ..Config::with_nodes(case.ground.nodes, 256 << 10)
     }
 }
 
-fn format_pool(case: &Case, config: &Config, table: &mut Table) -> Vec<NodeGeometry> {
-    let nodes = case.nodes as u16;
-    let format = |node: u16| {
-        let plan = PoolPlan {
-            pool_id: *b"a pool of deaths",
-            pool_incarnation: 1,
-            node: NodeId(node),
-            nodes,
-            region_bytes: config.host_bytes[usize::from(node)] as u64,
-            chunk_bytes: 4096,
-            lock_count: case.locks,
-            device_bytes: u64::from(config.device_bytes),
-            redo_row_bytes: 0,
-        };
-        let block = plan.format().expect("256 KiB hold a pool");
-        if let Some(memory) = table.memories.get_mut(NodeId(node)) {
-            memory.host.range_mut(0..block.as_bytes().len()).copy_from_slice(block.as_bytes());
-        }
-        Superblock::decode(block.as_bytes()).expect("just formatted").geometry
-    };
-    (0..nodes).map(format).collect()
+fn plot(case: &Case) -> Plot {
+    let chunk_bytes = case.parameters.node_bytes().0.max(case.parameters.node_bytes().1).next_multiple_of(4096);
+    Plot::of(&case.parameters, case.ground.locks, 1, chunk_bytes as u64)
 }
 
 fn run(case: &Case, cut: Option<&Cut>, mode: Mode, repair: Option<&Cut>) -> Ran {
@@ -239,20 +220,56 @@ fn run(case: &Case, cut: Option<&Cut>, mode: Mode, repair: Option<&Cut>) -> Ran 
     ran
 }
 
+/// What an operation did that nothing cut short.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Probe {
+    submits: Vec<Vec<Seen>>,
+    marks: Vec<u32>,
+}
+
+impl Probe {
+    /// Whether it counted this.
+    pub(super) fn did(&self, mark: Mark) -> bool {
+        self.marks.get(mark as usize).is_some_and(|count| *count > 0)
+    }
+
+    /// WRITEs of entries.
+    pub(super) fn entry_writes(&self) -> usize {
+        self.submits.iter().flatten().filter(|seen| seen.label == Label::Entry && seen.verb == Verb::Write).count()
+    }
+}
+
+/// Tries a story's operation, once its beginning has been told.
+pub(super) fn probe(case: &Case) -> Probe {
+    let mut probe = Probe::default();
+    let mut ran = Ran::default();
+    with_stage(case, &mut ran, &mut |stage| {
+        stage.begin()?;
+        let marks = || Mark::ALL.iter().map(|mark| stage.lanes[0].marked(*mark)).collect::<Vec<_>>();
+        let before = marks();
+        stage.act(None)?;
+        probe.marks = marks().iter().zip(before).map(|(after, before)| after - before).collect();
+        Ok(())
+    });
+    probe.submits = ran.victim;
+    probe
+}
+
 /// Sets everything up and calls `play` with it.
 fn with_stage(case: &Case, ran: &mut Ran, play: &mut dyn FnMut(&mut Stage<'_, '_>) -> Result<(), String>) {
     let config = config(case);
     let mut table = Table::new(&config);
-    let geometry = format_pool(case, &config, &mut table);
+    let plot = plot(case);
+    plot.format(&config, &mut table.memories);
+    let geometry = plot.geometry(&config);
     ran.marks = vec![0; Mark::ALL.len()];
     let terms = Terms::of(LEASE_NS).expect("a short lease");
-    let node_bytes = case.parameters.leaf().bytes.max(case.parameters.inner().bytes);
     let mut joined = Vec::new();
     for number in 0..COMPUTE_NODES {
         let mut scratch = vec![0; dm_core::remote::SCRATCH_BYTES];
         let lane = Lane::new(LaneId(0), &mut scratch);
         let joiner = Joiner { token: 77 + number as u64, lanes: 1, host: "verify" };
-        let join = Membership::join(&lane, &geometry, &joiner, node_bytes, terms);
+        let join = Membership::join(&lane, &geometry, &joiner, plot.node_bytes(), terms);
         match table.drive(0, &lane, join, None, &mut Vec::new()) {
             Ok(Drive::Done(Ok(membership))) => joined.push(membership),
             other => {
@@ -267,7 +284,22 @@ fn with_stage(case: &Case, ran: &mut Ran, play: &mut dyn FnMut(&mut Stage<'_, '_
         Ok(recoveries) => recoveries,
         Err(error) => return ran.findings.push(error.to_string()),
     };
-    let opened = open(case, &config, &geometry, &members, &recoveries, &[], &mut |opened| {
+    let place = walk::place(&geometry, &config, walk::everything(), 0);
+    let open = |number: usize, then: &mut dyn FnMut(&dyn Opened)| {
+        let here = Place { member: members[number], recovery: Some(&recoveries[number]), ..place };
+        let spending = Spending {
+            lanes: 1,
+            cache_bytes: 16 << 10,
+            page_records: 64,
+            // Leaves of one compute node share local entries, another one's do not.
+            leaf_locks: 1 + 63 * number,
+            returned_nodes: 32,
+            options: case.ground.options,
+            ..Spending::default()
+        };
+        with_index(&here, &case.parameters, &spending, |index| then(&With(&index))).map_err(|error| error.to_string())
+    };
+    let opened = walk::open_all(COMPUTE_NODES, &open, &[], &mut |opened| {
         let mut scratch = vec![vec![0; opened[0].plan().total_bytes]; COMPUTE_NODES];
         let lanes: Vec<Lane<'_>> = scratch.iter_mut().map(|scratch| Lane::new(LaneId(0), scratch)).collect();
         let mut stage = Stage {
@@ -295,45 +327,6 @@ fn with_stage(case: &Case, ran: &mut Ran, play: &mut dyn FnMut(&mut Stage<'_, '_
         ran.findings.push(error);
     }
     ran.findings.append(&mut table.findings);
-}
-
-/// Opens one compute node after the other, each within the call that opened the one before.
-fn open(
-    case: &Case,
-    config: &Config,
-    geometry: &[NodeGeometry],
-    members: &[Member],
-    recoveries: &[Recovery<'_>],
-    opened: &[&dyn Opened],
-    then: &mut dyn FnMut(&[&dyn Opened]),
-) -> Result<(), String> {
-    let Some((recovery, rest)) = recoveries.split_first() else {
-        then(opened);
-        return Ok(());
-    };
-    let place = Place {
-        geometry,
-        number: IndexNumber::new(0).expect("a catalog has entries"),
-        member: members[opened.len()],
-        capabilities: config.capabilities(),
-        guarantees: Guarantees { by_construction: Assumptions::all(), asserted: Assumptions::empty(), profile: "" },
-        recovery: Some(recovery),
-    };
-    let spending = Spending {
-        lanes: 1,
-        cache_bytes: 16 << 10,
-        page_records: 64,
-        returned_nodes: 32,
-        options: case.options,
-        ..Spending::default()
-    };
-    with_sherman(&place, &case.parameters, &spending, |index| {
-        let index = With(index);
-        let mut more = opened.to_vec();
-        more.push(&index);
-        open(case, config, geometry, members, rest, &more, then)
-    })
-    .map_err(|error| error.to_string())?
 }
 
 /// A holder that is slow but alive is not fenced; one that is not, learns it, and can join again. The error says what
@@ -366,13 +359,7 @@ struct Stage<'a, 'm> {
 
 impl Stage<'_, '_> {
     fn play(&mut self, cut: Option<&Cut>, mode: Mode, repair: Option<&Cut>) -> Result<(), String> {
-        for key in self.case.inserted.clone() {
-            let value = BEFORE + key;
-            self.expect(0, key, Call::Insert { value })?;
-        }
-        for key in self.case.deleted.clone() {
-            self.expect(0, key, Call::Delete)?;
-        }
+        self.begin()?;
         let died = self.act(cut)?;
         if !died {
             return self.afterwards();
@@ -383,6 +370,14 @@ impl Stage<'_, '_> {
             return self.go_on(2, mode);
         }
         self.go_on(1, mode)
+    }
+
+    fn begin(&mut self) -> Result<(), String> {
+        for key in self.case.story.inserted.clone() {
+            let value = BEFORE + key;
+            self.expect(0, key, Call::Insert { value })?;
+        }
+        self.case.story.deleted.iter().try_for_each(|&key| self.expect(0, key, Call::Delete))
     }
 
     /// Compute node 0 stops with a lock in its hands. `going_on` is tried meanwhile; then compute node 0 goes on, and
@@ -472,7 +467,7 @@ impl Stage<'_, '_> {
     fn act(&mut self, cut: Option<&Cut>) -> Result<bool, String> {
         let mut seen = Vec::new();
         let (index, lane) = (self.opened[0], &self.lanes[0]);
-        let died = match self.case.act {
+        let died = match self.case.story.act {
             Act::Point(kind, key) => {
                 let before = self.known.get(&key).copied();
                 let call = match kind {
@@ -531,7 +526,7 @@ impl Stage<'_, '_> {
 
     /// The first survivor's first operation. Whether that was cut short.
     fn first(&mut self, mode: Mode, repair: Option<&Cut>) -> Result<bool, String> {
-        let key = match self.case.act {
+        let key = match self.case.story.act {
             Act::Point(_, key) => key,
             Act::Bulk(_) => 0,
         };
@@ -699,7 +694,7 @@ impl Stage<'_, '_> {
             self.expect(last, key, Call::Get)?;
         }
         self.scan(last)?;
-        if let Act::Bulk(keys) = self.case.act {
+        if let Act::Bulk(keys) = self.case.story.act {
             // What is left of a load after everybody wrote is for the first survivors' answers to show.
             let loaded: BTreeSet<u64> =
                 self.known.iter().filter(|(_, value)| **value == VICTIM).map(|(key, _)| *key).collect();
@@ -714,15 +709,12 @@ impl Stage<'_, '_> {
             }
             other => return Err(format!("validating: {other:?}")),
         }
+        let held = plot(self.case).locks_held(&config(self.case), &self.table.memories);
+        if let [first, ..] = held.as_slice() {
+            return Err(format!("all is quiet, and {} locks are held: {first:?}", held.len()));
+        }
         for (number, geometry) in self.geometry.iter().enumerate() {
             let Some(node) = self.table.memories.get(NodeId(number as u16)) else { continue };
-            let words = node.space(geometry.lock_space);
-            for index in 0..geometry.lock_count {
-                let word = words.word(geometry.lock_offset(index));
-                if word != 0 {
-                    return Err(format!("all is quiet, and lock {index} of memory node {number} is {word:#x}"));
-                }
-            }
             for chunk in 0..geometry.chunk_count {
                 let entry = ChunkWord(node.host.word(geometry.chunk_entry(chunk))).decode();
                 if let Ok(ChunkEntry::Granted(grant)) = entry

@@ -17,27 +17,27 @@ pub use cases::{Act, Case};
 pub use enumerate::{Enumeration, descheduled_holders, enumerate};
 
 use crate::verify::run::Verifier;
-use crate::verify::sherman::ShermanRecovered;
+use crate::verify::subject::Subject;
 
-/// Looks for something wrong, quickly: in thinned enumerations of all cases, then in `histories` random histories.
-/// How many runs it took, and what it was.
-pub fn hunt(histories: u64) -> Option<(u64, String)> {
+/// Looks for something wrong, quickly: in thinned enumerations of `cases`, then in `histories` random histories of the
+/// `subject`. How many runs it took, and what it was.
+pub fn hunt<S: Subject>(subject: S, cases: &[Case], histories: u64) -> Option<(u64, String)> {
     let mut runs = 0;
-    for case in cases::all() {
+    for case in cases {
         runs += 1;
-        if case.act == Act::Bulk(9)
-            && let Err(what) = descheduled_holders(&case)
+        if case.story.act == Act::Bulk(9)
+            && let Err(what) = descheduled_holders(case)
         {
             return Some((runs, what));
         }
-        let mut one = enumerate(&case, 60, 60);
+        let mut one = enumerate(case, 60, 60);
         runs += one.runs;
         if !one.is_clean() {
             return Some((runs, one.findings.swap_remove(0)));
         }
     }
     let settings = random::settings();
-    let mut verifier = Verifier::new(ShermanRecovered, settings.clone());
+    let mut verifier = Verifier::new(subject, settings.clone());
     (0..histories).find_map(|seed| {
         runs += 1;
         let history = verifier.run_with(seed, &random::plan(&settings, seed), false).history;

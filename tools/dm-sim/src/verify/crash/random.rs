@@ -5,7 +5,7 @@ use crate::verify::draw::{Draw, Settings};
 use crate::verify::faults::{Fault, FaultKind, FaultPlan, Faults, Planned};
 use crate::verify::report::Report;
 use crate::verify::run::Verifier;
-use crate::verify::sherman::ShermanRecovered;
+use crate::verify::subject::Subject;
 
 /// Steps between two deaths: about what it takes to wait for a lease and to recover a lock or two.
 const GAP_STEPS: u32 = 3000;
@@ -38,7 +38,7 @@ pub fn plan(settings: &Settings, seed: u64) -> FaultPlan {
 }
 
 /// Runs the histories of `seeds`.
-pub fn run(verifier: &mut Verifier<ShermanRecovered>, settings: &Settings, seeds: std::ops::Range<u64>) -> Report {
+pub fn run<S: Subject>(verifier: &mut Verifier<S>, settings: &Settings, seeds: std::ops::Range<u64>) -> Report {
     let mut report = Report::default();
     for seed in seeds {
         let history = verifier.run_with(seed, &plan(settings, seed), false).history;

@@ -58,7 +58,7 @@ fn a_withdrawn_guarantee_breaks_who_needs_it() {
 fn a_seed_gives_the_same_history_twice() {
     let settings = Settings { faults: Faults::ALL, ..Settings::default() };
     let (mut one, mut other) =
-        (Verifier::new(ShermanSubject, settings.clone()), Verifier::new(ShermanSubject, settings));
+        (Verifier::new(Bounded(Sherman), settings.clone()), Verifier::new(Bounded(Sherman), settings));
     // The other verifier has seen other seeds before: nothing of them stays.
     other.verify(100..120);
     for seed in [1, 2, 3, 17] {
@@ -73,7 +73,7 @@ fn a_seed_gives_the_same_history_twice() {
 
 #[test]
 fn sherman_keeps_its_promises() {
-    let mut verifier = Verifier::new(ShermanSubject, Settings::default());
+    let mut verifier = Verifier::new(Bounded(Sherman), Settings::default());
     let report = verifier.verify(0..1000);
     assert!(report.is_clean(), "{report}");
 }
@@ -82,7 +82,7 @@ fn sherman_keeps_its_promises() {
 /// place in the first WRITE of its next life was taken for what a dead writer had left.
 #[test]
 fn seeds_that_found_bugs_are_clean() {
-    let mut verifier = Verifier::new(ShermanSubject, Settings { faults: DROPS, ..Settings::default() });
+    let mut verifier = Verifier::new(Bounded(Sherman), Settings { faults: DROPS, ..Settings::default() });
     let report = verifier.verify([95_660, 235_861, 435_721, 211_365, 299_786, 355_271, 407_160]);
     assert!(report.is_clean(), "{report}");
 }
@@ -92,7 +92,7 @@ fn seeds_that_found_bugs_are_clean() {
 fn sherman_goes_on_after_faults() {
     for kind in [FaultKind::Crash, FaultKind::NodeDeath, FaultKind::QpError, FaultKind::StaleCache] {
         let mut verifier =
-            Verifier::new(ShermanSubject, Settings { faults: Faults::only(kind), ..Settings::default() });
+            Verifier::new(Bounded(Sherman), Settings { faults: Faults::only(kind), ..Settings::default() });
         let report = verifier.verify(0..300);
         assert!(report.is_clean(), "{report}");
         assert!(report.faults[kind as usize] > 20, "{report}");
@@ -103,7 +103,7 @@ fn sherman_goes_on_after_faults() {
 
 #[test]
 fn memory_is_accounted_for() {
-    let mut verifier = Verifier::new(ShermanSubject, Settings::default());
+    let mut verifier = Verifier::new(Bounded(Sherman), Settings::default());
     let report = verifier.verify(0..200);
     assert_eq!(report.accounts, 200, "{report}");
     assert!(report.memory.reached > 0 && report.memory.ready > 0, "{report}");
@@ -115,7 +115,7 @@ fn every_mark_belongs_to_one_room_and_the_rooms_have_no_others() {
     let listed = |rooms: Vec<(&str, &'static [Mark])>| -> Vec<Mark> {
         rooms.into_iter().flat_map(|(_, marks)| marks.iter().copied()).collect()
     };
-    let indexes = [listed(ShermanRecovered.marks()), listed(ChimeSubject.marks())];
+    let indexes = [listed(Recovered(Sherman).marks()), listed(Bounded(Chime).marks())];
     for mark in Mark::ALL {
         let counts = indexes.each_ref().map(|listed| listed.iter().filter(|other| *other == mark).count());
         assert!(counts.contains(&1) && counts.iter().all(|count| *count <= 1), "{}: {counts:?}", mark.name());

@@ -1,8 +1,8 @@
 //! `dm verify --enumerate`: every point at which a compute node can die in an operation, and random deaths.
 
 use super::super::{Failure, print};
-use dm_sim::verify::crash::{self, Enumeration, cases, random};
-use dm_sim::verify::{Report, ShermanRecovered, Verifier};
+use dm_sim::verify::crash::{self, Enumeration, random};
+use dm_sim::verify::{Recovered, Report, TreeKind, Verifier};
 use indicatif::{ProgressBar, ProgressDrawTarget};
 use std::fmt::Write as _;
 
@@ -15,11 +15,11 @@ const REPAIRS: usize = 300;
 /// Histories between two looks at the progress bar.
 const BATCH: u64 = 200;
 
-pub(super) fn run(seed: u64, histories: Option<u64>) -> Result<(), Failure> {
+pub(super) fn run<K: TreeKind>(kind: K, seed: u64, histories: Option<u64>) -> Result<(), Failure> {
     let histories = histories.unwrap_or(HISTORIES_DEFAULT);
     let end = seed.checked_add(histories);
     let end = end.ok_or_else(|| Failure::Usage("--seed plus --histories goes past 2^64".to_owned()))?;
-    let cases = cases::all();
+    let cases = K::crash_cases();
     let bar = ProgressBar::with_draw_target(Some(cases.len() as u64), ProgressDrawTarget::stderr());
     let mut points = Enumeration::default();
     let mut text = String::new();
@@ -33,7 +33,7 @@ pub(super) fn run(seed: u64, histories: Option<u64>) -> Result<(), Failure> {
     bar.finish_and_clear();
     print(&format!("{points}{text}\n"))?;
     let settings = random::settings();
-    let mut verifier = Verifier::new(ShermanRecovered, settings.clone());
+    let mut verifier = Verifier::new(Recovered(kind), settings.clone());
     let mut report = Report::default();
     let bar = ProgressBar::with_draw_target(Some(histories), ProgressDrawTarget::stderr());
     let mut from = seed;

@@ -7,7 +7,7 @@
 use super::super::{Failure, print};
 use super::planted::{Hunt, lasting_faults};
 use dm_core::verbs::Assumptions;
-use dm_sim::verify::{Settings, ShermanSubject, Subject as _, Verifier};
+use dm_sim::verify::{Bounded, Settings, TreeKind, Verifier};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
@@ -18,7 +18,8 @@ const HISTORIES_DEFAULT: u64 = 2_000;
 /// Guarantees from which others follow: who takes away what follows has to take these, too.
 const IMPLIED_BY: &[(Assumptions, Assumptions)] = &[(Assumptions::WORD_ATOMIC, Assumptions::LINE_ATOMIC)];
 
-pub(super) fn run(
+pub(super) fn run<K: TreeKind>(
+    kind: K,
     seed: u64,
     histories: Option<u64>,
     settings: &Settings,
@@ -26,8 +27,8 @@ pub(super) fn run(
 ) -> Result<(), Failure> {
     let histories = histories.unwrap_or(HISTORIES_DEFAULT);
     let settings = Settings { faults: lasting_faults(), ..settings.clone() };
-    let declared = declared(&settings, seed, histories);
-    let name = ShermanSubject.name();
+    let declared = declared(kind, &settings, seed, histories);
+    let name = K::NAME;
     let mut table = format!(
         "{name}: what happens when a guarantee of the fabric is withdrawn, in up to {histories} histories each\n\
          faults besides: {}\n\n| guarantee | declared | withdrawn |\n|---|---|---|\n",
@@ -37,8 +38,8 @@ pub(super) fn run(
     for guarantee in Assumptions::all().iter() {
         let implied = IMPLIED_BY.iter().find(|(implied, _)| *implied == guarantee);
         let withdrawn = implied.map_or(guarantee, |(_, by)| guarantee | *by);
-        let mut granting = Verifier::new(ShermanSubject, settings.clone());
-        let caught = Hunt::new(Settings { withdrawn, ..settings.clone() })
+        let mut granting = Verifier::new(Bounded(kind), settings.clone());
+        let caught = Hunt::new(kind, Settings { withdrawn, ..settings.clone() })
             .hunt(seed, histories, |seed| Ok(granting.run(seed).findings.is_empty()))?;
         let count = declared.iter().filter(|needed| needed.contains(guarantee)).count() as u64;
         let says = match count {
@@ -75,8 +76,8 @@ pub(super) fn run(
 }
 
 /// What the index declares in the case of each seed.
-fn declared(settings: &Settings, seed: u64, histories: u64) -> Vec<Assumptions> {
-    let verifier = Verifier::new(ShermanSubject, settings.clone());
+fn declared<K: TreeKind>(kind: K, settings: &Settings, seed: u64, histories: u64) -> Vec<Assumptions> {
+    let verifier = Verifier::new(Bounded(kind), settings.clone());
     (0..histories).map(|number| verifier.declared(seed.wrapping_add(number))).collect()
 }
 

@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 use dm_core::lane::Mark;
 use dm_core::verbs::Assumptions;
 use dm_sim::verify::{
-    ChimeSubject, Faults, Profile, Report, Settings, ShermanRecovered, ShermanSubject, Subject, Verifier,
+    Bounded, Chime, Faults, Profile, Recovered, Report, Settings, Sherman, Subject, TreeKind, Verifier,
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use record::{Record, Scope};
@@ -184,37 +184,34 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         withdrawn: arguments.withdraw.unwrap_or_default(),
         ..Settings::default()
     };
-    if arguments.index == Index::Chime {
-        if arguments.recovery || arguments.enumerate || arguments.planted.is_some() || arguments.matrix {
-            return Err(Failure::Usage(
-                "--index chime: --recovery, --enumerate, --planted and --matrix are for sherman only".to_owned(),
-            ));
-        }
-        return match arguments.replay {
-            Some(seed) => replay(ChimeSubject, arguments, settings, seed),
-            None => verify(ChimeSubject, arguments, &settings),
-        };
+    match arguments.index {
+        Index::Sherman => run_kind(Sherman, arguments, settings),
+        Index::Chime => run_kind(Chime, arguments, settings),
     }
+}
+
+fn run_kind<K: TreeKind + Send>(kind: K, arguments: &Arguments, settings: Settings) -> Result<(), Failure> {
+    let Arguments { seed, histories, .. } = *arguments;
     if arguments.enumerate {
-        return deaths::run(arguments.seed, arguments.histories);
+        return deaths::run(kind, seed, histories);
     }
     if let Some(seed) = arguments.replay {
         return if arguments.recovery {
-            replay(ShermanRecovered, arguments, settings, seed)
+            replay(Recovered(kind), arguments, settings, seed)
         } else {
-            replay(ShermanSubject, arguments, settings, seed)
+            replay(Bounded(kind), arguments, settings, seed)
         };
     }
     if let Some(bug) = &arguments.planted {
-        return planted::run(bug, arguments.seed, arguments.histories, &settings);
+        return planted::run(kind, bug, seed, histories, &settings);
     }
     if arguments.matrix {
-        return matrix::run(arguments.seed, arguments.histories, &settings, arguments.golden.as_deref());
+        return matrix::run(kind, seed, histories, &settings, arguments.golden.as_deref());
     }
     if arguments.recovery {
-        verify(ShermanRecovered, arguments, &settings)
+        verify(Recovered(kind), arguments, &settings)
     } else {
-        verify(ShermanSubject, arguments, &settings)
+        verify(Bounded(kind), arguments, &settings)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::super::{Failure, print};
 use dm_core::planted::Bug;
-use dm_sim::verify::{Faults, Finding, Profile, Settings, ShermanSubject, Verifier};
+use dm_sim::verify::{Bounded, Faults, Finding, Profile, Recovered, Settings, TreeKind, Verifier};
 use std::fmt::Write as _;
 
 /// Seeds within which a bug has to be found.
@@ -19,11 +19,11 @@ pub(super) struct Catch {
 }
 
 /// Looks for the first seed whose history is not clean.
-pub(super) struct Hunt(Verifier<ShermanSubject>);
+pub(super) struct Hunt<K>(Verifier<Bounded<K>>);
 
-impl Hunt {
-    pub(super) fn new(settings: Settings) -> Self {
-        Self(Verifier::new(ShermanSubject, settings))
+impl<K: TreeKind> Hunt<K> {
+    pub(super) fn new(kind: K, settings: Settings) -> Self {
+        Self(Verifier::new(Bounded(kind), settings))
     }
 
     /// Only seeds that `is_clean` says are clean otherwise count.
@@ -46,7 +46,13 @@ impl Hunt {
     }
 }
 
-pub(super) fn run(name: &str, seed: u64, histories: Option<u64>, settings: &Settings) -> Result<(), Failure> {
+pub(super) fn run<K: TreeKind>(
+    kind: K,
+    name: &str,
+    seed: u64,
+    histories: Option<u64>,
+    settings: &Settings,
+) -> Result<(), Failure> {
     let bugs: Vec<Bug> = match name {
         "all" => Bug::ALL.to_vec(),
         name => vec![Bug::from_name(name).ok_or_else(|| {
@@ -63,7 +69,7 @@ pub(super) fn run(name: &str, seed: u64, histories: Option<u64>, settings: &Sett
     for bug in bugs {
         plant(Some(bug))?;
         if Bug::RECOVERY.contains(&bug) {
-            let caught = dm_sim::verify::crash::hunt(histories);
+            let caught = dm_sim::verify::crash::hunt(Recovered(kind), &K::crash_cases(), histories);
             plant(None)?;
             let (shows, runs) = if let Some((runs, what)) = &caught {
                 print(&format!("{}: caught after {runs} runs: {what}\n", bug.name()))?;
@@ -78,8 +84,8 @@ pub(super) fn run(name: &str, seed: u64, histories: Option<u64>, settings: &Sett
         }
         let settings = Settings { profile: settings.profile.or(profile_for(bug)), ..settings.clone() };
         let about = settings.profile.map_or("all", Profile::name);
-        let mut without = Verifier::new(ShermanSubject, settings.clone());
-        let caught = Hunt::new(settings).hunt(seed, histories, |seed| {
+        let mut without = Verifier::new(Bounded(kind), settings.clone());
+        let caught = Hunt::new(kind, settings).hunt(seed, histories, |seed| {
             plant(None)?;
             let clean = without.run(seed).findings.is_empty();
             plant(Some(bug)).map(|()| clean)

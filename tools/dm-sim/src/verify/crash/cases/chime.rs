@@ -1,0 +1,153 @@
+//! Operations on CHIME.
+//!
+//! Where a key goes is for its hash to say, so what happens to a few keys is not to be seen in them. The stories are looked
+//! for: keys are drawn, the operation is tried, and what it did - marks, WRITEs - says whether it is one of those wanted.
+
+use super::super::enumerate::{Probe, probe};
+use super::{Act, Case, Ground, KEYS, Story, cross, evens};
+use crate::rng::Rng;
+use dm_core::btree::Options;
+use dm_core::chime::parameters::Parameters;
+use dm_core::index::OperationKind::{self, Delete, Get, Insert, Update, UpdateIf, Upsert};
+use dm_core::lane::Mark;
+use dm_host::kinds::IndexParameters;
+
+/// What is looked for: a kind of operation, and whether what it did is what is meant.
+type Wanted = (&'static str, OperationKind, fn(&Story, &Probe) -> bool);
+
+/// Entries are written in two WRITEs: the range goes on at the first entry.
+fn wraps(probe: &Probe) -> bool {
+    probe.entry_writes() == 2
+}
+
+fn splits_only(probe: &Probe, grows: bool, inner: bool) -> bool {
+    probe.did(Mark::LeafSplit) && probe.did(Mark::RootGrowth) == grows && probe.did(Mark::InnerSplit) == inner
+}
+
+/// Whether the operation's key is the lowest, or the highest, of those that were there.
+fn at_edge(story: &Story, highest: bool) -> bool {
+    let Act::Point(_, key) = story.act else { return false };
+    let mut there = story.inserted.iter().filter(|key| !story.deleted.contains(key));
+    there.all(|other| if highest { *other <= key } else { *other >= key })
+}
+
+const WANTED: &[Wanted] = &[
+    ("an insert near its home", Insert, |_, probe| probe.entry_writes() == 1 && !probe.did(Mark::Hop)),
+    ("an insert around the end", Insert, |_, probe| wraps(probe) && !probe.did(Mark::Hop)),
+    ("an insert that hops", Insert, |_, probe| probe.did(Mark::Hop) && !wraps(probe)),
+    ("an insert that hops around the end", Insert, |_, probe| probe.did(Mark::Hop) && wraps(probe)),
+    ("an upsert that hops", Upsert, |_, probe| probe.did(Mark::Hop)),
+    ("an insert that purges a leaf", Insert, |_, probe| probe.did(Mark::Purge)),
+    ("an insert that splits the root leaf", Insert, |_, probe| splits_only(probe, true, false)),
+    ("an insert that splits a leaf", Insert, |_, probe| splits_only(probe, false, false)),
+    ("an insert that splits an inner node", Insert, |_, probe| splits_only(probe, false, true)),
+    ("an insert that splits up to a new root", Insert, |_, probe| splits_only(probe, true, true)),
+    ("a delete that empties the leftmost leaf", Delete, |story, probe| probe.did(Mark::Merge) && at_edge(story, false)),
+    ("a delete that empties the rightmost leaf", Delete, |story, probe| probe.did(Mark::Merge) && at_edge(story, true)),
+    ("a delete that empties a leaf", Delete, |story, probe| {
+        probe.did(Mark::Merge) && !at_edge(story, false) && !at_edge(story, true)
+    }),
+];
+
+/// Draws after which it is an error that a story was not met.
+const DRAWS_MAX: u64 = 20_000;
+
+fn drawn(seed: u64) -> Story {
+    let mut rng = Rng::new(seed ^ 0x5eed_0007);
+    let mut keys: Vec<u64> = (0..KEYS).collect();
+    // Fisher and Yates.
+    for at in (1..keys.len()).rev() {
+        keys.swap(at, rng.below(at as u32 + 1) as usize);
+    }
+    let inserted = 1 + rng.below(KEYS as u32 - 1) as usize;
+    let deleted = if rng.percent(50) { rng.below(inserted as u32) as usize } else { 0 };
+    let kind = [Insert, Insert, Upsert, Delete][rng.below(4) as usize];
+    let key = if kind == Delete { keys[deleted] } else { keys[inserted] };
+    Story {
+        name: "",
+        deleted: keys[..deleted].to_vec(),
+        inserted: keys[..inserted].to_vec(),
+        act: Act::Point(kind, key),
+    }
+}
+
+/// The stories for leaves of these sizes.
+fn stories(parameters: &IndexParameters) -> Vec<Story> {
+    let story = |name, inserted, deleted, act| Story { name, inserted, deleted, act };
+    let mut stories = vec![
+        story("the first insert of all", vec![], vec![], Act::Point(Insert, 3)),
+        story("a bulk load", vec![], vec![], Act::Bulk(9)),
+        story("an insert of a key that was deleted", evens(3), vec![2], Act::Point(Insert, 2)),
+        story("an update", evens(4), vec![], Act::Point(Update, 4)),
+        story("an update_if", evens(4), vec![], Act::Point(UpdateIf, 4)),
+        story("an upsert of a present key", evens(4), vec![], Act::Point(Upsert, 2)),
+        story("a delete", evens(4), vec![], Act::Point(Delete, 0)),
+        story("a get", evens(4), vec![], Act::Point(Get, 0)),
+    ];
+    let mut wanted = WANTED.to_vec();
+    for seed in 0..DRAWS_MAX {
+        let story = drawn(seed);
+        let Act::Point(kind, _) = story.act else { continue };
+        if wanted.iter().all(|(_, other, _)| *other != kind) {
+            continue;
+        }
+        let ground = Ground::default();
+        let probe = probe(&Case { name: String::new(), parameters: *parameters, ground, story: story.clone() });
+        wanted.retain(|(name, other, is)| {
+            let met = *other == kind && is(&story, &probe);
+            if met {
+                stories.push(Story { name, ..story.clone() });
+            }
+            !met
+        });
+        if wanted.is_empty() {
+            return stories;
+        }
+    }
+    let missing: Vec<&str> = wanted.iter().map(|(name, _, _)| *name).collect();
+    panic!("{parameters:?}: no keys were found for {}", missing.join(", "))
+}
+
+/// All cases. Every story on one memory node with lines as crash units, everything on; then with one thing different.
+pub fn all() -> Vec<Case> {
+    let on = Options::default();
+    // Leaves of hardly more than two records.
+    let short = Parameters { key_bytes: 8, value_bytes: 16, leaf_span: 8, neighborhood: 2, inner_span: 2 };
+    // Records of more than two lines.
+    let long = Parameters { value_bytes: 120, ..short };
+    let wide = Parameters { key_bytes: 48, ..short };
+    // A span that no neighborhood divides, buckets that are the hash modulo it.
+    let odd = Parameters { leaf_span: 9, neighborhood: 4, ..short };
+    let usual = Ground::default();
+    let with = |options| Ground { options, ..usual };
+    let variants = [
+        ("short records", short, Ground { device: true, ..usual }),
+        ("long records", long, usual),
+        ("three memory nodes", long, Ground { nodes: 3, device: true, ..usual }),
+        ("one lock for inner nodes", short, Ground { nodes: 2, locks: 1, ..usual }),
+        ("long keys", wide, usual),
+        ("nine entries in groups of four", odd, usual),
+        ("packets of 256 bytes", long, Ground { unit_bytes: 256, ..usual }),
+        ("packets longer than a node", long, Ground { nodes: 2, unit_bytes: 4096, ..usual }),
+        ("no masked CAS", short, Ground { masked_cas: false, ..usual }),
+        ("no command combination", long, with(Options { combine: false, ..on })),
+        ("no local queues", short, with(Options { hierarchical: false, ..on })),
+        ("READ chained to the lock's CAS", long, with(Options { chain_lock_read: true, ..on })),
+    ];
+    // Where keys go depends on these alone.
+    let placing = |parameters: &Parameters| (parameters.key_bytes, parameters.leaf_span, parameters.neighborhood);
+    let mut known: Vec<((usize, usize, usize), Vec<Story>)> = Vec::new();
+    for (_, parameters, _) in &variants {
+        if known.iter().all(|(sizes, _)| *sizes != placing(parameters)) {
+            known.push((placing(parameters), stories(&(*parameters).into())));
+        }
+    }
+    let known = |parameters: &IndexParameters| {
+        let IndexParameters::Chime(parameters) = parameters else { return Vec::new() };
+        known
+            .iter()
+            .find(|(sizes, _)| *sizes == placing(parameters))
+            .map_or_else(Vec::new, |(_, stories)| stories.clone())
+    };
+    cross(&variants.map(|(name, parameters, ground)| (name, parameters.into(), ground)), known)
+}

@@ -1,0 +1,88 @@
+//! Operations to cut short, and the trees they happen on.
+
+mod chime;
+mod sherman;
+
+pub use chime::all as chime;
+pub use sherman::all as sherman;
+
+use dm_core::btree::Options;
+use dm_core::index::OperationKind;
+use dm_host::kinds::IndexParameters;
+
+/// What the compute node does that dies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// One point operation; `update_if` expects what is there.
+    Point(OperationKind, u64),
+    /// A bulk load of so many records into the empty index.
+    Bulk(u64),
+}
+
+/// A tree and an operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Case {
+    /// In words.
+    pub name: String,
+    /// Sizes.
+    pub parameters: IndexParameters,
+    /// What is different from one case to another.
+    pub ground: Ground,
+    /// What happens on it.
+    pub story: Story,
+}
+
+/// Where a story takes place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ground {
+    /// Techniques.
+    pub options: Options,
+    /// Memory nodes.
+    pub nodes: usize,
+    /// Lock words per memory node.
+    pub locks: u32,
+    /// Lock tables in device memory.
+    pub device: bool,
+    /// Crash units, in bytes.
+    pub unit_bytes: u32,
+    /// The fabric has masked CAS.
+    pub masked_cas: bool,
+}
+
+impl Default for Ground {
+    fn default() -> Self {
+        Self { options: Options::default(), nodes: 1, locks: 61, device: false, unit_bytes: 64, masked_cas: true }
+    }
+}
+
+/// What happens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Story {
+    /// In words.
+    pub name: &'static str,
+    /// Keys inserted before.
+    pub inserted: Vec<u64>,
+    /// Keys deleted then.
+    pub deleted: Vec<u64>,
+    /// What is cut short.
+    pub act: Act,
+}
+
+/// Keys of all cases lie below this.
+pub const KEYS: u64 = 24;
+
+/// Keys 0, 2, 4, ...
+fn evens(count: u64) -> Vec<u64> {
+    (0..count).map(|key| key * 2).collect()
+}
+
+/// Every story on every ground.
+fn cross(variants: &[(&str, IndexParameters, Ground)], stories: impl Fn(&IndexParameters) -> Vec<Story>) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for &(variant, parameters, ground) in variants {
+        for story in stories(&parameters) {
+            cases.push(Case { name: format!("{}; {variant}", story.name), parameters, ground, story });
+        }
+    }
+    cases
+}

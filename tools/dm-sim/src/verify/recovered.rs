@@ -1,0 +1,137 @@
+//! B+-trees whose compute nodes recover one another: rows, redo areas, leases.
+
+use super::accounting::Holdings;
+use super::draw::Draw;
+use super::membership::Membership;
+use super::subject::{AfterDeath, HeldLock, Opened, Picture, Subject, With};
+use super::tree::{Bounded, TreeCase, TreeKind};
+use super::walk;
+use crate::config::Config;
+use crate::direct::DirectFabric;
+use crate::memory::Memories;
+use crate::rng::Rng;
+use crate::run::block_on;
+use dm_core::lane::{Lane, Mark};
+use dm_core::recovery::UNIT_BYTES_MIN;
+use dm_core::recovery::lease::Terms;
+use dm_core::recovery::redo::{HEADER_BYTES, SLOTS_PER_LANE};
+use dm_core::remote::rows::{Joiner, REDO_CHUNKS};
+use dm_core::verbs::{Assumptions, Guarantees, LaneId};
+use dm_host::assembly::Place;
+use dm_host::kinds::with_index;
+
+/// Makes trees of a kind that survive the deaths of their compute nodes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Recovered<K>(pub K);
+
+/// Longer than any live lane holds a lock, however long its requests sleep: nobody keeps heartbeats here.
+const LEASE_NS: u64 = 60_000_000;
+
+impl TreeCase {
+    /// All compute nodes join and get their redo areas, one after the other; the same every time.
+    fn join_all(&self, config: &Config, memories: &mut Memories) -> Result<Vec<Membership>, String> {
+        let plot = self.plot();
+        let geometry = plot.geometry(config);
+        let mut fabric = DirectFabric::over(config, memories);
+        let terms = Terms::of(LEASE_NS).map_err(|error| error.to_string())?;
+        let mut joined = Vec::new();
+        for (number, &lanes) in self.lanes.iter().enumerate() {
+            let mut scratch = vec![0; dm_core::remote::SCRATCH_BYTES];
+            let lane = Lane::new(LaneId(0), &mut scratch);
+            let joiner = Joiner { token: 77 + number as u64, lanes, host: "verify" };
+            let join = Membership::join(&lane, &geometry, &joiner, plot.node_bytes(), terms);
+            joined.push(block_on(&lane, &mut fabric, join).map_err(|error| error.to_string())?.result?);
+        }
+        Ok(joined)
+    }
+}
+
+impl<K: TreeKind> Subject for Recovered<K> {
+    type Case = TreeCase;
+
+    fn name(&self) -> &'static str {
+        K::NAME_RECOVERED
+    }
+
+    fn marks(&self) -> Vec<(&'static str, &'static [Mark])> {
+        let mut marks = K::marks();
+        marks.push(("recovery", dm_core::recovery::MARKS));
+        marks
+    }
+
+    fn rare_marks(&self) -> &'static [Mark] {
+        K::rare_marks()
+    }
+
+    fn draw(&self, draw: &Draw, rng: &mut Rng) -> TreeCase {
+        let mut case = K::draw(draw, rng);
+        case.spending.options.narrow_locks = false;
+        // As large as the redo area of the compute node with the most lanes needs.
+        let slot_bytes = (HEADER_BYTES + case.plot().node_bytes()).next_multiple_of(HEADER_BYTES);
+        let slots = SLOTS_PER_LANE * usize::from(case.lanes.iter().copied().max().unwrap_or(1));
+        case.chunk_bytes = (slots.div_ceil(REDO_CHUNKS) * slot_bytes).next_multiple_of(4096) as u64;
+        case
+    }
+
+    fn assumptions(&self, draw: &Draw, case: &TreeCase) -> Assumptions {
+        Bounded(self.0).assumptions(draw, case)
+    }
+
+    fn dial(&self, _: &TreeCase, config: &mut Config) {
+        config.fences = true;
+        config.crash_atomic_bytes = config.crash_atomic_bytes.max(UNIT_BYTES_MIN);
+    }
+
+    fn format(&self, case: &TreeCase, config: &Config, memories: &mut Memories) {
+        case.plot().format(config, memories);
+        // What fails here fails again when the index is opened, and is reported there.
+        let _ = case.join_all(config, memories);
+    }
+
+    fn open(
+        &self,
+        _: &Draw,
+        case: &TreeCase,
+        config: &Config,
+        guarantees: Guarantees,
+        then: &mut dyn FnMut(&[&dyn Opened]),
+    ) -> Result<(), String> {
+        let geometry = case.plot().geometry(config);
+        let mut twin = Memories::new(&config.host_bytes, config.device_bytes as usize);
+        case.plot().format(config, &mut twin);
+        let joined = case.join_all(config, &mut twin)?;
+        let capabilities = config.capabilities();
+        let mut recoveries = Vec::new();
+        for membership in &joined {
+            recoveries.push(membership.recovery(&capabilities).map_err(|error| error.to_string())?);
+        }
+        let place = walk::place(&geometry, config, guarantees, 0);
+        let open = |number: usize, then: &mut dyn FnMut(&dyn Opened)| {
+            let recovery = &recoveries[number];
+            let here = Place { member: recovery.member(), recovery: Some(recovery), ..place };
+            with_index(&here, &case.parameters, &case.spending_of(number), |index| then(&With(&index)))
+                .map_err(|error| error.to_string())
+        };
+        walk::open_all(recoveries.len(), &open, &[], then)
+    }
+
+    fn remote_locks_held(&self, case: &TreeCase, config: &Config, memories: &Memories) -> Vec<HeldLock> {
+        Bounded(self.0).remote_locks_held(case, config, memories)
+    }
+
+    fn after_death(&self) -> AfterDeath {
+        AfterDeath::Recovered
+    }
+
+    fn picture(&self, case: &TreeCase, config: &Config, memories: &Memories) -> Picture {
+        Bounded(self.0).picture(case, config, memories)
+    }
+
+    fn holdings(&self, case: &TreeCase, config: &Config, memories: &Memories) -> Option<Result<Holdings, String>> {
+        Bounded(self.0).holdings(case, config, memories)
+    }
+
+    fn never_leaks(&self, case: &TreeCase) -> bool {
+        Bounded(self.0).never_leaks(case)
+    }
+}

@@ -1,0 +1,102 @@
+//! Sherman as a subject: tiny nodes, few lock words, every technique on or off.
+
+use super::crash::cases::{self, Case};
+use super::draw::{Draw, Profile, WIDE_KEYS_MIN};
+use super::tree::{SHELF_HOLDS_ALL, TreeCase, TreeKind};
+use crate::rng::Rng;
+use dm_core::btree::Options;
+use dm_core::lane::Mark;
+use dm_core::sherman::parameters::Parameters;
+use dm_host::assembly::Spending;
+
+/// Sherman trees.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sherman;
+
+impl TreeKind for Sherman {
+    const NAME: &'static str = "sherman";
+    const NAME_RECOVERED: &'static str = "sherman, recovered";
+
+    fn marks() -> Vec<(&'static str, &'static [Mark])> {
+        vec![
+            ("btree", dm_core::btree::MARKS),
+            ("batches", dm_core::compute::batches::MARKS),
+            ("chunks", dm_core::remote::chunks::MARKS),
+            ("sherman", dm_core::sherman::MARKS),
+        ]
+    }
+
+    /// A descent starts over only if twice in a row a leaf is merged away and its place reused between the READ of its
+    /// parent and its own: once in tens of thousands of histories.
+    fn rare_marks() -> &'static [Mark] {
+        &[Mark::Restart]
+    }
+
+    fn crash_cases() -> Vec<Case> {
+        cases::sherman()
+    }
+
+    fn draw(draw: &Draw, rng: &mut Rng) -> TreeCase {
+        let mut parameters = Parameters {
+            key_bytes: [8, 8, 8, 16][rng.below(4) as usize],
+            // One line, most of a line, several lines.
+            value_bytes: [8, 8, 16, 48, 120][rng.below(5) as usize],
+            leaf_span: 2 + rng.below(5) as usize,
+            inner_span: [2, 2, 3, 4, 8][rng.below(5) as usize],
+        };
+        match draw.profile {
+            Profile::Mixed => {}
+            // Several lines, so that an entry can be of two WRITEs.
+            Profile::Wraparound => {
+                parameters.value_bytes = [64, 120, 200][rng.below(3) as usize];
+                parameters.leaf_span = 2;
+            }
+            Profile::SlowReaders if draw.keys > WIDE_KEYS_MIN => {
+                // Several lines, and entries that lie in one.
+                (parameters.key_bytes, parameters.value_bytes) = (8, 8);
+                parameters.leaf_span = 8 + rng.below(5) as usize;
+            }
+            Profile::SlowReaders => {
+                parameters.value_bytes = [64, 120, 200][rng.below(3) as usize];
+                parameters.leaf_span = 2 + rng.below(2) as usize;
+            }
+            Profile::Churn => parameters.leaf_span = 2 + rng.below(2) as usize,
+            Profile::Reuse => parameters.leaf_span = 2,
+            Profile::Growth => (parameters.leaf_span, parameters.inner_span) = (2, 2),
+        }
+        let hierarchical = rng.percent(70);
+        // Without local queues several lanes of a compute node send requests for one word, and a narrow word cannot
+        // tell whose CAS won: a lane in doubt cannot be settled.
+        let can_narrow = draw.dial.masked_atomics && (hierarchical || !draw.plan.doubts());
+        let options = Options {
+            combine: rng.percent(70),
+            hierarchical,
+            entry_writes: rng.percent(70),
+            narrow_locks: can_narrow && rng.percent(40),
+            chain_lock_read: rng.percent(40),
+            rdwc: rng.percent(30),
+            ..Options::default()
+        };
+        // Without copies every descent begins at the root and meets what is half done.
+        let cold = draw.profile == Profile::Growth && rng.percent(75);
+        let spending = Spending {
+            lanes: 0,
+            cache_bytes: if cold { 0 } else { [0, 1 << 10, 16 << 10][rng.below(3) as usize] },
+            scratch_bytes_max: 1 << 30,
+            page_records: 1 + rng.below(12) as usize,
+            leaves_at_once: 1 + rng.below(4) as usize,
+            hand_overs_max: rng.below(5) as u8,
+            leaf_locks: 1,
+            returned_nodes: [0, 1, 32, SHELF_HOLDS_ALL][rng.below(4) as usize],
+            options,
+        };
+        let mut spending = spending;
+        let mut lock_count = [1, 3, 16, 61][rng.below(4) as usize];
+        if draw.profile == Profile::Reuse {
+            // Copies, shelves, and seldom one lock word for two nodes.
+            (spending.cache_bytes, spending.returned_nodes, lock_count) = (16 << 10, SHELF_HOLDS_ALL, 61);
+        }
+        let parameters = parameters.into();
+        TreeCase { parameters, spending, lock_count, chunk_bytes: 4096, lanes: draw.lanes.clone() }
+    }
+}

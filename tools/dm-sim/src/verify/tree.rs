@@ -1,0 +1,139 @@
+//! What subjects have in common that are B+-trees: the pool they are opened on, and the look at it from outside. Each says by
+//! [`TreeCase`] what a seed decides about it.
+
+use super::accounting::Holdings;
+use super::crash;
+use super::draw::Draw;
+use super::subject::{HeldLock, Opened, Picture, Subject, With};
+use super::walk::{self, Plot};
+use crate::config::Config;
+use crate::memory::Memories;
+use crate::rng::Rng;
+use dm_core::index::Index;
+use dm_core::lane::Mark;
+use dm_core::verbs::{Assumptions, Guarantees};
+use dm_host::assembly::Spending;
+use dm_host::kinds::{IndexParameters, with_index};
+
+/// More retired nodes than a history makes.
+pub(super) const SHELF_HOLDS_ALL: usize = 512;
+
+/// What a seed decides about a B+-tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TreeCase {
+    /// Sizes.
+    pub parameters: IndexParameters,
+    /// What compute nodes spend, and techniques. `lanes` is each compute node's own.
+    pub spending: Spending,
+    /// Lock words per memory node.
+    pub lock_count: u32,
+    /// Size of chunks.
+    pub chunk_bytes: u64,
+    /// Lanes of each compute node.
+    pub lanes: Vec<u16>,
+}
+
+impl TreeCase {
+    pub(super) fn plot(&self) -> Plot {
+        let locks_per_word = if self.spending.options.narrow_locks { 4 } else { 1 };
+        Plot::of(&self.parameters, self.lock_count, locks_per_word, self.chunk_bytes)
+    }
+
+    /// What compute node `number` spends.
+    pub(super) fn spending_of(&self, number: usize) -> Spending {
+        Spending { lanes: self.lanes[number].into(), ..self.spending.clone() }
+    }
+}
+
+/// A kind of B+-tree.
+pub trait TreeKind: Copy {
+    /// Its name.
+    const NAME: &'static str;
+    /// Its name if its compute nodes recover one another.
+    const NAME_RECOVERED: &'static str;
+
+    /// See [`Subject::marks`].
+    fn marks() -> Vec<(&'static str, &'static [Mark])>;
+
+    /// See [`Subject::rare_marks`].
+    fn rare_marks() -> &'static [Mark];
+
+    /// See [`Subject::draw`].
+    fn draw(draw: &Draw, rng: &mut Rng) -> TreeCase;
+
+    /// Operations to cut short.
+    fn crash_cases() -> Vec<crash::Case>;
+}
+
+/// Makes trees of a kind, whose dead nobody recovers.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Bounded<K>(pub K);
+
+impl<K: TreeKind> Subject for Bounded<K> {
+    type Case = TreeCase;
+
+    fn name(&self) -> &'static str {
+        K::NAME
+    }
+
+    fn marks(&self) -> Vec<(&'static str, &'static [Mark])> {
+        K::marks()
+    }
+
+    fn rare_marks(&self) -> &'static [Mark] {
+        K::rare_marks()
+    }
+
+    fn draw(&self, draw: &Draw, rng: &mut Rng) -> TreeCase {
+        K::draw(draw, rng)
+    }
+
+    fn assumptions(&self, draw: &Draw, case: &TreeCase) -> Assumptions {
+        // As the index declares them; asking it would take opening it on a fabric that grants everything.
+        let mut needed = Assumptions::empty();
+        let config = draw.config(&super::Settings::default(), Assumptions::all());
+        let geometry = case.plot().geometry(&config);
+        let place = walk::place(&geometry, &config, walk::everything(), 0);
+        let spending = Spending { lanes: 1, ..case.spending.clone() };
+        let asked = with_index(&place, &case.parameters, &spending, |index| needed = index.assumptions());
+        debug_assert!(asked.is_ok(), "{:?}", asked.err());
+        needed
+    }
+
+    fn format(&self, case: &TreeCase, config: &Config, memories: &mut Memories) {
+        case.plot().format(config, memories);
+    }
+
+    fn open(
+        &self,
+        draw: &Draw,
+        case: &TreeCase,
+        config: &Config,
+        guarantees: Guarantees,
+        then: &mut dyn FnMut(&[&dyn Opened]),
+    ) -> Result<(), String> {
+        let geometry = case.plot().geometry(config);
+        let open = |number: usize, then: &mut dyn FnMut(&dyn Opened)| {
+            let place = walk::place(&geometry, config, guarantees, number as u16);
+            with_index(&place, &case.parameters, &case.spending_of(number), |index| then(&With(&index)))
+                .map_err(|error| error.to_string())
+        };
+        walk::open_all(draw.lanes.len(), &open, &[], then)
+    }
+
+    fn remote_locks_held(&self, case: &TreeCase, config: &Config, memories: &Memories) -> Vec<HeldLock> {
+        case.plot().locks_held(config, memories)
+    }
+
+    fn picture(&self, case: &TreeCase, config: &Config, memories: &Memories) -> Picture {
+        walk::picture(&case.plot(), config, memories)
+    }
+
+    fn holdings(&self, case: &TreeCase, config: &Config, memories: &Memories) -> Option<Result<Holdings, String>> {
+        Some(walk::holdings(&case.plot(), config, memories))
+    }
+
+    fn never_leaks(&self, case: &TreeCase) -> bool {
+        case.spending.returned_nodes == SHELF_HOLDS_ALL
+    }
+}
