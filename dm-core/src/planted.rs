@@ -111,6 +111,28 @@ bugs! {
     MergeLeftFirst = "merge-left-first", Some(Mark::Merge);
     /// A half-merge is undone while the lane that merges may still be at it.
     ReviveAtOnce = "revive-at-once", Some(Mark::MergeUndone);
+    /// An insert looks for its key up to the first entry with room, and not in the whole neighborhood.
+    RangeEndsAtRoom = "range-ends-at-room", None;
+    /// A leaf is cut behind its largest key, and its parent is told the median.
+    PivotNotMaximum = "pivot-not-maximum", Some(Mark::LeafSplit);
+    /// A delete empties the entry.
+    DeleteEmpties = "delete-empties", None;
+    /// Where only the bitmap of an entry changes, its version stays.
+    BitmapKeepsVersion = "bitmap-keeps-version", Some(Mark::Hop);
+    /// A new sibling is linked before the old leaf has been written.
+    LinkedBeforeLanding = "linked-before-landing", Some(Mark::LeafSplit);
+    /// Who loses the race for a new root gives up, and so does its operation.
+    RootRaceGivesUp = "root-race-gives-up", Some(Mark::RootRaceLost);
+    /// The largest key of a leaf decides whether a key is to the right of it, and not its high fence.
+    LargestKeyDecides = "largest-key-decides", None;
+    /// No match counts though a bit of the bitmap leads nowhere.
+    BitmapUnchecked = "bitmap-unchecked", Some(Mark::HopSeen);
+    /// A neighborhood is taken for that of the leaf the parent spoke of whatever lives their places are in.
+    LifeUnchecked = "life-unchecked", Some(Mark::NodeReused);
+    /// Of two WRITEs of one change the image has the first only.
+    SecondWithoutImage = "second-without-image", Some(Mark::Wrap);
+    /// The row of a dead compute node is freed without a look at locks that lie in leaves.
+    LeavesUnswept = "leaves-unswept", Some(Mark::RowSwept);
 }
 
 impl Bug {
@@ -126,6 +148,45 @@ impl Bug {
         Self::TakeoverWithoutReplay,
         Self::MergeLeftFirst,
         Self::ReviveAtOnce,
+        Self::SecondWithoutImage,
+        Self::LeavesUnswept,
+    ];
+
+    /// Those in rooms that B+-trees share, or in all of them.
+    pub const SHARED: &'static [Self] = &[
+        Self::NoGuard,
+        Self::MergeForgetsForward,
+        Self::MergeUnlocked,
+        Self::InnerKeepsFence,
+        Self::RootOverwritten,
+        Self::LinksDead,
+        Self::HelpOverwritten,
+        Self::SameGeneration,
+        Self::ChunkTwice,
+        Self::ScanUnchecked,
+        Self::TakeoverUnfenced,
+        Self::LeaseByRemoteClock,
+        Self::ImageAfterData,
+        Self::SplitWithoutImage,
+        Self::TakeoverWithoutCopy,
+        Self::TakeoverWithoutReplay,
+        Self::MergeLeftFirst,
+        Self::ReviveAtOnce,
+    ];
+
+    /// Those in rooms of CHIME.
+    pub const CHIME: &'static [Self] = &[
+        Self::RangeEndsAtRoom,
+        Self::PivotNotMaximum,
+        Self::DeleteEmpties,
+        Self::BitmapKeepsVersion,
+        Self::LinkedBeforeLanding,
+        Self::RootRaceGivesUp,
+        Self::LargestKeyDecides,
+        Self::BitmapUnchecked,
+        Self::LifeUnchecked,
+        Self::SecondWithoutImage,
+        Self::LeavesUnswept,
     ];
 }
 

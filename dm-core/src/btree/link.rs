@@ -302,6 +302,9 @@ impl Tree<'_> {
             }
             lane.mark(Mark::RootRaceLost);
             self.give_back(NodeClass::Inner, fresh.after_write());
+            if planted(Bug::RootRaceGivesUp) {
+                return Err(Self::corrupt(root, "no longer the root"));
+            }
             self.reserve(lane, NodeClass::Inner, 2, root.node()).await?;
         }
     }

@@ -209,6 +209,8 @@ impl Tree<'_> {
                 more_bytes: second.len(),
                 ..Writes::one(base + first.start as u64, first.len())
             };
+            let writes =
+                if planted(Bug::SecondWithoutImage) { Writes::one(writes.offset, writes.bytes) } else { writes };
             self.push_image(lane, recovery, debt, node, writes, spare)?;
         }
         for range in [first, second] {

@@ -13,8 +13,9 @@ use super::Tree;
 use crate::compute::nodes::{Fresh, NodeClass, STOCK_NODES};
 use crate::error::OpError;
 use crate::lane::Lane;
-use crate::remote::chunks::{self, ChunkKind, Grant, Want};
-use crate::verbs::NodeId;
+use crate::port::OUTBOX_REQUESTS;
+use crate::remote::chunks::{self, ChunkKind, Grant, Granted, Want};
+use crate::verbs::{Label, NodeId, Request};
 
 impl Tree<'_> {
     /// Whether the lane has what a leaf split may need before the next reserve.
@@ -77,8 +78,30 @@ impl Tree<'_> {
         let want = Want { grant, retry: false, reuse: false, hint: 0 };
         let granted = chunks::grant_any(lane, self.geometry, near, &want, self.scratch.small).await?;
         let Some(granted) = granted else { return Ok(false) };
+        self.clear_words(lane, class, &granted).await?;
         self.nodes.add_chunk(class, granted.node, granted.offset, granted.bytes);
         Ok(true)
+    }
+
+    /// Where locks lie in leaves: frees those of a new chunk. Its memory may have been somebody's redo images, or nodes that
+    /// were never linked. Nobody has a pointer into it, so this is the only time these words are written by anything but
+    /// CAS.
+    ///
+    /// One WRITE of 8 bytes per leaf, as many at once as a submit carries.
+    async fn clear_words(&self, lane: &Lane<'_>, class: NodeClass, granted: &Granted) -> Result<(), OpError> {
+        let place_bytes = self.nodes.node_bytes(NodeClass::Leaf) as u64;
+        if class != NodeClass::Leaf || place_bytes <= self.leaf_bytes as u64 {
+            return Ok(());
+        }
+        let places = granted.bytes / place_bytes;
+        for place in 0..places {
+            let offset = granted.offset + place * place_bytes + self.leaf_bytes as u64;
+            lane.port().push(Request::write_word(Label::Vacancy, granted.node, offset, 0));
+            if (place + 1) % OUTBOX_REQUESTS as u64 == 0 || place + 1 == places {
+                lane.port().submit().await?;
+            }
+        }
+        Ok(())
     }
 
     /// Returns a node that was never written, or whose image nobody can reach, to the shelves.

@@ -48,7 +48,7 @@ impl LeafMut<'_> {
                 let slot = shape.after(home, hole);
                 let former = shape.after(slot, shape.span - displacement);
                 self.set_bit(former, displacement, false);
-                touched.add(former);
+                touched.add_bitmap(former);
             }
             let mut at = hole;
             while at >= shape.neighborhood {
@@ -61,7 +61,7 @@ impl LeafMut<'_> {
             self.put(slot, key, value);
             self.set_bit(home, at, true);
             touched.add(slot);
-            touched.add(home);
+            touched.add_bitmap(home);
             return Some(hole);
         }
         None
@@ -104,9 +104,9 @@ impl LeafMut<'_> {
         self.set_state(target, State::Live);
         self.set_bit(owner, displacement, false);
         self.set_bit(owner, displacement + to - from, true);
-        for slot in [source, target, owner] {
-            touched.add(slot);
-        }
+        touched.add(source);
+        touched.add(target);
+        touched.add_bitmap(owner);
     }
 
     /// The live slots, one after the other from `home`, whose removal would make room for a key of that home (CHIME section

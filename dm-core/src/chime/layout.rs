@@ -37,6 +37,7 @@ use crate::error::DecodeError;
 use crate::layout::city::city_hash_64;
 use crate::layout::fields::Field;
 use crate::layout::stripes::{self, VERSION_MASK};
+use crate::planted::{Bug, planted};
 use crate::remote::address::{Address, GENERATION_MASK, LINE_BYTES};
 use core::ops::Range;
 
@@ -396,7 +397,7 @@ impl<'a> Leaf<'a> {
         let bitmap = self.bitmap(home);
         for distance in 0..self.shape.neighborhood {
             let slot = self.shape.after(home, distance);
-            let leads = bitmap >> distance & 1 != 0;
+            let leads = bitmap >> distance & 1 != 0 && !planted(Bug::BitmapUnchecked);
             if !self.is_whole(slot) || leads && (self.state(slot) == State::Empty || self.home_of(slot) != home) {
                 return Err(DecodeError::Torn);
             }
@@ -531,6 +532,13 @@ impl Touched {
     pub fn add(&mut self, slot: usize) {
         if let Some(word) = self.0.get_mut(slot / 64) {
             *word |= 1 << (slot % 64);
+        }
+    }
+
+    /// Takes note of an entry whose bitmap was changed.
+    pub fn add_bitmap(&mut self, slot: usize) {
+        if !planted(Bug::BitmapKeepsVersion) {
+            self.add(slot);
         }
     }
 

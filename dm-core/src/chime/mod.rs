@@ -74,6 +74,21 @@
 //! reader sees `j` at `x`; `j` is deleted; an insert makes `k`, of the same home, hop to `x`; the reader sees the bitmap and
 //! where `k` was before.) A search that meets nothing but its key dead answers *absent*, which it was at that instant.
 //!
+//! # When a compute node dies
+//!
+//! As for every B+-tree ([`crate::recovery`]); what is CHIME's own:
+//!
+//! - A lock word in a leaf names row and acquisition. Where the leaf has room, which the word says while it is free, is READ
+//!   from the leaf by whoever ends a dead holder's acquisition (`lock`).
+//! - A change of a record is one WRITE, or two if its entries go on at the first one. If it may land in part - it spans crash
+//!   units, or is two - a redo image of all of it goes before it in its chain, so after the takeover it is there wholly
+//!   or not at all: no hop that has left and not arrived, no bit without its key.
+//! - Until then readers see what is there. Lines that landed and lines that did not are like lines READ at two instants, one
+//!   before the change and one after it, so what was said above holds: no key is missed without notice, and the value of
+//!   one that moves is the same in both places. What a reader has seen of the change stays: if any of it landed, its image
+//!   did.
+//! - Locks are swept in every place that ever was a leaf's, in use or not: an old pointer is all it takes to lock one.
+//!
 //! # What it assumes
 //!
 //! LINE_ATOMIC, WORD_ATOMIC (versions), WRITE_THEN_WRITE (sibling before node), WRITE_THEN_ATOMIC (entries before
@@ -102,7 +117,9 @@
 //! - No hotspot buffer and no speculative reads of single entries; no read delegation or write combining.
 //! - Inner nodes are never merged; leaves are joined when one is empty, not when they are merely sparse.
 //! - A generation has six bits: a pointer that survives 64 lives of one place unused passes the generation check.
-//! - A compute node that dies while it holds a lock keeps it; a leaf torn by a writer that died is reported as corrupt.
+//! - Opened without recovery, an index waits for the locks of the dead until its deadlines pass. A leaf torn by a writer that
+//!   died, or whose queue pair failed between the two WRITEs of a range that goes on at the first entry, is then reported as
+//!   corrupt.
 //! - `entry_writes` off and 16-bit lock words are Sherman's: the former is ignored, the latter is for inner nodes only.
 
 pub mod hop;

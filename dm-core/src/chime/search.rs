@@ -10,6 +10,7 @@ use crate::btree::{RESTARTS_MAX, Tree};
 use crate::error::{DecodeError, OpError};
 use crate::index::Outcome;
 use crate::lane::{Lane, Mark};
+use crate::planted::{Bug, planted};
 use crate::remote::address::Address;
 use crate::verbs::{Label, Request};
 
@@ -188,6 +189,9 @@ impl Chime<'_> {
             return Err(DecodeError::Torn);
         }
         let replica = leaf.replica(self.leaf.replica_near(home));
+        if planted(Bug::LifeUnchecked) {
+            return Ok(replica.in_use && replica.sibling.place() == spot.next.place());
+        }
         Ok(replica.in_use && replica.generation == spot.address.generation() && replica.sibling == spot.next)
     }
 }

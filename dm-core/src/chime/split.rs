@@ -23,6 +23,7 @@ use crate::compute::nodes::{Fresh, NodeClass};
 use crate::error::{Cause, OpError};
 use crate::lane::{Lane, Mark};
 use crate::layout::stripes;
+use crate::planted::{Bug, planted};
 use crate::verbs::{Label, Request};
 use heapless::Vec;
 
@@ -52,7 +53,17 @@ impl Chime<'_> {
             self.unlock_leaf(lane, held, vacancy).await?;
             return Err(crate::btree::Tree::corrupt(left, "a leaf without a way to split for its keys"));
         };
-        port.push(Request::write(Label::Sibling, right.node(), right.offset(), self.leaf.bytes, right_at));
+        let mut left_at = left_at;
+        if planted(Bug::LinkedBeforeLanding) {
+            let aside = self.tree.scratch.node(3);
+            port.with(|scratch| scratch.copy_within(left_at..left_at + self.leaf.bytes, aside));
+            left_at = aside;
+            port.call(Request::write(Label::Sibling, right.node(), right.offset(), self.leaf.bytes, right_at)).await?;
+            let _ = self.tree.link(lane, 0, right).await;
+        }
+        if !planted(Bug::LinkedBeforeLanding) {
+            port.push(Request::write(Label::Sibling, right.node(), right.offset(), self.leaf.bytes, right_at));
+        }
         port.push(self.first_vacancy_request(right, right_vacancy));
         if right.node() != left.node() || !self.tree.options.combine {
             port.submit().await?;
@@ -61,7 +72,10 @@ impl Chime<'_> {
         self.remember_vacancy(right, right_vacancy);
         self.unlock_leaf_with(lane, held, left_vacancy).await?;
         // The record is in. If the parent cannot be told now, whoever finds the half-split will.
-        let _ = self.tree.link(lane, 0, right).await;
+        let linked = self.tree.link(lane, 0, right).await;
+        if planted(Bug::RootRaceGivesUp) {
+            linked?;
+        }
         Ok(())
     }
 
@@ -83,6 +97,12 @@ impl Chime<'_> {
         let separator = separator.get_mut(..key_bytes)?;
         self.choose_separator(left, key, home, separator)?;
 
+        let mut told = [0; KEY_BYTES_MAX];
+        let told = told.get_mut(..key_bytes)?;
+        told.copy_from_slice(separator);
+        if planted(Bug::PivotNotMaximum) {
+            self.cut_behind_largest(left, key, separator);
+        }
         let mut high = [0; KEY_BYTES_MAX];
         let high = high.get_mut(..key_bytes)?;
         let bounded = node::read_high(left, high);
@@ -109,9 +129,33 @@ impl Chime<'_> {
         LeafMut::new(&self.leaf, side).place(home, key, value, self.leaf.span, &mut touched)?;
         LeafMut::new(&self.leaf, left).seal(version.wrapping_add(1));
         LeafMut::new(&self.leaf, right).seal(fresh.version.wrapping_add(1));
-        front.get_mut(self.tree.scratch.separator.clone())?.copy_from_slice(separator);
+        front.get_mut(self.tree.scratch.separator.clone())?.copy_from_slice(told);
         let vacancy = |image: &[u8]| self.buckets.exact(&Leaf::new(&self.leaf, image));
         Some((vacancy(left), vacancy(right)))
+    }
+
+    /// Lowers the separator to right behind the largest key below it.
+    fn cut_behind_largest(&self, image: &[u8], key: &[u8], separator: &mut [u8]) {
+        let leaf = Leaf::new(&self.leaf, image);
+        let mut below = [0; KEY_BYTES_MAX];
+        let (mut resident, length) = ([0; KEY_BYTES_MAX], separator.len());
+        let (Some(below), Some(resident)) = (below.get_mut(..length), resident.get_mut(..length)) else { return };
+        if key < &*separator {
+            below.copy_from_slice(key);
+        }
+        for slot in 0..self.leaf.span {
+            leaf.read_key(slot, resident);
+            if leaf.state(slot) == State::Live && *resident < *separator && *resident > *below {
+                below.copy_from_slice(resident);
+            }
+        }
+        separator.copy_from_slice(below);
+        for byte in separator.iter_mut().rev() {
+            *byte = byte.wrapping_add(1);
+            if *byte != 0 {
+                break;
+            }
+        }
     }
 
     /// The middle one of the critical keys and `key`.

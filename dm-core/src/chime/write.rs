@@ -13,13 +13,14 @@ use super::lock::LeafHeld;
 use crate::btree::descent::Spot;
 use crate::btree::leaves::{Leaves, key_of, slice_mut};
 use crate::btree::merge::Merge;
-use crate::btree::node::{self, KEY_BYTES_MAX, Standing};
+use crate::btree::node::{self, Header, KEY_BYTES_MAX, Standing};
 use crate::btree::read::{PAUSE_NS_MAX, TORN_LOCKED_MAX};
 use crate::btree::{MOVES_MAX, RESTARTS_MAX, Tree};
 use crate::error::{Cause, DecodeError, OpError};
 use crate::index::{OperationKind, Outcome};
 use crate::lane::{Lane, Mark};
 use crate::layout::stripes;
+use crate::planted::{Bug, planted};
 use crate::verbs::{Label, Request};
 
 /// A leaf is rewritten without its dead records when it has to be READ whole and has this share of them.
@@ -253,7 +254,11 @@ impl Chime<'_> {
         let at = self.tree.scratch.node(0) - self.tree.scratch.nodes;
         let image = slice_mut(nodes, at, self.leaf.bytes);
         if count >= self.leaf.span {
-            let standing = node::judge(image, &self.leaf_wanted(held.address), key)?;
+            let mut standing = node::judge(image, &self.leaf_wanted(held.address), key);
+            if planted(Bug::LargestKeyDecides) {
+                standing = standing.or(Ok(Standing::Here)).map(|standing| self.by_largest_key(image, key, standing));
+            }
+            let standing = standing?;
             if standing != Standing::Here {
                 return Ok(Seen::Elsewhere(standing));
             }
@@ -269,6 +274,22 @@ impl Chime<'_> {
         Ok(self.decide(aim, key, front, image, held.vacancy, count))
     }
 
+    /// Where a leaf stands to a key by what it holds.
+    fn by_largest_key(&self, image: &[u8], key: &[u8], standing: Standing) -> Standing {
+        let leaf = Leaf::new(&self.leaf, image);
+        let mut resident = [0; KEY_BYTES_MAX];
+        let Some(resident) = resident.get_mut(..key.len()) else { return standing };
+        let any_above = (0..self.leaf.span).any(|slot| {
+            leaf.read_key(slot, resident);
+            leaf.state(slot) == State::Live && &*resident >= key
+        });
+        let sibling = Header::read(image).sibling;
+        match standing {
+            Standing::Here if !any_above && !sibling.is_null() => Standing::Right(sibling),
+            standing => standing,
+        }
+    }
+
     /// Decides what the operation does to the locked leaf, and does it to the image.
     fn decide(&self, aim: Aim<'_>, key: &[u8], front: &mut [u8], image: &mut [u8], vacancy: u64, count: usize) -> Seen {
         use OperationKind::{Delete, Get, Insert, Scan, Update, UpdateIf, Upsert};
@@ -277,7 +298,13 @@ impl Chime<'_> {
         let observed = |leaf: &Leaf<'_>, filled: Option<usize>| {
             self.buckets.observed(vacancy, &self.leaf, leaf, (home, count), filled)
         };
-        let Some(slot) = leaf.find_locked(home, key, State::Live) else {
+        let found = leaf.find_locked(home, key, State::Live);
+        let seen = |slot: usize| {
+            let range =
+                if planted(Bug::RangeEndsAtRoom) { self.buckets.hop_range(vacancy, home) } else { self.leaf.span };
+            !matches!(kind, Insert | Upsert) || self.leaf.distance(home, slot) < range
+        };
+        let Some(slot) = found.filter(|slot| seen(*slot)) else {
             if !matches!(kind, Insert | Upsert) {
                 let vacancy = observed(&leaf, None);
                 let outcome = Outcome::Absent;
@@ -316,6 +343,11 @@ impl Chime<'_> {
             Outcome::Deleted => {
                 leaf.set_state(slot, State::Dead);
                 touched.add(slot);
+                if planted(Bug::DeleteEmpties) {
+                    leaf.vacate(slot);
+                    touched.add(home);
+                    change = Change::Entries { first: home, count: self.leaf.distance(home, slot) + 1 };
+                }
             }
             _ => change = Change::Nothing,
         }

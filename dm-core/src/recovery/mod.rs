@@ -43,7 +43,8 @@
 //! is still held or on its way from lane to lane.)
 //!
 //! A WRITE to a node in use that spans several crash units is preceded, in its chain, by a WRITE of an *image*:
-//! header and the very bytes, sent from one piece of scratch. If any byte of the WRITE landed, its image is whole;
+//! header and the very bytes, sent from one piece of scratch. (Two WRITEs that have to land both or neither are like one that
+//! spans crash units, and have one image.) If any byte of the WRITE landed, its image is whole;
 //! if the image is not whole (checksum), nothing of the WRITE landed. New nodes that nothing points to need none.
 //!
 //! *Which image counts.* Under one acquisition there may be several: a merge WRITEs two nodes one word may protect, a

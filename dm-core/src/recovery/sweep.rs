@@ -20,6 +20,7 @@ use crate::lane::{Debt, Lane, LockId, Mark};
 use crate::planted::{Bug, planted};
 use crate::port::OUTBOX_REQUESTS;
 use crate::remote::address::{Address, LINE_BYTES};
+use crate::remote::catalog::{self, CatalogError, IndexEntry, IndexKind};
 use crate::remote::chunks::{self, ChunkEntry, ChunkKind, Grant};
 use crate::remote::lock_word::{HELD, LockWord, RowId};
 use crate::remote::rows::{self, RowState, RowWord};
@@ -46,7 +47,8 @@ pub struct Swept {
     pub chunks_kept: u32,
     /// Bytes of never written nodes in them: lost until the pool is rebuilt.
     pub unwritten_bytes: u64,
-    /// Whether the row was freed, by this sweep or another.
+    /// Whether the row was freed, by this sweep or another. It stays as it is, and so do its chunks, while the pool has
+    /// *another* index whose locks lie in its leaves.
     pub row_free: bool,
 }
 
@@ -107,12 +109,29 @@ impl<'s> Tree<'s> {
                 what: "sweeping the locks of a row",
             }));
         }
+        if self.others_lock_leaves(lane, home).await? {
+            return Ok(swept);
+        }
         self.sweep_chunks(lane, row, word.incarnation(), &mut swept).await?;
         let next = rows::advance(lane, home, row, word, RowState::Free).await;
         let next = next.map_err(|_| OpError::harmless(Cause::BadInput("the row cannot be freed")))?;
         swept.row_free = next.state() == Some(RowState::Free) || next.incarnation() != word.incarnation();
         lane.mark(Mark::RowSwept);
         Ok(swept)
+    }
+
+    /// Whether the pool has another index whose locks lie in its leaves: the row may be named there, and images of that be
+    /// wanted.
+    async fn others_lock_leaves(&self, lane: &Lane<'_>, home: &NodeGeometry) -> Result<bool, OpError> {
+        let mut others = false;
+        let mut look = |entry: &IndexEntry| {
+            others |= entry.kind == IndexKind::Chime && entry.number != self.number;
+        };
+        match catalog::list(lane, home, self.scratch.recovery.start, &mut look).await {
+            Ok(()) => Ok(others),
+            Err(CatalogError::Verb(error)) => Err(error.into()),
+            Err(_) => Err(OpError::harmless(Cause::BadInput("the catalog of the pool cannot be read"))),
+        }
     }
 
     /// Watches a row for a lease. Whether it was silent all the time.
@@ -191,7 +210,7 @@ impl<'s> Tree<'s> {
     ) -> Result<(u32, bool), OpError> {
         let (mut recovered, mut busy) = (0, false);
         let place_bytes = self.nodes.node_bytes(NodeClass::Leaf) as u64;
-        if !index.locks_in_leaves() || place_bytes == 0 {
+        if !index.locks_in_leaves() || place_bytes == 0 || planted(Bug::LeavesUnswept) {
             return Ok((recovered, busy));
         }
         for (number, geometry) in self.geometry.iter().enumerate() {

@@ -6,8 +6,11 @@ use super::draw::{Draw, Profile};
 use super::tree::{SHELF_HOLDS_ALL, TreeCase, TreeKind};
 use crate::rng::Rng;
 use dm_core::btree::Options;
-use dm_core::chime::parameters::Parameters;
+use dm_core::btree::node::{KEY_BYTES_MAX, KEY_BYTES_MIN};
+use dm_core::chime::parameters::{Parameters, VALUE_BYTES_MIN};
 use dm_core::lane::Mark;
+use dm_core::layout::stripes::LINE_PAYLOAD_BYTES;
+use dm_core::planted::Bug;
 use dm_host::assembly::Spending;
 
 /// CHIME trees.
@@ -17,6 +20,8 @@ pub struct Chime;
 impl TreeKind for Chime {
     const NAME: &'static str = "chime";
     const NAME_RECOVERED: &'static str = "chime, recovered";
+    /// A range that goes on at the first entry is two WRITEs, and only a redo image keeps them together.
+    const WRITES_RECORDS_AT_ONCE: bool = false;
 
     fn marks() -> Vec<(&'static str, &'static [Mark])> {
         vec![
@@ -35,6 +40,18 @@ impl TreeKind for Chime {
         cases::chime()
     }
 
+    fn bugs() -> Vec<Bug> {
+        Bug::CHIME.iter().chain(Bug::SHARED).copied().collect()
+    }
+
+    fn profile_for(bug: Bug) -> Option<Profile> {
+        match bug {
+            Bug::DeleteEmpties | Bug::BitmapKeepsVersion | Bug::BitmapUnchecked => Some(Profile::SlowReaders),
+            Bug::LifeUnchecked | Bug::SameGeneration => Some(Profile::Reuse),
+            _ => None,
+        }
+    }
+
     fn draw(draw: &Draw, rng: &mut Rng) -> TreeCase {
         let mut parameters = Parameters {
             key_bytes: [8, 8, 8, 16][rng.below(4) as usize],
@@ -47,6 +64,11 @@ impl TreeKind for Chime {
         };
         match draw.profile {
             Profile::Mixed => {}
+            // So short that every bitmap lies across two lines, and so long that hops change both of its bytes.
+            Profile::SlowReaders if rng.percent(30) => {
+                (parameters.leaf_span, parameters.neighborhood) = (10 + rng.below(5) as usize, 9);
+                (parameters.key_bytes, parameters.value_bytes) = across_lines(&parameters);
+            }
             // Several lines, so that an entry can be of two WRITEs.
             Profile::SlowReaders | Profile::Wraparound => parameters.value_bytes = [48, 64, 120][rng.below(3) as usize],
             // Little room near home: leaves of few records.
@@ -74,4 +96,16 @@ impl TreeKind for Chime {
         let parameters = parameters.into();
         TreeCase { parameters, spending, lock_count, chunk_bytes: 8192, lanes: draw.lanes.clone() }
     }
+}
+
+/// Sizes of keys and values with which the bitmaps of a leaf's first entries each lie across two lines.
+fn across_lines(parameters: &Parameters) -> (usize, usize) {
+    let sizes = (KEY_BYTES_MIN..=KEY_BYTES_MAX).flat_map(|key| (VALUE_BYTES_MIN..64).map(move |value| (key, value)));
+    let mut fitting = sizes.filter(|&(key_bytes, value_bytes)| {
+        let leaf = Parameters { key_bytes, value_bytes, ..*parameters }.leaf();
+        let (first, second) = (leaf.entry_at(0), leaf.entry_at(1));
+        // A version byte, then the bitmap's two.
+        [first, second].iter().all(|at| (at + 2).is_multiple_of(LINE_PAYLOAD_BYTES))
+    });
+    fitting.next().unwrap_or((parameters.key_bytes, parameters.value_bytes))
 }

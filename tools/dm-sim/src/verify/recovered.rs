@@ -123,6 +123,10 @@ impl<K: TreeKind> Subject for Recovered<K> {
         AfterDeath::Recovered
     }
 
+    fn mends_what_was_torn(&self) -> bool {
+        true
+    }
+
     fn picture(&self, case: &TreeCase, config: &Config, memories: &Memories) -> Picture {
         Bounded(self.0).picture(case, config, memories)
     }

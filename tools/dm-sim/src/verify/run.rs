@@ -188,6 +188,9 @@ impl<S: Subject> Verifier<S> {
         if let Some(plan) = &part.plan {
             draw.plan = plan.clone();
         }
+        if !self.subject.mends_what_was_torn() && !self.subject.writes_records_at_once() {
+            draw.plan.faults.retain(|planned| planned.fault.kind() != FaultKind::QpError);
+        }
         if self.subject.after_death() == AfterDeath::Recovered {
             // Nobody has to give up waiting for the dead.
             draw.deadline_ns = 0;

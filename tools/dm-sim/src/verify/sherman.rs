@@ -6,6 +6,7 @@ use super::tree::{SHELF_HOLDS_ALL, TreeCase, TreeKind};
 use crate::rng::Rng;
 use dm_core::btree::Options;
 use dm_core::lane::Mark;
+use dm_core::planted::Bug;
 use dm_core::sherman::parameters::Parameters;
 use dm_host::assembly::Spending;
 
@@ -16,6 +17,7 @@ pub struct Sherman;
 impl TreeKind for Sherman {
     const NAME: &'static str = "sherman";
     const NAME_RECOVERED: &'static str = "sherman, recovered";
+    const WRITES_RECORDS_AT_ONCE: bool = true;
 
     fn marks() -> Vec<(&'static str, &'static [Mark])> {
         vec![
@@ -34,6 +36,25 @@ impl TreeKind for Sherman {
 
     fn crash_cases() -> Vec<Case> {
         cases::sherman()
+    }
+
+    fn bugs() -> Vec<Bug> {
+        Bug::ALL.iter().copied().filter(|bug| !Bug::CHIME.contains(bug)).collect()
+    }
+
+    /// - A wrong generation cannot be seen in an index that READs whole nodes: the fences in the image say where it is, whatever
+    ///   pointer led there, and versions go on counting over a node's lives. Who READs parts of nodes sees it.
+    /// - A node torn under its lock needs an old pointer to a place in the very moment of its next life's first WRITE.
+    fn unseen() -> &'static [Bug] {
+        &[Bug::TornIsResidue, Bug::SameGeneration]
+    }
+
+    fn profile_for(bug: Bug) -> Option<Profile> {
+        match bug {
+            Bug::BookendVersions => Some(Profile::SlowReaders),
+            Bug::SameGeneration | Bug::TornIsResidue => Some(Profile::Reuse),
+            _ => None,
+        }
     }
 
     fn draw(draw: &Draw, rng: &mut Rng) -> TreeCase {

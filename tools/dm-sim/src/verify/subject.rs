@@ -175,6 +175,12 @@ pub trait Subject {
         false
     }
 
+    /// Whether, though nobody mends what was torn, an operation that changes a record leaves all or nothing of that behind when
+    /// a queue pair fails between two of its WRITEs. If not, queue pairs do not fail.
+    fn writes_records_at_once(&self) -> bool {
+        true
+    }
+
     /// The inner nodes as they are now. The index may be in the middle of any change.
     fn picture(&self, case: &Self::Case, config: &Config, memories: &Memories) -> Picture {
         let _ = (case, config, memories);

@@ -3,7 +3,7 @@
 
 use super::accounting::Holdings;
 use super::crash;
-use super::draw::Draw;
+use super::draw::{Draw, Profile};
 use super::subject::{HeldLock, Opened, Picture, Subject, With};
 use super::walk::{self, Plot};
 use crate::config::Config;
@@ -11,6 +11,7 @@ use crate::memory::Memories;
 use crate::rng::Rng;
 use dm_core::index::Index;
 use dm_core::lane::Mark;
+use dm_core::planted::Bug;
 use dm_core::verbs::{Assumptions, Guarantees};
 use dm_host::assembly::Spending;
 use dm_host::kinds::{IndexParameters, with_index};
@@ -58,11 +59,26 @@ pub trait TreeKind: Copy {
     /// See [`Subject::rare_marks`].
     fn rare_marks() -> &'static [Mark];
 
+    /// See [`Subject::writes_records_at_once`].
+    const WRITES_RECORDS_AT_ONCE: bool;
+
     /// See [`Subject::draw`].
     fn draw(draw: &Draw, rng: &mut Rng) -> TreeCase;
 
     /// Operations to cut short.
     fn crash_cases() -> Vec<crash::Case>;
+
+    /// Bugs that can be planted in it.
+    fn bugs() -> Vec<Bug>;
+
+    /// Of these, such as no history has shown in few seeds.
+    fn unseen() -> &'static [Bug] {
+        &[]
+    }
+
+    /// What histories have to be about for a bug that needs many things to meet; any others would find it, too, after some
+    /// ten times as many seeds.
+    fn profile_for(bug: Bug) -> Option<Profile>;
 }
 
 /// Makes trees of a kind, whose dead nobody recovers.
@@ -123,6 +139,10 @@ impl<K: TreeKind> Subject for Bounded<K> {
 
     fn remote_locks_held(&self, case: &TreeCase, config: &Config, memories: &Memories) -> Vec<HeldLock> {
         case.plot().locks_held(config, memories)
+    }
+
+    fn writes_records_at_once(&self) -> bool {
+        K::WRITES_RECORDS_AT_ONCE
     }
 
     fn picture(&self, case: &TreeCase, config: &Config, memories: &Memories) -> Picture {

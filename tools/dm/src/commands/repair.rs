@@ -10,6 +10,7 @@ use super::{Failure, print};
 use dm_core::index::Index as _;
 use dm_core::lane::Lane;
 use dm_core::recovery::fence::{Fenced, fence};
+use dm_core::remote::catalog::{IndexEntry, IndexKind};
 use dm_core::remote::rows::{self, RowState};
 use dm_core::verbs::{Fabric as _, NodeId};
 use dm_host::compute_node::Pool;
@@ -42,6 +43,8 @@ pub(crate) struct Repaired {
     pub(crate) rows_fenced: u32,
     /// Rows freed.
     pub(crate) rows_freed: u32,
+    /// Rows that stay dead, because the pool has several indexes whose locks lie in their leaves.
+    pub(crate) rows_kept: u32,
     /// Locks that were recovered.
     pub(crate) locks: u32,
     /// Chunks given back.
@@ -66,6 +69,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
                 repaired.chunks_kept += swept.chunks_kept;
                 repaired.unwritten_bytes += swept.unwritten_bytes;
                 repaired.rows_freed += u32::from(swept.row_free);
+                repaired.rows_kept += u32::from(!swept.row_free);
             }
             Ok(())
         })
@@ -87,9 +91,12 @@ fn repair(pool: &Pool, lease: Duration, sweep: Sweep<'_>) -> Result<Repaired, Fa
         return Ok(repaired);
     }
     let indexes = pool.indexes().map_err(Failure::run)?;
-    // Lock tables are the pool's, so one index will do. Of the others' chunks those without nodes stay granted.
-    match indexes.iter().find(|index| pool.find_index(index.name()).is_ok_and(|(_, parameters)| parameters.recovers()))
-    {
+    // Lock tables are the pool's, so one index will do: one whose locks lie in its leaves, if there is such. Of the others'
+    // chunks those without nodes stay granted.
+    let recovers =
+        |index: &&IndexEntry| pool.find_index(index.name()).is_ok_and(|(_, parameters)| parameters.recovers());
+    let in_leaves = indexes.iter().filter(recovers).find(|index| index.kind == IndexKind::Chime);
+    match in_leaves.or_else(|| indexes.iter().find(recovers)) {
         Some(index) => sweep(index.name(), &dead, &mut repaired)?,
         None => with_eyes(pool, |fabric, lane| free_unheld(pool, fabric, lane, &dead, &mut repaired))?,
     }
@@ -169,11 +176,17 @@ fn free_unheld(
 }
 
 fn render(repaired: &Repaired) -> String {
-    let Repaired { rows_fenced, rows_freed, locks, chunks_freed, chunks_kept, unwritten_bytes } = repaired;
+    let Repaired { rows_fenced, rows_freed, rows_kept, locks, chunks_freed, chunks_kept, unwritten_bytes } = repaired;
     let mut text = format!(
         "{rows_fenced} silent compute nodes fenced, {rows_freed} rows freed, {locks} locks recovered, {chunks_freed} chunks \
          given back\n"
     );
+    if *rows_kept > 0 {
+        let _ = writeln!(
+            text,
+            "{rows_kept} rows stay dead: the pool has several CHIME indexes, and one of them at a time can be looked through"
+        );
+    }
     if *chunks_kept > 0 {
         // Writing to a string does not fail.
         let _ = writeln!(

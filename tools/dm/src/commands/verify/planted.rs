@@ -54,10 +54,11 @@ pub(super) fn run<K: TreeKind>(
     settings: &Settings,
 ) -> Result<(), Failure> {
     let bugs: Vec<Bug> = match name {
-        "all" => Bug::ALL.to_vec(),
-        name => vec![Bug::from_name(name).ok_or_else(|| {
-            let known: Vec<_> = Bug::ALL.iter().map(|bug| bug.name()).collect();
-            Failure::Usage(format!("--planted {name}: there is no such bug; there are all, {}", known.join(", ")))
+        "all" => K::bugs(),
+        name => vec![Bug::from_name(name).filter(|bug| K::bugs().contains(bug)).ok_or_else(|| {
+            let known: Vec<_> = K::bugs().iter().map(|bug| bug.name()).collect();
+            let (index, known) = (K::NAME, known.join(", "));
+            Failure::Usage(format!("--planted {name}: there is no such bug in {index}; there are all, {known}"))
         })?],
     };
     let histories = histories.unwrap_or(HISTORIES_DEFAULT);
@@ -82,7 +83,7 @@ pub(super) fn run<K: TreeKind>(
             let _ = writeln!(table, "| {} |{} | deaths | {shows} | | {runs} |", bug.name(), bug.what());
             continue;
         }
-        let settings = Settings { profile: settings.profile.or(profile_for(bug)), ..settings.clone() };
+        let settings = Settings { profile: settings.profile.or(K::profile_for(bug)), ..settings.clone() };
         let about = settings.profile.map_or("all", Profile::name);
         let mut without = Verifier::new(Bounded(kind), settings.clone());
         let caught = Hunt::new(kind, settings).hunt(seed, histories, |seed| {
@@ -97,31 +98,14 @@ pub(super) fn run<K: TreeKind>(
         } else {
             let _ = writeln!(table, "| {} |{} | {about} | not found | | |", bug.name(), bug.what());
             print(&format!("{}: NOT FOUND in {histories} histories\n", bug.name()))?;
-            if !UNSEEN.contains(&bug) {
+            // Unseen ones are run and listed like the others, as not found, and do not fail the run.
+            if !K::unseen().contains(&bug) {
                 missed.push(bug.name());
             }
         }
     }
     print(&format!("\n{table}"))?;
     if missed.is_empty() { Ok(()) } else { Err(Failure::Run(format!("not found: {}", missed.join(", ")))) }
-}
-
-/// Bugs that no history has shown in so few seeds. They are run and listed like the others, as not found, and do not fail
-/// the run.
-///
-/// - A wrong generation cannot be seen in an index that READs whole nodes: the fences in the image say where it is, whatever
-///   pointer led there, and versions go on counting over a node's lives. Who READs parts of nodes would see it.
-/// - A node torn under its lock needs an old pointer to a place in the very moment of its next life's first WRITE.
-const UNSEEN: &[Bug] = &[Bug::TornIsResidue, Bug::SameGeneration];
-
-/// What histories have to be about for a bug that needs many things to meet; any others would find it, too, after some
-/// ten times as many seeds.
-fn profile_for(bug: Bug) -> Option<Profile> {
-    match bug {
-        Bug::BookendVersions => Some(Profile::SlowReaders),
-        Bug::SameGeneration | Bug::TornIsResidue => Some(Profile::Reuse),
-        _ => None,
-    }
 }
 
 /// Everything a lane may suffer and go on after. Deaths are left out: they end histories early.

@@ -116,8 +116,8 @@ pub fn all() -> Vec<Case> {
     // Records of more than two lines.
     let long = Parameters { value_bytes: 120, ..short };
     let wide = Parameters { key_bytes: 48, ..short };
-    // A span that no neighborhood divides, buckets that are the hash modulo it.
-    let odd = Parameters { leaf_span: 9, neighborhood: 4, ..short };
+    // A span that no neighborhood divides, homes that are the hash modulo it.
+    let odd = Parameters { leaf_span: 9, ..short };
     let usual = Ground::default();
     let with = |options| Ground { options, ..usual };
     let variants = [
@@ -126,7 +126,7 @@ pub fn all() -> Vec<Case> {
         ("three memory nodes", long, Ground { nodes: 3, device: true, ..usual }),
         ("one lock for inner nodes", short, Ground { nodes: 2, locks: 1, ..usual }),
         ("long keys", wide, usual),
-        ("nine entries in groups of four", odd, usual),
+        ("nine entries in groups of two", odd, usual),
         ("packets of 256 bytes", long, Ground { unit_bytes: 256, ..usual }),
         ("packets longer than a node", long, Ground { nodes: 2, unit_bytes: 4096, ..usual }),
         ("no masked CAS", short, Ground { masked_cas: false, ..usual }),
