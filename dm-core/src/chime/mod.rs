@@ -99,7 +99,7 @@
 //!
 //! # Open limits
 //!
-//! - No hotspot buffer and no speculative reads of single entries; no read delegation or write combining.
+//! - No hotspot buffer and no speculative reads of single entries.
 //! - Inner nodes are never merged; leaves are joined when one is empty, not when they are merely sparse.
 //! - A generation has six bits: a pointer that survives 64 lives of one place unused passes the generation check.
 //! - A compute node that dies while it holds a lock keeps it; a leaf torn by a writer that died is reported as corrupt.
@@ -122,6 +122,7 @@ use crate::btree::lock::word_at;
 use crate::btree::read::Target;
 use crate::btree::scan::Scan;
 use crate::btree::walk::Walk;
+use crate::compute::batches::Begun;
 use crate::compute::locks::LockTable;
 use crate::compute::words::WordTable;
 use crate::error::{Cause, DecodeError, OpError};
@@ -313,23 +314,35 @@ impl Index for Chime<'_> {
     }
 
     async fn execute<'a>(&'a self, lane: &'a Lane<'_>, operation: Operation) -> Result<Outcome, OpError> {
-        if lane.owes() {
+        if lane.owes() || lane.is_joined() {
             return Err(OpError::harmless(Cause::BadInput("the lane is in doubt and has to be settled first")));
         }
         lane.set_deadline(operation.wait_ns());
-        match operation.kind {
+        let mut leads = false;
+        if self.tree.options.rdwc {
+            match self.tree.batches.begin(lane, &self.plan, operation.kind).await? {
+                Begun::Told(outcome) => return Ok(outcome),
+                begun => leads = begun == Begun::Leads,
+            }
+        }
+        let result = match operation.kind {
             OperationKind::Get => self.get(lane).await,
             OperationKind::Scan => self.scan(lane, &operation).await,
             kind => self.write(lane, kind).await,
+        };
+        if leads {
+            self.tree.batches.finish(lane, &self.plan, &result).await?;
         }
+        result
     }
 
     async fn settle<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
         lane.set_deadline(Operation::WAIT_NS_DEFAULT);
-        // Both, whatever comes of the first.
+        // Both, whatever comes of the first. Locks before the batch: its members may be queued behind them.
         let leaves = self.settle_leaves(lane).await;
         self.tree.settle(lane).await?;
-        leaves
+        leaves?;
+        self.tree.batches.settle(lane, &self.plan).await
     }
 
     async fn validate<'a>(&'a self, lane: &'a Lane<'_>) -> Result<Census, OpError> {

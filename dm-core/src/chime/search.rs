@@ -130,6 +130,8 @@ impl Chime<'_> {
         let port = lane.port();
         // A neighborhood that is the whole leaf is READ as such, header included.
         let runs = self.leaf.runs(home, self.leaf.neighborhood);
+        // Whoever joins from here on must not be told what this READ samples.
+        self.tree.batches.seal(lane.id(), |_| ());
         for _ in 0..TORN_MAX {
             let reads = self.push_runs(lane, spot.address, home, self.leaf.neighborhood, false);
             port.submit().await?;

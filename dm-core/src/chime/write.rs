@@ -19,7 +19,7 @@ use crate::error::{Cause, DecodeError, OpError};
 use crate::index::{OperationKind, Outcome};
 use crate::lane::{Lane, Mark};
 use crate::layout::stripes;
-use crate::verbs::{Label, Request};
+use crate::verbs::{Label, LaneId, Request};
 
 /// A leaf is rewritten without its dead records when it has to be READ whole and has this share of them.
 const DEAD_SHARE: usize = 8;
@@ -210,7 +210,7 @@ impl Chime<'_> {
                 self.push_runs(lane, held.address, first, count - fetched, true);
             }
             port.submit().await?;
-            match port.with(|scratch| self.judge_locked(scratch, held, aim, count)) {
+            match port.with(|scratch| self.judge_locked(lane.id(), scratch, held, aim, count)) {
                 Ok(Seen::NoRoom(_)) if count < self.leaf.span => {
                     lane.mark(Mark::VacancyMiss);
                     count = self.leaf.span;
@@ -237,6 +237,7 @@ impl Chime<'_> {
     /// Judges the `count` entries READ from the home on, or the whole image, and decides.
     fn judge_locked(
         &self,
+        lane: LaneId,
         scratch: &mut [u8],
         held: &LeafHeld,
         aim: Aim<'_>,
@@ -263,6 +264,16 @@ impl Chime<'_> {
                 return Err(DecodeError::Torn);
             }
         }
+        // The leaf is locked and what was READ of it is whole: what is decided now is true until the WRITE, which takes the
+        // value that joined last.
+        self.tree.batches.seal(lane, |value| {
+            if let Some(place) = front.get_mut(self.plan.value.clone()) {
+                // Both as long as values are.
+                for (to, from) in place.iter_mut().zip(value) {
+                    *to = *from;
+                }
+            }
+        });
         Ok(self.decide(aim, key, front, image, held.vacancy, count))
     }
 

@@ -59,6 +59,7 @@ impl Subject for ChimeSubject {
         vec![
             ("btree", dm_core::btree::MARKS),
             ("chunks", dm_core::remote::chunks::MARKS),
+            ("batches", dm_core::compute::batches::MARKS),
             ("chime", dm_core::chime::MARKS),
         ]
     }
@@ -90,6 +91,7 @@ impl Subject for ChimeSubject {
             combine: rng.percent(70),
             hierarchical: rng.percent(70),
             chain_lock_read: rng.percent(40),
+            rdwc: rng.percent(40),
             ..Options::default()
         };
         let spending = Spending {
