@@ -9,10 +9,10 @@
 //! │ replica 0: version, generation, sibling (10 bytes)   │entry 0│entry 1│ ... H entries, replica 1, ...
 //! └──────────────────────────────────────────────────────┴───────┴───────┴──
 //!
-//!  entry:    0         1              3      (+1 if H > 14)       +K        +V
-//!           ┌─────────┬──────────────┬──────────────────────────┬─────────┬─────────┐
-//!           │ NV, EV  │ bitmap, state│ state, if H > 14         │ key     │ value   │
-//!           └─────────┴──────────────┴──────────────────────────┴─────────┴─────────┘
+//!  entry:    0         1                          3      (+1 if H > 8)   +K        +V
+//!           ┌─────────┬──────────────────────────┬──────────────────────┬─────────┬─────────┐
+//!           │ NV, EV  │ bitmap, generation, state│ the latter, if H > 8 │ key     │ value   │
+//!           └─────────┴──────────────────────────┴──────────────────────┴─────────┴─────────┘
 //!
 //!  place:   image, whole lines                                   line of its own
 //!           ┌───────────────────────────────────────────────────┬────────────┐
@@ -28,6 +28,10 @@
 //! entry `a`, or of the replica before it; each further line it touches begins with that line's version byte. So every
 //! piece that is of one instant shows an NV, wherever the READ begins, and READs that agree on NV in all pieces of all
 //! their segments saw one life of the image between two WRITEs of the whole node.
+//!
+//! **Entries name the life of their leaf.** Each repeats the generation; in a retired leaf they show the next one. So an entry
+//! that is READ alone, without a replica, tells whether it is of the leaf that a pointer means: see [`super`], "Why one
+//! entry can be enough".
 //!
 //! **Dead records.** A delete leaves key and bitmap bit and says *dead*; see [`super::hop`] for when the place may be used
 //! again, and [`super`] for why.
@@ -56,10 +60,12 @@ const WRITTEN: u8 = 1 << 6;
 /// Bit of a replica's second byte: the node is out of the tree.
 const RETIRED: u8 = 1 << 7;
 
-/// Neighborhoods up to this long leave two bits of the bitmap's word for the state.
-const STATE_IN_BITMAP_MAX: usize = 14;
-const LIVE_BIT: u16 = 1 << 15;
-const DEAD_BIT: u16 = 1 << 14;
+/// Neighborhoods up to this long leave a byte of the bitmap's word for generation and state; behind others' there is one.
+const STATE_IN_BITMAP_MAX: usize = 8;
+/// Bit of that byte: the entry holds a record.
+const LIVE_BIT: u8 = 1 << 7;
+/// Bit of that byte: the entry holds a record that was deleted.
+const DEAD_BIT: u8 = 1 << 6;
 
 /// A replica's fields, relative to the replica, for the goldens.
 pub const REPLICA_FIELDS: &[Field] = &[
@@ -70,11 +76,12 @@ pub const REPLICA_FIELDS: &[Field] = &[
     Field::bytes(2, 8, "sibling", "repeats the header's"),
 ];
 
-/// An entry's fields for 8-byte keys and values and neighborhoods of at most 14, relative to the entry, for the goldens.
+/// An entry's fields for 8-byte keys and values and neighborhoods of at most 8, relative to the entry, for the goldens.
 pub const ENTRY_FIELDS: &[Field] = &[
     Field::bits(0, 0, 4, "node version", "NV"),
     Field::bits(0, 4, 4, "entry version", "EV; repeated in the version byte of each line the entry reaches into"),
-    Field::bits(1, 0, 14, "bitmap", "bit o: a key whose home is this entry lies o entries further on"),
+    Field::bits(1, 0, 8, "bitmap", "bit o: a key whose home is this entry lies o entries further on"),
+    Field::bits(1, 8, 6, "generation", "of the leaf's address; the next one in a leaf that is out of the tree"),
     Field::bits(1, 14, 1, "dead", "the entry holds a record that was deleted"),
     Field::bits(1, 15, 1, "live", "the entry holds a record"),
     Field::bytes(3, 8, "key", "K bytes, memcmp order"),
@@ -145,10 +152,21 @@ impl LeafShape {
         self.span.div_ceil(self.neighborhood)
     }
 
+    /// What decides where a key is.
+    #[inline]
+    pub fn hash(&self, key: &[u8]) -> u64 {
+        city_hash_64(key)
+    }
+
     /// The home of a key.
     #[inline]
     pub fn home(&self, key: &[u8]) -> usize {
-        let hash = city_hash_64(key);
+        self.home_of_hash(self.hash(key))
+    }
+
+    /// The home of the keys with this hash.
+    #[inline]
+    pub fn home_of_hash(&self, hash: u64) -> usize {
         if self.span.is_power_of_two() {
             return hash as usize & (self.span - 1);
         }
@@ -246,37 +264,51 @@ impl<'a> Leaf<'a> {
         stripes::byte(self.image, self.shape.entry_at(slot))
     }
 
-    /// Bitmap and state of an entry.
+    /// Generation and state of an entry, as stored.
     #[inline]
-    fn word(&self, slot: usize) -> (u16, State) {
-        let at = self.shape.entry_at(slot);
-        let word = stripes::half(self.image, at + 1);
-        let (bitmap, live, dead) = if self.shape.neighborhood > STATE_IN_BITMAP_MAX {
-            let flags = stripes::byte(self.image, at + 3);
-            (word, flags & 1 != 0, flags & 2 != 0)
-        } else {
-            (word & !(LIVE_BIT | DEAD_BIT), word & LIVE_BIT != 0, word & DEAD_BIT != 0)
-        };
-        let state = if live {
-            State::Live
-        } else if dead {
-            State::Dead
-        } else {
-            State::Empty
-        };
-        (bitmap, state)
+    fn flags(&self, slot: usize) -> u8 {
+        stripes::byte(self.image, self.shape.entry_at(slot) + self.shape.key_at() - 1)
     }
 
     /// Whether `slot` holds a record.
     #[inline]
     pub fn state(&self, slot: usize) -> State {
-        self.word(slot).1
+        let flags = self.flags(slot);
+        if flags & LIVE_BIT != 0 {
+            State::Live
+        } else if flags & DEAD_BIT != 0 {
+            State::Dead
+        } else {
+            State::Empty
+        }
+    }
+
+    /// The generation that `slot` repeats.
+    #[inline]
+    pub fn generation(&self, slot: usize) -> u8 {
+        self.flags(slot) & GENERATION_MASK
     }
 
     /// Where the keys of home `slot` are: bit `o` = `o` entries further on.
     #[inline]
     pub fn bitmap(&self, slot: usize) -> u16 {
-        self.word(slot).0
+        let at = self.shape.entry_at(slot) + 1;
+        if self.shape.neighborhood > STATE_IN_BITMAP_MAX {
+            stripes::half(self.image, at)
+        } else {
+            stripes::byte(self.image, at).into()
+        }
+    }
+
+    /// Whether entry `slot`, READ alone, is of one WRITE, of a leaf in its life `generation`, and holds a record with `key`.
+    pub fn holds(&self, slot: usize, generation: u8, key: &[u8]) -> bool {
+        let version = self.version(slot);
+        let of_one_node_write = stripes::crossings(self.shape.entry_at(slot), self.shape.entry_bytes())
+            .all(|line| self.image.get(line).is_some_and(|byte| (byte ^ version) & VERSION_MASK == 0));
+        of_one_node_write
+            && self.is_whole(slot)
+            && self.flags(slot) == LIVE_BIT | generation & GENERATION_MASK
+            && self.key_is(slot, key)
     }
 
     /// Whether entry `slot` is of one WRITE.
@@ -504,6 +536,9 @@ impl<'a> Leaf<'a> {
             if self.version(slot) & VERSION_MASK != version {
                 return Err(DecodeError::Corrupt("an entry with another node version than its leaf"));
             }
+            if self.generation(slot) != header.generation {
+                return Err(DecodeError::Corrupt("an entry with another generation than its leaf"));
+            }
             bits += self.bitmap(slot).count_ones() as usize;
             if self.state(slot) != State::Empty && self.displacement(slot) >= self.shape.neighborhood {
                 return Err(DecodeError::Corrupt("a key outside the neighborhood of its home"));
@@ -568,33 +603,29 @@ impl<'a> LeafMut<'a> {
         self.shape
     }
 
-    fn set_word(&mut self, slot: usize, bitmap: u16, state: State) {
-        let at = self.shape.entry_at(slot);
-        if self.shape.neighborhood > STATE_IN_BITMAP_MAX {
-            let flags = u8::from(state == State::Live) | u8::from(state == State::Dead) << 1;
-            stripes::write(self.image, at + 1, &bitmap.to_le_bytes());
-            stripes::write(self.image, at + 3, &[flags]);
-            return;
-        }
+    /// Says whether `slot` holds a record; its bytes stay.
+    pub fn set_state(&mut self, slot: usize, state: State) {
         let state = match state {
             State::Empty => 0,
             State::Live => LIVE_BIT,
             State::Dead => DEAD_BIT,
         };
-        stripes::write(self.image, at + 1, &(bitmap & !(LIVE_BIT | DEAD_BIT) | state).to_le_bytes());
+        let flags = self.view().generation(slot) | state;
+        stripes::write(self.image, self.shape.entry_at(slot) + self.shape.key_at() - 1, &[flags]);
     }
 
-    /// Says whether `slot` holds a record; its bytes stay.
-    pub fn set_state(&mut self, slot: usize, state: State) {
-        let bitmap = self.view().bitmap(slot);
-        self.set_word(slot, bitmap, state);
+    fn set_generation(&mut self, slot: usize, generation: u8) {
+        let flags = self.view().flags(slot) & !GENERATION_MASK | generation & GENERATION_MASK;
+        stripes::write(self.image, self.shape.entry_at(slot) + self.shape.key_at() - 1, &[flags]);
     }
 
     /// Says whether a key of home `home` lies `distance` entries further on.
     pub fn set_bit(&mut self, home: usize, distance: usize, set: bool) {
-        let (bitmap, state) = self.view().word(home);
+        let bitmap = self.view().bitmap(home);
         let bit = 1u16.checked_shl(distance as u32).unwrap_or(0);
-        self.set_word(home, if set { bitmap | bit } else { bitmap & !bit }, state);
+        let bitmap = (if set { bitmap | bit } else { bitmap & !bit }).to_le_bytes();
+        let bytes = if self.shape.neighborhood > STATE_IN_BITMAP_MAX { &bitmap[..] } else { &bitmap[..1] };
+        stripes::write(self.image, self.shape.entry_at(home) + 1, bytes);
     }
 
     /// Puts a record into `slot`; bitmaps are the caller's.
@@ -671,8 +702,8 @@ impl<'a> LeafMut<'a> {
         }
     }
 
-    /// Finishes an image that is written as a whole: `version` goes to every line, entry and replica, and replicas repeat
-    /// what the header says now.
+    /// Finishes an image that is written as a whole: `version` goes to every line, entry and replica, and replicas and entries
+    /// repeat what the header says now.
     pub fn seal(&mut self, version: u8) {
         let version = version & VERSION_MASK;
         stripes::set_node_version(self.image, version);
@@ -685,9 +716,12 @@ impl<'a> LeafMut<'a> {
         for group in 0..self.shape.groups() {
             stripes::write(self.image, self.shape.replica_at(group), &replica);
         }
+        // Who READs an entry of a retired leaf alone must not take it for one of the life that ended.
+        let life = if retired == 0 { header.generation } else { header.generation.wrapping_add(1) };
         for slot in 0..self.shape.span {
             let old = self.view().version(slot);
             stripes::write(self.image, self.shape.entry_at(slot), &[old & !VERSION_MASK | version]);
+            self.set_generation(slot, life);
         }
     }
 }

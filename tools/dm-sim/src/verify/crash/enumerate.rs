@@ -323,6 +323,7 @@ fn open(
         lanes: 1,
         cache_bytes: 16 << 10,
         page_records: 64,
+        hotspot_bytes: 0,
         returned_nodes: 32,
         options: case.options,
         ..Spending::default()
