@@ -14,6 +14,7 @@
 //! | ... update, upsert, `update_if` of one that the hotspot buffer knows | 3 | CAS lock; READ entry; WRITE entry + CAS unlock |
 //! | insert | 3 | CAS lock; READ hop range; WRITE entries + CAS unlock |
 //! | ... if the lock word promised room where there was none | 4 | + READ leaf |
+//! | ... if no hop makes room and another arrangement does (one in 30) | 3 or 4 | CAS lock; READ leaf; WRITE leaf + CAS unlock |
 //! | update or delete of an absent key, insert of a present one | 3 | CAS; READ neighborhood; CAS unlock |
 //! | insert that splits a leaf, sibling on the same memory node | 3 + 3 | CAS; READ leaf; WRITE sibling + CAS vacancy + WRITE node + CAS unlock; then the parent: CAS; READ parent + READ sibling's line; WRITE parent + CAS unlock |
 //! | ... inner splits, new root | | as Sherman's |
@@ -119,6 +120,9 @@
 //!   lies behind it into the leaf twice.
 //! - **Every entry whose bytes change raises its EV**, the home whose bitmap changes included.
 //! - **Deletes**, with dead records; the paper clears the entry (above).
+//! - **A leaf that no hop helps is rearranged** before it is split, and splits at the median of its records if that makes room
+//!   for the new one on its side: after random inserts leaves are 65 % full (H = 8), instead of 59 %. Readers do not
+//!   notice: a record is always within the neighborhood of its home.
 //! - **An occupied flag**, not reserved keys and values.
 //! - **Entries repeat the generation**, which makes READs of single entries safe.
 //! - **Lock words** name their holder while held, and are released by CAS; 63 bits of vacancy, which is a hint.
@@ -180,7 +184,9 @@ pub const MARKS: &[Mark] = &[
     Mark::VacancyMiss,
     Mark::GuessWrong,
     Mark::Purge,
+    Mark::Rearranged,
     Mark::Doubted,
+    Mark::Unguessed,
     Mark::Speculated,
     Mark::GuessedWrong,
 ];

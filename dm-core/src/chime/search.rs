@@ -36,7 +36,7 @@ impl Chime<'_> {
         let mut attempts = 0;
         let mut spot = loop {
             let Some(mut spot) = self.tree.locate(lane, key_range, 0, true).await? else { return Ok(Outcome::Absent) };
-            if let Some(slot) = self.guess(spot.address, hashed)
+            if let Some(slot) = self.guess(lane, spot.address, hashed)
                 && self.get_entry(lane, &spot, slot).await?
             {
                 self.help(lane, spot.help).await;

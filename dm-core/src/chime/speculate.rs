@@ -44,12 +44,16 @@ impl Chime<'_> {
     }
 
     /// The entry of `leaf` in which the key probably is.
-    pub(super) fn guess(&self, leaf: Address, hashed: Hashed) -> Option<usize> {
+    pub(super) fn guess(&self, lane: &Lane<'_>, leaf: Address, hashed: Hashed) -> Option<usize> {
         if !self.hotspot.is_on() {
             return None;
         }
         let near = |slot: &usize| self.leaf.distance(hashed.home, *slot) < self.leaf.neighborhood;
-        self.hotspot.recall(hashed.hash, leaf).filter(|&slot| slot < self.leaf.span).filter(near)
+        let guess = self.hotspot.recall(hashed.hash, leaf).filter(|&slot| slot < self.leaf.span).filter(near);
+        if guess.is_none() {
+            lane.mark(Mark::Unguessed);
+        }
+        guess
     }
 
     /// Takes note of where the key was found, or that it was not.

@@ -34,8 +34,8 @@ pub(super) enum Change {
         first: usize,
         count: usize,
     },
-    /// The image.
-    Leaf,
+    /// The image, for this reason.
+    Leaf(Mark),
 }
 
 /// What a look at the locked leaf decided.
@@ -137,7 +137,7 @@ impl Chime<'_> {
         let mut trusted = true;
         for _ in 0..MOVES_MAX {
             let mut aim = Aim { kind, spot: &spot, home, trusted };
-            let guess = if trusted && Self::needs_one_entry(kind) { self.guess(spot.address, hashed) } else { None };
+            let guess = if trusted && Self::needs_one_entry(kind) { self.guess(lane, spot.address, hashed) } else { None };
             let follow = (self.tree.options.chain_lock_read && trusted).then(|| match guess {
                 Some(slot) => Part::Entry(slot),
                 None => Part::Entries { first: home, count: self.entries_for(aim, self.remembered_vacancy(spot.address)) },
@@ -406,18 +406,22 @@ impl Chime<'_> {
         if !whole {
             return Seen::NoRoom(vacancy);
         }
-        // The dead are in the way, or there are many: the next image of the leaf is without them.
+        // The dead are in the way, or there are many: the next image of the leaf is without them. And if hops do not help,
+        // another arrangement may.
         let dead = leaf.view().dead();
         leaf.purge();
-        let placed = dead > 0 && leaf.place(home, key, value, count, &mut touched).is_some();
+        let reason = if dead > 0 && leaf.place(home, key, value, count, &mut touched).is_some() {
+            Mark::Purge
+        } else if self.tree.options.rearrange && leaf.rearrange(home, key, value) {
+            Mark::Rearranged
+        } else {
+            return Seen::NoRoom(self.buckets.exact(&leaf.view()));
+        };
         let vacancy = self.buckets.exact(&leaf.view());
-        if !placed {
-            return Seen::NoRoom(vacancy);
-        }
         leaf.raise(&touched);
         let version = stripes::node_version(image).unwrap_or(0);
         LeafMut::new(&self.leaf, image).seal(version.wrapping_add(1));
-        Seen::Decided(Decision { outcome, change: Change::Leaf, vacancy, emptied: false, slot: None })
+        Seen::Decided(Decision { outcome, change: Change::Leaf(reason), vacancy, emptied: false, slot: None })
     }
 
     /// WRITEs what was changed in image 0 and unlocks.
@@ -439,8 +443,8 @@ impl Chime<'_> {
                     }
                 }
             }
-            Change::Leaf => {
-                lane.mark(Mark::Purge);
+            Change::Leaf(reason) => {
+                lane.mark(reason);
                 port.push(Request::write(Label::Node, node, offset, self.leaf.bytes, at));
             }
         }

@@ -92,6 +92,7 @@ impl Subject for ChimeSubject {
             hierarchical: rng.percent(70),
             chain_lock_read: rng.percent(40),
             rdwc: rng.percent(40),
+            rearrange: rng.percent(70),
             ..Options::default()
         };
         let spending = Spending {

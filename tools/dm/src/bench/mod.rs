@@ -312,6 +312,8 @@ names! {
         BackOff,
         /// Repeating READs that took too long for versions to vouch for, as the papers' programs do not
         ReadGuard,
+        /// Rewriting a leaf of a CHIME with its records in other entries before splitting it
+        Rearrange,
         /// Redo images, by which others finish what this compute node died in
         Recovery,
     }

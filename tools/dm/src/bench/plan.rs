@@ -280,6 +280,7 @@ impl Plan {
                 chain_lock_read: with(With::ChainLockRead),
                 back_off: !without(Without::BackOff),
                 read_guard: !without(Without::ReadGuard),
+                rearrange: !without(Without::Rearrange),
                 rdwc: with(With::Rdwc),
             },
             ..Spending::default()

@@ -12,7 +12,7 @@ use super::plan::{Plan, Run, SimPlan};
 use crate::commands::Failure;
 use crate::report::machine::Machine;
 use crate::report::simulation::{Mark as MarkCount, Simulation};
-use crate::report::{KindReport, MEASURED_ON_SIM, OperationCost, Report, VerbCounts, VerbTotal};
+use crate::report::{Hotspot, KindReport, MEASURED_ON_SIM, OperationCost, Report, VerbCounts, VerbTotal};
 use crate::workload::OperationKind;
 use crate::workload::random::Random;
 use crate::workload::spec::{Phase, Spec};
@@ -382,6 +382,12 @@ impl Found {
             memory_nodes: plan.start.memory_nodes.into(),
             wall_s: self.usage.elapsed_ns as f64 / 1e9,
             cache_bytes,
+            hotspot: (plan.spending.hotspot_bytes > 0).then(|| {
+                Hotspot::new(plan.spending.hotspot_bytes, |wanted| {
+                    let found = self.marks.iter().find(|mark| mark.name == wanted.name());
+                    found.map_or(0, |mark| mark.count)
+                })
+            }),
             simulation: Some(Simulation {
                 profile: sim.profile_name.clone(),
                 description: sim.profile.description.clone(),
