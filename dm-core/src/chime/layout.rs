@@ -40,7 +40,7 @@ use crate::btree::node::{self, Header, KEY_BYTES_MAX, NodeFlags};
 use crate::error::DecodeError;
 use crate::layout::city::city_hash_64;
 use crate::layout::fields::Field;
-use crate::layout::stripes::{self, VERSION_MASK};
+use crate::layout::stripes::{self, Cursor, VERSION_MASK};
 use crate::remote::address::{Address, GENERATION_MASK, LINE_BYTES};
 use core::ops::Range;
 
@@ -223,6 +223,48 @@ impl LeafShape {
     }
 }
 
+/// Entries one after the other, cyclically, and where they begin. Dividing once, at the start.
+#[derive(Clone, Debug)]
+struct Walk<'a> {
+    shape: &'a LeafShape,
+    slot: usize,
+    left: usize,
+    here: Cursor,
+    /// Entries of this group from here on.
+    in_group: usize,
+}
+
+impl<'a> Walk<'a> {
+    #[inline]
+    const fn new(shape: &'a LeafShape, first: usize, count: usize) -> Self {
+        let here = Cursor::at(shape.entry_at(first));
+        let in_group = shape.neighborhood - first % shape.neighborhood;
+        Self { shape, slot: first, left: count, here, in_group }
+    }
+}
+
+impl Iterator for Walk<'_> {
+    type Item = (usize, Cursor);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        let item = (self.slot, self.here);
+        self.slot += 1;
+        self.in_group -= 1;
+        if self.slot == self.shape.span {
+            (self.slot, self.in_group) = (0, self.shape.neighborhood);
+            self.here = Cursor::at(self.shape.entry_at(0));
+        } else if self.in_group == 0 {
+            self.in_group = self.shape.neighborhood;
+            self.here = self.here.forward(self.shape.entry_bytes() + REPLICA_BYTES);
+        } else {
+            self.here = self.here.forward(self.shape.entry_bytes());
+        }
+        Some(item)
+    }
+}
+
 /// Whether an entry holds a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
@@ -252,6 +294,18 @@ pub struct Leaf<'a> {
     image: &'a [u8],
 }
 
+/// Generation and state, as stored, to state.
+#[inline]
+const fn state_of(flags: u8) -> State {
+    if flags & LIVE_BIT != 0 {
+        State::Live
+    } else if flags & DEAD_BIT != 0 {
+        State::Dead
+    } else {
+        State::Empty
+    }
+}
+
 impl<'a> Leaf<'a> {
     /// A view of `image`, which should have the shape's size; a shorter one reads as zeros.
     #[inline]
@@ -273,14 +327,46 @@ impl<'a> Leaf<'a> {
     /// Whether `slot` holds a record.
     #[inline]
     pub fn state(&self, slot: usize) -> State {
-        let flags = self.flags(slot);
-        if flags & LIVE_BIT != 0 {
-            State::Live
-        } else if flags & DEAD_BIT != 0 {
-            State::Dead
-        } else {
-            State::Empty
+        state_of(self.flags(slot))
+    }
+
+    /// The `count` entries from `first` on.
+    #[inline]
+    const fn walk(&self, first: usize, count: usize) -> Walk<'a> {
+        Walk::new(self.shape, first, count)
+    }
+
+    /// As [`Leaf::state`], of the entry that begins here.
+    #[inline]
+    fn state_at(&self, here: Cursor) -> State {
+        state_of(here.forward(self.shape.key_at() - 1).byte(self.image))
+    }
+
+    /// As [`Leaf::is_whole`], of the entry that begins here.
+    #[inline]
+    fn is_whole_at(&self, here: Cursor) -> bool {
+        let version = here.byte(self.image) >> 4;
+        here.crossings(self.shape.entry_bytes())
+            .all(|line| self.image.get(line).is_some_and(|byte| byte >> 4 == version))
+    }
+
+    /// As [`Leaf::bitmap`], of the entry that begins here.
+    #[inline]
+    fn bitmap_at(&self, here: Cursor) -> u16 {
+        let low = here.forward(1).byte(self.image);
+        if self.shape.neighborhood <= STATE_IN_BITMAP_MAX {
+            return low.into();
         }
+        u16::from_le_bytes([low, here.forward(2).byte(self.image)])
+    }
+
+    /// As [`Leaf::home_of`], of the entry `slot`, which begins here.
+    #[inline]
+    fn home_at(&self, slot: usize, here: Cursor) -> usize {
+        if self.shape.key_bytes != 8 {
+            return self.home_of(slot);
+        }
+        self.shape.home(&here.forward(self.shape.key_at()).word(self.image).to_le_bytes())
     }
 
     /// The generation that `slot` repeats.
@@ -339,7 +425,7 @@ impl<'a> Leaf<'a> {
 
     /// Whether each of the `count` entries from `first` on is of one WRITE.
     pub fn entries_whole(&self, first: usize, count: usize) -> bool {
-        (0..count.min(self.shape.span)).all(|distance| self.is_whole(self.shape.after(first, distance)))
+        self.walk(first, count.min(self.shape.span)).all(|(_, here)| self.is_whole_at(here))
     }
 
     /// What replica `group` says.
@@ -410,9 +496,18 @@ impl<'a> Leaf<'a> {
     /// of a locked leaf.
     #[inline]
     pub fn find_locked(&self, home: usize, key: &[u8], wanted: State) -> Option<usize> {
-        (0..self.shape.neighborhood)
-            .map(|distance| self.shape.after(home, distance))
-            .find(|&slot| self.state(slot) == wanted && self.key_is(slot, key))
+        let mut near = self.walk(home, self.shape.neighborhood);
+        // Keys of eight bytes are the common case: one word each.
+        let found = match <[u8; 8]>::try_from(key) {
+            Ok(key) => {
+                let key = u64::from_le_bytes(key);
+                near.find(|&(_, here)| {
+                    here.forward(self.shape.key_at()).word(self.image) == key && self.state_at(here) == wanted
+                })
+            }
+            Err(_) => near.find(|&(slot, here)| self.state_at(here) == wanted && self.key_is(slot, key)),
+        };
+        found.map(|(slot, _)| slot)
     }
 
     /// The slot that holds `key`, looked for by a reader in the neighborhood of `home`, whose pieces agree.
@@ -426,10 +521,10 @@ impl<'a> Leaf<'a> {
             return if self.is_whole(slot) { Ok(Some(slot)) } else { Err(DecodeError::Torn) };
         }
         let bitmap = self.bitmap(home);
-        for distance in 0..self.shape.neighborhood {
-            let slot = self.shape.after(home, distance);
+        for (distance, (slot, here)) in self.walk(home, self.shape.neighborhood).enumerate() {
             let leads = bitmap >> distance & 1 != 0;
-            if !self.is_whole(slot) || leads && (self.state(slot) == State::Empty || self.home_of(slot) != home) {
+            let led_astray = || self.state_at(here) == State::Empty || self.home_at(slot, here) != home;
+            if !self.is_whole_at(here) || leads && led_astray() {
                 return Err(DecodeError::Torn);
             }
         }
@@ -440,14 +535,14 @@ impl<'a> Leaf<'a> {
     /// every home at once.
     pub fn settled(&self) -> Result<(), DecodeError> {
         let mut rebuilt = [0u16; SPAN_MAX];
-        for slot in 0..self.shape.span {
-            if !self.is_whole(slot) {
+        for (slot, here) in self.walk(0, self.shape.span) {
+            if !self.is_whole_at(here) {
                 return Err(DecodeError::Torn);
             }
-            if self.state(slot) == State::Empty {
+            if self.state_at(here) == State::Empty {
                 continue;
             }
-            let home = self.home_of(slot);
+            let home = self.home_at(slot, here);
             let distance = self.shape.distance(home, slot);
             if distance < self.shape.neighborhood
                 && let Some(bits) = rebuilt.get_mut(home)
@@ -455,19 +550,21 @@ impl<'a> Leaf<'a> {
                 *bits |= 1 << distance;
             }
         }
-        let missing =
-            (0..self.shape.span).any(|slot| self.bitmap(slot) & !rebuilt.get(slot).copied().unwrap_or(0) != 0);
+        let missing = self
+            .walk(0, self.shape.span)
+            .zip(&rebuilt)
+            .any(|((_, here), &rebuilt)| self.bitmap_at(here) & !rebuilt != 0);
         if missing { Err(DecodeError::Torn) } else { Ok(()) }
     }
 
     /// Records in the leaf.
     pub fn records(&self) -> usize {
-        (0..self.shape.span).filter(|&slot| self.state(slot) == State::Live).count()
+        self.walk(0, self.shape.span).filter(|&(_, here)| self.state_at(here) == State::Live).count()
     }
 
     /// Deleted records in the leaf.
     pub fn dead(&self) -> usize {
-        (0..self.shape.span).filter(|&slot| self.state(slot) == State::Dead).count()
+        self.walk(0, self.shape.span).filter(|&(_, here)| self.state_at(here) == State::Dead).count()
     }
 
     /// Writes the live slots whose keys are not below `low` and, if given, below `high` into `slots`, in ascending key
@@ -480,24 +577,35 @@ impl<'a> Leaf<'a> {
         else {
             return 0;
         };
-        for slot in 0..self.shape.span {
-            if self.state(slot) != State::Live {
+        let prefix = |key: &[u8]| key.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
+        let (low_prefix, high_prefix) = (prefix(low), high.map_or(u64::MAX, prefix));
+        let is_long = self.shape.key_bytes > 8;
+        for (slot, here) in self.walk(0, self.shape.span) {
+            let first = here.forward(self.shape.key_at()).word(self.image).swap_bytes();
+            if first < low_prefix || first > high_prefix || self.state_at(here) != State::Live {
                 continue;
             }
-            self.read_key(slot, left);
-            if &*left >= low && high.is_none_or(|high| &*left < high) {
-                let first = left.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
-                // There is room: as many as slots.
-                let _ = order.push((first, slot as u16));
+            // On the edges the rest of the key decides.
+            if first == low_prefix || first == high_prefix {
+                self.read_key(slot, left);
+                if &*left < low || high.is_some_and(|high| &*left >= high) {
+                    continue;
+                }
             }
+            // There is room: as many as slots.
+            let _ = order.push((first, slot as u16));
         }
-        order.sort_unstable_by(|a, b| {
-            a.0.cmp(&b.0).then_with(|| {
-                self.read_key(a.1 as usize, left);
-                self.read_key(b.1 as usize, right);
-                (*left).cmp(&*right)
-            })
-        });
+        if is_long {
+            order.sort_unstable_by(|a, b| {
+                a.0.cmp(&b.0).then_with(|| {
+                    self.read_key(a.1 as usize, left);
+                    self.read_key(b.1 as usize, right);
+                    (*left).cmp(&*right)
+                })
+            });
+        } else {
+            order.sort_unstable();
+        }
         let mut count = 0;
         let mut before: Option<(u64, u16)> = None;
         for &(first, slot) in &order {
@@ -792,6 +900,64 @@ mod tests {
                 lines.contains(&true) && lines.contains(&false)
             };
             assert_eq!(Leaf::new(&SHAPE, &image).agrees(&runs), !mixed, "home {home}");
+        }
+    }
+
+    #[test]
+    fn a_walk_sees_what_looks_at_single_entries_see() {
+        for shape in [SHAPE, LeafShape::new(8, 120, 9, 2), LeafShape::new(24, 8, 61, 16), LeafShape::new(8, 8, 512, 7)]
+        {
+            let mut image = image(&shape);
+            for slot in (0..shape.span).step_by(3) {
+                let mut leaf = LeafMut::new(&shape, &mut image);
+                leaf.put(slot, &[slot as u8; 64][..shape.key_bytes], &[7; 120][..shape.value_bytes]);
+                leaf.set_bit(slot, slot % shape.neighborhood, true);
+                if slot % 2 == 0 {
+                    leaf.set_state(slot, State::Dead);
+                }
+            }
+            // An entry that is of two WRITEs.
+            let lines = |slot: usize| stripes::crossings(shape.entry_at(slot), shape.entry_bytes()).next();
+            let torn = (1..shape.span).find_map(lines).expect("an entry that reaches into another line");
+            image[torn] ^= 0x10;
+            let leaf = Leaf::new(&shape, &image);
+            for first in [0, 5, shape.span - 1] {
+                let walked: Vec<_> = leaf.walk(first, shape.span).collect();
+                assert_eq!(walked.len(), shape.span);
+                for (distance, (slot, here)) in walked.into_iter().enumerate() {
+                    assert_eq!(slot, shape.after(first, distance));
+                    assert_eq!(leaf.state_at(here), leaf.state(slot), "entry {slot}");
+                    assert_eq!(leaf.is_whole_at(here), leaf.is_whole(slot), "entry {slot}");
+                    assert_eq!(leaf.bitmap_at(here), leaf.bitmap(slot), "entry {slot}");
+                    assert_eq!(leaf.home_at(slot, here), leaf.home_of(slot), "entry {slot}");
+                }
+            }
+            assert!(!leaf.entries_whole(0, shape.span));
+        }
+    }
+
+    #[test]
+    fn an_entry_alone_tells_whose_it_is() {
+        for shape in [SHAPE, LeafShape::new(8, 120, 16, 16)] {
+            let mut image = image(&shape);
+            let key = 42u64.to_be_bytes();
+            let slot = 7;
+            let mut leaf = LeafMut::new(&shape, &mut image);
+            leaf.put(slot, &key, &[7; 120][..shape.value_bytes]);
+            let part = shape.write_range(&(slot..slot + 1));
+            let alone = |image: &[u8], generation| {
+                let mut only = vec![0; shape.bytes];
+                only[part.clone()].copy_from_slice(&image[part.clone()]);
+                Leaf::new(&shape, &only).holds(slot, generation, &key)
+            };
+            assert!(alone(&image, 3));
+            assert!(!alone(&image, 4), "the next life of the place");
+            LeafMut::new(&shape, &mut image).set_state(slot, State::Dead);
+            assert!(!alone(&image, 3), "deleted");
+            LeafMut::new(&shape, &mut image).set_state(slot, State::Live);
+            node::retire(&mut image, Address::NULL);
+            LeafMut::new(&shape, &mut image).seal(6);
+            assert!(!alone(&image, 3), "retired");
         }
     }
 

@@ -18,10 +18,7 @@ use crate::verbs::{Label, Request};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     /// `count` entries from `first` on, with a replica if there are enough of them.
-    Entries {
-        first: usize,
-        count: usize,
-    },
+    Entries { first: usize, count: usize },
     /// One entry and nothing else.
     Entry(usize),
 }

@@ -137,10 +137,13 @@ impl Chime<'_> {
         let mut trusted = true;
         for _ in 0..MOVES_MAX {
             let mut aim = Aim { kind, spot: &spot, home, trusted };
-            let guess = if trusted && Self::needs_one_entry(kind) { self.guess(lane, spot.address, hashed) } else { None };
+            let guess =
+                if trusted && Self::needs_one_entry(kind) { self.guess(lane, spot.address, hashed) } else { None };
             let follow = (self.tree.options.chain_lock_read && trusted).then(|| match guess {
                 Some(slot) => Part::Entry(slot),
-                None => Part::Entries { first: home, count: self.entries_for(aim, self.remembered_vacancy(spot.address)) },
+                None => {
+                    Part::Entries { first: home, count: self.entries_for(aim, self.remembered_vacancy(spot.address)) }
+                }
             });
             let (held, early) = self.lock_leaf(lane, spot.address, follow).await?;
             let fetched = match follow {

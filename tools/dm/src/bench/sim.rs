@@ -88,7 +88,10 @@ fn fits(plan: &Plan, sim: &SimPlan, shape: &Shape) -> Result<(), Failure> {
     let (caches, scratch) = if let Some(bytes) = sim.raw_read {
         (0, u64::from(bytes))
     } else {
-        ((plan.spending.cache_bytes + plan.spending.hotspot_bytes) * u64::from(sim.compute_nodes), scratch_plan(plan).total_bytes as u64)
+        (
+            (plan.spending.cache_bytes + plan.spending.hotspot_bytes) * u64::from(sim.compute_nodes),
+            scratch_plan(plan).total_bytes as u64,
+        )
     };
     let lanes = u64::from(shape.compute_nodes) * u64::from(shape.lanes_per_node()) * (scratch + LANE_BYTES);
     let needed = regions.saturating_add(caches).saturating_add(lanes);
