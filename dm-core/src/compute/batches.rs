@@ -44,6 +44,7 @@
 use crate::error::{Cause, Effect, OpError};
 use crate::index::{OperationKind, Outcome, ScratchPlan};
 use crate::lane::{Lane, Mark};
+use crate::planted::{Bug, planted};
 use crate::verbs::{LaneId, Request};
 use core::sync::atomic::{AtomicU8, Ordering};
 use spin::Mutex;
@@ -245,7 +246,8 @@ impl<'s> Batches<'s> {
         let mut bucket = bucket.lock();
         if let Some(leader) = self.seat(bucket.open) {
             let mut leading = leader.place.lock();
-            if leading.key() != key || !Self::fits(leading.kind, kind) {
+            let strange = leading.key() != key && !planted(Bug::StrangersJoin);
+            if strange || !Self::fits(leading.kind, kind) {
                 return Joined::Alone;
             }
             leading.keep(value);
@@ -289,8 +291,13 @@ impl<'s> Batches<'s> {
         let Some(bucket) = self.bucket(kind, key.get(..key_bytes).unwrap_or_default()) else { return };
         let mut bucket = bucket.lock();
         let mut place = seat.place.lock();
+        place.sealed |= seals;
+        let late = if kind == OperationKind::Get { Bug::SampleBeforeJoin } else { Bug::SealAtRelease };
+        if seals && planted(late) {
+            take(place.value);
+            return;
+        }
         place.closed = true;
-        place.sealed = seals;
         if bucket.open == lane.0 {
             bucket.open = NOBODY;
         }
