@@ -91,6 +91,12 @@ bugs! {
     SettleForgets = "settle-forgets", Some(Mark::Settled);
     /// A scan takes the leaves the cached parent names without a look at where they begin.
     ScanUnchecked = "scan-unchecked", None;
+    /// A write batch takes members until its leader is done, though the value was copied before.
+    SealAtRelease = "seal-at-release", Some(Mark::CombinedWrite);
+    /// A read batch takes members while its READ is under way, so that they may be given what was read before they came.
+    SampleBeforeJoin = "sample-before-join", Some(Mark::DelegatedRead);
+    /// Whoever finds an open batch joins it, whatever its key: the value is dropped into another key's batch.
+    StrangersJoin = "strangers-join", Some(Mark::CombinedWrite);
     /// A dead holder's lock is taken over before memory nodes have confirmed that it is fenced off.
     TakeoverUnfenced = "takeover-unfenced", Some(Mark::Takeover);
     /// A lease is judged by comparing the holder's count of heartbeats with the waiter's own clock.

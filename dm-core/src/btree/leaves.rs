@@ -9,10 +9,11 @@ use super::descent::Spot;
 use super::node::{self, Header, KEY_BYTES_MAX, NodeFlags, Standing, Wanted};
 use super::read::Target;
 use super::{MOVES_MAX, RESTARTS_MAX, Tree};
+use crate::compute::batches::Begun;
 use crate::compute::locks::LockTable;
 use crate::compute::nodes::NodeClass;
 use crate::error::{Cause, DecodeError, Effect, OpError};
-use crate::index::ScratchPlan;
+use crate::index::{Operation, Outcome, ScratchPlan};
 use crate::lane::{Debt, Lane, LockId, Mark};
 use crate::layout::stripes;
 use crate::planted::{Bug, planted};
@@ -109,6 +110,37 @@ pub(crate) trait Leaves<'s>: Sized {
     /// image 0; nobody is writing that.
     async fn free_word(&self, _lane: &Lane<'_>, _debt: &Debt) -> Result<u64, OpError> {
         Ok(0)
+    }
+
+    /// One attempt at an operation, whose deadline and watch are set.
+    async fn attempt_once(&self, lane: &Lane<'_>, operation: &Operation) -> Result<Outcome, OpError>;
+
+    /// Executes an operation: alone, or with others that want its key ([`crate::compute::batches`]); again whenever somebody
+    /// dead was in the way.
+    async fn perform(&self, lane: &Lane<'_>, operation: Operation) -> Result<Outcome, OpError> {
+        let tree = self.tree();
+        if lane.owes() || lane.is_joined() {
+            return Err(OpError::harmless(Cause::BadInput("the lane is in doubt and has to be settled first")));
+        }
+        lane.set_deadline(operation.wait_ns());
+        tree.check_standing()?;
+        lane.forget_watch();
+        loop {
+            let mut leads = false;
+            if tree.options.rdwc {
+                match tree.batches.begin(lane, self.plan(), operation.kind).await? {
+                    Begun::Told(outcome) => return Ok(outcome),
+                    begun => leads = begun == Begun::Leads,
+                }
+            }
+            let result = self.attempt_once(lane, &operation).await;
+            if leads {
+                tree.batches.finish(lane, self.plan(), &result).await?;
+            }
+            if let Some(outcome) = self.unless_silent(lane, result).await? {
+                return Ok(outcome);
+            }
+        }
     }
 
     /// Passes on how an attempt ended; unless a lock was in the way whose holder is silent: then looks after that, and says

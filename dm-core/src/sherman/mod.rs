@@ -84,8 +84,7 @@ use crate::btree::leaves::{Leaves, SPAN_MAX};
 use crate::btree::merge::{BOUNCES_MAX, Merge};
 use crate::btree::read::Target;
 use crate::btree::scan::Scan;
-use crate::compute::batches::Begun;
-use crate::error::{Cause, DecodeError, OpError};
+use crate::error::{DecodeError, OpError};
 use crate::index::{Census, Index, Operation, OperationKind, Outcome, ScratchPlan};
 use crate::lane::{Lane, Mark};
 use crate::recovery::sweep::Swept;
@@ -164,6 +163,14 @@ impl<'s> Leaves<'s> for Sherman<'s> {
         true
     }
 
+    async fn attempt_once(&self, lane: &Lane<'_>, operation: &Operation) -> Result<Outcome, OpError> {
+        match operation.kind {
+            OperationKind::Get => self.get(lane).await,
+            OperationKind::Scan => self.scan(lane, operation).await,
+            kind => self.write(lane, kind).await,
+        }
+    }
+
     fn read_leaf<R>(
         &self,
         lane: &Lane<'_>,
@@ -203,32 +210,7 @@ impl Index for Sherman<'_> {
     }
 
     async fn execute<'a>(&'a self, lane: &'a Lane<'_>, operation: Operation) -> Result<Outcome, OpError> {
-        if lane.owes() || lane.is_joined() {
-            return Err(OpError::harmless(Cause::BadInput("the lane is in doubt and has to be settled first")));
-        }
-        lane.set_deadline(operation.wait_ns());
-        self.tree.check_standing()?;
-        lane.forget_watch();
-        loop {
-            let mut leads = false;
-            if self.tree.options.rdwc {
-                match self.tree.batches.begin(lane, &self.plan, operation.kind).await? {
-                    Begun::Told(outcome) => return Ok(outcome),
-                    begun => leads = begun == Begun::Leads,
-                }
-            }
-            let result = match operation.kind {
-                OperationKind::Get => self.get(lane).await,
-                OperationKind::Scan => self.scan(lane, &operation).await,
-                kind => self.write(lane, kind).await,
-            };
-            if leads {
-                self.tree.batches.finish(lane, &self.plan, &result).await?;
-            }
-            if let Some(outcome) = self.unless_silent(lane, result).await? {
-                return Ok(outcome);
-            }
-        }
+        self.perform(lane, operation).await
     }
 
     async fn settle<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {

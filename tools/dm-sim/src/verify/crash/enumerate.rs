@@ -296,6 +296,7 @@ fn with_stage(case: &Case, ran: &mut Ran, play: &mut dyn FnMut(&mut Stage<'_, '_
             page_records: 64,
             // No two compute nodes know a lock that lies in a leaf by the same number.
             leaf_locks: LEAF_LOCKS[number],
+            hotspot_bytes: 4096,
             returned_nodes: 32,
             options: case.ground.options,
             ..Spending::default()
