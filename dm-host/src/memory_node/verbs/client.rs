@@ -135,7 +135,7 @@ impl Peer {
     }
 
     /// A memory node that is nowhere, behind a connection of this process with itself.
-    pub(crate) fn null(region_bytes: u64) -> Result<Arc<Self>, PeerError> {
+    pub(crate) fn null(region_bytes: u64, masked_atomics: bool) -> Result<Arc<Self>, PeerError> {
         let failed = |source| PeerError::NoAnswer { address: "null".to_owned(), source };
         let listener = TcpListener::bind("127.0.0.1:0").map_err(failed)?;
         let socket = listener.local_addr().map_err(failed)?;
@@ -148,6 +148,7 @@ impl Peer {
             region_bytes,
             device_bytes: 0,
             device_key: 0,
+            masked_atomics,
             base: 0,
             registration_bytes: region_bytes.next_power_of_two().max(OVERLAP_BYTES),
             keys: vec![1],

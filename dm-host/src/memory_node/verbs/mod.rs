@@ -116,6 +116,7 @@ pub(super) fn run(arguments: &Arguments, stop: BorrowedFd<'_>) -> Result<(), Box
         region_bytes: size,
         device_bytes,
         device_key,
+        masked_atomics: device.limits().masked_atomics,
         base: registered.base(),
         registration_bytes: registered.piece_bytes(),
         keys: registered.keys(),

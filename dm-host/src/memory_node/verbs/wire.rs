@@ -203,6 +203,8 @@ pub struct Welcome {
     pub device_bytes: u32,
     /// Names its device memory, which begins at address 0.
     pub device_key: u32,
+    /// Whether its device answers masked atomics.
+    pub masked_atomics: bool,
     /// Address of its region.
     pub base: u64,
     /// Bytes from the beginning of one registration of the region to that of the next; each reaches
@@ -232,7 +234,9 @@ impl Welcome {
         }
         bytes[56..58].copy_from_slice(&self.node.to_le_bytes());
         bytes[58..60].copy_from_slice(&self.nodes.to_le_bytes());
-        for (at, value) in [(60, self.profile as u32), (72, self.device_bytes), (76, self.device_key)] {
+        let features = u32::from(self.masked_atomics);
+        for (at, value) in [(60, self.profile as u32), (72, self.device_bytes), (76, self.device_key), (104, features)]
+        {
             bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
         }
         bytes.extend(self.keys.iter().flat_map(|key| key.to_le_bytes()));
@@ -266,6 +270,7 @@ impl Welcome {
             region_bytes: u64_at(bytes, 64),
             device_bytes: u32_at(bytes, 72),
             device_key: u32_at(bytes, 76),
+            masked_atomics: u32_at(bytes, 104) & 1 != 0,
             base: u64_at(bytes, 80),
             registration_bytes: u64_at(bytes, 88),
             keys: Vec::new(),
@@ -431,6 +436,7 @@ mod tests {
             region_bytes: (8 << 20) + 4096,
             device_bytes: 0,
             device_key: 0,
+            masked_atomics: true,
             base: 0x7000_0000_0000,
             registration_bytes: 4 << 20,
             keys: vec![5, 6, 7],
