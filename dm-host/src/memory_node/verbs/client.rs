@@ -2,11 +2,11 @@
 
 use super::secret::{Secret, Side, nonce};
 use super::wire::{
-    ANNOUNCE, Answer, Call, FENCED, HELLO_BYTES, Hello, OVERLAP_BYTES, PROOF_BYTES, REPLY_BYTES, VERSION,
-    WELCOME_BYTES, WITHDRAW, Welcome, WireError,
+    Answer, FENCED, HELLO_BYTES, Hello, OVERLAP_BYTES, PROOF_BYTES, VERSION, WELCOME_BYTES, Welcome, WireError,
 };
 use crate::fabric::verbs::profile::Profile;
 use crate::memory_node::AnnounceError;
+use crate::memory_node::message::{ANNOUNCE, Call, HeadError, RETURN_BYTES, Return, WITHDRAW};
 use dm_core::remote::lock_word::RowId;
 use dm_core::remote::rpc::Reply;
 use dm_core::verbs::NodeId;
@@ -298,9 +298,9 @@ impl Drop for Peer {
 
 /// Reads replies until the connection ends.
 fn listen(mut stream: TcpStream, shared: &Shared) {
-    let mut bytes = [0; REPLY_BYTES];
+    let mut bytes = [0; RETURN_BYTES];
     while stream.read_exact(&mut bytes).is_ok() {
-        let [id, value] = [0, 8].map(|at| bytes[at..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word)));
+        let Return { id, value } = Return::decode(&bytes);
         if value == FENCED {
             shared.fenced.store(true, Ordering::Release);
         }
@@ -341,14 +341,14 @@ fn greet(mut stream: &TcpStream, secret: Option<&Secret>) -> Result<Welcome, Gre
     stream.read_exact(&mut bytes)?;
     let challenge = Hello::decode(&bytes)?;
     if challenge.version != VERSION {
-        return Err(WireError::Version { theirs: challenge.version }.into());
+        return Err(WireError::from(HeadError::Version { theirs: challenge.version, ours: VERSION }).into());
     }
     let proof = match (challenge.answer, secret) {
         (Answer::Yes, Some(secret)) => secret.proof(Side::Client, &ours, &challenge.nonce),
         (Answer::Yes, None) => return Err(WireError::Needed.into()),
         (Answer::Open, Some(_)) => return Err(WireError::Open.into()),
         (Answer::Open, None) => [0; PROOF_BYTES],
-        (Answer::Full, _) => return Err(WireError::Full.into()),
+        (Answer::Full, _) => return Err(WireError::from(HeadError::Full).into()),
         (answer, _) => return Err(WireError::Field { what: "answer", value: answer as u64 }.into()),
     };
     stream.write_all(&proof)?;
