@@ -136,6 +136,15 @@ impl Device {
         Arc::new(Self { context, domain, name: "null".to_owned(), limits, masked: None, is_null: true })
     }
 
+    /// A device that does nothing, with registrations of so many bytes at most.
+    #[cfg(test)]
+    pub(crate) fn limited(registration_bytes_max: u64) -> Arc<Self> {
+        let device = Self::null(false);
+        let mut limited = Arc::into_inner(device).expect("just made");
+        limited.limits.registration_bytes_max = registration_bytes_max;
+        Arc::new(limited)
+    }
+
     /// Its name, e.g. `mlx5_0`.
     pub fn name(&self) -> &str {
         &self.name

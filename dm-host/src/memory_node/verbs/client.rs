@@ -374,3 +374,38 @@ pub(super) fn keep_alive(stream: &TcpStream) -> io::Result<()> {
     set_tcp_keepcnt(stream, 3)?;
     Ok(set_tcp_user_timeout(stream, SILENCE_MS)?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What connecting says to a server that answers a hello with `answer` and hangs up.
+    fn complaint(answer: Vec<u8>, secret: Option<&Secret>) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let server = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut hello = [0; HELLO_BYTES];
+            stream.read_exact(&mut hello).unwrap();
+            stream.write_all(&answer).unwrap();
+        });
+        let error = Peer::connect(&address, secret).unwrap_err().to_string();
+        server.join().unwrap();
+        assert!(error.starts_with(&format!("{address}: ")) && !error.contains('\n'), "{error}");
+        error
+    }
+
+    #[test]
+    fn a_memory_node_of_another_release_is_named_with_both_versions() {
+        let newer = Hello { version: VERSION + 1, answer: Answer::Version, nonce: [0; 32] };
+        let error = complaint(newer.encode().to_vec(), None);
+        let both = format!("version {} of the dm-memd protocol, this is version {VERSION}; use the same", VERSION + 1);
+        assert!(error.contains(&both), "{error}");
+        let other = complaint(vec![b'x'; HELLO_BYTES], None);
+        assert!(other.contains("does not speak the dm-memd protocol"), "{other}");
+        let gone = complaint(Vec::new(), None);
+        assert!(gone.contains("no answer from a memory node"), "{gone}");
+        let locked = Hello { version: VERSION, answer: Answer::Yes, nonce: [0; 32] };
+        assert!(complaint(locked.encode().to_vec(), None).contains("give --secret-file"));
+    }
+}
