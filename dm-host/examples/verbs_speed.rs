@@ -1,6 +1,6 @@
 //! What a request costs this side of the doorbell: mailbox, post and poll, on a device that does nothing.
 //!
-//!     cargo run --release -p dm-host --features verbs --example verbs_speed
+//!     cargo run --release -p dm-host --features verbs --example verbs_speed -- [RUNS [REQUESTS]]
 //!
 //! What is counted is the processor time of this thread, as medians of runs that take turns, so that others on the machine
 //! disturb little. Neither a NIC nor its driver is measured: a provider of rdma-core writes work-queue entries and rings a doorbell where
@@ -19,10 +19,10 @@ use std::hint::black_box;
 /// A request may cost so much.
 const LIMIT_NS: f64 = 150.0;
 
-/// Requests of one run.
+/// Requests of one run, unless told otherwise.
 const REQUESTS: u64 = 100_000;
 
-/// Runs of each kind; the median counts.
+/// Runs of each kind, unless told otherwise; the median counts.
 const RUNS: usize = 31;
 
 const N0: NodeId = NodeId(0);
@@ -55,17 +55,20 @@ impl<'a> Row<'a> {
     }
 }
 
-fn measure(rows: &mut [Row<'_>]) {
-    for _ in 0..RUNS {
+fn measure(rows: &mut [Row<'_>], runs: usize, requests: u64) {
+    for _ in 0..runs {
         for row in &mut *rows {
             let began = now_ns();
-            (row.run)(REQUESTS);
-            row.times_ns.push((now_ns() - began) / REQUESTS as f64);
+            (row.run)(requests);
+            row.times_ns.push((now_ns() - began) / requests as f64);
         }
     }
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
+    let given = std::env::args().skip(1).map(|text| text.parse::<u64>()).collect::<Result<Vec<_>, _>>()?;
+    let runs = given.first().map_or(RUNS, |&runs| runs.max(1) as usize);
+    let requests = given.get(1).map_or(REQUESTS, |&requests| requests.max(64));
     let fabric = RefCell::new(VerbsFabric::null(1 << 30)?);
     let mut scratch = vec![0; 16 * 4096];
     let lanes: Vec<_> = scratch.chunks_mut(4096).zip(0..).map(|(piece, id)| Lane::new(LaneId(id), piece)).collect();
@@ -96,7 +99,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             }
         }),
     ];
-    measure(&mut parts);
+    measure(&mut parts, runs, requests);
     parts.iter_mut().for_each(|row| {
         row.print();
     });
@@ -137,7 +140,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             }));
         }
     }
-    measure(&mut rows);
+    measure(&mut rows, runs, requests);
     let worst = rows.iter_mut().map(Row::print).fold(0.0, f64::max);
     println!("\nmailbox + post + poll of a request, at worst {worst:6.1} ns; limit {LIMIT_NS} ns");
     if worst > LIMIT_NS {
