@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p dm-host --example sherman_speed -- 10000000 all 8 huge chain` (records, operation, lanes; then, as
 //! wished, `huge` pages for the region, the READ in the `chain` of the lock, lines kept whole by `sequence` words, `once`
-//! for one short round: to count instructions). Short rounds of all operations in turn, processor time of the thread; the
+//! for one short round: to count instructions, `long` for many: to look with a profiler). Short rounds of all operations in turn, processor time of the thread; the
 //! median and the lowest tenth of the rounds.
 
 use dm_core::index::{Index, Operation, OperationKind, Outcome};
@@ -141,7 +141,11 @@ fn main() {
         });
         println!("bulk load of {records}: {:.2} s", began.elapsed().as_secs_f64());
         let wakes = Wakes::new(1, lanes_wanted);
-        let (rounds, operations) = if wished("once") { (1, 20_000) } else { (300, 2_000) };
+        let (rounds, operations) = match (wished("once"), wished("long")) {
+            (true, _) => (1, 20_000),
+            (_, true) => (4_000, 2_000),
+            _ => (300, 2_000),
+        };
         let mut taken = KINDS.map(|_| Vec::with_capacity(rounds));
         let mut state = 88_172_645_463_325_252;
         for _ in 0..rounds {
