@@ -251,22 +251,22 @@ impl<'m> Port<'m> {
         self.state.get() != State::Idle || !self.outbox.borrow().is_empty()
     }
 
-    /// The first signaled request that failed, if one did.
+    /// Ends a submit some of whose requests failed: the first signaled one of those, if there is one.
     #[cold]
     fn failure(&self) -> Result<(), VerbError> {
-        for (request, completion) in self.outbox.borrow().iter().zip(&self.inbox) {
+        let mut outbox = self.outbox.borrow_mut();
+        let failed = outbox.iter().zip(&self.inbox).find_map(|(request, completion)| {
             let status = completion.get().status;
-            if status != Status::Ok && request.flags.contains(Flags::SIGNALED) {
-                return Err(VerbError {
-                    status,
-                    verb: request.verb,
-                    label: request.label,
-                    node: request.node,
-                    offset: request.offset,
-                });
-            }
-        }
-        Ok(())
+            (status != Status::Ok && request.flags.contains(Flags::SIGNALED)).then_some(VerbError {
+                status,
+                verb: request.verb,
+                label: request.label,
+                node: request.node,
+                offset: request.offset,
+            })
+        });
+        outbox.clear();
+        failed.map_or(Ok(()), Err)
     }
 }
 
@@ -327,9 +327,11 @@ impl Future for Submit<'_, '_> {
         if port.state.get() != State::Completed {
             return Poll::Pending;
         }
-        let outcome = if port.failed.replace(false) { port.failure() } else { Ok(()) };
-        port.outbox.borrow_mut().clear();
         port.state.set(State::Idle);
-        Poll::Ready(outcome)
+        if port.failed.replace(false) {
+            return Poll::Ready(port.failure());
+        }
+        port.outbox.borrow_mut().clear();
+        Poll::Ready(Ok(()))
     }
 }

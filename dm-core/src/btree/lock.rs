@@ -214,7 +214,11 @@ impl Tree<'_> {
     }
 
     /// Takes note of what the lane is about to owe, and asks for the local entry.
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "its result is taken apart at once; in memory that costs more than it does"
+    )]
+    #[inline(always)]
     pub(crate) fn claim(&self, lane: &Lane<'_>, protects: Address) -> Result<Claim, OpError> {
         let lock =
             self.lock_of(protects).ok_or(Self::corrupt(protects, "a pointer to a memory node beyond the pool"))?;
@@ -230,7 +234,11 @@ impl Tree<'_> {
     }
 
     /// Pushes the CAS and what follows it. The lane is the local entry's holder.
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "its result is taken apart at once; in memory that costs more than it does"
+    )]
+    #[inline(always)]
     pub(crate) fn push_lock(&self, lane: &Lane<'_>, held: &Held, follow: Option<Request>) -> Tried {
         lane.advance(held.lock, Stage::Posted);
         let cas = lane.port().push(self.lock_request(Label::Lock, held.lock, 0, held.word));
@@ -239,7 +247,11 @@ impl Tree<'_> {
 
     /// Judges the completions of [`Tree::push_lock`]: `Err` is the word found, of whoever holds the lock. If the submit
     /// failed, the debt stays: whether the CAS won is not known, and settling will look.
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "its result is taken apart at once; in memory that costs more than it does"
+    )]
+    #[inline(always)]
     pub(crate) fn judge_lock(&self, lane: &Lane<'_>, held: &Held, tried: Tried) -> Result<Option<Completion>, u64> {
         let port = lane.port();
         let found = self.lock_value(held.lock, port.completion(tried.cas));
@@ -413,7 +425,11 @@ impl Tree<'_> {
 
     /// What a release with WRITEs pushes itself. `None`: the lock is released when they are done
     /// ([`Tree::release_written`]), because it is handed over or commands are not combined.
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "its result is taken apart at once; in memory that costs more than it does"
+    )]
+    #[inline(always)]
     pub(crate) fn push_unlock(&self, lane: &Lane<'_>, held: &Held) -> Result<Option<usize>, OpError> {
         let port = lane.port();
         if let Err(late) = self.check_lease(lane) {

@@ -235,6 +235,9 @@ impl Index for Sherman<'_> {
             if leads {
                 self.tree.batches.finish(lane, &self.plan, &result).await?;
             }
+            if let Ok(outcome) = result {
+                return Ok(outcome);
+            }
             // A holder that was silent when the operation had made its change is for others to look after.
             match (result, lane.take_suspect()) {
                 (Err(OpError { effect: Effect::None, .. }), Some(lock)) if !lane.owes() && !lane.is_joined() => {

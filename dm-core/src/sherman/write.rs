@@ -48,7 +48,7 @@ impl Sherman<'_> {
         let mut attempts = 0;
         loop {
             let route = if cached { self.tree.route(lane, &self.plan.key, 0) } else { None };
-            let spot = match route {
+            let mut spot = match route {
                 Some(spot) => spot,
                 None => match self.tree.locate(lane, &self.plan.key, 0, cached).await? {
                     Some(spot) => spot,
@@ -63,7 +63,7 @@ impl Sherman<'_> {
             if inserts {
                 self.tree.prepare_to_split(lane, spot.address.node());
             }
-            match self.write_at(lane, kind, spot).await? {
+            match self.write_at(lane, kind, &mut spot).await? {
                 Attempt::Done(outcome) => return Ok(outcome),
                 Attempt::Short => {
                     if !self.tree.reserve_to_split(lane, spot.address.node()).await? {
@@ -83,8 +83,7 @@ impl Sherman<'_> {
     }
 
     /// Writes at the leaf that `spot` names, or at one that it leads to.
-    async fn write_at(&self, lane: &Lane<'_>, kind: OperationKind, spot: Spot) -> Result<Attempt, OpError> {
-        let mut spot = spot;
+    async fn write_at(&self, lane: &Lane<'_>, kind: OperationKind, spot: &mut Spot) -> Result<Attempt, OpError> {
         let at = self.tree.scratch.node(0);
         for _ in 0..MOVES_MAX {
             let address = spot.address;
@@ -182,7 +181,7 @@ impl Sherman<'_> {
                     if standing == Standing::Here {
                         return Ok(Attempt::Lost);
                     }
-                    spot.address = self.wrong_leaf(lane, standing, &mut spot, at);
+                    spot.address = self.wrong_leaf(lane, standing, spot, at);
                     self.look_after_bounce(lane, spot.from, address).await?;
                     spot.fresh = false;
                 }
