@@ -171,6 +171,7 @@ pub struct Lane<'m> {
     ledger: RefCell<Ledger>,
     stock: RefCell<[Vec<Fresh, STOCK_NODES>; NodeClass::COUNT]>,
     marks: [Cell<u32>; Mark::ALL.len()],
+    marks_total: Cell<u32>,
     /// A small counter for choices that should differ between lanes and calls but need no randomness (back-off).
     turn: Cell<u32>,
     /// Lock word sequences this lane may use.
@@ -195,6 +196,7 @@ impl<'m> Lane<'m> {
             ledger: RefCell::new(Vec::new()),
             stock: RefCell::new([const { Vec::new() }; NodeClass::COUNT]),
             marks: [const { Cell::new(0) }; Mark::ALL.len()],
+            marks_total: Cell::new(0),
             turn: Cell::new(u32::from(id.0)),
             sequences: Cell::new((0, 0)),
             watch: Cell::new(Watch::default()),
@@ -222,6 +224,13 @@ impl<'m> Lane<'m> {
     pub fn mark(&self, mark: Mark) {
         let cell = &self.marks[mark as usize];
         cell.set(cell.get().wrapping_add(1));
+        self.marks_total.set(self.marks_total.get().wrapping_add(1));
+    }
+
+    /// How often any mark was counted: as long as this does not change, none does.
+    #[inline]
+    pub fn marked_at_all(&self) -> u32 {
+        self.marks_total.get()
     }
 
     /// How often `mark` was counted.
@@ -255,6 +264,22 @@ impl<'m> Lane<'m> {
             return Ok(());
         }
         ledger.push(debt).map_err(|_| VerbError::OVERFLOW)
+    }
+
+    /// Notes how far a debt that is written already has come.
+    #[inline]
+    pub(crate) fn advance(&self, lock: LockId, stage: Stage) {
+        if let Some(debt) = self.ledger.borrow_mut().iter_mut().find(|debt| debt.lock == lock) {
+            debt.stage = stage;
+        }
+    }
+
+    /// Notes the word that came with a hand-over.
+    pub(crate) fn received(&self, lock: LockId, word: u64, imaged: bool) {
+        if let Some(debt) = self.ledger.borrow_mut().iter_mut().find(|debt| debt.lock == lock) {
+            debt.word = word;
+            debt.imaged = imaged;
+        }
     }
 
     /// Strikes a debt out.

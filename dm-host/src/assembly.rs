@@ -248,8 +248,8 @@ impl Sizes {
     }
 }
 
-fn lock_entries(count: usize) -> Vec<spin::Mutex<Entry>> {
-    (0..count).map(|_| spin::Mutex::new(Entry::default())).collect()
+fn lock_entries(count: usize) -> Vec<Entry> {
+    (0..count).map(|_| Entry::default()).collect()
 }
 
 /// Refuses an index that needs what the fabric does not grant.
@@ -267,9 +267,9 @@ fn granted<I: Index>(place: &Place<'_>, index: I) -> Result<I, AssemblyError> {
 /// ```
 #[derive(Debug)]
 pub struct Storage {
-    entries: Vec<spin::Mutex<Entry>>,
+    entries: Vec<Entry>,
     waiters: Vec<Waiter>,
-    leaf_entries: Vec<spin::Mutex<Entry>>,
+    leaf_entries: Vec<Entry>,
     leaf_waiters: Vec<Waiter>,
     leaf_words: Vec<words::Place>,
     returned: Vec<Fresh>,
@@ -286,9 +286,9 @@ pub struct Storage {
 /// A [`Storage`], ready to be borrowed by an index.
 #[derive(Debug)]
 pub struct Room<'a> {
-    entries: &'a [spin::Mutex<Entry>],
+    entries: &'a [Entry],
     waiters: &'a [Waiter],
-    leaf_entries: &'a [spin::Mutex<Entry>],
+    leaf_entries: &'a [Entry],
     leaf_waiters: &'a [Waiter],
     leaf_words: &'a [words::Place],
     shelves: Vec<spin::Mutex<Shelf<'a>>>,

@@ -164,13 +164,13 @@ impl<'s> Leaves<'s> for Sherman<'s> {
         true
     }
 
-    fn read_leaf<R>(
+    fn read_leaf_locked<R>(
         &self,
         lane: &Lane<'_>,
         target: Target,
         look: impl FnMut(&mut [u8]) -> Result<R, DecodeError>,
     ) -> impl Future<Output = Result<Option<R>, OpError>> {
-        self.tree.read(lane, target, look)
+        self.tree.read_under_lock(lane, target, look)
     }
 
     async fn look_after_bounce(&self, lane: &Lane<'_>, left: Address, right: Address) -> Result<(), OpError> {
@@ -234,6 +234,9 @@ impl Index for Sherman<'_> {
             };
             if leads {
                 self.tree.batches.finish(lane, &self.plan, &result).await?;
+            }
+            if let Ok(outcome) = result {
+                return Ok(outcome);
             }
             // A holder that was silent when the operation had made its change is for others to look after.
             match (result, lane.take_suspect()) {
