@@ -158,6 +158,10 @@ marks! {
     SelfFenced = "self-fenced",
     /// A dead compute node's row was swept.
     RowSwept = "row-swept",
+    /// A chunk of a compute node that is gone became another one's.
+    ChunkAdopted = "chunk-adopted",
+    /// A node that nobody was left to use came back.
+    NodeReclaimed = "node-reclaimed",
     /// A read took the result of another lane's.
     DelegatedRead = "delegated-read",
     /// A write was made by another lane.

@@ -301,6 +301,10 @@ impl Pool {
             }
         }
         self.with_lane(|fabric, lane| block_on(fabric, lane, rows::introduce(lane, self.home(), member, &joiner, 0)))??;
+        let lease_ns = membership.terms.lease_ns();
+        self.with_lane(|fabric, lane| {
+            block_on(fabric, lane, rows::declare_lease(lane, self.home(), member, lease_ns))
+        })??;
         let mut node = ComputeNode {
             pool: Arc::clone(self),
             member,

@@ -218,6 +218,11 @@ impl Tree<'_> {
         }
         if planted(Bug::SplitWithoutImage) {
             port.push(Request::write(Label::Node, left.node(), left.offset(), bytes, left_at));
+        } else if planted(Bug::SplitSorts) {
+            let rest = bytes - LINE_BYTES;
+            let (offset, at) = (left.offset() + LINE_BYTES as u64, left_at + LINE_BYTES);
+            port.push(Request::write(Label::Node, left.node(), offset, rest, at));
+            self.push_in_place(lane, &held, Label::Node, left, 0..LINE_BYTES, left_at)?;
         } else {
             self.push_in_place(lane, &held, Label::Node, left, 0..bytes, left_at)?;
         }

@@ -88,6 +88,7 @@ use crate::compute::batches::Begun;
 use crate::error::{Cause, DecodeError, Effect, OpError};
 use crate::index::{Census, Index, Operation, OperationKind, Outcome, ScratchPlan};
 use crate::lane::{Lane, Mark};
+use crate::reclaim::Adopted;
 use crate::recovery::sweep::Swept;
 use crate::remote::address::Address;
 use crate::remote::lock_word::RowId;
@@ -283,6 +284,18 @@ impl Index for Sherman<'_> {
             match (self.mend(lane).await, lane.take_suspect()) {
                 (Err(_), Some(lock)) if !lane.owes() => self.tree.look_after(lane, lock).await?,
                 (result, _) => return result.map(|_| swept),
+            }
+        }
+    }
+
+    async fn adopt<'a>(&'a self, lane: &'a Lane<'_>) -> Result<Adopted, OpError> {
+        lane.set_deadline(u64::MAX);
+        self.tree.check_standing()?;
+        lane.forget_watch();
+        loop {
+            match (self.tree.adopt(lane).await, lane.take_suspect()) {
+                (Err(_), Some(lock)) if !lane.owes() => self.tree.look_after(lane, lock).await?,
+                (result, _) => return result.map_err(|error| self.tree.note_fencing(error)),
             }
         }
     }

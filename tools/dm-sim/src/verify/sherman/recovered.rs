@@ -59,6 +59,7 @@ impl Subject for ShermanRecovered {
     fn marks(&self) -> Vec<(&'static str, &'static [Mark])> {
         let mut marks = INNER.marks();
         marks.push(("recovery", dm_core::recovery::MARKS));
+        marks.push(("reclaim", dm_core::reclaim::MARKS));
         marks
     }
 
