@@ -434,6 +434,11 @@ impl ComputeNode {
         self.owes.store(true, Ordering::Relaxed);
     }
 
+    /// How long it may be silent.
+    pub fn terms(&self) -> Terms {
+        self.lease.terms()
+    }
+
     /// Whether others have taken it for dead.
     pub fn is_fenced(&self) -> bool {
         self.lease.is_fenced()

@@ -39,12 +39,14 @@ const PAUSE_NS: u64 = 20_000;
 pub struct Adopted {
     /// Chunks of the gone that are this compute node's now.
     pub chunks: u32,
-    /// Nodes that came back.
+    /// Places of nodes in chunks that were looked into, its own among them.
+    pub places: u64,
+    /// Of these, what came back.
     pub nodes: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Chunks of the gone that were left alone because shelves have no room for their nodes.
-    pub no_room: u32,
+    /// Chunks of the gone, and places in its own, that were left alone because the shelf has no room.
+    pub no_room: u64,
     /// Places that somebody is at: another look is needed.
     pub unsure: u64,
 }
@@ -116,7 +118,7 @@ enum Cover {
 
 impl Tree<'_> {
     /// Makes memory of compute nodes that are gone this compute node's: see the room. The lane must not be in an operation.
-    /// Does nothing if nobody has gone since the last time.
+    /// Does nothing if nobody has gone since the last time, or in an index that was opened without recovery.
     ///
     /// Round trips: one for eight rows, and one for 64 chunk entries; if somebody has gone, one for eight nodes of every
     /// chunk of its own and for each chunk of the gone two; and for each node of theirs a descent, and if it comes back
@@ -124,7 +126,7 @@ impl Tree<'_> {
     pub async fn adopt(&self, lane: &Lane<'_>) -> Result<Adopted, OpError> {
         let mut adopted = Adopted::default();
         if self.recovery.is_none() {
-            return Err(OpError::harmless(Cause::BadInput("this index was opened without recovery")));
+            return Ok(adopted);
         }
         let adoption = self.nodes.adoption();
         if adoption.busy.swap(true, Ordering::Acquire) {
@@ -247,6 +249,7 @@ impl Tree<'_> {
                 let offset = geometry.chunk_offset(number) + (first + step) * node_bytes;
                 let place = Place { class, node, offset, at: room.start + step as usize * head };
                 self.look_at_place(lane, place, inherited, adopted).await?;
+                adopted.places += 1;
                 *under_way.lock() = Some(Chunk { node, number, class, inherited, next: first + step + 1 });
             }
             first += count;
@@ -333,7 +336,7 @@ impl Tree<'_> {
         }
         if class == NodeClass::Leaf {
             if self.nodes.room(class, node) == 0 {
-                adopted.unsure += 1;
+                adopted.no_room += 1;
                 return Ok(());
             }
             let small = self.scratch.small;

@@ -168,7 +168,7 @@ impl<I: Index> Index for Watched<'_, I> {
     }
 
     async fn adopt<'a>(&'a self, lane: &'a Lane<'_>) -> Result<Adopted, OpError> {
-        self.guard(lane, Operation::WAIT_NS_DEFAULT, self.index.adopt(lane)).await
+        self.guard(lane, u64::MAX, self.index.adopt(lane)).await
     }
 
     fn cache_bytes(&self) -> (u64, u64) {
