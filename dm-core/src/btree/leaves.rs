@@ -136,7 +136,7 @@ pub(crate) trait Leaves<'s> {
         if !self.tree().reserve(lane, NodeClass::Leaf, 1, NodeId(0)).await? {
             return Err(OpError::harmless(Cause::PoolFull));
         }
-        let Some(fresh) = lane.take_stock(NodeClass::Leaf, node) else {
+        let Some(fresh) = lane.take_to_link(NodeClass::Leaf, node) else {
             return Err(OpError::harmless(Cause::PoolFull));
         };
         let at = self.tree().scratch.node(1);
@@ -163,6 +163,7 @@ pub(crate) trait Leaves<'s> {
             cas = Request::write_word(Label::Root, node, offset, address.to_bits());
         }
         let old = port.call(cas).await?.value;
+        lane.is_through(fresh);
         if old == 0 {
             self.tree().root.set(address, 0);
         } else {

@@ -310,21 +310,7 @@ impl Tree<'_> {
             return Ok(());
         }
         let retired = class == NodeClass::Leaf && header.flags.contains(NodeFlags::RETIRED);
-        lane.port().with(|scratch| {
-            let mut key = [0; KEY_BYTES_MAX];
-            let Some(key) = key.get_mut(..self.inner.key_bytes) else { return };
-            let image = slice(scratch, at, head);
-            if !retired {
-                stripes::read(image, node::LOW_AT, key);
-            } else if node::read_high(image, key) {
-                step_down(key);
-            } else {
-                key.fill(0xff);
-            }
-            if let Some(place) = scratch.get_mut(self.scratch.separator.clone()) {
-                place.copy_from_slice(key);
-            }
-        });
+        self.note_key(lane, at, retired);
         let here = Address::new(node, offset, header.generation);
         match self.is_out(lane, header.level, here).await? {
             Some(true) => {}
@@ -367,6 +353,67 @@ impl Tree<'_> {
         let fresh = Fresh { address: here, version }.after_write();
         self.take_back(lane, class, fresh, adopted);
         Ok(())
+    }
+
+    /// Finds out what became of nodes that a dropped or failed operation of this lane was about to link, and puts those that
+    /// nothing leads to on the shelf. The lane holds no lock and owes nothing. What cannot be told now is told next time.
+    ///
+    /// They are this compute node's, and nobody else's, as long as they are not linked: nothing of the operation is under way
+    /// any more, and its lock was released after whatever it had posted was done, or done again.
+    pub(crate) async fn resolve_pending(&self, lane: &Lane<'_>) -> Result<(), OpError> {
+        while let Some((class, fresh)) = lane.pending() {
+            let Fresh { address, version } = fresh;
+            let (head, at) = (self.head_bytes(), self.scratch.recovery.start);
+            lane.port().call(Request::read(Label::Header, address.node(), address.offset(), head, at)).await?;
+            let look = |scratch: &mut [u8]| {
+                (Header::read(slice(scratch, at, head)), Signature::read(slice(scratch, at, head)))
+            };
+            let (header, signature) = lane.port().with(look);
+            let mine =
+                header.index == self.index && (class == NodeClass::Inner || signature == Signature::of(self.owner));
+            let here = Address::new(address.node(), address.offset(), header.generation);
+            let retired = class == NodeClass::Leaf && header.flags.contains(NodeFlags::RETIRED);
+            let back = if header.index == 0 && version == 0 {
+                Some(fresh)
+            } else if mine && here.next_generation() == address {
+                // As it was, but perhaps for a part of an image: the next one differs from that, too.
+                Some(Fresh { version: version.wrapping_add(1) & VERSION_MASK, ..fresh })
+            } else if mine && here == address && !retired {
+                self.note_key(lane, at, false);
+                match self.is_out(lane, header.level, here).await? {
+                    Some(out) => out.then_some(fresh.after_write()),
+                    None => return Ok(()),
+                }
+            } else {
+                // It was linked, and has been retired since.
+                None
+            };
+            lane.is_through(fresh);
+            if let Some(back) = back {
+                self.give_back(class, back);
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the key whose cover tells whether the node whose head is at scratch offset `at` is reachable into the `separator` range.
+    fn note_key(&self, lane: &Lane<'_>, at: usize, retired: bool) {
+        let head = self.head_bytes();
+        lane.port().with(|scratch| {
+            let mut key = [0; KEY_BYTES_MAX];
+            let Some(key) = key.get_mut(..self.inner.key_bytes) else { return };
+            let image = slice(scratch, at, head);
+            if !retired {
+                stripes::read(image, node::LOW_AT, key);
+            } else if node::read_high(image, key) {
+                step_down(key);
+            } else {
+                key.fill(0xff);
+            }
+            if let Some(place) = scratch.get_mut(self.scratch.separator.clone()) {
+                place.copy_from_slice(key);
+            }
+        });
     }
 
     fn take_back(&self, lane: &Lane<'_>, class: NodeClass, fresh: Fresh, adopted: &mut Adopted) {

@@ -61,8 +61,8 @@
 //! | nodes it had written and not linked, retired and not reused | likewise |
 //! | redo images' chunks | when it leaves; with the sweep |
 //! | a chunk in which nothing was ever written, of a compute node that died | free for everybody with the sweep |
-//! | nodes of an operation that was dropped or failed | when the lane is settled, or with its next operation |
-//! | retired leaves that did not fit the shelf | when the compute node is gone |
+//! | nodes that an operation which was dropped or failed was about to link | when its lane is settled |
+//! | a leaf whose merge was dropped or failed in the middle; retired leaves that did not fit the shelf | when the compute node is gone |
 
 pub mod adopt;
 pub mod signature;

@@ -250,7 +250,13 @@ impl Index for Sherman<'_> {
         lane.set_deadline(Operation::WAIT_NS_DEFAULT);
         // The lock first: members of a batch this lane leads may be queued behind it.
         self.tree.settle(lane).await?;
-        self.tree.batches.settle(lane, &self.plan).await
+        self.tree.batches.settle(lane, &self.plan).await?;
+        if lane.pending().is_some() && !lane.owes() && self.tree.check_standing().is_ok() {
+            // Nothing depends on it: what cannot be told is told when the lane is settled next.
+            let _ = self.tree.resolve_pending(lane).await;
+            lane.take_suspect();
+        }
+        Ok(())
     }
 
     async fn validate<'a>(&'a self, lane: &'a Lane<'_>) -> Result<Census, OpError> {

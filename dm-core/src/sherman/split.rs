@@ -23,7 +23,7 @@ use crate::remote::address::Address;
 impl Sherman<'_> {
     /// Splits the locked, full leaf in image 0 and inserts the operation's record; then tells the parent.
     pub(super) async fn split_and_insert(&self, lane: &Lane<'_>, held: Held, left: Address) -> Result<(), OpError> {
-        let Some(fresh) = lane.take_stock(NodeClass::Leaf, left.node()) else {
+        let Some(fresh) = lane.take_to_link(NodeClass::Leaf, left.node()) else {
             self.tree.release(lane, held).await?;
             return Err(OpError::harmless(Cause::PoolFull));
         };
@@ -57,6 +57,7 @@ impl Sherman<'_> {
             }
         });
         self.tree.write_split(lane, held, (left, left_at), (right, right_at), self.leaf.bytes).await?;
+        lane.is_through(fresh);
         // The record is in. If the parent cannot be told now, whoever finds the half-split will.
         let _ = self.tree.link(lane, 0, right).await;
         Ok(())
