@@ -49,7 +49,8 @@ pub struct Spending {
     /// Local entries for locks that lie in leaves, per memory node (CHIME): leaves that share one wait for each other on this
     /// compute node. 20 bytes each.
     pub leaf_locks: usize,
-    /// Retired nodes remembered per memory node and class; more are lost until the pool is swept.
+    /// Nodes that came back remembered per memory node and class, 16 bytes each; more wait until this compute node is gone. A chunk
+    /// of a compute node that is gone is adopted only if there is room for all its nodes.
     pub returned_nodes: usize,
     /// Techniques that can be switched off.
     pub options: Options,
@@ -66,7 +67,8 @@ impl Default for Spending {
             // Sherman section 4.3.
             hand_overs_max: 4,
             leaf_locks: 16 << 10,
-            returned_nodes: 4096,
+            // More than a chunk of 8 MiB has of all but the smallest: else none can be adopted.
+            returned_nodes: 32 << 10,
             options: Options::default(),
         }
     }

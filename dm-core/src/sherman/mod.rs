@@ -88,6 +88,7 @@ use crate::compute::batches::Begun;
 use crate::error::{Cause, DecodeError, Effect, OpError};
 use crate::index::{Census, Index, Operation, OperationKind, Outcome, ScratchPlan};
 use crate::lane::{Lane, Mark};
+use crate::reclaim::Adopted;
 use crate::recovery::sweep::Swept;
 use crate::remote::address::Address;
 use crate::remote::lock_word::RowId;
@@ -252,7 +253,13 @@ impl Index for Sherman<'_> {
         lane.set_deadline(Operation::WAIT_NS_DEFAULT);
         // The lock first: members of a batch this lane leads may be queued behind it.
         self.tree.settle(lane).await?;
-        self.tree.batches.settle(lane, &self.plan).await
+        self.tree.batches.settle(lane, &self.plan).await?;
+        if lane.pending().is_some() && !lane.owes() && self.tree.check_standing().is_ok() {
+            // Nothing depends on it: what cannot be told is told when the lane is settled next.
+            let _ = self.tree.resolve_pending(lane).await;
+            lane.take_suspect();
+        }
+        Ok(())
     }
 
     async fn validate<'a>(&'a self, lane: &'a Lane<'_>) -> Result<Census, OpError> {
@@ -286,6 +293,18 @@ impl Index for Sherman<'_> {
             match (self.mend(lane).await, lane.take_suspect()) {
                 (Err(_), Some(lock)) if !lane.owes() => self.tree.look_after(lane, lock).await?,
                 (result, _) => return result.map(|_| swept),
+            }
+        }
+    }
+
+    async fn adopt<'a>(&'a self, lane: &'a Lane<'_>) -> Result<Adopted, OpError> {
+        lane.set_deadline(u64::MAX);
+        self.tree.check_standing()?;
+        lane.forget_watch();
+        loop {
+            match (self.tree.adopt(lane).await, lane.take_suspect()) {
+                (Err(_), Some(lock)) if !lane.owes() => self.tree.look_after(lane, lock).await?,
+                (result, _) => return result.map_err(|error| self.tree.note_fencing(error)),
             }
         }
     }

@@ -106,6 +106,8 @@ struct RowView {
     incarnation: u32,
     lanes: Option<u16>,
     heartbeat: u64,
+    /// How long it may be silent, if it has said.
+    lease_ms: Option<u64>,
     /// Live rows: for how long, at least, the heartbeat has not moved; 0 if it moved.
     silent_ms: Option<u64>,
     locks_held: usize,
@@ -265,6 +267,7 @@ fn inspect(pool: &Pool, fabric: &mut AnyFabric, lane: &Lane<'_>, time: Duration)
                 incarnation: member.word.incarnation(),
                 lanes: member.lanes,
                 heartbeat: member.heartbeat,
+                lease_ms: member.lease.map(|lease| lease.as_millis() as u64),
                 silent_ms: member.is_live().then_some(member.silent.as_millis() as u64),
                 locks_held: locks.iter().filter(|lock: &&LockView| lock.row == member.row.0).count(),
                 host: member.host,
@@ -348,6 +351,9 @@ fn render_to(inspection: &Inspection, text: &mut String) -> std::fmt::Result {
         write!(text, "{}: {}, incarnation {}", row.row, row.state, row.incarnation)?;
         if let (Some(lanes), Some(host)) = (row.lanes, &row.host) {
             write!(text, ", {lanes} lanes, host {host}")?;
+        }
+        if let Some(ms) = row.lease_ms {
+            write!(text, ", lease {ms} ms")?;
         }
         match row.silent_ms {
             Some(0) if *watched_ms > 0 => write!(text, ", beats (heartbeat {})", row.heartbeat)?,
