@@ -143,8 +143,16 @@ marks! {
     VacancyMiss = "vacancy-miss",
     /// A plain CAS of a lock expected another word than the free one it found.
     GuessWrong = "guess-wrong",
+    /// The hotspot buffer did not know a key.
+    Unguessed = "unguessed",
+    /// One entry of a leaf was READ where the hotspot buffer had a key.
+    Speculated = "speculated",
+    /// Of these, one that did not have the key any more.
+    GuessedWrong = "guessed-wrong",
     /// A leaf was rewritten without its dead records.
     Purge = "purge",
+    /// A leaf was rewritten with its records in other entries, because no hop made room.
+    Rearranged = "rearranged",
     /// A leaf's sibling was not what the parent said, and the leaf was READ whole.
     Doubted = "doubted",
     /// A compute node was fenced off every memory node.

@@ -329,6 +329,7 @@ fn open(
         lanes: 1,
         cache_bytes: 16 << 10,
         page_records: 64,
+        hotspot_bytes: 0,
         // More than a chunk has.
         returned_nodes: 256,
         options: case.options,
