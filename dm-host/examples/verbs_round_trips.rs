@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// Round trips of each kind, taking turns.
-const TURNS: usize = 2000;
+const TURNS: usize = 1000;
 
 const N0: NodeId = NodeId(0);
 

@@ -100,9 +100,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         }),
     ];
     measure(&mut parts, runs, requests);
-    parts.iter_mut().for_each(|row| {
+    for row in &mut parts {
         row.print();
-    });
+    }
     println!();
 
     type Make = fn(u64) -> Request;

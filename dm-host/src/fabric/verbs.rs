@@ -66,6 +66,7 @@ use dm_core::verbs::{
 use harvest::saturated;
 use link::{ANSWER_BYTES, Link};
 use memory::Block;
+use profile::Profile;
 use queue_pair::CompletionQueue;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -104,6 +105,8 @@ pub struct VerbsFabric {
     device: Arc<Device>,
     work: Box<Work>,
     masked: Masked,
+    /// The device runs on processors that this process polls on.
+    is_software: bool,
 }
 
 /// Whether masked atomics are offered, and how their results come.
@@ -212,6 +215,7 @@ impl VerbsFabric {
             device,
             work: Work::new(),
             masked: Masked::No,
+            is_software: profile == Profile::SoftRoce,
         };
         fabric.capabilities.write_turn_ns_min = match options.write_turn_ns_min {
             Some(ns) => ns,

@@ -126,9 +126,14 @@ impl MaskedAtomic {
         put(&[0; 4]);
         match self.operation {
             Operation::CompareAndSwap { compare, swap, compare_mask, swap_mask } => {
-                [swap, compare, swap_mask, compare_mask].iter().for_each(|word| put(&word.to_be_bytes()));
+                for word in [swap, compare, swap_mask, compare_mask] {
+                    put(&word.to_be_bytes());
+                }
             }
-            Operation::FetchAdd { add, boundary } => [add, boundary].iter().for_each(|word| put(&word.to_be_bytes())),
+            Operation::FetchAdd { add, boundary } => {
+                put(&add.to_be_bytes());
+                put(&boundary.to_be_bytes());
+            }
         }
         put(&8u32.to_be_bytes());
         put(&self.local_key.to_be_bytes());

@@ -19,9 +19,9 @@ fn fabric(answers: Answers, peer_too: bool) -> VerbsFabric {
 
 fn run(fabric: &mut VerbsFabric, lanes: &[Lane<'_>], requests: &[Request]) -> Vec<Completion> {
     let port = lanes[0].port();
-    requests.iter().for_each(|&request| {
+    for &request in requests {
         port.push(request);
-    });
+    }
     port.flush();
     if fabric.post(lanes, 0) == Posted::InFlight {
         while port.state() == dm_core::port::State::InFlight {
