@@ -117,8 +117,9 @@ impl<'s> NodePool<'s> {
         Some(Fresh { address, version: 0 })
     }
 
-    /// Puts back a node that nothing points to any more. If the shelf is full the node leaks, and this says so.
-    #[must_use = "a node that does not fit leaks"]
+    /// Puts back a node that nothing points to any more. If the shelf is full the node waits until this compute node is gone, and
+    /// this says so.
+    #[must_use = "a node that does not fit is not used again for long"]
     pub fn put(&self, class: NodeClass, fresh: Fresh) -> bool {
         let Some(shelf) = self.shelf(class, fresh.address.node()) else { return false };
         let mut shelf = shelf.lock();

@@ -67,8 +67,8 @@
 //! - Opened without recovery, an index waits for the locks of the dead until its deadlines pass, and a node torn by a
 //!   writer that died in the middle of a WRITE is reported as corrupt under its lock.
 //! - Nodes that a compute node was granted and had not linked when it left - the rest of its last chunk, retired nodes on
-//!   its shelves, a sibling whose split was dropped - stay granted and are not used again. What is reachable is in
-//!   [`crate::index::Census::live_bytes`]; the difference to the chunks granted to the index is what is ready or lost.
+//!   its shelves, a sibling whose split was dropped - wait for another compute node to adopt them ([`crate::reclaim`]). Without
+//!   recovery nobody adopts.
 //! - 16-bit lock words without local queues cannot be settled after a dropped operation.
 
 pub mod layout;

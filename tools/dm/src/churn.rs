@@ -179,6 +179,9 @@ impl Client {
     }
 }
 
+/// What a client does in a session, with room for a value.
+type Work<'w> = &'w (dyn Fn(&mut Client, &Session, &mut [u8]) -> Result<(), Failure> + Sync);
+
 /// Runs it.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let capacity_bytes = arguments.capacity_mib << 20;
@@ -219,9 +222,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         .map(|number| Client { random: Random::stream(arguments.seed, number), keys: Vec::new(), operations: 0 })
         .collect();
     let value_bytes = arguments.value_bytes;
-    let all = |sessions: &[Session],
-               clients: &mut [Client],
-               work: &(dyn Fn(&mut Client, &Session, &mut [u8]) -> Result<(), Failure> + Sync)| {
+    let all = |sessions: &[Session], clients: &mut [Client], work: Work<'_>| {
         thread::scope(|scope| {
             let run = |(client, session)| scope.spawn(move || work(client, session, &mut vec![0; value_bytes]));
             let turns = (0..).map(|at| &sessions[at % sessions.len()]);
