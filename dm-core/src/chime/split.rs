@@ -122,7 +122,7 @@ impl Chime<'_> {
     }
 
     /// The median of the keys in a leaf and `key`: the first of the upper half.
-    fn median(&self, leaf: &Leaf<'_>, key: &[u8], median: &mut [u8]) -> Option<()> {
+    fn median(leaf: &Leaf<'_>, key: &[u8], median: &mut [u8]) -> Option<()> {
         let mut slots = [0; SPAN_MAX];
         let low = [0; KEY_BYTES_MAX];
         let low = low.get(..key.len())?;
@@ -149,7 +149,7 @@ impl Chime<'_> {
             let _ = critical.push(slot as u16);
         });
         let leaf = Leaf::new(&self.leaf, image);
-        if self.tree.options.rearrange && self.median(&leaf, key, separator).is_some() {
+        if self.tree.options.rearrange && Self::median(&leaf, key, separator).is_some() {
             let mut room = [0; KEY_BYTES_MAX];
             let resident = room.get_mut(..key.len())?;
             let leaves = |&slot: &u16| {
