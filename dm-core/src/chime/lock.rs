@@ -155,7 +155,8 @@ impl<'s> Chime<'s> {
                     Turn::Acquire => break,
                     Turn::Owned(Handed { word, imaged }) => {
                         lane.mark(Mark::HandOver);
-                        self.tree.hold(lane, Debt { word, imaged, ..queued })?;
+                        lane.received(lock, word, imaged);
+                        self.tree.hold(lane, lock);
                         held.word = word;
                         held.vacancy = self.words.recall(self.place_of(lock), held.tag());
                         return Ok((held, false));
@@ -178,7 +179,7 @@ impl<'s> Chime<'s> {
             port.submit().await?;
             let found = port.completion(cas).value;
             if found & HELD == 0 && (self.tree.capabilities.masked_atomics || found == guess) {
-                self.tree.hold(lane, Debt { word: held.word, ..queued })?;
+                self.tree.hold(lane, lock);
                 held.vacancy = found;
                 return Ok((held, follow.is_some()));
             }
@@ -242,7 +243,7 @@ impl<'s> Chime<'s> {
             lane.owe(debt)?;
             let found = lane.port().call(self.lock_request(leaf, guess, held.word)).await?.value;
             if found & HELD == 0 && (self.tree.capabilities.masked_atomics || found == guess) {
-                self.tree.hold(lane, debt)?;
+                self.tree.hold(lane, lock);
                 held.vacancy = found;
                 return Ok(Some(held));
             }

@@ -4,7 +4,7 @@ use super::accounting::Holdings;
 use super::draw::Draw;
 use super::membership::Membership;
 use super::subject::{AfterDeath, HeldLock, Opened, Picture, Subject, With};
-use super::tree::{Bounded, TreeCase, TreeKind};
+use super::tree::{Bounded, SHELF_HOLDS_ALL, TreeCase, TreeKind};
 use super::walk;
 use crate::config::Config;
 use crate::direct::DirectFabric;
@@ -56,6 +56,9 @@ impl<K: TreeKind> Subject for Recovered<K> {
     fn marks(&self) -> Vec<(&'static str, &'static [Mark])> {
         let mut marks = K::marks();
         marks.push(("recovery", dm_core::recovery::MARKS));
+        if K::ADOPTS {
+            marks.push(("reclaim", dm_core::reclaim::MARKS));
+        }
         marks
     }
 
@@ -66,6 +69,10 @@ impl<K: TreeKind> Subject for Recovered<K> {
     fn draw(&self, draw: &Draw, rng: &mut Rng) -> TreeCase {
         let mut case = K::draw(draw, rng);
         case.spending.options.narrow_locks = false;
+        if case.spending.returned_nodes > 1 {
+            // So that memory of the dead finds room, and nothing is lost.
+            case.spending.returned_nodes = SHELF_HOLDS_ALL;
+        }
         // As large as the redo area of the compute node with the most lanes needs.
         let slot_bytes = (HEADER_BYTES + case.plot().node_bytes()).next_multiple_of(HEADER_BYTES);
         let slots = SLOTS_PER_LANE * usize::from(case.lanes.iter().copied().max().unwrap_or(1));
@@ -136,6 +143,6 @@ impl<K: TreeKind> Subject for Recovered<K> {
     }
 
     fn never_leaks(&self, case: &TreeCase) -> bool {
-        Bounded(self.0).never_leaks(case)
+        K::ADOPTS && Bounded(self.0).never_leaks(case)
     }
 }

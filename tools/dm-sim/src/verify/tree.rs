@@ -16,8 +16,8 @@ use dm_core::verbs::{Assumptions, Guarantees};
 use dm_host::assembly::Spending;
 use dm_host::kinds::{IndexParameters, with_index};
 
-/// More retired nodes than a history makes.
-pub(super) const SHELF_HOLDS_ALL: usize = 512;
+/// More retired nodes than a history makes, or than a memory node has.
+pub(super) const SHELF_HOLDS_ALL: usize = 4096;
 
 /// What a seed decides about a B+-tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,6 +59,8 @@ pub trait TreeKind: Copy {
     /// See [`Subject::rare_marks`].
     fn rare_marks() -> &'static [Mark];
 
+    /// Memory of the gone is adopted.
+    const ADOPTS: bool;
     /// See [`Subject::writes_records_at_once`].
     const WRITES_RECORDS_AT_ONCE: bool;
 

@@ -4,11 +4,13 @@ use super::cases::{Act, Case, KEYS};
 use super::table::{Cut, Drive, Seen, Table, cuts};
 use crate::check::{Answer, Call};
 use crate::config::Config;
+use crate::verify::accounting::{Account, Node, account};
 use crate::verify::coding::Coding;
 use crate::verify::load::{Ended, start};
 use crate::verify::membership::Membership;
 use crate::verify::subject::{Opened, With};
 use crate::verify::walk::{self, Plot};
+use dm_core::compute::nodes::NodeClass;
 use dm_core::error::Cause;
 use dm_core::index::OperationKind;
 use dm_core::lane::{Lane, Mark};
@@ -18,7 +20,7 @@ use dm_core::remote::chunks::{ChunkEntry, ChunkKind, ChunkWord};
 use dm_core::remote::rows::{Joiner, Member, RowState, RowWord};
 use dm_core::verbs::{Label, LaneId, NodeId, Verb};
 use dm_host::assembly::{Place, Spending};
-use dm_host::kinds::with_index;
+use dm_host::kinds::{IndexParameters, with_index};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -69,8 +71,8 @@ pub struct Enumeration {
     pub repairers_died: u64,
     /// Coverage marks of victims and survivors.
     pub marks: Vec<u64>,
-    /// Most bytes of chunks that stayed granted to one victim.
-    pub kept_bytes_max: u64,
+    /// Where the memory of all runs was in the end, in nodes.
+    pub memory: Account,
     /// Runs with findings.
     pub failed: u64,
     /// The first findings.
@@ -92,7 +94,7 @@ impl Enumeration {
         for (sum, count) in self.marks.iter_mut().zip(&ran.marks) {
             *sum += count;
         }
-        self.kept_bytes_max = self.kept_bytes_max.max(ran.kept_bytes);
+        self.memory.add(&ran.memory);
         if !ran.findings.is_empty() {
             self.failed += 1;
             if self.findings.len() < FINDINGS_MAX {
@@ -111,7 +113,7 @@ impl Enumeration {
         for (sum, count) in self.marks.iter_mut().zip(&other.marks) {
             *sum += count;
         }
-        self.kept_bytes_max = self.kept_bytes_max.max(other.kept_bytes_max);
+        self.memory.add(&other.memory);
         self.failed += other.failed;
         self.findings.extend(other.findings);
         self.findings.truncate(FINDINGS_MAX);
@@ -120,12 +122,12 @@ impl Enumeration {
 
 impl fmt::Display for Enumeration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { cases, points, runs, repairers_died, kept_bytes_max, failed, .. } = self;
+        let Self { cases, points, runs, repairers_died, memory, failed, .. } = self;
         writeln!(
             f,
             "{cases} cases, {points} crash points, {runs} runs, in {repairers_died} of them a repairer died too; {failed} failed"
         )?;
-        writeln!(f, "at most {kept_bytes_max} bytes of chunks stayed with a dead compute node")?;
+        writeln!(f, "in the end, of all runs: {memory}")?;
         let marks = Mark::ALL.iter().zip(&self.marks).filter(|(_, count)| **count > 0);
         let marks: Vec<String> = marks.map(|(mark, count)| format!("{} {count}", mark.name())).collect();
         writeln!(f, "marks: {}", marks.join(", "))?;
@@ -200,7 +202,7 @@ struct Ran {
     recovered: bool,
     findings: Vec<String>,
     marks: Vec<u64>,
-    kept_bytes: u64,
+    memory: Account,
 }
 
 fn config(case: &Case) -> Config {
@@ -297,7 +299,8 @@ fn with_stage(case: &Case, ran: &mut Ran, play: &mut dyn FnMut(&mut Stage<'_, '_
             // No two compute nodes know a lock that lies in a leaf by the same number.
             leaf_locks: LEAF_LOCKS[number],
             hotspot_bytes: 4096,
-            returned_nodes: 32,
+            // More than a chunk has.
+            returned_nodes: 256,
             options: case.ground.options,
             ..Spending::default()
         };
@@ -678,6 +681,42 @@ impl Stage<'_, '_> {
         Ok(())
     }
 
+    /// Everybody who lives adopts what there is.
+    fn adopt(&mut self) -> Result<(), String> {
+        for (number, (index, lane)) in self.opened.iter().zip(self.lanes).enumerate() {
+            if self.dead.contains(&number) {
+                continue;
+            }
+            let row = self.members[number].row.0;
+            match self.table.drive(row, lane, index.adopt(lane), None, &mut Vec::new())? {
+                Drive::Done(Ok(adopted)) if adopted.is_complete() => {}
+                other => return Err(format!("compute node {number} adopts: {other:?}")),
+            }
+        }
+        Ok(())
+    }
+
+    /// Accounts for the memory: nothing has two uses, and where memory of the dead is adopted nothing is lost.
+    fn add_up(&mut self) -> Result<(), String> {
+        let plot = plot(self.case);
+        let holdings = walk::holdings(&plot, &config(self.case), &self.table.memories)?;
+        let mut ready = Vec::new();
+        for (number, (index, lane)) in self.opened.iter().zip(self.lanes).enumerate() {
+            if self.dead.contains(&number) {
+                continue;
+            }
+            index.for_each_ready(&mut |node| ready.push(node));
+            lane.for_each_stocked(&mut |class, fresh| {
+                let bytes = if class == NodeClass::Leaf { plot.leaf_place_bytes } else { plot.inner.bytes };
+                ready.push(Node { node: fresh.address.node(), offset: fresh.address.offset(), bytes: bytes as u64 });
+            });
+        }
+        let account = account(&holdings, &ready)?;
+        self.ran.memory = account;
+        let adopts = matches!(self.case.parameters, IndexParameters::Sherman(_));
+        if adopts && account.leaked > 0 { Err(format!("memory is lost: {account}")) } else { Ok(()) }
+    }
+
     /// Sweeps up and looks at everything.
     fn afterwards(&mut self) -> Result<(), String> {
         let last = COMPUTE_NODES - 1;
@@ -686,13 +725,11 @@ impl Stage<'_, '_> {
         for &dead in &self.dead.clone() {
             let swept =
                 self.table.drive(row_of(last).0, lane, index.sweep(lane, row_of(dead)), None, &mut Vec::new())?;
-            match swept {
-                Drive::Done(Ok(swept)) if swept.row_free => {
-                    let chunk_bytes = self.geometry[0].chunk_bytes;
-                    self.ran.kept_bytes = self.ran.kept_bytes.max(u64::from(swept.chunks_kept) * chunk_bytes);
-                }
-                other => return Err(format!("sweeping row {}: {other:?}", row_of(dead).0)),
+            if !matches!(swept, Drive::Done(Ok(swept)) if swept.row_free) {
+                return Err(format!("sweeping row {}: {swept:?}", row_of(dead).0));
             }
+            // After every one: of a repairer that died, too, memory may come back only when that is safe.
+            self.adopt()?;
         }
         for key in 0..KEYS {
             self.expect(last, key, Call::Get)?;
@@ -713,6 +750,7 @@ impl Stage<'_, '_> {
             }
             other => return Err(format!("validating: {other:?}")),
         }
+        self.add_up()?;
         let held = plot(self.case).locks_held(&config(self.case), &self.table.memories);
         if let [first, ..] = held.as_slice() {
             return Err(format!("all is quiet, and {} locks are held: {first:?}", held.len()));
