@@ -66,8 +66,7 @@ impl Chime<'_> {
             left_at = aside;
             port.call(Request::write(Label::Sibling, right.node(), right.offset(), self.leaf.bytes, right_at)).await?;
             let _ = self.tree.link(lane, 0, right).await;
-        }
-        if !planted(Bug::LinkedBeforeLanding) {
+        } else {
             port.push(Request::write(Label::Sibling, right.node(), right.offset(), self.leaf.bytes, right_at));
         }
         port.push(self.first_vacancy_request(right, right_vacancy));
