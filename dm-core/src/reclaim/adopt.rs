@@ -276,8 +276,8 @@ impl Tree<'_> {
 
     /// Whether whoever signed is gone for certain.
     async fn is_gone(&self, lane: &Lane<'_>, signature: Signature) -> Result<bool, OpError> {
-        let Some(tenant) = self.tenant(lane, signature.row).await? else { return Ok(false) };
-        Ok(tenant.state() == Some(RowState::Free) || !signature.names(tenant.incarnation()))
+        let Some(tenant) = self.tenant(lane, signature.row(self.row_count())).await? else { return Ok(false) };
+        Ok(tenant.state() == Some(RowState::Free) || !signature.names(tenant.incarnation(), self.row_count()))
     }
 
     /// Puts a place on the shelf if it is nobody's. Its head is in the scratch.
@@ -334,7 +334,7 @@ impl Tree<'_> {
                     (image == again).then(|| again.first_chunk().copied())??;
                 let retired = Header { flags: header.flags | NodeFlags::RETIRED, ..header };
                 retired.write(&mut word);
-                Signature::of(self.owner).write(&mut word);
+                self.signature().write(&mut word);
                 Some(u64::from_le_bytes(word))
             });
             let Some(word) = signed else {
@@ -369,8 +369,7 @@ impl Tree<'_> {
                 (Header::read(slice(scratch, at, head)), Signature::read(slice(scratch, at, head)))
             };
             let (header, signature) = lane.port().with(look);
-            let mine =
-                header.index == self.index && (class == NodeClass::Inner || signature == Signature::of(self.owner));
+            let mine = header.index == self.index && (class == NodeClass::Inner || signature == self.signature());
             let here = Address::new(address.node(), address.offset(), header.generation);
             let retired = class == NodeClass::Leaf && header.flags.contains(NodeFlags::RETIRED);
             let back = if header.index == 0 && version == 0 {

@@ -42,9 +42,9 @@
 //! dies, whoever takes over from it replays first.) There is no such WRITE to a place never written, or torn: a redo
 //! image lies behind the new node in its chain.
 //!
-//! **Could it be signed by two?** A signature has six bits of the incarnation. One that the present tenant of the row
-//! might have written counts as the tenant's, and its place waits until that is gone, too. That nobody has signed
-//! (row 0) stays as it is.
+//! **Could it be signed by two?** A signature has room for 15 of the 16 bits of an incarnation, in a pool of 128 rows. One
+//! that the present tenant of the row might have written counts as the tenant's, and its place waits until that is gone,
+//! too. That nobody has signed (row 0) stays as it is.
 //!
 //! **Taken for two tenants' in turn.** N is READ as retired by somebody who is gone; then a descent finds another leaf
 //! in its place; then N is READ again and must be the same, and the signer still gone. Had N been revived in between, only
