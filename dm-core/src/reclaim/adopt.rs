@@ -295,7 +295,8 @@ impl Tree<'_> {
             let version = image.first().map_or(0, |byte| byte & VERSION_MASK);
             (Header::read(image), Signature::read(image), version)
         });
-        if header.index == 0 {
+        // Without a node of this index at its beginning a place is not in the tree.
+        if header.index != self.index {
             if inherited {
                 self.take_back(lane, class, Fresh { address: Address::new(node, offset, 0), version: 0 }, adopted);
             }
@@ -306,7 +307,7 @@ impl Tree<'_> {
             NodeClass::Leaf => self.is_gone(lane, signature).await?,
         };
         // A level that no tree has: bytes no writer of ours produces stay what they are.
-        if !nobodys || header.index != self.index || header.level >= LEVELS_MAX {
+        if !nobodys || header.level >= LEVELS_MAX {
             return Ok(());
         }
         let retired = class == NodeClass::Leaf && header.flags.contains(NodeFlags::RETIRED);

@@ -4,8 +4,8 @@
 //! changes hands by CAS, the row is freed by CAS. No lock can come to name a DEAD row, so one walk over the lock tables
 //! finds them all.
 //!
-//! **What comes back.** Redo chunks, and chunks in which no node was ever written, to everybody. A chunk with nodes stays
-//! granted to the dead, because nodes of it are in the tree, until somebody who lives adopts it: see [`crate::reclaim`].
+//! **What comes back.** Redo chunks, for redo images. A chunk for nodes stays granted to the dead until somebody who lives
+//! adopts it: see [`crate::reclaim`].
 //! [`Swept`] says how many bytes of such chunks were never written.
 
 use super::Recovery;
@@ -37,9 +37,9 @@ const PASS_NS: u64 = 1_000_000;
 pub struct Swept {
     /// Locks that named the row.
     pub locks: u32,
-    /// Chunks given back.
+    /// Chunks of redo images given back.
     pub chunks_freed: u32,
-    /// Chunks with nodes that stay granted to the dead row until they are adopted.
+    /// Chunks for nodes that stay granted to the dead row until they are adopted.
     pub chunks_kept: u32,
     /// Bytes of never written nodes in them.
     pub unwritten_bytes: u64,
@@ -250,15 +250,14 @@ impl Tree<'_> {
                     lane.port().with(|scratch| Header::read(scratch.get(at..at + LINE_BYTES).unwrap_or_default()));
                 unwritten += u64::from(header.index == 0);
             }
-            if unwritten < nodes {
-                swept.chunks_kept += 1;
-                swept.unwritten_bytes += unwritten * node_bytes;
-                return Ok(());
-            }
+            // Not even one without a node is free: the dead may have written the end of one, and not its first line.
+            swept.chunks_kept += 1;
+            swept.unwritten_bytes += unwritten * node_bytes;
+            return Ok(());
         }
         let seen = grant.word().0;
-        let free = Request::cas(Label::Chunk, node, geometry.chunk_entry(chunk), seen, chunks::ChunkWord::FREE.0);
-        swept.chunks_freed += u32::from(lane.port().call(free).await?.value == seen);
+        let used = Request::cas(Label::Chunk, node, geometry.chunk_entry(chunk), seen, grant.used().0);
+        swept.chunks_freed += u32::from(lane.port().call(used).await?.value == seen);
         Ok(())
     }
 }
