@@ -540,8 +540,8 @@ impl ComputeNode {
                     for (chunk, grant) in mine {
                         let (offset, bytes) = (geometry.chunk_offset(chunk), geometry.chunk_bytes);
                         let granted = Granted { node, chunk, offset, bytes, grant, used: false };
-                        // Nodes never lived there: as good as new.
-                        chunks::release(lane, geometry, &granted, false).await?;
+                        // Not as good as new: the next nodes there would not be told from what the images have of nodes.
+                        chunks::release(lane, geometry, &granted, true).await?;
                     }
                 }
                 Ok(())

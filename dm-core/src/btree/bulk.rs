@@ -12,7 +12,6 @@ use crate::compute::nodes::{Fresh, NodeClass};
 use crate::error::{Cause, Effect, OpError};
 use crate::lane::Lane;
 use crate::layout::stripes;
-use crate::reclaim::Signature;
 use crate::remote::address::Address;
 use crate::verbs::{Label, Request};
 
@@ -150,7 +149,7 @@ pub(crate) trait Bulk<'s>: Leaves<'s> {
         };
         node::start(image, &header, low, None);
         if level == 0 {
-            Signature::of(self.tree().owner).write(image);
+            self.tree().signature().write(image);
         }
         stripes::set_node_version(image, fresh.version.wrapping_add(1));
     }

@@ -17,7 +17,6 @@ use crate::index::{Operation, Outcome, ScratchPlan};
 use crate::lane::{Debt, Lane, LockId, Mark};
 use crate::layout::stripes;
 use crate::planted::{Bug, planted};
-use crate::reclaim::Signature;
 use crate::remote::address::Address;
 use crate::verbs::{Label, NodeId, Request};
 use core::future::Future;
@@ -220,7 +219,7 @@ pub(crate) trait Leaves<'s>: Sized {
                 sibling: Address::NULL,
             };
             node::start(image, &header, &[0; KEY_BYTES_MAX][..self.plan().key_bytes], None);
-            Signature::of(self.tree().owner).write(image);
+            self.tree().signature().write(image);
             stripes::set_node_version(image, fresh.version.wrapping_add(1));
             self.seal(image);
         });

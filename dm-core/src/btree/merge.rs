@@ -239,7 +239,7 @@ pub(crate) trait Merge<'s>: Walk<'s> {
         let high = high.get_mut(..tree.inner.key_bytes)?;
         let bounded = node::read_high(right, high);
         node::set_right(left, bounded.then_some(&*high), Header::read(right).sibling);
-        node::retire(right, pair.left, tree.owner);
+        node::retire(right, pair.left, tree.signature());
         InnerMut::new(&tree.inner, parent).remove(pair.separator);
         raise_node_version(parent);
         self.renew(left);

@@ -46,6 +46,7 @@ use crate::error::{Cause, OpError, VerbError};
 use crate::index::ScratchPlan;
 use crate::lane::{Lane, Mark};
 use crate::planted::{Bug, planted};
+use crate::reclaim::Signature;
 use crate::recovery::Recovery;
 use crate::recovery::redo::{HEADER_BYTES, LOOK_BYTES};
 use crate::remote::NodeGeometry;
@@ -251,6 +252,16 @@ impl Tree<'_> {
     /// The error of an image no writer of ours produces.
     pub(crate) fn corrupt(address: Address, what: &'static str) -> OpError {
         OpError::harmless(Cause::Corrupt { address, what })
+    }
+
+    /// This compute node's name in leaves.
+    pub(crate) fn signature(&self) -> Signature {
+        Signature::of(self.owner, self.row_count())
+    }
+
+    /// Compute-node rows of the pool.
+    pub(crate) fn row_count(&self) -> u32 {
+        self.geometry.first().map_or(0, |home| home.row_count)
     }
 
     /// Refuses an operation of a compute node that was fenced off.

@@ -17,7 +17,6 @@ use crate::layout::stripes;
 use crate::planted::{Bug, planted};
 use crate::reclaim::Signature;
 use crate::remote::address::{Address, GENERATION_MASK};
-use crate::remote::rows::Member;
 use bitflags::bitflags;
 use core::cmp::Ordering;
 
@@ -66,14 +65,13 @@ pub const FIELDS: &[Field] = &[
         "retired",
         "out of the tree: `sibling` points to the left neighbour that takes over, the first 8 bytes of `low` to the right one",
     ),
-    Field::bits(
-        FLAGS_AT,
+    Field::bits(FLAGS_AT, 2, 6, "signer, high bits", "leaves: see `count`; inner nodes: zero"),
+    Field::bytes(
+        COUNT_AT,
         2,
-        6,
-        "signer incarnation",
-        "leaves: low bits of the incarnation of the compute node whose place this is if nothing points here",
+        "count",
+        "inner nodes: separators; leaves: signer, low bits: row (as many bits as rows need) and, above, incarnation of the compute node whose place this is if nothing points here",
     ),
-    Field::bytes(COUNT_AT, 2, "count", "inner nodes: separators; leaves: row of that compute node"),
     Field::bytes(SIBLING_AT, 8, "sibling", "right neighbour, null at the right edge"),
     Field::bytes(LOW_AT, 8, "low", "inclusive low fence (K bytes)"),
     Field::bytes(high_at(8), 8, "high", "exclusive high fence (K bytes)"),
@@ -220,17 +218,17 @@ pub fn set_right(image: &mut [u8], high: Option<&[u8]>, sibling: Address) {
     }
 }
 
-/// Marks the image of a leaf as retired in favour of `left`, its place to be used again by `owner`. What changes is in
+/// Marks the image of a leaf as retired in favour of `left`, its place to be used again by whoever is called `owner`. What changes is in
 /// the first line, and the version stays: whoever looks at a retired node looks at nothing else. The right neighbour is
 /// kept where [`revive`] finds it.
-pub fn retire(image: &mut [u8], left: Address, owner: Member) {
+pub fn retire(image: &mut [u8], left: Address, owner: Signature) {
     let mut header = Header::read(image);
     stripes::write(image, LOW_AT, &header.sibling.to_bits().to_le_bytes());
     header.flags.set(NodeFlags::RETIRED, !planted(Bug::MergeForgetsForward));
     header.sibling = left;
     header.write(image);
     if !planted(Bug::RetiredUnsigned) {
-        Signature::of(owner).write(image);
+        owner.write(image);
     }
 }
 
@@ -252,10 +250,12 @@ pub fn former_sibling(image: &[u8]) -> Address {
 mod tests {
     use super::*;
     use crate::remote::lock_word::RowId;
+    use crate::remote::rows::Member;
     use crate::verbs::NodeId;
 
     const ADDRESS: Address = Address::new(NodeId(1), 0x4000, 3);
-    const OWNER: Member = Member { row: RowId(7), incarnation: 3, nonce: 1 };
+    const MEMBER: Member = Member { row: RowId(7), incarnation: 3, nonce: 1 };
+    const OWNER: Signature = Signature::of(MEMBER, 128);
     const WANTED: Wanted = Wanted { address: ADDRESS, index: 1, level: 0 };
 
     fn sample() -> [u8; 128] {
@@ -309,7 +309,7 @@ mod tests {
     #[test]
     fn retiring_changes_the_first_line_only_and_can_be_undone() {
         let mut image = sample();
-        Signature::of(OWNER).write(&mut image);
+        OWNER.write(&mut image);
         let before = image;
         retire(&mut image, Address::new(NodeId(1), 0x2000, 0), OWNER);
         assert_eq!(image[64..], before[64..]);

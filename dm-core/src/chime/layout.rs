@@ -846,6 +846,7 @@ impl<'a> LeafMut<'a> {
 mod tests {
     use super::*;
     use crate::remote::lock_word::RowId;
+    use crate::reclaim::Signature;
     use crate::remote::rows::Member;
     extern crate std;
     use std::vec;
@@ -967,7 +968,7 @@ mod tests {
             LeafMut::new(&shape, &mut image).set_state(slot, State::Dead);
             assert!(!alone(&image, 3), "deleted");
             LeafMut::new(&shape, &mut image).set_state(slot, State::Live);
-            node::retire(&mut image, Address::NULL, OWNER);
+            node::retire(&mut image, Address::NULL, Signature::of(OWNER, 128));
             LeafMut::new(&shape, &mut image).seal(6);
             assert!(!alone(&image, 3), "retired");
         }

@@ -276,8 +276,8 @@ impl Tree<'_> {
 
     /// Whether whoever signed is gone for certain.
     async fn is_gone(&self, lane: &Lane<'_>, signature: Signature) -> Result<bool, OpError> {
-        let Some(tenant) = self.tenant(lane, signature.row).await? else { return Ok(false) };
-        Ok(tenant.state() == Some(RowState::Free) || !signature.names(tenant.incarnation()))
+        let Some(tenant) = self.tenant(lane, signature.row(self.row_count())).await? else { return Ok(false) };
+        Ok(tenant.state() == Some(RowState::Free) || !signature.names(tenant.incarnation(), self.row_count()))
     }
 
     /// Puts a place on the shelf if it is nobody's. Its head is in the scratch.
@@ -295,7 +295,8 @@ impl Tree<'_> {
             let version = image.first().map_or(0, |byte| byte & VERSION_MASK);
             (Header::read(image), Signature::read(image), version)
         });
-        if header.index == 0 {
+        // Without a node of this index at its beginning a place is not in the tree.
+        if header.index != self.index {
             if inherited {
                 self.take_back(lane, class, Fresh { address: Address::new(node, offset, 0), version: 0 }, adopted);
             }
@@ -306,7 +307,7 @@ impl Tree<'_> {
             NodeClass::Leaf => self.is_gone(lane, signature).await?,
         };
         // A level that no tree has: bytes no writer of ours produces stay what they are.
-        if !nobodys || header.index != self.index || header.level >= LEVELS_MAX {
+        if !nobodys || header.level >= LEVELS_MAX {
             return Ok(());
         }
         let retired = class == NodeClass::Leaf && header.flags.contains(NodeFlags::RETIRED);
@@ -334,7 +335,7 @@ impl Tree<'_> {
                     (image == again).then(|| again.first_chunk().copied())??;
                 let retired = Header { flags: header.flags | NodeFlags::RETIRED, ..header };
                 retired.write(&mut word);
-                Signature::of(self.owner).write(&mut word);
+                self.signature().write(&mut word);
                 Some(u64::from_le_bytes(word))
             });
             let Some(word) = signed else {
@@ -369,8 +370,7 @@ impl Tree<'_> {
                 (Header::read(slice(scratch, at, head)), Signature::read(slice(scratch, at, head)))
             };
             let (header, signature) = lane.port().with(look);
-            let mine =
-                header.index == self.index && (class == NodeClass::Inner || signature == Signature::of(self.owner));
+            let mine = header.index == self.index && (class == NodeClass::Inner || signature == self.signature());
             let here = Address::new(address.node(), address.offset(), header.generation);
             let retired = class == NodeClass::Leaf && header.flags.contains(NodeFlags::RETIRED);
             let back = if header.index == 0 && version == 0 {

@@ -42,9 +42,13 @@
 //! dies, whoever takes over from it replays first.) There is no such WRITE to a place never written, or torn: a redo
 //! image lies behind the new node in its chain.
 //!
-//! **Could it be signed by two?** A signature has six bits of the incarnation. One that the present tenant of the row
-//! might have written counts as the tenant's, and its place waits until that is gone, too. That nobody has signed
-//! (row 0) stays as it is.
+//! **Was a place never written?** Its chunk was granted as a free one, so its bytes were zero: a chunk that anything was
+//! written to is never free again ([`crate::remote::chunks`]). So what lies in a place is zero or a node of the index. In
+//! a chunk of somebody gone, whatever is no node of the index is nobody's.
+//!
+//! **Could it be signed by two?** A signature has room for 15 of the 16 bits of an incarnation, in a pool of 128 rows. One
+//! that the present tenant of the row might have written counts as the tenant's, and its place waits until that is gone,
+//! too. That nobody has signed (row 0) stays as it is.
 //!
 //! **Taken for two tenants' in turn.** N is READ as retired by somebody who is gone; then a descent finds another leaf
 //! in its place; then N is READ again and must be the same, and the signer still gone. Had N been revived in between, only
@@ -59,8 +63,7 @@
 //! |---|---|
 //! | the unused part of the last chunk, the shelves and stocks of a compute node that left or died | with the next adoption |
 //! | nodes it had written and not linked, retired and not reused | likewise |
-//! | redo images' chunks | when it leaves; with the sweep |
-//! | a chunk in which nothing was ever written, of a compute node that died | free for everybody with the sweep |
+//! | redo images' chunks | when it leaves, or with the sweep, for redo images |
 //! | nodes that an operation which was dropped or failed was about to link | when its lane is settled |
 //! | a leaf whose merge was dropped or failed in the middle; retired leaves that did not fit the shelf | when the compute node is gone |
 

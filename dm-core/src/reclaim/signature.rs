@@ -6,48 +6,63 @@ use crate::remote::address::LINE_BYTES;
 use crate::remote::lock_word::RowId;
 use crate::remote::rows::Member;
 
-/// Bits of an incarnation that a signature has room for.
-pub const INCARNATION_BITS: u32 = 6;
+/// Bits a leaf has for a signature: the two bytes where inner nodes have their count, and what the flags leave of theirs.
+pub const BITS: u32 = COUNT_BITS + 8 - FLAG_BITS;
+
+const COUNT_BITS: u32 = 16;
 
 /// The flags of a node's header take the low bits of their byte.
-const FLAG_BITS: u32 = 8 - INCARNATION_BITS;
+const FLAG_BITS: u32 = 2;
 
 /// Bytes of a node that have the whole signature, and the version, generation and flags with it: one word.
 pub const WORD_BYTES: usize = 8;
 
-/// A compute node's name in a leaf. It lies where inner nodes have their count, and in the bits of the flags that are no
-/// flags, so within the first eight bytes of the node.
+/// A compute node's name in a leaf: as many bits for its row as the pool's rows need, and in the others the low ones of its
+/// incarnation: 15 of 16 in a pool of 128 rows. It lies within the first eight bytes of the node.
 ///
 /// While the leaf is reachable it says who brought it into use, which matters to nobody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Signature {
-    /// Its row; row 0 = nobody signed.
-    pub row: RowId,
-    /// Low bits of its incarnation.
-    pub incarnation: u8,
+pub struct Signature(u32);
+
+const fn row_bits(row_count: u32) -> u32 {
+    u32::BITS - row_count.saturating_sub(1).leading_zeros()
 }
 
 impl Signature {
-    /// That of `member`.
-    pub const fn of(member: Member) -> Self {
-        Self { row: member.row, incarnation: member.incarnation as u8 & ((1 << INCARNATION_BITS) - 1) }
+    /// That of `member` in a pool with `row_count` rows.
+    pub const fn of(member: Member, row_count: u32) -> Self {
+        let bits = row_bits(row_count);
+        // At most 16 bits for the row, so some are left.
+        Self((member.incarnation << bits | member.row.0 as u32) & ((1 << BITS) - 1))
+    }
+
+    /// Its row; row 0 = nobody signed.
+    pub const fn row(self, row_count: u32) -> RowId {
+        RowId((self.0 & ((1 << row_bits(row_count)) - 1)) as u16)
+    }
+
+    /// As much as it says of the incarnation.
+    pub const fn incarnation(self, row_count: u32) -> u32 {
+        self.0 >> row_bits(row_count)
     }
 
     /// Whether it is, as far as it goes, that of the tenant `incarnation` of its row.
-    pub const fn names(self, incarnation: u32) -> bool {
-        self.incarnation as u32 == incarnation & ((1 << INCARNATION_BITS) - 1)
+    pub const fn names(self, incarnation: u32, row_count: u32) -> bool {
+        let bits = row_bits(row_count);
+        self.incarnation(row_count) == incarnation & ((1 << (BITS - bits)) - 1)
     }
 
     /// What an image of a leaf says; any bytes say something.
     pub fn read(image: &[u8]) -> Self {
-        Self { row: RowId(stripes::half(image, COUNT_AT)), incarnation: stripes::byte(image, FLAGS_AT) >> FLAG_BITS }
+        let high = stripes::byte(image, FLAGS_AT) >> FLAG_BITS;
+        Self(u32::from(high) << COUNT_BITS | u32::from(stripes::half(image, COUNT_AT)))
     }
 
     /// Signs an image of a leaf.
     pub fn write(self, image: &mut [u8]) {
         let flags = stripes::byte(image, FLAGS_AT) & NodeFlags::all().bits();
-        stripes::write(image, FLAGS_AT, &[flags | self.incarnation << FLAG_BITS]);
-        stripes::write(image, COUNT_AT, &self.row.0.to_le_bytes());
+        stripes::write(image, FLAGS_AT, &[flags | ((self.0 >> COUNT_BITS) as u8) << FLAG_BITS]);
+        stripes::write(image, COUNT_AT, &(self.0 as u16).to_le_bytes());
     }
 }
 
@@ -60,11 +75,12 @@ static_assertions::const_assert!(NodeFlags::all().bits() < 1 << FLAG_BITS);
 mod tests {
     use super::*;
     use crate::btree::node::Header;
+    use crate::remote::rows::{INCARNATION_MAX, ROW_COUNT_MAX};
 
     #[test]
     fn a_signature_leaves_the_flags_alone_and_the_flags_the_signature() {
         let mut image = [0; 128];
-        let signature = Signature::of(Member { row: RowId(0xabcd), incarnation: 0x1_2345, nonce: 1 });
+        let signature = Signature::of(Member { row: RowId(0x7b), incarnation: 0x7345, nonce: 1 }, 128);
         let mut header = Header::read(&image);
         header.flags = NodeFlags::UNBOUNDED;
         header.write(&mut image);
@@ -75,8 +91,17 @@ mod tests {
         header.flags = NodeFlags::RETIRED;
         header.write(&mut image);
         assert_eq!(Signature::read(&image), signature);
-        assert!(signature.names(0x2_2345) && !signature.names(0x1_2346));
-        Signature { row: RowId(1), incarnation: 0 }.write(&mut image);
-        assert_eq!((Header::read(&image).flags, Header::read(&image).count), (NodeFlags::RETIRED, 1));
+        assert_eq!((signature.row(128), signature.incarnation(128)), (RowId(0x7b), 0x7345));
+        assert!(signature.names(0x7345, 128) && signature.names(0xf345, 128) && !signature.names(0x7346, 128));
+    }
+
+    #[test]
+    fn every_row_has_room_whatever_their_number() {
+        for rows in [2, 3, 128, 129, ROW_COUNT_MAX] {
+            let row = RowId((rows - 1) as u16);
+            let signature = Signature::of(Member { row, incarnation: INCARNATION_MAX, nonce: 1 }, rows);
+            assert_eq!(signature.row(rows), row);
+            assert!(signature.names(INCARNATION_MAX, rows) && !signature.names(INCARNATION_MAX - 1, rows));
+        }
     }
 }

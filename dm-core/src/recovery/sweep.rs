@@ -5,8 +5,8 @@
 //! finds them all; and where locks lie in leaves, a walk over every place in every chunk for leaves of the index: not only
 //! over the leaves of the tree, because an old pointer is all it takes to have locked a place that is not in use.
 //!
-//! **What comes back.** Redo chunks, and chunks in which no node was ever written, to everybody. A chunk with nodes stays
-//! granted to the dead, because nodes of it are in the tree, until somebody who lives adopts it: see [`crate::reclaim`].
+//! **What comes back.** Redo chunks, for redo images. A chunk for nodes stays granted to the dead until somebody who lives
+//! adopts it: see [`crate::reclaim`].
 //! [`Swept`] says how many bytes of such chunks were never written.
 
 use super::Recovery;
@@ -41,9 +41,9 @@ const PASS_NS: u64 = 1_000_000;
 pub struct Swept {
     /// Locks that named the row.
     pub locks: u32,
-    /// Chunks given back.
+    /// Chunks of redo images given back.
     pub chunks_freed: u32,
-    /// Chunks with nodes that stay granted to the dead row until they are adopted.
+    /// Chunks for nodes that stay granted to the dead row until they are adopted.
     pub chunks_kept: u32,
     /// Bytes of never written nodes in them.
     pub unwritten_bytes: u64,
@@ -357,15 +357,14 @@ impl<'s> Tree<'s> {
                     lane.port().with(|scratch| Header::read(scratch.get(at..at + LINE_BYTES).unwrap_or_default()));
                 unwritten += u64::from(header.index == 0);
             }
-            if unwritten < nodes {
-                swept.chunks_kept += 1;
-                swept.unwritten_bytes += unwritten * node_bytes;
-                return Ok(());
-            }
+            // Not even one without a node is free: the dead may have written the end of one, and not its first line.
+            swept.chunks_kept += 1;
+            swept.unwritten_bytes += unwritten * node_bytes;
+            return Ok(());
         }
         let seen = grant.word().0;
-        let free = Request::cas(Label::Chunk, node, geometry.chunk_entry(chunk), seen, chunks::ChunkWord::FREE.0);
-        swept.chunks_freed += u32::from(lane.port().call(free).await?.value == seen);
+        let used = Request::cas(Label::Chunk, node, geometry.chunk_entry(chunk), seen, grant.used().0);
+        swept.chunks_freed += u32::from(lane.port().call(used).await?.value == seen);
         Ok(())
     }
 }

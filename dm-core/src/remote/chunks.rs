@@ -17,9 +17,10 @@
 //! Both refuse at their bound: wrapping around would let a retry take a chunk of an earlier life, which is live, for
 //! the one it asked for. Nothing re-grants live memory.
 //!
-//! **Giving back.** A chunk in which no node was ever linked becomes free again. One that was used becomes *used*, not
-//! free: cached pointers into it outlive it, and only a grant that says it will continue the generations of what lies
-//! there may have it.
+//! **Giving back.** A chunk that was never written becomes free again: that the bytes of a free chunk are zero is how places
+//! that were never written are told from others ([`crate::reclaim`]). One that was used becomes *used*, not free: cached
+//! pointers into it outlive it, and only a grant that says that it can do with what lies there may have it. Redo images say
+//! themselves what they belong to, so chunks of them serve for redo images again.
 //!
 //! No word of this table is ever changed by a memory node's CPU.
 
@@ -51,7 +52,7 @@ const PASSES_MAX: u32 = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum ChunkState {
-    /// Nobody's, never used: its bytes are zero, or of a chunk that was granted but never linked.
+    /// Nobody's, never used: its bytes are zero.
     Free = 0,
     /// Granted to the compute node the entry names.
     Granted = 1,
@@ -197,7 +198,7 @@ impl Grant {
     }
 
     /// The entry of this chunk when it is given back after nodes lived there.
-    const fn used(&self) -> ChunkWord {
+    pub(crate) const fn used(&self) -> ChunkWord {
         ChunkWord(ChunkState::Used as u64 | (self.kind as u64) << 3 | (self.index.get() as u64) << 7)
     }
 }
@@ -256,7 +257,7 @@ pub struct Want {
     /// This request was made before and its outcome is unknown: look for it first. (The queue pair it went over is
     /// known to be closed by now, so that it takes effect before the look or never.)
     pub retry: bool,
-    /// The caller continues the generations of what lies in the chunk, so it may be a used one.
+    /// The caller can do with what lies in the chunk, so it may be one that was used for the same kind of thing.
     pub reuse: bool,
     /// Chunk to begin the search at; any number will do. Compute nodes that begin apart do not race.
     pub hint: u32,
@@ -308,7 +309,8 @@ pub async fn grant(
             for chunk in from..end {
                 let found = word_at(lane, scratch + (chunk - from) as usize * 8);
                 let used = found != ChunkWord::FREE.0;
-                let usable = want.reuse && matches!(ChunkWord(found).decode(), Ok(ChunkEntry::Used { .. }));
+                let was = ChunkWord(found).decode();
+                let usable = want.reuse && matches!(was, Ok(ChunkEntry::Used { kind, .. }) if kind == want.grant.kind);
                 if used && !usable {
                     continue;
                 }

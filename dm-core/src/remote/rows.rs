@@ -537,3 +537,28 @@ pub(crate) fn word_at(lane: &Lane<'_>, at: usize) -> u64 {
         word.map_or(0, |word| u64::from_le_bytes(*word))
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MEMBER: Member = Member { row: RowId(3), incarnation: 2, nonce: 7 };
+
+    fn row(lease_us: u64) -> Row {
+        let mut row = Row::of(MEMBER, &Joiner { token: 7, lanes: 1, host: "here" });
+        row.lease_us = (lease_us as u32).into();
+        row
+    }
+
+    #[test]
+    fn a_lease_is_believed_up_to_an_hour_and_of_this_life_only() {
+        assert_eq!(row(0).lease_ns(), Ok(None));
+        assert_eq!(row(250).lease_ns(), Ok(Some(250_000)));
+        assert_eq!(row(LEASE_NS_MAX / 1000).lease_ns(), Ok(Some(LEASE_NS_MAX)));
+        assert!(row(LEASE_NS_MAX / 1000 + 1).lease_ns().is_err());
+        assert!(row(u64::from(u32::MAX)).decode().is_err());
+        let mut next = row(250);
+        next.word = Member { incarnation: 3, ..MEMBER }.word().0.into();
+        assert_eq!(next.lease_ns(), Ok(None), "what an earlier tenant said");
+    }
+}

@@ -17,7 +17,6 @@ use crate::error::{Cause, OpError};
 use crate::lane::{Lane, Mark};
 use crate::layout::stripes;
 use crate::planted::{Bug, planted};
-use crate::reclaim::Signature;
 use crate::remote::address::Address;
 
 impl Sherman<'_> {
@@ -74,7 +73,7 @@ impl Sherman<'_> {
         let bounded = node::read_high(left, high);
         let header = Header { generation: address.generation(), flags: NodeFlags::empty(), ..Header::read(left) };
         node::start(right, &header, separator, bounded.then_some(&*high));
-        Signature::of(self.tree.owner).write(right);
+        self.tree.signature().write(right);
         for (to, &slot) in moved.iter().enumerate() {
             LeafMut::new(&self.leaf, right).copy_from(&Leaf::new(&self.leaf, left), slot as usize, to);
             LeafMut::new(&self.leaf, left).clear(slot as usize);

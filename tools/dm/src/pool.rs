@@ -1,9 +1,12 @@
 //! Memory nodes for a command: child processes of its own, or running ones found by their control sockets.
 
 use crate::commands::Failure;
+use dm_core::error::VerbError;
+use dm_core::lane::Lane;
+use dm_core::remote::SCRATCH_BYTES;
 use dm_core::remote::catalog::{self, IndexEntry};
 use dm_core::remote::chunks::{self, ChunkEntry, Granted};
-use dm_core::verbs::NodeId;
+use dm_core::verbs::{Label, NodeId, Request};
 use dm_host::compute_node::{ComputeNode, Pool, socket_in};
 use dm_host::fabric::shm::ShmOptions;
 use dm_host::solo::block_on;
@@ -230,8 +233,22 @@ fn connect_verbs(_: &[PathBuf], _: &RdmaArguments) -> Result<Pool, Failure> {
     ))
 }
 
+/// Zeroes `bytes` bytes, a multiple of 4096. The lane has [`SCRATCH_BYTES`] of scratch.
+async fn zero(lane: &Lane<'_>, node: NodeId, offset: u64, bytes: u64) -> Result<(), VerbError> {
+    lane.port().with(|scratch| scratch.fill(0));
+    let mut done = 0;
+    while done < bytes {
+        for _ in 0..4096 / SCRATCH_BYTES {
+            lane.port().push(Request::write(Label::Tool, node, offset + done, SCRATCH_BYTES, 0));
+            done += SCRATCH_BYTES as u64;
+        }
+        lane.port().submit().await?;
+    }
+    Ok(())
+}
+
 /// Takes back an index that this compute node created and could not fill: its entry in the catalog and its chunks. As
-/// long as it has no root nobody can have followed a pointer into them, and they are as good as new.
+/// long as it has no root nobody can have followed a pointer into them, and zeroed they are as good as new.
 pub fn discard(node: &ComputeNode, entry: &IndexEntry) -> Result<(), Failure> {
     let pool = node.pool();
     pool.with_lane(|fabric, lane| {
@@ -255,6 +272,9 @@ pub fn discard(node: &ComputeNode, entry: &IndexEntry) -> Result<(), Failure> {
                 for (chunk, grant) in mine {
                     let (offset, bytes) = (geometry.chunk_offset(chunk), geometry.chunk_bytes);
                     let granted = Granted { node: memory_node, chunk, offset, bytes, grant, used };
+                    if !used {
+                        zero(lane, memory_node, offset, bytes).await.map_err(Failure::run)?;
+                    }
                     chunks::release(lane, geometry, &granted, used).await.map_err(Failure::run)?;
                 }
             }

@@ -14,10 +14,11 @@ use dm_core::compute::nodes::NodeClass;
 use dm_core::error::Cause;
 use dm_core::index::OperationKind;
 use dm_core::lane::{Lane, Mark};
-use dm_core::recovery::lease::Terms;
+use dm_core::recovery::lease::{LEASE_NS_MAX, Terms};
 use dm_core::remote::NodeGeometry;
 use dm_core::remote::chunks::{ChunkEntry, ChunkKind, ChunkWord};
-use dm_core::remote::rows::{Joiner, Member, RowState, RowWord};
+use dm_core::remote::rows::{Joiner, Member, Row, RowState, RowWord};
+use dm_core::remote::superblock::{PoolPlan, Superblock};
 use dm_core::verbs::{Label, LaneId, NodeId, Verb};
 use dm_host::assembly::{Place, Spending};
 use dm_host::kinds::{IndexParameters, with_index};
@@ -336,11 +337,15 @@ fn with_stage(case: &Case, ran: &mut Ran, play: &mut dyn FnMut(&mut Stage<'_, '_
     ran.findings.append(&mut table.findings);
 }
 
-/// A holder that is slow but alive is not fenced; one that is not, learns it, and can join again. The error says what
+/// A holder that is slow but alive is not fenced, nor is one that said that it may be as slow; one that is fenced learns it, and can join again. The error says what
 /// went otherwise.
 pub fn descheduled_holders(case: &Case) -> Result<(), String> {
     let mut ran = Ran::default();
-    with_stage(case, &mut ran, &mut |stage| stage.slow_holder().and_then(|()| stage.stopped_holder()));
+    with_stage(case, &mut ran, &mut |stage| {
+        stage.slow_holder()?;
+        stage.patient_holder()?;
+        stage.stopped_holder()
+    });
     match ran.findings.first() {
         None => Ok(()),
         Some(what) => Err(format!("{}: {what}", case.name)),
@@ -430,6 +435,42 @@ impl Stage<'_, '_> {
             }
         })?;
         self.table.beating.clear();
+        self.check(4, Call::Update { value: VICTIM }, &ended)
+    }
+
+    /// Writes into the row of compute node 0 how long it may be silent, in us; returns what it had said.
+    fn say_lease(&mut self, lease_us: u64) -> u64 {
+        let word = self.geometry[0].row_offset(self.members[0].row) + core::mem::offset_of!(Row, lease_us) as u64;
+        let Some(home) = self.table.memories.get_mut(NodeId(0)) else { return 0 };
+        let said = home.host.word(word);
+        home.host.set_word(word, lease_us);
+        said
+    }
+
+    /// A holder that is silent, but said that it may be so for longer than those who wait would give it.
+    fn patient_holder(&mut self) -> Result<(), String> {
+        let ended = self.stop(|stage| {
+            let wait = |stage: &mut Self, wait_ns| {
+                let (index, lane) = (stage.opened[1], &stage.lanes[1]);
+                let future = start(index, lane, CODING, 4, Call::Upsert { value: SURVIVOR }, wait_ns);
+                stage.table.drive(stage.members[1].row.0, lane, future, None, &mut Vec::new())
+            };
+            let said = stage.say_lease(10 * LEASE_NS / 1000);
+            if said != LEASE_NS / 1000 {
+                return Err(format!("a row says a lease of {said} us"));
+            }
+            match wait(stage, 5 * LEASE_NS)? {
+                Drive::Done(Ended::Failed(error)) if matches!(error.cause, Cause::Deadline { .. }) => {}
+                other => return Err(format!("waiting half of the holder's lease: {other:?}")),
+            }
+            stage.say_lease(LEASE_NS_MAX / 1000 + 1);
+            match wait(stage, 5 * LEASE_NS)? {
+                Drive::Done(Ended::Failed(error)) if matches!(error.cause, Cause::Corrupt { .. }) => {}
+                other => return Err(format!("waiting for a holder whose lease is absurd: {other:?}")),
+            }
+            stage.say_lease(said);
+            Ok(())
+        })?;
         self.check(4, Call::Update { value: VICTIM }, &ended)
     }
 

@@ -43,7 +43,7 @@ pub(super) struct Account {
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Holder {
     pub(super) row: u16,
-    /// All 16 bits of chunks' owners, the low six of signers of leaves.
+    /// All bits of chunks' owners, the low ones of signers of leaves.
     pub(super) incarnation: u16,
     /// It lives no more: whoever adopts its chunks, or has the chunks these places are in, takes them.
     pub(super) gone: bool,
@@ -65,6 +65,7 @@ pub(super) fn account(
     let mut account = Account::default();
     let mut holders: BTreeMap<(u16, u16), Holder> = BTreeMap::new();
     let mut written_bytes = 0;
+    let row_count = pool.geometry()[0].row_count;
     for (number, geometry) in (0..).zip(pool.geometry()) {
         let mut granted = Vec::new();
         let mut see = |chunk, entry| {
@@ -106,7 +107,7 @@ pub(super) fn account(
                             owner(&mut holders, rows, &grant)
                         } else if retired {
                             account.retired_bytes += bytes as u64;
-                            signer(&mut holders, rows, Signature::read(line))
+                            signer(&mut holders, rows, Signature::read(line), row_count)
                         } else {
                             written_bytes += bytes as u64;
                             continue;
@@ -142,14 +143,19 @@ fn owner<'h>(holders: &'h mut BTreeMap<(u16, u16), Holder>, rows: &[Member], gra
     holders.entry((row, incarnation)).or_insert(Holder { row, incarnation, gone, free_bytes: 0, retired_bytes: 0 })
 }
 
-fn signer<'h>(holders: &'h mut BTreeMap<(u16, u16), Holder>, rows: &[Member], signature: Signature) -> &'h mut Holder {
-    let row = signature.row.0;
-    let tenant = tenant(rows, signature.row);
-    let gone = tenant.is_none_or(|(now, state)| state == RowState::Free || !signature.names(now));
+fn signer<'h>(
+    holders: &'h mut BTreeMap<(u16, u16), Holder>,
+    rows: &[Member],
+    signature: Signature,
+    row_count: u32,
+) -> &'h mut Holder {
+    let row = signature.row(row_count).0;
+    let tenant = tenant(rows, RowId(row));
+    let gone = tenant.is_none_or(|(now, state)| state == RowState::Free || !signature.names(now, row_count));
     // Of the present tenant the whole incarnation is known.
     let incarnation = match tenant {
-        Some((now, _)) if signature.names(now) => now as u16,
-        _ => u16::from(signature.incarnation),
+        Some((now, _)) if signature.names(now, row_count) => now as u16,
+        _ => signature.incarnation(row_count) as u16,
     };
     holders.entry((row, incarnation)).or_insert(Holder { row, incarnation, gone, free_bytes: 0, retired_bytes: 0 })
 }
