@@ -38,18 +38,17 @@ enum Metric {
 impl Metric {
     fn of(self, report: &Report) -> f64 {
         match self {
-            Self::Mops => report.throughput_ops_per_s() / 1e6,
+            Self::Mops | Self::TimesSherman => report.throughput_ops_per_s() / 1e6,
             Self::RatePercent => report.simulation.as_ref().map_or(0.0, |simulation| {
                 let nodes = &simulation.usage.memory_nodes;
                 nodes.iter().map(|node| node.request_rate_share * 100.0).fold(0.0, f64::max)
             }),
             Self::LatencyUs(quantile) => report.latency_ns_at(quantile) as f64 / 1e3,
-            Self::TimesSherman => report.throughput_ops_per_s() / 1e6,
             Self::CacheMb => report.cache_bytes.iter().copied().max().unwrap_or(0) as f64 / 1e6,
             Self::GuessedPercent => report.hotspot.map_or(0.0, |found| found.hit_share() * 100.0),
             Self::RightPercent => report.hotspot.map_or(0.0, |found| found.right_share() * 100.0),
             Self::FullPercent => report.tree.as_ref().map_or(0.0, |tree| tree.fill() * 100.0),
-            Self::LiveBytes => report.tree.as_ref().map_or(0.0, |tree| tree.live_per_record_bytes()),
+            Self::LiveBytes => report.tree.as_ref().map_or(0.0, crate::report::Tree::live_per_record_bytes),
         }
     }
 

@@ -173,10 +173,7 @@ fn run_index(plan: &Plan, sim: &SimPlan, shape: &Shape) -> Result<Measured, Fail
 }
 
 /// Measures with one index per compute node.
-fn measure_on<'i, 'm, I: Index>(
-    ground: Clustered<'_, '_, 'i, 'm, Nothing>,
-    indexes: &'i [I],
-) -> Result<Measured, Failure> {
+fn measure_on<'i, I: Index>(ground: Clustered<'_, '_, 'i, '_, Nothing>, indexes: &'i [I]) -> Result<Measured, Failure> {
     let Clustered { plan, sim, cluster, config, geometry, number, lanes, spare, .. } = ground;
     let mut stage = Clustered { plan, sim, cluster, config, geometry, number, indexes, lanes, spare };
     let mut measured = measure(plan, &mut stage)?;

@@ -266,6 +266,7 @@ impl Hotspot {
     }
 
     /// `self` without what was counted `before`.
+    #[must_use]
     pub fn since(self, before: &Self) -> Self {
         Self {
             asked: self.asked - before.asked,
