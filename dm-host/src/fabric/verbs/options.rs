@@ -21,7 +21,7 @@ pub struct VerbsOptions {
     pub queue_requests: u32,
     /// Bytes a request shall carry inline, if the device can.
     pub inline_bytes: u32,
-    /// Overrides the measured [`Capabilities::write_turn_ns_min`].
+    /// Overrides the measured [`dm_core::verbs::Capabilities::write_turn_ns_min`].
     pub write_turn_ns_min: Option<u32>,
 }
 
