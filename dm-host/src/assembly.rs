@@ -11,6 +11,7 @@ use dm_core::btree::{Options, Tree, TreeScratch};
 use dm_core::chime::{Chime, LeafLocks, parameters as chime};
 use dm_core::compute::batches::{Batches, Bucket, Seat};
 use dm_core::compute::cache::IndexCache;
+use dm_core::compute::hotspot::{self, Hotspot};
 use dm_core::compute::locks::{Entry, LockTable, Waiter};
 use dm_core::compute::nodes::{Fresh, NodeClass, NodePool, Shelf};
 use dm_core::compute::words::{self, WordTable};
@@ -49,7 +50,10 @@ pub struct Spending {
     /// Local entries for locks that lie in leaves, per memory node (CHIME): leaves that share one wait for each other on this
     /// compute node. 20 bytes each.
     pub leaf_locks: usize,
-    /// Retired nodes remembered per memory node and class; more are lost until the pool is swept.
+    /// Bytes for the places of popular keys (CHIME); 0 = every look at a leaf READs a neighborhood.
+    pub hotspot_bytes: u64,
+    /// Nodes that came back remembered per memory node and class, 16 bytes each; more wait until this compute node is gone. A chunk
+    /// of a compute node that is gone is adopted only if there is room for all its nodes.
     pub returned_nodes: usize,
     /// Techniques that can be switched off.
     pub options: Options,
@@ -66,7 +70,9 @@ impl Default for Spending {
             // Sherman section 4.3.
             hand_overs_max: 4,
             leaf_locks: 16 << 10,
-            returned_nodes: 4096,
+            hotspot_bytes: 0,
+            // More than a chunk of 8 MiB has of all but the smallest: else none can be adopted.
+            returned_nodes: 32 << 10,
             options: Options::default(),
         }
     }
@@ -203,6 +209,8 @@ struct Sizes {
     keeps_next: bool,
     /// Local entries per memory node for locks that lie in leaves.
     leaf_locks: usize,
+    /// For the places of popular keys.
+    hotspot_bytes: u64,
     scratch: TreeScratch,
     /// Scratch of a lane.
     lane_bytes: usize,
@@ -220,6 +228,7 @@ impl Sizes {
             leaf_place_bytes: leaf_bytes,
             keeps_next: false,
             leaf_locks: 0,
+            hotspot_bytes: 0,
             scratch,
             lane_bytes: plan.total_bytes,
         }
@@ -236,6 +245,7 @@ impl Sizes {
             leaf_place_bytes: leaf.place_bytes(),
             keeps_next: true,
             leaf_locks: spending.leaf_locks.clamp(1, LEAF_LOCKS_MAX),
+            hotspot_bytes: spending.hotspot_bytes,
             scratch,
             lane_bytes: plan.total_bytes,
         }
@@ -272,6 +282,7 @@ pub struct Storage {
     leaf_entries: Vec<Entry>,
     leaf_waiters: Vec<Waiter>,
     leaf_words: Vec<words::Place>,
+    hotspot: Vec<hotspot::Bucket>,
     returned: Vec<Fresh>,
     returned_nodes: usize,
     shelf_count: usize,
@@ -291,6 +302,7 @@ pub struct Room<'a> {
     leaf_entries: &'a [Entry],
     leaf_waiters: &'a [Waiter],
     leaf_words: &'a [words::Place],
+    hotspot: &'a [hotspot::Bucket],
     shelves: Vec<spin::Mutex<Shelf<'a>>>,
     words: &'a [AtomicU32],
     requests: &'a RequestIds,
@@ -368,6 +380,7 @@ impl Storage {
             leaf_entries: lock_entries(leaf_locks),
             leaf_waiters: (0..spending.lanes).map(|_| Waiter::default()).collect(),
             leaf_words: (0..leaf_locks).map(|_| words::Place::default()).collect(),
+            hotspot: (0..Hotspot::buckets_for(sizes.hotspot_bytes)).map(|_| hotspot::Bucket::default()).collect(),
             returned: vec![Fresh::default(); shelf_count * spending.returned_nodes],
             returned_nodes: spending.returned_nodes,
             shelf_count,
@@ -391,6 +404,7 @@ impl Storage {
             leaf_entries,
             leaf_waiters,
             leaf_words,
+            hotspot,
             returned,
             words,
             requests,
@@ -414,6 +428,7 @@ impl Storage {
             leaf_entries,
             leaf_waiters,
             leaf_words,
+            hotspot,
             shelves,
             words,
             requests,
@@ -454,7 +469,8 @@ impl<'a> Room<'a> {
             locks_per_node,
             words: WordTable::new(self.leaf_words),
         };
-        granted(&place, Chime::new(tree, leaf_locks, parameters, plan)?)
+        let chime = Chime::new(tree, leaf_locks, parameters, plan)?;
+        granted(&place, chime.with_hotspot(Hotspot::new(self.hotspot)))
     }
 
     fn tree(&'a self, place: &Place<'a>, sizes: Sizes, spending: &Spending) -> Result<Tree<'a>, AssemblyError> {

@@ -15,6 +15,7 @@ use crate::index::ScratchPlan;
 use crate::lane::{Lane, Mark};
 use crate::layout::stripes;
 use crate::planted::{Bug, planted};
+use crate::reclaim::Signature;
 use crate::remote::address::Address;
 use crate::verbs::{Label, NodeId, Request};
 use core::future::Future;
@@ -136,7 +137,7 @@ pub(crate) trait Leaves<'s> {
         if !self.tree().reserve(lane, NodeClass::Leaf, 1, NodeId(0)).await? {
             return Err(OpError::harmless(Cause::PoolFull));
         }
-        let Some(fresh) = lane.take_stock(NodeClass::Leaf, node) else {
+        let Some(fresh) = lane.take_to_link(NodeClass::Leaf, node) else {
             return Err(OpError::harmless(Cause::PoolFull));
         };
         let at = self.tree().scratch.node(1);
@@ -152,6 +153,7 @@ pub(crate) trait Leaves<'s> {
                 sibling: Address::NULL,
             };
             node::start(image, &header, &[0; KEY_BYTES_MAX][..self.plan().key_bytes], None);
+            Signature::of(self.tree().owner).write(image);
             stripes::set_node_version(image, fresh.version.wrapping_add(1));
             self.seal(image);
         });
@@ -162,6 +164,7 @@ pub(crate) trait Leaves<'s> {
             cas = Request::write_word(Label::Root, node, offset, address.to_bits());
         }
         let old = port.call(cas).await?.value;
+        lane.is_through(fresh);
         if old == 0 {
             self.tree().root.set(address, 0);
         } else {

@@ -157,6 +157,14 @@ impl Cursor {
         Self { stored: stored + bytes, room: room - bytes }
     }
 
+    /// As [`crossings`], of `bytes` from here on.
+    #[inline]
+    pub fn crossings(self, bytes: usize) -> impl Iterator<Item = usize> {
+        // Usually none.
+        let lines = if bytes <= self.room { 0 } else { (bytes - self.room).div_ceil(LINE_PAYLOAD_BYTES) };
+        (0..lines).map(move |line| self.stored + self.room + line * LINE_BYTES)
+    }
+
     /// The byte here.
     #[inline]
     pub fn byte(self, image: &[u8]) -> u8 {
