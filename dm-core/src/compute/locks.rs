@@ -322,7 +322,7 @@ impl<'s> LockTable<'s> {
         Some(LaneId(next))
     }
 
-    fn receiver_stands_ready(&self, entry: &State, tag: u32) -> bool {
+    fn receiver_stands_ready(&self, entry: State, tag: u32) -> bool {
         entry.handed < self.hand_overs_max
             && self.waiter(entry.head).is_some_and(|waiter| waiter.tag.load(Ordering::Relaxed) == tag)
     }
@@ -330,7 +330,7 @@ impl<'s> LockTable<'s> {
     /// Whether [`LockTable::pass`] would find a receiver now.
     #[inline]
     pub fn would_pass(&self, lock: LockId, tag: u32) -> bool {
-        self.entry(lock).is_some_and(|entry| !entry.is_unwanted() && self.receiver_stands_ready(&entry.latch(), tag))
+        self.entry(lock).is_some_and(|entry| !entry.is_unwanted() && self.receiver_stands_ready(*entry.latch(), tag))
     }
 
     /// Hands the held word to the next waiter, which has to be woken. `None`: nobody is there to receive it (any
@@ -342,7 +342,7 @@ impl<'s> LockTable<'s> {
             return None;
         }
         let mut entry = entry.latch();
-        if !self.receiver_stands_ready(&entry, tag) {
+        if !self.receiver_stands_ready(*entry, tag) {
             return None;
         }
         self.grant(&mut entry, Some(handed))

@@ -90,7 +90,7 @@ impl Sherman<'_> {
             let address = spot.address;
             let target = self.leaf_target(address, at);
             let wanted = self.leaf_wanted(address);
-            let mut look = |scratch: &mut [u8]| {
+            let look = |scratch: &mut [u8]| {
                 let mut room = [0; KEY_BYTES_MAX];
                 let key = key_of(scratch, &self.plan.key, &mut room);
                 let Some((front, nodes)) = scratch.split_at_mut_checked(self.tree.scratch.nodes) else {
@@ -130,7 +130,7 @@ impl Sherman<'_> {
                 lane.port().submit().await
             };
             let seen = match read {
-                Ok(()) => match Tree::look_locked(lane, &target, &mut look) {
+                Ok(()) => match Tree::look_locked(lane, &target, look) {
                     Ok(Ok(seen)) => Ok(seen),
                     Ok(Err(Torn)) => self.tree.read_locked_again(lane, target, look).await,
                     Err(error) => Err(error),
