@@ -18,7 +18,6 @@ use dm_core::recovery::lease::{LEASE_NS_MAX, Terms};
 use dm_core::remote::NodeGeometry;
 use dm_core::remote::chunks::{ChunkEntry, ChunkKind, ChunkWord};
 use dm_core::remote::rows::{Joiner, Member, Row, RowState, RowWord};
-use dm_core::remote::superblock::{PoolPlan, Superblock};
 use dm_core::verbs::{Label, LaneId, NodeId, Verb};
 use dm_host::assembly::{Place, Spending};
 use dm_host::kinds::{IndexParameters, with_index};
