@@ -22,6 +22,8 @@
 //! | [`recovery`] | what a death costs: leases, fencing, takeover, redo |
 //! | [`sherman`] | the first index: a write-optimised B+-tree |
 //! | [`chime`] | a B+-tree whose leaves are hopscotch tables, READ by neighborhoods |
+//! | [`radix`] | what radix trees share: slots, nodes, their space, copies of nodes |
+//! | [`smart`] | an adaptive radix tree whose items are READ one by one |
 //! | [`planted`] | bugs on purpose, for those who try the judge; not in any product |
 //!
 //! # Driving an operation
@@ -47,7 +49,9 @@ pub mod layout;
 pub mod machine;
 pub mod planted;
 pub mod port;
+pub mod radix;
 pub mod recovery;
 pub mod remote;
 pub mod sherman;
+pub mod smart;
 pub mod verbs;

@@ -111,9 +111,21 @@ bugs! {
     MergeLeftFirst = "merge-left-first", Some(Mark::Merge);
     /// A half-merge is undone while the lane that merges may still be at it.
     ReviveAtOnce = "revive-at-once", Some(Mark::MergeUndone);
+    /// A leaf or node that only a copy led to counts as the key's absence, and the slot is not READ again.
+    CachedNegative = "cached-negative", Some(Mark::Confirmed);
+    /// An update writes the leaf up to its end, lock word included, from the image READ under the lock.
+    WholeLeaf = "whole-leaf", None;
+    /// An insert whose CAS finds the same byte goes on to the next empty slot.
+    SameByteTwice = "same-byte-twice", Some(Mark::SameByte);
+    /// A full node is replaced without being frozen.
+    SwitchUnfrozen = "switch-unfrozen", Some(Mark::TypeSwitch);
 }
 
 impl Bug {
+    /// Those of SMART.
+    pub const SMART: &'static [Self] =
+        &[Self::CachedNegative, Self::WholeLeaf, Self::SameByteTwice, Self::SwitchUnfrozen];
+
     /// Those that only deaths bring to light.
     pub const RECOVERY: &'static [Self] = &[
         Self::TakeoverUnfenced,

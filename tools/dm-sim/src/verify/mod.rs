@@ -9,7 +9,7 @@
 //! ```
 //!
 //! In reading order: [`draw`] (what a seed decides, "swarm testing": Groce et al., ISSTA 2012), [`faults`] (what goes
-//! wrong, as data), [`subject`] (what is tested), [`sherman`] and [`chime`], [`coding`] (keys and values that give
+//! wrong, as data), [`subject`] (what is tested), [`sherman`], [`chime`] and [`smart`], [`coding`] (keys and values that give
 //! themselves away), [`load`] (what lanes are asked, what they suffer, and the recorder), [`tolerance`] (which failures
 //! that excuses), [`accounting`] (where memory went), [`run`] (one history from beginning to end), [`report`] (what many
 //! came to). [`crash`]: every point at which an operation can be cut short.
@@ -28,6 +28,7 @@ pub mod membership;
 pub mod report;
 pub mod run;
 pub mod sherman;
+pub mod smart;
 pub mod subject;
 #[cfg(test)]
 mod tests;
@@ -40,4 +41,5 @@ pub use faults::{Fault, FaultKind, FaultPlan, Faults, Planned};
 pub use report::{Finding, Report};
 pub use run::{History, Replay, Verifier};
 pub use sherman::{ShermanRecovered, ShermanSubject};
+pub use smart::SmartSubject;
 pub use subject::{AfterDeath, Inside, Opened, Subject};

@@ -82,9 +82,10 @@ pub fn run(plan: &Plan, sim: &SimPlan) -> Result<Measured, Failure> {
         Some(bytes) => run_raw(plan, sim, &shape, bytes as usize),
         None => match &plan.parameters {
             IndexParameters::Sherman(parameters) => run_sherman(plan, sim, &shape, parameters),
-            IndexParameters::Chime(_) => {
-                Err(Failure::Usage("--index chime: the simulated cluster runs sherman only".to_owned()))
-            }
+            IndexParameters::Chime(_) | IndexParameters::Smart(_) => Err(Failure::Usage(format!(
+                "--index {}: the simulated cluster runs sherman only",
+                plan.parameters.kind().name()
+            ))),
         },
     }
 }

@@ -10,7 +10,8 @@ use clap::{Args, ValueEnum};
 use dm_core::lane::Mark;
 use dm_core::verbs::Assumptions;
 use dm_sim::verify::{
-    ChimeSubject, Faults, Profile, Report, Settings, ShermanRecovered, ShermanSubject, Subject, Verifier,
+    ChimeSubject, Faults, Profile, Report, Settings, ShermanRecovered, ShermanSubject, SmartSubject, Subject,
+    Verifier,
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use record::{Record, Scope};
@@ -113,6 +114,7 @@ pub(super) struct Arguments {
 enum Index {
     Sherman,
     Chime,
+    Smart,
 }
 
 /// Whether the fabric has masked CAS.
@@ -184,15 +186,18 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         withdrawn: arguments.withdraw.unwrap_or_default(),
         ..Settings::default()
     };
-    if arguments.index == Index::Chime {
+    if arguments.index != Index::Sherman {
         if arguments.recovery || arguments.enumerate || arguments.planted.is_some() || arguments.matrix {
             return Err(Failure::Usage(
-                "--index chime: --recovery, --enumerate, --planted and --matrix are for sherman only".to_owned(),
+                "--index: --recovery, --enumerate, --planted and --matrix are for sherman only; a planted bug knows its index"
+                    .to_owned(),
             ));
         }
-        return match arguments.replay {
-            Some(seed) => replay(ChimeSubject, arguments, settings, seed),
-            None => verify(ChimeSubject, arguments, &settings),
+        return match (arguments.index, arguments.replay) {
+            (Index::Smart, Some(seed)) => replay(SmartSubject, arguments, settings, seed),
+            (Index::Smart, None) => verify(SmartSubject, arguments, &settings),
+            (_, Some(seed)) => replay(ChimeSubject, arguments, settings, seed),
+            (_, None) => verify(ChimeSubject, arguments, &settings),
         };
     }
     if arguments.enumerate {
