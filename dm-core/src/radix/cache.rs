@@ -45,7 +45,11 @@
 //! as well, and the answer is a miss.
 
 use super::slot::{BYTES_MAX, Child, Compared, Header, Node, NodeType, SLOTS_AT, Slot};
-use core::sync::atomic::{AtomicU32, Ordering::{Acquire, Relaxed, Release}, fence};
+use core::sync::atomic::{
+    AtomicU32,
+    Ordering::{Acquire, Relaxed, Release},
+    fence,
+};
 use spin::Mutex;
 
 /// Words of a unit of the log.
@@ -636,11 +640,13 @@ mod tests {
         cache.set_root(top);
         let children: Vec<Slot> = (0..256).map(|n| node_slot(4, 1000 + 100 * n).under(n as u8)).collect();
         insert(&cache, top, &image(7, 0, b"x", children.iter().copied()));
-        let child = |a: u8| image(4, 1, b"xy", (0..30).map(|n| Slot::leaf(n, Place::new(NodeId(0), 16 * (u64::from(a) + 1)))));
+        let child =
+            |a: u8| image(4, 1, b"xy", (0..30).map(|n| Slot::leaf(n, Place::new(NodeId(0), 16 * (u64::from(a) + 1)))));
         // 256 copies of 288 bytes do not fit into 32 KiB; eight are used again and again.
         let mut found = 0;
         for round in 0..4000u32 {
-            let a = if round % 2 == 0 { (round / 2 % 8) as u8 } else { (round.wrapping_mul(2_654_435_761) >> 24) as u8 };
+            let a =
+                if round % 2 == 0 { (round / 2 % 8) as u8 } else { (round.wrapping_mul(2_654_435_761) >> 24) as u8 };
             if cache.route(&[a, 3, 0, 0, 0, 0, 0, 0]).is_none_or(|route| route.depth < 2) {
                 if cache.route(&[a, 3]).is_none_or(|route| route.depth < 1) {
                     insert(&cache, top, &image(7, 0, b"x", children.iter().copied()));

@@ -443,7 +443,10 @@ mod tests {
         assert_eq!(header.compare(9, &key), Compared::Unfit);
         assert_eq!(header.compare(5, b"abcdefgxij"), Compared::Differs(7));
         assert_eq!(header.compare(5, b"abcdefgh"), Compared::Unfit, "the key has no byte there");
-        assert_eq!((header.byte_at(4), header.byte_at(5), header.byte_at(7), header.byte_at(8)), (None, Some(b'f'), Some(b'h'), None));
+        assert_eq!(
+            (header.byte_at(4), header.byte_at(5), header.byte_at(7), header.byte_at(8)),
+            (None, Some(b'f'), Some(b'h'), None)
+        );
         assert_eq!(Header::new(NodeType::SMALLEST, 0, 9, &key).size, 6);
     }
 

@@ -34,13 +34,7 @@ pub(super) fn published(error: VerbError) -> OpError {
 
 impl Smart<'_> {
     /// Puts the operation's record in where its descent ended.
-    pub(super) async fn attach(
-        &self,
-        lane: &Lane<'_>,
-        way: &Way,
-        spot: Spot,
-        why: Why,
-    ) -> Result<Attached, OpError> {
+    pub(super) async fn attach(&self, lane: &Lane<'_>, way: &Way, spot: Spot, why: Why) -> Result<Attached, OpError> {
         match why {
             Why::Slot(node, None) => {
                 let copied = self.switch(lane, way, &spot, node).await?;
@@ -52,13 +46,7 @@ impl Smart<'_> {
     }
 
     /// Carves `bytes`, on `near` if that has room, with a chunk granted where nobody has.
-    pub(super) async fn carve(
-        &self,
-        lane: &Lane<'_>,
-        what: Use,
-        near: NodeId,
-        bytes: usize,
-    ) -> Result<Place, OpError> {
+    pub(super) async fn carve(&self, lane: &Lane<'_>, what: Use, near: NodeId, bytes: usize) -> Result<Place, OpError> {
         if let Some(place) = self.space.take(what, near, bytes) {
             return Ok(place);
         }
@@ -70,12 +58,8 @@ impl Smart<'_> {
                 Use::Leaf => ChunkKind::Leaf,
                 Use::Node => ChunkKind::Inner,
             };
-            let want = Want {
-                grant: Grant::new(self.owner, kind, self.number, request),
-                retry: false,
-                reuse: false,
-                hint: 0,
-            };
+            let want =
+                Want { grant: Grant::new(self.owner, kind, self.number, request), retry: false, reuse: false, hint: 0 };
             let granted = chunks::grant_any(lane, self.geometry, near, &want, self.scratch.small).await?;
             let Some(granted) = granted else { break };
             self.space.add_chunk(what, granted.node, granted.offset, granted.bytes);

@@ -40,7 +40,7 @@ pub(super) struct Way {
 /// A slot on the way.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spot {
-    /// Its word.
+    /// Its word, as it was before it was frozen if it is.
     pub word: Slot,
     /// Where its child begins.
     pub depth: u8,
@@ -59,6 +59,8 @@ impl Spot {
 
     const fn copied(route: &Route) -> Self {
         let Route { word, depth, owner, index } = *route;
+        // No CAS may expect a frozen word: it would change one.
+        let word = word.thawed();
         Self { word, depth: depth as u8, index: index as u8, fresh: false, owner }
     }
 

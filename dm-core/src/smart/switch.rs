@@ -31,13 +31,7 @@ const PASSES_MAX: u32 = 64;
 impl Smart<'_> {
     /// Replaces the node at `node`, to which `spot` leads and whose image is node image 0. Answers whether copies know the
     /// way to what is there now.
-    pub(super) async fn switch(
-        &self,
-        lane: &Lane<'_>,
-        way: &Way,
-        spot: &Spot,
-        node: Place,
-    ) -> Result<bool, OpError> {
+    pub(super) async fn switch(&self, lane: &Lane<'_>, way: &Way, spot: &Spot, node: Place) -> Result<bool, OpError> {
         let Ok(Child::Node(kind, _)) = spot.word.child() else { return Ok(false) };
         let Some(larger) = kind.next() else {
             return Err(corrupt(node, "a node of the largest type that is full or frozen and lacks a byte"));

@@ -117,10 +117,7 @@ impl Smart<'_> {
             };
             let position = usize::from(node.header.position);
             let begin = usize::from(here.begin);
-            if position < begin
-                || position >= self.plan.key_bytes
-                || position - begin > usize::from(node.header.size)
-            {
+            if position < begin || position >= self.plan.key_bytes || position - begin > usize::from(node.header.size) {
                 return Err(corrupt(place, "a node that cannot be here"));
             }
             look(&node, here).map_err(|what| corrupt(place, what))
@@ -167,8 +164,9 @@ impl Smart<'_> {
         Ok(children)
     }
 
-    /// READs leaves into the leaf images; those that are torn again, one by one.
-    async fn read_leaves(&self, lane: &Lane<'_>, children: &Children) -> Result<(), OpError> {
+    /// READs leaves into the leaf images; those that are torn again, one by one, and under their locks in the end if this is
+    /// one that `locks`. (Who checks an index does not wait for locks: it is quiet, or its memory may be of any content.)
+    async fn read_leaves(&self, lane: &Lane<'_>, children: &Children, locks: bool) -> Result<(), OpError> {
         for (i, leaf) in children.leaves.iter().enumerate().take(children.count) {
             if let Ok(Child::Leaf(place)) = leaf.child() {
                 lane.port().push(self.leaf_request(place, i));
@@ -184,11 +182,14 @@ impl Smart<'_> {
                 tries += 1;
                 if tries <= TORN_MAX {
                     lane.port().call(self.leaf_request(place, i)).await?;
-                } else if tries <= TORN_MAX + TORN_LOCKED_MAX {
+                } else if tries > TORN_MAX + TORN_LATE_MAX {
+                    return Err(corrupt(place, "a leaf that stays torn: a writer died in a WRITE"));
+                } else if !locks {
+                    lane.port().call(Request::pause(TORN_PAUSE_NS)).await?;
+                    lane.port().call(self.leaf_request(place, i)).await?;
+                } else {
                     lane.mark(Mark::LockedRead);
                     self.read_leaf_locked(lane, place, i).await?;
-                } else {
-                    return Err(corrupt(place, "torn under its lock: a writer died in a WRITE"));
                 }
             }
         }
@@ -238,7 +239,7 @@ impl Smart<'_> {
             Ok(Child::Empty) => return Ok(Outcome::Page { records: 0, more: false }),
             Ok(Child::Leaf(place)) if self.is_inside(place, self.leaf.place_bytes) => {
                 let children = single(root.word);
-                self.read_leaves(lane, &children).await?;
+                self.read_leaves(lane, &children, true).await?;
                 self.take(lane, operation, &children, limit, &mut records)?;
                 return Ok(Outcome::Page { records: records as u32, more: false });
             }
@@ -252,12 +253,11 @@ impl Smart<'_> {
             self.fetch(lane, &mut path).await?;
             let level = path.levels - 1;
             let wanted = self.scratch.leaves_at_once.min(limit - records);
-            let (children, here) = self.at_node(lane, level, |node, here| {
-                Ok((self.children(node, here.next, wanted)?, here))
-            })?;
+            let (children, here) =
+                self.at_node(lane, level, |node, here| Ok((self.children(node, here.next, wanted)?, here)))?;
             self.set_level(lane, level, Level { next: children.next, ..here });
             if children.count > 0 {
-                self.read_leaves(lane, &children).await?;
+                self.read_leaves(lane, &children, true).await?;
                 if self.take(lane, operation, &children, limit, &mut records)? {
                     return Ok(Outcome::Page { records: records as u32, more: false });
                 }
@@ -280,14 +280,7 @@ impl Smart<'_> {
     }
 
     /// READs a node and makes it the path's last, unless all that is below it is under the lower bound.
-    async fn enter(
-        &self,
-        lane: &Lane<'_>,
-        path: &mut Path,
-        to: Slot,
-        begin: u8,
-        tight: bool,
-    ) -> Result<(), OpError> {
+    async fn enter(&self, lane: &Lane<'_>, path: &mut Path, to: Slot, begin: u8, tight: bool) -> Result<(), OpError> {
         let level = path.levels;
         if level >= self.plan.key_bytes {
             return Err(corrupt(self.root, "a path that is too long"));
@@ -316,7 +309,9 @@ impl Smart<'_> {
             (core::cmp::Ordering::Equal, low) => {
                 self.set_level(lane, level, Level { to, next: u16::from(low), begin, tight: true });
             }
-            (core::cmp::Ordering::Greater, _) => self.set_level(lane, level, Level { to, next: 0, begin, tight: false }),
+            (core::cmp::Ordering::Greater, _) => {
+                self.set_level(lane, level, Level { to, next: 0, begin, tight: false })
+            }
         }
         Ok(())
     }
@@ -373,7 +368,7 @@ impl Smart<'_> {
             Ok(Child::Empty) => return Ok(census),
             Ok(Child::Leaf(place)) if self.is_inside(place, self.leaf.place_bytes) => {
                 let children = single(root.word);
-                self.read_leaves(lane, &children).await?;
+                self.read_leaves(lane, &children, false).await?;
                 self.count_leaves(lane, &children, &path, &mut census)?;
                 census.levels = 1;
                 return Ok(census);
@@ -392,7 +387,7 @@ impl Smart<'_> {
             })?;
             self.set_level(lane, level, Level { next: children.next, ..here });
             if children.count > 0 {
-                self.read_leaves(lane, &children).await?;
+                self.read_leaves(lane, &children, false).await?;
                 self.count_leaves(lane, &children, &path, &mut census)?;
                 census.levels = census.levels.max(path.levels as u32 + 1);
             } else if let Some((slot, ..)) = children.node {
@@ -407,6 +402,7 @@ impl Smart<'_> {
 
     /// Checks the node that was just entered. Those above it have been checked.
     fn count_node(&self, lane: &Lane<'_>, level: usize, census: &mut Census) -> Result<(), OpError> {
+        let pool_bytes = self.geometry.iter().map(|node| node.region_bytes).sum::<u64>();
         self.at_node(lane, level, |node, _| {
             let mut seen = [false; 256];
             let mut gap = false;
@@ -430,6 +426,11 @@ impl Smart<'_> {
             census.half_splits += u64::from(frozen > 0);
             census.inner_nodes += 1;
             census.live_bytes += node.header.kind.bytes() as u64;
+            // Slots of several nodes that lead to one: leaves below would be found under two paths; without any, the walk
+            // would go through all combinations.
+            if census.live_bytes > pool_bytes {
+                return Err("more nodes than the pool has room for");
+            }
             Ok(())
         })
     }
@@ -458,7 +459,11 @@ impl Smart<'_> {
                     let bytes = (begin..position).all(|at| key.get(at).copied() == header.byte_at(at));
                     let byte = key.get(position).copied();
                     // Above the last node, the path is below the byte that was entered last.
-                    let wanted = if level + 1 == path.levels { Some(leaf.partial()) } else { next.checked_sub(1).map(|b| b as u8) };
+                    let wanted = if level + 1 == path.levels {
+                        Some(leaf.partial())
+                    } else {
+                        next.checked_sub(1).map(|b| b as u8)
+                    };
                     bytes && byte == wanted
                 });
                 if !fits {
@@ -493,9 +498,12 @@ impl Smart<'_> {
     }
 }
 
-/// READs of a leaf that is torn before its lock is taken, and READs under it before it counts as broken.
+/// READs of a leaf that is torn before its lock is taken, and READs after that before it counts as broken.
 const TORN_MAX: u32 = 8;
-const TORN_LOCKED_MAX: u32 = 4;
+const TORN_LATE_MAX: u32 = 16;
+
+/// Pause between two late READs without the lock, in ns.
+const TORN_PAUSE_NS: u64 = 5_000;
 
 /// The one leaf that the root slot leads to.
 const fn single(slot: Slot) -> Children {

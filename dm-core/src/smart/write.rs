@@ -108,12 +108,7 @@ impl Smart<'_> {
     }
 
     /// Writes a leaf under its lock. `None`: it is another key's.
-    async fn write_leaf(
-        &self,
-        lane: &Lane<'_>,
-        kind: OperationKind,
-        place: Place,
-    ) -> Result<Option<Outcome>, OpError> {
+    async fn write_leaf(&self, lane: &Lane<'_>, kind: OperationKind, place: Place) -> Result<Option<Outcome>, OpError> {
         let (held, read) = self.lock_leaf(lane, place).await?;
         let valid = match self.read_locked(lane, &held, read).await {
             Ok(Some(valid)) => valid,

@@ -86,8 +86,7 @@ fn parameters(arguments: &Arguments) -> Result<IndexParameters, Failure> {
             Ok(parameters.into())
         }
         Kind::Smart => {
-            let given =
-                [("leaf-span", leaf_span), ("inner-span", inner_span), ("neighborhood", neighborhood)];
+            let given = [("leaf-span", leaf_span), ("inner-span", inner_span), ("neighborhood", neighborhood)];
             if let Some((option, _)) = given.into_iter().find(|(_, value)| value.is_some()) {
                 return Err(Failure::Usage(format!("--{option}: a SMART index has none")));
             }

@@ -10,8 +10,7 @@ use clap::{Args, ValueEnum};
 use dm_core::lane::Mark;
 use dm_core::verbs::Assumptions;
 use dm_sim::verify::{
-    ChimeSubject, Faults, Profile, Report, Settings, ShermanRecovered, ShermanSubject, SmartSubject, Subject,
-    Verifier,
+    ChimeSubject, Faults, Profile, Report, Settings, ShermanRecovered, ShermanSubject, SmartSubject, Subject, Verifier,
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use record::{Record, Scope};
