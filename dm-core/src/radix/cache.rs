@@ -231,7 +231,7 @@ impl<'s> NodeCache<'s> {
         let mut writer = self.writer.lock();
         if let Some(position) = self.find(to.target()) {
             let Some(record) = self.record(position, units_of(kind)) else { return };
-            self.patching(record, |record| Self::fill_slots(record, node));
+            Self::patching(record, |record| Self::fill_slots(record, node));
             return;
         }
         if !self.make_room(&mut writer, units_of(kind), MOVES_MAX) {
@@ -274,7 +274,7 @@ impl<'s> NodeCache<'s> {
         let _writer = self.writer.lock();
         let Some(position) = self.find(owner.target()) else { return };
         let Some(record) = self.record(position, units_of(kind)) else { return };
-        self.patching(record, |record| Self::set_slot(record, kind, index, word));
+        Self::patching(record, |record| Self::set_slot(record, kind, index, word));
     }
 
     /// Forgets everything.
@@ -335,7 +335,7 @@ impl<'s> NodeCache<'s> {
         let buckets = (self.buckets.len() / BUCKET_WORDS) as u64;
         // Multiply, and take the top, where every bit has had a say.
         let mixed = (target ^ target >> 29).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
-        let at = (mixed * buckets >> 32) as usize * BUCKET_WORDS;
+        let at = ((mixed * buckets) >> 32) as usize * BUCKET_WORDS;
         self.buckets.get(at..)?.get(..BUCKET_WORDS)
     }
 
@@ -416,7 +416,7 @@ impl<'s> NodeCache<'s> {
     }
 
     /// Changes a record that readers may be reading.
-    fn patching(&self, record: &[AtomicU32], change: impl FnOnce(&[AtomicU32])) {
+    fn patching(record: &[AtomicU32], change: impl FnOnce(&[AtomicU32])) {
         let Some(turn) = record.get(1) else { return };
         let before = turn.load(Relaxed);
         turn.store(before.wrapping_add(1), Relaxed);

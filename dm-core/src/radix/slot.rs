@@ -277,18 +277,19 @@ impl Header {
 
     /// As stored.
     pub const fn word(&self) -> u64 {
-        let [a, b, c, d, e, f] = self.bytes;
-        u64::from_le_bytes([self.position, self.kind.0 | self.size << 5, a, b, c, d, e, f])
+        let [first, second, third, fourth, fifth, sixth] = self.bytes;
+        let flags = self.kind.0 | self.size << 5;
+        u64::from_le_bytes([self.position, flags, first, second, third, fourth, fifth, sixth])
     }
 
     /// Reads a header.
     pub const fn from_word(word: u64) -> Option<Self> {
-        let [position, flags, a, b, c, d, e, f] = word.to_le_bytes();
+        let [position, flags, first, second, third, fourth, fifth, sixth] = word.to_le_bytes();
         let (Some(kind), size) = (NodeType::new(flags & 7), flags >> 5) else { return None };
         if flags & 0b0001_1000 != 0 || size as usize > BYTES_MAX || size > position {
             return None;
         }
-        Some(Self { position, kind, size, bytes: [a, b, c, d, e, f] })
+        Some(Self { position, kind, size, bytes: [first, second, third, fourth, fifth, sixth] })
     }
 
     /// Compares `key`, of which everything in front of `begin` is known to fit.

@@ -40,22 +40,19 @@ impl Smart<'_> {
     async fn append_to(&self, lane: &Lane<'_>, load: &mut BulkLoad) -> Result<(), OpError> {
         let port = lane.port();
         let last = self.scratch.last.clone();
-        let root = match load.root {
-            Some(root) => {
-                if !port.with(|scratch| scratch.get(self.plan.key.clone()) > scratch.get(last.clone())) {
-                    return Err(OpError::harmless(Cause::BadInput("keys of a bulk load must ascend")));
-                }
-                root
+        let root = if let Some(root) = load.root {
+            if !port.with(|scratch| scratch.get(self.plan.key.clone()) > scratch.get(last.clone())) {
+                return Err(OpError::harmless(Cause::BadInput("keys of a bulk load must ascend")));
             }
-            None => {
-                if !self.read_root(lane, &self.way()).await?.word.is_empty() {
-                    return Err(OpError::harmless(Cause::BadInput("a bulk load needs an empty index")));
-                }
-                let root = self.carve(lane, Use::Node, self.root.node(), UNIT_BYTES).await?;
-                port.call(Request::write_word(Label::Bulk, root.node(), root.offset(), Slot::EMPTY.0)).await?;
-                load.root = Some(root);
-                root
+            root
+        } else {
+            if !self.read_root(lane, &self.way()).await?.word.is_empty() {
+                return Err(OpError::harmless(Cause::BadInput("a bulk load needs an empty index")));
             }
+            let root = self.carve(lane, Use::Node, self.root.node(), UNIT_BYTES).await?;
+            port.call(Request::write_word(Label::Bulk, root.node(), root.offset(), Slot::EMPTY.0)).await?;
+            load.root = Some(root);
+            root
         };
         load.broken = true;
         let way = Way { root, copies: false };
@@ -67,7 +64,7 @@ impl Smart<'_> {
             if self.attach(lane, &way, spot, why).await? == Attached::Done {
                 break;
             }
-            self.attempt(lane, &mut attempts, "appending a record")?;
+            Self::attempt(lane, &mut attempts, "appending a record")?;
         }
         port.with(|scratch| {
             let key = self.plan.key.clone();

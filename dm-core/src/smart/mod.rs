@@ -267,7 +267,7 @@ impl<'s> Smart<'s> {
     }
 
     /// Counts an attempt at something that others may keep from succeeding, against the operation's bounds.
-    fn attempt(&self, lane: &Lane<'_>, attempts: &mut u32, what: &'static str) -> Result<(), OpError> {
+    fn attempt(lane: &Lane<'_>, attempts: &mut u32, what: &'static str) -> Result<(), OpError> {
         *attempts += 1;
         if *attempts > RESTARTS_MAX {
             return Err(OpError::harmless(Cause::Retries { attempts: RESTARTS_MAX, what }));

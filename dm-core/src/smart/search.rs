@@ -182,7 +182,7 @@ impl Smart<'_> {
                         Look::Found { word, .. } if word.is_frozen() && helps => {
                             lane.mark(Mark::HelpedSwitch);
                             self.switch(lane, way, &spot, place).await?;
-                            self.attempt(lane, &mut attempts, "replacing full nodes on the way")?;
+                            Self::attempt(lane, &mut attempts, "replacing full nodes on the way")?;
                             spot = self.read_root(lane, way).await?;
                             continue;
                         }

@@ -310,7 +310,7 @@ impl Smart<'_> {
                 self.set_level(lane, level, Level { to, next: u16::from(low), begin, tight: true });
             }
             (core::cmp::Ordering::Greater, _) => {
-                self.set_level(lane, level, Level { to, next: 0, begin, tight: false })
+                self.set_level(lane, level, Level { to, next: 0, begin, tight: false });
             }
         }
         Ok(())

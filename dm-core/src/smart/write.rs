@@ -59,7 +59,7 @@ impl Smart<'_> {
                     Attached::Again { copied: again } => copied = again,
                 },
             }
-            self.attempt(lane, &mut attempts, "finding a place for a key")?;
+            Self::attempt(lane, &mut attempts, "finding a place for a key")?;
         }
     }
 
