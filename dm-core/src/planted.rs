@@ -91,6 +91,12 @@ bugs! {
     SettleForgets = "settle-forgets", Some(Mark::Settled);
     /// A scan takes the leaves the cached parent names without a look at where they begin.
     ScanUnchecked = "scan-unchecked", None;
+    /// A write batch takes members until its leader is done, though the value was copied before.
+    SealAtRelease = "seal-at-release", Some(Mark::CombinedWrite);
+    /// A read batch takes members while its READ is under way, so that they may be given what was read before they came.
+    SampleBeforeJoin = "sample-before-join", Some(Mark::DelegatedRead);
+    /// Whoever finds an open batch joins it, whatever its key: the value is dropped into another key's batch.
+    StrangersJoin = "strangers-join", Some(Mark::CombinedWrite);
     /// A dead holder's lock is taken over before memory nodes have confirmed that it is fenced off.
     TakeoverUnfenced = "takeover-unfenced", Some(Mark::Takeover);
     /// A lease is judged by comparing the holder's count of heartbeats with the waiter's own clock.
@@ -109,6 +115,16 @@ bugs! {
     TakeoverWithoutReplay = "takeover-without-replay", Some(Mark::Takeover);
     /// A merge writes the left leaf before it retires the right one.
     MergeLeftFirst = "merge-left-first", Some(Mark::Merge);
+    /// A retired leaf keeps the signature of whoever wrote it first.
+    RetiredUnsigned = "retired-unsigned", Some(Mark::Merge);
+    /// An adopter takes chunks of the living, too.
+    AdoptsTheLiving = "adopts-the-living", Some(Mark::ChunkAdopted);
+    /// An adopter does not lock the node that might yet come to point to the one it takes.
+    AdoptsUnlocked = "adopts-unlocked", Some(Mark::NodeReclaimed);
+    /// An adopter leaves the signature of the gone on what it takes.
+    AdoptsUnsigned = "adopts-unsigned", Some(Mark::NodeReclaimed);
+    /// A split re-sorts the entries that stay, and leaves them out of its redo image.
+    SplitSorts = "split-sorts", Some(Mark::LeafSplit);
     /// A half-merge is undone while the lane that merges may still be at it.
     ReviveAtOnce = "revive-at-once", Some(Mark::MergeUndone);
     /// A leaf or node that only a copy led to counts as the key's absence, and the slot is not READ again.
@@ -138,6 +154,11 @@ impl Bug {
         Self::TakeoverWithoutReplay,
         Self::MergeLeftFirst,
         Self::ReviveAtOnce,
+        Self::RetiredUnsigned,
+        Self::AdoptsTheLiving,
+        Self::AdoptsUnlocked,
+        Self::AdoptsUnsigned,
+        Self::SplitSorts,
     ];
 }
 

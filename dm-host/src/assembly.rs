@@ -13,6 +13,7 @@ use dm_core::btree::{Options, Tree, TreeScratch};
 use dm_core::chime::{Chime, LeafLocks, parameters as chime};
 use dm_core::compute::batches::{Batches, Bucket, Seat};
 use dm_core::compute::cache::IndexCache;
+use dm_core::compute::hotspot::{self, Hotspot};
 use dm_core::compute::locks::{Entry, LockTable, Waiter};
 use dm_core::compute::nodes::{Fresh, NodeClass, NodePool, Shelf};
 use dm_core::compute::words::{self, WordTable};
@@ -53,7 +54,10 @@ pub struct Spending {
     /// Local entries for locks that lie in leaves, per memory node (CHIME, SMART): leaves that share one wait for each other on this
     /// compute node. 20 bytes each.
     pub leaf_locks: usize,
-    /// Retired nodes remembered per memory node and class; more are lost until the pool is swept.
+    /// Bytes for the places of popular keys (CHIME); 0 = every look at a leaf READs a neighborhood.
+    pub hotspot_bytes: u64,
+    /// Nodes that came back remembered per memory node and class, 16 bytes each; more wait until this compute node is gone. A chunk
+    /// of a compute node that is gone is adopted only if there is room for all its nodes.
     pub returned_nodes: usize,
     /// Techniques that can be switched off.
     pub options: Options,
@@ -70,7 +74,9 @@ impl Default for Spending {
             // Sherman section 4.3.
             hand_overs_max: 4,
             leaf_locks: 16 << 10,
-            returned_nodes: 4096,
+            hotspot_bytes: 0,
+            // More than a chunk of 8 MiB has of all but the smallest: else none can be adopted.
+            returned_nodes: 32 << 10,
             options: Options::default(),
         }
     }
@@ -210,6 +216,8 @@ struct Sizes {
     keeps_next: bool,
     /// Local entries per memory node for locks that lie in leaves.
     leaf_locks: usize,
+    /// For the places of popular keys.
+    hotspot_bytes: u64,
     scratch: TreeScratch,
     /// Scratch of a lane.
     lane_bytes: usize,
@@ -227,6 +235,7 @@ impl Sizes {
             leaf_place_bytes: leaf_bytes,
             keeps_next: false,
             leaf_locks: 0,
+            hotspot_bytes: 0,
             scratch,
             lane_bytes: plan.total_bytes,
         }
@@ -243,6 +252,7 @@ impl Sizes {
             leaf_place_bytes: leaf.place_bytes(),
             keeps_next: true,
             leaf_locks: spending.leaf_locks.clamp(1, LEAF_LOCKS_MAX),
+            hotspot_bytes: spending.hotspot_bytes,
             scratch,
             lane_bytes: plan.total_bytes,
         }
@@ -255,8 +265,8 @@ impl Sizes {
     }
 }
 
-fn lock_entries(count: usize) -> Vec<spin::Mutex<Entry>> {
-    (0..count).map(|_| spin::Mutex::new(Entry::default())).collect()
+fn lock_entries(count: usize) -> Vec<Entry> {
+    (0..count).map(|_| Entry::default()).collect()
 }
 
 /// Refuses an index that needs what the fabric does not grant.
@@ -274,11 +284,12 @@ fn granted<I: Index>(place: &Place<'_>, index: I) -> Result<I, AssemblyError> {
 /// ```
 #[derive(Debug)]
 pub struct Storage {
-    entries: Vec<spin::Mutex<Entry>>,
+    entries: Vec<Entry>,
     waiters: Vec<Waiter>,
-    leaf_entries: Vec<spin::Mutex<Entry>>,
+    leaf_entries: Vec<Entry>,
     leaf_waiters: Vec<Waiter>,
     leaf_words: Vec<words::Place>,
+    hotspot: Vec<hotspot::Bucket>,
     returned: Vec<Fresh>,
     returned_nodes: usize,
     shelf_count: usize,
@@ -293,11 +304,12 @@ pub struct Storage {
 /// A [`Storage`], ready to be borrowed by an index.
 #[derive(Debug)]
 pub struct Room<'a> {
-    entries: &'a [spin::Mutex<Entry>],
+    entries: &'a [Entry],
     waiters: &'a [Waiter],
-    leaf_entries: &'a [spin::Mutex<Entry>],
+    leaf_entries: &'a [Entry],
     leaf_waiters: &'a [Waiter],
     leaf_words: &'a [words::Place],
+    hotspot: &'a [hotspot::Bucket],
     shelves: Vec<spin::Mutex<Shelf<'a>>>,
     words: &'a [AtomicU32],
     requests: &'a RequestIds,
@@ -375,6 +387,7 @@ impl Storage {
             leaf_entries: lock_entries(leaf_locks),
             leaf_waiters: (0..spending.lanes).map(|_| Waiter::default()).collect(),
             leaf_words: (0..leaf_locks).map(|_| words::Place::default()).collect(),
+            hotspot: (0..Hotspot::buckets_for(sizes.hotspot_bytes)).map(|_| hotspot::Bucket::default()).collect(),
             returned: vec![Fresh::default(); shelf_count * spending.returned_nodes],
             returned_nodes: spending.returned_nodes,
             shelf_count,
@@ -398,6 +411,7 @@ impl Storage {
             leaf_entries,
             leaf_waiters,
             leaf_words,
+            hotspot,
             returned,
             words,
             requests,
@@ -421,6 +435,7 @@ impl Storage {
             leaf_entries,
             leaf_waiters,
             leaf_words,
+            hotspot,
             shelves,
             words,
             requests,
@@ -461,7 +476,8 @@ impl<'a> Room<'a> {
             locks_per_node,
             words: WordTable::new(self.leaf_words),
         };
-        granted(&place, Chime::new(tree, leaf_locks, parameters, plan)?)
+        let chime = Chime::new(tree, leaf_locks, parameters, plan)?;
+        granted(&place, chime.with_hotspot(Hotspot::new(self.hotspot)))
     }
 
     fn tree(&'a self, place: &Place<'a>, sizes: Sizes, spending: &Spending) -> Result<Tree<'a>, AssemblyError> {

@@ -283,6 +283,7 @@ impl Subject for ChimeSubject {
             ("no command combination", Options { combine: false, ..on }),
             ("no local queues", Options { hierarchical: false, ..on }),
             ("READ chained to the lock", Options { chain_lock_read: true, ..on }),
+            ("shared operations", Options { rdwc: true, ..on }),
             ("everything else", Options { combine: false, hierarchical: false, chain_lock_read: true, ..on }),
         ]
     }

@@ -78,6 +78,40 @@ fn operations_on_a_cached_route() {
     goldens::check("verbs/chime_cached_route.txt", &lines.0);
 }
 
+/// Operations on a key whose entry is known: one entry is READ.
+#[test]
+fn operations_on_a_known_entry() {
+    let mut lines = Lines::default();
+    for (title, chain_lock_read, write) in [
+        ("the hotspot buffer knows the key (dossier 3.4, 3.8)", false, 3),
+        ("... READ chained to the lock's CAS", true, 2),
+    ] {
+        let mut setup = paper().switched(Options { chain_lock_read, ..Options::default() });
+        setup.spending.hotspot_bytes = 4096;
+        alone(&ChimeSubject, &Direct, &setup, |client| {
+            load(client, 1000);
+            client.put(5, 5);
+            client.get(40);
+            lines.title(title);
+            for (what, kind, trips) in [
+                ("get", Get, 1),
+                ("update", Update, write),
+                ("upsert", Upsert, write),
+                ("delete, which looks at the neighborhood", Delete, write),
+                ("get, when the guess is wrong", Get, 2),
+                ("get, when that is known", Get, 1),
+            ] {
+                let run = client.run(kind, 40, 1, 0);
+                if matches!(kind, Update | Upsert) || what == "get" {
+                    assert!((19..=21).contains(&run.counts.bytes_read), "{what}: {}", run.steps());
+                }
+                lines.note(what, trips, &run);
+            }
+        });
+    }
+    goldens::check("verbs/chime_known_entry.txt", &lines.0);
+}
+
 /// Gets of many keys and inserts of many others: how many bytes they READ and WRITE on the average.
 #[test]
 fn bytes_on_the_average() {

@@ -109,6 +109,9 @@ pub struct Options {
     /// READs that took too long for versions to vouch for are not trusted. Off, for measurement only: what the papers' programs
     /// do.
     pub read_guard: bool,
+    /// A leaf that hops cannot make room in is rewritten with its records in other entries, if that does (CHIME only). Off: it
+    /// is split, as in the paper.
+    pub rearrange: bool,
     /// Lanes that want one key at one time share one operation (SMART section 4.4, "read delegation and write combining").
     pub rdwc: bool,
 }
@@ -123,6 +126,7 @@ impl Default for Options {
             chain_lock_read: false,
             back_off: true,
             read_guard: true,
+            rearrange: true,
             rdwc: false,
         }
     }

@@ -9,10 +9,10 @@
 //! │ replica 0: version, generation, sibling (10 bytes)   │entry 0│entry 1│ ... H entries, replica 1, ...
 //! └──────────────────────────────────────────────────────┴───────┴───────┴──
 //!
-//!  entry:    0         1              3      (+1 if H > 14)       +K        +V
-//!           ┌─────────┬──────────────┬──────────────────────────┬─────────┬─────────┐
-//!           │ NV, EV  │ bitmap, state│ state, if H > 14         │ key     │ value   │
-//!           └─────────┴──────────────┴──────────────────────────┴─────────┴─────────┘
+//!  entry:    0         1                          3      (+1 if H > 8)   +K        +V
+//!           ┌─────────┬──────────────────────────┬──────────────────────┬─────────┬─────────┐
+//!           │ NV, EV  │ bitmap, generation, state│ the latter, if H > 8 │ key     │ value   │
+//!           └─────────┴──────────────────────────┴──────────────────────┴─────────┴─────────┘
 //!
 //!  place:   image, whole lines                                   line of its own
 //!           ┌───────────────────────────────────────────────────┬────────────┐
@@ -29,6 +29,10 @@
 //! piece that is of one instant shows an NV, wherever the READ begins, and READs that agree on NV in all pieces of all
 //! their segments saw one life of the image between two WRITEs of the whole node.
 //!
+//! **Entries name the life of their leaf.** Each repeats the generation; in a retired leaf they show the next one. So an entry
+//! that is READ alone, without a replica, tells whether it is of the leaf that a pointer means: see [`super`], "Why one
+//! entry can be enough".
+//!
 //! **Dead records.** A delete leaves key and bitmap bit and says *dead*; see [`super::hop`] for when the place may be used
 //! again, and [`super`] for why.
 
@@ -36,7 +40,7 @@ use crate::btree::node::{self, Header, KEY_BYTES_MAX, NodeFlags};
 use crate::error::DecodeError;
 use crate::layout::city::city_hash_64;
 use crate::layout::fields::Field;
-use crate::layout::stripes::{self, VERSION_MASK};
+use crate::layout::stripes::{self, Cursor, VERSION_MASK};
 use crate::remote::address::{Address, GENERATION_MASK, LINE_BYTES};
 use core::ops::Range;
 
@@ -56,10 +60,12 @@ const WRITTEN: u8 = 1 << 6;
 /// Bit of a replica's second byte: the node is out of the tree.
 const RETIRED: u8 = 1 << 7;
 
-/// Neighborhoods up to this long leave two bits of the bitmap's word for the state.
-const STATE_IN_BITMAP_MAX: usize = 14;
-const LIVE_BIT: u16 = 1 << 15;
-const DEAD_BIT: u16 = 1 << 14;
+/// Neighborhoods up to this long leave a byte of the bitmap's word for generation and state; behind others' there is one.
+const STATE_IN_BITMAP_MAX: usize = 8;
+/// Bit of that byte: the entry holds a record.
+const LIVE_BIT: u8 = 1 << 7;
+/// Bit of that byte: the entry holds a record that was deleted.
+const DEAD_BIT: u8 = 1 << 6;
 
 /// A replica's fields, relative to the replica, for the goldens.
 pub const REPLICA_FIELDS: &[Field] = &[
@@ -70,11 +76,12 @@ pub const REPLICA_FIELDS: &[Field] = &[
     Field::bytes(2, 8, "sibling", "repeats the header's"),
 ];
 
-/// An entry's fields for 8-byte keys and values and neighborhoods of at most 14, relative to the entry, for the goldens.
+/// An entry's fields for 8-byte keys and values and neighborhoods of at most 8, relative to the entry, for the goldens.
 pub const ENTRY_FIELDS: &[Field] = &[
     Field::bits(0, 0, 4, "node version", "NV"),
     Field::bits(0, 4, 4, "entry version", "EV; repeated in the version byte of each line the entry reaches into"),
-    Field::bits(1, 0, 14, "bitmap", "bit o: a key whose home is this entry lies o entries further on"),
+    Field::bits(1, 0, 8, "bitmap", "bit o: a key whose home is this entry lies o entries further on"),
+    Field::bits(1, 8, 6, "generation", "of the leaf's address; the next one in a leaf that is out of the tree"),
     Field::bits(1, 14, 1, "dead", "the entry holds a record that was deleted"),
     Field::bits(1, 15, 1, "live", "the entry holds a record"),
     Field::bytes(3, 8, "key", "K bytes, memcmp order"),
@@ -145,10 +152,21 @@ impl LeafShape {
         self.span.div_ceil(self.neighborhood)
     }
 
+    /// What decides where a key is.
+    #[inline]
+    pub fn hash(&self, key: &[u8]) -> u64 {
+        city_hash_64(key)
+    }
+
     /// The home of a key.
     #[inline]
     pub fn home(&self, key: &[u8]) -> usize {
-        let hash = city_hash_64(key);
+        self.home_of_hash(self.hash(key))
+    }
+
+    /// The home of the keys with this hash.
+    #[inline]
+    pub fn home_of_hash(&self, hash: u64) -> usize {
         if self.span.is_power_of_two() {
             return hash as usize & (self.span - 1);
         }
@@ -205,6 +223,48 @@ impl LeafShape {
     }
 }
 
+/// Entries one after the other, cyclically, and where they begin. Dividing once, at the start.
+#[derive(Clone, Debug)]
+struct Walk<'a> {
+    shape: &'a LeafShape,
+    slot: usize,
+    left: usize,
+    here: Cursor,
+    /// Entries of this group from here on.
+    in_group: usize,
+}
+
+impl<'a> Walk<'a> {
+    #[inline]
+    const fn new(shape: &'a LeafShape, first: usize, count: usize) -> Self {
+        let here = Cursor::at(shape.entry_at(first));
+        let in_group = shape.neighborhood - first % shape.neighborhood;
+        Self { shape, slot: first, left: count, here, in_group }
+    }
+}
+
+impl Iterator for Walk<'_> {
+    type Item = (usize, Cursor);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        let item = (self.slot, self.here);
+        self.slot += 1;
+        self.in_group -= 1;
+        if self.slot == self.shape.span {
+            (self.slot, self.in_group) = (0, self.shape.neighborhood);
+            self.here = Cursor::at(self.shape.entry_at(0));
+        } else if self.in_group == 0 {
+            self.in_group = self.shape.neighborhood;
+            self.here = self.here.forward(self.shape.entry_bytes() + REPLICA_BYTES);
+        } else {
+            self.here = self.here.forward(self.shape.entry_bytes());
+        }
+        Some(item)
+    }
+}
+
 /// Whether an entry holds a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
@@ -234,6 +294,18 @@ pub struct Leaf<'a> {
     image: &'a [u8],
 }
 
+/// Generation and state, as stored, to state.
+#[inline]
+const fn state_of(flags: u8) -> State {
+    if flags & LIVE_BIT != 0 {
+        State::Live
+    } else if flags & DEAD_BIT != 0 {
+        State::Dead
+    } else {
+        State::Empty
+    }
+}
+
 impl<'a> Leaf<'a> {
     /// A view of `image`, which should have the shape's size; a shorter one reads as zeros.
     #[inline]
@@ -246,37 +318,83 @@ impl<'a> Leaf<'a> {
         stripes::byte(self.image, self.shape.entry_at(slot))
     }
 
-    /// Bitmap and state of an entry.
+    /// Generation and state of an entry, as stored.
     #[inline]
-    fn word(&self, slot: usize) -> (u16, State) {
-        let at = self.shape.entry_at(slot);
-        let word = stripes::half(self.image, at + 1);
-        let (bitmap, live, dead) = if self.shape.neighborhood > STATE_IN_BITMAP_MAX {
-            let flags = stripes::byte(self.image, at + 3);
-            (word, flags & 1 != 0, flags & 2 != 0)
-        } else {
-            (word & !(LIVE_BIT | DEAD_BIT), word & LIVE_BIT != 0, word & DEAD_BIT != 0)
-        };
-        let state = if live {
-            State::Live
-        } else if dead {
-            State::Dead
-        } else {
-            State::Empty
-        };
-        (bitmap, state)
+    fn flags(&self, slot: usize) -> u8 {
+        stripes::byte(self.image, self.shape.entry_at(slot) + self.shape.key_at() - 1)
     }
 
     /// Whether `slot` holds a record.
     #[inline]
     pub fn state(&self, slot: usize) -> State {
-        self.word(slot).1
+        state_of(self.flags(slot))
+    }
+
+    /// The `count` entries from `first` on.
+    #[inline]
+    const fn walk(&self, first: usize, count: usize) -> Walk<'a> {
+        Walk::new(self.shape, first, count)
+    }
+
+    /// As [`Leaf::state`], of the entry that begins here.
+    #[inline]
+    fn state_at(&self, here: Cursor) -> State {
+        state_of(here.forward(self.shape.key_at() - 1).byte(self.image))
+    }
+
+    /// As [`Leaf::is_whole`], of the entry that begins here.
+    #[inline]
+    fn is_whole_at(&self, here: Cursor) -> bool {
+        let version = here.byte(self.image) >> 4;
+        here.crossings(self.shape.entry_bytes())
+            .all(|line| self.image.get(line).is_some_and(|byte| byte >> 4 == version))
+    }
+
+    /// As [`Leaf::bitmap`], of the entry that begins here.
+    #[inline]
+    fn bitmap_at(&self, here: Cursor) -> u16 {
+        let low = here.forward(1).byte(self.image);
+        if self.shape.neighborhood <= STATE_IN_BITMAP_MAX {
+            return low.into();
+        }
+        u16::from_le_bytes([low, here.forward(2).byte(self.image)])
+    }
+
+    /// As [`Leaf::home_of`], of the entry `slot`, which begins here.
+    #[inline]
+    fn home_at(&self, slot: usize, here: Cursor) -> usize {
+        if self.shape.key_bytes != 8 {
+            return self.home_of(slot);
+        }
+        self.shape.home(&here.forward(self.shape.key_at()).word(self.image).to_le_bytes())
+    }
+
+    /// The generation that `slot` repeats.
+    #[inline]
+    pub fn generation(&self, slot: usize) -> u8 {
+        self.flags(slot) & GENERATION_MASK
     }
 
     /// Where the keys of home `slot` are: bit `o` = `o` entries further on.
     #[inline]
     pub fn bitmap(&self, slot: usize) -> u16 {
-        self.word(slot).0
+        let at = self.shape.entry_at(slot) + 1;
+        if self.shape.neighborhood > STATE_IN_BITMAP_MAX {
+            stripes::half(self.image, at)
+        } else {
+            stripes::byte(self.image, at).into()
+        }
+    }
+
+    /// Whether entry `slot`, READ alone, is of one WRITE, of a leaf in its life `generation`, and holds a record with `key`.
+    pub fn holds(&self, slot: usize, generation: u8, key: &[u8]) -> bool {
+        let version = self.version(slot);
+        let of_one_node_write = stripes::crossings(self.shape.entry_at(slot), self.shape.entry_bytes())
+            .all(|line| self.image.get(line).is_some_and(|byte| (byte ^ version) & VERSION_MASK == 0));
+        of_one_node_write
+            && self.is_whole(slot)
+            && self.flags(slot) == LIVE_BIT | generation & GENERATION_MASK
+            && self.key_is(slot, key)
     }
 
     /// Whether entry `slot` is of one WRITE.
@@ -307,7 +425,7 @@ impl<'a> Leaf<'a> {
 
     /// Whether each of the `count` entries from `first` on is of one WRITE.
     pub fn entries_whole(&self, first: usize, count: usize) -> bool {
-        (0..count.min(self.shape.span)).all(|distance| self.is_whole(self.shape.after(first, distance)))
+        self.walk(first, count.min(self.shape.span)).all(|(_, here)| self.is_whole_at(here))
     }
 
     /// What replica `group` says.
@@ -378,9 +496,18 @@ impl<'a> Leaf<'a> {
     /// of a locked leaf.
     #[inline]
     pub fn find_locked(&self, home: usize, key: &[u8], wanted: State) -> Option<usize> {
-        (0..self.shape.neighborhood)
-            .map(|distance| self.shape.after(home, distance))
-            .find(|&slot| self.state(slot) == wanted && self.key_is(slot, key))
+        let mut near = self.walk(home, self.shape.neighborhood);
+        // Keys of eight bytes are the common case: one word each.
+        let found = match <[u8; 8]>::try_from(key) {
+            Ok(key) => {
+                let key = u64::from_le_bytes(key);
+                near.find(|&(_, here)| {
+                    here.forward(self.shape.key_at()).word(self.image) == key && self.state_at(here) == wanted
+                })
+            }
+            Err(_) => near.find(|&(slot, here)| self.state_at(here) == wanted && self.key_is(slot, key)),
+        };
+        found.map(|(slot, _)| slot)
     }
 
     /// The slot that holds `key`, looked for by a reader in the neighborhood of `home`, whose pieces agree.
@@ -394,10 +521,10 @@ impl<'a> Leaf<'a> {
             return if self.is_whole(slot) { Ok(Some(slot)) } else { Err(DecodeError::Torn) };
         }
         let bitmap = self.bitmap(home);
-        for distance in 0..self.shape.neighborhood {
-            let slot = self.shape.after(home, distance);
+        for (distance, (slot, here)) in self.walk(home, self.shape.neighborhood).enumerate() {
             let leads = bitmap >> distance & 1 != 0;
-            if !self.is_whole(slot) || leads && (self.state(slot) == State::Empty || self.home_of(slot) != home) {
+            let led_astray = || self.state_at(here) == State::Empty || self.home_at(slot, here) != home;
+            if !self.is_whole_at(here) || leads && led_astray() {
                 return Err(DecodeError::Torn);
             }
         }
@@ -408,14 +535,14 @@ impl<'a> Leaf<'a> {
     /// every home at once.
     pub fn settled(&self) -> Result<(), DecodeError> {
         let mut rebuilt = [0u16; SPAN_MAX];
-        for slot in 0..self.shape.span {
-            if !self.is_whole(slot) {
+        for (slot, here) in self.walk(0, self.shape.span) {
+            if !self.is_whole_at(here) {
                 return Err(DecodeError::Torn);
             }
-            if self.state(slot) == State::Empty {
+            if self.state_at(here) == State::Empty {
                 continue;
             }
-            let home = self.home_of(slot);
+            let home = self.home_at(slot, here);
             let distance = self.shape.distance(home, slot);
             if distance < self.shape.neighborhood
                 && let Some(bits) = rebuilt.get_mut(home)
@@ -423,19 +550,21 @@ impl<'a> Leaf<'a> {
                 *bits |= 1 << distance;
             }
         }
-        let missing =
-            (0..self.shape.span).any(|slot| self.bitmap(slot) & !rebuilt.get(slot).copied().unwrap_or(0) != 0);
+        let missing = self
+            .walk(0, self.shape.span)
+            .zip(&rebuilt)
+            .any(|((_, here), &rebuilt)| self.bitmap_at(here) & !rebuilt != 0);
         if missing { Err(DecodeError::Torn) } else { Ok(()) }
     }
 
     /// Records in the leaf.
     pub fn records(&self) -> usize {
-        (0..self.shape.span).filter(|&slot| self.state(slot) == State::Live).count()
+        self.walk(0, self.shape.span).filter(|&(_, here)| self.state_at(here) == State::Live).count()
     }
 
     /// Deleted records in the leaf.
     pub fn dead(&self) -> usize {
-        (0..self.shape.span).filter(|&slot| self.state(slot) == State::Dead).count()
+        self.walk(0, self.shape.span).filter(|&(_, here)| self.state_at(here) == State::Dead).count()
     }
 
     /// Writes the live slots whose keys are not below `low` and, if given, below `high` into `slots`, in ascending key
@@ -448,24 +577,35 @@ impl<'a> Leaf<'a> {
         else {
             return 0;
         };
-        for slot in 0..self.shape.span {
-            if self.state(slot) != State::Live {
+        let prefix = |key: &[u8]| key.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
+        let (low_prefix, high_prefix) = (prefix(low), high.map_or(u64::MAX, prefix));
+        let is_long = self.shape.key_bytes > 8;
+        for (slot, here) in self.walk(0, self.shape.span) {
+            let first = here.forward(self.shape.key_at()).word(self.image).swap_bytes();
+            if first < low_prefix || first > high_prefix || self.state_at(here) != State::Live {
                 continue;
             }
-            self.read_key(slot, left);
-            if &*left >= low && high.is_none_or(|high| &*left < high) {
-                let first = left.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
-                // There is room: as many as slots.
-                let _ = order.push((first, slot as u16));
+            // On the edges the rest of the key decides.
+            if first == low_prefix || first == high_prefix {
+                self.read_key(slot, left);
+                if &*left < low || high.is_some_and(|high| &*left >= high) {
+                    continue;
+                }
             }
+            // There is room: as many as slots.
+            let _ = order.push((first, slot as u16));
         }
-        order.sort_unstable_by(|a, b| {
-            a.0.cmp(&b.0).then_with(|| {
-                self.read_key(a.1 as usize, left);
-                self.read_key(b.1 as usize, right);
-                (*left).cmp(&*right)
-            })
-        });
+        if is_long {
+            order.sort_unstable_by(|a, b| {
+                a.0.cmp(&b.0).then_with(|| {
+                    self.read_key(a.1 as usize, left);
+                    self.read_key(b.1 as usize, right);
+                    (*left).cmp(&*right)
+                })
+            });
+        } else {
+            order.sort_unstable();
+        }
         let mut count = 0;
         let mut before: Option<(u64, u16)> = None;
         for &(first, slot) in &order {
@@ -503,6 +643,9 @@ impl<'a> Leaf<'a> {
         for slot in 0..self.shape.span {
             if self.version(slot) & VERSION_MASK != version {
                 return Err(DecodeError::Corrupt("an entry with another node version than its leaf"));
+            }
+            if self.generation(slot) != header.generation {
+                return Err(DecodeError::Corrupt("an entry with another generation than its leaf"));
             }
             bits += self.bitmap(slot).count_ones() as usize;
             if self.state(slot) != State::Empty && self.displacement(slot) >= self.shape.neighborhood {
@@ -568,33 +711,29 @@ impl<'a> LeafMut<'a> {
         self.shape
     }
 
-    fn set_word(&mut self, slot: usize, bitmap: u16, state: State) {
-        let at = self.shape.entry_at(slot);
-        if self.shape.neighborhood > STATE_IN_BITMAP_MAX {
-            let flags = u8::from(state == State::Live) | u8::from(state == State::Dead) << 1;
-            stripes::write(self.image, at + 1, &bitmap.to_le_bytes());
-            stripes::write(self.image, at + 3, &[flags]);
-            return;
-        }
+    /// Says whether `slot` holds a record; its bytes stay.
+    pub fn set_state(&mut self, slot: usize, state: State) {
         let state = match state {
             State::Empty => 0,
             State::Live => LIVE_BIT,
             State::Dead => DEAD_BIT,
         };
-        stripes::write(self.image, at + 1, &(bitmap & !(LIVE_BIT | DEAD_BIT) | state).to_le_bytes());
+        let flags = self.view().generation(slot) | state;
+        stripes::write(self.image, self.shape.entry_at(slot) + self.shape.key_at() - 1, &[flags]);
     }
 
-    /// Says whether `slot` holds a record; its bytes stay.
-    pub fn set_state(&mut self, slot: usize, state: State) {
-        let bitmap = self.view().bitmap(slot);
-        self.set_word(slot, bitmap, state);
+    fn set_generation(&mut self, slot: usize, generation: u8) {
+        let flags = self.view().flags(slot) & !GENERATION_MASK | generation & GENERATION_MASK;
+        stripes::write(self.image, self.shape.entry_at(slot) + self.shape.key_at() - 1, &[flags]);
     }
 
     /// Says whether a key of home `home` lies `distance` entries further on.
     pub fn set_bit(&mut self, home: usize, distance: usize, set: bool) {
-        let (bitmap, state) = self.view().word(home);
+        let bitmap = self.view().bitmap(home);
         let bit = 1u16.checked_shl(distance as u32).unwrap_or(0);
-        self.set_word(home, if set { bitmap | bit } else { bitmap & !bit }, state);
+        let bitmap = (if set { bitmap | bit } else { bitmap & !bit }).to_le_bytes();
+        let bytes = if self.shape.neighborhood > STATE_IN_BITMAP_MAX { &bitmap[..] } else { &bitmap[..1] };
+        stripes::write(self.image, self.shape.entry_at(home) + 1, bytes);
     }
 
     /// Puts a record into `slot`; bitmaps are the caller's.
@@ -671,8 +810,8 @@ impl<'a> LeafMut<'a> {
         }
     }
 
-    /// Finishes an image that is written as a whole: `version` goes to every line, entry and replica, and replicas repeat
-    /// what the header says now.
+    /// Finishes an image that is written as a whole: `version` goes to every line, entry and replica, and replicas and entries
+    /// repeat what the header says now.
     pub fn seal(&mut self, version: u8) {
         let version = version & VERSION_MASK;
         stripes::set_node_version(self.image, version);
@@ -685,9 +824,12 @@ impl<'a> LeafMut<'a> {
         for group in 0..self.shape.groups() {
             stripes::write(self.image, self.shape.replica_at(group), &replica);
         }
+        // Who READs an entry of a retired leaf alone must not take it for one of the life that ended.
+        let life = if retired == 0 { header.generation } else { header.generation.wrapping_add(1) };
         for slot in 0..self.shape.span {
             let old = self.view().version(slot);
             stripes::write(self.image, self.shape.entry_at(slot), &[old & !VERSION_MASK | version]);
+            self.set_generation(slot, life);
         }
     }
 }
@@ -695,9 +837,13 @@ impl<'a> LeafMut<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::remote::lock_word::RowId;
+    use crate::remote::rows::Member;
     extern crate std;
     use std::vec;
     use std::vec::Vec;
+
+    const OWNER: Member = Member { row: RowId(7), incarnation: 3, nonce: 1 };
 
     const SHAPE: LeafShape = LeafShape::new(8, 8, 64, 8);
 
@@ -758,6 +904,64 @@ mod tests {
                 lines.contains(&true) && lines.contains(&false)
             };
             assert_eq!(Leaf::new(&SHAPE, &image).agrees(&runs), !mixed, "home {home}");
+        }
+    }
+
+    #[test]
+    fn a_walk_sees_what_looks_at_single_entries_see() {
+        for shape in [SHAPE, LeafShape::new(8, 120, 9, 2), LeafShape::new(24, 8, 61, 16), LeafShape::new(8, 8, 512, 7)]
+        {
+            let mut image = image(&shape);
+            for slot in (0..shape.span).step_by(3) {
+                let mut leaf = LeafMut::new(&shape, &mut image);
+                leaf.put(slot, &[slot as u8; 64][..shape.key_bytes], &[7; 120][..shape.value_bytes]);
+                leaf.set_bit(slot, slot % shape.neighborhood, true);
+                if slot % 2 == 0 {
+                    leaf.set_state(slot, State::Dead);
+                }
+            }
+            // An entry that is of two WRITEs.
+            let lines = |slot: usize| stripes::crossings(shape.entry_at(slot), shape.entry_bytes()).next();
+            let torn = (1..shape.span).find_map(lines).expect("an entry that reaches into another line");
+            image[torn] ^= 0x10;
+            let leaf = Leaf::new(&shape, &image);
+            for first in [0, 5, shape.span - 1] {
+                let walked: Vec<_> = leaf.walk(first, shape.span).collect();
+                assert_eq!(walked.len(), shape.span);
+                for (distance, (slot, here)) in walked.into_iter().enumerate() {
+                    assert_eq!(slot, shape.after(first, distance));
+                    assert_eq!(leaf.state_at(here), leaf.state(slot), "entry {slot}");
+                    assert_eq!(leaf.is_whole_at(here), leaf.is_whole(slot), "entry {slot}");
+                    assert_eq!(leaf.bitmap_at(here), leaf.bitmap(slot), "entry {slot}");
+                    assert_eq!(leaf.home_at(slot, here), leaf.home_of(slot), "entry {slot}");
+                }
+            }
+            assert!(!leaf.entries_whole(0, shape.span));
+        }
+    }
+
+    #[test]
+    fn an_entry_alone_tells_whose_it_is() {
+        for shape in [SHAPE, LeafShape::new(8, 120, 16, 16)] {
+            let mut image = image(&shape);
+            let key = 42u64.to_be_bytes();
+            let slot = 7;
+            let mut leaf = LeafMut::new(&shape, &mut image);
+            leaf.put(slot, &key, &[7; 120][..shape.value_bytes]);
+            let part = shape.write_range(&(slot..slot + 1));
+            let alone = |image: &[u8], generation| {
+                let mut only = vec![0; shape.bytes];
+                only[part.clone()].copy_from_slice(&image[part.clone()]);
+                Leaf::new(&shape, &only).holds(slot, generation, &key)
+            };
+            assert!(alone(&image, 3));
+            assert!(!alone(&image, 4), "the next life of the place");
+            LeafMut::new(&shape, &mut image).set_state(slot, State::Dead);
+            assert!(!alone(&image, 3), "deleted");
+            LeafMut::new(&shape, &mut image).set_state(slot, State::Live);
+            node::retire(&mut image, Address::NULL, OWNER);
+            LeafMut::new(&shape, &mut image).seal(6);
+            assert!(!alone(&image, 3), "retired");
         }
     }
 

@@ -14,6 +14,7 @@
 
 use super::Chime;
 use super::layout::Leaf;
+use super::speculate::Part;
 use super::vacancy::{ALL_FULL, HELD, held_word};
 use crate::btree::Tree;
 use crate::btree::leaves::slice;
@@ -111,13 +112,18 @@ impl Chime<'_> {
         }
     }
 
-    /// Acquires the lock of `leaf`, waiting for it. With `early`, `follow` pushes requests behind every CAS, in its chain;
-    /// the answer says whether they were executed.
+    /// What the word of a leaf was last seen to say; 0, room everywhere, if that is not known.
+    pub(super) fn remembered_vacancy(&self, leaf: Address) -> u64 {
+        self.leaf_lock(leaf).map_or(0, |lock| self.words.recall(self.place_of(lock), tag_of(leaf)))
+    }
+
+    /// Acquires the lock of `leaf`, waiting for it. `follow` is READ behind every CAS, in its chain; the answer says whether
+    /// it was.
     pub(super) async fn lock_leaf(
         &self,
         lane: &Lane<'_>,
         leaf: Address,
-        follow: Option<usize>,
+        follow: Option<Part>,
     ) -> Result<(LeafHeld, bool), OpError> {
         let lock = self.leaf_lock(leaf)?;
         let port = lane.port();
@@ -156,8 +162,10 @@ impl Chime<'_> {
         for _ in 0..ATTEMPTS_MAX {
             lane.owe(Debt { stage: Stage::Posted, word: held.word, ..queued })?;
             let cas = port.push(self.lock_request(leaf, guess, held.word));
-            if let Some(home) = follow {
-                self.push_runs(lane, leaf, home, self.leaf.neighborhood, true);
+            match follow {
+                Some(Part::Entries { first, count }) => drop(self.push_runs(lane, leaf, first, count, true)),
+                Some(Part::Entry(slot)) => drop(self.push_entry(lane, leaf, slot, true)),
+                None => {}
             }
             // On failure the debt stays: whether the CAS won is not known, and settling will look.
             port.submit().await?;

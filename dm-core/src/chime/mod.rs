@@ -9,9 +9,12 @@
 //! | operation | round trips | requests |
 //! |---|---|---|
 //! | get | 1 | READ neighborhood (two READs in one chain if it goes on at the first entry) |
+//! | get of a key that the hotspot buffer knows | 1 | READ entry; if it was wrong, one more for the neighborhood |
 //! | update, delete, upsert of a present key | 3 | CAS lock; READ neighborhood; WRITE entry + CAS unlock |
+//! | ... update, upsert, `update_if` of one that the hotspot buffer knows | 3 | CAS lock; READ entry; WRITE entry + CAS unlock |
 //! | insert | 3 | CAS lock; READ hop range; WRITE entries + CAS unlock |
 //! | ... if the lock word promised room where there was none | 4 | + READ leaf |
+//! | ... if no hop makes room and another arrangement does (one in 30) | 3 or 4 | CAS lock; READ leaf; WRITE leaf + CAS unlock |
 //! | update or delete of an absent key, insert of a present one | 3 | CAS; READ neighborhood; CAS unlock |
 //! | insert that splits a leaf, sibling on the same memory node | 3 + 3 | CAS; READ leaf; WRITE sibling + CAS vacancy + WRITE node + CAS unlock; then the parent: CAS; READ parent + READ sibling's line; WRITE parent + CAS unlock |
 //! | ... inner splits, new root | | as Sherman's |
@@ -21,8 +24,8 @@
 //! | a half-split leaf whose parent does not know | + 1, + 1 | READ leaf; READ sibling; and the split is finished |
 //!
 //! A lock handed over saves the CAS and the unlock. Without masked atomics a lock's CAS has to guess the free word; a wrong
-//! guess is one round trip more. [`Options::chain_lock_read`](crate::btree::Options) makes the 3 a 2: the neighborhood is
-//! READ behind the CAS in its chain.
+//! guess is one round trip more. [`Options::chain_lock_read`](crate::btree::Options) makes the 3 a 2: entry, neighborhood or,
+//! of an insert, the hop range that the word's last known vacancy asks for is READ behind the CAS in its chain.
 //!
 //! # Rooms
 //!
@@ -34,6 +37,7 @@
 //! | [`vacancy`] | lock words |
 //! | `lock` | locks of leaves |
 //! | `search` | get |
+//! | `speculate` | one entry instead of a neighborhood |
 //! | `write` | insert, update, upsert, `update_if`, delete |
 //! | `split` | what an insert does when there is no way |
 //! | `merge` | what a delete does when it took the last record |
@@ -74,6 +78,30 @@
 //! reader sees `j` at `x`; `j` is deleted; an insert makes `k`, of the same home, hop to `x`; the reader sees the bitmap and
 //! where `k` was before.) A search that meets nothing but its key dead answers *absent*, which it was at that instant.
 //!
+//! # Why one entry can be enough
+//!
+//! Where a key was last seen is remembered ([`crate::compute::hotspot`]), and that one entry is READ: no replica, no bitmap.
+//! It does not tell its leaf's fences or sibling, so nothing follows from *not* finding the key there. Claim: an entry that
+//! is of one WRITE, says *live*, has the key and shows the generation of the pointer `p` that the READ followed, has the
+//! key's current value at some instant of the READ.
+//!
+//! By the generation it is an entry of `p`'s leaf in the life that `p` means; a retired leaf shows the next generation in
+//! every entry. (The published entry does not tell one life from the next. Without that the claim is false: the place may
+//! be in use again for the sibling of a split that has not happened yet, or never does, with a record in the same entry.)
+//! A pointer of that life exists only since the leaf was linked. So what is left is an entry of a live leaf, and how a
+//! key can leave it or change in it:
+//!
+//! - *Updates, deletes and inserts of a deleted key* change the entry itself, under the leaf's lock: the entry has the newest.
+//! - *Hops* copy the record to another entry of the leaf and put another key in its place, by WRITEs that have landed before
+//!   the lock is free. Nobody changes the copy before, so until its old place is overwritten both are current.
+//! - *Splits* vacate the entry by the WRITE of the whole leaf. Nobody gets to the sibling before that has landed everywhere
+//!   (`split`), so until then nobody changes the copy there.
+//! - *Merges* copy records to the left neighbour and retire the leaf; both stay locked until all WRITEs have landed.
+//!
+//! In short: a copy of a record can be changed only after the record it was copied from is gone. Under the leaf's lock the
+//! same entry is enough to change the value: the leaf has the key, so it is the key's leaf. Whoever repairs a leaf keeps
+//! this up: no entry of a leaf in use is live that is not within its fences.
+//!
 //! # What it assumes
 //!
 //! LINE_ATOMIC, WORD_ATOMIC (versions), WRITE_THEN_WRITE (sibling before node), WRITE_THEN_ATOMIC (entries before
@@ -92,14 +120,17 @@
 //!   lies behind it into the leaf twice.
 //! - **Every entry whose bytes change raises its EV**, the home whose bitmap changes included.
 //! - **Deletes**, with dead records; the paper clears the entry (above).
+//! - **A leaf that no hop helps is rearranged** before it is split, and splits at the median of its records if that makes room
+//!   for the new one on its side: after random inserts leaves are 65 % full (H = 8), instead of 59 %. Readers do not
+//!   notice: a record is always within the neighborhood of its home.
 //! - **An occupied flag**, not reserved keys and values.
+//! - **Entries repeat the generation**, which makes READs of single entries safe.
 //! - **Lock words** name their holder while held, and are released by CAS; 63 bits of vacancy, which is a hint.
 //! - **A new sibling is written unlocked**: see `split` for why that is safe here.
 //! - **A whole leaf can be joined** with an empty neighbour; a half-split is finished by whoever finds it.
 //!
 //! # Open limits
 //!
-//! - No hotspot buffer and no speculative reads of single entries; no read delegation or write combining.
 //! - Inner nodes are never merged; leaves are joined when one is empty, not when they are merely sparse.
 //! - A generation has six bits: a pointer that survives 64 lives of one place unused passes the generation check.
 //! - A compute node that dies while it holds a lock keeps it; a leaf torn by a writer that died is reported as corrupt.
@@ -111,6 +142,7 @@ mod lock;
 mod merge;
 pub mod parameters;
 mod search;
+mod speculate;
 mod split;
 pub mod vacancy;
 mod write;
@@ -122,6 +154,8 @@ use crate::btree::lock::word_at;
 use crate::btree::read::Target;
 use crate::btree::scan::Scan;
 use crate::btree::walk::Walk;
+use crate::compute::batches::Begun;
+use crate::compute::hotspot::Hotspot;
 use crate::compute::locks::LockTable;
 use crate::compute::words::WordTable;
 use crate::error::{Cause, DecodeError, OpError};
@@ -150,7 +184,11 @@ pub const MARKS: &[Mark] = &[
     Mark::VacancyMiss,
     Mark::GuessWrong,
     Mark::Purge,
+    Mark::Rearranged,
     Mark::Doubted,
+    Mark::Unguessed,
+    Mark::Speculated,
+    Mark::GuessedWrong,
 ];
 
 /// What the lanes of a compute node share for the locks of leaves.
@@ -171,6 +209,7 @@ pub struct Chime<'s> {
     locks: LockTable<'s>,
     locks_per_node: u32,
     words: WordTable<'s>,
+    hotspot: Hotspot<'s>,
     plan: ScratchPlan,
     bulk: Mutex<BulkLoad>,
 }
@@ -192,14 +231,26 @@ impl<'s> Chime<'s> {
             locks: leaf_locks.table,
             locks_per_node: leaf_locks.locks_per_node,
             words: leaf_locks.words,
+            hotspot: Hotspot::default(),
             plan,
             bulk: Mutex::new(BulkLoad::default()),
         })
     }
 
+    /// The same with a hotspot buffer.
+    #[must_use]
+    pub fn with_hotspot(self, hotspot: Hotspot<'s>) -> Self {
+        Self { hotspot, ..self }
+    }
+
     /// The part that B+-trees share.
     pub fn tree(&self) -> &Tree<'s> {
         &self.tree
+    }
+
+    /// The hotspot buffer.
+    pub fn hotspot(&self) -> &Hotspot<'s> {
+        &self.hotspot
     }
 
     /// Shape of leaves.
@@ -274,15 +325,12 @@ impl<'s> Leaves<'s> for Chime<'s> {
         self.remember_vacancy(address, vacancy);
     }
 
-    async fn read_leaf<R>(
+    async fn read_leaf_locked<R>(
         &self,
         lane: &Lane<'_>,
         target: Target,
-        mut look: impl FnMut(&mut [u8]) -> Result<R, DecodeError>,
+        look: impl FnMut(&mut [u8]) -> Result<R, DecodeError>,
     ) -> Result<Option<R>, OpError> {
-        if let Ok(found) = self.tree.read_unlocked(lane, target, &mut look).await? {
-            return Ok(found);
-        }
         lane.mark(Mark::LockedRead);
         let (held, _) = self.lock_leaf(lane, target.address, None).await?;
         let found = self.tree.read_locked(lane, target, false, look).await;
@@ -313,23 +361,35 @@ impl Index for Chime<'_> {
     }
 
     async fn execute<'a>(&'a self, lane: &'a Lane<'_>, operation: Operation) -> Result<Outcome, OpError> {
-        if lane.owes() {
+        if lane.owes() || lane.is_joined() {
             return Err(OpError::harmless(Cause::BadInput("the lane is in doubt and has to be settled first")));
         }
         lane.set_deadline(operation.wait_ns());
-        match operation.kind {
+        let mut leads = false;
+        if self.tree.options.rdwc {
+            match self.tree.batches.begin(lane, &self.plan, operation.kind).await? {
+                Begun::Told(outcome) => return Ok(outcome),
+                begun => leads = begun == Begun::Leads,
+            }
+        }
+        let result = match operation.kind {
             OperationKind::Get => self.get(lane).await,
             OperationKind::Scan => self.scan(lane, &operation).await,
             kind => self.write(lane, kind).await,
+        };
+        if leads {
+            self.tree.batches.finish(lane, &self.plan, &result).await?;
         }
+        result
     }
 
     async fn settle<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
         lane.set_deadline(Operation::WAIT_NS_DEFAULT);
-        // Both, whatever comes of the first.
+        // Both, whatever comes of the first. Locks before the batch: its members may be queued behind them.
         let leaves = self.settle_leaves(lane).await;
         self.tree.settle(lane).await?;
-        leaves
+        leaves?;
+        self.tree.batches.settle(lane, &self.plan).await
     }
 
     async fn validate<'a>(&'a self, lane: &'a Lane<'_>) -> Result<Census, OpError> {

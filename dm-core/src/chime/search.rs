@@ -1,4 +1,4 @@
-//! Get: one READ of the key's neighborhood in the leaf that the route names.
+//! Get: one READ of the key's neighborhood in the leaf that the route names, or of the key's entry alone.
 
 use super::Chime;
 use super::layout::{Leaf, Runs};
@@ -15,8 +15,8 @@ use crate::verbs::{Label, Request};
 
 /// What a look at a neighborhood gave.
 enum Look {
-    /// The key is there, its value in the output; or it is not.
-    Seen(bool),
+    /// The key is there, in this slot, its value in the output; or it is not.
+    Seen(Option<usize>),
     /// The leaf is not the one the parent spoke of.
     Doubted,
     /// Torn again and again, or READ too slowly for versions to vouch.
@@ -24,21 +24,29 @@ enum Look {
 }
 
 impl Chime<'_> {
-    /// Steps: route; READ neighborhood; check versions, then the sibling against the parent's next pointer; take the value.
+    /// Steps: route; if the hotspot buffer knows the key, READ its entry, and if it is there take the value; READ neighborhood; check versions, then the sibling against the parent's next pointer; take the value.
     /// Linearizes within the READ whose image was accepted.
     ///
     /// If the sibling is another, the parent's copy may be old: it is READ again. If it still is another, the leaf has
     /// split and the parent does not know: the leaf is READ whole and its fences decide.
     pub(super) async fn get(&self, lane: &Lane<'_>) -> Result<Outcome, OpError> {
         let key_range = &self.plan.key;
-        let home = self.home(lane);
+        let hashed = self.hashed(lane);
+        let home = hashed.home;
         let mut attempts = 0;
         let mut spot = loop {
             let Some(mut spot) = self.tree.locate(lane, key_range, 0, true).await? else { return Ok(Outcome::Absent) };
+            if let Some(slot) = self.guess(lane, spot.address, hashed)
+                && self.get_entry(lane, &spot, slot).await?
+            {
+                self.help(lane, spot.help).await;
+                return Ok(Outcome::Found);
+            }
             match self.look(lane, &spot, home).await? {
-                Look::Seen(found) => {
+                Look::Seen(slot) => {
+                    self.note(spot.address, hashed, slot);
                     self.help(lane, spot.help).await;
-                    return Ok(if found { Outcome::Found } else { Outcome::Absent });
+                    return Ok(if slot.is_some() { Outcome::Found } else { Outcome::Absent });
                 }
                 Look::Unsure => break spot,
                 Look::Doubted => {
@@ -82,14 +90,6 @@ impl Chime<'_> {
         }
     }
 
-    /// The home of the operation's key.
-    pub(super) fn home(&self, lane: &Lane<'_>) -> usize {
-        lane.port().with(|scratch| {
-            let mut room = [0; KEY_BYTES_MAX];
-            self.leaf.home(key_of(scratch, &self.plan.key, &mut room))
-        })
-    }
-
     /// Pushes READs of the `count` entries from `first` on into node image 0, each byte to its own place; of all entries, of
     /// the whole image. Returns the positions of the READs.
     pub(super) fn push_runs(
@@ -130,6 +130,8 @@ impl Chime<'_> {
         let port = lane.port();
         // A neighborhood that is the whole leaf is READ as such, header included.
         let runs = self.leaf.runs(home, self.leaf.neighborhood);
+        // Whoever joins from here on must not be told what this READ samples.
+        self.tree.batches.seal(lane.id(), |_| ());
         for _ in 0..TORN_MAX {
             let reads = self.push_runs(lane, spot.address, home, self.leaf.neighborhood, false);
             port.submit().await?;
@@ -154,10 +156,10 @@ impl Chime<'_> {
                 if let Some(slot) = slot {
                     leaf.read_value(slot, front.get_mut(self.plan.output.clone()).unwrap_or_default());
                 }
-                Ok(Some(slot.is_some()))
+                Ok(Some(slot))
             });
             match seen {
-                Ok(Some(found)) => return Ok(Look::Seen(found)),
+                Ok(Some(slot)) => return Ok(Look::Seen(slot)),
                 Ok(None) => return Ok(Look::Doubted),
                 Err(_) => {
                     let hop = port.with(|scratch| {

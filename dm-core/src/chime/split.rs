@@ -1,9 +1,14 @@
 //! Splitting a leaf that has no way for a record that has to go in.
 //!
 //! The records from the separator on move to a new right sibling, each to the same entry there; those that stay are not
-//! touched. The separator is the middle one of the *critical* keys - those whose removal makes room for the new one - and
-//! the new key (CHIME section 4.4): so on either side at least one of them is gone, and the new key fits. (Among the
-//! critical keys are those of the neighborhood, two at least; the first and the middle one of them and the new key differ.)
+//! touched. On the new key's side one of the *critical* keys has to be gone - those whose removal makes room for it (CHIME
+//! section 4.4). The median of all keys does that almost always, and halves the leaf. Else the separator is the paper's: the
+//! middle one of the critical keys and the new one, so that on either side at least one of them is gone. (Among the critical
+//! keys are those of the neighborhood, two at least; the first and the middle one of them and the new key differ.)
+//!
+//! **Why one is enough.** Critical entries are the nearest ones to the home: if the moves that bring the hole at one to the
+//! home jump across a nearer entry, the first that does could end there as well. So when some critical key is gone the
+//! first empty entry is critical too, and all entries before it are as they were.
 //!
 //! The sibling is written first, then the old leaf with its lowered fence, the link and without the moved entries: that WRITE
 //! is both the split and, wherever the record went, the insert.
@@ -23,6 +28,7 @@ use crate::compute::nodes::{Fresh, NodeClass};
 use crate::error::{Cause, OpError};
 use crate::lane::{Lane, Mark};
 use crate::layout::stripes;
+use crate::reclaim::Signature;
 use crate::verbs::{Label, Request};
 use heapless::Vec;
 
@@ -89,6 +95,7 @@ impl Chime<'_> {
         let generation = fresh.address.generation();
         let header = Header { generation, flags: NodeFlags::empty(), ..Header::read(left) };
         node::start(right, &header, separator, bounded.then_some(&*high));
+        Signature::of(self.tree.owner).write(right);
         let mut resident = [0; KEY_BYTES_MAX];
         let resident = resident.get_mut(..key_bytes)?;
         for slot in 0..self.leaf.span {
@@ -114,7 +121,27 @@ impl Chime<'_> {
         Some((vacancy(left), vacancy(right)))
     }
 
-    /// The middle one of the critical keys and `key`.
+    /// The median of the keys in a leaf and `key`: the first of the upper half.
+    fn median(leaf: &Leaf<'_>, key: &[u8], median: &mut [u8]) -> Option<()> {
+        let mut slots = [0; SPAN_MAX];
+        let low = [0; KEY_BYTES_MAX];
+        let low = low.get(..key.len())?;
+        let below = leaf.sorted(low, Some(key), &mut slots);
+        let all = leaf.sorted(low, None, &mut slots);
+        let middle = all.div_ceil(2);
+        if middle == 0 {
+            return None;
+        }
+        if middle == below {
+            median.copy_from_slice(key);
+        } else {
+            leaf.read_key(usize::from(*slots.get(if middle < below { middle } else { middle - 1 })?), median);
+        }
+        Some(())
+    }
+
+    /// The median of all keys and `key`, if a critical key does not stay with `key`; else the middle one of the critical keys
+    /// and `key`.
     fn choose_separator(&self, image: &mut [u8], key: &[u8], home: usize, separator: &mut [u8]) -> Option<()> {
         let mut critical: Vec<u16, SPAN_MAX> = Vec::new();
         LeafMut::new(&self.leaf, image).critical(home, |slot| {
@@ -122,6 +149,17 @@ impl Chime<'_> {
             let _ = critical.push(slot as u16);
         });
         let leaf = Leaf::new(&self.leaf, image);
+        if self.tree.options.rearrange && Self::median(&leaf, key, separator).is_some() {
+            let mut room = [0; KEY_BYTES_MAX];
+            let resident = room.get_mut(..key.len())?;
+            let leaves = |&slot: &u16| {
+                leaf.read_key(slot as usize, resident);
+                (*resident < *separator) != (key < &*separator)
+            };
+            if critical.iter().any(leaves) {
+                return Some(());
+            }
+        }
         let (mut one, mut other) = ([0; KEY_BYTES_MAX], [0; KEY_BYTES_MAX]);
         let (one, other) = (one.get_mut(..key.len())?, other.get_mut(..key.len())?);
         critical.sort_unstable_by(|a, b| {

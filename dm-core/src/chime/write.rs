@@ -10,6 +10,7 @@
 use super::Chime;
 use super::layout::{Leaf, LeafMut, State, Touched};
 use super::lock::LeafHeld;
+use super::speculate::Part;
 use crate::btree::descent::Spot;
 use crate::btree::leaves::{Leaves, key_of, slice_mut};
 use crate::btree::node::{self, KEY_BYTES_MAX, Standing};
@@ -19,32 +20,34 @@ use crate::error::{Cause, DecodeError, OpError};
 use crate::index::{OperationKind, Outcome};
 use crate::lane::{Lane, Mark};
 use crate::layout::stripes;
-use crate::verbs::{Label, Request};
+use crate::verbs::{Label, LaneId, Request};
 
 /// A leaf is rewritten without its dead records when it has to be READ whole and has this share of them.
 const DEAD_SHARE: usize = 8;
 
 /// What has to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Change {
+pub(super) enum Change {
     Nothing,
     /// `count` entries from `first` on.
     Entries {
         first: usize,
         count: usize,
     },
-    /// The image.
-    Leaf,
+    /// The image, for this reason.
+    Leaf(Mark),
 }
 
 /// What a look at the locked leaf decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Decision {
-    outcome: Outcome,
-    change: Change,
-    vacancy: u64,
+pub(super) struct Decision {
+    pub outcome: Outcome,
+    pub change: Change,
+    pub vacancy: u64,
     /// The record deleted seems to have been the last.
-    emptied: bool,
+    pub emptied: bool,
+    /// Where the record is now, for the hotspot buffer, if it should know.
+    pub slot: Option<usize>,
 }
 
 /// What a look at the locked leaf gave.
@@ -129,22 +132,45 @@ impl Chime<'_> {
     /// Writes at the leaf that `spot` names, or at one that it leads to.
     async fn write_at(&self, lane: &Lane<'_>, kind: OperationKind, spot: Spot) -> Result<Attempt, OpError> {
         let mut spot = spot;
-        let home = self.home(lane);
+        let hashed = self.hashed(lane);
+        let home = hashed.home;
         let mut trusted = true;
         for _ in 0..MOVES_MAX {
-            let follow = (self.tree.options.chain_lock_read && trusted).then_some(home);
-            let (held, early) = self.lock_leaf(lane, spot.address, follow).await?;
             let mut aim = Aim { kind, spot: &spot, home, trusted };
-            let mut seen = self.look_locked(lane, &held, early, aim).await;
+            let guess =
+                if trusted && Self::needs_one_entry(kind) { self.guess(lane, spot.address, hashed) } else { None };
+            let follow = (self.tree.options.chain_lock_read && trusted).then(|| match guess {
+                Some(slot) => Part::Entry(slot),
+                None => {
+                    Part::Entries { first: home, count: self.entries_for(aim, self.remembered_vacancy(spot.address)) }
+                }
+            });
+            let (held, early) = self.lock_leaf(lane, spot.address, follow).await?;
+            let fetched = match follow {
+                Some(Part::Entries { count, .. }) if early => count,
+                _ => 0,
+            };
+            let at_once = match guess {
+                Some(slot) => self.change_entry(lane, &held, (slot, early), kind).await,
+                None => Ok(None),
+            };
+            let mut seen = match at_once {
+                Ok(Some(decision)) => Ok(Seen::Decided(decision)),
+                Ok(None) => self.look_locked(lane, &held, fetched, aim).await,
+                Err(error) => Err(error),
+            };
             if matches!(seen, Ok(Seen::Doubted)) && spot.fresh {
                 // What the parent says now is not what the leaf says: a half-split, most likely.
                 lane.mark(Mark::Doubted);
                 aim.trusted = false;
-                seen = self.look_locked(lane, &held, false, aim).await;
+                seen = self.look_locked(lane, &held, 0, aim).await;
             }
             let help = spot.help;
             match seen {
                 Ok(Seen::Decided(decision)) => {
+                    if decision.slot.is_some() {
+                        self.note(held.address, hashed, decision.slot);
+                    }
                     self.carry_out(lane, held, &decision).await?;
                     if decision.emptied {
                         self.join_emptied(lane, spot.address).await;
@@ -184,35 +210,49 @@ impl Chime<'_> {
         Ok(Attempt::Lost)
     }
 
-    /// READs what it takes of the locked leaf and decides. `early`: the neighborhood was READ in the chain of the lock's
-    /// CAS.
-    ///
-    /// A torn image is READ again for a while, as in [`Tree::read_locked`].
-    async fn look_locked(&self, lane: &Lane<'_>, held: &LeafHeld, early: bool, aim: Aim<'_>) -> Result<Seen, OpError> {
-        let port = lane.port();
+    /// Entries from the home on that an operation looks at in a leaf whose lock word says `vacancy`.
+    fn entries_for(&self, aim: Aim<'_>, vacancy: u64) -> usize {
         let neighborhood = self.leaf.neighborhood;
-        let mut count = match aim.kind {
+        match aim.kind {
             _ if !aim.trusted => self.leaf.span,
             // The whole neighborhood in any case: the key may be in it behind the first entry with room.
             OperationKind::Insert | OperationKind::Upsert => {
-                self.buckets.hop_range(held.vacancy, aim.home).max(neighborhood)
+                self.buckets.hop_range(vacancy, aim.home).max(neighborhood).min(self.leaf.span)
             }
             _ => neighborhood,
-        };
-        let mut fetched = if early { neighborhood } else { 0 };
+        }
+    }
+
+    /// READs what it takes of the locked leaf and decides. `fetched` entries from the home on were READ in the chain of the
+    /// lock's CAS.
+    ///
+    /// A torn image is READ again for a while, as in [`Tree::read_locked`].
+    async fn look_locked(
+        &self,
+        lane: &Lane<'_>,
+        held: &LeafHeld,
+        fetched: usize,
+        aim: Aim<'_>,
+    ) -> Result<Seen, OpError> {
+        let port = lane.port();
+        let mut fetched = fetched;
+        let mut count = self.entries_for(aim, held.vacancy).max(fetched);
         let mut torn = 0;
         let mut pause_ns = 1_000;
         loop {
-            if count >= self.leaf.span {
+            if fetched >= count {
+                // It is all there.
+            } else if count >= self.leaf.span {
                 self.push_runs(lane, held.address, 0, count, true);
-            } else if fetched < count {
+            } else {
                 let first = self.leaf.after(aim.home, fetched);
                 self.push_runs(lane, held.address, first, count - fetched, true);
             }
             port.submit().await?;
-            match port.with(|scratch| self.judge_locked(scratch, held, aim, count)) {
+            match port.with(|scratch| self.judge_locked(lane.id(), scratch, held, aim, count)) {
                 Ok(Seen::NoRoom(_)) if count < self.leaf.span => {
                     lane.mark(Mark::VacancyMiss);
+                    fetched = 0;
                     count = self.leaf.span;
                 }
                 Ok(seen) => return Ok(seen),
@@ -237,6 +277,7 @@ impl Chime<'_> {
     /// Judges the `count` entries READ from the home on, or the whole image, and decides.
     fn judge_locked(
         &self,
+        lane: LaneId,
         scratch: &mut [u8],
         held: &LeafHeld,
         aim: Aim<'_>,
@@ -263,7 +304,21 @@ impl Chime<'_> {
                 return Err(DecodeError::Torn);
             }
         }
+        self.seal_write(lane, front);
         Ok(self.decide(aim, key, front, image, held.vacancy, count))
+    }
+
+    /// Closes the batch that the lane leads. The leaf is locked and what was READ of it is whole: what is decided now is
+    /// true until the WRITE, which takes the value that joined last.
+    pub(super) fn seal_write(&self, lane: LaneId, front: &mut [u8]) {
+        self.tree.batches.seal(lane, |value| {
+            if let Some(place) = front.get_mut(self.plan.value.clone()) {
+                // Both as long as values are.
+                for (to, from) in place.iter_mut().zip(value) {
+                    *to = *from;
+                }
+            }
+        });
     }
 
     /// Decides what the operation does to the locked leaf, and does it to the image.
@@ -278,7 +333,8 @@ impl Chime<'_> {
             if !matches!(kind, Insert | Upsert) {
                 let vacancy = observed(&leaf, None);
                 let outcome = Outcome::Absent;
-                return Seen::Decided(Decision { outcome, change: Change::Nothing, vacancy, emptied: false });
+                let change = Change::Nothing;
+                return Seen::Decided(Decision { outcome, change, vacancy, emptied: false, slot: None });
             }
             return self.insert(
                 key,
@@ -323,7 +379,8 @@ impl Chime<'_> {
             && vacancy == 0
             && (0..self.leaf.neighborhood)
                 .all(|distance| leaf.view().state(self.leaf.after(home, distance)) != State::Live);
-        Seen::Decided(Decision { outcome, change, vacancy, emptied })
+        let slot = (outcome != Outcome::Deleted).then_some(slot);
+        Seen::Decided(Decision { outcome, change, vacancy, emptied, slot })
     }
 
     /// Puts a record into the image, whose `count` entries from `home` on may be looked at and do not have it.
@@ -346,23 +403,28 @@ impl Chime<'_> {
             leaf.raise(&touched);
             let vacancy = self.buckets.observed(vacancy, &self.leaf, &leaf.view(), (home, count), Some(filled));
             let change = Change::Entries { first, count: changed };
-            return Seen::Decided(Decision { outcome, change, vacancy, emptied: false });
+            let slot = self.hotspot.is_on().then(|| leaf.view().find_locked(home, key, State::Live)).flatten();
+            return Seen::Decided(Decision { outcome, change, vacancy, emptied: false, slot });
         }
         if !whole {
             return Seen::NoRoom(vacancy);
         }
-        // The dead are in the way, or there are many: the next image of the leaf is without them.
+        // The dead are in the way, or there are many: the next image of the leaf is without them. And if hops do not help,
+        // another arrangement may.
         let dead = leaf.view().dead();
         leaf.purge();
-        let placed = dead > 0 && leaf.place(home, key, value, count, &mut touched).is_some();
+        let reason = if dead > 0 && leaf.place(home, key, value, count, &mut touched).is_some() {
+            Mark::Purge
+        } else if self.tree.options.rearrange && leaf.rearrange(home, key, value) {
+            Mark::Rearranged
+        } else {
+            return Seen::NoRoom(self.buckets.exact(&leaf.view()));
+        };
         let vacancy = self.buckets.exact(&leaf.view());
-        if !placed {
-            return Seen::NoRoom(vacancy);
-        }
         leaf.raise(&touched);
         let version = stripes::node_version(image).unwrap_or(0);
         LeafMut::new(&self.leaf, image).seal(version.wrapping_add(1));
-        Seen::Decided(Decision { outcome, change: Change::Leaf, vacancy, emptied: false })
+        Seen::Decided(Decision { outcome, change: Change::Leaf(reason), vacancy, emptied: false, slot: None })
     }
 
     /// WRITEs what was changed in image 0 and unlocks.
@@ -384,8 +446,8 @@ impl Chime<'_> {
                     }
                 }
             }
-            Change::Leaf => {
-                lane.mark(Mark::Purge);
+            Change::Leaf(reason) => {
+                lane.mark(reason);
                 port.push(Request::write(Label::Node, node, offset, self.leaf.bytes, at));
             }
         }

@@ -44,6 +44,7 @@
 use crate::error::{Cause, Effect, OpError};
 use crate::index::{OperationKind, Outcome, ScratchPlan};
 use crate::lane::{Lane, Mark};
+use crate::planted::{Bug, planted};
 use crate::verbs::{LaneId, Request};
 use core::sync::atomic::{AtomicU8, Ordering};
 use spin::Mutex;
@@ -103,6 +104,7 @@ impl<'s> Seat<'s> {
             sealed: false,
             members: NOBODY,
             next: NOBODY,
+            failed: None,
             answer: Answer::Alone,
             value,
         };
@@ -123,6 +125,8 @@ struct Place<'s> {
     members: u16,
     /// Member: the one that joined before.
     next: u16,
+    /// Leader: how it failed, if members are told when it has been settled.
+    failed: Option<OpError>,
     /// Member: how it ended.
     answer: Answer,
     /// Leader of a write batch: the value that joined last. Member of a read batch: the value found.
@@ -144,6 +148,7 @@ impl Place<'_> {
         self.sealed = false;
         self.members = NOBODY;
         self.next = NOBODY;
+        self.failed = None;
         self.answer = Answer::Alone;
     }
 
@@ -245,7 +250,8 @@ impl<'s> Batches<'s> {
         let mut bucket = bucket.lock();
         if let Some(leader) = self.seat(bucket.open) {
             let mut leading = leader.place.lock();
-            if leading.key() != key || !Self::fits(leading.kind, kind) {
+            let strange = leading.key() != key && !planted(Bug::StrangersJoin);
+            if strange || !Self::fits(leading.kind, kind) {
                 return Joined::Alone;
             }
             leading.keep(value);
@@ -289,8 +295,13 @@ impl<'s> Batches<'s> {
         let Some(bucket) = self.bucket(kind, key.get(..key_bytes).unwrap_or_default()) else { return };
         let mut bucket = bucket.lock();
         let mut place = seat.place.lock();
+        place.sealed |= seals;
+        let late = if kind == OperationKind::Get { Bug::SampleBeforeJoin } else { Bug::SealAtRelease };
+        if seals && planted(late) {
+            take(place.value);
+            return;
+        }
         place.closed = true;
-        place.sealed = seals;
         if bucket.open == lane.0 {
             bucket.open = NOBODY;
         }
@@ -441,8 +452,25 @@ impl<'s> Batches<'s> {
         }
     }
 
-    /// Answers the members of the batch that the lane leads and wakes them, then ends the batch.
+    /// Answers the members of the batch that the lane leads and wakes them, then ends the batch. If what the leader wrote
+    /// may still be on its way, nothing is done: that is left to [`Batches::settle`].
     pub async fn finish(
+        &self,
+        lane: &Lane<'_>,
+        plan: &ScratchPlan,
+        result: &Result<Outcome, OpError>,
+    ) -> Result<(), OpError> {
+        if let Err(failed @ OpError { effect: Effect::Unknown, .. }) = result
+            && lane.owes()
+            && let Some(seat) = self.seat(lane.id().0)
+        {
+            seat.place.lock().failed = Some(*failed);
+            return Ok(());
+        }
+        self.conclude(lane, plan, result).await
+    }
+
+    async fn conclude(
         &self,
         lane: &Lane<'_>,
         plan: &ScratchPlan,
@@ -469,16 +497,19 @@ impl<'s> Batches<'s> {
         Ok(())
     }
 
-    /// Leaves whatever batch a dropped operation was in: see [`crate::index::Index::settle`]. All its requests have
-    /// completed. A leader's members learn that nobody knows what became of it, or work for themselves if it had not sealed
+    /// Leaves whatever batch a failed or dropped operation was in: see [`crate::index::Index::settle`]. All its requests
+    /// have completed, and it owes no lock any more. A leader's members learn that nobody knows what became of it, or work for themselves if it had not sealed
     /// the batch; a member waits for its answer, since its seat belongs to the batch until then.
     pub async fn settle(&self, lane: &Lane<'_>, plan: &ScratchPlan) -> Result<(), OpError> {
         let Some(seat) = self.seat(lane.id().0) else { return Ok(()) };
         match seat.state.load(Ordering::Acquire) {
             LEADS | FILLS => {
-                let effect = if seat.place.lock().kind == OperationKind::Get { Effect::None } else { Effect::Unknown };
-                let lost = Err(OpError { effect, cause: Cause::LeaderLost });
-                self.finish(lane, plan, &lost).await
+                let lost = {
+                    let place = seat.place.lock();
+                    let effect = if place.kind == OperationKind::Get { Effect::None } else { Effect::Unknown };
+                    Err(place.failed.unwrap_or(OpError { effect, cause: Cause::LeaderLost }))
+                };
+                self.conclude(lane, plan, &lost).await
             }
             FOLLOWS | ANSWERED => {
                 while seat.state.load(Ordering::Acquire) != ANSWERED {

@@ -2,6 +2,7 @@
 //!
 //! - [`batches`]: read delegation and write combining.
 //! - [`cache`]: copies of inner nodes, read without locks.
+//! - [`hotspot`]: where in their leaves popular keys are.
 //! - [`locks`]: the local half of hierarchical locks: FIFO queues and hand-over.
 //! - [`nodes`]: memory granted and not yet in use.
 //! - [`words`]: what lock words were when they were last seen.
@@ -10,6 +11,7 @@
 
 pub mod batches;
 pub mod cache;
+pub mod hotspot;
 pub mod locks;
 pub mod nodes;
 pub mod words;

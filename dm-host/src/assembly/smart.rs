@@ -29,7 +29,7 @@ pub fn with_smart<R>(
 /// What one compute node's copy of a SMART index borrows: see [`super::Storage`].
 #[derive(Debug)]
 pub struct SmartStorage {
-    entries: Vec<spin::Mutex<Entry>>,
+    entries: Vec<Entry>,
     waiters: Vec<Waiter>,
     stretches: Vec<spin::Mutex<Stretch>>,
     words: MmapMut,
@@ -42,7 +42,7 @@ pub struct SmartStorage {
 /// A [`SmartStorage`], ready to be borrowed by an index.
 #[derive(Debug)]
 pub struct SmartRoom<'a> {
-    entries: &'a [spin::Mutex<Entry>],
+    entries: &'a [Entry],
     waiters: &'a [Waiter],
     stretches: &'a [spin::Mutex<Stretch>],
     words: &'a [AtomicU32],

@@ -3,6 +3,8 @@
 //! Every figure is one `dm bench` command line and one number of its report. The constants of the profiles come from
 //! sources or from two of Sherman's figures (see `dm-sim/profiles/cx5.toml`); nothing is adjusted per figure.
 
+mod chime;
+
 use crate::bench::{self, engine, plan::Plan};
 use crate::commands::Failure;
 use crate::report::Report;
@@ -18,6 +20,19 @@ enum Metric {
     RatePercent,
     /// Latency in us below which this share of the operations lies.
     LatencyUs(f64),
+    /// Operations a second, of a CHIME over those of a Sherman that is run with the same options; the CHIME's hotspot buffers are
+    /// more cache for the Sherman.
+    TimesSherman,
+    /// Most that a compute node keeps in copies of inner nodes, in MB.
+    CacheMb,
+    /// Share of the looks at leaves for which the hotspot buffers had a guess, in percent.
+    GuessedPercent,
+    /// Share of the guesses that were right, in percent.
+    RightPercent,
+    /// How full leaves are in the end, in percent.
+    FullPercent,
+    /// Bytes of nodes that can be reached, per record.
+    LiveBytes,
 }
 
 impl Metric {
@@ -29,13 +44,22 @@ impl Metric {
                 nodes.iter().map(|node| node.request_rate_share * 100.0).fold(0.0, f64::max)
             }),
             Self::LatencyUs(quantile) => report.latency_ns_at(quantile) as f64 / 1e3,
+            Self::TimesSherman => report.throughput_ops_per_s() / 1e6,
+            Self::CacheMb => report.cache_bytes.iter().copied().max().unwrap_or(0) as f64 / 1e6,
+            Self::GuessedPercent => report.hotspot.map_or(0.0, |found| found.hit_share() * 100.0),
+            Self::RightPercent => report.hotspot.map_or(0.0, |found| found.right_share() * 100.0),
+            Self::FullPercent => report.tree.as_ref().map_or(0.0, |tree| tree.fill() * 100.0),
+            Self::LiveBytes => report.tree.as_ref().map_or(0.0, |tree| tree.live_per_record_bytes()),
         }
     }
 
     fn unit(self) -> &'static str {
         match self {
             Self::Mops => "Mops/s",
-            Self::RatePercent => "%",
+            Self::RatePercent | Self::GuessedPercent | Self::RightPercent | Self::FullPercent => "%",
+            Self::TimesSherman => "x",
+            Self::CacheMb => "MB",
+            Self::LiveBytes => "B",
             Self::LatencyUs(_) => "us",
         }
     }
@@ -326,22 +350,41 @@ fn command(figure: &Figure) -> String {
         ("{SKEWED}", SKEWED),
         ("{UNIFORM}", UNIFORM),
         ("{RANGE}", RANGE),
+        ("{CHIME}", chime::CLUSTER),
+        ("{HOTSPOT}", chime::HOTSPOT),
     ];
     let options = options.iter().fold(figure.options.to_owned(), |text, (name, options)| text.replace(name, options));
     let lanes = if options.contains("--lanes") { "" } else { " --lanes 1" };
-    format!("dm bench --fabric sim{lanes} --cache-mib 32 --no-validate {options}")
+    let cache = if options.contains("--cache-mib") { "" } else { " --cache-mib 32" };
+    let validate = if matches!(figure.metric, Metric::FullPercent | Metric::LiveBytes) { "" } else { " --no-validate" };
+    format!("dm bench --fabric sim{lanes}{cache}{validate} {options}")
+}
+
+/// The command line that a figure's is compared with.
+fn rival(figure: &Figure, command: &str) -> Option<String> {
+    let is_compared = matches!(figure.metric, Metric::TimesSherman);
+    is_compared.then(|| command.replace("--index chime", "--index sherman").replace(chime::HOTSPOT, chime::NO_HOTSPOT))
+}
+
+/// All figures.
+fn all() -> impl Iterator<Item = &'static Figure> {
+    FIGURES.iter().chain(chime::FIGURES)
 }
 
 /// Runs the figures and prints the table.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let wanted = |figure: &&Figure| arguments.only.as_ref().is_none_or(|only| figure.title.contains(only.as_str()));
-    let figures: Vec<&Figure> = FIGURES.iter().filter(wanted).collect();
+    let figures: Vec<&Figure> = all().filter(wanted).collect();
     if figures.is_empty() {
         let only = arguments.only.as_deref().unwrap_or_default();
         return Err(Failure::Usage(format!("--only {only}: no figure has that in its title; see --commands")));
     }
     if arguments.commands {
-        let lines = figures.iter().map(|figure| format!("# {}\n{}\n", figure.title, command(figure)));
+        let lines = figures.iter().map(|figure| {
+            let command = command(figure);
+            let rival = rival(figure, &command).map_or_else(String::new, |rival| format!("{rival}\n"));
+            format!("# {}\n{command}\n{rival}", figure.title)
+        });
         return crate::commands::print(&lines.collect::<String>());
     }
     crate::commands::print("| figure | paper | ours (simulated) | ratio | remarks |\n|---|---|---|---|---|\n")?;
@@ -353,7 +396,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             Some((known, report)) if known == command => report,
             _ => measure(&command)?,
         };
-        crate::commands::print(&line(figure, &report))?;
+        let rival = rival(figure, &command).map(|rival| measure(&rival)).transpose()?;
+        crate::commands::print(&line(figure, &report, rival.as_ref()))?;
         last = Some((command, report));
     }
     Ok(())
@@ -368,8 +412,9 @@ fn measure(command: &str) -> Result<Report, Failure> {
     report.ok_or_else(|| Failure::Run(format!("{command}: no workload")))
 }
 
-fn line(figure: &Figure, report: &Report) -> String {
+fn line(figure: &Figure, report: &Report, rival: Option<&Report>) -> String {
     let ours = figure.metric.of(report);
+    let rivals = rival.map(|rival| figure.metric.of(rival));
     let number = |value: f64| match value {
         value if value >= 1000.0 => format!("{value:.0}"),
         value if value >= 10.0 => format!("{value:.1}"),
@@ -377,11 +422,13 @@ fn line(figure: &Figure, report: &Report) -> String {
     };
     let unit = figure.metric.unit();
     let mut text = format!("| {} | ", figure.title);
+    let both = rivals.map_or_else(String::new, |rivals| format!(" ({} / {} Mops/s)", number(ours), number(rivals)));
+    let ours = ours / rivals.unwrap_or(1.0);
     // Writing to a string does not fail.
     let _ = if figure.paper.is_nan() {
-        write!(text, "- | {} {unit} | - ", number(ours))
+        write!(text, "- | {} {unit}{both} | - ", number(ours))
     } else {
-        write!(text, "{} {unit} | {} {unit} | {:.2} ", number(figure.paper), number(ours), ours / figure.paper)
+        write!(text, "{} {unit} | {} {unit}{both} | {:.2} ", number(figure.paper), number(ours), ours / figure.paper)
     };
     let _ = writeln!(text, "| {} |", figure.note);
     text
@@ -393,12 +440,16 @@ mod tests {
 
     #[test]
     fn every_figure_is_a_command_line_that_can_be_planned() {
-        for figure in FIGURES {
-            let command = command(figure);
-            assert!(!command.contains('{'), "{command}");
-            let bench = Bench::try_parse_from(command.split_whitespace().skip(1));
-            let bench = bench.unwrap_or_else(|error| panic!("{}: {error}", figure.title));
-            assert!(Plan::new(&bench.arguments).is_ok(), "{}", figure.title);
+        for figure in all() {
+            let own = command(figure);
+            let rival = rival(figure, &own);
+            for command in [own].into_iter().chain(rival) {
+                assert!(!command.contains('{'), "{command}");
+                let bench = Bench::try_parse_from(command.split_whitespace().skip(1));
+                let bench = bench.unwrap_or_else(|error| panic!("{}: {error}", figure.title));
+                let plan = Plan::new(&bench.arguments);
+                assert!(plan.is_ok(), "{}: {:?}", figure.title, plan.err());
+            }
         }
     }
 }

@@ -59,6 +59,7 @@ impl Subject for ChimeSubject {
         vec![
             ("btree", dm_core::btree::MARKS),
             ("chunks", dm_core::remote::chunks::MARKS),
+            ("batches", dm_core::compute::batches::MARKS),
             ("chime", dm_core::chime::MARKS),
         ]
     }
@@ -90,6 +91,8 @@ impl Subject for ChimeSubject {
             combine: rng.percent(70),
             hierarchical: rng.percent(70),
             chain_lock_read: rng.percent(40),
+            rdwc: rng.percent(40),
+            rearrange: rng.percent(70),
             ..Options::default()
         };
         let spending = Spending {
@@ -100,6 +103,8 @@ impl Subject for ChimeSubject {
             leaves_at_once: 1 + rng.below(4) as usize,
             hand_overs_max: rng.below(5) as u8,
             leaf_locks: [1, 3, 64][rng.below(3) as usize],
+            // Half of them without; else so small that keys displace each other, or large enough for all.
+            hotspot_bytes: [0, 0, 128, 64 << 10][rng.below(4) as usize],
             returned_nodes: [0, 1, 32, SHELF_HOLDS_ALL][rng.below(4) as usize],
             options,
         };

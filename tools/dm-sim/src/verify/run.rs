@@ -61,6 +61,8 @@ pub struct Replay {
     pub requests: String,
     /// Everything that happened to them: see [`log::LEGEND`].
     pub log: String,
+    /// The same as data.
+    pub events: Vec<log::LogLine>,
 }
 
 impl Replay {
@@ -239,9 +241,10 @@ impl<S: Subject> Verifier<S> {
         history.overlapping = history.record.overlapping() as u64;
         let (requests, log) =
             if logged { (log::requests(world.log()), log::text(world.log())) } else { Default::default() };
+        let events = if logged { world.log().to_vec() } else { Vec::new() };
         world.set_log(false);
         self.worlds.push(world);
-        Replay { case: format!("{draw}\n{} {case:?}", self.subject.name()), history, requests, log }
+        Replay { case: format!("{draw}\n{} {case:?}", self.subject.name()), history, requests, log, events }
     }
 
     /// A world as new. Memory is reused: only what a history wrote is cleared.
@@ -428,6 +431,13 @@ impl Stage<'_> {
                 other => self.findings.push(Finding::Structure(format!("sweeping row {}: {other:?}", dead.0 + 1))),
             }
         }
+        for &node in alive {
+            let (index, lane) = (self.opened[node], &lanes[node][0]);
+            match block_on(lane, &mut fabric, index.adopt(lane)).map(|run| run.result) {
+                Ok(Ok(adopted)) if adopted.is_complete() || !self.never_leaks => {}
+                other => self.findings.push(Finding::Structure(format!("compute node {node} adopts: {other:?}"))),
+            }
+        }
     }
 
     /// Compute nodes that can still be asked.
@@ -533,9 +543,13 @@ impl Stage<'_> {
         match account(&holdings, &ready) {
             Err(what) => self.findings.push(Finding::Memory(what)),
             Ok(account) => {
-                let undisturbed = history.suffered.counts.iter().all(|count| *count == 0) && history.failed.is_empty();
+                let adopted = self.after_death == AfterDeath::Recovered;
+                let disturbs = |kind: FaultKind| history.suffered.counts[kind as usize] > 0;
+                let undisturbed = history.failed.is_empty()
+                    && FaultKind::ALL.iter().all(|&kind| !disturbs(kind) || adopted && kind == FaultKind::Crash);
                 if account.leaked > 0 && self.never_leaks && undisturbed {
-                    self.findings.push(Finding::Memory(format!("nothing went wrong, and {account}")));
+                    let but = if disturbs(FaultKind::Crash) { "nothing but deaths" } else { "nothing" };
+                    self.findings.push(Finding::Memory(format!("{but} went wrong, and {account}")));
                 }
                 history.memory = Some(account);
             }

@@ -93,8 +93,8 @@ impl Subject for SmartSubject {
             leaves_at_once: 1 + rng.below(4) as usize,
             hand_overs_max: rng.below(5) as u8,
             leaf_locks: [1, 3, 64][rng.below(3) as usize],
-            returned_nodes: 0,
             options,
+            ..Spending::default()
         };
         Case { parameters, spending, digits }
     }

@@ -7,7 +7,7 @@ use super::plan::{FabricPlan, KeySource, Plan, Run};
 use crate::commands::Failure;
 use crate::report::machine::Machine;
 use crate::report::simulation::Simulation;
-use crate::report::{Basis, Guarantee, KindReport, Report, Tree, VerbCounts};
+use crate::report::{Basis, Guarantee, Hotspot, KindReport, Report, Tree, VerbCounts};
 use crate::workload::OperationKind;
 use crate::workload::keys::{KeyOrder, fill};
 use crate::workload::spec::{Phase, Spec, StandardWorkload};
@@ -282,6 +282,7 @@ pub(super) struct Driven {
     pub(super) memory_nodes: u32,
     pub(super) wall_s: f64,
     pub(super) cache_bytes: Vec<u64>,
+    pub(super) hotspot: Option<Hotspot>,
     pub(super) simulation: Option<Simulation>,
 }
 
@@ -315,6 +316,7 @@ impl Driven {
             tree: None,
             kinds,
             verbs,
+            hotspot: self.hotspot,
             simulation: self.simulation,
         }
     }

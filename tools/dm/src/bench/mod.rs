@@ -181,6 +181,14 @@ pub struct Arguments {
     #[arg(long)]
     pub leaf_span: Option<usize>,
 
+    /// Entries of a neighborhood of a CHIME, 2 to 16 [default: 8]
+    #[arg(long, value_name = "ENTRIES")]
+    pub neighborhood: Option<usize>,
+
+    /// Memory of each compute node for the places of popular keys in the leaves of a CHIME, in MiB
+    #[arg(long, default_value_t = 0, value_parser = RangedU64ValueParser::<u64>::new().range(0..=1 << 16))]
+    pub hotspot_mib: u64,
+
     /// Leaves a scan READs at once
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=8))]
     pub leaves_at_once: u8,
@@ -203,7 +211,7 @@ pub struct Arguments {
     pub raw_read: Option<u32>,
 
     /// Run for each value of an option: threads, lanes, compute-nodes, memory-nodes, cache-mib, key-bytes, value-bytes,
-    /// leaf-span, raw-read, zipfianconstant
+    /// leaf-span, neighborhood, hotspot-mib, raw-read, zipfianconstant
     #[arg(long, value_name = "OPTION=VALUE,...", requires = "sweep_out")]
     pub sweep: Option<String>,
 
@@ -306,6 +314,8 @@ names! {
         BackOff,
         /// Repeating READs that took too long for versions to vouch for, as the papers' programs do not
         ReadGuard,
+        /// Rewriting a leaf of a CHIME with its records in other entries before splitting it
+        Rearrange,
         /// Redo images, by which others finish what this compute node died in
         Recovery,
     }

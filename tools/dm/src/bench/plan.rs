@@ -221,6 +221,17 @@ impl Plan {
             parameters.check().map_err(|error| Failure::Usage(format!("--leaf-span: {error}")))?;
         }
 
+        if let Some(neighborhood) = arguments.neighborhood {
+            let IndexParameters::Chime(chime) = &mut parameters else {
+                return Err(Failure::Usage("--neighborhood: only with --index chime".to_owned()));
+            };
+            chime.neighborhood = neighborhood;
+            parameters.check().map_err(|error| Failure::Usage(format!("--neighborhood: {error}")))?;
+        }
+        if arguments.hotspot_mib > 0 && kind != IndexKind::Chime {
+            return Err(Failure::Usage("--hotspot-mib: only with --index chime".to_owned()));
+        }
+
         let keys = key_source(arguments, &runs, &mut notices)?;
         let inserts: u64 =
             runs.iter().map(|run| expected_inserts(&run.spec)).sum::<u64>() * u64::from(arguments.repeat);
@@ -263,6 +274,7 @@ impl Plan {
             scratch_bytes_max: arguments.scratch_mib_max << 20,
             page_records,
             leaves_at_once: arguments.leaves_at_once.into(),
+            hotspot_bytes: arguments.hotspot_mib << 20,
             hand_overs_max: if without(Without::HandOver) { 0 } else { Spending::default().hand_overs_max },
             options: Options {
                 combine: !without(Without::Combine),
@@ -272,6 +284,7 @@ impl Plan {
                 chain_lock_read: with(With::ChainLockRead),
                 back_off: !without(Without::BackOff),
                 read_guard: !without(Without::ReadGuard),
+                rearrange: !without(Without::Rearrange),
                 rdwc: with(With::Rdwc),
             },
             ..Spending::default()

@@ -6,7 +6,7 @@ use super::generator::{Generator, Shared, Warmer};
 use super::plan::{FabricPlan, Plan, Run};
 use crate::commands::Failure;
 use crate::pool::{FabricName, Memory, RdmaArguments, discard};
-use crate::report::{MEASURED_ON_SHM, MEASURED_ON_VERBS, Report};
+use crate::report::{Hotspot, MEASURED_ON_SHM, MEASURED_ON_VERBS, Report};
 use crate::workload::spec::Spec;
 use crate::workload::stream::{InsertCounter, Workload};
 use crate::workload::trace::TraceWriter;
@@ -273,7 +273,9 @@ impl<I: Index> Stage for Threads<'_, '_, '_, '_, I> {
             })
             .collect();
         let progress = super::engine::progress(&run.name, operations);
+        let before = hotspot(plan, workers);
         let (works, wall) = bench.drive(workers, works, &shared, &progress)?;
+        let after = hotspot(plan, workers);
         let records = inserts.acknowledged();
         let driven = Driven {
             fabric: bench.fabric_name.to_owned(),
@@ -282,8 +284,16 @@ impl<I: Index> Stage for Threads<'_, '_, '_, '_, I> {
             memory_nodes: bench.pool.nodes().len() as u32,
             wall_s: wall.as_secs_f64(),
             cache_bytes: vec![bench.index.cache_bytes().0],
+            hotspot: before.zip(after).map(|(before, after)| after.since(&before)),
             simulation: None,
         };
         Ok((driven.report(plan, &run.name, records, gather(works)), records))
     }
+}
+
+/// What the lanes have counted of the hotspot buffer, if there is one.
+fn hotspot(plan: &Plan, threads: &[Thread<'_>]) -> Option<Hotspot> {
+    let bytes = plan.spending.hotspot_bytes;
+    let count = |mark| threads.iter().flat_map(|thread| &thread.lanes).map(|lane| u64::from(lane.marked(mark))).sum();
+    (bytes > 0).then(|| Hotspot::new(bytes, count))
 }

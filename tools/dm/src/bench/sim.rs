@@ -12,7 +12,7 @@ use super::plan::{Plan, Run, SimPlan};
 use crate::commands::Failure;
 use crate::report::machine::Machine;
 use crate::report::simulation::{Mark as MarkCount, Simulation};
-use crate::report::{KindReport, MEASURED_ON_SIM, OperationCost, Report, VerbCounts, VerbTotal};
+use crate::report::{Hotspot, KindReport, MEASURED_ON_SIM, OperationCost, Report, VerbCounts, VerbTotal};
 use crate::workload::OperationKind;
 use crate::workload::random::Random;
 use crate::workload::spec::{Phase, Spec};
@@ -25,8 +25,6 @@ use dm_core::remote::catalog::IndexNumber;
 use dm_core::remote::lock_word::RowId;
 use dm_core::remote::rows::Member;
 use dm_core::remote::superblock::{PoolPlan, Superblock};
-use dm_core::sherman::Sherman;
-use dm_core::sherman::parameters::Parameters;
 use dm_core::verbs::{LaneId, NodeId};
 use dm_host::assembly::{AssemblyError, Place, Room, Storage};
 use dm_host::kinds::IndexParameters;
@@ -78,17 +76,17 @@ pub fn run(plan: &Plan, sim: &SimPlan) -> Result<Measured, Failure> {
         device_bytes: plan.start.device_bytes.map(|bytes| bytes as u32),
     };
     fits(plan, sim, &shape)?;
+    if matches!(plan.parameters, IndexParameters::Smart(_)) && sim.raw_read.is_none() {
+        return Err(Failure::Usage(NO_SMART.to_owned()));
+    }
     match sim.raw_read {
         Some(bytes) => run_raw(plan, sim, &shape, bytes as usize),
-        None => match &plan.parameters {
-            IndexParameters::Sherman(parameters) => run_sherman(plan, sim, &shape, parameters),
-            IndexParameters::Chime(_) | IndexParameters::Smart(_) => Err(Failure::Usage(format!(
-                "--index {}: the simulated cluster runs sherman only",
-                plan.parameters.kind().name()
-            ))),
-        },
+        None => run_index(plan, sim, &shape),
     }
 }
+
+/// What is said of the index that no cluster is made of yet.
+const NO_SMART: &str = "--index smart: the simulated cluster runs sherman and chime only";
 
 /// Refuses a cluster that this machine cannot hold.
 fn fits(plan: &Plan, sim: &SimPlan, shape: &Shape) -> Result<(), Failure> {
@@ -96,9 +94,10 @@ fn fits(plan: &Plan, sim: &SimPlan, shape: &Shape) -> Result<(), Failure> {
     let (caches, scratch) = if let Some(bytes) = sim.raw_read {
         (0, u64::from(bytes))
     } else {
-        let IndexParameters::Sherman(parameters) = &plan.parameters else { return Ok(()) };
-        let (places, _) = parameters.plan(plan.spending.page_records, plan.spending.leaves_at_once);
-        (plan.spending.cache_bytes * u64::from(sim.compute_nodes), places.total_bytes as u64)
+        (
+            (plan.spending.cache_bytes + plan.spending.hotspot_bytes) * u64::from(sim.compute_nodes),
+            scratch_plan(plan).total_bytes as u64,
+        )
     };
     let lanes = u64::from(shape.compute_nodes) * u64::from(shape.lanes_per_node()) * (scratch + LANE_BYTES);
     let needed = regions.saturating_add(caches).saturating_add(lanes);
@@ -115,7 +114,7 @@ fn fits(plan: &Plan, sim: &SimPlan, shape: &Shape) -> Result<(), Failure> {
     }
 }
 
-fn run_sherman(plan: &Plan, sim: &SimPlan, shape: &Shape, parameters: &Parameters) -> Result<Measured, Failure> {
+fn run_index(plan: &Plan, sim: &SimPlan, shape: &Shape) -> Result<Measured, Failure> {
     let config = Cluster::config(&sim.profile, shape);
     let mut memories = Memories::new(&config.host_bytes, config.device_bytes as usize);
     let geometry = format(&config, &mut memories)?;
@@ -135,19 +134,17 @@ fn run_sherman(plan: &Plan, sim: &SimPlan, shape: &Shape, parameters: &Parameter
         AssemblyError::Scratch { .. } => Failure::Usage(format!("{error}; see --scratch-mib-max, --lanes, --threads")),
         error => Failure::run(error),
     };
+    let spending = &plan.spending;
     let nodes = 0..sim.compute_nodes;
-    let mut storages = nodes
-        .clone()
-        .map(|node| Storage::new(&place(node), parameters, &plan.spending).map_err(assembly))
-        .collect::<Result<Vec<_>, _>>()?;
+    let storages = nodes.clone().map(|node| match &plan.parameters {
+        IndexParameters::Sherman(parameters) => Storage::new(&place(node), parameters, spending),
+        IndexParameters::Chime(parameters) => Storage::for_chime(&place(node), parameters, spending),
+        IndexParameters::Smart(_) => Err(AssemblyError::Impossible(NO_SMART)),
+    });
+    let mut storages = storages.collect::<Result<Vec<_>, _>>().map_err(assembly)?;
     let rooms: Vec<Room<'_>> = storages.iter_mut().map(Storage::furnish).collect();
-    let indexes = rooms
-        .iter()
-        .zip(nodes)
-        .map(|(room, node)| room.sherman(&place(node), parameters, &plan.spending).map_err(assembly))
-        .collect::<Result<Vec<_>, _>>()?;
-
-    let lane_bytes = indexes[0].plan().total_bytes;
+    let rooms = rooms.iter().zip(nodes);
+    let lane_bytes = scratch_plan(plan).total_bytes;
     let per_node = shape.lanes_per_node();
     let count = (per_node * shape.compute_nodes) as usize;
     let mut scratch = vec![0; lane_bytes * (count + 1)];
@@ -158,20 +155,51 @@ fn run_sherman(plan: &Plan, sim: &SimPlan, shape: &Shape, parameters: &Parameter
         .map(|(scratch, number)| Lane::new(LaneId((number % per_node) as u16), scratch))
         .collect();
     let spare = Lane::new(LaneId(per_node as u16), spare);
-    let mut stage = Clustered {
+    let ground = Clustered {
         plan,
         sim,
         cluster: &mut cluster,
         config,
         geometry: &geometry,
         number,
-        indexes: &indexes,
+        indexes: &[],
         lanes: &lanes,
         spare: &spare,
     };
+    // Each kind with an engine of its own: what is measured is not told apart at every step.
+    match &plan.parameters {
+        IndexParameters::Sherman(parameters) => {
+            let indexes = rooms.map(|(room, node)| room.sherman(&place(node), parameters, spending));
+            measure_on(ground, &indexes.collect::<Result<Vec<_>, _>>().map_err(assembly)?)
+        }
+        IndexParameters::Chime(parameters) => {
+            let indexes = rooms.map(|(room, node)| room.chime(&place(node), parameters, spending));
+            measure_on(ground, &indexes.collect::<Result<Vec<_>, _>>().map_err(assembly)?)
+        }
+        IndexParameters::Smart(_) => Err(Failure::Usage(NO_SMART.to_owned())),
+    }
+}
+
+/// Measures with one index per compute node.
+fn measure_on<'i, 'm, I: Index>(
+    ground: Clustered<'_, '_, 'i, 'm, Nothing>,
+    indexes: &'i [I],
+) -> Result<Measured, Failure> {
+    let Clustered { plan, sim, cluster, config, geometry, number, lanes, spare, .. } = ground;
+    let mut stage = Clustered { plan, sim, cluster, config, geometry, number, indexes, lanes, spare };
     let mut measured = measure(plan, &mut stage)?;
     "simulated".clone_into(&mut measured.pages);
     Ok(measured)
+}
+
+/// Where arguments and results are in a lane's scratch.
+fn scratch_plan(plan: &Plan) -> ScratchPlan {
+    let (page_records, leaves_at_once) = (plan.spending.page_records, plan.spending.leaves_at_once);
+    match &plan.parameters {
+        IndexParameters::Sherman(parameters) => parameters.plan(page_records, leaves_at_once).0,
+        IndexParameters::Chime(parameters) => parameters.plan(page_records, leaves_at_once).0,
+        IndexParameters::Smart(parameters) => parameters.plan(page_records, leaves_at_once).0,
+    }
 }
 
 /// Superblocks in the memories; what they say.
@@ -201,22 +229,25 @@ fn format(config: &Config, memories: &mut Memories) -> Result<Vec<NodeGeometry>,
     Ok(geometry)
 }
 
-/// A Sherman on every compute node of a cluster.
-struct Clustered<'p, 'c, 'i, 'm> {
+/// Stands for an index that is not made yet.
+enum Nothing {}
+
+/// An index on every compute node of a cluster.
+struct Clustered<'p, 'c, 'i, 'm, I> {
     plan: &'p Plan,
     sim: &'p SimPlan,
     cluster: &'c mut Cluster<'m>,
     config: Config,
     geometry: &'i [NodeGeometry],
     number: IndexNumber,
-    indexes: &'i [Sherman<'i>],
+    indexes: &'i [I],
     /// Of all compute nodes.
     lanes: &'i [Lane<'m>],
     /// Of compute node 0, to load and check with.
     spare: &'i Lane<'m>,
 }
 
-impl Clustered<'_, '_, '_, '_> {
+impl<I> Clustered<'_, '_, '_, '_, I> {
     /// The memories without time.
     fn timeless(&mut self) -> DirectFabric<&mut Memories> {
         let mut fabric = DirectFabric::over(&self.config, self.cluster.memories_mut());
@@ -225,7 +256,7 @@ impl Clustered<'_, '_, '_, '_> {
     }
 }
 
-impl Stage for Clustered<'_, '_, '_, '_> {
+impl<I: Index> Stage for Clustered<'_, '_, '_, '_, I> {
     fn validate(&mut self) -> Result<Census, String> {
         let (index, lane) = (&self.indexes[0], self.spare);
         validate(index, &mut self.timeless(), lane)
@@ -362,6 +393,12 @@ impl Found {
             memory_nodes: plan.start.memory_nodes.into(),
             wall_s: self.usage.elapsed_ns as f64 / 1e9,
             cache_bytes,
+            hotspot: (plan.spending.hotspot_bytes > 0).then(|| {
+                Hotspot::new(plan.spending.hotspot_bytes, |wanted| {
+                    let found = self.marks.iter().find(|mark| mark.name == wanted.name());
+                    found.map_or(0, |mark| mark.count)
+                })
+            }),
             simulation: Some(Simulation {
                 profile: sim.profile_name.clone(),
                 description: sim.profile.description.clone(),

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 /// Options that can be swept.
-const OPTIONS: [&str; 10] = [
+const OPTIONS: [&str; 12] = [
     "threads",
     "lanes",
     "compute-nodes",
@@ -21,6 +21,8 @@ const OPTIONS: [&str; 10] = [
     "key-bytes",
     "value-bytes",
     "leaf-span",
+    "neighborhood",
+    "hotspot-mib",
     "raw-read",
     "zipfianconstant",
 ];
@@ -102,6 +104,8 @@ fn with(arguments: &Arguments, option: &str, value: &str) -> Result<Arguments, F
         "cache-mib" => with.cache_mib = number(option, value, 0, 1 << 20)?,
         "key-bytes" => with.key_bytes = number(option, value, 8, 64)?,
         "value-bytes" => with.value_bytes = Some(number(option, value, 8, 1024)?),
+        "neighborhood" => with.neighborhood = Some(number(option, value, 2, 16)?),
+        "hotspot-mib" => with.hotspot_mib = number(option, value, 0, 1 << 16)?,
         "leaf-span" => with.leaf_span = Some(number(option, value, 2, 512)?),
         "raw-read" => with.raw_read = Some(number(option, value, 8, 1 << 20)?),
         _ => with.properties.push(format!("{option}={value}")),

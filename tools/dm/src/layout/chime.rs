@@ -24,8 +24,9 @@ pub(super) const CHIME_LEAF: Structure = Structure {
     title: "leaf of a CHIME index: a hopscotch table with replicas of its header",
     text: "After the header, groups of H entries, each behind a replica of what a reader of a part has to know. A replica and\n\
            an entry begin with a version byte: NV low, EV high, as the version bytes of lines. A key's home is its CityHash64\n\
-           (version 1.1) modulo the span; it lies in one of the H entries from there on, cyclically. For H > 14 the state has a\n\
-           byte of its own behind the bitmap: bit 0 live, bit 1 dead. The lock word has a line of its own behind the image.",
+           (version 1.1) modulo the span; it lies in one of the H entries from there on, cyclically. For H > 8 the bitmap takes\n\
+           both bytes, and generation, dead and live a third one behind it. The lock word has a line of its own behind the\n\
+           image.",
     tables: &[
         ("replica; offsets from the replica", REPLICA_FIELDS),
         ("entry, keys and values of 8 bytes; offsets from the entry", ENTRY_FIELDS),
@@ -63,7 +64,7 @@ pub(super) const CHIME_LEAF: Structure = Structure {
             ("level", "0"),
             ("index", "1"),
             ("retired", "false"),
-            ("count", "0"),
+            ("signer", "nobody"),
             ("sibling", "1:0x8000.1"),
             ("low", "0x0"),
             ("high", "0x2000"),

@@ -2,7 +2,7 @@
 //!
 //! [`SCHEMA_VERSION`] counts up when a name disappears or changes its meaning; a new name does not change it.
 
-use super::{Guarantee, Report, Tree, machine::Machine, simulation::Simulation};
+use super::{Guarantee, Hotspot, Report, Tree, machine::Machine, simulation::Simulation};
 use crate::workload::OperationKind;
 use serde::{Deserialize, Serialize};
 
@@ -62,6 +62,9 @@ pub struct Document {
     pub operations: Vec<Kind>,
     /// Requests by kind, label and verb.
     pub verbs: Vec<Verb>,
+    /// What came of the hotspot buffers; left out if there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hotspot: Option<Hotspot>,
     /// What only a run in virtual time has; left out otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub simulation: Option<Simulation>,
@@ -193,6 +196,7 @@ impl From<&Report> for Document {
             cache_bytes: report.cache_bytes.clone(),
             operations: operations.collect(),
             verbs: verbs.collect(),
+            hotspot: report.hotspot,
             simulation: report.simulation.clone(),
         }
     }

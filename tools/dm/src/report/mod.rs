@@ -19,6 +19,7 @@ pub mod table;
 
 use crate::workload::OperationKind;
 use dm_core::index::Census;
+use dm_core::lane::Mark;
 use hdrhistogram::Histogram;
 use machine::Machine;
 use serde::{Deserialize, Serialize};
@@ -244,6 +245,47 @@ impl Tree {
     }
 }
 
+/// How often compute nodes knew in which entry of its leaf a key is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hotspot {
+    /// Memory of each compute node for that, in bytes.
+    pub budget_bytes: u64,
+    /// Looks at leaves for which the buffer was asked: of RDWC's members only the leaders'.
+    pub asked: u64,
+    /// For which it had a guess: one entry was READ.
+    pub guessed: u64,
+    /// Guesses that were wrong, and cost a round trip.
+    pub wrong: u64,
+}
+
+impl Hotspot {
+    /// What lanes have counted, each mark by `counted`.
+    pub fn new(budget_bytes: u64, counted: impl Fn(Mark) -> u64) -> Self {
+        let guessed = counted(Mark::Speculated);
+        Self { budget_bytes, asked: counted(Mark::Unguessed) + guessed, guessed, wrong: counted(Mark::GuessedWrong) }
+    }
+
+    /// `self` without what was counted `before`.
+    pub fn since(self, before: &Self) -> Self {
+        Self {
+            asked: self.asked - before.asked,
+            guessed: self.guessed - before.guessed,
+            wrong: self.wrong - before.wrong,
+            ..self
+        }
+    }
+
+    /// Share of the looks with a guess, 0..=1.
+    pub fn hit_share(&self) -> f64 {
+        self.guessed as f64 / self.asked.max(1) as f64
+    }
+
+    /// Share of the guesses that were right, 0..=1.
+    pub fn right_share(&self) -> f64 {
+        1.0 - self.wrong as f64 / self.guessed.max(1) as f64
+    }
+}
+
 /// A run of a benchmark.
 #[derive(Clone, Debug)]
 pub struct Report {
@@ -287,6 +329,8 @@ pub struct Report {
     pub kinds: Vec<KindReport>,
     /// Requests by label and verb.
     pub verbs: VerbCounts,
+    /// What came of the hotspot buffers; `None`: there are none.
+    pub hotspot: Option<Hotspot>,
     /// What only a run in virtual time has.
     pub simulation: Option<Simulation>,
 }
@@ -408,6 +452,7 @@ mod tests {
             }),
             kinds: vec![read, update, KindReport::new(OperationKind::Scan)],
             verbs,
+            hotspot: None,
             simulation: None,
         }
     }

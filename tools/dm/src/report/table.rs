@@ -197,9 +197,18 @@ fn push_memory(text: &mut String, report: &Report) {
             if caches.is_empty() { "none".to_owned() } else { caches.join(", ") }
         ),
     ];
+    let hotspot = report.hotspot.map(|found| {
+        format!(
+            "hotspot buffer of each compute node: {}; {:.1} % of {} looks guessed, {:.2} % of the guesses right",
+            size(found.budget_bytes),
+            found.hit_share() * 100.0,
+            found.asked,
+            found.right_share() * 100.0
+        )
+    });
     let tree = report.tree.as_ref().map(|tree| {
         format!(
-            "checked: {} levels, {} leaves {:.0} % full, {} inner nodes, {} half-splits; {} live, {:.1} B a record",
+            "checked: {} levels, {} leaves {:.1} % full, {} inner nodes, {} half-splits; {} live, {:.1} B a record",
             tree.levels,
             tree.leaves,
             tree.fill() * 100.0,
@@ -209,7 +218,7 @@ fn push_memory(text: &mut String, report: &Report) {
             tree.live_per_record_bytes(),
         )
     });
-    for line in lines.into_iter().chain(tree) {
+    for line in lines.into_iter().chain(hotspot).chain(tree) {
         // Writing to a string does not fail.
         let _ = writeln!(text, "{line}");
     }

@@ -31,8 +31,8 @@ use zerocopy::IntoBytes;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ShermanSubject;
 
-/// More retired nodes than a history makes.
-const SHELF_HOLDS_ALL: usize = 512;
+/// More retired nodes than a history makes, or than a memory node has.
+const SHELF_HOLDS_ALL: usize = 4096;
 
 /// What a seed decides about one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -145,6 +145,7 @@ impl Subject for ShermanSubject {
             leaves_at_once: 1 + rng.below(4) as usize,
             hand_overs_max: rng.below(5) as u8,
             leaf_locks: 1,
+            hotspot_bytes: 0,
             returned_nodes: [0, 1, 32, SHELF_HOLDS_ALL][rng.below(4) as usize],
             options,
         };

@@ -1,0 +1,160 @@
+//! Speculative READs: of one entry, where the hotspot buffer says that the key is (CHIME section 4.3.2). See
+//! [`super`], "Why one entry can be enough".
+
+use super::Chime;
+use super::layout::{Leaf, LeafMut, Touched};
+use super::lock::LeafHeld;
+use super::write::{Change, Decision};
+use crate::btree::descent::Spot;
+use crate::btree::leaves::{key_of, slice, slice_mut};
+use crate::btree::node::KEY_BYTES_MAX;
+use crate::error::OpError;
+use crate::index::{OperationKind, Outcome};
+use crate::lane::{Lane, Mark};
+use crate::remote::address::Address;
+use crate::verbs::{Label, Request};
+
+/// A part of a leaf to READ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// `count` entries from `first` on, with a replica if there are enough of them.
+    Entries { first: usize, count: usize },
+    /// One entry and nothing else.
+    Entry(usize),
+}
+
+/// Where a key may be: its hash, and what follows from that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Hashed {
+    pub hash: u64,
+    pub home: usize,
+}
+
+impl Chime<'_> {
+    /// Hash and home of the operation's key.
+    pub(super) fn hashed(&self, lane: &Lane<'_>) -> Hashed {
+        lane.port().with(|scratch| {
+            let mut room = [0; KEY_BYTES_MAX];
+            let hash = self.leaf.hash(key_of(scratch, &self.plan.key, &mut room));
+            Hashed { hash, home: self.leaf.home_of_hash(hash) }
+        })
+    }
+
+    /// The entry of `leaf` in which the key probably is.
+    pub(super) fn guess(&self, lane: &Lane<'_>, leaf: Address, hashed: Hashed) -> Option<usize> {
+        if !self.hotspot.is_on() {
+            return None;
+        }
+        let near = |slot: &usize| self.leaf.distance(hashed.home, *slot) < self.leaf.neighborhood;
+        let guess = self.hotspot.recall(hashed.hash, leaf).filter(|&slot| slot < self.leaf.span).filter(near);
+        if guess.is_none() {
+            lane.mark(Mark::Unguessed);
+        }
+        guess
+    }
+
+    /// Takes note of where the key was found, or that it was not.
+    pub(super) fn note(&self, leaf: Address, hashed: Hashed, slot: Option<usize>) {
+        if !self.hotspot.is_on() {
+            return;
+        }
+        match slot {
+            Some(slot) => self.hotspot.note(hashed.hash, leaf, slot),
+            None => self.hotspot.forget(hashed.hash, leaf),
+        }
+    }
+
+    /// Pushes the READ of one entry of a leaf, to its place in node image 0. Returns its position.
+    pub(super) fn push_entry(&self, lane: &Lane<'_>, leaf: Address, slot: usize, locked: bool) -> usize {
+        let range = self.leaf.write_range(&(slot..slot + 1));
+        let at = self.tree.scratch.node(0) + range.start;
+        let request = Request::read(Label::Entry, leaf.node(), leaf.offset() + range.start as u64, range.len(), at);
+        lane.mark(Mark::Speculated);
+        lane.port().push(if locked { request.untimed() } else { request })
+    }
+
+    /// READs entry `slot` of the leaf and takes the key's value from it. `false`: the key is not there, which says nothing.
+    /// Linearizes within the READ.
+    pub(super) async fn get_entry(&self, lane: &Lane<'_>, spot: &Spot, slot: usize) -> Result<bool, OpError> {
+        let port = lane.port();
+        // Whoever joins from here on must not be told what this READ samples.
+        self.tree.batches.seal(lane.id(), |_| ());
+        let position = self.push_entry(lane, spot.address, slot, false);
+        port.submit().await?;
+        let slow = self.tree.exposed_too_long(port.completion(position).elapsed_ns);
+        let found = !slow
+            && port.with(|scratch| {
+                let Some((front, nodes)) = scratch.split_at_mut_checked(self.tree.scratch.nodes) else { return false };
+                let mut room = [0; KEY_BYTES_MAX];
+                let key = key_of(front, &self.plan.key, &mut room);
+                let at = self.tree.scratch.node(0) - self.tree.scratch.nodes;
+                let leaf = Leaf::new(&self.leaf, slice(nodes, at, self.leaf.bytes));
+                let found = leaf.holds(slot, spot.address.generation(), key);
+                if found {
+                    leaf.read_value(slot, front.get_mut(self.plan.output.clone()).unwrap_or_default());
+                }
+                found
+            });
+        if !found {
+            lane.mark(if slow { Mark::GuardRefusal } else { Mark::GuessedWrong });
+        }
+        Ok(found)
+    }
+
+    /// Whether an operation that finds its key needs no more of the leaf than the key's entry.
+    pub(super) const fn needs_one_entry(kind: OperationKind) -> bool {
+        matches!(kind, OperationKind::Update | OperationKind::UpdateIf | OperationKind::Upsert)
+    }
+
+    /// READs entry `slot` of the locked leaf, unless `early`: then it was READ in the chain of the lock's CAS. If the key is
+    /// there, changes its value in the image.
+    pub(super) async fn change_entry(
+        &self,
+        lane: &Lane<'_>,
+        held: &LeafHeld,
+        (slot, early): (usize, bool),
+        kind: OperationKind,
+    ) -> Result<Option<Decision>, OpError> {
+        let port = lane.port();
+        if !early {
+            self.push_entry(lane, held.address, slot, true);
+            port.submit().await?;
+        }
+        let decision = port.with(|scratch| {
+            let mut room = [0; KEY_BYTES_MAX];
+            let key = key_of(scratch, &self.plan.key, &mut room);
+            let (front, nodes) = scratch.split_at_mut_checked(self.tree.scratch.nodes)?;
+            let at = self.tree.scratch.node(0) - self.tree.scratch.nodes;
+            let image = slice_mut(nodes, at, self.leaf.bytes);
+            let leaf = Leaf::new(&self.leaf, image);
+            if !leaf.holds(slot, held.address.generation(), key) {
+                return None;
+            }
+            self.seal_write(lane.id(), front);
+            let outcome = match kind {
+                OperationKind::UpdateIf => {
+                    let expected = front.get(self.plan.expected.clone()).unwrap_or_default();
+                    if leaf.value_is(slot, expected) { Outcome::Updated } else { Outcome::Mismatch }
+                }
+                OperationKind::Upsert => Outcome::Replaced,
+                _ => Outcome::Updated,
+            };
+            let mut change = Change::Entries { first: slot, count: 1 };
+            if outcome == Outcome::Mismatch {
+                leaf.read_value(slot, front.get_mut(self.plan.output.clone()).unwrap_or_default());
+                change = Change::Nothing;
+            } else {
+                let mut leaf = LeafMut::new(&self.leaf, image);
+                leaf.set_value(slot, front.get(self.plan.value.clone()).unwrap_or_default());
+                let mut touched = Touched::default();
+                touched.add(slot);
+                leaf.raise(&touched);
+            }
+            Some(Decision { outcome, change, vacancy: held.vacancy, emptied: false, slot: None })
+        });
+        if decision.is_none() {
+            lane.mark(Mark::GuessedWrong);
+        }
+        Ok(decision)
+    }
+}
