@@ -419,9 +419,9 @@ mod tests {
 
     #[test]
     fn slots_lead_where_they_should() {
-        let place = Place::new(NodeId(3), 0x1234_5678_9a00);
+        let place = Place::new(NodeId(3), 0x0234_5678_9a00);
         let slot = Slot::node(0xab, NodeType::new(3).unwrap(), place);
-        assert_eq!(slot.0, 0x0123_4567_89a0_03ab | 3 << 16);
+        assert_eq!(slot.0, 0x2345_6789_a003_03ab);
         assert_eq!(slot.child(), Ok(Child::Node(NodeType::new(3).unwrap(), place)));
         assert_eq!(slot.frozen().child(), slot.child());
         assert_eq!(slot.under(7).partial(), 7);

@@ -19,14 +19,14 @@
 //! |---|---|---|
 //! | get of a record, present or deleted | 1 | READ leaf |
 //! | get of a key that has no leaf, its byte in no slot | 1 | READ node |
-//! | ... its slot leads to another key's leaf | 2 | READ leaf; READ slot |
+//! | ... its slot leads to another key's leaf | 3 | READ leaf; READ slot; READ leaf |
 //! | update, upsert, `update_if`, delete of a record | 3 | READ leaf; CAS lock + READ leaf; WRITE seal and value + CAS unlock |
 //! | ... with [`Options::chain_lock_read`](crate::btree::Options) | 2 | CAS lock + READ leaf; WRITE + CAS unlock |
 //! | insert of a record that is there; the others of one that is not | 1 | READ leaf |
 //! | insert into an empty slot | 2 | READ node; WRITE leaf + CAS slot |
 //! | insert of a deleted record | 3 | as update |
-//! | leaf split | 3 | READ leaf; READ slot; WRITE nodes + WRITE leaf + CAS slot |
-//! | header split | 2 or 3 | READ node; (READ slot;) WRITE node + WRITE leaf + CAS slot |
+//! | leaf split | 4 | READ leaf; READ slot; READ leaf; WRITE nodes + WRITE leaf + CAS slot |
+//! | header split | 4 | READ node; READ slot; READ node; WRITE node + WRITE leaf + CAS slot |
 //! | insert into a full node of S slots | 2 + S/16 + 2 | READ node; S CAS freeze; WRITE node + CAS slot; READ node; WRITE leaf + CAS slot |
 //! | scan | 1 + a READ a node + leaves / leaves READ at once | READ root slot; READ node; READ leaves of a node in parallel |
 //!
@@ -112,6 +112,7 @@
 //!   use); memory carved by an operation that was dropped or failed is lost. Bulk-load anew to get it back.
 //! - A compute node that dies while it holds a leaf's lock keeps it; a leaf torn by a writer that died is reported as
 //!   corrupt. A node that it was freezing is replaced by whoever needs it.
+//! - When a slot was confirmed, what it leads to is READ once more, though it cannot have changed.
 //! - A bulk load inserts record by record.
 //! - `entry_writes`, `narrow_locks` and `read_guard` have nothing to switch here.
 
