@@ -192,6 +192,26 @@ marks! {
     DelegatedRead = "delegated-read",
     /// A write was made by another lane.
     CombinedWrite = "combined-write",
+    /// A node was put above another one whose header differed from the key.
+    HeaderSplit = "header-split",
+    /// A leaf split needed several nodes, one below the other.
+    LongPath = "long-path",
+    /// A full node was replaced by one of a larger type.
+    TypeSwitch = "type-switch",
+    /// A node that somebody else had begun to freeze was met and replaced.
+    HelpedSwitch = "helped-switch",
+    /// A replacement came second.
+    SwitchLost = "switch-lost",
+    /// The CAS of a slot lost.
+    SlotLost = "slot-lost",
+    /// Of these, one to a leaf or node under the same byte.
+    SameByte = "same-byte",
+    /// A slot that a copy knew was READ again, before its leaf or node counted as the key's absence.
+    Confirmed = "confirmed",
+    /// A reader went through a frozen slot.
+    FrozenSlot = "frozen-slot",
+    /// An insert brought a deleted leaf back.
+    Revived = "revived",
 }
 
 /// One in-flight operation's place to live.

@@ -23,6 +23,8 @@
 //! | [`reclaim`] | memory that comes back: whose a place is, and what happens to that of the gone |
 //! | [`sherman`] | the first index: a write-optimised B+-tree |
 //! | [`chime`] | a B+-tree whose leaves are hopscotch tables, READ by neighborhoods |
+//! | [`radix`] | what radix trees share: slots, nodes, their space, copies of nodes |
+//! | [`smart`] | an adaptive radix tree whose items are READ one by one |
 //! | [`planted`] | bugs on purpose, for those who try the judge; not in any product |
 //!
 //! # Driving an operation
@@ -48,8 +50,10 @@ pub mod layout;
 pub mod machine;
 pub mod planted;
 pub mod port;
+pub mod radix;
 pub mod reclaim;
 pub mod recovery;
 pub mod remote;
 pub mod sherman;
+pub mod smart;
 pub mod verbs;

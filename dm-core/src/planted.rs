@@ -149,9 +149,21 @@ bugs! {
     SecondWithoutImage = "second-without-image", Some(Mark::Wrap);
     /// The row of a dead compute node is freed without a look at locks that lie in leaves.
     LeavesUnswept = "leaves-unswept", Some(Mark::RowSwept);
+    /// A leaf or node that only a copy led to counts as the key's absence, and the slot is not READ again.
+    CachedNegative = "cached-negative", Some(Mark::Confirmed);
+    /// An update writes the leaf up to its end, lock word included, from the image READ under the lock.
+    WholeLeaf = "whole-leaf", None;
+    /// An insert whose CAS finds the same byte goes on to the next empty slot.
+    SameByteTwice = "same-byte-twice", Some(Mark::SameByte);
+    /// A full node is replaced without being frozen.
+    SwitchUnfrozen = "switch-unfrozen", Some(Mark::TypeSwitch);
 }
 
 impl Bug {
+    /// Those of SMART.
+    pub const SMART: &'static [Self] =
+        &[Self::CachedNegative, Self::WholeLeaf, Self::SameByteTwice, Self::SwitchUnfrozen];
+
     /// Those that only deaths bring to light.
     pub const RECOVERY: &'static [Self] = &[
         Self::TakeoverUnfenced,

@@ -155,6 +155,10 @@ labels! {
     Neighborhood = "neighborhood",
     /// What the lock word of a new leaf says while it is free.
     Vacancy = "vacancy",
+    /// A slot of a radix tree's node.
+    Slot = "slot",
+    /// A slot that shall not change any more.
+    Freeze = "freeze",
 }
 
 bitflags! {

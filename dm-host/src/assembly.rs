@@ -1,8 +1,10 @@
 //! Puts an index together: allocates the storage that the core only borrows, and gives the pieces their sizes.
 //!
-//! An index borrows from its storage, so both live in one place: [`with_sherman`] and [`with_chime`] build them on their
-//! stacks and pass the index to a closure. What the closure starts - worker threads in a scope, one operation - ends before it returns.
+//! An index borrows from its storage, so both live in one place: [`with_sherman`], [`with_chime`] and [`with_smart`] build them on
+//! their stacks and pass the index to a closure. What the closure starts - worker threads in a scope, one operation - ends before it returns.
 //! Who needs several at once keeps [`Storage`]s of its own.
+
+mod smart;
 
 use crate::fabric::any::FabricError;
 use dm_core::btree::descent::RootCopy;
@@ -23,10 +25,12 @@ use dm_core::remote::catalog::{IndexNumber, root_offset};
 use dm_core::remote::chunks::RequestIds;
 use dm_core::remote::rows::Member;
 use dm_core::sherman::{Sherman, parameters as sherman};
+use dm_core::smart::parameters::ParameterError as SmartParameterError;
 use dm_core::verbs::{Assumptions, Capabilities, Guarantees, NodeId};
 #[cfg(target_os = "linux")]
 use memmap2::Advice;
 use memmap2::MmapMut;
+pub use smart::{SmartStorage, with_smart};
 use std::io;
 use std::sync::atomic::AtomicU32;
 use thiserror::Error;
@@ -47,7 +51,7 @@ pub struct Spending {
     pub leaves_at_once: usize,
     /// Hand-overs of a held lock in a row; 0 = none.
     pub hand_overs_max: u8,
-    /// Local entries for locks that lie in leaves, per memory node (CHIME): leaves that share one wait for each other on this
+    /// Local entries for locks that lie in leaves, per memory node (CHIME, SMART): leaves that share one wait for each other on this
     /// compute node. 20 bytes each.
     pub leaf_locks: usize,
     /// Bytes for the places of popular keys (CHIME); 0 = every look at a leaf READs a neighborhood.
@@ -105,6 +109,9 @@ pub enum AssemblyError {
     /// Parameters out of range, of a CHIME index.
     #[error(transparent)]
     ChimeParameters(#[from] chime::ParameterError),
+    /// Parameters out of range, of a SMART index.
+    #[error(transparent)]
+    SmartParameters(#[from] SmartParameterError),
     /// The lanes' scratch does not fit its budget.
     #[error(
         "{lanes} lanes x {lane_bytes} bytes of scratch = {} bytes, more than the budget of {budget_bytes}",

@@ -1,15 +1,17 @@
 //! Indexes of whichever kind: what the catalog says decides.
 
-use crate::assembly::{AssemblyError, Place, Spending, with_chime, with_sherman};
+use crate::assembly::{AssemblyError, Place, Spending, with_chime, with_sherman, with_smart};
 use dm_core::chime::{Chime, parameters as chime};
 use dm_core::error::OpError;
 use dm_core::index::{Census, Index, Operation, Outcome, ScratchPlan};
 use dm_core::lane::Lane;
+use dm_core::radix::slot::{NODE_BYTES_MAX, NodeType};
 use dm_core::reclaim::Adopted;
 use dm_core::recovery::sweep::Swept;
 use dm_core::remote::catalog::{IndexEntry, IndexKind, PARAMETER_BYTES};
 use dm_core::remote::lock_word::RowId;
 use dm_core::sherman::{Sherman, parameters as sherman};
+use dm_core::smart::{Smart, parameters as smart};
 use dm_core::verbs::Assumptions;
 use thiserror::Error;
 
@@ -20,6 +22,8 @@ pub enum IndexParameters {
     Sherman(sherman::Parameters),
     /// A CHIME.
     Chime(chime::Parameters),
+    /// A SMART.
+    Smart(smart::Parameters),
 }
 
 /// Parameters that do not make an index.
@@ -32,6 +36,9 @@ pub enum IndexParameterError {
     /// Of a CHIME.
     #[error(transparent)]
     Chime(#[from] chime::ParameterError),
+    /// Of a SMART.
+    #[error(transparent)]
+    Smart(#[from] smart::ParameterError),
     /// An index of a kind that this program does not have.
     #[error("this program has no {} indexes", .0.name())]
     Kind(IndexKind),
@@ -42,6 +49,7 @@ impl From<IndexParameterError> for AssemblyError {
         match error {
             IndexParameterError::Sherman(error) => error.into(),
             IndexParameterError::Chime(error) => error.into(),
+            IndexParameterError::Smart(error) => error.into(),
             IndexParameterError::Kind(_) => Self::Impossible("an index of a kind that this program does not have"),
         }
     }
@@ -71,6 +79,12 @@ impl From<&chime::Parameters> for IndexParameters {
     }
 }
 
+impl From<smart::Parameters> for IndexParameters {
+    fn from(parameters: smart::Parameters) -> Self {
+        Self::Smart(parameters)
+    }
+}
+
 impl IndexParameters {
     /// The paper's sizes of nodes, for keys and values of these sizes. Only sizes that pass [`IndexParameters::check`] are
     /// of use.
@@ -82,6 +96,7 @@ impl IndexParameters {
         match kind {
             IndexKind::Sherman => Ok(Self::Sherman(sherman::Parameters::with_sizes(key_bytes, value_bytes))),
             IndexKind::Chime => Ok(Self::Chime(chime::Parameters::with_sizes(key_bytes, value_bytes))),
+            IndexKind::Smart => Ok(Self::Smart(smart::Parameters::with_sizes(key_bytes, value_bytes))),
             kind => Err(IndexParameterError::Kind(kind)),
         }
     }
@@ -91,6 +106,7 @@ impl IndexParameters {
         match kind {
             IndexKind::Sherman => Ok(Self::Sherman(sherman::Parameters::decode(version, block)?)),
             IndexKind::Chime => Ok(Self::Chime(chime::Parameters::decode(version, block)?)),
+            IndexKind::Smart => Ok(Self::Smart(smart::Parameters::decode(version, block)?)),
             kind => Err(IndexParameterError::Kind(kind)),
         }
     }
@@ -105,6 +121,7 @@ impl IndexParameters {
         match self {
             Self::Sherman(parameters) => (parameters.encode(), sherman::Parameters::VERSION),
             Self::Chime(parameters) => (parameters.encode(), chime::Parameters::VERSION),
+            Self::Smart(parameters) => (parameters.encode(), smart::Parameters::VERSION),
         }
     }
 
@@ -113,6 +130,7 @@ impl IndexParameters {
         match self {
             Self::Sherman(parameters) => parameters.check()?,
             Self::Chime(parameters) => parameters.check()?,
+            Self::Smart(parameters) => parameters.check()?,
         }
         Ok(())
     }
@@ -127,6 +145,7 @@ impl IndexParameters {
         match self {
             Self::Sherman(_) => IndexKind::Sherman,
             Self::Chime(_) => IndexKind::Chime,
+            Self::Smart(_) => IndexKind::Smart,
         }
     }
 
@@ -135,6 +154,7 @@ impl IndexParameters {
         match self {
             Self::Sherman(parameters) => parameters.key_bytes,
             Self::Chime(parameters) => parameters.key_bytes,
+            Self::Smart(parameters) => parameters.key_bytes,
         }
     }
 
@@ -143,38 +163,43 @@ impl IndexParameters {
         match self {
             Self::Sherman(parameters) => parameters.value_bytes,
             Self::Chime(parameters) => parameters.value_bytes,
+            Self::Smart(parameters) => parameters.value_bytes,
         }
     }
 
-    /// Entries of a leaf.
+    /// Entries of a leaf. A SMART's has one.
     pub const fn leaf_span(&self) -> usize {
         match self {
             Self::Sherman(parameters) => parameters.leaf_span,
             Self::Chime(parameters) => parameters.leaf_span,
+            Self::Smart(_) => 1,
         }
     }
 
-    /// Chooses another number of entries of a leaf.
+    /// Chooses another number of entries of a leaf, where there is a choice.
     pub const fn set_leaf_span(&mut self, span: usize) {
         match self {
             Self::Sherman(parameters) => parameters.leaf_span = span,
             Self::Chime(parameters) => parameters.leaf_span = span,
+            Self::Smart(_) => {}
         }
     }
 
-    /// Separators of an inner node.
+    /// Separators of an inner node; slots of the largest node of a SMART.
     pub const fn inner_span(&self) -> usize {
         match self {
             Self::Sherman(parameters) => parameters.inner_span,
             Self::Chime(parameters) => parameters.inner_span,
+            Self::Smart(_) => NodeType::LARGEST.slots(),
         }
     }
 
-    /// Bytes of a leaf's place and of an inner node.
+    /// Bytes of a leaf's place and of an inner node, the largest one if they differ.
     pub const fn node_bytes(&self) -> (usize, usize) {
         match self {
             Self::Sherman(parameters) => (parameters.leaf().bytes, parameters.inner().bytes),
             Self::Chime(parameters) => (parameters.leaf().place_bytes(), parameters.inner().bytes),
+            Self::Smart(parameters) => (parameters.leaf().place_bytes, NODE_BYTES_MAX),
         }
     }
 }
@@ -186,6 +211,8 @@ pub enum AnyIndex<'a, 's> {
     Sherman(&'a Sherman<'s>),
     /// A CHIME.
     Chime(&'a Chime<'s>),
+    /// A SMART.
+    Smart(&'a Smart<'s>),
 }
 
 /// Builds an index with its storage and passes it to `run`.
@@ -202,6 +229,9 @@ pub fn with_index<R>(
         IndexParameters::Chime(parameters) => {
             with_chime(place, parameters, spending, |index| run(AnyIndex::Chime(index)))
         }
+        IndexParameters::Smart(parameters) => {
+            with_smart(place, parameters, spending, |index| run(AnyIndex::Smart(index)))
+        }
     }
 }
 
@@ -210,6 +240,7 @@ macro_rules! either {
         match $self {
             AnyIndex::Sherman($index) => $call,
             AnyIndex::Chime($index) => $call,
+            AnyIndex::Smart($index) => $call,
         }
     };
 }

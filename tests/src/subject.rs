@@ -5,15 +5,16 @@ use dm_core::btree::Options;
 use dm_core::btree::inner::Inner;
 use dm_core::btree::node::Header;
 use dm_core::error::OpError;
-use dm_core::index::{Census, Index, Operation, Outcome, ScratchPlan};
+use dm_core::index::{Census, Index, Operation, OperationKind, Outcome, ScratchPlan};
 use dm_core::lane::{Lane, Mark};
+use dm_core::radix::slot::{Child, Node, Slot};
 use dm_core::remote::NodeGeometry;
 use dm_core::remote::address::Address;
 use dm_core::remote::catalog::{IndexNumber, root_offset};
 use dm_core::remote::lock_word::{LockWord, RowId};
 use dm_core::verbs::{Assumptions, NodeId, Space};
-use dm_core::{chime, sherman};
-use dm_host::assembly::{AssemblyError, Place, Spending, with_chime, with_sherman};
+use dm_core::{chime, sherman, smart};
+use dm_host::assembly::{AssemblyError, Place, Spending, with_chime, with_sherman, with_smart};
 use std::future::Future;
 use std::pin::Pin;
 
@@ -122,6 +123,42 @@ pub trait Subject: Sync {
 
     /// Whether an emptied leaf's memory comes back.
     fn gives_memory_back(&self) -> bool;
+
+    /// Whether an operation of `kind` on a record that is there always takes a lock.
+    fn locks(&self, kind: OperationKind) -> bool {
+        kind != OperationKind::Get
+    }
+
+    /// What many lanes under adversity have to come across, and what while others are dropped.
+    fn crowd_marks(&self) -> (&'static [Mark], &'static [Mark]) {
+        let adversity = &[
+            Mark::TornRead,
+            Mark::GuardRefusal,
+            Mark::LockedRead,
+            Mark::StaleCache,
+            Mark::MoveRight,
+            Mark::Forwarded,
+            Mark::LockLost,
+            Mark::LockQueued,
+            Mark::HandOver,
+            Mark::LeafSplit,
+            Mark::InnerSplit,
+            Mark::RootGrowth,
+            Mark::HelpedSplit,
+            Mark::Merge,
+            Mark::NodeReused,
+        ];
+        (adversity, &[Mark::Settled, Mark::HandOver, Mark::Merge, Mark::HelpedSplit])
+    }
+
+    /// Parameters out of range besides those of keys and values, and what is to be said of them.
+    fn bad_spans(&self) -> Vec<(Shape, &'static str)> {
+        vec![
+            (Shape::words(1, 4), "1 entries"),
+            (Shape::words(4, 1), "1 separators"),
+            (Shape::words(4, 5000), "5000 separators"),
+        ]
+    }
 
     /// How full a bulk load leaves the slots, in percent: at least, at most.
     fn bulk_fill_percent(&self) -> (u64, u64) {
@@ -284,6 +321,111 @@ impl Subject for ChimeSubject {
             let offset = address.offset() + leaf.bytes as u64;
             poke(fabric, Space::Host, address.node(), offset, &word.to_le_bytes());
             address = Header::read(&read(fabric, address, leaf.bytes)).sibling;
+        }
+    }
+}
+
+/// SMART. Its nodes have the sizes they have.
+#[derive(Clone, Copy, Debug)]
+pub struct SmartSubject;
+
+impl SmartSubject {
+    const fn parameters(shape: &Shape) -> smart::parameters::Parameters {
+        smart::parameters::Parameters::with_sizes(shape.key_bytes, shape.value_bytes)
+    }
+}
+
+impl Subject for SmartSubject {
+    fn name(&self) -> &'static str {
+        "smart"
+    }
+
+    fn node_bytes_max(&self, shape: &Shape) -> usize {
+        // The largest node fits eight times this, as many as any test asks for at least: with chunks of many of the largest
+        // no test's pool had one for each compute node.
+        Self::parameters(shape).leaf().place_bytes.max(272)
+    }
+
+    fn open(
+        &self,
+        place: &Place<'_>,
+        shape: &Shape,
+        spending: &Spending,
+        run: &mut dyn FnMut(&Opened<'_>),
+    ) -> Result<(), AssemblyError> {
+        with_smart(place, &Self::parameters(shape), spending, |index| {
+            run(&Opened { index, locks_held: &|| index.locks_held() });
+        })
+    }
+
+    fn switches(&self) -> Vec<(&'static str, Options)> {
+        let on = Options::default();
+        vec![
+            ("default", on),
+            ("no command combination", Options { combine: false, ..on }),
+            ("no local queues", Options { hierarchical: false, ..on }),
+            ("lock before READ", Options { chain_lock_read: true, ..on }),
+            ("shared operations", Options { rdwc: true, ..on }),
+            ("everything else", Options { combine: false, hierarchical: false, chain_lock_read: true, ..on }),
+        ]
+    }
+
+    fn gives_memory_back(&self) -> bool {
+        false
+    }
+
+    fn locks(&self, kind: OperationKind) -> bool {
+        !matches!(kind, OperationKind::Get | OperationKind::Insert)
+    }
+
+    fn crowd_marks(&self) -> (&'static [Mark], &'static [Mark]) {
+        let adversity = &[
+            Mark::TornRead,
+            Mark::StaleCache,
+            Mark::Confirmed,
+            Mark::LockLost,
+            Mark::LockQueued,
+            Mark::HandOver,
+            Mark::LeafSplit,
+            Mark::HeaderSplit,
+            Mark::TypeSwitch,
+            Mark::SlotLost,
+            Mark::Revived,
+        ];
+        (adversity, &[Mark::Settled, Mark::HandOver, Mark::TypeSwitch])
+    }
+
+    fn bad_spans(&self) -> Vec<(Shape, &'static str)> {
+        Vec::new()
+    }
+
+    fn bulk_fill_percent(&self) -> (u64, u64) {
+        // A leaf is a record.
+        (100, 100)
+    }
+
+    fn few_keys(&self) -> (u32, &'static [Mark]) {
+        (3, &[Mark::Revived])
+    }
+
+    fn set_node_locks(&self, fabric: &mut AnyFabric, geometry: &[NodeGeometry], shape: &Shape, held: bool) {
+        let leaf = Self::parameters(shape).leaf();
+        let number = IndexNumber::new(0).expect("the first entry");
+        let word = if held { LockWord::new(RowId(99), 7).expect("a small sequence") } else { LockWord::FREE };
+        let root = peek(fabric, Space::Host, NodeId(0), root_offset(&geometry[0], number), 8);
+        let mut slots = vec![Slot(u64::from_le_bytes(root.try_into().expect("eight bytes")))];
+        while let Some(slot) = slots.pop() {
+            match slot.child().expect("a sound slot") {
+                Child::Empty => {}
+                Child::Leaf(at) => {
+                    let offset = at.offset() + leaf.lock_at as u64;
+                    poke(fabric, Space::Host, at.node(), offset, &word.0.to_le_bytes());
+                }
+                Child::Node(kind, at) => {
+                    let image = peek(fabric, Space::Host, at.node(), at.offset(), kind.bytes());
+                    slots.extend(Node::new(&image, kind, number.get() + 1).expect("a sound node").slots());
+                }
+            }
         }
     }
 }

@@ -4,3 +4,4 @@ use dm_tests::conformance;
 
 conformance!(sherman, dm_tests::subject::ShermanSubject);
 conformance!(chime, dm_tests::subject::ChimeSubject);
+conformance!(smart, dm_tests::subject::SmartSubject);

@@ -223,6 +223,8 @@ impl Index for Sherman<'_> {
             // Nothing depends on it: what cannot be told is told when the lane is settled next.
             let _ = self.tree.resolve_pending(lane).await;
             lane.take_suspect();
+            // It locks nodes: a request of its own that failed leaves a debt like any other.
+            self.tree.settle(lane).await?;
         }
         Ok(())
     }

@@ -32,7 +32,7 @@ pub fn ends_at_its_deadline(subject: &dyn Subject, fixture: &dyn Fixture) {
         alone(subject, fixture, &Setup::new(Shape::words(4, 4)).switched(options), |client| {
             fill(client, 50, 1);
             set_locks(subject, &Shape::words(4, 4), client, true);
-            for kind in POINT.into_iter().filter(|&kind| kind != OperationKind::Get) {
+            for kind in POINT.into_iter().filter(|&kind| subject.locks(kind)) {
                 for deadline_ns in [1, 100_000, 5_000_000] {
                     client.arguments(0, 20, 1, 20);
                     let operation = Operation { deadline_ns, ..Operation::point(kind) };

@@ -146,23 +146,7 @@ pub fn lanes_agree_under_adversity(subject: &dyn Subject) {
             run(subject, &setup, crowd, seed, &name, &mut marks);
         }
     }
-    marks.assert(&[
-        Mark::TornRead,
-        Mark::GuardRefusal,
-        Mark::LockedRead,
-        Mark::StaleCache,
-        Mark::MoveRight,
-        Mark::Forwarded,
-        Mark::LockLost,
-        Mark::LockQueued,
-        Mark::HandOver,
-        Mark::LeafSplit,
-        Mark::InnerSplit,
-        Mark::RootGrowth,
-        Mark::HelpedSplit,
-        Mark::Merge,
-        Mark::NodeReused,
-    ]);
+    marks.assert(subject.crowd_marks().0);
 }
 
 /// The same, with futures dropped at random steps and their lanes settled.
@@ -177,7 +161,7 @@ pub fn lanes_agree_while_others_are_dropped(subject: &dyn Subject) {
             run(subject, &setup, crowd, seed, &name, &mut marks);
         }
     }
-    marks.assert(&[Mark::Settled, Mark::HandOver, Mark::Merge, Mark::HelpedSplit]);
+    marks.assert(subject.crowd_marks().1);
 }
 
 /// When a memory node dies, every operation of every lane ends, with an outcome or with that error, and every lane can

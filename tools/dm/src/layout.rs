@@ -9,6 +9,7 @@
 mod chime;
 mod nodes;
 mod remote;
+mod smart;
 
 use dm_core::layout::fields::{Field, Hexdump, Table};
 use std::fmt;
@@ -25,12 +26,16 @@ pub static STRUCTURES: &[Structure] = &[
     remote::CATALOG_ENTRY,
     remote::SHERMAN_PARAMETERS,
     chime::CHIME_PARAMETERS,
+    smart::SMART_PARAMETERS,
     remote::CHUNK_ENTRY,
     nodes::NODE_HEADER,
     nodes::INNER_NODE,
     nodes::SHERMAN_LEAF,
     chime::CHIME_LEAF,
     chime::CHIME_LOCK,
+    smart::RADIX_SLOT,
+    smart::RADIX_NODE,
+    smart::SMART_LEAF,
 ];
 
 /// One remote structure, described.

@@ -9,12 +9,42 @@ pub struct Coding {
     /// Where in the first eight bytes of a key its number is: shifted left by so many bits. Neighbours then differ in
     /// other bytes.
     pub key_shift: u32,
+    /// Instead: digit by digit.
+    pub digits: Option<Digits>,
+}
+
+/// Numbers below 256, each digit in a byte of its own, the most significant first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Digits {
+    /// Bits of a digit, 1 to 8.
+    pub bits: u32,
+    /// Distance from one digit to the next, in bytes; what is in between is 0.
+    pub stride: usize,
+}
+
+impl Digits {
+    /// Position in the key and shift of each digit.
+    fn places(self) -> impl Iterator<Item = (usize, u32)> {
+        let count = 8_u32.div_ceil(self.bits);
+        (0..count).map(move |i| (i as usize * self.stride, (count - 1 - i) * self.bits))
+    }
 }
 
 impl Coding {
+    /// All bits together.
+    pub const fn shifted(key_shift: u32) -> Self {
+        Self { key_shift, digits: None }
+    }
+
     /// Writes key `number`, below 2^16.
     pub fn write_key(self, number: u64, key: &mut [u8]) {
         key.fill(0);
+        if let Some(digits) = self.digits {
+            for (at, shift) in digits.places() {
+                key[at] = (number >> shift) as u8 & ((1_u16 << digits.bits) - 1) as u8;
+            }
+            return;
+        }
         for (to, from) in key.iter_mut().zip((number << self.key_shift).to_be_bytes()) {
             *to = from;
         }
@@ -22,6 +52,12 @@ impl Coding {
 
     /// The number of a key; one above [`GARBAGE`] for bytes that are no key.
     pub fn read_key(self, key: &[u8]) -> u64 {
+        if let Some(digits) = self.digits {
+            let number = digits.places().fold(0, |number, (at, shift)| number | u64::from(key[at]) << shift);
+            let mut right = vec![0; key.len()];
+            self.write_key(number, &mut right);
+            return if right == key { number } else { GARBAGE | number };
+        }
         let word = key.iter().take(8).fold(0, |word, byte| word << 8 | u64::from(*byte));
         let sound = word & ((1 << self.key_shift) - 1) == 0 && key.iter().skip(8).all(|byte| *byte == 0);
         if sound && word >> self.key_shift < GARBAGE { word >> self.key_shift } else { GARBAGE | word >> 1 }
@@ -61,9 +97,28 @@ mod tests {
     use super::*;
 
     #[test]
+    fn digits_keep_the_order_and_come_back() {
+        for bits in 1..=8 {
+            for stride in 1..=2 {
+                let coding = Coding { digits: Some(Digits { bits, stride }), ..Coding::shifted(0) };
+                let mut before = [0; 16];
+                for number in 0..256 {
+                    let mut key = [0xff; 16];
+                    coding.write_key(number, &mut key);
+                    assert_eq!(coding.read_key(&key), number);
+                    assert!(number == 0 || key > before, "{number} in digits of {bits} bits");
+                    before = key;
+                    key[15] = 0xff;
+                    assert!(coding.read_key(&key) >= GARBAGE);
+                }
+            }
+        }
+    }
+
+    #[test]
     fn numbers_come_back_and_mixtures_do_not() {
         for key_shift in [0, 8, 40] {
-            let coding = Coding { key_shift };
+            let coding = Coding::shifted(key_shift);
             let mut key = [0xff; 16];
             coding.write_key(300, &mut key);
             assert_eq!(coding.read_key(&key), 300);

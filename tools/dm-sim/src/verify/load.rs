@@ -95,6 +95,8 @@ pub struct Load<'a, 'm> {
     broken: Vec<Rc<Cell<u32>>>,
     /// Survivors take over what the dead held, and close their queue pairs themselves.
     pub recovered: bool,
+    /// How numbers become keys.
+    pub coding: Coding,
     /// The record.
     pub history: History,
     /// Operations that failed.
@@ -145,6 +147,7 @@ impl<'a, 'm> Load<'a, 'm> {
             // As many as there can be: every lane has at most a worker of its own.
             broken: (0..draw.lane_count()).map(|_| Rc::default()).collect(),
             recovered: false,
+            coding: Coding::shifted(draw.key_shift),
             history,
             failed: Vec::new(),
             suffered: Suffered::default(),
@@ -377,8 +380,7 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
         let (key, call) = self.choose_call(index, at.compute_node);
         let operation = self.history.invoke(at, now_ns, key, call);
         *self.doing(at) = Doing::Operation(operation);
-        let coding = Coding { key_shift: self.draw.key_shift };
-        Some(start(index, lane, coding, key, call, self.draw.deadline_ns))
+        Some(start(index, lane, self.coding, key, call, self.draw.deadline_ns))
     }
 
     fn respond(&mut self, at: LaneAt, now_ns: u64, result: Ended) {

@@ -9,9 +9,8 @@
 //! ```
 //!
 //! In reading order: [`draw`] (what a seed decides, "swarm testing": Groce et al., ISSTA 2012), [`faults`] (what goes
-//! wrong, as data), [`subject`] (what is tested), [`tree`] and [`recovered`] (B+-trees as subjects), [`sherman`] and [`chime`],
-//! [`coding`] (keys and values that give
-//! themselves away), [`load`] (what lanes are asked, what they suffer, and the recorder), [`tolerance`] (which failures
+//! wrong, as data), [`subject`] (what is tested), [`tree`] and [`recovered`] (B+-trees as subjects), [`sherman`],
+//! [`chime`] and [`smart`], [`coding`] (keys and values that give themselves away), [`load`] (what lanes are asked, what they suffer, and the recorder), [`tolerance`] (which failures
 //! that excuses), [`accounting`] (where memory went), [`run`] (one history from beginning to end), [`report`] (what many
 //! came to). [`crash`]: every point at which an operation can be cut short.
 //!
@@ -30,6 +29,7 @@ pub mod recovered;
 pub mod report;
 pub mod run;
 pub mod sherman;
+pub mod smart;
 pub mod subject;
 #[cfg(test)]
 mod tests;
@@ -44,5 +44,6 @@ pub use recovered::Recovered;
 pub use report::{Finding, Report};
 pub use run::{History, Replay, Verifier};
 pub use sherman::Sherman;
+pub use smart::SmartSubject;
 pub use subject::{AfterDeath, Inside, Opened, Subject};
 pub use tree::{Bounded, TreeKind};

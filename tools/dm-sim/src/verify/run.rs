@@ -212,6 +212,7 @@ impl<S: Subject> Verifier<S> {
             let holdings = |memories: &Memories| self.subject.holdings(&case, &config, memories);
             let mut stage = Stage {
                 draw: &draw,
+                coding: self.subject.coding(&draw, &case),
                 config: &config,
                 world: &mut world,
                 opened,
@@ -286,6 +287,7 @@ fn empty_history(findings: Vec<Finding>) -> History {
 /// Everything set up for one history.
 struct Stage<'a> {
     draw: &'a Draw,
+    coding: Coding,
     config: &'a Config,
     world: &'a mut World,
     opened: &'a [&'a dyn Opened],
@@ -318,6 +320,7 @@ impl Stage<'_> {
         }
 
         let mut load = Load::new(self.draw, self.opened, &lanes, self.photographer, record, self.operations);
+        load.coding = self.coding;
         load.recovered = self.after_death == AfterDeath::Recovered;
         let mut driver = Driver::new(self.world, &lanes, drivers);
         let end = run_workload(&mut driver, &mut load);
@@ -355,17 +358,13 @@ impl Stage<'_> {
         history
     }
 
-    fn coding(&self) -> Coding {
-        Coding { key_shift: self.draw.key_shift }
-    }
-
     /// Puts the first records in, alone and without delay.
     fn fill(&mut self, lanes: &[&[Lane<'_>]], record: &mut check::History) -> Result<(), String> {
         let Draw { filling, filled_percent, keys, seed, .. } = *self.draw;
         if filling == Filling::Empty {
             return Ok(());
         }
-        let coding = self.coding();
+        let coding = self.coding;
         let mut rng = Rng::new(seed ^ 0x5eed_0004);
         let mut fabric = DirectFabric::over(self.config, self.world.memories_mut());
         let (index, lane) = (self.opened[0], &lanes[0][0]);
@@ -470,7 +469,7 @@ impl Stage<'_> {
     /// Reads every key once more. Compute nodes take turns: their caches know different things. Returns how many there
     /// are.
     fn read_all(&mut self, lanes: &[&[Lane<'_>]], alive: &[usize], history: &mut History, mut now_ns: u64) -> u64 {
-        let coding = self.coding();
+        let coding = self.coding;
         let mut fabric = DirectFabric::over(self.config, self.world.memories_mut());
         history.suffered.down.iter().for_each(|node| fabric.set_down(*node));
         let mut found = 0;

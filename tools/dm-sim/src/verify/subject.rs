@@ -1,6 +1,7 @@
 //! What is tested: an index, and how to put it on a simulated fabric.
 
 use super::accounting::{Holdings, Node};
+use super::coding::Coding;
 use super::draw::Draw;
 use crate::config::Config;
 use crate::memory::Memories;
@@ -148,6 +149,12 @@ pub trait Subject {
 
     /// What the fabric must grant in this case.
     fn assumptions(&self, draw: &Draw, case: &Self::Case) -> Assumptions;
+
+    /// How numbers become this case's keys.
+    fn coding(&self, draw: &Draw, case: &Self::Case) -> Coding {
+        let _ = case;
+        Coding::shifted(draw.key_shift)
+    }
 
     /// Turns the dial further for this case.
     fn dial(&self, case: &Self::Case, config: &mut Config) {

@@ -53,36 +53,14 @@ impl Plot {
         self.leaf_place_bytes.max(self.inner.bytes)
     }
 
-    fn superblocks(&self, config: &Config) -> Vec<Superblock> {
-        let nodes = config.host_bytes.len() as u16;
-        let plan = |node: u16| PoolPlan {
-            pool_id: *b"a pool to verify",
-            pool_incarnation: 1,
-            node: NodeId(node),
-            nodes,
-            region_bytes: config.host_bytes[usize::from(node)] as u64,
-            chunk_bytes: self.chunk_bytes,
-            lock_count: self.lock_count,
-            device_bytes: u64::from(config.device_bytes),
-            redo_row_bytes: 0,
-        };
-        (0..nodes).map(|node| plan(node).format().expect("settings give memory nodes room for metadata")).collect()
-    }
-
     /// Where things are.
     pub fn geometry(&self, config: &Config) -> Vec<NodeGeometry> {
-        let decode = |block: &Superblock| Superblock::decode(block.as_bytes()).expect("just formatted").geometry;
-        self.superblocks(config).iter().map(decode).collect()
+        geometry(config, self.chunk_bytes, self.lock_count)
     }
 
     /// Writes the superblocks.
     pub fn format(&self, config: &Config, memories: &mut Memories) {
-        for (number, block) in (0..).zip(self.superblocks(config)) {
-            let bytes = block.as_bytes();
-            if let Some(node) = memories.get_mut(NodeId(number)) {
-                node.host.range_mut(0..bytes.len()).copy_from_slice(bytes);
-            }
-        }
+        format(config, self.chunk_bytes, self.lock_count, memories);
     }
 
     /// Lock words that name a holder: in tables, and where they lie in leaves, in those.
@@ -133,6 +111,38 @@ impl Plot {
             }
         }
         held
+    }
+}
+
+fn superblocks(config: &Config, chunk_bytes: u64, lock_count: u32) -> Vec<Superblock> {
+    let nodes = config.host_bytes.len() as u16;
+    let plan = |node: u16| PoolPlan {
+        pool_id: *b"a pool to verify",
+        pool_incarnation: 1,
+        node: NodeId(node),
+        nodes,
+        region_bytes: config.host_bytes[usize::from(node)] as u64,
+        chunk_bytes,
+        lock_count,
+        device_bytes: u64::from(config.device_bytes),
+        redo_row_bytes: 0,
+    };
+    (0..nodes).map(|node| plan(node).format().expect("settings give memory nodes room for metadata")).collect()
+}
+
+/// Where things are in a pool.
+pub(super) fn geometry(config: &Config, chunk_bytes: u64, lock_count: u32) -> Vec<NodeGeometry> {
+    let decode = |block: &Superblock| Superblock::decode(block.as_bytes()).expect("just formatted").geometry;
+    superblocks(config, chunk_bytes, lock_count).iter().map(decode).collect()
+}
+
+/// Writes the superblocks of a pool.
+pub(super) fn format(config: &Config, chunk_bytes: u64, lock_count: u32, memories: &mut Memories) {
+    for (number, block) in (0..).zip(superblocks(config, chunk_bytes, lock_count)) {
+        let bytes = block.as_bytes();
+        if let Some(node) = memories.get_mut(NodeId(number)) {
+            node.host.range_mut(0..bytes.len()).copy_from_slice(bytes);
+        }
     }
 }
 

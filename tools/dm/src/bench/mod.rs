@@ -235,6 +235,8 @@ names! {
         Sherman,
         /// B+-tree whose leaves are hopscotch tables
         Chime,
+        /// Adaptive radix tree
+        Smart,
     }
     /// A fabric.
     FabricName {

@@ -204,6 +204,7 @@ impl Plan {
         let kind = match arguments.index {
             IndexName::Sherman => IndexKind::Sherman,
             IndexName::Chime => IndexKind::Chime,
+            IndexName::Smart => IndexKind::Smart,
         };
         if arguments.baseline && kind != IndexKind::Sherman {
             return Err(Failure::Usage("--baseline: the bare loop is of Sherman's nodes".to_owned()));
@@ -213,6 +214,9 @@ impl Plan {
         // Names the options: no other parameters can be given here.
         parameters.check().map_err(|error| Failure::Usage(format!("--key-bytes, --value-bytes: {error}")))?;
         if let Some(span) = arguments.leaf_span {
+            if kind == IndexKind::Smart {
+                return Err(Failure::Usage("--leaf-span: a leaf of a SMART index is one record".to_owned()));
+            }
             parameters.set_leaf_span(span);
             parameters.check().map_err(|error| Failure::Usage(format!("--leaf-span: {error}")))?;
         }

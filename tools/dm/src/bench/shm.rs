@@ -58,6 +58,7 @@ pub fn run(plan: &Plan, trace: Option<&Mutex<TraceWriter<File>>>) -> Result<Meas
     let measured = node.with_index(&entry, &plan.parameters, &plan.spending, |index| match index {
         AnyIndex::Sherman(index) => Bench { setting: &setting, index, sherman: Some(index) }.run(fabric),
         AnyIndex::Chime(index) => Bench { setting: &setting, index, sherman: None }.run(fabric),
+        AnyIndex::Smart(index) => Bench { setting: &setting, index, sherman: None }.run(fabric),
     });
     let measured = measured.unwrap_or_else(|error| {
         Err(match error {

@@ -76,11 +76,17 @@ pub fn run(plan: &Plan, sim: &SimPlan) -> Result<Measured, Failure> {
         device_bytes: plan.start.device_bytes.map(|bytes| bytes as u32),
     };
     fits(plan, sim, &shape)?;
+    if matches!(plan.parameters, IndexParameters::Smart(_)) && sim.raw_read.is_none() {
+        return Err(Failure::Usage(NO_SMART.to_owned()));
+    }
     match sim.raw_read {
         Some(bytes) => run_raw(plan, sim, &shape, bytes as usize),
         None => run_index(plan, sim, &shape),
     }
 }
+
+/// What is said of the index that no cluster is made of yet.
+const NO_SMART: &str = "--index smart: the simulated cluster runs sherman and chime only";
 
 /// Refuses a cluster that this machine cannot hold.
 fn fits(plan: &Plan, sim: &SimPlan, shape: &Shape) -> Result<(), Failure> {
@@ -133,6 +139,7 @@ fn run_index(plan: &Plan, sim: &SimPlan, shape: &Shape) -> Result<Measured, Fail
     let storages = nodes.clone().map(|node| match &plan.parameters {
         IndexParameters::Sherman(parameters) => Storage::new(&place(node), parameters, spending),
         IndexParameters::Chime(parameters) => Storage::for_chime(&place(node), parameters, spending),
+        IndexParameters::Smart(_) => Err(AssemblyError::Impossible(NO_SMART)),
     });
     let mut storages = storages.collect::<Result<Vec<_>, _>>().map_err(assembly)?;
     let rooms: Vec<Room<'_>> = storages.iter_mut().map(Storage::furnish).collect();
@@ -169,6 +176,7 @@ fn run_index(plan: &Plan, sim: &SimPlan, shape: &Shape) -> Result<Measured, Fail
             let indexes = rooms.map(|(room, node)| room.chime(&place(node), parameters, spending));
             measure_on(ground, &indexes.collect::<Result<Vec<_>, _>>().map_err(assembly)?)
         }
+        IndexParameters::Smart(_) => Err(Failure::Usage(NO_SMART.to_owned())),
     }
 }
 
@@ -184,11 +192,11 @@ fn measure_on<'i, I: Index>(ground: Clustered<'_, '_, 'i, '_, Nothing>, indexes:
 /// Where arguments and results are in a lane's scratch.
 fn scratch_plan(plan: &Plan) -> ScratchPlan {
     let (page_records, leaves_at_once) = (plan.spending.page_records, plan.spending.leaves_at_once);
-    let (places, _) = match &plan.parameters {
-        IndexParameters::Sherman(parameters) => parameters.plan(page_records, leaves_at_once),
-        IndexParameters::Chime(parameters) => parameters.plan(page_records, leaves_at_once),
-    };
-    places
+    match &plan.parameters {
+        IndexParameters::Sherman(parameters) => parameters.plan(page_records, leaves_at_once).0,
+        IndexParameters::Chime(parameters) => parameters.plan(page_records, leaves_at_once).0,
+        IndexParameters::Smart(parameters) => parameters.plan(page_records, leaves_at_once).0,
+    }
 }
 
 /// Superblocks in the memories; what they say.

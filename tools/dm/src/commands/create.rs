@@ -2,7 +2,7 @@
 
 use super::tool::PoolArguments;
 use super::{Failure, print};
-use dm_core::{chime::parameters as chime, sherman::parameters as sherman};
+use dm_core::{chime::parameters as chime, sherman::parameters as sherman, smart::parameters as smart};
 use dm_host::kinds::IndexParameters;
 
 /// Arguments of `dm create`.
@@ -50,6 +50,8 @@ enum Kind {
     Sherman,
     /// B+-tree whose leaves are hopscotch tables
     Chime,
+    /// Adaptive radix tree
+    Smart,
 }
 
 /// The parameters asked for, checked.
@@ -80,6 +82,15 @@ fn parameters(arguments: &Arguments) -> Result<IndexParameters, Failure> {
                 neighborhood: neighborhood.unwrap_or(default.neighborhood),
                 ..default
             };
+            parameters.check().map_err(Failure::usage)?;
+            Ok(parameters.into())
+        }
+        Kind::Smart => {
+            let given = [("leaf-span", leaf_span), ("inner-span", inner_span), ("neighborhood", neighborhood)];
+            if let Some((option, _)) = given.into_iter().find(|(_, value)| value.is_some()) {
+                return Err(Failure::Usage(format!("--{option}: a SMART index has none")));
+            }
+            let parameters = smart::Parameters::with_sizes(key_bytes, value_bytes);
             parameters.check().map_err(Failure::usage)?;
             Ok(parameters.into())
         }

@@ -33,7 +33,7 @@ const LEAF_LOCKS: [usize; COMPUTE_NODES] = [64, 61, 59];
 /// A short lease: a hundred round trips.
 const LEASE_NS: u64 = 200_000;
 
-const CODING: Coding = Coding { key_shift: 8 };
+const CODING: Coding = Coding::shifted(8);
 
 /// Values of the survivors' writes; those before have the number of their key plus 1000, the victim's is 2000.
 const SURVIVOR: u64 = 3000;

@@ -111,6 +111,16 @@ fn sherman_goes_on_after_faults() {
 }
 
 #[test]
+fn smart_keeps_its_promises() {
+    let faults = Faults::parse("drops,qp-error,stale-cache,node-death").expect("these are kinds of faults");
+    for faults in [Faults::NONE, faults] {
+        let mut verifier = Verifier::new(SmartSubject, Settings { faults, ..Settings::default() });
+        let report = verifier.verify(0..500);
+        assert!(report.is_clean(), "{report}");
+    }
+}
+
+#[test]
 fn memory_is_accounted_for() {
     let mut verifier = Verifier::new(Bounded(Sherman), Settings::default());
     let report = verifier.verify(0..200);
@@ -124,7 +134,8 @@ fn every_mark_belongs_to_one_room_and_the_rooms_have_no_others() {
     let listed = |rooms: Vec<(&str, &'static [Mark])>| -> Vec<Mark> {
         rooms.into_iter().flat_map(|(_, marks)| marks.iter().copied()).collect()
     };
-    let indexes = [listed(Recovered(Sherman).marks()), listed(Bounded(Chime).marks())];
+    let indexes =
+        [listed(Recovered(Sherman).marks()), listed(Bounded(Chime).marks()), listed(SmartSubject.marks())];
     for mark in Mark::ALL {
         let counts = indexes.each_ref().map(|listed| listed.iter().filter(|other| *other == mark).count());
         assert!(counts.contains(&1) && counts.iter().all(|count| *count <= 1), "{}: {counts:?}", mark.name());

@@ -2,7 +2,7 @@
 
 use super::super::{Failure, print};
 use dm_core::planted::Bug;
-use dm_sim::verify::{Bounded, Faults, Finding, Profile, Recovered, Settings, TreeKind, Verifier};
+use dm_sim::verify::{Bounded, Faults, Finding, Profile, Recovered, Settings, SmartSubject, Subject, TreeKind, Verifier};
 use std::fmt::Write as _;
 
 /// Seeds within which a bug has to be found.
@@ -19,11 +19,11 @@ pub(super) struct Catch {
 }
 
 /// Looks for the first seed whose history is not clean.
-pub(super) struct Hunt<K>(Verifier<Bounded<K>>);
+pub(super) struct Hunt<S>(Verifier<S>);
 
-impl<K: TreeKind> Hunt<K> {
-    pub(super) fn new(kind: K, settings: Settings) -> Self {
-        Self(Verifier::new(Bounded(kind), settings))
+impl<S: Subject> Hunt<S> {
+    pub(super) fn new(subject: S, settings: Settings) -> Self {
+        Self(Verifier::new(subject, settings))
     }
 
     /// Only seeds that `is_clean` says are clean otherwise count.
@@ -46,6 +46,21 @@ impl<K: TreeKind> Hunt<K> {
     }
 }
 
+/// An index to plant bugs in.
+struct Field<'a> {
+    name: &'static str,
+    bugs: Vec<Bug>,
+    /// Of those that only deaths bring to light: runs until it shows, and how.
+    deaths: &'a dyn Fn(u64) -> Option<(u64, String)>,
+    /// Of the others: the seed that shows it.
+    histories: &'a dyn Fn(Bug, Settings) -> Result<Option<Catch>, Failure>,
+    /// What histories have to be about.
+    profile_for: fn(Bug) -> Option<Profile>,
+    /// Those that are run and listed like the others, as not found, and do not fail the run.
+    unseen: &'static [Bug],
+}
+
+/// Plants bugs of a B+-tree.
 pub(super) fn run<K: TreeKind>(
     kind: K,
     name: &str,
@@ -53,15 +68,41 @@ pub(super) fn run<K: TreeKind>(
     histories: Option<u64>,
     settings: &Settings,
 ) -> Result<(), Failure> {
+    let histories = histories.unwrap_or(HISTORIES_DEFAULT);
+    let field = Field {
+        name: K::NAME,
+        bugs: K::bugs(),
+        deaths: &|histories| dm_sim::verify::crash::hunt(Recovered(kind), &K::crash_cases(), histories),
+        histories: &|bug, settings| hunt_with(Bounded(kind), bug, seed, histories, settings),
+        profile_for: K::profile_for,
+        unseen: K::unseen(),
+    };
+    plant_all(&field, name, histories, settings)
+}
+
+/// Plants bugs of SMART.
+pub(super) fn run_smart(name: &str, seed: u64, histories: Option<u64>, settings: &Settings) -> Result<(), Failure> {
+    let histories = histories.unwrap_or(HISTORIES_DEFAULT);
+    let field = Field {
+        name: "smart",
+        bugs: Bug::SMART.to_vec(),
+        deaths: &|_| None,
+        histories: &|bug, settings| hunt_with(SmartSubject, bug, seed, histories, settings),
+        profile_for: |_| None,
+        unseen: &[],
+    };
+    plant_all(&field, name, histories, settings)
+}
+
+fn plant_all(field: &Field<'_>, name: &str, histories: u64, settings: &Settings) -> Result<(), Failure> {
     let bugs: Vec<Bug> = match name {
-        "all" => K::bugs(),
-        name => vec![Bug::from_name(name).filter(|bug| K::bugs().contains(bug)).ok_or_else(|| {
-            let known: Vec<_> = K::bugs().iter().map(|bug| bug.name()).collect();
-            let (index, known) = (K::NAME, known.join(", "));
+        "all" => field.bugs.clone(),
+        name => vec![Bug::from_name(name).filter(|bug| field.bugs.contains(bug)).ok_or_else(|| {
+            let known: Vec<_> = field.bugs.iter().map(|bug| bug.name()).collect();
+            let (index, known) = (field.name, known.join(", "));
             Failure::Usage(format!("--planted {name}: there is no such bug in {index}; there are all, {known}"))
         })?],
     };
-    let histories = histories.unwrap_or(HISTORIES_DEFAULT);
     let settings = Settings { faults: lasting_faults(), ..settings.clone() };
     let mut table = String::from(
         "| bug | what is done wrong | histories about | shows as | seed | after histories |\n|---|---|---|---|---|---|\n",
@@ -70,7 +111,7 @@ pub(super) fn run<K: TreeKind>(
     for bug in bugs {
         plant(Some(bug))?;
         if Bug::RECOVERY.contains(&bug) {
-            let caught = dm_sim::verify::crash::hunt(Recovered(kind), &K::crash_cases(), histories);
+            let caught = (field.deaths)(histories);
             plant(None)?;
             let (shows, runs) = if let Some((runs, what)) = &caught {
                 print(&format!("{}: caught after {runs} runs: {what}\n", bug.name()))?;
@@ -83,14 +124,9 @@ pub(super) fn run<K: TreeKind>(
             let _ = writeln!(table, "| {} |{} | deaths | {shows} | | {runs} |", bug.name(), bug.what());
             continue;
         }
-        let settings = Settings { profile: settings.profile.or(K::profile_for(bug)), ..settings.clone() };
+        let settings = Settings { profile: settings.profile.or((field.profile_for)(bug)), ..settings.clone() };
         let about = settings.profile.map_or("all", Profile::name);
-        let mut without = Verifier::new(Bounded(kind), settings.clone());
-        let caught = Hunt::new(kind, settings).hunt(seed, histories, |seed| {
-            plant(None)?;
-            let clean = without.run(seed).findings.is_empty();
-            plant(Some(bug)).map(|()| clean)
-        })?;
+        let caught = (field.histories)(bug, settings)?;
         plant(None)?;
         if let Some(Catch { seed, histories, kind, sentence }) = caught {
             let _ = writeln!(table, "| {} |{} | {about} | {kind} | {seed} | {histories} |", bug.name(), bug.what());
@@ -98,14 +134,29 @@ pub(super) fn run<K: TreeKind>(
         } else {
             let _ = writeln!(table, "| {} |{} | {about} | not found | | |", bug.name(), bug.what());
             print(&format!("{}: NOT FOUND in {histories} histories\n", bug.name()))?;
-            // Unseen ones are run and listed like the others, as not found, and do not fail the run.
-            if !K::unseen().contains(&bug) {
+            if !field.unseen.contains(&bug) {
                 missed.push(bug.name());
             }
         }
     }
     print(&format!("\n{table}"))?;
     if missed.is_empty() { Ok(()) } else { Err(Failure::Run(format!("not found: {}", missed.join(", ")))) }
+}
+
+/// Hunts a bug that is planted already. A seed counts only if it is clean without the bug.
+fn hunt_with<S: Subject + Copy>(
+    subject: S,
+    bug: Bug,
+    seed: u64,
+    histories: u64,
+    settings: Settings,
+) -> Result<Option<Catch>, Failure> {
+    let mut without = Verifier::new(subject, settings.clone());
+    Hunt::new(subject, settings).hunt(seed, histories, |seed| {
+        plant(None)?;
+        let clean = without.run(seed).findings.is_empty();
+        plant(Some(bug)).map(|()| clean)
+    })
 }
 
 /// Everything a lane may suffer and go on after. Deaths are left out: they end histories early.

@@ -1,0 +1,694 @@
+//! Copies of nodes on the compute node: from the root to the deepest slot they know, without a round trip.
+//!
+//! A copy is found by the slot that leads to its node: a lookup begins with the last root slot seen and follows the copies'
+//! own slots, comparing headers as a descent does. It ends at a slot that leads to a leaf or to a node of which there is
+//! no copy; that slot's place, its word as copied, and where its child begins are the answer.
+//!
+//! # What a copy may be
+//!
+//! Old, in its slots: they change in memory and nobody tells. A header never does. So an answer is a slot of the
+//! key's own path that once had this word; whoever follows it checks ([`crate::smart`] says how). Nothing that a lookup
+//! *does not* find in a copy is ever an answer.
+//!
+//! # Storage
+//!
+//! Handed in by the host as atomic words, all of it accounted for ([`Usage`]):
+//!
+//! ```text
+//!         ┌───────────────────┬──────────────────────────────────────────────────┐
+//!         │ buckets           │ log: a ring                                      │
+//!         │ chain, heat       │     head ─► oldest ... newest ─► tail            │
+//!         └───────────────────┴──────────────────────────────────────────────────┘
+//!  record 0          4      8       12     16           24       32
+//!        ┌──────────┬──────┬───────┬──────┬────────────┬────────┬─────────────────────┬───────────┐
+//!        │ position │ turn │ older │ size │ slot to it │ header │ map, if 64 or more  │ slots     │
+//!        └──────────┴──────┴───────┴──────┴────────────┴────────┴─────────────────────┴───────────┘
+//! ```
+//!
+//! The log is a ring of records of any size, the newest behind the tail; space is made at the head. Positions count on
+//! and on, in units of 16 bytes, so a position says by itself whether its record is still there: *between head and tail*.
+//! Records of one bucket are linked from newer to older, and a chain ends at the first that is gone; nobody has to unlink.
+//! The map of large nodes gives for each byte the slot that has it, to be checked there.
+//!
+//! # Eviction
+//!
+//! The oldest record goes, unless its bucket has become warm since the hand passed last: then it is appended again, and the
+//! bucket cools by one (a CLOCK with counts whose hand is the head of the log). One insertion moves at most
+//! [`MOVES_MAX`] records: it ends whatever readers do.
+//!
+//! # Readers and writers
+//!
+//! Readers take no lock, and write nothing but a bucket's heat, a word of its own. Writers take turns under one spin lock.
+//! A writer moves the head *before* it writes where old records were, and a record that is patched in place has an odd
+//! turn meanwhile; a reader looks at both again after it has read. If it saw anything of a newer writing, the fences
+//! (release between head or turn and data, acquire between data and the second look) let it see the new head or turn
+//! as well, and the answer is a miss.
+
+use super::slot::{BYTES_MAX, Child, Compared, Header, Node, NodeType, SLOTS_AT, Slot};
+use core::sync::atomic::{
+    AtomicU32,
+    Ordering::{Acquire, Relaxed, Release},
+    fence,
+};
+use spin::Mutex;
+
+/// Words of a unit of the log.
+const UNIT_WORDS: usize = 4;
+/// Words of a record before its map.
+const RECORD_WORDS: usize = 8;
+/// Words of a map.
+const MAP_WORDS: usize = 64;
+/// Nodes with at least as many slots have a map.
+const MAP_SLOTS: usize = 64;
+/// Log units per bucket: about two of the smallest records.
+const UNITS_PER_BUCKET: usize = 8;
+/// Words of a bucket.
+const BUCKET_WORDS: usize = 2;
+/// Records a reader visits in one chain.
+const CHAIN_MAX: usize = 16;
+/// Records one insertion moves to the tail.
+pub const MOVES_MAX: usize = 8;
+/// Records that survive so many passes of the hand after they were last used.
+const HEAT_MAX: u32 = 3;
+/// Positions begin anew, with an empty log, before they wrap around.
+const POSITION_END: u32 = 1 << 31;
+/// The smallest log: some of the smallest nodes.
+const LOG_UNITS_MIN: usize = 64;
+/// The largest log: positions between head and tail are told apart by less than half of them.
+const LOG_UNITS_MAX: usize = 1 << 30;
+/// Levels a lookup follows: keys have no more bytes.
+const LEVELS_MAX: usize = 64;
+
+const fn has_map(kind: NodeType) -> bool {
+    kind.slots() >= MAP_SLOTS
+}
+
+/// Units of the record of a node of `kind`.
+const fn units_of(kind: NodeType) -> usize {
+    let map = if has_map(kind) { MAP_WORDS } else { 0 };
+    (RECORD_WORDS + map + 2 * kind.slots()).div_ceil(UNIT_WORDS)
+}
+
+/// The word of the first slot in a record.
+const fn slots_at(kind: NodeType) -> usize {
+    RECORD_WORDS + if has_map(kind) { MAP_WORDS } else { 0 }
+}
+
+/// What the storage is used for now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Bytes handed in.
+    pub budget_bytes: u64,
+    /// Bytes of the log between head and tail.
+    pub used_bytes: u64,
+    /// Bytes of the log that were never used or are free again.
+    pub free_bytes: u64,
+    /// Bytes of the buckets.
+    pub bucket_bytes: u64,
+    /// Bytes that are neither.
+    pub slack_bytes: u64,
+    /// Records that went.
+    pub evictions: u64,
+    /// Records that were moved instead.
+    pub moves: u64,
+}
+
+#[derive(Debug, Default)]
+struct Writer {
+    evictions: u64,
+    moves: u64,
+}
+
+/// Where a lookup ended: a slot, as some copy has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// The slot's word in the copy.
+    pub word: Slot,
+    /// Where its child begins.
+    pub depth: usize,
+    /// The slot that leads to the node it is in, as far as copies know; empty: it is the root slot.
+    pub owner: Slot,
+    /// Its number there.
+    pub index: usize,
+}
+
+/// What one copy said.
+enum Step {
+    Miss,
+    Down { index: usize, word: Slot, position: usize },
+}
+
+/// Copies of nodes, shared by everything that runs on a compute node. See the [module](self).
+pub struct NodeCache<'s> {
+    budget_words: usize,
+    buckets: &'s [AtomicU32],
+    log: &'s [AtomicU32],
+    /// Oldest record, and where the next one goes.
+    head: AtomicU32,
+    tail: AtomicU32,
+    /// Turn, low half and high half of the last root slot.
+    root: [AtomicU32; 3],
+    writer: Mutex<Writer>,
+}
+
+impl<'s> NodeCache<'s> {
+    /// A cache in `storage`, whatever that holds now. One that is too small always misses, except for the root slot.
+    pub fn new(storage: &'s [AtomicU32]) -> Self {
+        // As many units as there is room for with their buckets.
+        let units = storage.len() / (UNITS_PER_BUCKET * UNIT_WORDS + BUCKET_WORDS) * UNITS_PER_BUCKET;
+        let mut units = units.min(LOG_UNITS_MAX);
+        if units < LOG_UNITS_MIN {
+            units = 0;
+        }
+        let buckets = units / UNITS_PER_BUCKET;
+        let (buckets, rest) = storage.split_at((buckets * BUCKET_WORDS).min(storage.len()));
+        let (log, _) = rest.split_at((units * UNIT_WORDS).min(rest.len()));
+        let cache = Self {
+            budget_words: storage.len(),
+            buckets,
+            log,
+            head: AtomicU32::new(0),
+            tail: AtomicU32::new(0),
+            root: [const { AtomicU32::new(0) }; 3],
+            writer: Mutex::new(Writer::default()),
+        };
+        cache.clear();
+        cache
+    }
+
+    /// Words to hand in so that the cache takes at most `budget_bytes`.
+    pub const fn words_for(budget_bytes: u64) -> usize {
+        let words = budget_bytes / 4;
+        if words > usize::MAX as u64 / 8 { usize::MAX / 8 } else { words as usize }
+    }
+
+    /// Follows copies from the last root slot towards `key`. `None`: no root slot was seen yet.
+    #[inline]
+    pub fn route(&self, key: &[u8]) -> Option<Route> {
+        let root = self.root_slot()?;
+        let mut route = Route { word: root, depth: 0, owner: Slot::EMPTY, index: 0 };
+        for _ in 0..LEVELS_MAX {
+            let Ok(Child::Node(kind, _)) = route.word.child() else { break };
+            let Step::Down { index, word, position } = self.look(route.word.target(), kind, route.depth, key) else {
+                break;
+            };
+            route = Route { word, depth: position + 1, owner: route.word, index };
+        }
+        Some(route)
+    }
+
+    /// The last root slot seen, unless that was empty.
+    #[inline]
+    pub fn root_slot(&self) -> Option<Slot> {
+        let [turn, low, high] = &self.root;
+        let before = turn.load(Acquire);
+        let word = u64::from(high.load(Relaxed)) << 32 | u64::from(low.load(Relaxed));
+        fence(Acquire);
+        (before & 1 == 0 && turn.load(Relaxed) == before && word != 0).then_some(Slot(word))
+    }
+
+    /// Remembers the root slot.
+    pub fn set_root(&self, slot: Slot) {
+        if self.root_slot() == Some(slot) {
+            return;
+        }
+        let _writer = self.writer.lock();
+        let [turn, low, high] = &self.root;
+        let before = turn.load(Relaxed);
+        turn.store(before.wrapping_add(1), Relaxed);
+        fence(Release);
+        low.store(slot.0 as u32, Relaxed);
+        high.store((slot.0 >> 32) as u32, Relaxed);
+        turn.store(before.wrapping_add(2), Release);
+    }
+
+    /// Copies the node that slot `to` leads to; what an older copy of it knew is forgotten.
+    pub fn insert(&self, to: Slot, node: &Node<'_>) {
+        let kind = node.header.kind;
+        if self.log.is_empty() {
+            return;
+        }
+        let mut writer = self.writer.lock();
+        if let Some(position) = self.find(to.target()) {
+            let Some(record) = self.record(position, units_of(kind)) else { return };
+            Self::patching(record, |record| Self::fill_slots(record, node));
+            return;
+        }
+        if !self.make_room(&mut writer, units_of(kind), MOVES_MAX) {
+            return;
+        }
+        let position = self.tail.load(Relaxed);
+        let Some(record) = self.record(position, units_of(kind)) else { return };
+        let header = node.header.word();
+        let target = to.target();
+        let words = [
+            position,
+            0,
+            0,
+            units_of(kind) as u32,
+            target as u32,
+            (target >> 32) as u32,
+            header as u32,
+            (header >> 32) as u32,
+        ];
+        for (place, word) in record.iter().zip(words) {
+            place.store(word, Relaxed);
+        }
+        if has_map(kind) {
+            record.iter().skip(RECORD_WORDS).take(MAP_WORDS).for_each(|place| place.store(0, Relaxed));
+        }
+        Self::fill_slots(record, node);
+        self.link(record, target, position);
+    }
+
+    /// Notes that slot `index` of the node that `owner` leads to says `word` now.
+    pub fn patch(&self, owner: Slot, index: usize, word: Slot) {
+        if owner.is_empty() {
+            self.set_root(word);
+            return;
+        }
+        let Ok(Child::Node(kind, _)) = owner.child() else { return };
+        if self.log.is_empty() || index >= kind.slots() {
+            return;
+        }
+        let _writer = self.writer.lock();
+        let Some(position) = self.find(owner.target()) else { return };
+        let Some(record) = self.record(position, units_of(kind)) else { return };
+        Self::patching(record, |record| Self::set_slot(record, kind, index, word));
+    }
+
+    /// Forgets everything.
+    pub fn clear(&self) {
+        let mut writer = self.writer.lock();
+        self.empty();
+        *writer = Writer::default();
+        drop(writer);
+        self.set_root(Slot::EMPTY);
+    }
+
+    /// What the storage is used for now.
+    pub fn usage(&self) -> Usage {
+        let writer = self.writer.lock();
+        let used = u64::from(self.tail.load(Relaxed).wrapping_sub(self.head.load(Relaxed))) * UNIT_WORDS as u64 * 4;
+        let (log_bytes, bucket_bytes) = (self.log.len() as u64 * 4, self.buckets.len() as u64 * 4);
+        Usage {
+            budget_bytes: self.budget_words as u64 * 4,
+            used_bytes: used,
+            free_bytes: log_bytes - used,
+            bucket_bytes,
+            slack_bytes: self.budget_words as u64 * 4 - log_bytes - bucket_bytes,
+            evictions: writer.evictions,
+            moves: writer.moves,
+        }
+    }
+
+    fn units(&self) -> u32 {
+        (self.log.len() / UNIT_WORDS) as u32
+    }
+
+    /// Starts with an empty log.
+    fn empty(&self) {
+        for word in self.buckets {
+            word.store(0, Relaxed);
+        }
+        // No position is there while both change; who sees the new head sees the new tail. Position 0 is none.
+        self.head.store(u32::MAX, Relaxed);
+        fence(Release);
+        self.tail.store(self.units(), Relaxed);
+        self.head.store(self.units(), Release);
+    }
+
+    /// Whether the record at `position` is still there.
+    #[inline]
+    fn is_live(&self, position: u32) -> bool {
+        position >= self.head.load(Acquire) && position < self.tail.load(Relaxed)
+    }
+
+    #[inline]
+    fn record(&self, position: u32, units: usize) -> Option<&'s [AtomicU32]> {
+        let start = (position % self.units().max(1)) as usize * UNIT_WORDS;
+        self.log.get(start..)?.get(..units * UNIT_WORDS)
+    }
+
+    #[inline]
+    fn bucket(&self, target: u64) -> Option<&'s [AtomicU32]> {
+        let buckets = (self.buckets.len() / BUCKET_WORDS) as u64;
+        // Multiply, and take the top, where every bit has had a say.
+        let mixed = (target ^ target >> 29).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        let at = ((mixed * buckets) >> 32) as usize * BUCKET_WORDS;
+        self.buckets.get(at..)?.get(..BUCKET_WORDS)
+    }
+
+    /// Where the copy seems to be of the node that `target` points to.
+    #[inline]
+    fn find(&self, target: u64) -> Option<u32> {
+        let mut position = self.bucket(target)?.first()?.load(Acquire);
+        for _ in 0..CHAIN_MAX {
+            if position == 0 || !self.is_live(position) {
+                return None;
+            }
+            let [at, _, older, _, low, high, ..] = self.record(position, RECORD_WORDS / UNIT_WORDS)? else {
+                return None;
+            };
+            if at.load(Relaxed) != position {
+                return None;
+            }
+            if low.load(Relaxed) == target as u32 && high.load(Relaxed) == (target >> 32) as u32 {
+                return Some(position);
+            }
+            position = older.load(Relaxed);
+        }
+        None
+    }
+
+    #[inline]
+    fn look(&self, target: u64, kind: NodeType, begin: usize, key: &[u8]) -> Step {
+        let Some(position) = self.find(target) else { return Step::Miss };
+        let Some(record) = self.record(position, units_of(kind)) else { return Step::Miss };
+        let [_, turn, _, _, _, _, low, high, ..] = record else { return Step::Miss };
+        let before = turn.load(Acquire);
+        let header = u64::from(high.load(Relaxed)) << 32 | u64::from(low.load(Relaxed));
+        let Some(header) = Header::from_word(header) else { return Step::Miss };
+        if header.compare(begin, key) != Compared::Fits {
+            return Step::Miss;
+        }
+        let at = usize::from(header.position);
+        let Some(&partial) = key.get(at) else { return Step::Miss };
+        let found = Self::search(record, kind, partial);
+        fence(Acquire);
+        if before & 1 != 0 || turn.load(Relaxed) != before || !self.is_live(position) {
+            return Step::Miss;
+        }
+        let Some((index, word)) = found else { return Step::Miss };
+        if let Some([_, heat]) = self.bucket(target)
+            && heat.load(Relaxed) < HEAT_MAX
+        {
+            heat.store(HEAT_MAX, Relaxed);
+        }
+        Step::Down { index, word, position: at }
+    }
+
+    #[inline]
+    fn search(record: &[AtomicU32], kind: NodeType, partial: u8) -> Option<(usize, Slot)> {
+        let slots = record.get(slots_at(kind)..)?;
+        let fits = |word: Slot| !word.is_empty() && word.partial() == partial;
+        if has_map(kind) {
+            let word = record.get(RECORD_WORDS + usize::from(partial) / 4)?.load(Relaxed);
+            let index = usize::from((word >> (8 * (u32::from(partial) % 4))) as u8);
+            let word = Self::slot_at(slots, index)?;
+            return fits(word).then_some((index, word));
+        }
+        let (slots, _) = slots.as_chunks::<2>();
+        slots.iter().take(kind.slots()).enumerate().find_map(|(index, [low, high])| {
+            let low = low.load(Relaxed);
+            if low as u8 != partial {
+                return None;
+            }
+            let word = Slot(u64::from(high.load(Relaxed)) << 32 | u64::from(low));
+            fits(word).then_some((index, word))
+        })
+    }
+
+    #[inline]
+    fn slot_at(slots: &[AtomicU32], index: usize) -> Option<Slot> {
+        let [low, high] = slots.get(2 * index..)?.first_chunk()?;
+        Some(Slot(u64::from(high.load(Relaxed)) << 32 | u64::from(low.load(Relaxed))))
+    }
+
+    /// Changes a record that readers may be reading.
+    fn patching(record: &[AtomicU32], change: impl FnOnce(&[AtomicU32])) {
+        let Some(turn) = record.get(1) else { return };
+        let before = turn.load(Relaxed);
+        turn.store(before.wrapping_add(1), Relaxed);
+        fence(Release);
+        change(record);
+        turn.store(before.wrapping_add(2), Release);
+    }
+
+    fn fill_slots(record: &[AtomicU32], node: &Node<'_>) {
+        for (index, word) in node.slots().enumerate() {
+            Self::set_slot(record, node.header.kind, index, word);
+        }
+    }
+
+    fn set_slot(record: &[AtomicU32], kind: NodeType, index: usize, word: Slot) {
+        let Some([low, high]) = record.get(slots_at(kind) + 2 * index..).and_then(|slots| slots.first_chunk()) else {
+            return;
+        };
+        low.store(word.0 as u32, Relaxed);
+        high.store((word.0 >> 32) as u32, Relaxed);
+        if has_map(kind)
+            && !word.is_empty()
+            && let Some(place) = record.get(RECORD_WORDS + usize::from(word.partial()) / 4)
+        {
+            let shift = 8 * (u32::from(word.partial()) % 4);
+            place.store(place.load(Relaxed) & !(0xff << shift) | (index as u32) << shift, Relaxed);
+        }
+    }
+
+    /// Puts the record just written at the tail into its chain.
+    fn link(&self, record: &[AtomicU32], target: u64, position: u32) {
+        let ([_, _, older, units, ..], Some([chain, _])) = (record, self.bucket(target)) else { return };
+        older.store(chain.load(Relaxed), Relaxed);
+        self.tail.store(position + units.load(Relaxed), Release);
+        chain.store(position, Release);
+    }
+
+    /// Makes room for `units` at the tail, in one piece. `false`: the record is larger than the log.
+    fn make_room(&self, writer: &mut Writer, units: usize, moves: usize) -> bool {
+        let mut moves = moves;
+        let all = self.units();
+        if units as u32 > all / 2 {
+            return false;
+        }
+        if self.tail.load(Relaxed) >= POSITION_END {
+            self.empty();
+        }
+        // Ends: every turn frees a record.
+        for _ in 0..=all {
+            let (head, tail) = (self.head.load(Relaxed), self.tail.load(Relaxed));
+            let pad = Self::pad(tail, units as u32, all);
+            if tail - head + pad + units as u32 <= all {
+                self.pad_to(tail, pad);
+                return true;
+            }
+            let Some(record) = self.record(head, 1) else { return false };
+            let [_, _, _, size, ..] = record else { return false };
+            let size = size.load(Relaxed).clamp(1, all);
+            // Readers of it learn that it is gone before anything is written there.
+            self.head.store(head + size.min(tail - head), Relaxed);
+            fence(Release);
+            if moves > 0 && self.keep(head, size) {
+                moves -= 1;
+                writer.moves += 1;
+            } else {
+                writer.evictions += 1;
+            }
+        }
+        false
+    }
+
+    /// Units from `tail` to the end of the ring, if `units` do not fit there.
+    const fn pad(tail: u32, units: u32, all: u32) -> u32 {
+        let at = tail % all;
+        if at + units > all { all - at } else { 0 }
+    }
+
+    /// Fills up to the end of the ring with a record of nothing.
+    fn pad_to(&self, tail: u32, pad: u32) {
+        if pad == 0 {
+            return;
+        }
+        if let Some([at, turn, older, size]) = self.record(tail, 1) {
+            at.store(tail, Relaxed);
+            turn.store(0, Relaxed);
+            older.store(0, Relaxed);
+            size.store(pad, Relaxed);
+        }
+        self.tail.store(tail + pad, Relaxed);
+    }
+
+    /// Appends the record that was at `from` again, if its bucket is warm and it is the copy that lookups find.
+    fn keep(&self, from: u32, size: u32) -> bool {
+        if size < (RECORD_WORDS / UNIT_WORDS) as u32 {
+            return false;
+        }
+        let Some(source) = self.record(from, size as usize) else { return false };
+        let [_, _, _, _, low, high, ..] = source else { return false };
+        let target = u64::from(high.load(Relaxed)) << 32 | u64::from(low.load(Relaxed));
+        let Some([_, heat]) = self.bucket(target) else { return false };
+        let warm = heat.load(Relaxed);
+        // A pad has no target. A record has no second copy: it is patched in place.
+        if warm == 0 || target == 0 {
+            return false;
+        }
+        let (head, tail, all) = (self.head.load(Relaxed), self.tail.load(Relaxed), self.units());
+        let pad = Self::pad(tail, size, all);
+        if tail - head + pad + size > all {
+            return false;
+        }
+        heat.store(warm - 1, Relaxed);
+        self.pad_to(tail, pad);
+        let to = tail + pad;
+        let Some(place) = self.record(to, size as usize) else { return false };
+        // The room is what was free in front of the record, and the record: its new place begins before its old one, so
+        // words are copied before they are overwritten.
+        for (to, from) in place.iter().zip(source) {
+            to.store(from.load(Relaxed), Relaxed);
+        }
+        if let Some(at) = place.first() {
+            at.store(to, Relaxed);
+        }
+        self.link(place, target, to);
+        true
+    }
+}
+
+/// Bytes a copy of a node of each type takes, in the order of types.
+pub const COPY_BYTES: [usize; 7] = {
+    let mut bytes = [0; 7];
+    let mut number = 1;
+    while number <= 7 {
+        if let Some(kind) = NodeType::new(number) {
+            bytes[number as usize - 1] = units_of(kind) * UNIT_WORDS * 4;
+        }
+        number += 1;
+    }
+    bytes
+};
+
+// Headers hold what lookups compare; slots begin where images have them.
+static_assertions::const_assert!(BYTES_MAX == 6 && SLOTS_AT == 16);
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::super::slot::{self, Place};
+    use super::*;
+    use crate::verbs::NodeId;
+    use std::{vec, vec::Vec};
+
+    fn storage(bytes: usize) -> Vec<AtomicU32> {
+        (0..bytes / 4).map(|_| AtomicU32::new(0)).collect()
+    }
+
+    fn image(kind: u8, position: usize, key: &[u8], slots: impl IntoIterator<Item = Slot>) -> Vec<u8> {
+        let kind = NodeType::new(kind).unwrap();
+        let mut image = vec![0; kind.bytes()];
+        slot::build(&mut image, &Header::new(kind, 0, position, key), 1, slots);
+        image
+    }
+
+    fn node_slot(kind: u8, n: u64) -> Slot {
+        Slot::node(0, NodeType::new(kind).unwrap(), Place::new(NodeId(0), n * 16))
+    }
+
+    fn insert(cache: &NodeCache<'_>, to: Slot, image: &[u8]) {
+        let Ok(Child::Node(kind, _)) = to.child() else { panic!() };
+        cache.insert(to, &Node::new(image, kind, 1).unwrap());
+    }
+
+    #[test]
+    fn lookups_follow_copies_and_patches() {
+        let words = storage(1 << 16);
+        let cache = NodeCache::new(&words);
+        let key = *b"abcdefgh";
+        assert_eq!(cache.route(&key), None);
+        let (top, below) = (node_slot(7, 100), node_slot(1, 300).under(b'c'));
+        cache.set_root(top);
+        let leaf = Slot::leaf(b'f', Place::new(NodeId(0), 3200));
+        insert(&cache, top, &image(7, 2, &key, (0..100).map(|n| node_slot(1, 500 + n).under(n as u8))));
+        let route = cache.route(&key).unwrap();
+        assert_eq!((route.word, route.depth, route.owner, route.index), (node_slot(1, 599).under(99), 3, top, 99));
+        cache.patch(top, 99, below);
+        assert_eq!(cache.route(&key).unwrap().word, below);
+        insert(&cache, below, &image(1, 5, &key, [Slot::leaf(b'x', Place::new(NodeId(0), 3232)), leaf]));
+        let route = cache.route(&key).unwrap();
+        assert_eq!((route.word, route.depth, route.owner, route.index), (leaf, 6, below, 1));
+        // A key that differs where the path skips ends above; one whose byte no slot has, too.
+        assert_eq!(cache.route(b"abcdXfgh").unwrap().word, below);
+        assert_eq!(cache.route(b"abcdeXgh").unwrap().word, below);
+        cache.clear();
+        assert_eq!(cache.route(&key), None);
+    }
+
+    #[test]
+    fn every_byte_is_accounted_for() {
+        let words = storage(40_000);
+        let cache = NodeCache::new(&words);
+        for n in 0..2000u64 {
+            let kind = 1 + (n % 7) as u8;
+            insert(&cache, node_slot(kind, 1000 + n), &image(kind, 0, b"x", []));
+            let usage = cache.usage();
+            assert_eq!(usage.budget_bytes, 40_000);
+            let sum = usage.used_bytes + usage.free_bytes + usage.bucket_bytes + usage.slack_bytes;
+            assert_eq!(sum, usage.budget_bytes);
+        }
+        assert!(cache.usage().evictions > 1000);
+        let tiny = storage(512);
+        let cache = NodeCache::new(&tiny);
+        insert(&cache, node_slot(1, 1), &image(1, 0, b"x", []));
+        assert_eq!(cache.usage().used_bytes, 0, "too small for a log");
+    }
+
+    /// Two-level tree of `nodes` small nodes under the root's 256; key `[a, b, ..]` has its leaf in node `a`.
+    #[test]
+    fn warm_copies_outlive_cold_ones() {
+        let words = storage(32 << 10);
+        let cache = NodeCache::new(&words);
+        let top = node_slot(7, 1);
+        cache.set_root(top);
+        let children: Vec<Slot> = (0..256).map(|n| node_slot(4, 1000 + 100 * n).under(n as u8)).collect();
+        insert(&cache, top, &image(7, 0, b"x", children.iter().copied()));
+        let child =
+            |a: u8| image(4, 1, b"xy", (0..30).map(|n| Slot::leaf(n, Place::new(NodeId(0), 16 * (u64::from(a) + 1)))));
+        // 256 copies of 288 bytes do not fit into 32 KiB; eight are used again and again.
+        let mut found = 0;
+        for round in 0..4000u32 {
+            let a =
+                if round % 2 == 0 { (round / 2 % 8) as u8 } else { (round.wrapping_mul(2_654_435_761) >> 24) as u8 };
+            if cache.route(&[a, 3, 0, 0, 0, 0, 0, 0]).is_none_or(|route| route.depth < 2) {
+                if cache.route(&[a, 3]).is_none_or(|route| route.depth < 1) {
+                    insert(&cache, top, &image(7, 0, b"x", children.iter().copied()));
+                }
+                insert(&cache, children[usize::from(a)], &child(a));
+            } else if round % 2 == 0 {
+                found += 1;
+            }
+        }
+        assert!(found > 1900, "{found} of 2000 lookups of what is used all the time");
+        assert!(cache.usage().evictions > 500 && cache.usage().moves > 100, "{:?}", cache.usage());
+    }
+
+    #[test]
+    fn readers_never_see_a_mix() {
+        let words = storage(24 << 10);
+        let cache = NodeCache::new(&words);
+        let top = node_slot(3, 1);
+        cache.set_root(top);
+        // Each version of a slot has its number in both halves of the word.
+        let version = |n: u64| Slot(node_slot(1, 1 + n * 0x1_0000 + n).0);
+        let stop = core::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for n in 0..200_000u64 {
+                    let n = n % 0xfff0;
+                    if n % 5 == 0 {
+                        insert(&cache, node_slot(5, 9_000_000 + n), &image(5, 0, b"x", []));
+                    }
+                    insert(&cache, top, &image(3, 0, b"x", [version(n).under(7)]));
+                    cache.patch(top, 0, version(n + 1).under(7));
+                }
+                stop.store(true, Relaxed);
+            });
+            while !stop.load(Relaxed) {
+                let Some(route) = cache.route(&[7; 8]) else { continue };
+                if route.depth == 1 {
+                    let Ok(Child::Node(_, place)) = route.word.child() else { panic!("{route:?}") };
+                    let n = place.offset() / 16 - 1;
+                    assert_eq!(n >> 16, n & 0xffff, "a mix: {route:?}");
+                }
+            }
+        });
+    }
+}

@@ -1,0 +1,129 @@
+//! Memory for nodes and leaves: granted chunks, carved in units of 16 bytes from their first byte on.
+//!
+//! What has been published in the tree never comes back here: addresses of published nodes and leaves are not used again.
+//! What was carved and lost the race to be published does, and is carved again first.
+
+use super::slot::{Place, UNIT_BYTES};
+use crate::verbs::NodeId;
+use heapless::Vec;
+use spin::Mutex;
+
+/// What a piece of memory is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Use {
+    /// Leaves.
+    Leaf = 0,
+    /// Nodes.
+    Node = 1,
+}
+
+impl Use {
+    /// How many there are.
+    pub const COUNT: usize = 2;
+}
+
+/// Pieces remembered that were not published; more are lost until the pool is rebuilt.
+const SPARE_MAX: usize = 16;
+
+/// What is left of the chunk in use, and pieces that came back. Storage for a [`Space`].
+#[derive(Debug, Default)]
+pub struct Stretch {
+    next: u64,
+    end: u64,
+    spare: Vec<(u64, u32), SPARE_MAX>,
+}
+
+/// Memory of one index ready for use on one compute node, shared by its lanes.
+pub struct Space<'s> {
+    /// For use `u` on memory node `n`: `n * Use::COUNT + u`.
+    stretches: &'s [Mutex<Stretch>],
+}
+
+impl<'s> Space<'s> {
+    /// `stretches`: [`Use::COUNT`] per memory node.
+    pub const fn new(stretches: &'s [Mutex<Stretch>]) -> Self {
+        Self { stretches }
+    }
+
+    /// Memory nodes.
+    pub const fn memory_nodes(&self) -> usize {
+        self.stretches.len() / Use::COUNT
+    }
+
+    fn stretch(&self, what: Use, node: NodeId) -> Option<&Mutex<Stretch>> {
+        self.stretches.get(usize::from(node.0) * Use::COUNT + what as usize)
+    }
+
+    /// Takes `bytes`, a multiple of 16, on `node`.
+    pub fn take(&self, what: Use, node: NodeId, bytes: usize) -> Option<Place> {
+        let mut stretch = self.stretch(what, node)?.lock();
+        if let Some(at) = stretch.spare.iter().position(|spare| spare.1 as usize >= bytes) {
+            let (offset, size) = stretch.spare.swap_remove(at);
+            let rest = size - bytes as u32;
+            if rest > 0 {
+                // There is room: one was just taken out.
+                let _ = stretch.spare.push((offset + bytes as u64, rest));
+            }
+            return Some(Place::new(node, offset));
+        }
+        let offset = stretch.next;
+        if offset + bytes as u64 > stretch.end {
+            return None;
+        }
+        stretch.next += bytes as u64;
+        Some(Place::new(node, offset))
+    }
+
+    /// As [`Space::take`], on `near` if there is room, or else on any other.
+    pub fn take_near(&self, what: Use, near: NodeId, bytes: usize) -> Option<Place> {
+        let nodes = self.memory_nodes();
+        (0..nodes).find_map(|step| self.take(what, NodeId(((usize::from(near.0) + step) % nodes) as u16), bytes))
+    }
+
+    /// Gives back `bytes` that no slot has ever led to.
+    pub fn put(&self, what: Use, place: Place, bytes: usize) {
+        let Some(stretch) = self.stretch(what, place.node()) else { return };
+        // Where nobody remembers it, it is lost.
+        let _ = stretch.lock().spare.push((place.offset(), bytes as u32));
+    }
+
+    /// Adds a granted chunk of never used memory. What the present one has left is remembered as a piece.
+    pub fn add_chunk(&self, what: Use, node: NodeId, offset: u64, bytes: u64) {
+        let Some(stretch) = self.stretch(what, node) else { return };
+        let mut stretch = stretch.lock();
+        let rest = (stretch.end - stretch.next) & !(UNIT_BYTES as u64 - 1);
+        if let (true, Ok(size)) = (rest > 0, u32::try_from(rest)) {
+            let next = stretch.next;
+            let _ = stretch.spare.push((next, size));
+        }
+        stretch.next = offset;
+        stretch.end = offset + bytes;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use std::vec::Vec;
+
+    #[test]
+    fn pieces_do_not_overlap_and_come_back() {
+        let stretches: Vec<_> = (0..4).map(|_| Mutex::new(Stretch::default())).collect();
+        let space = Space::new(&stretches);
+        assert_eq!(space.take(Use::Leaf, NodeId(1), 32), None);
+        space.add_chunk(Use::Leaf, NodeId(1), 4096, 128);
+        let at = |offset| Some(Place::new(NodeId(1), offset));
+        assert_eq!(space.take_near(Use::Leaf, NodeId(0), 48), at(4096));
+        assert_eq!(space.take(Use::Leaf, NodeId(1), 48), at(4144));
+        assert_eq!(space.take(Use::Leaf, NodeId(1), 48), None, "32 are left");
+        space.put(Use::Leaf, Place::new(NodeId(1), 4096), 48);
+        assert_eq!(space.take(Use::Leaf, NodeId(1), 32), at(4096));
+        assert_eq!(space.take(Use::Leaf, NodeId(1), 16), at(4128), "the rest of it");
+        space.add_chunk(Use::Leaf, NodeId(1), 8192, 64);
+        assert_eq!(space.take(Use::Leaf, NodeId(1), 32), at(4192), "what the first chunk had left");
+        assert_eq!(space.take(Use::Leaf, NodeId(1), 64), at(8192));
+        assert_eq!(space.take(Use::Node, NodeId(1), 16), None, "another use");
+    }
+}

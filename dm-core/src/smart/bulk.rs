@@ -1,0 +1,98 @@
+//! Bulk load: ascending records into an empty index.
+//!
+//! The records are inserted, as by any insert, into a tree of their own, whose root slot is 16 bytes that nobody else knows.
+//! Nothing is visible until the index's root slot is set to its word.
+
+use super::Smart;
+use super::insert::{Attached, published};
+use super::search::{Reached, Way, corrupt};
+use crate::error::{Cause, OpError};
+use crate::lane::Lane;
+use crate::radix::slot::{Place, Slot, UNIT_BYTES, word};
+use crate::radix::space::Use;
+use crate::verbs::{Label, Request};
+
+/// A bulk load under way.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct BulkLoad {
+    /// The root slot of what was loaded so far; `None`: nothing was.
+    root: Option<Place>,
+    /// An append failed half-way, or its future was dropped.
+    broken: bool,
+}
+
+const BROKEN: OpError = OpError::harmless(Cause::BadInput("the bulk load failed earlier: nothing of it is kept"));
+
+impl Smart<'_> {
+    /// Appends the operation's record.
+    pub(super) async fn bulk_next(&self, lane: &Lane<'_>) -> Result<(), OpError> {
+        let mut load = *self.bulk.lock();
+        if load.broken {
+            return Err(BROKEN);
+        }
+        // Stays so if this future is dropped.
+        self.bulk.lock().broken = true;
+        let result = self.append_to(lane, &mut load).await;
+        *self.bulk.lock() = load;
+        result
+    }
+
+    async fn append_to(&self, lane: &Lane<'_>, load: &mut BulkLoad) -> Result<(), OpError> {
+        let port = lane.port();
+        let last = self.scratch.last.clone();
+        let root = if let Some(root) = load.root {
+            if !port.with(|scratch| scratch.get(self.plan.key.clone()) > scratch.get(last.clone())) {
+                return Err(OpError::harmless(Cause::BadInput("keys of a bulk load must ascend")));
+            }
+            root
+        } else {
+            if !self.read_root(lane, &self.way()).await?.word.is_empty() {
+                return Err(OpError::harmless(Cause::BadInput("a bulk load needs an empty index")));
+            }
+            let root = self.carve(lane, Use::Node, self.root.node(), UNIT_BYTES).await?;
+            port.call(Request::write_word(Label::Bulk, root.node(), root.offset(), Slot::EMPTY.0)).await?;
+            load.root = Some(root);
+            root
+        };
+        load.broken = true;
+        let way = Way { root, copies: false };
+        let mut attempts = 0;
+        loop {
+            let Reached::Gap(spot, why) = self.find(lane, &way, false, true).await? else {
+                return Err(corrupt(root, "a key that was not loaded is there"));
+            };
+            if self.attach(lane, &way, spot, why).await? == Attached::Done {
+                break;
+            }
+            Self::attempt(lane, &mut attempts, "appending a record")?;
+        }
+        port.with(|scratch| {
+            let key = self.plan.key.clone();
+            if last.end <= scratch.len() && key.end <= scratch.len() {
+                scratch.copy_within(key, last.start);
+            }
+        });
+        load.broken = false;
+        Ok(())
+    }
+
+    /// Makes the records visible.
+    pub(super) async fn bulk_end(&self, lane: &Lane<'_>) -> Result<(), OpError> {
+        let load = core::mem::take(&mut *self.bulk.lock());
+        if load.broken {
+            return Err(BROKEN);
+        }
+        let Some(root) = load.root else { return Ok(()) };
+        let (port, at) = (lane.port(), self.scratch.small);
+        port.call(Request::read(Label::Bulk, root.node(), root.offset(), 8, at)).await?;
+        let to = port.with(|scratch| word(scratch, at));
+        let cas = Request::cas(Label::Root, self.root.node(), self.root.offset(), Slot::EMPTY.0, to);
+        let found = port.call(cas).await.map_err(published)?.value;
+        self.space.put(Use::Node, root, UNIT_BYTES);
+        if found != Slot::EMPTY.0 {
+            return Err(OpError::harmless(Cause::BadInput("the index got a root while it was bulk loaded")));
+        }
+        self.cache.set_root(Slot(to));
+        Ok(())
+    }
+}

@@ -1,0 +1,276 @@
+//! Insert of a key that has no leaf: into an empty slot, or by a split.
+//!
+//! Steps: carve memory; WRITE what is new; CAS of one slot. The CAS is the linearization point, and the only step that
+//! others can see. If it loses, nothing has happened: what was carved is kept for the next time.
+//!
+//! **Two inserts of one byte** into a node: each goes through the empty slots in ascending order and looks at every word
+//! its CAS finds, so the second finds the first. **Two splits** of one slot, or a split and anything else: the CAS expects
+//! the very word that the decision was made on, and no word comes back to a slot it has left.
+
+use super::Smart;
+use super::parameters::CHAIN_NODES_MAX;
+use super::search::{Spot, Way, Why, corrupt};
+use crate::error::{Cause, Effect, OpError, VerbError};
+use crate::lane::{Lane, Mark};
+use crate::planted::{Bug, planted};
+use crate::radix::slot::{self, BYTES_MAX, COVERS_MAX, Child, Header, NodeType, Place, SLOTS_AT, Slot, word};
+use crate::radix::space::Use;
+use crate::remote::chunks::{self, ChunkKind, Grant, Want};
+use crate::verbs::{Label, NodeId, Request};
+
+/// How an attempt to put a leaf in ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Attached {
+    /// The key is in.
+    Done,
+    /// Somebody else changed the slot, or the node had to be replaced: look again, from copies or from the root.
+    Again { copied: bool },
+}
+
+/// The effect of a submit that may have published something.
+pub(super) fn published(error: VerbError) -> OpError {
+    OpError { effect: if error.effect_unknown() { Effect::Unknown } else { Effect::None }, cause: error.into() }
+}
+
+impl Smart<'_> {
+    /// Puts the operation's record in where its descent ended.
+    pub(super) async fn attach(&self, lane: &Lane<'_>, way: &Way, spot: Spot, why: Why) -> Result<Attached, OpError> {
+        match why {
+            Why::Slot(node, None) => {
+                let copied = self.switch(lane, way, &spot, node).await?;
+                Ok(Attached::Again { copied })
+            }
+            Why::Slot(node, Some(empty)) => self.fill_slot(lane, way, &spot, node, usize::from(empty)).await,
+            Why::Empty | Why::Leaf | Why::Header(_) => self.split(lane, way, &spot, why).await,
+        }
+    }
+
+    /// Carves `bytes`, on `near` if that has room, with a chunk granted where nobody has.
+    pub(super) async fn carve(&self, lane: &Lane<'_>, what: Use, near: NodeId, bytes: usize) -> Result<Place, OpError> {
+        if let Some(place) = self.space.take(what, near, bytes) {
+            return Ok(place);
+        }
+        let full = OpError::harmless(Cause::PoolFull);
+        // Other lanes may use up what this one was granted.
+        for _ in 0..CHUNKS_MAX {
+            let Some(request) = self.requests.next() else { break };
+            let kind = match what {
+                Use::Leaf => ChunkKind::Leaf,
+                Use::Node => ChunkKind::Inner,
+            };
+            let want =
+                Want { grant: Grant::new(self.owner, kind, self.number, request), retry: false, reuse: false, hint: 0 };
+            let granted = chunks::grant_any(lane, self.geometry, near, &want, self.scratch.small).await?;
+            let Some(granted) = granted else { break };
+            self.space.add_chunk(what, granted.node, granted.offset, granted.bytes);
+            if let Some(place) = self.space.take(what, granted.node, bytes) {
+                return Ok(place);
+            }
+        }
+        self.space.take_near(what, near, bytes).ok_or(full)
+    }
+
+    /// Builds the operation's leaf and pushes its WRITE.
+    fn push_leaf(&self, lane: &Lane<'_>, place: Place) {
+        self.seal(lane);
+        let at = self.scratch.fresh_leaf;
+        lane.port().with(|scratch| {
+            let Some((front, rest)) = scratch.split_at_mut_checked(at) else { return };
+            let key = front.get(self.plan.key.clone()).unwrap_or_default();
+            let value = front.get(self.plan.value.clone()).unwrap_or_default();
+            self.leaf.build(rest, key, value);
+        });
+        lane.port().push(Request::write(Label::Leaf, place.node(), place.offset(), self.leaf.place_bytes, at));
+    }
+
+    /// CAS of the slot at `place` from `from` to `to`, behind the WRITEs that are pushed: in their chain if all of them are
+    /// on its memory node (`here`), else when they are done. Answers what it found.
+    pub(super) async fn publish(
+        &self,
+        lane: &Lane<'_>,
+        here: bool,
+        place: Place,
+        from: Slot,
+        to: Slot,
+    ) -> Result<Slot, OpError> {
+        let port = lane.port();
+        if !(here && self.options.combine) {
+            port.submit().await?;
+        }
+        let cas = port.push(Request::cas(Label::Slot, place.node(), place.offset(), from.0, to.0));
+        port.submit().await.map_err(published)?;
+        let found = Slot(port.completion(cas).value);
+        if found != from {
+            lane.mark(Mark::SlotLost);
+        }
+        Ok(found)
+    }
+
+    /// Puts a leaf into the node at `node`, whose image is node image 0 and has its first empty slot at `empty`.
+    async fn fill_slot(
+        &self,
+        lane: &Lane<'_>,
+        way: &Way,
+        spot: &Spot,
+        node: Place,
+        empty: usize,
+    ) -> Result<Attached, OpError> {
+        let Ok(Child::Node(kind, _)) = spot.word.child() else { return Ok(Attached::Again { copied: false }) };
+        let leaf = self.carve(lane, Use::Leaf, node.node(), self.leaf.place_bytes).await?;
+        let at = self.scratch.node(0);
+        let partial = lane.port().with(|scratch| {
+            let mut room = [0; 64];
+            let position = Header::from_word(word(scratch, at)).map_or(0, |header| usize::from(header.position));
+            self.key(scratch, &mut room).get(position).copied().unwrap_or_default()
+        });
+        let to = Slot::leaf(partial, leaf);
+        self.push_leaf(lane, leaf);
+        let mut here = leaf.node() == node.node();
+        for index in empty..kind.slots() {
+            // One that the image has taken is another byte's: the descent looked at all of them.
+            let seen = Slot(lane.port().with(|scratch| word(scratch, at + SLOTS_AT + 8 * index)));
+            if !seen.is_empty() {
+                continue;
+            }
+            let found = self.publish(lane, here, node.plus(SLOTS_AT + 8 * index), Slot::EMPTY, to).await?;
+            here = true;
+            if found == Slot::EMPTY {
+                if way.copies {
+                    self.cache.patch(spot.word, index, to);
+                }
+                return Ok(Attached::Done);
+            }
+            if found.partial() == partial && !planted(Bug::SameByteTwice) {
+                lane.mark(Mark::SameByte);
+                break;
+            }
+        }
+        // Filled up, or the byte has a slot by now: the next look sees which.
+        lane.port().withdraw();
+        self.space.put(Use::Leaf, leaf, self.leaf.place_bytes);
+        Ok(Attached::Again { copied: true })
+    }
+
+    /// Puts new nodes, or the leaf alone, between a slot and what it leads to.
+    ///
+    /// - Root slot empty: the leaf.
+    /// - Another leaf: as many nodes as the common bytes need, each with up to six in its header and one at its position;
+    ///   contiguous, in one WRITE. Both leaves are in the last.
+    /// - A node whose header differs: one node with the bytes in front of the difference, and in it that node and the leaf. The
+    ///   old node keeps its header: the bytes it now has twice are compared by nobody.
+    async fn split(&self, lane: &Lane<'_>, way: &Way, spot: &Spot, why: Why) -> Result<Attached, OpError> {
+        let place = spot.place(way);
+        // The turn spreads what is new over the memory nodes; the old child stays where it is.
+        let near = match why {
+            Why::Empty => place.node(),
+            _ => NodeId((lane.next_turn() >> 8) as u16 % self.geometry.len().max(1) as u16),
+        };
+        let begin = usize::from(spot.depth);
+        // Position of the first byte that differs, and the byte that the old child has there.
+        let difference = lane.port().with(|scratch| {
+            let mut room = [0; 64];
+            let key = self.key(scratch, &mut room);
+            match why {
+                Why::Leaf => {
+                    let other = self.leaf.key(scratch.get(self.scratch.leaf(0)..).unwrap_or_default());
+                    let at = key.iter().zip(other).position(|(a, b)| a != b)?;
+                    Some((at, *other.get(at)?)).filter(|_| at >= begin)
+                }
+                Why::Header(at) => {
+                    let header = Header::from_word(word(scratch, self.scratch.node(0)))?;
+                    Some((at, header.byte_at(at)?))
+                }
+                Why::Empty | Why::Slot(..) => Some((0, 0)),
+            }
+        });
+        let Some((at, old_byte)) = difference else {
+            return Err(corrupt(place, "a slot that leads to a leaf of another prefix"));
+        };
+        let count = if matches!(why, Why::Empty) { 0 } else { (at - begin) / COVERS_MAX + 1 };
+        if count > CHAIN_NODES_MAX {
+            return Err(corrupt(place, "a path that is too long"));
+        }
+        let node_bytes = NodeType::SMALLEST.bytes();
+        let nodes = if count > 0 { self.carve(lane, Use::Node, near, count * node_bytes).await? } else { place };
+        let leaf = match self.carve(lane, Use::Leaf, nodes.node(), self.leaf.place_bytes).await {
+            Ok(leaf) => leaf,
+            Err(error) => {
+                if count > 0 {
+                    self.space.put(Use::Node, nodes, count * node_bytes);
+                }
+                return Err(error);
+            }
+        };
+        let build = self.scratch.build;
+        let to = lane.port().with(|scratch| {
+            let mut room = [0; 64];
+            let key = self.key(scratch, &mut room);
+            let byte = |at: usize| key.get(at).copied().unwrap_or_default();
+            let mut start = begin;
+            for i in 0..count {
+                let image = scratch.get_mut(build + i * node_bytes..).unwrap_or_default();
+                if i + 1 < count {
+                    let position = start + BYTES_MAX;
+                    let next = nodes.plus((i + 1) * node_bytes);
+                    let below = Slot::node(byte(position), NodeType::SMALLEST, next);
+                    let header = Header::new(NodeType::SMALLEST, start, position, key);
+                    slot::build(image, &header, self.index, [below]);
+                    start = position + 1;
+                } else {
+                    let header = Header::new(NodeType::SMALLEST, start, at, key);
+                    slot::build(image, &header, self.index, [spot.word.under(old_byte), Slot::leaf(byte(at), leaf)]);
+                }
+            }
+            let partial = spot.word.partial();
+            if count > 0 { Slot::node(partial, NodeType::SMALLEST, nodes) } else { Slot::leaf(partial, leaf) }
+        });
+        if count > 0 {
+            let write = Request::write(Label::Node, nodes.node(), nodes.offset(), count * node_bytes, build);
+            lane.port().push(write);
+        }
+        self.push_leaf(lane, leaf);
+        let here = leaf.node() == place.node() && (count == 0 || nodes.node() == place.node());
+        let found = self.publish(lane, here, place, spot.word, to).await?;
+        if found != spot.word {
+            if count > 0 {
+                self.space.put(Use::Node, nodes, count * node_bytes);
+            }
+            self.space.put(Use::Leaf, leaf, self.leaf.place_bytes);
+            // A slot that is frozen is not the one that counts; any other word can be followed.
+            if way.copies && !found.is_frozen() {
+                self.cache.patch(spot.owner, usize::from(spot.index), found);
+            }
+            return Ok(Attached::Again { copied: !found.is_frozen() });
+        }
+        match why {
+            Why::Leaf => lane.mark(Mark::LeafSplit),
+            Why::Header(_) => lane.mark(Mark::HeaderSplit),
+            _ => {}
+        }
+        if count > 1 {
+            lane.mark(Mark::LongPath);
+        }
+        if way.copies {
+            self.cache.patch(spot.owner, usize::from(spot.index), to);
+            self.copy_chain(lane, to, count);
+        }
+        Ok(Attached::Done)
+    }
+
+    /// Copies the nodes that were just made, which are in the build range.
+    fn copy_chain(&self, lane: &Lane<'_>, first: Slot, count: usize) {
+        let bytes = NodeType::SMALLEST.bytes();
+        lane.port().with(|scratch| {
+            let mut to = first;
+            for i in 0..count {
+                let image = scratch.get(self.scratch.build + i * bytes..).unwrap_or_default();
+                let Ok(node) = slot::Node::new(image, NodeType::SMALLEST, self.index) else { return };
+                self.cache.insert(to, &node);
+                to = node.slot(0);
+            }
+        });
+    }
+}
+
+/// Chunks an operation asks for in a row, others using up what it was granted.
+const CHUNKS_MAX: u32 = 16;

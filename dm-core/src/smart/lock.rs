@@ -1,0 +1,246 @@
+//! Locks of leaves: a word in each, and local queues in front of it as in [`crate::btree::lock`].
+
+use super::Smart;
+use super::search::corrupt;
+use crate::compute::locks::{Entered, Handed, Turn};
+use crate::error::{Cause, Effect, OpError};
+use crate::lane::{Debt, Lane, LockId, Mark, Stage};
+use crate::radix::slot::{Place, UNIT_BYTES, word};
+use crate::remote::lock_word::{LockWord, lock_of};
+use crate::verbs::{Completion, Label, Request, Status};
+
+/// CAS attempts on one lock word before an operation gives up, if its deadline does not end it earlier.
+const ATTEMPTS_MAX: u32 = 1 << 20;
+
+/// First and longest pause between two CAS attempts, in ns. The first is about half a round trip.
+const BACK_OFF_NS: (u64, u64) = (1_000, 64_000);
+
+/// Lock word sequences a lane takes at once.
+const SEQUENCES_AT_ONCE: u64 = 1 << 10;
+
+/// A leaf this lane holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LeafHeld {
+    /// The leaf.
+    pub place: Place,
+    /// The remote word while it is held.
+    pub word: u64,
+    lock: LockId,
+}
+
+impl LeafHeld {
+    /// Tells leaves that share a local entry apart: memory nodes have less than 2^32 units.
+    const fn tag(&self) -> u32 {
+        (self.place.offset() / UNIT_BYTES as u64) as u32
+    }
+}
+
+/// The lock as the local table counts.
+const fn local(lock: LockId) -> LockId {
+    LockId { node: lock.node, index: lock.index & !LockId::IN_NODE }
+}
+
+impl Smart<'_> {
+    /// The lock of a leaf. A place that cannot be one's leads nowhere, and no CAS may go there.
+    fn leaf_lock(&self, leaf: Place) -> Result<LockId, OpError> {
+        if !self.is_inside(leaf, self.leaf.place_bytes) {
+            return Err(corrupt(leaf, "a pointer beyond the pool"));
+        }
+        let local = lock_of(leaf.address(), self.locks_per_node.max(1));
+        Ok(LockId { index: local.index | LockId::IN_NODE, ..local })
+    }
+
+    fn lock_offset(&self, leaf: Place) -> u64 {
+        leaf.offset() + self.leaf.lock_at as u64
+    }
+
+    /// The READ of a leaf into leaf image `i`.
+    pub(super) fn leaf_request(&self, leaf: Place, i: usize) -> Request {
+        let (bytes, at) = (self.leaf.read_bytes(), self.scratch.leaf(i));
+        Request::read(Label::Leaf, leaf.node(), leaf.offset(), bytes, at).untimed()
+    }
+
+    fn unlock_request(&self, held: &LeafHeld) -> Request {
+        Request::cas(Label::Unlock, held.place.node(), self.lock_offset(held.place), held.word, LockWord::FREE.0)
+    }
+
+    /// Acquires the lock of `leaf`, waiting for it, and READs the leaf into image 0 in the chain of every CAS. The answer
+    /// says whether it was READ: not if the lock was handed over.
+    pub(super) async fn lock_leaf(&self, lane: &Lane<'_>, leaf: Place) -> Result<(LeafHeld, bool), OpError> {
+        let lock = self.leaf_lock(leaf)?;
+        let port = lane.port();
+        if !self.locks.knows(lane.id()) {
+            return Err(OpError::harmless(Cause::BadInput("a lane number past what the index was opened for")));
+        }
+        let queues = self.options.hierarchical;
+        let mut held = LeafHeld { place: leaf, word: 0, lock };
+        let queued = Debt { lock, stage: Stage::Queued, word: 0, protects: leaf.address(), imaged: false };
+        lane.owe(queued)?;
+        if queues && self.locks.enter(local(lock), lane.id(), held.tag()) == Entered::Queued {
+            lane.mark(Mark::LockQueued);
+            loop {
+                port.push(Request::park(lane.remaining_ns()));
+                port.submit().await?;
+                match self.locks.turn(local(lock), lane.id()) {
+                    Turn::Wait => {
+                        if let Err(late) = lane.check_deadline() {
+                            return self.leave_queue(lane, held).await.and(Err(late));
+                        }
+                    }
+                    Turn::Acquire => break,
+                    Turn::Owned(Handed { word, .. }) => {
+                        lane.mark(Mark::HandOver);
+                        lane.owe(Debt { stage: Stage::Held, word, ..queued })?;
+                        held.word = word;
+                        return Ok((held, false));
+                    }
+                }
+            }
+        }
+        let sequence = lane.next_sequence(|| self.locks.sequences(SEQUENCES_AT_ONCE));
+        let Some(word) = LockWord::new(self.owner.row, sequence) else {
+            self.leave(lane, lock);
+            return Err(OpError::harmless(Cause::BadInput("all lock words of this compute node are used up")));
+        };
+        held.word = word.0;
+        let mut pause_ns = BACK_OFF_NS.0;
+        for _ in 0..ATTEMPTS_MAX {
+            lane.owe(Debt { stage: Stage::Posted, word: held.word, ..queued })?;
+            let request = Request::cas(Label::Lock, leaf.node(), self.lock_offset(leaf), LockWord::FREE.0, held.word);
+            let cas = port.push(request);
+            port.push(self.leaf_request(leaf, 0));
+            // On failure the debt stays: whether the CAS won is not known, and settling will look.
+            port.submit().await?;
+            if port.completion(cas).value == LockWord::FREE.0 {
+                lane.owe(Debt { stage: Stage::Held, word: held.word, ..queued })?;
+                return Ok((held, true));
+            }
+            lane.owe(queued)?;
+            lane.mark(Mark::LockLost);
+            if lane.check_deadline().is_err() {
+                break;
+            }
+            if self.options.back_off {
+                // Exponential, with a lane-dependent part, so that losers do not return in step.
+                let jitter = (u64::from(lane.next_turn() >> 16) * pause_ns) >> 16;
+                port.push(Request::pause(pause_ns / 2 + jitter / 2));
+                port.submit().await?;
+                pause_ns = (pause_ns * 2).min(BACK_OFF_NS.1);
+            }
+        }
+        self.leave(lane, lock);
+        lane.check_deadline()?;
+        Err(OpError::harmless(Cause::Retries { attempts: ATTEMPTS_MAX, what: "acquiring a lock" }))
+    }
+
+    /// Gives up a place in the local queue. If the turn came after all, passes it on.
+    async fn leave_queue(&self, lane: &Lane<'_>, held: LeafHeld) -> Result<(), OpError> {
+        match self.locks.cancel(local(held.lock), lane.id()) {
+            Turn::Wait => lane.paid(held.lock),
+            Turn::Acquire => self.leave(lane, held.lock),
+            Turn::Owned(Handed { word, .. }) => self.unlock_leaf(lane, LeafHeld { word, ..held }).await?,
+        }
+        Ok(())
+    }
+
+    /// Strikes the debt out and lets the next lane of this compute node have its turn.
+    fn leave(&self, lane: &Lane<'_>, lock: LockId) {
+        lane.paid(lock);
+        if self.options.hierarchical
+            && let Some(next) = self.locks.leave(local(lock))
+        {
+            lane.port().push(Request::wake(next));
+        }
+    }
+
+    /// Writes back and releases: the WRITEs are pushed already, all to the leaf's memory node, and nothing else is.
+    ///
+    /// With command combination the unlock follows them in their chain; when the lock is handed over there is no
+    /// unlock. Past this call's first submit the change may have been made: errors say `Unknown`.
+    pub(super) async fn unlock_leaf_with(&self, lane: &Lane<'_>, held: LeafHeld) -> Result<(), OpError> {
+        let unknown = |cause: Cause| OpError { effect: Effect::Unknown, cause };
+        let port = lane.port();
+        let pass = self.options.hierarchical && self.locks.would_pass(local(held.lock), held.tag());
+        if self.options.combine && !pass {
+            let unlock = port.push(self.unlock_request(&held));
+            port.submit().await.map_err(|error| unknown(error.into()))?;
+            return self.unlocked(lane, held, port.completion(unlock)).map_err(unknown);
+        }
+        port.submit().await.map_err(|error| unknown(error.into()))?;
+        self.unlock_leaf(lane, held).await.map_err(|error| unknown(error.cause))
+    }
+
+    /// Releases a leaf with nothing to write back: hands it over, or unlocks and waits for that.
+    pub(super) async fn unlock_leaf(&self, lane: &Lane<'_>, held: LeafHeld) -> Result<(), OpError> {
+        let handed = Handed { word: held.word, imaged: false };
+        if self.options.hierarchical
+            && let Some(next) = self.locks.pass(local(held.lock), held.tag(), handed)
+        {
+            lane.paid(held.lock);
+            lane.port().push(Request::wake(next));
+            return Ok(());
+        }
+        let completion = lane.port().call(self.unlock_request(&held)).await?;
+        self.unlocked(lane, held, completion).map_err(OpError::harmless)
+    }
+
+    /// Judges the completion of an unlock.
+    fn unlocked(&self, lane: &Lane<'_>, held: LeafHeld, completion: Completion) -> Result<(), Cause> {
+        self.leave(lane, held.lock);
+        if completion.value == held.word { Ok(()) } else { Err(Cause::Fenced) }
+    }
+
+    /// Pays what the lane owes.
+    pub(super) async fn settle_leaves(&self, lane: &Lane<'_>) -> Result<(), OpError> {
+        let mut outcome = Ok(());
+        for debt in lane.debts() {
+            match self.settle_leaf(lane, debt).await {
+                Ok(()) => {}
+                Err(OpError { cause: Cause::Verb(error), .. })
+                    if matches!(error.status, Status::NodeDown | Status::Fenced) =>
+                {
+                    self.leave(lane, debt.lock);
+                }
+                Err(error) => {
+                    outcome = Err(error);
+                    continue;
+                }
+            }
+            lane.mark(Mark::Settled);
+        }
+        outcome
+    }
+
+    async fn settle_leaf(&self, lane: &Lane<'_>, debt: Debt) -> Result<(), OpError> {
+        let mut held = LeafHeld { place: Place::of(debt.protects), word: debt.word, lock: debt.lock };
+        let port = lane.port();
+        if debt.stage == Stage::Queued {
+            match if self.options.hierarchical { self.locks.cancel(local(debt.lock), lane.id()) } else { Turn::Wait } {
+                Turn::Wait => {
+                    lane.paid(debt.lock);
+                    return Ok(());
+                }
+                Turn::Acquire => {
+                    self.leave(lane, debt.lock);
+                    return Ok(());
+                }
+                Turn::Owned(Handed { word, .. }) => {
+                    // The table says so once: if this future is dropped too, the debt tells the next.
+                    held.word = word;
+                    lane.owe(Debt { stage: Stage::Held, word, ..debt })?;
+                }
+            }
+        } else {
+            // Posted: the CAS may have won. Held: the unlock may be done.
+            let at = self.scratch.small;
+            let (node, offset) = (held.place.node(), self.lock_offset(held.place));
+            port.call(Request::read(Label::Lock, node, offset, 8, at)).await?;
+            if port.with(|scratch| word(scratch, at)) != debt.word {
+                self.leave(lane, debt.lock);
+                return Ok(());
+            }
+        }
+        // What was WRITTEN under it is whole or was not begun: the future's requests are completed by now.
+        self.unlock_leaf(lane, held).await
+    }
+}

@@ -1,0 +1,230 @@
+//! What is fixed when an index is created, how the catalog keeps it, and what a lane needs for it.
+
+use super::layout::LeafShape;
+use crate::btree::node::{KEY_BYTES_MAX, KEY_BYTES_MIN};
+use crate::index::ScratchPlan;
+use crate::radix::slot::{COVERS_MAX, NODE_BYTES_MAX, NodeType};
+use crate::remote::SCRATCH_BYTES;
+use crate::remote::catalog::PARAMETER_BYTES;
+use crate::remote::record::{Le16, Le32, record};
+use core::ops::Range;
+use static_assertions::const_assert_eq;
+use thiserror::Error;
+use zerocopy::IntoBytes;
+
+record! {
+    /// The parameter block of a SMART index as the catalog stores it.
+    pub struct ParameterBlock {
+        key_bytes: Le16 = "key slot, 8..=64",
+        reserved_2: Le16 = "zero",
+        value_bytes: Le32 = "inline value, 8..=1024",
+        flags: Le32 = "options that change what is stored; none yet",
+        reserved_12: [u8; 52] = "zero",
+    }
+}
+const_assert_eq!(ParameterBlock::BYTES, PARAMETER_BYTES);
+
+/// Values are at most this long, in bytes.
+pub const VALUE_BYTES_MAX: usize = 1024;
+/// And at least this long.
+pub const VALUE_BYTES_MIN: usize = 8;
+
+/// Memory nodes are at most this large, in bytes: lanes that queue for a leaf name it by 32 bits of its unit's number, and a
+/// lock is handed over to who names the same.
+pub const REGION_BYTES_MAX: u64 = 1 << 36;
+
+/// What is fixed when an index is created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parameters {
+    /// Bytes of every key, 8..=64.
+    pub key_bytes: usize,
+    /// Bytes of every value, 8..=1024.
+    pub value_bytes: usize,
+}
+
+/// Parameters that do not make an index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ParameterError {
+    /// See [`Parameters::key_bytes`].
+    #[error("key bytes {0}: the index takes {KEY_BYTES_MIN} to {KEY_BYTES_MAX}")]
+    KeyBytes(usize),
+    /// See [`Parameters::value_bytes`].
+    #[error("value bytes {0}: the index takes {VALUE_BYTES_MIN} to {VALUE_BYTES_MAX}")]
+    ValueBytes(usize),
+    /// The catalog's block was written by another version of this index.
+    #[error("parameter block of version {found}; this program reads version {supported}")]
+    Version {
+        /// That of the block.
+        found: u16,
+        /// What this code reads.
+        supported: u16,
+    },
+    /// The catalog's block has options or bytes this code does not know.
+    #[error("parameter block with unknown options ({flags:#x}) or bytes")]
+    Unknown {
+        /// The options.
+        flags: u32,
+    },
+}
+
+impl Parameters {
+    /// Keys and values of these sizes.
+    pub const fn with_sizes(key_bytes: usize, value_bytes: usize) -> Self {
+        Self { key_bytes, value_bytes }
+    }
+
+    /// Checks every limit.
+    pub fn check(&self) -> Result<(), ParameterError> {
+        if !(KEY_BYTES_MIN..=KEY_BYTES_MAX).contains(&self.key_bytes) {
+            return Err(ParameterError::KeyBytes(self.key_bytes));
+        }
+        if !(VALUE_BYTES_MIN..=VALUE_BYTES_MAX).contains(&self.value_bytes) {
+            return Err(ParameterError::ValueBytes(self.value_bytes));
+        }
+        Ok(())
+    }
+
+    /// Version of the catalog's block.
+    pub const VERSION: u16 = 1;
+
+    /// The block for a catalog entry.
+    pub fn encode(&self) -> [u8; PARAMETER_BYTES] {
+        let mut block = ParameterBlock::ZERO;
+        block.key_bytes = (self.key_bytes as u16).into();
+        block.value_bytes = (self.value_bytes as u32).into();
+        let mut bytes = [0; PARAMETER_BYTES];
+        bytes.copy_from_slice(block.as_bytes());
+        bytes
+    }
+
+    /// Reads and checks the block of a catalog entry.
+    pub fn decode(version: u16, bytes: &[u8; PARAMETER_BYTES]) -> Result<Self, ParameterError> {
+        if version != Self::VERSION {
+            return Err(ParameterError::Version { found: version, supported: Self::VERSION });
+        }
+        let block: ParameterBlock = zerocopy::transmute!(*bytes);
+        let flags = block.flags.get();
+        if flags != 0 || block.reserved_2.get() != 0 || block.reserved_12.iter().any(|&byte| byte != 0) {
+            return Err(ParameterError::Unknown { flags });
+        }
+        let parameters =
+            Self { key_bytes: block.key_bytes.get().into(), value_bytes: block.value_bytes.get() as usize };
+        parameters.check()?;
+        Ok(parameters)
+    }
+
+    /// Shape of leaves.
+    pub const fn leaf(&self) -> LeafShape {
+        LeafShape::new(self.key_bytes, self.value_bytes)
+    }
+
+    /// Scratch of a lane: `page_records` records a scan returns at most, `leaves_at_once` leaves it READs in parallel.
+    pub fn plan(&self, page_records: usize, leaves_at_once: usize) -> (ScratchPlan, Scratch) {
+        let leaf = self.leaf();
+        let mut end = 0;
+        let mut take = |bytes: usize| {
+            let start = end;
+            end += bytes.next_multiple_of(64);
+            start..start + bytes
+        };
+        let (key, key_high, last) = (take(self.key_bytes), take(self.key_bytes), take(self.key_bytes));
+        let [value, expected, output] = [(); 3].map(|()| take(self.value_bytes));
+        let small = take(SCRATCH_BYTES).start;
+        let leaves_at_once = leaves_at_once.clamp(1, LEAVES_AT_ONCE_MAX);
+        let fresh_leaf = take(leaf.place_bytes).start;
+        let leaves = take(leaf.place_bytes * leaves_at_once).start;
+        let build = take(NODE_BYTES_MAX.max(CHAIN_NODES_MAX * NodeType::SMALLEST.bytes())).start;
+        let path = take(PATH_BYTES * self.key_bytes).start;
+        let nodes = take(NODE_BYTES_MAX * NODE_IMAGES).start;
+        let page = take(page_records * (self.key_bytes + self.value_bytes));
+        let plan = ScratchPlan {
+            key_bytes: self.key_bytes,
+            value_bytes: self.value_bytes,
+            key,
+            key_high,
+            value,
+            expected,
+            output,
+            page,
+            total_bytes: end,
+        };
+        let leaf_stride = leaf.place_bytes;
+        (plan, Scratch { last, small, fresh_leaf, leaves, leaf_stride, leaves_at_once, build, path, nodes })
+    }
+}
+
+/// Nodes a leaf split makes at most: keys of 64 bytes that differ in the last.
+pub const CHAIN_NODES_MAX: usize = KEY_BYTES_MAX / COVERS_MAX + 1;
+
+/// Images of nodes a lane keeps while it walks; deeper ones take the places of those above, which are READ again.
+pub const NODE_IMAGES: usize = 4;
+
+/// Leaves READ at once, at most: requests a submit can carry.
+pub const LEAVES_AT_ONCE_MAX: usize = 16;
+
+/// Bytes of a level of a walk's path.
+pub const PATH_BYTES: usize = 16;
+
+/// Scratch ranges of a lane, besides the operation's own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scratch {
+    /// The last key of a bulk load, or of a walk.
+    pub last: Range<usize>,
+    /// 512 bytes for words and lines of tables.
+    pub small: usize,
+    /// The leaf being written.
+    pub fresh_leaf: usize,
+    /// Leaves that were READ.
+    pub leaves: usize,
+    /// Distance from one to the next.
+    pub leaf_stride: usize,
+    /// How many there is room for, 1..=16.
+    pub leaves_at_once: usize,
+    /// Nodes being written.
+    pub build: usize,
+    /// The path of a walk, 16 bytes a level.
+    pub path: usize,
+    /// Images of nodes.
+    pub nodes: usize,
+}
+
+impl Scratch {
+    /// Scratch offset of leaf image `i`.
+    #[inline]
+    pub const fn leaf(&self, i: usize) -> usize {
+        self.leaves + i * self.leaf_stride
+    }
+
+    /// Scratch offset of the node image for `level` of a walk.
+    #[inline]
+    pub const fn node(&self, level: usize) -> usize {
+        self.nodes + level % NODE_IMAGES * NODE_BYTES_MAX
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+
+    #[test]
+    fn what_is_stored_is_read_back() {
+        let parameters = Parameters::with_sizes(32, 1024);
+        assert_eq!(Parameters::decode(1, &parameters.encode()), Ok(parameters));
+        let mut other = parameters.encode();
+        other[20] = 1;
+        assert_eq!(Parameters::decode(1, &other), Err(ParameterError::Unknown { flags: 0 }));
+        assert_eq!(
+            Parameters::decode(2, &parameters.encode()),
+            Err(ParameterError::Version { found: 2, supported: 1 })
+        );
+    }
+
+    #[test]
+    fn limits_are_said() {
+        let say = |parameters: Parameters| std::string::ToString::to_string(&parameters.check().unwrap_err());
+        assert_eq!(say(Parameters::with_sizes(7, 8)), "key bytes 7: the index takes 8 to 64");
+        assert_eq!(say(Parameters::with_sizes(8, 1025)), "value bytes 1025: the index takes 8 to 1024");
+    }
+}

@@ -1,0 +1,365 @@
+//! From a key to its leaf, or to where its leaf would be; and get.
+//!
+//! A descent stands at a slot: its place, a word it had, and where its child begins. The word is *fresh* if there was an
+//! instant since the operation began at which the slot had this word and its node was part of the tree. Words of copies
+//! are not. See [`super`] for what follows from it.
+
+use super::Smart;
+use super::lock::LeafHeld;
+use crate::error::{Cause, DecodeError, OpError};
+use crate::index::Outcome;
+use crate::lane::{Lane, Mark};
+use crate::planted::{Bug, planted};
+use crate::radix::cache::Route;
+use crate::radix::slot::{Child, Compared, Node, NodeType, Place, SLOTS_AT, Slot, word};
+use crate::verbs::{Label, Request};
+
+/// READs of a leaf that does not fit its seal before it is READ under its lock.
+const TORN_MAX: u32 = 8;
+
+/// READs under the lock of a leaf that does not fit its seal before it counts as broken.
+const TORN_LOCKED_MAX: u32 = 16;
+
+/// Pause between two of these, in ns.
+const TORN_PAUSE_NS: u64 = 2_000;
+
+/// The error of an image no writer of ours produces.
+pub(super) const fn corrupt(place: Place, what: &'static str) -> OpError {
+    OpError::harmless(Cause::Corrupt { address: place.address(), what })
+}
+
+/// Which tree.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Way {
+    /// Where its root slot is.
+    pub root: Place,
+    /// Copies of its nodes are kept.
+    pub copies: bool,
+}
+
+/// A slot on the way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Spot {
+    /// Its word, as it was before it was frozen if it is.
+    pub word: Slot,
+    /// Where its child begins.
+    pub depth: u8,
+    /// Its number in its node.
+    pub index: u8,
+    /// See the module's documentation.
+    pub fresh: bool,
+    /// The word that leads to its node; empty: it is the root slot.
+    pub owner: Slot,
+}
+
+impl Spot {
+    const fn at_root(word: Slot, fresh: bool) -> Self {
+        Self { word, depth: 0, index: 0, fresh, owner: Slot::EMPTY }
+    }
+
+    const fn copied(route: &Route) -> Self {
+        let Route { word, depth, owner, index } = *route;
+        // No CAS may expect a frozen word: it would change one.
+        let word = word.thawed();
+        Self { word, depth: depth as u8, index: index as u8, fresh: false, owner }
+    }
+
+    /// Where it is.
+    pub fn place(&self, way: &Way) -> Place {
+        match self.owner.child() {
+            Ok(Child::Node(_, node)) => node.plus(SLOTS_AT + 8 * usize::from(self.index)),
+            _ => way.root,
+        }
+    }
+}
+
+/// Why the key's leaf is not there.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Why {
+    /// The root slot is empty.
+    Empty,
+    /// The slot leads to a leaf of another key; it is in leaf image 0.
+    Leaf,
+    /// The slot leads to a node whose header differs from the key at this position; it is in node image 0.
+    Header(usize),
+    /// The slot leads to this node, which has no slot for the key's byte; it is in node image 0. With its first empty slot.
+    Slot(Place, Option<u16>),
+}
+
+/// Where a descent ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Reached {
+    /// At the key's leaf, which is in leaf image 0, and whether the record is there.
+    Leaf(Place, bool),
+    /// Where it would be.
+    Gap(Spot, Why),
+}
+
+/// What a look at a node gave.
+enum Look {
+    /// No node of this index, or one that cannot be here.
+    Unfit(&'static str),
+    Differs(usize),
+    Found {
+        index: usize,
+        word: Slot,
+        position: u8,
+        current: bool,
+    },
+    Missing {
+        empty: Option<usize>,
+        current: bool,
+    },
+}
+
+impl Smart<'_> {
+    /// The way into the index.
+    pub(super) const fn way(&self) -> Way {
+        Way { root: self.root, copies: true }
+    }
+
+    /// Whether `bytes` from `place` on can be memory of a node or leaf.
+    pub(super) fn is_inside(&self, place: Place, bytes: usize) -> bool {
+        self.geometry
+            .get(usize::from(place.node().0))
+            .is_some_and(|node| place.offset() >= node.heap && place.offset() + bytes as u64 <= node.region_bytes)
+    }
+
+    /// Copies the operation's key to the stack.
+    pub(super) fn key<'k>(&self, scratch: &[u8], room: &'k mut [u8; 64]) -> &'k [u8] {
+        match (room.get_mut(..self.plan.key_bytes), scratch.get(self.plan.key.clone())) {
+            (Some(to), Some(from)) => {
+                to.copy_from_slice(from);
+                to
+            }
+            _ => &[],
+        }
+    }
+
+    /// READs the root slot.
+    pub(super) async fn read_root(&self, lane: &Lane<'_>, way: &Way) -> Result<Spot, OpError> {
+        let at = self.scratch.small;
+        lane.port().call(Request::read(Label::Root, way.root.node(), way.root.offset(), 8, at)).await?;
+        let word = Slot(lane.port().with(|scratch| word(scratch, at)));
+        if way.copies {
+            self.cache.set_root(word);
+        }
+        Ok(Spot::at_root(word, true))
+    }
+
+    /// Goes to the operation's key. `copied`: from where the copies end. `helps`: a node that somebody has begun to freeze
+    /// is replaced on the way, so that the slot where the descent ends can be changed.
+    ///
+    /// Every turn goes down, or makes the slot fresh, or starts from the root, where all is fresh. Fresh stays fresh: so there
+    /// are few turns that do not go down, except for helping, which is bounded.
+    pub(super) async fn find(&self, lane: &Lane<'_>, way: &Way, copied: bool, helps: bool) -> Result<Reached, OpError> {
+        let route = if copied && way.copies { self.route(lane) } else { None };
+        let mut spot = match route {
+            Some(route) => Spot::copied(&route),
+            None => self.read_root(lane, way).await?,
+        };
+        let mut attempts = 0;
+        loop {
+            let what = match spot.word.child() {
+                Ok(Child::Empty) if spot.fresh => return Ok(Reached::Gap(spot, Why::Empty)),
+                Ok(Child::Empty) => "an empty slot",
+                Ok(Child::Leaf(place)) if self.is_inside(place, self.leaf.place_bytes) => {
+                    match self.read_leaf(lane, place).await? {
+                        Some(valid) => return Ok(Reached::Leaf(place, valid)),
+                        None if spot.fresh || planted(Bug::CachedNegative) => {
+                            return Ok(Reached::Gap(spot, Why::Leaf));
+                        }
+                        None => "a leaf of another key",
+                    }
+                }
+                Ok(Child::Node(kind, place)) if self.is_inside(place, kind.bytes()) => {
+                    match self.look(lane, way, &spot, kind, place).await? {
+                        Look::Unfit(what) => what,
+                        Look::Differs(at) if spot.fresh || planted(Bug::CachedNegative) => {
+                            return Ok(Reached::Gap(spot, Why::Header(at)));
+                        }
+                        Look::Differs(_) => "a node of another prefix",
+                        Look::Found { word, .. } if word.is_frozen() && helps => {
+                            lane.mark(Mark::HelpedSwitch);
+                            self.switch(lane, way, &spot, place).await?;
+                            Self::attempt(lane, &mut attempts, "replacing full nodes on the way")?;
+                            spot = self.read_root(lane, way).await?;
+                            continue;
+                        }
+                        Look::Found { index, word, position, current } => {
+                            if word.is_frozen() {
+                                lane.mark(Mark::FrozenSlot);
+                            }
+                            spot = Spot {
+                                word: word.thawed(),
+                                depth: position + 1,
+                                index: index as u8,
+                                fresh: spot.fresh || current,
+                                owner: spot.word,
+                            };
+                            continue;
+                        }
+                        Look::Missing { empty, current } if spot.fresh || current => {
+                            return Ok(Reached::Gap(spot, Why::Slot(place, empty.map(|at| at as u16))));
+                        }
+                        Look::Missing { .. } => "a node that has been replaced",
+                    }
+                }
+                Ok(Child::Leaf(_) | Child::Node(..)) => "a pointer beyond the pool",
+                Err(_) => "a slot with unknown bits",
+            };
+            if spot.fresh {
+                return Err(corrupt(spot.place(way), what));
+            }
+            spot = self.confirm(lane, way, spot).await?;
+        }
+    }
+
+    /// Where copies lead.
+    fn route(&self, lane: &Lane<'_>) -> Option<Route> {
+        lane.port().with(|scratch| self.cache.route(scratch.get(self.plan.key.clone()).unwrap_or_default()))
+    }
+
+    /// READs a slot of which only a copy is known: it is as the copy says, or changed, or no longer the one that counts,
+    /// which begins the descent anew.
+    async fn confirm(&self, lane: &Lane<'_>, way: &Way, spot: Spot) -> Result<Spot, OpError> {
+        let (place, at) = (spot.place(way), self.scratch.small);
+        if spot.owner.is_empty() {
+            return self.read_root(lane, way).await;
+        }
+        lane.port().call(Request::read(Label::Slot, place.node(), place.offset(), 8, at)).await?;
+        let found = Slot(lane.port().with(|scratch| word(scratch, at)));
+        if found.is_frozen() || found.is_empty() {
+            lane.mark(Mark::Restart);
+            return self.read_root(lane, way).await;
+        }
+        if found == spot.word {
+            lane.mark(Mark::Confirmed);
+        } else {
+            lane.mark(Mark::StaleCache);
+            self.cache.patch(spot.owner, usize::from(spot.index), found);
+        }
+        Ok(Spot { word: found, fresh: true, ..spot })
+    }
+
+    /// READs the node that `spot` leads to into node image 0 and looks for the key there.
+    async fn look(
+        &self,
+        lane: &Lane<'_>,
+        way: &Way,
+        spot: &Spot,
+        kind: NodeType,
+        place: Place,
+    ) -> Result<Look, OpError> {
+        let at = self.scratch.node(0);
+        let read = Request::read(Label::Inner, place.node(), place.offset(), kind.bytes(), at).untimed();
+        lane.port().call(read).await?;
+        Ok(lane.port().with(|scratch| {
+            let mut room = [0; 64];
+            let key = self.key(scratch, &mut room);
+            let image = scratch.get(at..at + kind.bytes()).unwrap_or_default();
+            let node = match Node::new(image, kind, self.index) {
+                Ok(node) => node,
+                Err(DecodeError::Corrupt(what)) => return Look::Unfit(what),
+                Err(_) => return Look::Unfit("no node"),
+            };
+            match node.header.compare(usize::from(spot.depth), key) {
+                Compared::Unfit => return Look::Unfit("a node that cannot be here"),
+                Compared::Differs(at) => return Look::Differs(at),
+                Compared::Fits => {}
+            }
+            let position = node.header.position;
+            let searched = node.search(key.get(usize::from(position)).copied().unwrap_or_default());
+            // An image without a slot that is still its own is of a node that may be gone.
+            if way.copies && searched.current {
+                self.cache.insert(spot.word, &node);
+            }
+            match searched.found {
+                Some((index, word)) => Look::Found { index, word, position, current: searched.current },
+                None => Look::Missing { empty: searched.empty, current: searched.current },
+            }
+        }))
+    }
+
+    /// Judges leaf image 0: whether the record is there; `None`: it is another key's.
+    pub(super) fn judge_leaf(&self, lane: &Lane<'_>) -> Result<Option<bool>, DecodeError> {
+        lane.port().with(|scratch| {
+            let image = scratch.get(self.scratch.leaf(0)..).unwrap_or_default();
+            let valid = self.leaf.is_valid(image)?;
+            let wanted = scratch.get(self.plan.key.clone()).unwrap_or_default();
+            Ok((self.leaf.key(image) == wanted).then_some(valid))
+        })
+    }
+
+    /// READs a leaf into leaf image 0 until it is whole, under its lock if others keep it torn.
+    async fn read_leaf(&self, lane: &Lane<'_>, place: Place) -> Result<Option<bool>, OpError> {
+        for _ in 0..TORN_MAX {
+            lane.port().call(self.leaf_request(place, 0)).await?;
+            match self.judge_leaf(lane) {
+                Ok(judged) => return Ok(judged),
+                Err(DecodeError::Corrupt(what)) => return Err(corrupt(place, what)),
+                Err(_) => lane.mark(Mark::TornRead),
+            }
+            lane.check_deadline()?;
+        }
+        lane.mark(Mark::LockedRead);
+        let (held, read) = self.lock_leaf(lane, place).await?;
+        let judged = self.read_locked(lane, &held, read).await;
+        self.unlock_leaf(lane, held).await?;
+        judged
+    }
+
+    /// READs a leaf that this lane has locked into leaf image 0, unless it was `read` behind the lock's CAS. Nobody else
+    /// writes it now. The last writer's WRITE took effect before its unlock; if it is torn all the same, that WRITE was
+    /// cut short.
+    pub(super) async fn read_locked(
+        &self,
+        lane: &Lane<'_>,
+        held: &LeafHeld,
+        read: bool,
+    ) -> Result<Option<bool>, OpError> {
+        let mut read = read;
+        for _ in 0..TORN_LOCKED_MAX {
+            if !read {
+                lane.port().call(self.leaf_request(held.place, 0)).await?;
+            }
+            match self.judge_leaf(lane) {
+                Ok(judged) => return Ok(judged),
+                Err(DecodeError::Corrupt(what)) => return Err(corrupt(held.place, what)),
+                Err(_) => lane.mark(Mark::TornRead),
+            }
+            lane.port().push(Request::pause(TORN_PAUSE_NS));
+            lane.port().submit().await?;
+            read = false;
+        }
+        Err(corrupt(held.place, "torn under its lock: a writer died in a WRITE"))
+    }
+
+    /// Steps: route; READ leaf; compare. Linearizes within the READ whose image was accepted, or where the absence was seen
+    /// fresh: see [`super`].
+    pub(super) async fn get(&self, lane: &Lane<'_>) -> Result<Outcome, OpError> {
+        if self.options.rdwc {
+            // Before the first READ: whatever decides is of an instant after all members have called.
+            self.batches.seal(lane.id(), |_| ());
+        }
+        match self.find(lane, &self.way(), true, false).await? {
+            Reached::Leaf(_, true) => {
+                self.output(lane);
+                Ok(Outcome::Found)
+            }
+            Reached::Leaf(_, false) | Reached::Gap(..) => Ok(Outcome::Absent),
+        }
+    }
+
+    /// Copies the value of leaf image 0 to the output.
+    pub(super) fn output(&self, lane: &Lane<'_>) {
+        lane.port().with(|scratch| {
+            let start = self.scratch.leaf(0) + super::layout::VALUE_AT;
+            // The output lies in front of the leaves.
+            let to = self.plan.output.start;
+            if start + self.plan.value_bytes <= scratch.len() && to + self.plan.value_bytes <= scratch.len() {
+                scratch.copy_within(start..start + self.plan.value_bytes, to);
+            }
+        });
+    }
+}

@@ -1,0 +1,124 @@
+//! Type switch: a full node is replaced by one of the next type.
+//!
+//! Steps: freeze all slots; READ nothing more, since a frozen word never changes; WRITE the new node; CAS of the slot that
+//! leads to the old one. That CAS is the switch; it changes no record, so nobody's answer depends on when it happens.
+//!
+//! **Why the copy is exact.** A slot is CASed from its word to the same word frozen, and every other change of a slot
+//! expects a word that is not frozen. When the last slot is frozen all of them are as they will be for ever, and that is
+//! what is written.
+//!
+//! **Why nobody loses an insert.** Only full nodes are frozen, so there is no empty slot an insert could have been about to
+//! fill; splits of children lose their CAS and look again.
+//!
+//! **Helping.** Any number of lanes may do this at once with the same node: they freeze the same words, write the same
+//! node in different places, and one CAS wins. So whoever meets a frozen slot that it has to change does it all itself,
+//! whether the one who began is slow or dead. It begins at the topmost such node of its way from the root, so that the
+//! slot it has to CAS is not frozen itself - or has been frozen since, which the next look from the root sees.
+
+use super::Smart;
+use super::search::{Spot, Way, corrupt};
+use crate::error::OpError;
+use crate::lane::{Lane, Mark};
+use crate::planted::{Bug, planted};
+use crate::port::OUTBOX_REQUESTS;
+use crate::radix::slot::{self, Child, Node, NodeType, Place, SLOTS_AT, Slot, set_word, word};
+use crate::radix::space::Use;
+use crate::verbs::{Label, Request};
+
+/// Passes over the slots: in each that leaves one unfrozen, somebody else has split a child.
+const PASSES_MAX: u32 = 64;
+
+impl Smart<'_> {
+    /// Replaces the node at `node`, to which `spot` leads and whose image is node image 0. Answers whether copies know the
+    /// way to what is there now.
+    pub(super) async fn switch(&self, lane: &Lane<'_>, way: &Way, spot: &Spot, node: Place) -> Result<bool, OpError> {
+        let Ok(Child::Node(kind, _)) = spot.word.child() else { return Ok(false) };
+        let Some(larger) = kind.next() else {
+            return Err(corrupt(node, "a node of the largest type that is full or frozen and lacks a byte"));
+        };
+        self.freeze(lane, node, kind).await?;
+        let place = self.carve(lane, Use::Node, node.node(), larger.bytes()).await?;
+        let (at, build) = (self.scratch.node(0), self.scratch.build);
+        lane.port().with(|scratch| {
+            let Some((front, images)) = scratch.split_at_mut_checked(self.scratch.nodes) else { return };
+            let image = images.get(at - self.scratch.nodes..).unwrap_or_default();
+            let Ok(old) = Node::new(image, kind, self.index) else { return };
+            let header = slot::Header { kind: larger, ..old.header };
+            let image = front.get_mut(build..).unwrap_or_default();
+            slot::build(image, &header, self.index, old.slots().map(Slot::thawed));
+        });
+        let write = Request::write(Label::Node, place.node(), place.offset(), larger.bytes(), build);
+        lane.port().push(write);
+        let parent = spot.place(way);
+        let to = Slot::node(spot.word.partial(), larger, place);
+        let found = self.publish(lane, place.node() == parent.node(), parent, spot.word, to).await?;
+        if found != spot.word {
+            lane.mark(Mark::SwitchLost);
+            self.space.put(Use::Node, place, larger.bytes());
+            return Ok(false);
+        }
+        lane.mark(Mark::TypeSwitch);
+        if way.copies {
+            self.cache.patch(spot.owner, usize::from(spot.index), to);
+            lane.port().with(|scratch| {
+                let image = scratch.get(build..).unwrap_or_default();
+                if let Ok(node) = Node::new(image, larger, self.index) {
+                    self.cache.insert(to, &node);
+                }
+            });
+        }
+        Ok(true)
+    }
+
+    /// Freezes every slot and leaves the frozen words in node image 0.
+    ///
+    /// With masked atomics a slot is frozen whatever its word is. Without, the word has to be known: where somebody else was
+    /// faster the CAS brings it, and it is tried again.
+    async fn freeze(&self, lane: &Lane<'_>, node: Place, kind: NodeType) -> Result<(), OpError> {
+        if planted(Bug::SwitchUnfrozen) {
+            return Ok(());
+        }
+        let port = lane.port();
+        let at = self.scratch.node(0) + SLOTS_AT;
+        let masked = self.capabilities.masked_atomics;
+        let slot_at = |i: usize| Slot(port.with(|scratch| word(scratch, at + 8 * i)));
+        for _ in 0..PASSES_MAX {
+            let (mut from, mut left) = (0, false);
+            while from < kind.slots() {
+                let mut numbers = [0_u16; OUTBOX_REQUESTS];
+                let mut count = 0;
+                while from < kind.slots() && count < OUTBOX_REQUESTS {
+                    let seen = slot_at(from);
+                    if !seen.is_frozen() {
+                        let offset = node.offset() + (SLOTS_AT + 8 * from) as u64;
+                        port.push(if masked {
+                            let operands = [0, Slot::FROZEN, 0, Slot::FROZEN];
+                            Request::masked_cas(Label::Freeze, node.node(), offset, operands)
+                        } else {
+                            Request::cas(Label::Freeze, node.node(), offset, seen.0, seen.frozen().0)
+                        });
+                        if let Some(number) = numbers.get_mut(count) {
+                            *number = from as u16;
+                        }
+                        count += 1;
+                    }
+                    from += 1;
+                }
+                port.submit().await?;
+                for (request, number) in numbers.iter().enumerate().take(count) {
+                    let found = Slot(port.completion(request).value);
+                    let number = usize::from(*number);
+                    let now = if masked || found == slot_at(number) { found.frozen() } else { found };
+                    left |= !now.is_frozen();
+                    port.with(|scratch| set_word(scratch, at + 8 * number, now.0));
+                }
+            }
+            if !left {
+                return Ok(());
+            }
+            lane.check_deadline()?;
+        }
+        let what = "freezing the slots of a full node";
+        Err(OpError::harmless(crate::error::Cause::Retries { attempts: PASSES_MAX, what }))
+    }
+}

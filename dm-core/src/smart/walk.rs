@@ -1,0 +1,513 @@
+//! Walks in key order: scans, and the walk that checks every invariant.
+//!
+//! A walk keeps its path in the scratch, 16 bytes a level: the slot that leads to the node, the first byte still to be
+//! visited there, and where the node begins. Four node images are kept; a node whose image has made room for a deeper one
+//! is READ again when the walk comes back to it.
+//!
+//! **Why a scan is complete.** It begins at the root slot, READ now, and trusts no copy. Every node it enters was part of the
+//! tree at some instant of the call: the root slot's was, and a word found in a node that was part of the tree at an
+//! instant was there then, or has been put there later, when the node was part of the tree, too (frozen words were put
+//! there before the node was replaced). A record that is there throughout the call is in the leaf of its key, which
+//! is below every slot of its path in whichever node the walk found that slot: a leaf, once in, never leaves the subtree
+//! of a slot word, and a replaced node has exactly the words of its replacement's beginning. So the walk comes to it. It
+//! takes each byte of a node once, in ascending order, so keys ascend and none comes twice. Each leaf is READ whole, so each
+//! pair was current in its READ.
+
+use super::Smart;
+use super::parameters::{LEAVES_AT_ONCE_MAX, NODE_IMAGES, PATH_BYTES};
+use super::search::{Spot, corrupt};
+use crate::error::{DecodeError, OpError};
+use crate::index::{Census, Operation, Outcome};
+use crate::lane::{Lane, Mark};
+use crate::radix::slot::{Child, Header, Node, NodeType, Place, Slot, set_word, word};
+use crate::verbs::{Label, Request};
+
+/// The path of a walk: what of it is not in the scratch.
+struct Path {
+    /// Nodes entered and not left.
+    levels: usize,
+    /// Whose image each node image is, by level plus one.
+    images: [u8; NODE_IMAGES],
+}
+
+/// A level of a path.
+#[derive(Clone, Copy)]
+struct Level {
+    /// The slot that leads to the node.
+    to: Slot,
+    /// The first byte still to be visited, up to 256.
+    next: u16,
+    /// Where the node begins.
+    begin: u8,
+    /// All keys below begin as the lower bound does up to the node's position.
+    tight: bool,
+}
+
+impl Level {
+    const fn words(&self) -> [u64; 2] {
+        [self.to.0, self.next as u64 | (self.begin as u64) << 16 | (self.tight as u64) << 24]
+    }
+
+    const fn from_words(words: [u64; 2]) -> Self {
+        let [to, rest] = words;
+        Self { to: Slot(to), next: rest as u16, begin: (rest >> 16) as u8, tight: rest >> 24 != 0 }
+    }
+}
+
+/// The next children of a node in ascending order: leaves READ together, or one node.
+#[derive(Clone, Copy)]
+struct Children {
+    leaves: [Slot; LEAVES_AT_ONCE_MAX],
+    count: usize,
+    /// Where children begin.
+    depth: u8,
+    node: Option<(Slot, NodeType, Place)>,
+    /// The first byte behind them.
+    next: u16,
+}
+
+impl Smart<'_> {
+    fn level(&self, lane: &Lane<'_>, i: usize) -> Level {
+        let at = self.scratch.path + i * PATH_BYTES;
+        Level::from_words(lane.port().with(|scratch| [word(scratch, at), word(scratch, at + 8)]))
+    }
+
+    fn set_level(&self, lane: &Lane<'_>, i: usize, level: Level) {
+        let at = self.scratch.path + i * PATH_BYTES;
+        let [to, rest] = level.words();
+        lane.port().with(|scratch| {
+            set_word(scratch, at, to);
+            set_word(scratch, at + 8, rest);
+        });
+    }
+
+    /// Has the image of the path's last node in its place.
+    async fn fetch(&self, lane: &Lane<'_>, path: &mut Path) -> Result<(), OpError> {
+        let Some(level) = path.levels.checked_sub(1) else { return Ok(()) };
+        let Some(owner) = path.images.get_mut(level % NODE_IMAGES) else { return Ok(()) };
+        if usize::from(*owner) == path.levels {
+            return Ok(());
+        }
+        *owner = path.levels as u8;
+        let to = self.level(lane, level).to;
+        let Ok(Child::Node(kind, place)) = to.child() else { return Ok(()) };
+        let at = self.scratch.node(level);
+        let read = Request::read(Label::Inner, place.node(), place.offset(), kind.bytes(), at).untimed();
+        lane.port().call(read).await?;
+        Ok(())
+    }
+
+    /// Looks at the image of node `level` of the path.
+    fn at_node<R>(
+        &self,
+        lane: &Lane<'_>,
+        level: usize,
+        look: impl FnOnce(&Node<'_>, Level) -> Result<R, &'static str>,
+    ) -> Result<R, OpError> {
+        let here = self.level(lane, level);
+        let Ok(Child::Node(kind, place)) = here.to.child() else {
+            return Err(corrupt(self.root, "a path without a node"));
+        };
+        lane.port().with(|scratch| {
+            let image = scratch.get(self.scratch.node(level)..).unwrap_or_default();
+            let node = match Node::new(image, kind, self.index) {
+                Ok(node) => node,
+                Err(DecodeError::Corrupt(what)) => return Err(corrupt(place, what)),
+                Err(_) => return Err(corrupt(place, "no node")),
+            };
+            let position = usize::from(node.header.position);
+            let begin = usize::from(here.begin);
+            if position < begin || position >= self.plan.key_bytes || position - begin > usize::from(node.header.size) {
+                return Err(corrupt(place, "a node that cannot be here"));
+            }
+            look(&node, here).map_err(|what| corrupt(place, what))
+        })
+    }
+
+    /// The children of a node from byte `from` on.
+    fn children(&self, node: &Node<'_>, from: u16, leaves_max: usize) -> Result<Children, &'static str> {
+        // One more than the number of the slot of each byte; the first slot of a byte counts.
+        let mut order = [0_u16; 256];
+        for (i, slot) in node.slots().enumerate() {
+            if let (false, Some(place @ 0)) = (slot.is_empty(), order.get_mut(usize::from(slot.partial()))) {
+                *place = i as u16 + 1;
+            }
+        }
+        let depth = node.header.position + 1;
+        let mut children =
+            Children { leaves: [Slot::EMPTY; LEAVES_AT_ONCE_MAX], count: 0, depth, node: None, next: 256 };
+        for (byte, &i) in order.iter().enumerate().skip(usize::from(from)) {
+            let Some(i) = i.checked_sub(1) else { continue };
+            let slot = node.slot(usize::from(i));
+            match slot.child() {
+                Ok(Child::Leaf(place)) if self.is_inside(place, self.leaf.place_bytes) => {
+                    let Some(to) = children.leaves.get_mut(children.count).filter(|_| children.count < leaves_max)
+                    else {
+                        children.next = byte as u16;
+                        return Ok(children);
+                    };
+                    *to = slot;
+                    children.count += 1;
+                }
+                Ok(Child::Node(kind, place)) if self.is_inside(place, kind.bytes()) => {
+                    if children.count > 0 {
+                        children.next = byte as u16;
+                    } else {
+                        children.node = Some((slot, kind, place));
+                        children.next = byte as u16 + 1;
+                    }
+                    return Ok(children);
+                }
+                _ => return Err("a slot that leads nowhere"),
+            }
+        }
+        Ok(children)
+    }
+
+    /// READs leaves into the leaf images; those that are torn again, one by one, and under their locks in the end if this is
+    /// one that `locks`. (Who checks an index does not wait for locks: it is quiet, or its memory may be of any content.)
+    async fn read_leaves(&self, lane: &Lane<'_>, children: &Children, locks: bool) -> Result<(), OpError> {
+        for (i, leaf) in children.leaves.iter().enumerate().take(children.count) {
+            if let Ok(Child::Leaf(place)) = leaf.child() {
+                lane.port().push(self.leaf_request(place, i));
+            }
+        }
+        lane.port().submit().await?;
+        for (i, leaf) in children.leaves.iter().enumerate().take(children.count) {
+            let Ok(Child::Leaf(place)) = leaf.child() else { continue };
+            let mut tries = 0;
+            while self.is_torn(lane, i) {
+                lane.mark(Mark::TornRead);
+                lane.check_deadline()?;
+                tries += 1;
+                if tries <= TORN_MAX {
+                    lane.port().call(self.leaf_request(place, i)).await?;
+                } else if tries > TORN_MAX + TORN_LATE_MAX {
+                    return Err(corrupt(place, "a leaf that stays torn: a writer died in a WRITE"));
+                } else if !locks {
+                    lane.port().call(Request::pause(TORN_PAUSE_NS)).await?;
+                    lane.port().call(self.leaf_request(place, i)).await?;
+                } else {
+                    lane.mark(Mark::LockedRead);
+                    self.read_leaf_locked(lane, place, i).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn is_torn(&self, lane: &Lane<'_>, i: usize) -> bool {
+        lane.port().with(|scratch| {
+            let image = scratch.get(self.scratch.leaf(i)..).unwrap_or_default();
+            self.leaf.is_valid(image) == Err(DecodeError::Torn)
+        })
+    }
+
+    /// Locks a leaf, READs it into leaf image `i`, and lets go. Leaf image 0 is what it was.
+    async fn read_leaf_locked(&self, lane: &Lane<'_>, place: Place, i: usize) -> Result<(), OpError> {
+        let bytes = self.leaf.read_bytes();
+        let (first, spare) = (self.scratch.leaf(0), self.scratch.fresh_leaf);
+        let keep = |from: usize, to: usize| {
+            lane.port().with(|scratch| {
+                if from + bytes <= scratch.len() && to + bytes <= scratch.len() {
+                    scratch.copy_within(from..from + bytes, to);
+                }
+            });
+        };
+        keep(first, spare);
+        let (held, _) = self.lock_leaf(lane, place).await?;
+        let read = lane.port().call(self.leaf_request(place, i)).await;
+        self.unlock_leaf(lane, held).await?;
+        read?;
+        if i > 0 {
+            keep(spare, first);
+        }
+        Ok(())
+    }
+
+    /// Steps: READ root slot; down along the lower bound, a READ a node; from there on in ascending order, leaves of a node
+    /// in one submit.
+    pub(super) async fn scan(&self, lane: &Lane<'_>, operation: &Operation) -> Result<Outcome, OpError> {
+        let limit = (operation.limit as usize).min(self.plan.page_records());
+        let mut records = 0;
+        if limit == 0 {
+            return Ok(Outcome::Page { records: 0, more: false });
+        }
+        let root = self.read_root(lane, &self.way()).await?;
+        let mut path = Path { levels: 0, images: [0; NODE_IMAGES] };
+        match root.word.child() {
+            Ok(Child::Empty) => return Ok(Outcome::Page { records: 0, more: false }),
+            Ok(Child::Leaf(place)) if self.is_inside(place, self.leaf.place_bytes) => {
+                let children = single(root.word);
+                self.read_leaves(lane, &children, true).await?;
+                self.take(lane, operation, &children, limit, &mut records)?;
+                return Ok(Outcome::Page { records: records as u32, more: false });
+            }
+            Ok(Child::Node(kind, place)) if self.is_inside(place, kind.bytes()) => {
+                self.enter(lane, &mut path, root.word, 0, true).await?;
+            }
+            _ => return Err(corrupt(self.root, "a slot that leads nowhere")),
+        }
+        while path.levels > 0 {
+            lane.check_deadline()?;
+            self.fetch(lane, &mut path).await?;
+            let level = path.levels - 1;
+            let wanted = self.scratch.leaves_at_once.min(limit - records);
+            let (children, here) =
+                self.at_node(lane, level, |node, here| Ok((self.children(node, here.next, wanted)?, here)))?;
+            self.set_level(lane, level, Level { next: children.next, ..here });
+            if children.count > 0 {
+                self.read_leaves(lane, &children, true).await?;
+                if self.take(lane, operation, &children, limit, &mut records)? {
+                    return Ok(Outcome::Page { records: records as u32, more: false });
+                }
+                if records == limit {
+                    return Ok(Outcome::Page { records: records as u32, more: true });
+                }
+            } else if let Some((slot, ..)) = children.node {
+                let at = usize::from(children.depth) - 1;
+                let tight = here.tight && self.low_byte(lane, at) == Some(slot.partial());
+                self.enter(lane, &mut path, slot.thawed(), children.depth, tight).await?;
+            } else {
+                path.levels -= 1;
+            }
+        }
+        Ok(Outcome::Page { records: records as u32, more: false })
+    }
+
+    fn low_byte(&self, lane: &Lane<'_>, at: usize) -> Option<u8> {
+        lane.port().with(|scratch| scratch.get(self.plan.key.clone())?.get(at).copied())
+    }
+
+    /// READs a node and makes it the path's last, unless all that is below it is under the lower bound.
+    async fn enter(&self, lane: &Lane<'_>, path: &mut Path, to: Slot, begin: u8, tight: bool) -> Result<(), OpError> {
+        let level = path.levels;
+        if level >= self.plan.key_bytes {
+            return Err(corrupt(self.root, "a path that is too long"));
+        }
+        self.set_level(lane, level, Level { to, next: 0, begin, tight });
+        path.levels += 1;
+        if let Some(owner) = path.images.get_mut(level % NODE_IMAGES) {
+            *owner = 0;
+        }
+        self.fetch(lane, path).await?;
+        if !tight {
+            return self.at_node(lane, level, |_, _| Ok(()));
+        }
+        let header: Header = self.at_node(lane, level, |node, _| Ok(node.header))?;
+        let order = lane.port().with(|scratch| {
+            let mut room = [0; 64];
+            let key = self.key(scratch, &mut room);
+            let position = usize::from(header.position);
+            let begin = usize::from(begin);
+            let bytes = (begin..position).map(|at| header.byte_at(at));
+            let wanted = (begin..position).map(|at| key.get(at).copied());
+            (bytes.cmp(wanted), key.get(position).copied().unwrap_or_default())
+        });
+        match order {
+            (core::cmp::Ordering::Less, _) => path.levels -= 1,
+            (core::cmp::Ordering::Equal, low) => {
+                self.set_level(lane, level, Level { to, next: u16::from(low), begin, tight: true });
+            }
+            (core::cmp::Ordering::Greater, _) => {
+                self.set_level(lane, level, Level { to, next: 0, begin, tight: false });
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts what is wanted of the leaf images onto the page. Answers whether the upper bound was passed.
+    fn take(
+        &self,
+        lane: &Lane<'_>,
+        operation: &Operation,
+        children: &Children,
+        limit: usize,
+        records: &mut usize,
+    ) -> Result<bool, OpError> {
+        lane.port().with(|scratch| {
+            let Some((front, page)) = scratch.split_at_mut_checked(self.plan.page.start) else { return Ok(true) };
+            let low = front.get(self.plan.key.clone()).unwrap_or_default();
+            let high = front.get(self.plan.key_high.clone()).unwrap_or_default();
+            for i in 0..children.count {
+                let image = front.get(self.scratch.leaf(i)..).unwrap_or_default();
+                let key = self.leaf.key(image);
+                let valid = match self.leaf.is_valid(image) {
+                    Ok(valid) => valid,
+                    Err(DecodeError::Corrupt(what)) => return Err(corrupt(self.root, what)),
+                    Err(_) => return Err(corrupt(self.root, "a torn leaf")),
+                };
+                if operation.bounded && key >= high {
+                    return Ok(true);
+                }
+                if !valid || key < low || operation.after && key == low || *records >= limit {
+                    continue;
+                }
+                let range = self.plan.record(*records);
+                let at = range.start - self.plan.page.start;
+                let Some(record) = page.get_mut(at..at + range.len()) else { return Ok(true) };
+                let Some((to_key, to_value)) = record.split_at_mut_checked(key.len()) else { return Ok(true) };
+                to_key.copy_from_slice(key);
+                if let (Some(to), Some(from)) =
+                    (to_value.get_mut(..self.plan.value_bytes), self.leaf.value(image).get(..self.plan.value_bytes))
+                {
+                    to.copy_from_slice(from);
+                }
+                *records += 1;
+            }
+            Ok(false)
+        })
+    }
+
+    /// Visits every node and leaf: headers fit, every byte has one slot, keys lie where they are found and ascend.
+    pub(super) async fn check(&self, lane: &Lane<'_>) -> Result<Census, OpError> {
+        let mut census = Census::default();
+        let root: Spot = self.read_root(lane, &self.way()).await?;
+        let mut path = Path { levels: 0, images: [0; NODE_IMAGES] };
+        match root.word.child() {
+            Ok(Child::Empty) => return Ok(census),
+            Ok(Child::Leaf(place)) if self.is_inside(place, self.leaf.place_bytes) => {
+                let children = single(root.word);
+                self.read_leaves(lane, &children, false).await?;
+                self.count_leaves(lane, &children, &path, &mut census)?;
+                census.levels = 1;
+                return Ok(census);
+            }
+            Ok(Child::Node(kind, place)) if self.is_inside(place, kind.bytes()) => {
+                self.enter(lane, &mut path, root.word, 0, false).await?;
+                self.count_node(lane, 0, &mut census)?;
+            }
+            _ => return Err(corrupt(self.root, "a slot that leads nowhere")),
+        }
+        while path.levels > 0 {
+            self.fetch(lane, &mut path).await?;
+            let level = path.levels - 1;
+            let (children, here) = self.at_node(lane, level, |node, here| {
+                Ok((self.children(node, here.next, self.scratch.leaves_at_once)?, here))
+            })?;
+            self.set_level(lane, level, Level { next: children.next, ..here });
+            if children.count > 0 {
+                self.read_leaves(lane, &children, false).await?;
+                self.count_leaves(lane, &children, &path, &mut census)?;
+                census.levels = census.levels.max(path.levels as u32 + 1);
+            } else if let Some((slot, ..)) = children.node {
+                self.enter(lane, &mut path, slot.thawed(), children.depth, false).await?;
+                self.count_node(lane, path.levels - 1, &mut census)?;
+            } else {
+                path.levels -= 1;
+            }
+        }
+        Ok(census)
+    }
+
+    /// Checks the node that was just entered. Those above it have been checked.
+    fn count_node(&self, lane: &Lane<'_>, level: usize, census: &mut Census) -> Result<(), OpError> {
+        let pool_bytes = self.geometry.iter().map(|node| node.region_bytes).sum::<u64>();
+        self.at_node(lane, level, |node, _| {
+            let mut seen = [false; 256];
+            let mut gap = false;
+            for slot in node.slots() {
+                if slot.is_empty() {
+                    gap = true;
+                    continue;
+                }
+                if gap {
+                    return Err("a slot that was filled before the one in front of it");
+                }
+                match seen.get_mut(usize::from(slot.partial())) {
+                    Some(seen) if !*seen => *seen = true,
+                    _ => return Err("a byte with two slots"),
+                }
+            }
+            let frozen = node.slots().filter(|slot| slot.is_frozen()).count();
+            if frozen > 0 && gap {
+                return Err("a frozen node that is not full");
+            }
+            census.half_splits += u64::from(frozen > 0);
+            census.inner_nodes += 1;
+            census.live_bytes += node.header.kind.bytes() as u64;
+            // Slots of several nodes that lead to one: leaves below would be found under two paths; without any, the walk
+            // would go through all combinations.
+            if census.live_bytes > pool_bytes {
+                return Err("more nodes than the pool has room for");
+            }
+            Ok(())
+        })
+    }
+
+    /// Checks leaves that were READ: each key has the bytes of its path, as far as that is at hand, and keys ascend.
+    fn count_leaves(
+        &self,
+        lane: &Lane<'_>,
+        children: &Children,
+        path: &Path,
+        census: &mut Census,
+    ) -> Result<(), OpError> {
+        for i in 0..children.count {
+            let leaf = children.leaves.get(i).copied().unwrap_or_default();
+            let Ok(Child::Leaf(place)) = leaf.child() else { continue };
+            for level in 0..path.levels {
+                // Deeper nodes may have taken the image's place.
+                if path.images.get(level % NODE_IMAGES).map(|owner| usize::from(*owner)) != Some(level + 1) {
+                    continue;
+                }
+                let (header, next) = self.at_node(lane, level, |node, here| Ok((node.header, here.next)))?;
+                let fits = lane.port().with(|scratch| {
+                    let key = self.leaf.key(scratch.get(self.scratch.leaf(i)..).unwrap_or_default());
+                    let position = usize::from(header.position);
+                    let begin = position - usize::from(header.size);
+                    let bytes = (begin..position).all(|at| key.get(at).copied() == header.byte_at(at));
+                    let byte = key.get(position).copied();
+                    // Above the last node, the path is below the byte that was entered last.
+                    let wanted = if level + 1 == path.levels {
+                        Some(leaf.partial())
+                    } else {
+                        next.checked_sub(1).map(|b| b as u8)
+                    };
+                    bytes && byte == wanted
+                });
+                if !fits {
+                    return Err(corrupt(place, "a leaf of another prefix"));
+                }
+            }
+            let first = census.leaves == 0;
+            lane.port().with(|scratch| {
+                let image = scratch.get(self.scratch.leaf(i)..).unwrap_or_default();
+                let valid = match self.leaf.is_valid(image) {
+                    Ok(valid) => valid,
+                    Err(DecodeError::Corrupt(what)) => return Err(corrupt(place, what)),
+                    Err(_) => return Err(corrupt(place, "a torn leaf")),
+                };
+                let mut room = [0; 64];
+                let Some(key) = room.get_mut(..self.plan.key_bytes) else { return Ok(()) };
+                key.copy_from_slice(self.leaf.key(image).get(..self.plan.key_bytes).unwrap_or(&[0; 64][..key.len()]));
+                let last = scratch.get_mut(self.scratch.last.clone()).unwrap_or_default();
+                if !first && *last >= *key {
+                    return Err(corrupt(place, "a key that does not ascend"));
+                }
+                last.copy_from_slice(key);
+                census.leaves += 1;
+                census.slots += 1;
+                census.records += u64::from(valid);
+                census.empty_leaves += u64::from(!valid);
+                census.live_bytes += self.leaf.place_bytes as u64;
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// READs of a leaf that is torn before its lock is taken, and READs after that before it counts as broken.
+const TORN_MAX: u32 = 8;
+const TORN_LATE_MAX: u32 = 16;
+
+/// Pause between two late READs without the lock, in ns.
+const TORN_PAUSE_NS: u64 = 5_000;
+
+/// The one leaf that the root slot leads to.
+const fn single(slot: Slot) -> Children {
+    let mut leaves = [Slot::EMPTY; LEAVES_AT_ONCE_MAX];
+    leaves[0] = slot;
+    Children { leaves, count: 1, depth: 0, node: None, next: 256 }
+}

@@ -1,0 +1,166 @@
+//! Insert, update, upsert, `update_if` and delete of a key that has a leaf: under the leaf's lock.
+//!
+//! Steps: find the leaf; lock + READ leaf; decide; WRITE seal and value + unlock. The linearization point is the WRITE: a
+//! reader that meets it half done sees an image that does not fit its seal. What an image READ without the lock decides
+//! already (insert of a record that is there, anything else of one that is not, `update_if` of another value) needs no
+//! lock, and linearizes in that READ.
+//!
+//! A leaf is one key's for ever, so a lane may lock a leaf that only a copy has led to ([`Options::chain_lock_read`]
+//! saves the first READ so): if it is another key's, it lets go.
+//!
+//! [`Options::chain_lock_read`]: crate::btree::Options
+
+use super::Smart;
+use super::insert::Attached;
+use super::layout::VALUE_AT;
+use super::search::Reached;
+use crate::error::OpError;
+use crate::index::{OperationKind, Outcome};
+use crate::lane::{Lane, Mark};
+use crate::planted::{Bug, planted};
+use crate::radix::slot::{Child, Place};
+use crate::verbs::{Label, Request};
+
+/// What an operation does to a leaf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change {
+    Nothing,
+    /// The value, and the record is there.
+    Put,
+    /// The record is not there any more.
+    Remove,
+}
+
+impl Smart<'_> {
+    pub(super) async fn write(&self, lane: &Lane<'_>, kind: OperationKind) -> Result<Outcome, OpError> {
+        let inserts = matches!(kind, OperationKind::Insert | OperationKind::Upsert);
+        let way = self.way();
+        if self.options.chain_lock_read
+            && let Some(place) = self.copied_leaf(lane)
+            && let Some(outcome) = self.write_leaf(lane, kind, place).await?
+        {
+            return Ok(outcome);
+        }
+        let (mut copied, mut attempts) = (true, 0);
+        loop {
+            match self.find(lane, &way, copied, inserts).await? {
+                Reached::Leaf(place, valid) => {
+                    if let Some(outcome) = self.decided(lane, kind, valid) {
+                        return Ok(outcome);
+                    }
+                    if let Some(outcome) = self.write_leaf(lane, kind, place).await? {
+                        return Ok(outcome);
+                    }
+                    return Err(super::search::corrupt(place, "a leaf whose key changed"));
+                }
+                Reached::Gap(..) if !inserts => return Ok(Outcome::Absent),
+                Reached::Gap(spot, why) => match self.attach(lane, &way, spot, why).await? {
+                    Attached::Done => return Ok(Outcome::Inserted),
+                    Attached::Again { copied: again } => copied = again,
+                },
+            }
+            Self::attempt(lane, &mut attempts, "finding a place for a key")?;
+        }
+    }
+
+    /// The leaf that copies lead to.
+    fn copied_leaf(&self, lane: &Lane<'_>) -> Option<Place> {
+        let key = self.plan.key.clone();
+        let route = lane.port().with(|scratch| self.cache.route(scratch.get(key).unwrap_or_default()))?;
+        match route.word.child() {
+            Ok(Child::Leaf(place)) if self.is_inside(place, self.leaf.place_bytes) => Some(place),
+            _ => None,
+        }
+    }
+
+    /// What leaf image 0, READ without its lock, decides already.
+    fn decided(&self, lane: &Lane<'_>, kind: OperationKind, valid: bool) -> Option<Outcome> {
+        let (change, outcome) = self.decide(lane, kind, valid);
+        (change == Change::Nothing).then_some(outcome)
+    }
+
+    /// What an operation does to leaf image 0, and its outcome. A value that comes with it is in the output.
+    fn decide(&self, lane: &Lane<'_>, kind: OperationKind, valid: bool) -> (Change, Outcome) {
+        use OperationKind::{Delete, Get, Insert, Scan, Update, UpdateIf, Upsert};
+        match (kind, valid) {
+            (Get | Scan, true) => (Change::Nothing, Outcome::Found),
+            (Get | Scan | Update | UpdateIf | Delete, false) => (Change::Nothing, Outcome::Absent),
+            (Insert | Upsert, false) => (Change::Put, Outcome::Inserted),
+            (Upsert, true) => (Change::Put, Outcome::Replaced),
+            (Update, true) => (Change::Put, Outcome::Updated),
+            (Delete, true) => (Change::Remove, Outcome::Deleted),
+            (Insert, true) => {
+                self.output(lane);
+                (Change::Nothing, Outcome::Exists)
+            }
+            (UpdateIf, true) => {
+                let fits = lane.port().with(|scratch| {
+                    let image = scratch.get(self.scratch.leaf(0)..).unwrap_or_default();
+                    scratch.get(self.plan.expected.clone()) == Some(self.leaf.value(image))
+                });
+                if fits {
+                    return (Change::Put, Outcome::Updated);
+                }
+                self.output(lane);
+                (Change::Nothing, Outcome::Mismatch)
+            }
+        }
+    }
+
+    /// Writes a leaf under its lock. `None`: it is another key's.
+    async fn write_leaf(&self, lane: &Lane<'_>, kind: OperationKind, place: Place) -> Result<Option<Outcome>, OpError> {
+        let (held, read) = self.lock_leaf(lane, place).await?;
+        let valid = match self.read_locked(lane, &held, read).await {
+            Ok(Some(valid)) => valid,
+            Ok(None) => {
+                self.unlock_leaf(lane, held).await?;
+                return Ok(None);
+            }
+            Err(error) => {
+                self.unlock_leaf(lane, held).await?;
+                return Err(error);
+            }
+        };
+        // A write batch is sealed while nobody else can change what it will write over: see `compute::batches`.
+        self.seal(lane);
+        let (change, outcome) = self.decide(lane, kind, valid);
+        if change == Change::Nothing {
+            self.unlock_leaf(lane, held).await?;
+            return Ok(Some(outcome));
+        }
+        if outcome == Outcome::Inserted {
+            lane.mark(Mark::Revived);
+        }
+        let bytes = lane.port().with(|scratch| {
+            let (front, images) = scratch.split_at_mut_checked(self.scratch.leaves)?;
+            let image = images.get_mut(..self.leaf.place_bytes)?;
+            if change == Change::Put {
+                self.leaf.set_value(image, front.get(self.plan.value.clone())?);
+                return Some(self.leaf.write_bytes());
+            }
+            self.leaf.close(image, false);
+            Some(VALUE_AT)
+        });
+        let bytes = if planted(Bug::WholeLeaf) { Some(self.leaf.place_bytes) } else { bytes };
+        let (node, offset) = (place.node(), place.offset());
+        lane.port().push(Request::write(Label::Entry, node, offset, bytes.unwrap_or(0), self.scratch.leaf(0)));
+        self.unlock_leaf_with(lane, held).await?;
+        Ok(Some(outcome))
+    }
+
+    /// Closes the batch that this lane leads, if it leads one: its value is the operation's from now on.
+    pub(super) fn seal(&self, lane: &Lane<'_>) {
+        if !self.options.rdwc {
+            return;
+        }
+        self.batches.seal(lane.id(), |value| {
+            lane.port().with(|scratch| {
+                if let Some(place) = scratch.get_mut(self.plan.value.clone())
+                    && let Some(value) = value.get(..place.len())
+                {
+                    place.copy_from_slice(value);
+                }
+            });
+        });
+    }
+}

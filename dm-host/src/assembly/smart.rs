@@ -1,0 +1,152 @@
+//! Puts a SMART index together.
+
+use super::{AssemblyError, LEAF_LOCKS_MAX, Place, Spending, granted, huge_zeroes, lock_entries};
+use dm_core::compute::batches::{Batches, Bucket, Seat};
+use dm_core::compute::locks::{Entry, LockTable, Waiter};
+use dm_core::radix::cache::NodeCache;
+use dm_core::radix::slot::{MEMORY_NODES_MAX, NODE_BYTES_MAX};
+use dm_core::radix::space::{Space, Stretch, Use};
+use dm_core::remote::chunks::RequestIds;
+use dm_core::smart::parameters::{Parameters, REGION_BYTES_MAX};
+use dm_core::smart::{Parts, Smart};
+use memmap2::MmapMut;
+use std::sync::atomic::AtomicU32;
+use zerocopy::FromBytes;
+
+/// Builds a SMART index with its storage and passes it to `run`. Nobody takes over locks of its leaves yet, so it is opened
+/// without recovery, whatever `place` has.
+pub fn with_smart<R>(
+    place: &Place<'_>,
+    parameters: &Parameters,
+    spending: &Spending,
+    run: impl FnOnce(&Smart<'_>) -> R,
+) -> Result<R, AssemblyError> {
+    let mut storage = SmartStorage::new(place, parameters, spending)?;
+    let room = storage.furnish();
+    Ok(run(&room.smart(place, parameters, spending)?))
+}
+
+/// What one compute node's copy of a SMART index borrows: see [`super::Storage`].
+#[derive(Debug)]
+pub struct SmartStorage {
+    entries: Vec<Entry>,
+    waiters: Vec<Waiter>,
+    stretches: Vec<spin::Mutex<Stretch>>,
+    words: MmapMut,
+    requests: RequestIds,
+    buckets: [Vec<spin::Mutex<Bucket>>; 2],
+    values: Vec<u8>,
+    value_bytes: usize,
+}
+
+/// A [`SmartStorage`], ready to be borrowed by an index.
+#[derive(Debug)]
+pub struct SmartRoom<'a> {
+    entries: &'a [Entry],
+    waiters: &'a [Waiter],
+    stretches: &'a [spin::Mutex<Stretch>],
+    words: &'a [AtomicU32],
+    requests: &'a RequestIds,
+    buckets: [&'a [spin::Mutex<Bucket>]; 2],
+    seats: Vec<Seat<'a>>,
+}
+
+impl SmartStorage {
+    /// Checks that the index can be put together at `place` and allocates what it needs there.
+    pub fn new(place: &Place<'_>, parameters: &Parameters, spending: &Spending) -> Result<Self, AssemblyError> {
+        parameters.check()?;
+        if place.geometry.is_empty() {
+            return Err(AssemblyError::Impossible("a pool without memory nodes"));
+        }
+        if place.geometry.len() > MEMORY_NODES_MAX {
+            return Err(AssemblyError::Impossible("a pool of more than 256 memory nodes: slots cannot name them"));
+        }
+        if place.geometry.iter().any(|node| node.region_bytes > REGION_BYTES_MAX) {
+            let what = "a memory node of more than 64 GiB: local queues could not tell leaves apart";
+            return Err(AssemblyError::Impossible(what));
+        }
+        if spending.lanes >= usize::from(u16::MAX) {
+            return Err(AssemblyError::Impossible("more than 65,534 lanes on one compute node"));
+        }
+        if spending.options.narrow_locks {
+            return Err(AssemblyError::Impossible("16-bit lock words: leaves of a SMART index have none"));
+        }
+        let node_bytes = NODE_BYTES_MAX.max(parameters.leaf().place_bytes);
+        let chunk_bytes = place.geometry.iter().map(|node| node.chunk_bytes).min().unwrap_or(0);
+        if node_bytes as u64 > chunk_bytes {
+            return Err(AssemblyError::Chunk { node_bytes, chunk_bytes });
+        }
+        let (plan, _) = parameters.plan(spending.page_records, spending.leaves_at_once);
+        if spending.lanes as u64 * plan.total_bytes as u64 > spending.scratch_bytes_max {
+            return Err(AssemblyError::Scratch {
+                lanes: spending.lanes,
+                lane_bytes: plan.total_bytes,
+                budget_bytes: spending.scratch_bytes_max,
+            });
+        }
+        let nodes = place.geometry.len();
+        let words = NodeCache::words_for(spending.cache_bytes);
+        let seats = if spending.options.rdwc { spending.lanes } else { 0 };
+        // Twice as many buckets as lanes: few keys that meet in one by chance.
+        let buckets = || (0..2 * seats).map(|_| spin::Mutex::new(Bucket::default())).collect();
+        Ok(Self {
+            entries: lock_entries(nodes * Self::locks_per_node(spending)),
+            waiters: (0..spending.lanes).map(|_| Waiter::default()).collect(),
+            stretches: (0..nodes * Use::COUNT).map(|_| spin::Mutex::new(Stretch::default())).collect(),
+            words: huge_zeroes(words * size_of::<AtomicU32>()).map_err(|error| AssemblyError::Memory {
+                cache_bytes: spending.cache_bytes,
+                reason: error.to_string(),
+            })?,
+            requests: RequestIds::default(),
+            buckets: [buckets(), buckets()],
+            values: vec![0; seats * parameters.value_bytes],
+            value_bytes: parameters.value_bytes,
+        })
+    }
+
+    /// Puts the seats up.
+    pub fn furnish(&mut self) -> SmartRoom<'_> {
+        let Self { entries, waiters, stretches, words, requests, buckets, values, value_bytes } = self;
+        SmartRoom {
+            entries,
+            waiters,
+            stretches,
+            // A mapping begins on a page and was asked for in whole words; if it were not, the cache would always miss.
+            words: <[AtomicU32]>::mut_from_bytes(words).map_or(&[][..], |words| words),
+            requests,
+            buckets: [&*buckets[0], &*buckets[1]],
+            seats: values.chunks_mut(*value_bytes).map(Seat::new).collect(),
+        }
+    }
+
+    fn locks_per_node(spending: &Spending) -> usize {
+        spending.leaf_locks.clamp(1, LEAF_LOCKS_MAX)
+    }
+}
+
+impl<'a> SmartRoom<'a> {
+    /// The index. `place`, `parameters` and `spending` are those the storage was made for.
+    pub fn smart(
+        &'a self,
+        place: &Place<'a>,
+        parameters: &Parameters,
+        spending: &Spending,
+    ) -> Result<Smart<'a>, AssemblyError> {
+        let locks_per_node = SmartStorage::locks_per_node(spending) as u32;
+        let parts = Parts {
+            number: place.number,
+            owner: place.member,
+            requests: self.requests,
+            geometry: place.geometry,
+            capabilities: place.capabilities,
+            options: spending.options,
+            locks: LockTable::new(self.entries, locks_per_node, self.waiters, spending.hand_overs_max),
+            locks_per_node,
+            batches: Batches::new(self.buckets[0], self.buckets[1], &self.seats),
+            space: Space::new(self.stretches),
+            cache: NodeCache::new(self.words),
+        };
+        let plan = parameters.plan(spending.page_records, spending.leaves_at_once);
+        granted(place, Smart::new(parts, parameters, plan)?)
+    }
+}
