@@ -107,9 +107,9 @@ impl Sherman<'_> {
             let found = if claim.queued {
                 None
             } else {
-                let tried = self.tree.push_lock(lane, &claim.held, follow);
+                let tried = self.tree.push_lock(lane, claim.held, follow);
                 lane.port().submit().await?;
-                Some(self.tree.judge_lock(lane, &claim.held, tried))
+                Some(self.tree.judge_lock(lane, claim.held, tried))
             };
             let (held, is_read) = match found {
                 Some(Ok(read)) => (claim.held, read.is_some()),
@@ -129,7 +129,7 @@ impl Sherman<'_> {
                 lane.port().submit().await
             };
             let seen = match read {
-                Ok(()) => match Tree::look_locked(lane, &target, look) {
+                Ok(()) => match Tree::look_locked(lane, target, look) {
                     Ok(Ok(seen)) => Ok(seen),
                     Ok(Err(Torn)) => self.tree.read_locked_again(lane, target, look).await,
                     Err(error) => Err(error),
@@ -153,10 +153,10 @@ impl Sherman<'_> {
                     return Ok(Attempt::Done(outcome));
                 }
                 Some(Ok(Decision::Changed { outcome, slot, emptied })) => {
-                    let unlock = self.push_write(lane, &held, address, at, slot)?;
+                    let unlock = self.push_write(lane, held, address, at, slot)?;
                     lane.port().submit().await.map_err(unknown)?;
                     match unlock {
-                        Some(unlock) => self.tree.released(lane, &held, unlock)?,
+                        Some(unlock) => self.tree.released(lane, held, unlock)?,
                         None => self.tree.release_written(lane, held).await?,
                     }
                     if emptied {
@@ -259,16 +259,16 @@ impl Sherman<'_> {
     fn push_write(
         &self,
         lane: &Lane<'_>,
-        held: &Held,
+        held: Held,
         address: Address,
         at: usize,
         slot: usize,
     ) -> Result<Option<usize>, OpError> {
         if self.tree.options.entry_writes {
-            self.tree.push_in_place(lane, held, Label::Entry, address, self.leaf.entry_range(slot), at)?;
+            self.tree.push_in_place(lane, &held, Label::Entry, address, self.leaf.entry_range(slot), at)?;
         } else {
             lane.port().with(|scratch| raise_node_version(slice_mut(scratch, at, self.leaf.bytes)));
-            self.tree.push_in_place(lane, held, Label::Node, address, 0..self.leaf.bytes, at)?;
+            self.tree.push_in_place(lane, &held, Label::Node, address, 0..self.leaf.bytes, at)?;
         }
         self.tree.push_unlock(lane, held)
     }
