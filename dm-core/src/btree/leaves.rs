@@ -324,7 +324,7 @@ pub(crate) trait Leaves<'s>: Sized {
             let seen = loop {
                 let completion = lane.port().call(target.request()).await?;
                 attempts += 1;
-                match self.tree().look_unlocked(lane, &target, completion, &mut look)? {
+                match self.tree().look_unlocked(lane, target, completion, &mut look)? {
                     Seen::Found(found) => break found,
                     Seen::Torn if attempts < TORN_MAX => {}
                     Seen::Torn | Seen::Unsure => break self.read_leaf_locked(lane, target, &mut look).await?,

@@ -310,7 +310,7 @@ impl Tree<'_> {
         reason = "its result is taken apart at once; in memory that costs more than it does"
     )]
     #[inline(always)]
-    pub(crate) fn push_lock(&self, lane: &Lane<'_>, held: &Held, follow: Option<Request>) -> Tried {
+    pub(crate) fn push_lock(&self, lane: &Lane<'_>, held: Held, follow: Option<Request>) -> Tried {
         lane.advance(held.lock, Stage::Posted);
         let cas = lane.port().push(self.lock_request(Label::Lock, held.lock, 0, held.word));
         Tried { cas, follow: follow.map(|follow| lane.port().push(follow)) }
@@ -323,7 +323,7 @@ impl Tree<'_> {
         reason = "its result is taken apart at once; in memory that costs more than it does"
     )]
     #[inline(always)]
-    pub(crate) fn judge_lock(&self, lane: &Lane<'_>, held: &Held, tried: Tried) -> Result<Option<Completion>, u64> {
+    pub(crate) fn judge_lock(&self, lane: &Lane<'_>, held: Held, tried: Tried) -> Result<Option<Completion>, u64> {
         let port = lane.port();
         let found = self.lock_value(held.lock, port.completion(tried.cas));
         if found != 0 && !planted(Bug::LostCasWins) {
@@ -339,9 +339,9 @@ impl Tree<'_> {
         held: Held,
         follow: Option<Request>,
     ) -> Result<(Held, Option<Completion>), OpError> {
-        let tried = self.push_lock(lane, &held, follow);
+        let tried = self.push_lock(lane, held, follow);
         lane.port().submit().await?;
-        match self.judge_lock(lane, &held, tried) {
+        match self.judge_lock(lane, held, tried) {
             Ok(follow) => Ok((held, follow)),
             Err(found) => self.acquire_again(lane, held, follow, found).await,
         }
@@ -411,9 +411,9 @@ impl Tree<'_> {
                 port.submit().await?;
                 pause_ns = (pause_ns * 2).min(BACK_OFF_NS.1);
             }
-            let tried = self.push_lock(lane, &held, follow);
+            let tried = self.push_lock(lane, held, follow);
             port.submit().await?;
-            match self.judge_lock(lane, &held, tried) {
+            match self.judge_lock(lane, held, tried) {
                 Ok(follow) => return Ok((held, follow)),
                 Err(other) => found = other,
             }
@@ -493,10 +493,10 @@ impl Tree<'_> {
     /// With command combination the unlock follows them in their chain; when the lock is handed over there is no
     /// unlock. Past this call's first submit the change may have been made: errors say `Unknown`.
     pub async fn release_with(&self, lane: &Lane<'_>, held: Held) -> Result<(), OpError> {
-        let unlock = self.push_unlock(lane, &held)?;
+        let unlock = self.push_unlock(lane, held)?;
         lane.port().submit().await.map_err(unknown)?;
         match unlock {
-            Some(unlock) => self.released(lane, &held, unlock),
+            Some(unlock) => self.released(lane, held, unlock),
             None => self.release_written(lane, held).await,
         }
     }
@@ -508,7 +508,7 @@ impl Tree<'_> {
         reason = "its result is taken apart at once; in memory that costs more than it does"
     )]
     #[inline(always)]
-    pub(crate) fn push_unlock(&self, lane: &Lane<'_>, held: &Held) -> Result<Option<usize>, OpError> {
+    pub(crate) fn push_unlock(&self, lane: &Lane<'_>, held: Held) -> Result<Option<usize>, OpError> {
         let port = lane.port();
         if let Err(late) = self.check_lease(lane) {
             // The debt stays: the word is freed by settling, if others have not taken it by then.
@@ -518,13 +518,13 @@ impl Tree<'_> {
         if !self.options.combine || self.options.hierarchical && self.locks.would_pass(held.lock, held.tag) {
             return Ok(None);
         }
-        let unlock = port.push(self.unlock_request(held));
+        let unlock = port.push(self.unlock_request(&held));
         Ok(Some(if planted(Bug::UnlockFirst) { port.last_first() } else { unlock }))
     }
 
     /// Judges the completion of an unlock that followed WRITEs.
     #[inline]
-    pub(crate) fn released(&self, lane: &Lane<'_>, held: &Held, unlock: usize) -> Result<(), OpError> {
+    pub(crate) fn released(&self, lane: &Lane<'_>, held: Held, unlock: usize) -> Result<(), OpError> {
         self.unlocked(lane, held, lane.port().completion(unlock)).map_err(unknown)
     }
 
@@ -547,12 +547,12 @@ impl Tree<'_> {
             return Ok(());
         }
         let completion = lane.port().call(self.unlock_request(&held)).await?;
-        self.unlocked(lane, &held, completion).map_err(OpError::harmless)
+        self.unlocked(lane, held, completion).map_err(OpError::harmless)
     }
 
     /// Judges the completion of an unlock.
     #[inline]
-    fn unlocked(&self, lane: &Lane<'_>, held: &Held, completion: Completion) -> Result<(), Cause> {
+    fn unlocked(&self, lane: &Lane<'_>, held: Held, completion: Completion) -> Result<(), Cause> {
         let whole = self.lock_value(held.lock, completion) == held.word || planted(Bug::UnlockByWrite);
         self.leave(lane, held.lock, (&self.locks, held.lock));
         if whole { Ok(()) } else { Err(Cause::Fenced) }

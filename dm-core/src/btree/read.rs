@@ -91,7 +91,7 @@ impl Tree<'_> {
     ) -> Result<Result<Option<R>, Unsure>, OpError> {
         for _ in 0..TORN_MAX {
             let completion = lane.port().call(target.request()).await?;
-            match self.look_unlocked(lane, &target, completion, &mut look)? {
+            match self.look_unlocked(lane, target, completion, &mut look)? {
                 Seen::Found(found) => return Ok(Ok(found)),
                 Seen::Torn => {}
                 Seen::Unsure => break,
@@ -105,7 +105,7 @@ impl Tree<'_> {
     pub(crate) fn look_unlocked<R>(
         &self,
         lane: &Lane<'_>,
-        target: &Target,
+        target: Target,
         completion: Completion,
         look: impl FnOnce(&mut [u8]) -> Result<R, DecodeError>,
     ) -> Result<Seen<R>, OpError> {
@@ -153,7 +153,7 @@ impl Tree<'_> {
         if !already {
             lane.port().call(target.request_locked()).await?;
         }
-        match Self::look_locked(lane, &target, &mut look)? {
+        match Self::look_locked(lane, target, &mut look)? {
             Ok(found) => Ok(found),
             Err(Torn) => self.read_locked_again(lane, target, look).await,
         }
@@ -163,7 +163,7 @@ impl Tree<'_> {
     #[inline]
     pub(crate) fn look_locked<R>(
         lane: &Lane<'_>,
-        target: &Target,
+        target: Target,
         look: impl FnOnce(&mut [u8]) -> Result<R, DecodeError>,
     ) -> Result<Result<Option<R>, Torn>, OpError> {
         match lane.port().with(look) {
@@ -190,7 +190,7 @@ impl Tree<'_> {
             lane.port().call(Request::pause(pause_ns)).await?;
             pause_ns = (pause_ns * 2).min(PAUSE_NS_MAX);
             lane.port().call(target.request_locked()).await?;
-            if let Ok(found) = Self::look_locked(lane, &target, &mut look)? {
+            if let Ok(found) = Self::look_locked(lane, target, &mut look)? {
                 return Ok(found);
             }
         }

@@ -108,9 +108,9 @@ impl Sherman<'_> {
             let found = if claim.queued {
                 None
             } else {
-                let tried = self.tree.push_lock(lane, &claim.held, follow);
+                let tried = self.tree.push_lock(lane, claim.held, follow);
                 lane.port().submit().await?;
-                Some(self.tree.judge_lock(lane, &claim.held, tried))
+                Some(self.tree.judge_lock(lane, claim.held, tried))
             };
             let (held, is_read) = match found {
                 Some(Ok(read)) => (claim.held, read.is_some()),
@@ -130,7 +130,7 @@ impl Sherman<'_> {
                 lane.port().submit().await
             };
             let seen = match read {
-                Ok(()) => match Tree::look_locked(lane, &target, look) {
+                Ok(()) => match Tree::look_locked(lane, target, look) {
                     Ok(Ok(seen)) => Ok(seen),
                     Ok(Err(Torn)) => self.tree.read_locked_again(lane, target, look).await,
                     Err(error) => Err(error),
@@ -154,10 +154,10 @@ impl Sherman<'_> {
                     return Ok(Attempt::Done(outcome));
                 }
                 Some(Ok(Decision::Changed { outcome, slot, emptied })) => {
-                    let unlock = self.push_write(lane, &held, address, at, slot)?;
+                    let unlock = self.push_write(lane, held, address, at, slot)?;
                     lane.port().submit().await.map_err(unknown)?;
                     match unlock {
-                        Some(unlock) => self.tree.released(lane, &held, unlock)?,
+                        Some(unlock) => self.tree.released(lane, held, unlock)?,
                         None => self.tree.release_written(lane, held).await?,
                     }
                     if emptied {
@@ -260,7 +260,7 @@ impl Sherman<'_> {
     fn push_write(
         &self,
         lane: &Lane<'_>,
-        held: &Held,
+        held: Held,
         address: Address,
         at: usize,
         slot: usize,

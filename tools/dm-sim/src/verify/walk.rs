@@ -43,6 +43,7 @@ impl Plot {
         let (inner, leaf_bytes) = match parameters {
             IndexParameters::Sherman(parameters) => (parameters.inner(), parameters.leaf().bytes),
             IndexParameters::Chime(parameters) => (parameters.inner(), parameters.leaf().bytes),
+            IndexParameters::Smart(_) => unreachable!("{NO_TREE}"),
         };
         let leaf_place_bytes = parameters.node_bytes().0;
         Self { lock_count, locks_per_word, chunk_bytes, inner, leaf_bytes, leaf_place_bytes }
@@ -197,6 +198,7 @@ impl Inside for AnyIndex<'_, '_> {
         match self {
             Self::Sherman(index) => index.tree().locks.held(),
             Self::Chime(index) => index.locks_held(),
+            Self::Smart(_) => unreachable!("{NO_TREE}"),
         }
     }
 
@@ -227,8 +229,12 @@ fn tree<'a, 's>(index: &AnyIndex<'a, 's>) -> &'a Tree<'s> {
     match index {
         AnyIndex::Sherman(index) => index.tree(),
         AnyIndex::Chime(index) => index.tree(),
+        AnyIndex::Smart(_) => unreachable!("{NO_TREE}"),
     }
 }
+
+/// Subjects of this family are opened with parameters of their own.
+const NO_TREE: &str = "a B+-tree was asked for";
 
 /// Nodes a walk visits at most: more than the memories hold.
 const NODES_MAX: usize = 1 << 16;
