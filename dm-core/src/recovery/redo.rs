@@ -219,8 +219,12 @@ async fn announce(
         }
     });
     let at = geometry.row_offset(member.row);
-    let redo = core::mem::offset_of!(Row, redo_slot_bytes)..core::mem::offset_of!(Row, host_bytes);
-    lane.port().push(Request::write(Label::Redo, node, at + redo.start as u64, redo.len(), scratch + redo.start));
+    // The lease lies between them, and is not this function's to change.
+    let slots = core::mem::offset_of!(Row, redo_slot_bytes)..core::mem::offset_of!(Row, lease_us);
+    let chunks = core::mem::offset_of!(Row, redo)..core::mem::offset_of!(Row, host_bytes);
+    for part in [slots, chunks] {
+        lane.port().push(Request::write(Label::Redo, node, at + part.start as u64, part.len(), scratch + part.start));
+    }
     // The first memory node's row got its incarnation from the join; the others' rows serve redo alone.
     let incarnation = core::mem::offset_of!(Row, incarnation);
     lane.port().push(Request::write(Label::Redo, node, at + incarnation as u64, CHECKSUM_BYTES, scratch + incarnation));
