@@ -845,8 +845,8 @@ impl<'a> LeafMut<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::remote::lock_word::RowId;
     use crate::reclaim::Signature;
+    use crate::remote::lock_word::RowId;
     use crate::remote::rows::Member;
     extern crate std;
     use std::vec;

@@ -461,7 +461,6 @@ impl<'s> Batches<'s> {
         result: &Result<Outcome, OpError>,
     ) -> Result<(), OpError> {
         if let Err(failed @ OpError { effect: Effect::Unknown, .. }) = result
-            && lane.owes()
             && let Some(seat) = self.seat(lane.id().0)
         {
             seat.place.lock().failed = Some(*failed);

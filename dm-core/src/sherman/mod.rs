@@ -100,6 +100,9 @@ use spin::Mutex;
 /// Marks that this room counts itself; those of [`crate::btree::MARKS`] and [`crate::remote::chunks::MARKS`] come on top.
 pub const MARKS: &[Mark] = &[Mark::Forwarded, Mark::LeafSplit, Mark::Merge, Mark::NodeReused, Mark::ScanRestart];
 
+/// How long settling waits for a lock, in ns, to find out whether a node it was about to link has been linked.
+const PENDING_WAIT_NS: u64 = 10_000_000;
+
 /// A Sherman index on one compute node: all its lanes share this.
 pub struct Sherman<'s> {
     tree: Tree<'s>,
@@ -220,10 +223,13 @@ impl Index for Sherman<'_> {
         self.tree.settle(lane).await?;
         self.tree.batches.settle(lane, &self.plan).await?;
         if lane.pending().is_some() && !lane.owes() && self.tree.check_standing().is_ok() {
-            // Nothing depends on it: what cannot be told is told when the lane is settled next.
+            // Nothing depends on it: what cannot be told soon, because a lock in the way is held, is told when the lane is settled
+            // next.
+            lane.set_deadline(PENDING_WAIT_NS);
             let _ = self.tree.resolve_pending(lane).await;
             lane.take_suspect();
             // It locks nodes: a request of its own that failed leaves a debt like any other.
+            lane.set_deadline(Operation::WAIT_NS_DEFAULT);
             self.tree.settle(lane).await?;
         }
         Ok(())

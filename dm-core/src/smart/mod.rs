@@ -129,7 +129,7 @@ mod write;
 use crate::btree::{Options, RESTARTS_MAX};
 use crate::compute::batches::{Batches, Begun};
 use crate::compute::locks::LockTable;
-use crate::error::{Cause, Effect, OpError};
+use crate::error::{Cause, OpError};
 use crate::index::{Census, Index, Operation, OperationKind, Outcome, ScratchPlan};
 use crate::lane::{Lane, Mark};
 use crate::radix::cache::NodeCache;
@@ -307,9 +307,7 @@ impl Index for Smart<'_> {
             OperationKind::Scan => self.scan(lane, &operation).await,
             kind => self.write(lane, kind).await,
         };
-        // What this lane sent and was not told about may land until its queue pair is closed, a slot's CAS as well as a WRITE
-        // under a lock: so its members are told when it is settled, not before.
-        if leads && !matches!(result, Err(OpError { effect: Effect::Unknown, .. })) {
+        if leads {
             self.batches.finish(lane, &self.plan, &result).await?;
         }
         result

@@ -2,7 +2,9 @@
 
 use super::super::{Failure, print};
 use dm_core::planted::Bug;
-use dm_sim::verify::{Bounded, Faults, Finding, Profile, Recovered, Settings, SmartSubject, Subject, TreeKind, Verifier};
+use dm_sim::verify::{
+    Bounded, Faults, Finding, Profile, Recovered, Settings, SmartSubject, Subject, TreeKind, Verifier,
+};
 use std::fmt::Write as _;
 
 /// Seeds within which a bug has to be found.
