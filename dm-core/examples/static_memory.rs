@@ -122,7 +122,7 @@ fn run(index: &Sherman<'_>, lane: &Lane<'_>, region: &mut [u8; REGION_BYTES], ki
 fn main() {
     let mut scratch = SCRATCH.lock();
     let mut region = REGION.lock();
-    let entries: [_; LOCKS] = std::array::from_fn(|_| Mutex::new(Entry::default()));
+    let entries: [_; LOCKS] = std::array::from_fn(|_| Entry::default());
     let waiters = [Waiter::default()];
     let mut returned = [[Fresh::default(); 4]; NodeClass::COUNT];
     let shelves = returned.each_mut().map(|returned| Mutex::new(Shelf::new(returned)));

@@ -10,6 +10,7 @@
 
 use crate::error::OpError;
 use crate::lane::Lane;
+use crate::reclaim::Adopted;
 use crate::recovery::sweep::Swept;
 use crate::remote::lock_word::RowId;
 use crate::verbs::Assumptions;
@@ -213,6 +214,12 @@ pub trait Index: Sync {
     /// Sweeps up after the dead compute node of `row`: its locks, what it left half done, memory it had no use for, and
     /// the row itself. One that lives is left alone. Safe while the pool is in use, and to be repeated.
     fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId) -> impl Future<Output = Result<Swept, OpError>> + 'a;
+
+    /// Makes memory of compute nodes that are gone this compute node's: see [`crate::reclaim`]. Safe while the pool is in use, and
+    /// to be repeated. An index without a way to tell whose memory is does nothing.
+    fn adopt<'a>(&'a self, _lane: &'a Lane<'_>) -> impl Future<Output = Result<Adopted, OpError>> + 'a {
+        async { Ok(Adopted::default()) }
+    }
 
     /// Bytes the index cache uses now, and at most.
     fn cache_bytes(&self) -> (u64, u64);

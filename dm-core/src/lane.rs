@@ -63,6 +63,9 @@ pub struct Debt {
 /// Locks one operation can be involved with at a time: a merge holds two leaves and their parent.
 pub const DEBTS_MAX: usize = 4;
 
+/// Nodes one operation can be about to link: a split that goes up to a new root has linked one before it takes the next.
+pub const PENDING_MAX: usize = 3;
+
 /// What a lane owes.
 pub type Ledger = Vec<Debt, DEBTS_MAX>;
 
@@ -166,6 +169,10 @@ marks! {
     SelfFenced = "self-fenced",
     /// A dead compute node's row was swept.
     RowSwept = "row-swept",
+    /// A chunk of a compute node that is gone became another one's.
+    ChunkAdopted = "chunk-adopted",
+    /// A node that nobody was left to use came back.
+    NodeReclaimed = "node-reclaimed",
     /// A read took the result of another lane's.
     DelegatedRead = "delegated-read",
     /// A write was made by another lane.
@@ -178,7 +185,10 @@ pub struct Lane<'m> {
     port: Port<'m>,
     ledger: RefCell<Ledger>,
     stock: RefCell<[Vec<Fresh, STOCK_NODES>; NodeClass::COUNT]>,
+    /// Nodes that the operation has taken out of stock and not linked yet.
+    pending: RefCell<Vec<(NodeClass, Fresh), PENDING_MAX>>,
     marks: [Cell<u32>; Mark::ALL.len()],
+    marks_total: Cell<u32>,
     /// A small counter for choices that should differ between lanes and calls but need no randomness (back-off).
     turn: Cell<u32>,
     /// Lock word sequences this lane may use.
@@ -202,7 +212,9 @@ impl<'m> Lane<'m> {
             port: Port::new(scratch),
             ledger: RefCell::new(Vec::new()),
             stock: RefCell::new([const { Vec::new() }; NodeClass::COUNT]),
+            pending: RefCell::new(Vec::new()),
             marks: [const { Cell::new(0) }; Mark::ALL.len()],
+            marks_total: Cell::new(0),
             turn: Cell::new(u32::from(id.0)),
             sequences: Cell::new((0, 0)),
             watch: Cell::new(Watch::default()),
@@ -230,6 +242,13 @@ impl<'m> Lane<'m> {
     pub fn mark(&self, mark: Mark) {
         let cell = &self.marks[mark as usize];
         cell.set(cell.get().wrapping_add(1));
+        self.marks_total.set(self.marks_total.get().wrapping_add(1));
+    }
+
+    /// How often any mark was counted: as long as this does not change, none does.
+    #[inline]
+    pub fn marked_at_all(&self) -> u32 {
+        self.marks_total.get()
     }
 
     /// How often `mark` was counted.
@@ -263,6 +282,22 @@ impl<'m> Lane<'m> {
             return Ok(());
         }
         ledger.push(debt).map_err(|_| VerbError::OVERFLOW)
+    }
+
+    /// Notes how far a debt that is written already has come.
+    #[inline]
+    pub(crate) fn advance(&self, lock: LockId, stage: Stage) {
+        if let Some(debt) = self.ledger.borrow_mut().iter_mut().find(|debt| debt.lock == lock) {
+            debt.stage = stage;
+        }
+    }
+
+    /// Notes the word that came with a hand-over.
+    pub(crate) fn received(&self, lock: LockId, word: u64, imaged: bool) {
+        if let Some(debt) = self.ledger.borrow_mut().iter_mut().find(|debt| debt.lock == lock) {
+            debt.word = word;
+            debt.imaged = imaged;
+        }
     }
 
     /// Strikes a debt out.
@@ -378,6 +413,28 @@ impl<'m> Lane<'m> {
         let shelf = &mut stock[class as usize];
         let position = shelf.iter().position(|fresh| fresh.address.node() == near).unwrap_or(0);
         (position < shelf.len()).then(|| shelf.swap_remove(position))
+    }
+
+    /// As [`Lane::take_stock`], for a node that is to be linked: until [`Lane::is_through`] says that it is, or was put back, the lane
+    /// remembers it, so that settling can find out what became of it.
+    pub(crate) fn take_to_link(&self, class: NodeClass, near: NodeId) -> Option<Fresh> {
+        let fresh = self.take_stock(class, near)?;
+        // Of more than there is room for, the place waits until this compute node is gone.
+        let _ = self.pending.borrow_mut().push((class, fresh));
+        Some(fresh)
+    }
+
+    /// What became of a node is certain.
+    pub(crate) fn is_through(&self, fresh: Fresh) {
+        let mut pending = self.pending.borrow_mut();
+        if let Some(position) = pending.iter().position(|(_, pending)| pending.address == fresh.address) {
+            pending.swap_remove(position);
+        }
+    }
+
+    /// A node of which nobody knows what became of it.
+    pub(crate) fn pending(&self) -> Option<(NodeClass, Fresh)> {
+        self.pending.borrow().first().copied()
     }
 
     /// Sets how long the operation that starts now may wait, in ns.

@@ -20,6 +20,7 @@
 //! | [`compute`] | what the lanes of a compute node share: index cache, lock queues, ready nodes |
 //! | [`btree`] | what B+-trees share: nodes, locks, descent, linking of splits, root growth |
 //! | [`recovery`] | what a death costs: leases, fencing, takeover, redo |
+//! | [`reclaim`] | memory that comes back: whose a place is, and what happens to that of the gone |
 //! | [`sherman`] | the first index: a write-optimised B+-tree |
 //! | [`chime`] | a B+-tree whose leaves are hopscotch tables, READ by neighborhoods |
 //! | [`planted`] | bugs on purpose, for those who try the judge; not in any product |
@@ -47,6 +48,7 @@ pub mod layout;
 pub mod machine;
 pub mod planted;
 pub mod port;
+pub mod reclaim;
 pub mod recovery;
 pub mod remote;
 pub mod sherman;

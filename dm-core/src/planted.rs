@@ -115,6 +115,16 @@ bugs! {
     TakeoverWithoutReplay = "takeover-without-replay", Some(Mark::Takeover);
     /// A merge writes the left leaf before it retires the right one.
     MergeLeftFirst = "merge-left-first", Some(Mark::Merge);
+    /// A retired leaf keeps the signature of whoever wrote it first.
+    RetiredUnsigned = "retired-unsigned", Some(Mark::Merge);
+    /// An adopter takes chunks of the living, too.
+    AdoptsTheLiving = "adopts-the-living", Some(Mark::ChunkAdopted);
+    /// An adopter does not lock the node that might yet come to point to the one it takes.
+    AdoptsUnlocked = "adopts-unlocked", Some(Mark::NodeReclaimed);
+    /// An adopter leaves the signature of the gone on what it takes.
+    AdoptsUnsigned = "adopts-unsigned", Some(Mark::NodeReclaimed);
+    /// A split re-sorts the entries that stay, and leaves them out of its redo image.
+    SplitSorts = "split-sorts", Some(Mark::LeafSplit);
     /// A half-merge is undone while the lane that merges may still be at it.
     ReviveAtOnce = "revive-at-once", Some(Mark::MergeUndone);
 }
@@ -132,6 +142,11 @@ impl Bug {
         Self::TakeoverWithoutReplay,
         Self::MergeLeftFirst,
         Self::ReviveAtOnce,
+        Self::RetiredUnsigned,
+        Self::AdoptsTheLiving,
+        Self::AdoptsUnlocked,
+        Self::AdoptsUnsigned,
+        Self::SplitSorts,
     ];
 }
 

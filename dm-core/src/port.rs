@@ -46,9 +46,13 @@ pub enum State {
 pub struct Port<'m> {
     scratch: Cell<Option<&'m mut [u8]>>,
     outbox: RefCell<Vec<Request, OUTBOX_REQUESTS>>,
-    inbox: RefCell<[Completion; OUTBOX_REQUESTS]>,
+    inbox: [Cell<Completion>; OUTBOX_REQUESTS],
     state: Cell<State>,
     overflow: Cell<bool>,
+    /// Something for a memory node was pushed since the last submit.
+    travels: Cell<bool>,
+    /// A completion of the present submit is not [`Status::Ok`].
+    failed: Cell<bool>,
     elapsed_ns: Cell<u64>,
     round_trips: Cell<u32>,
 }
@@ -59,9 +63,11 @@ impl<'m> Port<'m> {
         Self {
             scratch: Cell::new(Some(scratch)),
             outbox: RefCell::new(Vec::new()),
-            inbox: RefCell::new([Completion::default(); OUTBOX_REQUESTS]),
+            inbox: [const { Cell::new(Completion::NOTHING) }; OUTBOX_REQUESTS],
             state: Cell::new(State::Idle),
             overflow: Cell::new(false),
+            travels: Cell::new(false),
+            failed: Cell::new(false),
             elapsed_ns: Cell::new(0),
             round_trips: Cell::new(0),
         }
@@ -85,6 +91,9 @@ impl<'m> Port<'m> {
     /// dropped and the submit fails.
     #[inline]
     pub fn push(&self, request: Request) -> usize {
+        if !request.verb.is_local() {
+            self.travels.set(true);
+        }
         let mut outbox = self.outbox.borrow_mut();
         let position = outbox.len();
         if outbox.push(request).is_err() {
@@ -118,6 +127,7 @@ impl<'m> Port<'m> {
     pub(crate) fn withdraw(&self) {
         self.outbox.borrow_mut().retain(|request| request.verb.is_local());
         self.overflow.set(false);
+        self.travels.set(false);
     }
 
     /// How many requests with this label wait for the next submit.
@@ -128,7 +138,7 @@ impl<'m> Port<'m> {
     /// The completion of the request at `position` of the last submit.
     #[inline]
     pub fn completion(&self, position: usize) -> Completion {
-        self.inbox.borrow().get(position).copied().unwrap_or_default()
+        self.inbox.get(position).map_or(Completion::NOTHING, Cell::get)
     }
 
     /// Nanoseconds the operation has spent waiting so far, from the completions.
@@ -187,8 +197,11 @@ impl<'m> Port<'m> {
     /// Delivers the completion of the request at `position`.
     #[inline]
     pub fn complete(&self, position: usize, completion: Completion) {
-        if let Some(slot) = self.inbox.borrow_mut().get_mut(position) {
-            *slot = completion;
+        if completion.status != Status::Ok {
+            self.failed.set(true);
+        }
+        if let Some(slot) = self.inbox.get(position) {
+            slot.set(completion);
         }
     }
 
@@ -228,6 +241,8 @@ impl<'m> Port<'m> {
         debug_assert!(self.state.get() != State::InFlight);
         self.outbox.borrow_mut().clear();
         self.overflow.set(false);
+        self.travels.set(false);
+        self.failed.set(false);
         self.state.set(State::Idle);
     }
 
@@ -236,22 +251,22 @@ impl<'m> Port<'m> {
         self.state.get() != State::Idle || !self.outbox.borrow().is_empty()
     }
 
-    #[inline]
-    fn outcome(&self) -> Result<(), VerbError> {
-        let outbox = self.outbox.borrow();
-        let inbox = self.inbox.borrow();
-        for (request, completion) in outbox.iter().zip(inbox.iter()) {
-            if completion.status != Status::Ok && request.flags.contains(Flags::SIGNALED) {
-                return Err(VerbError {
-                    status: completion.status,
-                    verb: request.verb,
-                    label: request.label,
-                    node: request.node,
-                    offset: request.offset,
-                });
-            }
-        }
-        Ok(())
+    /// Ends a submit some of whose requests failed: the first signaled one of those, if there is one.
+    #[cold]
+    fn failure(&self) -> Result<(), VerbError> {
+        let mut outbox = self.outbox.borrow_mut();
+        let failed = outbox.iter().zip(&self.inbox).find_map(|(request, completion)| {
+            let status = completion.get().status;
+            (status != Status::Ok && request.flags.contains(Flags::SIGNALED)).then_some(VerbError {
+                status,
+                verb: request.verb,
+                label: request.label,
+                node: request.node,
+                offset: request.offset,
+            })
+        });
+        outbox.clear();
+        failed.map_or(Ok(()), Err)
     }
 }
 
@@ -291,20 +306,20 @@ impl Future for Submit<'_, '_> {
         if !self.posted {
             if port.overflow.replace(false) {
                 port.outbox.borrow_mut().clear();
+                port.travels.set(false);
                 return Poll::Ready(Err(VerbError::OVERFLOW));
             }
-            {
-                let outbox = port.outbox.borrow();
-                if outbox.is_empty() {
-                    return Poll::Ready(Ok(()));
-                }
-                if outbox.iter().any(|request| !request.verb.is_local()) {
-                    port.round_trips.set(port.round_trips.get() + 1);
-                }
-                for slot in port.inbox.borrow_mut().iter_mut().take(outbox.len()) {
-                    *slot = Completion::default();
-                }
+            let pushed = port.outbox.borrow().len();
+            if pushed == 0 {
+                return Poll::Ready(Ok(()));
             }
+            if port.travels.replace(false) {
+                port.round_trips.set(port.round_trips.get() + 1);
+            }
+            for slot in port.inbox.iter().take(pushed) {
+                slot.set(Completion::NOTHING);
+            }
+            port.failed.set(false);
             self.posted = true;
             port.state.set(State::Submitted);
             return Poll::Pending;
@@ -312,9 +327,11 @@ impl Future for Submit<'_, '_> {
         if port.state.get() != State::Completed {
             return Poll::Pending;
         }
-        let outcome = port.outcome();
-        port.outbox.borrow_mut().clear();
         port.state.set(State::Idle);
-        Poll::Ready(outcome)
+        if port.failed.replace(false) {
+            return Poll::Ready(port.failure());
+        }
+        port.outbox.borrow_mut().clear();
+        Poll::Ready(Ok(()))
     }
 }

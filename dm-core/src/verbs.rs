@@ -389,6 +389,11 @@ pub struct Completion {
 }
 const_assert_eq!(core::mem::size_of::<Completion>(), 16);
 
+impl Completion {
+    /// Of a request that nobody completed.
+    pub(crate) const NOTHING: Self = Self { value: 0, elapsed_ns: 0, status: Status::Ok };
+}
+
 /// What a fabric offers. Every index has a path for each one missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {

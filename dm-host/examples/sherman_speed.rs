@@ -1,7 +1,9 @@
 //! What one operation costs on shared memory, one thread: the whole engine, no generator, no histogram.
 //!
 //! `cargo run --release -p dm-host --example sherman_speed -- 10000000 all 8 huge chain` (records, operation, lanes; then, as
-//! wished, `huge` pages for the region and the READ in the `chain` of the lock)
+//! wished, `huge` pages for the region, the READ in the `chain` of the lock, lines kept whole by `sequence` words, `once`
+//! for one short round: to count instructions, `long` for many: to look with a profiler). Short rounds of all operations in turn, processor time of the thread; the
+//! median and the lowest tenth of the rounds.
 
 use dm_core::index::{Index, Operation, OperationKind, Outcome};
 use dm_core::lane::Lane;
@@ -18,8 +20,21 @@ use dm_host::memory_node::RemoteNode;
 use dm_host::region::{Backing, LineMode, Region, RegionSpec};
 use dm_host::solo::block_on;
 use dm_host::worker::{self, Finished, Next, Wakes, Work};
+use rustix::time::{ClockId, clock_gettime};
 use std::sync::Arc;
 use std::time::Instant;
+
+const KINDS: [OperationKind; 4] =
+    [OperationKind::Get, OperationKind::Update, OperationKind::Scan, OperationKind::Insert];
+
+/// Distance of the loaded keys.
+const STEP: u64 = 1 << 20;
+
+/// Processor time of this thread so far.
+fn thread_ns() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
+}
 
 struct Loop {
     kind: OperationKind,
@@ -46,7 +61,9 @@ impl Work for Loop {
             return Next::Finished;
         }
         self.left -= 1;
-        let key = self.draw() * 7;
+        // Inserted keys lie between those that were loaded.
+        let inserts = self.kind == OperationKind::Insert;
+        let key = self.draw() * STEP + if inserts { 1 + self.state % (STEP - 1) } else { 0 };
         scratch[plan.key.clone()].copy_from_slice(&key.to_be_bytes());
         scratch[plan.value.clone()].copy_from_slice(&key.to_le_bytes());
         Next::Run(if self.kind == OperationKind::Scan { Operation::scan(100) } else { Operation::point(self.kind) })
@@ -58,6 +75,7 @@ impl Work for Loop {
             (OperationKind::Get, Ok(Outcome::Found))
                 | (OperationKind::Update, Ok(Outcome::Updated))
                 | (OperationKind::Scan, Ok(Outcome::Page { .. }))
+                | (OperationKind::Insert, Ok(Outcome::Inserted))
         );
         self.wrong += u64::from(!right);
     }
@@ -68,9 +86,9 @@ fn main() {
     let lanes_wanted: usize = std::env::args().nth(3).map_or(1, |text| text.parse().expect("a number of lanes"));
     let wished = |word: &str| std::env::args().skip(4).any(|wish| wish == word);
     let spec = RegionSpec {
-        region_bytes: (records * 32).next_multiple_of(1 << 21) + (64 << 20),
+        region_bytes: (records * 48).next_multiple_of(1 << 21) + (64 << 20),
         device_bytes: 262_144,
-        mode: LineMode::Vector,
+        mode: if wished("sequence") { LineMode::Sequence } else { LineMode::Vector },
         backing: if wished("huge") { Backing::HugeTlb } else { Backing::Memfd },
     };
     let region = Region::create(&spec).expect("a region");
@@ -114,7 +132,7 @@ fn main() {
         block_on(&mut fabric, lane, async {
             for n in 0..records {
                 lane.port().with(|scratch| {
-                    scratch[index.plan().key.clone()].copy_from_slice(&(n * 7).to_be_bytes());
+                    scratch[index.plan().key.clone()].copy_from_slice(&(n * STEP).to_be_bytes());
                     scratch[index.plan().value.clone()].copy_from_slice(&n.to_le_bytes());
                 });
                 index.bulk_append(lane).await.expect("room");
@@ -123,18 +141,30 @@ fn main() {
         });
         println!("bulk load of {records}: {:.2} s", began.elapsed().as_secs_f64());
         let wakes = Wakes::new(1, lanes_wanted);
-        for round in 0..3 {
-            for kind in [OperationKind::Get, OperationKind::Update, OperationKind::Scan] {
+        let (rounds, operations) = match (wished("once"), wished("long")) {
+            (true, _) => (1, 20_000),
+            (_, true) => (4_000, 2_000),
+            _ => (300, 2_000),
+        };
+        let mut taken = KINDS.map(|_| Vec::with_capacity(rounds));
+        let mut state = 88_172_645_463_325_252;
+        for _ in 0..rounds {
+            for (kind, taken) in KINDS.into_iter().zip(&mut taken) {
                 if std::env::args().nth(2).is_some_and(|only| only != "all" && only != kind.name()) {
                     continue;
                 }
-                let count = if kind == OperationKind::Scan { 300_000 } else { 3_000_000 };
-                let mut work = Loop { kind, left: count, records, state: 88_172_645_463_325_252, wrong: 0 };
-                let began = Instant::now();
+                let count = if kind == OperationKind::Scan { operations / 5 } else { operations };
+                let mut work = Loop { kind, left: count, records, state, wrong: 0 };
+                let began_ns = thread_ns();
                 worker::run(index, &lanes, &mut fabric, &mut work, &wakes).expect("lanes that work");
-                let ns = began.elapsed().as_nanos() as f64 / count as f64;
-                println!("round {round}: {:6} {ns:7.1} ns, {} wrong", kind.name(), work.wrong);
+                taken.push((thread_ns() - began_ns) / count);
+                assert_eq!(work.wrong, 0, "wrong answers to {}", kind.name());
+                state = work.state;
             }
+        }
+        for (kind, taken) in KINDS.into_iter().zip(&mut taken).filter(|(_, taken)| !taken.is_empty()) {
+            taken.sort_unstable();
+            println!("{:6} median {} ns, lowest tenth {} ns", kind.name(), taken[rounds / 2], taken[rounds / 10]);
         }
         for mark in dm_core::lane::Mark::ALL {
             if lane.marked(*mark) > 0 {

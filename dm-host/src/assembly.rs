@@ -52,7 +52,8 @@ pub struct Spending {
     pub leaf_locks: usize,
     /// Bytes for the places of popular keys (CHIME); 0 = every look at a leaf READs a neighborhood.
     pub hotspot_bytes: u64,
-    /// Retired nodes remembered per memory node and class; more are lost until the pool is swept.
+    /// Nodes that came back remembered per memory node and class, 16 bytes each; more wait until this compute node is gone. A chunk
+    /// of a compute node that is gone is adopted only if there is room for all its nodes.
     pub returned_nodes: usize,
     /// Techniques that can be switched off.
     pub options: Options,
@@ -70,7 +71,8 @@ impl Default for Spending {
             hand_overs_max: 4,
             leaf_locks: 16 << 10,
             hotspot_bytes: 0,
-            returned_nodes: 4096,
+            // More than a chunk of 8 MiB has of all but the smallest: else none can be adopted.
+            returned_nodes: 32 << 10,
             options: Options::default(),
         }
     }
@@ -256,8 +258,8 @@ impl Sizes {
     }
 }
 
-fn lock_entries(count: usize) -> Vec<spin::Mutex<Entry>> {
-    (0..count).map(|_| spin::Mutex::new(Entry::default())).collect()
+fn lock_entries(count: usize) -> Vec<Entry> {
+    (0..count).map(|_| Entry::default()).collect()
 }
 
 /// Refuses an index that needs what the fabric does not grant.
@@ -275,9 +277,9 @@ fn granted<I: Index>(place: &Place<'_>, index: I) -> Result<I, AssemblyError> {
 /// ```
 #[derive(Debug)]
 pub struct Storage {
-    entries: Vec<spin::Mutex<Entry>>,
+    entries: Vec<Entry>,
     waiters: Vec<Waiter>,
-    leaf_entries: Vec<spin::Mutex<Entry>>,
+    leaf_entries: Vec<Entry>,
     leaf_waiters: Vec<Waiter>,
     leaf_words: Vec<words::Place>,
     hotspot: Vec<hotspot::Bucket>,
@@ -295,9 +297,9 @@ pub struct Storage {
 /// A [`Storage`], ready to be borrowed by an index.
 #[derive(Debug)]
 pub struct Room<'a> {
-    entries: &'a [spin::Mutex<Entry>],
+    entries: &'a [Entry],
     waiters: &'a [Waiter],
-    leaf_entries: &'a [spin::Mutex<Entry>],
+    leaf_entries: &'a [Entry],
     leaf_waiters: &'a [Waiter],
     leaf_words: &'a [words::Place],
     hotspot: &'a [hotspot::Bucket],

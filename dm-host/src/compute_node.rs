@@ -301,6 +301,10 @@ impl Pool {
             }
         }
         self.with_lane(|fabric, lane| block_on(fabric, lane, rows::introduce(lane, self.home(), member, &joiner, 0)))??;
+        let lease_ns = membership.terms.lease_ns();
+        self.with_lane(|fabric, lane| {
+            block_on(fabric, lane, rows::declare_lease(lane, self.home(), member, lease_ns))
+        })??;
         let mut node = ComputeNode {
             pool: Arc::clone(self),
             member,
@@ -428,6 +432,11 @@ impl ComputeNode {
     /// for others to finish with, and is not given to anybody before they have.
     pub fn owe(&self) {
         self.owes.store(true, Ordering::Relaxed);
+    }
+
+    /// How long it may be silent.
+    pub fn terms(&self) -> Terms {
+        self.lease.terms()
     }
 
     /// Whether others have taken it for dead.

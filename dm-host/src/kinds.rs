@@ -5,6 +5,7 @@ use dm_core::chime::{Chime, parameters as chime};
 use dm_core::error::OpError;
 use dm_core::index::{Census, Index, Operation, Outcome, ScratchPlan};
 use dm_core::lane::Lane;
+use dm_core::reclaim::Adopted;
 use dm_core::recovery::sweep::Swept;
 use dm_core::remote::catalog::{IndexEntry, IndexKind, PARAMETER_BYTES};
 use dm_core::remote::lock_word::RowId;
@@ -236,6 +237,10 @@ impl Index for AnyIndex<'_, '_> {
 
     async fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId) -> Result<Swept, OpError> {
         either!(self, index => index.sweep(lane, row).await)
+    }
+
+    async fn adopt<'a>(&'a self, lane: &'a Lane<'_>) -> Result<Adopted, OpError> {
+        either!(self, index => index.adopt(lane).await)
     }
 
     async fn bulk_append<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {

@@ -22,6 +22,7 @@ pub mod fabric;
 pub mod keeper;
 pub mod kinds;
 pub mod memory_node;
+pub mod metrics;
 pub mod region;
 pub mod session;
 pub mod solo;

@@ -12,7 +12,7 @@
 //!        │                                            │
 //!        │  (claims a compute-node row, by a CAS)     │
 //!        │  Announce { row, incarnation } ──────────► │  notes whom to kill if that is fenced
-//!        │ ◄─────────────────────── accepted, refused │
+//!        │ ◄────────────────────── done, impossible   │
 //!        │                                            │
 //!        │  loads, stores, atomics on the region      │  waits
 //!        │  Rpc: Fence { row, incarnation } ────────► │  SIGKILL, waits for the exit
@@ -31,7 +31,7 @@
 //! ([`RemoteNode`]). If the region is a file, a new daemon takes it up as it is, in the pool's next incarnation, once all
 //! of them have ([`daemon`]).
 //!
-//! - [`wire`]: the messages.
+//! - [`message`]: what is said on every control connection. [`wire`]: the greeting on this one.
 //! - [`server`][]: [`serve`]. [`members`]: who announced what. `process`: a client, named for good.
 //! - [`client`][]: [`connect`]. `calls`: calls that wait for their return; `watcher`: the thread that receives them.
 //! - [`daemon`]: the program around [`serve`], with its command line.
@@ -41,6 +41,7 @@ mod calls;
 pub mod client;
 pub mod daemon;
 pub mod members;
+pub mod message;
 pub(crate) mod process;
 pub mod server;
 #[cfg(feature = "verbs")]

@@ -101,12 +101,14 @@ pub use statistics::{KindStatistics, Statistics};
 use crate::assembly::Spending;
 use crate::compute_node::{Membership, Pool, PoolError};
 use crate::kinds::IndexParameters;
+use crate::metrics::Endpoint;
 use call::{Arguments, High};
 use dm_core::index::{Census, Operation, OperationKind, Outcome};
 use dm_core::remote::catalog::{CatalogError, IndexEntry};
 use dm_core::remote::rows::Member;
 use queue::Queue;
 use static_assertions::assert_impl_all;
+use std::net::SocketAddr;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -144,6 +146,8 @@ pub struct SessionOptions {
     pub spending: Spending,
     /// How it is in the pool: its lease, and whether others can finish what it dies in.
     pub membership: Membership,
+    /// Where its statistics are served for Prometheus, as long as it is open; port 0: any that is free. `None`: nowhere.
+    pub metrics: Option<SocketAddr>,
 }
 
 impl Default for SessionOptions {
@@ -157,6 +161,7 @@ impl Default for SessionOptions {
             spin: if processors > 1 { Duration::from_micros(10) } else { Duration::ZERO },
             spending: Spending::default(),
             membership: Membership::default(),
+            metrics: None,
         }
     }
 }
@@ -249,6 +254,17 @@ impl Shared {
     fn on_worker(&self) -> bool {
         self.queues.iter().any(Queue::is_worker)
     }
+
+    fn statistics(&self) -> Statistics {
+        let mut statistics = Statistics::default();
+        statistics.cache_used_bytes = self.cache_used.load(Ordering::Relaxed);
+        statistics.cache_budget_bytes = self.cache_budget.load(Ordering::Relaxed);
+        for queue in &self.queues {
+            queue.sums.add_to(&mut statistics);
+            statistics.queued += queue.load() as u64;
+        }
+        statistics
+    }
 }
 
 /// The supervisor, closed and waited for when the last clone of the session goes.
@@ -257,11 +273,13 @@ struct Handle {
     shared: Arc<Shared>,
     commands: mpsc::Sender<Command>,
     supervisor: Mutex<Option<JoinHandle<()>>>,
+    metrics: Mutex<Option<Endpoint>>,
 }
 
 impl Handle {
     fn close(&self) {
         self.shared.close();
+        self.metrics.lock().unwrap_or_else(PoisonError::into_inner).take();
         // Gone already: then there is nothing to tell it.
         let _ = self.commands.send(Command::Close);
         // The worker whose waker dropped the last clone cannot wait for itself. The threads end without being
@@ -373,8 +391,14 @@ impl Session {
         };
         let supervisor = thread::Builder::new().name("dm-session".to_owned()).spawn(move || supervisor.run(&ready))?;
         // From here on a failure closes and waits for the supervisor.
-        let handle = Handle { shared, commands, supervisor: Mutex::new(Some(supervisor)) };
+        let handle = Handle { shared, commands, supervisor: Mutex::new(Some(supervisor)), metrics: Mutex::default() };
         opened.recv().unwrap_or(Err(OpenError::Panicked))?;
+        if let Some(address) = options.metrics {
+            let shared = Arc::clone(&handle.shared);
+            let endpoint = Endpoint::serve(address, move || shared.statistics().prometheus(shared.member));
+            *handle.metrics.lock().unwrap_or_else(PoisonError::into_inner) =
+                Some(endpoint.map_err(OpenError::Metrics)?);
+        }
         Ok(Self { handle: Arc::new(handle), turn: AtomicUsize::new(0) })
     }
 
@@ -430,15 +454,12 @@ impl Session {
 
     /// What was done so far.
     pub fn statistics(&self) -> Statistics {
-        let shared = self.shared();
-        let mut statistics = Statistics::default();
-        statistics.cache_used_bytes = shared.cache_used.load(Ordering::Relaxed);
-        statistics.cache_budget_bytes = shared.cache_budget.load(Ordering::Relaxed);
-        for queue in &shared.queues {
-            queue.sums.add_to(&mut statistics);
-            statistics.queued += queue.load() as u64;
-        }
-        statistics
+        self.shared().statistics()
+    }
+
+    /// Where its statistics are served, if they are.
+    pub fn metrics(&self) -> Option<SocketAddr> {
+        self.handle.metrics.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(Endpoint::address)
     }
 
     /// Walks the whole index, checks every invariant and counts what is there. Only a quiescent index can be judged:

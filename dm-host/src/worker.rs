@@ -96,9 +96,27 @@ pub const RETRIES: [Mark; 9] = [
     Mark::Restart,
 ];
 
-/// All retries of a lane so far.
-fn retries(lane: &Lane<'_>) -> u32 {
-    RETRIES.iter().fold(0, |sum, &mark| sum.wrapping_add(lane.marked(mark)))
+/// Retries of a lane. Marks are rare: what they say is added up only when there are new ones.
+#[derive(Clone, Copy, Default)]
+struct Retries {
+    /// [`Lane::marked_at_all`] when the sum was made.
+    marks: u32,
+    sum: u32,
+}
+
+impl Retries {
+    /// Catches up with the lane; returns how many are new.
+    #[inline]
+    fn catch_up(&mut self, lane: &Lane<'_>) -> u32 {
+        let marks = lane.marked_at_all();
+        if marks == self.marks {
+            return 0;
+        }
+        let sum = RETRIES.iter().fold(0u32, |sum, &mark| sum.wrapping_add(lane.marked(mark)));
+        let new = sum.wrapping_sub(self.sum);
+        *self = Self { marks, sum };
+        new
+    }
 }
 
 /// Wakes lanes of a compute node across its workers. A wake that comes before the park is kept.
@@ -189,7 +207,7 @@ struct Slot<'i, F> {
     started: Stamp,
     cost: Cost,
     /// Retries of the lane before its present operation.
-    retries: u32,
+    retries: Retries,
 }
 
 /// Runs lanes until all are finished.
@@ -212,7 +230,7 @@ pub fn run<'i, 'm, I: Index, F: Fabric<'m>, W: Work>(
             operation: Operation::scan(0),
             started: Clock::get().before(),
             cost: Cost::default(),
-            retries: 0,
+            retries: Retries::default(),
         })
         .collect();
     let start = |lane: &'i Lane<'m>, operation| index.execute(lane, operation);
@@ -275,7 +293,7 @@ where
                         lane.port().start();
                         slot.operation = operation;
                         slot.cost = Cost::default();
-                        slot.retries = retries(lane);
+                        slot.retries.catch_up(lane);
                         if W::TIMED {
                             slot.started = self.clock.before();
                         }
@@ -409,7 +427,7 @@ where
         slot.state = State::Idle;
         let latency_ns = if W::TIMED { self.clock.ns_between(slot.started, self.clock.before()) } else { 0 };
         let (operation, cost) = (slot.operation, slot.cost);
-        let retries = retries(lane).wrapping_sub(slot.retries);
+        let retries = slot.retries.catch_up(lane);
         lane.port().with(|scratch| {
             let finished = Finished { operation, result, latency_ns, cost, retries, scratch, plan: self.index.plan() };
             self.work.done(at, finished);

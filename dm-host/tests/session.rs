@@ -12,6 +12,8 @@ use dm_host::solo;
 use session_support::{Waking, block_on, join, options, pool_here, value_of};
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::ops::Bound;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -550,4 +552,32 @@ fn parked_operations_notice_their_deadlines_and_dead_memory_nodes() {
         assert!(began.elapsed() < Duration::from_secs(10));
     });
     session.close();
+}
+
+#[test]
+fn statistics_can_be_scraped_while_the_session_is_open() {
+    let pool = pool_here(1);
+    let anywhere = "127.0.0.1:0".parse().unwrap();
+    let session = open(&pool, &SessionOptions { metrics: Some(anywhere), ..options(1, 2) });
+    assert!(open(&pool, &options(1, 2)).metrics().is_none(), "off unless asked for");
+    let address = session.metrics().unwrap();
+    session.insert(&key(1), &value_of(1)).wait().unwrap();
+    session.get(&key(1)).wait().unwrap();
+    session.get(&key(2)).wait().unwrap();
+    let scrape = || {
+        let mut stream = TcpStream::connect(address)?;
+        stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n")?;
+        let mut text = String::new();
+        stream.read_to_string(&mut text).map(|_| text)
+    };
+    let text = scrape().unwrap();
+    let row = format!("dm_session_row {}\n", session.member().row.0);
+    for line in ["operations_total{operation=\"get\"} 2\n", "operations_total{operation=\"insert\"} 1\n", &row] {
+        assert!(text.contains(line), "{line} in {text}");
+    }
+    let taken = SessionOptions { metrics: Some(address), ..options(1, 2) };
+    let error = Session::open(&pool, "index", &taken).unwrap_err().to_string();
+    assert!(error.starts_with(&format!("cannot serve metrics at {address}: ")), "{error}");
+    session.close();
+    assert!(scrape().is_err(), "closed with the session");
 }

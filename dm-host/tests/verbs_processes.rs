@@ -12,7 +12,7 @@ use dm_host::fabric::any::{AnyFabric, Node};
 use dm_host::fabric::verbs::VerbsOptions;
 use dm_host::memory_node::verbs::secret::Secret;
 use dm_host::memory_node::verbs::settings::VerbsArguments;
-use dm_host::memory_node::verbs::wire::{Answer, HELLO_BYTES, Hello};
+use dm_host::memory_node::verbs::wire::{Answer, HELLO_BYTES, Hello, VERSION};
 use dm_host::session::{Session, SessionError};
 use dm_host::solo::block_on;
 use rustix::process::{Pid, Signal, kill_process};
@@ -314,11 +314,11 @@ fn garbage_and_other_versions_are_turned_away_and_disturb_nobody() {
         assert!(answer.is_empty(), "{answer:?}");
     }
     let mut stream = TcpStream::connect(&daemon.address).unwrap();
-    stream.write_all(&Hello { version: 9, answer: Answer::Yes, nonce: [0; 32] }.encode()).unwrap();
+    stream.write_all(&Hello { version: VERSION + 7, answer: Answer::Yes, nonce: [0; 32] }.encode()).unwrap();
     let mut answer = [0; HELLO_BYTES];
     stream.read_exact(&mut answer).unwrap();
     let answer = Hello::decode(&answer).unwrap();
-    assert_eq!((answer.version, answer.answer), (1, Answer::Version));
+    assert_eq!((answer.version, answer.answer), (VERSION, Answer::Version));
     // Somebody who says hello and then nothing occupies nobody.
     let _silent = TcpStream::connect(&daemon.address).unwrap();
     post(&pool, Request::fetch_add(Label::Tool, N0, WORD, 5));

@@ -12,6 +12,7 @@ use crate::compute::nodes::{Fresh, NodeClass};
 use crate::error::{Cause, Effect, OpError};
 use crate::lane::Lane;
 use crate::layout::stripes;
+use crate::reclaim::Signature;
 use crate::remote::address::Address;
 use crate::verbs::{Label, Request};
 
@@ -148,6 +149,9 @@ pub(crate) trait Bulk<'s>: Leaves<'s> {
             sibling: Address::NULL,
         };
         node::start(image, &header, low, None);
+        if level == 0 {
+            Signature::of(self.tree().owner).write(image);
+        }
         stripes::set_node_version(image, fresh.version.wrapping_add(1));
     }
 

@@ -7,7 +7,7 @@
 use super::bulk::BulkLoad;
 use super::descent::Spot;
 use super::node::{self, Header, KEY_BYTES_MAX, NodeFlags, Standing, Wanted};
-use super::read::Target;
+use super::read::{Seen, TORN_MAX, Target};
 use super::{MOVES_MAX, RESTARTS_MAX, Tree};
 use crate::compute::nodes::NodeClass;
 use crate::error::{Cause, DecodeError, OpError};
@@ -15,6 +15,7 @@ use crate::index::ScratchPlan;
 use crate::lane::{Lane, Mark};
 use crate::layout::stripes;
 use crate::planted::{Bug, planted};
+use crate::reclaim::Signature;
 use crate::remote::address::Address;
 use crate::verbs::{Label, NodeId, Request};
 use core::future::Future;
@@ -73,10 +74,11 @@ pub(crate) trait Leaves<'s> {
     /// Pushes what a leaf needs besides its image, at scratch offset `at`, when it is written for the first time.
     fn push_companions(&self, _lane: &Lane<'_>, _address: Address, _at: usize) {}
 
-    /// READs a leaf until `look` accepts it, under its lock if it must be. As [`Tree::read`].
+    /// READs a leaf under its lock until `look` accepts it, because READs without it did not tell. `None`: it is not
+    /// what the pointer promised.
     ///
     /// No `async fn`: who has nothing to add hands on the tree's future, without another one around it.
-    fn read_leaf<R>(
+    fn read_leaf_locked<R>(
         &self,
         lane: &Lane<'_>,
         target: Target,
@@ -135,7 +137,7 @@ pub(crate) trait Leaves<'s> {
         if !self.tree().reserve(lane, NodeClass::Leaf, 1, NodeId(0)).await? {
             return Err(OpError::harmless(Cause::PoolFull));
         }
-        let Some(fresh) = lane.take_stock(NodeClass::Leaf, node) else {
+        let Some(fresh) = lane.take_to_link(NodeClass::Leaf, node) else {
             return Err(OpError::harmless(Cause::PoolFull));
         };
         let at = self.tree().scratch.node(1);
@@ -151,6 +153,7 @@ pub(crate) trait Leaves<'s> {
                 sibling: Address::NULL,
             };
             node::start(image, &header, &[0; KEY_BYTES_MAX][..self.plan().key_bytes], None);
+            Signature::of(self.tree().owner).write(image);
             stripes::set_node_version(image, fresh.version.wrapping_add(1));
             self.seal(image);
         });
@@ -161,6 +164,7 @@ pub(crate) trait Leaves<'s> {
             cas = Request::write_word(Label::Root, node, offset, address.to_bits());
         }
         let old = port.call(cas).await?.value;
+        lane.is_through(fresh);
         if old == 0 {
             self.tree().root.set(address, 0);
         } else {
@@ -204,7 +208,14 @@ pub(crate) trait Leaves<'s> {
         let mut cached = true;
         let mut attempts = 0;
         loop {
-            let Some(mut spot) = self.tree().locate(lane, key_range, 0, cached).await? else { return Ok(None) };
+            let route = if cached { self.tree().route(lane, key_range, 0) } else { None };
+            let mut spot = match route {
+                Some(spot) => spot,
+                None => match self.tree().locate(lane, key_range, 0, cached).await? {
+                    Some(spot) => spot,
+                    None => return Ok(None),
+                },
+            };
             if let Some(visit) = self.visit_at(lane, &mut spot, key_range, at, &mut look, out).await? {
                 return Ok(Some(visit));
             }
@@ -232,18 +243,27 @@ pub(crate) trait Leaves<'s> {
             self.tree().batches.seal(lane.id(), |_| ());
             let wanted = self.leaf_wanted(address);
             let target = self.leaf_target(address, at);
-            let seen = self
-                .read_leaf(lane, target, |scratch| {
-                    // Arguments and results lie in front of the node images.
-                    let Some((front, nodes)) = scratch.split_at_mut_checked(nodes_at) else {
-                        return Err(DecodeError::Corrupt("scratch shorter than planned"));
-                    };
-                    let image = slice(nodes, at - nodes_at, target.bytes);
-                    let mut room = [0; KEY_BYTES_MAX];
-                    let key = key_of(front, key_range, &mut room);
-                    judge_leaf(image, &wanted, key, |image| look(image, key, slice_mut(front, out.start, out.len())))
-                })
-                .await?;
+            let mut look = |scratch: &mut [u8]| {
+                // Arguments and results lie in front of the node images.
+                let Some((front, nodes)) = scratch.split_at_mut_checked(nodes_at) else {
+                    return Err(DecodeError::Corrupt("scratch shorter than planned"));
+                };
+                let image = slice(nodes, at - nodes_at, target.bytes);
+                let mut room = [0; KEY_BYTES_MAX];
+                let key = key_of(front, key_range, &mut room);
+                judge_leaf(image, &wanted, key, |image| look(image, key, slice_mut(front, out.start, out.len())))
+            };
+            // As `Tree::read`, without a future around the common case.
+            let mut attempts = 0;
+            let seen = loop {
+                let completion = lane.port().call(target.request()).await?;
+                attempts += 1;
+                match self.tree().look_unlocked(lane, &target, completion, &mut look)? {
+                    Seen::Found(found) => break found,
+                    Seen::Torn if attempts < TORN_MAX => {}
+                    Seen::Torn | Seen::Unsure => break self.read_leaf_locked(lane, target, &mut look).await?,
+                }
+            };
             match seen {
                 Some(Ok(seen)) => return Ok(Some(Visit { seen, help: spot.help })),
                 Some(Err(standing)) => {
@@ -277,8 +297,15 @@ pub(crate) fn slice_mut(scratch: &mut [u8], at: usize, bytes: usize) -> &mut [u8
 /// Copies the key at `range` to the stack, so that the scratch can be borrowed for something else.
 #[inline]
 pub(crate) fn key_of<'k>(scratch: &[u8], range: &Range<usize>, room: &'k mut [u8; KEY_BYTES_MAX]) -> &'k [u8] {
+    let bytes = scratch.get(range.start..range.end);
+    if let Some(Ok(bytes)) = bytes.map(<[u8; 8]>::try_from) {
+        // The common case, without a call of memcpy.
+        let (key, _) = room.split_at_mut(8);
+        key.copy_from_slice(&bytes);
+        return key;
+    }
     let Some(key) = room.get_mut(..range.len()) else { return &[] };
-    match scratch.get(range.clone()) {
+    match bytes {
         Some(bytes) => key.copy_from_slice(bytes),
         None => key.fill(0),
     }

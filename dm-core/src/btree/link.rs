@@ -171,7 +171,7 @@ impl Tree<'_> {
         right: Address,
     ) -> Result<Address, OpError> {
         let port = lane.port();
-        let Some(fresh) = lane.take_stock(NodeClass::Inner, parent.node()) else {
+        let Some(fresh) = lane.take_to_link(NodeClass::Inner, parent.node()) else {
             self.release(lane, held).await?;
             return Err(OpError::harmless(Cause::PoolFull));
         };
@@ -195,6 +195,7 @@ impl Tree<'_> {
             }
         });
         self.write_split(lane, held, (parent, left_at), (fresh.address, right_at), bytes).await?;
+        lane.is_through(fresh);
         self.cache_image(lane, parent, left_at);
         self.cache_image(lane, fresh.address, right_at);
         Ok(fresh.address)
@@ -218,6 +219,11 @@ impl Tree<'_> {
         }
         if planted(Bug::SplitWithoutImage) {
             port.push(Request::write(Label::Node, left.node(), left.offset(), bytes, left_at));
+        } else if planted(Bug::SplitSorts) {
+            let rest = bytes - LINE_BYTES;
+            let (offset, at) = (left.offset() + LINE_BYTES as u64, left_at + LINE_BYTES);
+            port.push(Request::write(Label::Node, left.node(), offset, rest, at));
+            self.push_in_place(lane, &held, Label::Node, left, 0..LINE_BYTES, left_at)?;
         } else {
             self.push_in_place(lane, &held, Label::Node, left, 0..bytes, left_at)?;
         }
@@ -268,7 +274,7 @@ impl Tree<'_> {
                 // Not a half-split root (any more), or not sure: look again.
                 continue;
             };
-            let Some(fresh) = lane.take_stock(NodeClass::Inner, root.node()) else {
+            let Some(fresh) = lane.take_to_link(NodeClass::Inner, root.node()) else {
                 return Err(OpError { effect: Effect::None, cause: Cause::PoolFull });
             };
             port.with(|scratch| {
@@ -294,7 +300,9 @@ impl Tree<'_> {
             port.call(Request::write(Label::Root, address.node(), address.offset(), self.inner.bytes, at)).await?;
             let (node, offset) = self.root_word;
             let cas = Request::cas(Label::Root, node, offset, root.to_bits(), address.to_bits());
-            if port.call(cas).await?.value == root.to_bits() {
+            let grown = port.call(cas).await?.value == root.to_bits();
+            lane.is_through(fresh);
+            if grown {
                 lane.mark(Mark::RootGrowth);
                 self.root.set(address, root_level + 1);
                 self.cache_image(lane, address, at);

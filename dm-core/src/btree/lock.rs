@@ -37,6 +37,22 @@ pub struct Held {
     tag: u32,
 }
 
+/// An acquisition that has begun.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Claim {
+    /// What is to be held.
+    pub held: Held,
+    /// The lane is in the local queue; otherwise it is the entry's holder.
+    pub queued: bool,
+}
+
+/// Positions of a lock's CAS, and of what follows it, in their submit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tried {
+    cas: usize,
+    follow: Option<usize>,
+}
+
 /// Sequences a lane takes at a time from its compute node's counter, without recovery.
 const SEQUENCES_AT_ONCE: u64 = 1 << 10;
 
@@ -118,11 +134,12 @@ impl Tree<'_> {
     }
 
     /// The lock is held from now on.
-    fn hold(&self, lane: &Lane<'_>, debt: Debt) -> Result<(), OpError> {
+    #[inline]
+    fn hold(&self, lane: &Lane<'_>, lock: LockId) {
         if let Some(recovery) = self.recovery {
             recovery.holding(lane, true);
         }
-        Ok(lane.owe(Debt { stage: Stage::Held, ..debt })?)
+        lane.advance(lock, Stage::Held);
     }
 
     /// Pushes a WRITE to part of a node in use, whose lock is held: the bytes `within` the node, from its image at
@@ -176,57 +193,135 @@ impl Tree<'_> {
     }
 
     /// Acquires the lock of the node at `protects`, waiting for it. `follow` is posted behind every CAS, in its chain.
+    ///
+    /// Made of steps that who is in a hurry takes one by one, without a future around the common case:
+    ///
+    /// ```text
+    ///  claim ── first ──► push_lock, submit, judge_lock ── won ──► held
+    ///    └─ queued ─► acquire_queued            └─ lost ─► acquire_again
+    /// ```
     pub async fn acquire(
         &self,
         lane: &Lane<'_>,
         protects: Address,
         follow: Option<Request>,
     ) -> Result<(Held, Option<Completion>), OpError> {
+        let claim = self.claim(lane, protects)?;
+        if claim.queued {
+            return self.acquire_queued(lane, claim.held, follow).await;
+        }
+        self.acquire_first(lane, claim.held, follow).await
+    }
+
+    /// Takes note of what the lane is about to owe, and asks for the local entry.
+    #[expect(
+        clippy::inline_always,
+        reason = "its result is taken apart at once; in memory that costs more than it does"
+    )]
+    #[inline(always)]
+    pub(crate) fn claim(&self, lane: &Lane<'_>, protects: Address) -> Result<Claim, OpError> {
         let lock =
             self.lock_of(protects).ok_or(Self::corrupt(protects, "a pointer to a memory node beyond the pool"))?;
         let tag = (protects.offset() >> 6) as u32;
-        let port = lane.port();
         if !self.locks.knows(lane.id()) {
             return Err(OpError::harmless(Cause::BadInput("a lane number past what the index was opened for")));
         }
         self.check_lease(lane)?;
-        let queued = Debt { lock, stage: Stage::Queued, word: 0, protects, imaged: false };
-        lane.owe(queued)?;
-        if self.options.hierarchical && self.locks.enter(lock, lane.id(), tag) == Entered::Queued {
-            lane.mark(Mark::LockQueued);
-            loop {
-                port.push(Request::park(lane.remaining_ns()));
-                port.submit().await?;
-                match self.locks.turn(lock, lane.id()) {
-                    Turn::Wait => {
-                        if let Err(late) = lane.check_deadline() {
-                            return self.leave_queue(lane, lock, tag).await.and(Err(late));
-                        }
+        let word = self.word_for(lane)?;
+        lane.owe(Debt { lock, stage: Stage::Queued, word, protects, imaged: false })?;
+        let queued = self.options.hierarchical && self.locks.enter(lock, lane.id(), tag) == Entered::Queued;
+        Ok(Claim { held: Held { lock, word, tag }, queued })
+    }
+
+    /// Pushes the CAS and what follows it. The lane is the local entry's holder.
+    #[expect(
+        clippy::inline_always,
+        reason = "its result is taken apart at once; in memory that costs more than it does"
+    )]
+    #[inline(always)]
+    pub(crate) fn push_lock(&self, lane: &Lane<'_>, held: &Held, follow: Option<Request>) -> Tried {
+        lane.advance(held.lock, Stage::Posted);
+        let cas = lane.port().push(self.lock_request(Label::Lock, held.lock, 0, held.word));
+        Tried { cas, follow: follow.map(|follow| lane.port().push(follow)) }
+    }
+
+    /// Judges the completions of [`Tree::push_lock`]: `Err` is the word found, of whoever holds the lock. If the submit
+    /// failed, the debt stays: whether the CAS won is not known, and settling will look.
+    #[expect(
+        clippy::inline_always,
+        reason = "its result is taken apart at once; in memory that costs more than it does"
+    )]
+    #[inline(always)]
+    pub(crate) fn judge_lock(&self, lane: &Lane<'_>, held: &Held, tried: Tried) -> Result<Option<Completion>, u64> {
+        let port = lane.port();
+        let found = self.lock_value(held.lock, port.completion(tried.cas));
+        if found != 0 && !planted(Bug::LostCasWins) {
+            return Err(found);
+        }
+        self.hold(lane, held.lock);
+        Ok(tried.follow.map(|follow| port.completion(follow)))
+    }
+
+    async fn acquire_first(
+        &self,
+        lane: &Lane<'_>,
+        held: Held,
+        follow: Option<Request>,
+    ) -> Result<(Held, Option<Completion>), OpError> {
+        let tried = self.push_lock(lane, &held, follow);
+        lane.port().submit().await?;
+        match self.judge_lock(lane, &held, tried) {
+            Ok(follow) => Ok((held, follow)),
+            Err(found) => self.acquire_again(lane, held, follow, found).await,
+        }
+    }
+
+    /// Waits in the local queue, then goes on as who was first, unless the word comes along.
+    pub(crate) async fn acquire_queued(
+        &self,
+        lane: &Lane<'_>,
+        held: Held,
+        follow: Option<Request>,
+    ) -> Result<(Held, Option<Completion>), OpError> {
+        let port = lane.port();
+        let lock = held.lock;
+        lane.mark(Mark::LockQueued);
+        loop {
+            port.push(Request::park(lane.remaining_ns()));
+            port.submit().await?;
+            match self.locks.turn(lock, lane.id()) {
+                Turn::Wait => {
+                    if let Err(late) = lane.check_deadline() {
+                        return self.leave_queue(lane, lock, held.tag).await.and(Err(late));
                     }
-                    Turn::Acquire => break,
-                    Turn::Owned(Handed { word, imaged }) => {
-                        lane.mark(Mark::HandOver);
-                        self.hold(lane, Debt { word, imaged, ..queued })?;
-                        return Ok((Held { lock, word, tag }, None));
-                    }
+                }
+                Turn::Acquire => break,
+                Turn::Owned(handed) => {
+                    lane.mark(Mark::HandOver);
+                    lane.received(lock, handed.word, handed.imaged);
+                    self.hold(lane, lock);
+                    return Ok((Held { word: handed.word, ..held }, None));
                 }
             }
         }
-        let word = self.word_for(lane)?;
+        self.acquire_first(lane, held, follow).await
+    }
+
+    /// Tries again and again, after a CAS that lost against the holder of the word `found`.
+    pub(crate) async fn acquire_again(
+        &self,
+        lane: &Lane<'_>,
+        held: Held,
+        follow: Option<Request>,
+        found: u64,
+    ) -> Result<(Held, Option<Completion>), OpError> {
+        let port = lane.port();
+        let lock = held.lock;
+        let mut found = found;
         let mut pause_ns = BACK_OFF_NS.0;
-        for _ in 0..ATTEMPTS_MAX {
-            lane.owe(Debt { stage: Stage::Posted, word, ..queued })?;
-            let cas = port.push(self.lock_request(Label::Lock, lock, 0, word));
-            let read = follow.map(|follow| port.push(follow));
-            // On failure the debt stays: whether the CAS won is not known, and settling will look.
-            port.submit().await?;
-            let found = self.lock_value(lock, port.completion(cas));
-            if found == 0 || planted(Bug::LostCasWins) {
-                self.hold(lane, Debt { word, ..queued })?;
-                return Ok((Held { lock, word, tag }, read.map(|read| port.completion(read))));
-            }
+        for _ in 1..ATTEMPTS_MAX {
             lane.mark(Mark::LockLost);
-            lane.owe(queued)?;
+            lane.advance(lock, Stage::Queued);
             if lane.check_deadline().is_err() {
                 break;
             }
@@ -241,14 +336,19 @@ impl Tree<'_> {
                 }
                 long_ns = lane.watch(|watch| watch.pause_ns(port.elapsed_ns(), lease_ns));
             }
-            if !self.options.back_off {
-                continue;
+            if self.options.back_off {
+                // Exponential back-off with a lane-dependent part, so that losers do not return in step.
+                let jitter = (u64::from(lane.next_turn() >> 16) * pause_ns) >> 16;
+                port.push(Request::pause(long_ns.unwrap_or(pause_ns / 2 + jitter / 2)));
+                port.submit().await?;
+                pause_ns = (pause_ns * 2).min(BACK_OFF_NS.1);
             }
-            // Exponential back-off with a lane-dependent part, so that losers do not return in step.
-            let jitter = (u64::from(lane.next_turn() >> 16) * pause_ns) >> 16;
-            port.push(Request::pause(long_ns.unwrap_or(pause_ns / 2 + jitter / 2)));
+            let tried = self.push_lock(lane, &held, follow);
             port.submit().await?;
-            pause_ns = (pause_ns * 2).min(BACK_OFF_NS.1);
+            match self.judge_lock(lane, &held, tried) {
+                Ok(follow) => return Ok((held, follow)),
+                Err(other) => found = other,
+            }
         }
         self.leave(lane, lock);
         lane.check_deadline()?;
@@ -280,15 +380,14 @@ impl Tree<'_> {
         if self.options.hierarchical && !self.locks.try_enter(lock, lane.id()) {
             return Ok(None);
         }
-        let debt = Debt { lock, stage: Stage::Posted, word, protects, imaged: false };
-        lane.owe(debt)?;
+        lane.owe(Debt { lock, stage: Stage::Posted, word, protects, imaged: false })?;
         let completion = lane.port().call(self.lock_request(Label::Lock, lock, 0, word)).await?;
         if self.lock_value(lock, completion) != 0 {
             lane.mark(Mark::LockLost);
             self.leave(lane, lock);
             return Ok(None);
         }
-        self.hold(lane, debt)?;
+        self.hold(lane, lock);
         Ok(Some(Held { lock, word, tag }))
     }
 
@@ -316,21 +415,43 @@ impl Tree<'_> {
     /// With command combination the unlock follows them in their chain; when the lock is handed over there is no
     /// unlock. Past this call's first submit the change may have been made: errors say `Unknown`.
     pub async fn release_with(&self, lane: &Lane<'_>, held: Held) -> Result<(), OpError> {
-        let unknown = |cause: Cause| OpError { effect: Effect::Unknown, cause };
+        let unlock = self.push_unlock(lane, &held)?;
+        lane.port().submit().await.map_err(unknown)?;
+        match unlock {
+            Some(unlock) => self.released(lane, &held, unlock),
+            None => self.release_written(lane, held).await,
+        }
+    }
+
+    /// What a release with WRITEs pushes itself. `None`: the lock is released when they are done
+    /// ([`Tree::release_written`]), because it is handed over or commands are not combined.
+    #[expect(
+        clippy::inline_always,
+        reason = "its result is taken apart at once; in memory that costs more than it does"
+    )]
+    #[inline(always)]
+    pub(crate) fn push_unlock(&self, lane: &Lane<'_>, held: &Held) -> Result<Option<usize>, OpError> {
         let port = lane.port();
         if let Err(late) = self.check_lease(lane) {
             // The debt stays: the word is freed by settling, if others have not taken it by then.
             port.withdraw();
             return Err(late);
         }
-        let pass = self.options.hierarchical && self.locks.would_pass(held.lock, held.tag);
-        if self.options.combine && !pass {
-            let unlock = port.push(self.unlock_request(&held));
-            let unlock = if planted(Bug::UnlockFirst) { port.last_first() } else { unlock };
-            port.submit().await.map_err(|error| unknown(error.into()))?;
-            return self.released(lane, held, port.completion(unlock)).map_err(unknown);
+        if !self.options.combine || self.options.hierarchical && self.locks.would_pass(held.lock, held.tag) {
+            return Ok(None);
         }
-        port.submit().await.map_err(|error| unknown(error.into()))?;
+        let unlock = port.push(self.unlock_request(held));
+        Ok(Some(if planted(Bug::UnlockFirst) { port.last_first() } else { unlock }))
+    }
+
+    /// Judges the completion of an unlock that followed WRITEs.
+    #[inline]
+    pub(crate) fn released(&self, lane: &Lane<'_>, held: &Held, unlock: usize) -> Result<(), OpError> {
+        self.unlocked(lane, held, lane.port().completion(unlock)).map_err(unknown)
+    }
+
+    /// Releases after WRITEs that are done.
+    pub(crate) async fn release_written(&self, lane: &Lane<'_>, held: Held) -> Result<(), OpError> {
         self.release(lane, held).await.map_err(|error| unknown(error.cause))
     }
 
@@ -348,11 +469,12 @@ impl Tree<'_> {
             return Ok(());
         }
         let completion = lane.port().call(self.unlock_request(&held)).await?;
-        self.released(lane, held, completion).map_err(OpError::harmless)
+        self.unlocked(lane, &held, completion).map_err(OpError::harmless)
     }
 
     /// Judges the completion of an unlock.
-    fn released(&self, lane: &Lane<'_>, held: Held, completion: Completion) -> Result<(), Cause> {
+    #[inline]
+    fn unlocked(&self, lane: &Lane<'_>, held: &Held, completion: Completion) -> Result<(), Cause> {
         let whole = self.lock_value(held.lock, completion) == held.word || planted(Bug::UnlockByWrite);
         self.leave(lane, held.lock);
         if whole { Ok(()) } else { Err(Cause::Fenced) }
@@ -443,6 +565,12 @@ impl Tree<'_> {
         self.leave(lane, debt.lock);
         Ok(())
     }
+}
+
+/// The error of an operation whose change may have been made.
+#[cold]
+pub(crate) fn unknown(cause: impl Into<Cause>) -> OpError {
+    OpError { effect: Effect::Unknown, cause: cause.into() }
 }
 
 /// A little-endian word of the scratch; 0 outside.

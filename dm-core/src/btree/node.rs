@@ -15,7 +15,9 @@ use crate::error::DecodeError;
 use crate::layout::fields::Field;
 use crate::layout::stripes;
 use crate::planted::{Bug, planted};
+use crate::reclaim::Signature;
 use crate::remote::address::{Address, GENERATION_MASK};
+use crate::remote::rows::Member;
 use bitflags::bitflags;
 use core::cmp::Ordering;
 
@@ -64,7 +66,14 @@ pub const FIELDS: &[Field] = &[
         "retired",
         "out of the tree: `sibling` points to the left neighbour that takes over, the first 8 bytes of `low` to the right one",
     ),
-    Field::bytes(COUNT_AT, 2, "count", "inner nodes: separators; leaves: 0"),
+    Field::bits(
+        FLAGS_AT,
+        2,
+        6,
+        "signer incarnation",
+        "leaves: low bits of the incarnation of the compute node whose place this is if nothing points here",
+    ),
+    Field::bytes(COUNT_AT, 2, "count", "inner nodes: separators; leaves: row of that compute node"),
     Field::bytes(SIBLING_AT, 8, "sibling", "right neighbour, null at the right edge"),
     Field::bytes(LOW_AT, 8, "low", "inclusive low fence (K bytes)"),
     Field::bytes(high_at(8), 8, "high", "exclusive high fence (K bytes)"),
@@ -92,7 +101,7 @@ pub struct Header {
     pub index: u8,
     /// See [`NodeFlags`].
     pub flags: NodeFlags,
-    /// Separators of an inner node.
+    /// Separators of an inner node; of a leaf a part of its [`Signature`].
     pub count: u16,
     /// Right neighbour, or of a retired node the left one.
     pub sibling: Address,
@@ -112,9 +121,10 @@ impl Header {
         }
     }
 
-    /// Writes the fixed part.
+    /// Writes the fixed part; what beside the flags is in their byte stays.
     pub fn write(&self, image: &mut [u8]) {
-        stripes::write(image, GENERATION_AT, &[self.generation, self.level, self.index, self.flags.bits()]);
+        let beside = stripes::byte(image, FLAGS_AT) & !NodeFlags::all().bits();
+        stripes::write(image, GENERATION_AT, &[self.generation, self.level, self.index, self.flags.bits() | beside]);
         stripes::write(image, COUNT_AT, &self.count.to_le_bytes());
         stripes::write(image, SIBLING_AT, &self.sibling.to_bits().to_le_bytes());
     }
@@ -210,14 +220,18 @@ pub fn set_right(image: &mut [u8], high: Option<&[u8]>, sibling: Address) {
     }
 }
 
-/// Marks the image as retired in favour of `left`. What changes is in the first line, and the version stays: whoever
-/// looks at a retired node looks at nothing else. The right neighbour is kept where [`revive`] finds it.
-pub fn retire(image: &mut [u8], left: Address) {
+/// Marks the image of a leaf as retired in favour of `left`, its place to be used again by `owner`. What changes is in
+/// the first line, and the version stays: whoever looks at a retired node looks at nothing else. The right neighbour is
+/// kept where [`revive`] finds it.
+pub fn retire(image: &mut [u8], left: Address, owner: Member) {
     let mut header = Header::read(image);
     stripes::write(image, LOW_AT, &header.sibling.to_bits().to_le_bytes());
     header.flags.set(NodeFlags::RETIRED, !planted(Bug::MergeForgetsForward));
     header.sibling = left;
     header.write(image);
+    if !planted(Bug::RetiredUnsigned) {
+        Signature::of(owner).write(image);
+    }
 }
 
 /// Undoes [`retire`]. `low` is the node's low fence.
@@ -237,9 +251,11 @@ pub fn former_sibling(image: &[u8]) -> Address {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::remote::lock_word::RowId;
     use crate::verbs::NodeId;
 
     const ADDRESS: Address = Address::new(NodeId(1), 0x4000, 3);
+    const OWNER: Member = Member { row: RowId(7), incarnation: 3, nonce: 1 };
     const WANTED: Wanted = Wanted { address: ADDRESS, index: 1, level: 0 };
 
     fn sample() -> [u8; 128] {
@@ -286,17 +302,19 @@ mod tests {
     fn a_retired_node_forwards_to_the_left() {
         let mut image = sample();
         let left = Address::new(NodeId(1), 0x2000, 0);
-        retire(&mut image, left);
+        retire(&mut image, left, OWNER);
         assert_eq!(judge(&image, &WANTED, &15u64.to_be_bytes()), Ok(Standing::Forward(left)));
     }
 
     #[test]
     fn retiring_changes_the_first_line_only_and_can_be_undone() {
         let mut image = sample();
-        retire(&mut image, Address::new(NodeId(1), 0x2000, 0));
-        assert_eq!(image[64..], sample()[64..]);
-        assert_eq!(former_sibling(&image), Header::read(&sample()).sibling);
+        Signature::of(OWNER).write(&mut image);
+        let before = image;
+        retire(&mut image, Address::new(NodeId(1), 0x2000, 0), OWNER);
+        assert_eq!(image[64..], before[64..]);
+        assert_eq!(former_sibling(&image), Header::read(&before).sibling);
         revive(&mut image, &10u64.to_be_bytes());
-        assert_eq!(image, sample());
+        assert_eq!(image, before);
     }
 }

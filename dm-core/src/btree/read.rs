@@ -9,7 +9,7 @@ use crate::error::{DecodeError, OpError};
 use crate::lane::{Lane, Mark};
 use crate::planted::{Bug, planted};
 use crate::remote::address::Address;
-use crate::verbs::{Label, Request};
+use crate::verbs::{Completion, Label, Request};
 
 /// Torn READs of one node before it is READ under its lock.
 pub(crate) const TORN_MAX: u32 = 8;
@@ -50,6 +50,19 @@ impl Target {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unsure;
 
+/// What a READ without the lock brought.
+pub(crate) enum Seen<R> {
+    /// What was looked for; `None`: the image is sound and not what the pointer promised.
+    Found(Option<R>),
+    /// READ again.
+    Torn,
+    /// See [`Unsure`].
+    Unsure,
+}
+
+/// An image under the lock is torn.
+pub(crate) struct Torn;
+
 impl Tree<'_> {
     /// READs a node and looks at it. `look` sees the whole scratch; it judges the image and takes from it what the
     /// operation wants. `None`: the image is sound and not what the pointer promised.
@@ -78,22 +91,40 @@ impl Tree<'_> {
     ) -> Result<Result<Option<R>, Unsure>, OpError> {
         for _ in 0..TORN_MAX {
             let completion = lane.port().call(target.request()).await?;
-            if self.exposed_too_long(completion.elapsed_ns) {
-                lane.mark(Mark::GuardRefusal);
-                break;
+            match self.look_unlocked(lane, &target, completion, &mut look)? {
+                Seen::Found(found) => return Ok(Ok(found)),
+                Seen::Torn => {}
+                Seen::Unsure => break,
             }
-            match lane.port().with(&mut look) {
-                Ok(found) => return Ok(Ok(Some(found))),
-                Err(DecodeError::Stale) => return Ok(Ok(None)),
-                Err(DecodeError::Corrupt(what)) => return Err(Self::corrupt(target.address, what)),
-                Err(DecodeError::Torn) => lane.mark(Mark::TornRead),
-            }
-            lane.check_deadline()?;
         }
         Ok(Err(Unsure))
     }
 
-    async fn read_under_lock<R>(
+    /// Looks at what a READ without the lock brought.
+    #[inline]
+    pub(crate) fn look_unlocked<R>(
+        &self,
+        lane: &Lane<'_>,
+        target: &Target,
+        completion: Completion,
+        look: impl FnOnce(&mut [u8]) -> Result<R, DecodeError>,
+    ) -> Result<Seen<R>, OpError> {
+        if self.exposed_too_long(completion.elapsed_ns) {
+            lane.mark(Mark::GuardRefusal);
+            return Ok(Seen::Unsure);
+        }
+        match lane.port().with(look) {
+            Ok(found) => return Ok(Seen::Found(Some(found))),
+            Err(DecodeError::Stale) => return Ok(Seen::Found(None)),
+            Err(DecodeError::Corrupt(what)) => return Err(Self::corrupt(target.address, what)),
+            Err(DecodeError::Torn) => lane.mark(Mark::TornRead),
+        }
+        lane.check_deadline()?;
+        Ok(Seen::Torn)
+    }
+
+    /// READs a node whose READs without the lock did not tell.
+    pub(crate) async fn read_under_lock<R>(
         &self,
         lane: &Lane<'_>,
         target: Target,
@@ -119,22 +150,48 @@ impl Tree<'_> {
         already: bool,
         mut look: impl FnMut(&mut [u8]) -> Result<R, DecodeError>,
     ) -> Result<Option<R>, OpError> {
+        if !already {
+            lane.port().call(target.request_locked()).await?;
+        }
+        match Self::look_locked(lane, &target, &mut look)? {
+            Ok(found) => Ok(found),
+            Err(Torn) => self.read_locked_again(lane, target, look).await,
+        }
+    }
+
+    /// Looks at what a READ under the lock brought.
+    #[inline]
+    pub(crate) fn look_locked<R>(
+        lane: &Lane<'_>,
+        target: &Target,
+        look: impl FnOnce(&mut [u8]) -> Result<R, DecodeError>,
+    ) -> Result<Result<Option<R>, Torn>, OpError> {
+        match lane.port().with(look) {
+            Ok(found) => Ok(Ok(Some(found))),
+            Err(DecodeError::Stale) => Ok(Ok(None)),
+            Err(DecodeError::Corrupt(what)) => Err(Self::corrupt(target.address, what)),
+            Err(DecodeError::Torn) => Ok(Err(Torn)),
+        }
+    }
+
+    /// Goes on from an image that was torn under the lock.
+    pub(crate) async fn read_locked_again<R>(
+        &self,
+        lane: &Lane<'_>,
+        target: Target,
+        mut look: impl FnMut(&mut [u8]) -> Result<R, DecodeError>,
+    ) -> Result<Option<R>, OpError> {
         let mut pause_ns = 1_000;
-        for attempt in 0..TORN_LOCKED_MAX {
-            if attempt > 0 {
-                lane.mark(Mark::TornRead);
-                lane.port().call(Request::pause(pause_ns)).await?;
-                pause_ns = (pause_ns * 2).min(PAUSE_NS_MAX);
+        for _ in 1..TORN_LOCKED_MAX {
+            if planted(Bug::TornIsResidue) {
+                break;
             }
-            if attempt > 0 || !already {
-                lane.port().call(target.request_locked()).await?;
-            }
-            match lane.port().with(&mut look) {
-                Ok(found) => return Ok(Some(found)),
-                Err(DecodeError::Stale) => return Ok(None),
-                Err(DecodeError::Corrupt(what)) => return Err(Self::corrupt(target.address, what)),
-                Err(DecodeError::Torn) if planted(Bug::TornIsResidue) => break,
-                Err(DecodeError::Torn) => {}
+            lane.mark(Mark::TornRead);
+            lane.port().call(Request::pause(pause_ns)).await?;
+            pause_ns = (pause_ns * 2).min(PAUSE_NS_MAX);
+            lane.port().call(target.request_locked()).await?;
+            if let Ok(found) = Self::look_locked(lane, &target, &mut look)? {
+                return Ok(found);
             }
         }
         Err(Self::corrupt(target.address, "torn under its lock: a writer died in a WRITE"))

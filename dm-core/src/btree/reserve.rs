@@ -83,7 +83,7 @@ impl Tree<'_> {
 
     /// Returns a node that was never written, or whose image nobody can reach, to the shelves.
     pub(crate) fn give_back(&self, class: NodeClass, fresh: Fresh) {
-        // A shelf that is full loses the node: `validate` counts it as leaked.
+        // Of a shelf that is full the node waits until this compute node is gone, and others adopt it.
         let _ = self.nodes.put(class, fresh);
     }
 }

@@ -837,9 +837,13 @@ impl<'a> LeafMut<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::remote::lock_word::RowId;
+    use crate::remote::rows::Member;
     extern crate std;
     use std::vec;
     use std::vec::Vec;
+
+    const OWNER: Member = Member { row: RowId(7), incarnation: 3, nonce: 1 };
 
     const SHAPE: LeafShape = LeafShape::new(8, 8, 64, 8);
 
@@ -955,7 +959,7 @@ mod tests {
             LeafMut::new(&shape, &mut image).set_state(slot, State::Dead);
             assert!(!alone(&image, 3), "deleted");
             LeafMut::new(&shape, &mut image).set_state(slot, State::Live);
-            node::retire(&mut image, Address::NULL);
+            node::retire(&mut image, Address::NULL, OWNER);
             LeafMut::new(&shape, &mut image).seal(6);
             assert!(!alone(&image, 3), "retired");
         }

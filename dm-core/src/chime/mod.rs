@@ -325,15 +325,12 @@ impl<'s> Leaves<'s> for Chime<'s> {
         self.remember_vacancy(address, vacancy);
     }
 
-    async fn read_leaf<R>(
+    async fn read_leaf_locked<R>(
         &self,
         lane: &Lane<'_>,
         target: Target,
-        mut look: impl FnMut(&mut [u8]) -> Result<R, DecodeError>,
+        look: impl FnMut(&mut [u8]) -> Result<R, DecodeError>,
     ) -> Result<Option<R>, OpError> {
-        if let Ok(found) = self.tree.read_unlocked(lane, target, &mut look).await? {
-            return Ok(found);
-        }
         lane.mark(Mark::LockedRead);
         let (held, _) = self.lock_leaf(lane, target.address, None).await?;
         let found = self.tree.read_locked(lane, target, false, look).await;

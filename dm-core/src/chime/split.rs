@@ -28,6 +28,7 @@ use crate::compute::nodes::{Fresh, NodeClass};
 use crate::error::{Cause, OpError};
 use crate::lane::{Lane, Mark};
 use crate::layout::stripes;
+use crate::reclaim::Signature;
 use crate::verbs::{Label, Request};
 use heapless::Vec;
 
@@ -94,6 +95,7 @@ impl Chime<'_> {
         let generation = fresh.address.generation();
         let header = Header { generation, flags: NodeFlags::empty(), ..Header::read(left) };
         node::start(right, &header, separator, bounded.then_some(&*high));
+        Signature::of(self.tree.owner).write(right);
         let mut resident = [0; KEY_BYTES_MAX];
         let resident = resident.get_mut(..key_bytes)?;
         for slot in 0..self.leaf.span {

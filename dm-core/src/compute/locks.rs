@@ -17,12 +17,18 @@
 //! decided twice: [`LockTable::would_pass`] before the data is written (whether to chain an unlock to it), and
 //! [`LockTable::pass`] after; when nobody is left by then, the caller releases the remote word itself.
 //!
-//! No entry's spin lock is held across an await; each method is a bounded critical section: constant time, except
-//! `cancel`, which walks the queue (at most as long as there are lanes).
+//! **Who is alone pays little.** Holder, hand-overs and whether anybody waits are one word: entering a free entry and
+//! leaving one without a queue is one compare-and-swap each. Only a queue is changed under the entry's *latch*, a bit of
+//! the same word: while it is set no compare-and-swap of the word by others succeeds, so what was decided under the latch
+//! holds until its end.
+//!
+//! No latch is held across an await; each method is a bounded critical section: constant time, except `cancel`, which
+//! walks the queue (at most as long as there are lanes).
 
 use crate::lane::LockId;
 use crate::planted::{Bug, planted};
 use crate::verbs::LaneId;
+use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
 use spin::Mutex;
 
@@ -36,17 +42,114 @@ const GRANTED_WITH_IMAGED_WORD: u8 = 4;
 
 /// One lock word's local state, small so that a table of many stays in a processor's cache. Storage for a
 /// [`LockTable`].
-#[derive(Clone, Copy, Debug)]
+///
+/// ```text
+///  31      26 25     24        23      16 15      0
+/// ┌──────────┬──────┬─────────┬──────────┬─────────┐
+/// │ 0        │queue │ latch   │hand-overs│ holder  │   word; then the queue's first and last lane
+/// └──────────┴──────┴─────────┴──────────┴─────────┘
+/// ```
+///
+/// The queue bit says whether `head` is a lane. `head` and `tail` are read and written by who has the latch; that is
+/// taken with Acquire and released with Release, as is the word by who has no need for the latch.
+#[derive(Debug)]
 pub struct Entry {
+    word: AtomicU32,
+    head: AtomicU16,
+    tail: AtomicU16,
+}
+
+impl Entry {
+    const FREE: u32 = NOBODY as u32;
+    const LATCH: u32 = 1 << 24;
+    const QUEUE: u32 = 1 << 25;
+
+    /// Makes `lane` the holder, if nobody is.
+    #[inline]
+    fn take(&self, lane: LaneId) -> bool {
+        self.word.compare_exchange(Self::FREE, u32::from(lane.0), Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    /// Whether nobody waits. Who is the holder and told so may act upon it: whoever comes later comes after that.
+    #[inline]
+    fn is_unwanted(&self) -> bool {
+        self.word.load(Ordering::Relaxed) & (Self::LATCH | Self::QUEUE) == 0
+    }
+
+    /// Makes nobody the holder, if nobody waits. Called by the holder.
+    #[inline]
+    fn free(&self) -> bool {
+        let word = self.word.load(Ordering::Relaxed);
+        word & (Self::LATCH | Self::QUEUE) == 0
+            && self.word.compare_exchange(word, Self::FREE, Ordering::Release, Ordering::Relaxed).is_ok()
+    }
+
+    /// The entry's state, to look at and to change; it is written back at the end.
+    #[cold]
+    fn latch(&self) -> Latched<'_> {
+        loop {
+            let word = self.word.load(Ordering::Relaxed);
+            let latched = word | Self::LATCH;
+            if word & Self::LATCH == 0
+                && self.word.compare_exchange_weak(word, latched, Ordering::Acquire, Ordering::Relaxed).is_ok()
+            {
+                let state = State {
+                    holder: word as u16,
+                    handed: (word >> 16) as u8,
+                    head: self.head.load(Ordering::Relaxed),
+                    tail: self.tail.load(Ordering::Relaxed),
+                };
+                return Latched { entry: self, state };
+            }
+            core::hint::spin_loop();
+        }
+    }
+}
+
+impl Default for Entry {
+    fn default() -> Self {
+        Self { word: AtomicU32::new(Self::FREE), head: AtomicU16::new(NOBODY), tail: AtomicU16::new(NOBODY) }
+    }
+}
+
+/// What an entry says.
+#[derive(Clone, Copy)]
+struct State {
     holder: u16,
     head: u16,
     tail: u16,
     handed: u8,
 }
 
-impl Default for Entry {
-    fn default() -> Self {
-        Self { holder: NOBODY, head: NOBODY, tail: NOBODY, handed: 0 }
+/// An entry whose latch the caller has.
+struct Latched<'e> {
+    entry: &'e Entry,
+    state: State,
+}
+
+impl Deref for Latched<'_> {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        &self.state
+    }
+}
+
+impl DerefMut for Latched<'_> {
+    fn deref_mut(&mut self) -> &mut State {
+        &mut self.state
+    }
+}
+
+impl Drop for Latched<'_> {
+    fn drop(&mut self) {
+        let State { holder, head, tail, handed } = self.state;
+        self.entry.head.store(head, Ordering::Relaxed);
+        self.entry.tail.store(tail, Ordering::Relaxed);
+        // A free entry has one value only, that of `Entry::take`.
+        let word = if holder == NOBODY { Entry::FREE } else { u32::from(handed) << 16 | u32::from(holder) };
+        let queue = if head == NOBODY { 0 } else { Entry::QUEUE };
+        self.entry.word.store(word | queue, Ordering::Release);
     }
 }
 
@@ -106,7 +209,7 @@ pub struct Handed {
 
 /// Local lock entries of one compute node.
 pub struct LockTable<'s> {
-    entries: &'s [Mutex<Entry>],
+    entries: &'s [Entry],
     locks_per_node: u32,
     waiters: &'s [Waiter],
     hand_overs_max: u8,
@@ -118,12 +221,7 @@ impl<'s> LockTable<'s> {
     /// `entries`: `locks_per_node` for each memory node. `waiters`: one per lane of the compute node.
     /// `hand_overs_max`: how often in a row a held word may change lanes before others get a chance (Sherman: 4);
     /// 0 turns hand-over off.
-    pub const fn new(
-        entries: &'s [Mutex<Entry>],
-        locks_per_node: u32,
-        waiters: &'s [Waiter],
-        hand_overs_max: u8,
-    ) -> Self {
+    pub const fn new(entries: &'s [Entry], locks_per_node: u32, waiters: &'s [Waiter], hand_overs_max: u8) -> Self {
         Self { entries, locks_per_node, waiters, hand_overs_max, sequences: Mutex::new(1) }
     }
 
@@ -135,7 +233,8 @@ impl<'s> LockTable<'s> {
         first..*next
     }
 
-    fn entry(&self, lock: LockId) -> Option<&Mutex<Entry>> {
+    #[inline]
+    fn entry(&self, lock: LockId) -> Option<&Entry> {
         // An index past the table cannot come from `lock_of` with this table's size; if it does, the lanes share no
         // entry and meet at the remote word, which is slower and still right.
         (lock.index < self.locks_per_node)
@@ -153,9 +252,14 @@ impl<'s> LockTable<'s> {
     }
 
     /// Asks for `lock`, to protect the node with `tag`.
+    #[inline]
     pub fn enter(&self, lock: LockId, lane: LaneId, tag: u32) -> Entered {
         let (Some(entry), Some(waiter)) = (self.entry(lock), self.waiter(lane.0)) else { return Entered::Holder };
-        let mut entry = entry.lock();
+        if entry.take(lane) { Entered::Holder } else { self.enter_latched(entry, waiter, lane, tag) }
+    }
+
+    fn enter_latched(&self, entry: &Entry, waiter: &Waiter, lane: LaneId, tag: u32) -> Entered {
+        let mut entry = entry.latch();
         if entry.holder == NOBODY {
             entry.holder = lane.0;
             entry.handed = 0;
@@ -174,14 +278,7 @@ impl<'s> LockTable<'s> {
 
     /// Asks for `lock` without waiting. `true`: the lane is the holder.
     pub fn try_enter(&self, lock: LockId, lane: LaneId) -> bool {
-        let Some(entry) = self.entry(lock) else { return true };
-        let mut entry = entry.lock();
-        let free = entry.holder == NOBODY;
-        if free {
-            entry.holder = lane.0;
-            entry.handed = 0;
-        }
-        free
+        self.entry(lock).is_none_or(|entry| entry.take(lane))
     }
 
     /// Whether a queued lane's turn has come.
@@ -202,7 +299,7 @@ impl<'s> LockTable<'s> {
     }
 
     /// Makes the first waiter the holder.
-    fn grant(&self, entry: &mut Entry, handed: Option<Handed>) -> Option<LaneId> {
+    fn grant(&self, entry: &mut State, handed: Option<Handed>) -> Option<LaneId> {
         let next = entry.head;
         let Some(waiter) = self.waiter(next) else {
             entry.holder = NOBODY;
@@ -225,36 +322,43 @@ impl<'s> LockTable<'s> {
         Some(LaneId(next))
     }
 
-    fn receiver_stands_ready(&self, entry: Entry, tag: u32) -> bool {
+    fn receiver_stands_ready(&self, entry: &State, tag: u32) -> bool {
         entry.handed < self.hand_overs_max
             && self.waiter(entry.head).is_some_and(|waiter| waiter.tag.load(Ordering::Relaxed) == tag)
     }
 
     /// Whether [`LockTable::pass`] would find a receiver now.
+    #[inline]
     pub fn would_pass(&self, lock: LockId, tag: u32) -> bool {
-        self.entry(lock).is_some_and(|entry| self.receiver_stands_ready(*entry.lock(), tag))
+        self.entry(lock).is_some_and(|entry| !entry.is_unwanted() && self.receiver_stands_ready(&entry.latch(), tag))
     }
 
     /// Hands the held word to the next waiter, which has to be woken. `None`: nobody is there to receive it (any
     /// more); the caller is still the holder and releases the remote word.
+    #[inline]
     pub fn pass(&self, lock: LockId, tag: u32, handed: Handed) -> Option<LaneId> {
-        let mut entry = self.entry(lock)?.lock();
-        if !self.receiver_stands_ready(*entry, tag) {
+        let entry = self.entry(lock)?;
+        if entry.is_unwanted() {
+            return None;
+        }
+        let mut entry = entry.latch();
+        if !self.receiver_stands_ready(&entry, tag) {
             return None;
         }
         self.grant(&mut entry, Some(handed))
     }
 
     /// Frees the entry, whose remote word is not held (any more). The next holder, if any, has to be woken.
+    #[inline]
     pub fn leave(&self, lock: LockId) -> Option<LaneId> {
-        let mut entry = self.entry(lock)?.lock();
-        self.grant(&mut entry, None)
+        let entry = self.entry(lock)?;
+        if entry.free() { None } else { self.grant(&mut entry.latch(), None) }
     }
 
     /// Takes a lane out of the queue. If its turn has come in the meantime, says so: the lane is then the holder.
     pub fn cancel(&self, lock: LockId, lane: LaneId) -> Turn {
         let (Some(entry), Some(waiter)) = (self.entry(lock), self.waiter(lane.0)) else { return Turn::Wait };
-        let mut entry = entry.lock();
+        let mut entry = entry.latch();
         if entry.holder == lane.0 {
             let state = waiter.state.swap(IDLE, Ordering::Relaxed);
             return match state {
@@ -290,7 +394,7 @@ impl<'s> LockTable<'s> {
 
     /// Entries with a holder: for tests and inspection.
     pub fn held(&self) -> usize {
-        self.entries.iter().filter(|entry| entry.lock().holder != NOBODY).count()
+        self.entries.iter().filter(|entry| entry.latch().holder != NOBODY).count()
     }
 }
 
@@ -309,7 +413,7 @@ mod tests {
     }
 
     fn with_table(hand_overs_max: u8, test: impl FnOnce(&LockTable<'_>)) {
-        let entries: Vec<_> = (0..4).map(|_| Mutex::new(Entry::default())).collect();
+        let entries: Vec<_> = (0..4).map(|_| Entry::default()).collect();
         let waiters: Vec<_> = (0..8).map(|_| Waiter::default()).collect();
         test(&LockTable::new(&entries, 4, &waiters, hand_overs_max));
     }
@@ -373,6 +477,50 @@ mod tests {
             // Lane 3 queues at the tail that the cancelled lane had left intact.
             table.enter(LOCK, LaneId(3), 7);
             assert_eq!(table.leave(LOCK), Some(LaneId(3)));
+        });
+    }
+
+    #[test]
+    fn threads_that_enter_pass_leave_and_cancel_are_never_two_in_one_lock() {
+        use std::sync::atomic::AtomicU32;
+        const TURNS: u32 = 20_000;
+        with_table(3, |table| {
+            let (inside, done) = (AtomicU32::new(0), AtomicU32::new(0));
+            let lane = |number: u16| {
+                let lane = LaneId(number);
+                for turn in 0..TURNS {
+                    // An odd number of lanes hold back now and then, so that entries are free at times.
+                    if (turn + u32::from(number)) % 64 == 0 {
+                        std::thread::yield_now();
+                    }
+                    let mut holds = table.enter(LOCK, lane, 7) == Entered::Holder;
+                    while !holds {
+                        if turn % 5 == 0 && table.cancel(LOCK, lane) == Turn::Wait {
+                            break;
+                        }
+                        // A turn that `cancel` told of has come.
+                        holds = turn % 5 == 0 || table.turn(LOCK, lane) != Turn::Wait;
+                        core::hint::spin_loop();
+                    }
+                    if !holds {
+                        continue;
+                    }
+                    assert_eq!(inside.fetch_add(1, Ordering::Relaxed), 0, "two lanes in one lock");
+                    done.fetch_add(1, Ordering::Relaxed);
+                    assert_eq!(inside.fetch_sub(1, Ordering::Relaxed), 1);
+                    if !table.would_pass(LOCK, 7) || table.pass(LOCK, 7, handed(5)).is_none() {
+                        table.leave(LOCK);
+                    }
+                }
+            };
+            std::thread::scope(|scope| {
+                for number in 0..3 {
+                    scope.spawn(move || lane(number));
+                }
+            });
+            assert_eq!(table.held(), 0);
+            assert!(done.load(Ordering::Relaxed) >= 3 * (TURNS - TURNS / 5));
+            assert!(table.enter(LOCK, LaneId(0), 7) == Entered::Holder, "nobody is left in the queue");
         });
     }
 

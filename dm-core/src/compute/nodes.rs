@@ -8,6 +8,7 @@
 //! A lane takes nodes into its stock *before* it locks anything; a split never waits for memory under a lock.
 
 use crate::layout::stripes::VERSION_MASK;
+use crate::reclaim::adopt::Adoption;
 use crate::remote::address::Address;
 use crate::verbs::NodeId;
 use spin::Mutex;
@@ -71,12 +72,13 @@ pub struct NodePool<'s> {
     /// Shelf of class `c` on memory node `n`: `n * NodeClass::COUNT + c`.
     shelves: &'s [Mutex<Shelf<'s>>],
     node_bytes: [u32; NodeClass::COUNT],
+    adoption: Adoption,
 }
 
 impl<'s> NodePool<'s> {
     /// `shelves`: [`NodeClass::COUNT`] per memory node. `node_bytes`: stored size per class, a multiple of 64.
     pub const fn new(shelves: &'s [Mutex<Shelf<'s>>], node_bytes: [u32; NodeClass::COUNT]) -> Self {
-        Self { shelves, node_bytes }
+        Self { shelves, node_bytes, adoption: Adoption::new() }
     }
 
     /// Stored size of a node of `class`, in bytes.
@@ -115,8 +117,9 @@ impl<'s> NodePool<'s> {
         Some(Fresh { address, version: 0 })
     }
 
-    /// Puts back a node that nothing points to any more. If the shelf is full the node leaks, and this says so.
-    #[must_use = "a node that does not fit leaks"]
+    /// Puts back a node that nothing points to any more. If the shelf is full the node waits until this compute node is gone, and
+    /// this says so.
+    #[must_use = "a node that does not fit is not used again for long"]
     pub fn put(&self, class: NodeClass, fresh: Fresh) -> bool {
         let Some(shelf) = self.shelf(class, fresh.address.node()) else { return false };
         let mut shelf = shelf.lock();
@@ -159,6 +162,18 @@ impl<'s> NodePool<'s> {
                 next += bytes;
             }
         }
+    }
+
+    /// What this compute node remembers of its adoptions.
+    pub(crate) const fn adoption(&self) -> &Adoption {
+        &self.adoption
+    }
+
+    /// Nodes of `class` on `node` that can be put back.
+    pub fn room(&self, class: NodeClass, node: NodeId) -> u64 {
+        let Some(shelf) = self.shelf(class, node) else { return 0 };
+        let shelf = shelf.lock();
+        (shelf.returned.len() - shelf.count) as u64
     }
 
     /// Nodes of `class` on `node` ready for use.

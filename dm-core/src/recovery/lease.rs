@@ -7,7 +7,7 @@ use crate::verbs::Request;
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use thiserror::Error;
 
-/// The longest lease: an hour. Microseconds since some instant wrap around after 71 minutes.
+/// The longest lease: an hour. Microseconds since some instant wrap around after 71 minutes. Rows say it in microseconds.
 pub const LEASE_NS_MAX: u64 = 3_600_000_000_000;
 
 /// Heartbeats a lease must have room for: one may be lost and one late.
@@ -50,7 +50,8 @@ impl Terms {
     /// Ten seconds: for virtual machines, which may be paused.
     pub const VIRTUAL: Self = Self { lease_ns: 10_000_000_000, heartbeat_ns: 1_250_000_000 };
 
-    /// A lease of `lease_ns`, renewed every `heartbeat_ns`. All compute nodes of a pool should have the same.
+    /// A lease of `lease_ns`, renewed every `heartbeat_ns`. Each compute node says its own in its row, and whoever waits for it
+    /// takes the longer one.
     pub const fn new(lease_ns: u64, heartbeat_ns: u64) -> Result<Self, LeaseError> {
         if lease_ns == 0 || heartbeat_ns == 0 {
             return Err(LeaseError::Zero);

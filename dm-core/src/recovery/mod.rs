@@ -77,19 +77,23 @@
 //! | amid | leaves | finished by |
 //! |---|---|---|
 //! | an entry or a whole node being written | a torn node, an image | the next who wants its lock: replay |
-//! | a split, before the old node's WRITE | a node nobody points to | the sweep counts it |
+//! | a split, before the old node's WRITE | a node nobody points to | adoption ([`crate::reclaim`]) |
 //! | ..., after it | a half-split | readers move right; whoever meets it links it |
 //! | root growth or the first leaf, before the CAS of the root word | as a split | |
 //! | ..., after it | nothing | |
 //! | a merge, after the parent's WRITE | a half-split | as above |
 //! | ..., after the right leaf was retired | a *half-merge*: the left one still points to the retired one | whoever bounces between the two revives the right one: see [`crate::sherman::merge`] |
-//! | ..., after the left leaf's WRITE | a retired node nobody points to | the sweep counts it |
+//! | ..., after the left leaf's WRITE | a retired node nobody points to | adoption |
 //!
 //! # Leases
 //!
 //! A lease is the waiter's own: it has waited, by its own clock, for a whole lease in which the holder's (incarnation,
 //! heartbeat) did not change. The waiting is summed from the completions of its own requests, so computing and being
 //! descheduled only make it longer; no two clocks are compared. A wrong guess is safe: fencing makes it true.
+//!
+//! How long is the longer of the waiter's own lease and what the holder said of its lease in its row, so that a tool
+//! with a short one does not end compute nodes that beat more slowly. What a row says is believed up to an hour
+//! ([`lease::LEASE_NS_MAX`]); beyond that it is corrupt, and the waiter says so.
 //!
 //! A compute node that could not renew within half a lease posts no more WRITEs ([`lease::Lease::may_write`]), so
 //! that it normally notices before the others do. That is politeness; what protects is the fence.

@@ -4,9 +4,9 @@
 //! changes hands by CAS, the row is freed by CAS. No lock can come to name a DEAD row, so one walk over the lock tables
 //! finds them all.
 //!
-//! **What comes back.** Redo chunks, and chunks in which no node was ever written. A chunk with nodes stays granted to
-//! the dead, because nodes of it are in the tree; those that are not - the rest of the chunk, retired ones, a sibling
-//! whose split was never linked - stay with it. [`Swept`] says how many bytes such chunks have.
+//! **What comes back.** Redo chunks, and chunks in which no node was ever written, to everybody. A chunk with nodes stays
+//! granted to the dead, because nodes of it are in the tree, until somebody who lives adopts it: see [`crate::reclaim`].
+//! [`Swept`] says how many bytes of such chunks were never written.
 
 use super::Recovery;
 use crate::btree::Tree;
@@ -39,9 +39,9 @@ pub struct Swept {
     pub locks: u32,
     /// Chunks given back.
     pub chunks_freed: u32,
-    /// Chunks with nodes that stay granted to the dead row.
+    /// Chunks with nodes that stay granted to the dead row until they are adopted.
     pub chunks_kept: u32,
-    /// Bytes of never written nodes in them: lost until the pool is rebuilt.
+    /// Bytes of never written nodes in them.
     pub unwritten_bytes: u64,
     /// Whether the row was freed, by this sweep or another.
     pub row_free: bool,
@@ -112,8 +112,8 @@ impl Tree<'_> {
     /// Watches a row for a lease. Whether it was silent all the time.
     async fn lease_is_over(&self, lane: &Lane<'_>, recovery: &Recovery<'_>, row: RowId) -> Result<bool, OpError> {
         const LOOKS: u64 = 16;
-        let lease_ns = recovery.lease.terms().lease_ns();
         let first = self.read_row(lane, row).await?;
+        let lease_ns = recovery.lease.terms().lease_ns().max(first.map_or(0, |row| row.lease_ns));
         // The pauses alone make a whole lease.
         for _ in 0..LOOKS {
             lane.port().call(Request::pause(lease_ns.div_ceil(LOOKS))).await?;

@@ -27,6 +27,15 @@ pub(crate) struct Watch {
     seen_row: bool,
 }
 
+/// A row, as far as leases are concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SeenRow {
+    pub(super) word: RowWord,
+    pub(super) heartbeat: u64,
+    /// What it says of its lease; 0: nothing.
+    pub(super) lease_ns: u64,
+}
+
 impl Watch {
     /// Notes that a CAS lost against `word`. Whether it is time to look at the holder's row.
     pub(crate) fn lost(&mut self, word: u64, now_ns: u64, lease_ns: u64) -> bool {
@@ -93,13 +102,13 @@ impl Tree<'_> {
             // A lane of this compute node: alive as we are, or its debts will be settled.
             return Ok(());
         }
-        let Some(word) = self.read_row(lane, row).await? else { return Ok(()) };
-        let lease_ns = recovery.lease.terms().lease_ns();
+        let Some(seen) = self.read_row(lane, row).await? else { return Ok(()) };
+        let lease_ns = recovery.lease.terms().lease_ns().max(seen.lease_ns);
         let now_ns = lane.port().elapsed_ns();
-        let over = lane.watch(|watch| watch.saw_row((word.0.0, word.1), now_ns, lease_ns));
-        let by_its_clock = word.1 * recovery.lease.terms().heartbeat_ns() < lane.port().elapsed_ns();
+        let over = lane.watch(|watch| watch.saw_row((seen.word.0, seen.heartbeat), now_ns, lease_ns));
+        let by_its_clock = seen.heartbeat * recovery.lease.terms().heartbeat_ns() < lane.port().elapsed_ns();
         let over = over || planted(Bug::LeaseByRemoteClock) && by_its_clock;
-        let word = word.0;
+        let word = seen.word;
         match word.state() {
             Some(RowState::Live) if !over => return Ok(()),
             Some(RowState::Live | RowState::Fencing) if !recovery.fencing => {
@@ -116,16 +125,19 @@ impl Tree<'_> {
         Ok(())
     }
 
-    /// The word of a row and its heartbeat; `None`: there is no such row.
-    pub(super) async fn read_row(&self, lane: &Lane<'_>, row: RowId) -> Result<Option<(RowWord, u64)>, OpError> {
+    /// What a row says of the life of its compute node; `None`: there is no such row.
+    pub(super) async fn read_row(&self, lane: &Lane<'_>, row: RowId) -> Result<Option<SeenRow>, OpError> {
         let Some(home) = self.geometry.first() else { return Ok(None) };
         if row.0 == 0 || u32::from(row.0) >= home.row_count {
             return Ok(None);
         }
         let at = self.scratch.recovery.start;
         lane.port().call(Request::read(Label::Row, HOME, home.row_offset(row), Row::BYTES, at)).await?;
-        let row = lane.port().with(|scratch| scratch.get(at..).and_then(Row::from_prefix));
-        Ok(row.map(|row| (RowWord(row.word.get()), row.heartbeat.get())))
+        let stored = lane.port().with(|scratch| scratch.get(at..).and_then(Row::from_prefix));
+        let Some(stored) = stored else { return Ok(None) };
+        let corrupt = |what| Self::corrupt(Address::new(HOME, home.row_offset(row), 0), what);
+        let lease_ns = stored.lease_ns().map_err(corrupt)?.unwrap_or(0);
+        Ok(Some(SeenRow { word: RowWord(stored.word.get()), heartbeat: stored.heartbeat.get(), lease_ns }))
     }
 
     /// Ends an acquisition of a dead compute node: whatever of its last WRITE is missing is done, and the lock word is

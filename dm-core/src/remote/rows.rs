@@ -32,6 +32,7 @@ use crate::error::VerbError;
 use crate::lane::Lane;
 use crate::layout::fields::Field;
 use crate::port::OUTBOX_REQUESTS;
+use crate::recovery::lease::LEASE_NS_MAX;
 use crate::remote::lock_word::RowId;
 use crate::remote::record::{Le16, Le32, Le64, cut, mask, record, set_text, text};
 use crate::remote::{HOME, NodeGeometry, SCRATCH_BYTES};
@@ -64,13 +65,16 @@ record! {
         token: Le64 = "random number of the process that joined",
         redo_slot_bytes: Le32 = "bytes of a slot of its redo area on this memory node",
         redo_slots: Le32 = "slots of its redo area on this memory node; 0 = none",
-        reserved_48: [u8; 16] = "zero",
+        lease_us: Le32 = "how long it may be silent before others may take it for dead, in us; 0 = it has not said",
+        reserved_52: [u8; 12] = "zero",
         redo: [Le64; 4] = "addresses of its redo chunks on this memory node; 0 = none",
         host_bytes: u8 = "length of the host name",
         host: [u8; 31] = "host name, UTF-8, zero-padded",
     }
 }
 const_assert_eq!(Row::BYTES, 128);
+const_assert!(LEASE_NS_MAX / 1000 <= u32::MAX as u64);
+const_assert!(core::mem::offset_of!(Row, lease_us).is_multiple_of(8));
 const_assert!(Row::BYTES <= SCRATCH_BYTES);
 
 /// How alive a compute node is.
@@ -207,6 +211,8 @@ pub struct Life<'a> {
     pub lanes: u16,
     /// Random number of its process.
     pub token: u64,
+    /// How long it may be silent, in ns; `None`: it has not said.
+    pub lease_ns: Option<u64>,
     /// Addresses of its redo chunks.
     pub redo: [u64; REDO_CHUNKS],
     /// Its host's name; "?" if that is not text.
@@ -225,15 +231,31 @@ impl Row {
         // Both belong to the WRITE after the join; a READ amid it may see one without the other.
         let token = self.token.get();
         let written = self.incarnation.get() == incarnation && cut(token, 0, 28) == u64::from(word.nonce());
+        let lease_ns = self.lease_ns()?;
         let life = (written && state != RowState::Free).then(|| Life {
             heartbeat: self.heartbeat.get(),
             epoch: self.epoch.get(),
             lanes: self.lanes.get(),
             token,
+            lease_ns,
             redo: self.redo.map(Le64::get),
             host: text(&self.host, self.host_bytes).unwrap_or("?"),
         });
         Ok(RowView { state, incarnation, life })
+    }
+
+    /// How long its compute node may be silent before it may be taken for dead, in ns: what it has said of itself. `None`: it
+    /// has not. `Err`: longer than any lease is.
+    pub fn lease_ns(&self) -> Result<Option<u64>, &'static str> {
+        let lease_ns = u64::from(self.lease_us.get()) * 1000;
+        if self.incarnation.get() != RowWord(self.word.get()).incarnation() || lease_ns == 0 {
+            return Ok(None);
+        }
+        if lease_ns <= LEASE_NS_MAX {
+            Ok(Some(lease_ns))
+        } else {
+            Err("a row says that its lease is longer than an hour")
+        }
     }
 
     /// The row of `joiner`, just joined as `member`.
@@ -425,6 +447,21 @@ pub async fn introduce(
     });
     let offset = geometry.row_offset(member.row) + WORD as u64;
     lane.port().call(Request::write(Label::Row, HOME, offset, Row::BYTES - WORD, scratch + WORD)).await?;
+    Ok(())
+}
+
+/// Says how long the compute node may be silent, after [`introduce`]: whoever waits for it waits for as long at least, whatever
+/// lease that has itself. Rounded up to microseconds. One round trip.
+pub async fn declare_lease(
+    lane: &Lane<'_>,
+    geometry: &NodeGeometry,
+    member: Member,
+    lease_ns: u64,
+) -> Result<(), RowError> {
+    // The upper half of the word is reserved, and zero.
+    let lease_us = lease_ns.min(LEASE_NS_MAX).div_ceil(1000);
+    let offset = geometry.row_offset(member.row) + core::mem::offset_of!(Row, lease_us) as u64;
+    lane.port().call(Request::write_word(Label::Row, HOME, offset, lease_us)).await?;
     Ok(())
 }
 

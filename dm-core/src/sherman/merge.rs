@@ -190,7 +190,7 @@ impl Sherman<'_> {
         let high = high.get_mut(..self.leaf.key_bytes)?;
         let bounded = node::read_high(right, high);
         node::set_right(left, bounded.then_some(&*high), Header::read(right).sibling);
-        node::retire(right, pair.left);
+        node::retire(right, pair.left, self.tree.owner);
         InnerMut::new(&self.tree.inner, parent).remove(pair.separator);
         for image in [&mut *left, &mut *parent] {
             raise_node_version(image);

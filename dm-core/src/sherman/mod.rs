@@ -67,8 +67,8 @@
 //! - Opened without recovery, an index waits for the locks of the dead until its deadlines pass, and a node torn by a
 //!   writer that died in the middle of a WRITE is reported as corrupt under its lock.
 //! - Nodes that a compute node was granted and had not linked when it left - the rest of its last chunk, retired nodes on
-//!   its shelves, a sibling whose split was dropped - stay granted and are not used again. What is reachable is in
-//!   [`crate::index::Census::live_bytes`]; the difference to the chunks granted to the index is what is ready or lost.
+//!   its shelves, a sibling whose split was dropped - wait for another compute node to adopt them ([`crate::reclaim`]). Without
+//!   recovery nobody adopts.
 //! - 16-bit lock words without local queues cannot be settled after a dropped operation.
 
 pub mod layout;
@@ -88,6 +88,7 @@ use crate::compute::batches::Begun;
 use crate::error::{Cause, DecodeError, Effect, OpError};
 use crate::index::{Census, Index, Operation, OperationKind, Outcome, ScratchPlan};
 use crate::lane::{Lane, Mark};
+use crate::reclaim::Adopted;
 use crate::recovery::sweep::Swept;
 use crate::remote::address::Address;
 use crate::remote::lock_word::RowId;
@@ -164,13 +165,13 @@ impl<'s> Leaves<'s> for Sherman<'s> {
         true
     }
 
-    fn read_leaf<R>(
+    fn read_leaf_locked<R>(
         &self,
         lane: &Lane<'_>,
         target: Target,
         look: impl FnMut(&mut [u8]) -> Result<R, DecodeError>,
     ) -> impl Future<Output = Result<Option<R>, OpError>> {
-        self.tree.read(lane, target, look)
+        self.tree.read_under_lock(lane, target, look)
     }
 
     async fn look_after_bounce(&self, lane: &Lane<'_>, left: Address, right: Address) -> Result<(), OpError> {
@@ -235,6 +236,9 @@ impl Index for Sherman<'_> {
             if leads {
                 self.tree.batches.finish(lane, &self.plan, &result).await?;
             }
+            if let Ok(outcome) = result {
+                return Ok(outcome);
+            }
             // A holder that was silent when the operation had made its change is for others to look after.
             match (result, lane.take_suspect()) {
                 (Err(OpError { effect: Effect::None, .. }), Some(lock)) if !lane.owes() && !lane.is_joined() => {
@@ -249,7 +253,13 @@ impl Index for Sherman<'_> {
         lane.set_deadline(Operation::WAIT_NS_DEFAULT);
         // The lock first: members of a batch this lane leads may be queued behind it.
         self.tree.settle(lane).await?;
-        self.tree.batches.settle(lane, &self.plan).await
+        self.tree.batches.settle(lane, &self.plan).await?;
+        if lane.pending().is_some() && !lane.owes() && self.tree.check_standing().is_ok() {
+            // Nothing depends on it: what cannot be told is told when the lane is settled next.
+            let _ = self.tree.resolve_pending(lane).await;
+            lane.take_suspect();
+        }
+        Ok(())
     }
 
     async fn validate<'a>(&'a self, lane: &'a Lane<'_>) -> Result<Census, OpError> {
@@ -283,6 +293,18 @@ impl Index for Sherman<'_> {
             match (self.mend(lane).await, lane.take_suspect()) {
                 (Err(_), Some(lock)) if !lane.owes() => self.tree.look_after(lane, lock).await?,
                 (result, _) => return result.map(|_| swept),
+            }
+        }
+    }
+
+    async fn adopt<'a>(&'a self, lane: &'a Lane<'_>) -> Result<Adopted, OpError> {
+        lane.set_deadline(u64::MAX);
+        self.tree.check_standing()?;
+        lane.forget_watch();
+        loop {
+            match (self.tree.adopt(lane).await, lane.take_suspect()) {
+                (Err(_), Some(lock)) if !lane.owes() => self.tree.look_after(lane, lock).await?,
+                (result, _) => return result.map_err(|error| self.tree.note_fencing(error)),
             }
         }
     }

@@ -30,7 +30,9 @@ impl Sherman<'_> {
             )
             .await?;
         let Some(visit) = visit else { return Ok(Outcome::Absent) };
-        self.help(lane, visit.help).await;
+        if visit.help.is_some() {
+            self.help(lane, visit.help).await;
+        }
         Ok(if visit.seen { Outcome::Found } else { Outcome::Absent })
     }
 }

@@ -7,6 +7,7 @@
 
 use super::Sherman;
 use super::layout::{Leaf, LeafMut, SPAN_MAX};
+use super::parameters::VALUE_BYTES_MAX;
 use crate::btree::leaves::{key_of, slice_mut};
 use crate::btree::link::raise_node_version;
 use crate::btree::lock::Held;
@@ -16,12 +17,13 @@ use crate::error::{Cause, OpError};
 use crate::lane::{Lane, Mark};
 use crate::layout::stripes;
 use crate::planted::{Bug, planted};
+use crate::reclaim::Signature;
 use crate::remote::address::Address;
 
 impl Sherman<'_> {
     /// Splits the locked, full leaf in image 0 and inserts the operation's record; then tells the parent.
     pub(super) async fn split_and_insert(&self, lane: &Lane<'_>, held: Held, left: Address) -> Result<(), OpError> {
-        let Some(fresh) = lane.take_stock(NodeClass::Leaf, left.node()) else {
+        let Some(fresh) = lane.take_to_link(NodeClass::Leaf, left.node()) else {
             self.tree.release(lane, held).await?;
             return Err(OpError::harmless(Cause::PoolFull));
         };
@@ -55,6 +57,7 @@ impl Sherman<'_> {
             }
         });
         self.tree.write_split(lane, held, (left, left_at), (right, right_at), self.leaf.bytes).await?;
+        lane.is_through(fresh);
         // The record is in. If the parent cannot be told now, whoever finds the half-split will.
         let _ = self.tree.link(lane, 0, right).await;
         Ok(())
@@ -71,11 +74,44 @@ impl Sherman<'_> {
         let bounded = node::read_high(left, high);
         let header = Header { generation: address.generation(), flags: NodeFlags::empty(), ..Header::read(left) };
         node::start(right, &header, separator, bounded.then_some(&*high));
+        Signature::of(self.tree.owner).write(right);
         for (to, &slot) in moved.iter().enumerate() {
             LeafMut::new(&self.leaf, right).copy_from(&Leaf::new(&self.leaf, left), slot as usize, to);
             LeafMut::new(&self.leaf, left).clear(slot as usize);
         }
+        if planted(Bug::SplitSorts) {
+            self.sort_those_that_stay(left);
+        }
         let next = if planted(Bug::LostSibling) { Header::read(left).sibling } else { address };
         node::set_right(left, Some(separator), next);
+    }
+
+    /// Against the law of this room: moves entries that stay.
+    fn sort_those_that_stay(&self, left: &mut [u8]) {
+        let (mut slots, lowest) = ([0; SPAN_MAX], [0; KEY_BYTES_MAX]);
+        let Some(lowest) = lowest.get(..self.leaf.key_bytes) else { return };
+        for to in 0..self.leaf.span {
+            let count = Leaf::new(&self.leaf, left).sorted(lowest, None, &mut slots);
+            if to >= count {
+                return;
+            }
+            // Half of the slots are free: whoever is in the way goes there first.
+            let free = Leaf::new(&self.leaf, left).free_slot();
+            let from = usize::from(slots[to]);
+            let Some(free) = free.filter(|_| from != to) else { continue };
+            if slots.iter().take(count).any(|slot| usize::from(*slot) == to) {
+                self.move_entry(left, to, free);
+            }
+            self.move_entry(left, from, to);
+        }
+    }
+
+    fn move_entry(&self, leaf: &mut [u8], from: usize, to: usize) {
+        let mut record = [0; KEY_BYTES_MAX + VALUE_BYTES_MAX];
+        let Some(record) = record.get_mut(..self.leaf.key_bytes + self.leaf.value_bytes) else { return };
+        Leaf::new(&self.leaf, leaf).read_record(from, record);
+        let (key, value) = record.split_at(self.leaf.key_bytes);
+        LeafMut::new(&self.leaf, leaf).put(to, key, value);
+        LeafMut::new(&self.leaf, leaf).clear(from);
     }
 }

@@ -11,8 +11,9 @@ use super::layout::{Leaf, LeafMut};
 use crate::btree::descent::Spot;
 use crate::btree::leaves::{Leaves, judge_leaf, key_of, slice_mut};
 use crate::btree::link::raise_node_version;
-use crate::btree::lock::Held;
+use crate::btree::lock::{Held, unknown};
 use crate::btree::node::{KEY_BYTES_MAX, Standing};
+use crate::btree::read::Torn;
 use crate::btree::{MOVES_MAX, RESTARTS_MAX, Tree};
 use crate::error::{Cause, DecodeError, OpError};
 use crate::index::{OperationKind, Outcome};
@@ -46,19 +47,23 @@ impl Sherman<'_> {
         let mut cached = true;
         let mut attempts = 0;
         loop {
-            let spot = self.tree.locate(lane, &self.plan.key, 0, cached).await?;
-            let Some(spot) = spot else {
-                if !inserts {
-                    return Ok(Outcome::Absent);
-                }
-                self.plant(lane).await?;
-                Tree::attempt(lane, &mut attempts, RESTARTS_MAX, "planting the first leaf")?;
-                continue;
+            let route = if cached { self.tree.route(lane, &self.plan.key, 0) } else { None };
+            let mut spot = match route {
+                Some(spot) => spot,
+                None => match self.tree.locate(lane, &self.plan.key, 0, cached).await? {
+                    Some(spot) => spot,
+                    None if !inserts => return Ok(Outcome::Absent),
+                    None => {
+                        self.plant(lane).await?;
+                        Tree::attempt(lane, &mut attempts, RESTARTS_MAX, "planting the first leaf")?;
+                        continue;
+                    }
+                },
             };
             if inserts {
                 self.tree.prepare_to_split(lane, spot.address.node());
             }
-            match self.write_at(lane, kind, spot).await? {
+            match self.write_at(lane, kind, &mut spot).await? {
                 Attempt::Done(outcome) => return Ok(outcome),
                 Attempt::Short => {
                     if !self.tree.reserve_to_split(lane, spot.address.node()).await? {
@@ -78,14 +83,13 @@ impl Sherman<'_> {
     }
 
     /// Writes at the leaf that `spot` names, or at one that it leads to.
-    async fn write_at(&self, lane: &Lane<'_>, kind: OperationKind, spot: Spot) -> Result<Attempt, OpError> {
-        let mut spot = spot;
+    async fn write_at(&self, lane: &Lane<'_>, kind: OperationKind, spot: &mut Spot) -> Result<Attempt, OpError> {
         let at = self.tree.scratch.node(0);
         for _ in 0..MOVES_MAX {
             let address = spot.address;
             let target = self.leaf_target(address, at);
             let wanted = self.leaf_wanted(address);
-            let look = |scratch: &mut [u8]| {
+            let mut look = |scratch: &mut [u8]| {
                 let mut room = [0; KEY_BYTES_MAX];
                 let key = key_of(scratch, &self.plan.key, &mut room);
                 let Some((front, nodes)) = scratch.split_at_mut_checked(self.tree.scratch.nodes) else {
@@ -98,8 +102,40 @@ impl Sherman<'_> {
                 }
             };
             let follow = self.tree.options.chain_lock_read.then(|| target.request_locked());
-            let (held, read) = self.tree.acquire(lane, address, follow).await?;
-            let seen = self.tree.read_locked(lane, target, read.is_some(), look).await;
+            // As `Tree::acquire` and `Tree::read_locked`, without a future around the common case.
+            let claim = self.tree.claim(lane, address)?;
+            let found = if claim.queued {
+                None
+            } else {
+                let tried = self.tree.push_lock(lane, &claim.held, follow);
+                lane.port().submit().await?;
+                Some(self.tree.judge_lock(lane, &claim.held, tried))
+            };
+            let (held, is_read) = match found {
+                Some(Ok(read)) => (claim.held, read.is_some()),
+                Some(Err(found)) => {
+                    let (held, read) = self.tree.acquire_again(lane, claim.held, follow, found).await?;
+                    (held, read.is_some())
+                }
+                None => {
+                    let (held, read) = self.tree.acquire_queued(lane, claim.held, follow).await?;
+                    (held, read.is_some())
+                }
+            };
+            let read = if is_read {
+                Ok(())
+            } else {
+                lane.port().push(target.request_locked());
+                lane.port().submit().await
+            };
+            let seen = match read {
+                Ok(()) => match Tree::look_locked(lane, &target, &mut look) {
+                    Ok(Ok(seen)) => Ok(seen),
+                    Ok(Err(Torn)) => self.tree.read_locked_again(lane, target, look).await,
+                    Err(error) => Err(error),
+                },
+                Err(error) => Err(error.into()),
+            };
             let seen = match seen {
                 Ok(seen) => seen,
                 Err(error) => {
@@ -111,15 +147,24 @@ impl Sherman<'_> {
             match seen {
                 Some(Ok(Decision::Unchanged(outcome))) => {
                     self.tree.release(lane, held).await?;
-                    self.help(lane, help).await;
+                    if help.is_some() {
+                        self.help(lane, help).await;
+                    }
                     return Ok(Attempt::Done(outcome));
                 }
                 Some(Ok(Decision::Changed { outcome, slot, emptied })) => {
-                    self.write_back(lane, held, address, at, slot).await?;
+                    let unlock = self.push_write(lane, &held, address, at, slot)?;
+                    lane.port().submit().await.map_err(unknown)?;
+                    match unlock {
+                        Some(unlock) => self.tree.released(lane, &held, unlock)?,
+                        None => self.tree.release_written(lane, held).await?,
+                    }
                     if emptied {
                         self.join_emptied(lane, address).await;
                     }
-                    self.help(lane, help).await;
+                    if help.is_some() {
+                        self.help(lane, help).await;
+                    }
                     return Ok(Attempt::Done(outcome));
                 }
                 Some(Ok(Decision::NoRoom)) if !self.tree.ready_to_split(lane) => {
@@ -136,7 +181,7 @@ impl Sherman<'_> {
                     if standing == Standing::Here {
                         return Ok(Attempt::Lost);
                     }
-                    spot.address = self.wrong_leaf(lane, standing, &mut spot, at);
+                    spot.address = self.wrong_leaf(lane, standing, spot, at);
                     self.look_after_bounce(lane, spot.from, address).await?;
                     spot.fresh = false;
                 }
@@ -208,21 +253,23 @@ impl Sherman<'_> {
         }
     }
 
-    /// WRITEs entry `slot` of the image at `at` (or, with that technique off, the node) and unlocks.
-    async fn write_back(
+    /// Pushes the WRITE of entry `slot` of the image at `at` (or, with that technique off, of the node) and the unlock, as
+    /// [`Tree::release_with`] has them.
+    #[inline]
+    fn push_write(
         &self,
         lane: &Lane<'_>,
-        held: Held,
+        held: &Held,
         address: Address,
         at: usize,
         slot: usize,
-    ) -> Result<(), OpError> {
+    ) -> Result<Option<usize>, OpError> {
         if self.tree.options.entry_writes {
-            self.tree.push_in_place(lane, &held, Label::Entry, address, self.leaf.entry_range(slot), at)?;
+            self.tree.push_in_place(lane, held, Label::Entry, address, self.leaf.entry_range(slot), at)?;
         } else {
             lane.port().with(|scratch| raise_node_version(slice_mut(scratch, at, self.leaf.bytes)));
-            self.tree.push_in_place(lane, &held, Label::Node, address, 0..self.leaf.bytes, at)?;
+            self.tree.push_in_place(lane, held, Label::Node, address, 0..self.leaf.bytes, at)?;
         }
-        self.tree.release_with(lane, held).await
+        self.tree.push_unlock(lane, held)
     }
 }

@@ -431,14 +431,23 @@ impl<'m> Fabric<'m> for ShmFabric {
     #[inline]
     fn post(&mut self, lanes: &[Lane<'m>], lane: usize) -> Posted {
         let Some(one) = lanes.get(lane) else { return Posted::Completed };
-        if one.port().requests().iter().any(|request| request.verb == Verb::Rpc) {
+        let requests = one.port().requests();
+        let (mut calls, mut writes) = (false, false);
+        for request in requests.iter() {
+            calls |= request.verb == Verb::Rpc;
+            writes |= request.verb == Verb::Write;
+        }
+        if calls {
+            drop(requests);
             return self.call(one, lane);
         }
-        if lanes.len() == 1 || one.port().requests().iter().any(|request| request.verb == Verb::Write) {
+        if lanes.len() == 1 || writes {
+            drop(requests);
             self.execute_all(one, false, &[]);
             return Posted::Completed;
         }
-        self.look_ahead(&one.port().requests());
+        self.look_ahead(&requests);
+        drop(requests);
         self.posted.push_back(lane);
         Posted::InFlight
     }

@@ -3,7 +3,7 @@
 //! Whoever asks sends a frame without blocking and gets a [`Ticket`]; the process's watcher thread receives returns
 //! and leaves them where the ticket finds them. Nobody waits inside: a worker looks at its tickets between other lanes.
 
-use super::wire::{Call, CallKind, RETURN_BYTES, Return};
+use super::message::{Call, RETURN_BYTES, Return};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use std::collections::HashMap;
@@ -46,7 +46,7 @@ pub(super) enum Heard {
 #[derive(Debug)]
 pub struct Ticket {
     calls: Arc<Calls>,
-    number: u64,
+    id: u64,
     place: Arc<Place>,
 }
 
@@ -57,11 +57,11 @@ impl Calls {
 
     /// Sends a call. `None`: the socket has ended or is full, which it is only if the daemon has not read thousands of
     /// calls.
-    pub(super) fn send(self: &Arc<Self>, socket: &UnixStream, kind: CallKind, operands: [u64; 4]) -> Option<Ticket> {
+    pub(super) fn send(self: &Arc<Self>, socket: &UnixStream, operands: [u64; 4]) -> Option<Ticket> {
         let mut open = self.open();
         open.last += 1;
-        let number = open.last;
-        let bytes = Call { kind, number, operands }.encode();
+        let id = open.last;
+        let bytes = Call { id, operands }.encode();
         // Under the mutex, so that frames do not mix. A frame goes in one piece or not at all: Unix sockets take a
         // write that fits one buffer whole.
         match send(socket, &bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
@@ -69,8 +69,8 @@ impl Calls {
             _ => return None,
         }
         let place = Arc::new(Place::default());
-        open.waiting.insert(number, Arc::clone(&place));
-        Some(Ticket { calls: Arc::clone(self), number, place })
+        open.waiting.insert(id, Arc::clone(&place));
+        Some(Ticket { calls: Arc::clone(self), id, place })
     }
 
     /// Receives what is there. Only the watcher calls this.
@@ -86,8 +86,8 @@ impl Calls {
             }
             if *received == RETURN_BYTES {
                 *received = 0;
-                let Return { number, value } = Return::decode(input);
-                if let Some(place) = waiting.remove(&number) {
+                let Return { id, value } = Return::decode(input);
+                if let Some(place) = waiting.remove(&id) {
                     place.value.store(value, Ordering::Relaxed);
                     // Release: who sees the flag sees the value.
                     place.is_there.store(true, Ordering::Release);
@@ -107,7 +107,7 @@ impl Ticket {
 impl Drop for Ticket {
     fn drop(&mut self) {
         if self.returned().is_none() {
-            self.calls.open().waiting.remove(&self.number);
+            self.calls.open().waiting.remove(&self.id);
         }
     }
 }

@@ -1,10 +1,12 @@
 //! Connecting to a memory node.
 
 use super::calls::{Calls, Heard, Ticket};
+use super::message::{ANNOUNCE, WITHDRAW};
 use super::watcher::{self, Watched};
-use super::wire::{ACCEPTED, CallKind, Hello, VERSION, WELCOME_BYTES, Welcome, WireError};
+use super::wire::{Hello, VERSION, WELCOME_BYTES, Welcome, WireError};
 use crate::region::{Region, RegionError};
 use dm_core::remote::lock_word::RowId;
+use dm_core::remote::rpc::Reply;
 use dm_core::verbs::NodeId;
 use rustix::cmsg_space;
 use rustix::io::Errno;
@@ -154,34 +156,30 @@ impl RemoteNode {
 
     /// Calls a procedure of [`dm_core::remote::rpc`] without waiting. `None`: the daemon takes no calls any more.
     pub(crate) fn call(&self, operands: [u64; 4]) -> Option<Ticket> {
-        self.send(CallKind::Rpc, operands)
-    }
-
-    fn send(&self, kind: CallKind, operands: [u64; 4]) -> Option<Ticket> {
-        self.calls.send(self.socket.as_ref()?, kind, operands)
+        self.calls.send(self.socket.as_ref()?, operands)
     }
 
     /// Has the daemon note that this process acts for a compute-node row, so that fencing the row ends this process. To be
     /// done at every memory node before the first WRITE under that name; see [`super::members`] for why.
     pub fn announce(&self, row: RowId, incarnation: u32) -> Result<(), AnnounceError> {
-        match self.ask(CallKind::Announce, row, incarnation)? {
-            ACCEPTED => Ok(()),
+        match self.ask(ANNOUNCE, row, incarnation)? {
+            value if value == Reply::Done as u64 => Ok(()),
             _ => Err(AnnounceError::Fenced { node: self.node_id.0, row: row.0, incarnation }),
         }
     }
 
     /// The caller's word that this process writes nothing under that name any more, now or later.
     pub fn withdraw(&self, row: RowId, incarnation: u32) -> Result<(), AnnounceError> {
-        self.ask(CallKind::Withdraw, row, incarnation).map(drop)
+        self.ask(WITHDRAW, row, incarnation).map(drop)
     }
 
     /// Makes a call and waits for its return. Without a daemon there is nobody to tell.
-    fn ask(&self, kind: CallKind, row: RowId, incarnation: u32) -> Result<u64, AnnounceError> {
+    fn ask(&self, procedure: u64, row: RowId, incarnation: u32) -> Result<u64, AnnounceError> {
         if self.socket.is_none() {
-            return Ok(ACCEPTED);
+            return Ok(Reply::Done as u64);
         }
         let silent = || AnnounceError::Silent { node: self.node_id.0 };
-        let ticket = self.send(kind, [u64::from(row.0), u64::from(incarnation), 0, 0]).ok_or_else(silent)?;
+        let ticket = self.call([procedure, u64::from(row.0), u64::from(incarnation), 0]).ok_or_else(silent)?;
         let deadline = Instant::now() + ANSWER_WAIT;
         loop {
             if let Some(value) = ticket.returned() {

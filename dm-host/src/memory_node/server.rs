@@ -1,11 +1,9 @@
 //! Serving a region.
 
 use super::members::{Members, Name};
+use super::message::{ANNOUNCE, CALL_BYTES, Call, HeadError, Return, WITHDRAW};
 use super::process::{Process, peer_pid};
-use super::wire::{
-    ACCEPTED, Answer, CALL_BYTES, Call, CallKind, HELLO_BYTES, Hello, REFUSED, Return, VERSION, Welcome, WireError,
-    refusal,
-};
+use super::wire::{Answer, HELLO_BYTES, Hello, VERSION, Welcome, WireError, refusal};
 use crate::fabric::shm::lines::AccessError;
 use crate::region::Region;
 use dm_core::remote::rpc::{Procedure, Reply};
@@ -393,7 +391,7 @@ impl Server<'_> {
                         let _ = stream.write(&refusal(Answer::Version));
                         Verdict::Leave("speaks another version")
                     }
-                    Err(WireError::Magic) => Verdict::Leave("does not speak the protocol"),
+                    Err(WireError::Head(HeadError::Magic)) => Verdict::Leave("does not speak the protocol"),
                     Err(_) => Verdict::Leave("said a hello that makes no sense"),
                 }
             }
@@ -404,10 +402,11 @@ impl Server<'_> {
                 }
                 member.received = 0;
                 let connection = member.connection;
-                let Ok(call) = Call::decode(&member.bytes) else {
-                    return Verdict::Estrange("said something that the protocol does not know");
-                };
-                let answer = Return { number: call.number, value: self.answer(connection, &call) };
+                let call = Call::decode(&member.bytes);
+                if call.id == 0 {
+                    return Verdict::Estrange("made a call without an id");
+                }
+                let answer = Return { id: call.id, value: self.answer(connection, &call) };
                 match self.clients[position].stream.write(&answer.encode()) {
                     Ok(sent) if sent == answer.encode().len() => Verdict::Stay,
                     Ok(_) => Verdict::Estrange("does not read what it is told"),
@@ -423,26 +422,25 @@ impl Server<'_> {
 
     /// Does what a member asks for.
     fn answer(&mut self, connection: u32, call: &Call) -> u64 {
-        match call.kind {
-            CallKind::Announce => {
-                let Some(name) = Name::from_words(call.operands[0], call.operands[1]) else { return REFUSED };
-                if self.members.announce(connection, name) { ACCEPTED } else { REFUSED }
+        let [procedure, a, b, _] = call.operands;
+        match procedure {
+            ANNOUNCE => {
+                let announced = Name::from_words(a, b).is_some_and(|name| self.members.announce(connection, name));
+                return if announced { Reply::Done } else { Reply::Impossible } as u64;
             }
-            CallKind::Withdraw => {
-                if let Some(name) = Name::from_words(call.operands[0], call.operands[1]) {
+            WITHDRAW => {
+                if let Some(name) = Name::from_words(a, b) {
                     self.members.withdraw(connection, name);
                 }
-                ACCEPTED
+                return Reply::Done as u64;
             }
-            CallKind::Rpc => {
-                let [procedure, a, b, _] = call.operands;
-                match Procedure::from_number(procedure) {
-                    Some(Procedure::Ping) => a,
-                    Some(Procedure::Fence) => self.fence(Name::from_words(a, b)) as u64,
-                    Some(Procedure::CloseQueuePair) => self.close_queue_pair(connection, Name::from_words(a, b)) as u64,
-                    _ => Reply::Unknown as u64,
-                }
-            }
+            _ => {}
+        }
+        match Procedure::from_number(procedure) {
+            Some(Procedure::Ping) => a,
+            Some(Procedure::Fence) => self.fence(Name::from_words(a, b)) as u64,
+            Some(Procedure::CloseQueuePair) => self.close_queue_pair(connection, Name::from_words(a, b)) as u64,
+            _ => Reply::Unknown as u64,
         }
     }
 

@@ -1,22 +1,16 @@
-//! The control protocol, version 2: a greeting each way, then calls and their returns, little-endian.
+//! The greeting over a Unix socket, version 3; what both ends say after it is in [`super::message`].
 //!
 //! ```text
-//! Hello    0 magic[8]  8 version u32  12 zero u32                                                    16 bytes
-//! Welcome  0 magic[8]  8 version u32  12 answer u32  16 connection u32  20 node u16  22 nodes u16
+//! Hello    0 head, its number zero                                                                    16 bytes
+//! Welcome  0 head, its number an answer  16 connection u32  20 node u16  22 nodes u16
 //!         24 region_bytes u64  32 file_bytes u64  40 page_bytes u64  48 device_at u64
 //!         56 sequence_at u64   64 slots_at u64    72 device_bytes u32  76 mode u32
 //!         80 fencing u32  84 zero u32                                                                 88 bytes
-//! Call     0 kind u32  4 zero u32  8 number u64  16 operands u64[4]                                   48 bytes
-//! Return   0 number u64  8 value u64                                                                  16 bytes
 //! ```
 //!
-//! A return repeats the number of its call; returns may come in any order. Every call may be made again after an
-//! unknown outcome.
-//!
-//! Magic and version stand at the same place in every version to come, so that two ends of different versions can
-//! say so. With [`Answer::Welcome`] comes the region's file descriptor; with any other answer all that follows is
-//! zero.
+//! With [`Answer::Welcome`] comes the region's file descriptor; with any other answer all that follows is zero.
 
+use super::message::{HEAD_BYTES, HeadError, any_head, head, same_head, u16_at, u32_at, u64_at};
 use crate::region::{Layout, LineMode};
 use thiserror::Error;
 
@@ -24,44 +18,24 @@ use thiserror::Error;
 pub const MAGIC: [u8; 8] = *b"dm-memd\n";
 
 /// The version spoken here.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Bytes of a [`Hello`].
-pub const HELLO_BYTES: usize = 16;
+pub const HELLO_BYTES: usize = HEAD_BYTES;
 
 /// Bytes of a [`Welcome`].
 pub const WELCOME_BYTES: usize = 88;
-
-/// Bytes of a [`Call`].
-pub const CALL_BYTES: usize = 48;
-
-/// Bytes of a [`Return`].
-pub const RETURN_BYTES: usize = 16;
 
 /// Why a message was not understood.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum WireError {
-    /// Not of this protocol.
-    #[error("the other end does not speak the dm-memd protocol")]
-    Magic,
-    /// Of another version.
-    #[error(
-        "the other end speaks version {theirs} of the dm-memd protocol, this is version {VERSION}; use the same release on both ends"
-    )]
-    Version {
-        /// Its version.
-        theirs: u32,
-    },
-    /// The memory node has too many connections.
-    #[error("the memory node has as many connections as it takes")]
-    Full,
+    /// What it begins with.
+    #[error(transparent)]
+    Head(#[from] HeadError),
     /// An answer of no meaning.
     #[error("unknown answer {0}")]
     Answer(u32),
-    /// A call of no meaning.
-    #[error("unknown call {0}")]
-    Call(u32),
     /// A layout that this release would not make of the same sizes.
     #[error("the memory node's layout is impossible: {0}")]
     Layout(String),
@@ -77,18 +51,13 @@ pub struct Hello {
 impl Hello {
     /// As sent.
     pub fn encode(self) -> [u8; HELLO_BYTES] {
-        let mut bytes = [0; HELLO_BYTES];
-        bytes[..8].copy_from_slice(&MAGIC);
-        bytes[8..12].copy_from_slice(&self.version.to_le_bytes());
-        bytes
+        head(MAGIC, self.version, 0)
     }
 
     /// As received. Any version decodes: the server answers with its own.
     pub fn decode(bytes: &[u8; HELLO_BYTES]) -> Result<Self, WireError> {
-        if bytes[..8] != MAGIC {
-            return Err(WireError::Magic);
-        }
-        Ok(Self { version: u32_at(bytes, 8) })
+        let (version, _) = any_head(bytes, MAGIC)?;
+        Ok(Self { version })
     }
 }
 
@@ -145,17 +114,9 @@ impl Welcome {
 
     /// As received. What comes out is sound: the layout is one that [`Layout::new`] makes.
     pub fn decode(bytes: &[u8; WELCOME_BYTES]) -> Result<Self, WireError> {
-        if bytes[..8] != MAGIC {
-            return Err(WireError::Magic);
-        }
-        let theirs = u32_at(bytes, 8);
-        if theirs != VERSION {
-            return Err(WireError::Version { theirs });
-        }
-        match u32_at(bytes, 12) {
+        match same_head(bytes, MAGIC, VERSION)? {
             0 => {}
-            1 => return Err(WireError::Version { theirs }),
-            2 => return Err(WireError::Full),
+            2 => return Err(HeadError::Full.into()),
             answer => return Err(WireError::Answer(answer)),
         }
         let code = u32_at(bytes, 76);
@@ -164,8 +125,8 @@ impl Welcome {
             .map_err(|error| WireError::Layout(error.to_string()))?;
         let welcome = Self {
             connection: u32_at(bytes, 16),
-            node: u16::from_le_bytes([bytes[20], bytes[21]]),
-            nodes: u16::from_le_bytes([bytes[22], bytes[23]]),
+            node: u16_at(bytes, 20),
+            nodes: u16_at(bytes, 22),
             layout,
             fencing: u32_at(bytes, 80) == 1,
         };
@@ -179,100 +140,11 @@ impl Welcome {
     }
 }
 
-/// What a call is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub enum CallKind {
-    /// A procedure of [`dm_core::remote::rpc`]: its operands and its result.
-    Rpc = 1,
-    /// `[row, incarnation]`: this process acts for that compute-node row from now on. Returns [`ACCEPTED`], or
-    /// [`REFUSED`] if that incarnation was fenced off.
-    Announce = 2,
-    /// `[row, incarnation]`: this process writes nothing under that name any more. Returns [`ACCEPTED`].
-    Withdraw = 3,
-}
-
-/// Return of an announcement: noted.
-pub const ACCEPTED: u64 = 1;
-
-/// Return of an announcement: that incarnation was fenced off.
-pub const REFUSED: u64 = 0;
-
-/// What a compute process asks after the greeting.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Call {
-    /// What for.
-    pub kind: CallKind,
-    /// By which its return is recognised.
-    pub number: u64,
-    /// Arguments.
-    pub operands: [u64; 4],
-}
-
-impl Call {
-    /// As sent.
-    pub fn encode(&self) -> [u8; CALL_BYTES] {
-        let mut bytes = [0; CALL_BYTES];
-        bytes[..4].copy_from_slice(&(self.kind as u32).to_le_bytes());
-        bytes[8..16].copy_from_slice(&self.number.to_le_bytes());
-        for (to, word) in bytes[16..].chunks_exact_mut(8).zip(self.operands) {
-            to.copy_from_slice(&word.to_le_bytes());
-        }
-        bytes
-    }
-
-    /// As received.
-    pub fn decode(bytes: &[u8; CALL_BYTES]) -> Result<Self, WireError> {
-        let kind = match (u32_at(bytes, 0), u32_at(bytes, 4)) {
-            (1, 0) => CallKind::Rpc,
-            (2, 0) => CallKind::Announce,
-            (3, 0) => CallKind::Withdraw,
-            (kind, _) => return Err(WireError::Call(kind)),
-        };
-        let operands = [16, 24, 32, 40].map(|at| u64_at(bytes, at));
-        Ok(Self { kind, number: u64_at(bytes, 8), operands })
-    }
-}
-
-/// What a daemon answers to a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Return {
-    /// Number of the call.
-    pub number: u64,
-    /// The result.
-    pub value: u64,
-}
-
-impl Return {
-    /// As sent.
-    pub fn encode(&self) -> [u8; RETURN_BYTES] {
-        let mut bytes = [0; RETURN_BYTES];
-        bytes[..8].copy_from_slice(&self.number.to_le_bytes());
-        bytes[8..].copy_from_slice(&self.value.to_le_bytes());
-        bytes
-    }
-
-    /// As received.
-    pub fn decode(bytes: &[u8; RETURN_BYTES]) -> Self {
-        Self { number: u64_at(bytes, 0), value: u64_at(bytes, 8) }
-    }
-}
-
 /// A message that lets nobody in.
 pub fn refusal(answer: Answer) -> [u8; WELCOME_BYTES] {
     let mut bytes = [0; WELCOME_BYTES];
-    bytes[..8].copy_from_slice(&MAGIC);
-    bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
-    bytes[12..16].copy_from_slice(&(answer as u32).to_le_bytes());
+    bytes[..HEAD_BYTES].copy_from_slice(&head(MAGIC, VERSION, answer as u32));
     bytes
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    bytes[at..].first_chunk().map_or(0, |word| u32::from_le_bytes(*word))
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    bytes[at..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word))
 }
 
 #[cfg(test)]
@@ -288,13 +160,10 @@ mod tests {
     fn what_is_sent_is_received() {
         assert_eq!(Welcome::decode(&welcome().encode()), Ok(welcome()));
         assert_eq!(Hello::decode(&Hello { version: 9 }.encode()), Ok(Hello { version: 9 }));
-        assert_eq!(Welcome::decode(&refusal(Answer::Full)), Err(WireError::Full));
-        assert_eq!(Hello::decode(b"GET / HTTP/1.1\r\n"), Err(WireError::Magic));
-        let call = Call { kind: CallKind::Announce, number: 1 << 40, operands: [1, 2, 3, u64::MAX] };
-        assert_eq!(Call::decode(&call.encode()), Ok(call));
-        assert_eq!(Call::decode(&[7; CALL_BYTES]), Err(WireError::Call(0x0707_0707)));
-        let answer = Return { number: 9, value: ACCEPTED };
-        assert_eq!(Return::decode(&answer.encode()), answer);
+        assert_eq!(Welcome::decode(&refusal(Answer::Full)), Err(HeadError::Full.into()));
+        assert_eq!(Hello::decode(b"GET / HTTP/1.1\r\n"), Err(HeadError::Magic.into()));
+        let version = Welcome::decode(refusal(Answer::Version).as_slice().try_into().unwrap());
+        assert_eq!(version, Err(WireError::Answer(1)), "of our own version: makes no sense");
     }
 
     #[test]

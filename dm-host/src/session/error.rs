@@ -49,6 +49,9 @@ pub enum OpenError {
     /// A thread could not be started.
     #[error("starting a thread: {0}")]
     Thread(#[from] std::io::Error),
+    /// Its statistics cannot be served where they shall.
+    #[error(transparent)]
+    Metrics(std::io::Error),
     /// A thread of the session panicked before it had said that it is ready: a bug.
     #[error("a thread of the session panicked while it started")]
     Panicked,

@@ -1,7 +1,9 @@
 //! What a session did so far.
 
+use crate::metrics::put;
 use crate::worker::{Cost, Finished};
 use dm_core::index::OperationKind;
+use dm_core::remote::rows::Member;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const KINDS: usize = OperationKind::ALL.len();
@@ -45,6 +47,40 @@ impl Statistics {
     /// Sums of one kind of operation. Of a `multi_get`, each key counts as a get, and so on.
     pub fn of(&self, kind: OperationKind) -> &KindStatistics {
         &self.kinds[kind as usize]
+    }
+
+    /// In Prometheus's text format, as those of `member`.
+    pub fn prometheus(&self, member: Member) -> String {
+        let mut text = String::new();
+        type Of = fn(&KindStatistics) -> f64;
+        let by_kind: [(&str, &str, &str, Of); 8] = [
+            ("operations_total", "counter", "Operations that ended, failed ones included.", |of| of.operations as f64),
+            ("failed_total", "counter", "Operations that failed.", |of| of.failed as f64),
+            ("busy_seconds_total", "counter", "Time operations took on their lanes.", |of| of.latency_ns as f64 / 1e9),
+            ("longest_seconds", "gauge", "The longest operation so far.", |of| of.latency_ns_max as f64 / 1e9),
+            ("round_trips_total", "counter", "Round trips to memory nodes.", |of| of.round_trips as f64),
+            ("requests_total", "counter", "Requests for memory nodes.", |of| of.requests as f64),
+            ("read_bytes_total", "counter", "Payload of READs and results of atomics.", |of| of.bytes_read as f64),
+            ("written_bytes_total", "counter", "Payload of WRITEs and operands of atomics.", |of| {
+                of.bytes_written as f64
+            }),
+        ];
+        for (name, kind, help, of) in by_kind {
+            let values = OperationKind::ALL.iter().map(|&operation| {
+                (format!("{{operation=\"{}\"}}", operation.name()), of(&self.kinds[operation as usize]))
+            });
+            put(&mut text, &format!("dm_session_{name}"), kind, help, values);
+        }
+        for (name, help, value) in [
+            ("row", "Its row among the compute nodes of the pool.", u64::from(member.row.0)),
+            ("incarnation", "Which life of that row it is.", u64::from(member.incarnation)),
+            ("queued_operations", "Operations that have a place in a queue now.", self.queued),
+            ("cache_used_bytes", "Bytes the index cache uses.", self.cache_used_bytes),
+            ("cache_budget_bytes", "Bytes the index cache may use.", self.cache_budget_bytes),
+        ] {
+            put(&mut text, &format!("dm_session_{name}"), "gauge", help, [("", value)]);
+        }
+        text
     }
 }
 

@@ -5,7 +5,8 @@
 //!      └─ thread::scope: everything below borrows the index, and ends before the storage does
 //!           ├─ worker 0: its own fabric and lanes ◄── queue 0
 //!           ├─ worker 1 ...                       ◄── queue 1
-//!           └─ validator, while a walk is asked for: a lane of its own
+//!           ├─ validator, while a walk is asked for: a lane of its own
+//!           └─ adopter, once a lease, for as long as it takes: the same lane
 //! ```
 //!
 //! The supervisor sleeps, except that every [`TICK`] it publishes the cache's size and, if lanes are parked, wakes them
@@ -25,13 +26,16 @@ use crate::worker::{self, Wakes, WorkerError};
 use dm_core::error::OpError;
 use dm_core::index::{Census, Index};
 use dm_core::lane::Lane;
+use dm_core::reclaim::Adopted;
 use dm_core::remote::catalog::IndexEntry;
 use dm_core::verbs::LaneId;
-use std::sync::atomic::Ordering;
+use std::future::{Future as _, poll_fn};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often the supervisor looks after parked lanes: how late an operation in a local lock queue may notice its
 /// deadline.
@@ -58,6 +62,16 @@ pub(super) struct Supervisor {
     pub(super) fabrics: Vec<AnyFabric>,
     pub(super) shared: Arc<Shared>,
     pub(super) commands: Receiver<Command>,
+}
+
+/// Says to whatever runs in the background that the session closes, by being dropped.
+#[derive(Default)]
+struct Closing(Arc<AtomicBool>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// The lane that walks run on; there is one, so walks take turns.
@@ -142,7 +156,24 @@ impl Supervisor {
         watch: &Watch,
         wakes: &Wakes,
     ) {
+        let lease = Duration::from_nanos(self.node.terms().lease_ns());
+        let mut adopted = Instant::now();
+        let (adopting, closing) = (Arc::new(AtomicBool::new(false)), Closing::default());
         loop {
+            if adopted.elapsed() >= lease && !adopting.swap(true, Ordering::Relaxed) {
+                adopted = Instant::now();
+                let (adopting, closing) = (Arc::clone(&adopting), Arc::clone(&closing.0));
+                let adopt = move || {
+                    // Who waits for a walk has the lane, and this comes again.
+                    if let Ok(mut walker) = walker.try_lock() {
+                        adopt(index, &mut walker, &closing);
+                    }
+                    adopting.store(false, Ordering::Relaxed);
+                };
+                if let Err(error) = thread::Builder::new().name("dm-adopt".to_owned()).spawn_scoped(scope, adopt) {
+                    tracing::warn!("starting a thread to adopt memory: {error}");
+                }
+            }
             match self.commands.recv_timeout(TICK) {
                 Ok(Command::Validate(answer)) => {
                     let walk = move || {
@@ -208,6 +239,44 @@ fn walk(index: &Watched<'_, impl Index>, walker: &mut Walker) -> Result<Census, 
     let Walker { fabric, scratch, id } = walker;
     let lane = Lane::new(*id, scratch);
     walk_on(index, fabric, &lane).map_err(SessionError::Operation)
+}
+
+/// Takes over what compute nodes that are gone have left, if any. What fails is tried again after the next lease.
+fn adopt(index: &Watched<'_, impl Index>, walker: &mut Walker, closing: &AtomicBool) {
+    let Walker { fabric, scratch, id } = walker;
+    let lane = Lane::new(*id, scratch);
+    match adopt_on(index, fabric, &lane, closing) {
+        Ok(adopted) if adopted == Adopted::default() => {}
+        Ok(adopted) => tracing::info!(
+            "adopted {} chunks of compute nodes that are gone; {} bytes of nodes came back",
+            adopted.chunks,
+            adopted.bytes
+        ),
+        Err(error) => tracing::debug!("adopting memory: {error}"),
+    }
+}
+
+/// Ties the lane's lifetime to the fabric's. An adoption does not keep a session from closing: it is dropped between two
+/// submits, and whoever adopts next begins anew.
+fn adopt_on(
+    index: &Watched<'_, impl Index>,
+    fabric: &mut AnyFabric,
+    lane: &Lane<'_>,
+    closing: &AtomicBool,
+) -> Result<Adopted, OpError> {
+    let mut adoption = Box::pin(index.adopt(lane));
+    let until_closing = poll_fn(|context| {
+        if closing.load(Ordering::Relaxed) {
+            return Poll::Ready(Ok(Adopted::default()));
+        }
+        adoption.as_mut().poll(context)
+    });
+    let adopted = block_on(fabric, lane, until_closing);
+    drop(adoption);
+    if lane.in_doubt() {
+        block_on(fabric, lane, index.settle(lane))?;
+    }
+    adopted
 }
 
 /// Ties the lane's lifetime to the fabric's. A walk that gave up under a lock leaves it to be settled.

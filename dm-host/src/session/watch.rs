@@ -15,6 +15,7 @@ use crate::fabric::any::Node;
 use dm_core::error::{Cause, Effect, OpError, VerbError};
 use dm_core::index::{Census, Index, Operation, Outcome, ScratchPlan};
 use dm_core::lane::{Lane, Stage};
+use dm_core::reclaim::Adopted;
 use dm_core::recovery::sweep::Swept;
 use dm_core::remote::lock_word::RowId;
 use dm_core::verbs::{Assumptions, Label, Status, Verb};
@@ -164,6 +165,10 @@ impl<I: Index> Index for Watched<'_, I> {
 
     async fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId) -> Result<Swept, OpError> {
         self.index.sweep(lane, row).await
+    }
+
+    async fn adopt<'a>(&'a self, lane: &'a Lane<'_>) -> Result<Adopted, OpError> {
+        self.guard(lane, u64::MAX, self.index.adopt(lane)).await
     }
 
     fn cache_bytes(&self) -> (u64, u64) {

@@ -29,6 +29,8 @@ fn an_operation_can_be_cut_short_anywhere() {
         Mark::RepairerDied,
         Mark::MergeUndone,
         Mark::RowSwept,
+        Mark::ChunkAdopted,
+        Mark::NodeReclaimed,
     ] {
         assert!(marked(&sum, mark) > 0, "never hit: {}\n{sum}", mark.name());
     }

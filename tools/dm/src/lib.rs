@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`commands`] | the command line: what each subcommand takes and does |
 //! | [`mod@bench`] | `dm bench`: load, warm up, run, check, report; the bare loop it is compared with |
+//! | [`churn`] | `dm churn`: a pool written over many times, and whether its memory comes back |
 //! | [`figures`] | `dm figures`: published figures, run again on the simulated cluster |
 //! | [`soak`] | `dm soak`: compute processes killed and stopped at random, and what must be there afterwards |
 //! | [`pool`] | memory nodes: started as child processes, or found by their sockets |
@@ -13,6 +14,7 @@
 //! | [`layout`] | golden layouts: listed, shown, checked, blessed |
 
 pub mod bench;
+pub mod churn;
 pub mod commands;
 pub mod figures;
 pub mod keys;

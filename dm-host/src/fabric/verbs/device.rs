@@ -1,9 +1,10 @@
 //! An RDMA device of this process: its context, its protection domain, its limits.
 
+use super::mlx5::{self, RawPair};
 use super::{VerbsError, last_error};
 use rdma_sys::{
     ibv_alloc_pd, ibv_atomic_cap, ibv_context, ibv_dealloc_pd, ibv_device_attr, ibv_device_attr_ex,
-    ibv_get_device_name, ibv_pd, ibv_port_attr, ibv_query_device, ibv_query_device_ex,
+    ibv_get_device_name, ibv_pd, ibv_port_attr, ibv_qp, ibv_qp_init_attr, ibv_query_device, ibv_query_device_ex,
 };
 use std::collections::HashMap;
 use std::ffi::CStr;
@@ -30,6 +31,8 @@ pub struct Limits {
     pub atomics_global: bool,
     /// Bytes of device memory.
     pub device_bytes: u64,
+    /// Whether there are masked atomics, and a way to ask for them.
+    pub masked_atomics: bool,
 }
 
 /// A device, opened by librdmacm, with a protection domain of ours.
@@ -39,6 +42,8 @@ pub struct Device {
     domain: NonNull<ibv_pd>,
     name: String,
     limits: Limits,
+    /// What makes queue pairs that take masked atomics.
+    masked: Option<&'static mlx5::Library>,
     /// Made by [`super::null`]: there is nothing to free.
     pub(super) is_null: bool,
 }
@@ -87,6 +92,8 @@ impl Device {
         let mut extended: ibv_device_attr_ex = unsafe { MaybeUninit::zeroed().assume_init() };
         // SAFETY: an open context, no input, and a place for the answer. A provider without the call fails.
         let known = unsafe { ibv_query_device_ex(context.as_ptr(), ptr::null(), &raw mut extended) } == 0;
+        // SAFETY: an open context.
+        let masked = unsafe { mlx5::Library::of(context, attributes.vendor_id) };
         let positive = |value: i32| u32::try_from(value).unwrap_or(0);
         let limits = Limits {
             registration_bytes_max: attributes.max_mr_size,
@@ -97,15 +104,23 @@ impl Device {
             atomics: attributes.atomic_cap != ibv_atomic_cap::IBV_ATOMIC_NONE,
             atomics_global: attributes.atomic_cap == ibv_atomic_cap::IBV_ATOMIC_GLOB,
             device_bytes: if known { extended.max_dm_size } else { 0 },
+            masked_atomics: masked.is_some(),
         };
         // SAFETY: an open context.
         let domain = NonNull::new(unsafe { ibv_alloc_pd(context.as_ptr()) })
             .ok_or_else(|| last_error("allocate a protection domain on", &name))?;
-        Ok(Self { context, domain, name, limits, is_null: false })
+        Ok(Self { context, domain, name, limits, masked, is_null: false })
     }
 
-    /// A device that does nothing.
-    pub(super) fn null() -> Arc<Self> {
+    /// A queue pair that takes masked atomics, as `what` says, if this device has such; `what` then has what it became.
+    pub(super) fn masked_pair(&self, what: &mut ibv_qp_init_attr) -> Option<(NonNull<ibv_qp>, RawPair)> {
+        // SAFETY: the library took this context for its own; the domain is of it, and `what` was written by the caller of
+        // `ibv_create_qp` for the same.
+        unsafe { self.masked?.make(self.context, self.domain(), what) }
+    }
+
+    /// A device that does nothing; with `masked_atomics` one that executes everything on a few bytes, for tests.
+    pub(super) fn null(masked_atomics: bool) -> Arc<Self> {
         let limits = Limits {
             registration_bytes_max: u64::MAX,
             queue_requests_max: 1 << 15,
@@ -115,9 +130,19 @@ impl Device {
             atomics: true,
             atomics_global: false,
             device_bytes: 0,
+            masked_atomics,
         };
         let (context, domain) = (super::null::context(), NonNull::dangling());
-        Arc::new(Self { context, domain, name: "null".to_owned(), limits, is_null: true })
+        Arc::new(Self { context, domain, name: "null".to_owned(), limits, masked: None, is_null: true })
+    }
+
+    /// A device that does nothing, with registrations of so many bytes at most.
+    #[cfg(test)]
+    pub(crate) fn limited(registration_bytes_max: u64) -> Arc<Self> {
+        let device = Self::null(false);
+        let mut limited = Arc::into_inner(device).expect("just made");
+        limited.limits.registration_bytes_max = registration_bytes_max;
+        Arc::new(limited)
     }
 
     /// Its name, e.g. `mlx5_0`.

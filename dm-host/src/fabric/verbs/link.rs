@@ -45,6 +45,8 @@ pub(super) struct Slot {
     pub position: u8,
     /// An atomic: its result is in the slot's answer bytes.
     pub atomic: bool,
+    /// The bytes of that result come in the other order.
+    pub swapped: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +76,7 @@ pub(super) struct Link {
     connection: Option<Connection>,
     /// The number of the last queue pair, until the responder has confirmed that it is closed.
     open_there: u64,
-    /// Requests of this queue pair are `oldest..next`; slot of request `n` is `n % slots.len()`.
+    /// Requests of this queue pair are `oldest..next`; that of request `n` is at [`Link::position`].
     pub slots: Box<[Slot]>,
     pub oldest: u64,
     pub next: u64,
@@ -101,12 +103,13 @@ impl Link {
         depth: usize,
         options: &Arc<VerbsOptions>,
     ) -> Self {
+        debug_assert!(depth.is_power_of_two());
         Self {
             peer,
             state: State::Closed,
             connection: None,
             open_there: 0,
-            slots: vec![Slot { lane: NOBODY, position: 0, atomic: false }; depth].into_boxed_slice(),
+            slots: vec![Slot { lane: NOBODY, position: 0, atomic: false, swapped: false }; depth].into_boxed_slice(),
             oldest: 0,
             next: 0,
             unsignaled: 0,
@@ -120,31 +123,56 @@ impl Link {
         }
     }
 
+    #[inline]
     pub(super) fn peer(&self) -> &Arc<Peer> {
         &self.peer
     }
 
+    /// Requests in the send queue at most, a power of two.
+    #[inline]
+    pub(super) fn depth(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// The slot of request `number`.
+    #[inline]
+    pub(super) fn position(&self, number: u64) -> usize {
+        number as usize & (self.slots.len() - 1)
+    }
+
+    #[inline]
     pub(super) fn outstanding(&self) -> usize {
         (self.next - self.oldest) as usize
     }
 
+    #[inline]
     pub(super) fn pair(&mut self) -> Option<&mut QueuePair> {
         self.connection.as_mut().map(|connection| &mut connection.pair)
     }
 
+    #[inline]
     pub(super) fn inline_bytes(&self) -> u32 {
         self.connection.as_ref().map_or(0, |connection| connection.pair.inline_bytes)
     }
 
+    #[inline]
     pub(super) fn is_up(&self) -> bool {
         self.state == State::Up
     }
 
+    #[inline]
     pub(super) fn is_failing(&self) -> bool {
         matches!(self.state, State::Failing(_))
     }
 
+    /// Whether its queue pair takes masked atomics.
+    #[inline]
+    pub(super) fn takes_masked(&self) -> bool {
+        self.connection.as_ref().is_some_and(|connection| connection.pair.takes_masked())
+    }
+
     /// Why nothing can be posted, whatever the queue pair.
+    #[inline]
     pub(super) fn refusal(&self) -> Option<Status> {
         if self.peer.is_fenced() {
             return Some(Status::Fenced);

@@ -150,7 +150,7 @@ impl Block {
     /// The address of byte `at`, for a request. The device checks it against the registration.
     #[inline]
     pub(crate) fn address(&self, at: usize) -> u64 {
-        self.memory.as_ptr().addr() as u64 + at as u64
+        self.memory.as_ptr().expose_provenance() as u64 + at as u64
     }
 
     /// Copies `bytes` to `at`. Panics outside.

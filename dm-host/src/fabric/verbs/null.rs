@@ -4,6 +4,7 @@
 //! device's context - and keeps what a real provider has to keep: every signaled request brings a completion, in order.
 //! No payload moves. Its structures are leaked: there is one such device per measurement.
 
+use super::mlx5::RawPair;
 use rdma_sys::{ibv_context, ibv_cq, ibv_mr, ibv_qp, ibv_send_flags, ibv_send_wr, ibv_wc, ibv_wc_status};
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
@@ -13,6 +14,15 @@ struct Ring {
     ids: Box<[u64]>,
     first: usize,
     next: usize,
+}
+
+impl Ring {
+    #[inline]
+    fn push(&mut self, id: u64) {
+        let mask = self.ids.len() - 1;
+        self.ids[self.next & mask] = id;
+        self.next += 1;
+    }
 }
 
 /// A value of zeros that is never freed.
@@ -45,14 +55,24 @@ pub(super) fn completion_queue(context: NonNull<ibv_context>, entries: u32) -> N
     queue
 }
 
-pub(super) fn queue_pair(context: NonNull<ibv_context>, completions: NonNull<ibv_cq>) -> NonNull<ibv_qp> {
+pub(super) fn queue_pair(
+    context: NonNull<ibv_context>,
+    completions: NonNull<ibv_cq>,
+    masked: bool,
+) -> (NonNull<ibv_qp>, Option<RawPair>) {
+    #[cfg(test)]
+    if masked {
+        let (pair, raw) = executing::queue_pair(context, completions);
+        return (pair, Some(raw));
+    }
+    debug_assert!(!masked);
     let pair = leaked::<ibv_qp>();
     // SAFETY: just allocated, and nobody else has it.
     unsafe {
         (*pair.as_ptr()).context = context.as_ptr();
         (*pair.as_ptr()).send_cq = completions.as_ptr();
     }
-    pair
+    (pair, None)
 }
 
 pub(super) fn registration() -> NonNull<ibv_mr> {
@@ -67,10 +87,13 @@ unsafe extern "C" fn post(pair: *mut ibv_qp, mut work: *mut ibv_send_wr, _: *mut
     let ring = unsafe { &mut *(*(*pair).send_cq).cq_context.cast::<Ring>() };
     // SAFETY: the caller's list is linked and ends with null.
     while let Some(request) = unsafe { work.as_ref() } {
+        #[cfg(test)]
+        // SAFETY: as above.
+        if unsafe { executing::is(pair) } {
+            executing::plain(request);
+        }
         if request.send_flags & ibv_send_flags::IBV_SEND_SIGNALED.0 != 0 {
-            let mask = ring.ids.len() - 1;
-            ring.ids[ring.next & mask] = request.wr_id;
-            ring.next += 1;
+            ring.push(request.wr_id);
         }
         work = request.next;
     }
@@ -97,3 +120,6 @@ unsafe extern "C" fn poll(queue: *mut ibv_cq, count: i32, into: *mut ibv_wc) -> 
     }
     taken
 }
+
+#[cfg(test)]
+pub(super) mod executing;

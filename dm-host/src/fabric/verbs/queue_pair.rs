@@ -2,6 +2,7 @@
 
 use super::cm::Id;
 use super::device::Device;
+use super::mlx5::{Masks, RawPair};
 use super::{VerbsError, last_error};
 use rdma_sys::{
     ibv_access_flags, ibv_cq, ibv_create_cq, ibv_create_qp, ibv_destroy_cq, ibv_destroy_qp, ibv_modify_qp, ibv_poll_cq,
@@ -82,6 +83,8 @@ pub(crate) struct QueuePair {
     pair: NonNull<ibv_qp>,
     /// Bytes a request can carry inline.
     pub(super) inline_bytes: u32,
+    /// How it takes masked atomics, if it does. Dangling once the queue pair is destroyed, which `drop` does last.
+    raw: Option<RawPair>,
     completions: Arc<CompletionQueue>,
 }
 
@@ -97,8 +100,8 @@ impl QueuePair {
         let device = &completions.device;
         let mut inline_bytes = sizes.inline_bytes;
         if let Some(context) = device.null_context() {
-            let pair = super::null::queue_pair(context, completions.queue);
-            return Ok(Self { pair, inline_bytes, completions: Arc::clone(completions) });
+            let (pair, raw) = super::null::queue_pair(context, completions.queue, device.limits().masked_atomics);
+            return Ok(Self { pair, inline_bytes, raw, completions: Arc::clone(completions) });
         }
         loop {
             // SAFETY: integers and pointers, for which zeros are values.
@@ -113,12 +116,19 @@ impl QueuePair {
                 max_recv_sge: 1,
                 max_inline_data: inline_bytes,
             };
+            // A responder posts nothing.
+            if sizes.requests > 0
+                && let Some((pair, raw)) = device.masked_pair(&mut what)
+            {
+                let inline_bytes = what.cap.max_inline_data;
+                return Ok(Self { pair, inline_bytes, raw: Some(raw), completions: Arc::clone(completions) });
+            }
             // SAFETY: a live protection domain and completion queue of the same context, and a description that
             // outlives the call.
             let pair = unsafe { ibv_create_qp(device.domain(), &raw mut what) };
             if let Some(pair) = NonNull::new(pair) {
                 let inline_bytes = what.cap.max_inline_data;
-                return Ok(Self { pair, inline_bytes, completions: Arc::clone(completions) });
+                return Ok(Self { pair, inline_bytes, raw: None, completions: Arc::clone(completions) });
             }
             if inline_bytes == 0 {
                 return Err(last_error("make a queue pair on", device.name()));
@@ -204,6 +214,27 @@ impl QueuePair {
             return Err((failed.addr() - begins.start.addr()) / size_of::<ibv_send_wr>());
         }
         Err(0)
+    }
+
+    /// Whether it takes masked atomics.
+    #[inline]
+    pub(super) fn takes_masked(&self) -> bool {
+        self.raw.is_some()
+    }
+
+    /// As [`QueuePair::post`], where the requests with masks are masked CAS. All or none are posted.
+    ///
+    /// # Safety
+    ///
+    /// As [`QueuePair::post`].
+    pub(super) unsafe fn post_masked(
+        &mut self,
+        requests: &[ibv_send_wr],
+        masks: &[Option<Masks>],
+    ) -> Result<(), usize> {
+        let Some(raw) = &mut self.raw else { return Err(0) };
+        // SAFETY: by the contract; the queue pair is live, and ours alone.
+        unsafe { raw.post(requests, masks) }.map_err(|()| 0)
     }
 }
 

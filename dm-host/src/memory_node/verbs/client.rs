@@ -2,11 +2,11 @@
 
 use super::secret::{Secret, Side, nonce};
 use super::wire::{
-    ANNOUNCE, Answer, Call, FENCED, HELLO_BYTES, Hello, OVERLAP_BYTES, PROOF_BYTES, REPLY_BYTES, VERSION,
-    WELCOME_BYTES, WITHDRAW, Welcome, WireError,
+    Answer, FENCED, HELLO_BYTES, Hello, OVERLAP_BYTES, PROOF_BYTES, VERSION, WELCOME_BYTES, Welcome, WireError,
 };
 use crate::fabric::verbs::profile::Profile;
 use crate::memory_node::AnnounceError;
+use crate::memory_node::message::{ANNOUNCE, Call, HeadError, RETURN_BYTES, Return, WITHDRAW};
 use dm_core::remote::lock_word::RowId;
 use dm_core::remote::rpc::Reply;
 use dm_core::verbs::NodeId;
@@ -135,7 +135,7 @@ impl Peer {
     }
 
     /// A memory node that is nowhere, behind a connection of this process with itself.
-    pub(crate) fn null(region_bytes: u64) -> Result<Arc<Self>, PeerError> {
+    pub(crate) fn null(region_bytes: u64, masked_atomics: bool) -> Result<Arc<Self>, PeerError> {
         let failed = |source| PeerError::NoAnswer { address: "null".to_owned(), source };
         let listener = TcpListener::bind("127.0.0.1:0").map_err(failed)?;
         let socket = listener.local_addr().map_err(failed)?;
@@ -148,6 +148,7 @@ impl Peer {
             region_bytes,
             device_bytes: 0,
             device_key: 0,
+            masked_atomics,
             base: 0,
             registration_bytes: region_bytes.next_power_of_two().max(OVERLAP_BYTES),
             keys: vec![1],
@@ -297,9 +298,9 @@ impl Drop for Peer {
 
 /// Reads replies until the connection ends.
 fn listen(mut stream: TcpStream, shared: &Shared) {
-    let mut bytes = [0; REPLY_BYTES];
+    let mut bytes = [0; RETURN_BYTES];
     while stream.read_exact(&mut bytes).is_ok() {
-        let [id, value] = [0, 8].map(|at| bytes[at..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word)));
+        let Return { id, value } = Return::decode(&bytes);
         if value == FENCED {
             shared.fenced.store(true, Ordering::Release);
         }
@@ -340,14 +341,14 @@ fn greet(mut stream: &TcpStream, secret: Option<&Secret>) -> Result<Welcome, Gre
     stream.read_exact(&mut bytes)?;
     let challenge = Hello::decode(&bytes)?;
     if challenge.version != VERSION {
-        return Err(WireError::Version { theirs: challenge.version }.into());
+        return Err(WireError::from(HeadError::Version { theirs: challenge.version, ours: VERSION }).into());
     }
     let proof = match (challenge.answer, secret) {
         (Answer::Yes, Some(secret)) => secret.proof(Side::Client, &ours, &challenge.nonce),
         (Answer::Yes, None) => return Err(WireError::Needed.into()),
         (Answer::Open, Some(_)) => return Err(WireError::Open.into()),
         (Answer::Open, None) => [0; PROOF_BYTES],
-        (Answer::Full, _) => return Err(WireError::Full.into()),
+        (Answer::Full, _) => return Err(WireError::from(HeadError::Full).into()),
         (answer, _) => return Err(WireError::Field { what: "answer", value: answer as u64 }.into()),
     };
     stream.write_all(&proof)?;
@@ -372,4 +373,39 @@ pub(super) fn keep_alive(stream: &TcpStream) -> io::Result<()> {
     set_tcp_keepintvl(stream, Duration::from_secs(2))?;
     set_tcp_keepcnt(stream, 3)?;
     Ok(set_tcp_user_timeout(stream, SILENCE_MS)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What connecting says to a server that answers a hello with `answer` and hangs up.
+    fn complaint(answer: Vec<u8>, secret: Option<&Secret>) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let server = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut hello = [0; HELLO_BYTES];
+            stream.read_exact(&mut hello).unwrap();
+            stream.write_all(&answer).unwrap();
+        });
+        let error = Peer::connect(&address, secret).unwrap_err().to_string();
+        server.join().unwrap();
+        assert!(error.starts_with(&format!("{address}: ")) && !error.contains('\n'), "{error}");
+        error
+    }
+
+    #[test]
+    fn a_memory_node_of_another_release_is_named_with_both_versions() {
+        let newer = Hello { version: VERSION + 1, answer: Answer::Version, nonce: [0; 32] };
+        let error = complaint(newer.encode().to_vec(), None);
+        let both = format!("version {} of the dm-memd protocol, this is version {VERSION}; use the same", VERSION + 1);
+        assert!(error.contains(&both), "{error}");
+        let other = complaint(vec![b'x'; HELLO_BYTES], None);
+        assert!(other.contains("does not speak the dm-memd protocol"), "{other}");
+        let gone = complaint(Vec::new(), None);
+        assert!(gone.contains("no answer from a memory node"), "{gone}");
+        let locked = Hello { version: VERSION, answer: Answer::Yes, nonce: [0; 32] };
+        assert!(complaint(locked.encode().to_vec(), None).contains("give --secret-file"));
+    }
 }

@@ -17,11 +17,11 @@
 //!
 //! - [`wire`]: the messages. [`secret`]: the shared secret.
 //! - [`settings`]: command line and file. [`registered`]: the region, registered.
-//! - [`server`]: sessions, queue pairs, fencing. [`metrics`]: counters for Prometheus.
+//! - [`server`]: sessions, queue pairs, fencing. [`counters`]: what it counts.
 //! - [`client`]: the compute process's end.
 
 pub mod client;
-pub mod metrics;
+pub mod counters;
 pub mod registered;
 pub mod secret;
 pub mod server;
@@ -34,9 +34,10 @@ use crate::compute_node;
 use crate::fabric::verbs::cm::{Channel, Id};
 use crate::fabric::verbs::profile::Profile;
 use crate::fabric::verbs::{VerbsError, choose_mtu, mtu_bytes};
+use crate::metrics::Endpoint;
 use crate::region::layout::DEVICE_BYTES_DEFAULT;
 use crate::region::{LineMode, Region, RegionSpec};
-use metrics::Counters;
+use counters::Counters;
 use registered::Registered;
 use server::Server;
 use std::error::Error;
@@ -116,6 +117,7 @@ pub(super) fn run(arguments: &Arguments, stop: BorrowedFd<'_>) -> Result<(), Box
         region_bytes: size,
         device_bytes,
         device_key,
+        masked_atomics: device.limits().masked_atomics,
         base: registered.base(),
         registration_bytes: registered.piece_bytes(),
         keys: registered.keys(),
@@ -130,14 +132,12 @@ pub(super) fn run(arguments: &Arguments, stop: BorrowedFd<'_>) -> Result<(), Box
         source,
     })?;
     connections.listen()?;
-    let metrics = settings.metrics.map(|address| {
-        metrics::serve_counters(address, &counters).map_err(|source| VerbsError::Call {
-            doing: "serve metrics at",
-            whom: address.to_string(),
-            source,
-        })
+    let endpoint = settings.metrics.map(|address| {
+        let counters = Arc::clone(&counters);
+        Endpoint::serve(address, move || counters.text())
     });
-    let metrics = metrics.transpose()?.map_or("off".to_owned(), |address| address.to_string());
+    let endpoint = endpoint.transpose().map_err(|error| VerbsError::Choice(format!("--metrics: {error}")))?;
+    let metrics = endpoint.as_ref().map_or("off".to_owned(), |endpoint| endpoint.address().to_string());
 
     let limits = device.limits();
     let guarantees = profile.guarantees();
@@ -165,6 +165,7 @@ pub(super) fn run(arguments: &Arguments, stop: BorrowedFd<'_>) -> Result<(), Box
     let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Ready]);
     let served = server.run(&listener, &connections, stop);
     let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Stopping]);
+    drop(endpoint);
     // All queue pairs are gone. Now the device forgets the memory, and then it is unmapped.
     drop(registered);
     let _ = writeln!(std::io::stdout(), "STOPPED node={node}: queue pairs destroyed, memory deregistered");

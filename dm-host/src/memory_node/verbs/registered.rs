@@ -120,3 +120,31 @@ impl Registered {
         self.device_memory.as_ref().map_or((0, 0), |(memory, bytes)| (*bytes, memory.remote_key()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::region::{Backing, LineMode, RegionSpec};
+
+    #[test]
+    fn a_region_is_registered_in_pieces_that_the_device_can_have() {
+        let spec =
+            RegionSpec { region_bytes: 16 << 20, device_bytes: 0, mode: LineMode::Vector, backing: Backing::Memfd };
+        let register = |registration_bytes_max, piece_bytes| {
+            let device = Device::limited(registration_bytes_max);
+            Registered::new(Region::create(&spec).unwrap(), &device, piece_bytes, 0)
+                .map(|registered| registered.keys().len())
+                .map_err(|error| error.to_string())
+        };
+        assert_eq!(register(u64::MAX, 1 << 30), Ok(1));
+        // Each reaches 2 MiB into the next.
+        assert_eq!(register(6 << 20, 4 << 20), Ok(4));
+        let error = register(6 << 20, 16 << 20).unwrap_err();
+        assert_eq!(
+            error,
+            "a region of 16777216 bytes in registrations of 16777216 bytes: null registers at most 6291456 bytes at once; \
+             use --registration-size"
+        );
+        assert!(register(u64::MAX, 3 << 20).unwrap_err().contains("--registration-size 3145728: a power of two"));
+    }
+}

@@ -8,16 +8,14 @@
 //! (`Server::closing`), so that the second does not answer while the first still destroys.
 
 use super::client::keep_alive;
-use super::metrics::Counters;
+use super::counters::Counters;
 use super::secret::{Secret, Side, nonce};
-use super::wire::{
-    self, ANNOUNCE, Answer, CALL_BYTES, Call, FENCED, HELLO_BYTES, Hello, PROOF_BYTES, Pair, VERSION, WITHDRAW,
-    Welcome, WireError, refusal, reply,
-};
+use super::wire::{self, Answer, FENCED, HELLO_BYTES, Hello, PROOF_BYTES, Pair, VERSION, Welcome, WireError, refusal};
 use crate::fabric::verbs::cm::{Channel, Event, Id};
 use crate::fabric::verbs::device::Device;
 use crate::fabric::verbs::queue_pair::{CompletionQueue, QueuePair, Sizes};
 use crate::fabric::verbs::{Patience, VerbsError};
+use crate::memory_node::message::{ANNOUNCE, CALL_BYTES, Call, HeadError, Return, WITHDRAW};
 use dm_core::remote::rpc::{Procedure, Reply};
 use rdma_sys::rdma_cm_event_type;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -231,7 +229,7 @@ impl Server {
         };
         stream.write_all(&Hello { version: VERSION, answer, nonce: ours }.encode())?;
         if answer == Answer::Version {
-            return Err(WireError::Version { theirs: hello.version }.into());
+            return Err(WireError::from(HeadError::Version { theirs: hello.version, ours: VERSION }).into());
         }
         let mut proof = [0; PROOF_BYTES];
         stream.read_exact(&mut proof)?;
@@ -247,7 +245,7 @@ impl Server {
             if state.sessions.len() >= SESSIONS_MAX || self.stopping.load(Ordering::Acquire) {
                 drop(state);
                 stream.write_all(&refusal(Answer::Full))?;
-                return Err(WireError::Full.into());
+                return Err(WireError::from(HeadError::Full).into());
             }
             let stream = Arc::new(Mutex::new(stream.try_clone()?));
             state.sessions.insert(ticket, Session { stream, rows: Vec::new(), fenced: false, pairs: 0 });
@@ -276,7 +274,7 @@ impl Server {
                 return io::ErrorKind::NotConnected.into();
             };
             let mut to = to.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Err(error) = to.write_all(&reply(call.id, value)) {
+            if let Err(error) = to.write_all(&Return { id: call.id, value }.encode()) {
                 return error;
             }
         }
@@ -354,7 +352,7 @@ impl Server {
         }
         for stream in told {
             let mut stream = stream.lock().unwrap_or_else(PoisonError::into_inner);
-            let _ = stream.write_all(&reply(0, FENCED));
+            let _ = stream.write_all(&Return { id: 0, value: FENCED }.encode());
         }
     }
 
@@ -414,7 +412,7 @@ impl Server {
         };
         let pair = match Pair::decode(&event.private) {
             Ok(pair) => pair,
-            Err(WireError::Version { .. }) => return Err(refuse(&id, Answer::Version)),
+            Err(WireError::Head(HeadError::Version { .. })) => return Err(refuse(&id, Answer::Version)),
             Err(_) => return Err(refuse(&id, Answer::Ticket)),
         };
         let welcome = self.lock().sessions.get(&pair.ticket).is_some_and(|session| !session.fenced);

@@ -1,4 +1,5 @@
-//! The control protocol over TCP, and the private data of connection requests; version 1, little-endian.
+//! The greeting over TCP, and the private data of connection requests; version 2, little-endian. What both ends say after
+//! the greeting is in [`crate::memory_node::message`].
 //!
 //! ```text
 //!   client                                               memory node
@@ -6,12 +7,9 @@
 //!     ◄── 48 bytes   Challenge  0 magic[8]  8 version u32  12 answer u32  16 nonce[32]
 //!     Proof     0 HMAC-SHA256(secret, "client" nonce nonce)[32]                           32 bytes ──►
 //!     ◄── 112 bytes + 4 per key   Welcome  0 magic[8]  8 version u32  12 answer u32  16 proof[32]  48 facts
-//!
-//!     Call      0 id u64  8 procedure u64  16 a u64  24 b u64  32 c u64                   40 bytes ──►
-//!     ◄── 16 bytes   Reply  0 id u64  8 value u64
 //! ```
 //!
-//! Magic and version stand at the same place in every version to come. No key of the region is told before the proof
+//! No key of the region is told before the proof
 //! was right; the memory node proves that it knows the secret, too. The nonces of both are in both proofs, so that
 //! neither end can be made to answer for the other or for the past.
 //!
@@ -28,6 +26,7 @@
 //! keeps out those who can merely connect.
 
 use crate::fabric::verbs::profile::Profile;
+use crate::memory_node::message::{HEAD_BYTES, HeadError, any_head, head, same_head, u16_at, u32_at, u64_at};
 use thiserror::Error;
 
 /// How control messages begin.
@@ -37,7 +36,7 @@ pub const MAGIC: [u8; 8] = *b"dm-rdma\n";
 pub const PAIR_MAGIC: [u8; 8] = *b"dm-pair\n";
 
 /// The version spoken here.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Bytes of a nonce and of a proof.
 pub const PROOF_BYTES: usize = 32;
@@ -48,22 +47,8 @@ pub const HELLO_BYTES: usize = 48;
 /// Bytes of a welcome without its keys.
 pub const WELCOME_BYTES: usize = 112;
 
-/// Bytes of a call.
-pub const CALL_BYTES: usize = 40;
-
-/// Bytes of a reply.
-pub const REPLY_BYTES: usize = 16;
-
 /// Registrations of one region.
 pub const KEYS_MAX: usize = 4096;
-
-/// A procedure of this protocol, beside those of [`dm_core::remote::rpc::Procedure`]: this connection and its queue
-/// pairs belong to compute-node row `a`, incarnation `b`. Answers `Done`, or `Impossible` if that
-/// incarnation is refused.
-pub const ANNOUNCE: u64 = 1 << 32;
-
-/// The reverse of [`ANNOUNCE`]: whoever has that row and incarnation fenced does not mean this connection any more.
-pub const WITHDRAW: u64 = ANNOUNCE + 1;
 
 /// Reply to a call of a compute node that has been fenced off. Said without a call, with id 0, when it happens.
 pub const FENCED: u64 = 1 << 32;
@@ -108,20 +93,9 @@ impl Answer {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum WireError {
-    /// Not of this protocol.
-    #[error("the other end does not speak the dm-memd protocol")]
-    Magic,
-    /// Of another version.
-    #[error(
-        "the other end speaks version {theirs} of the dm-memd protocol, this is version {VERSION}; use the same release on both ends"
-    )]
-    Version {
-        /// Its version.
-        theirs: u32,
-    },
-    /// The memory node has too many connections.
-    #[error("the memory node has as many connections as it takes")]
-    Full,
+    /// What it begins with.
+    #[error(transparent)]
+    Head(#[from] HeadError),
     /// The secrets differ.
     #[error("the memory node refuses the secret; give both ends the same --secret-file")]
     Secret,
@@ -174,15 +148,12 @@ impl Hello {
 
     /// As received. Any version decodes.
     pub fn decode(bytes: &[u8; HELLO_BYTES]) -> Result<Self, WireError> {
-        if bytes[..8] != MAGIC {
-            return Err(WireError::Magic);
-        }
-        let number = u32_at(bytes, 12);
+        let (version, number) = any_head(bytes, MAGIC)?;
         let answer =
             Answer::from_number(number).ok_or(WireError::Field { what: "answer", value: u64::from(number) })?;
         let mut nonce = [0; PROOF_BYTES];
         nonce.copy_from_slice(&bytes[16..]);
-        Ok(Self { version: u32_at(bytes, 8), answer, nonce })
+        Ok(Self { version, answer, nonce })
     }
 }
 
@@ -203,6 +174,8 @@ pub struct Welcome {
     pub device_bytes: u32,
     /// Names its device memory, which begins at address 0.
     pub device_key: u32,
+    /// Whether its device answers masked atomics.
+    pub masked_atomics: bool,
     /// Address of its region.
     pub base: u64,
     /// Bytes from the beginning of one registration of the region to that of the next; each reaches
@@ -232,7 +205,9 @@ impl Welcome {
         }
         bytes[56..58].copy_from_slice(&self.node.to_le_bytes());
         bytes[58..60].copy_from_slice(&self.nodes.to_le_bytes());
-        for (at, value) in [(60, self.profile as u32), (72, self.device_bytes), (76, self.device_key)] {
+        let features = u32::from(self.masked_atomics);
+        for (at, value) in [(60, self.profile as u32), (72, self.device_bytes), (76, self.device_key), (104, features)]
+        {
             bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
         }
         bytes.extend(self.keys.iter().flat_map(|key| key.to_le_bytes()));
@@ -241,31 +216,25 @@ impl Welcome {
 
     /// The part without keys, and how many follow.
     pub fn decode(bytes: &[u8; WELCOME_BYTES]) -> Result<(Self, [u8; PROOF_BYTES], usize), WireError> {
-        if bytes[..8] != MAGIC {
-            return Err(WireError::Magic);
-        }
-        let theirs = u32_at(bytes, 8);
-        if theirs != VERSION {
-            return Err(WireError::Version { theirs });
-        }
-        match Answer::from_number(u32_at(bytes, 12)) {
+        let number = same_head(bytes, MAGIC, VERSION)?;
+        match Answer::from_number(number) {
             Some(Answer::Yes) => {}
-            Some(Answer::Full) => return Err(WireError::Full),
+            Some(Answer::Full) => return Err(HeadError::Full.into()),
             Some(Answer::Secret) => return Err(WireError::Secret),
-            _ => return Err(WireError::Field { what: "answer", value: u64::from(u32_at(bytes, 12)) }),
+            _ => return Err(WireError::Field { what: "answer", value: u64::from(number) }),
         }
         let field = |what, value| Err(WireError::Field { what, value });
         let number = u32_at(bytes, 60);
         let Some(profile) = Profile::from_number(number) else { return field("profile", u64::from(number)) };
-        let u16_at = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
         let welcome = Self {
             ticket: u64_at(bytes, 48),
-            node: u16_at(56),
-            nodes: u16_at(58),
+            node: u16_at(bytes, 56),
+            nodes: u16_at(bytes, 58),
             profile,
             region_bytes: u64_at(bytes, 64),
             device_bytes: u32_at(bytes, 72),
             device_key: u32_at(bytes, 76),
+            masked_atomics: u32_at(bytes, 104) & 1 != 0,
             base: u64_at(bytes, 80),
             registration_bytes: u64_at(bytes, 88),
             keys: Vec::new(),
@@ -307,40 +276,6 @@ pub fn refusal(answer: Answer) -> [u8; WELCOME_BYTES] {
     bytes
 }
 
-/// A call of a procedure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Call {
-    /// Names it, for the reply; not 0. A repeated call has the id of the first.
-    pub id: u64,
-    /// Which procedure, and its arguments.
-    pub operands: [u64; 4],
-}
-
-impl Call {
-    /// As sent.
-    pub fn encode(&self) -> [u8; CALL_BYTES] {
-        let mut bytes = [0; CALL_BYTES];
-        bytes[..8].copy_from_slice(&self.id.to_le_bytes());
-        for (to, word) in bytes[8..].chunks_exact_mut(8).zip(self.operands) {
-            to.copy_from_slice(&word.to_le_bytes());
-        }
-        bytes
-    }
-
-    /// As received: any bytes are one.
-    pub fn decode(bytes: &[u8; CALL_BYTES]) -> Self {
-        Self { id: u64_at(bytes, 0), operands: [8, 16, 24, 32].map(|at| u64_at(bytes, at)) }
-    }
-}
-
-/// As sent.
-pub fn reply(id: u64, value: u64) -> [u8; REPLY_BYTES] {
-    let mut bytes = [0; REPLY_BYTES];
-    bytes[..8].copy_from_slice(&id.to_le_bytes());
-    bytes[8..].copy_from_slice(&value.to_le_bytes());
-    bytes
-}
-
 /// Private data of a connection request or of its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pair {
@@ -367,15 +302,8 @@ impl Pair {
 
     /// As received; zeros may follow.
     pub fn decode(bytes: &[u8]) -> Result<Self, WireError> {
-        let Some(bytes) = bytes.first_chunk::<PAIR_BYTES>() else { return Err(WireError::Magic) };
-        if bytes[..8] != PAIR_MAGIC {
-            return Err(WireError::Magic);
-        }
-        let theirs = u32_at(bytes, 8);
-        if theirs != VERSION {
-            return Err(WireError::Version { theirs });
-        }
-        let mtu = u32_at(bytes, 12);
+        let Some(bytes) = bytes.first_chunk::<PAIR_BYTES>() else { return Err(HeadError::Magic.into()) };
+        let mtu = same_head(bytes, PAIR_MAGIC, VERSION)?;
         if !(1..=5).contains(&mtu) {
             return Err(WireError::Field { what: "mtu", value: u64::from(mtu) });
         }
@@ -384,38 +312,19 @@ impl Pair {
 }
 
 /// Private data of a refused connection request.
-pub fn pair_refusal(answer: Answer) -> [u8; 16] {
+pub fn pair_refusal(answer: Answer) -> [u8; HEAD_BYTES] {
     head(PAIR_MAGIC, VERSION, answer as u32)
 }
 
 /// Why a connection request was refused, by its private data.
 pub fn decode_pair_refusal(bytes: &[u8]) -> Option<WireError> {
-    let bytes = bytes.first_chunk::<16>()?;
-    if bytes[..8] != PAIR_MAGIC {
-        return None;
-    }
-    Some(match Answer::from_number(u32_at(bytes, 12))? {
-        Answer::Version => WireError::Version { theirs: u32_at(bytes, 8) },
+    let (theirs, number) = any_head(bytes, PAIR_MAGIC).ok()?;
+    Some(match Answer::from_number(number)? {
+        Answer::Version => HeadError::Version { theirs, ours: VERSION }.into(),
         Answer::Ticket => WireError::Ticket,
-        Answer::Full => WireError::Full,
+        Answer::Full => HeadError::Full.into(),
         _ => WireError::Device,
     })
-}
-
-fn head(magic: [u8; 8], version: u32, fourth: u32) -> [u8; 16] {
-    let mut bytes = [0; 16];
-    bytes[..8].copy_from_slice(&magic);
-    bytes[8..12].copy_from_slice(&version.to_le_bytes());
-    bytes[12..].copy_from_slice(&fourth.to_le_bytes());
-    bytes
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    bytes[at..].first_chunk().map_or(0, |word| u32::from_le_bytes(*word))
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    bytes[at..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word))
 }
 
 #[cfg(test)]
@@ -431,6 +340,7 @@ mod tests {
             region_bytes: (8 << 20) + 4096,
             device_bytes: 0,
             device_key: 0,
+            masked_atomics: true,
             base: 0x7000_0000_0000,
             registration_bytes: 4 << 20,
             keys: vec![5, 6, 7],
@@ -445,8 +355,6 @@ mod tests {
         assert_eq!((decoded, proof, keys), (welcome(), [9; 32], 3));
         let pair = Pair { mtu: 3, ticket: 1 << 60, number: 9 };
         assert_eq!(Pair::decode(&pair.encode()), Ok(pair));
-        let call = Call { id: 3, operands: [1, 2, 3, u64::MAX] };
-        assert_eq!(Call::decode(&call.encode()), call);
         assert_eq!(decode_pair_refusal(&pair_refusal(Answer::Ticket)), Some(WireError::Ticket));
         let refused = Welcome::decode(&refusal(Answer::Secret));
         assert_eq!(refused, Err(WireError::Secret));
@@ -477,7 +385,7 @@ mod tests {
                 }
             }
         }
-        assert_eq!(Hello::decode(&[0; HELLO_BYTES]), Err(WireError::Magic));
+        assert_eq!(Hello::decode(&[0; HELLO_BYTES]), Err(HeadError::Magic.into()));
         assert!(Pair::decode(b"short").is_err());
     }
 }

@@ -33,6 +33,8 @@ impl Membership {
     ) -> Result<Self, String> {
         let home = geometry.first().ok_or("a pool without memory nodes")?;
         let member = rows::join(lane, home, joiner, 0).await.map_err(|error| error.to_string())?;
+        let declared = rows::declare_lease(lane, home, member, terms.lease_ns()).await;
+        declared.map_err(|error| error.to_string())?;
         let mut areas = vec![Area::default(); geometry.len()];
         let requests = RequestIds::default();
         let prepared = redo::prepare(lane, geometry, member, &requests, joiner.lanes, node_bytes, 0, &mut areas).await;

@@ -432,6 +432,13 @@ impl Stage<'_> {
                 other => self.findings.push(Finding::Structure(format!("sweeping row {}: {other:?}", dead.0 + 1))),
             }
         }
+        for &node in alive {
+            let (index, lane) = (self.opened[node], &lanes[node][0]);
+            match block_on(lane, &mut fabric, index.adopt(lane)).map(|run| run.result) {
+                Ok(Ok(adopted)) if adopted.is_complete() || !self.never_leaks => {}
+                other => self.findings.push(Finding::Structure(format!("compute node {node} adopts: {other:?}"))),
+            }
+        }
     }
 
     /// Compute nodes that can still be asked.
@@ -537,9 +544,13 @@ impl Stage<'_> {
         match account(&holdings, &ready) {
             Err(what) => self.findings.push(Finding::Memory(what)),
             Ok(account) => {
-                let undisturbed = history.suffered.counts.iter().all(|count| *count == 0) && history.failed.is_empty();
+                let adopted = self.after_death == AfterDeath::Recovered;
+                let disturbs = |kind: FaultKind| history.suffered.counts[kind as usize] > 0;
+                let undisturbed = history.failed.is_empty()
+                    && FaultKind::ALL.iter().all(|&kind| !disturbs(kind) || adopted && kind == FaultKind::Crash);
                 if account.leaked > 0 && self.never_leaks && undisturbed {
-                    self.findings.push(Finding::Memory(format!("nothing went wrong, and {account}")));
+                    let but = if disturbs(FaultKind::Crash) { "nothing but deaths" } else { "nothing" };
+                    self.findings.push(Finding::Memory(format!("{but} went wrong, and {account}")));
                 }
                 history.memory = Some(account);
             }

@@ -8,6 +8,7 @@ use crate::rng::Rng;
 use dm_core::error::OpError;
 use dm_core::index::{Census, Index, Operation, Outcome, ScratchPlan};
 use dm_core::lane::{Lane, Mark};
+use dm_core::reclaim::Adopted;
 use dm_core::recovery::sweep::Swept;
 use dm_core::remote::address::Address;
 use dm_core::remote::lock_word::RowId;
@@ -57,6 +58,8 @@ pub trait Opened {
     fn bulk_finish<'a>(&'a self, lane: &'a Lane<'_>) -> Boxed<'a, ()>;
     /// See [`Index::sweep`].
     fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId) -> Boxed<'a, Swept>;
+    /// See [`Index::adopt`].
+    fn adopt<'a>(&'a self, lane: &'a Lane<'_>) -> Boxed<'a, Adopted>;
     /// See [`Inside::locks_held`].
     fn locks_held(&self) -> usize;
     /// See [`Inside::for_each_ready`].
@@ -89,6 +92,9 @@ impl<I: Inside> Opened for With<'_, I> {
     }
     fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId) -> Boxed<'a, Swept> {
         Box::pin(self.0.sweep(lane, row))
+    }
+    fn adopt<'a>(&'a self, lane: &'a Lane<'_>) -> Boxed<'a, Adopted> {
+        Box::pin(self.0.adopt(lane))
     }
     fn locks_held(&self) -> usize {
         self.0.locks_held()
@@ -188,7 +194,8 @@ pub trait Subject {
         None
     }
 
-    /// Whether in this case no node is ever lost as long as nothing breaks and nobody is dropped.
+    /// Whether in this case no node is ever lost as long as nothing breaks and nobody is dropped; and, if the dead are taken over,
+    /// when they have been swept up after and their memory was adopted.
     fn never_leaks(&self, case: &Self::Case) -> bool {
         let _ = case;
         false

@@ -29,11 +29,18 @@ pub(crate) struct Member {
     pub(crate) host: Option<String>,
     /// The stored heartbeat; a row that was claimed and not introduced has that of an earlier life, which does not move.
     pub(crate) heartbeat: u64,
+    /// How long it may be silent, if it has said.
+    pub(crate) lease: Option<Duration>,
     /// For how long, at least, its heartbeat has not moved; zero if it moved while it was watched.
     pub(crate) silent: Duration,
 }
 
 impl Member {
+    /// How long it may be silent for somebody whose own lease is `lease`: the longer of the two.
+    pub(crate) fn may_be_silent(&self, lease: Duration) -> Duration {
+        self.lease.map_or(lease, |stored| stored.max(lease))
+    }
+
     /// Whether it should have a heartbeat.
     pub(crate) fn is_live(&self) -> bool {
         self.state == RowState::Live
@@ -73,6 +80,7 @@ pub(crate) fn members(pool: &Pool, fabric: &mut AnyFabric, lane: &Lane<'_>) -> R
             lanes: view.life.map(|life| life.lanes),
             host: view.life.map(|life| life.host.to_owned()),
             heartbeat: row.heartbeat.get(),
+            lease: view.life.and_then(|life| life.lease_ns).map(Duration::from_nanos),
             silent: Duration::ZERO,
         });
     }

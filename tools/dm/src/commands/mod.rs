@@ -15,7 +15,7 @@ mod shell;
 pub(crate) mod tool;
 mod verify;
 
-use crate::{bench, figures, soak};
+use crate::{bench, churn, figures, soak};
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 use dm_host::memory_node::daemon;
@@ -39,6 +39,8 @@ struct Cli {
 enum Command {
     /// Load an index, run YCSB workloads on it, report
     Bench(Box<bench::Arguments>),
+    /// Write a pool over many times at a steady number of records, and see whether its memory comes back
+    Churn(churn::Arguments),
     /// Run published figures again on the simulated cluster
     Figures(figures::Arguments),
     /// Create an empty index in a pool
@@ -114,6 +116,7 @@ pub fn main() -> ExitCode {
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
     let done = match cli.command {
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Churn(arguments) => churn::run(&arguments),
         Command::Figures(arguments) => figures::run(&arguments),
         Command::Create(arguments) => create::run(&arguments),
         Command::Shell(arguments) => shell::run(&arguments),

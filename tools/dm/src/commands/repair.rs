@@ -23,8 +23,9 @@ use std::time::Duration;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example: after a host with compute nodes is gone for good\n  dm repair --pool /run/dm/0,/run/dm/1\n\n\
-                  It waits for a lease to see who is silent. A compute node that is alive and beats is left alone; one that \
-                  is stopped for longer is ended."
+                  It waits for a lease to see who is silent: --lease-ms or what the compute node's row says of its own, \
+                  whichever is longer. A compute node that is alive and beats is left alone; one that is stopped for longer \
+                  is ended."
 )]
 pub(super) struct Arguments {
     #[command(flatten)]
@@ -46,7 +47,7 @@ pub(crate) struct Repaired {
     pub(crate) locks: u32,
     /// Chunks given back.
     pub(crate) chunks_freed: u32,
-    /// Chunks with nodes that stay granted to a row that is gone.
+    /// Chunks with nodes, granted to a row that is gone until a compute node adopts them.
     pub(crate) chunks_kept: u32,
     /// Bytes of nodes never written in those.
     pub(crate) unwritten_bytes: u64,
@@ -105,13 +106,15 @@ fn find_dead(
     repaired: &mut Repaired,
 ) -> Result<Vec<Member>, Failure> {
     let mut rows = members(pool, fabric, lane)?;
+    let longest = rows.iter().filter(|member| member.is_live()).map(|member| member.may_be_silent(lease)).max();
+    let longest = longest.unwrap_or(lease);
     // A little longer: the last heartbeat may have come just before the first look.
-    watch(pool, fabric, lane, &mut rows, lease + lease / 8)?;
+    watch(pool, fabric, lane, &mut rows, longest + longest / 8)?;
     let mut dead = Vec::new();
     for member in rows {
         match member.state {
             RowState::Free => {}
-            RowState::Live if member.silent < lease => {}
+            RowState::Live if member.silent < member.may_be_silent(lease) => {}
             RowState::Live => {
                 if !fabric.capabilities().fencing {
                     return Err(Failure::Run(format!(
@@ -178,7 +181,7 @@ fn render(repaired: &Repaired) -> String {
         // Writing to a string does not fail.
         let _ = writeln!(
             text,
-            "{chunks_kept} chunks with nodes in use stay as they are; {unwritten_bytes} bytes of them were never written"
+            "{chunks_kept} chunks with nodes wait for a compute node to adopt them; {unwritten_bytes} bytes of them were never written"
         );
     }
     text

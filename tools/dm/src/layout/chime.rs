@@ -64,7 +64,7 @@ pub(super) const CHIME_LEAF: Structure = Structure {
             ("level", "0"),
             ("index", "1"),
             ("retired", "false"),
-            ("count", "0"),
+            ("signer", "nobody"),
             ("sibling", "1:0x8000.1"),
             ("low", "0x0"),
             ("high", "0x2000"),

@@ -1,12 +1,13 @@
 //! Nodes of the B+-trees. Fields are payload offsets; dumps show the stored bytes, version bytes included.
 
-use super::remote::{error, hex, value};
+use super::remote::{MEMBER, error, hex, value};
 use super::{Sample, Structure, Values};
 use dm_core::btree::inner::{Inner, InnerMut, InnerShape};
 use dm_core::btree::node::{self, FIELDS, Header, NodeFlags};
 use dm_core::compute::cache::Branch;
 use dm_core::layout::fields::Field;
 use dm_core::layout::stripes;
+use dm_core::reclaim::Signature;
 use dm_core::remote::address::Address;
 use dm_core::sherman::layout::{ENTRY_FIELDS, Leaf, LeafMut, LeafShape};
 use dm_core::verbs::NodeId;
@@ -41,7 +42,13 @@ pub(super) fn header(image: &[u8]) -> Values {
         value("level", &header.level),
         value("index", &header.index),
         value("retired", &header.flags.contains(NodeFlags::RETIRED)),
-        value("count", &header.count),
+        match Signature::read(image) {
+            _ if header.level > 0 => value("count", &header.count),
+            Signature { row, .. } if row.0 == 0 => value("signer", &"nobody"),
+            Signature { row, incarnation } => {
+                value("signer", &format_args!("row {}, incarnation ..{incarnation}", row.0))
+            }
+        },
         value("sibling", &header.sibling),
         if header.flags.contains(NodeFlags::RETIRED) {
             value("low", &format_args!("right neighbour {}", node::former_sibling(image)))
@@ -77,7 +84,7 @@ pub(super) const NODE_HEADER: Structure = Structure {
         let bounded = start(64, 1, 0x1000, Some(0x2000), address(0x8000, 1));
         let edge = start(64, 0, 0x1000, None, Address::NULL);
         let mut retired = start(64, 0, 0x1000, Some(0x2000), address(0x8000, 1));
-        node::retire(&mut retired, address(0x4000, 7));
+        node::retire(&mut retired, address(0x4000, 7), MEMBER);
         let life = |level, retired, sibling, high| {
             [
                 ("node version", "5"),
@@ -85,7 +92,11 @@ pub(super) const NODE_HEADER: Structure = Structure {
                 ("level", level),
                 ("index", "1"),
                 ("retired", retired),
-                ("count", "0"),
+                match (level, retired) {
+                    ("0", "true") => ("signer", "row 9, incarnation ..2"),
+                    ("0", _) => ("signer", "nobody"),
+                    _ => ("count", "0"),
+                },
                 ("sibling", sibling),
                 ("low", if retired == "true" { "right neighbour 1:0x8000.1" } else { "0x1000" }),
                 ("high", high),
@@ -186,7 +197,7 @@ pub(super) const SHERMAN_LEAF: Structure = Structure {
         leaf.put(2, &0x1111u64.to_be_bytes(), &9u64.to_le_bytes());
         leaf.clear(2);
         let mut retired = start(LEAF.bytes, 0, 0x1000, Some(0x2000), address(0x8000, 1));
-        node::retire(&mut retired, address(0x4000, 7));
+        node::retire(&mut retired, address(0x4000, 7), MEMBER);
         let head = |retired, sibling| {
             [
                 ("node version", "5"),
@@ -194,7 +205,7 @@ pub(super) const SHERMAN_LEAF: Structure = Structure {
                 ("level", "0"),
                 ("index", "1"),
                 ("retired", retired),
-                ("count", "0"),
+                ("signer", if retired == "true" { "row 9, incarnation ..2" } else { "nobody" }),
                 ("sibling", sibling),
                 ("low", if retired == "true" { "right neighbour 1:0x8000.1" } else { "0x1000" }),
                 ("high", "0x2000"),

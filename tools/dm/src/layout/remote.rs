@@ -278,7 +278,7 @@ pub(super) const SUPERBLOCK: Structure = Structure {
 
 // ---- compute-node row --------------------------------------------------------------------------------------------
 
-const MEMBER: Member = Member { row: RowId(9), incarnation: 2, nonce: 0xabc_def1 };
+pub(super) const MEMBER: Member = Member { row: RowId(9), incarnation: 2, nonce: 0xabc_def1 };
 
 pub(super) const ROW: Structure = Structure {
     name: "row",
@@ -296,6 +296,7 @@ pub(super) const ROW: Structure = Structure {
         let mut row = Row::of(MEMBER, &joiner);
         row.heartbeat = 77.into();
         row.epoch = 5.into();
+        row.lease_us = 2_000_000.into();
         let mut fencing = row;
         fencing.word = MEMBER.word().with_state(RowState::Fencing).0.into();
         let mut left = row;
@@ -310,6 +311,7 @@ pub(super) const ROW: Structure = Structure {
                 ("epoch", "5"),
                 ("lanes", "8"),
                 ("token", "0x123456789abcdef1"),
+                ("lease", "2000000 us"),
                 ("redo chunks", "null, null, null, null"),
                 ("host", "cn-3.example"),
             ]
@@ -339,6 +341,10 @@ pub(super) const ROW: Structure = Structure {
                 value("epoch", &life.epoch),
                 value("lanes", &life.lanes),
                 hex("token", life.token),
+                match life.lease_ns {
+                    Some(ns) => value("lease", &format_args!("{} us", ns / 1000)),
+                    None => value("lease", &"not said"),
+                },
                 value("redo chunks", &redo.join(", ")),
                 value("host", &life.host),
             ]);

@@ -205,14 +205,17 @@ fn render_to(report: &Report, text: &mut String) -> std::fmt::Result {
     writeln!(
         text,
         "at the end: {} records, all explained by {} keys' histories: {}; tree sound: {}; {} locks held; {} rows not free; {} \
-         chunks with nodes stay granted to rows that are gone",
+         chunks of the gone, all adopted: {} places of nodes = {} reached + {} back",
         verdict.records,
         verdict.keys,
         if violations.is_empty() { "yes" } else { "NO" },
         if verdict.sound { "yes" } else { "NO" },
         verdict.locks_held,
         verdict.rows_not_free,
-        verdict.chunks_of_the_gone
+        verdict.chunks_of_the_gone,
+        verdict.places,
+        verdict.places_reached,
+        verdict.places_back
     )?;
     for violation in violations {
         writeln!(text, "VIOLATION: {violation}")?;

@@ -31,8 +31,14 @@ pub struct Verdict {
     pub locks_held: u64,
     /// Rows that are live, fencing or dead, although nobody is there.
     pub rows_not_free: u64,
-    /// Chunks granted to rows that are free.
+    /// Chunks granted to rows that are free: all there are.
     pub chunks_of_the_gone: u64,
+    /// Places of nodes in the chunks of the index.
+    pub places: u64,
+    /// Of these, nodes of the tree.
+    pub places_reached: u64,
+    /// Of these, nodes that came back when the last compute node adopted all chunks. There are no others.
+    pub places_back: u64,
 }
 
 /// Judges; what is wrong is added to the violations.
@@ -63,10 +69,18 @@ pub(super) fn judge(fleet: &mut Fleet) -> Result<Verdict, Failure> {
     })?;
     let node = pool.join(1, Membership { terms: fleet.terms(), ..Membership::default() }).map_err(Failure::run)?;
     with_tool(&node, INDEX, |tool| {
+        // Everybody is gone, so every chunk is there to be adopted, and every place in it is reached or comes back.
+        let adopted = block_on(tool.fabric, tool.lane, tool.index.adopt(tool.lane)).map_err(Failure::run)?;
         match block_on(tool.fabric, tool.lane, tool.index.validate(tool.lane)) {
             Ok(census) => {
                 verdict.sound = true;
                 verdict.records = census.records;
+                verdict.places = adopted.places;
+                verdict.places_reached = census.leaves + census.inner_nodes;
+                verdict.places_back = adopted.nodes;
+                if !adopted.is_complete() || adopted.places != verdict.places_reached + adopted.nodes {
+                    violations.push(format!("memory is lost: {} nodes reached, {adopted:?}", verdict.places_reached));
+                }
             }
             Err(error) => violations.push(format!("the tree is not sound: {error}")),
         }

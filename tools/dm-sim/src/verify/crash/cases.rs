@@ -65,6 +65,7 @@ fn acts() -> Vec<(&'static str, Vec<u64>, Vec<u64>, Act)> {
         ("an insert that splits the root leaf", evens(2), none(), Act::Point(Insert, 3)),
         ("an insert that splits a leaf", evens(3), none(), Act::Point(Insert, 5)),
         ("an insert that splits a leaf in its middle", evens(4), none(), Act::Point(Insert, 1)),
+        ("an insert that splits a leaf whose records are out of order", vec![4, 2], none(), Act::Point(Insert, 3)),
         ("an insert that splits up to a new root", evens(4), none(), Act::Point(Insert, 7)),
         ("an insert into three levels", evens(5), none(), Act::Point(Insert, 9)),
         ("an insert that splits an inner node", evens(6), none(), Act::Point(Insert, 11)),

@@ -4,10 +4,13 @@ use super::cases::{Act, Case, KEYS};
 use super::table::{Cut, Drive, Seen, Table, cuts};
 use crate::check::{Answer, Call};
 use crate::config::Config;
+use crate::verify::accounting::{Account, Node, account};
 use crate::verify::coding::Coding;
 use crate::verify::load::{Ended, start};
 use crate::verify::membership::Membership;
 use crate::verify::subject::{Opened, With};
+use crate::verify::walk::{Plot, holdings};
+use dm_core::compute::nodes::NodeClass;
 use dm_core::error::Cause;
 use dm_core::index::OperationKind;
 use dm_core::lane::{Lane, Mark};
@@ -26,6 +29,9 @@ use zerocopy::IntoBytes;
 
 /// Compute nodes: the victim, the one that goes on, and the one that goes on if that dies, too.
 const COMPUTE_NODES: usize = 3;
+
+/// Bytes of a chunk.
+const CHUNK_BYTES: u64 = 4096;
 
 /// A short lease: a hundred round trips.
 const LEASE_NS: u64 = 200_000;
@@ -68,8 +74,8 @@ pub struct Enumeration {
     pub repairers_died: u64,
     /// Coverage marks of victims and survivors.
     pub marks: Vec<u64>,
-    /// Most bytes of chunks that stayed granted to one victim.
-    pub kept_bytes_max: u64,
+    /// Where the memory of all runs was in the end, in nodes.
+    pub memory: Account,
     /// Runs with findings.
     pub failed: u64,
     /// The first findings.
@@ -91,7 +97,7 @@ impl Enumeration {
         for (sum, count) in self.marks.iter_mut().zip(&ran.marks) {
             *sum += count;
         }
-        self.kept_bytes_max = self.kept_bytes_max.max(ran.kept_bytes);
+        self.memory.add(&ran.memory);
         if !ran.findings.is_empty() {
             self.failed += 1;
             if self.findings.len() < FINDINGS_MAX {
@@ -110,7 +116,7 @@ impl Enumeration {
         for (sum, count) in self.marks.iter_mut().zip(&other.marks) {
             *sum += count;
         }
-        self.kept_bytes_max = self.kept_bytes_max.max(other.kept_bytes_max);
+        self.memory.add(&other.memory);
         self.failed += other.failed;
         self.findings.extend(other.findings);
         self.findings.truncate(FINDINGS_MAX);
@@ -119,12 +125,12 @@ impl Enumeration {
 
 impl fmt::Display for Enumeration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { cases, points, runs, repairers_died, kept_bytes_max, failed, .. } = self;
+        let Self { cases, points, runs, repairers_died, memory, failed, .. } = self;
         writeln!(
             f,
             "{cases} cases, {points} crash points, {runs} runs, in {repairers_died} of them a repairer died too; {failed} failed"
         )?;
-        writeln!(f, "at most {kept_bytes_max} bytes of chunks stayed with a dead compute node")?;
+        writeln!(f, "in the end, of all runs: {memory}")?;
         let marks = Mark::ALL.iter().zip(&self.marks).filter(|(_, count)| **count > 0);
         let marks: Vec<String> = marks.map(|(mark, count)| format!("{} {count}", mark.name())).collect();
         writeln!(f, "marks: {}", marks.join(", "))?;
@@ -199,7 +205,7 @@ struct Ran {
     recovered: bool,
     findings: Vec<String>,
     marks: Vec<u64>,
-    kept_bytes: u64,
+    memory: Account,
 }
 
 fn config(case: &Case) -> Config {
@@ -219,7 +225,7 @@ fn format_pool(case: &Case, config: &Config, table: &mut Table) -> Vec<NodeGeome
             node: NodeId(node),
             nodes,
             region_bytes: config.host_bytes[usize::from(node)] as u64,
-            chunk_bytes: 4096,
+            chunk_bytes: CHUNK_BYTES,
             lock_count: case.locks,
             device_bytes: u64::from(config.device_bytes),
             redo_row_bytes: 0,
@@ -324,7 +330,8 @@ fn open(
         cache_bytes: 16 << 10,
         page_records: 64,
         hotspot_bytes: 0,
-        returned_nodes: 32,
+        // More than a chunk has.
+        returned_nodes: 256,
         options: case.options,
         ..Spending::default()
     };
@@ -680,6 +687,50 @@ impl Stage<'_, '_> {
         Ok(())
     }
 
+    /// Everybody who lives adopts what there is.
+    fn adopt(&mut self) -> Result<(), String> {
+        for (number, (index, lane)) in self.opened.iter().zip(self.lanes).enumerate() {
+            if self.dead.contains(&number) {
+                continue;
+            }
+            let row = self.members[number].row.0;
+            match self.table.drive(row, lane, index.adopt(lane), None, &mut Vec::new())? {
+                Drive::Done(Ok(adopted)) if adopted.is_complete() => {}
+                other => return Err(format!("compute node {number} adopts: {other:?}")),
+            }
+        }
+        Ok(())
+    }
+
+    /// Accounts for the memory: nothing is lost.
+    fn add_up(&mut self) -> Result<(), String> {
+        let parameters = &self.case.parameters;
+        let leaf_bytes = parameters.leaf().bytes;
+        let plot = Plot {
+            lock_count: self.case.locks,
+            locks_per_word: 1,
+            chunk_bytes: CHUNK_BYTES,
+            inner: parameters.inner(),
+            leaf_bytes,
+            leaf_place_bytes: leaf_bytes,
+        };
+        let holdings = holdings(&plot, &config(self.case), &self.table.memories)?;
+        let mut ready = Vec::new();
+        for (number, (index, lane)) in self.opened.iter().zip(self.lanes).enumerate() {
+            if self.dead.contains(&number) {
+                continue;
+            }
+            index.for_each_ready(&mut |node| ready.push(node));
+            lane.for_each_stocked(&mut |class, fresh| {
+                let bytes = if class == NodeClass::Leaf { leaf_bytes } else { plot.inner.bytes };
+                ready.push(Node { node: fresh.address.node(), offset: fresh.address.offset(), bytes: bytes as u64 });
+            });
+        }
+        let account = account(&holdings, &ready)?;
+        self.ran.memory = account;
+        if account.leaked > 0 { Err(format!("memory is lost: {account}")) } else { Ok(()) }
+    }
+
     /// Sweeps up and looks at everything.
     fn afterwards(&mut self) -> Result<(), String> {
         let last = COMPUTE_NODES - 1;
@@ -688,13 +739,11 @@ impl Stage<'_, '_> {
         for &dead in &self.dead.clone() {
             let swept =
                 self.table.drive(row_of(last).0, lane, index.sweep(lane, row_of(dead)), None, &mut Vec::new())?;
-            match swept {
-                Drive::Done(Ok(swept)) if swept.row_free => {
-                    let chunk_bytes = self.geometry[0].chunk_bytes;
-                    self.ran.kept_bytes = self.ran.kept_bytes.max(u64::from(swept.chunks_kept) * chunk_bytes);
-                }
-                other => return Err(format!("sweeping row {}: {other:?}", row_of(dead).0)),
+            if !matches!(swept, Drive::Done(Ok(swept)) if swept.row_free) {
+                return Err(format!("sweeping row {}: {swept:?}", row_of(dead).0));
             }
+            // After every one: of a repairer that died, too, memory may come back only when that is safe.
+            self.adopt()?;
         }
         for key in 0..KEYS {
             self.expect(last, key, Call::Get)?;
@@ -715,6 +764,7 @@ impl Stage<'_, '_> {
             }
             other => return Err(format!("validating: {other:?}")),
         }
+        self.add_up()?;
         for (number, geometry) in self.geometry.iter().enumerate() {
             let Some(node) = self.table.memories.get(NodeId(number as u16)) else { continue };
             let words = node.space(geometry.lock_space);

@@ -19,10 +19,25 @@ pub use enumerate::{Enumeration, descheduled_holders, enumerate};
 use crate::verify::run::Verifier;
 use crate::verify::sherman::ShermanRecovered;
 
-/// Looks for something wrong, quickly: in thinned enumerations of all cases, then in `histories` random histories.
-/// How many runs it took, and what it was.
+/// Random histories that [`hunt`] begins with.
+const FIRST_HISTORIES: u64 = 100;
+
+/// Looks for something wrong, quickly: in a few random histories, then in thinned enumerations of all cases, then in other
+/// histories, up to `histories`. How many runs it took, and what it was.
 pub fn hunt(histories: u64) -> Option<(u64, String)> {
     let mut runs = 0;
+    let settings = random::settings();
+    let mut verifier = Verifier::new(ShermanRecovered, settings.clone());
+    let mut look = |seeds: std::ops::Range<u64>, runs: &mut u64| {
+        seeds.into_iter().find_map(|seed| {
+            *runs += 1;
+            let history = verifier.run_with(seed, &random::plan(&settings, seed), false).history;
+            history.findings.first().map(|finding| (*runs, finding.to_string()))
+        })
+    };
+    if let Some(found) = look(0..FIRST_HISTORIES.min(histories), &mut runs) {
+        return Some(found);
+    }
     for case in cases::all() {
         runs += 1;
         if case.act == Act::Bulk(9)
@@ -36,11 +51,5 @@ pub fn hunt(histories: u64) -> Option<(u64, String)> {
             return Some((runs, one.findings.swap_remove(0)));
         }
     }
-    let settings = random::settings();
-    let mut verifier = Verifier::new(ShermanRecovered, settings.clone());
-    (0..histories).find_map(|seed| {
-        runs += 1;
-        let history = verifier.run_with(seed, &random::plan(&settings, seed), false).history;
-        history.findings.first().map(|finding| (runs, finding.to_string()))
-    })
+    look(FIRST_HISTORIES.min(histories)..histories, &mut runs)
 }

@@ -31,8 +31,8 @@ use zerocopy::IntoBytes;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ShermanSubject;
 
-/// More retired nodes than a history makes.
-const SHELF_HOLDS_ALL: usize = 512;
+/// More retired nodes than a history makes, or than a memory node has.
+const SHELF_HOLDS_ALL: usize = 4096;
 
 /// What a seed decides about one.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Sherman whose compute nodes recover one another: rows, redo areas, leases.
 
-use super::{Case, ShermanSubject, place, with_sherman};
+use super::{Case, SHELF_HOLDS_ALL, ShermanSubject, place, with_sherman};
 use crate::config::Config;
 use crate::direct::DirectFabric;
 use crate::memory::Memories;
@@ -59,6 +59,7 @@ impl Subject for ShermanRecovered {
     fn marks(&self) -> Vec<(&'static str, &'static [Mark])> {
         let mut marks = INNER.marks();
         marks.push(("recovery", dm_core::recovery::MARKS));
+        marks.push(("reclaim", dm_core::reclaim::MARKS));
         marks
     }
 
@@ -69,6 +70,10 @@ impl Subject for ShermanRecovered {
     fn draw(&self, draw: &Draw, rng: &mut Rng) -> Case {
         let mut case = INNER.draw(draw, rng);
         case.spending.options.narrow_locks = false;
+        if case.spending.returned_nodes > 1 {
+            // So that memory of the dead finds room, and nothing is lost.
+            case.spending.returned_nodes = SHELF_HOLDS_ALL;
+        }
         // As large as the redo area of the compute node with the most lanes needs.
         let slot_bytes = (HEADER_BYTES + case.node_bytes()).next_multiple_of(HEADER_BYTES);
         let slots = SLOTS_PER_LANE * usize::from(case.lanes.iter().copied().max().unwrap_or(1));

@@ -3,11 +3,14 @@
 //! It only READs, and joins nothing, but for walks: to READ a node that does not hold still, a walk takes the node's
 //! lock, so for each index it walks it joins as a compute node and leaves again.
 
+mod account;
+
 use super::members::{held_locks, members, on_lane, watch, with_eyes};
 use super::tool::{PoolArguments, with_tool};
 use super::{Failure, print};
 use crate::report::Tree;
 use crate::report::table::size;
+use account::{Account, account};
 use dm_core::index::Index;
 use dm_core::lane::Lane;
 use dm_core::remote::chunks::{self, ChunkEntry, ChunkKind, Tally};
@@ -90,6 +93,8 @@ struct IndexView {
     chunks: Vec<ChunkCount>,
     tree: Option<Tree>,
     broken: Option<String>,
+    /// Where its memory is; only of indexes that were walked.
+    memory: Option<Account>,
 }
 
 #[derive(Debug, Serialize)]
@@ -106,6 +111,8 @@ struct RowView {
     incarnation: u32,
     lanes: Option<u16>,
     heartbeat: u64,
+    /// How long it may be silent, if it has said.
+    lease_ms: Option<u64>,
     /// Live rows: for how long, at least, the heartbeat has not moved; 0 if it moved.
     silent_ms: Option<u64>,
     locks_held: usize,
@@ -141,12 +148,24 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut inspection = with_eyes(&memory.pool, |fabric, lane| inspect(&memory.pool, fabric, lane, watch))?;
     if !arguments.no_walk {
         for index in inspection.indexes.iter_mut().filter(|index| index.key_bytes.is_some()) {
+            // Before this program joins, and has places of its own.
+            let (entry, parameters) = memory.pool.find_index(&index.name).map_err(Failure::run)?;
+            let places = parameters.node_bytes();
+            index.memory = Some(with_eyes(&memory.pool, |fabric, lane| {
+                let rows = members(&memory.pool, fabric, lane)?;
+                account(&memory.pool, fabric, lane, &rows, entry.number, places)
+            })?);
             let node = arguments.pool.join(&memory)?;
             let census = with_tool(&node, &index.name, |tool| {
                 block_on(tool.fabric, tool.lane, tool.index.validate(tool.lane)).map_err(Failure::run)
             });
             match census {
-                Ok(census) => index.tree = Some(Tree::from(&census)),
+                Ok(census) => {
+                    if let Some(account) = &mut index.memory {
+                        account.reached(census.live_bytes);
+                    }
+                    index.tree = Some(Tree::from(&census));
+                }
                 Err(error) => index.broken = Some(error.to_string()),
             }
         }
@@ -248,6 +267,7 @@ fn inspect(pool: &Pool, fabric: &mut AnyFabric, lane: &Lane<'_>, time: Duration)
             chunks,
             tree: None,
             broken: None,
+            memory: None,
         });
     }
     let identity = pool.descriptions()[0].identity;
@@ -265,6 +285,7 @@ fn inspect(pool: &Pool, fabric: &mut AnyFabric, lane: &Lane<'_>, time: Duration)
                 incarnation: member.word.incarnation(),
                 lanes: member.lanes,
                 heartbeat: member.heartbeat,
+                lease_ms: member.lease.map(|lease| lease.as_millis() as u64),
                 silent_ms: member.is_live().then_some(member.silent.as_millis() as u64),
                 locks_held: locks.iter().filter(|lock: &&LockView| lock.row == member.row.0).count(),
                 host: member.host,
@@ -280,6 +301,36 @@ fn render(inspection: &Inspection) -> String {
     // Writing to a string does not fail.
     let _ = render_to(inspection, &mut text);
     text
+}
+
+fn render_account(account: &Account, text: &mut String) -> std::fmt::Result {
+    let Account { granted_bytes, live_bytes, retired_bytes, free_bytes, unlinked_bytes, slack_bytes, holders } =
+        account;
+    let sum = live_bytes + retired_bytes + free_bytes + unlinked_bytes + slack_bytes;
+    writeln!(
+        text,
+        "  chunks for nodes: {} granted = {} live + {} retired + {} free + {} written and not linked + {} too short for a node; \
+         {} B unaccounted for",
+        size(*granted_bytes),
+        size(*live_bytes),
+        size(*retired_bytes),
+        size(*free_bytes),
+        size(*unlinked_bytes),
+        size(*slack_bytes),
+        granted_bytes.abs_diff(sum)
+    )?;
+    for holder in holders {
+        writeln!(
+            text,
+            "    held by row {} incarnation {}{}: {} free, {} retired",
+            holder.row,
+            holder.incarnation,
+            if holder.gone { " (gone; waits to be adopted)" } else { "" },
+            size(holder.free_bytes),
+            size(holder.retired_bytes)
+        )?;
+    }
+    Ok(())
 }
 
 fn render_to(inspection: &Inspection, text: &mut String) -> std::fmt::Result {
@@ -339,6 +390,9 @@ fn render_to(inspection: &Inspection, text: &mut String) -> std::fmt::Result {
                 tree.live_per_record_bytes()
             )?;
         }
+        if let (Some(account), Some(_)) = (&index.memory, &index.tree) {
+            render_account(account, text)?;
+        }
         if let Some(broken) = &index.broken {
             writeln!(text, "  NOT SOUND (or changed meanwhile): {broken}")?;
         }
@@ -348,6 +402,9 @@ fn render_to(inspection: &Inspection, text: &mut String) -> std::fmt::Result {
         write!(text, "{}: {}, incarnation {}", row.row, row.state, row.incarnation)?;
         if let (Some(lanes), Some(host)) = (row.lanes, &row.host) {
             write!(text, ", {lanes} lanes, host {host}")?;
+        }
+        if let Some(ms) = row.lease_ms {
+            write!(text, ", lease {ms} ms")?;
         }
         match row.silent_ms {
             Some(0) if *watched_ms > 0 => write!(text, ", beats (heartbeat {})", row.heartbeat)?,

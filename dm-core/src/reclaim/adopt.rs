@@ -1,0 +1,533 @@
+//! Adoption: the argument is in the room's header.
+
+use super::signature::{self, Signature};
+use crate::btree::leaves::slice;
+use crate::btree::lock::word_at;
+use crate::btree::node::{self, Header, KEY_BYTES_MAX, NodeFlags, Standing, Wanted, header_bytes};
+use crate::btree::read::Target;
+use crate::btree::{LEVELS_MAX, MOVES_MAX, Tree};
+use crate::compute::nodes::{Fresh, NodeClass};
+use crate::error::{Cause, OpError};
+use crate::lane::{Lane, Mark};
+use crate::layout::stripes::{self, VERSION_MASK};
+use crate::planted::{Bug, planted};
+use crate::recovery::redo::LOOK_BYTES;
+use crate::remote::address::Address;
+use crate::remote::chunks::{self, ChunkEntry, ChunkKind, ChunkWord, Grant};
+use crate::remote::lock_word::RowId;
+use crate::remote::record::Le64;
+use crate::remote::rows::{self, RowState, RowWord};
+use crate::remote::{HOME, NodeGeometry};
+use crate::verbs::{Label, NodeId, Request};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use spin::Mutex;
+
+/// Nodes, or rows, READ at once.
+const WINDOW: u64 = 8;
+
+/// Descents for one key before a place counts as unsure.
+const DESCENTS_MAX: u32 = 16;
+
+/// Times a descent is sent back by a retired leaf before it gives up: the merge is not complete.
+const BOUNCES_MAX: u32 = 8;
+
+/// Between two descents for one key, in ns.
+const PAUSE_NS: u64 = 20_000;
+
+/// What an adoption came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Adopted {
+    /// Chunks of the gone that are this compute node's now.
+    pub chunks: u32,
+    /// Places of nodes in chunks that were looked into, its own among them.
+    pub places: u64,
+    /// Of these, what came back.
+    pub nodes: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Chunks of the gone, and places in its own, that were left alone because the shelf has no room.
+    pub no_room: u64,
+    /// Places that somebody is at: another look is needed.
+    pub unsure: u64,
+}
+
+impl Adopted {
+    /// Whether everything that could come back has.
+    pub const fn is_complete(&self) -> bool {
+        self.no_room == 0 && self.unsure == 0
+    }
+}
+
+/// What a compute node remembers of its adoptions.
+#[derive(Debug)]
+pub struct Adoption {
+    busy: AtomicBool,
+    /// Lives of compute nodes that had ended when everything was looked at last, plus 1.
+    ended: AtomicU32,
+    /// The chunk that is being looked into. A request that fails ends the adoption, and the next one begins here: by the chunk
+    /// table the chunk is this compute node's, and nothing says any more that what was never written there is on no shelf.
+    under_way: Mutex<Option<Chunk>>,
+}
+
+/// A chunk of this compute node, and how far it has looked into it.
+#[derive(Clone, Copy, Debug)]
+struct Chunk {
+    node: NodeId,
+    number: u32,
+    class: NodeClass,
+    /// It was somebody's who is gone.
+    inherited: bool,
+    /// The first node that was not looked at.
+    next: u64,
+}
+
+impl Adoption {
+    /// Of a compute node that has looked at nothing yet.
+    pub(crate) const fn new() -> Self {
+        Self { busy: AtomicBool::new(false), ended: AtomicU32::new(0), under_way: Mutex::new(None) }
+    }
+}
+
+/// One adoption at a time; ended by being dropped.
+struct Busy<'a>(&'a AtomicBool);
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
+
+/// A place that is looked at.
+#[derive(Clone, Copy)]
+struct Place {
+    class: NodeClass,
+    node: NodeId,
+    offset: u64,
+    /// Where its head is in the scratch.
+    at: usize,
+}
+
+/// Which node covers a key.
+enum Cover {
+    Node(Address),
+    /// The tree has no such level.
+    Nothing,
+    /// Somebody is at it.
+    Unsure,
+}
+
+impl Tree<'_> {
+    /// Makes memory of compute nodes that are gone this compute node's: see the room. The lane must not be in an operation.
+    /// Does nothing if nobody has gone since the last time, or in an index that was opened without recovery.
+    ///
+    /// Round trips: one for eight rows, and one for 64 chunk entries; if somebody has gone, one for eight nodes of every
+    /// chunk of its own and for each chunk of the gone two; and for each node of theirs a descent, and if it comes back
+    /// three or four.
+    pub async fn adopt(&self, lane: &Lane<'_>) -> Result<Adopted, OpError> {
+        let mut adopted = Adopted::default();
+        if self.recovery.is_none() {
+            return Ok(adopted);
+        }
+        let adoption = self.nodes.adoption();
+        if adoption.busy.swap(true, Ordering::Acquire) {
+            return Ok(adopted);
+        }
+        let _busy = Busy(&adoption.busy);
+        let ended = self.lives_ended(lane).await?.wrapping_add(1);
+        if adoption.ended.load(Ordering::Relaxed) == ended {
+            return Ok(adopted);
+        }
+        self.look_into(lane, &mut adopted).await?;
+        for (number, geometry) in self.geometry.iter().enumerate() {
+            let node = NodeId(number as u16);
+            for chunk in 0..geometry.chunk_count {
+                let at = self.scratch.small;
+                lane.port().call(Request::read(Label::Chunk, node, geometry.chunk_entry(chunk), 8, at)).await?;
+                let entry = lane.port().with(|scratch| ChunkWord(word_at(scratch, at)).decode());
+                let Ok(ChunkEntry::Granted(grant)) = entry else { continue };
+                if self.may_look_into(lane, node, geometry, chunk, &grant, &mut adopted).await? {
+                    self.look_into(lane, &mut adopted).await?;
+                }
+            }
+        }
+        if adopted.is_complete() {
+            adoption.ended.store(ended, Ordering::Relaxed);
+        }
+        Ok(adopted)
+    }
+
+    /// How many lives of compute nodes are over, in all rows.
+    async fn lives_ended(&self, lane: &Lane<'_>) -> Result<u32, OpError> {
+        let Some(home) = self.geometry.first() else { return Ok(0) };
+        let (at, mut first, mut ended) = (self.scratch.small, 1, 0u32);
+        while first < home.row_count {
+            let count = (home.row_count - first).min(WINDOW as u32);
+            for step in 0..count {
+                let offset = home.row_offset(RowId((first + step) as u16));
+                lane.port().push(Request::read(Label::Row, HOME, offset, 8, at + step as usize * 8));
+            }
+            lane.port().submit().await?;
+            for step in 0..count as usize {
+                let word = RowWord(rows::word_at(lane, at + step * 8));
+                let under_way = word.state() != Some(RowState::Free);
+                ended = ended.wrapping_add(word.incarnation().wrapping_sub(under_way.into()));
+            }
+            first += count;
+        }
+        Ok(ended)
+    }
+
+    /// Whether a chunk is this compute node's, or is so now, because it was one of the gone: it is under way then.
+    async fn may_look_into(
+        &self,
+        lane: &Lane<'_>,
+        node: NodeId,
+        geometry: &NodeGeometry,
+        chunk: u32,
+        grant: &Grant,
+        adopted: &mut Adopted,
+    ) -> Result<bool, OpError> {
+        let class = match grant.kind {
+            ChunkKind::Leaf if grant.index == self.number => NodeClass::Leaf,
+            ChunkKind::Inner if grant.index == self.number => NodeClass::Inner,
+            _ => return Ok(false),
+        };
+        let mine = grant.row == self.owner.row && u32::from(grant.incarnation) == self.owner.incarnation;
+        let node_bytes = self.nodes.node_bytes(class) as u64;
+        let nodes = geometry.chunk_bytes / node_bytes.max(1);
+        if !mine {
+            let Some(tenant) = self.tenant(lane, grant.row).await? else { return Ok(false) };
+            let gone = tenant.state() == Some(RowState::Free) || tenant.incarnation() != u32::from(grant.incarnation);
+            if !gone && !planted(Bug::AdoptsTheLiving) {
+                return Ok(false);
+            }
+            if self.nodes.room(class, node) < nodes {
+                adopted.no_room += 1;
+                return Ok(false);
+            }
+            self.check_lease(lane)?;
+            let Some(request) = self.requests.next() else {
+                return Err(OpError::harmless(Cause::BadInput(
+                    "this incarnation has used all its requests for chunks: join anew",
+                )));
+            };
+            let heir = Grant::new(self.owner, grant.kind, grant.index, request);
+            if !chunks::inherit(lane, node, geometry, chunk, grant, &heir).await? {
+                // Somebody else's now.
+                return Ok(false);
+            }
+            adopted.chunks += 1;
+            lane.mark(Mark::ChunkAdopted);
+        } else if class == NodeClass::Inner {
+            return Ok(false);
+        }
+        let under_way = Chunk { node, number: chunk, class, inherited: !mine, next: 0 };
+        *self.nodes.adoption().under_way.lock() = Some(under_way);
+        Ok(true)
+    }
+
+    /// Looks into the chunk that is under way, if one is.
+    async fn look_into(&self, lane: &Lane<'_>, adopted: &mut Adopted) -> Result<(), OpError> {
+        let under_way = &self.nodes.adoption().under_way;
+        let chunk = *under_way.lock();
+        let Some(Chunk { node, number, class, inherited, next }) = chunk else { return Ok(()) };
+        let Some(geometry) = self.geometry.get(usize::from(node.0)) else { return Ok(()) };
+        let node_bytes = self.nodes.node_bytes(class) as u64;
+        let nodes = geometry.chunk_bytes / node_bytes.max(1);
+        let head = self.head_bytes();
+        let room = &self.scratch.recovery;
+        let window = WINDOW.min((room.len() / head) as u64).max(1);
+        let mut first = next;
+        while first < nodes {
+            let count = window.min(nodes - first);
+            for step in 0..count {
+                let offset = geometry.chunk_offset(number) + (first + step) * node_bytes;
+                lane.port().push(Request::read(Label::Header, node, offset, head, room.start + step as usize * head));
+            }
+            lane.port().submit().await?;
+            for step in 0..count {
+                let offset = geometry.chunk_offset(number) + (first + step) * node_bytes;
+                let place = Place { class, node, offset, at: room.start + step as usize * head };
+                self.look_at_place(lane, place, inherited, adopted).await?;
+                adopted.places += 1;
+                *under_way.lock() = Some(Chunk { node, number, class, inherited, next: first + step + 1 });
+            }
+            first += count;
+        }
+        *under_way.lock() = None;
+        Ok(())
+    }
+
+    /// What is READ of a node: header and fences.
+    fn head_bytes(&self) -> usize {
+        stripes::stored_bytes(header_bytes(self.inner.key_bytes))
+    }
+
+    /// Whoever has the row now. `None`: there is no such row.
+    async fn tenant(&self, lane: &Lane<'_>, row: RowId) -> Result<Option<RowWord>, OpError> {
+        let Some(home) = self.geometry.first() else { return Ok(None) };
+        if row.0 == 0 || u32::from(row.0) >= home.row_count {
+            return Ok(None);
+        }
+        let at = self.scratch.small;
+        lane.port().call(Request::read(Label::Row, HOME, home.row_offset(row), 8, at)).await?;
+        Ok(Some(RowWord(rows::word_at(lane, at))))
+    }
+
+    /// Whether whoever signed is gone for certain.
+    async fn is_gone(&self, lane: &Lane<'_>, signature: Signature) -> Result<bool, OpError> {
+        let Some(tenant) = self.tenant(lane, signature.row).await? else { return Ok(false) };
+        Ok(tenant.state() == Some(RowState::Free) || !signature.names(tenant.incarnation()))
+    }
+
+    /// Puts a place on the shelf if it is nobody's. Its head is in the scratch.
+    async fn look_at_place(
+        &self,
+        lane: &Lane<'_>,
+        place: Place,
+        inherited: bool,
+        adopted: &mut Adopted,
+    ) -> Result<(), OpError> {
+        let Place { class, node, offset, at } = place;
+        let head = self.head_bytes();
+        let (header, signature, version) = lane.port().with(|scratch| {
+            let image = slice(scratch, at, head);
+            let version = image.first().map_or(0, |byte| byte & VERSION_MASK);
+            (Header::read(image), Signature::read(image), version)
+        });
+        if header.index == 0 {
+            if inherited {
+                self.take_back(lane, class, Fresh { address: Address::new(node, offset, 0), version: 0 }, adopted);
+            }
+            return Ok(());
+        }
+        let nobodys = match class {
+            NodeClass::Inner => inherited,
+            NodeClass::Leaf => self.is_gone(lane, signature).await?,
+        };
+        // A level that no tree has: bytes no writer of ours produces stay what they are.
+        if !nobodys || header.index != self.index || header.level >= LEVELS_MAX {
+            return Ok(());
+        }
+        let retired = class == NodeClass::Leaf && header.flags.contains(NodeFlags::RETIRED);
+        self.note_key(lane, at, retired);
+        let here = Address::new(node, offset, header.generation);
+        match self.is_out(lane, header.level, here).await? {
+            Some(true) => {}
+            Some(false) => return Ok(()),
+            None => {
+                adopted.unsure += 1;
+                return Ok(());
+            }
+        }
+        if class == NodeClass::Leaf {
+            if self.nodes.room(class, node) == 0 {
+                adopted.no_room += 1;
+                return Ok(());
+            }
+            let small = self.scratch.small;
+            lane.port().call(Request::read(Label::Header, node, offset, head, small)).await?;
+            // Mine if it is the same still, and to be found by others when I am gone.
+            let signed = lane.port().with(|scratch| {
+                let (image, again) = (slice(scratch, at, head), slice(scratch, small, head));
+                let mut word: [u8; signature::WORD_BYTES] =
+                    (image == again).then(|| again.first_chunk().copied())??;
+                let retired = Header { flags: header.flags | NodeFlags::RETIRED, ..header };
+                retired.write(&mut word);
+                Signature::of(self.owner).write(&mut word);
+                Some(u64::from_le_bytes(word))
+            });
+            let Some(word) = signed else {
+                adopted.unsure += 1;
+                return Ok(());
+            };
+            if !self.is_gone(lane, signature).await? {
+                adopted.unsure += 1;
+                return Ok(());
+            }
+            self.check_lease(lane)?;
+            if !planted(Bug::AdoptsUnsigned) {
+                lane.port().call(Request::write_word(Label::Header, node, offset, word)).await?;
+            }
+        }
+        let fresh = Fresh { address: here, version }.after_write();
+        self.take_back(lane, class, fresh, adopted);
+        Ok(())
+    }
+
+    /// Finds out what became of nodes that a dropped or failed operation of this lane was about to link, and puts those that
+    /// nothing leads to on the shelf. The lane holds no lock and owes nothing. What cannot be told now is told next time.
+    ///
+    /// They are this compute node's, and nobody else's, as long as they are not linked: nothing of the operation is under way
+    /// any more, and its lock was released after whatever it had posted was done, or done again.
+    pub(crate) async fn resolve_pending(&self, lane: &Lane<'_>) -> Result<(), OpError> {
+        while let Some((class, fresh)) = lane.pending() {
+            let Fresh { address, version } = fresh;
+            let (head, at) = (self.head_bytes(), self.scratch.recovery.start);
+            lane.port().call(Request::read(Label::Header, address.node(), address.offset(), head, at)).await?;
+            let look = |scratch: &mut [u8]| {
+                (Header::read(slice(scratch, at, head)), Signature::read(slice(scratch, at, head)))
+            };
+            let (header, signature) = lane.port().with(look);
+            let mine =
+                header.index == self.index && (class == NodeClass::Inner || signature == Signature::of(self.owner));
+            let here = Address::new(address.node(), address.offset(), header.generation);
+            let retired = class == NodeClass::Leaf && header.flags.contains(NodeFlags::RETIRED);
+            let back = if header.index == 0 && version == 0 {
+                Some(fresh)
+            } else if mine && here.next_generation() == address {
+                // As it was, but perhaps for a part of an image: the next one differs from that, too.
+                Some(Fresh { version: version.wrapping_add(1) & VERSION_MASK, ..fresh })
+            } else if mine && here == address && !retired {
+                self.note_key(lane, at, false);
+                match self.is_out(lane, header.level, here).await? {
+                    Some(out) => out.then_some(fresh.after_write()),
+                    None => return Ok(()),
+                }
+            } else {
+                // It was linked, and has been retired since.
+                None
+            };
+            lane.is_through(fresh);
+            if let Some(back) = back {
+                self.give_back(class, back);
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the key whose cover tells whether the node whose head is at scratch offset `at` is reachable into the `separator` range.
+    fn note_key(&self, lane: &Lane<'_>, at: usize, retired: bool) {
+        let head = self.head_bytes();
+        lane.port().with(|scratch| {
+            let mut key = [0; KEY_BYTES_MAX];
+            let Some(key) = key.get_mut(..self.inner.key_bytes) else { return };
+            let image = slice(scratch, at, head);
+            if !retired {
+                stripes::read(image, node::LOW_AT, key);
+            } else if node::read_high(image, key) {
+                step_down(key);
+            } else {
+                key.fill(0xff);
+            }
+            if let Some(place) = scratch.get_mut(self.scratch.separator.clone()) {
+                place.copy_from_slice(key);
+            }
+        });
+    }
+
+    fn take_back(&self, lane: &Lane<'_>, class: NodeClass, fresh: Fresh, adopted: &mut Adopted) {
+        // There was room; others may have filled it, and then the node waits until this compute node is gone.
+        if self.nodes.put(class, fresh) {
+            adopted.nodes += 1;
+            adopted.bytes += self.nodes.node_bytes(class) as u64;
+            lane.mark(Mark::NodeReclaimed);
+        }
+    }
+
+    /// Whether nothing leads, or will ever lead, to the node at `here`, which would cover the key in the `separator` range if
+    /// anything did. `None`: somebody is at it.
+    async fn is_out(&self, lane: &Lane<'_>, level: u8, here: Address) -> Result<Option<bool>, OpError> {
+        let target = |address| Target {
+            address,
+            bytes: if level == 0 { self.leaf_bytes } else { self.inner.bytes },
+            at: self.scratch.node(1),
+            label: Label::Walk,
+        };
+        for _ in 0..DESCENTS_MAX {
+            let found = match self.cover(lane, level).await? {
+                Cover::Nothing => return Ok(Some(true)),
+                Cover::Unsure => return Ok(None),
+                Cover::Node(found) if found.place() == here.place() => return Ok(Some(false)),
+                Cover::Node(found) => found,
+            };
+            if planted(Bug::AdoptsUnlocked) {
+                return Ok(Some(true));
+            }
+            let (held, _) = self.acquire(lane, found, None).await?;
+            let judged =
+                self.read_locked(lane, target(found), false, |scratch| self.judge_at(scratch, target(found), level));
+            let judged = judged.await;
+            self.release(lane, held).await?;
+            if judged? == Some(Standing::Here) {
+                return Ok(Some(true));
+            }
+        }
+        Ok(None)
+    }
+
+    fn judge_at(&self, scratch: &[u8], target: Target, level: u8) -> Result<Standing, crate::error::DecodeError> {
+        let wanted = Wanted { address: target.address, index: self.index, level };
+        let image = scratch.get(target.at..target.at + target.bytes).unwrap_or_default();
+        node::judge(image, &wanted, scratch.get(self.scratch.separator.clone()).unwrap_or_default())
+    }
+
+    /// The live node of `level` that covers the key in the `separator` range. Uses node images 0 and 1.
+    async fn cover(&self, lane: &Lane<'_>, level: u8) -> Result<Cover, OpError> {
+        let key = self.scratch.separator.clone();
+        let bytes = if level == 0 { self.leaf_bytes } else { self.inner.bytes };
+        let mut bounces = 0;
+        for descent in 0..DESCENTS_MAX {
+            if descent > 0 {
+                lane.port().call(Request::pause(PAUSE_NS)).await?;
+            }
+            let Some(spot) = self.locate(lane, &key, level, descent == 0).await? else { return Ok(Cover::Nothing) };
+            let mut address = spot.address;
+            for _ in 0..MOVES_MAX {
+                let target = Target { address, bytes, at: self.scratch.node(1), label: Label::Walk };
+                let judged = self.read_unlocked(lane, target, |scratch| self.judge_at(scratch, target, level)).await?;
+                match judged {
+                    Ok(Some(Standing::Here)) => return Ok(Cover::Node(address)),
+                    Ok(Some(Standing::Right(right))) => address = right,
+                    Ok(Some(Standing::Forward(left))) => {
+                        bounces += 1;
+                        if bounces > BOUNCES_MAX {
+                            return Ok(Cover::Unsure);
+                        }
+                        address = left;
+                    }
+                    Ok(None) => {
+                        self.cache.invalidate(spot.parent);
+                        break;
+                    }
+                    Err(_) => break,
+                }
+            }
+            self.root.forget();
+        }
+        Ok(Cover::Unsure)
+    }
+}
+
+/// Bytes of the head of a node at most: header and fences of the longest keys.
+const HEAD_BYTES_MAX: usize = stripes::stored_bytes(header_bytes(KEY_BYTES_MAX));
+
+// What is READ of a node in one go fits what is there for it.
+static_assertions::const_assert!(HEAD_BYTES_MAX <= crate::btree::SMALL_BYTES);
+static_assertions::const_assert!(HEAD_BYTES_MAX <= LOOK_BYTES);
+static_assertions::const_assert!(WINDOW as usize * size_of::<Le64>() <= crate::btree::SMALL_BYTES);
+
+/// The key before `key`, which is not the lowest: no fence that is above another one is.
+fn step_down(key: &mut [u8]) {
+    for byte in key.iter_mut().rev() {
+        let (less, borrowed) = byte.overflowing_sub(1);
+        *byte = less;
+        if !borrowed {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_key_before_borrows_from_the_left() {
+        let mut key = [1, 0, 0];
+        step_down(&mut key);
+        assert_eq!(key, [0, 0xff, 0xff]);
+        step_down(&mut key);
+        assert_eq!(key, [0, 0xff, 0xfe]);
+    }
+}

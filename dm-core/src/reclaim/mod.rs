@@ -1,0 +1,76 @@
+//! Memory that comes back: what a compute node was granted and is gone, or has let go of, is used again.
+//!
+//! # Whose a place is
+//!
+//! Shelves and stocks are in a compute node's own memory and end with it. So that others can tell what was on them, the
+//! place of every node says in *remote* memory whose it is:
+//!
+//! | the place | is that of |
+//! |---|---|
+//! | of a node that the root leads to | the tree |
+//! | that was never written | the owner of its chunk |
+//! | of a leaf that is retired | the compute node that retired it: it signs the leaf ([`Signature`]) |
+//! | of a leaf that was written and that nothing leads to | the compute node that wrote it, which signed it, too |
+//! | of an inner node that nothing leads to | the owner of its chunk: inner nodes are never retired, so no other has their places |
+//!
+//! A signature lies in the line that such a WRITE sends anyway, in bytes a leaf has no other use for: it costs no
+//! request and no byte.
+//!
+//! A compute node is *gone* when its row is free or another incarnation's. That stays so for ever, and it is so only
+//! after nothing it posted can take effect any more, and after no lock names it: rows become free by leaving with
+//! everything settled, or by a sweep. What was a compute node's that is gone is nobody's.
+//!
+//! # Adoption
+//!
+//! [`Tree::adopt`](crate::btree::Tree::adopt): a living compute node makes chunks of the gone its own, by a CAS of the
+//! chunk's entry, and looks at every node in them; and it looks, in its own chunks, for leaves signed by the gone. What
+//! is nobody's goes on its shelf. So one looks at a place, the owner of its chunk, and there is nothing to agree on.
+//! When an adopter dies, its chunks are those of somebody gone, and the next one begins anew.
+//!
+//! Nothing of this asks what the living are doing. What is theirs says so: their shelves, and nodes they have written
+//! and not linked yet.
+//!
+//! **Is a place reachable?** A level's fences partition the keys, so the live node that covers the low fence of node N is
+//! N, or N is not in the tree (a live node keeps its low fence). A retired leaf keeps its high fence, and the key just
+//! below it is covered by another leaf once the merge is complete, and by none until then: whoever looks for it comes to N
+//! and is sent back. Looking is a descent.
+//!
+//! **Will it become reachable?** The signer is gone, so it links nothing any more. But a repairer may be about to replay
+//! the WRITE by which the signer linked N, and the signer's row is free as soon as the repairer has taken the lock over.
+//! That WRITE goes to the node that covers N's low fence as long as N is not linked, and the repairer holds that node's
+//! lock. So the adopter takes that lock, too, and looks once more: from then on nothing leads to N. (If the repairer
+//! dies, whoever takes over from it replays first.) There is no such WRITE to a place never written, or torn: a redo
+//! image lies behind the new node in its chain.
+//!
+//! **Could it be signed by two?** A signature has six bits of the incarnation. One that the present tenant of the row
+//! might have written counts as the tenant's, and its place waits until that is gone, too. That nobody has signed
+//! (row 0) stays as it is.
+//!
+//! **Taken for two tenants' in turn.** N is READ as retired by somebody who is gone; then a descent finds another leaf
+//! in its place; then N is READ again and must be the same, and the signer still gone. Had N been revived in between, only
+//! a living compute node could have retired it again, and would have signed it.
+//!
+//! **The next life.** A place goes on with its next generation, and with the node version after the one in its first line:
+//! a dead writer may have written some lines of the image after that, and the next image must differ from both.
+//!
+//! # What comes back when
+//!
+//! | what | when |
+//! |---|---|
+//! | the unused part of the last chunk, the shelves and stocks of a compute node that left or died | with the next adoption |
+//! | nodes it had written and not linked, retired and not reused | likewise |
+//! | redo images' chunks | when it leaves; with the sweep |
+//! | a chunk in which nothing was ever written, of a compute node that died | free for everybody with the sweep |
+//! | nodes that an operation which was dropped or failed was about to link | when its lane is settled |
+//! | a leaf whose merge was dropped or failed in the middle; retired leaves that did not fit the shelf | when the compute node is gone |
+
+pub mod adopt;
+pub mod signature;
+
+pub use adopt::Adopted;
+pub use signature::Signature;
+
+use crate::lane::Mark;
+
+/// What this room counts.
+pub const MARKS: &[Mark] = &[Mark::ChunkAdopted, Mark::NodeReclaimed];

@@ -1,0 +1,90 @@
+//! How a compute process reaches memory nodes.
+
+use super::VerbsError;
+use super::profile::Profile;
+use super::queue_pair::Patience;
+use crate::memory_node::verbs::secret::Secret;
+use std::net::SocketAddr;
+
+/// How a compute process reaches memory nodes.
+#[derive(Clone, Debug)]
+pub struct VerbsOptions {
+    /// What it shares with them.
+    pub secret: Option<Secret>,
+    /// The address of the device to use; `None`: by route.
+    pub source: Option<SocketAddr>,
+    /// The largest packet, in bytes; `None`: what the ports have.
+    pub mtu_bytes: Option<u32>,
+    /// `None`: by profile.
+    pub patience: Option<Patience>,
+    /// Requests in a send queue, at least 16.
+    pub queue_requests: u32,
+    /// Bytes a request shall carry inline, if the device can.
+    pub inline_bytes: u32,
+    /// Overrides the measured [`Capabilities::write_turn_ns_min`].
+    pub write_turn_ns_min: Option<u32>,
+}
+
+impl Default for VerbsOptions {
+    fn default() -> Self {
+        Self {
+            secret: None,
+            source: None,
+            mtu_bytes: None,
+            patience: None,
+            queue_requests: 512,
+            // What Sherman and its successors ask for.
+            inline_bytes: 256,
+            write_turn_ns_min: None,
+        }
+    }
+}
+
+impl VerbsOptions {
+    /// The exponent of the packet size on a port with that active one.
+    pub(super) fn mtu(&self, active: u8, device: &str) -> Result<u8, VerbsError> {
+        choose_mtu(self.mtu_bytes, active, device)
+    }
+}
+
+/// The exponent of a packet size: 1..=5 for 256 to 4096 bytes.
+pub(crate) fn choose_mtu(asked_bytes: Option<u32>, active: u8, device: &str) -> Result<u8, VerbsError> {
+    let Some(asked) = asked_bytes else { return Ok(active) };
+    let exponent = (1..=5u8)
+        .find(|&exponent| mtu_bytes(exponent) == asked)
+        .ok_or_else(|| VerbsError::Choice(format!("--mtu {asked}: an MTU is 256, 512, 1024, 2048 or 4096 bytes")))?;
+    if exponent > active {
+        return Err(VerbsError::Mtu { device: device.to_owned(), asked, active: mtu_bytes(active) });
+    }
+    Ok(exponent)
+}
+
+/// Bytes of an MTU exponent.
+pub(crate) const fn mtu_bytes(exponent: u8) -> u32 {
+    128 << exponent
+}
+
+impl Patience {
+    /// What suits a platform: 0.5 s on hardware, 4 s where the device is software and its machine may be an emulated
+    /// one.
+    pub const fn of(profile: Profile) -> Self {
+        match profile {
+            Profile::SoftRoce => Self { timeout_exponent: 17, retries: 6 },
+            _ => Self { timeout_exponent: 14, retries: 6 },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_mtu_is_what_the_port_has_or_less() {
+        assert_eq!(choose_mtu(None, 3, "rxe0").unwrap(), 3);
+        assert_eq!(choose_mtu(Some(512), 3, "rxe0").unwrap(), 2);
+        let error = choose_mtu(Some(4096), 3, "rxe0").unwrap_err().to_string();
+        assert_eq!(error, "--mtu 4096: the active MTU of rxe0 is 1024; give at most that, or raise the interface's");
+        assert!(choose_mtu(Some(1000), 3, "rxe0").unwrap_err().to_string().contains("256, 512"));
+    }
+}

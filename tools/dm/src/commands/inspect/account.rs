@@ -1,0 +1,155 @@
+//! Where the memory of an index is: every place of a node in every chunk granted to it, by what the place says of itself.
+//!
+//! On a pool in use this is a picture of many instants. A place that was reached by the walk and is not any more counts as
+//! both, or as neither; sums are right when nobody writes.
+
+use super::super::Failure;
+use super::super::members::{Member, WINDOW_BYTES, on_lane};
+use dm_core::btree::node::{Header, NodeFlags};
+use dm_core::lane::Lane;
+use dm_core::reclaim::Signature;
+use dm_core::remote::address::LINE_BYTES;
+use dm_core::remote::catalog::IndexNumber;
+use dm_core::remote::chunks::{self, ChunkEntry, ChunkKind, Grant};
+use dm_core::remote::lock_word::RowId;
+use dm_core::remote::rows::RowState;
+use dm_core::verbs::{Label, NodeId, Request};
+use dm_host::compute_node::Pool;
+use dm_host::fabric::any::AnyFabric;
+use dm_host::solo::block_on;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Bytes of all chunks for nodes of an index, by what is there.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(super) struct Account {
+    /// Chunks for its nodes.
+    pub(super) granted_bytes: u64,
+    /// Nodes that the walk reached.
+    pub(super) live_bytes: u64,
+    /// Leaves out of the tree, on shelves of compute nodes or waiting to be adopted.
+    pub(super) retired_bytes: u64,
+    /// Never written.
+    pub(super) free_bytes: u64,
+    /// Written, and not reached: about to be linked, or waiting to be adopted.
+    pub(super) unlinked_bytes: u64,
+    /// Ends of chunks, too short for a node.
+    pub(super) slack_bytes: u64,
+    /// By whose it is; what is reached is the tree's.
+    pub(super) holders: Vec<Holder>,
+}
+
+/// What one life of a row holds.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Holder {
+    pub(super) row: u16,
+    /// All 16 bits of chunks' owners, the low six of signers of leaves.
+    pub(super) incarnation: u16,
+    /// It lives no more: whoever adopts its chunks, or has the chunks these places are in, takes them.
+    pub(super) gone: bool,
+    /// Of chunks that it owns, what was never written.
+    pub(super) free_bytes: u64,
+    /// Of all chunks, leaves that it retired.
+    pub(super) retired_bytes: u64,
+}
+
+/// Looks at every place. `node_bytes`: of leaves and inner nodes. The walk's result is put in later.
+pub(super) fn account(
+    pool: &Pool,
+    fabric: &mut AnyFabric,
+    lane: &Lane<'_>,
+    rows: &[Member],
+    index: IndexNumber,
+    node_bytes: (usize, usize),
+) -> Result<Account, Failure> {
+    let mut account = Account::default();
+    let mut holders: BTreeMap<(u16, u16), Holder> = BTreeMap::new();
+    let mut written_bytes = 0;
+    for (number, geometry) in (0..).zip(pool.geometry()) {
+        let mut granted = Vec::new();
+        let mut see = |chunk, entry| {
+            if let Ok(ChunkEntry::Granted(grant)) = entry
+                && grant.index == index
+            {
+                granted.push((chunk, grant));
+            }
+        };
+        on_lane(fabric, lane, |fabric, lane| {
+            block_on(fabric, lane, chunks::walk(lane, NodeId(number), geometry, 0, &mut see))
+        })
+        .map_err(Failure::run)?;
+        for (chunk, grant) in granted {
+            let bytes = match grant.kind {
+                ChunkKind::Leaf => node_bytes.0,
+                ChunkKind::Inner => node_bytes.1,
+                _ => continue,
+            };
+            account.granted_bytes += geometry.chunk_bytes;
+            account.slack_bytes += geometry.chunk_bytes % bytes as u64;
+            let places = geometry.chunk_bytes / bytes as u64;
+            let window = (WINDOW_BYTES / bytes).max(1) as u64;
+            let mut first = 0;
+            while first < places {
+                let count = window.min(places - first);
+                let offset = geometry.chunk_offset(chunk) + first * bytes as u64;
+                let read =
+                    Request::read(Label::Tool, NodeId(number), offset, (count as usize * bytes).min(WINDOW_BYTES), 0);
+                on_lane(fabric, lane, |fabric, lane| block_on(fabric, lane, lane.port().call(read)))
+                    .map_err(Failure::run)?;
+                lane.port().with(|scratch| {
+                    for place in 0..count as usize {
+                        let line = &scratch[place * bytes..][..LINE_BYTES];
+                        let header = Header::read(line);
+                        let retired = grant.kind == ChunkKind::Leaf && header.flags.contains(NodeFlags::RETIRED);
+                        let holder = if header.index == 0 {
+                            account.free_bytes += bytes as u64;
+                            owner(&mut holders, rows, &grant)
+                        } else if retired {
+                            account.retired_bytes += bytes as u64;
+                            signer(&mut holders, rows, Signature::read(line))
+                        } else {
+                            written_bytes += bytes as u64;
+                            continue;
+                        };
+                        *(if retired { &mut holder.retired_bytes } else { &mut holder.free_bytes }) += bytes as u64;
+                    }
+                });
+                first += count;
+            }
+        }
+    }
+    account.unlinked_bytes = written_bytes;
+    account.holders = holders.into_values().collect();
+    Ok(account)
+}
+
+impl Account {
+    /// Takes what the walk reached out of what was written.
+    pub(super) fn reached(&mut self, live_bytes: u64) {
+        self.live_bytes = live_bytes;
+        self.unlinked_bytes = self.unlinked_bytes.saturating_sub(live_bytes);
+    }
+}
+
+fn tenant(rows: &[Member], row: RowId) -> Option<(u32, RowState)> {
+    rows.iter().find(|member| member.row == row).map(|member| (member.word.incarnation(), member.state))
+}
+
+fn owner<'h>(holders: &'h mut BTreeMap<(u16, u16), Holder>, rows: &[Member], grant: &Grant) -> &'h mut Holder {
+    let (row, incarnation) = (grant.row.0, grant.incarnation);
+    let gone = tenant(rows, grant.row)
+        .is_none_or(|(now, state)| state == RowState::Free || now != u32::from(grant.incarnation));
+    holders.entry((row, incarnation)).or_insert(Holder { row, incarnation, gone, free_bytes: 0, retired_bytes: 0 })
+}
+
+fn signer<'h>(holders: &'h mut BTreeMap<(u16, u16), Holder>, rows: &[Member], signature: Signature) -> &'h mut Holder {
+    let row = signature.row.0;
+    let tenant = tenant(rows, signature.row);
+    let gone = tenant.is_none_or(|(now, state)| state == RowState::Free || !signature.names(now));
+    // Of the present tenant the whole incarnation is known.
+    let incarnation = match tenant {
+        Some((now, _)) if signature.names(now) => now as u16,
+        _ => u16::from(signature.incarnation),
+    };
+    holders.entry((row, incarnation)).or_insert(Holder { row, incarnation, gone, free_bytes: 0, retired_bytes: 0 })
+}
