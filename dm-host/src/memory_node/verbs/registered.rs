@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn a_region_is_registered_in_pieces_that_the_device_can_have() {
         let spec =
-            RegionSpec { region_bytes: 16 << 20, device_bytes: 0, mode: LineMode::Vector, backing: Backing::Memfd };
+            RegionSpec { region_bytes: 6 << 20, device_bytes: 0, mode: LineMode::Vector, backing: Backing::Memfd };
         let register = |registration_bytes_max, piece_bytes| {
             let device = Device::limited(registration_bytes_max);
             Registered::new(Region::create(&spec).unwrap(), &device, piece_bytes, 0)
@@ -138,11 +138,11 @@ mod tests {
         };
         assert_eq!(register(u64::MAX, 1 << 30), Ok(1));
         // Each reaches 2 MiB into the next.
-        assert_eq!(register(6 << 20, 4 << 20), Ok(4));
-        let error = register(6 << 20, 16 << 20).unwrap_err();
+        assert_eq!(register(4 << 20, 2 << 20), Ok(3));
+        let error = register(4 << 20, 8 << 20).unwrap_err();
         assert_eq!(
             error,
-            "a region of 16777216 bytes in registrations of 16777216 bytes: null registers at most 6291456 bytes at once; \
+            "a region of 6291456 bytes in registrations of 6291456 bytes: null registers at most 4194304 bytes at once; \
              use --registration-size"
         );
         assert!(register(u64::MAX, 3 << 20).unwrap_err().contains("--registration-size 3145728: a power of two"));
