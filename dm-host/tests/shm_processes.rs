@@ -264,9 +264,9 @@ fn a_daemon_bears_garbage_and_goes_on() {
     assert_eq!(answer_to(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n"), b"");
     assert_eq!(answer_to(&[0xff; 5000]), b"");
     assert_eq!(answer_to(&Hello { version: VERSION + 1 }.encode()), refusal(Answer::Version));
-    // A member that goes on talking is shown out.
+    // A member that talks nonsense is shown out.
     let mut talkative = Hello { version: VERSION }.encode().to_vec();
-    talkative.extend([7; 100]);
+    talkative.extend([0; 100]);
     assert_eq!(answer_to(&talkative).len(), WELCOME_BYTES);
     // Neither half a hello nor silence keeps others from being served.
     let mut half = UnixStream::connect(&daemon.socket).unwrap();

@@ -288,6 +288,29 @@ impl Subject for ChimeSubject {
         ]
     }
 
+    fn crowd_marks(&self) -> (&'static [Mark], &'static [Mark]) {
+        // Leaves are joined when one has no records left, which is rare; to be seen from the left at that moment is rarer.
+        let adversity = &[
+            Mark::TornRead,
+            Mark::GuardRefusal,
+            Mark::LockedRead,
+            Mark::StaleCache,
+            Mark::MoveRight,
+            Mark::LockLost,
+            Mark::LockQueued,
+            Mark::HandOver,
+            Mark::LeafSplit,
+            Mark::InnerSplit,
+            Mark::RootGrowth,
+            Mark::HelpedSplit,
+            Mark::Merge,
+            Mark::NodeReused,
+            Mark::Hop,
+            Mark::Wrap,
+        ];
+        (adversity, &[Mark::Settled, Mark::HandOver, Mark::Merge, Mark::HelpedSplit])
+    }
+
     fn gives_memory_back(&self) -> bool {
         true
     }

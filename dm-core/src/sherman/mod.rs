@@ -213,8 +213,13 @@ impl Index for Sherman<'_> {
         needed
     }
 
-    async fn execute<'a>(&'a self, lane: &'a Lane<'_>, operation: Operation) -> Result<Outcome, OpError> {
-        self.perform(lane, operation).await
+    fn execute<'a>(
+        &'a self,
+        lane: &'a Lane<'_>,
+        operation: Operation,
+    ) -> impl Future<Output = Result<Outcome, OpError>> + 'a {
+        // Its future, without another one around it.
+        self.perform(lane, operation)
     }
 
     async fn settle<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {

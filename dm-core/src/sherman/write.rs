@@ -35,7 +35,10 @@ enum Decision {
 
 /// How an attempt at one leaf ended.
 enum Attempt {
-    Done(Outcome),
+    /// `emptied`: the leaf, if that was its last record.
+    Done { outcome: Outcome, emptied: Option<Address> },
+    /// The leaf, which is locked and has been READ, has to split, and the lane has the nodes for that.
+    Full(Held, Address),
     /// Look for the leaf again: the route was wrong.
     Lost,
     /// The leaf has to split, and the lane has no nodes for that.
@@ -65,7 +68,21 @@ impl Sherman<'_> {
                 self.tree.prepare_to_split(lane, spot.address.node());
             }
             match self.write_at(lane, kind, &mut spot).await? {
-                Attempt::Done(outcome) => return Ok(outcome),
+                // What may follow is done from here: a future for it is not to lie within that of the attempt.
+                Attempt::Done { outcome, emptied } => {
+                    if let Some(leaf) = emptied {
+                        self.join_emptied(lane, leaf).await;
+                    }
+                    if spot.help.is_some() {
+                        self.help(lane, spot.help).await;
+                    }
+                    return Ok(outcome);
+                }
+                Attempt::Full(held, leaf) => {
+                    self.split_and_insert(lane, held, leaf).await?;
+                    self.help(lane, spot.help).await;
+                    return Ok(Outcome::Inserted);
+                }
                 Attempt::Short => {
                     if !self.tree.reserve_to_split(lane, spot.address.node()).await? {
                         return Err(OpError::harmless(Cause::PoolFull));
@@ -144,14 +161,10 @@ impl Sherman<'_> {
                     return Err(error);
                 }
             };
-            let help = spot.help;
             match seen {
                 Some(Ok(Decision::Unchanged(outcome))) => {
                     self.tree.release(lane, held).await?;
-                    if help.is_some() {
-                        self.help(lane, help).await;
-                    }
-                    return Ok(Attempt::Done(outcome));
+                    return Ok(Attempt::Done { outcome, emptied: None });
                 }
                 Some(Ok(Decision::Changed { outcome, slot, emptied })) => {
                     let unlock = self.push_write(lane, held, address, at, slot)?;
@@ -160,23 +173,13 @@ impl Sherman<'_> {
                         Some(unlock) => self.tree.released(lane, held, unlock)?,
                         None => self.tree.release_written(lane, held).await?,
                     }
-                    if emptied {
-                        self.join_emptied(lane, address).await;
-                    }
-                    if help.is_some() {
-                        self.help(lane, help).await;
-                    }
-                    return Ok(Attempt::Done(outcome));
+                    return Ok(Attempt::Done { outcome, emptied: emptied.then_some(address) });
                 }
                 Some(Ok(Decision::NoRoom)) if !self.tree.ready_to_split(lane) => {
                     self.tree.release(lane, held).await?;
                     return Ok(Attempt::Short);
                 }
-                Some(Ok(Decision::NoRoom)) => {
-                    self.split_and_insert(lane, held, address).await?;
-                    self.help(lane, help).await;
-                    return Ok(Attempt::Done(Outcome::Inserted));
-                }
+                Some(Ok(Decision::NoRoom)) => return Ok(Attempt::Full(held, address)),
                 Some(Err(standing)) => {
                     self.tree.release(lane, held).await?;
                     if standing == Standing::Here {
