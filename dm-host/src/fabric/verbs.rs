@@ -66,7 +66,6 @@ use dm_core::verbs::{
 use harvest::saturated;
 use link::{ANSWER_BYTES, Link};
 use memory::Block;
-use profile::Profile;
 use queue_pair::CompletionQueue;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -105,8 +104,6 @@ pub struct VerbsFabric {
     device: Arc<Device>,
     work: Box<Work>,
     masked: Masked,
-    /// The device runs on processors that this process polls on.
-    is_software: bool,
 }
 
 /// Whether masked atomics are offered, and how their results come.
@@ -215,7 +212,6 @@ impl VerbsFabric {
             device,
             work: Work::new(),
             masked: Masked::No,
-            is_software: profile == Profile::SoftRoce,
         };
         fabric.capabilities.write_turn_ns_min = match options.write_turn_ns_min {
             Some(ns) => ns,

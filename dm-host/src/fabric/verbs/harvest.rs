@@ -17,9 +17,6 @@ const BATCH: usize = 32;
 /// Polls without a completion between two looks for what comes without one.
 const IDLE_POLLS: u32 = 256;
 
-/// Polls without a completion after which a device in software gets the processor: it may be waiting for it.
-const IDLE_POLLS_OF_SOFTWARE: u32 = 4;
-
 impl VerbsFabric {
     /// Takes completions off the queue and delivers them.
     #[inline]
@@ -50,9 +47,7 @@ impl VerbsFabric {
         if self.idle_polls >= IDLE_POLLS || self.links.iter().any(Link::is_failing) {
             self.idle_polls = 0;
             self.look(lanes);
-            // Where processors are scarce, what is waited for may need this one.
-            std::thread::yield_now();
-        } else if self.is_software && self.idle_polls.is_multiple_of(IDLE_POLLS_OF_SOFTWARE) {
+            // Where processors are scarce, what is waited for may need this one: a device in software, say.
             std::thread::yield_now();
         }
     }
