@@ -370,18 +370,32 @@ impl Tree<'_> {
                 (Header::read(slice(scratch, at, head)), Signature::read(slice(scratch, at, head)))
             };
             let (header, signature) = lane.port().with(look);
-            let mine = header.index == self.index && (class == NodeClass::Inner || signature == self.signature());
+            let is_mine = |header: &Header, signature: Signature| {
+                header.index == self.index && (class == NodeClass::Inner || signature == self.signature())
+            };
+            let is_written = |header: &Header, signature: Signature| {
+                let retired = class == NodeClass::Leaf && header.flags.contains(NodeFlags::RETIRED);
+                is_mine(header, signature) && header.generation == address.generation() && !retired
+            };
             let here = Address::new(address.node(), address.offset(), header.generation);
-            let retired = class == NodeClass::Leaf && header.flags.contains(NodeFlags::RETIRED);
             let back = if header.index == 0 && version == 0 {
                 Some(fresh)
-            } else if mine && here.next_generation() == address {
+            } else if is_mine(&header, signature) && here.next_generation() == address {
                 // As it was, but perhaps for a part of an image: the next one differs from that, too.
                 Some(Fresh { version: version.wrapping_add(1) & VERSION_MASK, ..fresh })
-            } else if mine && here == address && !retired {
+            } else if is_written(&header, signature) {
                 self.note_key(lane, at, false);
                 match self.is_out(lane, header.level, here).await? {
-                    Some(out) => out.then_some(fresh.after_write()),
+                    Some(true) => {
+                        // It may have been linked all the same, and then retired by others while this lane looked: whoever did that
+                        // has signed it. If it is as it was, nothing led to it then, and nothing will.
+                        lane.port()
+                            .call(Request::read(Label::Header, address.node(), address.offset(), head, at))
+                            .await?;
+                        let (header, signature) = lane.port().with(look);
+                        is_written(&header, signature).then_some(fresh.after_write())
+                    }
+                    Some(false) => None,
                     None => return Ok(()),
                 }
             } else {
