@@ -80,7 +80,8 @@ impl<'s> Hotspot<'s> {
     pub const fn buckets_for(bytes: u64) -> usize {
         let buckets = bytes / BUCKET_BYTES as u64;
         // More than there could be memory for.
-        if buckets > 1 << 40 { 1 << 40 } else { buckets as usize }
+        let buckets = if buckets > 1 << 40 { 1 << 40 } else { buckets };
+        if buckets > usize::MAX as u64 { usize::MAX } else { buckets as usize }
     }
 
     /// Whether there is any room.
