@@ -165,7 +165,7 @@ impl<'s> Chime<'s> {
             }
         }
         held.word = self.tree.word_for(lane, lock)?;
-        let mut guess = self.words.recall(self.place_of(lock), held.tag());
+        let mut guess = self.guess_of(&held);
         let mut pause_ns = BACK_OFF_NS.0;
         for _ in 0..ATTEMPTS_MAX {
             lane.owe(Debt { stage: Stage::Posted, word: held.word, ..queued })?;
@@ -236,7 +236,7 @@ impl<'s> Chime<'s> {
         if self.tree.options.hierarchical && !self.locks.try_enter(local(lock), lane.id()) {
             return Ok(None);
         }
-        let mut guess = self.words.recall(self.place_of(lock), held.tag());
+        let mut guess = self.guess_of(&held);
         // A second time if the first guess was wrong, and not a third: who changes the word is about to use the leaf.
         for _ in 0..2 {
             let debt = Debt { lock, stage: Stage::Posted, word: held.word, protects: leaf, imaged: false };
@@ -296,9 +296,20 @@ impl<'s> Chime<'s> {
         self.unlocked(lane, held, vacancy, completion).map_err(OpError::harmless)
     }
 
+    /// What a free word is expected to say, where a CAS has to expect something.
+    fn guess_of(&self, held: &LeafHeld) -> u64 {
+        if self.tree.capabilities.masked_atomics {
+            return 0;
+        }
+        self.words.recall(self.place_of(held.lock), held.tag())
+    }
+
     /// Judges the completion of an unlock.
     fn unlocked(&self, lane: &Lane<'_>, held: LeafHeld, vacancy: u64, completion: Completion) -> Result<(), Cause> {
-        self.words.remember(self.place_of(held.lock), held.tag(), vacancy & ALL_FULL);
+        // Who guesses words, or what to READ behind a lock, wants to know.
+        if !self.tree.capabilities.masked_atomics || self.tree.options.chain_lock_read {
+            self.words.remember(self.place_of(held.lock), held.tag(), vacancy & ALL_FULL);
+        }
         self.tree.leave(lane, held.lock, self.queue_of(held.lock));
         if completion.value == held.word { Ok(()) } else { Err(Cause::Fenced) }
     }
