@@ -137,7 +137,7 @@ impl IndexParameters {
 
     /// Whether others can go on when a compute node dies with a lock of such an index in its hands.
     pub const fn recovers(&self) -> bool {
-        matches!(self, Self::Sherman(_))
+        matches!(self, Self::Sherman(_) | Self::Chime(_))
     }
 
     /// Which kind.

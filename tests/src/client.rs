@@ -57,7 +57,8 @@ pub fn on_bed(
         let lane = Lane::new(LaneId(0), &mut scratch);
         let requests = RequestIds::default();
         let (lanes, node_bytes) = (pulses.len() as u16, subject.node_bytes_max(&setup.shape));
-        let prepare = redo::prepare(&lane, geometry, place.member, &requests, lanes, node_bytes, 0, &mut areas);
+        let (member, index) = (place.member, place.number);
+        let prepare = redo::prepare(&lane, geometry, member, index, &requests, lanes, node_bytes, 0, &mut areas);
         block_on(&lane, fabric, prepare).unwrap().result.unwrap_or_else(|error| panic!("{error}"));
     }
     let recovery = setup.recovery.map(|_| {

@@ -42,7 +42,7 @@ impl Chime<'_> {
         home: usize,
     ) -> Result<(), OpError> {
         let left = held.address;
-        let Some(fresh) = lane.take_stock(NodeClass::Leaf, left.node()) else {
+        let Some(fresh) = lane.take_to_link(NodeClass::Leaf, left.node()) else {
             self.unlock_leaf(lane, held, vacancy).await?;
             return Err(OpError::harmless(Cause::PoolFull));
         };
@@ -54,6 +54,7 @@ impl Chime<'_> {
         let right = fresh.address;
         let port = lane.port();
         let Some((left_vacancy, right_vacancy)) = port.with(|scratch| self.split_images(scratch, fresh, home)) else {
+            lane.is_through(fresh);
             self.tree.give_back(NodeClass::Leaf, fresh);
             self.unlock_leaf(lane, held, vacancy).await?;
             return Err(crate::btree::Tree::corrupt(left, "a leaf without a way to split for its keys"));
@@ -75,6 +76,7 @@ impl Chime<'_> {
         self.tree.push_in_place(lane, held.lock, Label::Node, left, 0..self.leaf.bytes, left_at)?;
         self.remember_vacancy(right, right_vacancy);
         self.unlock_leaf_with(lane, held, left_vacancy).await?;
+        lane.is_through(fresh);
         // The record is in. If the parent cannot be told now, whoever finds the half-split will.
         let linked = self.tree.link(lane, 0, right).await;
         if planted(Bug::RootRaceGivesUp) {
