@@ -208,6 +208,7 @@ impl Bug {
         Self::TakeoverWithoutReplay,
         Self::MergeLeftFirst,
         Self::ReviveAtOnce,
+        Self::CutsWithinLines,
     ];
 
     /// Those in rooms of CHIME.
@@ -221,7 +222,6 @@ impl Bug {
         Self::LargestKeyDecides,
         Self::BitmapUnchecked,
         Self::LifeUnchecked,
-        Self::CutsWithinLines,
         Self::SecondWithoutImage,
         Self::LeavesUnswept,
     ];

@@ -513,8 +513,7 @@ impl ComputeNode {
         let requests = RequestIds::default();
         let (geometry, member) = (&self.pool.geometry, self.member);
         self.pool.with_lane_of(|fabric, lane| {
-            let redo =
-                redo::prepare(lane, geometry, member, place.number, &requests, lanes, node_bytes, 0, &mut areas);
+            let redo = redo::prepare(lane, geometry, member, place.number, &requests, lanes, node_bytes, 0, &mut areas);
             block_on(fabric, lane, redo)
         })??;
         let recovery = Recovery::new(self.member, &self.lease, &self.pulses, &areas, &place.capabilities)?;

@@ -209,6 +209,21 @@ impl<'m> Client<'_, 'm> {
         assert_eq!(locks_taken(self.fabric, self.geometry), [], "{when}: a lock word is held");
     }
 
+    /// Keys 0, 10, ... of a bulk load, `records` of them.
+    pub fn load(&mut self, records: u64) {
+        for n in 0..records {
+            self.bulk_append(n * 10, n as u32).unwrap_or_else(|error| panic!("{error}"));
+        }
+        self.bulk_finish().unwrap_or_else(|error| panic!("{error}"));
+    }
+
+    /// Runs a scan of up to `limit` records from key `n` on, on lane 0.
+    pub fn scan(&mut self, n: u64, limit: u32) -> Run<Result<Outcome, OpError>> {
+        self.arguments(0, n, 0, 0);
+        let future = self.index.execute(&self.lanes[0], Operation::scan(limit));
+        block_on(&self.lanes[0], self.fabric, future).unwrap_or_else(|error| panic!("{error}"))
+    }
+
     /// Appends a record to a bulk load.
     pub fn bulk_append(&mut self, n: u64, stamp: u32) -> Result<(), OpError> {
         self.arguments(0, n, stamp, 0);

@@ -227,12 +227,7 @@ impl<'s> Tree<'s> {
     }
 
     /// Looks into the chunk that is under way, if one is.
-    async fn look_into(
-        &self,
-        index: &impl Leaves<'s>,
-        lane: &Lane<'_>,
-        adopted: &mut Adopted,
-    ) -> Result<(), OpError> {
+    async fn look_into(&self, index: &impl Leaves<'s>, lane: &Lane<'_>, adopted: &mut Adopted) -> Result<(), OpError> {
         let under_way = &self.nodes.adoption().under_way;
         let chunk = *under_way.lock();
         let Some(Chunk { node, number, class, inherited, next }) = chunk else { return Ok(()) };

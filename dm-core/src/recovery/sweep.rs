@@ -147,7 +147,9 @@ impl<'s> Tree<'s> {
         }
         for (number, geometry) in self.geometry.iter().enumerate() {
             for chunk in 0..geometry.chunk_count {
-                let Some(grant) = self.read_grant(lane, NodeId(number as u16), geometry, chunk).await? else { continue };
+                let Some(grant) = self.read_grant(lane, NodeId(number as u16), geometry, chunk).await? else {
+                    continue;
+                };
                 let is_theirs = grant.row == row && u32::from(grant.incarnation) == incarnation;
                 if is_theirs && grant.kind == ChunkKind::Redo && grant.index != IndexNumber::NONE {
                     return Ok(others >> grant.index.get() & 1 != 0);

@@ -40,8 +40,7 @@ fn an_operation_of_sherman_can_be_cut_short_anywhere() {
 
 #[test]
 fn an_operation_of_chime_can_be_cut_short_anywhere() {
-    let more =
-        [Mark::Hop, Mark::Wrap, Mark::Purge, Mark::Doubted, Mark::ChunkAdopted, Mark::NodeReclaimed];
+    let more = [Mark::Hop, Mark::Wrap, Mark::Purge, Mark::Doubted, Mark::ChunkAdopted, Mark::NodeReclaimed];
     cut_short(&cases::chime(), &more);
 }
 

@@ -39,7 +39,8 @@ impl Membership {
         let mut areas = vec![Area::default(); geometry.len()];
         let requests = RequestIds::default();
         let index = IndexNumber::new(0).ok_or("a catalog without entries")?;
-        let prepared = redo::prepare(lane, geometry, member, index, &requests, joiner.lanes, node_bytes, 0, &mut areas).await;
+        let prepared =
+            redo::prepare(lane, geometry, member, index, &requests, joiner.lanes, node_bytes, 0, &mut areas).await;
         prepared.map_err(|error| error.to_string())?;
         let pulses = (0..joiner.lanes).map(|_| Pulse::default()).collect();
         Ok(Self { member, pulses, lease: Lease::new(terms), areas })
