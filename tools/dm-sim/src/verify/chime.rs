@@ -79,12 +79,12 @@ impl TreeKind for Chime {
             // Little room near home: leaves of few records.
             // Long neighborhoods, so that several keys have one home; every bitmap across two lines in half of them.
             Profile::Hops if rng.percent(50) => {
-                parameters.leaf_span = (draw.keys as usize - 2).max(10);
+                parameters.leaf_span = (draw.keys as usize - 1).max(11);
                 parameters.neighborhood = 9;
                 (parameters.key_bytes, parameters.value_bytes) = across_lines(&parameters);
             }
             Profile::Hops => {
-                parameters.leaf_span = (draw.keys as usize - 1 - rng.below(3) as usize).max(8);
+                parameters.leaf_span = (draw.keys as usize - 1 - rng.below(2) as usize).max(9);
                 parameters.neighborhood = 3 + rng.below(4) as usize;
                 parameters.value_bytes = [48, 64, 120][rng.below(3) as usize];
             }
@@ -93,7 +93,7 @@ impl TreeKind for Chime {
             }
             Profile::Growth => (parameters.leaf_span, parameters.neighborhood, parameters.inner_span) = (8, 2, 2),
         }
-        let options = Options {
+        let mut options = Options {
             combine: rng.percent(70),
             hierarchical: rng.percent(70),
             chain_lock_read: rng.percent(40),
@@ -101,7 +101,11 @@ impl TreeKind for Chime {
             rearrange: rng.percent(70),
             ..Options::default()
         };
-        let routes = draw.profile == Profile::OldRoutes;
+        let (hops, routes) = (draw.profile == Profile::Hops, draw.profile == Profile::OldRoutes);
+        if hops {
+            // Writers as quick as they can be, and each get READs its neighborhood.
+            (options.combine, options.hierarchical, options.rdwc) = (true, true, false);
+        }
         let spending = Spending {
             lanes: 0,
             cache_bytes: [if routes { 16 << 10 } else { 0 }, 1 << 10, 16 << 10][rng.below(3) as usize],
@@ -111,7 +115,7 @@ impl TreeKind for Chime {
             hand_overs_max: rng.below(5) as u8,
             leaf_locks: [1, 3, 64][rng.below(3) as usize],
             // Half of them without; else so small that keys displace each other, or large enough for all.
-            hotspot_bytes: [0, 0, 128, 64 << 10][rng.below(4) as usize],
+            hotspot_bytes: if hops { 0 } else { [0, 0, 128, 64 << 10][rng.below(4) as usize] },
             returned_nodes: [if routes { 32 } else { 0 }, 1, 32, SHELF_HOLDS_ALL][rng.below(4) as usize],
             options,
         };

@@ -348,18 +348,18 @@ impl Draw {
                 self.dial.bursts_max = 2 + rng.below(7);
             }
             Profile::Hops => {
-                self.weights = weigh(&[(Insert, 6), (Upsert, 1), (Delete, 2 + rng.below(3)), (Get, 1)]);
-                self.operations *= 2;
+                self.weights = weigh(&[(Insert, 6), (Upsert, 1), (Delete, 2 + rng.below(2)), (Get, 1)]);
+                self.operations *= 6;
                 self.hot_percent = 0;
                 self.dial.delays = Delays {
-                    long_per_1024: 500,
-                    long_ns: (3_000, 24_000),
+                    long_per_1024: 800,
+                    long_ns: (4_000, 20_000),
                     sleeper: Some((last, Verb::Read)),
                     request_ns: (900, 1200),
                     response_ns: (900, 1200),
                     ..Delays::default()
                 };
-                self.dial.bursts_max = 2 + rng.below(7);
+                self.dial.bursts_max = 2 + rng.below(3);
                 self.dial.freedom_percent = self.dial.freedom_percent.max(60);
             }
             Profile::OldRoutes => {
