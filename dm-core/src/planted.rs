@@ -147,6 +147,8 @@ bugs! {
     LifeUnchecked = "life-unchecked", Some(Mark::NodeReused);
     /// Of two WRITEs of one change the image has the first only.
     SecondWithoutImage = "second-without-image", Some(Mark::Wrap);
+    /// WRITEs longer than a packet are posted as they are, wherever in a line they begin.
+    CutsWithinLines = "cuts-within-lines", Some(Mark::RedoReplayed);
     /// The row of a dead compute node is freed without a look at locks that lie in leaves.
     LeavesUnswept = "leaves-unswept", Some(Mark::RowSwept);
     /// A leaf or node that only a copy led to counts as the key's absence, and the slot is not READ again.
@@ -181,6 +183,7 @@ impl Bug {
         Self::AdoptsUnlocked,
         Self::AdoptsUnsigned,
         Self::SplitSorts,
+        Self::CutsWithinLines,
         Self::SecondWithoutImage,
         Self::LeavesUnswept,
     ];
@@ -205,6 +208,7 @@ impl Bug {
         Self::TakeoverWithoutReplay,
         Self::MergeLeftFirst,
         Self::ReviveAtOnce,
+        Self::CutsWithinLines,
     ];
 
     /// Those in rooms of CHIME.

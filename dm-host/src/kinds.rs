@@ -13,6 +13,7 @@ use dm_core::remote::lock_word::RowId;
 use dm_core::sherman::{Sherman, parameters as sherman};
 use dm_core::smart::{Smart, parameters as smart};
 use dm_core::verbs::Assumptions;
+use std::fmt;
 use thiserror::Error;
 
 /// What is fixed when an index is created, and which kind it is.
@@ -42,6 +43,23 @@ pub enum IndexParameterError {
     /// An index of a kind that this program does not have.
     #[error("this program has no {} indexes", .0.name())]
     Kind(IndexKind),
+}
+
+impl fmt::Display for IndexParameters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (kind, key, value) = (self.kind().name(), self.key_bytes(), self.value_bytes());
+        write!(f, "{kind} with keys of {key} and values of {value} bytes")?;
+        match self {
+            Self::Sherman(sherman::Parameters { leaf_span, inner_span, .. }) => {
+                write!(f, ", {leaf_span} entries a leaf, {inner_span} separators an inner node")
+            }
+            Self::Chime(chime::Parameters { leaf_span, neighborhood, inner_span, .. }) => write!(
+                f,
+                ", {leaf_span} entries a leaf in neighborhoods of {neighborhood}, {inner_span} separators an inner node"
+            ),
+            Self::Smart(_) => Ok(()),
+        }
+    }
 }
 
 impl From<IndexParameterError> for AssemblyError {
@@ -137,7 +155,7 @@ impl IndexParameters {
 
     /// Whether others can go on when a compute node dies with a lock of such an index in its hands.
     pub const fn recovers(&self) -> bool {
-        matches!(self, Self::Sherman(_))
+        matches!(self, Self::Sherman(_) | Self::Chime(_))
     }
 
     /// Which kind.

@@ -22,6 +22,7 @@ use crate::index::{OperationKind, Outcome};
 use crate::lane::{Lane, Mark};
 use crate::layout::stripes;
 use crate::planted::{Bug, planted};
+use crate::remote::address::Address;
 use crate::verbs::{Label, LaneId, Request};
 
 /// A leaf is rewritten without its dead records when it has to be READ whole and has this share of them.
@@ -68,7 +69,10 @@ enum Seen {
 
 /// How an attempt at one leaf ended.
 enum Attempt {
-    Done(Outcome),
+    /// And the leaf at `emptied` seems to have no record any more.
+    Done { outcome: Outcome, emptied: Option<Address> },
+    /// The leaf, held, has no way for the record that has to go in. With its vacancy.
+    Full(LeafHeld, u64),
     /// Look for the leaf again: the copy that led there is old.
     Old,
     /// Look for the leaf again, from the root: the route was wrong.
@@ -107,8 +111,27 @@ impl Chime<'_> {
             }
             // The root word was READ again since the last attempt.
             spot.fresh |= spot.parent.is_null() && attempts > 0;
-            match self.write_at(lane, kind, spot).await? {
-                Attempt::Done(outcome) => return Ok(outcome),
+            match self.write_at(lane, kind, &mut spot).await? {
+                // What may follow is done from here: a future for it is not to lie within that of the attempt.
+                Attempt::Done { outcome, emptied } => {
+                    if let Some(leaf) = emptied {
+                        self.join_emptied(lane, leaf).await;
+                    }
+                    if spot.help.is_some() {
+                        self.help(lane, spot.help).await;
+                    }
+                    return Ok(outcome);
+                }
+                Attempt::Full(held, vacancy) => {
+                    let right = self.split_and_insert(lane, held, vacancy).await?;
+                    // The record is in. If the parent cannot be told now, whoever finds the half-split will.
+                    let linked = self.tree.link(lane, 0, right).await;
+                    if planted(Bug::RootRaceGivesUp) {
+                        linked?;
+                    }
+                    self.help(lane, spot.help).await;
+                    return Ok(Outcome::Inserted);
+                }
                 Attempt::Short => {
                     if !self.tree.reserve_to_split(lane, spot.address.node()).await? {
                         return Err(OpError::harmless(Cause::PoolFull));
@@ -132,13 +155,12 @@ impl Chime<'_> {
     }
 
     /// Writes at the leaf that `spot` names, or at one that it leads to.
-    async fn write_at(&self, lane: &Lane<'_>, kind: OperationKind, spot: Spot) -> Result<Attempt, OpError> {
-        let mut spot = spot;
+    async fn write_at(&self, lane: &Lane<'_>, kind: OperationKind, spot: &mut Spot) -> Result<Attempt, OpError> {
         let hashed = self.hashed(lane);
         let home = hashed.home;
         let mut trusted = true;
         for _ in 0..MOVES_MAX {
-            let mut aim = Aim { kind, spot: &spot, home, trusted };
+            let mut aim = Aim { kind, spot: &*spot, home, trusted };
             let guess =
                 if trusted && Self::needs_one_entry(kind) { self.guess(lane, spot.address, hashed) } else { None };
             let follow = (self.tree.options.chain_lock_read && trusted).then(|| match guess {
@@ -167,28 +189,20 @@ impl Chime<'_> {
                 aim.trusted = false;
                 seen = self.look_locked(lane, &held, 0, aim).await;
             }
-            let help = spot.help;
             match seen {
                 Ok(Seen::Decided(decision)) => {
                     if decision.slot.is_some() {
                         self.note(held.address, hashed, decision.slot);
                     }
                     self.carry_out(lane, held, &decision).await?;
-                    if decision.emptied {
-                        self.join_emptied(lane, spot.address).await;
-                    }
-                    self.help(lane, help).await;
-                    return Ok(Attempt::Done(decision.outcome));
+                    let emptied = decision.emptied.then_some(spot.address);
+                    return Ok(Attempt::Done { outcome: decision.outcome, emptied });
                 }
                 Ok(Seen::NoRoom(vacancy)) if !self.tree.ready_to_split(lane) => {
                     self.unlock_leaf(lane, held, vacancy).await?;
                     return Ok(Attempt::Short);
                 }
-                Ok(Seen::NoRoom(vacancy)) => {
-                    self.split_and_insert(lane, held, vacancy, home).await?;
-                    self.help(lane, help).await;
-                    return Ok(Attempt::Done(Outcome::Inserted));
-                }
+                Ok(Seen::NoRoom(vacancy)) => return Ok(Attempt::Full(held, vacancy)),
                 Ok(Seen::Doubted) => {
                     self.unlock_leaf(lane, held, held.vacancy).await?;
                     return Ok(Attempt::Old);
@@ -196,7 +210,7 @@ impl Chime<'_> {
                 Ok(Seen::Elsewhere(standing)) => {
                     self.unlock_leaf(lane, held, held.vacancy).await?;
                     let address = spot.address;
-                    spot.address = self.wrong_leaf(lane, standing, &mut spot, self.tree.scratch.node(0));
+                    spot.address = self.wrong_leaf(lane, standing, spot, self.tree.scratch.node(0));
                     self.look_after_bounce(lane, spot.from, address).await?;
                     spot.fresh = false;
                     trusted = false;

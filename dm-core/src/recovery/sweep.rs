@@ -20,7 +20,7 @@ use crate::lane::{Debt, Lane, LockId, Mark};
 use crate::planted::{Bug, planted};
 use crate::port::OUTBOX_REQUESTS;
 use crate::remote::address::{Address, LINE_BYTES};
-use crate::remote::catalog::{self, CatalogError, IndexEntry, IndexKind};
+use crate::remote::catalog::{self, CatalogError, IndexEntry, IndexKind, IndexNumber};
 use crate::remote::chunks::{self, ChunkEntry, ChunkKind, Grant};
 use crate::remote::lock_word::{HELD, LockWord, RowId};
 use crate::remote::rows::{self, RowState, RowWord};
@@ -47,8 +47,10 @@ pub struct Swept {
     pub chunks_kept: u32,
     /// Bytes of never written nodes in them.
     pub unwritten_bytes: u64,
-    /// Whether the row was freed, by this sweep or another. It stays as it is, and so do its chunks, while the pool has
-    /// *another* index whose locks lie in its leaves.
+    /// Whether the row was freed, by this sweep or another. It stays as it is, and so do its chunks, if it was that of a
+    /// compute node of *another* index whose locks lie in its leaves: sweeping there is for those who know that index. Where
+    /// there is such an index and nothing says which one the compute node had open, because that was opened without
+    /// recovery or a sweeper died right before it freed the row, the row is not freed either.
     pub row_free: bool,
 }
 
@@ -109,7 +111,7 @@ impl<'s> Tree<'s> {
                 what: "sweeping the locks of a row",
             }));
         }
-        if self.others_lock_leaves(lane, home).await? {
+        if self.is_for_others(lane, home, row, word.incarnation()).await? {
             return Ok(swept);
         }
         self.sweep_chunks(lane, row, word.incarnation(), &mut swept).await?;
@@ -120,18 +122,41 @@ impl<'s> Tree<'s> {
         Ok(swept)
     }
 
-    /// Whether the pool has another index whose locks lie in its leaves: the row may be named there, and images of that be
-    /// wanted.
-    async fn others_lock_leaves(&self, lane: &Lane<'_>, home: &NodeGeometry) -> Result<bool, OpError> {
-        let mut others = false;
+    /// Whether the row may be named by locks in the leaves of another index. A compute node has one index open, and its redo
+    /// chunks say which.
+    async fn is_for_others(
+        &self,
+        lane: &Lane<'_>,
+        home: &NodeGeometry,
+        row: RowId,
+        incarnation: u32,
+    ) -> Result<bool, OpError> {
+        let mut others = 0u32;
         let mut look = |entry: &IndexEntry| {
-            others |= entry.kind == IndexKind::Chime && entry.number != self.number;
+            if entry.kind == IndexKind::Chime && entry.number != self.number {
+                others |= 1 << entry.number.get();
+            }
         };
         match catalog::list(lane, home, self.scratch.recovery.start, &mut look).await {
-            Ok(()) => Ok(others),
-            Err(CatalogError::Verb(error)) => Err(error.into()),
-            Err(_) => Err(OpError::harmless(Cause::BadInput("the catalog of the pool cannot be read"))),
+            Ok(()) => {}
+            Err(CatalogError::Verb(error)) => return Err(error.into()),
+            Err(_) => return Err(OpError::harmless(Cause::BadInput("the catalog of the pool cannot be read"))),
         }
+        if others == 0 {
+            return Ok(false);
+        }
+        for (number, geometry) in self.geometry.iter().enumerate() {
+            for chunk in 0..geometry.chunk_count {
+                let Some(grant) = self.read_grant(lane, NodeId(number as u16), geometry, chunk).await? else {
+                    continue;
+                };
+                let is_theirs = grant.row == row && u32::from(grant.incarnation) == incarnation;
+                if is_theirs && grant.kind == ChunkKind::Redo && grant.index != IndexNumber::NONE {
+                    return Ok(others >> grant.index.get() & 1 != 0);
+                }
+            }
+        }
+        Ok(true)
     }
 
     /// Watches a row for a lease. Whether it was silent all the time.

@@ -215,7 +215,7 @@ impl<'s> Tree<'s> {
             lane.mark(Mark::RepairerDied);
         }
         lane.owe(Debt { stage: Stage::Held, word: word.0, imaged: true, ..debt })?;
-        found.writes.replay(lane, lock.node, image_at + HEADER_BYTES);
+        found.writes.replay(lane, lock.node, image_at + HEADER_BYTES, recovery.unit_bytes);
         let mut free = 0;
         if lock.in_node() {
             port.submit().await?;
@@ -254,7 +254,7 @@ impl<'s> Tree<'s> {
             }
             lane.mark(Mark::RedoReplayed);
             let at = room.start + LOOK_BYTES + HEADER_BYTES;
-            found.writes.replay(lane, lock.node, at);
+            found.writes.replay(lane, lock.node, at, recovery.unit_bytes);
             lane.port().submit().await?;
         }
         Ok(())

@@ -20,7 +20,7 @@ pub struct Chime;
 impl TreeKind for Chime {
     const NAME: &'static str = "chime";
     const NAME_RECOVERED: &'static str = "chime, recovered";
-    const ADOPTS: bool = false;
+    const ADOPTS: bool = true;
     /// A range that goes on at the first entry is two WRITEs, and only a redo image keeps them together.
     const WRITES_RECORDS_AT_ONCE: bool = false;
 
@@ -48,8 +48,11 @@ impl TreeKind for Chime {
 
     fn profile_for(bug: Bug) -> Option<Profile> {
         match bug {
-            Bug::DeleteEmpties | Bug::BitmapKeepsVersion | Bug::BitmapUnchecked => Some(Profile::SlowReaders),
-            Bug::LifeUnchecked | Bug::SameGeneration => Some(Profile::Reuse),
+            Bug::BitmapUnchecked => Some(Profile::SlowReaders),
+            Bug::DeleteEmpties | Bug::BitmapKeepsVersion => Some(Profile::Hops),
+            Bug::LifeUnchecked | Bug::SameGeneration => Some(Profile::OldRoutes),
+            Bug::LinksDead => Some(Profile::Churn),
+            Bug::HelpOverwritten => Some(Profile::Growth),
             _ => None,
         }
     }
@@ -74,10 +77,23 @@ impl TreeKind for Chime {
             // Several lines, so that an entry can be of two WRITEs.
             Profile::SlowReaders | Profile::Wraparound => parameters.value_bytes = [48, 64, 120][rng.below(3) as usize],
             // Little room near home: leaves of few records.
-            Profile::Churn | Profile::Reuse => (parameters.leaf_span, parameters.neighborhood) = (8, 2),
+            // Long neighborhoods, so that several keys have one home; every bitmap across two lines in half of them.
+            Profile::Hops if rng.percent(50) => {
+                parameters.leaf_span = (draw.keys as usize - 1).max(11);
+                parameters.neighborhood = 9;
+                (parameters.key_bytes, parameters.value_bytes) = across_lines(&parameters);
+            }
+            Profile::Hops => {
+                parameters.leaf_span = (draw.keys as usize - 1 - rng.below(2) as usize).max(9);
+                parameters.neighborhood = 3 + rng.below(4) as usize;
+                parameters.value_bytes = [48, 64, 120][rng.below(3) as usize];
+            }
+            Profile::Churn | Profile::Reuse | Profile::OldRoutes => {
+                (parameters.leaf_span, parameters.neighborhood) = (8, 2);
+            }
             Profile::Growth => (parameters.leaf_span, parameters.neighborhood, parameters.inner_span) = (8, 2, 2),
         }
-        let options = Options {
+        let mut options = Options {
             combine: rng.percent(70),
             hierarchical: rng.percent(70),
             chain_lock_read: rng.percent(40),
@@ -85,17 +101,22 @@ impl TreeKind for Chime {
             rearrange: rng.percent(70),
             ..Options::default()
         };
+        let (hops, routes) = (draw.profile == Profile::Hops, draw.profile == Profile::OldRoutes);
+        if hops {
+            // Writers as quick as they can be, and each get READs its neighborhood.
+            (options.combine, options.hierarchical, options.rdwc) = (true, true, false);
+        }
         let spending = Spending {
             lanes: 0,
-            cache_bytes: [0, 1 << 10, 16 << 10][rng.below(3) as usize],
+            cache_bytes: [if routes { 16 << 10 } else { 0 }, 1 << 10, 16 << 10][rng.below(3) as usize],
             scratch_bytes_max: 1 << 30,
             page_records: 1 + rng.below(12) as usize,
             leaves_at_once: 1 + rng.below(4) as usize,
             hand_overs_max: rng.below(5) as u8,
             leaf_locks: [1, 3, 64][rng.below(3) as usize],
             // Half of them without; else so small that keys displace each other, or large enough for all.
-            hotspot_bytes: [0, 0, 128, 64 << 10][rng.below(4) as usize],
-            returned_nodes: [0, 1, 32, SHELF_HOLDS_ALL][rng.below(4) as usize],
+            hotspot_bytes: if hops { 0 } else { [0, 0, 128, 64 << 10][rng.below(4) as usize] },
+            returned_nodes: [if routes { 32 } else { 0 }, 1, 32, SHELF_HOLDS_ALL][rng.below(4) as usize],
             options,
         };
         let lock_count = [1, 3, 16, 61][rng.below(4) as usize];

@@ -67,7 +67,7 @@ impl TreeKind for Sherman {
             inner_span: [2, 2, 3, 4, 8][rng.below(5) as usize],
         };
         match draw.profile {
-            Profile::Mixed => {}
+            Profile::Mixed | Profile::Hops => {}
             // Several lines, so that an entry can be of two WRITEs.
             Profile::Wraparound => {
                 parameters.value_bytes = [64, 120, 200][rng.below(3) as usize];
@@ -83,7 +83,7 @@ impl TreeKind for Sherman {
                 parameters.leaf_span = 2 + rng.below(2) as usize;
             }
             Profile::Churn => parameters.leaf_span = 2 + rng.below(2) as usize,
-            Profile::Reuse => parameters.leaf_span = 2,
+            Profile::Reuse | Profile::OldRoutes => parameters.leaf_span = 2,
             Profile::Growth => (parameters.leaf_span, parameters.inner_span) = (2, 2),
         }
         let hierarchical = rng.percent(70);

@@ -20,7 +20,7 @@ use dm_core::remote::chunks::{ChunkEntry, ChunkKind, ChunkWord};
 use dm_core::remote::rows::{Joiner, Member, Row, RowState, RowWord};
 use dm_core::verbs::{Label, LaneId, NodeId, Verb};
 use dm_host::assembly::{Place, Spending};
-use dm_host::kinds::{IndexParameters, with_index};
+use dm_host::kinds::with_index;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -753,7 +753,7 @@ impl Stage<'_, '_> {
         }
         let account = account(&holdings, &ready)?;
         self.ran.memory = account;
-        let adopts = matches!(self.case.parameters, IndexParameters::Sherman(_));
+        let adopts = self.case.parameters.recovers();
         if adopts && account.leaked > 0 { Err(format!("memory is lost: {account}")) } else { Ok(()) }
     }
 
