@@ -13,6 +13,7 @@ use super::lock::LeafHeld;
 use super::speculate::Part;
 use crate::btree::descent::Spot;
 use crate::btree::leaves::{Leaves, key_of, slice_mut};
+use crate::btree::lock::unknown;
 use crate::btree::merge::Merge;
 use crate::btree::node::{self, Header, KEY_BYTES_MAX, Standing};
 use crate::btree::read::{PAUSE_NS_MAX, TORN_LOCKED_MAX};
@@ -79,6 +80,15 @@ enum Attempt {
     Lost,
     /// The leaf has to split, and the lane has no nodes for that.
     Short,
+}
+
+/// Why a look at the locked leaf was not enough.
+#[derive(Clone, Copy)]
+enum Again {
+    /// There is no room in the part that was READ.
+    Whole,
+    /// It was of two WRITEs.
+    Torn,
 }
 
 /// Where and how to look.
@@ -156,6 +166,7 @@ impl Chime<'_> {
 
     /// Writes at the leaf that `spot` names, or at one that it leads to.
     async fn write_at(&self, lane: &Lane<'_>, kind: OperationKind, spot: &mut Spot) -> Result<Attempt, OpError> {
+        let port = lane.port();
         let hashed = self.hashed(lane);
         let home = hashed.home;
         let mut trusted = true;
@@ -169,7 +180,20 @@ impl Chime<'_> {
                     Part::Entries { first: home, count: self.entries_for(aim, self.remembered_vacancy(spot.address)) }
                 }
             });
-            let (held, early) = self.lock_leaf(lane, spot.address, follow).await?;
+            // As `Chime::lock_leaf`, and below as `look_locked` and `unlock_leaf_with`, without futures around the common case.
+            let claim = self.claim_leaf(lane, spot.address)?;
+            let found = if claim.queued {
+                None
+            } else {
+                let tried = self.push_lock(lane, &claim.held, self.guess_of(&claim.held), follow);
+                port.submit().await?;
+                Some(self.judge_lock(lane, claim.held, tried))
+            };
+            let (held, early) = match found {
+                Some(Ok(held)) => (held, follow.is_some()),
+                Some(Err(found)) => self.lock_again(lane, claim.held, follow, found).await?,
+                None => self.lock_queued(lane, claim.held, follow).await?,
+            };
             let fetched = match follow {
                 Some(Part::Entries { count, .. }) if early => count,
                 _ => 0,
@@ -180,21 +204,40 @@ impl Chime<'_> {
             };
             let mut seen = match at_once {
                 Ok(Some(decision)) => Ok(Seen::Decided(decision)),
-                Ok(None) => self.look_locked(lane, &held, fetched, aim).await,
+                Ok(None) => {
+                    let count = self.push_rest(lane, &held, fetched, aim);
+                    match port.submit().await {
+                        Ok(()) => match self.judge_read(lane, &held, aim, count) {
+                            Ok(seen) => seen,
+                            Err(again) => self.look_again(lane, &held, aim, count, again).await,
+                        },
+                        Err(error) => Err(error.into()),
+                    }
+                }
                 Err(error) => Err(error),
             };
             if matches!(seen, Ok(Seen::Doubted)) && spot.fresh {
                 // What the parent says now is not what the leaf says: a half-split, most likely.
                 lane.mark(Mark::Doubted);
                 aim.trusted = false;
-                seen = self.look_locked(lane, &held, 0, aim).await;
+                seen = self.look_locked(lane, &held, aim).await;
             }
             match seen {
                 Ok(Seen::Decided(decision)) => {
                     if decision.slot.is_some() {
                         self.note(held.address, hashed, decision.slot);
                     }
-                    self.carry_out(lane, held, &decision).await?;
+                    if decision.change == Change::Nothing {
+                        self.unlock_leaf(lane, held, decision.vacancy).await?;
+                    } else {
+                        self.push_change(lane, &held, decision.change)?;
+                        let unlock = self.push_unlock(lane, &held, decision.vacancy)?;
+                        port.submit().await.map_err(unknown)?;
+                        match unlock {
+                            Some(unlock) => self.released(lane, held, decision.vacancy, unlock)?,
+                            None => self.release_written(lane, held, decision.vacancy).await?,
+                        }
+                    }
                     let emptied = decision.emptied.then_some(spot.address);
                     return Ok(Attempt::Done { outcome: decision.outcome, emptied });
                 }
@@ -241,43 +284,74 @@ impl Chime<'_> {
         }
     }
 
-    /// READs what it takes of the locked leaf and decides. `fetched` entries from the home on were READ in the chain of the
-    /// lock's CAS.
-    ///
-    /// A torn image is READ again for a while, as in [`Tree::read_locked`].
-    async fn look_locked(
+    /// READs what it takes of the locked leaf and decides.
+    async fn look_locked(&self, lane: &Lane<'_>, held: &LeafHeld, aim: Aim<'_>) -> Result<Seen, OpError> {
+        let count = self.push_rest(lane, held, 0, aim);
+        lane.port().submit().await?;
+        match self.judge_read(lane, held, aim, count) {
+            Ok(seen) => seen,
+            Err(again) => self.look_again(lane, held, aim, count, again).await,
+        }
+    }
+
+    /// Pushes the READs of what it takes of the locked leaf beyond the `fetched` entries from the home on that were READ in
+    /// the chain of the lock's CAS. Returns how many entries that makes.
+    #[inline]
+    fn push_rest(&self, lane: &Lane<'_>, held: &LeafHeld, fetched: usize, aim: Aim<'_>) -> usize {
+        let count = self.entries_for(aim, held.vacancy).max(fetched);
+        if fetched >= count {
+            // It is all there.
+        } else if count >= self.leaf.span {
+            self.push_runs(lane, held.address, 0, count, true);
+        } else {
+            let first = self.leaf.after(aim.home, fetched);
+            self.push_runs(lane, held.address, first, count - fetched, true);
+        }
+        count
+    }
+
+    /// Judges what was READ and decides, unless it has to be READ again.
+    #[inline]
+    fn judge_read(
         &self,
         lane: &Lane<'_>,
         held: &LeafHeld,
-        fetched: usize,
         aim: Aim<'_>,
+        count: usize,
+    ) -> Result<Result<Seen, OpError>, Again> {
+        match lane.port().with(|scratch| self.judge_locked(lane.id(), scratch, held, aim, count)) {
+            Ok(Seen::NoRoom(_)) if count < self.leaf.span => {
+                lane.mark(Mark::VacancyMiss);
+                Err(Again::Whole)
+            }
+            Ok(seen) => Ok(Ok(seen)),
+            Err(DecodeError::Stale) => Ok(Ok(Seen::Lost)),
+            Err(DecodeError::Corrupt(what)) => Ok(Err(Tree::corrupt(held.address, what))),
+            Err(DecodeError::Torn) => {
+                lane.mark(Mark::TornRead);
+                Err(Again::Torn)
+            }
+        }
+    }
+
+    /// READs again, after `count` entries that would not do. A torn image is READ again for a while, as in
+    /// [`Tree::read_locked`].
+    async fn look_again(
+        &self,
+        lane: &Lane<'_>,
+        held: &LeafHeld,
+        aim: Aim<'_>,
+        count: usize,
+        again: Again,
     ) -> Result<Seen, OpError> {
         let port = lane.port();
-        let mut fetched = fetched;
-        let mut count = self.entries_for(aim, held.vacancy).max(fetched);
+        let (mut count, mut again) = (count, again);
         let mut torn = 0;
         let mut pause_ns = 1_000;
         loop {
-            if fetched >= count {
-                // It is all there.
-            } else if count >= self.leaf.span {
-                self.push_runs(lane, held.address, 0, count, true);
-            } else {
-                let first = self.leaf.after(aim.home, fetched);
-                self.push_runs(lane, held.address, first, count - fetched, true);
-            }
-            port.submit().await?;
-            match port.with(|scratch| self.judge_locked(lane.id(), scratch, held, aim, count)) {
-                Ok(Seen::NoRoom(_)) if count < self.leaf.span => {
-                    lane.mark(Mark::VacancyMiss);
-                    fetched = 0;
-                    count = self.leaf.span;
-                }
-                Ok(seen) => return Ok(seen),
-                Err(DecodeError::Stale) => return Ok(Seen::Lost),
-                Err(DecodeError::Corrupt(what)) => return Err(Tree::corrupt(held.address, what)),
-                Err(DecodeError::Torn) => {
-                    lane.mark(Mark::TornRead);
+            match again {
+                Again::Whole => count = self.leaf.span,
+                Again::Torn => {
                     torn += 1;
                     if torn >= TORN_LOCKED_MAX {
                         let what = "torn under its lock: a writer died in a WRITE";
@@ -286,8 +360,14 @@ impl Chime<'_> {
                     port.push(Request::pause(pause_ns));
                     port.submit().await?;
                     pause_ns = (pause_ns * 2).min(PAUSE_NS_MAX);
-                    fetched = 0;
                 }
+            }
+            let first = if count >= self.leaf.span { 0 } else { aim.home };
+            self.push_runs(lane, held.address, first, count, true);
+            port.submit().await?;
+            match self.judge_read(lane, held, aim, count) {
+                Ok(seen) => return seen,
+                Err(other) => again = other,
             }
         }
     }
@@ -477,11 +557,11 @@ impl Chime<'_> {
         Seen::Decided(Decision { outcome, change: Change::Leaf(reason), vacancy, emptied: false, slot: None })
     }
 
-    /// WRITEs what was changed in image 0 and unlocks.
-    async fn carry_out(&self, lane: &Lane<'_>, held: LeafHeld, decision: &Decision) -> Result<(), OpError> {
+    /// Pushes the WRITEs of what was changed in image 0.
+    fn push_change(&self, lane: &Lane<'_>, held: &LeafHeld, change: Change) -> Result<(), OpError> {
         let at = self.tree.scratch.node(0);
-        match decision.change {
-            Change::Nothing => return self.unlock_leaf(lane, held, decision.vacancy).await,
+        match change {
+            Change::Nothing => {}
             Change::Entries { first, count } => {
                 if count > self.leaf.neighborhood {
                     lane.mark(Mark::Hop);
@@ -502,6 +582,6 @@ impl Chime<'_> {
                 self.tree.push_in_place(lane, held.lock, Label::Node, held.address, all, at)?;
             }
         }
-        self.unlock_leaf_with(lane, held, decision.vacancy).await
+        Ok(())
     }
 }
