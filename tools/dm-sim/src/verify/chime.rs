@@ -3,6 +3,7 @@
 
 use super::crash::cases::{self, Case};
 use super::draw::{Draw, Profile};
+use super::mixtures::MixedCase;
 use super::tree::{SHELF_HOLDS_ALL, TreeCase, TreeKind};
 use crate::rng::Rng;
 use dm_core::btree::Options;
@@ -49,12 +50,42 @@ impl TreeKind for Chime {
     fn profile_for(bug: Bug) -> Option<Profile> {
         match bug {
             Bug::BitmapUnchecked => Some(Profile::SlowReaders),
-            Bug::DeleteEmpties | Bug::BitmapKeepsVersion => Some(Profile::Hops),
             Bug::LifeUnchecked | Bug::SameGeneration => Some(Profile::OldRoutes),
             Bug::LinksDead => Some(Profile::Churn),
             Bug::HelpOverwritten => Some(Profile::Growth),
             _ => None,
         }
+    }
+
+    /// A separator that was overwritten is compared with the leaf's low fence before that is linked, and then the half-split waits
+    /// for the next one who comes by. It takes two half-splits of inner nodes in one descent to link a wrong one, and leaves of
+    /// eight entries make no such trees in short histories.
+    fn unseen() -> &'static [Bug] {
+        &[Bug::HelpOverwritten]
+    }
+
+    /// They need a READ in the moment of two or three WRITEs to the entries of one home.
+    fn mixes(bug: Bug) -> bool {
+        matches!(bug, Bug::DeleteEmpties | Bug::BitmapKeepsVersion | Bug::BitmapUnchecked)
+    }
+
+    /// Leaves in which inserts hop: short neighborhoods in entries of several lines; or long ones whose bitmaps lie across two
+    /// lines.
+    fn mixed_case(seed: u64) -> Option<MixedCase> {
+        let mut rng = Rng::new(seed ^ 0x5eed_000a);
+        let mut parameters = Parameters {
+            key_bytes: 8,
+            value_bytes: [48, 64, 120][rng.below(3) as usize],
+            leaf_span: 8 + rng.below(6) as usize,
+            neighborhood: 3 + rng.below(3) as usize,
+            inner_span: 4,
+        };
+        if rng.percent(50) {
+            (parameters.leaf_span, parameters.neighborhood) = (11 + rng.below(4) as usize, 9);
+            (parameters.key_bytes, parameters.value_bytes) = across_lines(&parameters);
+        }
+        let keys = parameters.leaf_span as u64 + u64::from(rng.below(3));
+        Some(MixedCase { parameters: parameters.into(), keys })
     }
 
     fn draw(draw: &Draw, rng: &mut Rng) -> TreeCase {
@@ -77,23 +108,12 @@ impl TreeKind for Chime {
             // Several lines, so that an entry can be of two WRITEs.
             Profile::SlowReaders | Profile::Wraparound => parameters.value_bytes = [48, 64, 120][rng.below(3) as usize],
             // Little room near home: leaves of few records.
-            // Long neighborhoods, so that several keys have one home; every bitmap across two lines in half of them.
-            Profile::Hops if rng.percent(50) => {
-                parameters.leaf_span = (draw.keys as usize - 1).max(11);
-                parameters.neighborhood = 9;
-                (parameters.key_bytes, parameters.value_bytes) = across_lines(&parameters);
-            }
-            Profile::Hops => {
-                parameters.leaf_span = (draw.keys as usize - 1 - rng.below(2) as usize).max(9);
-                parameters.neighborhood = 3 + rng.below(4) as usize;
-                parameters.value_bytes = [48, 64, 120][rng.below(3) as usize];
-            }
             Profile::Churn | Profile::Reuse | Profile::OldRoutes => {
                 (parameters.leaf_span, parameters.neighborhood) = (8, 2);
             }
             Profile::Growth => (parameters.leaf_span, parameters.neighborhood, parameters.inner_span) = (8, 2, 2),
         }
-        let mut options = Options {
+        let options = Options {
             combine: rng.percent(70),
             hierarchical: rng.percent(70),
             chain_lock_read: rng.percent(40),
@@ -101,11 +121,8 @@ impl TreeKind for Chime {
             rearrange: rng.percent(70),
             ..Options::default()
         };
-        let (hops, routes) = (draw.profile == Profile::Hops, draw.profile == Profile::OldRoutes);
-        if hops {
-            // Writers as quick as they can be, and each get READs its neighborhood.
-            (options.combine, options.hierarchical, options.rdwc) = (true, true, false);
-        }
+        // Nothing is old where nothing is kept.
+        let routes = draw.profile == Profile::OldRoutes;
         let spending = Spending {
             lanes: 0,
             cache_bytes: [if routes { 16 << 10 } else { 0 }, 1 << 10, 16 << 10][rng.below(3) as usize],
@@ -115,7 +132,7 @@ impl TreeKind for Chime {
             hand_overs_max: rng.below(5) as u8,
             leaf_locks: [1, 3, 64][rng.below(3) as usize],
             // Half of them without; else so small that keys displace each other, or large enough for all.
-            hotspot_bytes: if hops { 0 } else { [0, 0, 128, 64 << 10][rng.below(4) as usize] },
+            hotspot_bytes: [0, 0, 128, 64 << 10][rng.below(4) as usize],
             returned_nodes: [if routes { 32 } else { 0 }, 1, 32, SHELF_HOLDS_ALL][rng.below(4) as usize],
             options,
         };

@@ -86,9 +86,6 @@ pub enum Profile {
     Reuse,
     /// Keys only come: splits on many levels at a time.
     Growth,
-    /// Leaves stay almost full, so that what comes moves what is there; the last compute node only reads, and its requests
-    /// sleep, but not so long that it notices. Never drawn: other profiles have some of it.
-    Hops,
     /// The first compute node fills and empties leaves, so that it reuses nodes; the last one only reads, and so rarely that
     /// what it knows of inner nodes is often old. Never drawn: other profiles have some of it.
     OldRoutes,
@@ -96,16 +93,8 @@ pub enum Profile {
 
 impl Profile {
     /// Every profile.
-    pub const ALL: [Self; 8] = [
-        Self::Mixed,
-        Self::Wraparound,
-        Self::SlowReaders,
-        Self::Churn,
-        Self::Reuse,
-        Self::Growth,
-        Self::Hops,
-        Self::OldRoutes,
-    ];
+    pub const ALL: [Self; 7] =
+        [Self::Mixed, Self::Wraparound, Self::SlowReaders, Self::Churn, Self::Reuse, Self::Growth, Self::OldRoutes];
 
     /// Its name on command lines and in records.
     pub const fn name(self) -> &'static str {
@@ -116,7 +105,6 @@ impl Profile {
             Self::Churn => "churn",
             Self::Reuse => "reuse",
             Self::Growth => "growth",
-            Self::Hops => "hops",
             Self::OldRoutes => "old-routes",
         }
     }
@@ -225,9 +213,7 @@ impl Draw {
                 // Lanes of one compute node pass a lock on faster than several compute nodes get it from each other.
                 Profile::Wraparound => lanes = vec![lane_count as u16 - 1, 1],
                 // Half of them read: the more READs, the more are torn.
-                Profile::SlowReaders | Profile::Hops => {
-                    lanes = vec![lane_count.div_ceil(2) as u16, (lane_count / 2) as u16];
-                }
+                Profile::SlowReaders => lanes = vec![lane_count.div_ceil(2) as u16, (lane_count / 2) as u16],
                 // Few, so that leaves that could be merged are not busy.
                 Profile::Reuse => lanes = vec![1 + rng.below(2) as u16, 2],
                 Profile::OldRoutes => lanes = vec![1 + rng.below(2) as u16, 1],
@@ -247,7 +233,6 @@ impl Draw {
             Profile::Churn => keys.min(3 + rng.below(6)),
             Profile::Reuse => keys_max.min(5 + rng.below(3)),
             Profile::Growth => keys_max,
-            Profile::Hops => keys_max.min(10 + rng.below(7)),
             Profile::OldRoutes => keys_max.min(6 + rng.below(8)),
         };
         let compute_nodes = lanes.len();
@@ -347,21 +332,6 @@ impl Draw {
                 };
                 self.dial.bursts_max = 2 + rng.below(7);
             }
-            Profile::Hops => {
-                self.weights = weigh(&[(Insert, 6), (Upsert, 1), (Delete, 2 + rng.below(2)), (Get, 1)]);
-                self.operations *= 6;
-                self.hot_percent = 0;
-                self.dial.delays = Delays {
-                    long_per_1024: 800,
-                    long_ns: (4_000, 20_000),
-                    sleeper: Some((last, Verb::Read)),
-                    request_ns: (900, 1200),
-                    response_ns: (900, 1200),
-                    ..Delays::default()
-                };
-                self.dial.bursts_max = 2 + rng.below(3);
-                self.dial.freedom_percent = self.dial.freedom_percent.max(60);
-            }
             Profile::OldRoutes => {
                 self.weights = weigh(&[(Insert, 5), (Delete, 4 + rng.below(3)), (Get, 1)]);
                 self.operations *= 2;
@@ -410,7 +380,7 @@ impl Draw {
 
     /// Whether this compute node only reads.
     fn only_reads(&self, compute_node: ComputeNode) -> bool {
-        matches!(self.profile, Profile::Wraparound | Profile::SlowReaders | Profile::Hops | Profile::OldRoutes)
+        matches!(self.profile, Profile::Wraparound | Profile::SlowReaders | Profile::OldRoutes)
             && usize::from(compute_node.0) == self.lanes.len() - 1
     }
 

@@ -67,7 +67,7 @@ impl TreeKind for Sherman {
             inner_span: [2, 2, 3, 4, 8][rng.below(5) as usize],
         };
         match draw.profile {
-            Profile::Mixed | Profile::Hops => {}
+            Profile::Mixed => {}
             // Several lines, so that an entry can be of two WRITEs.
             Profile::Wraparound => {
                 parameters.value_bytes = [64, 120, 200][rng.below(3) as usize];

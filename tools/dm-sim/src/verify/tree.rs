@@ -4,6 +4,7 @@
 use super::accounting::Holdings;
 use super::crash;
 use super::draw::{Draw, Profile};
+use super::mixtures::MixedCase;
 use super::subject::{HeldLock, Opened, Picture, Subject, With};
 use super::walk::{self, Plot};
 use crate::config::Config;
@@ -76,6 +77,16 @@ pub trait TreeKind: Copy {
     /// Of these, such as no history has shown in few seeds.
     fn unseen() -> &'static [Bug] {
         &[]
+    }
+
+    /// Whether a bug is looked for in [mixtures](super::mixtures), and not in histories.
+    fn mixes(_: Bug) -> bool {
+        false
+    }
+
+    /// What a seed decides about a leaf whose lines are mixed.
+    fn mixed_case(_seed: u64) -> Option<MixedCase> {
+        None
     }
 
     /// What histories have to be about for a bug that needs many things to meet; any others would find it, too, after some
