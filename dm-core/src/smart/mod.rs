@@ -105,6 +105,21 @@
 //! - **Copies are found by the slot that leads to their node**, not by prefix: a lookup follows the path as a descent does.
 //! - **The leaf's length is not in the slot**: all leaves have one length. Those seven bits are 0.
 //!
+//! # What the published design gets wrong, and where that would be here
+//!
+//! | there | here | planted as |
+//! |---|---|---|
+//! | an update writes the leaf back as it was before its lock was taken, flags and all | it decides on the image READ behind the lock's CAS, and writes seal and value | `leaf-before-lock`, `whole-leaf` |
+//! | absence found through an old slot is believed | the slot is READ again | `cached-negative` |
+//! | a writer goes on below a slot that readers cannot see yet | there are none; what comes nearest is a change below a frozen slot | `frozen-followed` |
+//! | a late repair sets a reverse pointer back | no reverse pointers | |
+//! | a delete clears the slot, and two inserts then fill two slots with one byte | slots stay | `delete-clears-slot`, `same-byte-twice` |
+//! | a delete ignores the leaf's lock | it takes it | `delete-unlocked` |
+//! | an insert is lost in a node that a merge is about to drop | nodes are dropped only when they grow, after all slots are frozen | `switch-unfrozen` |
+//! | a merge of headers changes two words on two nodes, and may need more than six bytes | headers do not change, nodes do not merge | |
+//! | a delete whose merge lost begins anew and reports absence | nothing follows the WRITE of a delete but its unlock; what comes nearest is another look | `delete-looks-again` |
+//! | a replaced leaf is valid until a WRITE that nobody waits for | leaves are changed in place | |
+//!
 //! # Open limits
 //!
 //! - Keys and values of one size. No items of variable length.
