@@ -4,7 +4,9 @@
 //! What was carved and lost the race to be published does, and is carved again first.
 
 use super::slot::{Place, UNIT_BYTES};
+use crate::remote::lock_word::RowId;
 use crate::verbs::NodeId;
+use core::sync::atomic::{AtomicU32, Ordering};
 use heapless::Vec;
 use spin::Mutex;
 
@@ -23,6 +25,9 @@ impl Use {
     pub const COUNT: usize = 2;
 }
 
+/// Chunks between the places where compute nodes begin to look for one.
+const APART: u32 = 8;
+
 /// Pieces remembered that were not published; more are lost until the pool is rebuilt.
 const SPARE_MAX: usize = 16;
 
@@ -32,18 +37,47 @@ pub struct Stretch {
     next: u64,
     end: u64,
     spare: Vec<(u64, u32), SPARE_MAX>,
+    /// A lane is asking for another chunk.
+    asking: bool,
 }
 
 /// Memory of one index ready for use on one compute node, shared by its lanes.
 pub struct Space<'s> {
     /// For use `u` on memory node `n`: `n * Use::COUNT + u`.
     stretches: &'s [Mutex<Stretch>],
+    /// The number of the chunk granted last, plus one.
+    last_chunk: AtomicU32,
 }
 
 impl<'s> Space<'s> {
     /// `stretches`: [`Use::COUNT`] per memory node.
     pub const fn new(stretches: &'s [Mutex<Stretch>]) -> Self {
-        Self { stretches }
+        Self { stretches, last_chunk: AtomicU32::new(0) }
+    }
+
+    /// Where the search for the next chunk begins: behind the last one, or at first apart from other compute nodes.
+    pub fn hint(&self, row: RowId) -> u32 {
+        match self.last_chunk.load(Ordering::Relaxed) {
+            0 => u32::from(row.0).wrapping_sub(1).wrapping_mul(APART),
+            last => last,
+        }
+    }
+
+    /// Notes the number of a chunk that was granted.
+    pub fn note_chunk(&self, chunk: u32) {
+        self.last_chunk.store(chunk.wrapping_add(1), Ordering::Relaxed);
+    }
+
+    /// Whether the caller is the one to ask for a chunk; else another lane is at it.
+    pub fn begins_to_ask(&self, what: Use, node: NodeId) -> bool {
+        self.stretch(what, node).is_none_or(|stretch| !core::mem::replace(&mut stretch.lock().asking, true))
+    }
+
+    /// The answer is there.
+    pub fn ends_asking(&self, what: Use, node: NodeId) {
+        if let Some(stretch) = self.stretch(what, node) {
+            stretch.lock().asking = false;
+        }
     }
 
     /// Memory nodes.

@@ -27,7 +27,7 @@
 //! | insert of a deleted record | 3 | as update |
 //! | leaf split | 4 | READ leaf; READ slot; READ leaf; WRITE nodes + WRITE leaf + CAS slot |
 //! | header split | 4 | READ node; READ slot; READ node; WRITE node + WRITE leaf + CAS slot |
-//! | insert into a full node of S slots | 2 + S/16 + 2 | READ node; S CAS freeze; WRITE node + CAS slot; READ node; WRITE leaf + CAS slot |
+//! | insert into a full node of S slots | 2 + S/16 | READ node; S CAS freeze; WRITE node + WRITE leaf + CAS slot |
 //! | scan | 1 + a READ a node + leaves / leaves READ at once | READ root slot; READ node; READ leaves of a node in parallel |
 //!
 //! New memory elsewhere adds one: the WRITE has to be done before the CAS is posted. A lock handed over saves CAS and

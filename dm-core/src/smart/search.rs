@@ -181,7 +181,7 @@ impl Smart<'_> {
                         Look::Differs(_) => "a node of another prefix",
                         Look::Found { word, .. } if word.is_frozen() && helps && !planted(Bug::FrozenFollowed) => {
                             lane.mark(Mark::HelpedSwitch);
-                            self.switch(lane, way, &spot, place).await?;
+                            self.switch(lane, way, &spot, place, false).await?;
                             Self::attempt(lane, &mut attempts, "replacing full nodes on the way")?;
                             spot = self.read_root(lane, way).await?;
                             continue;
