@@ -28,7 +28,8 @@ impl Use {
 /// Chunks between the places where compute nodes begin to look for one.
 const APART: u32 = 8;
 
-/// Pieces remembered that were not published; more are lost until the pool is rebuilt.
+/// Pieces remembered that were not published, in addition to those that lie next to others; more are lost until the pool is
+/// rebuilt.
 const SPARE_MAX: usize = 16;
 
 /// What is left of the chunk in use, and pieces that came back. Storage for a [`Space`].
@@ -39,6 +40,40 @@ pub struct Stretch {
     spare: Vec<(u64, u32), SPARE_MAX>,
     /// A lane is asking for another chunk.
     asking: bool,
+    /// Bytes that were published here and are out of the tree.
+    retired_bytes: u64,
+    /// Bytes of pieces that there was no place to remember.
+    lost_bytes: u64,
+}
+
+impl Stretch {
+    /// Remembers a piece, as part of another one where they meet.
+    fn put(&mut self, offset: u64, bytes: u32) {
+        if offset + u64::from(bytes) == self.next {
+            self.next = offset;
+            return;
+        }
+        for spare in &mut self.spare {
+            if spare.0 + u64::from(spare.1) == offset {
+                spare.1 += bytes;
+                return;
+            }
+            if offset + u64::from(bytes) == spare.0 {
+                *spare = (offset, spare.1 + bytes);
+                return;
+            }
+        }
+        if self.spare.push((offset, bytes)).is_err() {
+            // The smallest goes.
+            let mut piece = (offset, bytes);
+            if let Some(smallest) = self.spare.iter_mut().min_by_key(|spare| spare.1)
+                && smallest.1 < bytes
+            {
+                core::mem::swap(smallest, &mut piece);
+            }
+            self.lost_bytes += u64::from(piece.1);
+        }
+    }
 }
 
 /// Memory of one index ready for use on one compute node, shared by its lanes.
@@ -117,9 +152,39 @@ impl<'s> Space<'s> {
 
     /// Gives back `bytes` that no slot has ever led to.
     pub fn put(&self, what: Use, place: Place, bytes: usize) {
-        let Some(stretch) = self.stretch(what, place.node()) else { return };
-        // Where nobody remembers it, it is lost.
-        let _ = stretch.lock().spare.push((place.offset(), bytes as u32));
+        if let Some(stretch) = self.stretch(what, place.node()) {
+            stretch.lock().put(place.offset(), bytes as u32);
+        }
+    }
+
+    /// Notes that what was published at `place` is out of the tree. It is not used again: slots have no generations, and copies
+    /// that lead there may be kept for ever.
+    pub fn retire(&self, what: Use, place: Place, bytes: usize) {
+        if let Some(stretch) = self.stretch(what, place.node()) {
+            stretch.lock().retired_bytes += bytes as u64;
+        }
+    }
+
+    /// Bytes that this compute node took out of the tree, and bytes it carved and does not know any more.
+    pub fn retired_and_lost(&self) -> (u64, u64) {
+        self.stretches.iter().fold((0, 0), |(retired, lost), stretch| {
+            let stretch = stretch.lock();
+            (retired + stretch.retired_bytes, lost + stretch.lost_bytes)
+        })
+    }
+
+    /// Calls `visit` with every piece that is ready for use: to account for memory.
+    pub fn for_each_ready(&self, visit: &mut dyn FnMut(Use, Place, u64)) {
+        for (number, stretch) in self.stretches.iter().enumerate() {
+            let node = NodeId((number / Use::COUNT) as u16);
+            let what = if number.is_multiple_of(Use::COUNT) { Use::Leaf } else { Use::Node };
+            let stretch = stretch.lock();
+            let rest = (stretch.next, stretch.end - stretch.next);
+            let spare = stretch.spare.iter().map(|spare| (spare.0, u64::from(spare.1)));
+            for (offset, bytes) in spare.chain([rest]).filter(|piece| piece.1 > 0) {
+                visit(what, Place::new(node, offset), bytes);
+            }
+        }
     }
 
     /// Adds a granted chunk of never used memory. What the present one has left is remembered as a piece.
@@ -129,7 +194,9 @@ impl<'s> Space<'s> {
         let rest = (stretch.end - stretch.next) & !(UNIT_BYTES as u64 - 1);
         if let (true, Ok(size)) = (rest > 0, u32::try_from(rest)) {
             let next = stretch.next;
-            let _ = stretch.spare.push((next, size));
+            // Nothing is behind it that it could be part of.
+            (stretch.next, stretch.end) = (0, 0);
+            stretch.put(next, size);
         }
         stretch.next = offset;
         stretch.end = offset + bytes;
@@ -152,12 +219,27 @@ mod tests {
         assert_eq!(space.take_near(Use::Leaf, NodeId(0), 48), at(4096));
         assert_eq!(space.take(Use::Leaf, NodeId(1), 48), at(4144));
         assert_eq!(space.take(Use::Leaf, NodeId(1), 48), None, "32 are left");
+        let ready = || {
+            let mut pieces = Vec::new();
+            space.for_each_ready(&mut |what, place, bytes| pieces.push((what, place.offset(), bytes)));
+            pieces
+        };
+        assert_eq!(ready(), [(Use::Leaf, 4192, 32)]);
         space.put(Use::Leaf, Place::new(NodeId(1), 4096), 48);
+        assert_eq!(ready(), [(Use::Leaf, 4096, 48), (Use::Leaf, 4192, 32)]);
         assert_eq!(space.take(Use::Leaf, NodeId(1), 32), at(4096));
         assert_eq!(space.take(Use::Leaf, NodeId(1), 16), at(4128), "the rest of it");
         space.add_chunk(Use::Leaf, NodeId(1), 8192, 64);
         assert_eq!(space.take(Use::Leaf, NodeId(1), 32), at(4192), "what the first chunk had left");
         assert_eq!(space.take(Use::Leaf, NodeId(1), 64), at(8192));
         assert_eq!(space.take(Use::Node, NodeId(1), 16), None, "another use");
+        assert_eq!(ready(), []);
+        space.put(Use::Leaf, Place::new(NodeId(1), 8192), 64);
+        assert_eq!(space.take(Use::Leaf, NodeId(1), 64), at(8192), "the last comes back whole");
+        space.retire(Use::Node, Place::new(NodeId(0), 16), 48);
+        for piece in 0..20 {
+            space.put(Use::Leaf, Place::new(NodeId(1), 16_384 + 64 * piece), 16 + 16 * (piece as usize % 2));
+        }
+        assert_eq!(space.retired_and_lost(), (48, 64), "sixteen are remembered, of the largest");
     }
 }

@@ -277,6 +277,11 @@ impl<'s> Smart<'s> {
         &self.cache
     }
 
+    /// Memory for nodes and leaves.
+    pub const fn space(&self) -> &Space<'s> {
+        &self.space
+    }
+
     /// Local lock entries with a holder.
     pub fn locks_held(&self) -> usize {
         self.locks.held()

@@ -89,6 +89,7 @@ impl Smart<'_> {
             return Ok(false);
         }
         lane.mark(Mark::TypeSwitch);
+        self.space.retire(Use::Node, node, kind.bytes());
         if way.copies {
             self.cache.patch(spot.owner, usize::from(spot.index), to);
             lane.port().with(|scratch| {

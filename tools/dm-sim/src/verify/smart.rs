@@ -2,7 +2,7 @@
 //! and races on one byte are common, or all in one byte, so that nodes fill up and are replaced; every technique on or
 //! off; slots frozen by masked and by plain CAS, as the fabric has it.
 
-use super::accounting::Node as Ready;
+use super::accounting::{Chunk, Holdings, Node as Ready};
 use super::coding::{Coding, Digits};
 use super::draw::{Draw, Profile};
 use super::subject::{HeldLock, Inside, Opened, Picture, Subject, With};
@@ -12,10 +12,11 @@ use crate::memory::Memories;
 use crate::rng::Rng;
 use dm_core::btree::Options;
 use dm_core::lane::Mark;
-use dm_core::radix::slot::{Child, Node, Place, Slot};
+use dm_core::radix::slot::{Child, Node, Place, Slot, UNIT_BYTES};
 use dm_core::remote::NodeGeometry;
 use dm_core::remote::address::Address;
 use dm_core::remote::catalog::{IndexNumber, root_offset};
+use dm_core::remote::chunks::{ChunkEntry, ChunkKind, ChunkWord};
 use dm_core::smart::Smart;
 use dm_core::smart::parameters::Parameters;
 use dm_core::verbs::{Assumptions, Guarantees, NodeId};
@@ -152,6 +153,14 @@ impl Subject for SmartSubject {
         held
     }
 
+    fn holdings(&self, case: &Case, config: &Config, memories: &Memories) -> Option<Result<Holdings, String>> {
+        Some(holdings(case, config, memories))
+    }
+
+    fn never_leaks(&self, _: &Case) -> bool {
+        true
+    }
+
     fn picture(&self, _: &Case, config: &Config, memories: &Memories) -> Picture {
         let mut picture = Picture::default();
         visit(config, memories, |slot, image| {
@@ -164,6 +173,34 @@ impl Subject for SmartSubject {
         });
         picture
     }
+}
+
+/// Chunks of the index, and what it reaches of them.
+fn holdings(case: &Case, config: &Config, memories: &Memories) -> Result<Holdings, String> {
+    let mut holdings = Holdings::default();
+    for (number, geometry) in (0..).zip(&geometry(config)) {
+        let Some(memory) = memories.get(NodeId(number)) else { continue };
+        for chunk in 0..geometry.chunk_count {
+            let entry = ChunkWord(memory.host.word(geometry.chunk_entry(chunk))).decode();
+            let ChunkEntry::Granted(grant) = entry.map_err(|what| format!("chunk {chunk} of {number}: {what}"))? else {
+                continue;
+            };
+            if matches!(grant.kind, ChunkKind::Leaf | ChunkKind::Inner) {
+                let (offset, bytes) = (geometry.chunk_offset(chunk), geometry.chunk_bytes);
+                let node_bytes = UNIT_BYTES as u64;
+                holdings.chunks.push(Chunk { node: NodeId(number), offset, bytes, node_bytes, is_of_units: true });
+            }
+        }
+    }
+    visit(config, memories, |slot, _| {
+        let (place, bytes) = match slot.child() {
+            Ok(Child::Leaf(place)) => (place, case.parameters.leaf().place_bytes),
+            Ok(Child::Node(kind, place)) => (place, kind.bytes()),
+            _ => return,
+        };
+        holdings.reached.push(Ready { node: place.node(), offset: place.offset(), bytes: bytes as u64 });
+    });
+    Ok(holdings)
 }
 
 /// Bytes of a node, if they are there.
@@ -198,7 +235,15 @@ impl Inside for Smart<'_> {
         Smart::locks_held(self)
     }
 
-    fn for_each_ready(&self, _: &mut dyn FnMut(Ready)) {}
+    fn for_each_ready(&self, visit: &mut dyn FnMut(Ready)) {
+        self.space().for_each_ready(&mut |_, place, bytes| {
+            visit(Ready { node: place.node(), offset: place.offset(), bytes });
+        });
+    }
+
+    fn retired_bytes(&self) -> u64 {
+        self.space().retired_and_lost().0
+    }
 
     fn recall(&self, picture: &Picture) {
         if picture.nodes.is_empty() {

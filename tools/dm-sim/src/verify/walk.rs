@@ -330,7 +330,7 @@ pub(super) fn holdings(plot: &Plot, config: &Config, memories: &Memories) -> Res
                 other => return Err(format!("chunk {chunk} of {number} is for {}", other.name())),
             };
             let (offset, bytes) = (geometry.chunk_offset(chunk), geometry.chunk_bytes);
-            holdings.chunks.push(Chunk { node: NodeId(number), offset, bytes, node_bytes });
+            holdings.chunks.push(Chunk { node: NodeId(number), offset, bytes, node_bytes, is_of_units: false });
         }
     }
     walk(plot, &geometry, memories, 0, |address, level, _| {

@@ -751,7 +751,7 @@ impl Stage<'_, '_> {
                 ready.push(Node { node: fresh.address.node(), offset: fresh.address.offset(), bytes: bytes as u64 });
             });
         }
-        let account = account(&holdings, &ready)?;
+        let account = account(&holdings, &ready, 0)?;
         self.ran.memory = account;
         let adopts = matches!(self.case.parameters, IndexParameters::Sherman(_));
         if adopts && account.leaked > 0 { Err(format!("memory is lost: {account}")) } else { Ok(()) }

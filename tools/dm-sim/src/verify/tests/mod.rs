@@ -127,6 +127,11 @@ fn memory_is_accounted_for() {
     assert_eq!(report.accounts, 200, "{report}");
     assert!(report.memory.reached > 0 && report.memory.ready > 0, "{report}");
     assert_eq!(report.memory.granted, report.memory.reached + report.memory.ready + report.memory.leaked);
+    let mut verifier = Verifier::new(SmartSubject, Settings::default());
+    let report = verifier.verify(0..400);
+    assert!(report.is_clean(), "{report}");
+    assert_eq!((report.accounts, report.memory.leaked), (400, 0), "{report}");
+    assert!(report.memory.reached > 0 && report.memory.retired > 0, "{report}");
 }
 
 #[test]
