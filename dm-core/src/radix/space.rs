@@ -38,6 +38,8 @@ pub struct Stretch {
     next: u64,
     end: u64,
     spare: Vec<(u64, u32), SPARE_MAX>,
+    /// First byte of some chunk, and how many all have.
+    chunk: (u64, u64),
     /// A lane is asking for another chunk.
     asking: bool,
     /// Bytes that were published here and are out of the tree.
@@ -47,18 +49,26 @@ pub struct Stretch {
 }
 
 impl Stretch {
+    /// Whether two pieces that meet at `offset` are of one chunk. Others are not put together: what is carved lies in one chunk.
+    const fn is_within(&self, offset: u64) -> bool {
+        let (chunk, bytes) = self.chunk;
+        bytes > 0 && !offset.abs_diff(chunk).is_multiple_of(bytes)
+    }
+
     /// Remembers a piece, as part of another one where they meet.
     fn put(&mut self, offset: u64, bytes: u32) {
-        if offset + u64::from(bytes) == self.next {
+        let end = offset + u64::from(bytes);
+        let (follows, precedes) = (self.is_within(offset), self.is_within(end));
+        if end == self.next && precedes {
             self.next = offset;
             return;
         }
         for spare in &mut self.spare {
-            if spare.0 + u64::from(spare.1) == offset {
+            if spare.0 + u64::from(spare.1) == offset && follows {
                 spare.1 += bytes;
                 return;
             }
-            if offset + u64::from(bytes) == spare.0 {
+            if end == spare.0 && precedes {
                 *spare = (offset, spare.1 + bytes);
                 return;
             }
@@ -194,10 +204,10 @@ impl<'s> Space<'s> {
         let rest = (stretch.end - stretch.next) & !(UNIT_BYTES as u64 - 1);
         if let (true, Ok(size)) = (rest > 0, u32::try_from(rest)) {
             let next = stretch.next;
-            // Nothing is behind it that it could be part of.
             (stretch.next, stretch.end) = (0, 0);
             stretch.put(next, size);
         }
+        stretch.chunk = (offset, bytes);
         stretch.next = offset;
         stretch.end = offset + bytes;
     }
@@ -241,5 +251,11 @@ mod tests {
             space.put(Use::Leaf, Place::new(NodeId(1), 16_384 + 64 * piece), 16 + 16 * (piece as usize % 2));
         }
         assert_eq!(space.retired_and_lost(), (48, 64), "sixteen are remembered, of the largest");
+        let space = Space::new(&stretches);
+        space.add_chunk(Use::Node, NodeId(1), 4096, 128);
+        assert_eq!(space.take(Use::Node, NodeId(1), 80), at(4096));
+        space.add_chunk(Use::Node, NodeId(1), 4224, 128);
+        let pieces = [(Use::Node, 4176, 48), (Use::Node, 4224, 128)];
+        assert_eq!(ready().into_iter().filter(|piece| piece.0 == Use::Node).collect::<Vec<_>>(), pieces, "two chunks");
     }
 }

@@ -160,8 +160,7 @@ impl Smart<'_> {
             Some(VALUE_AT)
         });
         let bytes = if planted(Bug::WholeLeaf) { Some(self.leaf.place_bytes) } else { bytes };
-        let (node, offset) = (place.node(), place.offset());
-        lane.port().push(Request::write(Label::Entry, node, offset, bytes.unwrap_or(0), self.scratch.leaf(0)));
+        self.push_in_place(lane, &held, bytes.unwrap_or(0))?;
         if planted(Bug::DeleteClearsSlot) && change == Change::Remove {
             self.clear_slot(lane, place);
         }

@@ -3,7 +3,7 @@
 use super::super::{Failure, print};
 use dm_core::planted::Bug;
 use dm_sim::verify::{
-    Bounded, Faults, Finding, Profile, Recovered, Settings, SmartSubject, Subject, TreeKind, Verifier,
+    Bounded, Faults, Finding, Profile, Recovered, Settings, Subject, TreeKind, Verifier,
 };
 use std::fmt::Write as _;
 
@@ -62,7 +62,7 @@ struct Field<'a> {
     unseen: &'static [Bug],
 }
 
-/// Plants bugs of a B+-tree.
+/// Plants bugs of an index.
 pub(super) fn run<K: TreeKind>(
     kind: K,
     name: &str,
@@ -78,20 +78,6 @@ pub(super) fn run<K: TreeKind>(
         histories: &|bug, settings| hunt_with(Bounded(kind), bug, seed, histories, settings),
         profile_for: K::profile_for,
         unseen: K::unseen(),
-    };
-    plant_all(&field, name, histories, settings)
-}
-
-/// Plants bugs of SMART.
-pub(super) fn run_smart(name: &str, seed: u64, histories: Option<u64>, settings: &Settings) -> Result<(), Failure> {
-    let histories = histories.unwrap_or(HISTORIES_DEFAULT);
-    let field = Field {
-        name: "smart",
-        bugs: Bug::SMART.to_vec(),
-        deaths: &|_| None,
-        histories: &|bug, settings| hunt_with(SmartSubject, bug, seed, histories, settings),
-        profile_for: |_| None,
-        unseen: &[],
     };
     plant_all(&field, name, histories, settings)
 }
