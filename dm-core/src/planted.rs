@@ -171,18 +171,17 @@ bugs! {
 
 impl Bug {
     /// Those of SMART.
-    pub const SMART: &'static [Self] =
-        &[
-            Self::CachedNegative,
-            Self::WholeLeaf,
-            Self::SameByteTwice,
-            Self::SwitchUnfrozen,
-            Self::LeafBeforeLock,
-            Self::FrozenFollowed,
-            Self::DeleteClearsSlot,
-            Self::DeleteUnlocked,
-            Self::DeleteLooksAgain,
-        ];
+    pub const SMART: &'static [Self] = &[
+        Self::CachedNegative,
+        Self::WholeLeaf,
+        Self::SameByteTwice,
+        Self::SwitchUnfrozen,
+        Self::LeafBeforeLock,
+        Self::FrozenFollowed,
+        Self::DeleteClearsSlot,
+        Self::DeleteUnlocked,
+        Self::DeleteLooksAgain,
+    ];
 
     /// Those that only deaths bring to light.
     pub const RECOVERY: &'static [Self] = &[

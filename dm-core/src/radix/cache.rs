@@ -300,16 +300,8 @@ impl<'s> NodeCache<'s> {
         let Some(record) = self.record(position, units) else { return };
         let header = node.header.word();
         let target = to.target();
-        let words = [
-            position,
-            0,
-            0,
-            units as u32,
-            target as u32,
-            (target >> 32) as u32,
-            header as u32,
-            (header >> 32) as u32,
-        ];
+        let words =
+            [position, 0, 0, units as u32, target as u32, (target >> 32) as u32, header as u32, (header >> 32) as u32];
         for (place, word) in record.iter().zip(words) {
             place.store(word, Relaxed);
         }

@@ -6,8 +6,8 @@ use crate::btree::lock::{Watched, silent_holder};
 use crate::compute::locks::{Entered, Handed, Turn};
 use crate::error::{Cause, Effect, OpError};
 use crate::lane::{Debt, Lane, LockId, Mark, Stage};
-use crate::recovery::takeover::Guarded;
 use crate::radix::slot::{Place, UNIT_BYTES, word};
+use crate::recovery::takeover::Guarded;
 use crate::remote::lock_word::{LockWord, lock_of};
 use crate::verbs::{Completion, Label, Request, Status};
 

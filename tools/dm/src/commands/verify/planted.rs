@@ -2,9 +2,7 @@
 
 use super::super::{Failure, print};
 use dm_core::planted::Bug;
-use dm_sim::verify::{
-    Bounded, Faults, Finding, Profile, Recovered, Settings, Subject, TreeKind, Verifier,
-};
+use dm_sim::verify::{Bounded, Faults, Finding, Profile, Recovered, Settings, Subject, TreeKind, Verifier};
 use std::fmt::Write as _;
 
 /// Seeds within which a bug has to be found.
