@@ -350,9 +350,6 @@ impl Chime<'_> {
         use OperationKind::{Delete, Get, Insert, Scan, Update, UpdateIf, Upsert};
         let Aim { kind, home, .. } = aim;
         let leaf = Leaf::new(&self.leaf, image);
-        let observed = |leaf: &Leaf<'_>, filled: Option<usize>| {
-            self.buckets.observed(vacancy, &self.leaf, leaf, (home, count), filled)
-        };
         let found = leaf.find_locked(home, key, State::Live);
         let seen = |slot: usize| {
             let range =
@@ -361,7 +358,6 @@ impl Chime<'_> {
         };
         let Some(slot) = found.filter(|slot| seen(*slot)) else {
             if !matches!(kind, Insert | Upsert) {
-                let vacancy = observed(&leaf, None);
                 let outcome = Outcome::Absent;
                 let change = Change::Nothing;
                 return Seen::Decided(Decision { outcome, change, vacancy, emptied: false, slot: None });
@@ -408,7 +404,12 @@ impl Chime<'_> {
             _ => change = Change::Nothing,
         }
         leaf.raise(&touched);
-        let vacancy = observed(&leaf.view(), None);
+        // Only a delete changes what is vacant; else the hint stays what it was.
+        let vacancy = if outcome == Outcome::Deleted {
+            self.buckets.observed(vacancy, &self.leaf, &leaf.view(), (home, count), None)
+        } else {
+            vacancy
+        };
         // No bucket is full and the neighborhood is empty: worth a look at the whole leaf.
         let emptied = outcome == Outcome::Deleted
             && vacancy == 0
