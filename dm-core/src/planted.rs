@@ -159,12 +159,31 @@ bugs! {
     SameByteTwice = "same-byte-twice", Some(Mark::SameByte);
     /// A full node is replaced without being frozen.
     SwitchUnfrozen = "switch-unfrozen", Some(Mark::TypeSwitch);
+    /// A write decides on the leaf as it was READ before its lock was taken.
+    LeafBeforeLock = "leaf-before-lock", Some(Mark::LockLost);
+    /// An insert that meets a frozen slot goes on below it and leaves the replacement of its node to others.
+    FrozenFollowed = "frozen-followed", Some(Mark::HelpedSwitch);
+    /// A delete clears the slot of its leaf.
+    DeleteClearsSlot = "delete-clears-slot", None;
+    /// A delete does not take the leaf's lock.
+    DeleteUnlocked = "delete-unlocked", None;
+    /// A delete looks at the leaf once more after it is done, and answers what it finds.
+    DeleteLooksAgain = "delete-looks-again", None;
 }
 
 impl Bug {
     /// Those of SMART.
-    pub const SMART: &'static [Self] =
-        &[Self::CachedNegative, Self::WholeLeaf, Self::SameByteTwice, Self::SwitchUnfrozen];
+    pub const SMART: &'static [Self] = &[
+        Self::CachedNegative,
+        Self::WholeLeaf,
+        Self::SameByteTwice,
+        Self::SwitchUnfrozen,
+        Self::LeafBeforeLock,
+        Self::FrozenFollowed,
+        Self::DeleteClearsSlot,
+        Self::DeleteUnlocked,
+        Self::DeleteLooksAgain,
+    ];
 
     /// Those that only deaths bring to light.
     pub const RECOVERY: &'static [Self] = &[

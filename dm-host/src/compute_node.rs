@@ -508,7 +508,7 @@ impl ComputeNode {
         if self.opened.swap(true, Ordering::Relaxed) {
             return Err(AssemblyError::Reopened);
         }
-        let (lanes, node_bytes) = (self.pulses.len() as u16, parameters.node_bytes().0.max(parameters.node_bytes().1));
+        let (lanes, node_bytes) = (self.pulses.len() as u16, parameters.redo_bytes());
         let mut areas = vec![Area::default(); self.pool.nodes.len()];
         let requests = RequestIds::default();
         let (geometry, member) = (&self.pool.geometry, self.member);

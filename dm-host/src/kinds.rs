@@ -155,7 +155,7 @@ impl IndexParameters {
 
     /// Whether others can go on when a compute node dies with a lock of such an index in its hands.
     pub const fn recovers(&self) -> bool {
-        matches!(self, Self::Sherman(_) | Self::Chime(_))
+        matches!(self, Self::Sherman(_) | Self::Chime(_) | Self::Smart(_))
     }
 
     /// Which kind.
@@ -209,6 +209,15 @@ impl IndexParameters {
             Self::Sherman(parameters) => parameters.inner_span,
             Self::Chime(parameters) => parameters.inner_span,
             Self::Smart(_) => NodeType::LARGEST.slots(),
+        }
+    }
+
+    /// Bytes of the largest WRITE that may need a redo image.
+    pub const fn redo_bytes(&self) -> usize {
+        match (self, self.node_bytes()) {
+            (Self::Smart(parameters), _) => parameters.leaf().write_bytes(),
+            (_, (leaf, inner)) if leaf > inner => leaf,
+            (_, (_, inner)) => inner,
         }
     }
 

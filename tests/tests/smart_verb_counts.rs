@@ -88,8 +88,8 @@ fn structure_changes() {
             let run = client.run(Insert, n, 1, 0);
             let freezes = run.count(Verb::MaskedCas, Label::Freeze) as u32;
             if client.lanes[0].marked(Mark::TypeSwitch) > before {
-                // READ node; freeze, sixteen at a time; WRITE + CAS; READ node; WRITE + CAS.
-                lines.note("insert into a full node", 4 + freezes.div_ceil(16), &run);
+                // READ node; freeze, sixteen at a time; WRITE + WRITE + CAS.
+                lines.note("insert into a full node", 2 + freezes.div_ceil(16), &run);
                 switched += 1;
             } else {
                 if plain == 0 {

@@ -432,11 +432,7 @@ impl Tree<'_> {
     /// Notes that a CAS lost against the word `found`.
     pub(crate) fn watch_holder(&self, lane: &Lane<'_>, found: u64) -> Watched {
         let Some(recovery) = self.recovery else { return Watched::Wait(None) };
-        let (lease_ns, now_ns) = (recovery.lease.terms().lease_ns(), lane.port().elapsed_ns());
-        if lane.watch(|watch| watch.lost(found, now_ns, lease_ns)) {
-            return Watched::Silent;
-        }
-        Watched::Wait(lane.watch(|watch| watch.pause_ns(now_ns, lease_ns)))
+        recovery.watch_holder(lane, found)
     }
 
     /// Gives up a place in the local queue. If the turn came after all, passes it on.
@@ -637,10 +633,8 @@ impl Tree<'_> {
             }
         };
         if owned {
-            if let Some(recovery) = self.recovery
-                && debt.imaged
-            {
-                self.replay_own(lane, recovery, &debt, held.word).await?;
+            if debt.imaged {
+                self.replay_own(lane, &debt, held.word).await?;
             }
             return self.release(lane, held).await;
         }

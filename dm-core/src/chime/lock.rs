@@ -455,10 +455,8 @@ impl<'s> Chime<'s> {
                 return Ok(());
             }
         }
-        if let Some(recovery) = self.tree.recovery
-            && debt.imaged
-        {
-            self.tree.replay_own(lane, recovery, &debt, debt.word).await?;
+        if debt.imaged {
+            self.tree.replay_own(lane, &debt, debt.word).await?;
         }
         let vacancy = self.vacancy_of(lane, debt.protects).await?;
         let held = LeafHeld { address: debt.protects, word: debt.word, vacancy, lock: debt.lock };

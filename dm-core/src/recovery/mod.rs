@@ -121,6 +121,7 @@ pub mod redo;
 pub mod sweep;
 pub mod takeover;
 
+use crate::btree::lock::Watched;
 use crate::lane::{Lane, Mark};
 use crate::port::Port;
 use crate::remote::address::LINE_BYTES;
@@ -325,6 +326,15 @@ impl<'s> Recovery<'s> {
         if let Some(pulse) = self.pulses.get(usize::from(lane.id().0)) {
             pulse.note(if holds { lane.next_turn() | 1 } else { 0 });
         }
+    }
+
+    /// Notes that a CAS lost against the word `found` of a lock.
+    pub(crate) fn watch_holder(&self, lane: &Lane<'_>, found: u64) -> Watched {
+        let (lease_ns, now_ns) = (self.lease.terms().lease_ns(), lane.port().elapsed_ns());
+        if lane.watch(|watch| watch.lost(found, now_ns, lease_ns)) {
+            return Watched::Silent;
+        }
+        Watched::Wait(lane.watch(|watch| watch.pause_ns(now_ns, lease_ns)))
     }
 
     /// Whether a row is this compute node's own.

@@ -9,7 +9,6 @@
 //! adopts it: see [`crate::reclaim`].
 //! [`Swept`] says how many bytes of such chunks were never written.
 
-use super::Recovery;
 use crate::btree::Tree;
 use crate::btree::leaves::Leaves;
 use crate::btree::lock::word_at;
@@ -21,7 +20,7 @@ use crate::planted::{Bug, planted};
 use crate::port::OUTBOX_REQUESTS;
 use crate::remote::address::{Address, LINE_BYTES};
 use crate::remote::catalog::{self, CatalogError, IndexEntry, IndexKind, IndexNumber};
-use crate::remote::chunks::{self, ChunkEntry, ChunkKind, Grant};
+use crate::remote::chunks::{ChunkKind, Grant};
 use crate::remote::lock_word::{HELD, LockWord, RowId};
 use crate::remote::rows::{self, RowState, RowWord};
 use crate::remote::{HOME, NodeGeometry};
@@ -72,7 +71,7 @@ impl<'s> Tree<'s> {
             Some(RowState::Fencing | RowState::Dead) => {}
             Some(RowState::Live) if recovery.is_self(row) => return Ok(swept),
             Some(RowState::Live) => {
-                if !self.lease_is_over(lane, recovery, row).await? {
+                if !self.is_silent(lane, row).await? {
                     return Ok(swept);
                 }
             }
@@ -91,8 +90,8 @@ impl<'s> Tree<'s> {
             let (found, busy) = if planted(Bug::RowFreedUnswept) {
                 (0, false)
             } else {
-                let (found, busy) = self.sweep_locks(index, lane, recovery, row, word.incarnation()).await?;
-                let (more, busier) = self.sweep_leaves(index, lane, recovery, row, word.incarnation()).await?;
+                let (found, busy) = self.sweep_locks(index, lane, row, word.incarnation()).await?;
+                let (more, busier) = self.sweep_leaves(index, lane, row, word.incarnation()).await?;
                 (found + more, busy || busier)
             };
             swept.locks += found;
@@ -133,7 +132,7 @@ impl<'s> Tree<'s> {
     ) -> Result<bool, OpError> {
         let mut others = 0u32;
         let mut look = |entry: &IndexEntry| {
-            if entry.kind == IndexKind::Chime && entry.number != self.number {
+            if matches!(entry.kind, IndexKind::Chime | IndexKind::Smart) && entry.number != self.number {
                 others |= 1 << entry.number.get();
             }
         };
@@ -159,19 +158,12 @@ impl<'s> Tree<'s> {
         Ok(true)
     }
 
-    /// Watches a row for a lease. Whether it was silent all the time.
-    async fn lease_is_over(&self, lane: &Lane<'_>, recovery: &Recovery<'_>, row: RowId) -> Result<bool, OpError> {
-        const LOOKS: u64 = 16;
-        let first = self.read_row(lane, row).await?;
-        let lease_ns = recovery.lease.terms().lease_ns().max(first.map_or(0, |row| row.lease_ns));
-        // The pauses alone make a whole lease.
-        for _ in 0..LOOKS {
-            lane.port().call(Request::pause(lease_ns.div_ceil(LOOKS))).await?;
-            if self.read_row(lane, row).await? != first {
-                return Ok(false);
-            }
+    /// Whether a row is silent for a lease that this waits.
+    async fn is_silent(&self, lane: &Lane<'_>, row: RowId) -> Result<bool, OpError> {
+        match self.site() {
+            Some(site) => site.lease_is_over(lane, row).await,
+            None => Ok(false),
         }
-        Ok(true)
     }
 
     async fn row_word(&self, lane: &Lane<'_>, home: &NodeGeometry, row: RowId) -> Result<Option<RowWord>, OpError> {
@@ -189,7 +181,6 @@ impl<'s> Tree<'s> {
         &self,
         index: &impl Leaves<'s>,
         lane: &Lane<'_>,
-        recovery: &Recovery<'_>,
         row: RowId,
         incarnation: u32,
     ) -> Result<(u32, bool), OpError> {
@@ -212,7 +203,7 @@ impl<'s> Tree<'s> {
                     let lock = LockId { node, index: first + named.trailing_zeros() };
                     named &= named - 1;
                     let debt = Debt::queued(lock, Address::NULL);
-                    if self.sweep_lock(index, lane, recovery, debt, row, incarnation).await? {
+                    if self.sweep_lock(index, lane, debt, row, incarnation).await? {
                         recovered += 1;
                     } else {
                         busy = true;
@@ -229,7 +220,6 @@ impl<'s> Tree<'s> {
         &self,
         index: &impl Leaves<'s>,
         lane: &Lane<'_>,
-        recovery: &Recovery<'_>,
         row: RowId,
         incarnation: u32,
     ) -> Result<(u32, bool), OpError> {
@@ -255,7 +245,7 @@ impl<'s> Tree<'s> {
                         let leaf = place(first + u64::from(named.trailing_zeros()));
                         named &= named - 1;
                         let Some(lock) = index.lock_in(leaf) else { continue };
-                        if self.sweep_lock(index, lane, recovery, Debt::queued(lock, leaf), row, incarnation).await? {
+                        if self.sweep_lock(index, lane, Debt::queued(lock, leaf), row, incarnation).await? {
                             recovered += 1;
                         } else {
                             busy = true;
@@ -298,7 +288,6 @@ impl<'s> Tree<'s> {
         &self,
         index: &impl Leaves<'s>,
         lane: &Lane<'_>,
-        recovery: &Recovery<'_>,
         debt: Debt,
         row: RowId,
         incarnation: u32,
@@ -314,7 +303,7 @@ impl<'s> Tree<'s> {
         let word = LockWord(lane.port().with(|scratch| word_at(scratch, at)));
         let held = !debt.lock.in_node() || word.0 & HELD != 0;
         if held && word.row() == row {
-            self.recover(index, lane, recovery, debt, word, incarnation).await?;
+            self.recover(index, lane, debt, word, incarnation).await?;
         }
         self.leave(lane, debt.lock, (queues, entry));
         Ok(true)
@@ -328,10 +317,10 @@ impl<'s> Tree<'s> {
         geometry: &NodeGeometry,
         chunk: u32,
     ) -> Result<Option<Grant>, OpError> {
-        let at = self.scratch.recovery.start;
-        lane.port().call(Request::read(Label::Chunk, node, geometry.chunk_entry(chunk), 8, at)).await?;
-        let entry = lane.port().with(|scratch| chunks::ChunkWord(word_at(scratch, at)).decode());
-        Ok(if let Ok(ChunkEntry::Granted(grant)) = entry { Some(grant) } else { None })
+        match self.site() {
+            Some(site) => site.read_grant(lane, node, geometry, chunk).await,
+            None => Ok(None),
+        }
     }
 
     async fn sweep_chunks(

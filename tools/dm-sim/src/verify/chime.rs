@@ -138,7 +138,7 @@ impl TreeKind for Chime {
         };
         let lock_count = [1, 3, 16, 61][rng.below(4) as usize];
         let parameters = parameters.into();
-        TreeCase { parameters, spending, lock_count, chunk_bytes: 8192, lanes: draw.lanes.clone() }
+        TreeCase { parameters, spending, lock_count, chunk_bytes: 8192, lanes: draw.lanes.clone(), digits: None }
     }
 }
 

@@ -120,6 +120,6 @@ impl TreeKind for Sherman {
             (spending.cache_bytes, spending.returned_nodes, lock_count) = (16 << 10, SHELF_HOLDS_ALL, 61);
         }
         let parameters = parameters.into();
-        TreeCase { parameters, spending, lock_count, chunk_bytes: 4096, lanes: draw.lanes.clone() }
+        TreeCase { parameters, spending, lock_count, chunk_bytes: 4096, lanes: draw.lanes.clone(), digits: None }
     }
 }

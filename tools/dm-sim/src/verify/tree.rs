@@ -1,7 +1,8 @@
-//! What subjects have in common that are B+-trees: the pool they are opened on, and the look at it from outside. Each says by
+//! What subjects have in common: the pool they are opened on, and the look at it from outside. Each says by
 //! [`TreeCase`] what a seed decides about it.
 
 use super::accounting::Holdings;
+use super::coding::{Coding, Digits};
 use super::crash;
 use super::draw::{Draw, Profile};
 use super::mixtures::MixedCase;
@@ -20,7 +21,7 @@ use dm_host::kinds::{IndexParameters, with_index};
 /// More retired nodes than a history makes, or than a memory node has.
 pub(super) const SHELF_HOLDS_ALL: usize = 4096;
 
-/// What a seed decides about a B+-tree.
+/// What a seed decides about an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TreeCase {
     /// Sizes.
@@ -33,6 +34,8 @@ pub struct TreeCase {
     pub chunk_bytes: u64,
     /// Lanes of each compute node.
     pub lanes: Vec<u16>,
+    /// How numbers become keys; `None`: in bytes next to each other.
+    pub digits: Option<Digits>,
 }
 
 impl TreeCase {
@@ -47,7 +50,7 @@ impl TreeCase {
     }
 }
 
-/// A kind of B+-tree.
+/// A kind of index.
 pub trait TreeKind: Copy {
     /// Its name.
     const NAME: &'static str;
@@ -129,6 +132,10 @@ impl<K: TreeKind> Subject for Bounded<K> {
         needed
     }
 
+    fn coding(&self, draw: &Draw, case: &TreeCase) -> Coding {
+        Coding { digits: case.digits, ..Coding::shifted(draw.key_shift) }
+    }
+
     fn format(&self, case: &TreeCase, config: &Config, memories: &mut Memories) {
         case.plot().format(config, memories);
     }
@@ -159,11 +166,11 @@ impl<K: TreeKind> Subject for Bounded<K> {
     }
 
     fn picture(&self, case: &TreeCase, config: &Config, memories: &Memories) -> Picture {
-        walk::picture(&case.plot(), config, memories)
+        case.plot().picture(config, memories)
     }
 
     fn holdings(&self, case: &TreeCase, config: &Config, memories: &Memories) -> Option<Result<Holdings, String>> {
-        Some(walk::holdings(&case.plot(), config, memories))
+        Some(case.plot().holdings(config, memories))
     }
 
     fn never_leaks(&self, case: &TreeCase) -> bool {

@@ -3,9 +3,7 @@
 use super::super::{Failure, print};
 use dm_core::planted::Bug;
 use dm_sim::verify::mixtures::mix;
-use dm_sim::verify::{
-    Bounded, Faults, Finding, Profile, Recovered, Settings, SmartSubject, Subject, TreeKind, Verifier,
-};
+use dm_sim::verify::{Bounded, Faults, Finding, Profile, Recovered, Settings, Subject, TreeKind, Verifier};
 use std::fmt::Write as _;
 
 /// Seeds within which a bug has to be found.
@@ -66,7 +64,7 @@ struct Field<'a> {
     unseen: &'static [Bug],
 }
 
-/// Plants bugs of a B+-tree.
+/// Plants bugs of an index.
 pub(super) fn run<K: TreeKind>(
     kind: K,
     name: &str,
@@ -84,22 +82,6 @@ pub(super) fn run<K: TreeKind>(
         histories: &|bug, settings| hunt_with(Bounded(kind), bug, seed, histories, settings),
         profile_for: K::profile_for,
         unseen: K::unseen(),
-    };
-    plant_all(&field, name, histories, settings)
-}
-
-/// Plants bugs of SMART.
-pub(super) fn run_smart(name: &str, seed: u64, histories: Option<u64>, settings: &Settings) -> Result<(), Failure> {
-    let histories = histories.unwrap_or(HISTORIES_DEFAULT);
-    let field = Field {
-        name: "smart",
-        bugs: Bug::SMART.to_vec(),
-        deaths: &|_| None,
-        mixtures: &|_| Ok(None),
-        mixes: |_| false,
-        histories: &|bug, settings| hunt_with(SmartSubject, bug, seed, histories, settings),
-        profile_for: |_| None,
-        unseen: &[],
     };
     plant_all(&field, name, histories, settings)
 }
