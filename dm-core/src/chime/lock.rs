@@ -168,8 +168,8 @@ impl<'s> Chime<'s> {
         self.tree.check_lease(lane)?;
         let held = LeafHeld { address: leaf, word: self.tree.word_for(lane, lock)?, vacancy: 0, lock };
         lane.owe(Debt { lock, stage: Stage::Queued, word: held.word, protects: leaf, imaged: false })?;
-        let queued = self.tree.options.hierarchical
-            && self.locks.enter(local(lock), lane.id(), held.tag()) == Entered::Queued;
+        let queued =
+            self.tree.options.hierarchical && self.locks.enter(local(lock), lane.id(), held.tag()) == Entered::Queued;
         Ok(LeafClaim { held, queued })
     }
 
@@ -348,12 +348,7 @@ impl<'s> Chime<'s> {
     /// What a release with WRITEs pushes itself. `None`: the lock is released when they are done, because it is handed over
     /// or commands are not combined.
     #[inline]
-    pub(super) fn push_unlock(
-        &self,
-        lane: &Lane<'_>,
-        held: &LeafHeld,
-        vacancy: u64,
-    ) -> Result<Option<usize>, OpError> {
+    pub(super) fn push_unlock(&self, lane: &Lane<'_>, held: &LeafHeld, vacancy: u64) -> Result<Option<usize>, OpError> {
         let port = lane.port();
         if let Err(late) = self.tree.check_lease(lane) {
             // The debt stays, as in `Tree::push_unlock`.
@@ -366,23 +361,12 @@ impl<'s> Chime<'s> {
 
     /// Judges the completion of an unlock that followed WRITEs.
     #[inline]
-    pub(super) fn released(
-        &self,
-        lane: &Lane<'_>,
-        held: LeafHeld,
-        vacancy: u64,
-        unlock: usize,
-    ) -> Result<(), OpError> {
+    pub(super) fn released(&self, lane: &Lane<'_>, held: LeafHeld, vacancy: u64, unlock: usize) -> Result<(), OpError> {
         self.unlocked(lane, held, vacancy, lane.port().completion(unlock)).map_err(unknown)
     }
 
     /// Releases after WRITEs that are done.
-    pub(super) async fn release_written(
-        &self,
-        lane: &Lane<'_>,
-        held: LeafHeld,
-        vacancy: u64,
-    ) -> Result<(), OpError> {
+    pub(super) async fn release_written(&self, lane: &Lane<'_>, held: LeafHeld, vacancy: u64) -> Result<(), OpError> {
         self.unlock_leaf(lane, held, vacancy).await.map_err(|error| unknown(error.cause))
     }
 
