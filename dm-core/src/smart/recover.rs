@@ -77,12 +77,10 @@ impl Guarded for Smart<'_> {
 impl Smart<'_> {
     /// The word of a new acquisition.
     pub(super) fn next_word(&self, lane: &Lane<'_>) -> Result<u64, OpError> {
-        let word = match self.recovery {
-            Some(recovery) => recovery.word(lane),
-            None => {
-                let sequence = lane.next_sequence(|| self.locks.sequences(SEQUENCES_AT_ONCE));
-                LockWord::new(self.owner.row, sequence)
-            }
+        let word = if let Some(recovery) = self.recovery {
+            recovery.word(lane)
+        } else {
+            LockWord::new(self.owner.row, lane.next_sequence(|| self.locks.sequences(SEQUENCES_AT_ONCE)))
         };
         let used_up = OpError::harmless(Cause::BadInput("this incarnation has used all its lock words: join anew"));
         word.map(|word| word.0).ok_or(used_up)

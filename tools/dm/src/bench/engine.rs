@@ -242,10 +242,11 @@ pub(super) fn warm_key(plan: &Plan, records: u64) -> Warm<impl Fn(u64, &mut [u8]
     let keys = &plan.keys;
     // Nodes of a radix tree may have no more than two records each, anywhere: only the records themselves lead to all.
     let each = plan.parameters.kind() == IndexKind::Smart;
-    let positions = match each {
+    let positions = if each {
         // As many nodes as fit; more only take one another's place.
-        true => records.min(plan.spending.cache_bytes / COPY_BYTES[0] as u64),
-        false => records.div_ceil(WARM_RECORDS),
+        records.min(plan.spending.cache_bytes / COPY_BYTES[0] as u64)
+    } else {
+        records.div_ceil(WARM_RECORDS)
     };
     let order = match keys {
         KeySource::Real(_) if !each => Some(sorted(keys, records, plan.parameters.key_bytes())),
