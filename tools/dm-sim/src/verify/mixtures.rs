@@ -13,7 +13,7 @@
 //! after the leaf has split.
 
 use super::coding::Coding;
-use super::walk::{self, Plot};
+use super::walk::{self, Nodes, Plot, TreeNodes};
 use crate::config::Config;
 use crate::direct::DirectFabric;
 use crate::memory::Memories;
@@ -107,7 +107,10 @@ pub fn mix(case: &MixedCase, seed: u64) -> Mixed {
         let lane = Lane::new(LaneId(0), &mut scratch);
         let fabric = DirectFabric::over(&config, &mut memories);
         let root_word = root_offset(&geometry[0], place.number) as usize;
-        let leaf_bytes = plot.leaf_bytes;
+        let Nodes::Tree(TreeNodes { leaf_bytes, .. }) = plot.nodes else {
+            mixed.finding = Some("lines are mixed in leaves of B+-trees only".to_owned());
+            return;
+        };
         let mut stage = Stage { index, lane: &lane, fabric, root_word, leaf_bytes, case, mixed: &mut mixed };
         stage.play(&mut Rng::new(seed ^ 0x5eed_0009));
         mixed.hops = lane.marked(Mark::Hop).into();
