@@ -169,6 +169,8 @@ pub(crate) trait Leaves<'s>: Sized {
             return false;
         }
         lane.set_deadline(PENDING_WAIT_NS);
+        // What the operation before saw of a holder is told in times of that operation.
+        lane.forget_watch();
         let _ = self.tree().resolve_pending(self, lane).await;
         lane.take_suspect();
         lane.set_deadline(Operation::WAIT_NS_DEFAULT);
