@@ -115,6 +115,7 @@ fn main() {
         capabilities: fabric.capabilities(),
         guarantees: fabric.guarantees(),
         recovery: None,
+        epochs: None,
     };
     println!("write turn {} ns", place.capabilities.write_turn_ns_min);
     let parameters = Parameters::with_sizes(8, 8);

@@ -126,6 +126,7 @@ pub(crate) trait Leaves<'s>: Sized {
         lane.set_deadline(operation.wait_ns());
         tree.check_standing()?;
         lane.forget_watch();
+        let _pinned = tree.pin(lane);
         loop {
             let mut leads = false;
             if tree.options.rdwc {
@@ -235,7 +236,7 @@ pub(crate) trait Leaves<'s>: Sized {
             self.tree().root.set(address, 0);
         } else {
             lane.mark(Mark::RootRaceLost);
-            self.tree().give_back(NodeClass::Leaf, fresh.after_write());
+            self.tree().give_back_again(lane, NodeClass::Leaf, fresh.after_write());
         }
         Ok(())
     }

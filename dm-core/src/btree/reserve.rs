@@ -10,10 +10,11 @@
 //! inner nodes that chain would grow until they give up.
 
 use super::Tree;
-use crate::compute::nodes::{Fresh, NodeClass, STOCK_NODES};
+use crate::compute::nodes::{Fresh, NodeClass, Put, STOCK_NODES};
 use crate::error::OpError;
-use crate::lane::Lane;
+use crate::lane::{Lane, Mark};
 use crate::port::OUTBOX_REQUESTS;
+use crate::recovery::fence::fence;
 use crate::remote::chunks::{self, ChunkKind, Grant, Granted, Want};
 use crate::verbs::{Label, NodeId, Request};
 
@@ -27,7 +28,7 @@ impl Tree<'_> {
     pub fn prepare_to_split(&self, lane: &Lane<'_>, near: NodeId) {
         for (class, count) in [(NodeClass::Leaf, 1), (NodeClass::Inner, STOCK_NODES)] {
             while lane.stocked(class) < count {
-                let Some(fresh) = self.nodes.take(class, near) else { break };
+                let Some(fresh) = self.take_node(lane, class, near) else { break };
                 if let Err(fresh) = lane.stock(class, fresh) {
                     self.give_back(class, fresh);
                 }
@@ -51,17 +52,41 @@ impl Tree<'_> {
         near: NodeId,
     ) -> Result<bool, OpError> {
         while lane.stocked(class) < count.min(STOCK_NODES) {
-            if let Some(fresh) = self.nodes.take(class, near) {
+            if let Some(fresh) = self.take_node(lane, class, near) {
                 if let Err(fresh) = lane.stock(class, fresh) {
                     self.give_back(class, fresh);
                 }
                 continue;
             }
+            self.fence_silent(lane).await;
             if !self.grant_chunk(lane, class).await? {
                 return Ok(false);
             }
         }
         Ok(true)
+    }
+
+    /// Takes a node from the shelves, or one that has waited for long enough.
+    fn take_node(&self, lane: &Lane<'_>, class: NodeClass, near: NodeId) -> Option<Fresh> {
+        if let Some(fresh) = self.nodes.take(class, near) {
+            return Some(fresh);
+        }
+        let released = self.nodes.release();
+        (0..released).for_each(|_| lane.mark(Mark::QuarantineOver));
+        if released == 0 { None } else { self.nodes.take(class, near) }
+    }
+
+    /// Nodes are short and some wait: if it is for a compute node that has been silent for a lease, fences that. What comes
+    /// of it the epochs' next turn sees; a chunk is granted meanwhile.
+    async fn fence_silent(&self, lane: &Lane<'_>) {
+        let (Some(recovery), Some(part)) = (self.recovery, self.epochs) else { return };
+        if !recovery.can_fence() || !self.nodes.has_waiting() {
+            return;
+        }
+        if let Some((row, word)) = part.epochs.silent() {
+            // Whoever cannot confirm that it is closed keeps us waiting, and no more than that.
+            let _ = fence(lane, self.geometry, row, word).await;
+        }
     }
 
     /// Gets a chunk for nodes of `class`, from the memory nodes in turn so that the index spreads over them all.
@@ -104,7 +129,16 @@ impl Tree<'_> {
         Ok(())
     }
 
-    /// Returns a node that was never written, or whose image nobody can reach, to the shelves.
+    /// Returns a place whose last life is over; `fresh` is its next one. Nothing leads to it.
+    pub(crate) fn give_back_again(&self, lane: &Lane<'_>, class: NodeClass, fresh: Fresh) {
+        match self.nodes.put_again(class, fresh) {
+            Put::Waits => lane.mark(Mark::Quarantined),
+            // It waits until this compute node is gone, and others adopt it.
+            Put::Ready | Put::NoRoom => {}
+        }
+    }
+
+    /// Returns a node that was taken and not written to the shelves.
     pub(crate) fn give_back(&self, class: NodeClass, fresh: Fresh) {
         // Of a shelf that is full the node waits until this compute node is gone, and others adopt it.
         let _ = self.nodes.put(class, fresh);

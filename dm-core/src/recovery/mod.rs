@@ -294,6 +294,11 @@ impl<'s> Recovery<'s> {
         }
     }
 
+    /// Whether the fabric can fence.
+    pub(crate) const fn can_fence(&self) -> bool {
+        self.fencing
+    }
+
     /// Whether a row is this compute node's own.
     fn is_self(&self, row: RowId) -> bool {
         row == self.member.row

@@ -29,6 +29,7 @@ impl TreeKind for Chime {
             ("btree", dm_core::btree::MARKS),
             ("chunks", dm_core::remote::chunks::MARKS),
             ("batches", dm_core::compute::batches::MARKS),
+            ("quarantine", dm_core::reclaim::epochs::MARKS),
             ("chime", dm_core::chime::MARKS),
         ]
     }
@@ -49,7 +50,8 @@ impl TreeKind for Chime {
     fn profile_for(bug: Bug) -> Option<Profile> {
         match bug {
             Bug::DeleteEmpties | Bug::BitmapKeepsVersion | Bug::BitmapUnchecked => Some(Profile::SlowReaders),
-            Bug::LifeUnchecked | Bug::SameGeneration => Some(Profile::Reuse),
+            Bug::LifeUnchecked => Some(Profile::Reuse),
+            Bug::SameGeneration | Bug::NoQuarantine | Bug::QuarantineTooShort => Some(Profile::Lives),
             _ => None,
         }
     }
@@ -74,7 +76,7 @@ impl TreeKind for Chime {
             // Several lines, so that an entry can be of two WRITEs.
             Profile::SlowReaders | Profile::Wraparound => parameters.value_bytes = [48, 64, 120][rng.below(3) as usize],
             // Little room near home: leaves of few records.
-            Profile::Churn | Profile::Reuse => (parameters.leaf_span, parameters.neighborhood) = (8, 2),
+            Profile::Churn | Profile::Reuse | Profile::Lives => (parameters.leaf_span, parameters.neighborhood) = (8, 2),
             Profile::Growth => (parameters.leaf_span, parameters.neighborhood, parameters.inner_span) = (8, 2, 2),
         }
         let options = Options {
@@ -96,6 +98,7 @@ impl TreeKind for Chime {
             // Half of them without; else so small that keys displace each other, or large enough for all.
             hotspot_bytes: [0, 0, 128, 64 << 10][rng.below(4) as usize],
             returned_nodes: [0, 1, 32, SHELF_HOLDS_ALL][rng.below(4) as usize],
+            generations: draw.generations,
             options,
         };
         let lock_count = [1, 3, 16, 61][rng.below(4) as usize];

@@ -24,6 +24,7 @@ impl TreeKind for Sherman {
         vec![
             ("btree", dm_core::btree::MARKS),
             ("batches", dm_core::compute::batches::MARKS),
+            ("quarantine", dm_core::reclaim::epochs::MARKS),
             ("chunks", dm_core::remote::chunks::MARKS),
             ("sherman", dm_core::sherman::MARKS),
         ]
@@ -53,7 +54,8 @@ impl TreeKind for Sherman {
     fn profile_for(bug: Bug) -> Option<Profile> {
         match bug {
             Bug::BookendVersions => Some(Profile::SlowReaders),
-            Bug::SameGeneration | Bug::TornIsResidue => Some(Profile::Reuse),
+            Bug::TornIsResidue => Some(Profile::Reuse),
+            Bug::SameGeneration | Bug::NoQuarantine | Bug::QuarantineTooShort => Some(Profile::Lives),
             _ => None,
         }
     }
@@ -83,7 +85,7 @@ impl TreeKind for Sherman {
                 parameters.leaf_span = 2 + rng.below(2) as usize;
             }
             Profile::Churn => parameters.leaf_span = 2 + rng.below(2) as usize,
-            Profile::Reuse => parameters.leaf_span = 2,
+            Profile::Reuse | Profile::Lives => parameters.leaf_span = 2,
             Profile::Growth => (parameters.leaf_span, parameters.inner_span) = (2, 2),
         }
         let hierarchical = rng.percent(70);
@@ -111,11 +113,12 @@ impl TreeKind for Sherman {
             leaf_locks: 1,
             hotspot_bytes: 0,
             returned_nodes: [0, 1, 32, SHELF_HOLDS_ALL][rng.below(4) as usize],
+            generations: draw.generations,
             options,
         };
         let mut spending = spending;
         let mut lock_count = [1, 3, 16, 61][rng.below(4) as usize];
-        if draw.profile == Profile::Reuse {
+        if matches!(draw.profile, Profile::Reuse | Profile::Lives) {
             // Copies, shelves, and seldom one lock word for two nodes.
             (spending.cache_bytes, spending.returned_nodes, lock_count) = (16 << 10, SHELF_HOLDS_ALL, 61);
         }
