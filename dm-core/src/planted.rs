@@ -192,6 +192,10 @@ impl Bug {
         Self::LeavesUnswept,
     ];
 
+    /// Those that show when places go round while operations stand still.
+    pub const LIVES: &'static [Self] =
+        &[Self::SameGeneration, Self::NoQuarantine, Self::QuarantineTooShort, Self::RetireBeforeSwitch];
+
     /// Those in rooms that B+-trees share, or in all of them.
     pub const SHARED: &'static [Self] = &[
         Self::NoGuard,

@@ -191,15 +191,13 @@ impl Tree<'_> {
                         let standing = node::judge(image, &wanted, key)?;
                         let inner = Inner::new(&self.inner, image)
                             .ok_or(DecodeError::Corrupt("an inner node with more separators than its span"))?;
-                        if standing == Standing::Here {
-                            self.cache.insert(spot.address, &inner, self.epoch(lane));
-                        }
                         let position = inner.position(key);
                         Ok((standing, (inner.child(position), inner.next(position))))
                     })
                     .await?;
                 match step {
                     Some((Standing::Here, (child, next))) => {
+                        self.cache_image(lane, spot.address, target.at);
                         if child.is_null() {
                             return Err(Self::corrupt(spot.address, "an inner node with a null child"));
                         }

@@ -17,6 +17,7 @@ use crate::index::{Operation, Outcome, ScratchPlan};
 use crate::lane::{Debt, Lane, LockId, Mark};
 use crate::layout::stripes;
 use crate::planted::{Bug, planted};
+use crate::recovery::fence::fence;
 use crate::remote::address::Address;
 use crate::verbs::{Label, NodeId, Request};
 use core::future::Future;
@@ -126,6 +127,10 @@ pub(crate) trait Leaves<'s>: Sized {
         lane.set_deadline(operation.wait_ns());
         tree.check_standing()?;
         lane.forget_watch();
+        if let Some((row, word)) = tree.waits_for_silent() {
+            // What comes of it the epochs' next turn sees. Who cannot confirm that it is closed keeps memory waiting, no more.
+            let _ = fence(lane, tree.geometry, row, word).await;
+        }
         let _pinned = tree.pin(lane);
         loop {
             let mut leads = false;

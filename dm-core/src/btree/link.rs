@@ -318,7 +318,7 @@ impl Tree<'_> {
     }
 
     /// Copies the inner node's image at scratch offset `at` into the cache.
-    fn cache_image(&self, lane: &Lane<'_>, address: Address, at: usize) {
+    pub(super) fn cache_image(&self, lane: &Lane<'_>, address: Address, at: usize) {
         lane.port().with(|scratch| {
             let image = scratch.get(at..at + self.inner.bytes).unwrap_or_default();
             if let Some(inner) = Inner::new(&self.inner, image) {

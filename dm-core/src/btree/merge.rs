@@ -181,10 +181,8 @@ pub(crate) trait Merge<'s>: Walk<'s> {
         }
         let ordered = tree.recovery.is_some();
         let (left, right) = (pair.left, pair.right);
-        let next = if planted(Bug::SameGeneration) { right } else { right.next_generation() };
-        let retired = Fresh { address: next, version };
         if planted(Bug::RetireBeforeSwitch) {
-            tree.give_back_again(lane, NodeClass::Leaf, retired);
+            tree.give_back_again(lane, NodeClass::Leaf, next_life(right, version));
         }
         tree.push_in_place(lane, held.lock, Label::Parent, parent, 0..tree.inner.bytes, parent_at)?;
         if ordered && parent.node() != right.node() {
@@ -203,7 +201,7 @@ pub(crate) trait Merge<'s>: Walk<'s> {
         }
         port.submit().await?;
         tree.cache.invalidate(parent);
-        Ok(Some(retired))
+        Ok(Some(next_life(right, version)))
     }
 
     /// Builds the three new images. `None`: the leaves are not what the parent and the emptied leaf promised.
@@ -401,6 +399,12 @@ pub(crate) trait Merge<'s>: Walk<'s> {
             }
         }
     }
+}
+
+/// The place of a leaf that is retired, the last version of whose image is this.
+fn next_life(leaf: Address, version: u8) -> Fresh {
+    let address = if planted(Bug::SameGeneration) { leaf } else { leaf.next_generation() };
+    Fresh { address, version }
 }
 
 impl Tree<'_> {

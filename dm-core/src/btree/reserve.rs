@@ -14,8 +14,9 @@ use crate::compute::nodes::{Fresh, NodeClass, Put, STOCK_NODES};
 use crate::error::OpError;
 use crate::lane::{Lane, Mark};
 use crate::port::OUTBOX_REQUESTS;
-use crate::recovery::fence::fence;
 use crate::remote::chunks::{self, ChunkKind, Grant, Granted, Want};
+use crate::remote::lock_word::RowId;
+use crate::remote::rows::RowWord;
 use crate::verbs::{Label, NodeId, Request};
 
 impl Tree<'_> {
@@ -58,7 +59,11 @@ impl Tree<'_> {
                 }
                 continue;
             }
-            self.fence_silent(lane).await;
+            if let Some(part) = self.epochs
+                && self.nodes.has_waiting()
+            {
+                part.epochs.is_short();
+            }
             if !self.grant_chunk(lane, class).await? {
                 return Ok(false);
             }
@@ -66,27 +71,23 @@ impl Tree<'_> {
         Ok(true)
     }
 
-    /// Takes a node from the shelves, or one that has waited for long enough.
+    /// Takes a node from the shelves. Those that have waited for long enough are put there first: they come before memory that was
+    /// never used.
     fn take_node(&self, lane: &Lane<'_>, class: NodeClass, near: NodeId) -> Option<Fresh> {
-        if let Some(fresh) = self.nodes.take(class, near) {
-            return Some(fresh);
+        for _ in 0..self.nodes.release() {
+            lane.mark(Mark::QuarantineOver);
         }
-        let released = self.nodes.release();
-        (0..released).for_each(|_| lane.mark(Mark::QuarantineOver));
-        if released == 0 { None } else { self.nodes.take(class, near) }
+        self.nodes.take(class, near)
     }
 
-    /// Nodes are short and some wait: if it is for a compute node that has been silent for a lease, fences that. What comes
-    /// of it the epochs' next turn sees; a chunk is granted meanwhile.
-    async fn fence_silent(&self, lane: &Lane<'_>) {
-        let (Some(recovery), Some(part)) = (self.recovery, self.epochs) else { return };
-        if !recovery.can_fence() || !self.nodes.has_waiting() {
-            return;
+    /// Whether nodes were short while some waited for a compute node that has been silent for a lease: says so once.
+    #[inline]
+    pub(crate) fn waits_for_silent(&self) -> Option<(RowId, RowWord)> {
+        let part = self.epochs?;
+        if !self.recovery?.can_fence() {
+            return None;
         }
-        if let Some((row, word)) = part.epochs.silent() {
-            // Whoever cannot confirm that it is closed keeps us waiting, and no more than that.
-            let _ = fence(lane, self.geometry, row, word).await;
-        }
+        part.epochs.silent_and_short()
     }
 
     /// Gets a chunk for nodes of `class`, from the memory nodes in turn so that the index spreads over them all.

@@ -33,7 +33,7 @@
 //! either the keeper sees the pin, or the operation sees the new `now` and takes that.
 //!
 //! **Silent compute nodes.** A row that does not move for a lease holds up all others' memory. Who runs short of it
-//! fences that compute node ([`Epochs::silent`]), as one that waits for its lock would; when its row is DEAD nobody waits
+//! fences that compute node, as one that waits for its lock would; when its row is DEAD nobody waits
 //! for it. One that beats and does not end an operation is waited for: operations have deadlines.
 //!
 //! **Costs**: two stores and a load per operation; 8 bytes more READ per heartbeat; while places wait, at most a CAS and a
@@ -79,6 +79,8 @@ pub struct Epochs {
     waiting: AtomicU32,
     /// Pointers are held that no pin accounts for.
     mute: AtomicBool,
+    /// Nodes were short while places waited.
+    short: AtomicBool,
     busy: AtomicBool,
     state: Mutex<State>,
 }
@@ -116,6 +118,7 @@ impl Epochs {
             cleared: AtomicU32::new(0),
             waiting: AtomicU32::new(0),
             mute: AtomicBool::new(false),
+            short: AtomicBool::new(false),
             busy: AtomicBool::new(false),
             state: Mutex::new(State {
                 seen: 0,
@@ -232,8 +235,18 @@ impl Epochs {
         Ok(())
     }
 
-    /// The compute node that others' memory waits for, if it has been silent for a lease.
-    pub(crate) fn silent(&self) -> Option<(RowId, RowWord)> {
+    /// Nodes are short while places wait.
+    pub(crate) fn is_short(&self) {
+        self.short.store(true, Relaxed);
+    }
+
+    /// The compute node that places wait for, if it has been silent for a lease and nodes have been short since this was
+    /// asked.
+    #[inline]
+    pub(crate) fn silent_and_short(&self) -> Option<(RowId, RowWord)> {
+        if !self.short.load(Relaxed) || !self.short.swap(false, Relaxed) {
+            return None;
+        }
         self.state.lock().silent
     }
 }

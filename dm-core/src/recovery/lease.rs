@@ -1,9 +1,9 @@
 //! Leases: how a compute node shows that it lives, and how it learns that the others think otherwise.
 
 use crate::lane::Lane;
-use crate::remote::NodeGeometry;
 use crate::reclaim::Participant;
 use crate::reclaim::epochs::Turn;
+use crate::remote::NodeGeometry;
 use crate::remote::rows::{self, Member, RowError};
 use crate::verbs::Request;
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};

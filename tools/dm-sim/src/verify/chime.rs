@@ -12,6 +12,7 @@ use dm_core::lane::Mark;
 use dm_core::layout::stripes::LINE_PAYLOAD_BYTES;
 use dm_core::planted::Bug;
 use dm_host::assembly::Spending;
+use dm_host::kinds::IndexParameters;
 
 /// CHIME trees.
 #[derive(Clone, Copy, Debug, Default)]
@@ -43,6 +44,11 @@ impl TreeKind for Chime {
         cases::chime()
     }
 
+    fn lives() -> (IndexParameters, u64) {
+        let parameters = Parameters { key_bytes: 8, value_bytes: 16, leaf_span: 8, neighborhood: 2, inner_span: 8 };
+        (parameters.into(), 20)
+    }
+
     fn bugs() -> Vec<Bug> {
         Bug::CHIME.iter().chain(Bug::SHARED).copied().collect()
     }
@@ -51,7 +57,6 @@ impl TreeKind for Chime {
         match bug {
             Bug::DeleteEmpties | Bug::BitmapKeepsVersion | Bug::BitmapUnchecked => Some(Profile::SlowReaders),
             Bug::LifeUnchecked => Some(Profile::Reuse),
-            Bug::SameGeneration | Bug::NoQuarantine | Bug::QuarantineTooShort => Some(Profile::Lives),
             _ => None,
         }
     }
@@ -76,7 +81,7 @@ impl TreeKind for Chime {
             // Several lines, so that an entry can be of two WRITEs.
             Profile::SlowReaders | Profile::Wraparound => parameters.value_bytes = [48, 64, 120][rng.below(3) as usize],
             // Little room near home: leaves of few records.
-            Profile::Churn | Profile::Reuse | Profile::Lives => (parameters.leaf_span, parameters.neighborhood) = (8, 2),
+            Profile::Churn | Profile::Reuse => (parameters.leaf_span, parameters.neighborhood) = (8, 2),
             Profile::Growth => (parameters.leaf_span, parameters.neighborhood, parameters.inner_span) = (8, 2, 2),
         }
         let options = Options {

@@ -87,16 +87,12 @@ pub enum Profile {
     Reuse,
     /// Keys only come: splits on many levels at a time.
     Growth,
-    /// Places go round as fast as they can and generations begin anew at once; the WRITEs of the first compute node, which
-    /// splits and merges, sleep very long, and pointers are old: what is not linked yet is there to be found. Nobody draws it: it
-    /// is for those who ask.
-    Lives,
 }
 
 impl Profile {
     /// Every profile.
-    pub const ALL: [Self; 7] =
-        [Self::Mixed, Self::Wraparound, Self::SlowReaders, Self::Churn, Self::Reuse, Self::Growth, Self::Lives];
+    pub const ALL: [Self; 6] =
+        [Self::Mixed, Self::Wraparound, Self::SlowReaders, Self::Churn, Self::Reuse, Self::Growth];
 
     /// Its name on command lines and in records.
     pub const fn name(self) -> &'static str {
@@ -107,7 +103,6 @@ impl Profile {
             Self::Churn => "churn",
             Self::Reuse => "reuse",
             Self::Growth => "growth",
-            Self::Lives => "lives",
         }
     }
 
@@ -222,7 +217,6 @@ impl Draw {
                 Profile::SlowReaders => lanes = vec![lane_count.div_ceil(2) as u16, (lane_count / 2) as u16],
                 // Few, so that leaves that could be merged are not busy.
                 Profile::Reuse => lanes = vec![1 + rng.below(2) as u16, 2],
-                Profile::Lives => lanes = vec![3, 2],
                 _ => {}
             }
         }
@@ -238,7 +232,6 @@ impl Draw {
             },
             Profile::Churn => keys.min(3 + rng.below(6)),
             Profile::Reuse => keys_max.min(5 + rng.below(3)),
-            Profile::Lives => keys_max.min(4 + rng.below(3)),
             Profile::Growth => keys_max,
         };
         let compute_nodes = lanes.len();
@@ -248,7 +241,7 @@ impl Draw {
         let deadline_ns =
             if plan.has(super::faults::FaultKind::Crash) { 1_000_000 + rng.bits() % 8_000_000 } else { 0 };
         // Of a stream of its own: what else is drawn does not depend on it.
-        let turns = profile == Profile::Lives || Rng::new(seed ^ 0x5eed_0006).percent(40);
+        let turns = Rng::new(seed ^ 0x5eed_0006).percent(40);
         let mut draw = Self {
             seed,
             profile,
@@ -342,17 +335,6 @@ impl Draw {
                 };
                 self.dial.bursts_max = 2 + rng.below(7);
             }
-            Profile::Lives => {
-                self.weights = weigh(&[(Insert, 6), (Delete, 6), (Upsert, 2), (Get, 5)]);
-                self.operations *= 4;
-                self.dial.delays = Delays {
-                    long_per_1024: 500,
-                    long_ns: (20_000, 120_000),
-                    sleeper: Some((ComputeNode(0), Verb::Write)),
-                    ..Delays::default()
-                };
-                self.dial.bursts_max = 2 + rng.below(7);
-            }
             Profile::Growth => {
                 self.operations *= 2;
                 self.weights = weigh(&[(Insert, 8), (Upsert, 2), (Get, rng.below(3)), (Scan, rng.below(2))]);
@@ -382,8 +364,8 @@ impl Draw {
         use OperationKind::{Delete, Get, Insert, Scan, Upsert};
         match (self.profile, kind) {
             (_, kind) if self.only_reads(compute_node) && kind != Scan => Get,
-            (Profile::Reuse | Profile::Lives, Insert) if compute_node.0 > 0 => Upsert,
-            (Profile::Reuse | Profile::Lives, Delete) if compute_node.0 > 0 => Get,
+            (Profile::Reuse, Insert) if compute_node.0 > 0 => Upsert,
+            (Profile::Reuse, Delete) if compute_node.0 > 0 => Get,
             (_, kind) => kind,
         }
     }

@@ -383,7 +383,10 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
             return Some(self.settling(at));
         }
         let (index, lane) = self.lane(at);
-        if self.left > 0 && self.draw.turns_percent > 0 && index.has_epochs() && self.turns.percent(self.draw.turns_percent)
+        if self.left > 0
+            && self.draw.turns_percent > 0
+            && index.has_epochs()
+            && self.turns.percent(self.draw.turns_percent)
         {
             *self.doing(at) = Doing::Turn;
             return Some(Box::pin(async move { Ended::Turned(index.turn(lane).await) }));

@@ -9,6 +9,7 @@ use dm_core::lane::Mark;
 use dm_core::planted::Bug;
 use dm_core::sherman::parameters::Parameters;
 use dm_host::assembly::Spending;
+use dm_host::kinds::IndexParameters;
 
 /// Sherman trees.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,22 +41,23 @@ impl TreeKind for Sherman {
         cases::sherman()
     }
 
+    fn lives() -> (IndexParameters, u64) {
+        (Parameters { key_bytes: 8, value_bytes: 16, leaf_span: 2, inner_span: 8 }.into(), 10)
+    }
+
     fn bugs() -> Vec<Bug> {
         Bug::ALL.iter().copied().filter(|bug| !Bug::CHIME.contains(bug) && !Bug::SMART.contains(bug)).collect()
     }
 
-    /// - A wrong generation cannot be seen in an index that READs whole nodes: the fences in the image say where it is, whatever
-    ///   pointer led there, and versions go on counting over a node's lives. Who READs parts of nodes sees it.
-    /// - A node torn under its lock needs an old pointer to a place in the very moment of its next life's first WRITE.
+    /// A node torn under its lock needs an old pointer to a place in the very moment of its next life's first WRITE.
     fn unseen() -> &'static [Bug] {
-        &[Bug::TornIsResidue, Bug::SameGeneration]
+        &[Bug::TornIsResidue]
     }
 
     fn profile_for(bug: Bug) -> Option<Profile> {
         match bug {
             Bug::BookendVersions => Some(Profile::SlowReaders),
             Bug::TornIsResidue => Some(Profile::Reuse),
-            Bug::SameGeneration | Bug::NoQuarantine | Bug::QuarantineTooShort => Some(Profile::Lives),
             _ => None,
         }
     }
@@ -85,7 +87,7 @@ impl TreeKind for Sherman {
                 parameters.leaf_span = 2 + rng.below(2) as usize;
             }
             Profile::Churn => parameters.leaf_span = 2 + rng.below(2) as usize,
-            Profile::Reuse | Profile::Lives => parameters.leaf_span = 2,
+            Profile::Reuse => parameters.leaf_span = 2,
             Profile::Growth => (parameters.leaf_span, parameters.inner_span) = (2, 2),
         }
         let hierarchical = rng.percent(70);
@@ -118,7 +120,7 @@ impl TreeKind for Sherman {
         };
         let mut spending = spending;
         let mut lock_count = [1, 3, 16, 61][rng.below(4) as usize];
-        if matches!(draw.profile, Profile::Reuse | Profile::Lives) {
+        if draw.profile == Profile::Reuse {
             // Copies, shelves, and seldom one lock word for two nodes.
             (spending.cache_bytes, spending.returned_nodes, lock_count) = (16 << 10, SHELF_HOLDS_ALL, 61);
         }

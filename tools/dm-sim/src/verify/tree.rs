@@ -12,8 +12,8 @@ use crate::rng::Rng;
 use dm_core::index::Index;
 use dm_core::lane::Mark;
 use dm_core::planted::Bug;
-use dm_core::verbs::{Assumptions, Guarantees};
 use dm_core::reclaim::{Epochs, Participant, Pin};
+use dm_core::verbs::{Assumptions, Guarantees};
 use dm_host::assembly::{Place, Spending};
 use dm_host::kinds::{IndexParameters, with_index};
 
@@ -75,6 +75,9 @@ pub trait TreeKind: Copy {
 
     /// Operations to cut short.
     fn crash_cases() -> Vec<crash::Case>;
+
+    /// Sizes, and how many keys make several leaves, for [`super::lives`].
+    fn lives() -> (IndexParameters, u64);
 
     /// Bugs that can be planted in it.
     fn bugs() -> Vec<Bug>;
