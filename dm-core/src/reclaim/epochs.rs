@@ -142,7 +142,7 @@ impl Epochs {
 
     /// Whether a place that was told `entered` may be used again.
     pub(crate) fn is_over(&self, entered: u32) -> bool {
-        self.cleared.load(SeqCst).wrapping_sub(entered) as i32 > 0
+        self.cleared.load(SeqCst).wrapping_sub(entered).cast_signed() > 0
     }
 
     /// Counts places that begin and end to wait.

@@ -4,6 +4,7 @@
 //! sources or from two of Sherman's figures (see `dm-sim/profiles/cx5.toml`); nothing is adjusted per figure.
 
 mod chime;
+mod rdwc;
 
 use crate::bench::{self, engine, plan::Plan};
 use crate::commands::Failure;
@@ -23,6 +24,8 @@ enum Metric {
     /// Operations a second, of a CHIME over those of a Sherman that is run with the same options; the CHIME's hotspot buffers are
     /// more cache for the Sherman.
     TimesSherman,
+    /// Operations a second over those without read delegation and write combining.
+    TimesWithoutRdwc,
     /// Most that a compute node keeps in copies of inner nodes, in MB.
     CacheMb,
     /// Share of the looks at leaves for which the hotspot buffers had a guess, in percent.
@@ -38,7 +41,7 @@ enum Metric {
 impl Metric {
     fn of(self, report: &Report) -> f64 {
         match self {
-            Self::Mops | Self::TimesSherman => report.throughput_ops_per_s() / 1e6,
+            Self::Mops | Self::TimesSherman | Self::TimesWithoutRdwc => report.throughput_ops_per_s() / 1e6,
             Self::RatePercent => report.simulation.as_ref().map_or(0.0, |simulation| {
                 let nodes = &simulation.usage.memory_nodes;
                 nodes.iter().map(|node| node.request_rate_share * 100.0).fold(0.0, f64::max)
@@ -56,7 +59,7 @@ impl Metric {
         match self {
             Self::Mops => "Mops/s",
             Self::RatePercent | Self::GuessedPercent | Self::RightPercent | Self::FullPercent => "%",
-            Self::TimesSherman => "x",
+            Self::TimesSherman | Self::TimesWithoutRdwc => "x",
             Self::CacheMb => "MB",
             Self::LiveBytes => "B",
             Self::LatencyUs(_) => "us",
@@ -351,6 +354,7 @@ fn command(figure: &Figure) -> String {
         ("{RANGE}", RANGE),
         ("{CHIME}", chime::CLUSTER),
         ("{HOTSPOT}", chime::HOTSPOT),
+        ("{RDWC}", rdwc::CLUSTER),
     ];
     let options = options.iter().fold(figure.options.to_owned(), |text, (name, options)| text.replace(name, options));
     let lanes = if options.contains("--lanes") { "" } else { " --lanes 1" };
@@ -361,13 +365,18 @@ fn command(figure: &Figure) -> String {
 
 /// The command line that a figure's is compared with.
 fn rival(figure: &Figure, command: &str) -> Option<String> {
-    let is_compared = matches!(figure.metric, Metric::TimesSherman);
-    is_compared.then(|| command.replace("--index chime", "--index sherman").replace(chime::HOTSPOT, chime::NO_HOTSPOT))
+    match figure.metric {
+        Metric::TimesSherman => {
+            Some(command.replace("--index chime", "--index sherman").replace(chime::HOTSPOT, chime::NO_HOTSPOT))
+        }
+        Metric::TimesWithoutRdwc => Some(command.replace(" --with rdwc", "")),
+        _ => None,
+    }
 }
 
 /// All figures.
 fn all() -> impl Iterator<Item = &'static Figure> {
-    FIGURES.iter().chain(chime::FIGURES)
+    FIGURES.iter().chain(chime::FIGURES).chain(rdwc::FIGURES)
 }
 
 /// Runs the figures and prints the table.
