@@ -180,6 +180,7 @@ impl<'s> NodePool<'s> {
         if let Some((quarantine, epochs)) = self.quarantine
             && generation.is_multiple_of(self.generations / 2)
             && !planted(Bug::NoQuarantine)
+            && !planted(Bug::SameGeneration)
         {
             if !quarantine.lock().push(class, fresh, epochs.turns()) {
                 return Put::NoRoom;
