@@ -154,6 +154,8 @@ bugs! {
     LifeUnchecked = "life-unchecked", Some(Mark::NodeReused);
     /// Of two WRITEs of one change the image has the first only.
     SecondWithoutImage = "second-without-image", Some(Mark::Wrap);
+    /// WRITEs longer than a packet are posted as they are, wherever in a line they begin.
+    CutsWithinLines = "cuts-within-lines", Some(Mark::RedoReplayed);
     /// The row of a dead compute node is freed without a look at locks that lie in leaves.
     LeavesUnswept = "leaves-unswept", Some(Mark::RowSwept);
     /// A leaf or node that only a copy led to counts as the key's absence, and the slot is not READ again.
@@ -164,12 +166,31 @@ bugs! {
     SameByteTwice = "same-byte-twice", Some(Mark::SameByte);
     /// A full node is replaced without being frozen.
     SwitchUnfrozen = "switch-unfrozen", Some(Mark::TypeSwitch);
+    /// A write decides on the leaf as it was READ before its lock was taken.
+    LeafBeforeLock = "leaf-before-lock", Some(Mark::LockLost);
+    /// An insert that meets a frozen slot goes on below it and leaves the replacement of its node to others.
+    FrozenFollowed = "frozen-followed", Some(Mark::HelpedSwitch);
+    /// A delete clears the slot of its leaf.
+    DeleteClearsSlot = "delete-clears-slot", None;
+    /// A delete does not take the leaf's lock.
+    DeleteUnlocked = "delete-unlocked", None;
+    /// A delete looks at the leaf once more after it is done, and answers what it finds.
+    DeleteLooksAgain = "delete-looks-again", None;
 }
 
 impl Bug {
     /// Those of SMART.
-    pub const SMART: &'static [Self] =
-        &[Self::CachedNegative, Self::WholeLeaf, Self::SameByteTwice, Self::SwitchUnfrozen];
+    pub const SMART: &'static [Self] = &[
+        Self::CachedNegative,
+        Self::WholeLeaf,
+        Self::SameByteTwice,
+        Self::SwitchUnfrozen,
+        Self::LeafBeforeLock,
+        Self::FrozenFollowed,
+        Self::DeleteClearsSlot,
+        Self::DeleteUnlocked,
+        Self::DeleteLooksAgain,
+    ];
 
     /// Those that only deaths bring to light.
     pub const RECOVERY: &'static [Self] = &[
@@ -188,6 +209,7 @@ impl Bug {
         Self::AdoptsUnlocked,
         Self::AdoptsUnsigned,
         Self::SplitSorts,
+        Self::CutsWithinLines,
         Self::SecondWithoutImage,
         Self::LeavesUnswept,
     ];
@@ -219,6 +241,7 @@ impl Bug {
         Self::TakeoverWithoutReplay,
         Self::MergeLeftFirst,
         Self::ReviveAtOnce,
+        Self::CutsWithinLines,
     ];
 
     /// Those in rooms of CHIME.

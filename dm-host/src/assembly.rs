@@ -31,7 +31,7 @@ use dm_core::verbs::{Assumptions, Capabilities, Guarantees, NodeId};
 #[cfg(target_os = "linux")]
 use memmap2::Advice;
 use memmap2::MmapMut;
-pub use smart::{SmartStorage, with_smart};
+pub use smart::{SmartRoom, SmartStorage, with_smart};
 use std::io;
 use std::sync::atomic::AtomicU32;
 use thiserror::Error;

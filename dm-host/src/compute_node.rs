@@ -522,12 +522,12 @@ impl ComputeNode {
         if self.opened.swap(true, Ordering::Relaxed) {
             return Err(AssemblyError::Reopened);
         }
-        let (lanes, node_bytes) = (self.pulses.len() as u16, parameters.node_bytes().0.max(parameters.node_bytes().1));
+        let (lanes, node_bytes) = (self.pulses.len() as u16, parameters.redo_bytes());
         let mut areas = vec![Area::default(); self.pool.nodes.len()];
         let requests = RequestIds::default();
+        let (geometry, member) = (&self.pool.geometry, self.member);
         self.pool.with_lane_of(|fabric, lane| {
-            let redo =
-                redo::prepare(lane, &self.pool.geometry, self.member, &requests, lanes, node_bytes, 0, &mut areas);
+            let redo = redo::prepare(lane, geometry, member, place.number, &requests, lanes, node_bytes, 0, &mut areas);
             block_on(fabric, lane, redo)
         })??;
         let recovery = Recovery::new(self.member, &self.lease, &self.pulses, &areas, &place.capabilities)?;

@@ -13,6 +13,7 @@ use dm_core::remote::lock_word::RowId;
 use dm_core::sherman::{Sherman, parameters as sherman};
 use dm_core::smart::{Smart, parameters as smart};
 use dm_core::verbs::Assumptions;
+use std::fmt;
 use thiserror::Error;
 
 /// What is fixed when an index is created, and which kind it is.
@@ -42,6 +43,23 @@ pub enum IndexParameterError {
     /// An index of a kind that this program does not have.
     #[error("this program has no {} indexes", .0.name())]
     Kind(IndexKind),
+}
+
+impl fmt::Display for IndexParameters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (kind, key, value) = (self.kind().name(), self.key_bytes(), self.value_bytes());
+        write!(f, "{kind} with keys of {key} and values of {value} bytes")?;
+        match self {
+            Self::Sherman(sherman::Parameters { leaf_span, inner_span, .. }) => {
+                write!(f, ", {leaf_span} entries a leaf, {inner_span} separators an inner node")
+            }
+            Self::Chime(chime::Parameters { leaf_span, neighborhood, inner_span, .. }) => write!(
+                f,
+                ", {leaf_span} entries a leaf in neighborhoods of {neighborhood}, {inner_span} separators an inner node"
+            ),
+            Self::Smart(_) => Ok(()),
+        }
+    }
 }
 
 impl From<IndexParameterError> for AssemblyError {
@@ -137,7 +155,7 @@ impl IndexParameters {
 
     /// Whether others can go on when a compute node dies with a lock of such an index in its hands.
     pub const fn recovers(&self) -> bool {
-        matches!(self, Self::Sherman(_))
+        matches!(self, Self::Sherman(_) | Self::Chime(_) | Self::Smart(_))
     }
 
     /// Whether an index of this kind retires nodes, so that old pointers to them matter.
@@ -196,6 +214,15 @@ impl IndexParameters {
             Self::Sherman(parameters) => parameters.inner_span,
             Self::Chime(parameters) => parameters.inner_span,
             Self::Smart(_) => NodeType::LARGEST.slots(),
+        }
+    }
+
+    /// Bytes of the largest WRITE that may need a redo image.
+    pub const fn redo_bytes(&self) -> usize {
+        match (self, self.node_bytes()) {
+            (Self::Smart(parameters), _) => parameters.leaf().write_bytes(),
+            (_, (leaf, inner)) if leaf > inner => leaf,
+            (_, (_, inner)) => inner,
         }
     }
 

@@ -351,6 +351,10 @@ impl Session {
         if sizes(&found) != sizes(parameters) {
             return Err(OpenError::Sizes { name: name.to_owned(), found: sizes(&found), wanted: sizes(parameters) });
         }
+        if found != *parameters {
+            let (found, wanted) = (Box::new(found), Box::new(*parameters));
+            return Err(OpenError::Other { name: name.to_owned(), found, wanted });
+        }
         Self::start(pool, entry, found, options, Some(node))
     }
 

@@ -4,9 +4,12 @@
 //! (pause, park, wake), posts what it asks of memory nodes and polls again when completions are there. Futures live in
 //! slots made once; nothing is allocated per operation.
 //!
+//! Operations begin as [`Window`] allows: fewer at a time while memory nodes answer too late.
+//!
 //! [`Work`] says what to run next and is told how it ended: a load generator, or the queue of a session.
 
 use crate::clock::{Clock, Stamp};
+use dm_core::compute::window::Window;
 use dm_core::error::OpError;
 use dm_core::index::{Index, Operation, Outcome, ScratchPlan};
 use dm_core::lane::{Lane, Mark};
@@ -208,6 +211,8 @@ struct Slot<'i, F> {
     cost: Cost,
     /// Retries of the lane before its present operation.
     retries: Retries,
+    /// Of these, READs that took too long.
+    refusals: u32,
 }
 
 /// Runs lanes until all are finished.
@@ -231,10 +236,12 @@ pub fn run<'i, 'm, I: Index, F: Fabric<'m>, W: Work>(
             started: Clock::get().before(),
             cost: Cost::default(),
             retries: Retries::default(),
+            refusals: 0,
         })
         .collect();
     let start = |lane: &'i Lane<'m>, operation| index.execute(lane, operation);
-    let mut worker = Worker { index, lanes, fabric, work, wakes, slots, clock: Clock::get(), last: None };
+    let window = Window::new(lanes.len() as u32);
+    let mut worker = Worker { index, lanes, fabric, work, wakes, slots, window, clock: Clock::get(), last: None };
     worker.run(start)
 }
 
@@ -245,6 +252,7 @@ struct Worker<'w, 'i, 'm, I, F, W, Fut> {
     work: &'w mut W,
     wakes: &'w Wakes,
     slots: Vec<Slot<'i, Fut>>,
+    window: Window,
     clock: Clock,
     last: Option<OpError>,
 }
@@ -286,11 +294,13 @@ where
         let slot = &mut self.slots[at];
         match slot.state {
             State::Ready => self.advance(at),
+            State::Idle if !self.window.is_open() => return false,
             State::Idle => {
                 let plan = self.index.plan();
                 match lane.port().with(|scratch| self.work.next(at, scratch, plan)) {
                     Next::Run(operation) => {
                         lane.port().start();
+                        self.window.begin();
                         slot.operation = operation;
                         slot.cost = Cost::default();
                         slot.retries.catch_up(lane);
@@ -428,6 +438,11 @@ where
         let latency_ns = if W::TIMED { self.clock.ns_between(slot.started, self.clock.before()) } else { 0 };
         let (operation, cost) = (slot.operation, slot.cost);
         let retries = slot.retries.catch_up(lane);
+        let refused = retries > 0 && {
+            let refusals = lane.marked(Mark::GuardRefusal);
+            std::mem::replace(&mut slot.refusals, refusals) != refusals
+        };
+        self.window.end(refused);
         lane.port().with(|scratch| {
             let finished = Finished { operation, result, latency_ns, cost, retries, scratch, plan: self.index.plan() };
             self.work.done(at, finished);

@@ -57,7 +57,8 @@ pub fn on_bed(
         let lane = Lane::new(LaneId(0), &mut scratch);
         let requests = RequestIds::default();
         let (lanes, node_bytes) = (pulses.len() as u16, subject.node_bytes_max(&setup.shape));
-        let prepare = redo::prepare(&lane, geometry, place.member, &requests, lanes, node_bytes, 0, &mut areas);
+        let (member, index) = (place.member, place.number);
+        let prepare = redo::prepare(&lane, geometry, member, index, &requests, lanes, node_bytes, 0, &mut areas);
         block_on(&lane, fabric, prepare).unwrap().result.unwrap_or_else(|error| panic!("{error}"));
     }
     let recovery = setup.recovery.map(|_| {
@@ -206,6 +207,21 @@ impl<'m> Client<'_, 'm> {
         }
         assert_eq!((self.locks_held)(), 0, "{when}: a local lock entry is taken");
         assert_eq!(locks_taken(self.fabric, self.geometry), [], "{when}: a lock word is held");
+    }
+
+    /// Keys 0, 10, ... of a bulk load, `records` of them.
+    pub fn load(&mut self, records: u64) {
+        for n in 0..records {
+            self.bulk_append(n * 10, n as u32).unwrap_or_else(|error| panic!("{error}"));
+        }
+        self.bulk_finish().unwrap_or_else(|error| panic!("{error}"));
+    }
+
+    /// Runs a scan of up to `limit` records from key `n` on, on lane 0.
+    pub fn scan(&mut self, n: u64, limit: u32) -> Run<Result<Outcome, OpError>> {
+        self.arguments(0, n, 0, 0);
+        let future = self.index.execute(&self.lanes[0], Operation::scan(limit));
+        block_on(&self.lanes[0], self.fabric, future).unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// Appends a record to a bulk load.

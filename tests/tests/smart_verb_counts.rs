@@ -19,12 +19,9 @@ fn setup() -> Setup {
     setup
 }
 
-/// Keys 0, 10, ... of a bulk load, and copies of all nodes.
+/// A bulk load, and copies of all nodes.
 fn load(client: &mut Client<'_, '_>, records: u64) {
-    for n in 0..records {
-        client.bulk_append(n * 10, n as u32).unwrap();
-    }
-    client.bulk_finish().unwrap();
+    client.load(records);
     for n in 0..records {
         client.get(n * 10);
     }
@@ -91,8 +88,8 @@ fn structure_changes() {
             let run = client.run(Insert, n, 1, 0);
             let freezes = run.count(Verb::MaskedCas, Label::Freeze) as u32;
             if client.lanes[0].marked(Mark::TypeSwitch) > before {
-                // READ node; freeze, sixteen at a time; WRITE + CAS; READ node; WRITE + CAS.
-                lines.note("insert into a full node", 4 + freezes.div_ceil(16), &run);
+                // READ node; freeze, sixteen at a time; WRITE + WRITE + CAS.
+                lines.note("insert into a full node", 2 + freezes.div_ceil(16), &run);
                 switched += 1;
             } else {
                 if plain == 0 {
@@ -165,9 +162,7 @@ fn scans() {
         load(client, 1000);
         lines.title("16 leaves at once");
         for limit in [1, 16, 100] {
-            client.arguments(0, 0, 0, 0);
-            let future = client.index.execute(&client.lanes[0], Operation::scan(limit));
-            let run = client.drive(0, future);
+            let run = client.scan(0, limit);
             lines.note(&format!("scan of {limit}"), run.counts.round_trips, &run);
         }
     });

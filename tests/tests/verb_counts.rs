@@ -5,10 +5,8 @@
 //! cannot be blessed against the table.
 
 use dm_core::btree::Options;
-use dm_core::error::OpError;
-use dm_core::index::{Operation, OperationKind, Outcome};
+use dm_core::index::{Operation, OperationKind};
 use dm_core::verbs::{Label, Verb};
-use dm_sim::Run;
 use dm_tests::bed::{Direct, Fixture, Setup};
 use dm_tests::client::{Client, Stand, Steps, alone, on_bed};
 use dm_tests::counts::Lines;
@@ -23,19 +21,10 @@ fn paper() -> Setup {
     setup
 }
 
-/// Keys 0, 10, ... of a bulk load: leaves of 46 records.
+/// A bulk load: leaves of 46 records. The route to the first one is known afterwards.
 fn load(client: &mut Client<'_, '_>, records: u64) {
-    for n in 0..records {
-        client.bulk_append(n * 10, n as u32).unwrap();
-    }
-    client.bulk_finish().unwrap();
+    client.load(records);
     client.get(0);
-}
-
-fn scan(client: &mut Client<'_, '_>, low: u64, limit: u32) -> Run<Result<Outcome, OpError>> {
-    client.arguments(0, low, 0, 0);
-    let future = client.index.execute(&client.lanes[0], Operation::scan(limit));
-    client.drive(0, future)
 }
 
 use OperationKind::{Delete, Get, Insert, Update, UpdateIf, Upsert};
@@ -265,7 +254,7 @@ fn scans() {
         alone(&ShermanSubject, &Direct, &setup, |client| {
             load(client, 1000);
             for limit in [1, 46, 47, 100, 400] {
-                let run = scan(client, 0, limit);
+                let run = client.scan(0, limit);
                 let leaves = limit.div_ceil(46);
                 // The first leaf alone; then as many at once as are likely to be wanted.
                 let least = 1 + (leaves - 1).div_ceil(ahead as u32);

@@ -17,6 +17,7 @@ use crate::index::{Operation, Outcome, ScratchPlan};
 use crate::lane::{Debt, Lane, LockId, Mark};
 use crate::layout::stripes;
 use crate::planted::{Bug, planted};
+use crate::reclaim::Adopted;
 use crate::recovery::fence::fence;
 use crate::remote::address::Address;
 use crate::verbs::{Label, NodeId, Request};
@@ -26,6 +27,9 @@ use spin::Mutex;
 
 /// Entries a leaf can have at most.
 pub const SPAN_MAX: usize = 512;
+
+/// How long settling waits for a lock, in ns, to find out whether a node it was about to link has been linked.
+const PENDING_WAIT_NS: u64 = 10_000_000;
 
 /// What a descent to a leaf and a look at it gave.
 pub(crate) struct Visit<R> {
@@ -161,6 +165,33 @@ pub(crate) trait Leaves<'s>: Sized {
             (result, _) => result.map(Some),
         };
         result.map_err(|error| self.tree().note_fencing(error))
+    }
+
+    /// What settling does when locks and batches are settled: finds out what became of nodes that the lane was about to link.
+    /// Nothing depends on it: what cannot be told soon, because a lock in the way is held, is told when the lane is settled
+    /// next. `true`: it may have locked nodes, and a request of its own that failed leaves a debt like any other.
+    async fn look_after_pending(&self, lane: &Lane<'_>) -> bool {
+        if lane.pending().is_none() || lane.owes() || self.tree().check_standing().is_err() {
+            return false;
+        }
+        lane.set_deadline(PENDING_WAIT_NS);
+        let _ = self.tree().resolve_pending(self, lane).await;
+        lane.take_suspect();
+        lane.set_deadline(Operation::WAIT_NS_DEFAULT);
+        true
+    }
+
+    /// [`Tree::adopt`], again whenever somebody dead was in the way.
+    async fn adopt_all(&self, lane: &Lane<'_>) -> Result<Adopted, OpError> {
+        lane.set_deadline(u64::MAX);
+        self.tree().check_standing()?;
+        lane.forget_watch();
+        loop {
+            let adopted = self.tree().adopt(self, lane).await;
+            if let Some(adopted) = self.unless_silent(lane, adopted).await? {
+                return Ok(adopted);
+            }
+        }
     }
 
     /// The leaf at `address`, its image to go to `at`.

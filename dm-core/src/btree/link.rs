@@ -134,6 +134,7 @@ impl Tree<'_> {
             let line = scratch.get(self.scratch.small..self.scratch.small + LINE_BYTES).unwrap_or_default();
             // The first line holds a low fence of up to 48 bytes; of a longer one it holds the beginning.
             let known = separator.len().min(stripes::LINE_PAYLOAD_BYTES - node::LOW_AT);
+            let known = if planted(Bug::PivotNotMaximum) { 0 } else { known };
             if !is_live(line, right, self.index, 0, &separator[..known]) && !planted(Bug::LinksDead) {
                 return Ok(Parent::Settled);
             }

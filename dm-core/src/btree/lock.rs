@@ -15,8 +15,8 @@ use crate::compute::locks::{Entered, Handed, LockTable, Turn};
 use crate::error::{Cause, Effect, OpError};
 use crate::lane::{Debt, Lane, LockId, Mark, Stage};
 use crate::planted::{Bug, planted};
-use crate::recovery::Recovery;
 use crate::recovery::redo::{HEADER_BYTES, Image, SLOTS_FOR_WRITES, Writes};
+use crate::recovery::{Recovery, push_by_lines};
 use crate::remote::address::Address;
 use crate::remote::lock_word::{LockWord, lock_of};
 use crate::verbs::{Completion, Label, NodeId, Request, Space, Status};
@@ -177,7 +177,6 @@ impl Tree<'_> {
         within: Range<usize>,
         at: usize,
     ) -> Result<(), OpError> {
-        let port = lane.port();
         let (offset, bytes, local) = (address.offset() + within.start as u64, within.len(), at + within.start);
         let node = address.node();
         if let Some(recovery) = self.recovery
@@ -185,15 +184,22 @@ impl Tree<'_> {
             && (debt.imaged || recovery.may_tear(offset, bytes))
         {
             if planted(Bug::ImageAfterData) {
-                port.push(Request::write(label, node, offset, bytes, local));
+                self.push_part(lane, label, (node, offset), bytes, local);
             }
             self.push_image(lane, recovery, debt, node, Writes::one(offset, bytes), local)?;
             if planted(Bug::ImageAfterData) {
                 return Ok(());
             }
         }
-        port.push(Request::write(label, node, offset, bytes, local));
+        self.push_part(lane, label, (node, offset), bytes, local);
         Ok(())
+    }
+
+    /// Pushes a WRITE to part of a node, of which a sender that dies leaves whole lines: also where nobody recovers the dead, so
+    /// that versions tell what they left.
+    fn push_part(&self, lane: &Lane<'_>, label: Label, place: (NodeId, u64), bytes: usize, local: usize) {
+        let unit_bytes = if planted(Bug::CutsWithinLines) { 0 } else { self.capabilities.crash_atomic_bytes };
+        push_by_lines(lane.port(), label, place, bytes, local, unit_bytes);
     }
 
     /// As [`Tree::push_in_place`], of two ranges that have to land both or neither: one image has them both, put together at
@@ -231,7 +237,7 @@ impl Tree<'_> {
             self.push_image(lane, recovery, debt, node, writes, spare)?;
         }
         for range in [first, second] {
-            port.push(Request::write(label, node, base + range.start as u64, range.len(), at + range.start));
+            self.push_part(lane, label, (node, base + range.start as u64), range.len(), at + range.start);
         }
         Ok(())
     }
@@ -426,11 +432,7 @@ impl Tree<'_> {
     /// Notes that a CAS lost against the word `found`.
     pub(crate) fn watch_holder(&self, lane: &Lane<'_>, found: u64) -> Watched {
         let Some(recovery) = self.recovery else { return Watched::Wait(None) };
-        let (lease_ns, now_ns) = (recovery.lease.terms().lease_ns(), lane.port().elapsed_ns());
-        if lane.watch(|watch| watch.lost(found, now_ns, lease_ns)) {
-            return Watched::Silent;
-        }
-        Watched::Wait(lane.watch(|watch| watch.pause_ns(now_ns, lease_ns)))
+        recovery.watch_holder(lane, found)
     }
 
     /// Gives up a place in the local queue. If the turn came after all, passes it on.
@@ -631,10 +633,8 @@ impl Tree<'_> {
             }
         };
         if owned {
-            if let Some(recovery) = self.recovery
-                && debt.imaged
-            {
-                self.replay_own(lane, recovery, &debt, held.word).await?;
+            if debt.imaged {
+                self.replay_own(lane, &debt, held.word).await?;
             }
             return self.release(lane, held).await;
         }

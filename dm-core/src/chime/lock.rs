@@ -23,10 +23,10 @@ use super::speculate::Part;
 use super::vacancy::{ALL_FULL, HELD};
 use crate::btree::Tree;
 use crate::btree::leaves::{Leaves, slice};
-use crate::btree::lock::{Watched, silent_holder, word_at};
+use crate::btree::lock::{Watched, silent_holder, unknown, word_at};
 use crate::btree::node::{Header, NodeFlags};
 use crate::compute::locks::{Entered, Handed, LockTable, Turn};
-use crate::error::{Cause, Effect, OpError};
+use crate::error::{Cause, OpError};
 use crate::lane::{Debt, Lane, LockId, Mark, Stage};
 use crate::layout::stripes;
 use crate::remote::address::Address;
@@ -49,6 +49,22 @@ pub(crate) struct LeafHeld {
     /// What the word said when it was free.
     pub vacancy: u64,
     pub lock: LockId,
+}
+
+/// A lock asked for.
+#[derive(Clone, Copy)]
+pub(super) struct LeafClaim {
+    /// What will be held.
+    pub held: LeafHeld,
+    /// Others of this compute node come first.
+    pub queued: bool,
+}
+
+/// A CAS pushed: its position, and the word it expects if it compares all of it.
+#[derive(Clone, Copy)]
+pub(super) struct Tried {
+    cas: usize,
+    guess: u64,
 }
 
 impl LeafHeld {
@@ -123,89 +139,147 @@ impl<'s> Chime<'s> {
     }
 
     /// Acquires the lock of `leaf`, waiting for it. `follow` is READ behind every CAS, in its chain; the answer says whether
-    /// it was.
+    /// it was. Made of steps, as [`Tree::acquire`] is, for who is in a hurry.
     pub(super) async fn lock_leaf(
         &self,
         lane: &Lane<'_>,
         leaf: Address,
         follow: Option<Part>,
     ) -> Result<(LeafHeld, bool), OpError> {
+        let claim = self.claim_leaf(lane, leaf)?;
+        if claim.queued {
+            return self.lock_queued(lane, claim.held, follow).await;
+        }
+        let tried = self.push_lock(lane, &claim.held, self.guess_of(&claim.held), follow);
+        lane.port().submit().await?;
+        match self.judge_lock(lane, claim.held, tried) {
+            Ok(held) => Ok((held, follow.is_some())),
+            Err(found) => self.lock_again(lane, claim.held, follow, found).await,
+        }
+    }
+
+    /// Takes note of what the lane is about to owe, and asks for the local entry.
+    #[inline]
+    pub(super) fn claim_leaf(&self, lane: &Lane<'_>, leaf: Address) -> Result<LeafClaim, OpError> {
         let lock = self.leaf_lock(leaf)?;
-        let port = lane.port();
         if !self.locks.knows(lane.id()) {
             return Err(OpError::harmless(Cause::BadInput("a lane number past what the index was opened for")));
         }
         self.tree.check_lease(lane)?;
-        let queues = self.tree.options.hierarchical;
-        let mut held = LeafHeld { address: leaf, word: 0, vacancy: 0, lock };
-        let queued = Debt::queued(lock, leaf);
-        lane.owe(queued)?;
-        let entry = self.queue_of(lock);
-        if queues && self.locks.enter(local(lock), lane.id(), held.tag()) == Entered::Queued {
-            lane.mark(Mark::LockQueued);
-            loop {
-                port.push(Request::park(lane.remaining_ns()));
-                port.submit().await?;
-                match self.locks.turn(local(lock), lane.id()) {
-                    Turn::Wait => {
-                        if let Err(late) = lane.check_deadline() {
-                            return self.leave_queue(lane, held).await.and(Err(late));
-                        }
+        let held = LeafHeld { address: leaf, word: self.tree.word_for(lane, lock)?, vacancy: 0, lock };
+        lane.owe(Debt { lock, stage: Stage::Queued, word: held.word, protects: leaf, imaged: false })?;
+        let queued =
+            self.tree.options.hierarchical && self.locks.enter(local(lock), lane.id(), held.tag()) == Entered::Queued;
+        Ok(LeafClaim { held, queued })
+    }
+
+    /// Pushes the CAS, which expects `guess` if it has to expect a whole word, and what follows it. The lane is the local
+    /// entry's holder.
+    #[inline]
+    pub(super) fn push_lock(&self, lane: &Lane<'_>, held: &LeafHeld, guess: u64, follow: Option<Part>) -> Tried {
+        lane.advance(held.lock, Stage::Posted);
+        let cas = lane.port().push(self.lock_request(held.address, guess, held.word));
+        match follow {
+            Some(Part::Entries { first, count }) => drop(self.push_runs(lane, held.address, first, count, true)),
+            Some(Part::Entry(slot)) => drop(self.push_entry(lane, held.address, slot, true)),
+            None => {}
+        }
+        Tried { cas, guess }
+    }
+
+    /// Judges the completion of the CAS: `Err` is the word found, a holder's or one that was not guessed. If the submit
+    /// failed, the debt stays: whether the CAS won is not known, and settling will look.
+    #[inline]
+    pub(super) fn judge_lock(&self, lane: &Lane<'_>, held: LeafHeld, tried: Tried) -> Result<LeafHeld, u64> {
+        let found = lane.port().completion(tried.cas).value;
+        if found & HELD != 0 || !self.tree.capabilities.masked_atomics && found != tried.guess {
+            return Err(found);
+        }
+        self.tree.hold(lane, held.lock);
+        Ok(LeafHeld { vacancy: found, ..held })
+    }
+
+    /// Waits in the local queue, then goes on as who was first, unless the word comes along.
+    pub(super) async fn lock_queued(
+        &self,
+        lane: &Lane<'_>,
+        held: LeafHeld,
+        follow: Option<Part>,
+    ) -> Result<(LeafHeld, bool), OpError> {
+        let port = lane.port();
+        let lock = held.lock;
+        lane.mark(Mark::LockQueued);
+        loop {
+            port.push(Request::park(lane.remaining_ns()));
+            port.submit().await?;
+            match self.locks.turn(local(lock), lane.id()) {
+                Turn::Wait => {
+                    if let Err(late) = lane.check_deadline() {
+                        return self.leave_queue(lane, held).await.and(Err(late));
                     }
-                    Turn::Acquire => break,
-                    Turn::Owned(Handed { word, imaged }) => {
-                        lane.mark(Mark::HandOver);
-                        lane.received(lock, word, imaged);
-                        self.tree.hold(lane, lock);
-                        held.word = word;
-                        held.vacancy = self.words.recall(self.place_of(lock), held.tag());
-                        return Ok((held, false));
-                    }
+                }
+                Turn::Acquire => break,
+                Turn::Owned(Handed { word, imaged }) => {
+                    lane.mark(Mark::HandOver);
+                    lane.received(lock, word, imaged);
+                    self.tree.hold(lane, lock);
+                    let vacancy = self.words.recall(self.place_of(lock), held.tag());
+                    return Ok((LeafHeld { word, vacancy, ..held }, false));
                 }
             }
         }
-        held.word = self.tree.word_for(lane, lock)?;
-        let mut guess = self.words.recall(self.place_of(lock), held.tag());
+        let tried = self.push_lock(lane, &held, self.guess_of(&held), follow);
+        port.submit().await?;
+        match self.judge_lock(lane, held, tried) {
+            Ok(held) => Ok((held, follow.is_some())),
+            Err(found) => self.lock_again(lane, held, follow, found).await,
+        }
+    }
+
+    /// Tries again and again, after a CAS that found the word `found`.
+    pub(super) async fn lock_again(
+        &self,
+        lane: &Lane<'_>,
+        held: LeafHeld,
+        follow: Option<Part>,
+        found: u64,
+    ) -> Result<(LeafHeld, bool), OpError> {
+        let port = lane.port();
+        let lock = held.lock;
+        let entry = self.queue_of(lock);
+        let mut found = found;
+        let mut guess = self.guess_of(&held);
         let mut pause_ns = BACK_OFF_NS.0;
-        for _ in 0..ATTEMPTS_MAX {
-            lane.owe(Debt { stage: Stage::Posted, word: held.word, ..queued })?;
-            let cas = port.push(self.lock_request(leaf, guess, held.word));
-            match follow {
-                Some(Part::Entries { first, count }) => drop(self.push_runs(lane, leaf, first, count, true)),
-                Some(Part::Entry(slot)) => drop(self.push_entry(lane, leaf, slot, true)),
-                None => {}
-            }
-            // On failure the debt stays: whether the CAS won is not known, and settling will look.
-            port.submit().await?;
-            let found = port.completion(cas).value;
-            if found & HELD == 0 && (self.tree.capabilities.masked_atomics || found == guess) {
-                self.tree.hold(lane, lock);
-                held.vacancy = found;
-                return Ok((held, follow.is_some()));
-            }
-            lane.owe(queued)?;
+        for _ in 1..ATTEMPTS_MAX {
+            lane.advance(lock, Stage::Queued);
             if lane.check_deadline().is_err() {
                 break;
             }
             if found & HELD == 0 {
                 lane.mark(Mark::GuessWrong);
                 guess = found;
-                continue;
+            } else {
+                lane.mark(Mark::LockLost);
+                let long_ns = match self.tree.watch_holder(lane, found) {
+                    Watched::Silent => {
+                        self.tree.leave(lane, lock, entry);
+                        lane.suspect(Debt::queued(lock, held.address));
+                        return Err(silent_holder());
+                    }
+                    Watched::Wait(ns) => ns,
+                };
+                // Exponential back-off with a lane-dependent part, so that losers do not return in step.
+                let jitter = (u64::from(lane.next_turn() >> 16) * pause_ns) >> 16;
+                port.push(Request::pause(long_ns.unwrap_or(pause_ns / 2 + jitter / 2)));
+                port.submit().await?;
+                pause_ns = (pause_ns * 2).min(BACK_OFF_NS.1);
             }
-            lane.mark(Mark::LockLost);
-            let long_ns = match self.tree.watch_holder(lane, found) {
-                Watched::Silent => {
-                    self.tree.leave(lane, lock, entry);
-                    lane.suspect(queued);
-                    return Err(silent_holder());
-                }
-                Watched::Wait(ns) => ns,
-            };
-            // Exponential back-off with a lane-dependent part, so that losers do not return in step.
-            let jitter = (u64::from(lane.next_turn() >> 16) * pause_ns) >> 16;
-            port.push(Request::pause(long_ns.unwrap_or(pause_ns / 2 + jitter / 2)));
+            let tried = self.push_lock(lane, &held, guess, follow);
             port.submit().await?;
-            pause_ns = (pause_ns * 2).min(BACK_OFF_NS.1);
+            match self.judge_lock(lane, held, tried) {
+                Ok(held) => return Ok((held, follow.is_some())),
+                Err(other) => found = other,
+            }
         }
         self.tree.leave(lane, lock, entry);
         lane.check_deadline()?;
@@ -236,7 +310,7 @@ impl<'s> Chime<'s> {
         if self.tree.options.hierarchical && !self.locks.try_enter(local(lock), lane.id()) {
             return Ok(None);
         }
-        let mut guess = self.words.recall(self.place_of(lock), held.tag());
+        let mut guess = self.guess_of(&held);
         // A second time if the first guess was wrong, and not a third: who changes the word is about to use the leaf.
         for _ in 0..2 {
             let debt = Debt { lock, stage: Stage::Posted, word: held.word, protects: leaf, imaged: false };
@@ -263,20 +337,36 @@ impl<'s> Chime<'s> {
     /// With command combination the unlock follows them in their chain; when the lock is handed over there is no
     /// unlock. Past this call's first submit the change may have been made: errors say `Unknown`.
     pub(super) async fn unlock_leaf_with(&self, lane: &Lane<'_>, held: LeafHeld, vacancy: u64) -> Result<(), OpError> {
-        let unknown = |cause: Cause| OpError { effect: Effect::Unknown, cause };
+        let unlock = self.push_unlock(lane, &held, vacancy)?;
+        lane.port().submit().await.map_err(unknown)?;
+        match unlock {
+            Some(unlock) => self.released(lane, held, vacancy, unlock),
+            None => self.release_written(lane, held, vacancy).await,
+        }
+    }
+
+    /// What a release with WRITEs pushes itself. `None`: the lock is released when they are done, because it is handed over
+    /// or commands are not combined.
+    #[inline]
+    pub(super) fn push_unlock(&self, lane: &Lane<'_>, held: &LeafHeld, vacancy: u64) -> Result<Option<usize>, OpError> {
         let port = lane.port();
         if let Err(late) = self.tree.check_lease(lane) {
-            // The debt stays, as in `Tree::release_with`.
+            // The debt stays, as in `Tree::push_unlock`.
             port.withdraw();
             return Err(late);
         }
         let pass = self.tree.options.hierarchical && self.locks.would_pass(local(held.lock), held.tag());
-        if self.tree.options.combine && !pass {
-            let unlock = port.push(self.unlock_request(&held, vacancy));
-            port.submit().await.map_err(|error| unknown(error.into()))?;
-            return self.unlocked(lane, held, vacancy, port.completion(unlock)).map_err(unknown);
-        }
-        port.submit().await.map_err(|error| unknown(error.into()))?;
+        Ok((self.tree.options.combine && !pass).then(|| port.push(self.unlock_request(held, vacancy))))
+    }
+
+    /// Judges the completion of an unlock that followed WRITEs.
+    #[inline]
+    pub(super) fn released(&self, lane: &Lane<'_>, held: LeafHeld, vacancy: u64, unlock: usize) -> Result<(), OpError> {
+        self.unlocked(lane, held, vacancy, lane.port().completion(unlock)).map_err(unknown)
+    }
+
+    /// Releases after WRITEs that are done.
+    pub(super) async fn release_written(&self, lane: &Lane<'_>, held: LeafHeld, vacancy: u64) -> Result<(), OpError> {
         self.unlock_leaf(lane, held, vacancy).await.map_err(|error| unknown(error.cause))
     }
 
@@ -296,9 +386,20 @@ impl<'s> Chime<'s> {
         self.unlocked(lane, held, vacancy, completion).map_err(OpError::harmless)
     }
 
+    /// What a free word is expected to say, where a CAS has to expect something.
+    pub(super) fn guess_of(&self, held: &LeafHeld) -> u64 {
+        if self.tree.capabilities.masked_atomics {
+            return 0;
+        }
+        self.words.recall(self.place_of(held.lock), held.tag())
+    }
+
     /// Judges the completion of an unlock.
     fn unlocked(&self, lane: &Lane<'_>, held: LeafHeld, vacancy: u64, completion: Completion) -> Result<(), Cause> {
-        self.words.remember(self.place_of(held.lock), held.tag(), vacancy & ALL_FULL);
+        // Who guesses words, or what to READ behind a lock, wants to know.
+        if !self.tree.capabilities.masked_atomics || self.tree.options.chain_lock_read {
+            self.words.remember(self.place_of(held.lock), held.tag(), vacancy & ALL_FULL);
+        }
         self.tree.leave(lane, held.lock, self.queue_of(held.lock));
         if completion.value == held.word { Ok(()) } else { Err(Cause::Fenced) }
     }
@@ -354,10 +455,8 @@ impl<'s> Chime<'s> {
                 return Ok(());
             }
         }
-        if let Some(recovery) = self.tree.recovery
-            && debt.imaged
-        {
-            self.tree.replay_own(lane, recovery, &debt, debt.word).await?;
+        if debt.imaged {
+            self.tree.replay_own(lane, &debt, debt.word).await?;
         }
         let vacancy = self.vacancy_of(lane, debt.protects).await?;
         let held = LeafHeld { address: debt.protects, word: debt.word, vacancy, lock: debt.lock };

@@ -111,6 +111,9 @@
 //! - A change of a record is one WRITE, or two if its entries go on at the first one. If it may land in part - it spans crash
 //!   units, or is two - a redo image of all of it goes before it in its chain, so after the takeover it is there wholly
 //!   or not at all: no hop that has left and not arrived, no bit without its key.
+//! - A range of entries begins in the middle of a line. If it is longer than a packet it is posted as two WRITEs, so that
+//!   the packets end where lines end ([`crate::recovery`], "Where packets end"): a line of which half had landed would show
+//!   one version to all of its entries, and a record of two halves.
 //! - Until then readers see what is there. Lines that landed and lines that did not are like lines READ at two instants, one
 //!   before the change and one after it, so what was said above holds: no key is missed without notice, and the value of
 //!   one that moves is the same in both places. What a reader has seen of the change stays: if any of it landed, its image
@@ -148,11 +151,8 @@
 //!
 //! - Inner nodes are never merged; leaves are joined when one is empty, not when they are merely sparse.
 //! - A generation has six bits: a pointer that survives 64 lives of one place unused passes the generation check.
-//! - **Recovery is not to be trusted yet.** A WRITE of a range of entries begins in the middle of a line, so a message cut
-//!   between packets is cut in the middle of a line too, and that line's version does not tell: of 153,747 runs with a compute
-//!   node dead at some point, 71 end with a record READ that is of two halves, all seen with packets of 256 bytes
-//!   (`dm verify --index chime --enumerate`). Until ranges longer than a packet begin with a line, hosts open this index
-//!   without recovery; nor does it adopt memory of the gone.
+//! - A row of a compute node that had opened an index without recovery stays dead if the pool has other indexes of this kind:
+//!   nothing says whose leaves may name it ([`crate::recovery::sweep`]).
 //! - Opened without recovery, an index waits for the locks of the dead until its deadlines pass. A leaf torn by a writer that
 //!   died, or whose queue pair failed between the two WRITEs of a range that goes on at the first entry, is then reported as
 //!   corrupt.
@@ -183,6 +183,7 @@ use crate::error::{DecodeError, OpError};
 use crate::index::{Census, Index, Operation, OperationKind, Outcome, ScratchPlan};
 use crate::lane::{Debt, Lane, LockId, Mark};
 use crate::layout::stripes;
+use crate::reclaim::Adopted;
 use crate::recovery::sweep::Swept;
 use crate::remote::address::Address;
 use crate::remote::lock_word::RowId;
@@ -428,7 +429,13 @@ impl Index for Chime<'_> {
         let leaves = self.settle_leaves(lane).await;
         self.tree.settle(lane).await?;
         leaves?;
-        self.tree.batches.settle(lane, &self.plan).await
+        self.tree.batches.settle(lane, &self.plan).await?;
+        if self.look_after_pending(lane).await {
+            let leaves = self.settle_leaves(lane).await;
+            self.tree.settle(lane).await?;
+            leaves?;
+        }
+        Ok(())
     }
 
     async fn validate<'a>(&'a self, lane: &'a Lane<'_>) -> Result<Census, OpError> {
@@ -453,6 +460,10 @@ impl Index for Chime<'_> {
         self.tree.check_standing()?;
         let _pinned = self.tree.pin(lane);
         self.sweep_and_mend(lane, row).await
+    }
+
+    async fn adopt<'a>(&'a self, lane: &'a Lane<'_>) -> Result<Adopted, OpError> {
+        self.adopt_all(lane).await
     }
 
     fn cache_bytes(&self) -> (u64, u64) {

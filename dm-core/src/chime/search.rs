@@ -24,6 +24,14 @@ enum Look {
     Unsure,
 }
 
+/// What looks at the parts of a leaf gave.
+enum Near {
+    /// Whether the key is there, its value in the output; and a half-split to finish.
+    Told(bool, Option<(u8, Address)>),
+    /// That takes a look at the whole leaf.
+    Unsure(Spot),
+}
+
 impl Chime<'_> {
     /// Steps: route; if the hotspot buffer knows the key, READ its entry, and if it is there take the value; READ neighborhood; check versions, then the sibling against the parent's next pointer; take the value.
     /// Linearizes within the READ whose image was accepted.
@@ -31,38 +39,58 @@ impl Chime<'_> {
     /// If the sibling is another, the parent's copy may be old: it is READ again. If it still is another, the leaf has
     /// split and the parent does not know: the leaf is READ whole and its fences decide.
     pub(super) async fn get(&self, lane: &Lane<'_>) -> Result<Outcome, OpError> {
+        // One after the other from here: futures of the later ones are not to lie within those of the earlier.
+        let (found, help) = match self.find(lane).await? {
+            Near::Told(found, help) => (found, help),
+            Near::Unsure(spot) => self.find_in_leaf(lane, spot).await?,
+        };
+        if help.is_some() {
+            self.help(lane, help).await;
+        }
+        Ok(if found { Outcome::Found } else { Outcome::Absent })
+    }
+
+    /// Looks for the key in its entry and its neighborhood.
+    async fn find(&self, lane: &Lane<'_>) -> Result<Near, OpError> {
         let key_range = &self.plan.key;
         let hashed = self.hashed(lane);
         let home = hashed.home;
         let mut attempts = 0;
-        let mut spot = loop {
-            let Some(mut spot) = self.tree.locate(lane, key_range, 0, true).await? else { return Ok(Outcome::Absent) };
+        loop {
+            let Some(mut spot) = self.tree.locate(lane, key_range, 0, true).await? else {
+                return Ok(Near::Told(false, None));
+            };
             if let Some(slot) = self.guess(lane, spot.address, hashed)
                 && self.get_entry(lane, &spot, slot).await?
             {
-                self.help(lane, spot.help).await;
-                return Ok(Outcome::Found);
+                return Ok(Near::Told(true, spot.help));
             }
             match self.look(lane, &spot, home).await? {
                 Look::Seen(slot) => {
                     self.note(spot.address, hashed, slot);
-                    self.help(lane, spot.help).await;
-                    return Ok(if slot.is_some() { Outcome::Found } else { Outcome::Absent });
+                    return Ok(Near::Told(slot.is_some(), spot.help));
                 }
-                Look::Unsure => break spot,
+                Look::Unsure => return Ok(Near::Unsure(spot)),
                 Look::Doubted => {
                     // The root word was READ again since the last look, or the parent in this descent.
                     spot.fresh |= spot.parent.is_null() && attempts > 0;
                     if spot.fresh {
                         lane.mark(Mark::Doubted);
-                        break spot;
+                        return Ok(Near::Unsure(spot));
                     }
                 }
             }
             lane.mark(Mark::StaleCache);
             self.forget(&spot);
             Tree::attempt(lane, &mut attempts, RESTARTS_MAX, "finding the leaf of a key")?;
-        };
+        }
+    }
+
+    /// Looks for the key in the whole leaf that a descent arrived at, or the one that this leads to: its fences decide.
+    async fn find_in_leaf(&self, lane: &Lane<'_>, spot: Spot) -> Result<(bool, Option<(u8, Address)>), OpError> {
+        let mut spot = spot;
+        let key_range = &self.plan.key;
+        let home = self.hashed(lane).home;
         let at = self.tree.scratch.node(0);
         let look = |image: &[u8], key: &[u8], value: &mut [u8]| {
             let leaf = Leaf::new(&self.leaf, image);
@@ -72,14 +100,12 @@ impl Chime<'_> {
             }
             Ok(slot.is_some())
         };
-        let mut visit = self.visit_at(lane, &mut spot, key_range, at, look, &self.plan.output).await?;
-        if visit.is_none() {
-            self.tree.root.forget();
-            visit = self.visit(lane, key_range, at, look, &self.plan.output).await?;
+        if let Some(visit) = self.visit_at(lane, &mut spot, key_range, at, look, &self.plan.output).await? {
+            return Ok((visit.seen, visit.help));
         }
-        let Some(visit) = visit else { return Ok(Outcome::Absent) };
-        self.help(lane, visit.help).await;
-        Ok(if visit.seen { Outcome::Found } else { Outcome::Absent })
+        self.tree.root.forget();
+        let visit = self.visit(lane, key_range, at, look, &self.plan.output).await?;
+        Ok(visit.map_or((false, None), |visit| (visit.seen, visit.help)))
     }
 
     /// Forgets the copy that led to a leaf.

@@ -29,20 +29,22 @@ use crate::error::{Cause, OpError};
 use crate::lane::{Lane, Mark};
 use crate::layout::stripes;
 use crate::planted::{Bug, planted};
+use crate::remote::address::Address;
 use crate::verbs::{Label, Request};
 use heapless::Vec;
 
 impl Chime<'_> {
-    /// Splits the locked leaf, whole in image 0, and inserts the operation's record; then tells the parent.
+    /// Splits the locked leaf, whole in image 0, and inserts the operation's record. Returns the new sibling, which the parent is
+    /// to be told of.
     pub(super) async fn split_and_insert(
         &self,
         lane: &Lane<'_>,
         held: LeafHeld,
         vacancy: u64,
-        home: usize,
-    ) -> Result<(), OpError> {
+    ) -> Result<Address, OpError> {
         let left = held.address;
-        let Some(fresh) = lane.take_stock(NodeClass::Leaf, left.node()) else {
+        let home = self.hashed(lane).home;
+        let Some(fresh) = lane.take_to_link(NodeClass::Leaf, left.node()) else {
             self.unlock_leaf(lane, held, vacancy).await?;
             return Err(OpError::harmless(Cause::PoolFull));
         };
@@ -54,18 +56,19 @@ impl Chime<'_> {
         let right = fresh.address;
         let port = lane.port();
         let Some((left_vacancy, right_vacancy)) = port.with(|scratch| self.split_images(scratch, fresh, home)) else {
+            lane.is_through(fresh);
             self.tree.give_back(NodeClass::Leaf, fresh);
             self.unlock_leaf(lane, held, vacancy).await?;
             return Err(crate::btree::Tree::corrupt(left, "a leaf without a way to split for its keys"));
         };
-        let mut left_at = left_at;
-        if planted(Bug::LinkedBeforeLanding) {
-            let aside = self.tree.scratch.node(3);
-            port.with(|scratch| scratch.copy_within(left_at..left_at + self.leaf.bytes, aside));
-            left_at = aside;
-            port.call(Request::write(Label::Sibling, right.node(), right.offset(), self.leaf.bytes, right_at)).await?;
-            let _ = self.tree.link(lane, 0, right).await;
+        // Not there without the feature: the future of a link would lie within this one.
+        #[cfg(feature = "planted")]
+        let left_at = if planted(Bug::LinkedBeforeLanding) {
+            self.link_early(lane, right, (left_at, right_at)).await?
         } else {
+            left_at
+        };
+        if !planted(Bug::LinkedBeforeLanding) {
             port.push(Request::write(Label::Sibling, right.node(), right.offset(), self.leaf.bytes, right_at));
         }
         port.push(self.first_vacancy_request(right, right_vacancy));
@@ -75,12 +78,25 @@ impl Chime<'_> {
         self.tree.push_in_place(lane, held.lock, Label::Node, left, 0..self.leaf.bytes, left_at)?;
         self.remember_vacancy(right, right_vacancy);
         self.unlock_leaf_with(lane, held, left_vacancy).await?;
-        // The record is in. If the parent cannot be told now, whoever finds the half-split will.
-        let linked = self.tree.link(lane, 0, right).await;
-        if planted(Bug::RootRaceGivesUp) {
-            linked?;
-        }
-        Ok(())
+        lane.is_through(fresh);
+        Ok(right)
+    }
+
+    /// The bug of that name: the new sibling is written and linked, and the old leaf is not. Returns where the image of the
+    /// latter is then.
+    #[cfg(feature = "planted")]
+    async fn link_early(
+        &self,
+        lane: &Lane<'_>,
+        right: Address,
+        (left_at, right_at): (usize, usize),
+    ) -> Result<usize, OpError> {
+        let (port, bytes) = (lane.port(), self.leaf.bytes);
+        let aside = self.tree.scratch.node(3);
+        port.with(|scratch| scratch.copy_within(left_at..left_at + bytes, aside));
+        port.call(Request::write(Label::Sibling, right.node(), right.offset(), bytes, right_at)).await?;
+        let _ = self.tree.link(lane, 0, right).await;
+        Ok(aside)
     }
 
     /// Builds both halves with the record in one of them, the separator in its scratch range; returns their vacancies. `None`:

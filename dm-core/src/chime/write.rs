@@ -13,6 +13,7 @@ use super::lock::LeafHeld;
 use super::speculate::Part;
 use crate::btree::descent::Spot;
 use crate::btree::leaves::{Leaves, key_of, slice_mut};
+use crate::btree::lock::unknown;
 use crate::btree::merge::Merge;
 use crate::btree::node::{self, Header, KEY_BYTES_MAX, Standing};
 use crate::btree::read::{PAUSE_NS_MAX, TORN_LOCKED_MAX};
@@ -22,6 +23,7 @@ use crate::index::{OperationKind, Outcome};
 use crate::lane::{Lane, Mark};
 use crate::layout::stripes;
 use crate::planted::{Bug, planted};
+use crate::remote::address::Address;
 use crate::verbs::{Label, LaneId, Request};
 
 /// A leaf is rewritten without its dead records when it has to be READ whole and has this share of them.
@@ -68,13 +70,25 @@ enum Seen {
 
 /// How an attempt at one leaf ended.
 enum Attempt {
-    Done(Outcome),
+    /// And the leaf at `emptied` seems to have no record any more.
+    Done { outcome: Outcome, emptied: Option<Address> },
+    /// The leaf, held, has no way for the record that has to go in. With its vacancy.
+    Full(LeafHeld, u64),
     /// Look for the leaf again: the copy that led there is old.
     Old,
     /// Look for the leaf again, from the root: the route was wrong.
     Lost,
     /// The leaf has to split, and the lane has no nodes for that.
     Short,
+}
+
+/// Why a look at the locked leaf was not enough.
+#[derive(Clone, Copy)]
+enum Again {
+    /// There is no room in the part that was READ.
+    Whole,
+    /// It was of two WRITEs.
+    Torn,
 }
 
 /// Where and how to look.
@@ -107,8 +121,27 @@ impl Chime<'_> {
             }
             // The root word was READ again since the last attempt.
             spot.fresh |= spot.parent.is_null() && attempts > 0;
-            match self.write_at(lane, kind, spot).await? {
-                Attempt::Done(outcome) => return Ok(outcome),
+            match self.write_at(lane, kind, &mut spot).await? {
+                // What may follow is done from here: a future for it is not to lie within that of the attempt.
+                Attempt::Done { outcome, emptied } => {
+                    if let Some(leaf) = emptied {
+                        self.join_emptied(lane, leaf).await;
+                    }
+                    if spot.help.is_some() {
+                        self.help(lane, spot.help).await;
+                    }
+                    return Ok(outcome);
+                }
+                Attempt::Full(held, vacancy) => {
+                    let right = self.split_and_insert(lane, held, vacancy).await?;
+                    // The record is in. If the parent cannot be told now, whoever finds the half-split will.
+                    let linked = self.tree.link(lane, 0, right).await;
+                    if planted(Bug::RootRaceGivesUp) {
+                        linked?;
+                    }
+                    self.help(lane, spot.help).await;
+                    return Ok(Outcome::Inserted);
+                }
                 Attempt::Short => {
                     if !self.tree.reserve_to_split(lane, spot.address.node()).await? {
                         return Err(OpError::harmless(Cause::PoolFull));
@@ -132,13 +165,13 @@ impl Chime<'_> {
     }
 
     /// Writes at the leaf that `spot` names, or at one that it leads to.
-    async fn write_at(&self, lane: &Lane<'_>, kind: OperationKind, spot: Spot) -> Result<Attempt, OpError> {
-        let mut spot = spot;
+    async fn write_at(&self, lane: &Lane<'_>, kind: OperationKind, spot: &mut Spot) -> Result<Attempt, OpError> {
+        let port = lane.port();
         let hashed = self.hashed(lane);
         let home = hashed.home;
         let mut trusted = true;
         for _ in 0..MOVES_MAX {
-            let mut aim = Aim { kind, spot: &spot, home, trusted };
+            let mut aim = Aim { kind, spot: &*spot, home, trusted };
             let guess =
                 if trusted && Self::needs_one_entry(kind) { self.guess(lane, spot.address, hashed) } else { None };
             let follow = (self.tree.options.chain_lock_read && trusted).then(|| match guess {
@@ -147,7 +180,20 @@ impl Chime<'_> {
                     Part::Entries { first: home, count: self.entries_for(aim, self.remembered_vacancy(spot.address)) }
                 }
             });
-            let (held, early) = self.lock_leaf(lane, spot.address, follow).await?;
+            // As `Chime::lock_leaf`, and below as `look_locked` and `unlock_leaf_with`, without futures around the common case.
+            let claim = self.claim_leaf(lane, spot.address)?;
+            let found = if claim.queued {
+                None
+            } else {
+                let tried = self.push_lock(lane, &claim.held, self.guess_of(&claim.held), follow);
+                port.submit().await?;
+                Some(self.judge_lock(lane, claim.held, tried))
+            };
+            let (held, early) = match found {
+                Some(Ok(held)) => (held, follow.is_some()),
+                Some(Err(found)) => self.lock_again(lane, claim.held, follow, found).await?,
+                None => self.lock_queued(lane, claim.held, follow).await?,
+            };
             let fetched = match follow {
                 Some(Part::Entries { count, .. }) if early => count,
                 _ => 0,
@@ -158,37 +204,48 @@ impl Chime<'_> {
             };
             let mut seen = match at_once {
                 Ok(Some(decision)) => Ok(Seen::Decided(decision)),
-                Ok(None) => self.look_locked(lane, &held, fetched, aim).await,
+                Ok(None) => {
+                    let count = self.push_rest(lane, &held, fetched, aim);
+                    match port.submit().await {
+                        Ok(()) => match self.judge_read(lane, &held, aim, count) {
+                            Ok(seen) => seen,
+                            Err(again) => self.look_again(lane, &held, aim, count, again).await,
+                        },
+                        Err(error) => Err(error.into()),
+                    }
+                }
                 Err(error) => Err(error),
             };
             if matches!(seen, Ok(Seen::Doubted)) && spot.fresh {
                 // What the parent says now is not what the leaf says: a half-split, most likely.
                 lane.mark(Mark::Doubted);
                 aim.trusted = false;
-                seen = self.look_locked(lane, &held, 0, aim).await;
+                seen = self.look_locked(lane, &held, aim).await;
             }
-            let help = spot.help;
             match seen {
                 Ok(Seen::Decided(decision)) => {
                     if decision.slot.is_some() {
                         self.note(held.address, hashed, decision.slot);
                     }
-                    self.carry_out(lane, held, &decision).await?;
-                    if decision.emptied {
-                        self.join_emptied(lane, spot.address).await;
+                    if decision.change == Change::Nothing {
+                        self.unlock_leaf(lane, held, decision.vacancy).await?;
+                    } else {
+                        self.push_change(lane, &held, decision.change)?;
+                        let unlock = self.push_unlock(lane, &held, decision.vacancy)?;
+                        port.submit().await.map_err(unknown)?;
+                        match unlock {
+                            Some(unlock) => self.released(lane, held, decision.vacancy, unlock)?,
+                            None => self.release_written(lane, held, decision.vacancy).await?,
+                        }
                     }
-                    self.help(lane, help).await;
-                    return Ok(Attempt::Done(decision.outcome));
+                    let emptied = decision.emptied.then_some(spot.address);
+                    return Ok(Attempt::Done { outcome: decision.outcome, emptied });
                 }
                 Ok(Seen::NoRoom(vacancy)) if !self.tree.ready_to_split(lane) => {
                     self.unlock_leaf(lane, held, vacancy).await?;
                     return Ok(Attempt::Short);
                 }
-                Ok(Seen::NoRoom(vacancy)) => {
-                    self.split_and_insert(lane, held, vacancy, home).await?;
-                    self.help(lane, help).await;
-                    return Ok(Attempt::Done(Outcome::Inserted));
-                }
+                Ok(Seen::NoRoom(vacancy)) => return Ok(Attempt::Full(held, vacancy)),
                 Ok(Seen::Doubted) => {
                     self.unlock_leaf(lane, held, held.vacancy).await?;
                     return Ok(Attempt::Old);
@@ -196,7 +253,7 @@ impl Chime<'_> {
                 Ok(Seen::Elsewhere(standing)) => {
                     self.unlock_leaf(lane, held, held.vacancy).await?;
                     let address = spot.address;
-                    spot.address = self.wrong_leaf(lane, standing, &mut spot, self.tree.scratch.node(0));
+                    spot.address = self.wrong_leaf(lane, standing, spot, self.tree.scratch.node(0));
                     self.look_after_bounce(lane, spot.from, address).await?;
                     spot.fresh = false;
                     trusted = false;
@@ -227,43 +284,74 @@ impl Chime<'_> {
         }
     }
 
-    /// READs what it takes of the locked leaf and decides. `fetched` entries from the home on were READ in the chain of the
-    /// lock's CAS.
-    ///
-    /// A torn image is READ again for a while, as in [`Tree::read_locked`].
-    async fn look_locked(
+    /// READs what it takes of the locked leaf and decides.
+    async fn look_locked(&self, lane: &Lane<'_>, held: &LeafHeld, aim: Aim<'_>) -> Result<Seen, OpError> {
+        let count = self.push_rest(lane, held, 0, aim);
+        lane.port().submit().await?;
+        match self.judge_read(lane, held, aim, count) {
+            Ok(seen) => seen,
+            Err(again) => self.look_again(lane, held, aim, count, again).await,
+        }
+    }
+
+    /// Pushes the READs of what it takes of the locked leaf beyond the `fetched` entries from the home on that were READ in
+    /// the chain of the lock's CAS. Returns how many entries that makes.
+    #[inline]
+    fn push_rest(&self, lane: &Lane<'_>, held: &LeafHeld, fetched: usize, aim: Aim<'_>) -> usize {
+        let count = self.entries_for(aim, held.vacancy).max(fetched);
+        if fetched >= count {
+            // It is all there.
+        } else if count >= self.leaf.span {
+            self.push_runs(lane, held.address, 0, count, true);
+        } else {
+            let first = self.leaf.after(aim.home, fetched);
+            self.push_runs(lane, held.address, first, count - fetched, true);
+        }
+        count
+    }
+
+    /// Judges what was READ and decides, unless it has to be READ again.
+    #[inline]
+    fn judge_read(
         &self,
         lane: &Lane<'_>,
         held: &LeafHeld,
-        fetched: usize,
         aim: Aim<'_>,
+        count: usize,
+    ) -> Result<Result<Seen, OpError>, Again> {
+        match lane.port().with(|scratch| self.judge_locked(lane.id(), scratch, held, aim, count)) {
+            Ok(Seen::NoRoom(_)) if count < self.leaf.span => {
+                lane.mark(Mark::VacancyMiss);
+                Err(Again::Whole)
+            }
+            Ok(seen) => Ok(Ok(seen)),
+            Err(DecodeError::Stale) => Ok(Ok(Seen::Lost)),
+            Err(DecodeError::Corrupt(what)) => Ok(Err(Tree::corrupt(held.address, what))),
+            Err(DecodeError::Torn) => {
+                lane.mark(Mark::TornRead);
+                Err(Again::Torn)
+            }
+        }
+    }
+
+    /// READs again, after `count` entries that would not do. A torn image is READ again for a while, as in
+    /// [`Tree::read_locked`].
+    async fn look_again(
+        &self,
+        lane: &Lane<'_>,
+        held: &LeafHeld,
+        aim: Aim<'_>,
+        count: usize,
+        again: Again,
     ) -> Result<Seen, OpError> {
         let port = lane.port();
-        let mut fetched = fetched;
-        let mut count = self.entries_for(aim, held.vacancy).max(fetched);
+        let (mut count, mut again) = (count, again);
         let mut torn = 0;
         let mut pause_ns = 1_000;
         loop {
-            if fetched >= count {
-                // It is all there.
-            } else if count >= self.leaf.span {
-                self.push_runs(lane, held.address, 0, count, true);
-            } else {
-                let first = self.leaf.after(aim.home, fetched);
-                self.push_runs(lane, held.address, first, count - fetched, true);
-            }
-            port.submit().await?;
-            match port.with(|scratch| self.judge_locked(lane.id(), scratch, held, aim, count)) {
-                Ok(Seen::NoRoom(_)) if count < self.leaf.span => {
-                    lane.mark(Mark::VacancyMiss);
-                    fetched = 0;
-                    count = self.leaf.span;
-                }
-                Ok(seen) => return Ok(seen),
-                Err(DecodeError::Stale) => return Ok(Seen::Lost),
-                Err(DecodeError::Corrupt(what)) => return Err(Tree::corrupt(held.address, what)),
-                Err(DecodeError::Torn) => {
-                    lane.mark(Mark::TornRead);
+            match again {
+                Again::Whole => count = self.leaf.span,
+                Again::Torn => {
                     torn += 1;
                     if torn >= TORN_LOCKED_MAX {
                         let what = "torn under its lock: a writer died in a WRITE";
@@ -272,8 +360,14 @@ impl Chime<'_> {
                     port.push(Request::pause(pause_ns));
                     port.submit().await?;
                     pause_ns = (pause_ns * 2).min(PAUSE_NS_MAX);
-                    fetched = 0;
                 }
+            }
+            let first = if count >= self.leaf.span { 0 } else { aim.home };
+            self.push_runs(lane, held.address, first, count, true);
+            port.submit().await?;
+            match self.judge_read(lane, held, aim, count) {
+                Ok(seen) => return seen,
+                Err(other) => again = other,
             }
         }
     }
@@ -350,9 +444,6 @@ impl Chime<'_> {
         use OperationKind::{Delete, Get, Insert, Scan, Update, UpdateIf, Upsert};
         let Aim { kind, home, .. } = aim;
         let leaf = Leaf::new(&self.leaf, image);
-        let observed = |leaf: &Leaf<'_>, filled: Option<usize>| {
-            self.buckets.observed(vacancy, &self.leaf, leaf, (home, count), filled)
-        };
         let found = leaf.find_locked(home, key, State::Live);
         let seen = |slot: usize| {
             let range =
@@ -361,7 +452,6 @@ impl Chime<'_> {
         };
         let Some(slot) = found.filter(|slot| seen(*slot)) else {
             if !matches!(kind, Insert | Upsert) {
-                let vacancy = observed(&leaf, None);
                 let outcome = Outcome::Absent;
                 let change = Change::Nothing;
                 return Seen::Decided(Decision { outcome, change, vacancy, emptied: false, slot: None });
@@ -408,7 +498,12 @@ impl Chime<'_> {
             _ => change = Change::Nothing,
         }
         leaf.raise(&touched);
-        let vacancy = observed(&leaf.view(), None);
+        // Only a delete changes what is vacant; else the hint stays what it was.
+        let vacancy = if outcome == Outcome::Deleted {
+            self.buckets.observed(vacancy, &self.leaf, &leaf.view(), (home, count), None)
+        } else {
+            vacancy
+        };
         // No bucket is full and the neighborhood is empty: worth a look at the whole leaf.
         let emptied = outcome == Outcome::Deleted
             && vacancy == 0
@@ -462,11 +557,11 @@ impl Chime<'_> {
         Seen::Decided(Decision { outcome, change: Change::Leaf(reason), vacancy, emptied: false, slot: None })
     }
 
-    /// WRITEs what was changed in image 0 and unlocks.
-    async fn carry_out(&self, lane: &Lane<'_>, held: LeafHeld, decision: &Decision) -> Result<(), OpError> {
+    /// Pushes the WRITEs of what was changed in image 0.
+    fn push_change(&self, lane: &Lane<'_>, held: &LeafHeld, change: Change) -> Result<(), OpError> {
         let at = self.tree.scratch.node(0);
-        match decision.change {
-            Change::Nothing => return self.unlock_leaf(lane, held, decision.vacancy).await,
+        match change {
+            Change::Nothing => {}
             Change::Entries { first, count } => {
                 if count > self.leaf.neighborhood {
                     lane.mark(Mark::Hop);
@@ -487,6 +582,6 @@ impl Chime<'_> {
                 self.tree.push_in_place(lane, held.lock, Label::Node, held.address, all, at)?;
             }
         }
-        self.unlock_leaf_with(lane, held, decision.vacancy).await
+        Ok(())
     }
 }

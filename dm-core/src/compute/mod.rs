@@ -5,6 +5,7 @@
 //! - [`hotspot`]: where in their leaves popular keys are.
 //! - [`locks`]: the local half of hierarchical locks: FIFO queues and hand-over.
 //! - [`nodes`]: memory granted and not yet in use.
+//! - [`window`]: how many operations a thread has under way.
 //! - [`words`]: what lock words were when they were last seen.
 //!
 //! All storage is handed in by the host; nothing here allocates.
@@ -14,4 +15,5 @@ pub mod cache;
 pub mod hotspot;
 pub mod locks;
 pub mod nodes;
+pub mod window;
 pub mod words;

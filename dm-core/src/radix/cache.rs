@@ -20,15 +20,19 @@
 //!         │ chain, heat       │     head ─► oldest ... newest ─► tail            │
 //!         └───────────────────┴──────────────────────────────────────────────────┘
 //!  record 0          4      8       12     16           24       32
-//!        ┌──────────┬──────┬───────┬──────┬────────────┬────────┬─────────────────────┬───────────┐
-//!        │ position │ turn │ older │ size │ slot to it │ header │ map, if 64 or more  │ slots     │
-//!        └──────────┴──────┴───────┴──────┴────────────┴────────┴─────────────────────┴───────────┘
+//!        ┌──────────┬──────┬───────┬──────┬────────────┬────────┬─────────┬───────┬───────┐
+//!        │ position │ turn │ older │ size │ slot to it │ header │ numbers │ slots │ hints │
+//!        └──────────┴──────┴───────┴──────┴────────────┴────────┴─────────┴───────┴───────┘
 //! ```
 //!
 //! The log is a ring of records of any size, the newest behind the tail; space is made at the head. Positions count on
 //! and on, in units of 16 bytes, so a position says by itself whether its record is still there: *between head and tail*.
 //! Records of one bucket are linked from newer to older, and a chain ends at the first that is gone; nobody has to unlink.
-//! The map of large nodes gives for each byte the slot that has it, to be checked there.
+//!
+//! Slots of nodes with four or eight lie as they do in the node. Those of larger ones lie in a hash table with linear probing as
+//! large as the node, by the low bits of their bytes, so that the place of a byte follows from the byte; which slot of the
+//! node it is, the *numbers* say, a byte each. Nodes that have mostly nodes below have *hints*: where each child's
+//! record is, which saves the look into its bucket, a cache line that nothing else brings. Only writers write hints.
 //!
 //! # Eviction
 //!
@@ -56,10 +60,8 @@ use spin::Mutex;
 const UNIT_WORDS: usize = 4;
 /// Words of a record before its map.
 const RECORD_WORDS: usize = 8;
-/// Words of a map.
-const MAP_WORDS: usize = 64;
-/// Nodes with at least as many slots have a map.
-const MAP_SLOTS: usize = 64;
+/// Nodes with at least as many slots have them in a hash table.
+const HASHED_SLOTS: usize = 16;
 /// Log units per bucket: about two of the smallest records.
 const UNITS_PER_BUCKET: usize = 8;
 /// Words of a bucket.
@@ -79,19 +81,38 @@ const LOG_UNITS_MAX: usize = 1 << 30;
 /// Levels a lookup follows: keys have no more bytes.
 const LEVELS_MAX: usize = 64;
 
-const fn has_map(kind: NodeType) -> bool {
-    kind.slots() >= MAP_SLOTS
+const fn is_hashed(kind: NodeType) -> bool {
+    kind.slots() >= HASHED_SLOTS
 }
 
-/// Units of the record of a node of `kind`.
+/// Words of a record that say which slot is where.
+const fn number_words(kind: NodeType) -> usize {
+    if is_hashed(kind) { kind.slots() / 4 } else { 0 }
+}
+
+/// Units of the record of a node of `kind` without hints.
 const fn units_of(kind: NodeType) -> usize {
-    let map = if has_map(kind) { MAP_WORDS } else { 0 };
-    (RECORD_WORDS + map + 2 * kind.slots()).div_ceil(UNIT_WORDS)
+    (RECORD_WORDS + number_words(kind) + 2 * kind.slots()).div_ceil(UNIT_WORDS)
+}
+
+/// The same with hints.
+const fn units_hinted(kind: NodeType) -> usize {
+    (hints_at(kind) + kind.slots()).div_ceil(UNIT_WORDS)
 }
 
 /// The word of the first slot in a record.
 const fn slots_at(kind: NodeType) -> usize {
-    RECORD_WORDS + if has_map(kind) { MAP_WORDS } else { 0 }
+    RECORD_WORDS + number_words(kind)
+}
+
+/// The word of the first hint in a record that has some.
+const fn hints_at(kind: NodeType) -> usize {
+    slots_at(kind) + 2 * kind.slots()
+}
+
+/// Whether a record of so many units has hints.
+const fn has_hints(kind: NodeType, units: usize) -> bool {
+    is_hashed(kind) && units >= units_hinted(kind)
 }
 
 /// What the storage is used for now.
@@ -135,7 +156,26 @@ pub struct Route {
 /// What one copy said.
 enum Step {
     Miss,
-    Down { index: usize, word: Slot, position: usize },
+    Down { index: usize, word: Slot, position: usize, place: Below },
+}
+
+/// Where a child's record may be, and where to note where it is.
+#[derive(Clone, Copy, Default)]
+struct Below {
+    /// What the parent's record says; 0: nothing.
+    hint: u32,
+    /// The parent's record, 0 if it has no hints, and where in it.
+    parent: u32,
+    at: u32,
+}
+
+/// A slot found in a record.
+struct FoundSlot {
+    /// Its number in the node.
+    index: usize,
+    word: Slot,
+    /// Where it is in the record's table.
+    at: usize,
 }
 
 /// Copies of nodes, shared by everything that runs on a compute node. See the [module](self).
@@ -149,6 +189,7 @@ pub struct NodeCache<'s> {
     /// Turn, low half and high half of the last root slot.
     root: [AtomicU32; 3],
     writer: Mutex<Writer>,
+    moves_max: usize,
 }
 
 impl<'s> NodeCache<'s> {
@@ -171,9 +212,17 @@ impl<'s> NodeCache<'s> {
             tail: AtomicU32::new(0),
             root: [const { AtomicU32::new(0) }; 3],
             writer: Mutex::new(Writer::default()),
+            moves_max: MOVES_MAX,
         };
         cache.clear();
         cache
+    }
+
+    /// The same, but the oldest copy always goes: what [`NodeCache::new`] is compared with.
+    #[must_use]
+    pub fn first_in_first_out(mut self) -> Self {
+        self.moves_max = 0;
+        self
     }
 
     /// Words to hand in so that the cache takes at most `budget_bytes`.
@@ -187,12 +236,13 @@ impl<'s> NodeCache<'s> {
     pub fn route(&self, key: &[u8]) -> Option<Route> {
         let root = self.root_slot()?;
         let mut route = Route { word: root, depth: 0, owner: Slot::EMPTY, index: 0 };
+        let mut below = Below::default();
         for _ in 0..LEVELS_MAX {
             let Ok(Child::Node(kind, _)) = route.word.child() else { break };
-            let Step::Down { index, word, position } = self.look(route.word.target(), kind, route.depth, key) else {
-                break;
-            };
+            let step = self.look(route.word.target(), kind, route.depth, key, below);
+            let Step::Down { index, word, position, place } = step else { break };
             route = Route { word, depth: position + 1, owner: route.word, index };
+            below = place;
         }
         Some(route)
     }
@@ -234,29 +284,28 @@ impl<'s> NodeCache<'s> {
             Self::patching(record, |record| Self::fill_slots(record, node));
             return;
         }
-        if !self.make_room(&mut writer, units_of(kind), MOVES_MAX) {
+        let (mut leaves, mut nodes) = (0, 0);
+        for slot in node.slots() {
+            match slot.child() {
+                Ok(Child::Leaf(_)) => leaves += 1,
+                Ok(Child::Node(..)) => nodes += 1,
+                _ => {}
+            }
+        }
+        let units = if is_hashed(kind) && nodes > leaves { units_hinted(kind) } else { units_of(kind) };
+        if !self.make_room(&mut writer, units, self.moves_max) {
             return;
         }
         let position = self.tail.load(Relaxed);
-        let Some(record) = self.record(position, units_of(kind)) else { return };
+        let Some(record) = self.record(position, units) else { return };
         let header = node.header.word();
         let target = to.target();
-        let words = [
-            position,
-            0,
-            0,
-            units_of(kind) as u32,
-            target as u32,
-            (target >> 32) as u32,
-            header as u32,
-            (header >> 32) as u32,
-        ];
+        let words =
+            [position, 0, 0, units as u32, target as u32, (target >> 32) as u32, header as u32, (header >> 32) as u32];
         for (place, word) in record.iter().zip(words) {
             place.store(word, Relaxed);
         }
-        if has_map(kind) {
-            record.iter().skip(RECORD_WORDS).take(MAP_WORDS).for_each(|place| place.store(0, Relaxed));
-        }
+        record.iter().skip(RECORD_WORDS).for_each(|place| place.store(0, Relaxed));
         Self::fill_slots(record, node);
         self.link(record, target, position);
     }
@@ -326,8 +375,13 @@ impl<'s> NodeCache<'s> {
 
     #[inline]
     fn record(&self, position: u32, units: usize) -> Option<&'s [AtomicU32]> {
-        let start = (position % self.units().max(1)) as usize * UNIT_WORDS;
-        self.log.get(start..)?.get(..units * UNIT_WORDS)
+        self.log.get(self.start_of(position)..)?.get(..units * UNIT_WORDS)
+    }
+
+    /// The word where the record at `position` begins.
+    #[inline]
+    fn start_of(&self, position: u32) -> usize {
+        (position % self.units().max(1)) as usize * UNIT_WORDS
     }
 
     #[inline]
@@ -361,11 +415,31 @@ impl<'s> NodeCache<'s> {
         None
     }
 
+    /// Whether the copy of the node that `target` points to seems to be at `position`.
     #[inline]
-    fn look(&self, target: u64, kind: NodeType, begin: usize, key: &[u8]) -> Step {
-        let Some(position) = self.find(target) else { return Step::Miss };
+    fn is_at(&self, position: u32, target: u64) -> bool {
+        if position == 0 || !self.is_live(position) {
+            return false;
+        }
+        let Some([at, _, _, _, low, high, ..]) = self.record(position, RECORD_WORDS / UNIT_WORDS) else { return false };
+        at.load(Relaxed) == position
+            && low.load(Relaxed) == target as u32
+            && high.load(Relaxed) == (target >> 32) as u32
+    }
+
+    #[inline]
+    fn look(&self, target: u64, kind: NodeType, begin: usize, key: &[u8], below: Below) -> Step {
+        let position = if self.is_at(below.hint, target) {
+            below.hint
+        } else {
+            let Some(position) = self.find(target) else { return Step::Miss };
+            if below.parent != 0 {
+                self.note_hint(below, position);
+            }
+            position
+        };
         let Some(record) = self.record(position, units_of(kind)) else { return Step::Miss };
-        let [_, turn, _, _, _, _, low, high, ..] = record else { return Step::Miss };
+        let [_, turn, _, units, _, _, low, high, ..] = record else { return Step::Miss };
         let before = turn.load(Acquire);
         let header = u64::from(high.load(Relaxed)) << 32 | u64::from(low.load(Relaxed));
         let Some(header) = Header::from_word(header) else { return Step::Miss };
@@ -373,46 +447,70 @@ impl<'s> NodeCache<'s> {
             return Step::Miss;
         }
         let at = usize::from(header.position);
-        let Some(&partial) = key.get(at) else { return Step::Miss };
-        let found = Self::search(record, kind, partial);
+        // Mostly nothing is skipped, and the byte is known before the header has come from memory: by a branch, which is
+        // foretold, and not by arithmetic the slot is fetched at once.
+        let found = if at == begin {
+            key.get(core::hint::black_box(begin)).and_then(|partial| Self::search(record, kind, *partial))
+        } else {
+            Self::search_behind(record, kind, key, at)
+        };
+        let mut place = Below::default();
+        if let Some(found) = &found
+            && has_hints(kind, units.load(Relaxed) as usize)
+            && let Some(record) = self.record(position, units_hinted(kind))
+            && let Some(hint) = record.get(hints_at(kind) + found.at)
+        {
+            place = Below { hint: hint.load(Relaxed), parent: position, at: (hints_at(kind) + found.at) as u32 };
+        }
         fence(Acquire);
         if before & 1 != 0 || turn.load(Relaxed) != before || !self.is_live(position) {
             return Step::Miss;
         }
-        let Some((index, word)) = found else { return Step::Miss };
+        let Some(FoundSlot { index, word, .. }) = found else { return Step::Miss };
         if let Some([_, heat]) = self.bucket(target)
             && heat.load(Relaxed) < HEAT_MAX
         {
             heat.store(HEAT_MAX, Relaxed);
         }
-        Step::Down { index, word, position: at }
+        Step::Down { index, word, position: at, place }
     }
 
-    #[inline]
-    fn search(record: &[AtomicU32], kind: NodeType, partial: u8) -> Option<(usize, Slot)> {
-        let slots = record.get(slots_at(kind)..)?;
-        let fits = |word: Slot| !word.is_empty() && word.partial() == partial;
-        if has_map(kind) {
-            let word = record.get(RECORD_WORDS + usize::from(partial) / 4)?.load(Relaxed);
-            let index = usize::from((word >> (8 * (u32::from(partial) % 4))) as u8);
-            let word = Self::slot_at(slots, index)?;
-            return fits(word).then_some((index, word));
+    /// Notes in the parent's record where its child's is, if no writer is at work.
+    #[cold]
+    fn note_hint(&self, below: Below, position: u32) {
+        let Some(_writer) = self.writer.try_lock() else { return };
+        // Nothing moves now: if the parent's record is still there, the place is one of its hints.
+        if self.is_live(below.parent)
+            && let Some([at, ..]) = self.record(below.parent, RECORD_WORDS / UNIT_WORDS)
+            && at.load(Relaxed) == below.parent
+            && let Some(hint) = self.log.get(self.start_of(below.parent) + below.at as usize)
+        {
+            hint.store(position, Relaxed);
         }
-        let (slots, _) = slots.as_chunks::<2>();
-        slots.iter().take(kind.slots()).enumerate().find_map(|(index, [low, high])| {
-            let low = low.load(Relaxed);
-            if low as u8 != partial {
-                return None;
-            }
-            let word = Slot(u64::from(high.load(Relaxed)) << 32 | u64::from(low));
-            fits(word).then_some((index, word))
-        })
+    }
+
+    #[inline(never)]
+    fn search_behind(record: &[AtomicU32], kind: NodeType, key: &[u8], at: usize) -> Option<FoundSlot> {
+        Self::search(record, kind, *key.get(at)?)
     }
 
     #[inline]
-    fn slot_at(slots: &[AtomicU32], index: usize) -> Option<Slot> {
-        let [low, high] = slots.get(2 * index..)?.first_chunk()?;
-        Some(Slot(u64::from(high.load(Relaxed)) << 32 | u64::from(low.load(Relaxed))))
+    fn search(record: &[AtomicU32], kind: NodeType, partial: u8) -> Option<FoundSlot> {
+        let (slots, _) = record.get(slots_at(kind)..)?.as_chunks::<2>();
+        let slots = slots.get(..kind.slots())?;
+        if !is_hashed(kind) {
+            return slots.iter().enumerate().find_map(|(index, slot)| {
+                let word = slot_of(slot);
+                (word.partial() == partial && !word.is_empty()).then_some(FoundSlot { index, word, at: index })
+            });
+        }
+        let at = probe(slots, partial)?;
+        let word = slot_of(slots.get(at)?);
+        if word.is_empty() {
+            return None;
+        }
+        let numbers = record.get(RECORD_WORDS + at / 4)?.load(Relaxed);
+        Some(FoundSlot { index: usize::from((numbers >> (8 * (at % 4))) as u8), word, at })
     }
 
     /// Changes a record that readers may be reading.
@@ -426,23 +524,30 @@ impl<'s> NodeCache<'s> {
     }
 
     fn fill_slots(record: &[AtomicU32], node: &Node<'_>) {
+        let kind = node.header.kind;
+        record.iter().take(hints_at(kind)).skip(RECORD_WORDS).for_each(|place| place.store(0, Relaxed));
         for (index, word) in node.slots().enumerate() {
-            Self::set_slot(record, node.header.kind, index, word);
+            Self::set_slot(record, kind, index, word);
         }
     }
 
     fn set_slot(record: &[AtomicU32], kind: NodeType, index: usize, word: Slot) {
-        let Some([low, high]) = record.get(slots_at(kind) + 2 * index..).and_then(|slots| slots.first_chunk()) else {
-            return;
+        let Some((slots, _)) = record.get(slots_at(kind)..).map(<[_]>::as_chunks::<2>) else { return };
+        let Some(slots) = slots.get(..kind.slots()) else { return };
+        let at = if is_hashed(kind) {
+            // An empty slot has no byte, and no place; a slot does not become empty.
+            let Some(at) = probe(slots, word.partial()).filter(|_| !word.is_empty()) else { return };
+            if let Some(place) = record.get(RECORD_WORDS + at / 4) {
+                let shift = 8 * (at % 4);
+                place.store(place.load(Relaxed) & !(0xff << shift) | (index as u32) << shift, Relaxed);
+            }
+            at
+        } else {
+            index
         };
-        low.store(word.0 as u32, Relaxed);
-        high.store((word.0 >> 32) as u32, Relaxed);
-        if has_map(kind)
-            && !word.is_empty()
-            && let Some(place) = record.get(RECORD_WORDS + usize::from(word.partial()) / 4)
-        {
-            let shift = 8 * (u32::from(word.partial()) % 4);
-            place.store(place.load(Relaxed) & !(0xff << shift) | (index as u32) << shift, Relaxed);
+        if let Some([low, high]) = slots.get(at) {
+            low.store(word.0 as u32, Relaxed);
+            high.store((word.0 >> 32) as u32, Relaxed);
         }
     }
 
@@ -542,6 +647,27 @@ impl<'s> NodeCache<'s> {
         self.link(place, target, to);
         true
     }
+}
+
+#[inline]
+fn slot_of([low, high]: &[AtomicU32; 2]) -> Slot {
+    Slot(u64::from(high.load(Relaxed)) << 32 | u64::from(low.load(Relaxed)))
+}
+
+/// The place of a byte's slot in a table of them, or the empty one where it would be. `None`: the table is full of others.
+/// The low half of a word tells both its byte and whether it is empty.
+#[inline]
+fn probe(slots: &[[AtomicU32; 2]], partial: u8) -> Option<usize> {
+    let mask = slots.len().wrapping_sub(1);
+    let mut at = usize::from(partial) & mask;
+    for _ in 0..slots.len() {
+        let low = slots.get(at)?[0].load(Relaxed);
+        if low as u8 == partial && low != 0 || Slot(u64::from(low)).is_empty() {
+            return Some(at);
+        }
+        at = (at + 1) & mask;
+    }
+    None
 }
 
 /// Bytes a copy of a node of each type takes, in the order of types.
@@ -658,6 +784,78 @@ mod tests {
         }
         assert!(found > 1900, "{found} of 2000 lookups of what is used all the time");
         assert!(cache.usage().evictions > 500 && cache.usage().moves > 100, "{:?}", cache.usage());
+    }
+
+    /// A tree of two levels with 4096 nodes of as many sizes as there are, of which the nodes are asked for in proportion to a
+    /// Zipf distribution (0.99) over their numbers, scattered. Answers for how many of the lookups the cache knew the node.
+    fn hits_on_zipf(cache: &NodeCache<'_>, lookups: u32) -> u32 {
+        const NODES: usize = 4096;
+        let mut sums = Vec::new();
+        let mut sum = 0.0;
+        for rank in 1..=NODES {
+            sum += 1.0 / std::primitive::f64::powf(rank as f64, 0.99);
+            sums.push(sum);
+        }
+        let mut state = 1_u64;
+        let mut hits = 0;
+        let key = *b"abcdefgh";
+        for _ in 0..lookups {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let drawn = (state >> 11) as f64 / (1_u64 << 53) as f64 * sum;
+            let rank = sums.partition_point(|sum| *sum < drawn).min(NODES - 1);
+            let number = (rank * 2_654_435_761 % NODES) as u64;
+            let to = node_slot(1 + (number % 4) as u8, 1000 + 100 * number);
+            // A tree whose root slot leads to that node: what is asked is whether there is a copy of it.
+            cache.set_root(to);
+            if cache.route(&key).is_some_and(|route| route.depth > 0) {
+                hits += 1;
+            } else {
+                let leaf = Slot::leaf(key[1], Place::new(NodeId(0), 16));
+                insert(cache, to, &image(1 + (number % 4) as u8, 1, &key, [leaf]));
+            }
+        }
+        hits
+    }
+
+    #[test]
+    fn on_zipf_more_is_found_than_first_in_first_out() {
+        // Copies of all nodes take 600 KiB.
+        for (cache_kib, gain_permille) in [(30, 30), (60, 30), (150, 20)] {
+            let (words, others) = (storage(cache_kib << 10), storage(cache_kib << 10));
+            let hits = hits_on_zipf(&NodeCache::new(&words), 200_000);
+            let fifo = hits_on_zipf(&NodeCache::new(&others).first_in_first_out(), 200_000);
+            std::println!("{cache_kib} KiB: {hits} of 200000 found, first in first out {fifo}");
+            assert!(hits > fifo + 200 * gain_permille, "{cache_kib} KiB: {hits} hits, {fifo} first in first out");
+        }
+    }
+
+    /// A node of every size, full, and one under each of its bytes: every key is led to its own.
+    #[test]
+    fn every_byte_of_every_size_is_found() {
+        for kind in 1..=7 {
+            let words = storage(1 << 20);
+            let cache = NodeCache::new(&words);
+            let slots = NodeType::new(kind).unwrap().slots() as u64;
+            let byte = |n: u64| (n * 37) as u8;
+            let child = |n: u64| node_slot(1, 5000 + 3 * n).under(byte(n));
+            let top = node_slot(kind, 100);
+            cache.set_root(top);
+            insert(&cache, top, &image(kind, 1, b"k", (0..slots).map(child)));
+            for n in 0..slots {
+                let leaf = Slot::leaf(7, Place::new(NodeId(0), 16 + 16 * n));
+                insert(&cache, child(n), &image(1, 2, &[b'k', byte(n)], [leaf]));
+            }
+            for round in 0..2 {
+                for n in 0..slots {
+                    let route = cache.route(&[b'k', byte(n), 7, 0]).unwrap();
+                    let leaf = Slot::leaf(7, Place::new(NodeId(0), 16 + 16 * n));
+                    assert_eq!((route.word, route.owner), (leaf, child(n)), "{slots} slots, {n}, round {round}");
+                }
+                let above = cache.route(&[b'k', byte(slots - 1), 8, 0]).unwrap();
+                assert_eq!((above.owner, above.index), (top, slots as usize - 1));
+                insert(&cache, node_slot(7, 9_000_000), &image(7, 0, b"x", []));
+            }
+        }
     }
 
     #[test]

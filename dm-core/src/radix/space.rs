@@ -4,7 +4,9 @@
 //! What was carved and lost the race to be published does, and is carved again first.
 
 use super::slot::{Place, UNIT_BYTES};
+use crate::remote::lock_word::RowId;
 use crate::verbs::NodeId;
+use core::sync::atomic::{AtomicU32, Ordering};
 use heapless::Vec;
 use spin::Mutex;
 
@@ -23,7 +25,11 @@ impl Use {
     pub const COUNT: usize = 2;
 }
 
-/// Pieces remembered that were not published; more are lost until the pool is rebuilt.
+/// Chunks between the places where compute nodes begin to look for one.
+const APART: u32 = 8;
+
+/// Pieces remembered that were not published, in addition to those that lie next to others; more are lost until the pool is
+/// rebuilt.
 const SPARE_MAX: usize = 16;
 
 /// What is left of the chunk in use, and pieces that came back. Storage for a [`Space`].
@@ -32,18 +38,91 @@ pub struct Stretch {
     next: u64,
     end: u64,
     spare: Vec<(u64, u32), SPARE_MAX>,
+    /// First byte of some chunk, and how many all have.
+    chunk: (u64, u64),
+    /// A lane is asking for another chunk.
+    asking: bool,
+    /// Bytes that were published here and are out of the tree.
+    retired_bytes: u64,
+    /// Bytes of pieces that there was no place to remember.
+    lost_bytes: u64,
+}
+
+impl Stretch {
+    /// Whether two pieces that meet at `offset` are of one chunk. Others are not put together: what is carved lies in one chunk.
+    const fn is_within(&self, offset: u64) -> bool {
+        let (chunk, bytes) = self.chunk;
+        bytes > 0 && !offset.abs_diff(chunk).is_multiple_of(bytes)
+    }
+
+    /// Remembers a piece, as part of another one where they meet.
+    fn put(&mut self, offset: u64, bytes: u32) {
+        let end = offset + u64::from(bytes);
+        let (follows, precedes) = (self.is_within(offset), self.is_within(end));
+        if end == self.next && precedes {
+            self.next = offset;
+            return;
+        }
+        for spare in &mut self.spare {
+            if spare.0 + u64::from(spare.1) == offset && follows {
+                spare.1 += bytes;
+                return;
+            }
+            if end == spare.0 && precedes {
+                *spare = (offset, spare.1 + bytes);
+                return;
+            }
+        }
+        if self.spare.push((offset, bytes)).is_err() {
+            // The smallest goes.
+            let mut piece = (offset, bytes);
+            if let Some(smallest) = self.spare.iter_mut().min_by_key(|spare| spare.1)
+                && smallest.1 < bytes
+            {
+                core::mem::swap(smallest, &mut piece);
+            }
+            self.lost_bytes += u64::from(piece.1);
+        }
+    }
 }
 
 /// Memory of one index ready for use on one compute node, shared by its lanes.
 pub struct Space<'s> {
     /// For use `u` on memory node `n`: `n * Use::COUNT + u`.
     stretches: &'s [Mutex<Stretch>],
+    /// The number of the chunk granted last, plus one.
+    last_chunk: AtomicU32,
 }
 
 impl<'s> Space<'s> {
     /// `stretches`: [`Use::COUNT`] per memory node.
     pub const fn new(stretches: &'s [Mutex<Stretch>]) -> Self {
-        Self { stretches }
+        Self { stretches, last_chunk: AtomicU32::new(0) }
+    }
+
+    /// Where the search for the next chunk begins: behind the last one, or at first apart from other compute nodes.
+    pub fn hint(&self, row: RowId) -> u32 {
+        match self.last_chunk.load(Ordering::Relaxed) {
+            0 => u32::from(row.0).wrapping_sub(1).wrapping_mul(APART),
+            last => last,
+        }
+    }
+
+    /// Notes the number of a chunk that was granted.
+    pub fn note_chunk(&self, chunk: u32) {
+        self.last_chunk.store(chunk.wrapping_add(1), Ordering::Relaxed);
+    }
+
+    /// Whether the caller is the one to ask for a chunk; else another lane is at it.
+    pub fn begins_to_ask(&self, what: Use, node: NodeId) -> bool {
+        self.stretch(what, node).is_none_or(|stretch| !core::mem::replace(&mut stretch.lock().asking, true))
+    }
+
+    /// The answer is there.
+    pub fn ends_asking(&self, what: Use, node: NodeId) {
+        if let Some(stretch) = self.stretch(what, node) {
+            stretch.lock().asking = false;
+        }
     }
 
     /// Memory nodes.
@@ -83,9 +162,39 @@ impl<'s> Space<'s> {
 
     /// Gives back `bytes` that no slot has ever led to.
     pub fn put(&self, what: Use, place: Place, bytes: usize) {
-        let Some(stretch) = self.stretch(what, place.node()) else { return };
-        // Where nobody remembers it, it is lost.
-        let _ = stretch.lock().spare.push((place.offset(), bytes as u32));
+        if let Some(stretch) = self.stretch(what, place.node()) {
+            stretch.lock().put(place.offset(), bytes as u32);
+        }
+    }
+
+    /// Notes that what was published at `place` is out of the tree. It is not used again: slots have no generations, and copies
+    /// that lead there may be kept for ever.
+    pub fn retire(&self, what: Use, place: Place, bytes: usize) {
+        if let Some(stretch) = self.stretch(what, place.node()) {
+            stretch.lock().retired_bytes += bytes as u64;
+        }
+    }
+
+    /// Bytes that this compute node took out of the tree, and bytes it carved and does not know any more.
+    pub fn retired_and_lost(&self) -> (u64, u64) {
+        self.stretches.iter().fold((0, 0), |(retired, lost), stretch| {
+            let stretch = stretch.lock();
+            (retired + stretch.retired_bytes, lost + stretch.lost_bytes)
+        })
+    }
+
+    /// Calls `visit` with every piece that is ready for use: to account for memory.
+    pub fn for_each_ready(&self, visit: &mut dyn FnMut(Use, Place, u64)) {
+        for (number, stretch) in self.stretches.iter().enumerate() {
+            let node = NodeId((number / Use::COUNT) as u16);
+            let what = if number.is_multiple_of(Use::COUNT) { Use::Leaf } else { Use::Node };
+            let stretch = stretch.lock();
+            let rest = (stretch.next, stretch.end - stretch.next);
+            let spare = stretch.spare.iter().map(|spare| (spare.0, u64::from(spare.1)));
+            for (offset, bytes) in spare.chain([rest]).filter(|piece| piece.1 > 0) {
+                visit(what, Place::new(node, offset), bytes);
+            }
+        }
     }
 
     /// Adds a granted chunk of never used memory. What the present one has left is remembered as a piece.
@@ -95,8 +204,10 @@ impl<'s> Space<'s> {
         let rest = (stretch.end - stretch.next) & !(UNIT_BYTES as u64 - 1);
         if let (true, Ok(size)) = (rest > 0, u32::try_from(rest)) {
             let next = stretch.next;
-            let _ = stretch.spare.push((next, size));
+            (stretch.next, stretch.end) = (0, 0);
+            stretch.put(next, size);
         }
+        stretch.chunk = (offset, bytes);
         stretch.next = offset;
         stretch.end = offset + bytes;
     }
@@ -118,12 +229,33 @@ mod tests {
         assert_eq!(space.take_near(Use::Leaf, NodeId(0), 48), at(4096));
         assert_eq!(space.take(Use::Leaf, NodeId(1), 48), at(4144));
         assert_eq!(space.take(Use::Leaf, NodeId(1), 48), None, "32 are left");
+        let ready = || {
+            let mut pieces = Vec::new();
+            space.for_each_ready(&mut |what, place, bytes| pieces.push((what, place.offset(), bytes)));
+            pieces
+        };
+        assert_eq!(ready(), [(Use::Leaf, 4192, 32)]);
         space.put(Use::Leaf, Place::new(NodeId(1), 4096), 48);
+        assert_eq!(ready(), [(Use::Leaf, 4096, 48), (Use::Leaf, 4192, 32)]);
         assert_eq!(space.take(Use::Leaf, NodeId(1), 32), at(4096));
         assert_eq!(space.take(Use::Leaf, NodeId(1), 16), at(4128), "the rest of it");
         space.add_chunk(Use::Leaf, NodeId(1), 8192, 64);
         assert_eq!(space.take(Use::Leaf, NodeId(1), 32), at(4192), "what the first chunk had left");
         assert_eq!(space.take(Use::Leaf, NodeId(1), 64), at(8192));
         assert_eq!(space.take(Use::Node, NodeId(1), 16), None, "another use");
+        assert_eq!(ready(), []);
+        space.put(Use::Leaf, Place::new(NodeId(1), 8192), 64);
+        assert_eq!(space.take(Use::Leaf, NodeId(1), 64), at(8192), "the last comes back whole");
+        space.retire(Use::Node, Place::new(NodeId(0), 16), 48);
+        for piece in 0..20 {
+            space.put(Use::Leaf, Place::new(NodeId(1), 16_384 + 64 * piece), 16 + 16 * (piece as usize % 2));
+        }
+        assert_eq!(space.retired_and_lost(), (48, 64), "sixteen are remembered, of the largest");
+        let space = Space::new(&stretches);
+        space.add_chunk(Use::Node, NodeId(1), 4096, 128);
+        assert_eq!(space.take(Use::Node, NodeId(1), 80), at(4096));
+        space.add_chunk(Use::Node, NodeId(1), 4224, 128);
+        let pieces = [(Use::Node, 4176, 48), (Use::Node, 4224, 128)];
+        assert_eq!(ready().into_iter().filter(|piece| piece.0 == Use::Node).collect::<Vec<_>>(), pieces, "two chunks");
     }
 }

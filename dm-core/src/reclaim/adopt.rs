@@ -1,7 +1,7 @@
 //! Adoption: the argument is in the room's header.
 
 use super::signature::{self, Signature};
-use crate::btree::leaves::slice;
+use crate::btree::leaves::{Leaves, slice};
 use crate::btree::lock::word_at;
 use crate::btree::node::{self, Header, KEY_BYTES_MAX, NodeFlags, Standing, Wanted, header_bytes};
 use crate::btree::read::Target;
@@ -116,14 +116,14 @@ enum Cover {
     Unsure,
 }
 
-impl Tree<'_> {
+impl<'s> Tree<'s> {
     /// Makes memory of compute nodes that are gone this compute node's: see the room. The lane must not be in an operation.
     /// Does nothing if nobody has gone since the last time, or in an index that was opened without recovery.
     ///
     /// Round trips: one for eight rows, and one for 64 chunk entries; if somebody has gone, one for eight nodes of every
-    /// chunk of its own and for each chunk of the gone two; and for each node of theirs a descent, and if it comes back
-    /// three or four.
-    pub async fn adopt(&self, lane: &Lane<'_>) -> Result<Adopted, OpError> {
+    /// chunk of its own and for each chunk of the gone two; and for each node of theirs a descent, of leaves a lock, and if
+    /// it comes back three or four.
+    pub(crate) async fn adopt(&self, index: &impl Leaves<'s>, lane: &Lane<'_>) -> Result<Adopted, OpError> {
         let mut adopted = Adopted::default();
         if self.recovery.is_none() {
             return Ok(adopted);
@@ -138,7 +138,7 @@ impl Tree<'_> {
         if adoption.ended.load(Ordering::Relaxed) == ended {
             return Ok(adopted);
         }
-        self.look_into(lane, &mut adopted).await?;
+        self.look_into(index, lane, &mut adopted).await?;
         for (number, geometry) in self.geometry.iter().enumerate() {
             let node = NodeId(number as u16);
             for chunk in 0..geometry.chunk_count {
@@ -147,7 +147,7 @@ impl Tree<'_> {
                 let entry = lane.port().with(|scratch| ChunkWord(word_at(scratch, at)).decode());
                 let Ok(ChunkEntry::Granted(grant)) = entry else { continue };
                 if self.may_look_into(lane, node, geometry, chunk, &grant, &mut adopted).await? {
-                    self.look_into(lane, &mut adopted).await?;
+                    self.look_into(index, lane, &mut adopted).await?;
                 }
             }
         }
@@ -228,7 +228,7 @@ impl Tree<'_> {
     }
 
     /// Looks into the chunk that is under way, if one is.
-    async fn look_into(&self, lane: &Lane<'_>, adopted: &mut Adopted) -> Result<(), OpError> {
+    async fn look_into(&self, index: &impl Leaves<'s>, lane: &Lane<'_>, adopted: &mut Adopted) -> Result<(), OpError> {
         let under_way = &self.nodes.adoption().under_way;
         let chunk = *under_way.lock();
         let Some(Chunk { node, number, class, inherited, next }) = chunk else { return Ok(()) };
@@ -249,7 +249,7 @@ impl Tree<'_> {
             for step in 0..count {
                 let offset = geometry.chunk_offset(number) + (first + step) * node_bytes;
                 let place = Place { class, node, offset, at: room.start + step as usize * head };
-                self.look_at_place(lane, place, inherited, adopted).await?;
+                self.look_at_place(index, lane, place, inherited, adopted).await?;
                 adopted.places += 1;
                 *under_way.lock() = Some(Chunk { node, number, class, inherited, next: first + step + 1 });
             }
@@ -284,6 +284,7 @@ impl Tree<'_> {
     /// Puts a place on the shelf if it is nobody's. Its head is in the scratch.
     async fn look_at_place(
         &self,
+        index: &impl Leaves<'s>,
         lane: &Lane<'_>,
         place: Place,
         inherited: bool,
@@ -291,11 +292,12 @@ impl Tree<'_> {
     ) -> Result<(), OpError> {
         let Place { class, node, offset, at } = place;
         let head = self.head_bytes();
-        let (header, signature, version) = lane.port().with(|scratch| {
+        let look = |scratch: &mut [u8]| {
             let image = slice(scratch, at, head);
             let version = image.first().map_or(0, |byte| byte & VERSION_MASK);
             (Header::read(image), Signature::read(image), version)
-        });
+        };
+        let (mut header, mut signature, mut version) = lane.port().with(look);
         // Without a node of this index at its beginning a place is not in the tree.
         if header.index != self.index {
             if inherited {
@@ -311,10 +313,21 @@ impl Tree<'_> {
         if !nobodys || header.level >= LEVELS_MAX {
             return Ok(());
         }
+        if class == NodeClass::Leaf {
+            // Once more, under its own lock: from here on nobody replays a WRITE to it.
+            let address = Address::new(node, offset, header.generation);
+            let target = Target { address, bytes: head, at, label: Label::Header };
+            if let Some(seen) = index.read_leaf_locked(lane, target, |scratch| Ok(look(scratch))).await? {
+                (header, signature, version) = seen;
+            }
+            if header.index != self.index || header.level != 0 || !self.is_gone(lane, signature).await? {
+                return Ok(());
+            }
+        }
         let retired = class == NodeClass::Leaf && header.flags.contains(NodeFlags::RETIRED);
         self.note_key(lane, at, retired);
         let here = Address::new(node, offset, header.generation);
-        match self.is_out(lane, header.level, here).await? {
+        match self.is_out(index, lane, header.level, here).await? {
             Some(true) => {}
             Some(false) => return Ok(()),
             None => {
@@ -362,7 +375,7 @@ impl Tree<'_> {
     ///
     /// They are this compute node's, and nobody else's, as long as they are not linked: nothing of the operation is under way
     /// any more, and its lock was released after whatever it had posted was done, or done again.
-    pub(crate) async fn resolve_pending(&self, lane: &Lane<'_>) -> Result<(), OpError> {
+    pub(crate) async fn resolve_pending(&self, index: &impl Leaves<'s>, lane: &Lane<'_>) -> Result<(), OpError> {
         while let Some((class, fresh)) = lane.pending() {
             let Fresh { address, version } = fresh;
             let (head, at) = (self.head_bytes(), self.scratch.recovery.start);
@@ -386,7 +399,7 @@ impl Tree<'_> {
                 Some(Fresh { version: version.wrapping_add(1) & VERSION_MASK, ..fresh })
             } else if is_written(&header, signature) {
                 self.note_key(lane, at, false);
-                match self.is_out(lane, header.level, here).await? {
+                match self.is_out(index, lane, header.level, here).await? {
                     Some(true) => {
                         // It may have been linked all the same, and then retired by others while this lane looked: whoever did that
                         // has signed it. If it is as it was, nothing led to it then, and nothing will.
@@ -454,7 +467,13 @@ impl Tree<'_> {
 
     /// Whether nothing leads, or will ever lead, to the node at `here`, which would cover the key in the `separator` range if
     /// anything did. `None`: somebody is at it.
-    async fn is_out(&self, lane: &Lane<'_>, level: u8, here: Address) -> Result<Option<bool>, OpError> {
+    async fn is_out(
+        &self,
+        index: &impl Leaves<'s>,
+        lane: &Lane<'_>,
+        level: u8,
+        here: Address,
+    ) -> Result<Option<bool>, OpError> {
         let target = |address| Target {
             address,
             bytes: if level == 0 { self.leaf_bytes } else { self.inner.bytes },
@@ -471,12 +490,14 @@ impl Tree<'_> {
             if planted(Bug::AdoptsUnlocked) {
                 return Ok(Some(true));
             }
-            let (held, _) = self.acquire(lane, found, None).await?;
-            let judged =
-                self.read_locked(lane, target(found), false, |scratch| self.judge_at(scratch, target(found), level));
-            let judged = judged.await;
-            self.release(lane, held).await?;
-            if judged? == Some(Standing::Here) {
+            let judge = |scratch: &mut [u8]| self.judge_at(scratch, target(found), level);
+            let judged = if level == 0 {
+                // Wherever the lock of a leaf lies.
+                index.read_leaf_locked(lane, target(found), judge).await?
+            } else {
+                self.read_under_lock(lane, target(found), judge).await?
+            };
+            if judged == Some(Standing::Here) {
                 return Ok(Some(true));
             }
         }

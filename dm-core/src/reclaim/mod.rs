@@ -42,6 +42,12 @@
 //! dies, whoever takes over from it replays first.) There is no such WRITE to a place never written, or torn: a redo
 //! image lies behind the new node in its chain.
 //!
+//! **Will anything be written to it?** A repairer may be about to replay the WRITE by which the signer retired N, too: it
+//! holds N's own lock, which named the signer and names the repairer since. Did that WRITE land on a place that was
+//! taken already, it would be signed by the gone again, and be taken twice. So the adopter acquires N's lock first, wherever
+//! that lies, and takes N for what it is then: whoever had the lock is done with it, or dead, and then the adopter has
+//! seen to the replay itself. Nobody locks N later to write to it: nothing leads there.
+//!
 //! **Was a place never written?** Its chunk was granted as a free one, so its bytes were zero: a chunk that anything was
 //! written to is never free again ([`crate::remote::chunks`]). So what lies in a place is zero or a node of the index. In
 //! a chunk of somebody gone, whatever is no node of the index is nobody's.

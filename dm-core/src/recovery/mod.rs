@@ -32,6 +32,15 @@
 //! mixture of words *within* a line: a reader would take half of a dead writer's entry for a record until somebody
 //! happens to write that leaf. No redo image helps against that; only a fabric whose lines survive whole does.
 //!
+//! **Where packets end, a line must end.** Packets are counted from the start of the message, so of a WRITE that begins in
+//! the middle of a line and is longer than a packet the packets end in the middle of lines, too, and a line may be left
+//! with half of it new. Such a WRITE is posted as two ([`push_by_lines`]): up to the end of its first line, less than a
+//! packet; and the rest, whose packets, whole numbers of lines long, begin and end with lines. The two are of one chain
+//! and need no more than WRITEs of one chain give: to readers they are lines that land at different instants, as those
+//! of one WRITE are; to a repairer, whose image repeats all of it and lies before both, they are one WRITE of which some
+//! lines landed. A replay is posted in the same way: its sender may die, too. (Fetching the bytes in front, so as to
+//! begin with the line, would do as well, but makes every READ under a lock longer for the sake of a rare WRITE.)
+//!
 //! # Lock words and redo images
 //!
 //! A lock word is `(row, sequence)`, and no sequence is used twice in the life of an incarnation: 48 bits last for
@@ -112,11 +121,13 @@ pub mod redo;
 pub mod sweep;
 pub mod takeover;
 
+use crate::btree::lock::Watched;
 use crate::lane::{Lane, Mark};
+use crate::port::Port;
 use crate::remote::address::LINE_BYTES;
 use crate::remote::lock_word::{LockWord, RowId};
 use crate::remote::rows::Member;
-use crate::verbs::{Capabilities, NodeId};
+use crate::verbs::{Capabilities, Label, NodeId, Request};
 use core::sync::atomic::{AtomicU32, Ordering};
 use lease::{Lease, Pulse};
 use redo::Area;
@@ -137,6 +148,29 @@ pub const MARKS: &[Mark] = &[
 /// Crash units must not be smaller: versions tell lines apart, not words.
 pub const UNIT_BYTES_MIN: u32 = LINE_BYTES as u32;
 
+/// Pushes the WRITE of `bytes` bytes at scratch offset `local` to `offset` on `node`; as two, if crash units of `unit_bytes`
+/// would else end in the middle of lines.
+pub(crate) fn push_by_lines(
+    port: &Port<'_>,
+    label: Label,
+    (node, offset): (NodeId, u64),
+    bytes: usize,
+    local: usize,
+    unit_bytes: u32,
+) {
+    let begins = (offset % LINE_BYTES as u64) as usize;
+    // Units no longer than a line are blocks of memory, and end with lines wherever a WRITE begins.
+    let front = if unit_bytes <= UNIT_BYTES_MIN || bytes <= unit_bytes as usize || begins == 0 {
+        0
+    } else {
+        LINE_BYTES - begins
+    };
+    if front > 0 {
+        port.push(Request::write(label, node, offset, front, local));
+    }
+    port.push(Request::write(label, node, offset + front as u64, bytes - front, local + front));
+}
+
 /// Sequences a lane takes at a time from its compute node's counter.
 const SEQUENCES_AT_ONCE: u64 = 1 << 10;
 
@@ -147,7 +181,7 @@ pub enum RecoveryError {
     /// Lines of a dead sender may be torn in themselves.
     #[error(
         "of a WRITE whose sender dies this fabric keeps {crash_atomic_bytes} bytes together; readers without locks need \
-         {UNIT_BYTES_MIN}, a line"
+         a line, {UNIT_BYTES_MIN}, or several"
     )]
     Unit {
         /// [`Capabilities::crash_atomic_bytes`].
@@ -208,7 +242,7 @@ impl<'s> Recovery<'s> {
         capabilities: &Capabilities,
     ) -> Result<Self, RecoveryError> {
         let Capabilities { crash_atomic_bytes, fencing, .. } = *capabilities;
-        if crash_atomic_bytes < UNIT_BYTES_MIN {
+        if crash_atomic_bytes < UNIT_BYTES_MIN || !crash_atomic_bytes.is_multiple_of(UNIT_BYTES_MIN) {
             return Err(RecoveryError::Unit { crash_atomic_bytes });
         }
         let unit_bytes = crash_atomic_bytes;
@@ -297,6 +331,15 @@ impl<'s> Recovery<'s> {
     /// Whether the fabric can fence.
     pub(crate) const fn can_fence(&self) -> bool {
         self.fencing
+    }
+
+    /// Notes that a CAS lost against the word `found` of a lock.
+    pub(crate) fn watch_holder(&self, lane: &Lane<'_>, found: u64) -> Watched {
+        let (lease_ns, now_ns) = (self.lease.terms().lease_ns(), lane.port().elapsed_ns());
+        if lane.watch(|watch| watch.lost(found, now_ns, lease_ns)) {
+            return Watched::Silent;
+        }
+        Watched::Wait(lane.watch(|watch| watch.pause_ns(now_ns, lease_ns)))
     }
 
     /// Whether a row is this compute node's own.

@@ -14,6 +14,7 @@
 //! there are. It repeats the incarnation it was written for; so does every image. An area that a crash left half
 //! announced, or an earlier life's, has no image that matches.
 
+use super::push_by_lines;
 use crate::error::{Cause, OpError, VerbError};
 use crate::lane::{Debt, Lane};
 use crate::layout::fields::Field;
@@ -159,7 +160,7 @@ pub enum RedoError {
 }
 
 /// Gets a redo area for `lanes` lanes on every memory node, with slots for nodes of `node_bytes`, and announces it.
-/// `areas` has one entry per memory node.
+/// `areas` has one entry per memory node. The chunks say which index the compute node opens: a compute node has one.
 ///
 /// Called once, after the join and before the first lock. Round trips: for each memory node its chunks' grants and one
 /// WRITE.
@@ -168,6 +169,7 @@ pub async fn prepare(
     lane: &Lane<'_>,
     geometry: &[NodeGeometry],
     member: Member,
+    index: IndexNumber,
     requests: &RequestIds,
     lanes: u16,
     node_bytes: usize,
@@ -187,7 +189,7 @@ pub async fn prepare(
         let wanted = u64::from(slots).div_ceil(per_chunk.max(1)) as usize;
         for chunk in chunks.iter_mut().take(wanted) {
             let request = requests.next().ok_or(RedoError::PoolFull { node })?;
-            let grant = Grant::new(member, ChunkKind::Redo, IndexNumber::NONE, request);
+            let grant = Grant::new(member, ChunkKind::Redo, index, request);
             let want = Want { grant, retry: false, reuse: true, hint: 0 };
             let granted = chunks::grant(lane, node, geometry, &want, scratch).await?;
             *chunk = granted.ok_or(RedoError::PoolFull { node })?.offset;
@@ -263,11 +265,11 @@ impl Writes {
     }
 
     /// Pushes them again, from the bytes at scratch offset `at`.
-    pub(crate) fn replay(&self, lane: &Lane<'_>, node: NodeId, at: usize) {
-        lane.port().push(Request::write(Label::Replay, node, self.offset, self.bytes, at));
+    pub(crate) fn replay(&self, lane: &Lane<'_>, node: NodeId, at: usize, unit_bytes: u32) {
+        let port = lane.port();
+        push_by_lines(port, Label::Replay, (node, self.offset), self.bytes, at, unit_bytes);
         if self.more_bytes > 0 {
-            let at = at + self.bytes;
-            lane.port().push(Request::write(Label::Replay, node, self.more_offset, self.more_bytes, at));
+            push_by_lines(port, Label::Replay, (node, self.more_offset), self.more_bytes, at + self.bytes, unit_bytes);
         }
     }
 

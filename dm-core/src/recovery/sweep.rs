@@ -9,7 +9,6 @@
 //! adopts it: see [`crate::reclaim`].
 //! [`Swept`] says how many bytes of such chunks were never written.
 
-use super::Recovery;
 use crate::btree::Tree;
 use crate::btree::leaves::Leaves;
 use crate::btree::lock::word_at;
@@ -20,8 +19,8 @@ use crate::lane::{Debt, Lane, LockId, Mark};
 use crate::planted::{Bug, planted};
 use crate::port::OUTBOX_REQUESTS;
 use crate::remote::address::{Address, LINE_BYTES};
-use crate::remote::catalog::{self, CatalogError, IndexEntry, IndexKind};
-use crate::remote::chunks::{self, ChunkEntry, ChunkKind, Grant};
+use crate::remote::catalog::{self, CatalogError, IndexEntry, IndexKind, IndexNumber};
+use crate::remote::chunks::{ChunkKind, Grant};
 use crate::remote::lock_word::{HELD, LockWord, RowId};
 use crate::remote::rows::{self, RowState, RowWord};
 use crate::remote::{HOME, NodeGeometry};
@@ -47,8 +46,10 @@ pub struct Swept {
     pub chunks_kept: u32,
     /// Bytes of never written nodes in them.
     pub unwritten_bytes: u64,
-    /// Whether the row was freed, by this sweep or another. It stays as it is, and so do its chunks, while the pool has
-    /// *another* index whose locks lie in its leaves.
+    /// Whether the row was freed, by this sweep or another. It stays as it is, and so do its chunks, if it was that of a
+    /// compute node of *another* index whose locks lie in its leaves: sweeping there is for those who know that index. Where
+    /// there is such an index and nothing says which one the compute node had open, because that was opened without
+    /// recovery or a sweeper died right before it freed the row, the row is not freed either.
     pub row_free: bool,
 }
 
@@ -70,7 +71,7 @@ impl<'s> Tree<'s> {
             Some(RowState::Fencing | RowState::Dead) => {}
             Some(RowState::Live) if recovery.is_self(row) => return Ok(swept),
             Some(RowState::Live) => {
-                if !self.lease_is_over(lane, recovery, row).await? {
+                if !self.is_silent(lane, row).await? {
                     return Ok(swept);
                 }
             }
@@ -89,8 +90,8 @@ impl<'s> Tree<'s> {
             let (found, busy) = if planted(Bug::RowFreedUnswept) {
                 (0, false)
             } else {
-                let (found, busy) = self.sweep_locks(index, lane, recovery, row, word.incarnation()).await?;
-                let (more, busier) = self.sweep_leaves(index, lane, recovery, row, word.incarnation()).await?;
+                let (found, busy) = self.sweep_locks(index, lane, row, word.incarnation()).await?;
+                let (more, busier) = self.sweep_leaves(index, lane, row, word.incarnation()).await?;
                 (found + more, busy || busier)
             };
             swept.locks += found;
@@ -109,7 +110,7 @@ impl<'s> Tree<'s> {
                 what: "sweeping the locks of a row",
             }));
         }
-        if self.others_lock_leaves(lane, home).await? {
+        if self.is_for_others(lane, home, row, word.incarnation()).await? {
             return Ok(swept);
         }
         self.sweep_chunks(lane, row, word.incarnation(), &mut swept).await?;
@@ -120,33 +121,49 @@ impl<'s> Tree<'s> {
         Ok(swept)
     }
 
-    /// Whether the pool has another index whose locks lie in its leaves: the row may be named there, and images of that be
-    /// wanted.
-    async fn others_lock_leaves(&self, lane: &Lane<'_>, home: &NodeGeometry) -> Result<bool, OpError> {
-        let mut others = false;
+    /// Whether the row may be named by locks in the leaves of another index. A compute node has one index open, and its redo
+    /// chunks say which.
+    async fn is_for_others(
+        &self,
+        lane: &Lane<'_>,
+        home: &NodeGeometry,
+        row: RowId,
+        incarnation: u32,
+    ) -> Result<bool, OpError> {
+        let mut others = 0u32;
         let mut look = |entry: &IndexEntry| {
-            others |= entry.kind == IndexKind::Chime && entry.number != self.number;
+            if matches!(entry.kind, IndexKind::Chime | IndexKind::Smart) && entry.number != self.number {
+                others |= 1 << entry.number.get();
+            }
         };
         match catalog::list(lane, home, self.scratch.recovery.start, &mut look).await {
-            Ok(()) => Ok(others),
-            Err(CatalogError::Verb(error)) => Err(error.into()),
-            Err(_) => Err(OpError::harmless(Cause::BadInput("the catalog of the pool cannot be read"))),
+            Ok(()) => {}
+            Err(CatalogError::Verb(error)) => return Err(error.into()),
+            Err(_) => return Err(OpError::harmless(Cause::BadInput("the catalog of the pool cannot be read"))),
         }
-    }
-
-    /// Watches a row for a lease. Whether it was silent all the time.
-    async fn lease_is_over(&self, lane: &Lane<'_>, recovery: &Recovery<'_>, row: RowId) -> Result<bool, OpError> {
-        const LOOKS: u64 = 16;
-        let first = self.read_row(lane, row).await?;
-        let lease_ns = recovery.lease.terms().lease_ns().max(first.map_or(0, |row| row.lease_ns));
-        // The pauses alone make a whole lease.
-        for _ in 0..LOOKS {
-            lane.port().call(Request::pause(lease_ns.div_ceil(LOOKS))).await?;
-            if self.read_row(lane, row).await? != first {
-                return Ok(false);
+        if others == 0 {
+            return Ok(false);
+        }
+        for (number, geometry) in self.geometry.iter().enumerate() {
+            for chunk in 0..geometry.chunk_count {
+                let Some(grant) = self.read_grant(lane, NodeId(number as u16), geometry, chunk).await? else {
+                    continue;
+                };
+                let is_theirs = grant.row == row && u32::from(grant.incarnation) == incarnation;
+                if is_theirs && grant.kind == ChunkKind::Redo && grant.index != IndexNumber::NONE {
+                    return Ok(others >> grant.index.get() & 1 != 0);
+                }
             }
         }
         Ok(true)
+    }
+
+    /// Whether a row is silent for a lease that this waits.
+    async fn is_silent(&self, lane: &Lane<'_>, row: RowId) -> Result<bool, OpError> {
+        match self.site() {
+            Some(site) => site.lease_is_over(lane, row).await,
+            None => Ok(false),
+        }
     }
 
     async fn row_word(&self, lane: &Lane<'_>, home: &NodeGeometry, row: RowId) -> Result<Option<RowWord>, OpError> {
@@ -164,7 +181,6 @@ impl<'s> Tree<'s> {
         &self,
         index: &impl Leaves<'s>,
         lane: &Lane<'_>,
-        recovery: &Recovery<'_>,
         row: RowId,
         incarnation: u32,
     ) -> Result<(u32, bool), OpError> {
@@ -187,7 +203,7 @@ impl<'s> Tree<'s> {
                     let lock = LockId { node, index: first + named.trailing_zeros() };
                     named &= named - 1;
                     let debt = Debt::queued(lock, Address::NULL);
-                    if self.sweep_lock(index, lane, recovery, debt, row, incarnation).await? {
+                    if self.sweep_lock(index, lane, debt, row, incarnation).await? {
                         recovered += 1;
                     } else {
                         busy = true;
@@ -204,7 +220,6 @@ impl<'s> Tree<'s> {
         &self,
         index: &impl Leaves<'s>,
         lane: &Lane<'_>,
-        recovery: &Recovery<'_>,
         row: RowId,
         incarnation: u32,
     ) -> Result<(u32, bool), OpError> {
@@ -230,7 +245,7 @@ impl<'s> Tree<'s> {
                         let leaf = place(first + u64::from(named.trailing_zeros()));
                         named &= named - 1;
                         let Some(lock) = index.lock_in(leaf) else { continue };
-                        if self.sweep_lock(index, lane, recovery, Debt::queued(lock, leaf), row, incarnation).await? {
+                        if self.sweep_lock(index, lane, Debt::queued(lock, leaf), row, incarnation).await? {
                             recovered += 1;
                         } else {
                             busy = true;
@@ -273,7 +288,6 @@ impl<'s> Tree<'s> {
         &self,
         index: &impl Leaves<'s>,
         lane: &Lane<'_>,
-        recovery: &Recovery<'_>,
         debt: Debt,
         row: RowId,
         incarnation: u32,
@@ -289,7 +303,7 @@ impl<'s> Tree<'s> {
         let word = LockWord(lane.port().with(|scratch| word_at(scratch, at)));
         let held = !debt.lock.in_node() || word.0 & HELD != 0;
         if held && word.row() == row {
-            self.recover(index, lane, recovery, debt, word, incarnation).await?;
+            self.recover(index, lane, debt, word, incarnation).await?;
         }
         self.leave(lane, debt.lock, (queues, entry));
         Ok(true)
@@ -303,10 +317,10 @@ impl<'s> Tree<'s> {
         geometry: &NodeGeometry,
         chunk: u32,
     ) -> Result<Option<Grant>, OpError> {
-        let at = self.scratch.recovery.start;
-        lane.port().call(Request::read(Label::Chunk, node, geometry.chunk_entry(chunk), 8, at)).await?;
-        let entry = lane.port().with(|scratch| chunks::ChunkWord(word_at(scratch, at)).decode());
-        Ok(if let Ok(ChunkEntry::Granted(grant)) = entry { Some(grant) } else { None })
+        match self.site() {
+            Some(site) => site.read_grant(lane, node, geometry, chunk).await,
+            None => Ok(None),
+        }
     }
 
     async fn sweep_chunks(

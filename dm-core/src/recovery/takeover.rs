@@ -5,14 +5,18 @@ use super::fence::{Fenced, fence};
 use super::redo::{self, HEADER_BYTES, Image, LOOK_BYTES, SLOTS_FOR_WRITES, Wanted};
 use crate::btree::Tree;
 use crate::btree::leaves::Leaves;
+use crate::btree::lock::word_at;
+use crate::compute::locks::LockTable;
 use crate::error::{Cause, OpError};
-use crate::lane::{Debt, Lane, Mark, Stage};
+use crate::lane::{Debt, Lane, LockId, Mark, Stage};
 use crate::planted::{Bug, planted};
-use crate::remote::HOME;
 use crate::remote::address::Address;
+use crate::remote::chunks::{ChunkEntry, ChunkWord, Grant};
 use crate::remote::lock_word::{LockWord, RowId};
-use crate::remote::rows::{Row, RowState, RowWord};
-use crate::verbs::{Label, Request};
+use crate::remote::rows::{Member, Row, RowState, RowWord};
+use crate::remote::{HOME, NodeGeometry};
+use crate::verbs::{Label, NodeId, Request, Space};
+use core::ops::Range;
 
 /// What a waiter has seen of a lock and of its holder, by its own clock: the nanoseconds its operation has waited.
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,8 +34,8 @@ pub(crate) struct Watch {
 
 /// A row, as far as leases are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct SeenRow {
-    pub(super) word: RowWord,
+pub(crate) struct SeenRow {
+    pub(crate) word: RowWord,
     pub(super) heartbeat: u64,
     /// What it says of its lease; 0: nothing.
     pub(super) lease_ns: u64,
@@ -70,25 +74,57 @@ impl Watch {
     }
 }
 
-impl<'s> Tree<'s> {
-    /// What an operation does whose [`Tree::acquire`] ended because a holder was silent: it looks after that holder, and
+/// What whoever recovers a lock works with.
+#[derive(Clone, Copy)]
+pub(crate) struct Site<'a> {
+    pub(crate) recovery: &'a Recovery<'a>,
+    pub(crate) geometry: &'a [NodeGeometry],
+    /// This compute node.
+    pub(crate) owner: Member,
+    /// Scratch for [`redo::find`], and what it finds.
+    pub(crate) room: &'a Range<usize>,
+}
+
+/// Locks that can be taken over: those of a B+-tree, in tables or in its leaves, or those of a radix tree's leaves.
+pub(crate) trait Guarded {
+    /// `None`: opened without recovery.
+    fn site(&self) -> Option<Site<'_>>;
+
+    /// The local queues for a lock, and its entry in them; `None`: lanes do not queue.
+    fn queue(&self, lock: LockId) -> Option<(&LockTable<'_>, LockId)>;
+
+    /// Where the word of a debt's lock is.
+    fn word_place(&self, debt: &Debt) -> (NodeId, u64, Space);
+
+    /// A CAS of the whole word of a debt's lock.
+    fn word_request(&self, label: Label, debt: &Debt, compare: u64, swap: u64) -> Request;
+
+    /// The word of a new acquisition of `lock`.
+    fn word_for(&self, lane: &Lane<'_>, lock: LockId) -> Result<u64, OpError>;
+
+    /// What the word of a lock has to say when it is free. That may take a READ of the node it lies in, which nobody is writing.
+    async fn free_word(&self, lane: &Lane<'_>, debt: &Debt) -> Result<u64, OpError>;
+
+    /// Strikes a debt out and lets the next lane of this compute node have its turn.
+    fn leave(&self, lane: &Lane<'_>, lock: LockId);
+
+    /// What an operation does that ended because the holder of a lock was silent: it looks after that holder, and
     /// begins anew. Called where nothing is locked and nothing has been changed, at the very outside: the future of
     /// an operation need not have room for a recovery behind everything else.
-    pub(crate) async fn look_after(&self, index: &impl Leaves<'s>, lane: &Lane<'_>, debt: Debt) -> Result<(), OpError> {
-        let Some(recovery) = self.recovery else { return Ok(()) };
+    async fn look_after(&self, lane: &Lane<'_>, debt: Debt) -> Result<(), OpError> {
+        let Some(site) = self.site() else { return Ok(()) };
         let lock = debt.lock;
-        let (queues, entry) = index.queue_of(lock);
-        if self.options.hierarchical && !queues.try_enter(entry, lane.id()) {
+        if self.queue(lock).is_some_and(|(queues, entry)| !queues.try_enter(entry, lane.id())) {
             // Another lane of this compute node is at it, and has been waiting for as long.
-            let pause_ns = recovery.lease.terms().lease_ns() / 64;
+            let pause_ns = site.recovery.lease.terms().lease_ns() / 64;
             lane.port().call(Request::pause(pause_ns)).await?;
             return Ok(());
         }
         lane.owe(debt)?;
-        let looked = self.look_at_holder(index, lane, recovery, debt).await;
+        let looked = self.look_at_holder(lane, site, debt).await;
         // Unless a takeover is under way, whose outcome settling will look for.
         if lane.stage_of(lock) == Some(Stage::Queued) {
-            self.leave(lane, lock, (queues, entry));
+            self.leave(lane, lock);
         }
         looked
     }
@@ -97,20 +133,15 @@ impl<'s> Tree<'s> {
     /// lock, which is free or somebody else's afterwards.
     ///
     /// The lane has the local entry of the lock and no remote word of it.
-    async fn look_at_holder(
-        &self,
-        index: &impl Leaves<'s>,
-        lane: &Lane<'_>,
-        recovery: &Recovery<'_>,
-        debt: Debt,
-    ) -> Result<(), OpError> {
+    async fn look_at_holder(&self, lane: &Lane<'_>, site: Site<'_>, debt: Debt) -> Result<(), OpError> {
         let found = LockWord(lane.watch(|watch| watch.word));
         let row = found.row();
+        let recovery = site.recovery;
         if recovery.is_self(row) {
             // A lane of this compute node: alive as we are, or its debts will be settled.
             return Ok(());
         }
-        let Some(seen) = self.read_row(lane, row).await? else { return Ok(()) };
+        let Some(seen) = site.read_row(lane, row).await? else { return Ok(()) };
         let lease_ns = recovery.lease.terms().lease_ns().max(seen.lease_ns);
         let now_ns = lane.port().elapsed_ns();
         let over = lane.watch(|watch| watch.saw_row((seen.word.0, seen.heartbeat), now_ns, lease_ns));
@@ -127,25 +158,10 @@ impl<'s> Tree<'s> {
             // Rows are freed after a sweep that left no such lock: the word READ is of a moment ago.
             _ => return Ok(()),
         }
-        if planted(Bug::TakeoverUnfenced) || fence(lane, self.geometry, row, word).await? == Fenced::Dead {
-            self.recover(index, lane, recovery, debt, found, word.incarnation()).await?;
+        if planted(Bug::TakeoverUnfenced) || fence(lane, site.geometry, row, word).await? == Fenced::Dead {
+            self.recover(lane, site, debt, found, word.incarnation()).await?;
         }
         Ok(())
-    }
-
-    /// What a row says of the life of its compute node; `None`: there is no such row.
-    pub(super) async fn read_row(&self, lane: &Lane<'_>, row: RowId) -> Result<Option<SeenRow>, OpError> {
-        let Some(home) = self.geometry.first() else { return Ok(None) };
-        if row.0 == 0 || u32::from(row.0) >= home.row_count {
-            return Ok(None);
-        }
-        let at = self.scratch.recovery.start;
-        lane.port().call(Request::read(Label::Row, HOME, home.row_offset(row), Row::BYTES, at)).await?;
-        let stored = lane.port().with(|scratch| scratch.get(at..).and_then(Row::from_prefix));
-        let Some(stored) = stored else { return Ok(None) };
-        let corrupt = |what| Self::corrupt(Address::new(HOME, home.row_offset(row), 0), what);
-        let lease_ns = stored.lease_ns().map_err(corrupt)?.unwrap_or(0);
-        Ok(Some(SeenRow { word: RowWord(stored.word.get()), heartbeat: stored.heartbeat.get(), lease_ns }))
     }
 
     /// Ends an acquisition of a dead compute node: whatever of its last WRITE is missing is done, and the lock word is
@@ -156,22 +172,21 @@ impl<'s> Tree<'s> {
     /// What the word of a lock that lies in a node says when it is free comes from the node, READ once nobody but this lane
     /// can be writing it: while the word is the dead's, whose every WRITE has landed or never will, and nothing is torn; or
     /// after the replay. (In the former case another repairer may be faster, and the CAS loses.)
-    pub(crate) async fn recover(
+    async fn recover(
         &self,
-        index: &impl Leaves<'s>,
         lane: &Lane<'_>,
-        recovery: &Recovery<'_>,
+        site: Site<'_>,
         debt: Debt,
         dead: LockWord,
         incarnation: u32,
     ) -> Result<(), OpError> {
+        let Site { recovery, geometry, owner, room } = site;
         let lock = debt.lock;
         let node = usize::from(lock.node.0);
-        let (Some(geometry), Some(area)) = (self.geometry.get(node), recovery.areas.get(node)) else {
+        let (Some(geometry), Some(area)) = (geometry.get(node), recovery.areas.get(node)) else {
             return Ok(());
         };
         let port = lane.port();
-        let room = &self.scratch.recovery;
         let wanted = Wanted { row: dead.row(), incarnation, lock: debt.lock_name(), word: dead, own: false };
         let found = redo::find(lane, lock.node, geometry, &wanted, room).await?;
         if !recovery.lease.may_write() {
@@ -180,7 +195,7 @@ impl<'s> Tree<'s> {
         let found = if planted(Bug::TakeoverWithoutReplay) { None } else { found };
         let Some(found) = found else {
             // Nothing of it is torn. Who loses finds the word gone, which is what was wanted.
-            let free = index.free_word(lane, &debt).await?;
+            let free = self.free_word(lane, &debt).await?;
             let takeover = self.word_request(Label::Takeover, &debt, dead.0, free);
             if port.call(takeover).await?.value == dead.0 {
                 lane.mark(Mark::Takeover);
@@ -192,7 +207,7 @@ impl<'s> Tree<'s> {
         let image = Image {
             debt,
             word,
-            incarnation: self.owner.incarnation,
+            incarnation: owner.incarnation,
             step: recovery.next_step(),
             repair: true,
             writes: found.writes,
@@ -215,11 +230,11 @@ impl<'s> Tree<'s> {
             lane.mark(Mark::RepairerDied);
         }
         lane.owe(Debt { stage: Stage::Held, word: word.0, imaged: true, ..debt })?;
-        found.writes.replay(lane, lock.node, image_at + HEADER_BYTES);
+        found.writes.replay(lane, lock.node, image_at + HEADER_BYTES, recovery.unit_bytes);
         let mut free = 0;
         if lock.in_node() {
             port.submit().await?;
-            free = index.free_word(lane, &debt).await?;
+            free = self.free_word(lane, &debt).await?;
         }
         let unlock = port.push(self.word_request(Label::Unlock, &debt, word.0, free));
         port.submit().await?;
@@ -227,37 +242,152 @@ impl<'s> Tree<'s> {
         lane.owe(debt)?;
         if port.completion(unlock).value == word.0 { Ok(()) } else { Err(OpError::harmless(Cause::Fenced)) }
     }
+}
 
-    /// Repeats the WRITE that this lane's own queue pair may have cut short, before the lock is released.
-    pub(crate) async fn replay_own(
+impl Site<'_> {
+    /// What a row says of the life of its compute node; `None`: there is no such row.
+    pub(crate) async fn read_row(&self, lane: &Lane<'_>, row: RowId) -> Result<Option<SeenRow>, OpError> {
+        let Some(home) = self.geometry.first() else { return Ok(None) };
+        if row.0 == 0 || u32::from(row.0) >= home.row_count {
+            return Ok(None);
+        }
+        let at = self.room.start;
+        lane.port().call(Request::read(Label::Row, HOME, home.row_offset(row), Row::BYTES, at)).await?;
+        let stored = lane.port().with(|scratch| scratch.get(at..).and_then(Row::from_prefix));
+        let Some(stored) = stored else { return Ok(None) };
+        let address = Address::new(HOME, home.row_offset(row), 0);
+        let corrupt = |what| OpError::harmless(Cause::Corrupt { address, what });
+        let lease_ns = stored.lease_ns().map_err(corrupt)?.unwrap_or(0);
+        Ok(Some(SeenRow { word: RowWord(stored.word.get()), heartbeat: stored.heartbeat.get(), lease_ns }))
+    }
+
+    /// What the entry of a chunk says, if it is granted.
+    pub(crate) async fn read_grant(
         &self,
         lane: &Lane<'_>,
-        recovery: &Recovery<'_>,
-        debt: &Debt,
-        word: u64,
-    ) -> Result<(), OpError> {
+        node: NodeId,
+        geometry: &NodeGeometry,
+        chunk: u32,
+    ) -> Result<Option<Grant>, OpError> {
+        let at = self.room.start;
+        lane.port().call(Request::read(Label::Chunk, node, geometry.chunk_entry(chunk), 8, at)).await?;
+        let entry = lane.port().with(|scratch| ChunkWord(word_at(scratch, at)).decode());
+        Ok(if let Ok(ChunkEntry::Granted(grant)) = entry { Some(grant) } else { None })
+    }
+
+    /// Watches a row for a lease. Whether it was silent all the time.
+    pub(crate) async fn lease_is_over(&self, lane: &Lane<'_>, row: RowId) -> Result<bool, OpError> {
+        const LOOKS: u64 = 16;
+        let first = self.read_row(lane, row).await?;
+        let lease_ns = self.recovery.lease.terms().lease_ns().max(first.map_or(0, |row| row.lease_ns));
+        // The pauses alone make a whole lease.
+        for _ in 0..LOOKS {
+            lane.port().call(Request::pause(lease_ns.div_ceil(LOOKS))).await?;
+            if self.read_row(lane, row).await? != first {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Repeats the WRITE that this lane's own queue pair may have cut short, before the lock is released.
+    pub(crate) async fn replay_own(&self, lane: &Lane<'_>, debt: &Debt, word: u64) -> Result<(), OpError> {
         let lock = debt.lock;
         let Some(geometry) = self.geometry.get(usize::from(lock.node.0)) else { return Ok(()) };
-        let room = &self.scratch.recovery;
-        let owner = self.owner;
         let wanted = Wanted {
-            row: owner.row,
-            incarnation: owner.incarnation,
+            row: self.owner.row,
+            incarnation: self.owner.incarnation,
             lock: debt.lock_name(),
             word: LockWord(word),
             own: true,
         };
-        let found = redo::find(lane, lock.node, geometry, &wanted, room).await?;
+        let found = redo::find(lane, lock.node, geometry, &wanted, self.room).await?;
         if let Some(found) = found {
-            if !recovery.lease.may_write() {
+            if !self.recovery.lease.may_write() {
                 return Err(OpError::harmless(Cause::Fenced));
             }
             lane.mark(Mark::RedoReplayed);
-            let at = room.start + LOOK_BYTES + HEADER_BYTES;
-            found.writes.replay(lane, lock.node, at);
+            let at = self.room.start + LOOK_BYTES + HEADER_BYTES;
+            found.writes.replay(lane, lock.node, at, self.recovery.unit_bytes);
             lane.port().submit().await?;
         }
         Ok(())
+    }
+}
+
+/// The locks of a B+-tree.
+struct TreeLocks<'a, 's, I> {
+    tree: &'a Tree<'s>,
+    index: &'a I,
+}
+
+impl<'s, I: Leaves<'s>> Guarded for TreeLocks<'_, 's, I> {
+    fn site(&self) -> Option<Site<'_>> {
+        self.tree.site()
+    }
+
+    fn queue(&self, lock: LockId) -> Option<(&LockTable<'_>, LockId)> {
+        self.tree.options.hierarchical.then(|| self.index.queue_of(lock))
+    }
+
+    fn word_place(&self, debt: &Debt) -> (NodeId, u64, Space) {
+        self.tree.word_place(debt)
+    }
+
+    fn word_request(&self, label: Label, debt: &Debt, compare: u64, swap: u64) -> Request {
+        self.tree.word_request(label, debt, compare, swap)
+    }
+
+    fn word_for(&self, lane: &Lane<'_>, lock: LockId) -> Result<u64, OpError> {
+        self.tree.word_for(lane, lock)
+    }
+
+    async fn free_word(&self, lane: &Lane<'_>, debt: &Debt) -> Result<u64, OpError> {
+        self.index.free_word(lane, debt).await
+    }
+
+    fn leave(&self, lane: &Lane<'_>, lock: LockId) {
+        self.tree.leave(lane, lock, self.index.queue_of(lock));
+    }
+}
+
+impl<'s> Tree<'s> {
+    /// What recoveries work with.
+    pub(super) fn site(&self) -> Option<Site<'_>> {
+        self.recovery.map(|recovery| Site {
+            recovery,
+            geometry: self.geometry,
+            owner: self.owner,
+            room: &self.scratch.recovery,
+        })
+    }
+
+    /// See [`Guarded::look_after`], of an operation whose [`Tree::acquire`] ended so.
+    pub(crate) async fn look_after(&self, index: &impl Leaves<'s>, lane: &Lane<'_>, debt: Debt) -> Result<(), OpError> {
+        TreeLocks { tree: self, index }.look_after(lane, debt).await
+    }
+
+    /// See [`Guarded::recover`].
+    pub(crate) async fn recover(
+        &self,
+        index: &impl Leaves<'s>,
+        lane: &Lane<'_>,
+        debt: Debt,
+        dead: LockWord,
+        incarnation: u32,
+    ) -> Result<(), OpError> {
+        match self.site() {
+            Some(site) => TreeLocks { tree: self, index }.recover(lane, site, debt, dead, incarnation).await,
+            None => Ok(()),
+        }
+    }
+
+    /// See [`Site::replay_own`].
+    pub(crate) async fn replay_own(&self, lane: &Lane<'_>, debt: &Debt, word: u64) -> Result<(), OpError> {
+        match self.site() {
+            Some(site) => site.replay_own(lane, debt, word).await,
+            None => Ok(()),
+        }
     }
 
     /// All lock words of this incarnation have been used.

@@ -82,7 +82,7 @@ pub enum ChunkKind {
     Leaf = 1,
     /// Inner nodes of an index.
     Inner = 2,
-    /// Redo images of a compute node.
+    /// Redo images of a compute node, for the index that it has opened.
     Redo = 3,
     /// Variable-length keys and values.
     Items = 4,

@@ -214,9 +214,13 @@ impl<'a> Leaf<'a> {
     /// Writes the occupied slots whose keys are not below `low` and, if given, below `high` into `slots`, in ascending
     /// key order; returns how many.
     pub fn sorted(&self, low: &[u8], high: Option<&[u8]>, slots: &mut [u16; SPAN_MAX]) -> usize {
+        if let Ok(low) = <[u8; 8]>::try_from(low) {
+            // An upper bound is as wide as the lower one.
+            let high = high.map(|high| high.first_chunk().map_or(0, |high| u64::from_be_bytes(*high)));
+            return self.sorted_8(u64::from_be_bytes(low), high, slots);
+        }
         let wide = |key: &[u8]| key.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
         let (low_word, high_word) = (wide(low), high.map(wide));
-        let mut count = 0;
         // Sorted by the first eight bytes of the keys, which decides almost always.
         let mut order = heapless::Vec::<(u64, u16), SPAN_MAX>::new();
         for (slot, entry) in self.entries() {
@@ -236,23 +240,41 @@ impl<'a> Leaf<'a> {
                 let _ = order.push((word, slot as u16));
             }
         }
-        if self.shape.key_bytes == 8 {
-            order.sort_unstable();
-        } else {
-            let mut left = [0; KEY_BYTES_MAX];
-            let Some(left) = left.get_mut(..self.shape.key_bytes) else { return 0 };
-            order.sort_unstable_by(|a, b| {
-                a.0.cmp(&b.0).then_with(|| {
-                    self.read_key(a.1 as usize, left);
-                    stripes::compare(self.image, self.shape.entry_at(b.1 as usize) + 1, left).reverse()
-                })
-            });
-        }
+        let mut left = [0; KEY_BYTES_MAX];
+        let Some(left) = left.get_mut(..self.shape.key_bytes) else { return 0 };
+        order.sort_unstable_by(|a, b| {
+            a.0.cmp(&b.0).then_with(|| {
+                self.read_key(a.1 as usize, left);
+                stripes::compare(self.image, self.shape.entry_at(b.1 as usize) + 1, left).reverse()
+            })
+        });
         for (to, &(_, slot)) in slots.iter_mut().zip(&order) {
             *to = slot;
-            count += 1;
         }
-        count
+        order.len()
+    }
+
+    /// The 8-byte case: keys are words, compared together with their slots. A leaf that was loaded or split in order is
+    /// not sorted again.
+    fn sorted_8(&self, low: u64, high: Option<u64>, slots: &mut [u16; SPAN_MAX]) -> usize {
+        let mut order = heapless::Vec::<u128, SPAN_MAX>::new();
+        let (mut last, mut in_order) = (low, true);
+        for (slot, entry) in self.entries() {
+            let word = entry.forward(1).word(self.image).swap_bytes();
+            if entry.byte(self.image) & OCCUPIED != 0 && word >= low && high.is_none_or(|high| word < high) {
+                in_order &= word >= last;
+                last = word;
+                // There is room: as many as slots.
+                let _ = order.push(u128::from(word) << 16 | slot as u128);
+            }
+        }
+        if !in_order {
+            order.sort_unstable();
+        }
+        for (to, &entry) in slots.iter_mut().zip(&order) {
+            *to = entry as u16;
+        }
+        order.len()
     }
 
     /// Checks a quiet leaf with these fences: entries whole, keys within the fences, none twice. Returns its records.

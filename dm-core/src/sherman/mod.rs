@@ -101,9 +101,6 @@ use spin::Mutex;
 /// Marks that this room counts itself; those of [`crate::btree::MARKS`] and [`crate::remote::chunks::MARKS`] come on top.
 pub const MARKS: &[Mark] = &[Mark::Forwarded, Mark::LeafSplit, Mark::Merge, Mark::NodeReused, Mark::ScanRestart];
 
-/// How long settling waits for a lock, in ns, to find out whether a node it was about to link has been linked.
-const PENDING_WAIT_NS: u64 = 10_000_000;
-
 /// A Sherman index on one compute node: all its lanes share this.
 pub struct Sherman<'s> {
     tree: Tree<'s>,
@@ -229,14 +226,7 @@ impl Index for Sherman<'_> {
         // The lock first: members of a batch this lane leads may be queued behind it.
         self.tree.settle(lane).await?;
         self.tree.batches.settle(lane, &self.plan).await?;
-        if lane.pending().is_some() && !lane.owes() && self.tree.check_standing().is_ok() {
-            // Nothing depends on it: what cannot be told soon, because a lock in the way is held, is told when the lane is settled
-            // next.
-            lane.set_deadline(PENDING_WAIT_NS);
-            let _ = self.tree.resolve_pending(lane).await;
-            lane.take_suspect();
-            // It locks nodes: a request of its own that failed leaves a debt like any other.
-            lane.set_deadline(Operation::WAIT_NS_DEFAULT);
+        if self.look_after_pending(lane).await {
             self.tree.settle(lane).await?;
         }
         Ok(())
@@ -267,15 +257,7 @@ impl Index for Sherman<'_> {
     }
 
     async fn adopt<'a>(&'a self, lane: &'a Lane<'_>) -> Result<Adopted, OpError> {
-        lane.set_deadline(u64::MAX);
-        self.tree.check_standing()?;
-        lane.forget_watch();
-        loop {
-            let adopted = self.tree.adopt(lane).await;
-            if let Some(adopted) = self.unless_silent(lane, adopted).await? {
-                return Ok(adopted);
-            }
-        }
+        self.adopt_all(lane).await
     }
 
     fn cache_bytes(&self) -> (u64, u64) {

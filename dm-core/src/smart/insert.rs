@@ -37,8 +37,9 @@ impl Smart<'_> {
     pub(super) async fn attach(&self, lane: &Lane<'_>, way: &Way, spot: Spot, why: Why) -> Result<Attached, OpError> {
         match why {
             Why::Slot(node, None) => {
-                let copied = self.switch(lane, way, &spot, node).await?;
-                Ok(Attached::Again { copied })
+                // The replacement has the record from the beginning.
+                let published = self.switch(lane, way, &spot, node, true).await?;
+                Ok(if published { Attached::Done } else { Attached::Again { copied: false } })
             }
             Why::Slot(node, Some(empty)) => self.fill_slot(lane, way, &spot, node, usize::from(empty)).await,
             Why::Empty | Why::Leaf | Why::Header(_) => self.split(lane, way, &spot, why).await,
@@ -51,6 +52,16 @@ impl Smart<'_> {
             return Ok(place);
         }
         let full = OpError::harmless(Cause::PoolFull);
+        // One lane of the compute node asks, the others wait for what it gets; not for long, as its future may be dropped.
+        for _ in 0..ASKS_AWAITED {
+            if self.space.begins_to_ask(what, near) {
+                break;
+            }
+            lane.port().call(Request::pause(ASK_PAUSE_NS)).await?;
+            if let Some(place) = self.space.take(what, near, bytes) {
+                return Ok(place);
+            }
+        }
         // Other lanes may use up what this one was granted.
         for _ in 0..CHUNKS_MAX {
             let Some(request) = self.requests.next() else { break };
@@ -58,11 +69,13 @@ impl Smart<'_> {
                 Use::Leaf => ChunkKind::Leaf,
                 Use::Node => ChunkKind::Inner,
             };
-            let want =
-                Want { grant: Grant::new(self.owner, kind, self.number, request), retry: false, reuse: false, hint: 0 };
-            let granted = chunks::grant_any(lane, self.geometry, near, &want, self.scratch.small).await?;
-            let Some(granted) = granted else { break };
+            let grant = Grant::new(self.owner, kind, self.number, request);
+            let want = Want { grant, retry: false, reuse: false, hint: self.space.hint(self.owner.row) };
+            let granted = chunks::grant_any(lane, self.geometry, near, &want, self.scratch.small).await;
+            self.space.ends_asking(what, near);
+            let Some(granted) = granted? else { break };
             self.space.add_chunk(what, granted.node, granted.offset, granted.bytes);
+            self.space.note_chunk(granted.chunk);
             if let Some(place) = self.space.take(what, granted.node, bytes) {
                 return Ok(place);
             }
@@ -71,7 +84,7 @@ impl Smart<'_> {
     }
 
     /// Builds the operation's leaf and pushes its WRITE.
-    fn push_leaf(&self, lane: &Lane<'_>, place: Place) {
+    pub(super) fn push_leaf(&self, lane: &Lane<'_>, place: Place) {
         self.seal(lane);
         let at = self.scratch.fresh_leaf;
         lane.port().with(|scratch| {
@@ -271,6 +284,10 @@ impl Smart<'_> {
         });
     }
 }
+
+/// How often a lane looks whether the one that asks for a chunk has got it, and the pause in between, in ns: some round trips.
+const ASKS_AWAITED: u32 = 16;
+const ASK_PAUSE_NS: u64 = 1_000;
 
 /// Chunks an operation asks for in a row, others using up what it was granted.
 const CHUNKS_MAX: u32 = 16;

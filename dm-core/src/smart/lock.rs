@@ -2,10 +2,12 @@
 
 use super::Smart;
 use super::search::corrupt;
+use crate::btree::lock::{Watched, silent_holder};
 use crate::compute::locks::{Entered, Handed, Turn};
 use crate::error::{Cause, Effect, OpError};
 use crate::lane::{Debt, Lane, LockId, Mark, Stage};
 use crate::radix::slot::{Place, UNIT_BYTES, word};
+use crate::recovery::takeover::Guarded;
 use crate::remote::lock_word::{LockWord, lock_of};
 use crate::verbs::{Completion, Label, Request, Status};
 
@@ -15,9 +17,6 @@ const ATTEMPTS_MAX: u32 = 1 << 20;
 /// First and longest pause between two CAS attempts, in ns. The first is about half a round trip.
 const BACK_OFF_NS: (u64, u64) = (1_000, 64_000);
 
-/// Lock word sequences a lane takes at once.
-const SEQUENCES_AT_ONCE: u64 = 1 << 10;
-
 /// A leaf this lane holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LeafHeld {
@@ -25,7 +24,7 @@ pub(super) struct LeafHeld {
     pub place: Place,
     /// The remote word while it is held.
     pub word: u64,
-    lock: LockId,
+    pub lock: LockId,
 }
 
 impl LeafHeld {
@@ -36,13 +35,13 @@ impl LeafHeld {
 }
 
 /// The lock as the local table counts.
-const fn local(lock: LockId) -> LockId {
+pub(super) const fn local(lock: LockId) -> LockId {
     LockId { node: lock.node, index: lock.index & !LockId::IN_NODE }
 }
 
 impl Smart<'_> {
     /// The lock of a leaf. A place that cannot be one's leads nowhere, and no CAS may go there.
-    fn leaf_lock(&self, leaf: Place) -> Result<LockId, OpError> {
+    pub(super) fn leaf_lock(&self, leaf: Place) -> Result<LockId, OpError> {
         if !self.is_inside(leaf, self.leaf.place_bytes) {
             return Err(corrupt(leaf, "a pointer beyond the pool"));
         }
@@ -50,7 +49,7 @@ impl Smart<'_> {
         Ok(LockId { index: local.index | LockId::IN_NODE, ..local })
     }
 
-    fn lock_offset(&self, leaf: Place) -> u64 {
+    pub(super) fn lock_offset(&self, leaf: Place) -> u64 {
         leaf.offset() + self.leaf.lock_at as u64
     }
 
@@ -72,9 +71,10 @@ impl Smart<'_> {
         if !self.locks.knows(lane.id()) {
             return Err(OpError::harmless(Cause::BadInput("a lane number past what the index was opened for")));
         }
+        self.check_lease(lane)?;
         let queues = self.options.hierarchical;
         let mut held = LeafHeld { place: leaf, word: 0, lock };
-        let queued = Debt { lock, stage: Stage::Queued, word: 0, protects: leaf.address(), imaged: false };
+        let queued = Debt::queued(lock, leaf.address());
         lane.owe(queued)?;
         if queues && self.locks.enter(local(lock), lane.id(), held.tag()) == Entered::Queued {
             lane.mark(Mark::LockQueued);
@@ -88,21 +88,23 @@ impl Smart<'_> {
                         }
                     }
                     Turn::Acquire => break,
-                    Turn::Owned(Handed { word, .. }) => {
+                    Turn::Owned(Handed { word, imaged }) => {
                         lane.mark(Mark::HandOver);
-                        lane.owe(Debt { stage: Stage::Held, word, ..queued })?;
+                        lane.received(lock, word, imaged);
+                        self.hold(lane, lock);
                         held.word = word;
                         return Ok((held, false));
                     }
                 }
             }
         }
-        let sequence = lane.next_sequence(|| self.locks.sequences(SEQUENCES_AT_ONCE));
-        let Some(word) = LockWord::new(self.owner.row, sequence) else {
-            self.leave(lane, lock);
-            return Err(OpError::harmless(Cause::BadInput("all lock words of this compute node are used up")));
+        held.word = match self.next_word(lane) {
+            Ok(word) => word,
+            Err(used_up) => {
+                self.leave(lane, lock);
+                return Err(used_up);
+            }
         };
-        held.word = word.0;
         let mut pause_ns = BACK_OFF_NS.0;
         for _ in 0..ATTEMPTS_MAX {
             lane.owe(Debt { stage: Stage::Posted, word: held.word, ..queued })?;
@@ -111,8 +113,9 @@ impl Smart<'_> {
             port.push(self.leaf_request(leaf, 0));
             // On failure the debt stays: whether the CAS won is not known, and settling will look.
             port.submit().await?;
-            if port.completion(cas).value == LockWord::FREE.0 {
-                lane.owe(Debt { stage: Stage::Held, word: held.word, ..queued })?;
+            let found = port.completion(cas).value;
+            if found == LockWord::FREE.0 {
+                self.hold(lane, lock);
                 return Ok((held, true));
             }
             lane.owe(queued)?;
@@ -120,10 +123,18 @@ impl Smart<'_> {
             if lane.check_deadline().is_err() {
                 break;
             }
+            let long_ns = match self.watch_holder(lane, found) {
+                Watched::Silent => {
+                    self.leave(lane, lock);
+                    lane.suspect(queued);
+                    return Err(silent_holder());
+                }
+                Watched::Wait(ns) => ns,
+            };
             if self.options.back_off {
                 // Exponential, with a lane-dependent part, so that losers do not return in step.
                 let jitter = (u64::from(lane.next_turn() >> 16) * pause_ns) >> 16;
-                port.push(Request::pause(pause_ns / 2 + jitter / 2));
+                port.push(Request::pause(long_ns.unwrap_or(pause_ns / 2 + jitter / 2)));
                 port.submit().await?;
                 pause_ns = (pause_ns * 2).min(BACK_OFF_NS.1);
             }
@@ -138,14 +149,19 @@ impl Smart<'_> {
         match self.locks.cancel(local(held.lock), lane.id()) {
             Turn::Wait => lane.paid(held.lock),
             Turn::Acquire => self.leave(lane, held.lock),
-            Turn::Owned(Handed { word, .. }) => self.unlock_leaf(lane, LeafHeld { word, ..held }).await?,
+            Turn::Owned(Handed { word, imaged }) => {
+                if imaged {
+                    lane.has_image(held.lock);
+                }
+                self.unlock_leaf(lane, LeafHeld { word, ..held }).await?;
+            }
         }
         Ok(())
     }
 
     /// Strikes the debt out and lets the next lane of this compute node have its turn.
-    fn leave(&self, lane: &Lane<'_>, lock: LockId) {
-        lane.paid(lock);
+    pub(super) fn leave(&self, lane: &Lane<'_>, lock: LockId) {
+        self.paid(lane, lock);
         if self.options.hierarchical
             && let Some(next) = self.locks.leave(local(lock))
         {
@@ -160,6 +176,11 @@ impl Smart<'_> {
     pub(super) async fn unlock_leaf_with(&self, lane: &Lane<'_>, held: LeafHeld) -> Result<(), OpError> {
         let unknown = |cause: Cause| OpError { effect: Effect::Unknown, cause };
         let port = lane.port();
+        if let Err(late) = self.check_lease(lane) {
+            // The debt stays: the word is freed by settling, if others have not taken it by then.
+            port.withdraw();
+            return Err(late);
+        }
         let pass = self.options.hierarchical && self.locks.would_pass(local(held.lock), held.tag());
         if self.options.combine && !pass {
             let unlock = port.push(self.unlock_request(&held));
@@ -172,11 +193,12 @@ impl Smart<'_> {
 
     /// Releases a leaf with nothing to write back: hands it over, or unlocks and waits for that.
     pub(super) async fn unlock_leaf(&self, lane: &Lane<'_>, held: LeafHeld) -> Result<(), OpError> {
-        let handed = Handed { word: held.word, imaged: false };
+        let imaged = lane.holds(held.lock).is_some_and(|debt| debt.imaged);
+        let handed = Handed { word: held.word, imaged };
         if self.options.hierarchical
             && let Some(next) = self.locks.pass(local(held.lock), held.tag(), handed)
         {
-            lane.paid(held.lock);
+            self.paid(lane, held.lock);
             lane.port().push(Request::wake(next));
             return Ok(());
         }
@@ -212,6 +234,7 @@ impl Smart<'_> {
     }
 
     async fn settle_leaf(&self, lane: &Lane<'_>, debt: Debt) -> Result<(), OpError> {
+        let mut debt = debt;
         let mut held = LeafHeld { place: Place::of(debt.protects), word: debt.word, lock: debt.lock };
         let port = lane.port();
         if debt.stage == Stage::Queued {
@@ -224,10 +247,11 @@ impl Smart<'_> {
                     self.leave(lane, debt.lock);
                     return Ok(());
                 }
-                Turn::Owned(Handed { word, .. }) => {
+                Turn::Owned(Handed { word, imaged }) => {
                     // The table says so once: if this future is dropped too, the debt tells the next.
                     held.word = word;
-                    lane.owe(Debt { stage: Stage::Held, word, ..debt })?;
+                    debt = Debt { stage: Stage::Held, word, imaged, ..debt };
+                    lane.owe(debt)?;
                 }
             }
         } else {
@@ -240,7 +264,11 @@ impl Smart<'_> {
                 return Ok(());
             }
         }
-        // What was WRITTEN under it is whole or was not begun: the future's requests are completed by now.
+        // What was WRITTEN under it is whole or was not begun, the future's requests being completed by now; or its queue pair
+        // failed, and there is an image of what may be torn.
+        if let (true, Some(site)) = (debt.imaged, self.site()) {
+            site.replay_own(lane, &debt, held.word).await?;
+        }
         self.unlock_leaf(lane, held).await
     }
 }

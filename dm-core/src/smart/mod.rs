@@ -27,7 +27,7 @@
 //! | insert of a deleted record | 3 | as update |
 //! | leaf split | 4 | READ leaf; READ slot; READ leaf; WRITE nodes + WRITE leaf + CAS slot |
 //! | header split | 4 | READ node; READ slot; READ node; WRITE node + WRITE leaf + CAS slot |
-//! | insert into a full node of S slots | 2 + S/16 + 2 | READ node; S CAS freeze; WRITE node + CAS slot; READ node; WRITE leaf + CAS slot |
+//! | insert into a full node of S slots | 2 + S/16 | READ node; S CAS freeze; WRITE node + WRITE leaf + CAS slot |
 //! | scan | 1 + a READ a node + leaves / leaves READ at once | READ root slot; READ node; READ leaves of a node in parallel |
 //!
 //! New memory elsewhere adds one: the WRITE has to be done before the CAS is posted. A lock handed over saves CAS and
@@ -41,6 +41,7 @@
 //! | [`layout`] | leaves |
 //! | `search` | descents; get |
 //! | `lock` | locks of leaves |
+//! | `recover` | what survivors do for the dead |
 //! | `write` | insert, update, upsert, `update_if`, delete, of a key that has a leaf |
 //! | `insert` | slots and splits for one that has none |
 //! | `switch` | full nodes |
@@ -105,13 +106,31 @@
 //! - **Copies are found by the slot that leads to their node**, not by prefix: a lookup follows the path as a descent does.
 //! - **The leaf's length is not in the slot**: all leaves have one length. Those seven bits are 0.
 //!
+//! # What the published design gets wrong, and where that would be here
+//!
+//! | there | here | planted as |
+//! |---|---|---|
+//! | an update writes the leaf back as it was before its lock was taken, flags and all | it decides on the image READ behind the lock's CAS, and writes seal and value | `leaf-before-lock`, `whole-leaf` |
+//! | absence found through an old slot is believed | the slot is READ again | `cached-negative` |
+//! | a writer goes on below a slot that readers cannot see yet | there are none; what comes nearest is a change below a frozen slot | `frozen-followed` |
+//! | a late repair sets a reverse pointer back | no reverse pointers | |
+//! | a delete clears the slot, and two inserts then fill two slots with one byte | slots stay | `delete-clears-slot`, `same-byte-twice` |
+//! | a delete ignores the leaf's lock | it takes it | `delete-unlocked` |
+//! | an insert is lost in a node that a merge is about to drop | nodes are dropped only when they grow, after all slots are frozen | `switch-unfrozen` |
+//! | a merge of headers changes two words on two nodes, and may need more than six bytes | headers do not change, nodes do not merge | |
+//! | a delete whose merge lost begins anew and reports absence | nothing follows the WRITE of a delete but its unlock; what comes nearest is another look | `delete-looks-again` |
+//! | a replaced leaf is valid until a WRITE that nobody waits for | leaves are changed in place | |
+//!
 //! # Open limits
 //!
 //! - Keys and values of one size. No items of variable length.
 //! - A deleted record keeps its leaf; nodes that were replaced keep their memory (together less than the nodes that are in
-//!   use); memory carved by an operation that was dropped or failed is lost. Bulk-load anew to get it back.
-//! - A compute node that dies while it holds a leaf's lock keeps it; a leaf torn by a writer that died is reported as
-//!   corrupt. A node that it was freezing is replaced by whoever needs it.
+//!   use). Slots have no room for a generation, and copies that lead to a node may be kept for ever, so places that were
+//!   published once are not used for anything else: bulk-load anew to get them back. What was carved by an operation that was
+//!   dropped or failed, or by a compute node that died, is lost; nobody adopts it.
+//! - A dead compute node's row is freed by a sweep only in a pool without other indexes.
+//! - Opened without recovery: a compute node that dies while it holds a leaf's lock keeps it, and a leaf torn by a writer that
+//!   died is reported as corrupt.
 //! - When a slot was confirmed, what it leads to is READ once more, though it cannot have changed.
 //! - A bulk load inserts record by record.
 //! - `entry_writes`, `narrow_locks` and `read_guard` have nothing to switch here.
@@ -121,6 +140,7 @@ mod insert;
 pub mod layout;
 mod lock;
 pub mod parameters;
+mod recover;
 mod search;
 mod switch;
 mod walk;
@@ -135,6 +155,7 @@ use crate::lane::{Lane, Mark};
 use crate::radix::cache::NodeCache;
 use crate::radix::slot::{MEMORY_NODES_MAX, Place};
 use crate::radix::space::Space;
+use crate::recovery::Recovery;
 use crate::recovery::sweep::Swept;
 use crate::remote::HOME;
 use crate::remote::NodeGeometry;
@@ -195,6 +216,8 @@ pub struct Parts<'s> {
     pub space: Space<'s>,
     /// Copies of nodes.
     pub cache: NodeCache<'s>,
+    /// What makes its locks recoverable; `None`: a dead holder's locks stay held.
+    pub recovery: Option<&'s Recovery<'s>>,
 }
 
 /// A SMART index on one compute node: all its lanes share this.
@@ -214,6 +237,7 @@ pub struct Smart<'s> {
     batches: Batches<'s>,
     space: Space<'s>,
     cache: NodeCache<'s>,
+    recovery: Option<&'s Recovery<'s>>,
     leaf: LeafShape,
     plan: ScratchPlan,
     scratch: Scratch,
@@ -245,6 +269,7 @@ impl<'s> Smart<'s> {
             batches: parts.batches,
             space: parts.space,
             cache: parts.cache,
+            recovery: parts.recovery,
             leaf: parameters.leaf(),
             plan,
             scratch,
@@ -260,6 +285,11 @@ impl<'s> Smart<'s> {
     /// Copies of nodes.
     pub const fn cache(&self) -> &NodeCache<'s> {
         &self.cache
+    }
+
+    /// Memory for nodes and leaves.
+    pub const fn space(&self) -> &Space<'s> {
+        &self.space
     }
 
     /// Local lock entries with a holder.
@@ -295,22 +325,28 @@ impl Index for Smart<'_> {
             return Err(OpError::harmless(Cause::BadInput("the lane is in doubt and has to be settled first")));
         }
         lane.set_deadline(operation.wait_ns());
-        let mut leads = false;
-        if self.options.rdwc {
-            match self.batches.begin(lane, &self.plan, operation.kind).await? {
-                Begun::Told(outcome) => return Ok(outcome),
-                begun => leads = begun == Begun::Leads,
+        self.check_standing()?;
+        lane.forget_watch();
+        loop {
+            let mut leads = false;
+            if self.options.rdwc {
+                match self.batches.begin(lane, &self.plan, operation.kind).await? {
+                    Begun::Told(outcome) => return Ok(outcome),
+                    begun => leads = begun == Begun::Leads,
+                }
+            }
+            let result = match operation.kind {
+                OperationKind::Get => self.get(lane).await,
+                OperationKind::Scan => self.scan(lane, &operation).await,
+                kind => self.write(lane, kind).await,
+            };
+            if leads {
+                self.batches.finish(lane, &self.plan, &result).await?;
+            }
+            if let Some(outcome) = self.unless_silent(lane, result).await? {
+                return Ok(outcome);
             }
         }
-        let result = match operation.kind {
-            OperationKind::Get => self.get(lane).await,
-            OperationKind::Scan => self.scan(lane, &operation).await,
-            kind => self.write(lane, kind).await,
-        };
-        if leads {
-            self.batches.finish(lane, &self.plan, &result).await?;
-        }
-        result
     }
 
     async fn settle<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
@@ -335,8 +371,11 @@ impl Index for Smart<'_> {
         self.bulk_end(lane).await
     }
 
-    async fn sweep<'a>(&'a self, _: &'a Lane<'_>, _: RowId) -> Result<Swept, OpError> {
-        Err(OpError::harmless(Cause::BadInput("a SMART index cannot be swept yet: what the dead held stays held")))
+    async fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId) -> Result<Swept, OpError> {
+        lane.set_deadline(u64::MAX);
+        self.check_standing()?;
+        lane.forget_watch();
+        self.sweep_row(lane, row).await
     }
 
     fn cache_bytes(&self) -> (u64, u64) {

@@ -4,6 +4,7 @@ use super::layout::LeafShape;
 use crate::btree::node::{KEY_BYTES_MAX, KEY_BYTES_MIN};
 use crate::index::ScratchPlan;
 use crate::radix::slot::{COVERS_MAX, NODE_BYTES_MAX, NodeType};
+use crate::recovery::redo::{HEADER_BYTES, LOOK_BYTES};
 use crate::remote::SCRATCH_BYTES;
 use crate::remote::catalog::PARAMETER_BYTES;
 use crate::remote::record::{Le16, Le32, record};
@@ -132,7 +133,10 @@ impl Parameters {
         let [value, expected, output] = [(); 3].map(|()| take(self.value_bytes));
         let small = take(SCRATCH_BYTES).start;
         let leaves_at_once = leaves_at_once.clamp(1, LEAVES_AT_ONCE_MAX);
+        let recovery = take(LOOK_BYTES + HEADER_BYTES + leaf.write_bytes());
         let fresh_leaf = take(leaf.place_bytes).start;
+        // In front of leaf image 0, the header of its redo image.
+        take(HEADER_BYTES);
         let leaves = take(leaf.place_bytes * leaves_at_once).start;
         let build = take(NODE_BYTES_MAX.max(CHAIN_NODES_MAX * NodeType::SMALLEST.bytes())).start;
         let path = take(PATH_BYTES * self.key_bytes).start;
@@ -150,7 +154,7 @@ impl Parameters {
             total_bytes: end,
         };
         let leaf_stride = leaf.place_bytes;
-        (plan, Scratch { last, small, fresh_leaf, leaves, leaf_stride, leaves_at_once, build, path, nodes })
+        (plan, Scratch { last, small, recovery, fresh_leaf, leaves, leaf_stride, leaves_at_once, build, path, nodes })
     }
 }
 
@@ -173,6 +177,8 @@ pub struct Scratch {
     pub last: Range<usize>,
     /// 512 bytes for words and lines of tables.
     pub small: usize,
+    /// What recovery READs, and a redo image.
+    pub recovery: Range<usize>,
     /// The leaf being written.
     pub fresh_leaf: usize,
     /// Leaves that were READ.

@@ -57,7 +57,7 @@ impl Spot {
         Self { word, depth: 0, index: 0, fresh, owner: Slot::EMPTY }
     }
 
-    const fn copied(route: &Route) -> Self {
+    pub(super) const fn copied(route: &Route) -> Self {
         let Route { word, depth, owner, index } = *route;
         // No CAS may expect a frozen word: it would change one.
         let word = word.thawed();
@@ -179,9 +179,9 @@ impl Smart<'_> {
                             return Ok(Reached::Gap(spot, Why::Header(at)));
                         }
                         Look::Differs(_) => "a node of another prefix",
-                        Look::Found { word, .. } if word.is_frozen() && helps => {
+                        Look::Found { word, .. } if word.is_frozen() && helps && !planted(Bug::FrozenFollowed) => {
                             lane.mark(Mark::HelpedSwitch);
-                            self.switch(lane, way, &spot, place).await?;
+                            self.switch(lane, way, &spot, place, false).await?;
                             Self::attempt(lane, &mut attempts, "replacing full nodes on the way")?;
                             spot = self.read_root(lane, way).await?;
                             continue;
@@ -191,7 +191,7 @@ impl Smart<'_> {
                                 lane.mark(Mark::FrozenSlot);
                             }
                             spot = Spot {
-                                word: word.thawed(),
+                                word: if helps && planted(Bug::FrozenFollowed) { word } else { word.thawed() },
                                 depth: position + 1,
                                 index: index as u8,
                                 fresh: spot.fresh || current,

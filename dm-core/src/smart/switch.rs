@@ -1,7 +1,8 @@
 //! Type switch: a full node is replaced by one of the next type.
 //!
 //! Steps: freeze all slots; READ nothing more, since a frozen word never changes; WRITE the new node; CAS of the slot that
-//! leads to the old one. That CAS is the switch; it changes no record, so nobody's answer depends on when it happens.
+//! leads to the old one. That CAS is the switch. An insert that has found a node full puts its leaf into the new one before it is
+//! published, and linearizes at that CAS; who only helps changes no record, so nobody's answer depends on when it does.
 //!
 //! **Why the copy is exact.** A slot is CASed from its word to the same word frozen, and every other change of a slot
 //! expects a word that is not frozen. When the last slot is frozen all of them are as they will be for ever, and that is
@@ -29,35 +30,66 @@ use crate::verbs::{Label, Request};
 const PASSES_MAX: u32 = 64;
 
 impl Smart<'_> {
-    /// Replaces the node at `node`, to which `spot` leads and whose image is node image 0. Answers whether copies know the
-    /// way to what is there now.
-    pub(super) async fn switch(&self, lane: &Lane<'_>, way: &Way, spot: &Spot, node: Place) -> Result<bool, OpError> {
+    /// Replaces the node at `node`, to which `spot` leads and whose image is node image 0; `inserts`: and puts the
+    /// operation's record into the new one. Answers whether this replacement is the one that was published.
+    pub(super) async fn switch(
+        &self,
+        lane: &Lane<'_>,
+        way: &Way,
+        spot: &Spot,
+        node: Place,
+        inserts: bool,
+    ) -> Result<bool, OpError> {
         let Ok(Child::Node(kind, _)) = spot.word.child() else { return Ok(false) };
         let Some(larger) = kind.next() else {
             return Err(corrupt(node, "a node of the largest type that is full or frozen and lacks a byte"));
         };
         self.freeze(lane, node, kind).await?;
         let place = self.carve(lane, Use::Node, node.node(), larger.bytes()).await?;
+        let leaf = if inserts {
+            match self.carve(lane, Use::Leaf, place.node(), self.leaf.place_bytes).await {
+                Ok(leaf) => Some(leaf),
+                Err(error) => {
+                    self.space.put(Use::Node, place, larger.bytes());
+                    return Err(error);
+                }
+            }
+        } else {
+            None
+        };
         let (at, build) = (self.scratch.node(0), self.scratch.build);
         lane.port().with(|scratch| {
+            let mut room = [0; 64];
+            let key = self.key(scratch, &mut room);
             let Some((front, images)) = scratch.split_at_mut_checked(self.scratch.nodes) else { return };
             let image = images.get(at - self.scratch.nodes..).unwrap_or_default();
             let Ok(old) = Node::new(image, kind, self.index) else { return };
             let header = slot::Header { kind: larger, ..old.header };
             let image = front.get_mut(build..).unwrap_or_default();
-            slot::build(image, &header, self.index, old.slots().map(Slot::thawed));
+            // A node that was full has no slot for the byte now, if it had none before.
+            let partial = key.get(usize::from(header.position)).copied().unwrap_or_default();
+            let new = leaf.map(|leaf| Slot::leaf(partial, leaf));
+            slot::build(image, &header, self.index, old.slots().map(Slot::thawed).chain(new));
         });
         let write = Request::write(Label::Node, place.node(), place.offset(), larger.bytes(), build);
         lane.port().push(write);
+        if let Some(leaf) = leaf {
+            self.push_leaf(lane, leaf);
+        }
         let parent = spot.place(way);
         let to = Slot::node(spot.word.partial(), larger, place);
-        let found = self.publish(lane, place.node() == parent.node(), parent, spot.word, to).await?;
+        let here = place.node() == parent.node() && leaf.is_none_or(|leaf| leaf.node() == parent.node());
+        let found = self.publish(lane, here, parent, spot.word, to).await?;
         if found != spot.word {
             lane.mark(Mark::SwitchLost);
             self.space.put(Use::Node, place, larger.bytes());
+            if let Some(leaf) = leaf {
+                self.space.put(Use::Leaf, leaf, self.leaf.place_bytes);
+            }
             return Ok(false);
         }
         lane.mark(Mark::TypeSwitch);
+        self.space.retire(Use::Node, node, kind.bytes());
         if way.copies {
             self.cache.patch(spot.owner, usize::from(spot.index), to);
             lane.port().with(|scratch| {

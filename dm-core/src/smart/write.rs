@@ -13,12 +13,12 @@
 use super::Smart;
 use super::insert::Attached;
 use super::layout::VALUE_AT;
-use super::search::Reached;
+use super::search::{Reached, Spot};
 use crate::error::OpError;
 use crate::index::{OperationKind, Outcome};
 use crate::lane::{Lane, Mark};
 use crate::planted::{Bug, planted};
-use crate::radix::slot::{Child, Place};
+use crate::radix::slot::{Child, Place, Slot};
 use crate::verbs::{Label, Request};
 
 /// What an operation does to a leaf.
@@ -37,7 +37,7 @@ impl Smart<'_> {
         let way = self.way();
         if self.options.chain_lock_read
             && let Some(place) = self.copied_leaf(lane)
-            && let Some(outcome) = self.write_leaf(lane, kind, place).await?
+            && let Some(outcome) = self.write_leaf(lane, kind, place, None).await?
         {
             return Ok(outcome);
         }
@@ -48,7 +48,7 @@ impl Smart<'_> {
                     if let Some(outcome) = self.decided(lane, kind, valid) {
                         return Ok(outcome);
                     }
-                    if let Some(outcome) = self.write_leaf(lane, kind, place).await? {
+                    if let Some(outcome) = self.write_leaf(lane, kind, place, Some(valid)).await? {
                         return Ok(outcome);
                     }
                     return Err(super::search::corrupt(place, "a leaf whose key changed"));
@@ -107,8 +107,25 @@ impl Smart<'_> {
         }
     }
 
-    /// Writes a leaf under its lock. `None`: it is another key's.
-    async fn write_leaf(&self, lane: &Lane<'_>, kind: OperationKind, place: Place) -> Result<Option<Outcome>, OpError> {
+    /// Writes a leaf under its lock. `None`: it is another key's. `before`: whether the record was there when it was READ without
+    /// the lock, which does not matter any more.
+    async fn write_leaf(
+        &self,
+        lane: &Lane<'_>,
+        kind: OperationKind,
+        place: Place,
+        before: Option<bool>,
+    ) -> Result<Option<Outcome>, OpError> {
+        if planted(Bug::DeleteUnlocked) && kind == OperationKind::Delete && before == Some(true) {
+            lane.port().with(|scratch| {
+                if let Some(image) = scratch.get_mut(self.scratch.leaf(0)..) {
+                    self.leaf.close(image, false);
+                }
+            });
+            let (node, offset, at) = (place.node(), place.offset(), self.scratch.leaf(0));
+            lane.port().call(Request::write(Label::Entry, node, offset, VALUE_AT, at)).await?;
+            return Ok(Some(Outcome::Deleted));
+        }
         let (held, read) = self.lock_leaf(lane, place).await?;
         let valid = match self.read_locked(lane, &held, read).await {
             Ok(Some(valid)) => valid,
@@ -123,6 +140,7 @@ impl Smart<'_> {
         };
         // A write batch is sealed while nobody else can change what it will write over: see `compute::batches`.
         self.seal(lane);
+        let valid = if planted(Bug::LeafBeforeLock) { before.unwrap_or(valid) } else { valid };
         let (change, outcome) = self.decide(lane, kind, valid);
         if change == Change::Nothing {
             self.unlock_leaf(lane, held).await?;
@@ -142,10 +160,28 @@ impl Smart<'_> {
             Some(VALUE_AT)
         });
         let bytes = if planted(Bug::WholeLeaf) { Some(self.leaf.place_bytes) } else { bytes };
-        let (node, offset) = (place.node(), place.offset());
-        lane.port().push(Request::write(Label::Entry, node, offset, bytes.unwrap_or(0), self.scratch.leaf(0)));
+        self.push_in_place(lane, &held, bytes.unwrap_or(0))?;
+        if planted(Bug::DeleteClearsSlot) && change == Change::Remove {
+            self.clear_slot(lane, place);
+        }
         self.unlock_leaf_with(lane, held).await?;
+        if planted(Bug::DeleteLooksAgain) && change == Change::Remove {
+            return Ok(Some(self.decide(lane, kind, false).1));
+        }
         Ok(Some(outcome))
+    }
+
+    /// The bug of that name: the slot that copies know for the leaf becomes empty.
+    #[cold]
+    fn clear_slot(&self, lane: &Lane<'_>, leaf: Place) {
+        let key = self.plan.key.clone();
+        let Some(route) = lane.port().with(|scratch| self.cache.route(scratch.get(key).unwrap_or_default())) else {
+            return;
+        };
+        if route.word.child() == Ok(Child::Leaf(leaf)) {
+            let place = Spot::copied(&route).place(&self.way());
+            lane.port().push(Request::cas(Label::Slot, place.node(), place.offset(), route.word.0, Slot::EMPTY.0));
+        }
     }
 
     /// Closes the batch that this lane leads, if it leads one: its value is the operation's from now on.

@@ -13,8 +13,7 @@ use memmap2::MmapMut;
 use std::sync::atomic::AtomicU32;
 use zerocopy::FromBytes;
 
-/// Builds a SMART index with its storage and passes it to `run`. Nobody takes over locks of its leaves yet, so it is opened
-/// without recovery, whatever `place` has.
+/// Builds a SMART index with its storage and passes it to `run`.
 pub fn with_smart<R>(
     place: &Place<'_>,
     parameters: &Parameters,
@@ -75,6 +74,9 @@ impl SmartStorage {
         let chunk_bytes = place.geometry.iter().map(|node| node.chunk_bytes).min().unwrap_or(0);
         if node_bytes as u64 > chunk_bytes {
             return Err(AssemblyError::Chunk { node_bytes, chunk_bytes });
+        }
+        if let Some(recovery) = place.recovery {
+            recovery.check(parameters.leaf().write_bytes(), spending.lanes, place.geometry.len())?;
         }
         let (plan, _) = parameters.plan(spending.page_records, spending.leaves_at_once);
         if spending.lanes as u64 * plan.total_bytes as u64 > spending.scratch_bytes_max {
@@ -145,6 +147,7 @@ impl<'a> SmartRoom<'a> {
             batches: Batches::new(self.buckets[0], self.buckets[1], &self.seats),
             space: Space::new(self.stretches),
             cache: NodeCache::new(self.words),
+            recovery: place.recovery,
         };
         let plan = parameters.plan(spending.page_records, spending.leaves_at_once);
         granted(place, Smart::new(parts, parameters, plan)?)

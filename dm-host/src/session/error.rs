@@ -3,7 +3,7 @@
 use crate::assembly::AssemblyError;
 use crate::compute_node::PoolError;
 use crate::fabric::any::FabricError;
-use crate::kinds::IndexParameterError;
+use crate::kinds::{IndexParameterError, IndexParameters};
 use dm_core::error::{Effect, OpError};
 use std::time::Duration;
 use thiserror::Error;
@@ -45,6 +45,16 @@ pub enum OpenError {
         found: (usize, usize),
         /// Those asked for.
         wanted: (usize, usize),
+    },
+    /// The index exists, and is another one than asked for, though of the same sizes.
+    #[error("index \"{name}\" is a {found}; asked for is a {wanted}")]
+    Other {
+        /// Its name.
+        name: String,
+        /// What it is.
+        found: Box<IndexParameters>,
+        /// What was asked for.
+        wanted: Box<IndexParameters>,
     },
     /// A thread could not be started.
     #[error("starting a thread: {0}")]

@@ -5,6 +5,7 @@
 
 mod chime;
 mod rdwc;
+mod smart;
 
 use crate::bench::{self, engine, plan::Plan};
 use crate::commands::Failure;
@@ -21,11 +22,12 @@ enum Metric {
     RatePercent,
     /// Latency in us below which this share of the operations lies.
     LatencyUs(f64),
-    /// Operations a second, of a CHIME over those of a Sherman that is run with the same options; the CHIME's hotspot buffers are
-    /// more cache for the Sherman.
+    /// Operations a second over those of a Sherman that is run with the same options; hotspot buffers are more cache for it.
     TimesSherman,
     /// Operations a second over those without read delegation and write combining.
     TimesWithoutRdwc,
+    /// The same over those of a SMART.
+    TimesSmart,
     /// Most that a compute node keeps in copies of inner nodes, in MB.
     CacheMb,
     /// Share of the looks at leaves for which the hotspot buffers had a guess, in percent.
@@ -41,7 +43,9 @@ enum Metric {
 impl Metric {
     fn of(self, report: &Report) -> f64 {
         match self {
-            Self::Mops | Self::TimesSherman | Self::TimesWithoutRdwc => report.throughput_ops_per_s() / 1e6,
+            Self::Mops | Self::TimesSherman | Self::TimesSmart | Self::TimesWithoutRdwc => {
+                report.throughput_ops_per_s() / 1e6
+            }
             Self::RatePercent => report.simulation.as_ref().map_or(0.0, |simulation| {
                 let nodes = &simulation.usage.memory_nodes;
                 nodes.iter().map(|node| node.request_rate_share * 100.0).fold(0.0, f64::max)
@@ -59,7 +63,7 @@ impl Metric {
         match self {
             Self::Mops => "Mops/s",
             Self::RatePercent | Self::GuessedPercent | Self::RightPercent | Self::FullPercent => "%",
-            Self::TimesSherman | Self::TimesWithoutRdwc => "x",
+            Self::TimesSherman | Self::TimesSmart | Self::TimesWithoutRdwc => "x",
             Self::CacheMb => "MB",
             Self::LiveBytes => "B",
             Self::LatencyUs(_) => "us",
@@ -355,6 +359,9 @@ fn command(figure: &Figure) -> String {
         ("{CHIME}", chime::CLUSTER),
         ("{HOTSPOT}", chime::HOTSPOT),
         ("{RDWC}", rdwc::CLUSTER),
+        ("{SMART}", smart::CLUSTER),
+        ("{SCANS}", smart::SCANS),
+        ("{SCALED}", smart::SCALED),
     ];
     let options = options.iter().fold(figure.options.to_owned(), |text, (name, options)| text.replace(name, options));
     let lanes = if options.contains("--lanes") { "" } else { " --lanes 1" };
@@ -365,9 +372,15 @@ fn command(figure: &Figure) -> String {
 
 /// The command line that a figure's is compared with.
 fn rival(figure: &Figure, command: &str) -> Option<String> {
+    let as_index = |name: &str| format!("--index {name}");
     match figure.metric {
         Metric::TimesSherman => {
-            Some(command.replace("--index chime", "--index sherman").replace(chime::HOTSPOT, chime::NO_HOTSPOT))
+            let command = command.replace(smart::INDEX, smart::AS_SHERMAN).replace(chime::HOTSPOT, chime::NO_HOTSPOT);
+            Some(command.replace(&as_index("chime"), &as_index("sherman")))
+        }
+        Metric::TimesSmart => {
+            let command = command.replace(smart::SCALED, smart::SCALED_WHOLE);
+            Some(command.replace(&as_index("chime"), &as_index("smart")))
         }
         Metric::TimesWithoutRdwc => Some(command.replace(" --with rdwc", "")),
         _ => None,
@@ -376,7 +389,7 @@ fn rival(figure: &Figure, command: &str) -> Option<String> {
 
 /// All figures.
 fn all() -> impl Iterator<Item = &'static Figure> {
-    FIGURES.iter().chain(chime::FIGURES).chain(rdwc::FIGURES)
+    FIGURES.iter().chain(chime::FIGURES).chain(smart::FIGURES).chain(rdwc::FIGURES)
 }
 
 /// Runs the figures and prints the table.

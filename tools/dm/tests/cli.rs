@@ -263,6 +263,13 @@ fn bad_arguments_are_told_in_one_line() {
         ("layout show nothing", ["nothing", "superblock"]),
         ("inspect", ["--pool", "required"]),
         ("create --pool x --name y --leaf-span 1", ["1 entries per leaf", "2 to 512"]),
+        ("create --pool x --name y --index chime --leaf-span 7", ["7 entries per leaf", "8 to 512"]),
+        ("create --pool x --name y --index chime --neighborhood 17", ["neighborhoods of 17 entries", "2 to 16"]),
+        ("create --pool x --name y --index chime --leaf-span 8 --neighborhood 9", ["of 9 entries", "a leaf has (8)"]),
+        ("create --pool x --name y --index chime --value-bytes 1025", ["value bytes 1025", "8 to 1024"]),
+        ("bench --index chime --neighborhood 1", ["--neighborhood", "2 to 16"]),
+        ("bench --index chime --leaf-span 513", ["--leaf-span", "8 to 512"]),
+        ("bench --neighborhood 4", ["--neighborhood", "--index chime"]),
         ("bench --lease-ms 0", ["--lease-ms 0", "at least 100"]),
         ("repair --pool x --lease-ms 99", ["--lease-ms 99", "at least 100"]),
         ("inspect --pool x --lease-ms 3600001", ["--lease-ms 3600001", "longer than an hour"]),
@@ -442,6 +449,9 @@ fn an_index_of_other_sizes_or_name_is_told() {
     dm(&format!("create {pool} --name bench")).bad(1, &["\"bench\"", "exists"]);
     dm(&format!("{SMALL} --workload c {pool}")).bad(1, &["\"bench\"", "16 and values of 16", "--name"]);
     dm(&format!("shell {pool} --index other")).bad(1, &["no index \"other\"", "bench"]);
+    dm(&format!("create {pool} --name hops --index chime --neighborhood 16")).good();
+    dm(&format!("{SMALL} --index chime --neighborhood 4 --workload c {pool} --name hops"))
+        .bad(1, &["\"hops\"", "neighborhoods of 16", "asked for", "neighborhoods of 4", "--name"]);
     dm(&format!("{SMALL} --workload c {pool} --name mine")).good();
     dm(&format!("{SMALL} --workload load {pool} --name mine")).bad(1, &["holds 20000 records", "--name"]);
     let ended = dm(&format!("{SMALL} --workload c {pool} --name mine --without on-chip"));
@@ -537,7 +547,12 @@ fn a_pool_can_be_inspected() {
 
 /// A shell that has joined the pool and waits for its next line.
 fn shell(pool: &str) -> (Child, BufReader<std::process::ChildStdout>) {
-    let mut shell = command(&format!("shell {pool} --lease-ms 800"));
+    shell_on(pool, "bench")
+}
+
+/// The same, on an index of that name.
+fn shell_on(pool: &str, index: &str) -> (Child, BufReader<std::process::ChildStdout>) {
+    let mut shell = command(&format!("shell {pool} --index {index} --lease-ms 800"));
     let mut shell = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut out = BufReader::new(shell.stdout.take().unwrap());
     shell.stdin.as_mut().unwrap().write_all(b"put ada lovelac\n").unwrap();
@@ -578,6 +593,15 @@ fn the_dead_are_seen_and_repaired_and_the_living_left_alone() {
     assert_eq!(line, "lovelac\n");
     drop(living.stdin.take());
     assert!(living.wait().unwrap().success());
+    // Of several indexes whose locks lie in their leaves the dead had one open, and is swept up after by that.
+    for index in ["one", "other"] {
+        dm(&format!("create {pool} --name {index} --index chime")).good();
+    }
+    let (mut dead, _) = shell_on(&pool, "other");
+    dead.kill().unwrap();
+    dead.wait().unwrap();
+    let repaired: Value = serde_json::from_str(&dm(&format!("repair {pool} --lease-ms 800 --json")).good()).unwrap();
+    assert_eq!((&repaired["rows_freed"], &repaired["rows_kept"]), (&1.into(), &0.into()), "{repaired}");
     // A pool without an index has rows, too.
     let empty = Nodes::start(1, "8MiB");
     assert!(dm(&format!("repair {} --lease-ms 100", empty.pool())).good().starts_with("0 silent"));

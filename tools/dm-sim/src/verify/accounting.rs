@@ -1,4 +1,5 @@
-//! Where memory went: every node of every chunk granted to the index is reached, ready, in a lane's stock - or leaked.
+//! Where memory went: every node of every chunk granted to the index is reached, ready, in a lane's stock, retired for good - or
+//! leaked.
 
 use dm_core::verbs::NodeId;
 use std::fmt;
@@ -14,7 +15,7 @@ pub struct Node {
     pub bytes: u64,
 }
 
-/// A granted chunk: nodes of one size from its first byte on.
+/// A granted chunk: nodes of one size from its first byte on, or where nodes differ in size, of so many units of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Chunk {
     /// The memory node.
@@ -23,8 +24,10 @@ pub struct Chunk {
     pub offset: u64,
     /// Its size.
     pub bytes: u64,
-    /// Size of its nodes.
+    /// Size of its nodes, or of the units they are made of.
     pub node_bytes: u64,
+    /// They are made of units.
+    pub is_of_units: bool,
 }
 
 /// What remote memory says.
@@ -36,7 +39,7 @@ pub struct Holdings {
     pub reached: Vec<Node>,
 }
 
-/// Sums, in nodes; of one history or of many.
+/// Sums, in nodes, or in units of chunks of units; of one history or of many.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Account {
     /// Nodes the granted chunks have room for.
@@ -45,7 +48,9 @@ pub struct Account {
     pub reached: u64,
     /// Ready on shelves or in stocks.
     pub ready: u64,
-    /// Neither: lost until the pool is swept.
+    /// Out of the index, and not to be used again.
+    pub retired: u64,
+    /// None of these: lost until the pool is swept.
     pub leaked: u64,
 }
 
@@ -55,19 +60,21 @@ impl Account {
         self.granted += other.granted;
         self.reached += other.reached;
         self.ready += other.ready;
+        self.retired += other.retired;
         self.leaked += other.leaked;
     }
 }
 
 impl fmt::Display for Account {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { granted, reached, ready, leaked } = self;
-        write!(f, "{granted} nodes granted = {reached} reached + {ready} ready + {leaked} leaked")
+        let Self { granted, reached, ready, retired, leaked } = self;
+        write!(f, "{granted} nodes granted = {reached} reached + {ready} ready + {retired} retired + {leaked} leaked")
     }
 }
 
-/// Draws up the account. The error says which place two claim, or one that nobody was granted.
-pub fn account(holdings: &Holdings, ready: &[Node]) -> Result<Account, String> {
+/// Draws up the account. `retired_bytes`: of chunks of units, what compute nodes took out of the index for good. The error says
+/// which place two claim, or one that nobody was granted.
+pub fn account(holdings: &Holdings, ready: &[Node], retired_bytes: u64) -> Result<Account, String> {
     let mut chunks = holdings.chunks.clone();
     chunks.sort_unstable();
     let reached = holdings.reached.iter().map(|node| (*node, "reached"));
@@ -82,24 +89,30 @@ pub fn account(holdings: &Holdings, ready: &[Node]) -> Result<Account, String> {
             ));
         }
     }
+    let (mut reached, mut ready) = (0, 0);
     for (node, how) in &claims {
         let home = chunks.partition_point(|chunk| (chunk.node, chunk.offset) <= (node.node, node.offset));
         let home = home.checked_sub(1).map(|at| chunks[at]).filter(|chunk| {
             chunk.node == node.node
                 && node.offset + node.bytes <= chunk.offset + chunk.bytes
-                && chunk.node_bytes == node.bytes
+                && (chunk.node_bytes == node.bytes || chunk.is_of_units && node.bytes.is_multiple_of(chunk.node_bytes))
         });
-        if home.is_none() {
+        let Some(home) = home else {
             return Err(format!(
                 "the node of {} bytes at {}:{:#x} is {how}, and no chunk for such nodes was granted there",
                 node.bytes, node.node.0, node.offset
             ));
-        }
+        };
+        *(if *how == "reached" { &mut reached } else { &mut ready }) += node.bytes / home.node_bytes;
     }
-    let granted = chunks.iter().map(|chunk| chunk.bytes / chunk.node_bytes).sum();
-    let (reached, ready) = (holdings.reached.len() as u64, ready.len() as u64);
+    let granted: u64 = chunks.iter().map(|chunk| chunk.bytes / chunk.node_bytes).sum();
+    let unit_bytes = chunks.iter().find(|chunk| chunk.is_of_units).map_or(1, |chunk| chunk.node_bytes);
+    let retired = retired_bytes / unit_bytes;
     // Every claim lies in a chunk and none overlap, so there are no more of them than room.
-    Ok(Account { granted, reached, ready, leaked: granted - reached - ready })
+    let leaked = (granted - reached - ready).checked_sub(retired).ok_or_else(|| {
+        format!("{granted} units granted, {reached} reached, {ready} ready, and {retired} are said to be retired")
+    })?;
+    Ok(Account { granted, reached, ready, retired, leaked })
 }
 
 #[cfg(test)]
@@ -111,22 +124,33 @@ mod tests {
     }
 
     fn holdings(reached: &[Node]) -> Holdings {
-        let chunk = Chunk { node: NodeId(0), offset: 4096, bytes: 1024, node_bytes: 128 };
+        let chunk = Chunk { node: NodeId(0), offset: 4096, bytes: 1024, node_bytes: 128, is_of_units: false };
         Holdings { chunks: vec![chunk], reached: reached.to_vec() }
     }
 
     #[test]
     fn what_is_neither_reached_nor_ready_has_leaked() {
-        let account = account(&holdings(&[node(4096), node(4224)]), &[node(4992)]);
-        assert_eq!(account, Ok(Account { granted: 8, reached: 2, ready: 1, leaked: 5 }));
+        let account = account(&holdings(&[node(4096), node(4224)]), &[node(4992)], 0);
+        assert_eq!(account, Ok(Account { granted: 8, reached: 2, ready: 1, retired: 0, leaked: 5 }));
+    }
+
+    #[test]
+    fn units_are_counted_where_nodes_differ_in_size() {
+        let mut holdings = holdings(&[node(4096), Node { bytes: 48, ..node(4224) }]);
+        (holdings.chunks[0].node_bytes, holdings.chunks[0].is_of_units) = (16, true);
+        let rest = Node { bytes: 512, ..node(4608) };
+        let found = account(&holdings, &[rest], 80);
+        assert_eq!(found, Ok(Account { granted: 64, reached: 11, ready: 32, retired: 5, leaked: 16 }));
+        assert!(account(&holdings, &[rest], 1024).is_err(), "more than there is");
+        assert!(account(&holdings, &[Node { bytes: 40, ..rest }], 0).is_err(), "half a unit");
     }
 
     #[test]
     fn a_place_has_one_use() {
-        let twice = account(&holdings(&[node(4096)]), &[node(4096)]).expect_err("reached and ready");
+        let twice = account(&holdings(&[node(4096)]), &[node(4096)], 0).expect_err("reached and ready");
         assert!(twice.contains("reached") && twice.contains("ready"), "{twice}");
-        assert!(account(&holdings(&[node(4096), node(4160)]), &[]).is_err(), "they overlap");
-        assert!(account(&holdings(&[node(8192)]), &[]).is_err(), "nobody was granted that");
-        assert!(account(&holdings(&[Node { bytes: 256, ..node(4096) }]), &[]).is_err(), "of another size");
+        assert!(account(&holdings(&[node(4096), node(4160)]), &[], 0).is_err(), "they overlap");
+        assert!(account(&holdings(&[node(8192)]), &[], 0).is_err(), "nobody was granted that");
+        assert!(account(&holdings(&[Node { bytes: 256, ..node(4096) }]), &[], 0).is_err(), "of another size");
     }
 }

@@ -3,6 +3,7 @@
 
 use super::crash::cases::{self, Case};
 use super::draw::{Draw, Profile};
+use super::mixtures::MixedCase;
 use super::tree::{SHELF_HOLDS_ALL, TreeCase, TreeKind};
 use crate::rng::Rng;
 use dm_core::btree::Options;
@@ -21,7 +22,7 @@ pub struct Chime;
 impl TreeKind for Chime {
     const NAME: &'static str = "chime";
     const NAME_RECOVERED: &'static str = "chime, recovered";
-    const ADOPTS: bool = false;
+    const ADOPTS: bool = true;
     /// A range that goes on at the first entry is two WRITEs, and only a redo image keeps them together.
     const WRITES_RECORDS_AT_ONCE: bool = false;
 
@@ -44,9 +45,9 @@ impl TreeKind for Chime {
         cases::chime()
     }
 
-    fn lives() -> (IndexParameters, u64) {
+    fn lives() -> Option<(IndexParameters, u64)> {
         let parameters = Parameters { key_bytes: 8, value_bytes: 16, leaf_span: 8, neighborhood: 2, inner_span: 8 };
-        (parameters.into(), 20)
+        Some((parameters.into(), 20))
     }
 
     fn bugs() -> Vec<Bug> {
@@ -55,10 +56,43 @@ impl TreeKind for Chime {
 
     fn profile_for(bug: Bug) -> Option<Profile> {
         match bug {
-            Bug::DeleteEmpties | Bug::BitmapKeepsVersion | Bug::BitmapUnchecked => Some(Profile::SlowReaders),
-            Bug::LifeUnchecked => Some(Profile::Reuse),
+            Bug::BitmapUnchecked => Some(Profile::SlowReaders),
+            Bug::LifeUnchecked => Some(Profile::OldRoutes),
+            Bug::LinksDead => Some(Profile::Churn),
+            Bug::HelpOverwritten => Some(Profile::Growth),
             _ => None,
         }
+    }
+
+    /// A separator that was overwritten is compared with the leaf's low fence before that is linked, and then the half-split waits
+    /// for the next one who comes by. It takes two half-splits of inner nodes in one descent to link a wrong one, and leaves of
+    /// eight entries make no such trees in short histories.
+    fn unseen() -> &'static [Bug] {
+        &[Bug::HelpOverwritten]
+    }
+
+    /// They need a READ in the moment of two or three WRITEs to the entries of one home.
+    fn mixes(bug: Bug) -> bool {
+        matches!(bug, Bug::DeleteEmpties | Bug::BitmapKeepsVersion | Bug::BitmapUnchecked)
+    }
+
+    /// Leaves in which inserts hop: short neighborhoods in entries of several lines; or long ones whose bitmaps lie across two
+    /// lines.
+    fn mixed_case(seed: u64) -> Option<MixedCase> {
+        let mut rng = Rng::new(seed ^ 0x5eed_000a);
+        let mut parameters = Parameters {
+            key_bytes: 8,
+            value_bytes: [48, 64, 120][rng.below(3) as usize],
+            leaf_span: 8 + rng.below(6) as usize,
+            neighborhood: 3 + rng.below(3) as usize,
+            inner_span: 4,
+        };
+        if rng.percent(50) {
+            (parameters.leaf_span, parameters.neighborhood) = (11 + rng.below(4) as usize, 9);
+            (parameters.key_bytes, parameters.value_bytes) = across_lines(&parameters);
+        }
+        let keys = parameters.leaf_span as u64 + u64::from(rng.below(3));
+        Some(MixedCase { parameters: parameters.into(), keys })
     }
 
     fn draw(draw: &Draw, rng: &mut Rng) -> TreeCase {
@@ -81,7 +115,9 @@ impl TreeKind for Chime {
             // Several lines, so that an entry can be of two WRITEs.
             Profile::SlowReaders | Profile::Wraparound => parameters.value_bytes = [48, 64, 120][rng.below(3) as usize],
             // Little room near home: leaves of few records.
-            Profile::Churn | Profile::Reuse => (parameters.leaf_span, parameters.neighborhood) = (8, 2),
+            Profile::Churn | Profile::Reuse | Profile::OldRoutes => {
+                (parameters.leaf_span, parameters.neighborhood) = (8, 2);
+            }
             Profile::Growth => (parameters.leaf_span, parameters.neighborhood, parameters.inner_span) = (8, 2, 2),
         }
         let options = Options {
@@ -92,9 +128,11 @@ impl TreeKind for Chime {
             rearrange: rng.percent(70),
             ..Options::default()
         };
+        // Nothing is old where nothing is kept.
+        let routes = draw.profile == Profile::OldRoutes;
         let spending = Spending {
             lanes: 0,
-            cache_bytes: [0, 1 << 10, 16 << 10][rng.below(3) as usize],
+            cache_bytes: [if routes { 16 << 10 } else { 0 }, 1 << 10, 16 << 10][rng.below(3) as usize],
             scratch_bytes_max: 1 << 30,
             page_records: 1 + rng.below(12) as usize,
             leaves_at_once: 1 + rng.below(4) as usize,
@@ -102,13 +140,13 @@ impl TreeKind for Chime {
             leaf_locks: [1, 3, 64][rng.below(3) as usize],
             // Half of them without; else so small that keys displace each other, or large enough for all.
             hotspot_bytes: [0, 0, 128, 64 << 10][rng.below(4) as usize],
-            returned_nodes: [0, 1, 32, SHELF_HOLDS_ALL][rng.below(4) as usize],
+            returned_nodes: [if routes { 32 } else { 0 }, 1, 32, SHELF_HOLDS_ALL][rng.below(4) as usize],
             generations: draw.generations,
             options,
         };
         let lock_count = [1, 3, 16, 61][rng.below(4) as usize];
         let parameters = parameters.into();
-        TreeCase { parameters, spending, lock_count, chunk_bytes: 8192, lanes: draw.lanes.clone() }
+        TreeCase { parameters, spending, lock_count, chunk_bytes: 8192, lanes: draw.lanes.clone(), digits: None }
     }
 }
 

@@ -87,12 +87,15 @@ pub enum Profile {
     Reuse,
     /// Keys only come: splits on many levels at a time.
     Growth,
+    /// The first compute node fills and empties leaves, so that it reuses nodes; the last one only reads, and so rarely that
+    /// what it knows of inner nodes is often old. Never drawn: other profiles have some of it.
+    OldRoutes,
 }
 
 impl Profile {
     /// Every profile.
-    pub const ALL: [Self; 6] =
-        [Self::Mixed, Self::Wraparound, Self::SlowReaders, Self::Churn, Self::Reuse, Self::Growth];
+    pub const ALL: [Self; 7] =
+        [Self::Mixed, Self::Wraparound, Self::SlowReaders, Self::Churn, Self::Reuse, Self::Growth, Self::OldRoutes];
 
     /// Its name on command lines and in records.
     pub const fn name(self) -> &'static str {
@@ -103,6 +106,7 @@ impl Profile {
             Self::Churn => "churn",
             Self::Reuse => "reuse",
             Self::Growth => "growth",
+            Self::OldRoutes => "old-routes",
         }
     }
 
@@ -217,6 +221,7 @@ impl Draw {
                 Profile::SlowReaders => lanes = vec![lane_count.div_ceil(2) as u16, (lane_count / 2) as u16],
                 // Few, so that leaves that could be merged are not busy.
                 Profile::Reuse => lanes = vec![1 + rng.below(2) as u16, 2],
+                Profile::OldRoutes => lanes = vec![1 + rng.below(2) as u16, 1],
                 _ => {}
             }
         }
@@ -233,6 +238,7 @@ impl Draw {
             Profile::Churn => keys.min(3 + rng.below(6)),
             Profile::Reuse => keys_max.min(5 + rng.below(3)),
             Profile::Growth => keys_max,
+            Profile::OldRoutes => keys_max.min(6 + rng.below(8)),
         };
         let compute_nodes = lanes.len();
         let memory_nodes = rng.within(settings.memory_nodes).clamp(1, 4) as u32;
@@ -335,6 +341,17 @@ impl Draw {
                 };
                 self.dial.bursts_max = 2 + rng.below(7);
             }
+            Profile::OldRoutes => {
+                self.weights = weigh(&[(Insert, 5), (Delete, 4 + rng.below(3)), (Get, 1)]);
+                self.operations *= 2;
+                self.hot_percent = 0;
+                self.dial.delays = Delays {
+                    long_per_1024: 400,
+                    long_ns: (20_000, 200_000),
+                    sleeper: Some((last, Verb::Read)),
+                    ..Delays::default()
+                };
+            }
             Profile::Growth => {
                 self.operations *= 2;
                 self.weights = weigh(&[(Insert, 8), (Upsert, 2), (Get, rng.below(3)), (Scan, rng.below(2))]);
@@ -372,7 +389,7 @@ impl Draw {
 
     /// Whether this compute node only reads.
     fn only_reads(&self, compute_node: ComputeNode) -> bool {
-        matches!(self.profile, Profile::Wraparound | Profile::SlowReaders)
+        matches!(self.profile, Profile::Wraparound | Profile::SlowReaders | Profile::OldRoutes)
             && usize::from(compute_node.0) == self.lanes.len() - 1
     }
 

@@ -193,7 +193,7 @@ impl FaultPlan {
         let drops = chosen(FaultKind::Drops, 30);
         let crash = chosen(FaultKind::Crash, 35);
         let death = chosen(FaultKind::NodeDeath, 20) && memory_nodes > 1;
-        let reuses = matches!(profile, Profile::Churn | Profile::Reuse);
+        let reuses = matches!(profile, Profile::Churn | Profile::Reuse | Profile::OldRoutes);
         let queue_pairs = chosen(FaultKind::QpError, if reuses { 10 } else { 35 });
         // Where nodes are reused all the time, old pointers hurt most.
         let stale = chosen(FaultKind::StaleCache, if reuses { 80 } else { 35 });

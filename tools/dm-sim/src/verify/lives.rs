@@ -100,7 +100,7 @@ fn with_scene<K: TreeKind>(
     let story = [Story::Copies, Story::UnderWay, Story::Merge][rng.below(3) as usize];
     // Places that wait are not there when a merge stands still.
     let generations = if story == Story::Merge || rng.percent(40) { GENERATIONS } else { 2 };
-    let (parameters, keys) = K::lives();
+    let (parameters, keys) = K::lives().ok_or("an index without a part in epochs")?;
     let config = Config::with_nodes(1 + rng.below(2) as usize, 512 << 10);
     let node_bytes = parameters.node_bytes();
     let plot = Plot::of(&parameters, 61, 1, node_bytes.0.max(node_bytes.1).next_multiple_of(4096) as u64);

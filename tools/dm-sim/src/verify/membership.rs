@@ -5,6 +5,7 @@ use dm_core::recovery::lease::{Lease, Pulse, Terms};
 use dm_core::recovery::redo::{self, Area};
 use dm_core::recovery::{Recovery, RecoveryError};
 use dm_core::remote::NodeGeometry;
+use dm_core::remote::catalog::IndexNumber;
 use dm_core::remote::chunks::RequestIds;
 use dm_core::remote::rows::{self, Joiner, Member};
 use dm_core::verbs::Capabilities;
@@ -37,7 +38,9 @@ impl Membership {
         declared.map_err(|error| error.to_string())?;
         let mut areas = vec![Area::default(); geometry.len()];
         let requests = RequestIds::default();
-        let prepared = redo::prepare(lane, geometry, member, &requests, joiner.lanes, node_bytes, 0, &mut areas).await;
+        let index = IndexNumber::new(0).ok_or("a catalog without entries")?;
+        let prepared =
+            redo::prepare(lane, geometry, member, index, &requests, joiner.lanes, node_bytes, 0, &mut areas).await;
         prepared.map_err(|error| error.to_string())?;
         let pulses = (0..joiner.lanes).map(|_| Pulse::default()).collect();
         Ok(Self { member, pulses, lease: Lease::new(terms), areas })

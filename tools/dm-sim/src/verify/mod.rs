@@ -12,7 +12,8 @@
 //! wrong, as data), [`subject`] (what is tested), [`tree`] and [`recovered`] (B+-trees as subjects), [`sherman`],
 //! [`chime`] and [`smart`], [`coding`] (keys and values that give themselves away), [`load`] (what lanes are asked, what they suffer, and the recorder), [`tolerance`] (which failures
 //! that excuses), [`accounting`] (where memory went), [`run`] (one history from beginning to end), [`report`] (what many
-//! came to). [`crash`]: every point at which an operation can be cut short. [`lives`]: places that go round while operations stand still.
+//! came to). [`crash`]: every point at which an operation can be cut short. [`lives`]: places that go round while operations
+//! stand still. [`mixtures`]: READs of lines of several instants.
 //!
 //! Everything about a history follows from its seed and the [`Settings`]: [`Verifier::run`] twice is the same twice,
 //! and [`Verifier::replay`] shows it again with every request.
@@ -26,6 +27,8 @@ pub mod faults;
 pub mod lives;
 pub mod load;
 pub mod membership;
+pub mod mixtures;
+mod radix;
 pub mod recovered;
 pub mod report;
 pub mod run;
@@ -45,6 +48,6 @@ pub use recovered::Recovered;
 pub use report::{Finding, Report};
 pub use run::{History, Replay, Verifier};
 pub use sherman::Sherman;
-pub use smart::SmartSubject;
+pub use smart::Smart;
 pub use subject::{AfterDeath, Inside, Opened, Subject};
 pub use tree::{Bounded, TreeKind};

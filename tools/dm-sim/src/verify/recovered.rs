@@ -1,6 +1,7 @@
-//! B+-trees whose compute nodes recover one another: rows, redo areas, leases.
+//! Indexes whose compute nodes recover one another: rows, redo areas, leases.
 
 use super::accounting::Holdings;
+use super::coding::Coding;
 use super::draw::Draw;
 use super::membership::Membership;
 use super::subject::{AfterDeath, HeldLock, Opened, Picture, Subject, With};
@@ -40,7 +41,7 @@ impl TreeCase {
             let mut scratch = vec![0; dm_core::remote::SCRATCH_BYTES];
             let lane = Lane::new(LaneId(0), &mut scratch);
             let joiner = Joiner { token: 77 + number as u64, lanes, host: "verify" };
-            let join = Membership::join(&lane, &geometry, &joiner, plot.node_bytes(), terms);
+            let join = Membership::join(&lane, &geometry, &joiner, plot.redo_bytes(), terms);
             joined.push(block_on(&lane, &mut fabric, join).map_err(|error| error.to_string())?.result?);
         }
         Ok(joined)
@@ -76,7 +77,7 @@ impl<K: TreeKind> Subject for Recovered<K> {
             case.spending.returned_nodes = SHELF_HOLDS_ALL;
         }
         // As large as the redo area of the compute node with the most lanes needs.
-        let slot_bytes = (HEADER_BYTES + case.plot().node_bytes()).next_multiple_of(HEADER_BYTES);
+        let slot_bytes = (HEADER_BYTES + case.plot().redo_bytes()).next_multiple_of(HEADER_BYTES);
         let slots = SLOTS_PER_LANE * usize::from(case.lanes.iter().copied().max().unwrap_or(1));
         case.chunk_bytes = (slots.div_ceil(REDO_CHUNKS) * slot_bytes).next_multiple_of(4096) as u64;
         case
@@ -84,6 +85,10 @@ impl<K: TreeKind> Subject for Recovered<K> {
 
     fn assumptions(&self, draw: &Draw, case: &TreeCase) -> Assumptions {
         Bounded(self.0).assumptions(draw, case)
+    }
+
+    fn coding(&self, draw: &Draw, case: &TreeCase) -> Coding {
+        Bounded(self.0).coding(draw, case)
     }
 
     fn dial(&self, _: &TreeCase, config: &mut Config) {

@@ -543,7 +543,8 @@ impl Stage<'_> {
                 });
             }
         }
-        match account(&holdings, &ready) {
+        let retired_bytes = alive.iter().map(|&node| self.opened[node].retired_bytes()).sum();
+        match account(&holdings, &ready, retired_bytes) {
             Err(what) => self.findings.push(Finding::Memory(what)),
             Ok(account) => {
                 let adopted = self.after_death == AfterDeath::Recovered;

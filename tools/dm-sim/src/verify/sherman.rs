@@ -41,8 +41,8 @@ impl TreeKind for Sherman {
         cases::sherman()
     }
 
-    fn lives() -> (IndexParameters, u64) {
-        (Parameters { key_bytes: 8, value_bytes: 16, leaf_span: 2, inner_span: 8 }.into(), 10)
+    fn lives() -> Option<(IndexParameters, u64)> {
+        Some((Parameters { key_bytes: 8, value_bytes: 16, leaf_span: 2, inner_span: 8 }.into(), 10))
     }
 
     fn bugs() -> Vec<Bug> {
@@ -87,7 +87,7 @@ impl TreeKind for Sherman {
                 parameters.leaf_span = 2 + rng.below(2) as usize;
             }
             Profile::Churn => parameters.leaf_span = 2 + rng.below(2) as usize,
-            Profile::Reuse => parameters.leaf_span = 2,
+            Profile::Reuse | Profile::OldRoutes => parameters.leaf_span = 2,
             Profile::Growth => (parameters.leaf_span, parameters.inner_span) = (2, 2),
         }
         let hierarchical = rng.percent(70);
@@ -125,6 +125,6 @@ impl TreeKind for Sherman {
             (spending.cache_bytes, spending.returned_nodes, lock_count) = (16 << 10, SHELF_HOLDS_ALL, 61);
         }
         let parameters = parameters.into();
-        TreeCase { parameters, spending, lock_count, chunk_bytes: 4096, lanes: draw.lanes.clone() }
+        TreeCase { parameters, spending, lock_count, chunk_bytes: 4096, lanes: draw.lanes.clone(), digits: None }
     }
 }

@@ -29,6 +29,11 @@ pub trait Inside: Index {
     /// Calls `visit` with every node that this compute node has ready and that nothing points to.
     fn for_each_ready(&self, visit: &mut dyn FnMut(Node));
 
+    /// Bytes that this compute node took out of the index and that nobody will use again.
+    fn retired_bytes(&self) -> u64 {
+        0
+    }
+
     /// Puts the inner nodes of an old picture where copies of inner nodes are, in place of newer ones. An empty picture
     /// forgets all copies.
     fn recall(&self, picture: &Picture);
@@ -78,6 +83,8 @@ pub trait Opened {
     fn locks_held(&self) -> usize;
     /// See [`Inside::for_each_ready`].
     fn for_each_ready(&self, visit: &mut dyn FnMut(Node));
+    /// See [`Inside::retired_bytes`].
+    fn retired_bytes(&self) -> u64;
     /// See [`Inside::recall`].
     fn recall(&self, picture: &Picture);
     /// See [`Inside::has_epochs`].
@@ -119,6 +126,9 @@ impl<I: Inside> Opened for With<'_, I> {
     }
     fn for_each_ready(&self, visit: &mut dyn FnMut(Node)) {
         self.0.for_each_ready(visit);
+    }
+    fn retired_bytes(&self) -> u64 {
+        self.0.retired_bytes()
     }
     fn recall(&self, picture: &Picture) {
         self.0.recall(picture);

@@ -1,9 +1,11 @@
-//! What subjects have in common that are B+-trees: the pool they are opened on, and the look at it from outside. Each says by
+//! What subjects have in common: the pool they are opened on, and the look at it from outside. Each says by
 //! [`TreeCase`] what a seed decides about it.
 
 use super::accounting::Holdings;
+use super::coding::{Coding, Digits};
 use super::crash;
 use super::draw::{Draw, Profile};
+use super::mixtures::MixedCase;
 use super::subject::{HeldLock, Opened, Picture, Subject, With};
 use super::walk::{self, Plot};
 use crate::config::Config;
@@ -20,7 +22,7 @@ use dm_host::kinds::{IndexParameters, with_index};
 /// More retired nodes than a history makes, or than a memory node has.
 pub(super) const SHELF_HOLDS_ALL: usize = 4096;
 
-/// What a seed decides about a B+-tree.
+/// What a seed decides about an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TreeCase {
     /// Sizes.
@@ -33,6 +35,8 @@ pub struct TreeCase {
     pub chunk_bytes: u64,
     /// Lanes of each compute node.
     pub lanes: Vec<u16>,
+    /// How numbers become keys; `None`: in bytes next to each other.
+    pub digits: Option<Digits>,
 }
 
 impl TreeCase {
@@ -52,7 +56,7 @@ impl TreeCase {
     }
 }
 
-/// A kind of B+-tree.
+/// A kind of index.
 pub trait TreeKind: Copy {
     /// Its name.
     const NAME: &'static str;
@@ -76,8 +80,10 @@ pub trait TreeKind: Copy {
     /// Operations to cut short.
     fn crash_cases() -> Vec<crash::Case>;
 
-    /// Sizes, and how many keys make several leaves, for [`super::lives`].
-    fn lives() -> (IndexParameters, u64);
+    /// Sizes, and how many keys make several leaves, for [`super::lives`]. `None`: it has no part in epochs.
+    fn lives() -> Option<(IndexParameters, u64)> {
+        None
+    }
 
     /// Bugs that can be planted in it.
     fn bugs() -> Vec<Bug>;
@@ -85,6 +91,16 @@ pub trait TreeKind: Copy {
     /// Of these, such as no history has shown in few seeds.
     fn unseen() -> &'static [Bug] {
         &[]
+    }
+
+    /// Whether a bug is looked for in [mixtures](super::mixtures), and not in histories.
+    fn mixes(_: Bug) -> bool {
+        false
+    }
+
+    /// What a seed decides about a leaf whose lines are mixed.
+    fn mixed_case(_seed: u64) -> Option<MixedCase> {
+        None
     }
 
     /// What histories have to be about for a bug that needs many things to meet; any others would find it, too, after some
@@ -127,6 +143,10 @@ impl<K: TreeKind> Subject for Bounded<K> {
         needed
     }
 
+    fn coding(&self, draw: &Draw, case: &TreeCase) -> Coding {
+        Coding { digits: case.digits, ..Coding::shifted(draw.key_shift) }
+    }
+
     fn format(&self, case: &TreeCase, config: &Config, memories: &mut Memories) {
         case.plot().format(config, memories);
         case.plot().format_rows(config, case.lanes.len() as u16, memories);
@@ -160,11 +180,11 @@ impl<K: TreeKind> Subject for Bounded<K> {
     }
 
     fn picture(&self, case: &TreeCase, config: &Config, memories: &Memories) -> Picture {
-        walk::picture(&case.plot(), config, memories)
+        case.plot().picture(config, memories)
     }
 
     fn holdings(&self, case: &TreeCase, config: &Config, memories: &Memories) -> Option<Result<Holdings, String>> {
-        Some(walk::holdings(&case.plot(), config, memories))
+        Some(case.plot().holdings(config, memories))
     }
 
     fn never_leaks(&self, case: &TreeCase) -> bool {

@@ -1,11 +1,11 @@
-//! A pool for a B+-tree, and a look at the tree from outside: straight at the memories, by links and headers only. What
-//! `validate` says from within is compared with this.
+//! A pool for an index, and a look at the index from outside: straight at the memories, by links and headers only. What
+//! `validate` says from within is compared with this. Of radix trees it is [`super::radix`] that looks.
 
 use super::accounting::{Chunk, Holdings, Node};
+use super::radix;
 use super::subject::{HeldLock, Inside, Opened, Picture};
 use crate::config::Config;
 use crate::memory::Memories;
-use dm_core::btree::Tree;
 use dm_core::btree::inner::{Inner, InnerShape};
 use dm_core::btree::node::{Header, NodeFlags};
 use dm_core::compute::nodes::NodeClass;
@@ -20,6 +20,7 @@ use dm_core::remote::chunks::{ChunkEntry, ChunkKind, ChunkWord};
 use dm_core::remote::lock_word::{HELD, RowId};
 use dm_core::remote::rows::{self, Joiner, Member, Row, RowError};
 use dm_core::remote::superblock::{PoolPlan, Superblock};
+use dm_core::smart::layout::LeafShape;
 use dm_core::verbs::{Assumptions, Guarantees, NodeId};
 use dm_host::assembly::Place;
 use dm_host::kinds::{AnyIndex, IndexParameters};
@@ -33,6 +34,20 @@ pub(super) struct Plot {
     pub locks_per_word: u32,
     /// Bytes of every chunk.
     pub chunk_bytes: u64,
+    pub nodes: Nodes,
+}
+
+/// What is in the chunks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Nodes {
+    Tree(TreeNodes),
+    /// Leaves, and nodes of seven sizes.
+    Radix(LeafShape),
+}
+
+/// Nodes of a B+-tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TreeNodes {
     /// Inner nodes.
     pub inner: InnerShape,
     /// A leaf's image, and its place.
@@ -41,20 +56,42 @@ pub(super) struct Plot {
 }
 
 impl Plot {
-    /// For an index of any kind of this family.
+    /// For an index of any kind.
     pub fn of(parameters: &IndexParameters, lock_count: u32, locks_per_word: u32, chunk_bytes: u64) -> Self {
-        let (inner, leaf_bytes) = match parameters {
-            IndexParameters::Sherman(parameters) => (parameters.inner(), parameters.leaf().bytes),
-            IndexParameters::Chime(parameters) => (parameters.inner(), parameters.leaf().bytes),
-            IndexParameters::Smart(_) => unreachable!("{NO_TREE}"),
+        let tree = |inner, leaf_bytes| {
+            Nodes::Tree(TreeNodes { inner, leaf_bytes, leaf_place_bytes: parameters.node_bytes().0 })
         };
-        let leaf_place_bytes = parameters.node_bytes().0;
-        Self { lock_count, locks_per_word, chunk_bytes, inner, leaf_bytes, leaf_place_bytes }
+        let nodes = match parameters {
+            IndexParameters::Sherman(parameters) => tree(parameters.inner(), parameters.leaf().bytes),
+            IndexParameters::Chime(parameters) => tree(parameters.inner(), parameters.leaf().bytes),
+            IndexParameters::Smart(parameters) => Nodes::Radix(parameters.leaf()),
+        };
+        Self { lock_count, locks_per_word, chunk_bytes, nodes }
     }
 
-    /// Bytes of the largest node's place.
-    pub fn node_bytes(&self) -> usize {
-        self.leaf_place_bytes.max(self.inner.bytes)
+    /// Bytes of the largest WRITE that needs a redo image.
+    pub const fn redo_bytes(&self) -> usize {
+        match &self.nodes {
+            Nodes::Tree(tree) if tree.leaf_place_bytes > tree.inner.bytes => tree.leaf_place_bytes,
+            Nodes::Tree(tree) => tree.inner.bytes,
+            Nodes::Radix(leaf) => leaf.write_bytes(),
+        }
+    }
+
+    /// Inner nodes as they are.
+    pub fn picture(&self, config: &Config, memories: &Memories) -> Picture {
+        match &self.nodes {
+            Nodes::Tree(tree) => picture(tree, &self.geometry(config), memories),
+            Nodes::Radix(_) => radix::picture(&self.geometry(config), memories),
+        }
+    }
+
+    /// Chunks of the index, and what it reaches of them.
+    pub fn holdings(&self, config: &Config, memories: &Memories) -> Result<Holdings, String> {
+        match &self.nodes {
+            Nodes::Tree(tree) => holdings(tree, &self.geometry(config), memories),
+            Nodes::Radix(leaf) => radix::holdings(leaf, &self.geometry(config), memories),
+        }
     }
 
     /// Where things are.
@@ -82,14 +119,27 @@ impl Plot {
     /// Lock words that name a holder: in tables, and where they lie in leaves, in those.
     pub fn locks_held(&self, config: &Config, memories: &Memories) -> Vec<HeldLock> {
         let mut held = self.table_locks_held(config, memories);
-        if self.leaf_place_bytes > self.leaf_bytes {
-            held.extend(self.leaf_locks_held(config, memories));
+        let in_leaves = match &self.nodes {
+            Nodes::Tree(tree) if tree.leaf_place_bytes > tree.leaf_bytes => {
+                Some((tree.leaf_place_bytes, tree.leaf_bytes, HELD))
+            }
+            Nodes::Tree(_) => None,
+            Nodes::Radix(leaf) => Some((leaf.place_bytes, leaf.lock_at, u64::MAX)),
+        };
+        if let Some(in_leaves) = in_leaves {
+            held.extend(self.leaf_locks_held(config, memories, in_leaves));
         }
         held
     }
 
-    /// Of every place in chunks for leaves: a place that is not in use may be locked, too.
-    fn leaf_locks_held(&self, config: &Config, memories: &Memories) -> Vec<HeldLock> {
+    /// Of every place in chunks for leaves: a place that is not in use may be locked, too. `(place, lock_at, held)`: bytes of a
+    /// place, where its word is, and which bits of that say that it is held.
+    fn leaf_locks_held(
+        &self,
+        config: &Config,
+        memories: &Memories,
+        (place_bytes, lock_at, held_bits): (usize, usize, u64),
+    ) -> Vec<HeldLock> {
         let mut held = Vec::new();
         for (number, geometry) in (0..).map(NodeId).zip(self.geometry(config)) {
             let Some(memory) = memories.get(number) else { continue };
@@ -99,10 +149,10 @@ impl Plot {
                 if grant.kind != ChunkKind::Leaf {
                     continue;
                 }
-                for place in 0..geometry.chunk_bytes / self.leaf_place_bytes as u64 {
-                    let offset = geometry.chunk_offset(chunk) + place * self.leaf_place_bytes as u64;
-                    let word = memory.host.word(offset + self.leaf_bytes as u64);
-                    if word & HELD != 0 {
+                for place in 0..geometry.chunk_bytes / place_bytes as u64 {
+                    let offset = geometry.chunk_offset(chunk) + place * place_bytes as u64;
+                    let word = memory.host.word(offset + lock_at as u64);
+                    if word & held_bits != 0 {
                         held.push(HeldLock { node: number, compute_node: (word as u16).wrapping_sub(1) });
                     }
                 }
@@ -219,20 +269,36 @@ impl Inside for AnyIndex<'_, '_> {
         match self {
             Self::Sherman(index) => index.tree().locks.held(),
             Self::Chime(index) => index.locks_held(),
-            Self::Smart(_) => unreachable!("{NO_TREE}"),
+            Self::Smart(index) => index.locks_held(),
         }
     }
 
     fn for_each_ready(&self, visit: &mut dyn FnMut(Node)) {
-        let nodes = &tree(self).nodes;
+        let tree = match self {
+            Self::Sherman(index) => index.tree(),
+            Self::Chime(index) => index.tree(),
+            Self::Smart(index) => return radix::for_each_ready(index, visit),
+        };
+        let nodes = &tree.nodes;
         nodes.for_each_ready(&mut |class: NodeClass, fresh| {
             let (node, offset) = (fresh.address.node(), fresh.address.offset());
             visit(Node { node, offset, bytes: nodes.node_bytes(class) as u64 });
         });
     }
 
+    fn retired_bytes(&self) -> u64 {
+        match self {
+            Self::Sherman(_) | Self::Chime(_) => 0,
+            Self::Smart(index) => index.space().retired_and_lost().0,
+        }
+    }
+
     fn recall(&self, picture: &Picture) {
-        let tree = tree(self);
+        let tree = match self {
+            Self::Sherman(index) => index.tree(),
+            Self::Chime(index) => index.tree(),
+            Self::Smart(index) => return radix::recall(index, picture),
+        };
         let (root, level) = picture.root.unwrap_or((Address::NULL, 0));
         tree.root.set(root, level);
         if picture.nodes.is_empty() {
@@ -246,28 +312,26 @@ impl Inside for AnyIndex<'_, '_> {
     }
 
     fn has_epochs(&self) -> bool {
-        matches!(self, Self::Sherman(_) | Self::Chime(_)) && tree(self).epochs.is_some()
+        match self {
+            Self::Sherman(index) => index.tree().epochs.is_some(),
+            Self::Chime(index) => index.tree().epochs.is_some(),
+            Self::Smart(_) => false,
+        }
     }
 
     async fn turn<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
-        tree(self).turn(lane).await.map_err(|error| match error {
+        let tree = match self {
+            Self::Sherman(index) => index.tree(),
+            Self::Chime(index) => index.tree(),
+            Self::Smart(_) => return Ok(()),
+        };
+        tree.turn(lane).await.map_err(|error| match error {
             RowError::Verb(error) => error.into(),
             RowError::Fenced { .. } => OpError { cause: Cause::Fenced, effect: Effect::None },
             _ => OpError { cause: Cause::BadInput("the compute-node rows cannot be read"), effect: Effect::None },
         })
     }
 }
-
-fn tree<'a, 's>(index: &AnyIndex<'a, 's>) -> &'a Tree<'s> {
-    match index {
-        AnyIndex::Sherman(index) => index.tree(),
-        AnyIndex::Chime(index) => index.tree(),
-        AnyIndex::Smart(_) => unreachable!("{NO_TREE}"),
-    }
-}
-
-/// Subjects of this family are opened with parameters of their own.
-const NO_TREE: &str = "a B+-tree was asked for";
 
 /// Nodes a walk visits at most: more than the memories hold.
 const NODES_MAX: usize = 1 << 16;
@@ -278,7 +342,7 @@ fn image(memories: &Memories, address: Address, bytes: usize) -> Option<&[u8]> {
     memories.get(address.node())?.host.bytes().get(start..start + bytes)
 }
 
-fn root(plot: &Plot, geometry: &[NodeGeometry], memories: &Memories) -> Option<(Address, u8)> {
+fn root(plot: &TreeNodes, geometry: &[NodeGeometry], memories: &Memories) -> Option<(Address, u8)> {
     let home = geometry.first()?;
     let number = IndexNumber::new(0)?;
     let word = memories.get(NodeId(0))?.host.word(root_offset(home, number));
@@ -293,7 +357,7 @@ fn root(plot: &Plot, geometry: &[NodeGeometry], memories: &Memories) -> Option<(
 /// Calls `visit` with every node on the way along the links of every level, with its level and image. Stops with an
 /// error where there is nothing sound to go on from.
 fn walk<'m>(
-    plot: &Plot,
+    plot: &TreeNodes,
     geometry: &[NodeGeometry],
     memories: &'m Memories,
     lowest: u8,
@@ -331,14 +395,13 @@ fn walk<'m>(
 }
 
 /// The inner nodes that are whole.
-pub(super) fn picture(plot: &Plot, config: &Config, memories: &Memories) -> Picture {
-    let geometry = plot.geometry(config);
+fn picture(plot: &TreeNodes, geometry: &[NodeGeometry], memories: &Memories) -> Picture {
     let home = geometry.first().zip(memories.get(NodeId(0)));
     let word = home.map_or(0, |(home, memory)| memory.host.word(rows::epoch_offset(home)));
     let epoch = epoch_of(word).unwrap_or(0);
-    let mut picture = Picture { root: root(plot, &geometry, memories), nodes: Vec::new(), epoch };
+    let mut picture = Picture { root: root(plot, geometry, memories), nodes: Vec::new(), epoch };
     // A walk through the middle of a change may end early: then the picture is of what came before.
-    let _ = walk(plot, &geometry, memories, 1, |address, _, image| {
+    let _ = walk(plot, geometry, memories, 1, |address, _, image| {
         // A compute node only ever copies what it took for whole.
         if stripes::node_version(image).is_some() {
             picture.nodes.push((address, image.to_vec()));
@@ -348,11 +411,26 @@ pub(super) fn picture(plot: &Plot, config: &Config, memories: &Memories) -> Pict
 }
 
 /// Chunks of the index, and what it reaches of them.
-pub(super) fn holdings(plot: &Plot, config: &Config, memories: &Memories) -> Result<Holdings, String> {
-    let geometry = plot.geometry(config);
+fn holdings(plot: &TreeNodes, geometry: &[NodeGeometry], memories: &Memories) -> Result<Holdings, String> {
     let (leaf, inner) = (plot.leaf_place_bytes as u64, plot.inner.bytes as u64);
-    let mut holdings = Holdings::default();
-    for (number, geometry) in (0..).zip(&geometry) {
+    let chunks = chunks(geometry, memories, |kind| if kind == ChunkKind::Leaf { leaf } else { inner }, false)?;
+    let mut holdings = Holdings { chunks, ..Holdings::default() };
+    walk(plot, geometry, memories, 0, |address, level, _| {
+        let bytes = if level == 0 { leaf } else { inner };
+        holdings.reached.push(Node { node: address.node(), offset: address.offset(), bytes });
+    })?;
+    Ok(holdings)
+}
+
+/// Chunks granted for nodes, whose sizes `node_bytes` says.
+pub(super) fn chunks(
+    geometry: &[NodeGeometry],
+    memories: &Memories,
+    node_bytes: impl Fn(ChunkKind) -> u64,
+    is_of_units: bool,
+) -> Result<Vec<Chunk>, String> {
+    let mut chunks = Vec::new();
+    for (number, geometry) in (0..).zip(geometry) {
         let Some(memory) = memories.get(NodeId(number)) else { continue };
         for chunk in 0..geometry.chunk_count {
             let entry = ChunkWord(memory.host.word(geometry.chunk_entry(chunk))).decode();
@@ -360,18 +438,13 @@ pub(super) fn holdings(plot: &Plot, config: &Config, memories: &Memories) -> Res
                 continue;
             };
             let node_bytes = match grant.kind {
-                ChunkKind::Leaf => leaf,
-                ChunkKind::Inner => inner,
+                kind @ (ChunkKind::Leaf | ChunkKind::Inner) => node_bytes(kind),
                 ChunkKind::Redo => continue,
                 other => return Err(format!("chunk {chunk} of {number} is for {}", other.name())),
             };
             let (offset, bytes) = (geometry.chunk_offset(chunk), geometry.chunk_bytes);
-            holdings.chunks.push(Chunk { node: NodeId(number), offset, bytes, node_bytes });
+            chunks.push(Chunk { node: NodeId(number), offset, bytes, node_bytes, is_of_units });
         }
     }
-    walk(plot, &geometry, memories, 0, |address, level, _| {
-        let bytes = if level == 0 { leaf } else { inner };
-        holdings.reached.push(Node { node: address.node(), offset: address.offset(), bytes });
-    })?;
-    Ok(holdings)
+    Ok(chunks)
 }

@@ -14,8 +14,9 @@ use crate::workload::spec::{Phase, Spec, StandardWorkload};
 use crate::workload::trace::TraceWriter;
 use dm_core::index::{Census, Index};
 use dm_core::lane::Lane;
+use dm_core::radix::cache::COPY_BYTES;
 use dm_core::remote::NodeGeometry;
-use dm_core::remote::catalog::IndexNumber;
+use dm_core::remote::catalog::{IndexKind, IndexNumber};
 use dm_core::remote::chunks::{self, Tally};
 use dm_core::verbs::{Assumptions, Fabric, Guarantees, NodeId};
 use dm_host::solo::block_on;
@@ -236,19 +237,29 @@ pub(super) struct Warm<K> {
     pub(super) key: K,
 }
 
-/// Keys of a few leaves each, all over an index of `records` records.
+/// Keys of a few leaves each, or all keys, all over an index of `records` records.
 pub(super) fn warm_key(plan: &Plan, records: u64) -> Warm<impl Fn(u64, &mut [u8]) + Sync> {
     let keys = &plan.keys;
-    let positions = records.div_ceil(WARM_RECORDS);
+    // Nodes of a radix tree may have no more than two records each, anywhere: only the records themselves lead to all.
+    let each = plan.parameters.kind() == IndexKind::Smart;
+    let positions = if each {
+        // As many nodes as fit; more only take one another's place.
+        records.min(plan.spending.cache_bytes / COPY_BYTES[0] as u64)
+    } else {
+        records.div_ceil(WARM_RECORDS)
+    };
     let order = match keys {
-        KeySource::Made(_) => None,
-        KeySource::Real(_) => Some(sorted(keys, records, plan.parameters.key_bytes())),
+        KeySource::Real(_) if !each => Some(sorted(keys, records, plan.parameters.key_bytes())),
+        _ => None,
     };
     let step = u64::MAX / positions.max(1);
     let ordered = plan.runs.first().is_some_and(|run| run.spec.insert_order == KeyOrder::Ordered);
     let key = move |position: u64, slot: &mut [u8]| match &order {
         Some(order) => {
             keys.write(order.get(position * WARM_RECORDS), slot);
+        }
+        None if each => {
+            keys.write(position, slot);
         }
         None if ordered => {
             keys.write(position * WARM_RECORDS, slot);

@@ -18,7 +18,7 @@ use dm_core::verbs::{Fabric, Guarantees, LaneId, Space};
 use dm_host::assembly::AssemblyError;
 use dm_host::compute_node::{ComputeNode, Pool, PoolError};
 use dm_host::fabric::any::AnyFabric;
-use dm_host::kinds::{AnyIndex, IndexParameters};
+use dm_host::kinds::AnyIndex;
 use dm_host::worker::{self, Wakes, Work};
 use indicatif::ProgressBar;
 use std::fs::File;
@@ -91,10 +91,8 @@ fn open(node: &ComputeNode, plan: &Plan) -> Result<(IndexEntry, bool), Failure> 
     match node.pool().find_index(&plan.name) {
         Ok((entry, parameters)) if parameters == plan.parameters => Ok((entry, false)),
         Ok((_, found)) => Err(Failure::Run(format!(
-            "the pool has an index \"{}\", {}; asked for is {}: choose another --name",
-            plan.name,
-            said(&found),
-            said(&plan.parameters)
+            "the pool has an index \"{}\", {found}; asked for is {}: choose another --name",
+            plan.name, plan.parameters
         ))),
         Err(PoolError::NoIndex { .. }) => {
             let entry = node.create_index(&plan.name, &plan.parameters).map_err(Failure::run)?;
@@ -102,18 +100,6 @@ fn open(node: &ComputeNode, plan: &Plan) -> Result<(IndexEntry, bool), Failure> 
         }
         Err(error) => Err(Failure::run(error)),
     }
-}
-
-/// Parameters in words.
-fn said(parameters: &IndexParameters) -> String {
-    format!(
-        "{} with keys of {} and values of {} bytes, {} and {} entries a node",
-        parameters.kind().name(),
-        parameters.key_bytes(),
-        parameters.value_bytes(),
-        parameters.leaf_span(),
-        parameters.inner_span()
-    )
 }
 
 /// What is measured with.

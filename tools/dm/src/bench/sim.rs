@@ -26,7 +26,7 @@ use dm_core::remote::lock_word::RowId;
 use dm_core::remote::rows::Member;
 use dm_core::remote::superblock::{PoolPlan, Superblock};
 use dm_core::verbs::{LaneId, NodeId};
-use dm_host::assembly::{AssemblyError, Place, Room, Storage};
+use dm_host::assembly::{AssemblyError, Place, SmartStorage, Storage};
 use dm_host::kinds::IndexParameters;
 use dm_host::worker::{self, Finished, Next, Wakes, Work};
 use dm_sim::timing::crew::{CrewError, Until};
@@ -76,17 +76,11 @@ pub fn run(plan: &Plan, sim: &SimPlan) -> Result<Measured, Failure> {
         device_bytes: plan.start.device_bytes.map(|bytes| bytes as u32),
     };
     fits(plan, sim, &shape)?;
-    if matches!(plan.parameters, IndexParameters::Smart(_)) && sim.raw_read.is_none() {
-        return Err(Failure::Usage(NO_SMART.to_owned()));
-    }
     match sim.raw_read {
         Some(bytes) => run_raw(plan, sim, &shape, bytes as usize),
         None => run_index(plan, sim, &shape),
     }
 }
-
-/// What is said of the index that no cluster is made of yet.
-const NO_SMART: &str = "--index smart: the simulated cluster runs sherman and chime only";
 
 /// Refuses a cluster that this machine cannot hold.
 fn fits(plan: &Plan, sim: &SimPlan, shape: &Shape) -> Result<(), Failure> {
@@ -137,14 +131,6 @@ fn run_index(plan: &Plan, sim: &SimPlan, shape: &Shape) -> Result<Measured, Fail
     };
     let spending = &plan.spending;
     let nodes = 0..sim.compute_nodes;
-    let storages = nodes.clone().map(|node| match &plan.parameters {
-        IndexParameters::Sherman(parameters) => Storage::new(&place(node), parameters, spending),
-        IndexParameters::Chime(parameters) => Storage::for_chime(&place(node), parameters, spending),
-        IndexParameters::Smart(_) => Err(AssemblyError::Impossible(NO_SMART)),
-    });
-    let mut storages = storages.collect::<Result<Vec<_>, _>>().map_err(assembly)?;
-    let rooms: Vec<Room<'_>> = storages.iter_mut().map(Storage::furnish).collect();
-    let rooms = rooms.iter().zip(nodes);
     let lane_bytes = scratch_plan(plan).total_bytes;
     let per_node = shape.lanes_per_node();
     let count = (per_node * shape.compute_nodes) as usize;
@@ -168,16 +154,19 @@ fn run_index(plan: &Plan, sim: &SimPlan, shape: &Shape) -> Result<Measured, Fail
         spare: &spare,
     };
     // Each kind with an engine of its own: what is measured is not told apart at every step.
+    macro_rules! measured {
+        ($parameters:expr, $storage:ident :: $new:ident, $room:ident) => {{
+            let storages = nodes.clone().map(|node| $storage::$new(&place(node), $parameters, spending));
+            let mut storages = storages.collect::<Result<Vec<_>, _>>().map_err(assembly)?;
+            let rooms: Vec<_> = storages.iter_mut().map($storage::furnish).collect();
+            let indexes = rooms.iter().zip(nodes).map(|(room, node)| room.$room(&place(node), $parameters, spending));
+            measure_on(ground, &indexes.collect::<Result<Vec<_>, _>>().map_err(assembly)?)
+        }};
+    }
     match &plan.parameters {
-        IndexParameters::Sherman(parameters) => {
-            let indexes = rooms.map(|(room, node)| room.sherman(&place(node), parameters, spending));
-            measure_on(ground, &indexes.collect::<Result<Vec<_>, _>>().map_err(assembly)?)
-        }
-        IndexParameters::Chime(parameters) => {
-            let indexes = rooms.map(|(room, node)| room.chime(&place(node), parameters, spending));
-            measure_on(ground, &indexes.collect::<Result<Vec<_>, _>>().map_err(assembly)?)
-        }
-        IndexParameters::Smart(_) => Err(Failure::Usage(NO_SMART.to_owned())),
+        IndexParameters::Sherman(parameters) => measured!(parameters, Storage::new, sherman),
+        IndexParameters::Chime(parameters) => measured!(parameters, Storage::for_chime, chime),
+        IndexParameters::Smart(parameters) => measured!(parameters, SmartStorage::new, smart),
     }
 }
 

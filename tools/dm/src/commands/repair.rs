@@ -44,7 +44,8 @@ pub(crate) struct Repaired {
     pub(crate) rows_fenced: u32,
     /// Rows freed.
     pub(crate) rows_freed: u32,
-    /// Rows that stay dead, because the pool has several indexes whose locks lie in their leaves.
+    /// Rows that stay dead, because the pool has several indexes whose locks lie in their leaves, and nothing says which of them
+    /// those compute nodes had open.
     pub(crate) rows_kept: u32,
     /// Locks that were recovered.
     pub(crate) locks: u32,
@@ -61,6 +62,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let memory = arguments.pool.connect()?;
     let repaired = repair(&memory.pool, Duration::from_nanos(terms.lease_ns()), &|name, rows, repaired| {
         let node = arguments.pool.join(&memory)?;
+        let mut kept = Vec::new();
         with_tool(&node, name, |tool| {
             for row in rows {
                 let swept = block_on(tool.fabric, tool.lane, tool.index.sweep(tool.lane, row.row))
@@ -70,10 +72,13 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
                 repaired.chunks_kept += swept.chunks_kept;
                 repaired.unwritten_bytes += swept.unwritten_bytes;
                 repaired.rows_freed += u32::from(swept.row_free);
-                repaired.rows_kept += u32::from(!swept.row_free);
+                if !swept.row_free {
+                    kept.push(row.clone());
+                }
             }
             Ok(())
-        })
+        })?;
+        Ok(kept)
     })?;
     if arguments.json {
         let json = serde_json::to_string_pretty(&repaired).map_err(Failure::run)?;
@@ -82,8 +87,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     print(&render(&repaired))
 }
 
-/// Sweeps rows through an index that is there.
-type Sweep<'s> = &'s dyn Fn(&str, &[Member], &mut Repaired) -> Result<(), Failure>;
+/// Sweeps rows through an index that is there; returns those that it could not free.
+type Sweep<'s> = &'s dyn Fn(&str, &[Member], &mut Repaired) -> Result<Vec<Member>, Failure>;
 
 fn repair(pool: &Pool, lease: Duration, sweep: Sweep<'_>) -> Result<Repaired, Failure> {
     let mut repaired = Repaired::default();
@@ -92,15 +97,26 @@ fn repair(pool: &Pool, lease: Duration, sweep: Sweep<'_>) -> Result<Repaired, Fa
         return Ok(repaired);
     }
     let indexes = pool.indexes().map_err(Failure::run)?;
-    // Lock tables are the pool's, so one index will do: one whose locks lie in its leaves, if there is such. Of the others'
-    // chunks those without nodes stay granted.
     let recovers =
         |index: &&IndexEntry| pool.find_index(index.name()).is_ok_and(|(_, parameters)| parameters.recovers());
-    let in_leaves = indexes.iter().filter(recovers).find(|index| index.kind == IndexKind::Chime);
-    match in_leaves.or_else(|| indexes.iter().find(recovers)) {
-        Some(index) => sweep(index.name(), &dead, &mut repaired)?,
-        None => with_eyes(pool, |fabric, lane| free_unheld(pool, fabric, lane, &dead, &mut repaired))?,
+    // Lock tables are the pool's, so any index will do; but locks that lie in leaves are swept through the index whose leaves
+    // they are. Of the others' chunks those without nodes stay granted.
+    let in_leaves = |index: &&IndexEntry| index.kind == IndexKind::Chime;
+    let mut through: Vec<&IndexEntry> = indexes.iter().filter(recovers).filter(in_leaves).collect();
+    if through.is_empty() {
+        through.extend(indexes.iter().find(recovers));
     }
+    if through.is_empty() {
+        with_eyes(pool, |fabric, lane| free_unheld(pool, fabric, lane, &dead, &mut repaired))?;
+        return Ok(repaired);
+    }
+    let mut left = dead;
+    for index in through {
+        if !left.is_empty() {
+            left = sweep(index.name(), &left, &mut repaired)?;
+        }
+    }
+    repaired.rows_kept = left.len() as u32;
     Ok(repaired)
 }
 
@@ -187,7 +203,8 @@ fn render(repaired: &Repaired) -> String {
     if *rows_kept > 0 {
         let _ = writeln!(
             text,
-            "{rows_kept} rows stay dead: the pool has several CHIME indexes, and one of them at a time can be looked through"
+            "{rows_kept} rows stay dead: the pool has several CHIME indexes, and which of them those compute nodes had open \
+             nothing says"
         );
     }
     if *chunks_kept > 0 {

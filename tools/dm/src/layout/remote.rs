@@ -489,7 +489,7 @@ pub(super) const CHUNK_ENTRY: Structure = Structure {
         let index = IndexNumber::new(4).expect("a catalog has 16 entries");
         let request = RequestId::new(0xbeef).expect("requests have 20 bits");
         let grant = Grant::new(MEMBER, ChunkKind::Inner, index, request);
-        let redo = Grant::new(MEMBER, ChunkKind::Redo, IndexNumber::NONE, request);
+        let redo = Grant::new(MEMBER, ChunkKind::Redo, index, request);
         vec![
             Sample::new("free", &ChunkWord::FREE.0.to_le_bytes(), &[("state", "free")]),
             Sample::new(
@@ -505,12 +505,12 @@ pub(super) const CHUNK_ENTRY: Structure = Structure {
                 ],
             ),
             Sample::new(
-                "redo images of a compute node",
+                "redo images of a compute node that has opened index 4",
                 &redo.word().0.to_le_bytes(),
                 &[
                     ("state", "granted"),
                     ("kind", "redo"),
-                    ("index", "31"),
+                    ("index", "4"),
                     ("request", "48879"),
                     ("row", "9"),
                     ("incarnation", "2"),

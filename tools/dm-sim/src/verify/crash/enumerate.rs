@@ -9,7 +9,7 @@ use crate::verify::coding::Coding;
 use crate::verify::load::{Ended, start};
 use crate::verify::membership::Membership;
 use crate::verify::subject::{Opened, With};
-use crate::verify::walk::{self, Plot};
+use crate::verify::walk::{self, Nodes, Plot};
 use dm_core::compute::nodes::NodeClass;
 use dm_core::error::Cause;
 use dm_core::index::OperationKind;
@@ -20,7 +20,7 @@ use dm_core::remote::chunks::{ChunkEntry, ChunkKind, ChunkWord};
 use dm_core::remote::rows::{Joiner, Member, Row, RowState, RowWord};
 use dm_core::verbs::{Label, LaneId, NodeId, Verb};
 use dm_host::assembly::{Place, Spending};
-use dm_host::kinds::{IndexParameters, with_index};
+use dm_host::kinds::with_index;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -32,8 +32,6 @@ const LEAF_LOCKS: [usize; COMPUTE_NODES] = [64, 61, 59];
 
 /// A short lease: a hundred round trips.
 const LEASE_NS: u64 = 200_000;
-
-const CODING: Coding = Coding::shifted(8);
 
 /// Values of the survivors' writes; those before have the number of their key plus 1000, the victim's is 2000.
 const SURVIVOR: u64 = 3000;
@@ -205,6 +203,13 @@ struct Ran {
     memory: Account,
 }
 
+impl Case {
+    /// How numbers become keys.
+    const fn coding(&self) -> Coding {
+        Coding { key_shift: 8, digits: self.ground.digits }
+    }
+}
+
 fn config(case: &Case) -> Config {
     Config {
         device_bytes: if case.ground.device { 4096 } else { 0 },
@@ -274,7 +279,7 @@ fn with_stage(case: &Case, ran: &mut Ran, play: &mut dyn FnMut(&mut Stage<'_, '_
         let mut scratch = vec![0; dm_core::remote::SCRATCH_BYTES];
         let lane = Lane::new(LaneId(0), &mut scratch);
         let joiner = Joiner { token: 77 + number as u64, lanes: 1, host: "verify" };
-        let join = Membership::join(&lane, &geometry, &joiner, plot.node_bytes(), terms);
+        let join = Membership::join(&lane, &geometry, &joiner, plot.redo_bytes(), terms);
         match table.drive(0, &lane, join, None, &mut Vec::new()) {
             Ok(Drive::Done(Ok(membership))) => joined.push(membership),
             other => {
@@ -396,7 +401,7 @@ impl Stage<'_, '_> {
     fn stop(&mut self, mut meanwhile: impl FnMut(&mut Self) -> Result<(), String>) -> Result<Ended, String> {
         let (index, lane) = (self.opened[0], &self.lanes[0]);
         let row = self.members[0].row.0;
-        let mut future = start(index, lane, CODING, 4, Call::Update { value: VICTIM }, 0);
+        let mut future = start(index, lane, self.case.coding(), 4, Call::Update { value: VICTIM }, 0);
         let mut seen = Vec::new();
         lane.port().start();
         // Up to the submit that unlocks.
@@ -427,7 +432,7 @@ impl Stage<'_, '_> {
         self.table.beat_ns = LEASE_NS / 8;
         let ended = self.stop(|stage| {
             let (index, lane) = (stage.opened[1], &stage.lanes[1]);
-            let future = start(index, lane, CODING, 4, Call::Upsert { value: SURVIVOR }, 5 * LEASE_NS);
+            let future = start(index, lane, stage.case.coding(), 4, Call::Upsert { value: SURVIVOR }, 5 * LEASE_NS);
             match stage.table.drive(stage.members[1].row.0, lane, future, None, &mut Vec::new())? {
                 Drive::Done(Ended::Failed(error)) if matches!(error.cause, Cause::Deadline { .. }) => Ok(()),
                 other => Err(format!("waiting five leases for a lock whose holder's heart beats: {other:?}")),
@@ -451,7 +456,7 @@ impl Stage<'_, '_> {
         let ended = self.stop(|stage| {
             let wait = |stage: &mut Self, wait_ns| {
                 let (index, lane) = (stage.opened[1], &stage.lanes[1]);
-                let future = start(index, lane, CODING, 4, Call::Upsert { value: SURVIVOR }, wait_ns);
+                let future = start(index, lane, stage.case.coding(), 4, Call::Upsert { value: SURVIVOR }, wait_ns);
                 stage.table.drive(stage.members[1].row.0, lane, future, None, &mut Vec::new())
             };
             let said = stage.say_lease(10 * LEASE_NS / 1000);
@@ -487,7 +492,7 @@ impl Stage<'_, '_> {
         }
         for call in [Call::Get, Call::Upsert { value: VICTIM }] {
             let mut seen = Vec::new();
-            let future = start(index, lane, CODING, 4, call, 0);
+            let future = start(index, lane, self.case.coding(), 4, call, 0);
             let ended = self.table.drive(row.0, lane, future, None, &mut seen)?;
             if !matches!(&ended, Drive::Done(ended) if fenced(ended)) || !seen.is_empty() {
                 return Err(format!("{call:?} on a fenced compute node: {ended:?} after {} submits", seen.len()));
@@ -525,7 +530,7 @@ impl Stage<'_, '_> {
                     OperationKind::UpdateIf => Call::UpdateIf { expected: before.unwrap_or_default(), value: VICTIM },
                     OperationKind::Delete => Call::Delete,
                 };
-                let future = start(index, lane, CODING, key, call, 0);
+                let future = start(index, lane, self.case.coding(), key, call, 0);
                 match self.table.drive(self.members[0].row.0, lane, future, cut, &mut seen)? {
                     Drive::Done(ended) => {
                         self.check(key, call, &ended)?;
@@ -547,8 +552,8 @@ impl Stage<'_, '_> {
                 let load = async {
                     for key in 0..keys {
                         lane.port().with(|scratch| {
-                            CODING.write_key(key, &mut scratch[index.plan().key.clone()]);
-                            CODING.write_value(VICTIM, &mut scratch[index.plan().value.clone()]);
+                            self.case.coding().write_key(key, &mut scratch[index.plan().key.clone()]);
+                            self.case.coding().write_value(VICTIM, &mut scratch[index.plan().value.clone()]);
                         });
                         index.bulk_append(lane).await?;
                     }
@@ -595,7 +600,7 @@ impl Stage<'_, '_> {
                 Mode::Delete => Call::Delete,
                 _ => Call::Get,
             };
-            let future = start(index, lane, CODING, key, call, 0);
+            let future = start(index, lane, self.case.coding(), key, call, 0);
             match self.table.drive(row, lane, future, repair, &mut seen)? {
                 Drive::Done(ended) => {
                     self.check(key, call, &ended)?;
@@ -649,7 +654,7 @@ impl Stage<'_, '_> {
     /// Runs an operation that must succeed, and compares.
     fn expect(&mut self, node: usize, key: u64, call: Call) -> Result<(), String> {
         let (index, lane) = (self.opened[node], &self.lanes[node]);
-        let future = start(index, lane, CODING, key, call, 0);
+        let future = start(index, lane, self.case.coding(), key, call, 0);
         match self.table.drive(self.members[node].row.0, lane, future, None, &mut Vec::new()) {
             Ok(Drive::Done(ended)) => self.check(key, call, &ended)?,
             other => return Err(format!("{call:?} of key {key} by compute node {node}: {other:?}")),
@@ -710,7 +715,7 @@ impl Stage<'_, '_> {
 
     fn scan(&mut self, node: usize) -> Result<(), String> {
         let (index, lane) = (self.opened[node], &self.lanes[node]);
-        let future = start(index, lane, CODING, 0, Call::Scan { after: false, high: None, limit: 64 }, 0);
+        let future = start(index, lane, self.case.coding(), 0, Call::Scan { after: false, high: None, limit: 64 }, 0);
         let ended = self.table.drive(self.members[node].row.0, lane, future, None, &mut Vec::new());
         let Ok(Drive::Done(Ended::Page(page, false))) = &ended else { return Err(format!("a scan: {ended:?}")) };
         let page: BTreeMap<u64, u64> = page.iter().copied().collect();
@@ -739,7 +744,7 @@ impl Stage<'_, '_> {
     /// Accounts for the memory: nothing has two uses, and where memory of the dead is adopted nothing is lost.
     fn add_up(&mut self) -> Result<(), String> {
         let plot = plot(self.case);
-        let holdings = walk::holdings(&plot, &config(self.case), &self.table.memories)?;
+        let holdings = plot.holdings(&config(self.case), &self.table.memories)?;
         let mut ready = Vec::new();
         for (number, (index, lane)) in self.opened.iter().zip(self.lanes).enumerate() {
             if self.dead.contains(&number) {
@@ -747,13 +752,16 @@ impl Stage<'_, '_> {
             }
             index.for_each_ready(&mut |node| ready.push(node));
             lane.for_each_stocked(&mut |class, fresh| {
-                let bytes = if class == NodeClass::Leaf { plot.leaf_place_bytes } else { plot.inner.bytes };
+                // Where nodes differ in size, lanes have none in stock.
+                let Nodes::Tree(tree) = &plot.nodes else { return };
+                let bytes = if class == NodeClass::Leaf { tree.leaf_place_bytes } else { tree.inner.bytes };
                 ready.push(Node { node: fresh.address.node(), offset: fresh.address.offset(), bytes: bytes as u64 });
             });
         }
-        let account = account(&holdings, &ready)?;
+        let retired_bytes = self.opened.iter().map(|index| index.retired_bytes()).sum();
+        let account = account(&holdings, &ready, retired_bytes)?;
         self.ran.memory = account;
-        let adopts = matches!(self.case.parameters, IndexParameters::Sherman(_));
+        let adopts = self.case.parameters.recovers();
         if adopts && account.leaked > 0 { Err(format!("memory is lost: {account}")) } else { Ok(()) }
     }
 

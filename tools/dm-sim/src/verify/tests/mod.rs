@@ -114,7 +114,7 @@ fn sherman_goes_on_after_faults() {
 fn smart_keeps_its_promises() {
     let faults = Faults::parse("drops,qp-error,stale-cache,node-death").expect("these are kinds of faults");
     for faults in [Faults::NONE, faults] {
-        let mut verifier = Verifier::new(SmartSubject, Settings { faults, ..Settings::default() });
+        let mut verifier = Verifier::new(Bounded(Smart), Settings { faults, ..Settings::default() });
         let report = verifier.verify(0..500);
         assert!(report.is_clean(), "{report}");
     }
@@ -127,6 +127,11 @@ fn memory_is_accounted_for() {
     assert_eq!(report.accounts, 200, "{report}");
     assert!(report.memory.reached > 0 && report.memory.ready > 0, "{report}");
     assert_eq!(report.memory.granted, report.memory.reached + report.memory.ready + report.memory.leaked);
+    let mut verifier = Verifier::new(Bounded(Smart), Settings::default());
+    let report = verifier.verify(0..400);
+    assert!(report.is_clean(), "{report}");
+    assert_eq!((report.accounts, report.memory.leaked), (400, 0), "{report}");
+    assert!(report.memory.reached > 0 && report.memory.retired > 0, "{report}");
 }
 
 #[test]
@@ -134,7 +139,7 @@ fn every_mark_belongs_to_one_room_and_the_rooms_have_no_others() {
     let listed = |rooms: Vec<(&str, &'static [Mark])>| -> Vec<Mark> {
         rooms.into_iter().flat_map(|(_, marks)| marks.iter().copied()).collect()
     };
-    let indexes = [listed(Recovered(Sherman).marks()), listed(Bounded(Chime).marks()), listed(SmartSubject.marks())];
+    let indexes = [listed(Recovered(Sherman).marks()), listed(Bounded(Chime).marks()), listed(Bounded(Smart).marks())];
     for mark in Mark::ALL {
         let counts = indexes.each_ref().map(|listed| listed.iter().filter(|other| *other == mark).count());
         assert!(counts.contains(&1) && counts.iter().all(|count| *count <= 1), "{}: {counts:?}", mark.name());

@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 use dm_core::lane::Mark;
 use dm_core::verbs::Assumptions;
 use dm_sim::verify::{
-    Bounded, Chime, Faults, Profile, Recovered, Report, Settings, Sherman, SmartSubject, Subject, TreeKind, Verifier,
+    Bounded, Chime, Faults, Profile, Recovered, Report, Settings, Sherman, Smart, Subject, TreeKind, Verifier,
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use record::{Record, Scope};
@@ -188,14 +188,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     match arguments.index {
         Index::Sherman => run_kind(Sherman, arguments, settings),
         Index::Chime => run_kind(Chime, arguments, settings),
-        Index::Smart if arguments.recovery || arguments.enumerate || arguments.matrix => {
-            Err(Failure::Usage("--index smart: --recovery, --enumerate and --matrix are for the B+-trees".to_owned()))
-        }
-        Index::Smart => match (&arguments.planted, arguments.replay) {
-            (Some(bug), _) => planted::run_smart(bug, arguments.seed, arguments.histories, &settings),
-            (None, Some(seed)) => replay(SmartSubject, arguments, settings, seed),
-            (None, None) => verify(SmartSubject, arguments, &settings),
-        },
+        Index::Smart => run_kind(Smart, arguments, settings),
     }
 }
 

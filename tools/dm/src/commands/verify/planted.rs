@@ -2,9 +2,8 @@
 
 use super::super::{Failure, print};
 use dm_core::planted::Bug;
-use dm_sim::verify::{
-    Bounded, Faults, Finding, Profile, Recovered, Settings, SmartSubject, Subject, TreeKind, Verifier,
-};
+use dm_sim::verify::mixtures::mix;
+use dm_sim::verify::{Bounded, Faults, Finding, Profile, Recovered, Settings, Subject, TreeKind, Verifier};
 use std::fmt::Write as _;
 
 /// Seeds within which a bug has to be found.
@@ -59,6 +58,9 @@ struct Field<'a> {
     deaths: &'a dyn Fn(u64) -> Option<(u64, String)>,
     /// Of those that show when places go round: likewise.
     lives: &'a dyn Fn(u64) -> Option<(u64, String)>,
+    /// Of those that mixtures of lines bring to light: the same.
+    mixtures: &'a dyn Fn(Bug) -> Result<Option<Catch>, Failure>,
+    mixes: fn(Bug) -> bool,
     /// Of the others: the seed that shows it.
     histories: &'a dyn Fn(Bug, Settings) -> Result<Option<Catch>, Failure>,
     /// What histories have to be about.
@@ -67,7 +69,7 @@ struct Field<'a> {
     unseen: &'static [Bug],
 }
 
-/// Plants bugs of a B+-tree.
+/// Plants bugs of an index.
 pub(super) fn run<K: TreeKind>(
     kind: K,
     name: &str,
@@ -84,24 +86,11 @@ pub(super) fn run<K: TreeKind>(
             let lives = dm_sim::verify::lives::play(kind, seed..seed.wrapping_add(LIVES_PER_HISTORY * histories));
             lives.finding.map(|(_, what)| (lives.runs, what))
         },
+        mixtures: &|bug| hunt_mixtures::<K>(bug, seed, histories),
+        mixes: K::mixes,
         histories: &|bug, settings| hunt_with(Bounded(kind), bug, seed, histories, settings),
         profile_for: K::profile_for,
         unseen: K::unseen(),
-    };
-    plant_all(&field, name, histories, settings)
-}
-
-/// Plants bugs of SMART.
-pub(super) fn run_smart(name: &str, seed: u64, histories: Option<u64>, settings: &Settings) -> Result<(), Failure> {
-    let histories = histories.unwrap_or(HISTORIES_DEFAULT);
-    let field = Field {
-        name: "smart",
-        bugs: Bug::SMART.to_vec(),
-        deaths: &|_| None,
-        lives: &|_| None,
-        histories: &|bug, settings| hunt_with(SmartSubject, bug, seed, histories, settings),
-        profile_for: |_| None,
-        unseen: &[],
     };
     plant_all(&field, name, histories, settings)
 }
@@ -143,8 +132,9 @@ fn plant_all(field: &Field<'_>, name: &str, histories: u64, settings: &Settings)
             continue;
         }
         let settings = Settings { profile: settings.profile.or((field.profile_for)(bug)), ..settings.clone() };
-        let about = settings.profile.map_or("all", Profile::name);
-        let caught = (field.histories)(bug, settings)?;
+        let mixes = (field.mixes)(bug);
+        let about = if mixes { "mixtures of lines" } else { settings.profile.map_or("all", Profile::name) };
+        let caught = if mixes { (field.mixtures)(bug)? } else { (field.histories)(bug, settings)? };
         plant(None)?;
         if let Some(Catch { seed, histories, kind, sentence }) = caught {
             let _ = writeln!(table, "| {} |{} | {about} | {kind} | {seed} | {histories} |", bug.name(), bug.what());
@@ -175,6 +165,23 @@ fn hunt_with<S: Subject + Copy>(
         let clean = without.run(seed).findings.is_empty();
         plant(Some(bug)).map(|()| clean)
     })
+}
+
+/// The same in mixtures of lines.
+fn hunt_mixtures<K: TreeKind>(bug: Bug, from: u64, seeds: u64) -> Result<Option<Catch>, Failure> {
+    for number in 0..seeds {
+        let seed = from.wrapping_add(number);
+        let Some(case) = K::mixed_case(seed) else { return Ok(None) };
+        if let Some(sentence) = mix(&case, seed).finding {
+            plant(None)?;
+            let clean = mix(&case, seed).finding.is_none();
+            plant(Some(bug))?;
+            if clean {
+                return Ok(Some(Catch { seed, histories: number + 1, kind: "violation", sentence }));
+            }
+        }
+    }
+    Ok(None)
 }
 
 /// Everything a lane may suffer and go on after. Deaths are left out: they end histories early.

@@ -81,6 +81,8 @@ struct Memory {
     granted_nodes: u64,
     reached_nodes: u64,
     ready_nodes: u64,
+    #[serde(default)]
+    retired_nodes: u64,
     leaked_nodes: u64,
 }
 
@@ -209,6 +211,7 @@ impl Record {
         self.memory.granted_nodes += report.memory.granted;
         self.memory.reached_nodes += report.memory.reached;
         self.memory.ready_nodes += report.memory.ready;
+        self.memory.retired_nodes += report.memory.retired;
         self.memory.leaked_nodes += report.memory.leaked;
         let marks = self.marks.entry(ALL_ROOMS.to_owned()).or_default();
         for mark in Mark::ALL {
@@ -295,11 +298,11 @@ impl fmt::Display for Record {
         if !self.failed_operations.is_empty() {
             writeln!(f, "operations that failed, as they may: {}", list(&self.failed_operations))?;
         }
-        let Memory { histories, granted_nodes, reached_nodes, ready_nodes, leaked_nodes } = &self.memory;
+        let Memory { histories, granted_nodes, reached_nodes, ready_nodes, retired_nodes, leaked_nodes } = &self.memory;
         writeln!(
             f,
             "memory of {histories} histories: {granted_nodes} nodes granted = {reached_nodes} reached + {ready_nodes} ready + \
-             {leaked_nodes} leaked"
+             {retired_nodes} retired + {leaked_nodes} leaked"
         )?;
         for (room, marks) in &self.marks {
             writeln!(f, "marks of {room}: {}", list(marks))?;

@@ -115,6 +115,8 @@ pub fn all() -> Vec<Case> {
     let short = Parameters { key_bytes: 8, value_bytes: 16, leaf_span: 8, neighborhood: 2, inner_span: 2 };
     // Records of more than two lines.
     let long = Parameters { value_bytes: 120, ..short };
+    // Records of several packets.
+    let longer = Parameters { value_bytes: 600, ..short };
     let wide = Parameters { key_bytes: 48, ..short };
     // A span that no neighborhood divides, homes that are the hash modulo it.
     let odd = Parameters { leaf_span: 9, ..short };
@@ -128,6 +130,7 @@ pub fn all() -> Vec<Case> {
         ("long keys", wide, usual),
         ("nine entries in groups of two", odd, usual),
         ("packets of 256 bytes", long, Ground { unit_bytes: 256, ..usual }),
+        ("records longer than packets", longer, Ground { unit_bytes: 256, ..usual }),
         ("packets longer than a node", long, Ground { nodes: 2, unit_bytes: 4096, ..usual }),
         ("no masked CAS", short, Ground { masked_cas: false, ..usual }),
         ("no command combination", long, with(Options { combine: false, ..on })),

@@ -2,10 +2,13 @@
 
 mod chime;
 mod sherman;
+mod smart;
 
 pub use chime::all as chime;
 pub use sherman::all as sherman;
+pub use smart::all as smart;
 
+use crate::verify::coding::Digits;
 use dm_core::btree::Options;
 use dm_core::index::OperationKind;
 use dm_host::kinds::IndexParameters;
@@ -47,11 +50,21 @@ pub struct Ground {
     pub unit_bytes: u32,
     /// The fabric has masked CAS.
     pub masked_cas: bool,
+    /// How numbers become keys; `None`: in bytes next to each other.
+    pub digits: Option<Digits>,
 }
 
 impl Default for Ground {
     fn default() -> Self {
-        Self { options: Options::default(), nodes: 1, locks: 61, device: false, unit_bytes: 64, masked_cas: true }
+        Self {
+            options: Options::default(),
+            nodes: 1,
+            locks: 61,
+            device: false,
+            unit_bytes: 64,
+            masked_cas: true,
+            digits: None,
+        }
     }
 }
 

@@ -42,6 +42,8 @@ pub fn all() -> Vec<Case> {
     let short = Parameters { key_bytes: 8, value_bytes: 16, leaf_span: 2, inner_span: 2 };
     // Records of more than two lines, leaves of several.
     let long = Parameters { value_bytes: 120, ..short };
+    // Records of several packets.
+    let longer = Parameters { value_bytes: 600, ..short };
     let wide = Parameters { key_bytes: 48, ..short };
     let usual = Ground::default();
     let with = |options| Ground { options, ..usual };
@@ -53,6 +55,7 @@ pub fn all() -> Vec<Case> {
         ("one lock", long, Ground { locks: 1, ..usual }),
         ("long keys", wide, usual),
         ("packets of 256 bytes", long, Ground { unit_bytes: 256, ..usual }),
+        ("records longer than packets", longer, Ground { unit_bytes: 256, ..usual }),
         ("packets longer than a node", long, Ground { nodes: 2, unit_bytes: 4096, ..usual }),
         ("no command combination", long, with(Options { combine: false, ..on })),
         ("no local queues", long, with(Options { hierarchical: false, ..on })),

@@ -1,0 +1,182 @@
+//! Sizes: where replicas and entries are in a leaf, where keys belong, and what READs and WRITEs of some entries cover.
+
+use super::{REPLICA_BYTES, STATE_IN_BITMAP_MAX};
+use crate::btree::node;
+use crate::layout::city::city_hash_64;
+use crate::layout::stripes::{self, Cursor};
+use crate::remote::address::LINE_BYTES;
+use core::ops::Range;
+
+/// Sizes of an index's leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeafShape {
+    /// Bytes of a key.
+    pub key_bytes: usize,
+    /// Bytes of a value.
+    pub value_bytes: usize,
+    /// Entries.
+    pub span: usize,
+    /// Entries of a neighborhood, and of a group.
+    pub neighborhood: usize,
+    /// Stored bytes of the image: what is READ and written of a leaf as a whole.
+    pub bytes: usize,
+}
+
+/// One or two runs of consecutive entries: cyclic ranges go on at entry 0.
+pub type Runs = [Range<usize>; 2];
+
+impl LeafShape {
+    /// Shape with `span` entries in groups of `neighborhood`.
+    pub const fn new(key_bytes: usize, value_bytes: usize, span: usize, neighborhood: usize) -> Self {
+        let mut shape = Self { key_bytes, value_bytes, span, neighborhood, bytes: 0 };
+        let groups = if neighborhood == 0 { 0 } else { span.div_ceil(neighborhood) };
+        let payload = node::header_bytes(key_bytes) + groups * REPLICA_BYTES + span * shape.entry_bytes();
+        shape.bytes = stripes::stored_bytes(payload);
+        shape
+    }
+
+    /// Bytes of a leaf's place: the image, and the line of the lock word.
+    pub const fn place_bytes(&self) -> usize {
+        self.bytes + LINE_BYTES
+    }
+
+    /// Where an entry's key is, relative to the entry.
+    pub(super) const fn key_at(&self) -> usize {
+        if self.neighborhood > STATE_IN_BITMAP_MAX { 4 } else { 3 }
+    }
+
+    /// Payload bytes of an entry.
+    #[inline]
+    pub const fn entry_bytes(&self) -> usize {
+        self.key_at() + self.key_bytes + self.value_bytes
+    }
+
+    /// Payload offset of replica `group`.
+    #[inline]
+    pub const fn replica_at(&self, group: usize) -> usize {
+        node::header_bytes(self.key_bytes) + group * (REPLICA_BYTES + self.neighborhood * self.entry_bytes())
+    }
+
+    /// Payload offset of entry `slot`.
+    #[inline]
+    pub const fn entry_at(&self, slot: usize) -> usize {
+        node::header_bytes(self.key_bytes) + (slot / self.neighborhood + 1) * REPLICA_BYTES + slot * self.entry_bytes()
+    }
+
+    /// Replicas.
+    pub const fn groups(&self) -> usize {
+        self.span.div_ceil(self.neighborhood)
+    }
+
+    /// What decides where a key is.
+    #[inline]
+    pub fn hash(&self, key: &[u8]) -> u64 {
+        city_hash_64(key)
+    }
+
+    /// The home of a key.
+    #[inline]
+    pub fn home(&self, key: &[u8]) -> usize {
+        self.home_of_hash(self.hash(key))
+    }
+
+    /// The home of the keys with this hash.
+    #[inline]
+    pub fn home_of_hash(&self, hash: u64) -> usize {
+        if self.span.is_power_of_two() {
+            return hash as usize & (self.span - 1);
+        }
+        (hash % self.span.max(1) as u64) as usize
+    }
+
+    /// The entry `distance` entries after `slot`, cyclically; `distance` is at most the span.
+    #[inline]
+    pub const fn after(&self, slot: usize, distance: usize) -> usize {
+        let sum = slot + distance;
+        if sum >= self.span { sum - self.span } else { sum }
+    }
+
+    /// How many entries `slot` is after `from`, cyclically.
+    #[inline]
+    pub const fn distance(&self, from: usize, slot: usize) -> usize {
+        if slot >= from { slot - from } else { slot + self.span - from }
+    }
+
+    /// The entries `first..first + count`, cyclically, as runs; the second is often empty.
+    #[inline]
+    pub const fn runs(&self, first: usize, count: usize) -> Runs {
+        let end = first + count;
+        if end <= self.span { [first..end, 0..0] } else { [first..self.span, 0..end - self.span] }
+    }
+
+    /// What a READ of a run covers, relative to the node: the replica travels with a group's first entry.
+    #[inline]
+    pub const fn read_range(&self, run: &Range<usize>) -> Range<usize> {
+        if run.start >= run.end {
+            return 0..0;
+        }
+        let at = self.entry_at(run.start);
+        let at = if run.start.is_multiple_of(self.neighborhood) { at - REPLICA_BYTES } else { at };
+        let end = self.entry_at(run.end - 1) + self.entry_bytes();
+        stripes::stored_offset(at)..stripes::stored_offset(end - 1) + 1
+    }
+
+    /// What a WRITE of a run covers, relative to the node.
+    #[inline]
+    pub const fn write_range(&self, run: &Range<usize>) -> Range<usize> {
+        if run.start >= run.end {
+            return 0..0;
+        }
+        let end = self.entry_at(run.end - 1) + self.entry_bytes();
+        stripes::stored_offset(self.entry_at(run.start))..stripes::stored_offset(end - 1) + 1
+    }
+
+    /// The group whose replica lies within any run of at least `neighborhood` entries from `first` on.
+    #[inline]
+    pub const fn replica_near(&self, first: usize) -> usize {
+        let group = first.div_ceil(self.neighborhood);
+        if group >= self.groups() { 0 } else { group }
+    }
+}
+
+/// Entries one after the other, cyclically, and where they begin. Dividing once, at the start.
+#[derive(Clone, Debug)]
+pub(super) struct Walk<'a> {
+    shape: &'a LeafShape,
+    slot: usize,
+    left: usize,
+    here: Cursor,
+    /// Entries of this group from here on.
+    in_group: usize,
+}
+
+impl<'a> Walk<'a> {
+    #[inline]
+    pub(super) const fn new(shape: &'a LeafShape, first: usize, count: usize) -> Self {
+        let here = Cursor::at(shape.entry_at(first));
+        let in_group = shape.neighborhood - first % shape.neighborhood;
+        Self { shape, slot: first, left: count, here, in_group }
+    }
+}
+
+impl Iterator for Walk<'_> {
+    type Item = (usize, Cursor);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        let item = (self.slot, self.here);
+        self.slot += 1;
+        self.in_group -= 1;
+        if self.slot == self.shape.span {
+            (self.slot, self.in_group) = (0, self.shape.neighborhood);
+            self.here = Cursor::at(self.shape.entry_at(0));
+        } else if self.in_group == 0 {
+            self.in_group = self.shape.neighborhood;
+            self.here = self.here.forward(self.shape.entry_bytes() + REPLICA_BYTES);
+        } else {
+            self.here = self.here.forward(self.shape.entry_bytes());
+        }
+        Some(item)
+    }
+}

@@ -1,0 +1,95 @@
+//! A look at a radix tree from outside: by slots and headers only.
+
+use super::accounting::{Holdings, Node as Piece};
+use super::subject::Picture;
+use super::walk::chunks;
+use crate::memory::Memories;
+use dm_core::radix::slot::{Child, Node, Place, Slot, UNIT_BYTES};
+use dm_core::remote::NodeGeometry;
+use dm_core::remote::address::Address;
+use dm_core::remote::catalog::{IndexNumber, root_offset};
+use dm_core::smart::Smart;
+use dm_core::smart::layout::LeafShape;
+use dm_core::verbs::NodeId;
+
+/// What nodes of the only index carry.
+const INDEX: u8 = 1;
+
+/// Bytes of a node, if they are there.
+fn image(memories: &Memories, place: Place, bytes: usize) -> Option<&[u8]> {
+    let start = place.offset() as usize;
+    memories.get(place.node())?.host.bytes().get(start..start + bytes)
+}
+
+/// Calls `see` with every slot that is reached from the root's, that first, and the image of the node it leads to.
+fn visit(geometry: &[NodeGeometry], memories: &Memories, mut see: impl FnMut(Slot, Option<&[u8]>)) {
+    let (Some(home), Some(number)) = (geometry.first(), IndexNumber::new(0)) else { return };
+    let Some(node) = memories.get(NodeId(0)) else { return };
+    let mut slots = vec![Slot(node.host.word(root_offset(home, number)))];
+    while let Some(slot) = slots.pop() {
+        match slot.child() {
+            Ok(Child::Leaf(_)) => see(slot, None),
+            Ok(Child::Node(kind, place)) => {
+                let image = image(memories, place, kind.bytes());
+                see(slot, image);
+                if let Some(Ok(node)) = image.map(|image| Node::new(image, kind, INDEX)) {
+                    slots.extend(node.slots().filter(|slot| !slot.is_empty()));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The nodes, by the slots that lead to them.
+pub(super) fn picture(geometry: &[NodeGeometry], memories: &Memories) -> Picture {
+    let mut picture = Picture::default();
+    visit(geometry, memories, |slot, image| {
+        if picture.root.is_none() {
+            picture.root = Some((Address::from_bits(slot.0), 0));
+        }
+        if let Some(image) = image {
+            picture.nodes.push((Address::from_bits(slot.0), image.to_vec()));
+        }
+    });
+    picture
+}
+
+/// Chunks of the index, and what it reaches of them.
+pub(super) fn holdings(leaf: &LeafShape, geometry: &[NodeGeometry], memories: &Memories) -> Result<Holdings, String> {
+    let chunks = chunks(geometry, memories, |_| UNIT_BYTES as u64, true)?;
+    let mut holdings = Holdings { chunks, ..Holdings::default() };
+    visit(geometry, memories, |slot, _| {
+        let (place, bytes) = match slot.child() {
+            Ok(Child::Leaf(place)) => (place, leaf.place_bytes),
+            Ok(Child::Node(kind, place)) => (place, kind.bytes()),
+            _ => return,
+        };
+        holdings.reached.push(Piece { node: place.node(), offset: place.offset(), bytes: bytes as u64 });
+    });
+    Ok(holdings)
+}
+
+/// See [`super::Inside::for_each_ready`].
+pub(super) fn for_each_ready(index: &Smart<'_>, visit: &mut dyn FnMut(Piece)) {
+    index.space().for_each_ready(&mut |_, place, bytes| {
+        visit(Piece { node: place.node(), offset: place.offset(), bytes });
+    });
+}
+
+/// See [`super::Inside::recall`].
+pub(super) fn recall(index: &Smart<'_>, picture: &Picture) {
+    let cache = index.cache();
+    if picture.nodes.is_empty() {
+        cache.clear();
+    }
+    cache.set_root(Slot(picture.root.map_or(0, |(root, _)| root.to_bits())));
+    for (address, image) in &picture.nodes {
+        let slot = Slot(address.to_bits());
+        if let Ok(Child::Node(kind, _)) = slot.child()
+            && let Ok(node) = Node::new(image, kind, INDEX)
+        {
+            cache.insert(slot, &node);
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Figures of SMART's paper (OSDI 2023, sections 5.2 to 5.5), beside Sherman in the same cluster, and CHIME's beside SMART.
+
+use super::{Figure, Metric};
+
+/// SMART, with read delegation and write combining.
+pub(super) const INDEX: &str = "--index smart --with rdwc";
+
+/// What it is compared with there: a Sherman with leaves of 32 entries, without.
+pub(super) const AS_SHERMAN: &str = "--index sherman --leaf-span 32";
+
+/// SMART's cluster: sixteen compute nodes and two memory nodes, two coroutines a client, caches that hold all nodes; as the
+/// paper's programs, without a guard against slow READs.
+pub(super) const CLUSTER: &str = "--profile cx6 --compute-nodes 16 --memory-nodes 2 --lanes 2 --index smart --with rdwc \
+                                  --without read-guard --records 1000000 --cache-mib 128";
+
+/// The same without coroutines.
+pub(super) const SCANS: &str = "--profile cx6 --compute-nodes 16 --memory-nodes 2 --lanes 1 --index smart --with rdwc \
+                                --without read-guard --records 1000000 --cache-mib 128 --leaves-at-once 8";
+
+/// CHIME's 100 MB for 60 M records, scaled to 4 M; 30 % of it for the hotspot buffer.
+pub(super) const SCALED: &str = "--records 4000000 --cache-mib 5 --hotspot-mib 2";
+
+/// The same for an index without one.
+pub(super) const SCALED_WHOLE: &str = "--records 4000000 --cache-mib 7";
+
+pub(super) const FIGURES: &[Figure] = &[
+    Figure {
+        title: "SMART, cached look-ups without delegation, of the NIC's rate, cx6",
+        options: "--profile cx6 --compute-nodes 10 --memory-nodes 1 --threads 64 --index smart --records 1000000 --cache-mib 64 \
+                  --workload c {UNIFORM} --operations 500000",
+        metric: Metric::RatePercent,
+        paper: 100.0,
+        note: "",
+    },
+    Figure {
+        title: "... cx5",
+        options: "--profile cx5 --compute-nodes 10 --memory-nodes 1 --threads 64 --index smart --records 1000000 --cache-mib 64 \
+                  --workload c {UNIFORM} --operations 500000",
+        metric: Metric::RatePercent,
+        paper: 100.0,
+        note: "",
+    },
+    Figure {
+        title: "... cx7-200g",
+        options: "--profile cx7-200g --compute-nodes 20 --memory-nodes 1 --threads 64 --index smart --records 1000000 \
+                  --cache-mib 64 --workload c {UNIFORM} --operations 1000000",
+        metric: Metric::RatePercent,
+        paper: 100.0,
+        note: "",
+    },
+    Figure {
+        title: "SMART Figure 14, C, over Sherman",
+        options: "{SMART} --threads 48 --workload c --operations 1500000",
+        metric: Metric::TimesSherman,
+        paper: 2.8,
+        note: "",
+    },
+    Figure {
+        title: "SMART Figure 14, A, over Sherman",
+        options: "{SMART} --threads 48 --workload a --operations 500000",
+        metric: Metric::TimesSherman,
+        paper: 6.1,
+        note: "",
+    },
+    Figure {
+        title: "SMART Figure 14, LOAD, over Sherman",
+        options: "{SMART} --threads 48 --region-mib 512 --operations 500000 -p readproportion=0 -p updateproportion=0 \
+                  -p insertproportion=1",
+        metric: Metric::TimesSherman,
+        paper: 1.6,
+        note: "",
+    },
+    Figure {
+        title: "SMART Figure 14, D, over Sherman",
+        options: "{SMART} --threads 48 --workload d --operations 500000",
+        metric: Metric::TimesSherman,
+        paper: 2.4,
+        note: "",
+    },
+    Figure {
+        title: "SMART Figure 17, E, over Sherman, values of 8 B",
+        options: "{SCANS} --threads 8 --workload e --operations 20000",
+        metric: Metric::TimesSherman,
+        paper: f64::NAN,
+        note: "",
+    },
+    Figure {
+        title: "... of 256 B",
+        options: "{SCANS} --threads 8 --workload e --operations 20000 --value-bytes 256",
+        metric: Metric::TimesSherman,
+        paper: f64::NAN,
+        note: "",
+    },
+    Figure {
+        title: "CHIME Figure 12, C, over SMART",
+        options: "{CHIME} {SCALED} --threads 64 --workload c --operations 1000000",
+        metric: Metric::TimesSmart,
+        paper: 5.1,
+        note: "",
+    },
+    Figure {
+        title: "CHIME Figure 12, A, over SMART",
+        options: "{CHIME} {SCALED} --threads 48 --workload a --operations 300000",
+        metric: Metric::TimesSmart,
+        paper: 2.5,
+        note: "",
+    },
+    Figure {
+        title: "CHIME Figure 12, LOAD, over SMART",
+        options: "{CHIME} {SCALED} --threads 32 --region-mib 1024 --operations 400000 -p readproportion=0 -p updateproportion=0 \
+                  -p insertproportion=1",
+        metric: Metric::TimesSmart,
+        paper: 1.2,
+        note: "",
+    },
+    Figure {
+        title: "CHIME Figure 12, E, over SMART",
+        options: "{CHIME} {SCALED} --threads 16 --workload e --operations 50000",
+        metric: Metric::TimesSmart,
+        paper: 2.5,
+        note: "",
+    },
+    Figure {
+        title: "SMART Figure 20, cache, 60 M records",
+        options: "--profile cx6 --compute-nodes 1 --memory-nodes 1 --threads 64 --index smart --records 60000000 --cache-mib 2048 \
+                  --workload c --operations 200000",
+        metric: Metric::CacheMb,
+        paper: 503.0,
+        note: "",
+    },
+];
