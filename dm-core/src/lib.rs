@@ -22,6 +22,7 @@
 //! | [`recovery`] | what a death costs: leases, fencing, takeover, redo |
 //! | [`sherman`] | the first index: a write-optimised B+-tree |
 //! | [`chime`] | a B+-tree whose leaves are hopscotch tables, READ by neighborhoods |
+//! | [`items`] | keys and values of any length over an index of fixed sizes |
 //! | [`planted`] | bugs on purpose, for those who try the judge; not in any product |
 //!
 //! # Driving an operation
@@ -42,6 +43,7 @@ pub mod chime;
 pub mod compute;
 pub mod error;
 pub mod index;
+pub mod items;
 pub mod lane;
 pub mod layout;
 pub mod machine;

@@ -117,6 +117,16 @@ bugs! {
     MergeLeftFirst = "merge-left-first", Some(Mark::Merge);
     /// A half-merge is undone while the lane that merges may still be at it.
     ReviveAtOnce = "revive-at-once", Some(Mark::MergeUndone);
+    /// A place of a block is used again in the same life.
+    BlockLifeKept = "block-life-kept", Some(Mark::BlockReplaced);
+    /// A block is believed whichever life it is of.
+    BlockLifeUnchecked = "block-life-unchecked", Some(Mark::BlockReplaced);
+    /// A block is believed without a look at its checksum.
+    BlockChecksumUnchecked = "block-checksum-unchecked", Some(Mark::BlockReplaced);
+    /// The place of a block comes back before its entry has changed.
+    RetireBeforeSwitch = "retire-before-switch", Some(Mark::BlockRead);
+    /// A link is made whatever the entry has become meanwhile.
+    LinkUnconditional = "link-unconditional", Some(Mark::LayerTakenBack);
 }
 
 impl Bug {

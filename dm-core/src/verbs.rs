@@ -155,6 +155,8 @@ labels! {
     Neighborhood = "neighborhood",
     /// What the lock word of a new leaf says while it is free.
     Vacancy = "vacancy",
+    /// A key and its value.
+    Block = "block",
 }
 
 bitflags! {

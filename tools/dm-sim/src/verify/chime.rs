@@ -102,6 +102,7 @@ impl Subject for ChimeSubject {
             leaf_locks: [1, 3, 64][rng.below(3) as usize],
             returned_nodes: [0, 1, 32, SHELF_HOLDS_ALL][rng.below(4) as usize],
             options,
+            ..Spending::default()
         };
         Case { parameters, spending, lock_count: [1, 3, 16, 61][rng.below(4) as usize] }
     }

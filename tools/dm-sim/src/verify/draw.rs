@@ -257,6 +257,11 @@ impl Draw {
             draw.dial.masked_atomics = masked_cas;
         }
         draw.focus(&mut rng);
+        if draw.profile == Profile::Mixed {
+            let mut rng = Rng::new(seed ^ 0x5eed_0007);
+            let weight = 1 + rng.below(4);
+            draw.weights[OperationKind::DeleteIf as usize] = if rng.percent(33) { weight } else { 0 };
+        }
         draw
     }
 
@@ -396,7 +401,12 @@ impl Draw {
 
 /// Each kind is switched off in a third of the cases; something is written and something is read in all.
 fn weights(rng: &mut Rng) -> [u32; OperationKind::ALL.len()] {
-    let mut weights = OperationKind::ALL.map(|_| if rng.percent(33) { 0 } else { 1 + rng.below(8) });
+    // The last kind is drawn by who calls this, from a stream of its own: seeds kept their histories when it came.
+    let mut weights = OperationKind::ALL.map(|kind| match kind {
+        OperationKind::DeleteIf => 0,
+        _ if rng.percent(33) => 0,
+        _ => 1 + rng.below(8),
+    });
     // Scans touch many keys at once: a few go a long way.
     weights[OperationKind::Scan as usize] = weights[OperationKind::Scan as usize].min(3);
     if weights[OperationKind::Insert as usize] + weights[OperationKind::Upsert as usize] == 0 {

@@ -23,6 +23,7 @@ pub mod coding;
 pub mod crash;
 pub mod draw;
 pub mod faults;
+pub mod items;
 pub mod load;
 pub mod membership;
 pub mod report;
@@ -36,6 +37,7 @@ mod walk;
 
 pub use chime::ChimeSubject;
 pub use draw::{Draw, Profile, Settings};
+pub use items::ItemsSubject;
 pub use faults::{Fault, FaultKind, FaultPlan, Faults, Planned};
 pub use report::{Finding, Report};
 pub use run::{History, Replay, Verifier};

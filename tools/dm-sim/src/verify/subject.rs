@@ -188,6 +188,11 @@ pub trait Subject {
         None
     }
 
+    /// Whether it can be bulk-loaded.
+    fn bulk_loads(&self) -> bool {
+        true
+    }
+
     /// Whether in this case no node is ever lost as long as nothing breaks and nobody is dropped.
     fn never_leaks(&self, case: &Self::Case) -> bool {
         let _ = case;

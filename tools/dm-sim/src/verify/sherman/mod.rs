@@ -4,6 +4,7 @@ mod recovered;
 mod walk;
 
 pub use recovered::ShermanRecovered;
+pub(super) use walk::{for_each_leaf, holdings};
 
 use super::accounting::{Holdings, Node};
 use super::draw::{Draw, Profile, WIDE_KEYS_MIN};
@@ -66,7 +67,7 @@ impl Case {
         (0..nodes).map(|node| plan(node).format().expect("settings give memory nodes room for metadata")).collect()
     }
 
-    fn geometry(&self, config: &Config) -> Vec<NodeGeometry> {
+    pub(super) fn geometry(&self, config: &Config) -> Vec<NodeGeometry> {
         let decode = |block: &Superblock| Superblock::decode(block.as_bytes()).expect("just formatted").geometry;
         self.superblocks(config).iter().map(decode).collect()
     }
@@ -147,6 +148,7 @@ impl Subject for ShermanSubject {
             leaf_locks: 1,
             returned_nodes: [0, 1, 32, SHELF_HOLDS_ALL][rng.below(4) as usize],
             options,
+            ..Spending::default()
         };
         let mut spending = spending;
         let mut lock_count = [1, 3, 16, 61][rng.below(4) as usize];

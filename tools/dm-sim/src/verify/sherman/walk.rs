@@ -90,8 +90,22 @@ pub(super) fn picture(case: &Case, config: &Config, memories: &Memories) -> Pict
     picture
 }
 
+/// Calls `visit` with the image of every leaf, from left to right.
+pub(in crate::verify) fn for_each_leaf(
+    case: &Case,
+    config: &Config,
+    memories: &Memories,
+    visit: &mut dyn FnMut(&[u8]),
+) -> Result<(), String> {
+    walk(case, &case.geometry(config), memories, 0, |_, level, image| {
+        if level == 0 {
+            visit(image);
+        }
+    })
+}
+
 /// Chunks of the index, and what it reaches of them.
-pub(super) fn holdings(case: &Case, config: &Config, memories: &Memories) -> Result<Holdings, String> {
+pub(in crate::verify) fn holdings(case: &Case, config: &Config, memories: &Memories) -> Result<Holdings, String> {
     let geometry = case.geometry(config);
     let (leaf, inner) = (case.parameters.leaf().bytes as u64, case.parameters.inner().bytes as u64);
     let mut holdings = Holdings::default();
@@ -106,6 +120,8 @@ pub(super) fn holdings(case: &Case, config: &Config, memories: &Memories) -> Res
                 ChunkKind::Leaf => leaf,
                 ChunkKind::Inner => inner,
                 ChunkKind::Redo => continue,
+                // Of any size.
+                ChunkKind::Items => 0,
                 other => return Err(format!("chunk {chunk} of {number} is for {}", other.name())),
             };
             let (offset, bytes) = (geometry.chunk_offset(chunk), geometry.chunk_bytes);
