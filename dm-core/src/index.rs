@@ -233,6 +233,12 @@ impl ScratchPlan {
         }
     }
 
+    /// Bytes of the first `count` records of the page, as they lie there.
+    pub fn page_bytes(&self, scratch: &[u8], count: usize) -> usize {
+        let header = self.record_header_bytes();
+        self.records(scratch, count).map(|(key, value)| header + key.len() + value.len()).sum()
+    }
+
     /// Where `part` is; of what has a length, where the longest is.
     pub const fn range(&self, part: Part) -> &Range<usize> {
         match part {
@@ -287,6 +293,13 @@ impl ScratchPlan {
     pub fn part<'a>(&self, scratch: &'a [u8], part: Part) -> &'a [u8] {
         let start = self.range(part).start;
         scratch.get(start..start + self.length(scratch, part)).unwrap_or_default()
+    }
+}
+
+impl<'a> Records<'a> {
+    /// Records of `bytes`, copied from a page whose records have lengths.
+    pub const fn with_lengths(bytes: &'a [u8]) -> Self {
+        Self { bytes, left: usize::MAX, sizes: None }
     }
 }
 

@@ -135,7 +135,8 @@ impl Parameters {
             start..start + bytes
         };
         let shape = KeyShape::new(below.key_bytes);
-        let (key, key_high) = (take(self.key_bytes_max), take(self.key_bytes_max));
+        // One more: the bound behind the longest key is that key and a zero.
+        let (key, key_high) = (take(self.key_bytes_max), take(self.key_bytes_max + 1));
         let (value, expected, output) =
             (take(self.value_bytes_max), take(self.value_bytes_max), take(self.value_bytes_max));
         let lengths = take(LENGTHS_BYTES);

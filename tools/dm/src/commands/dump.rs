@@ -92,7 +92,7 @@ pub(super) fn dump(arguments: &DumpArguments) -> Result<(), Failure> {
     })
 }
 
-fn write_dump(tool: &mut Tool<'_, '_, '_>, out: impl Write, path: &Path) -> Result<u64, Failure> {
+fn write_dump(tool: &mut Tool<'_, '_, '_, '_>, out: impl Write, path: &Path) -> Result<u64, Failure> {
     let failed = |error: io::Error| Failure::Run(format!("{}: {error}", path.display()));
     let mut out = BufWriter::with_capacity(1 << 18, out);
     let mut crc = CRC.digest();
@@ -291,7 +291,7 @@ fn load_from<R: Read>(arguments: &LoadArguments, mut reader: Reader<'_, R>, chec
 }
 
 /// Nothing can be seen of a bulk load before its end, which comes after the input has been checked.
-fn bulk<R: Read>(tool: &mut Tool<'_, '_, '_>, reader: &mut Reader<'_, R>) -> Result<(), Failure> {
+fn bulk<R: Read>(tool: &mut Tool<'_, '_, '_, '_>, reader: &mut Reader<'_, R>) -> Result<(), Failure> {
     let (index, lane) = (tool.index, tool.lane);
     let mut records = false;
     while let Some((key, value)) = reader.next()? {

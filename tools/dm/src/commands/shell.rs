@@ -77,7 +77,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 /// Does one line. `None`: leave.
-fn command(tool: &mut Tool<'_, '_, '_>, line: &str) -> Result<Option<String>, String> {
+fn command(tool: &mut Tool<'_, '_, '_, '_>, line: &str) -> Result<Option<String>, String> {
     let words = words(line)?;
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let [verb, arguments @ ..] = words.as_slice() else { return Ok(Some(String::new())) };
@@ -118,7 +118,7 @@ fn command(tool: &mut Tool<'_, '_, '_>, line: &str) -> Result<Option<String>, St
     }))
 }
 
-fn scan(tool: &mut Tool<'_, '_, '_>, arguments: &[&str]) -> Result<String, String> {
+fn scan(tool: &mut Tool<'_, '_, '_, '_>, arguments: &[&str]) -> Result<String, String> {
     let key_bytes = tool.parameters.key_bytes();
     let key = arguments.first().map_or_else(|| Ok(vec![0; key_bytes]), |text| parse(text, key_bytes, "key"))?;
     let mut left = match arguments.get(1) {

@@ -87,9 +87,9 @@ impl LeaseArguments {
 pub(crate) const PAGE_RECORDS: usize = 1000;
 
 /// An index opened on one lane.
-pub(crate) struct Tool<'a, 's, 'm> {
+pub(crate) struct Tool<'a, 'i, 's, 'm> {
     /// The index.
-    pub index: AnyIndex<'a, 's>,
+    pub index: AnyIndex<'a, 'i, 's>,
     /// The only lane.
     pub lane: &'a Lane<'m>,
     /// Its fabric.
@@ -98,7 +98,7 @@ pub(crate) struct Tool<'a, 's, 'm> {
     pub parameters: IndexParameters,
 }
 
-impl Tool<'_, '_, '_> {
+impl Tool<'_, '_, '_, '_> {
     /// Runs an operation whose arguments are in the scratch.
     pub(crate) fn execute(&mut self, operation: Operation) -> Result<Outcome, OpError> {
         let result = block_on(self.fabric, self.lane, self.index.execute(self.lane, operation));
@@ -156,7 +156,7 @@ impl Tool<'_, '_, '_> {
 pub(crate) fn with_tool<R>(
     node: &ComputeNode,
     name: &str,
-    run: impl FnOnce(&mut Tool<'_, '_, '_>) -> Result<R, Failure>,
+    run: impl FnOnce(&mut Tool<'_, '_, '_, '_>) -> Result<R, Failure>,
 ) -> Result<R, Failure> {
     let (entry, parameters) = node.pool().find_index(name).map_err(Failure::run)?;
     let mut fabric = node.pool().fabric().map_err(Failure::run)?;
