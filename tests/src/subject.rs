@@ -13,7 +13,10 @@ use dm_core::remote::catalog::{IndexNumber, root_offset};
 use dm_core::remote::lock_word::RowId;
 use dm_core::verbs::{Assumptions, NodeId, Space};
 use dm_core::{chime, sherman};
-use dm_host::assembly::{AssemblyError, Place, Spending, with_chime, with_sherman};
+use dm_core::items::block::{block_bytes, class_bytes, class_of};
+use dm_core::items::parameters::Parameters as ItemParameters;
+use dm_host::assembly::{AssemblyError, Place, Spending, with_chime, with_items, with_sherman};
+use dm_sim::verify::items::stretched::{Stretched, VALUE_REPEATS_MAX};
 use std::future::Future;
 use std::pin::Pin;
 
@@ -122,6 +125,30 @@ pub trait Subject: Sync {
 
     /// Whether an emptied leaf's memory comes back.
     fn gives_memory_back(&self) -> bool;
+
+    /// Whether it can be bulk-loaded.
+    fn bulk_loads(&self) -> bool {
+        true
+    }
+
+    /// Whether an update of a value may need memory: then it may fail on a full pool.
+    fn updates_take_memory(&self) -> bool {
+        false
+    }
+
+    /// Shapes that it refuses, and what it says.
+    fn wrong_shapes(&self) -> Vec<(Shape, &'static str)> {
+        let right = Shape::words(4, 4);
+        vec![
+            (Shape { key_bytes: 7, ..right }, "key bytes 7"),
+            (Shape { key_bytes: 65, ..right }, "key bytes 65"),
+            (Shape { value_bytes: 7, ..right }, "value bytes 7"),
+            (Shape { value_bytes: 1025, ..right }, "value bytes 1025"),
+            (Shape::words(1, 4), "1 entries"),
+            (Shape::words(4, 1), "1 separators"),
+            (Shape::words(4, 5000), "5000 separators"),
+        ]
+    }
 
     /// How full a bulk load leaves the slots, in percent: at least, at most.
     fn bulk_fill_percent(&self) -> (u64, u64) {
@@ -283,5 +310,125 @@ impl Subject for ChimeSubject {
             poke(fabric, Space::Host, address.node(), offset, &word.to_le_bytes());
             address = Header::read(&read(fabric, address, leaf.bytes)).sibling;
         }
+    }
+}
+
+/// Items over Sherman or CHIME, slices of seven bytes, keys and values stretched: most keys are some layers deep, most values
+/// in blocks.
+#[derive(Clone, Copy, Debug)]
+pub enum ItemsSubject {
+    /// Over Sherman.
+    Sherman,
+    /// Over CHIME.
+    Chime,
+}
+
+impl ItemsSubject {
+    /// How long a byte of a key becomes.
+    const KEY_REPEATS: usize = 3;
+
+    const fn items(shape: &Shape) -> ItemParameters {
+        ItemParameters {
+            key_bytes_max: shape.key_bytes * Self::KEY_REPEATS,
+            value_bytes_max: shape.value_bytes * VALUE_REPEATS_MAX,
+        }
+    }
+
+    /// What the index below is created with.
+    const fn below(shape: &Shape) -> Shape {
+        Shape { key_bytes: 16, value_bytes: 16, ..*shape }
+    }
+
+    fn subject(self) -> &'static dyn Subject {
+        match self {
+            Self::Sherman => &ShermanSubject,
+            Self::Chime => &ChimeSubject,
+        }
+    }
+}
+
+impl Subject for ItemsSubject {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Sherman => "items over sherman",
+            Self::Chime => "items over chime",
+        }
+    }
+
+    fn node_bytes_max(&self, shape: &Shape) -> usize {
+        let items = Self::items(shape);
+        let block = class_bytes(class_of(block_bytes(items.key_bytes_max, items.value_bytes_max)));
+        self.subject().node_bytes_max(&Self::below(shape)).max(block)
+    }
+
+    fn open(
+        &self,
+        place: &Place<'_>,
+        shape: &Shape,
+        spending: &Spending,
+        run: &mut dyn FnMut(&Opened<'_>),
+    ) -> Result<(), AssemblyError> {
+        let (items, below) = (Self::items(shape), Self::below(shape));
+        let page_records = spending.page_records;
+        let page_bytes = Stretched::<dm_core::sherman::Sherman<'_>>::page_bytes(
+            shape.key_bytes,
+            shape.value_bytes,
+            Self::KEY_REPEATS,
+            page_records,
+        );
+        let spending = &Spending { page_bytes, links: 64, returned_blocks: 4096, ..spending.clone() };
+        let stretch = (shape.key_bytes, shape.value_bytes);
+        match self {
+            Self::Sherman => with_sherman(place, &ShermanSubject::parameters(&below), spending, |index| {
+                with_items(place, index, index.tree().requests, &items, spending, |items| {
+                    let stretched = Stretched::new(items, stretch.0, stretch.1, Self::KEY_REPEATS, page_records);
+                    run(&Opened { index: &stretched, locks_held: &|| index.tree().locks.held() });
+                })
+            })?,
+            Self::Chime => with_chime(place, &ChimeSubject::parameters(&below), spending, |index| {
+                with_items(place, index, index.tree().requests, &items, spending, |items| {
+                    let stretched = Stretched::new(items, stretch.0, stretch.1, Self::KEY_REPEATS, page_records);
+                    run(&Opened { index: &stretched, locks_held: &|| index.locks_held() });
+                })
+            })?,
+        }
+    }
+
+    fn switches(&self) -> Vec<(&'static str, Options)> {
+        self.subject().switches()
+    }
+
+    fn gives_memory_back(&self) -> bool {
+        true
+    }
+
+    fn bulk_loads(&self) -> bool {
+        false
+    }
+
+    fn updates_take_memory(&self) -> bool {
+        true
+    }
+
+    fn wrong_shapes(&self) -> Vec<(Shape, &'static str)> {
+        let right = Shape::words(4, 4);
+        vec![
+            (Shape { key_bytes: 0, ..right }, "keys of up to 0 bytes"),
+            (Shape { key_bytes: 1366, ..right }, "keys of up to 4098 bytes"),
+            (Shape { value_bytes: 21_846, ..right }, "values of up to 65538 bytes"),
+            (Shape::words(1, 4), "1 entries"),
+            (Shape::words(4, 1), "1 separators"),
+        ]
+    }
+
+    fn few_keys(&self) -> (u32, &'static [Mark]) {
+        match self {
+            Self::Sherman => (3, &[Mark::LeafSplit, Mark::Merge, Mark::LayerMade]),
+            Self::Chime => (14, &[Mark::LeafSplit, Mark::LayerMade]),
+        }
+    }
+
+    fn set_node_locks(&self, fabric: &mut AnyFabric, geometry: &[NodeGeometry], shape: &Shape, held: bool) {
+        self.subject().set_node_locks(fabric, geometry, &Self::below(shape), held);
     }
 }

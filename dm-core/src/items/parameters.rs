@@ -141,15 +141,16 @@ impl Parameters {
             (take(self.value_bytes_max), take(self.value_bytes_max), take(self.value_bytes_max));
         let lengths = take(LENGTHS_BYTES);
         let block_max = class_bytes(class_of(block_bytes(self.key_bytes_max, self.value_bytes_max)));
+        let record_bytes = RECORD_HEADER_BYTES + self.key_bytes_max + self.value_bytes_max;
+        let page = take(page_bytes.max(record_bytes));
         let scratch = ItemsScratch {
             entry_key: take(below.key_bytes),
             path: take(self.key_bytes_max),
             layers: take(shape.depth_max(self.key_bytes_max) * 8),
             small: take(SCRATCH_BYTES).start,
+            // Last: what is copied out of a block goes in front of it.
             blocks: take(block_max.max(BLOCKS_BYTES_MIN)),
         };
-        let record_bytes = RECORD_HEADER_BYTES + self.key_bytes_max + self.value_bytes_max;
-        let page = take(page_bytes.max(record_bytes));
         let plan = ScratchPlan {
             key_bytes: self.key_bytes_max,
             value_bytes: self.value_bytes_max,
@@ -189,7 +190,7 @@ pub struct ItemsScratch {
     pub layers: Range<usize>,
     /// [`SCRATCH_BYTES`] for lines of the chunk table.
     pub small: usize,
-    /// Images of blocks.
+    /// Images of blocks; all else is in front of them.
     pub blocks: Range<usize>,
 }
 

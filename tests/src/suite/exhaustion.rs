@@ -47,8 +47,17 @@ pub fn lives_on_when_the_pool_is_full(subject: &dyn Subject, fixture: &dyn Fixtu
             let keys: Vec<u64> = model.keys().copied().collect();
             for (i, n) in (0..).zip(keys) {
                 assert_eq!(client.get(n), Some(model[&n]), "{chunks} chunks: key {n}");
-                client.ask(OperationKind::Update, n, i, 0);
-                model.insert(n, i);
+                match client.run(OperationKind::Update, n, i, 0).result {
+                    Ok(outcome) => {
+                        assert_eq!(outcome, Outcome::Updated);
+                        model.insert(n, i);
+                    }
+                    Err(error) => {
+                        assert!(subject.updates_take_memory(), "{error}");
+                        assert_eq!((error.cause, error.effect), (Cause::PoolFull, Effect::None), "key {n}");
+                        assert_eq!(client.get(n), Some(model[&n]), "it is as it was");
+                    }
+                }
                 if i % 4 != 0 {
                     assert_eq!(client.ask(OperationKind::Delete, n, 0, 0).0, Outcome::Deleted);
                     model.remove(&n);

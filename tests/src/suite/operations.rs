@@ -90,15 +90,7 @@ pub fn errors_name_what_is_wrong(subject: &dyn Subject, fixture: &dyn Fixture) {
         client.assert_quiet("after refusals");
     });
     let bed = fixture.bed(subject, &setup);
-    for (wrong, what) in [
-        (Shape { key_bytes: 7, ..setup.shape }, "key bytes 7"),
-        (Shape { key_bytes: 65, ..setup.shape }, "key bytes 65"),
-        (Shape { value_bytes: 7, ..setup.shape }, "value bytes 7"),
-        (Shape { value_bytes: 1025, ..setup.shape }, "value bytes 1025"),
-        (Shape::words(1, 4), "1 entries"),
-        (Shape::words(4, 1), "1 separators"),
-        (Shape::words(4, 5000), "5000 separators"),
-    ] {
+    for (wrong, what) in subject.wrong_shapes() {
         let refused = subject.open(&bed.place(0), &wrong, &setup.spending, &mut |_| panic!("opened with {wrong:?}"));
         let text = refused.expect_err("parameters out of range").to_string();
         assert!(text.contains(what), "{text}");

@@ -85,6 +85,9 @@ pub fn run(plan: &Plan, sim: &SimPlan) -> Result<Measured, Failure> {
             IndexParameters::Chime(_) => {
                 Err(Failure::Usage("--index chime: the simulated cluster runs sherman only".to_owned()))
             }
+            IndexParameters::ShermanItems(..) => {
+                Err(Failure::Usage("--items: the simulated cluster runs keys and values of one size only".to_owned()))
+            }
         },
     }
 }
