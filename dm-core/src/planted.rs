@@ -130,6 +130,15 @@ bugs! {
 }
 
 impl Bug {
+    /// Those of keys and values of any length.
+    pub const ITEMS: &'static [Self] = &[
+        Self::BlockLifeKept,
+        Self::BlockLifeUnchecked,
+        Self::BlockChecksumUnchecked,
+        Self::RetireBeforeSwitch,
+        Self::LinkUnconditional,
+    ];
+
     /// Those that only deaths bring to light.
     pub const RECOVERY: &'static [Self] = &[
         Self::TakeoverUnfenced,

@@ -7,6 +7,7 @@
 //! To describe one more structure, write a [`Structure`] and name it in [`STRUCTURES`].
 
 mod chime;
+mod items;
 mod nodes;
 mod remote;
 
@@ -31,6 +32,10 @@ pub static STRUCTURES: &[Structure] = &[
     nodes::SHERMAN_LEAF,
     chime::CHIME_LEAF,
     chime::CHIME_LOCK,
+    items::ITEMS_PARAMETERS,
+    items::ITEMS_KEY,
+    items::ITEMS_SLOT,
+    items::ITEMS_BLOCK,
 ];
 
 /// One remote structure, described.

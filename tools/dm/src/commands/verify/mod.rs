@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 use dm_core::lane::Mark;
 use dm_core::verbs::Assumptions;
 use dm_sim::verify::{
-    ChimeSubject, Faults, Profile, Report, Settings, ShermanRecovered, ShermanSubject, Subject, Verifier,
+    ChimeSubject, Faults, ItemsSubject, Profile, Report, Settings, ShermanRecovered, ShermanSubject, Subject, Verifier,
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use record::{Record, Scope};
@@ -113,6 +113,8 @@ pub(super) struct Arguments {
 enum Index {
     Sherman,
     Chime,
+    /// Keys and values of any length, over sherman
+    Items,
 }
 
 /// Whether the fabric has masked CAS.
@@ -184,12 +186,23 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         withdrawn: arguments.withdraw.unwrap_or_default(),
         ..Settings::default()
     };
-    if arguments.index == Index::Chime {
-        if arguments.recovery || arguments.enumerate || arguments.planted.is_some() || arguments.matrix {
-            return Err(Failure::Usage(
-                "--index chime: --recovery, --enumerate, --planted and --matrix are for sherman only".to_owned(),
-            ));
+    if arguments.index != Index::Sherman {
+        let name = if arguments.index == Index::Chime { "chime" } else { "items" };
+        let planted = arguments.planted.is_some() && arguments.index == Index::Chime;
+        if arguments.recovery || arguments.enumerate || planted || arguments.matrix {
+            return Err(Failure::Usage(format!(
+                "--index {name}: --recovery, --enumerate and --matrix are for sherman only, --planted for sherman and items"
+            )));
         }
+    }
+    if arguments.index == Index::Items {
+        return match (&arguments.planted, arguments.replay) {
+            (Some(bug), _) => planted::run(bug, arguments.seed, arguments.histories, &settings),
+            (None, Some(seed)) => replay(ItemsSubject, arguments, settings, seed),
+            (None, None) => verify(ItemsSubject, arguments, &settings),
+        };
+    }
+    if arguments.index == Index::Chime {
         return match arguments.replay {
             Some(seed) => replay(ChimeSubject, arguments, settings, seed),
             None => verify(ChimeSubject, arguments, &settings),

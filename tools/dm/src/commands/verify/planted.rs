@@ -2,7 +2,7 @@
 
 use super::super::{Failure, print};
 use dm_core::planted::Bug;
-use dm_sim::verify::{Faults, Finding, Profile, Settings, ShermanSubject, Verifier};
+use dm_sim::verify::{Faults, Finding, ItemsSubject, Profile, Settings, ShermanSubject, Subject, Verifier};
 use std::fmt::Write as _;
 
 /// Seeds within which a bug has to be found.
@@ -19,11 +19,11 @@ pub(super) struct Catch {
 }
 
 /// Looks for the first seed whose history is not clean.
-pub(super) struct Hunt(Verifier<ShermanSubject>);
+pub(super) struct Hunt<S>(Verifier<S>);
 
-impl Hunt {
-    pub(super) fn new(settings: Settings) -> Self {
-        Self(Verifier::new(ShermanSubject, settings))
+impl<S: Subject> Hunt<S> {
+    pub(super) fn new(subject: S, settings: Settings) -> Self {
+        Self(Verifier::new(subject, settings))
     }
 
     /// Only seeds that `is_clean` says are clean otherwise count.
@@ -78,12 +78,11 @@ pub(super) fn run(name: &str, seed: u64, histories: Option<u64>, settings: &Sett
         }
         let settings = Settings { profile: settings.profile.or(profile_for(bug)), ..settings.clone() };
         let about = settings.profile.map_or("all", Profile::name);
-        let mut without = Verifier::new(ShermanSubject, settings.clone());
-        let caught = Hunt::new(settings).hunt(seed, histories, |seed| {
-            plant(None)?;
-            let clean = without.run(seed).findings.is_empty();
-            plant(Some(bug)).map(|()| clean)
-        })?;
+        let caught = if Bug::ITEMS.contains(&bug) {
+            hunt(ItemsSubject, bug, seed, histories, &settings)?
+        } else {
+            hunt(ShermanSubject, bug, seed, histories, &settings)?
+        };
         plant(None)?;
         if let Some(Catch { seed, histories, kind, sentence }) = caught {
             let _ = writeln!(table, "| {} |{} | {about} | {kind} | {seed} | {histories} |", bug.name(), bug.what());
@@ -98,6 +97,22 @@ pub(super) fn run(name: &str, seed: u64, histories: Option<u64>, settings: &Sett
     }
     print(&format!("\n{table}"))?;
     if missed.is_empty() { Ok(()) } else { Err(Failure::Run(format!("not found: {}", missed.join(", ")))) }
+}
+
+/// Looks for the first seed that shows a bug, and nothing without it.
+fn hunt<S: Subject + Copy>(
+    subject: S,
+    bug: Bug,
+    seed: u64,
+    histories: u64,
+    settings: &Settings,
+) -> Result<Option<Catch>, Failure> {
+    let mut without = Verifier::new(subject, settings.clone());
+    Hunt::new(subject, settings.clone()).hunt(seed, histories, |seed| {
+        plant(None)?;
+        let clean = without.run(seed).findings.is_empty();
+        plant(Some(bug)).map(|()| clean)
+    })
 }
 
 /// Bugs that no history has shown in so few seeds. They are run and listed like the others, as not found, and do not fail
