@@ -222,7 +222,7 @@ impl Plan {
         if arguments.baseline && kind != IndexKind::Sherman {
             return Err(Failure::Usage("--baseline: the bare loop is of Sherman's nodes".to_owned()));
         }
-        let keys = key_source(arguments, &runs, &mut notices)?;
+        let keys = key_source(arguments, &runs, value_bytes, &mut notices)?;
         let mut parameters = if arguments.items {
             let longest = match &keys {
                 KeySource::Real(keys) => keys.longest(),
@@ -502,7 +502,12 @@ fn value_bytes(arguments: &Arguments, runs: &[Run], notices: &mut Vec<String>) -
     bytes
 }
 
-fn key_source(arguments: &Arguments, runs: &[Run], notices: &mut Vec<String>) -> Result<KeySource, Failure> {
+fn key_source(
+    arguments: &Arguments,
+    runs: &[Run],
+    value_bytes: usize,
+    notices: &mut Vec<String>,
+) -> Result<KeySource, Failure> {
     let Some(path) = &arguments.keys else {
         let order = runs.first().map_or(keys::KeyOrder::Hashed, |run| run.spec.insert_order);
         return Ok(KeySource::Made(Keys::new(order, arguments.key_bytes).map_err(Failure::usage)?));
@@ -524,6 +529,15 @@ fn key_source(arguments: &Arguments, runs: &[Run], notices: &mut Vec<String>) ->
     ));
     if arguments.items {
         notices.push(format!("keys of {} bytes on the average, {} at most", keys.mean_bytes(), keys.longest()));
+        let blocks = (0..keys.len() as u64).filter_map(|record| keys.key(record)).map(|key| {
+            let bytes = block_bytes(key.len(), value_bytes);
+            (bytes as u64, class_bytes(class_of(bytes)) as u64)
+        });
+        let (used, taken) = blocks.fold((0, 0), |(used, taken), (bytes, place)| (used + bytes, taken + place));
+        notices.push(format!(
+            "a block for each would waste {:.1} % of its place to size classes",
+            (taken - used) as f64 * 100.0 / taken.max(1) as f64
+        ));
     }
     Ok(KeySource::Real(keys))
 }
