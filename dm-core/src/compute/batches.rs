@@ -104,6 +104,7 @@ impl<'s> Seat<'s> {
             sealed: false,
             members: NOBODY,
             next: NOBODY,
+            failed: None,
             answer: Answer::Alone,
             value,
         };
@@ -124,6 +125,8 @@ struct Place<'s> {
     members: u16,
     /// Member: the one that joined before.
     next: u16,
+    /// Leader: how it failed, if members are told when it has been settled.
+    failed: Option<OpError>,
     /// Member: how it ended.
     answer: Answer,
     /// Leader of a write batch: the value that joined last. Member of a read batch: the value found.
@@ -145,6 +148,7 @@ impl Place<'_> {
         self.sealed = false;
         self.members = NOBODY;
         self.next = NOBODY;
+        self.failed = None;
         self.answer = Answer::Alone;
     }
 
@@ -448,8 +452,25 @@ impl<'s> Batches<'s> {
         }
     }
 
-    /// Answers the members of the batch that the lane leads and wakes them, then ends the batch.
+    /// Answers the members of the batch that the lane leads and wakes them, then ends the batch. If what the leader wrote
+    /// may still be on its way, nothing is done: that is left to [`Batches::settle`].
     pub async fn finish(
+        &self,
+        lane: &Lane<'_>,
+        plan: &ScratchPlan,
+        result: &Result<Outcome, OpError>,
+    ) -> Result<(), OpError> {
+        if let Err(failed @ OpError { effect: Effect::Unknown, .. }) = result
+            && lane.owes()
+            && let Some(seat) = self.seat(lane.id().0)
+        {
+            seat.place.lock().failed = Some(*failed);
+            return Ok(());
+        }
+        self.conclude(lane, plan, result).await
+    }
+
+    async fn conclude(
         &self,
         lane: &Lane<'_>,
         plan: &ScratchPlan,
@@ -476,16 +497,19 @@ impl<'s> Batches<'s> {
         Ok(())
     }
 
-    /// Leaves whatever batch a dropped operation was in: see [`crate::index::Index::settle`]. All its requests have
-    /// completed. A leader's members learn that nobody knows what became of it, or work for themselves if it had not sealed
+    /// Leaves whatever batch a failed or dropped operation was in: see [`crate::index::Index::settle`]. All its requests
+    /// have completed, and it owes no lock any more. A leader's members learn that nobody knows what became of it, or work for themselves if it had not sealed
     /// the batch; a member waits for its answer, since its seat belongs to the batch until then.
     pub async fn settle(&self, lane: &Lane<'_>, plan: &ScratchPlan) -> Result<(), OpError> {
         let Some(seat) = self.seat(lane.id().0) else { return Ok(()) };
         match seat.state.load(Ordering::Acquire) {
             LEADS | FILLS => {
-                let effect = if seat.place.lock().kind == OperationKind::Get { Effect::None } else { Effect::Unknown };
-                let lost = Err(OpError { effect, cause: Cause::LeaderLost });
-                self.finish(lane, plan, &lost).await
+                let lost = {
+                    let place = seat.place.lock();
+                    let effect = if place.kind == OperationKind::Get { Effect::None } else { Effect::Unknown };
+                    Err(place.failed.unwrap_or(OpError { effect, cause: Cause::LeaderLost }))
+                };
+                self.conclude(lane, plan, &lost).await
             }
             FOLLOWS | ANSWERED => {
                 while seat.state.load(Ordering::Acquire) != ANSWERED {

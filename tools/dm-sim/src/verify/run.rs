@@ -61,6 +61,8 @@ pub struct Replay {
     pub requests: String,
     /// Everything that happened to them: see [`log::LEGEND`].
     pub log: String,
+    /// The same as data.
+    pub events: Vec<log::LogLine>,
 }
 
 impl Replay {
@@ -240,9 +242,10 @@ impl<S: Subject> Verifier<S> {
         history.overlapping = history.record.overlapping() as u64;
         let (requests, log) =
             if logged { (log::requests(world.log()), log::text(world.log())) } else { Default::default() };
+        let events = if logged { world.log().to_vec() } else { Vec::new() };
         world.set_log(false);
         self.worlds.push(world);
-        Replay { case: format!("{draw}\n{} {case:?}", self.subject.name()), history, requests, log }
+        Replay { case: format!("{draw}\n{} {case:?}", self.subject.name()), history, requests, log, events }
     }
 
     /// A world as new. Memory is reused: only what a history wrote is cleared.

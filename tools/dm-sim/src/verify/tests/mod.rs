@@ -87,6 +87,15 @@ fn seeds_that_found_bugs_are_clean() {
     assert!(report.is_clean(), "{report}");
 }
 
+/// A lane that had joined a batch and was left unsettled; members of a batch told of its loss while its WRITE was still
+/// on its way.
+#[test]
+fn seeds_that_found_bugs_under_all_faults_are_clean() {
+    let mut verifier = Verifier::new(ShermanSubject, Settings { faults: Faults::ALL, ..Settings::default() });
+    let report = verifier.verify([28_697_103_838, 7_000_139_128]);
+    assert!(report.is_clean(), "{report}");
+}
+
 /// Without anybody who takes over, survivors of a death end in errors of their own, and nothing they were told is wrong.
 #[test]
 fn sherman_goes_on_after_faults() {
