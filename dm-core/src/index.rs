@@ -42,16 +42,8 @@ pub enum OperationKind {
 
 impl OperationKind {
     /// Every kind, in numeric order.
-    pub const ALL: [Self; 8] = [
-        Self::Get,
-        Self::Insert,
-        Self::Update,
-        Self::Upsert,
-        Self::UpdateIf,
-        Self::Delete,
-        Self::Scan,
-        Self::DeleteIf,
-    ];
+    pub const ALL: [Self; 8] =
+        [Self::Get, Self::Insert, Self::Update, Self::Upsert, Self::UpdateIf, Self::Delete, Self::Scan, Self::DeleteIf];
 
     /// Lower-case name.
     pub const fn name(self) -> &'static str {

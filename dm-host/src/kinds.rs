@@ -285,9 +285,7 @@ pub fn with_index<R>(
             with_chime(place, parameters, spending, |index| run(AnyIndex::Chime(index)))
         }
         IndexParameters::ShermanItems(parameters, items) => with_sherman(place, parameters, spending, |below| {
-            with_items(place, below, below.tree().requests, items, spending, |index| {
-                run(AnyIndex::ShermanItems(index))
-            })
+            with_items(place, below, below.tree().requests, items, spending, |index| run(AnyIndex::ShermanItems(index)))
         })?,
     }
 }

@@ -67,7 +67,8 @@ fn real_paths_are_loaded_found_and_listed_in_order() {
     assert!(paths.len() > 300, "a checkout has more files than {}", paths.len());
     let pool = pool_here(2);
     let session = open(&pool, 2);
-    let records: Vec<_> = paths.iter().map(|path| (path.clone(), path.iter().rev().copied().collect::<Vec<_>>())).collect();
+    let records: Vec<_> =
+        paths.iter().map(|path| (path.clone(), path.iter().rev().copied().collect::<Vec<_>>())).collect();
     assert!(session.multi_put(&records).wait().into_iter().all(|result| result == Ok(Upsert::Inserted)));
     // Another compute node, with copies of its own.
     let other = open(&pool, 1);

@@ -173,7 +173,11 @@ fn round_trips_are_those_of_the_index_below_and_one_more_per_block() {
         lines.note("get", 2, &run(client, Get, &long, b"", b""));
         lines.note("get, another key of that slice", 2, &run(client, Get, &long[..149], b"", b""));
         lines.note("update", 6, &run(client, Update, &long, tiny, b""));
-        lines.note("insert of one that parts after 140 bytes: two layers", 17, &run(client, Insert, &long[..140], tiny, b""));
+        lines.note(
+            "insert of one that parts after 140 bytes: two layers",
+            17,
+            &run(client, Insert, &long[..140], tiny, b""),
+        );
         lines.note("get, two layers down, both links known", 1, &run(client, Get, &long[..140], b"", b""));
         lines.note("delete, two layers down", 4, &run(client, Delete, &long[..140], b"", b""));
         assert_eq!(client.lanes[0].marked(Mark::LayerMade), 2);
@@ -189,7 +193,8 @@ fn keys_of_every_length_live_side_by_side_in_their_order() {
         (setup.region_bytes, setup.spending.page_bytes) = (64 << 20, 1 << 18);
         alone(&Plain(parameters), &Direct, &setup, |client| {
             let mut model: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
-            let lengths = [0, 1, 2, 6, 7, 8, 14, 54, 55, 56, 110, 111, 255, 256, 1023, 1024, 1025, 4095, KEY_BYTES_LIMIT];
+            let lengths =
+                [0, 1, 2, 6, 7, 8, 14, 54, 55, 56, 110, 111, 255, 256, 1023, 1024, 1025, 4095, KEY_BYTES_LIMIT];
             for (stamp, length) in (0..).zip(lengths) {
                 for byte in [0, b'a', 0xff] {
                     let mut key = vec![byte; length];
@@ -256,7 +261,8 @@ fn agrees_with_a_map_of_byte_strings() {
                 let (kind, key, value, as_expected) = match step {
                     Tried::Point(kind, key, value, flag) if *kind != Scan => (*kind, key, value, *flag),
                     Tried::Point(_, key, ..) => {
-                        let expected: Records = model.range(key.clone()..).map(|(k, v)| (k.clone(), v.clone())).collect();
+                        let expected: Records =
+                            model.range(key.clone()..).map(|(k, v)| (k.clone(), v.clone())).collect();
                         assert_eq!(scan(client, key, None, 7), expected);
                         continue;
                     }

@@ -108,7 +108,9 @@ impl<I: Index> Items<'_, I> {
             }
             loop {
                 self.aim_at(ours, &progress);
-                let rest = self.near.length(ours, Part::Key)
+                let rest = self
+                    .near
+                    .length(ours, Part::Key)
                     .saturating_sub(usize::from(progress.depth) * self.shape.slice_bytes());
                 if self.shape.ends(rest) {
                     return;
@@ -129,8 +131,7 @@ impl<I: Index> Items<'_, I> {
         let done = usize::from(progress.depth) * slice;
         let (path, bound) = (self.near_range(&self.scratch.path), self.near.key.start);
         let length = self.near.length(ours, Part::Key);
-        let on_path = done <= length
-            && ours.get(path.start..path.start + done) == ours.get(bound..bound + done);
+        let on_path = done <= length && ours.get(path.start..path.start + done) == ours.get(bound..bound + done);
         let rest = if on_path { bound + done..bound + length } else { bound..bound };
         let entry_key = self.near_range(&self.scratch.entry_key);
         // Arguments lie in front of what is ours alone.
@@ -210,7 +211,8 @@ impl<I: Index> Items<'_, I> {
     }
 
     fn take_page(&self, lane: &Lane<'_>, outcome: Result<Outcome, OpError>) -> Result<(), OpError> {
-        let Outcome::Page { records, more } = outcome.map_err(|error| OpError { effect: Effect::None, ..error })? else {
+        let Outcome::Page { records, more } = outcome.map_err(|error| OpError { effect: Effect::None, ..error })?
+        else {
             return Err(OpError::harmless(Cause::BadInput("the index below answered what was not asked")));
         };
         let mut progress = lane.items().get();

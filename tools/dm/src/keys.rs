@@ -511,7 +511,10 @@ mod tests {
         let long = "x".repeat(KEY_BYTES_LIMIT);
         let text = format!("/a\n\n/{long}\n{long}\n");
         let error = RealKeys::read_from(text.as_bytes(), Path::new("k"), None, BadKeys::Refuse).unwrap_err();
-        assert!(matches!(error, KeyFileError::TooLong { line: 3, bytes: 4097, most: 4096, slot_bytes: None, .. }), "{error}");
+        assert!(
+            matches!(error, KeyFileError::TooLong { line: 3, bytes: 4097, most: 4096, slot_bytes: None, .. }),
+            "{error}"
+        );
         let keys = RealKeys::read_from(text.as_bytes(), Path::new("k"), None, BadKeys::Skip).unwrap();
         assert_eq!((keys.len(), keys.longest(), keys.skipped().too_long), (3, 4096, 1));
         let mut room = vec![0; 4096];

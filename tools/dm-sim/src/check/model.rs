@@ -52,7 +52,9 @@ impl Step {
             (Call::Get, Answer::Found(value)) | (Call::Insert { .. }, Answer::Exists(value)) => {
                 same(Needs::Value(value))
             }
-            (Call::UpdateIf { expected, .. } | Call::DeleteIf { expected }, Answer::Mismatch(value)) if value != expected => {
+            (Call::UpdateIf { expected, .. } | Call::DeleteIf { expected }, Answer::Mismatch(value))
+                if value != expected =>
+            {
                 same(Needs::Value(value))
             }
             (

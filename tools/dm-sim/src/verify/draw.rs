@@ -257,10 +257,9 @@ impl Draw {
             draw.dial.masked_atomics = masked_cas;
         }
         draw.focus(&mut rng);
-        if draw.profile == Profile::Mixed {
-            let mut rng = Rng::new(seed ^ 0x5eed_0007);
-            let weight = 1 + rng.below(4);
-            draw.weights[OperationKind::DeleteIf as usize] = if rng.percent(33) { weight } else { 0 };
+        if draw.profile == Profile::Mixed && seed % 8 == 3 {
+            // Only there: seeds that found bugs keep their histories.
+            draw.weights[OperationKind::DeleteIf as usize] = 1 + Rng::new(seed ^ 0x5eed_0007).below(4);
         }
         draw
     }
@@ -401,7 +400,7 @@ impl Draw {
 
 /// Each kind is switched off in a third of the cases; something is written and something is read in all.
 fn weights(rng: &mut Rng) -> [u32; OperationKind::ALL.len()] {
-    // The last kind is drawn by who calls this, from a stream of its own: seeds kept their histories when it came.
+    // The last kind is weighed by who calls this: seeds that found bugs keep their histories.
     let mut weights = OperationKind::ALL.map(|kind| match kind {
         OperationKind::DeleteIf => 0,
         _ if rng.percent(33) => 0,

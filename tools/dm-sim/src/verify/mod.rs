@@ -37,8 +37,8 @@ mod walk;
 
 pub use chime::ChimeSubject;
 pub use draw::{Draw, Profile, Settings};
-pub use items::ItemsSubject;
 pub use faults::{Fault, FaultKind, FaultPlan, Faults, Planned};
+pub use items::ItemsSubject;
 pub use report::{Finding, Report};
 pub use run::{History, Replay, Verifier};
 pub use sherman::{ShermanRecovered, ShermanSubject};

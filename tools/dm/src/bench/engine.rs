@@ -247,12 +247,8 @@ pub(super) fn warm_key(plan: &Plan, records: u64) -> Warm<impl Fn(u64, &mut [u8]
     let items = plan.parameters.items().is_some();
     let ordered = plan.runs.first().is_some_and(|run| run.spec.insert_order == KeyOrder::Ordered);
     let key = move |position: u64, slot: &mut [u8]| match &order {
-        Some(order) => {
-            keys.write(order.get(position * WARM_RECORDS), slot).unwrap_or(0)
-        }
-        None if ordered => {
-            keys.write(position * WARM_RECORDS, slot).unwrap_or(0)
-        }
+        Some(order) => keys.write(order.get(position * WARM_RECORDS), slot).unwrap_or(0),
+        None if ordered => keys.write(position * WARM_RECORDS, slot).unwrap_or(0),
         // Hashed keys are spread evenly; it does not matter that nobody wrote these.
         None => {
             slot.fill(0);

@@ -352,9 +352,7 @@ fn verb_name(number: usize) -> &'static str {
 /// Bytes for people: text if they are, else hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
     let key = crate::keys::decode(bytes).unwrap_or(bytes);
-    if !key.is_empty()
-        && key.iter().all(|&byte| byte.is_ascii_graphic() || byte == b' ')
-    {
+    if !key.is_empty() && key.iter().all(|&byte| byte.is_ascii_graphic() || byte == b' ') {
         return format!("\"{}\"", String::from_utf8_lossy(key));
     }
     let mut text = String::from("0x");

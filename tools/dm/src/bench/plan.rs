@@ -306,7 +306,8 @@ impl Plan {
             Some(mib) => mib << 20,
             None => {
                 let nodes = arguments.memory_nodes;
-                let blocks = if arguments.items { blocks_bytes(&keys, value_bytes, records + inserts, nodes) } else { 0 };
+                let blocks =
+                    if arguments.items { blocks_bytes(&keys, value_bytes, records + inserts, nodes) } else { 0 };
                 // Links are entries, too: one for every few keys that share prefixes.
                 let entries = if arguments.items { records + records / 2 } else { records };
                 region_bytes(&parameters, entries, inserts, load_by_insert, nodes) + blocks

@@ -4,9 +4,7 @@ use super::remote::{error, hex, value};
 use super::{Sample, Structure};
 use dm_core::items::block::{self, CLASSES, class_bytes};
 use dm_core::items::key::{KeyShape, LAYER_BYTES};
-use dm_core::items::parameters::{
-    BLOCK_AT, FEATURE_ITEMS, ItemsBlock, KEY_BYTES_LIMIT, Parameters, VALUE_BYTES_LIMIT,
-};
+use dm_core::items::parameters::{BLOCK_AT, FEATURE_ITEMS, ItemsBlock, KEY_BYTES_LIMIT, Parameters, VALUE_BYTES_LIMIT};
 use dm_core::items::slot::{self, BlockPointer, Slot};
 use dm_core::layout::fields::Field;
 use dm_core::verbs::NodeId;
@@ -41,11 +39,7 @@ pub(super) const ITEMS_KEY: Structure = Structure {
             bytes
         };
         vec![
-            Sample::new(
-                "the empty key",
-                &entry(0, b""),
-                &[("layer", "0x0"), ("slice", "\"\""), ("goes on", "false")],
-            ),
+            Sample::new("the empty key", &entry(0, b""), &[("layer", "0x0"), ("slice", "\"\""), ("goes on", "false")]),
             Sample::new(
                 "\"a\\0\" in layer 0x1000200000003",
                 &entry(0x1_0002_0000_0003, b"a\0"),
@@ -59,11 +53,9 @@ pub(super) const ITEMS_KEY: Structure = Structure {
         ]
     },
     decode: |bytes| match SHAPE.read(bytes) {
-        Some(entry) => vec![
-            hex("layer", entry.layer),
-            value("slice", &text(entry.slice)),
-            value("goes on", &entry.more),
-        ],
+        Some(entry) => {
+            vec![hex("layer", entry.layer), value("slice", &text(entry.slice)), value("goes on", &entry.more)]
+        }
         None => error(&"no entry key"),
     },
 };

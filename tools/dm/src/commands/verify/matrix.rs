@@ -38,8 +38,9 @@ pub(super) fn run(
         let implied = IMPLIED_BY.iter().find(|(implied, _)| *implied == guarantee);
         let withdrawn = implied.map_or(guarantee, |(_, by)| guarantee | *by);
         let mut granting = Verifier::new(ShermanSubject, settings.clone());
-        let caught = Hunt::new(ShermanSubject, Settings { withdrawn, ..settings.clone() })
-            .hunt(seed, histories, |seed| Ok(granting.run(seed).findings.is_empty()))?;
+        let caught =
+            Hunt::new(ShermanSubject, Settings { withdrawn, ..settings.clone() })
+                .hunt(seed, histories, |seed| Ok(granting.run(seed).findings.is_empty()))?;
         let count = declared.iter().filter(|needed| needed.contains(guarantee)).count() as u64;
         let says = match count {
             0 => "no",
