@@ -309,14 +309,13 @@ impl<'a> Iterator for Records<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1)?;
-        let (key_bytes, value_bytes) = match self.sizes {
-            Some(sizes) => sizes,
-            None => {
-                let (header, rest) = self.bytes.split_first_chunk::<RECORD_HEADER_BYTES>()?;
-                let [k0, k1, v0, v1, v2, v3] = *header;
-                self.bytes = rest;
-                (u16::from_le_bytes([k0, k1]).into(), u32::from_le_bytes([v0, v1, v2, v3]) as usize)
-            }
+        let (key_bytes, value_bytes) = if let Some(sizes) = self.sizes {
+            sizes
+        } else {
+            let (header, rest) = self.bytes.split_first_chunk::<RECORD_HEADER_BYTES>()?;
+            let [k0, k1, v0, v1, v2, v3] = *header;
+            self.bytes = rest;
+            (u16::from_le_bytes([k0, k1]).into(), u32::from_le_bytes([v0, v1, v2, v3]) as usize)
         };
         let (key, rest) = self.bytes.split_at_checked(key_bytes)?;
         let (value, rest) = rest.split_at_checked(value_bytes)?;

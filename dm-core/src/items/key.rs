@@ -49,33 +49,33 @@ impl KeyShape {
 
     /// Bytes of a slice.
     #[inline]
-    pub const fn slice_bytes(&self) -> usize {
+    pub const fn slice_bytes(self) -> usize {
         self.entry_bytes - LAYER_BYTES - 1
     }
 
     /// Layers that keys of up to `key_bytes_max` bytes can be deep.
-    pub const fn depth_max(&self, key_bytes_max: usize) -> usize {
+    pub const fn depth_max(self, key_bytes_max: usize) -> usize {
         key_bytes_max / self.slice_bytes() + 1
     }
 
     /// Whether a key of which `rest` bytes are left ends in this layer.
     #[inline]
-    pub const fn ends(&self, rest: usize) -> bool {
+    pub const fn ends(self, rest: usize) -> bool {
         rest <= self.slice_bytes()
     }
 
     /// Writes the entry key of a key in `layer`, of which `rest` is left there.
-    pub fn write(&self, layer: u64, rest: &[u8], out: &mut [u8]) {
+    pub fn write(self, layer: u64, rest: &[u8], out: &mut [u8]) {
         let held = rest.len().min(self.slice_bytes());
         self.put(layer, rest.get(..held).unwrap_or_default(), !self.ends(rest.len()), out);
     }
 
     /// Writes the entry key of all keys that go on behind `slice`, a full one, in `layer`.
-    pub fn write_more(&self, layer: u64, slice: &[u8], out: &mut [u8]) {
+    pub fn write_more(self, layer: u64, slice: &[u8], out: &mut [u8]) {
         self.put(layer, slice, true, out);
     }
 
-    fn put(&self, layer: u64, slice: &[u8], more: bool, out: &mut [u8]) {
+    fn put(self, layer: u64, slice: &[u8], more: bool, out: &mut [u8]) {
         let Some((front, length)) = out.get_mut(..self.entry_bytes).and_then(<[u8]>::split_last_chunk_mut::<1>) else {
             return;
         };
@@ -88,7 +88,7 @@ impl KeyShape {
     }
 
     /// Takes an entry key apart; `None`: nobody writes such a one.
-    pub fn read<'a>(&self, entry_key: &'a [u8]) -> Option<EntryKey<'a>> {
+    pub fn read(self, entry_key: &[u8]) -> Option<EntryKey<'_>> {
         let (number, rest) = entry_key.get(..self.entry_bytes)?.split_first_chunk::<LAYER_BYTES>()?;
         let (&length, place) = rest.split_last()?;
         let slice = place.get(..usize::from(length).min(place.len()))?;

@@ -37,7 +37,7 @@ impl<'s> Links<'s> {
 
     /// Bytes of the places.
     pub const fn bytes(&self) -> u64 {
-        (self.places.len() * size_of::<Mutex<Link>>()) as u64
+        size_of_val(self.places) as u64
     }
 
     fn place(&self, entry_key: &[u8]) -> Option<&Mutex<Link>> {

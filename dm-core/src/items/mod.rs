@@ -298,12 +298,12 @@ impl<I: Index> Index for Items<'_, I> {
         self.below.assumptions() | Assumptions::COMPLETION_IS_VISIBLE
     }
 
+    #[expect(clippy::manual_async_fn, reason = "an `async fn` keeps its arguments twice")]
     fn execute<'a>(
         &'a self,
         lane: &'a Lane<'_>,
         operation: Operation,
     ) -> impl Future<Output = Result<Outcome, OpError>> + 'a {
-        // No `async fn`: that would keep its arguments twice.
         async move {
             if lane.items().get().draft != Draft::None {
                 return Err(OpError::harmless(Cause::BadInput("the lane is in doubt and has to be settled first")));

@@ -72,6 +72,7 @@ enum Seen {
 }
 
 /// Where a value that was found is.
+#[derive(Clone, Copy)]
 enum Found {
     /// In the slot that was considered.
     Slot,
@@ -80,6 +81,7 @@ enum Found {
 }
 
 impl<I: Index> Items<'_, I> {
+    #[expect(clippy::manual_async_fn, reason = "an `async fn` keeps its arguments twice")]
     pub(super) fn point<'a>(
         &'a self,
         lane: &'a Lane<'_>,
@@ -87,7 +89,7 @@ impl<I: Index> Items<'_, I> {
         deadline_ns: u64,
     ) -> impl Future<Output = Result<Outcome, OpError>> + 'a {
         async move {
-            let mut next = self.begin(lane, kind)?;
+            let mut next = self.begin(lane, kind);
             loop {
                 next = match next {
                     Next::Done(outcome) => return Ok(outcome),
@@ -111,7 +113,7 @@ impl<I: Index> Items<'_, I> {
     }
 
     /// Goes down as far as links are known.
-    fn begin(&self, lane: &Lane<'_>, kind: OperationKind) -> Result<Next, OpError> {
+    fn begin(&self, lane: &Lane<'_>, kind: OperationKind) -> Next {
         let mut progress = Progress { layer: ROOT_LAYER, ..Progress::default() };
         let ends = lane.port().with(|scratch| {
             let (front, ours) = self.split(scratch);
@@ -126,7 +128,7 @@ impl<I: Index> Items<'_, I> {
             }
         });
         lane.items().set(progress);
-        Ok(if kind == OperationKind::Insert && ends { self.to(lane, Phase::Place) } else { Next::Ask })
+        if kind == OperationKind::Insert && ends { self.to(lane, Phase::Place) } else { Next::Ask }
     }
 
     /// What is left of the operation's key where `progress` is.
@@ -215,7 +217,7 @@ impl<I: Index> Items<'_, I> {
             Ok(outcome) => outcome,
             Err(error) => {
                 if changes && error.effect == Effect::None {
-                    self.not_named(lane);
+                    Self::not_named(lane);
                 }
                 // Whatever became of making a layer: which keys there are with which values it does not change.
                 let effect = if changes { error.effect } else { Effect::None };
@@ -224,11 +226,11 @@ impl<I: Index> Items<'_, I> {
         };
         match (progress.phase, outcome) {
             (Phase::Place, Outcome::Inserted) => {
-                self.named(lane);
+                Self::named(lane);
                 Ok(Next::Done(Outcome::Inserted))
             }
             (Phase::Switch, Outcome::Updated) => {
-                self.named(lane);
+                Self::named(lane);
                 if !planted(Bug::RetireBeforeSwitch) {
                     self.retire_considered(lane);
                 }
@@ -253,14 +255,14 @@ impl<I: Index> Items<'_, I> {
             (Phase::TakeBack, _) => self.again(lane),
             (Phase::Look, Outcome::Found) => self.consider(lane, kind),
             (Phase::Place, Outcome::Exists) | (Phase::Switch | Phase::Remove, Outcome::Mismatch) => {
-                self.not_named(lane);
+                Self::not_named(lane);
                 if progress.phase != Phase::Place {
-                    self.count(lane)?;
+                    Self::count(lane)?;
                 }
                 self.consider(lane, kind)
             }
             (Phase::Look | Phase::Switch | Phase::Remove, Outcome::Absent) => {
-                self.not_named(lane);
+                Self::not_named(lane);
                 if matches!(kind, OperationKind::Insert | OperationKind::Upsert) {
                     return Ok(self.to(lane, Phase::Place));
                 }
@@ -436,12 +438,12 @@ impl<I: Index> Items<'_, I> {
 
     /// Looks at the entry once more.
     fn again(&self, lane: &Lane<'_>) -> Result<Next, OpError> {
-        self.count(lane)?;
+        Self::count(lane)?;
         Ok(self.to(lane, Phase::Look))
     }
 
     /// Counts a step that somebody else's came before.
-    fn count(&self, lane: &Lane<'_>) -> Result<(), OpError> {
+    fn count(lane: &Lane<'_>) -> Result<(), OpError> {
         lane.mark(Mark::EntryChanged);
         let mut progress = lane.items().get();
         progress.attempts += 1;
@@ -484,16 +486,16 @@ impl<I: Index> Items<'_, I> {
     }
 
     /// An entry names the operation's block, if it has one.
-    fn named(&self, lane: &Lane<'_>) {
-        self.redraft(lane, Draft::None);
+    fn named(lane: &Lane<'_>) {
+        Self::redraft(lane, Draft::None);
     }
 
     /// No entry names the operation's block.
-    fn not_named(&self, lane: &Lane<'_>) {
-        self.redraft(lane, Draft::Written);
+    fn not_named(lane: &Lane<'_>) {
+        Self::redraft(lane, Draft::Written);
     }
 
-    fn redraft(&self, lane: &Lane<'_>, draft: Draft) {
+    fn redraft(lane: &Lane<'_>, draft: Draft) {
         let mut progress = lane.items().get();
         if progress.draft == Draft::Named {
             progress.draft = draft;

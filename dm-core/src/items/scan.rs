@@ -67,6 +67,7 @@ enum Taken {
 
 impl<I: Index> Items<'_, I> {
     /// A page of records; with `census`, all records, counted and not kept.
+    #[expect(clippy::manual_async_fn, reason = "an `async fn` keeps its arguments twice")]
     pub(super) fn scan<'a>(
         &'a self,
         lane: &'a Lane<'_>,
@@ -82,7 +83,7 @@ impl<I: Index> Items<'_, I> {
             loop {
                 let below = self.ask_page(lane, operation.deadline_ns)?;
                 let outcome = self.below.execute(lane, below).await;
-                self.take_page(lane, outcome)?;
+                Self::take_page(lane, outcome)?;
                 if lane.owes() || lane.is_joined() {
                     self.below.settle(lane).await.map_err(|error| OpError::harmless(error.cause))?;
                 }
@@ -157,13 +158,12 @@ impl<I: Index> Items<'_, I> {
         if (0..=depth).any(|above| self.layer_at(ours, above) == layer) {
             return false;
         }
-        match slice {
-            Some(slice) => copy_to(ours, &(path..path + bytes), slice),
-            None => {
-                let bound = self.near.key.start + depth * bytes;
-                if path + bytes <= ours.len() {
-                    ours.copy_within(bound..bound + bytes, path);
-                }
+        if let Some(slice) = slice {
+            copy_to(ours, &(path..path + bytes), slice);
+        } else {
+            let bound = self.near.key.start + depth * bytes;
+            if path + bytes <= ours.len() {
+                ours.copy_within(bound..bound + bytes, path);
             }
         }
         progress.depth += 1;
@@ -210,7 +210,7 @@ impl<I: Index> Items<'_, I> {
         })
     }
 
-    fn take_page(&self, lane: &Lane<'_>, outcome: Result<Outcome, OpError>) -> Result<(), OpError> {
+    fn take_page(lane: &Lane<'_>, outcome: Result<Outcome, OpError>) -> Result<(), OpError> {
         let Outcome::Page { records, more } = outcome.map_err(|error| OpError { effect: Effect::None, ..error })?
         else {
             return Err(OpError::harmless(Cause::BadInput("the index below answered what was not asked")));
@@ -227,7 +227,7 @@ impl<I: Index> Items<'_, I> {
         let mut progress = lane.items().get();
         let step = loop {
             if progress.page.at == progress.page.count {
-                break lane.port().with(|scratch| self.next_page(scratch, &mut progress));
+                break Ok(lane.port().with(|scratch| self.next_page(scratch, &mut progress)));
             }
             let step = lane.port().with(|scratch| self.take_record(scratch, lane, &mut progress, operation, census));
             if let Some(step) = step.transpose() {
@@ -242,7 +242,7 @@ impl<I: Index> Items<'_, I> {
     }
 
     /// Behind the page of the index below: the next one, or the layer above.
-    fn next_page(&self, scratch: &mut [u8], progress: &mut Progress) -> Result<Step, OpError> {
+    fn next_page(&self, scratch: &mut [u8], progress: &mut Progress) -> Step {
         let (front, ours) = self.split(scratch);
         let entry_key = self.near_range(&self.scratch.entry_key);
         let page = &mut progress.page;
@@ -254,10 +254,10 @@ impl<I: Index> Items<'_, I> {
                 let key = front.get(record.start..record.start + bytes).unwrap_or_default();
                 copy_to(ours, &entry_key, key);
             }
-            return Ok(Step::Below);
+            return Step::Below;
         }
         let Some(depth) = progress.depth.checked_sub(1) else {
-            return Ok(Step::Done(Outcome::Page { records: page.records as u32, more: false }));
+            return Step::Done(Outcome::Page { records: page.records as u32, more: false });
         };
         progress.depth = depth;
         progress.layer = self.layer_at(ours, depth.into());
@@ -271,7 +271,7 @@ impl<I: Index> Items<'_, I> {
                 self.shape.write_more(progress.layer, slice, place);
             }
         }
-        Ok(Step::Below)
+        Step::Below
     }
 
     /// Takes the next record of the page of the index below. `None`: go on with the one behind it.
