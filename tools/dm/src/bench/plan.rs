@@ -302,17 +302,17 @@ impl Plan {
         }
         let load_by = if arguments.items { LoadBy::Insert } else { arguments.load_by };
         let load_by_insert = load_by == LoadBy::Insert || runs.iter().any(|run| run.spec.phase == Phase::Load);
-        let region_bytes = match arguments.region_mib {
-            Some(mib) => mib << 20,
-            None => {
+        let region_bytes = arguments.region_mib.map_or_else(
+            || {
                 let nodes = arguments.memory_nodes;
                 let blocks =
                     if arguments.items { blocks_bytes(&keys, value_bytes, records + inserts, nodes) } else { 0 };
                 // Links are entries, too: one for every few keys that share prefixes.
                 let entries = if arguments.items { records + records / 2 } else { records };
                 region_bytes(&parameters, entries, inserts, load_by_insert, nodes) + blocks
-            }
-        };
+            },
+            |mib| mib << 20,
+        );
         let named = |value: &dyn Fn() -> Option<clap::builder::PossibleValue>| {
             value().map(|value| value.get_name().to_owned()).unwrap_or_default()
         };

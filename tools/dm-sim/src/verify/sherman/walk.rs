@@ -122,7 +122,7 @@ pub(in crate::verify) fn holdings(case: &Case, config: &Config, memories: &Memor
                 ChunkKind::Redo => continue,
                 // Of any size.
                 ChunkKind::Items => 0,
-                other => return Err(format!("chunk {chunk} of {number} is for {}", other.name())),
+                other @ ChunkKind::Other => return Err(format!("chunk {chunk} of {number} is for {}", other.name())),
             };
             let (offset, bytes) = (geometry.chunk_offset(chunk), geometry.chunk_bytes);
             holdings.chunks.push(Chunk { node: NodeId(number), offset, bytes, node_bytes });
