@@ -175,7 +175,7 @@ fn round_trips_are_those_of_the_index_below_and_one_more_per_block() {
         lines.note("update", 6, &run(client, Update, &long, tiny, b""));
         lines.note(
             "insert of one that parts after 140 bytes: two layers",
-            17,
+            19,
             &run(client, Insert, &long[..140], tiny, b""),
         );
         lines.note("get, two layers down, both links known", 1, &run(client, Get, &long[..140], b"", b""));

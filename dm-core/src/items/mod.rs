@@ -38,7 +38,7 @@
 //! | get, value in a block; of an absent key whose slice has a block | 2 | get; READ block |
 //! | insert of a key that ends in its slice | 3 (+ 1) | (WRITE block;) insert |
 //! | insert of any other, update, upsert, delete, conditional | 4 (+ 1) (+ 1) | get; (READ block;) (WRITE block;) insert, `update_if` or `delete_if` |
-//! | insert that makes a layer, each | + 6 | insert; `update_if`, between READ and WRITE of blocks |
+//! | insert that makes a layer, each | + 8 | get; READ block; insert; `update_if` |
 //! | scan | as below, per layer it passes; + 1 per up to 16 blocks | scan; READ blocks at once |
 //!
 //! The block of a key that ends in its slice is READ only if its value is asked for.
@@ -159,8 +159,10 @@ pub(crate) enum Draft {
 
 /// What an operation knows between two steps. It is in the lane so that futures stay small, and so that a dropped
 /// operation's block is not forgotten.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Progress {
+    /// What was asked.
+    operation: Operation,
     /// See [`Draft`].
     pub(crate) draft: Draft,
     /// The block meant there.
@@ -177,6 +179,31 @@ pub(crate) struct Progress {
     /// A block that was not what its entry said.
     doubted: Option<BlockPointer>,
     page: scan::PageProgress,
+}
+
+impl Progress {
+    /// At the beginning of an operation.
+    pub(crate) const fn of(operation: Operation) -> Self {
+        Self {
+            operation,
+            draft: Draft::None,
+            block: BlockPointer::NONE,
+            layer: key::ROOT_LAYER,
+            depth: 0,
+            phase: point::Phase::Look,
+            attempts: 0,
+            made: 0,
+            pointer: BlockPointer::NONE,
+            doubted: None,
+            page: scan::PageProgress::BEGIN,
+        }
+    }
+}
+
+impl Default for Progress {
+    fn default() -> Self {
+        Self::of(Operation::scan(0))
+    }
 }
 
 /// An index with items on one compute node: all its lanes share this.
@@ -298,19 +325,21 @@ impl<I: Index> Index for Items<'_, I> {
         self.below.assumptions() | Assumptions::COMPLETION_IS_VISIBLE
     }
 
-    #[expect(clippy::manual_async_fn, reason = "an `async fn` keeps its arguments twice")]
     fn execute<'a>(
         &'a self,
         lane: &'a Lane<'_>,
         operation: Operation,
     ) -> impl Future<Output = Result<Outcome, OpError>> + 'a {
+        let before = lane.items().get();
+        lane.items().set(Progress { operation, ..before });
         async move {
-            if lane.items().get().draft != Draft::None {
+            let Progress { operation, draft, .. } = lane.items().get();
+            if draft != Draft::None {
                 return Err(OpError::harmless(Cause::BadInput("the lane is in doubt and has to be settled first")));
             }
             let result = match operation.kind {
-                OperationKind::Scan => self.scan(lane, operation, false).await,
-                kind => self.point(lane, kind, operation.deadline_ns).await,
+                OperationKind::Scan => self.scan(lane, false).await,
+                _ => self.point(lane).await,
             };
             self.end(lane, &result);
             result
@@ -333,7 +362,9 @@ impl<I: Index> Index for Items<'_, I> {
 
     async fn validate<'a>(&'a self, lane: &'a Lane<'_>) -> Result<Census, OpError> {
         let mut census = self.below.validate(lane).await?;
-        self.scan(lane, Operation { deadline_ns: u64::MAX, ..Operation::scan(u32::MAX) }, true).await?;
+        let operation = Operation { deadline_ns: u64::MAX, ..Operation::scan(u32::MAX) };
+        lane.items().set(Progress::of(operation));
+        self.scan(lane, true).await?;
         let page = lane.items().get().page;
         census.records = page.records;
         census.live_bytes += page.live_bytes;

@@ -82,15 +82,11 @@ enum Found {
 
 impl<I: Index> Items<'_, I> {
     #[expect(clippy::manual_async_fn, reason = "an `async fn` keeps its arguments twice")]
-    pub(super) fn point<'a>(
-        &'a self,
-        lane: &'a Lane<'_>,
-        kind: OperationKind,
-        deadline_ns: u64,
-    ) -> impl Future<Output = Result<Outcome, OpError>> + 'a {
+    pub(super) fn point<'a>(&'a self, lane: &'a Lane<'_>) -> impl Future<Output = Result<Outcome, OpError>> + 'a {
         async move {
-            let mut next = self.begin(lane, kind);
+            let mut next = self.begin(lane, lane.items().get().operation.kind);
             loop {
+                let Operation { kind, deadline_ns, .. } = lane.items().get().operation;
                 next = match next {
                     Next::Done(outcome) => return Ok(outcome),
                     Next::Examine => self.examine(lane, kind).await?,
@@ -114,7 +110,7 @@ impl<I: Index> Items<'_, I> {
 
     /// Goes down as far as links are known.
     fn begin(&self, lane: &Lane<'_>, kind: OperationKind) -> Next {
-        let mut progress = Progress { layer: ROOT_LAYER, ..Progress::default() };
+        let mut progress = Progress::of(lane.items().get().operation);
         let ends = lane.port().with(|scratch| {
             let (front, ours) = self.split(scratch);
             loop {

@@ -45,6 +45,22 @@ pub(super) struct PageProgress {
     pages: u32,
 }
 
+impl PageProgress {
+    /// At the beginning of a scan.
+    pub(super) const BEGIN: Self = Self {
+        records: 0,
+        live_bytes: 0,
+        used: 0,
+        after: false,
+        more: false,
+        count: 0,
+        at: 0,
+        fetched: 0,
+        image: 0,
+        pages: 0,
+    };
+}
+
 /// What comes next.
 enum Step {
     /// The scan has ended.
@@ -71,24 +87,23 @@ impl<I: Index> Items<'_, I> {
     pub(super) fn scan<'a>(
         &'a self,
         lane: &'a Lane<'_>,
-        operation: Operation,
         census: bool,
     ) -> impl Future<Output = Result<Outcome, OpError>> + 'a {
         async move {
             self.aim(lane, census);
-            if operation.limit == 0 {
+            if lane.items().get().operation.limit == 0 {
                 // Nothing was looked at, so there may be more.
                 return Ok(Outcome::Page { records: 0, more: true });
             }
             loop {
-                let below = self.ask_page(lane, operation.deadline_ns)?;
+                let below = self.ask_page(lane)?;
                 let outcome = self.below.execute(lane, below).await;
                 Self::take_page(lane, outcome)?;
                 if lane.owes() || lane.is_joined() {
                     self.below.settle(lane).await.map_err(|error| OpError::harmless(error.cause))?;
                 }
                 loop {
-                    match self.take_records(lane, &operation, census)? {
+                    match self.take_records(lane, census)? {
                         Step::Done(outcome) => return Ok(outcome),
                         Step::Fetch => lane.port().submit().await?,
                         Step::Below => break,
@@ -100,7 +115,7 @@ impl<I: Index> Items<'_, I> {
 
     /// Begins at the lower bound.
     fn aim(&self, lane: &Lane<'_>, census: bool) {
-        let mut progress = Progress { layer: ROOT_LAYER, ..Progress::default() };
+        let mut progress = Progress::of(lane.items().get().operation);
         lane.port().with(|scratch| {
             let (_, ours) = self.split(scratch);
             if census {
@@ -183,7 +198,7 @@ impl<I: Index> Items<'_, I> {
     }
 
     /// The next page of the present layer.
-    fn ask_page(&self, lane: &Lane<'_>, deadline_ns: u64) -> Result<Operation, OpError> {
+    fn ask_page(&self, lane: &Lane<'_>) -> Result<Operation, OpError> {
         let mut progress = lane.items().get();
         progress.page.pages += 1;
         lane.items().set(progress);
@@ -206,7 +221,7 @@ impl<I: Index> Items<'_, I> {
             after: progress.page.after,
             // Layers' numbers end before the largest there is, but bytes may say anything.
             bounded: progress.layer != u64::MAX,
-            deadline_ns,
+            deadline_ns: progress.operation.deadline_ns,
         })
     }
 
@@ -223,13 +238,14 @@ impl<I: Index> Items<'_, I> {
     }
 
     /// Takes records of the page of the index below, as far as that goes without waiting.
-    fn take_records(&self, lane: &Lane<'_>, operation: &Operation, census: bool) -> Result<Step, OpError> {
+    fn take_records(&self, lane: &Lane<'_>, census: bool) -> Result<Step, OpError> {
         let mut progress = lane.items().get();
+        let operation = progress.operation;
         let step = loop {
             if progress.page.at == progress.page.count {
                 break Ok(lane.port().with(|scratch| self.next_page(scratch, &mut progress)));
             }
-            let step = lane.port().with(|scratch| self.take_record(scratch, lane, &mut progress, operation, census));
+            let step = lane.port().with(|scratch| self.take_record(scratch, lane, &mut progress, &operation, census));
             if let Some(step) = step.transpose() {
                 break step;
             }

@@ -55,6 +55,9 @@ pub struct BlockPointer {
 }
 
 impl BlockPointer {
+    /// Points nowhere.
+    pub const NONE: Self = Self { place: 0, life: 0, bytes: 0 };
+
     /// The memory node.
     #[inline]
     pub const fn node(&self) -> NodeId {

@@ -14,12 +14,14 @@ use crate::memory::Memories;
 use crate::rng::Rng;
 use dm_core::index::Index;
 use dm_core::items::block::{block_bytes, class_bytes, class_of};
+use dm_core::items::key::{KeyShape, ROOT_LAYER};
 use dm_core::items::parameters::Parameters;
 use dm_core::items::slot::Slot;
 use dm_core::lane::Mark;
 use dm_core::sherman::layout::{Leaf, SPAN_MAX};
 use dm_core::verbs::{Assumptions, Guarantees};
 use dm_host::assembly::{Place, Spending, with_items, with_sherman};
+use std::collections::BTreeSet;
 use stretched::{Stretched, VALUE_REPEATS_MAX};
 
 /// Makes items over Sherman.
@@ -163,20 +165,35 @@ fn holdings(case: &Case, config: &Config, memories: &Memories) -> Result<Holding
     let parameters = case.parameters();
     let longest = class_bytes(class_of(block_bytes(parameters.key_bytes_max, parameters.value_bytes_max))) as u64;
     let shape = case.below.parameters.leaf();
-    let mut named: Vec<Node> = Vec::new();
+    let keys = KeyShape::new(shape.key_bytes);
+    let mut links: Vec<(u64, u64)> = Vec::new();
+    let mut blocks: Vec<(u64, Node)> = Vec::new();
     super::sherman::for_each_leaf(&case.below, config, memories, &mut |image| {
         let leaf = Leaf::new(&shape, image);
         let mut slots = [0; SPAN_MAX];
         let count = leaf.sorted(&vec![0; shape.key_bytes], None, &mut slots);
         for &slot in &slots[..count] {
-            let mut value = vec![0; shape.value_bytes];
+            let (mut entry_key, mut value) = (vec![0; shape.key_bytes], vec![0; shape.value_bytes]);
+            leaf.read_key(slot.into(), &mut entry_key);
             leaf.read_value(slot.into(), &mut value);
-            if let Some(Slot::Block(pointer)) = Slot::read(&value) {
-                let bytes = class_bytes(class_of(pointer.bytes as usize)) as u64;
-                named.push(Node { node: pointer.node(), offset: pointer.offset(), bytes });
+            let layer = keys.read(&entry_key).map_or(u64::MAX, |entry| entry.layer);
+            match Slot::read(&value) {
+                Some(Slot::Block(pointer)) => {
+                    let bytes = class_bytes(class_of(pointer.bytes as usize)) as u64;
+                    blocks.push((layer, Node { node: pointer.node(), offset: pointer.offset(), bytes }));
+                }
+                Some(Slot::Link(below)) => links.push((layer, below)),
+                _ => {}
             }
         }
     })?;
+    // A layer that was made and never linked names a block that is named, or was, by the entry it was made for.
+    let mut linked = BTreeSet::from([ROOT_LAYER]);
+    while let Some(at) = links.iter().position(|(from, _)| linked.contains(from)) {
+        linked.insert(links.swap_remove(at).1);
+    }
+    let named: Vec<Node> =
+        blocks.into_iter().filter(|(layer, _)| linked.contains(layer)).map(|(_, node)| node).collect();
     if let Some(long) = named.iter().find(|node| node.bytes > longest) {
         return Err(format!("a block of {} bytes at {}:{:#x}", long.bytes, long.node.0, long.offset));
     }
