@@ -6,6 +6,7 @@
 
 use crate::compute::nodes::{Fresh, NodeClass, STOCK_NODES};
 use crate::error::{Cause, OpError, VerbError};
+use crate::items::{Draft, Progress};
 use crate::port::Port;
 use crate::recovery::takeover::Watch;
 use crate::remote::address::Address;
@@ -212,6 +213,18 @@ marks! {
     FrozenSlot = "frozen-slot",
     /// An insert brought a deleted leaf back.
     Revived = "revived",
+    /// A block was READ.
+    BlockRead = "block-read",
+    /// A block was not what its entry said: it had been replaced since.
+    BlockReplaced = "block-replaced",
+    /// The place of a block was forgotten: the shelf was full, or it is not known whether an entry names it.
+    BlockLost = "block-lost",
+    /// Two keys got a layer of their own.
+    LayerMade = "layer-made",
+    /// A layer was not needed after all.
+    LayerTakenBack = "layer-taken-back",
+    /// An entry with an item was not any more what it had been.
+    EntryChanged = "entry-changed",
 }
 
 /// One in-flight operation's place to live.
@@ -237,6 +250,8 @@ pub struct Lane<'m> {
     deadline_ns: Cell<u64>,
     /// The operation is part of a batch; see [`crate::compute::batches`].
     joined: Cell<bool>,
+    /// What an operation on items knows between two steps.
+    items: Cell<Progress>,
 }
 
 impl<'m> Lane<'m> {
@@ -257,6 +272,7 @@ impl<'m> Lane<'m> {
             bounces: Cell::new(0),
             deadline_ns: Cell::new(u64::MAX),
             joined: Cell::new(false),
+            items: Cell::new(Progress::default()),
         }
     }
 
@@ -293,7 +309,12 @@ impl<'m> Lane<'m> {
 
     /// Whether a dropped future left anything to settle.
     pub fn in_doubt(&self) -> bool {
-        self.port.in_doubt() || self.joined.get() || !self.ledger.borrow().is_empty()
+        self.port.in_doubt() || self.is_unsettled()
+    }
+
+    /// Whether an operation left anything to settle, whatever its requests are doing.
+    pub fn is_unsettled(&self) -> bool {
+        self.joined.get() || !self.ledger.borrow().is_empty() || self.items.get().draft != Draft::None
     }
 
     /// Whether the ledger has entries: while an operation holds no lock, those that a failed request left.
@@ -422,6 +443,12 @@ impl<'m> Lane<'m> {
     #[inline]
     pub(crate) fn set_joined(&self, joined: bool) {
         self.joined.set(joined);
+    }
+
+    /// What an operation on items knows between two steps.
+    #[inline]
+    pub(crate) const fn items(&self) -> &Cell<Progress> {
+        &self.items
     }
 
     /// Nodes of `class` in stock.

@@ -157,12 +157,31 @@ bugs! {
     SameByteTwice = "same-byte-twice", Some(Mark::SameByte);
     /// A full node is replaced without being frozen.
     SwitchUnfrozen = "switch-unfrozen", Some(Mark::TypeSwitch);
+    /// A place of a block is used again in the same life.
+    BlockLifeKept = "block-life-kept", Some(Mark::BlockReplaced);
+    /// A block is believed whichever life it is of.
+    BlockLifeUnchecked = "block-life-unchecked", Some(Mark::BlockReplaced);
+    /// A block is believed without a look at its checksum.
+    BlockChecksumUnchecked = "block-checksum-unchecked", Some(Mark::BlockReplaced);
+    /// The place of a block comes back before its entry has changed.
+    RetireBeforeSwitch = "retire-before-switch", Some(Mark::BlockRead);
+    /// A link is made whatever the entry has become meanwhile.
+    LinkUnconditional = "link-unconditional", Some(Mark::LayerTakenBack);
 }
 
 impl Bug {
     /// Those of SMART.
     pub const SMART: &'static [Self] =
         &[Self::CachedNegative, Self::WholeLeaf, Self::SameByteTwice, Self::SwitchUnfrozen];
+
+    /// Those of keys and values of any length.
+    pub const ITEMS: &'static [Self] = &[
+        Self::BlockLifeKept,
+        Self::BlockLifeUnchecked,
+        Self::BlockChecksumUnchecked,
+        Self::RetireBeforeSwitch,
+        Self::LinkUnconditional,
+    ];
 
     /// Those that only deaths bring to light.
     pub const RECOVERY: &'static [Self] = &[

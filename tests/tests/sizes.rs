@@ -8,7 +8,7 @@ use dm_core::lane::{Lane, Ledger};
 use dm_core::port::Port;
 use dm_core::sherman::Sherman;
 use dm_core::verbs::{Completion, LaneId, Request};
-use dm_host::assembly::{Spending, with_sherman};
+use dm_host::assembly::{Spending, with_items, with_sherman};
 use dm_sim::Config;
 use dm_tests::goldens;
 use dm_tests::pool::Pool;
@@ -50,6 +50,28 @@ fn sizes_are_as_blessed_and_futures_fit_their_bound() {
             assert!(bytes <= FUTURE_BYTES_MAX, "{name}: {bytes} bytes, at most {FUTURE_BYTES_MAX}");
             let _ = writeln!(text, "{name:<40} {bytes:>6}");
         }
+    })
+    .unwrap();
+    text.push_str("\nitems over Sherman\n\n");
+    let parameters = dm_core::sherman::parameters::Parameters::with_sizes(64, 16);
+    let place = pool.place(0);
+    let items = dm_core::items::parameters::Parameters { key_bytes_max: 256, value_bytes_max: 256 };
+    with_sherman(&place, &parameters, &Spending::default(), |below| {
+        with_items(&place, below, below.tree().requests, &items, &Spending::default(), |index| {
+            let mut scratch = vec![0; index.plan().total_bytes];
+            let lane = Lane::new(LaneId(0), &mut scratch);
+            let operation = Operation::point(OperationKind::Get);
+            for (name, bytes) in [
+                ("future of execute, any operation", size_of_val(&index.execute(&lane, operation))),
+                ("future of settle", size_of_val(&index.settle(&lane))),
+                ("future of validate", size_of_val(&index.validate(&lane))),
+            ] {
+                println!("{name}: {bytes}");
+                assert!(bytes <= FUTURE_BYTES_MAX, "{name}: {bytes} bytes, at most {FUTURE_BYTES_MAX}");
+                let _ = writeln!(text, "{name:<40} {bytes:>6}");
+            }
+        })
+        .unwrap();
     })
     .unwrap();
     goldens::check("sizes.txt", &text);

@@ -23,8 +23,18 @@ pub struct Chunk {
     pub offset: u64,
     /// Its size.
     pub bytes: u64,
-    /// Size of its nodes.
+    /// Size of its nodes; 0: pieces of any size, which are counted in units of [`UNIT_BYTES`].
     pub node_bytes: u64,
+}
+
+/// Pieces of any size are multiples of this.
+pub const UNIT_BYTES: u64 = 16;
+
+impl Chunk {
+    /// What a piece of `bytes` counts.
+    const fn count(&self, bytes: u64) -> u64 {
+        bytes / if self.node_bytes == 0 { UNIT_BYTES } else { self.node_bytes }
+    }
 }
 
 /// What remote memory says.
@@ -82,22 +92,23 @@ pub fn account(holdings: &Holdings, ready: &[Node]) -> Result<Account, String> {
             ));
         }
     }
+    let (mut reached, mut ready) = (0, 0);
     for (node, how) in &claims {
         let home = chunks.partition_point(|chunk| (chunk.node, chunk.offset) <= (node.node, node.offset));
         let home = home.checked_sub(1).map(|at| chunks[at]).filter(|chunk| {
             chunk.node == node.node
                 && node.offset + node.bytes <= chunk.offset + chunk.bytes
-                && chunk.node_bytes == node.bytes
+                && (chunk.node_bytes == node.bytes || chunk.node_bytes == 0)
         });
-        if home.is_none() {
+        let Some(home) = home else {
             return Err(format!(
                 "the node of {} bytes at {}:{:#x} is {how}, and no chunk for such nodes was granted there",
                 node.bytes, node.node.0, node.offset
             ));
-        }
+        };
+        *(if *how == "ready" { &mut ready } else { &mut reached }) += home.count(node.bytes);
     }
-    let granted = chunks.iter().map(|chunk| chunk.bytes / chunk.node_bytes).sum();
-    let (reached, ready) = (holdings.reached.len() as u64, ready.len() as u64);
+    let granted = chunks.iter().map(|chunk| chunk.count(chunk.bytes)).sum::<u64>();
     // Every claim lies in a chunk and none overlap, so there are no more of them than room.
     Ok(Account { granted, reached, ready, leaked: granted - reached - ready })
 }

@@ -97,10 +97,11 @@ impl TreeKind for Chime {
             hotspot_bytes: [0, 0, 128, 64 << 10][rng.below(4) as usize],
             returned_nodes: [0, 1, 32, SHELF_HOLDS_ALL][rng.below(4) as usize],
             options,
+            ..Spending::default()
         };
         let lock_count = [1, 3, 16, 61][rng.below(4) as usize];
         let parameters = parameters.into();
-        TreeCase { parameters, spending, lock_count, chunk_bytes: 8192, lanes: draw.lanes.clone() }
+        TreeCase { parameters, spending, lock_count, chunk_bytes: 8192, lanes: draw.lanes.clone(), stretch: None }
     }
 }
 

@@ -3,7 +3,7 @@
 use super::accounting::Holdings;
 use super::draw::Draw;
 use super::membership::Membership;
-use super::subject::{AfterDeath, HeldLock, Opened, Picture, Subject, With};
+use super::subject::{AfterDeath, HeldLock, Opened, Picture, Subject};
 use super::tree::{Bounded, SHELF_HOLDS_ALL, TreeCase, TreeKind};
 use super::walk;
 use crate::config::Config;
@@ -18,7 +18,6 @@ use dm_core::recovery::redo::{HEADER_BYTES, SLOTS_PER_LANE};
 use dm_core::remote::rows::{Joiner, REDO_CHUNKS};
 use dm_core::verbs::{Assumptions, Guarantees, LaneId};
 use dm_host::assembly::Place;
-use dm_host::kinds::with_index;
 
 /// Makes trees of a kind that survive the deaths of their compute nodes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -116,8 +115,7 @@ impl<K: TreeKind> Subject for Recovered<K> {
         let open = |number: usize, then: &mut dyn FnMut(&dyn Opened)| {
             let recovery = &recoveries[number];
             let here = Place { member: recovery.member(), recovery: Some(recovery), ..place };
-            with_index(&here, &case.parameters, &case.spending_of(number), |index| then(&With(&index)))
-                .map_err(|error| error.to_string())
+            case.open(&here, number, then)
         };
         walk::open_all(recoveries.len(), &open, &[], then)
     }
@@ -140,6 +138,10 @@ impl<K: TreeKind> Subject for Recovered<K> {
 
     fn holdings(&self, case: &TreeCase, config: &Config, memories: &Memories) -> Option<Result<Holdings, String>> {
         Bounded(self.0).holdings(case, config, memories)
+    }
+
+    fn bulk_loads(&self, case: &TreeCase) -> bool {
+        Bounded(self.0).bulk_loads(case)
     }
 
     fn never_leaks(&self, case: &TreeCase) -> bool {

@@ -40,7 +40,8 @@ impl TreeKind for Sherman {
     }
 
     fn bugs() -> Vec<Bug> {
-        Bug::ALL.iter().copied().filter(|bug| !Bug::CHIME.contains(bug) && !Bug::SMART.contains(bug)).collect()
+        let others = [Bug::CHIME, Bug::SMART, Bug::ITEMS];
+        Bug::ALL.iter().copied().filter(|bug| others.iter().all(|list| !list.contains(bug))).collect()
     }
 
     /// - A wrong generation cannot be seen in an index that READs whole nodes: the fences in the image say where it is, whatever
@@ -112,6 +113,7 @@ impl TreeKind for Sherman {
             hotspot_bytes: 0,
             returned_nodes: [0, 1, 32, SHELF_HOLDS_ALL][rng.below(4) as usize],
             options,
+            ..Spending::default()
         };
         let mut spending = spending;
         let mut lock_count = [1, 3, 16, 61][rng.below(4) as usize];
@@ -120,6 +122,6 @@ impl TreeKind for Sherman {
             (spending.cache_bytes, spending.returned_nodes, lock_count) = (16 << 10, SHELF_HOLDS_ALL, 61);
         }
         let parameters = parameters.into();
-        TreeCase { parameters, spending, lock_count, chunk_bytes: 4096, lanes: draw.lanes.clone() }
+        TreeCase { parameters, spending, lock_count, chunk_bytes: 4096, lanes: draw.lanes.clone(), stretch: None }
     }
 }

@@ -4,6 +4,7 @@
 use super::accounting::Holdings;
 use super::crash;
 use super::draw::{Draw, Profile};
+use super::items::stretched::{Stretch, Stretched};
 use super::subject::{HeldLock, Opened, Picture, Subject, With};
 use super::walk::{self, Plot};
 use crate::config::Config;
@@ -13,7 +14,7 @@ use dm_core::index::Index;
 use dm_core::lane::Mark;
 use dm_core::planted::Bug;
 use dm_core::verbs::{Assumptions, Guarantees};
-use dm_host::assembly::Spending;
+use dm_host::assembly::{Place, Spending};
 use dm_host::kinds::{IndexParameters, with_index};
 
 /// More retired nodes than a history makes, or than a memory node has.
@@ -32,6 +33,8 @@ pub struct TreeCase {
     pub chunk_bytes: u64,
     /// Lanes of each compute node.
     pub lanes: Vec<u16>,
+    /// What becomes of keys and values, where they have lengths.
+    pub stretch: Option<Stretch>,
 }
 
 impl TreeCase {
@@ -43,6 +46,21 @@ impl TreeCase {
     /// What compute node `number` spends.
     pub(super) fn spending_of(&self, number: usize) -> Spending {
         Spending { lanes: self.lanes[number].into(), ..self.spending.clone() }
+    }
+
+    /// Opens the index of compute node `number` at `place` and passes it on.
+    pub(super) fn open(
+        &self,
+        place: &Place<'_>,
+        number: usize,
+        then: &mut dyn FnMut(&dyn Opened),
+    ) -> Result<(), String> {
+        let spending = self.spending_of(number);
+        with_index(place, &self.parameters, &spending, |index| match &self.stretch {
+            Some(stretch) => then(&With(&Stretched::new(&index, stretch, spending.page_records))),
+            None => then(&With(&index)),
+        })
+        .map_err(|error| error.to_string())
     }
 }
 
@@ -133,8 +151,7 @@ impl<K: TreeKind> Subject for Bounded<K> {
         let geometry = case.plot().geometry(config);
         let open = |number: usize, then: &mut dyn FnMut(&dyn Opened)| {
             let place = walk::place(&geometry, config, guarantees, number as u16);
-            with_index(&place, &case.parameters, &case.spending_of(number), |index| then(&With(&index)))
-                .map_err(|error| error.to_string())
+            case.open(&place, number, then)
         };
         walk::open_all(draw.lanes.len(), &open, &[], then)
     }
@@ -155,7 +172,12 @@ impl<K: TreeKind> Subject for Bounded<K> {
         Some(walk::holdings(&case.plot(), config, memories))
     }
 
+    fn bulk_loads(&self, case: &TreeCase) -> bool {
+        case.parameters.items().is_none()
+    }
+
     fn never_leaks(&self, case: &TreeCase) -> bool {
-        case.spending.returned_nodes == SHELF_HOLDS_ALL
+        let blocks = case.parameters.items().is_none() || case.spending.returned_blocks == SHELF_HOLDS_ALL;
+        case.spending.returned_nodes == SHELF_HOLDS_ALL && blocks
     }
 }

@@ -2,6 +2,7 @@
 //! `validate` says from within is compared with this.
 
 use super::accounting::{Chunk, Holdings, Node};
+use super::items::Found;
 use super::subject::{HeldLock, Inside, Opened, Picture};
 use crate::config::Config;
 use crate::memory::Memories;
@@ -30,6 +31,8 @@ pub(super) struct Plot {
     pub locks_per_word: u32,
     /// Bytes of every chunk.
     pub chunk_bytes: u64,
+    /// Sizes.
+    pub parameters: IndexParameters,
     /// Inner nodes.
     pub inner: InnerShape,
     /// A leaf's image, and its place.
@@ -41,12 +44,17 @@ impl Plot {
     /// For an index of any kind of this family.
     pub fn of(parameters: &IndexParameters, lock_count: u32, locks_per_word: u32, chunk_bytes: u64) -> Self {
         let (inner, leaf_bytes) = match parameters {
-            IndexParameters::Sherman(parameters) => (parameters.inner(), parameters.leaf().bytes),
-            IndexParameters::Chime(parameters) => (parameters.inner(), parameters.leaf().bytes),
+            IndexParameters::Sherman(parameters) | IndexParameters::ShermanItems(parameters, _) => {
+                (parameters.inner(), parameters.leaf().bytes)
+            }
+            IndexParameters::Chime(parameters) | IndexParameters::ChimeItems(parameters, _) => {
+                (parameters.inner(), parameters.leaf().bytes)
+            }
             IndexParameters::Smart(_) => unreachable!("{NO_TREE}"),
         };
         let leaf_place_bytes = parameters.node_bytes().0;
-        Self { lock_count, locks_per_word, chunk_bytes, inner, leaf_bytes, leaf_place_bytes }
+        let parameters = *parameters;
+        Self { lock_count, locks_per_word, chunk_bytes, parameters, inner, leaf_bytes, leaf_place_bytes }
     }
 
     /// Bytes of the largest node's place.
@@ -193,11 +201,13 @@ pub(super) fn open_all(
     inside
 }
 
-impl Inside for AnyIndex<'_, '_> {
+impl Inside for AnyIndex<'_, '_, '_> {
     fn locks_held(&self) -> usize {
         match self {
             Self::Sherman(index) => index.tree().locks.held(),
             Self::Chime(index) => index.locks_held(),
+            Self::ShermanItems(index) => index.below().tree().locks.held(),
+            Self::ChimeItems(index) => index.below().locks_held(),
             Self::Smart(_) => unreachable!("{NO_TREE}"),
         }
     }
@@ -208,6 +218,12 @@ impl Inside for AnyIndex<'_, '_> {
             let (node, offset) = (fresh.address.node(), fresh.address.offset());
             visit(Node { node, offset, bytes: nodes.node_bytes(class) as u64 });
         });
+        let blocks = match self {
+            Self::ShermanItems(index) => index.blocks(),
+            Self::ChimeItems(index) => index.blocks(),
+            Self::Sherman(_) | Self::Chime(_) | Self::Smart(_) => return,
+        };
+        blocks.for_each_ready(&mut |node, offset, bytes| visit(Node { node, offset, bytes }));
     }
 
     fn recall(&self, picture: &Picture) {
@@ -225,10 +241,12 @@ impl Inside for AnyIndex<'_, '_> {
     }
 }
 
-fn tree<'a, 's>(index: &AnyIndex<'a, 's>) -> &'a Tree<'s> {
+fn tree<'a, 's>(index: &AnyIndex<'a, '_, 's>) -> &'a Tree<'s> {
     match index {
         AnyIndex::Sherman(index) => index.tree(),
         AnyIndex::Chime(index) => index.tree(),
+        AnyIndex::ShermanItems(index) => index.below().tree(),
+        AnyIndex::ChimeItems(index) => index.below().tree(),
         AnyIndex::Smart(_) => unreachable!("{NO_TREE}"),
     }
 }
@@ -327,15 +345,26 @@ pub(super) fn holdings(plot: &Plot, config: &Config, memories: &Memories) -> Res
                 ChunkKind::Leaf => leaf,
                 ChunkKind::Inner => inner,
                 ChunkKind::Redo => continue,
+                // Of any size.
+                ChunkKind::Items if plot.parameters.items().is_some() => 0,
                 other => return Err(format!("chunk {chunk} of {number} is for {}", other.name())),
             };
             let (offset, bytes) = (geometry.chunk_offset(chunk), geometry.chunk_bytes);
             holdings.chunks.push(Chunk { node: NodeId(number), offset, bytes, node_bytes });
         }
     }
-    walk(plot, &geometry, memories, 0, |address, level, _| {
+    let mut found = Found::nothing(&plot.parameters);
+    walk(plot, &geometry, memories, 0, |address, level, image| {
         let bytes = if level == 0 { leaf } else { inner };
         holdings.reached.push(Node { node: address.node(), offset: address.offset(), bytes });
+        if level == 0
+            && let Some(found) = &mut found
+        {
+            found.add(&plot.parameters, image);
+        }
     })?;
+    if let Some(found) = found {
+        holdings.reached.extend(found.blocks()?);
+    }
     Ok(holdings)
 }

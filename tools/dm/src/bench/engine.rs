@@ -12,7 +12,7 @@ use crate::workload::OperationKind;
 use crate::workload::keys::{KeyOrder, fill};
 use crate::workload::spec::{Phase, Spec, StandardWorkload};
 use crate::workload::trace::TraceWriter;
-use dm_core::index::{Census, Index};
+use dm_core::index::{Census, Index, Part};
 use dm_core::lane::Lane;
 use dm_core::remote::NodeGeometry;
 use dm_core::remote::catalog::IndexNumber;
@@ -211,9 +211,8 @@ pub(super) fn bulk_load<'m, I: Index, F: Fabric<'m>>(
     let loaded = block_on(fabric, lane, async {
         for (position, record) in order.iter().enumerate() {
             lane.port().with(|scratch| {
-                let slot = &mut scratch[places.key.clone()];
-                keys.write(record, slot);
-                let identity = keys.identity(record, slot);
+                keys.put(record, scratch, places);
+                let identity = keys.identity(record, places.part(scratch, Part::Key));
                 fill(identity, 0, &mut scratch[places.value.clone()]);
             });
             index.bulk_append(lane).await?;
@@ -237,7 +236,7 @@ pub(super) struct Warm<K> {
 }
 
 /// Keys of a few leaves each, all over an index of `records` records.
-pub(super) fn warm_key(plan: &Plan, records: u64) -> Warm<impl Fn(u64, &mut [u8]) + Sync> {
+pub(super) fn warm_key(plan: &Plan, records: u64) -> Warm<impl Fn(u64, &mut [u8]) -> usize + Sync> {
     let keys = &plan.keys;
     let positions = records.div_ceil(WARM_RECORDS);
     let order = match keys {
@@ -245,18 +244,16 @@ pub(super) fn warm_key(plan: &Plan, records: u64) -> Warm<impl Fn(u64, &mut [u8]
         KeySource::Real(_) => Some(sorted(keys, records, plan.parameters.key_bytes())),
     };
     let step = u64::MAX / positions.max(1);
+    let items = plan.parameters.items().is_some();
     let ordered = plan.runs.first().is_some_and(|run| run.spec.insert_order == KeyOrder::Ordered);
     let key = move |position: u64, slot: &mut [u8]| match &order {
-        Some(order) => {
-            keys.write(order.get(position * WARM_RECORDS), slot);
-        }
-        None if ordered => {
-            keys.write(position * WARM_RECORDS, slot);
-        }
+        Some(order) => keys.write(order.get(position * WARM_RECORDS), slot).unwrap_or(0),
+        None if ordered => keys.write(position * WARM_RECORDS, slot).unwrap_or(0),
         // Hashed keys are spread evenly; it does not matter that nobody wrote these.
         None => {
             slot.fill(0);
             slot[..8].copy_from_slice(&(position * step).to_be_bytes());
+            if items { 8 } else { slot.len() }
         }
     };
     Warm { positions, key }

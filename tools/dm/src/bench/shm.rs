@@ -59,6 +59,8 @@ pub fn run(plan: &Plan, trace: Option<&Mutex<TraceWriter<File>>>) -> Result<Meas
         AnyIndex::Sherman(index) => Bench { setting: &setting, index, sherman: Some(index) }.run(fabric),
         AnyIndex::Chime(index) => Bench { setting: &setting, index, sherman: None }.run(fabric),
         AnyIndex::Smart(index) => Bench { setting: &setting, index, sherman: None }.run(fabric),
+        AnyIndex::ShermanItems(index) => Bench { setting: &setting, index, sherman: None }.run(fabric),
+        AnyIndex::ChimeItems(index) => Bench { setting: &setting, index, sherman: None }.run(fabric),
     });
     let measured = measured.unwrap_or_else(|error| {
         Err(match error {
@@ -106,8 +108,9 @@ fn open(node: &ComputeNode, plan: &Plan) -> Result<(IndexEntry, bool), Failure> 
 
 /// Parameters in words.
 fn said(parameters: &IndexParameters) -> String {
+    let up_to = if parameters.items().is_some() { "up to " } else { "" };
     format!(
-        "{} with keys of {} and values of {} bytes, {} and {} entries a node",
+        "{} with keys of {up_to}{} and values of {up_to}{} bytes, {} and {} entries a node",
         parameters.kind().name(),
         parameters.key_bytes(),
         parameters.value_bytes(),

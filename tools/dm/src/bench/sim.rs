@@ -75,6 +75,9 @@ pub fn run(plan: &Plan, sim: &SimPlan) -> Result<Measured, Failure> {
         colocated: sim.colocated,
         device_bytes: plan.start.device_bytes.map(|bytes| bytes as u32),
     };
+    if plan.parameters.items().is_some() && sim.raw_read.is_none() {
+        return Err(Failure::Usage(NO_ITEMS.to_owned()));
+    }
     fits(plan, sim, &shape)?;
     if matches!(plan.parameters, IndexParameters::Smart(_)) && sim.raw_read.is_none() {
         return Err(Failure::Usage(NO_SMART.to_owned()));
@@ -85,7 +88,8 @@ pub fn run(plan: &Plan, sim: &SimPlan) -> Result<Measured, Failure> {
     }
 }
 
-/// What is said of the index that no cluster is made of yet.
+/// What is said of indexes that no cluster is made of yet.
+const NO_ITEMS: &str = "--items: the simulated cluster runs keys and values of one size only";
 const NO_SMART: &str = "--index smart: the simulated cluster runs sherman and chime only";
 
 /// Refuses a cluster that this machine cannot hold.
@@ -140,6 +144,7 @@ fn run_index(plan: &Plan, sim: &SimPlan, shape: &Shape) -> Result<Measured, Fail
         IndexParameters::Sherman(parameters) => Storage::new(&place(node), parameters, spending),
         IndexParameters::Chime(parameters) => Storage::for_chime(&place(node), parameters, spending),
         IndexParameters::Smart(_) => Err(AssemblyError::Impossible(NO_SMART)),
+        IndexParameters::ShermanItems(..) | IndexParameters::ChimeItems(..) => Err(AssemblyError::Impossible(NO_ITEMS)),
     });
     let mut storages = storages.collect::<Result<Vec<_>, _>>().map_err(assembly)?;
     let rooms: Vec<Room<'_>> = storages.iter_mut().map(Storage::furnish).collect();
@@ -177,6 +182,7 @@ fn run_index(plan: &Plan, sim: &SimPlan, shape: &Shape) -> Result<Measured, Fail
             measure_on(ground, &indexes.collect::<Result<Vec<_>, _>>().map_err(assembly)?)
         }
         IndexParameters::Smart(_) => Err(Failure::Usage(NO_SMART.to_owned())),
+        IndexParameters::ShermanItems(..) | IndexParameters::ChimeItems(..) => Err(Failure::Usage(NO_ITEMS.to_owned())),
     }
 }
 
@@ -193,8 +199,12 @@ fn measure_on<'i, I: Index>(ground: Clustered<'_, '_, 'i, '_, Nothing>, indexes:
 fn scratch_plan(plan: &Plan) -> ScratchPlan {
     let (page_records, leaves_at_once) = (plan.spending.page_records, plan.spending.leaves_at_once);
     match &plan.parameters {
-        IndexParameters::Sherman(parameters) => parameters.plan(page_records, leaves_at_once).0,
-        IndexParameters::Chime(parameters) => parameters.plan(page_records, leaves_at_once).0,
+        IndexParameters::Sherman(parameters) | IndexParameters::ShermanItems(parameters, _) => {
+            parameters.plan(page_records, leaves_at_once).0
+        }
+        IndexParameters::Chime(parameters) | IndexParameters::ChimeItems(parameters, _) => {
+            parameters.plan(page_records, leaves_at_once).0
+        }
         IndexParameters::Smart(parameters) => parameters.plan(page_records, leaves_at_once).0,
     }
 }
