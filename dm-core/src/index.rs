@@ -338,8 +338,10 @@ pub struct Census {
     pub records: u64,
     /// Entry slots of all leaves.
     pub slots: u64,
-    /// Bytes of reachable nodes.
+    /// Bytes of reachable nodes, and of blocks.
     pub live_bytes: u64,
+    /// Of these, of the places of blocks for keys and values of any length.
+    pub block_bytes: u64,
     /// Right siblings that their parent does not know yet. Legal; whoever meets one finishes it.
     pub half_splits: u64,
     /// Leaves without a record.

@@ -109,7 +109,7 @@ fn what_does_not_fit_is_refused_with_its_limit() {
     let large = IndexParameters::with_items(IndexKind::Sherman, sizes).unwrap();
     let refused = Session::open_or_create(&pool, "large", large, &options(1, 1)).unwrap_err();
     assert_eq!(refused.to_string(), "keys of up to 5000 bytes: an index with items takes 1 to 4096");
-    assert!(IndexParameters::with_items(IndexKind::Chime, Parameters::DEFAULT).is_err());
+    assert!(IndexParameters::with_items(IndexKind::Smart, Parameters::DEFAULT).is_err());
 }
 
 #[test]

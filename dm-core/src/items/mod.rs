@@ -104,9 +104,10 @@ pub mod parameters;
 mod point;
 pub mod pool;
 mod scan;
+mod settle;
 pub mod slot;
 
-use crate::error::{Cause, Effect, OpError};
+use crate::error::{Cause, OpError};
 use crate::index::{Census, Index, Operation, OperationKind, Outcome, ScratchPlan};
 use crate::lane::{Lane, Mark};
 use crate::reclaim::Adopted;
@@ -114,7 +115,7 @@ use crate::recovery::sweep::Swept;
 use crate::remote::NodeGeometry;
 use crate::remote::address::Address;
 use crate::remote::catalog::IndexNumber;
-use crate::remote::chunks::{self, ChunkKind, Grant, RequestIds, Want};
+use crate::remote::chunks::{self, ChunkKind, Grant, RequestId, RequestIds, Want};
 use crate::remote::lock_word::RowId;
 use crate::remote::rows::Member;
 use crate::verbs::{Assumptions, NodeId};
@@ -128,8 +129,16 @@ use pool::{BlockPool, FreshBlock};
 use slot::BlockPointer;
 
 /// Marks that this room counts; those of the index below come on top.
-pub const MARKS: &[Mark] =
-    &[Mark::BlockRead, Mark::BlockReplaced, Mark::BlockLost, Mark::LayerMade, Mark::LayerTakenBack, Mark::EntryChanged];
+pub const MARKS: &[Mark] = &[
+    Mark::BlockRead,
+    Mark::BlockReplaced,
+    Mark::BlockLost,
+    Mark::LayerMade,
+    Mark::LayerTakenBack,
+    Mark::LayerLost,
+    Mark::EntryChanged,
+    Mark::EntryRevisited,
+];
 
 /// Where an index is, and who opened it: what items need to know besides the index below.
 #[derive(Clone, Copy)]
@@ -154,8 +163,10 @@ pub(crate) enum Draft {
     Writing,
     /// It is there, and no entry names it.
     Written,
-    /// The step that names it has been asked for.
-    Named,
+    /// A step has been asked for that makes the entry name it, or nothing, instead of the block it named.
+    Switching,
+    /// That step was cut short, and whether it has made its change does not follow from what is known here.
+    Unsure,
 }
 
 /// What an operation knows between two steps. It is in the lane so that futures stay small, and so that a dropped
@@ -165,8 +176,8 @@ pub(crate) struct Progress {
     /// What was asked.
     operation: Operation,
     /// See [`Draft`].
-    pub(crate) draft: Draft,
-    /// The block meant there.
+    draft: Draft,
+    /// The block meant there; none if the entry is to hold the value itself, or to go.
     block: BlockPointer,
     /// The layer it is in, and how deep that is.
     layer: u64,
@@ -175,7 +186,11 @@ pub(crate) struct Progress {
     attempts: u32,
     /// The layer that is being made.
     made: u64,
-    /// The block to look at.
+    /// It may have an entry, and nothing leads to it.
+    pushed: bool,
+    /// A chunk that was asked for, and may have been granted.
+    wanted: Option<RequestId>,
+    /// The block that the slot names which was considered last; none, if none.
     pointer: BlockPointer,
     /// A block that was not what its entry said.
     doubted: Option<BlockPointer>,
@@ -183,6 +198,11 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
+    /// Whether blocks, layers or chunks are to be settled.
+    pub(crate) fn owes(&self) -> bool {
+        self.draft != Draft::None || self.pushed || self.wanted.is_some()
+    }
+
     /// At the beginning of an operation.
     pub(crate) const fn of(operation: Operation) -> Self {
         Self {
@@ -194,6 +214,8 @@ impl Progress {
             phase: point::Phase::Look,
             attempts: 0,
             made: 0,
+            pushed: false,
+            wanted: None,
             pointer: BlockPointer::NONE,
             doubted: None,
             page: scan::PageProgress::BEGIN,
@@ -280,35 +302,35 @@ impl<'s, I: Index> Items<'s, I> {
                 return Ok(fresh);
             }
             let Some(request) = self.site.requests.next() else { break };
-            let turn = request.get() as usize + usize::from(self.site.owner.row.0);
-            let grant = Grant::new(self.site.owner, ChunkKind::Items, self.site.number, request);
-            let want = Want { grant, retry: false, reuse: false, hint: 0 };
-            let first = NodeId((turn % nodes) as u16);
-            let granted = chunks::grant_any(lane, self.site.geometry, first, &want, self.scratch.small).await?;
-            let Some(granted) = granted else { break };
-            self.blocks.add_chunk(granted.node, granted.offset, granted.bytes);
+            if !self.grant(lane, request, false).await? {
+                break;
+            }
         }
         self.blocks.take_larger(class, near).ok_or(OpError::harmless(Cause::PoolFull))
     }
 
-    /// Gives back the place of a block that no entry names.
-    fn retire(&self, lane: &Lane<'_>, pointer: &BlockPointer) {
-        if !self.blocks.retire(pointer) {
-            lane.mark(Mark::BlockLost);
+    /// Gets a chunk, from the memory nodes in turn so that blocks spread over them all. `false`: there is none. What was asked
+    /// for and not answered is asked for again when the lane is settled: it may have been granted.
+    async fn grant(&self, lane: &Lane<'_>, request: RequestId, retry: bool) -> Result<bool, OpError> {
+        let wants = |wanted| lane.items().set(Progress { wanted, ..lane.items().get() });
+        wants(Some(request));
+        let turn = request.get() as usize + usize::from(self.site.owner.row.0);
+        let grant = Grant::new(self.site.owner, ChunkKind::Items, self.site.number, request);
+        let want = Want { grant, retry, reuse: false, hint: 0 };
+        let first = NodeId((turn % self.site.geometry.len().max(1)) as u16);
+        let granted = chunks::grant_any(lane, self.site.geometry, first, &want, self.scratch.small).await?;
+        if let Some(granted) = granted {
+            self.blocks.add_chunk(granted.node, granted.offset, granted.bytes);
         }
+        wants(None);
+        Ok(granted.is_some())
     }
 
-    /// What becomes of the block that an operation wanted to name, now that it has ended so.
-    fn end(&self, lane: &Lane<'_>, result: &Result<Outcome, OpError>) {
-        let mut progress = lane.items().get();
-        match (progress.draft, result) {
-            // Its WRITE failed: it may land until the lane has been settled.
-            (Draft::None | Draft::Writing, _) => return,
-            (Draft::Named, Err(OpError { effect: Effect::Unknown | Effect::Done, .. })) => lane.mark(Mark::BlockLost),
-            _ => self.retire(lane, &progress.block),
+    /// Gives back the place of a block that no entry names, if there is one.
+    fn retire(&self, lane: &Lane<'_>, pointer: &BlockPointer) {
+        if *pointer != BlockPointer::NONE && !self.blocks.retire(pointer) {
+            lane.mark(Mark::BlockLost);
         }
-        progress.draft = Draft::None;
-        lane.items().set(progress);
     }
 
     fn corrupt(pointer: &BlockPointer, what: &'static str) -> OpError {
@@ -334,31 +356,26 @@ impl<I: Index> Index for Items<'_, I> {
         let before = lane.items().get();
         lane.items().set(Progress { operation, ..before });
         async move {
-            let Progress { operation, draft, .. } = lane.items().get();
-            if draft != Draft::None {
+            let progress = lane.items().get();
+            let operation = progress.operation;
+            if progress.owes() {
                 return Err(OpError::harmless(Cause::BadInput("the lane is in doubt and has to be settled first")));
             }
             let result = match operation.kind {
                 OperationKind::Scan => self.scan(lane, false).await,
                 _ => self.point(lane).await,
             };
-            self.end(lane, &result);
+            self.end(lane);
             result
         }
     }
 
     async fn settle<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
-        let mut progress = lane.items().get();
-        match progress.draft {
-            Draft::None => {}
-            // The port is idle: what was to land has.
-            Draft::Writing | Draft::Written => self.retire(lane, &progress.block),
-            // An entry may name it, or may have named it: whoever replaced it there gave it back.
-            Draft::Named => lane.mark(Mark::BlockLost),
-        }
-        progress.draft = Draft::None;
-        lane.items().set(progress);
-        self.below.settle(lane).await
+        self.conclude(lane);
+        self.below.settle(lane).await?;
+        self.ask_again(lane).await?;
+        self.find_out(lane).await?;
+        self.take_layer_back(lane).await
     }
 
     async fn validate<'a>(&'a self, lane: &'a Lane<'_>) -> Result<Census, OpError> {
@@ -369,6 +386,7 @@ impl<I: Index> Index for Items<'_, I> {
         let page = lane.items().get().page;
         census.records = page.records;
         census.live_bytes += page.live_bytes;
+        census.block_bytes = page.live_bytes;
         Ok(census)
     }
 

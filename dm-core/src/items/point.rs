@@ -134,10 +134,23 @@ impl<I: Index> Items<'_, I> {
     }
 
     /// Writes the entry key of the operation's key where `progress` is.
-    fn write_entry_key<'a>(&self, front: &'a mut [u8], ours: &[u8], progress: &Progress) -> &'a [u8] {
+    pub(super) fn write_entry_key<'a>(&self, front: &'a mut [u8], ours: &[u8], progress: &Progress) -> &'a [u8] {
         let Some(entry_key) = front.get_mut(self.below.plan().key.clone()) else { return &[] };
         self.shape.write(progress.layer, self.rest(ours, progress), entry_key);
         entry_key
+    }
+
+    fn copy_pushed_key(&self, front: &mut [u8], ours: &[u8]) {
+        let entry_key = ours.get(self.near_range(&self.scratch.entry_key)).unwrap_or_default();
+        copy_to(front, &self.below.plan().key, entry_key);
+    }
+
+    /// Makes the entry of the new layer the next step's.
+    pub(super) fn put_pushed_key(&self, lane: &Lane<'_>) {
+        lane.port().with(|scratch| {
+            let (front, ours) = self.split(scratch);
+            self.copy_pushed_key(front, ours);
+        });
     }
 
     /// Whether the operation's value is to be in the entry itself.
@@ -150,6 +163,9 @@ impl<I: Index> Items<'_, I> {
     fn to(&self, lane: &Lane<'_>, phase: Phase) -> Next {
         let mut progress = lane.items().get();
         progress.phase = phase;
+        if phase == Phase::Place {
+            progress.pointer = BlockPointer::NONE;
+        }
         lane.items().set(progress);
         if !matches!(phase, Phase::Place | Phase::Switch) || progress.draft == Draft::Written {
             return Next::Ask;
@@ -162,30 +178,40 @@ impl<I: Index> Items<'_, I> {
     fn ask(&self, lane: &Lane<'_>) -> OperationKind {
         let mut progress = lane.items().get();
         let below = self.below.plan();
+        lane.begin_step();
+        let mut unwanted = BlockPointer::NONE;
         let kind = lane.port().with(|scratch| {
             let (front, ours) = self.split(scratch);
             if matches!(progress.phase, Phase::Push | Phase::TakeBack) {
-                let entry_key = ours.get(self.near_range(&self.scratch.entry_key)).unwrap_or_default();
-                copy_to(front, &below.key, entry_key);
+                self.copy_pushed_key(front, ours);
             } else {
                 self.write_entry_key(front, ours, &progress);
             }
             let slot = match progress.phase {
                 Phase::Look => return OperationKind::Get,
-                Phase::Remove => return OperationKind::DeleteIf,
+                Phase::Remove => {
+                    progress.block = BlockPointer::NONE;
+                    progress.draft = Draft::Switching;
+                    return OperationKind::DeleteIf;
+                }
                 Phase::TakeBack => return OperationKind::Delete,
                 Phase::Push => {
                     if below.value.end <= front.len() {
                         front.copy_within(below.expected.clone(), below.value.start);
                     }
+                    progress.pushed = true;
                     return OperationKind::Insert;
                 }
                 Phase::Link => Slot::Link(progress.made),
                 Phase::Place | Phase::Switch if self.is_inline(ours, &progress) => {
+                    // One that was written for where the key went on.
+                    unwanted = progress.block;
+                    progress.block = BlockPointer::NONE;
+                    progress.draft = Draft::Switching;
                     Slot::Inline(self.near.part(ours, Part::Value))
                 }
                 Phase::Place | Phase::Switch => {
-                    progress.draft = Draft::Named;
+                    progress.draft = Draft::Switching;
                     Slot::Block(progress.block)
                 }
             };
@@ -199,8 +225,9 @@ impl<I: Index> Items<'_, I> {
             }
         });
         lane.items().set(progress);
+        self.retire(lane, &unwanted);
         if planted(Bug::RetireBeforeSwitch) && matches!(progress.phase, Phase::Switch | Phase::Remove) {
-            self.retire_considered(lane);
+            self.retire(lane, &progress.pointer);
         }
         kind
     }
@@ -212,8 +239,8 @@ impl<I: Index> Items<'_, I> {
         let outcome = match result {
             Ok(outcome) => outcome,
             Err(error) => {
-                if changes && error.effect == Effect::None {
-                    Self::not_named(lane);
+                if error.effect == Effect::None {
+                    Self::not_switched(lane);
                 }
                 // Whatever became of making a layer: which keys there are with which values it does not change.
                 let effect = if changes { error.effect } else { Effect::None };
@@ -222,43 +249,45 @@ impl<I: Index> Items<'_, I> {
         };
         match (progress.phase, outcome) {
             (Phase::Place, Outcome::Inserted) => {
-                Self::named(lane);
+                self.switched(lane);
                 Ok(Next::Done(Outcome::Inserted))
             }
             (Phase::Switch, Outcome::Updated) => {
-                Self::named(lane);
-                if !planted(Bug::RetireBeforeSwitch) {
-                    self.retire_considered(lane);
-                }
+                self.switched(lane);
                 Ok(Next::Done(if kind == OperationKind::Upsert { Outcome::Replaced } else { Outcome::Updated }))
             }
             (Phase::Remove, Outcome::Deleted) => {
-                if !planted(Bug::RetireBeforeSwitch) {
-                    self.retire_considered(lane);
-                }
+                self.switched(lane);
                 Ok(Next::Done(Outcome::Deleted))
             }
             (Phase::Push, Outcome::Inserted) => Ok(self.to(lane, Phase::Link)),
-            (Phase::Push, _) => Err(Self::corrupt(&progress.pointer, "a new layer has entries")),
+            (Phase::Push, _) => {
+                Self::not_pushed(lane);
+                Err(Self::corrupt(&progress.pointer, "a new layer has entries"))
+            }
             (Phase::Link, Outcome::Updated) => {
                 lane.mark(Mark::LayerMade);
+                Self::not_pushed(lane);
                 self.down(lane, kind, progress.made)
             }
             (Phase::Link, _) => {
                 lane.mark(Mark::LayerTakenBack);
                 Ok(self.to(lane, Phase::TakeBack))
             }
-            (Phase::TakeBack, _) => self.again(lane),
+            (Phase::TakeBack, _) => {
+                Self::not_pushed(lane);
+                self.again(lane)
+            }
             (Phase::Look, Outcome::Found) => self.consider(lane, kind),
             (Phase::Place, Outcome::Exists) | (Phase::Switch | Phase::Remove, Outcome::Mismatch) => {
-                Self::not_named(lane);
+                Self::not_switched(lane);
                 if progress.phase != Phase::Place {
                     Self::count(lane)?;
                 }
                 self.consider(lane, kind)
             }
             (Phase::Look | Phase::Switch | Phase::Remove, Outcome::Absent) => {
-                Self::not_named(lane);
+                Self::not_switched(lane);
                 if matches!(kind, OperationKind::Insert | OperationKind::Upsert) {
                     return Ok(self.to(lane, Phase::Place));
                 }
@@ -286,19 +315,17 @@ impl<I: Index> Items<'_, I> {
             };
             (seen, self.shape.ends(self.rest(ours, &progress).len()))
         });
+        progress.pointer = if let Some(Seen::Block(pointer)) = seen { pointer } else { BlockPointer::NONE };
+        lane.items().set(progress);
         match seen {
             Some(Seen::Link(layer)) if !ends => self.down(lane, kind, layer),
             Some(Seen::Inline) if ends => self.found(lane, kind, Found::Slot),
-            Some(Seen::Block(pointer)) => {
-                progress.pointer = pointer;
-                lane.items().set(progress);
-                match kind {
-                    // Whose block it is is known, and what is in it does not matter.
-                    Update | Upsert if ends => Ok(self.to(lane, Phase::Switch)),
-                    Delete if ends => Ok(self.to(lane, Phase::Remove)),
-                    _ => Ok(Next::Examine),
-                }
-            }
+            Some(Seen::Block(_)) => match kind {
+                // Whose block it is is known, and what is in it does not matter.
+                Update | Upsert if ends => Ok(self.to(lane, Phase::Switch)),
+                Delete if ends => Ok(self.to(lane, Phase::Remove)),
+                _ => Ok(Next::Examine),
+            },
             _ => Err(Self::corrupt(&progress.pointer, "an entry that is no item and no link")),
         }
     }
@@ -479,39 +506,6 @@ impl<I: Index> Items<'_, I> {
         progress.draft = Draft::Written;
         lane.items().set(progress);
         Ok(())
-    }
-
-    /// An entry names the operation's block, if it has one.
-    fn named(lane: &Lane<'_>) {
-        Self::redraft(lane, Draft::None);
-    }
-
-    /// No entry names the operation's block.
-    fn not_named(lane: &Lane<'_>) {
-        Self::redraft(lane, Draft::Written);
-    }
-
-    fn redraft(lane: &Lane<'_>, draft: Draft) {
-        let mut progress = lane.items().get();
-        if progress.draft == Draft::Named {
-            progress.draft = draft;
-            lane.items().set(progress);
-        }
-    }
-
-    /// Gives back the block of the slot that was considered, if it has one: the entry says something else now.
-    fn retire_considered(&self, lane: &Lane<'_>) {
-        let below = self.below.plan();
-        let pointer = lane.port().with(|scratch| {
-            let (front, _) = self.split(scratch);
-            match Slot::read(front.get(below.expected.clone()).unwrap_or_default()) {
-                Some(Slot::Block(pointer)) => Some(pointer),
-                _ => None,
-            }
-        });
-        if let Some(pointer) = pointer {
-            self.retire(lane, &pointer);
-        }
     }
 
     // ---- scratch ---------------------------------------------------------------------------------------------

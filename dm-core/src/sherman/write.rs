@@ -167,6 +167,7 @@ impl Sherman<'_> {
                     return Ok(Attempt::Done { outcome, emptied: None });
                 }
                 Some(Ok(Decision::Changed { outcome, slot, emptied })) => {
+                    lane.change_is_next();
                     let unlock = self.push_write(lane, held, address, at, slot)?;
                     lane.port().submit().await.map_err(unknown)?;
                     match unlock {

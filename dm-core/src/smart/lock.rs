@@ -74,7 +74,8 @@ impl Smart<'_> {
         }
         let queues = self.options.hierarchical;
         let mut held = LeafHeld { place: leaf, word: 0, lock };
-        let queued = Debt { lock, stage: Stage::Queued, word: 0, protects: leaf.address(), imaged: false };
+        let queued =
+            Debt { lock, stage: Stage::Queued, word: 0, protects: leaf.address(), imaged: false, imaged_again: false };
         lane.owe(queued)?;
         if queues && self.locks.enter(local(lock), lane.id(), held.tag()) == Entered::Queued {
             lane.mark(Mark::LockQueued);

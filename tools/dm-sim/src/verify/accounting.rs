@@ -57,6 +57,8 @@ pub struct Account {
     pub ready: u64,
     /// Neither: lost until the pool is swept.
     pub leaked: u64,
+    /// Of these, in chunks for pieces of any size.
+    pub leaked_pieces: u64,
 }
 
 impl Account {
@@ -66,12 +68,13 @@ impl Account {
         self.reached += other.reached;
         self.ready += other.ready;
         self.leaked += other.leaked;
+        self.leaked_pieces += other.leaked_pieces;
     }
 }
 
 impl fmt::Display for Account {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { granted, reached, ready, leaked } = self;
+        let Self { granted, reached, ready, leaked, .. } = self;
         write!(f, "{granted} nodes granted = {reached} reached + {ready} ready + {leaked} leaked")
     }
 }
@@ -92,6 +95,8 @@ pub fn account(holdings: &Holdings, ready: &[Node]) -> Result<Account, String> {
             ));
         }
     }
+    let pieces = chunks.iter().filter(|chunk| chunk.node_bytes == 0);
+    let mut leaked_pieces: u64 = pieces.map(|chunk| chunk.count(chunk.bytes)).sum();
     let (mut reached, mut ready) = (0, 0);
     for (node, how) in &claims {
         let home = chunks.partition_point(|chunk| (chunk.node, chunk.offset) <= (node.node, node.offset));
@@ -106,11 +111,15 @@ pub fn account(holdings: &Holdings, ready: &[Node]) -> Result<Account, String> {
                 node.bytes, node.node.0, node.offset
             ));
         };
-        *(if *how == "ready" { &mut ready } else { &mut reached }) += home.count(node.bytes);
+        let count = home.count(node.bytes);
+        *(if *how == "ready" { &mut ready } else { &mut reached }) += count;
+        if home.node_bytes == 0 {
+            leaked_pieces -= count;
+        }
     }
     let granted = chunks.iter().map(|chunk| chunk.count(chunk.bytes)).sum::<u64>();
     // Every claim lies in a chunk and none overlap, so there are no more of them than room.
-    Ok(Account { granted, reached, ready, leaked: granted - reached - ready })
+    Ok(Account { granted, reached, ready, leaked: granted - reached - ready, leaked_pieces })
 }
 
 #[cfg(test)]
@@ -129,7 +138,7 @@ mod tests {
     #[test]
     fn what_is_neither_reached_nor_ready_has_leaked() {
         let account = account(&holdings(&[node(4096), node(4224)]), &[node(4992)]);
-        assert_eq!(account, Ok(Account { granted: 8, reached: 2, ready: 1, leaked: 5 }));
+        assert_eq!(account, Ok(Account { granted: 8, reached: 2, ready: 1, leaked: 5, leaked_pieces: 0 }));
     }
 
     #[test]

@@ -144,6 +144,10 @@ impl<K: TreeKind> Subject for Recovered<K> {
         Bounded(self.0).bulk_loads(case)
     }
 
+    fn holds_all_blocks(&self, case: &TreeCase) -> bool {
+        Bounded(self.0).holds_all_blocks(case)
+    }
+
     fn never_leaks(&self, case: &TreeCase) -> bool {
         K::ADOPTS && Bounded(self.0).never_leaks(case)
     }

@@ -222,6 +222,7 @@ impl<S: Subject> Verifier<S> {
                 photographer: &photographer,
                 holdings: &holdings,
                 never_leaks: self.subject.never_leaks(&case),
+                holds_all_blocks: self.subject.holds_all_blocks(&case),
                 bulk_loads: self.subject.bulk_loads(&case),
                 after_death: self.subject.after_death(),
                 findings: Vec::new(),
@@ -298,6 +299,7 @@ struct Stage<'a> {
     photographer: &'a dyn Fn(&Memories) -> Picture,
     holdings: &'a dyn Fn(&Memories) -> Option<Result<Holdings, String>>,
     never_leaks: bool,
+    holds_all_blocks: bool,
     bulk_loads: bool,
     after_death: AfterDeath,
     findings: Vec<Finding>,
@@ -557,6 +559,13 @@ impl Stage<'_> {
                 if account.leaked > 0 && self.never_leaks && undisturbed {
                     let but = if disturbs(FaultKind::Crash) { "nothing but deaths" } else { "nothing" };
                     self.findings.push(Finding::Memory(format!("{but} went wrong, and {account}")));
+                }
+                // Of blocks nothing is lost as long as nobody dies, but where a lane says so.
+                let nobody_died = !disturbs(FaultKind::Crash) && !disturbs(FaultKind::NodeDeath);
+                let lost: u32 = lanes.iter().copied().flatten().map(|lane| lane.marked(Mark::BlockLost)).sum();
+                if account.leaked_pieces > 0 && self.holds_all_blocks && nobody_died && lost == 0 {
+                    let what = format!("nobody died, and {} pieces are lost: {account}", account.leaked_pieces);
+                    self.findings.push(Finding::Memory(what));
                 }
                 history.memory = Some(account);
             }

@@ -177,7 +177,11 @@ impl<K: TreeKind> Subject for Bounded<K> {
     }
 
     fn never_leaks(&self, case: &TreeCase) -> bool {
-        let blocks = case.parameters.items().is_none() || case.spending.returned_blocks == SHELF_HOLDS_ALL;
+        let blocks = case.parameters.items().is_none() || self.holds_all_blocks(case);
         case.spending.returned_nodes == SHELF_HOLDS_ALL && blocks
+    }
+
+    fn holds_all_blocks(&self, case: &TreeCase) -> bool {
+        case.parameters.items().is_some() && case.spending.returned_blocks == SHELF_HOLDS_ALL
     }
 }

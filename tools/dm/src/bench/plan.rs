@@ -223,20 +223,26 @@ impl Plan {
         if arguments.baseline && kind != IndexKind::Sherman {
             return Err(Failure::Usage("--baseline: the bare loop is of Sherman's nodes".to_owned()));
         }
+        let checked = |parameters: IndexParameters| {
+            // Names the options: no other parameters can be given here.
+            let sound = parameters.check();
+            sound.map_err(|error| Failure::Usage(format!("--key-bytes, --value-bytes: {error}")))?;
+            Ok::<_, Failure>(parameters)
+        };
+        let fixed = IndexParameters::with_sizes(kind, arguments.key_bytes, value_bytes).map_err(Failure::usage)?;
+        let fixed = if arguments.items { None } else { Some(checked(fixed)?) };
         let keys = key_source(arguments, &runs, value_bytes, &mut notices)?;
-        let mut parameters = if arguments.items {
+        let mut parameters = if let Some(fixed) = fixed {
+            fixed
+        } else {
             let longest = match &keys {
                 KeySource::Real(keys) => keys.longest(),
                 KeySource::Made(keys) => keys.bytes(),
             };
             let key_bytes_max = longest.max(ItemParameters::DEFAULT.key_bytes_max);
-            IndexParameters::with_items(kind, ItemParameters { key_bytes_max, value_bytes_max: value_bytes })
-        } else {
-            IndexParameters::with_sizes(kind, arguments.key_bytes, value_bytes)
-        }
-        .map_err(Failure::usage)?;
-        // Names the options: no other parameters can be given here.
-        parameters.check().map_err(|error| Failure::Usage(format!("--key-bytes, --value-bytes: {error}")))?;
+            let items = ItemParameters { key_bytes_max, value_bytes_max: value_bytes };
+            checked(IndexParameters::with_items(kind, items).map_err(Failure::usage)?)?
+        };
         if let Some(span) = arguments.leaf_span {
             if kind == IndexKind::Smart {
                 return Err(Failure::Usage("--leaf-span: a leaf of a SMART index is one record".to_owned()));

@@ -34,15 +34,15 @@ impl TreeKind for ShermanItems {
     const NAME_RECOVERED: &'static str = "items, recovered";
     /// Not that of blocks.
     const ADOPTS: bool = false;
-    const WRITES_RECORDS_AT_ONCE: bool = Sherman::WRITES_RECORDS_AT_ONCE;
+    /// An entry that is taken back may be the last of its leaf, and only recovery mends a merge that was cut short.
+    const WRITES_RECORDS_AT_ONCE: bool = false;
 
     fn marks() -> Vec<(&'static str, &'static [Mark])> {
         with_marks(Sherman::marks())
     }
 
-    /// As Sherman's, whose inner nodes have few reasons to split here: keys are longer and leaves as many.
     fn rare_marks() -> &'static [Mark] {
-        &[Mark::Restart, Mark::UpperSplit]
+        RARE_MARKS
     }
 
     fn draw(draw: &Draw, rng: &mut Rng) -> TreeCase {
@@ -73,14 +73,14 @@ impl TreeKind for ChimeItems {
     const NAME: &'static str = "items over chime";
     const NAME_RECOVERED: &'static str = "items over chime, recovered";
     const ADOPTS: bool = false;
-    const WRITES_RECORDS_AT_ONCE: bool = Chime::WRITES_RECORDS_AT_ONCE;
+    const WRITES_RECORDS_AT_ONCE: bool = false;
 
     fn marks() -> Vec<(&'static str, &'static [Mark])> {
         with_marks(Chime::marks())
     }
 
     fn rare_marks() -> &'static [Mark] {
-        ShermanItems::rare_marks()
+        RARE_MARKS
     }
 
     fn draw(draw: &Draw, rng: &mut Rng) -> TreeCase {
@@ -106,6 +106,12 @@ impl TreeKind for ChimeItems {
         None
     }
 }
+
+/// As of the index below. Its inner nodes have few reasons to split here: keys are longer and leaves as many. Items ask it for
+/// nothing that combines. And only requests that fail leave it to a look whether an entry was changed, only locks that nobody
+/// frees an entry that cannot be taken back.
+const RARE_MARKS: &[Mark] =
+    &[Mark::Restart, Mark::UpperSplit, Mark::CombinedWrite, Mark::EntryRevisited, Mark::LayerLost];
 
 fn with_marks(mut marks: Vec<(&'static str, &'static [Mark])>) -> Vec<(&'static str, &'static [Mark])> {
     marks.push(("items", dm_core::items::MARKS));
