@@ -465,7 +465,9 @@ impl Chime<'_> {
     /// WRITEs what was changed in image 0 and unlocks.
     async fn carry_out(&self, lane: &Lane<'_>, held: LeafHeld, decision: &Decision) -> Result<(), OpError> {
         let at = self.tree.scratch.node(0);
-        lane.change_is_next();
+        if !matches!(decision.change, Change::Nothing) {
+            lane.change_is_next();
+        }
         match decision.change {
             Change::Nothing => return self.unlock_leaf(lane, held, decision.vacancy).await,
             Change::Entries { first, count } => {

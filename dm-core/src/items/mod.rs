@@ -79,10 +79,10 @@
 //!
 //! # What a crash leaves
 //!
-//! - A block that no entry names: written before the crash, or unnamed just before it. Nobody reads it; its memory is granted and
-//!   neither reached nor ready, which is how a walk finds it.
+//! - A block that no entry names: written before the crash, or unnamed just before it. Nobody reads it.
 //! - A layer that no link leads to, with one entry: between (a) and (b). Nobody comes there: its number is known to nobody alive.
-//!   [`Items::sweep`](crate::index::Index::sweep) leaves it where it is for now; see the limits.
+//!
+//! Both stay: see the limits. Of operations that were dropped or failed on a compute node that lives on, nothing stays ([`settle`]).
 //!
 //! Never half an item: the step that shows it is one entry of the index below, whose own recovery finishes or undoes that.
 //!
@@ -94,8 +94,15 @@
 //! # Limits
 //!
 //! - Links stay when their layer is empty, and so does an unlinked layer of a crash: an entry of the index below each.
+//! - Blocks that a compute node had named or ready when it died or left, and that nobody names any more, are not found again: the
+//!   index below adopts chunks of its nodes ([`crate::reclaim`]), and places of blocks do not say in remote memory whose they are.
+//! - A step whose request failed and whose entry others have changed before settling looked leaves one block lost, which is
+//!   counted ([`Mark::BlockLost`]); so are blocks retired while the shelf is full.
+//! - An update, upsert or delete of a key that ends in its slice looks at the entry first, a round trip that the index below would
+//!   save if it told what it replaced.
+//! - Without recovery of the index below, queue pairs must not fail: taking an entry back may empty a leaf, and nobody mends a merge
+//!   that was cut short.
 //! - No bulk load: entries of later layers do not ascend as keys do. Load by inserts.
-//! - Places for blocks that a compute node had ready when it left stay granted and are not used again.
 
 pub mod block;
 pub mod key;
