@@ -36,12 +36,15 @@ pub enum OperationKind {
     Delete = 5,
     /// Ascending records from `key` (inclusive, or exclusive when it is a cursor) below `key_high`: a `Page`.
     Scan = 6,
+    /// Removes the key if its value equals `expected`: `Deleted`, `Mismatch` with the present value in `output`, or
+    /// `Absent`.
+    DeleteIf = 7,
 }
 
 impl OperationKind {
     /// Every kind, in numeric order.
-    pub const ALL: [Self; 7] =
-        [Self::Get, Self::Insert, Self::Update, Self::Upsert, Self::UpdateIf, Self::Delete, Self::Scan];
+    pub const ALL: [Self; 8] =
+        [Self::Get, Self::Insert, Self::Update, Self::Upsert, Self::UpdateIf, Self::Delete, Self::Scan, Self::DeleteIf];
 
     /// Lower-case name.
     pub const fn name(self) -> &'static str {
@@ -53,6 +56,7 @@ impl OperationKind {
             Self::UpdateIf => "update-if",
             Self::Delete => "delete",
             Self::Scan => "scan",
+            Self::DeleteIf => "delete-if",
         }
     }
 }
@@ -120,13 +124,39 @@ pub enum Outcome {
     },
 }
 
+/// An argument or a result of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Part {
+    /// See [`ScratchPlan::key`].
+    Key = 0,
+    /// See [`ScratchPlan::key_high`].
+    KeyHigh = 1,
+    /// See [`ScratchPlan::value`].
+    Value = 2,
+    /// See [`ScratchPlan::expected`].
+    Expected = 3,
+    /// See [`ScratchPlan::output`].
+    Output = 4,
+}
+
+/// Bytes of one length in [`ScratchPlan::lengths`]: a little-endian number.
+const LENGTH_BYTES: usize = 4;
+
+/// Bytes of [`ScratchPlan::lengths`], where there are lengths: one per [`Part`].
+pub const LENGTHS_BYTES: usize = 5 * LENGTH_BYTES;
+
+/// Bytes in front of every record of a page whose records have lengths: of the key (two bytes) and of the value (four),
+/// little-endian.
+pub const RECORD_HEADER_BYTES: usize = 6;
+
 /// Where an operation's arguments, results and buffers are in the lane's scratch: byte ranges, computed from the
 /// index's parameters when it is opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScratchPlan {
-    /// Bytes of every key.
+    /// Bytes of every key; where keys have lengths, of the longest.
     pub key_bytes: usize,
-    /// Bytes of every value.
+    /// Bytes of every value; where values have lengths, of the longest.
     pub value_bytes: usize,
     /// The key; for a scan its lower bound or cursor.
     pub key: Range<usize>,
@@ -134,27 +164,164 @@ pub struct ScratchPlan {
     pub key_high: Range<usize>,
     /// The value to write.
     pub value: Range<usize>,
-    /// The value that `update_if` expects.
+    /// The value that `update_if` and `delete_if` expect.
     pub expected: Range<usize>,
     /// A value that was found.
     pub output: Range<usize>,
-    /// A scan's records, key and value each, without gaps.
+    /// A scan's records, key and value each, without gaps; [`ScratchPlan::records`] reads them.
     pub page: Range<usize>,
+    /// Lengths of the parts, in the order of [`Part`], where keys and values have any; empty where all are as long as the plan
+    /// says. A part lies at the beginning of its range; what is behind it means nothing.
+    pub lengths: Range<usize>,
     /// Everything a lane needs.
     pub total_bytes: usize,
 }
 
 impl ScratchPlan {
-    /// Records a page holds.
-    pub const fn page_records(&self) -> usize {
-        (self.page.end - self.page.start) / (self.key_bytes + self.value_bytes)
+    /// The same places, of a scratch that begins `bytes` further on.
+    #[must_use]
+    pub fn moved_back(&self, bytes: usize) -> Self {
+        let back = |range: &Range<usize>| range.start.saturating_sub(bytes)..range.end.saturating_sub(bytes);
+        Self {
+            key_bytes: self.key_bytes,
+            value_bytes: self.value_bytes,
+            key: back(&self.key),
+            key_high: back(&self.key_high),
+            value: back(&self.value),
+            expected: back(&self.expected),
+            output: back(&self.output),
+            page: back(&self.page),
+            lengths: back(&self.lengths),
+            total_bytes: self.total_bytes.saturating_sub(bytes),
+        }
     }
 
-    /// Byte range of record `position` of the page: its key, then its value.
+    /// Whether keys and values have lengths of their own.
+    pub const fn has_lengths(&self) -> bool {
+        self.lengths.start < self.lengths.end
+    }
+
+    /// Records a page holds at least.
+    pub const fn page_records(&self) -> usize {
+        (self.page.end - self.page.start) / (self.record_header_bytes() + self.key_bytes + self.value_bytes)
+    }
+
+    const fn record_header_bytes(&self) -> usize {
+        if self.has_lengths() { RECORD_HEADER_BYTES } else { 0 }
+    }
+
+    /// Byte range of record `position` of the page: its key, then its value. Only where all are equally long.
     pub const fn record(&self, position: usize) -> Range<usize> {
         let bytes = self.key_bytes + self.value_bytes;
         let start = self.page.start + position * bytes;
         start..start + bytes
+    }
+
+    /// The first `count` records of the page.
+    pub fn records<'a>(&self, scratch: &'a [u8], count: usize) -> Records<'a> {
+        Records {
+            bytes: scratch.get(self.page.clone()).unwrap_or_default(),
+            left: count,
+            sizes: (!self.has_lengths()).then_some((self.key_bytes, self.value_bytes)),
+        }
+    }
+
+    /// Bytes of the first `count` records of the page, as they lie there.
+    pub fn page_bytes(&self, scratch: &[u8], count: usize) -> usize {
+        let header = self.record_header_bytes();
+        self.records(scratch, count).map(|(key, value)| header + key.len() + value.len()).sum()
+    }
+
+    /// Where `part` is; of what has a length, where the longest is.
+    pub const fn range(&self, part: Part) -> &Range<usize> {
+        match part {
+            Part::Key => &self.key,
+            Part::KeyHigh => &self.key_high,
+            Part::Value => &self.value,
+            Part::Expected => &self.expected,
+            Part::Output => &self.output,
+        }
+    }
+
+    fn length_range(&self, part: Part) -> Range<usize> {
+        let start = self.lengths.start + part as usize * LENGTH_BYTES;
+        start..start + LENGTH_BYTES
+    }
+
+    /// Length of `part`, in bytes: at most that of its range.
+    pub fn length(&self, scratch: &[u8], part: Part) -> usize {
+        let room = self.range(part).len();
+        if !self.has_lengths() {
+            return room;
+        }
+        let bytes = scratch.get(self.length_range(part)).and_then(|bytes| bytes.first_chunk());
+        bytes.map_or(0, |bytes| u32::from_le_bytes(*bytes) as usize).min(room)
+    }
+
+    /// Says how long `part` is, whose bytes are there. `false`: longer than it can be, or, where all are equally long,
+    /// of another length.
+    #[must_use = "a part of a wrong length is not there"]
+    pub fn set_length(&self, scratch: &mut [u8], part: Part, bytes: usize) -> bool {
+        let room = self.range(part).len();
+        if !self.has_lengths() {
+            return bytes == room;
+        }
+        let place = scratch.get_mut(self.length_range(part)).and_then(|place| place.first_chunk_mut());
+        let Some(place) = place else { return false };
+        *place = (bytes.min(room) as u32).to_le_bytes();
+        bytes <= room
+    }
+
+    /// Puts `bytes` where `part` is. `false`: they have a length it cannot have.
+    #[must_use = "a part of a wrong length is not there"]
+    pub fn put(&self, scratch: &mut [u8], part: Part, bytes: &[u8]) -> bool {
+        if !self.set_length(scratch, part, bytes.len()) {
+            return false;
+        }
+        let start = self.range(part).start;
+        scratch.get_mut(start..start + bytes.len()).map(|place| place.copy_from_slice(bytes)).is_some()
+    }
+
+    /// The bytes of `part`.
+    pub fn part<'a>(&self, scratch: &'a [u8], part: Part) -> &'a [u8] {
+        let start = self.range(part).start;
+        scratch.get(start..start + self.length(scratch, part)).unwrap_or_default()
+    }
+}
+
+impl<'a> Records<'a> {
+    /// Records of `bytes`, copied from a page whose records have lengths.
+    pub const fn with_lengths(bytes: &'a [u8]) -> Self {
+        Self { bytes, left: usize::MAX, sizes: None }
+    }
+}
+
+/// Records of a page, keys and values: see [`ScratchPlan::records`]. Ends where the bytes do.
+#[derive(Clone, Debug)]
+pub struct Records<'a> {
+    bytes: &'a [u8],
+    left: usize,
+    /// Of keys and values, where all are equally long.
+    sizes: Option<(usize, usize)>,
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = (&'a [u8], &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        let (key_bytes, value_bytes) = if let Some(sizes) = self.sizes {
+            sizes
+        } else {
+            let (header, rest) = self.bytes.split_first_chunk::<RECORD_HEADER_BYTES>()?;
+            let [k0, k1, v0, v1, v2, v3] = *header;
+            self.bytes = rest;
+            (u16::from_le_bytes([k0, k1]).into(), u32::from_le_bytes([v0, v1, v2, v3]) as usize)
+        };
+        let (key, rest) = self.bytes.split_at_checked(key_bytes)?;
+        let (value, rest) = rest.split_at_checked(value_bytes)?;
+        self.bytes = rest;
+        Some((key, value))
     }
 }
 
@@ -171,8 +338,10 @@ pub struct Census {
     pub records: u64,
     /// Entry slots of all leaves.
     pub slots: u64,
-    /// Bytes of reachable nodes.
+    /// Bytes of reachable nodes, and of blocks.
     pub live_bytes: u64,
+    /// Of these, of the places of blocks for keys and values of any length.
+    pub block_bytes: u64,
     /// Right siblings that their parent does not know yet. Legal; whoever meets one finishes it.
     pub half_splits: u64,
     /// Leaves without a record.

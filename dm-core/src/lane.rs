@@ -6,6 +6,7 @@
 
 use crate::compute::nodes::{Fresh, NodeClass, STOCK_NODES};
 use crate::error::{Cause, OpError, VerbError};
+use crate::items::Progress;
 use crate::port::Port;
 use crate::recovery::takeover::Watch;
 use crate::remote::address::Address;
@@ -58,13 +59,16 @@ pub struct Debt {
     pub protects: Address,
     /// There is a redo image of this acquisition: every WRITE from now on needs one.
     pub imaged: bool,
+    /// There are more of them. A lane that hands the word over uses its slots again, and an image left in another slot would
+    /// count as the last one: so this word is not handed over.
+    pub imaged_again: bool,
 }
 
 impl Debt {
     /// What a lane owes that is about to ask for `lock`, to protect the node at `protects`.
     #[inline]
     pub(crate) const fn queued(lock: LockId, protects: Address) -> Self {
-        Self { lock, stage: Stage::Queued, word: 0, protects, imaged: false }
+        Self { lock, stage: Stage::Queued, word: 0, protects, imaged: false, imaged_again: false }
     }
 
     /// The lock's name in redo images: its index in its memory node's table; or of one that lies in a node, whose index is
@@ -216,6 +220,22 @@ marks! {
     FrozenSlot = "frozen-slot",
     /// An insert brought a deleted leaf back.
     Revived = "revived",
+    /// A block was READ.
+    BlockRead = "block-read",
+    /// A block was not what its entry said: it had been replaced since.
+    BlockReplaced = "block-replaced",
+    /// The place of a block was forgotten: the shelf was full, or it is not known whether an entry names it.
+    BlockLost = "block-lost",
+    /// Two keys got a layer of their own.
+    LayerMade = "layer-made",
+    /// A layer was not needed after all.
+    LayerTakenBack = "layer-taken-back",
+    /// An entry with an item was not any more what it had been.
+    EntryChanged = "entry-changed",
+    /// It was found out by a look whether an entry had come to name a block.
+    EntryRevisited = "entry-revisited",
+    /// The entry of a layer that nothing leads to was left where it is.
+    LayerLost = "layer-lost",
 }
 
 /// One in-flight operation's place to live.
@@ -241,6 +261,21 @@ pub struct Lane<'m> {
     deadline_ns: Cell<u64>,
     /// The operation is part of a batch; see [`crate::compute::batches`].
     joined: Cell<bool>,
+    /// How far the change is that the operation is there for.
+    change: Cell<Change>,
+    /// What an operation on items knows between two steps.
+    items: Cell<Progress>,
+}
+
+/// How far an operation's own change is, of an entry of a leaf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change {
+    /// Not decided.
+    No,
+    /// The next WRITE to a node in use is it.
+    Next,
+    /// That WRITE is in the mailbox, or gone.
+    Posted,
 }
 
 impl<'m> Lane<'m> {
@@ -261,6 +296,8 @@ impl<'m> Lane<'m> {
             bounces: Cell::new(0),
             deadline_ns: Cell::new(u64::MAX),
             joined: Cell::new(false),
+            change: Cell::new(Change::No),
+            items: Cell::new(Progress::default()),
         }
     }
 
@@ -297,7 +334,12 @@ impl<'m> Lane<'m> {
 
     /// Whether a dropped future left anything to settle.
     pub fn in_doubt(&self) -> bool {
-        self.port.in_doubt() || self.joined.get() || !self.ledger.borrow().is_empty()
+        self.port.in_doubt() || self.is_unsettled()
+    }
+
+    /// Whether an operation left anything to settle, whatever its requests are doing.
+    pub fn is_unsettled(&self) -> bool {
+        self.joined.get() || !self.ledger.borrow().is_empty() || self.items.get().owes()
     }
 
     /// Whether the ledger has entries: while an operation holds no lock, those that a failed request left.
@@ -335,7 +377,7 @@ impl<'m> Lane<'m> {
     pub(crate) fn received(&self, lock: LockId, word: u64, imaged: bool) {
         if let Some(debt) = self.ledger.borrow_mut().iter_mut().find(|debt| debt.lock == lock) {
             debt.word = word;
-            debt.imaged = imaged;
+            (debt.imaged, debt.imaged_again) = (imaged, false);
         }
     }
 
@@ -346,6 +388,12 @@ impl<'m> Lane<'m> {
         if let Some(position) = ledger.iter().position(|debt| debt.lock == lock) {
             ledger.swap_remove(position);
         }
+    }
+
+    /// Whether the word of a lock that this lane holds may be handed over: see [`Debt::imaged_again`].
+    #[inline]
+    pub(crate) fn may_pass(&self, lock: LockId) -> bool {
+        !self.ledger.borrow().iter().any(|debt| debt.lock == lock && debt.imaged_again)
     }
 
     /// Whether this lane holds `lock`, and with which word.
@@ -402,6 +450,7 @@ impl<'m> Lane<'m> {
     #[inline]
     pub(crate) fn has_image(&self, lock: LockId) {
         if let Some(debt) = self.ledger.borrow_mut().iter_mut().find(|debt| debt.lock == lock) {
+            debt.imaged_again = debt.imaged;
             debt.imaged = true;
         }
     }
@@ -426,6 +475,40 @@ impl<'m> Lane<'m> {
     #[inline]
     pub(crate) fn set_joined(&self, joined: bool) {
         self.joined.set(joined);
+    }
+
+    /// The next WRITE to a node in use makes the operation's own change.
+    #[inline]
+    pub(crate) fn change_is_next(&self) {
+        self.change.set(Change::Next);
+    }
+
+    /// A WRITE to a node in use is in the mailbox.
+    #[inline]
+    pub(crate) fn wrote_in_place(&self) {
+        if self.change.get() == Change::Next {
+            self.change.set(Change::Posted);
+        }
+    }
+
+    /// Begins a step of an operation: nothing is changed, nothing has failed.
+    pub(crate) fn begin_step(&self) {
+        self.change.set(Change::No);
+        self.port.forget_failures();
+    }
+
+    /// Whether the step that was begun last made its change, now that the port is idle. `None`: a request failed.
+    pub(crate) fn made_change(&self) -> Option<bool> {
+        match self.change.get() {
+            Change::Posted if self.port.any_failed() => None,
+            change => Some(change == Change::Posted),
+        }
+    }
+
+    /// What an operation on items knows between two steps.
+    #[inline]
+    pub(crate) const fn items(&self) -> &Cell<Progress> {
+        &self.items
     }
 
     /// Nodes of `class` in stock.

@@ -23,6 +23,7 @@
 //! | [`reclaim`] | memory that comes back: whose a place is, and what happens to that of the gone |
 //! | [`sherman`] | the first index: a write-optimised B+-tree |
 //! | [`chime`] | a B+-tree whose leaves are hopscotch tables, READ by neighborhoods |
+//! | [`items`] | keys and values of any length over an index of fixed sizes |
 //! | [`radix`] | what radix trees share: slots, nodes, their space, copies of nodes |
 //! | [`smart`] | an adaptive radix tree whose items are READ one by one |
 //! | [`planted`] | bugs on purpose, for those who try the judge; not in any product |
@@ -45,6 +46,7 @@ pub mod chime;
 pub mod compute;
 pub mod error;
 pub mod index;
+pub mod items;
 pub mod lane;
 pub mod layout;
 pub mod machine;

@@ -176,6 +176,16 @@ bugs! {
     DeleteUnlocked = "delete-unlocked", None;
     /// A delete looks at the leaf once more after it is done, and answers what it finds.
     DeleteLooksAgain = "delete-looks-again", None;
+    /// A place of a block is used again in the same life.
+    BlockLifeKept = "block-life-kept", Some(Mark::BlockReplaced);
+    /// A block is believed whichever life it is of.
+    BlockLifeUnchecked = "block-life-unchecked", Some(Mark::BlockReplaced);
+    /// A block is believed without a look at its checksum.
+    BlockChecksumUnchecked = "block-checksum-unchecked", Some(Mark::BlockReplaced);
+    /// The place of a block comes back before its entry has changed.
+    BlockRetiredEarly = "block-retired-early", Some(Mark::BlockRead);
+    /// A link is made whatever the entry has become meanwhile.
+    LinkUnconditional = "link-unconditional", Some(Mark::LayerTakenBack);
 }
 
 impl Bug {
@@ -190,6 +200,15 @@ impl Bug {
         Self::DeleteClearsSlot,
         Self::DeleteUnlocked,
         Self::DeleteLooksAgain,
+    ];
+
+    /// Those of keys and values of any length.
+    pub const ITEMS: &'static [Self] = &[
+        Self::BlockLifeKept,
+        Self::BlockLifeUnchecked,
+        Self::BlockChecksumUnchecked,
+        Self::BlockRetiredEarly,
+        Self::LinkUnconditional,
     ];
 
     /// Those that only deaths bring to light.

@@ -53,6 +53,8 @@ pub struct Port<'m> {
     travels: Cell<bool>,
     /// A completion of the present submit is not [`Status::Ok`].
     failed: Cell<bool>,
+    /// A completion was not, since this was last forgotten.
+    any_failed: Cell<bool>,
     elapsed_ns: Cell<u64>,
     round_trips: Cell<u32>,
 }
@@ -68,6 +70,7 @@ impl<'m> Port<'m> {
             overflow: Cell::new(false),
             travels: Cell::new(false),
             failed: Cell::new(false),
+            any_failed: Cell::new(false),
             elapsed_ns: Cell::new(0),
             round_trips: Cell::new(0),
         }
@@ -135,6 +138,16 @@ impl<'m> Port<'m> {
         self.outbox.borrow().iter().filter(|request| request.label == label).count()
     }
 
+    /// Whether a request has failed since [`Port::forget_failures`], waited for or not.
+    pub(crate) fn any_failed(&self) -> bool {
+        self.any_failed.get()
+    }
+
+    /// See [`Port::any_failed`].
+    pub(crate) fn forget_failures(&self) {
+        self.any_failed.set(false);
+    }
+
     /// The completion of the request at `position` of the last submit.
     #[inline]
     pub fn completion(&self, position: usize) -> Completion {
@@ -199,6 +212,7 @@ impl<'m> Port<'m> {
     pub fn complete(&self, position: usize, completion: Completion) {
         if completion.status != Status::Ok {
             self.failed.set(true);
+            self.any_failed.set(true);
         }
         if let Some(slot) = self.inbox.get(position) {
             slot.set(completion);

@@ -159,6 +159,8 @@ labels! {
     Slot = "slot",
     /// A slot that shall not change any more.
     Freeze = "freeze",
+    /// A key and its value.
+    Block = "block",
 }
 
 bitflags! {

@@ -220,6 +220,7 @@ fn serve(asked: &Asked, kind: IndexKind, rounds: &Receiver<Round>, answers: &Sen
         AnyIndex::Sherman(index) => drive(asked, kind, index, &mut fabric, rounds, answers),
         AnyIndex::Chime(index) => drive(asked, kind, index, &mut fabric, rounds, answers),
         AnyIndex::Smart(index) => drive(asked, kind, index, &mut fabric, rounds, answers),
+        AnyIndex::ShermanItems(_) | AnyIndex::ChimeItems(_) => unreachable!("keys and values have one size here"),
     })
     .expect("an index");
 }

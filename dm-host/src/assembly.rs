@@ -18,6 +18,10 @@ use dm_core::compute::locks::{Entry, LockTable, Waiter};
 use dm_core::compute::nodes::{Fresh, NodeClass, NodePool, Shelf};
 use dm_core::compute::words::{self, WordTable};
 use dm_core::index::Index;
+use dm_core::items::block::{block_bytes, class_bytes, class_of};
+use dm_core::items::links::{Link, Links};
+use dm_core::items::pool::{self, BlockPool, Returned};
+use dm_core::items::{Items, Site, parameters as items};
 use dm_core::reclaim::{GENERATIONS, Participant, Quarantine, Waiting};
 use dm_core::recovery::redo::RedoError;
 use dm_core::recovery::{Recovery, RecoveryError};
@@ -63,6 +67,13 @@ pub struct Spending {
     /// Lives of a node's place before its generations begin anew and it has to wait for epochs: [`GENERATIONS`], or fewer to see it happen
     /// ([`NodePool::with_quarantine`]).
     pub generations: u8,
+    /// Keys and values of any length: bytes of a page, or those of one record of the largest size.
+    pub page_bytes: usize,
+    /// Keys and values of any length: copies of links between layers, 80 bytes each.
+    pub links: usize,
+    /// Keys and values of any length: retired blocks remembered per memory node, 16 bytes each; more are lost until the pool
+    /// is swept.
+    pub returned_blocks: usize,
     /// Techniques that can be switched off.
     pub options: Options,
 }
@@ -82,6 +93,9 @@ impl Default for Spending {
             // More than a chunk of 8 MiB has of all but the smallest: else none can be adopted.
             returned_nodes: 32 << 10,
             generations: GENERATIONS,
+            page_bytes: 64 << 10,
+            links: 16 << 10,
+            returned_blocks: 64 << 10,
             options: Options::default(),
         }
     }
@@ -120,6 +134,9 @@ pub enum AssemblyError {
     /// Parameters out of range, of a SMART index.
     #[error(transparent)]
     SmartParameters(#[from] SmartParameterError),
+    /// Parameters out of range, of items.
+    #[error(transparent)]
+    ItemParameters(#[from] items::ParameterError),
     /// The lanes' scratch does not fit its budget.
     #[error(
         "{lanes} lanes x {lane_bytes} bytes of scratch = {} bytes, more than the budget of {budget_bytes}",
@@ -206,6 +223,20 @@ pub fn with_chime<R>(
     let mut storage = Storage::for_chime(place, parameters, spending)?;
     let room = storage.furnish();
     Ok(run(&room.chime(place, parameters, spending)?))
+}
+
+/// Builds items over an index, with their storage, and passes them to `run`. `requests` are those of that index.
+pub fn with_items<I: Index, R>(
+    place: &Place<'_>,
+    below: &I,
+    requests: &RequestIds,
+    parameters: &items::Parameters,
+    spending: &Spending,
+    run: impl FnOnce(&Items<'_, I>) -> R,
+) -> Result<R, AssemblyError> {
+    let mut storage = ItemsStorage::new(place, below, parameters, spending)?;
+    let room = storage.furnish();
+    Ok(run(&room.items(place, below, requests, parameters, spending)))
 }
 
 /// More local entries than a compute node has use for; they fit the numbers of locks.
@@ -518,6 +549,82 @@ impl<'a> Room<'a> {
             nodes,
             cache: cache(self.words, sizes.key_bytes, children_max),
         })
+    }
+}
+
+/// What one compute node's items borrow, as [`Storage`] for an index.
+#[derive(Debug)]
+pub struct ItemsStorage {
+    returned: Vec<Returned>,
+    returned_blocks: usize,
+    memory_nodes: usize,
+    links: Vec<spin::Mutex<Link>>,
+}
+
+/// An [`ItemsStorage`], ready to be borrowed.
+#[derive(Debug)]
+pub struct ItemsRoom<'a> {
+    shelves: Vec<spin::Mutex<pool::Shelf<'a>>>,
+    links: &'a [spin::Mutex<Link>],
+}
+
+impl ItemsStorage {
+    /// Checks that items can be put over `below` at `place` and allocates what they need there.
+    pub fn new(
+        place: &Place<'_>,
+        below: &impl Index,
+        parameters: &items::Parameters,
+        spending: &Spending,
+    ) -> Result<Self, AssemblyError> {
+        let (key_bytes, value_bytes) = (below.plan().key_bytes, below.plan().value_bytes);
+        parameters.check(key_bytes, value_bytes)?;
+        let node_bytes = class_bytes(class_of(block_bytes(parameters.key_bytes_max, parameters.value_bytes_max)));
+        let chunk_bytes = place.geometry.iter().map(|node| node.chunk_bytes).min().unwrap_or(0);
+        if node_bytes as u64 > chunk_bytes {
+            return Err(AssemblyError::Chunk { node_bytes, chunk_bytes });
+        }
+        let lane_bytes = parameters.plan(below.plan(), spending.page_bytes).0.total_bytes;
+        if spending.lanes as u64 * lane_bytes as u64 > spending.scratch_bytes_max {
+            return Err(AssemblyError::Scratch {
+                lanes: spending.lanes,
+                lane_bytes,
+                budget_bytes: spending.scratch_bytes_max,
+            });
+        }
+        let memory_nodes = place.geometry.len();
+        Ok(Self {
+            returned: vec![Returned::default(); memory_nodes * spending.returned_blocks],
+            returned_blocks: spending.returned_blocks,
+            memory_nodes,
+            links: (0..spending.links).map(|_| spin::Mutex::new(Link::default())).collect(),
+        })
+    }
+
+    /// Puts the shelves up.
+    pub fn furnish(&mut self) -> ItemsRoom<'_> {
+        let mut returned = self.returned.as_mut_slice();
+        let shelves = (0..self.memory_nodes).map(|_| {
+            let (first, rest) = std::mem::take(&mut returned).split_at_mut(self.returned_blocks);
+            returned = rest;
+            spin::Mutex::new(pool::Shelf::new(first))
+        });
+        ItemsRoom { shelves: shelves.collect(), links: &self.links }
+    }
+}
+
+impl<'a> ItemsRoom<'a> {
+    /// The items. Arguments are those the storage was made for; `requests` are those of the index below.
+    pub fn items<I: Index>(
+        &'a self,
+        place: &Place<'a>,
+        below: &'a I,
+        requests: &'a RequestIds,
+        parameters: &items::Parameters,
+        spending: &Spending,
+    ) -> Items<'a, I> {
+        let site = Site { geometry: place.geometry, number: place.number, owner: place.member, requests };
+        let plan = parameters.plan(below.plan(), spending.page_bytes);
+        Items::new(below, site, *parameters, plan, BlockPool::new(&self.shelves), Links::new(self.links))
     }
 }
 

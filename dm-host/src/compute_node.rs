@@ -18,7 +18,7 @@ use dm_core::recovery::redo::{self, Area};
 use dm_core::remote::catalog::{self, CatalogError, Definition, IndexEntry};
 use dm_core::remote::chunks::{self, ChunkEntry, ChunkKind, Granted, RequestIds};
 use dm_core::remote::rows::{self, Joiner, Member, RowError};
-use dm_core::remote::superblock::{Features, NodeDescription, Superblock, SuperblockError};
+use dm_core::remote::superblock::{NodeDescription, Superblock, SuperblockError};
 use dm_core::remote::{NodeGeometry, SCRATCH_BYTES};
 use dm_core::verbs::{Fabric, Guarantees, LaneId, NodeId, Space};
 #[cfg(feature = "verbs")]
@@ -474,7 +474,7 @@ impl ComputeNode {
             kind: parameters.kind(),
             parameters_version,
             parameters: block,
-            features: Features::default(),
+            features: parameters.features(),
         };
         self.pool.with_lane(|fabric, lane| {
             block_on(fabric, lane, catalog::create(lane, self.pool.home(), self.member, 0, &definition, 0))
@@ -506,7 +506,7 @@ impl ComputeNode {
         entry: &IndexEntry,
         parameters: &IndexParameters,
         spending: &Spending,
-        run: impl FnOnce(AnyIndex<'_, '_>) -> R,
+        run: impl FnOnce(AnyIndex<'_, '_, '_>) -> R,
     ) -> Result<R, AssemblyError> {
         let place = self.pool.with_lane_of(|fabric, _| self.place(entry, fabric))?;
         let epochs = self.pins_for(parameters);

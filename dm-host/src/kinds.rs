@@ -1,15 +1,17 @@
 //! Indexes of whichever kind: what the catalog says decides.
 
-use crate::assembly::{AssemblyError, Place, Spending, with_chime, with_sherman, with_smart};
+use crate::assembly::{AssemblyError, Place, Spending, with_chime, with_items, with_sherman, with_smart};
 use dm_core::chime::{Chime, parameters as chime};
 use dm_core::error::OpError;
 use dm_core::index::{Census, Index, Operation, Outcome, ScratchPlan};
+use dm_core::items::{Items, parameters as items};
 use dm_core::lane::Lane;
 use dm_core::radix::slot::{NODE_BYTES_MAX, NodeType};
 use dm_core::reclaim::Adopted;
 use dm_core::recovery::sweep::Swept;
 use dm_core::remote::catalog::{IndexEntry, IndexKind, PARAMETER_BYTES};
 use dm_core::remote::lock_word::RowId;
+use dm_core::remote::superblock::Features;
 use dm_core::sherman::{Sherman, parameters as sherman};
 use dm_core::smart::{Smart, parameters as smart};
 use dm_core::verbs::Assumptions;
@@ -25,6 +27,10 @@ pub enum IndexParameters {
     Chime(chime::Parameters),
     /// A SMART.
     Smart(smart::Parameters),
+    /// A Sherman with keys and values of any length: see [`dm_core::items`].
+    ShermanItems(sherman::Parameters, items::Parameters),
+    /// A CHIME with keys and values of any length.
+    ChimeItems(chime::Parameters, items::Parameters),
 }
 
 /// Parameters that do not make an index.
@@ -40,20 +46,41 @@ pub enum IndexParameterError {
     /// Of a SMART.
     #[error(transparent)]
     Smart(#[from] smart::ParameterError),
+    /// Of items.
+    #[error(transparent)]
+    Items(#[from] items::ParameterError),
     /// An index of a kind that this program does not have.
     #[error("this program has no {} indexes", .0.name())]
     Kind(IndexKind),
+    /// Keys and values of any length over a kind that does not offer them.
+    #[error("{} indexes have keys and values of fixed sizes only", .0.name())]
+    NoItems(IndexKind),
+    /// The catalog entry names features that this program does not know.
+    #[error("it uses features that this program does not know ({unknown:#x}): use a newer program")]
+    Features {
+        /// Their bits.
+        unknown: u64,
+    },
+    /// The catalog entry contradicts itself.
+    #[error("its catalog entry has items in its {}, and not in its {}", if *.feature { "features" } else { "parameters" }, if *.feature { "parameters" } else { "features" })]
+    HalfItems {
+        /// Whether the features have them.
+        feature: bool,
+    },
 }
 
 impl fmt::Display for IndexParameters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (kind, key, value) = (self.kind().name(), self.key_bytes(), self.value_bytes());
-        write!(f, "{kind} with keys of {key} and values of {value} bytes")?;
+        let up_to = if self.items().is_some() { "up to " } else { "" };
+        write!(f, "{kind} with keys of {up_to}{key} and values of {up_to}{value} bytes")?;
         match self {
-            Self::Sherman(sherman::Parameters { leaf_span, inner_span, .. }) => {
+            Self::Sherman(sherman::Parameters { leaf_span, inner_span, .. })
+            | Self::ShermanItems(sherman::Parameters { leaf_span, inner_span, .. }, _) => {
                 write!(f, ", {leaf_span} entries a leaf, {inner_span} separators an inner node")
             }
-            Self::Chime(chime::Parameters { leaf_span, neighborhood, inner_span, .. }) => write!(
+            Self::Chime(chime::Parameters { leaf_span, neighborhood, inner_span, .. })
+            | Self::ChimeItems(chime::Parameters { leaf_span, neighborhood, inner_span, .. }, _) => write!(
                 f,
                 ", {leaf_span} entries a leaf in neighborhoods of {neighborhood}, {inner_span} separators an inner node"
             ),
@@ -68,7 +95,8 @@ impl From<IndexParameterError> for AssemblyError {
             IndexParameterError::Sherman(error) => error.into(),
             IndexParameterError::Chime(error) => error.into(),
             IndexParameterError::Smart(error) => error.into(),
-            IndexParameterError::Kind(_) => Self::Impossible("an index of a kind that this program does not have"),
+            IndexParameterError::Items(error) => error.into(),
+            _ => Self::Impossible("an index of a kind that this program does not have"),
         }
     }
 }
@@ -119,19 +147,52 @@ impl IndexParameters {
         }
     }
 
-    /// Reads and checks the block of a catalog entry.
-    pub fn decode(kind: IndexKind, version: u16, block: &[u8; PARAMETER_BYTES]) -> Result<Self, IndexParameterError> {
+    /// Keys and values of up to these sizes: slots of 64 bytes for slices of keys, and of [`Self::INLINE_SLOT_BYTES`] for
+    /// short values and pointers.
+    pub const fn with_items(kind: IndexKind, items: items::Parameters) -> Result<Self, IndexParameterError> {
         match kind {
-            IndexKind::Sherman => Ok(Self::Sherman(sherman::Parameters::decode(version, block)?)),
-            IndexKind::Chime => Ok(Self::Chime(chime::Parameters::decode(version, block)?)),
-            IndexKind::Smart => Ok(Self::Smart(smart::Parameters::decode(version, block)?)),
-            kind => Err(IndexParameterError::Kind(kind)),
+            IndexKind::Sherman => {
+                Ok(Self::ShermanItems(sherman::Parameters::with_sizes(64, Self::INLINE_SLOT_BYTES), items))
+            }
+            IndexKind::Chime => Ok(Self::ChimeItems(chime::Parameters::with_sizes(64, Self::INLINE_SLOT_BYTES), items)),
+            kind => Err(IndexParameterError::NoItems(kind)),
         }
     }
 
-    /// As [`IndexParameters::decode`], of an entry.
+    /// What an entry has for a value of up to 14 bytes or a pointer.
+    pub const INLINE_SLOT_BYTES: usize = 16;
+
+    /// Reads and checks the block of a catalog entry.
+    pub fn decode(kind: IndexKind, version: u16, block: &[u8; PARAMETER_BYTES]) -> Result<Self, IndexParameterError> {
+        let mut block = *block;
+        let items = items::Parameters::take_from(&mut block)?;
+        let parameters = match (kind, items) {
+            (IndexKind::Sherman, None) => Self::Sherman(sherman::Parameters::decode(version, &block)?),
+            (IndexKind::Sherman, Some(items)) => {
+                Self::ShermanItems(sherman::Parameters::decode(version, &block)?, items)
+            }
+            (IndexKind::Chime, None) => Self::Chime(chime::Parameters::decode(version, &block)?),
+            (IndexKind::Chime, Some(items)) => Self::ChimeItems(chime::Parameters::decode(version, &block)?, items),
+            (IndexKind::Smart, None) => Self::Smart(smart::Parameters::decode(version, &block)?),
+            (IndexKind::Smart, Some(_)) => return Err(IndexParameterError::NoItems(kind)),
+            (kind, _) => return Err(IndexParameterError::Kind(kind)),
+        };
+        parameters.check()?;
+        Ok(parameters)
+    }
+
+    /// As [`IndexParameters::decode`], of an entry, whose features are checked as well.
     pub fn of(entry: &IndexEntry) -> Result<Self, IndexParameterError> {
-        Self::decode(entry.kind, entry.parameters_version, &entry.parameters)
+        let unknown = entry.incompatible_unknown();
+        if unknown != 0 {
+            return Err(IndexParameterError::Features { unknown });
+        }
+        let parameters = Self::decode(entry.kind, entry.parameters_version, &entry.parameters)?;
+        let feature = entry.features.incompatible & items::FEATURE_ITEMS != 0;
+        if feature != parameters.items().is_some() {
+            return Err(IndexParameterError::HalfItems { feature });
+        }
+        Ok(parameters)
     }
 
     /// The block for a catalog entry, and its version.
@@ -140,6 +201,30 @@ impl IndexParameters {
             Self::Sherman(parameters) => (parameters.encode(), sherman::Parameters::VERSION),
             Self::Chime(parameters) => (parameters.encode(), chime::Parameters::VERSION),
             Self::Smart(parameters) => (parameters.encode(), smart::Parameters::VERSION),
+            Self::ShermanItems(parameters, items) => {
+                let mut block = parameters.encode();
+                items.encode_into(&mut block);
+                (block, sherman::Parameters::VERSION)
+            }
+            Self::ChimeItems(parameters, items) => {
+                let mut block = parameters.encode();
+                items.encode_into(&mut block);
+                (block, chime::Parameters::VERSION)
+            }
+        }
+    }
+
+    /// The features of a catalog entry.
+    pub const fn features(&self) -> Features {
+        let incompatible = if self.items().is_some() { items::FEATURE_ITEMS } else { 0 };
+        Features { compatible: 0, read_only: 0, incompatible }
+    }
+
+    /// Sizes of items, if keys and values may have any length.
+    pub const fn items(&self) -> Option<&items::Parameters> {
+        match self {
+            Self::Sherman(_) | Self::Chime(_) | Self::Smart(_) => None,
+            Self::ShermanItems(_, items) | Self::ChimeItems(_, items) => Some(items),
         }
     }
 
@@ -149,52 +234,65 @@ impl IndexParameters {
             Self::Sherman(parameters) => parameters.check()?,
             Self::Chime(parameters) => parameters.check()?,
             Self::Smart(parameters) => parameters.check()?,
+            Self::ShermanItems(parameters, items) => {
+                parameters.check()?;
+                items.check(parameters.key_bytes, parameters.value_bytes)?;
+            }
+            Self::ChimeItems(parameters, items) => {
+                parameters.check()?;
+                items.check(parameters.key_bytes, parameters.value_bytes)?;
+            }
         }
         Ok(())
     }
 
     /// Whether others can go on when a compute node dies with a lock of such an index in its hands.
     pub const fn recovers(&self) -> bool {
-        matches!(self, Self::Sherman(_) | Self::Chime(_) | Self::Smart(_))
+        match self {
+            Self::Sherman(_) | Self::Chime(_) | Self::Smart(_) | Self::ShermanItems(..) => true,
+            Self::ChimeItems(..) => false,
+        }
     }
 
     /// Whether an index of this kind retires nodes, so that old pointers to them matter.
     pub const fn retires(&self) -> bool {
-        matches!(self, Self::Sherman(_) | Self::Chime(_))
+        !matches!(self, Self::Smart(_))
     }
 
     /// Which kind.
     pub const fn kind(&self) -> IndexKind {
         match self {
-            Self::Sherman(_) => IndexKind::Sherman,
-            Self::Chime(_) => IndexKind::Chime,
+            Self::Sherman(_) | Self::ShermanItems(..) => IndexKind::Sherman,
+            Self::Chime(_) | Self::ChimeItems(..) => IndexKind::Chime,
             Self::Smart(_) => IndexKind::Smart,
         }
     }
 
-    /// Bytes of every key.
+    /// Bytes of every key; of items, of the longest.
     pub const fn key_bytes(&self) -> usize {
         match self {
             Self::Sherman(parameters) => parameters.key_bytes,
             Self::Chime(parameters) => parameters.key_bytes,
             Self::Smart(parameters) => parameters.key_bytes,
+            Self::ShermanItems(_, items) | Self::ChimeItems(_, items) => items.key_bytes_max,
         }
     }
 
-    /// Bytes of every value.
+    /// Bytes of every value; of items, of the longest.
     pub const fn value_bytes(&self) -> usize {
         match self {
             Self::Sherman(parameters) => parameters.value_bytes,
             Self::Chime(parameters) => parameters.value_bytes,
             Self::Smart(parameters) => parameters.value_bytes,
+            Self::ShermanItems(_, items) | Self::ChimeItems(_, items) => items.value_bytes_max,
         }
     }
 
     /// Entries of a leaf. A SMART's has one.
     pub const fn leaf_span(&self) -> usize {
         match self {
-            Self::Sherman(parameters) => parameters.leaf_span,
-            Self::Chime(parameters) => parameters.leaf_span,
+            Self::Sherman(parameters) | Self::ShermanItems(parameters, _) => parameters.leaf_span,
+            Self::Chime(parameters) | Self::ChimeItems(parameters, _) => parameters.leaf_span,
             Self::Smart(_) => 1,
         }
     }
@@ -202,8 +300,8 @@ impl IndexParameters {
     /// Chooses another number of entries of a leaf, where there is a choice.
     pub const fn set_leaf_span(&mut self, span: usize) {
         match self {
-            Self::Sherman(parameters) => parameters.leaf_span = span,
-            Self::Chime(parameters) => parameters.leaf_span = span,
+            Self::Sherman(parameters) | Self::ShermanItems(parameters, _) => parameters.leaf_span = span,
+            Self::Chime(parameters) | Self::ChimeItems(parameters, _) => parameters.leaf_span = span,
             Self::Smart(_) => {}
         }
     }
@@ -211,8 +309,8 @@ impl IndexParameters {
     /// Separators of an inner node; slots of the largest node of a SMART.
     pub const fn inner_span(&self) -> usize {
         match self {
-            Self::Sherman(parameters) => parameters.inner_span,
-            Self::Chime(parameters) => parameters.inner_span,
+            Self::Sherman(parameters) | Self::ShermanItems(parameters, _) => parameters.inner_span,
+            Self::Chime(parameters) | Self::ChimeItems(parameters, _) => parameters.inner_span,
             Self::Smart(_) => NodeType::LARGEST.slots(),
         }
     }
@@ -229,8 +327,12 @@ impl IndexParameters {
     /// Bytes of a leaf's place and of an inner node, the largest one if they differ.
     pub const fn node_bytes(&self) -> (usize, usize) {
         match self {
-            Self::Sherman(parameters) => (parameters.leaf().bytes, parameters.inner().bytes),
-            Self::Chime(parameters) => (parameters.leaf().place_bytes(), parameters.inner().bytes),
+            Self::Sherman(parameters) | Self::ShermanItems(parameters, _) => {
+                (parameters.leaf().bytes, parameters.inner().bytes)
+            }
+            Self::Chime(parameters) | Self::ChimeItems(parameters, _) => {
+                (parameters.leaf().place_bytes(), parameters.inner().bytes)
+            }
             Self::Smart(parameters) => (parameters.leaf().place_bytes, NODE_BYTES_MAX),
         }
     }
@@ -238,13 +340,17 @@ impl IndexParameters {
 
 /// An index of whichever kind, put together.
 #[derive(Clone, Copy)]
-pub enum AnyIndex<'a, 's> {
+pub enum AnyIndex<'a, 'i, 's> {
     /// A Sherman.
     Sherman(&'a Sherman<'s>),
     /// A CHIME.
     Chime(&'a Chime<'s>),
     /// A SMART.
     Smart(&'a Smart<'s>),
+    /// A Sherman with items.
+    ShermanItems(&'a Items<'i, Sherman<'s>>),
+    /// A CHIME with items.
+    ChimeItems(&'a Items<'i, Chime<'s>>),
 }
 
 /// Builds an index with its storage and passes it to `run`.
@@ -252,7 +358,7 @@ pub fn with_index<R>(
     place: &Place<'_>,
     parameters: &IndexParameters,
     spending: &Spending,
-    run: impl FnOnce(AnyIndex<'_, '_>) -> R,
+    run: impl FnOnce(AnyIndex<'_, '_, '_>) -> R,
 ) -> Result<R, AssemblyError> {
     match parameters {
         IndexParameters::Sherman(parameters) => {
@@ -264,6 +370,12 @@ pub fn with_index<R>(
         IndexParameters::Smart(parameters) => {
             with_smart(place, parameters, spending, |index| run(AnyIndex::Smart(index)))
         }
+        IndexParameters::ShermanItems(parameters, items) => with_sherman(place, parameters, spending, |below| {
+            with_items(place, below, below.tree().requests, items, spending, |index| run(AnyIndex::ShermanItems(index)))
+        })?,
+        IndexParameters::ChimeItems(parameters, items) => with_chime(place, parameters, spending, |below| {
+            with_items(place, below, below.tree().requests, items, spending, |index| run(AnyIndex::ChimeItems(index)))
+        })?,
     }
 }
 
@@ -273,11 +385,13 @@ macro_rules! either {
             AnyIndex::Sherman($index) => $call,
             AnyIndex::Chime($index) => $call,
             AnyIndex::Smart($index) => $call,
+            AnyIndex::ShermanItems($index) => $call,
+            AnyIndex::ChimeItems($index) => $call,
         }
     };
 }
 
-impl Index for AnyIndex<'_, '_> {
+impl Index for AnyIndex<'_, '_, '_> {
     fn plan(&self) -> &ScratchPlan {
         either!(self, index => Index::plan(*index))
     }

@@ -229,6 +229,17 @@ pub enum UpdateIf {
     Absent,
 }
 
+/// What became of a conditional delete.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DeleteIf {
+    /// The value was the one expected and the key has been removed.
+    Deleted,
+    /// The value is another: this one.
+    Mismatch(Vec<u8>),
+    /// The key is not there.
+    Absent,
+}
+
 /// What the clones of a session and its threads share.
 #[derive(Debug)]
 struct Shared {
@@ -236,6 +247,8 @@ struct Shared {
     queues: Vec<Queue>,
     key_bytes: usize,
     value_bytes: usize,
+    /// Those are of the longest.
+    have_lengths: bool,
     page_records: usize,
     spin: Duration,
     /// Operations of one [`Calls`] that may be queued at a time.
@@ -347,6 +360,9 @@ impl Session {
             Err(error) => return Err(error.into()),
         }
         let (entry, found) = pool.find_index(name)?;
+        if found.items().is_some() != parameters.items().is_some() {
+            return Err(OpenError::Items { name: name.to_owned(), items: found.items().is_some() });
+        }
         let sizes = |parameters: &IndexParameters| (parameters.key_bytes(), parameters.value_bytes());
         if sizes(&found) != sizes(parameters) {
             return Err(OpenError::Sizes { name: name.to_owned(), found: sizes(&found), wanted: sizes(parameters) });
@@ -371,11 +387,14 @@ impl Session {
             None => pool.join((options.workers * options.lanes_per_worker + 1) as u16, options.membership)?,
         };
         let (key_bytes, value_bytes) = (parameters.key_bytes(), parameters.value_bytes());
+        let have_lengths = parameters.items().is_some();
+        let queue = |_| Queue::new(options.queue_slots, key_bytes, value_bytes, have_lengths);
         let shared = Arc::new(Shared {
             member: node.member(),
-            queues: (0..options.workers).map(|_| Queue::new(options.queue_slots, key_bytes, value_bytes)).collect(),
+            queues: (0..options.workers).map(queue).collect(),
             key_bytes,
             value_bytes,
+            have_lengths,
             page_records: options.spending.page_records,
             spin: options.spin,
             window: (options.workers * options.queue_slots / 2).max(1),
@@ -441,12 +460,12 @@ impl Session {
         self.shared().member
     }
 
-    /// Bytes of every key.
+    /// Bytes of every key; where they have any length, of the longest.
     pub fn key_bytes(&self) -> usize {
         self.shared().key_bytes
     }
 
-    /// Bytes of every value.
+    /// Bytes of every value; where they have any length, of the longest.
     pub fn value_bytes(&self) -> usize {
         self.shared().value_bytes
     }
@@ -491,7 +510,7 @@ impl Session {
         self.check_key(key)?;
         Ok(Arguments {
             operation: Operation::point(kind),
-            key,
+            key: Some(key),
             key_high: High::None,
             value: &[],
             expected: &[],
@@ -508,11 +527,17 @@ impl Session {
 
     fn check_key(&self, key: &[u8]) -> Result<(), SessionError> {
         let (given, expected) = (key.len(), self.shared().key_bytes);
+        if self.shared().have_lengths {
+            return if given <= expected { Ok(()) } else { Err(SessionError::KeyTooLong { given, most: expected }) };
+        }
         if given == expected { Ok(()) } else { Err(SessionError::KeyBytes { given, expected }) }
     }
 
     fn check_value(&self, value: &[u8]) -> Result<(), SessionError> {
         let (given, expected) = (value.len(), self.shared().value_bytes);
+        if self.shared().have_lengths {
+            return if given <= expected { Ok(()) } else { Err(SessionError::ValueTooLong { given, most: expected }) };
+        }
         if given == expected { Ok(()) } else { Err(SessionError::ValueBytes { given, expected }) }
     }
 
@@ -524,9 +549,12 @@ impl Session {
     }
 
     /// The value of `key`, into `value`, which has [`Session::value_bytes`]. `false`: there is none, and `value` is
-    /// as it was.
+    /// as it was. Only where all values are equally long.
     pub fn get_into<'a>(&'a self, key: &'a [u8], value: &'a mut [u8]) -> Call<'a, bool> {
         let arguments = self.point(OperationKind::Get, key).and_then(|arguments| {
+            if self.shared().have_lengths {
+                return Err(SessionError::AnyLength);
+            }
             self.check_value(value)?;
             Ok(Arguments { room: Some(value), ..arguments })
         });
@@ -584,6 +612,19 @@ impl Session {
         })
     }
 
+    /// Removes a key if its value is `expected`.
+    pub fn delete_if<'a>(&'a self, key: &'a [u8], expected: &'a [u8]) -> Call<'a, DeleteIf> {
+        let arguments = self.point(OperationKind::DeleteIf, key).and_then(|arguments| {
+            self.check_value(expected)?;
+            Ok(Arguments { expected, ..arguments })
+        });
+        Call::new(self, arguments, |outcome, body, _| match outcome {
+            Outcome::Absent => DeleteIf::Absent,
+            Outcome::Mismatch => DeleteIf::Mismatch(body.value.to_vec()),
+            _ => DeleteIf::Deleted,
+        })
+    }
+
     /// The values of many keys.
     pub fn multi_get<'a, K: AsRef<[u8]>>(&'a self, keys: &'a [K]) -> Calls<'a, Option<Vec<u8>>> {
         Calls::new(keys.iter().map(|key| self.get(key.as_ref())))
@@ -594,15 +635,17 @@ impl Session {
         Calls::new(records.iter().map(|(key, value)| self.upsert(key.as_ref(), value.as_ref())))
     }
 
-    /// The first `records` records, at most [`Session::page_records`], of those between `low` and `high`: ascending,
+    /// The first `records` records, at most [`Session::page_records`], of those between `low` and `high` (fewer, where they
+    /// have any length, if the page has no room for more): ascending,
     /// each key at most once, each record current at some instant of the call, and none left out that was there
     /// throughout. Not a snapshot. [`Page::cursor`] is the `low` of the next page.
     pub fn page<'a>(&'a self, low: Bound<&'a [u8]>, high: Bound<&'a [u8]>, records: usize) -> Call<'a, Page> {
-        Call::new(self, self.range(low, high, records), |outcome, body, _| Page {
-            bytes: std::mem::take(&mut body.page),
-            key_bytes: body.key.len(),
-            record_bytes: body.key.len() + body.value.len(),
-            more: matches!(outcome, Outcome::Page { more: true, .. }),
+        Call::new(self, self.range(low, high, records), |outcome, body, _| {
+            let (bytes, more) = (std::mem::take(&mut body.page), matches!(outcome, Outcome::Page { more: true, .. }));
+            if body.has_lengths() {
+                return Page::of_lengths(bytes, more);
+            }
+            Page::of_sizes(bytes, body.key.len(), body.value.len(), more)
         })
     }
 
@@ -620,15 +663,17 @@ impl Session {
         operation.after = matches!(low, Bound::Excluded(_));
         operation.bounded = !matches!(high, Bound::Unbounded);
         let key = match low {
-            Bound::Included(key) | Bound::Excluded(key) => self.check_key(key).map(|()| key)?,
-            Bound::Unbounded => &[],
+            Bound::Included(key) | Bound::Excluded(key) => self.check_key(key).map(|()| Some(key))?,
+            Bound::Unbounded => None,
         };
         let key_high = match high {
             Bound::Included(key) => self.check_key(key).map(|()| High::Included(key))?,
             Bound::Excluded(key) => self.check_key(key).map(|()| High::Excluded(key))?,
             Bound::Unbounded => High::None,
         };
-        let page_bytes = records * (self.shared().key_bytes + self.shared().value_bytes);
+        // Records that have lengths come as many as there are bytes for: room grows with them.
+        let record_bytes = self.shared().key_bytes + self.shared().value_bytes;
+        let page_bytes = if self.shared().have_lengths { 0 } else { records * record_bytes };
         Ok(Arguments { operation, key, key_high, value: &[], expected: &[], room: None, page_bytes })
     }
 

@@ -6,7 +6,7 @@ use dm_core::sherman::parameters::Parameters;
 use dm_core::verbs::{Label, NodeId, Request};
 use dm_host::compute_node::{Pool, socket_in};
 use dm_host::fabric::shm::ShmOptions;
-use dm_host::session::{Delete, Insert, Session, SessionError, UpdateIf};
+use dm_host::session::{Delete, DeleteIf, Insert, Session, SessionError, UpdateIf};
 use dm_host::solo;
 use session_support::{block_on, options};
 use std::collections::HashMap;
@@ -126,7 +126,13 @@ fn hammer(session: &Session, writer: u64) {
             1 => drop(run!(session.update(&key, &new))),
             2 => drop(run!(session.upsert(&key, &new))),
             3 => drop(matches!(run!(session.delete(&key)), Delete::Deleted)),
-            4 | 5 => {
+            4 => {
+                let Some(expected) = run!(session.get(&key)) else { continue };
+                if let DeleteIf::Mismatch(found) = run!(session.delete_if(&key, &expected)) {
+                    seen.check(&key, &found);
+                }
+            }
+            5 => {
                 let Some(expected) = run!(session.get(&key)) else { continue };
                 seen.check(&key, &expected);
                 if let UpdateIf::Mismatch(found) = run!(session.update_if(&key, &expected, &new)) {

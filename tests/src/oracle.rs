@@ -55,16 +55,17 @@ pub struct Answer {
 
 /// What `kind` answers on a key in state `before`.
 pub fn answer(kind: OperationKind, before: Option<u32>, new: u32, expected: u32) -> Answer {
-    use OperationKind::{Delete, Get, Insert, Scan, Update, UpdateIf, Upsert};
+    use OperationKind::{Delete, DeleteIf, Get, Insert, Scan, Update, UpdateIf, Upsert};
     let (outcome, output, after) = match (kind, before) {
         (Get, Some(stamp)) => (Outcome::Found, Some(stamp), before),
         (Insert, Some(stamp)) => (Outcome::Exists, Some(stamp), before),
-        (Get | Update | UpdateIf | Delete, None) => (Outcome::Absent, None, None),
+        (Get | Update | UpdateIf | Delete | DeleteIf, None) => (Outcome::Absent, None, None),
         (Insert | Upsert, None) => (Outcome::Inserted, None, Some(new)),
         (Update, Some(_)) => (Outcome::Updated, None, Some(new)),
         (Upsert, Some(_)) => (Outcome::Replaced, None, Some(new)),
         (UpdateIf, Some(stamp)) if stamp == expected => (Outcome::Updated, None, Some(new)),
-        (UpdateIf, Some(stamp)) => (Outcome::Mismatch, Some(stamp), before),
+        (DeleteIf, Some(stamp)) if stamp == expected => (Outcome::Deleted, None, None),
+        (UpdateIf | DeleteIf, Some(stamp)) => (Outcome::Mismatch, Some(stamp), before),
         (Delete, Some(_)) => (Outcome::Deleted, None, None),
         (Scan, _) => unreachable!("not a point operation"),
     };
@@ -72,11 +73,12 @@ pub fn answer(kind: OperationKind, before: Option<u32>, new: u32, expected: u32)
 }
 
 /// Point operations.
-pub const POINT: [OperationKind; 6] = [
+pub const POINT: [OperationKind; 7] = [
     OperationKind::Get,
     OperationKind::Insert,
     OperationKind::Update,
     OperationKind::Upsert,
     OperationKind::UpdateIf,
+    OperationKind::DeleteIf,
     OperationKind::Delete,
 ];

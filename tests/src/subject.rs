@@ -6,6 +6,8 @@ use dm_core::btree::inner::Inner;
 use dm_core::btree::node::Header;
 use dm_core::error::OpError;
 use dm_core::index::{Census, Index, Operation, OperationKind, Outcome, ScratchPlan};
+use dm_core::items::block::{block_bytes, class_bytes, class_of};
+use dm_core::items::parameters::Parameters as ItemParameters;
 use dm_core::lane::{Lane, Mark};
 use dm_core::radix::slot::{Child, Node, Slot};
 use dm_core::remote::NodeGeometry;
@@ -14,7 +16,8 @@ use dm_core::remote::catalog::{IndexNumber, root_offset};
 use dm_core::remote::lock_word::{LockWord, RowId};
 use dm_core::verbs::{Assumptions, NodeId, Space};
 use dm_core::{chime, sherman, smart};
-use dm_host::assembly::{AssemblyError, Place, Spending, with_chime, with_sherman, with_smart};
+use dm_host::assembly::{AssemblyError, Place, Spending, with_chime, with_items, with_sherman, with_smart};
+use dm_sim::verify::items::stretched::{Stretch, Stretched};
 use std::future::Future;
 use std::pin::Pin;
 
@@ -124,6 +127,16 @@ pub trait Subject: Sync {
     /// Whether an emptied leaf's memory comes back.
     fn gives_memory_back(&self) -> bool;
 
+    /// Whether it can be bulk-loaded.
+    fn bulk_loads(&self) -> bool {
+        true
+    }
+
+    /// Whether an update of a value may need memory: then it may fail on a full pool.
+    fn updates_take_memory(&self) -> bool {
+        false
+    }
+
     /// Whether an operation of `kind` on a record that is there always takes a lock.
     fn locks(&self, kind: OperationKind) -> bool {
         kind != OperationKind::Get
@@ -149,6 +162,17 @@ pub trait Subject: Sync {
             Mark::NodeReused,
         ];
         (adversity, &[Mark::Settled, Mark::HandOver, Mark::Merge, Mark::HelpedSplit])
+    }
+
+    /// Sizes of keys and values that it refuses, and what it says.
+    fn bad_sizes(&self) -> Vec<(Shape, &'static str)> {
+        let right = Shape::words(4, 4);
+        vec![
+            (Shape { key_bytes: 7, ..right }, "key bytes 7"),
+            (Shape { key_bytes: 65, ..right }, "key bytes 65"),
+            (Shape { value_bytes: 7, ..right }, "value bytes 7"),
+            (Shape { value_bytes: 1025, ..right }, "value bytes 1025"),
+        ]
     }
 
     /// Parameters out of range besides those of keys and values, and what is to be said of them.
@@ -450,5 +474,126 @@ impl Subject for SmartSubject {
                 }
             }
         }
+    }
+}
+
+/// Items over Sherman or CHIME, slices of seven bytes, keys and values stretched: most keys are some layers deep, most values
+/// in blocks.
+#[derive(Clone, Copy, Debug)]
+pub enum ItemsSubject {
+    /// Over Sherman.
+    Sherman,
+    /// Over CHIME.
+    Chime,
+}
+
+impl ItemsSubject {
+    /// How long a byte of a key becomes.
+    const KEY_REPEATS: usize = 3;
+
+    const fn stretch(shape: &Shape) -> Stretch {
+        Stretch { key_bytes: shape.key_bytes, value_bytes: shape.value_bytes, key_repeats: Self::KEY_REPEATS }
+    }
+
+    const fn items(shape: &Shape) -> ItemParameters {
+        Self::stretch(shape).parameters()
+    }
+
+    /// What the index below is created with.
+    const fn below(shape: &Shape) -> Shape {
+        Shape { key_bytes: 16, value_bytes: 16, ..*shape }
+    }
+
+    fn subject(self) -> &'static dyn Subject {
+        match self {
+            Self::Sherman => &ShermanSubject,
+            Self::Chime => &ChimeSubject,
+        }
+    }
+}
+
+impl Subject for ItemsSubject {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Sherman => "items over sherman",
+            Self::Chime => "items over chime",
+        }
+    }
+
+    fn node_bytes_max(&self, shape: &Shape) -> usize {
+        let items = Self::items(shape);
+        let block = class_bytes(class_of(block_bytes(items.key_bytes_max, items.value_bytes_max)));
+        self.subject().node_bytes_max(&Self::below(shape)).max(block)
+    }
+
+    fn open(
+        &self,
+        place: &Place<'_>,
+        shape: &Shape,
+        spending: &Spending,
+        run: &mut dyn FnMut(&Opened<'_>),
+    ) -> Result<(), AssemblyError> {
+        let (items, below) = (Self::items(shape), Self::below(shape));
+        let (stretch, page_records) = (Self::stretch(shape), spending.page_records);
+        let page_bytes = stretch.page_bytes(page_records);
+        let spending = &Spending { page_bytes, links: 64, returned_blocks: 4096, ..spending.clone() };
+        match self {
+            Self::Sherman => with_sherman(place, &ShermanSubject::parameters(&below), spending, |index| {
+                with_items(place, index, index.tree().requests, &items, spending, |items| {
+                    let index_held = || index.tree().locks.held();
+                    run(&Opened { index: &Stretched::new(items, &stretch, page_records), locks_held: &index_held });
+                })
+            })?,
+            Self::Chime => with_chime(place, &ChimeSubject::parameters(&below), spending, |index| {
+                with_items(place, index, index.tree().requests, &items, spending, |items| {
+                    let index_held = || index.locks_held();
+                    run(&Opened { index: &Stretched::new(items, &stretch, page_records), locks_held: &index_held });
+                })
+            })?,
+        }
+    }
+
+    fn switches(&self) -> Vec<(&'static str, Options)> {
+        self.subject().switches()
+    }
+
+    fn gives_memory_back(&self) -> bool {
+        true
+    }
+
+    fn bulk_loads(&self) -> bool {
+        false
+    }
+
+    fn updates_take_memory(&self) -> bool {
+        true
+    }
+
+    fn bad_sizes(&self) -> Vec<(Shape, &'static str)> {
+        let right = Shape::words(4, 4);
+        vec![
+            (Shape { key_bytes: 0, ..right }, "keys of up to 0 bytes"),
+            (Shape { key_bytes: 1366, ..right }, "keys of up to 4098 bytes"),
+            (Shape { value_bytes: 21_846, ..right }, "values of up to 65538 bytes"),
+        ]
+    }
+
+    fn bad_spans(&self) -> Vec<(Shape, &'static str)> {
+        self.subject().bad_spans()
+    }
+
+    fn crowd_marks(&self) -> (&'static [Mark], &'static [Mark]) {
+        self.subject().crowd_marks()
+    }
+
+    fn few_keys(&self) -> (u32, &'static [Mark]) {
+        match self {
+            Self::Sherman => (3, &[Mark::LeafSplit, Mark::Merge, Mark::LayerMade]),
+            Self::Chime => (14, &[Mark::LeafSplit, Mark::LayerMade]),
+        }
+    }
+
+    fn set_node_locks(&self, fabric: &mut AnyFabric, geometry: &[NodeGeometry], shape: &Shape, held: bool) {
+        self.subject().set_node_locks(fabric, geometry, &Self::below(shape), held);
     }
 }

@@ -5,3 +5,5 @@ use dm_tests::conformance;
 conformance!(sherman, dm_tests::subject::ShermanSubject);
 conformance!(chime, dm_tests::subject::ChimeSubject);
 conformance!(smart, dm_tests::subject::SmartSubject);
+conformance!(items, dm_tests::subject::ItemsSubject::Sherman);
+conformance!(items_over_chime, dm_tests::subject::ItemsSubject::Chime);

@@ -10,7 +10,7 @@ use dm_core::port::Port;
 use dm_core::sherman::Sherman;
 use dm_core::smart::Smart;
 use dm_core::verbs::{Completion, LaneId, Request};
-use dm_host::assembly::{Spending, with_chime, with_sherman, with_smart};
+use dm_host::assembly::{Spending, with_chime, with_items, with_sherman, with_smart};
 use dm_sim::Config;
 use dm_tests::goldens;
 use dm_tests::pool::Pool;
@@ -19,9 +19,11 @@ use std::mem::{size_of, size_of_val};
 
 const FUTURE_BYTES_MAX: usize = 2048;
 
+/// Of items: the futures of the index below lie within theirs.
+const ITEMS_FUTURE_BYTES_MAX: usize = FUTURE_BYTES_MAX + 512;
 /// Notes the sizes of an index's futures. Those of execute, settle and bulk loads are once per lane and keep the bound;
 /// the others are once per compute node.
-fn futures(text: &mut String, name: &str, index: &impl Index) {
+fn futures(text: &mut String, name: &str, index: &impl Index, bytes_max: usize) {
     let mut scratch = vec![0; index.plan().total_bytes];
     let lane = Lane::new(LaneId(0), &mut scratch);
     let operation = Operation::point(OperationKind::Get);
@@ -33,7 +35,7 @@ fn futures(text: &mut String, name: &str, index: &impl Index) {
         ("bulk_append", size_of_val(&index.bulk_append(&lane))),
         ("bulk_finish", size_of_val(&index.bulk_finish(&lane))),
     ] {
-        assert!(bytes <= FUTURE_BYTES_MAX, "{name}, {what}: {bytes} bytes, at most {FUTURE_BYTES_MAX}");
+        assert!(bytes <= bytes_max, "{name}, {what}: {bytes} bytes, at most {bytes_max}");
         let _ = writeln!(text, "{what:<40} {bytes:>6}");
     }
 }
@@ -59,10 +61,19 @@ fn sizes_are_as_blessed_and_futures_fit_their_bound() {
     let pool = Pool::new(&config);
     let (place, spending) = (pool.place(0), Spending::default());
     let sherman = dm_core::sherman::parameters::Parameters::with_sizes(8, 8);
-    with_sherman(&place, &sherman, &spending, |index| futures(&mut text, "Sherman", index)).unwrap();
+    with_sherman(&place, &sherman, &spending, |index| futures(&mut text, "Sherman", index, FUTURE_BYTES_MAX)).unwrap();
     let chime = dm_core::chime::parameters::Parameters::with_sizes(8, 8);
-    with_chime(&place, &chime, &spending, |index| futures(&mut text, "CHIME", index)).unwrap();
+    with_chime(&place, &chime, &spending, |index| futures(&mut text, "CHIME", index, FUTURE_BYTES_MAX)).unwrap();
     let smart = dm_core::smart::parameters::Parameters::with_sizes(8, 8);
-    with_smart(&place, &smart, &spending, |index| futures(&mut text, "SMART", index)).unwrap();
+    with_smart(&place, &smart, &spending, |index| futures(&mut text, "SMART", index, FUTURE_BYTES_MAX)).unwrap();
+    let below = dm_core::sherman::parameters::Parameters::with_sizes(64, 16);
+    let items = dm_core::items::parameters::Parameters { key_bytes_max: 256, value_bytes_max: 256 };
+    with_sherman(&place, &below, &spending, |below| {
+        with_items(&place, below, below.tree().requests, &items, &spending, |index| {
+            futures(&mut text, "items over Sherman", index, ITEMS_FUTURE_BYTES_MAX);
+        })
+        .unwrap();
+    })
+    .unwrap();
     goldens::check("sizes.txt", &text);
 }

@@ -192,6 +192,7 @@ impl Tree<'_> {
             }
         }
         self.push_part(lane, label, (node, offset), bytes, local);
+        lane.wrote_in_place();
         Ok(())
     }
 
@@ -239,6 +240,7 @@ impl Tree<'_> {
         for range in [first, second] {
             self.push_part(lane, label, (node, base + range.start as u64), range.len(), at + range.start);
         }
+        lane.wrote_in_place();
         Ok(())
     }
 
@@ -305,7 +307,7 @@ impl Tree<'_> {
         }
         self.check_lease(lane)?;
         let word = self.word_for(lane, lock)?;
-        lane.owe(Debt { lock, stage: Stage::Queued, word, protects, imaged: false })?;
+        lane.owe(Debt { lock, stage: Stage::Queued, word, protects, imaged: false, imaged_again: false })?;
         let queued = self.options.hierarchical && self.locks.enter(lock, lane.id(), tag) == Entered::Queued;
         Ok(Claim { held: Held { lock, word, tag }, queued })
     }
@@ -441,9 +443,8 @@ impl Tree<'_> {
             Turn::Wait => lane.paid(lock),
             Turn::Acquire => self.leave(lane, lock, (&self.locks, lock)),
             Turn::Owned(Handed { word, imaged }) => {
-                if imaged {
-                    lane.has_image(lock);
-                }
+                lane.received(lock, word, imaged);
+                lane.advance(lock, Stage::Held);
                 self.release(lane, Held { lock, word, tag }).await?;
             }
         }
@@ -460,7 +461,7 @@ impl Tree<'_> {
         if self.options.hierarchical && !self.locks.try_enter(lock, lane.id()) {
             return Ok(None);
         }
-        lane.owe(Debt { lock, stage: Stage::Posted, word, protects, imaged: false })?;
+        lane.owe(Debt { lock, stage: Stage::Posted, word, protects, imaged: false, imaged_again: false })?;
         let completion = lane.port().call(self.lock_request(Label::Lock, lock, 0, word)).await?;
         if self.lock_value(lock, completion) != 0 {
             lane.mark(Mark::LockLost);
@@ -517,7 +518,9 @@ impl Tree<'_> {
             port.withdraw();
             return Err(late);
         }
-        if !self.options.combine || self.options.hierarchical && self.locks.would_pass(held.lock, held.tag) {
+        let passes =
+            self.options.hierarchical && self.locks.would_pass(held.lock, held.tag) && lane.may_pass(held.lock);
+        if !self.options.combine || passes {
             return Ok(None);
         }
         let unlock = port.push(self.unlock_request(&held));
@@ -539,6 +542,7 @@ impl Tree<'_> {
     pub async fn release(&self, lane: &Lane<'_>, held: Held) -> Result<(), OpError> {
         let imaged = lane.holds(held.lock).is_some_and(|debt| debt.imaged);
         if self.options.hierarchical
+            && lane.may_pass(held.lock)
             && let Some(next) = self.locks.pass(held.lock, held.tag, Handed { word: held.word, imaged })
         {
             self.paid(lane, held.lock);

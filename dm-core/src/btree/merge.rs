@@ -116,6 +116,10 @@ pub(crate) trait Merge<'s>: Walk<'s> {
         let (held, _) = tree.acquire(lane, parent, None).await?;
         let mut leaves: Vec<Self::HeldLeaf, 2> = Vec::new();
         let joined = self.join_locked(lane, &held, parent, emptied, &mut leaves).await;
+        if let Err(failed @ OpError { cause: Cause::Verb(_), .. }) = joined {
+            // It may have been a WRITE, and may still land in part: settling waits for that, and replays its image.
+            return Err(failed);
+        }
         for leaf in leaves.into_iter().rev() {
             self.unlock(lane, leaf).await?;
         }

@@ -198,6 +198,7 @@ impl TreeScratch {
             expected,
             output,
             page,
+            lengths: 0..0,
             total_bytes: end,
         };
         let scratch = Self { key, separator, help, small, recovery, nodes, node_stride, node_buffers, leaves_at_once };

@@ -167,7 +167,14 @@ impl<'s> Chime<'s> {
         }
         self.tree.check_lease(lane)?;
         let held = LeafHeld { address: leaf, word: self.tree.word_for(lane, lock)?, vacancy: 0, lock };
-        lane.owe(Debt { lock, stage: Stage::Queued, word: held.word, protects: leaf, imaged: false })?;
+        lane.owe(Debt {
+            lock,
+            stage: Stage::Queued,
+            word: held.word,
+            protects: leaf,
+            imaged: false,
+            imaged_again: false,
+        })?;
         let queued =
             self.tree.options.hierarchical && self.locks.enter(local(lock), lane.id(), held.tag()) == Entered::Queued;
         Ok(LeafClaim { held, queued })
@@ -292,9 +299,8 @@ impl<'s> Chime<'s> {
             Turn::Wait => lane.paid(held.lock),
             Turn::Acquire => self.tree.leave(lane, held.lock, self.queue_of(held.lock)),
             Turn::Owned(Handed { word, imaged }) => {
-                if imaged {
-                    lane.has_image(held.lock);
-                }
+                lane.received(held.lock, word, imaged);
+                lane.advance(held.lock, Stage::Held);
                 let vacancy = self.words.recall(self.place_of(held.lock), held.tag());
                 self.unlock_leaf(lane, LeafHeld { word, vacancy, ..held }, vacancy).await?;
             }
@@ -313,7 +319,14 @@ impl<'s> Chime<'s> {
         let mut guess = self.guess_of(&held);
         // A second time if the first guess was wrong, and not a third: who changes the word is about to use the leaf.
         for _ in 0..2 {
-            let debt = Debt { lock, stage: Stage::Posted, word: held.word, protects: leaf, imaged: false };
+            let debt = Debt {
+                lock,
+                stage: Stage::Posted,
+                word: held.word,
+                protects: leaf,
+                imaged: false,
+                imaged_again: false,
+            };
             lane.owe(debt)?;
             let found = lane.port().call(self.lock_request(leaf, guess, held.word)).await?.value;
             if found & HELD == 0 && (self.tree.capabilities.masked_atomics || found == guess) {
@@ -355,7 +368,8 @@ impl<'s> Chime<'s> {
             port.withdraw();
             return Err(late);
         }
-        let pass = self.tree.options.hierarchical && self.locks.would_pass(local(held.lock), held.tag());
+        let may = self.tree.options.hierarchical && lane.may_pass(held.lock);
+        let pass = may && self.locks.would_pass(local(held.lock), held.tag());
         Ok((self.tree.options.combine && !pass).then(|| port.push(self.unlock_request(held, vacancy))))
     }
 
@@ -376,6 +390,7 @@ impl<'s> Chime<'s> {
         // While this lane holds the local entry; the next one that does may want to know.
         self.words.remember(self.place_of(held.lock), held.tag(), vacancy & ALL_FULL);
         if self.tree.options.hierarchical
+            && lane.may_pass(held.lock)
             && let Some(next) = self.locks.pass(local(held.lock), held.tag(), Handed { word: held.word, imaged })
         {
             self.tree.paid(lane, held.lock);

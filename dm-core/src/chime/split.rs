@@ -75,6 +75,7 @@ impl Chime<'_> {
         if right.node() != left.node() || !self.tree.options.combine {
             port.submit().await?;
         }
+        lane.change_is_next();
         self.tree.push_in_place(lane, held.lock, Label::Node, left, 0..self.leaf.bytes, left_at)?;
         self.remember_vacancy(right, right_vacancy);
         self.unlock_leaf_with(lane, held, left_vacancy).await?;

@@ -441,7 +441,7 @@ impl Chime<'_> {
 
     /// Decides what the operation does to the locked leaf, and does it to the image.
     fn decide(&self, aim: Aim<'_>, key: &[u8], front: &mut [u8], image: &mut [u8], vacancy: u64, count: usize) -> Seen {
-        use OperationKind::{Delete, Get, Insert, Scan, Update, UpdateIf, Upsert};
+        use OperationKind::{Delete, DeleteIf, Get, Insert, Scan, Update, UpdateIf, Upsert};
         let Aim { kind, home, .. } = aim;
         let leaf = Leaf::new(&self.leaf, image);
         let found = leaf.find_locked(home, key, State::Live);
@@ -465,18 +465,18 @@ impl Chime<'_> {
                 count,
             );
         };
-        let differs =
-            matches!(kind, UpdateIf) && !leaf.value_is(slot, front.get(self.plan.expected.clone()).unwrap_or_default());
+        let differs = matches!(kind, UpdateIf | DeleteIf)
+            && !leaf.value_is(slot, front.get(self.plan.expected.clone()).unwrap_or_default());
         if matches!(kind, Insert) || differs {
             leaf.read_value(slot, front.get_mut(self.plan.output.clone()).unwrap_or_default());
         }
         let outcome = match kind {
             Get | Scan => Outcome::Found,
             Insert => Outcome::Exists,
-            UpdateIf if differs => Outcome::Mismatch,
+            UpdateIf | DeleteIf if differs => Outcome::Mismatch,
             Update | UpdateIf => Outcome::Updated,
             Upsert => Outcome::Replaced,
-            Delete => Outcome::Deleted,
+            Delete | DeleteIf => Outcome::Deleted,
         };
         let mut touched = Touched::default();
         let mut leaf = LeafMut::new(&self.leaf, image);
@@ -560,6 +560,9 @@ impl Chime<'_> {
     /// Pushes the WRITEs of what was changed in image 0.
     fn push_change(&self, lane: &Lane<'_>, held: &LeafHeld, change: Change) -> Result<(), OpError> {
         let at = self.tree.scratch.node(0);
+        if change != Change::Nothing {
+            lane.change_is_next();
+        }
         match change {
             Change::Nothing => {}
             Change::Entries { first, count } => {

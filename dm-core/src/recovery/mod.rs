@@ -63,7 +63,9 @@
 //! completion. Replaying it does what its WRITE was about to do, or repeats what it did: since it, nobody has written
 //! what the word protects. The last sentence holds only if WRITEs *without* an image do not follow one *with*; so a
 //! debt remembers that there is an image, passes that on with the word, and every later WRITE of the acquisition has
-//! one, too.
+//! one, too. And it holds only while the last image is there, or none is: a lane that has handed the word over uses its slot
+//! for another lock's image, and then the image of the lane before it would be the last. So a word that has more than one
+//! image is not handed over: it is freed.
 //!
 //! # Takeover
 //!

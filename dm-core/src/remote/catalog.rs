@@ -36,6 +36,7 @@
 //! and incarnation: others wait their bound, then say [`CatalogError::Busy`]; fencing its row lets a sweep clear it.
 
 use crate::error::VerbError;
+use crate::items::parameters::FEATURE_ITEMS;
 use crate::lane::Lane;
 use crate::layout::fields::Field;
 use crate::port::OUTBOX_REQUESTS;
@@ -61,6 +62,9 @@ pub const NAME_BYTES_MAX: usize = 47;
 
 /// Bytes of a parameter block.
 pub const PARAMETER_BYTES: usize = 64;
+
+/// Features of an index that this code knows: [`crate::items`].
+pub const FEATURES_KNOWN: Features = Features { incompatible: FEATURE_ITEMS, ..Features::KNOWN };
 
 /// Offset of the root word in an entry.
 const ROOT_OFFSET: u64 = 192;
@@ -315,7 +319,7 @@ impl IndexEntry {
 
     /// Features it needs that this code does not know; 0 if it may be opened.
     pub const fn incompatible_unknown(&self) -> u64 {
-        self.features.incompatible & !Features::KNOWN.incompatible
+        self.features.incompatible & !FEATURES_KNOWN.incompatible
     }
 }
 

@@ -27,7 +27,7 @@
 //! | [`parameters`] | what is fixed at creation |
 //! | [`layout`] | leaves |
 //! | [`search`] | get |
-//! | [`mod@write`] | insert, update, upsert, `update_if`, delete: one procedure |
+//! | [`mod@write`] | insert, update, upsert, `update_if`, delete, `delete_if`: one procedure |
 //! | [`split`] | what an insert does when there is no room |
 //! | `merge` | what a delete does when it took the last record: [`crate::btree::merge`] |
 //!

@@ -55,6 +55,7 @@ impl Sherman<'_> {
                 place.copy_from_slice(separator);
             }
         });
+        lane.change_is_next();
         self.tree.write_split(lane, held, (left, left_at), (right, right_at), self.leaf.bytes).await?;
         lane.is_through(fresh);
         // The record is in. If the parent cannot be told now, whoever finds the half-split will.

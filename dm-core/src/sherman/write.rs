@@ -1,4 +1,4 @@
-//! Insert, update, upsert, `update_if` and delete: one procedure, as in the paper.
+//! Insert, update, upsert, `update_if`, delete and `delete_if`: one procedure, as in the paper.
 //!
 //! Steps: route; take nodes from the shelves (if it may split); lock; READ leaf; decide; WRITE entry + unlock.
 //!
@@ -167,6 +167,7 @@ impl Sherman<'_> {
                     return Ok(Attempt::Done { outcome, emptied: None });
                 }
                 Some(Ok(Decision::Changed { outcome, slot, emptied })) => {
+                    lane.change_is_next();
                     let unlock = self.push_write(lane, held, address, at, slot)?;
                     lane.port().submit().await.map_err(unknown)?;
                     match unlock {
@@ -207,7 +208,7 @@ impl Sherman<'_> {
         front: &mut [u8],
         image: &mut [u8],
     ) -> Result<Decision, DecodeError> {
-        use OperationKind::{Delete, Get, Insert, Scan, Update, UpdateIf, Upsert};
+        use OperationKind::{Delete, DeleteIf, Get, Insert, Scan, Update, UpdateIf, Upsert};
         let leaf = Leaf::new(&self.leaf, image);
         let found = leaf.find(key)?;
         // The leaf is locked and whole: what is decided now is true until the WRITE, which takes the value that joined last.
@@ -228,18 +229,18 @@ impl Sherman<'_> {
             LeafMut::new(&self.leaf, image).put(slot, key, value);
             return Ok(Decision::Changed { outcome: Outcome::Inserted, slot, emptied: false });
         };
-        let differs =
-            matches!(kind, UpdateIf) && !leaf.value_is(slot, front.get(self.plan.expected.clone()).unwrap_or_default());
+        let differs = matches!(kind, UpdateIf | DeleteIf)
+            && !leaf.value_is(slot, front.get(self.plan.expected.clone()).unwrap_or_default());
         if matches!(kind, Insert) || differs {
             leaf.read_value(slot, front.get_mut(self.plan.output.clone()).unwrap_or_default());
         }
         let outcome = match kind {
             Get | Scan => Outcome::Found,
             Insert => Outcome::Exists,
-            UpdateIf if differs => Outcome::Mismatch,
+            UpdateIf | DeleteIf if differs => Outcome::Mismatch,
             Update | UpdateIf => Outcome::Updated,
             Upsert => Outcome::Replaced,
-            Delete => Outcome::Deleted,
+            Delete | DeleteIf => Outcome::Deleted,
         };
         match outcome {
             Outcome::Updated | Outcome::Replaced => {

@@ -151,6 +151,7 @@ impl Parameters {
             expected,
             output,
             page,
+            lengths: 0..0,
             total_bytes: end,
         };
         let leaf_stride = leaf.place_bytes;

@@ -81,10 +81,10 @@ impl Smart<'_> {
 
     /// What an operation does to leaf image 0, and its outcome. A value that comes with it is in the output.
     fn decide(&self, lane: &Lane<'_>, kind: OperationKind, valid: bool) -> (Change, Outcome) {
-        use OperationKind::{Delete, Get, Insert, Scan, Update, UpdateIf, Upsert};
+        use OperationKind::{Delete, DeleteIf, Get, Insert, Scan, Update, UpdateIf, Upsert};
         match (kind, valid) {
             (Get | Scan, true) => (Change::Nothing, Outcome::Found),
-            (Get | Scan | Update | UpdateIf | Delete, false) => (Change::Nothing, Outcome::Absent),
+            (Get | Scan | Update | UpdateIf | Delete | DeleteIf, false) => (Change::Nothing, Outcome::Absent),
             (Insert | Upsert, false) => (Change::Put, Outcome::Inserted),
             (Upsert, true) => (Change::Put, Outcome::Replaced),
             (Update, true) => (Change::Put, Outcome::Updated),
@@ -93,13 +93,17 @@ impl Smart<'_> {
                 self.output(lane);
                 (Change::Nothing, Outcome::Exists)
             }
-            (UpdateIf, true) => {
+            (UpdateIf | DeleteIf, true) => {
                 let fits = lane.port().with(|scratch| {
                     let image = scratch.get(self.scratch.leaf(0)..).unwrap_or_default();
                     scratch.get(self.plan.expected.clone()) == Some(self.leaf.value(image))
                 });
                 if fits {
-                    return (Change::Put, Outcome::Updated);
+                    return if kind == UpdateIf {
+                        (Change::Put, Outcome::Updated)
+                    } else {
+                        (Change::Remove, Outcome::Deleted)
+                    };
                 }
                 self.output(lane);
                 (Change::Nothing, Outcome::Mismatch)

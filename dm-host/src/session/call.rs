@@ -10,11 +10,12 @@ use std::task::{Context, Poll};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Arguments of an operation, all of the right size.
+/// Arguments of an operation, all of sizes that they can have.
 #[derive(Debug)]
 pub(super) struct Arguments<'a> {
     pub(super) operation: Operation,
-    pub(super) key: &'a [u8],
+    /// `None`: a scan from the beginning.
+    pub(super) key: Option<&'a [u8]>,
     pub(super) key_high: High<'a>,
     pub(super) value: &'a [u8],
     pub(super) expected: &'a [u8],
@@ -36,44 +37,27 @@ impl Arguments<'_> {
     fn fill(&self, body: &mut Body, deadline: Option<Deadline>) {
         body.operation = self.operation;
         body.deadline = deadline;
-        let copy = |to: &mut [u8], from: &[u8]| {
-            // What an operation does not have stays as it was: nobody looks at it.
-            if to.len() == from.len() {
-                to.copy_from_slice(from);
-            }
-        };
-        if self.key.is_empty() {
+        // What an operation does not have stays as it was: nobody looks at it.
+        match self.key {
+            Some(key) => body.key.set(key),
             // A scan from the beginning.
-            body.key.fill(0);
-        } else {
-            copy(&mut body.key, self.key);
+            None => body.key.set_least(),
         }
-        copy(&mut body.value, self.value);
-        copy(&mut body.expected, self.expected);
+        body.value.set(self.value);
+        body.expected.set(self.expected);
         match self.key_high {
             High::None => {}
-            High::Excluded(key) => copy(&mut body.key_high, key),
+            High::Excluded(key) => body.key_high.set(key),
             High::Included(key) => {
-                copy(&mut body.key_high, key);
-                // The next key of this size; behind the last one there is no bound.
-                body.operation.bounded = increment(&mut body.key_high);
+                body.key_high.set(key);
+                // Behind the last key there is no bound.
+                body.operation.bounded = body.key_high.increment();
             }
         }
         if self.page_bytes > 0 {
             body.page = Vec::with_capacity(self.page_bytes);
         }
     }
-}
-
-/// Adds one to a big-endian number. `false`: it was the largest.
-fn increment(key: &mut [u8]) -> bool {
-    for byte in key.iter_mut().rev() {
-        *byte = byte.wrapping_add(1);
-        if *byte != 0 {
-            return true;
-        }
-    }
-    false
 }
 
 /// Makes the result of a call of its outcome.
@@ -334,19 +318,5 @@ impl<T> Drop for Call<'_, T> {
             Stage::Queued { queue, slot } => queues[queue].detach(slot),
             _ => {}
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::increment;
-
-    #[test]
-    fn the_key_after_a_key() {
-        let mut key = [1, 2, 255];
-        assert!(increment(&mut key));
-        assert_eq!(key, [1, 3, 0]);
-        let mut key = [255; 8];
-        assert!(!increment(&mut key), "there is none");
     }
 }

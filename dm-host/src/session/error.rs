@@ -56,6 +56,14 @@ pub enum OpenError {
         /// What was asked for.
         wanted: Box<IndexParameters>,
     },
+    /// The index exists, and only one of it and what was asked for has keys and values of any length.
+    #[error("index \"{name}\" has keys and values of {}, not of {}", lengths(*items), lengths(!*items))]
+    Items {
+        /// Its name.
+        name: String,
+        /// Whether it has.
+        items: bool,
+    },
     /// A thread could not be started.
     #[error("starting a thread: {0}")]
     Thread(#[from] std::io::Error),
@@ -65,6 +73,10 @@ pub enum OpenError {
     /// A thread of the session panicked before it had said that it is ready: a bug.
     #[error("a thread of the session panicked while it started")]
     Panicked,
+}
+
+const fn lengths(items: bool) -> &'static str {
+    if items { "any length" } else { "one size" }
 }
 
 /// Why a call failed. [`SessionError::effect`] tells what it did to the index nevertheless.
@@ -87,6 +99,25 @@ pub enum SessionError {
         /// Bytes of every value.
         expected: usize,
     },
+    /// Refused before anything was queued: keys of this index are shorter.
+    #[error("a key of {given} bytes: this index has keys of up to {most}")]
+    KeyTooLong {
+        /// Bytes of the key given.
+        given: usize,
+        /// Bytes of the longest.
+        most: usize,
+    },
+    /// Refused before anything was queued: values of this index are shorter.
+    #[error("a value of {given} bytes: this index has values of up to {most}")]
+    ValueTooLong {
+        /// Bytes of the value given.
+        given: usize,
+        /// Bytes of the longest.
+        most: usize,
+    },
+    /// Refused before anything was queued: a value of any length does not go into room of a fixed size.
+    #[error("values of this index have any length: get them one by one")]
+    AnyLength,
     /// Refused before anything was queued: a page holds fewer records, or none were asked for.
     #[error("a page of {given} records: this session's pages have 1 to {max}")]
     PageRecords {

@@ -2,38 +2,58 @@
 
 use super::Session;
 use super::error::SessionError;
+use dm_core::index::{RECORD_HEADER_BYTES, Records};
 use std::ops::Bound;
 
 /// Ascending records, as one scan returned them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
-    pub(super) bytes: Vec<u8>,
-    pub(super) key_bytes: usize,
-    pub(super) record_bytes: usize,
-    pub(super) more: bool,
+    bytes: Vec<u8>,
+    /// Of each record: where its key, its value and the value's end are.
+    places: Vec<[usize; 3]>,
+    more: bool,
 }
 
 impl Page {
+    /// A page of records of these key and value bytes.
+    pub(super) fn of_sizes(bytes: Vec<u8>, key_bytes: usize, value_bytes: usize, more: bool) -> Self {
+        let record_bytes = key_bytes + value_bytes;
+        let place = |start| [start, start + key_bytes, start + record_bytes];
+        let places = (0..bytes.len() / record_bytes).map(|position| place(position * record_bytes)).collect();
+        Self { bytes, places, more }
+    }
+
+    /// A page of records with lengths.
+    pub(super) fn of_lengths(bytes: Vec<u8>, more: bool) -> Self {
+        let mut end = 0;
+        let places = Records::with_lengths(&bytes).map(|(key, value)| {
+            let start = end + RECORD_HEADER_BYTES;
+            end = start + key.len() + value.len();
+            [start, start + key.len(), end]
+        });
+        let places = places.collect();
+        Self { bytes, places, more }
+    }
+
     /// How many records it has.
     pub fn len(&self) -> usize {
-        self.bytes.len() / self.record_bytes
+        self.places.len()
     }
 
     /// Whether it has none.
     pub fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
+        self.places.is_empty()
     }
 
     /// The record at `position`: its key and its value.
     pub fn record(&self, position: usize) -> Option<(&[u8], &[u8])> {
-        let start = position.checked_mul(self.record_bytes)?;
-        let record = self.bytes.get(start..start.checked_add(self.record_bytes)?)?;
-        record.split_at_checked(self.key_bytes)
+        let &[key, value, end] = self.places.get(position)?;
+        Some((self.bytes.get(key..value)?, self.bytes.get(value..end)?))
     }
 
     /// Keys and values.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&[u8], &[u8])> {
-        self.bytes.chunks_exact(self.record_bytes).map(|record| record.split_at(self.key_bytes))
+        self.places.iter().map(|&[key, value, end]| (&self.bytes[key..value], &self.bytes[value..end]))
     }
 
     /// Where the next page begins, if there may be one: behind the last key. It stays valid whatever happens to the

@@ -33,7 +33,7 @@ use super::call::Deadline;
 use super::error::SessionError;
 use super::statistics::WorkerSums;
 use dm_core::error::{Effect, OpError};
-use dm_core::index::{Operation, Outcome, ScratchPlan};
+use dm_core::index::{Operation, Outcome, Part, ScratchPlan};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -103,6 +103,74 @@ enum Stage {
     Finished,
 }
 
+/// A key or a value in a slot. Where all are equally long it is never allocated anew; else it grows to the longest that the
+/// slot ever had.
+#[derive(Debug)]
+pub(super) struct Bytes {
+    held: Vec<u8>,
+    has_length: bool,
+}
+
+impl Bytes {
+    fn new(bytes: usize, has_length: bool) -> Self {
+        Self { held: if has_length { Vec::new() } else { vec![0; bytes] }, has_length }
+    }
+
+    /// Takes `bytes`, if they are as long as they have to be.
+    pub(super) fn set(&mut self, bytes: &[u8]) {
+        if self.has_length {
+            self.held.clear();
+            self.held.extend_from_slice(bytes);
+        } else if self.held.len() == bytes.len() {
+            self.held.copy_from_slice(bytes);
+        }
+    }
+
+    /// The least there is.
+    pub(super) fn set_least(&mut self) {
+        if self.has_length {
+            self.held.clear();
+        } else {
+            self.held.fill(0);
+        }
+    }
+
+    /// The next there can be; `false`: there is none. It may be longer by one byte than any that is.
+    pub(super) fn increment(&mut self) -> bool {
+        if self.has_length {
+            self.held.push(0);
+            return true;
+        }
+        increment(&mut self.held)
+    }
+}
+
+impl Body {
+    /// Whether keys and values have any length.
+    pub(super) const fn has_lengths(&self) -> bool {
+        self.key.has_length
+    }
+}
+
+impl std::ops::Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.held
+    }
+}
+
+/// Adds one to a big-endian number. `false`: it was the largest.
+fn increment(key: &mut [u8]) -> bool {
+    for byte in key.iter_mut().rev() {
+        *byte = byte.wrapping_add(1);
+        if *byte != 0 {
+            return true;
+        }
+    }
+    false
+}
+
 /// Arguments and results of one operation.
 #[derive(Debug)]
 pub(super) struct Body {
@@ -113,11 +181,11 @@ pub(super) struct Body {
     waiter: Waiter,
     pub(super) operation: Operation,
     pub(super) deadline: Option<Deadline>,
-    pub(super) key: Box<[u8]>,
-    pub(super) key_high: Box<[u8]>,
+    pub(super) key: Bytes,
+    pub(super) key_high: Bytes,
     /// The value to write; after the end the value that was found.
-    pub(super) value: Box<[u8]>,
-    pub(super) expected: Box<[u8]>,
+    pub(super) value: Bytes,
+    pub(super) expected: Bytes,
     /// Room for a page, brought along by the call that wants one.
     pub(super) page: Vec<u8>,
 }
@@ -179,8 +247,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Queue {
-    pub(super) fn new(slots: usize, key_bytes: usize, value_bytes: usize) -> Self {
-        let zeros = |bytes| vec![0; bytes].into_boxed_slice();
+    /// `have_lengths`: keys and values are of any length up to these.
+    pub(super) fn new(slots: usize, key_bytes: usize, value_bytes: usize, have_lengths: bool) -> Self {
+        let room = |bytes| Bytes::new(bytes, have_lengths);
         let body = || Body {
             stage: Stage::Idle,
             detached: false,
@@ -188,10 +257,10 @@ impl Queue {
             waiter: Waiter::Nobody,
             operation: Operation::scan(0),
             deadline: None,
-            key: zeros(key_bytes),
-            key_high: zeros(key_bytes),
-            value: zeros(value_bytes),
-            expected: zeros(value_bytes),
+            key: room(key_bytes),
+            key_high: room(key_bytes),
+            value: room(value_bytes),
+            expected: room(value_bytes),
             page: Vec::new(),
         };
         Self {
@@ -456,15 +525,14 @@ impl Queue {
             }
         }
         body.stage = Stage::Running;
-        for (range, bytes) in [
-            (&plan.key, &body.key),
-            (&plan.key_high, &body.key_high),
-            (&plan.value, &body.value),
-            (&plan.expected, &body.expected),
+        for (part, bytes) in [
+            (Part::Key, &body.key),
+            (Part::KeyHigh, &body.key_high),
+            (Part::Value, &body.value),
+            (Part::Expected, &body.expected),
         ] {
-            if let Some(place) = scratch.get_mut(range.clone()) {
-                place.copy_from_slice(bytes);
-            }
+            // Lengths were checked when the call was made.
+            let _ = plan.put(scratch, part, bytes);
         }
         Some(operation)
     }

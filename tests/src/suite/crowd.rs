@@ -410,7 +410,7 @@ async fn point(
         scratch[plan.expected.clone()].copy_from_slice(&value(&key, expected, plan.value_bytes));
         scratch[plan.output.clone()].fill(0xee);
     });
-    if !lane.debts().is_empty() {
+    if lane.is_unsettled() {
         // An operation that succeeded may have failed at helping somebody.
         if let Err(error) = index.settle(lane).await {
             return (Err(error), None);

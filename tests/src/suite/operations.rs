@@ -90,13 +90,7 @@ pub fn errors_name_what_is_wrong(subject: &dyn Subject, fixture: &dyn Fixture) {
         client.assert_quiet("after refusals");
     });
     let bed = fixture.bed(subject, &setup);
-    let sizes = [
-        (Shape { key_bytes: 7, ..setup.shape }, "key bytes 7"),
-        (Shape { key_bytes: 65, ..setup.shape }, "key bytes 65"),
-        (Shape { value_bytes: 7, ..setup.shape }, "value bytes 7"),
-        (Shape { value_bytes: 1025, ..setup.shape }, "value bytes 1025"),
-    ];
-    for (wrong, what) in sizes.into_iter().chain(subject.bad_spans()) {
+    for (wrong, what) in subject.bad_sizes().into_iter().chain(subject.bad_spans()) {
         let refused = subject.open(&bed.place(0), &wrong, &setup.spending, &mut |_| panic!("opened with {wrong:?}"));
         let text = refused.expect_err("parameters out of range").to_string();
         assert!(text.contains(what), "{text}");

@@ -2,7 +2,7 @@
 //!
 //! # From a line to a slot
 //!
-//! A fixed-size index has slots of n bytes, 8..=64, which hold byte strings of 0..=n-1 bytes:
+//! An index with items takes lines as they are, of up to 4096 bytes. A fixed-size index has slots of n bytes, 8..=64, which hold byte strings of 0..=n-1 bytes:
 //!
 //! ```text
 //! byte   0                 length             n-1
@@ -22,6 +22,7 @@
 //! Millions of keys lie end to end in one arena, with eight bytes each that say where; while the file is read, a hash
 //! table of four-byte record numbers (5.7 to 11.4 bytes a key) finds duplicates. Nothing is allocated per key.
 
+use dm_core::items::parameters::KEY_BYTES_LIMIT;
 use hashbrown::HashTable;
 use std::{
     fs::File,
@@ -140,8 +141,8 @@ pub enum KeyFileError {
     },
     /// A key does not fit into the slot.
     #[error(
-        "{}:{line}: {bytes} bytes; a slot of {} bytes holds keys of up to {most}; --skip-bad-keys leaves such lines out",
-        path.display(), most + 1
+        "{}:{line}: {bytes} bytes; {}keys of up to {most}; --skip-bad-keys leaves such lines out",
+        path.display(), slot_bytes.map_or("there are ".to_owned(), |bytes| format!("a slot of {bytes} bytes holds "))
     )]
     TooLong {
         /// The file.
@@ -152,6 +153,8 @@ pub enum KeyFileError {
         bytes: u64,
         /// The most that fit.
         most: usize,
+        /// Bytes of the slot, if keys go into such.
+        slot_bytes: Option<usize>,
     },
     /// More keys than record numbers.
     #[error("{}:{line}: more than {KEYS_MAX} keys", path.display())]
@@ -163,34 +166,36 @@ pub enum KeyFileError {
     },
 }
 
-/// Where a key lies in the arena: its start in the upper 56 bits, its length (at most 63) in the lower 8.
+/// Where a key lies in the arena: its start in the upper 48 bits, its length (at most 4096) in the lower 16.
 #[derive(Clone, Copy, Debug)]
 struct Place(u64);
 
 impl Place {
     const fn new(start: usize, bytes: usize) -> Self {
-        Self((start as u64) << 8 | bytes as u64)
+        Self((start as u64) << 16 | bytes as u64)
     }
 
     fn of(self, arena: &[u8]) -> &[u8] {
-        let start = (self.0 >> 8) as usize;
-        &arena[start..start + (self.0 & 0xff) as usize]
+        let start = (self.0 >> 16) as usize;
+        &arena[start..start + (self.0 & 0xffff) as usize]
     }
 }
 
-/// The keys of a file, by record number; all different, each shorter than the slot.
+/// The keys of a file, by record number; all different, each shorter than the slot, if there is one.
 #[derive(Debug)]
 pub struct RealKeys {
     arena: Vec<u8>,
     places: Vec<Place>,
-    slot_bytes: usize,
+    slot_bytes: Option<usize>,
+    longest: usize,
     skipped: SkippedLines,
     table_bytes: usize,
 }
 
 impl RealKeys {
-    /// Reads the keys of the file `path`, or of the standard input if `path` is `-`, for slots of `slot_bytes` bytes.
-    pub fn read(path: &Path, slot_bytes: usize, bad_keys: BadKeys) -> Result<Self, KeyFileError> {
+    /// Reads the keys of the file `path`, or of the standard input if `path` is `-`, for slots of `slot_bytes` bytes;
+    /// `None`: for items.
+    pub fn read(path: &Path, slot_bytes: Option<usize>, bad_keys: BadKeys) -> Result<Self, KeyFileError> {
         if path == Path::new("-") {
             return Self::read_from(io::stdin().lock(), path, slot_bytes, bad_keys);
         }
@@ -202,18 +207,22 @@ impl RealKeys {
     pub fn read_from(
         mut input: impl BufRead,
         path: &Path,
-        slot_bytes: usize,
+        slot_bytes: Option<usize>,
         bad_keys: BadKeys,
     ) -> Result<Self, KeyFileError> {
-        if !(SLOT_BYTES_MIN..=SLOT_BYTES_MAX).contains(&slot_bytes) {
-            return Err(SlotError::SlotSize { bytes: slot_bytes }.into());
-        }
-        let most = slot_bytes - 1;
+        let most = match slot_bytes {
+            Some(bytes) if !(SLOT_BYTES_MIN..=SLOT_BYTES_MAX).contains(&bytes) => {
+                return Err(SlotError::SlotSize { bytes }.into());
+            }
+            Some(bytes) => bytes - 1,
+            None => KEY_BYTES_LIMIT,
+        };
         let unreadable = |source| KeyFileError::Unreadable { path: path.to_path_buf(), source };
         let mut keys = Self {
             arena: Vec::new(),
             places: Vec::new(),
             slot_bytes,
+            longest: 0,
             skipped: SkippedLines::default(),
             table_bytes: 0,
         };
@@ -221,14 +230,15 @@ impl RealKeys {
         let mut table = HashTable::<u32>::new();
         let mut line_number = 0_u64;
         // Room for the longest key and its CR; what a line has beyond that is counted and forgotten.
-        let mut line = Vec::with_capacity(slot_bytes);
-        while let Some(bytes) = read_line(&mut input, &mut line, slot_bytes).map_err(unreadable)? {
+        let mut line = Vec::with_capacity(most + 1);
+        while let Some(bytes) = read_line(&mut input, &mut line, most + 1).map_err(unreadable)? {
             line_number += 1;
             if bytes > most as u64 {
                 match bad_keys {
                     BadKeys::Skip => keys.skipped.too_long += 1,
                     BadKeys::Refuse => {
-                        return Err(KeyFileError::TooLong { path: path.to_path_buf(), line: line_number, bytes, most });
+                        let path = path.to_path_buf();
+                        return Err(KeyFileError::TooLong { path, line: line_number, bytes, most, slot_bytes });
                     }
                 }
                 continue;
@@ -254,6 +264,7 @@ impl RealKeys {
             let record = keys.places.len() as u32;
             keys.places.push(Place::new(keys.arena.len(), line.len()));
             keys.arena.extend_from_slice(&line);
+            keys.longest = keys.longest.max(line.len());
             table.insert_unique(hash, record, |&record| hasher.hash_one(keys.key_at(record)));
         }
         keys.table_bytes = table.allocation_size();
@@ -272,9 +283,19 @@ impl RealKeys {
         self.places.is_empty()
     }
 
-    /// Bytes of a slot.
-    pub const fn slot_bytes(&self) -> usize {
+    /// Bytes of a slot; `None`: keys go into none.
+    pub const fn slot_bytes(&self) -> Option<usize> {
         self.slot_bytes
+    }
+
+    /// Bytes of the longest key.
+    pub const fn longest(&self) -> usize {
+        self.longest
+    }
+
+    /// Bytes of a key, on the average; 0 without keys.
+    pub fn mean_bytes(&self) -> usize {
+        self.arena.len().checked_div(self.places.len()).unwrap_or(0)
     }
 
     /// Lines that were left out.
@@ -295,10 +316,15 @@ impl RealKeys {
         Some(place.of(&self.arena))
     }
 
-    /// Writes the key of a record into `slot`, of [`slot_bytes`](Self::slot_bytes) bytes, and says whether there is one.
+    /// Writes the key of a record into `room`: a slot of [`slot_bytes`](Self::slot_bytes), or as it is. Says how many bytes that
+    /// are; `None`: there is no such record.
     #[inline]
-    pub fn write(&self, record: u64, slot: &mut [u8]) -> bool {
-        self.key(record).is_some_and(|key| encode(key, slot).is_ok())
+    pub fn write(&self, record: u64, room: &mut [u8]) -> Option<usize> {
+        let key = self.key(record)?;
+        match self.slot_bytes {
+            Some(bytes) => encode(key, room.get_mut(..bytes)?).ok().map(|()| bytes),
+            None => room.get_mut(..key.len()).map(|room| room.copy_from_slice(key)).map(|()| key.len()),
+        }
     }
 
     fn key_at(&self, record: u32) -> &[u8] {
@@ -344,8 +370,8 @@ mod tests {
 
     fn read(text: &[u8], slot_bytes: usize, bad_keys: BadKeys) -> Result<RealKeys, KeyFileError> {
         // A buffer of three bytes: lines and their ends fall across its borders.
-        let small = RealKeys::read_from(BufReader::with_capacity(3, text), Path::new("k"), slot_bytes, bad_keys);
-        let large = RealKeys::read_from(text, Path::new("k"), slot_bytes, bad_keys);
+        let small = RealKeys::read_from(BufReader::with_capacity(3, text), Path::new("k"), Some(slot_bytes), bad_keys);
+        let large = RealKeys::read_from(text, Path::new("k"), Some(slot_bytes), bad_keys);
         assert_eq!(small.as_ref().map(all).ok(), large.as_ref().map(all).ok());
         small
     }
@@ -422,9 +448,9 @@ mod tests {
         let keys = read(b"a\0\na\n\na\0\0\n", 8, BadKeys::Refuse).unwrap();
         assert_eq!(all(&keys), [&b"a\0"[..], b"a", b"", b"a\0\0"]);
         let mut slot = [0; 8];
-        assert!(keys.write(0, &mut slot));
+        assert_eq!(keys.write(0, &mut slot), Some(slot.len()));
         assert_eq!(decode(&slot), Some(&b"a\0"[..]));
-        assert!(!keys.write(4, &mut slot));
+        assert_eq!(keys.write(4, &mut slot), None);
         assert_eq!(keys.key(u64::MAX), None);
     }
 
@@ -457,12 +483,12 @@ mod tests {
 
     #[test]
     fn a_file_that_is_not_there_is_named() {
-        let error = RealKeys::read(Path::new("no/such/keys"), 8, BadKeys::Skip).unwrap_err().to_string();
+        let error = RealKeys::read(Path::new("no/such/keys"), Some(8), BadKeys::Skip).unwrap_err().to_string();
         assert!(error.starts_with("cannot read the keys in no/such/keys: "), "{error}");
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("keys");
         std::fs::write(&path, "one\ntwo\n").unwrap();
-        assert_eq!(RealKeys::read(&path, 8, BadKeys::Refuse).unwrap().len(), 2);
+        assert_eq!(RealKeys::read(&path, Some(8), BadKeys::Refuse).unwrap().len(), 2);
     }
 
     #[test]
@@ -470,7 +496,7 @@ mod tests {
         let mut text = Vec::new();
         (0..1_000_000_u64).for_each(|record| writeln!(text, "user{:016}", record * 7_919).unwrap());
         let start = Instant::now();
-        let keys = RealKeys::read_from(&text[..], Path::new("k"), 32, BadKeys::Refuse).unwrap();
+        let keys = RealKeys::read_from(&text[..], Path::new("k"), Some(32), BadKeys::Refuse).unwrap();
         let (elapsed, memory) = (start.elapsed(), keys.memory());
         println!("{:.0} ns a key, {memory:?}", elapsed.as_nanos() as f64 / 1e6);
         assert_eq!(keys.len(), 1_000_000);
@@ -478,5 +504,22 @@ mod tests {
         assert_eq!(memory.kept_bytes, 28_000_000);
         assert!(memory.table_bytes < 16_000_000, "{memory:?}");
         assert!(elapsed.as_secs() < 10, "{elapsed:?}");
+    }
+
+    #[test]
+    fn lines_of_any_length_are_keys_of_items() {
+        let long = "x".repeat(KEY_BYTES_LIMIT);
+        let text = format!("/a\n\n/{long}\n{long}\n");
+        let error = RealKeys::read_from(text.as_bytes(), Path::new("k"), None, BadKeys::Refuse).unwrap_err();
+        assert!(
+            matches!(error, KeyFileError::TooLong { line: 3, bytes: 4097, most: 4096, slot_bytes: None, .. }),
+            "{error}"
+        );
+        let keys = RealKeys::read_from(text.as_bytes(), Path::new("k"), None, BadKeys::Skip).unwrap();
+        assert_eq!((keys.len(), keys.longest(), keys.skipped().too_long), (3, 4096, 1));
+        let mut room = vec![0; 4096];
+        assert_eq!((keys.write(0, &mut room), &room[..2]), (Some(2), &b"/a"[..]), "as it is");
+        assert_eq!(keys.write(1, &mut room), Some(0));
+        assert_eq!((keys.write(2, &mut room), &room[..]), (Some(4096), long.as_bytes()));
     }
 }

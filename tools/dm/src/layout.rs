@@ -7,6 +7,7 @@
 //! To describe one more structure, write a [`Structure`] and name it in [`STRUCTURES`].
 
 mod chime;
+mod items;
 mod nodes;
 mod remote;
 mod smart;
@@ -36,6 +37,10 @@ pub static STRUCTURES: &[Structure] = &[
     smart::RADIX_SLOT,
     smart::RADIX_NODE,
     smart::SMART_LEAF,
+    items::ITEMS_PARAMETERS,
+    items::ITEMS_KEY,
+    items::ITEMS_SLOT,
+    items::ITEMS_BLOCK,
 ];
 
 /// One remote structure, described.

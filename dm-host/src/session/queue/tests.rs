@@ -41,7 +41,7 @@ impl Somebody {
 
 /// A queue of one slot, which is taken.
 fn taken() -> (Queue, u32) {
-    let queue = Queue::new(1, 8, 8);
+    let queue = Queue::new(1, 8, 8, false);
     let slot = Somebody::new().claim(&queue).unwrap();
     (queue, slot)
 }
@@ -111,7 +111,7 @@ fn what_is_withdrawn_is_not_run_and_comes_back() {
 
 #[test]
 fn a_worker_that_panics_fails_everything_and_wakes_everybody() {
-    let queue = Queue::new(3, 8, 8);
+    let queue = Queue::new(3, 8, 8, false);
     let mut calls = [Somebody::new(), Somebody::new(), Somebody::new(), Somebody::new()];
     let slots = [0; 3].map(|_| Somebody::new().claim(&queue).unwrap());
     for (slot, call) in slots.iter().zip(&calls) {
@@ -134,4 +134,17 @@ fn a_worker_that_panics_fails_everything_and_wakes_everybody() {
     assert_eq!(queue.load(), 0);
     assert!(matches!(queue.claim(None, &mut None), Claim::Ended(End::Panicked)));
     assert!(!queue.is_open());
+}
+
+#[test]
+fn the_key_after_a_key() {
+    let mut key = [1, 2, 255];
+    assert!(increment(&mut key));
+    assert_eq!(key, [1, 3, 0]);
+    let mut key = [255; 8];
+    assert!(!increment(&mut key), "there is none");
+    let mut key = Bytes::new(0, true);
+    key.set(b"a");
+    assert!(key.increment());
+    assert_eq!(&*key, b"a\0", "the least that is greater");
 }

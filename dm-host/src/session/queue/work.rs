@@ -4,7 +4,7 @@ use super::{End, Popped, Queue, lock};
 use crate::session::error::SessionError;
 use crate::worker::{Finished, Next, Work};
 use dm_core::error::Effect;
-use dm_core::index::{Outcome, ScratchPlan};
+use dm_core::index::{Outcome, Part, ScratchPlan};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -76,16 +76,13 @@ impl Work for QueueWork<'_> {
         let mut body = lock(&self.queue.slots[slot as usize].body);
         match finished.result {
             Ok(Outcome::Found | Outcome::Exists | Outcome::Mismatch) => {
-                if let Some(output) = finished.scratch.get(self.plan.output.clone()) {
-                    body.value.copy_from_slice(output);
-                }
+                body.value.set(self.plan.part(finished.scratch, Part::Output));
             }
             Ok(Outcome::Page { records, .. }) => {
-                let record_bytes = self.plan.key_bytes + self.plan.value_bytes;
+                let page_bytes = self.plan.page_bytes(finished.scratch, records as usize);
                 let page = finished.scratch.get(self.plan.page.clone()).unwrap_or_default();
-                let page = page.get(..records as usize * record_bytes).unwrap_or_default();
                 // The call brought room for as many as it asked for.
-                body.page.extend_from_slice(page);
+                body.page.extend_from_slice(page.get(..page_bytes).unwrap_or_default());
             }
             _ => {}
         }

@@ -34,6 +34,11 @@ pub enum Call {
     },
     /// Delete.
     Delete,
+    /// Delete if the present value is `expected`.
+    DeleteIf {
+        /// The value that must be present.
+        expected: u64,
+    },
     /// Read a page from the key on.
     Scan {
         /// The key itself is not wanted.
@@ -55,6 +60,7 @@ impl Call {
             Self::Upsert { .. } => OperationKind::Upsert,
             Self::UpdateIf { .. } => OperationKind::UpdateIf,
             Self::Delete => OperationKind::Delete,
+            Self::DeleteIf { .. } => OperationKind::DeleteIf,
             Self::Scan { .. } => OperationKind::Scan,
         }
     }
@@ -65,7 +71,7 @@ impl Call {
             Self::Insert { value } | Self::Update { value } | Self::Upsert { value } | Self::UpdateIf { value, .. } => {
                 Some(value)
             }
-            Self::Get | Self::Delete | Self::Scan { .. } => None,
+            Self::Get | Self::Delete | Self::DeleteIf { .. } | Self::Scan { .. } => None,
         }
     }
 }
@@ -337,6 +343,7 @@ fn call_text(key: u64, call: Call) -> String {
         Call::Insert { value } | Call::Update { value } | Call::Upsert { value } => {
             format!("{kind} key {key} value {value}")
         }
+        Call::DeleteIf { expected } => format!("{kind} key {key} expected {expected}"),
         Call::UpdateIf { expected, value } => format!("{kind} key {key} expected {expected} value {value}"),
         Call::Scan { after, high, limit } => {
             let from = if after { "after" } else { "from" };

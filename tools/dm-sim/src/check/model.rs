@@ -52,18 +52,24 @@ impl Step {
             (Call::Get, Answer::Found(value)) | (Call::Insert { .. }, Answer::Exists(value)) => {
                 same(Needs::Value(value))
             }
-            (Call::UpdateIf { expected, .. }, Answer::Mismatch(value)) if value != expected => {
+            (Call::UpdateIf { expected, .. } | Call::DeleteIf { expected }, Answer::Mismatch(value))
+                if value != expected =>
+            {
                 same(Needs::Value(value))
             }
-            (Call::Get | Call::Update { .. } | Call::UpdateIf { .. } | Call::Delete, Answer::Absent) => {
-                same(Needs::Absent)
-            }
+            (
+                Call::Get | Call::Update { .. } | Call::UpdateIf { .. } | Call::Delete | Call::DeleteIf { .. },
+                Answer::Absent,
+            ) => same(Needs::Absent),
             (Call::Insert { value } | Call::Upsert { value }, Answer::Inserted) => change(Needs::Absent, value),
             (Call::Update { value }, Answer::Updated) | (Call::Upsert { value }, Answer::Replaced) => {
                 change(Needs::Present, value)
             }
             (Call::UpdateIf { expected, value }, Answer::Updated) => change(Needs::Value(expected), value),
             (Call::Delete, Answer::Deleted) => Some(Self { needs: Needs::Present, makes: Makes::Absent }),
+            (Call::DeleteIf { expected }, Answer::Deleted) => {
+                Some(Self { needs: Needs::Value(expected), makes: Makes::Absent })
+            }
             _ => same(Needs::Impossible),
         }
     }
@@ -77,6 +83,7 @@ impl Step {
             Call::Upsert { value } => (Needs::Anything, Makes::Value(value)),
             Call::UpdateIf { expected, value } => (Needs::Value(expected), Makes::Value(value)),
             Call::Delete => (Needs::Present, Makes::Absent),
+            Call::DeleteIf { expected } => (Needs::Value(expected), Makes::Absent),
             Call::Get | Call::Scan { .. } => return None,
         };
         Some(Self { needs, makes })

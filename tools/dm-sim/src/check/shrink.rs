@@ -212,7 +212,9 @@ impl Explainer<'_> {
             Needs::Present => self.was_absent(),
             Needs::Value(value) => {
                 let expected = match self.history.operation(OpId(self.violator.operation)).call {
-                    Call::UpdateIf { .. } if !step.only_looks() => format!("expecting {value}, "),
+                    Call::UpdateIf { .. } | Call::DeleteIf { .. } if !step.only_looks() => {
+                        format!("expecting {value}, ")
+                    }
                     _ => String::new(),
                 };
                 let values: Vec<u64> = self.states.iter().copied().flatten().collect();

@@ -32,6 +32,7 @@ impl RawReads {
             expected: empty.clone(),
             output: value,
             page: empty,
+            lengths: 0..0,
             total_bytes: (128 + bytes).next_multiple_of(64),
         };
         let stride = bytes.next_multiple_of(64).max(64);

@@ -28,7 +28,12 @@ pub struct Chunk {
     pub node_bytes: u64,
     /// They are made of units.
     pub is_of_units: bool,
+    /// They are pieces of any size: blocks of items.
+    pub is_of_pieces: bool,
 }
+
+/// Pieces of any size are multiples of this.
+pub const UNIT_BYTES: u64 = 16;
 
 /// What remote memory says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -52,6 +57,8 @@ pub struct Account {
     pub retired: u64,
     /// None of these: lost until the pool is swept.
     pub leaked: u64,
+    /// Of these, in chunks for pieces of any size.
+    pub leaked_pieces: u64,
 }
 
 impl Account {
@@ -62,12 +69,13 @@ impl Account {
         self.ready += other.ready;
         self.retired += other.retired;
         self.leaked += other.leaked;
+        self.leaked_pieces += other.leaked_pieces;
     }
 }
 
 impl fmt::Display for Account {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { granted, reached, ready, retired, leaked } = self;
+        let Self { granted, reached, ready, retired, leaked, .. } = self;
         write!(f, "{granted} nodes granted = {reached} reached + {ready} ready + {retired} retired + {leaked} leaked")
     }
 }
@@ -89,6 +97,8 @@ pub fn account(holdings: &Holdings, ready: &[Node], retired_bytes: u64) -> Resul
             ));
         }
     }
+    let pieces = chunks.iter().filter(|chunk| chunk.is_of_pieces);
+    let mut leaked_pieces: u64 = pieces.map(|chunk| chunk.bytes / chunk.node_bytes).sum();
     let (mut reached, mut ready) = (0, 0);
     for (node, how) in &claims {
         let home = chunks.partition_point(|chunk| (chunk.node, chunk.offset) <= (node.node, node.offset));
@@ -103,7 +113,11 @@ pub fn account(holdings: &Holdings, ready: &[Node], retired_bytes: u64) -> Resul
                 node.bytes, node.node.0, node.offset
             ));
         };
-        *(if *how == "reached" { &mut reached } else { &mut ready }) += node.bytes / home.node_bytes;
+        let count = node.bytes / home.node_bytes;
+        *(if *how == "ready" { &mut ready } else { &mut reached }) += count;
+        if home.is_of_pieces {
+            leaked_pieces -= count;
+        }
     }
     let granted: u64 = chunks.iter().map(|chunk| chunk.bytes / chunk.node_bytes).sum();
     let unit_bytes = chunks.iter().find(|chunk| chunk.is_of_units).map_or(1, |chunk| chunk.node_bytes);
@@ -112,7 +126,7 @@ pub fn account(holdings: &Holdings, ready: &[Node], retired_bytes: u64) -> Resul
     let leaked = (granted - reached - ready).checked_sub(retired).ok_or_else(|| {
         format!("{granted} units granted, {reached} reached, {ready} ready, and {retired} are said to be retired")
     })?;
-    Ok(Account { granted, reached, ready, retired, leaked })
+    Ok(Account { granted, reached, ready, retired, leaked, leaked_pieces })
 }
 
 #[cfg(test)]
@@ -124,14 +138,21 @@ mod tests {
     }
 
     fn holdings(reached: &[Node]) -> Holdings {
-        let chunk = Chunk { node: NodeId(0), offset: 4096, bytes: 1024, node_bytes: 128, is_of_units: false };
+        let chunk = Chunk {
+            node: NodeId(0),
+            offset: 4096,
+            bytes: 1024,
+            node_bytes: 128,
+            is_of_units: false,
+            is_of_pieces: false,
+        };
         Holdings { chunks: vec![chunk], reached: reached.to_vec() }
     }
 
     #[test]
     fn what_is_neither_reached_nor_ready_has_leaked() {
         let account = account(&holdings(&[node(4096), node(4224)]), &[node(4992)], 0);
-        assert_eq!(account, Ok(Account { granted: 8, reached: 2, ready: 1, retired: 0, leaked: 5 }));
+        assert_eq!(account, Ok(Account { granted: 8, reached: 2, ready: 1, retired: 0, leaked: 5, leaked_pieces: 0 }));
     }
 
     #[test]
@@ -140,7 +161,10 @@ mod tests {
         (holdings.chunks[0].node_bytes, holdings.chunks[0].is_of_units) = (16, true);
         let rest = Node { bytes: 512, ..node(4608) };
         let found = account(&holdings, &[rest], 80);
-        assert_eq!(found, Ok(Account { granted: 64, reached: 11, ready: 32, retired: 5, leaked: 16 }));
+        assert_eq!(
+            found,
+            Ok(Account { granted: 64, reached: 11, ready: 32, retired: 5, leaked: 16, leaked_pieces: 0 })
+        );
         assert!(account(&holdings, &[rest], 1024).is_err(), "more than there is");
         assert!(account(&holdings, &[Node { bytes: 40, ..rest }], 0).is_err(), "half a unit");
     }

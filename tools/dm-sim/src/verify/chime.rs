@@ -143,10 +143,19 @@ impl TreeKind for Chime {
             returned_nodes: [if routes { 32 } else { 0 }, 1, 32, SHELF_HOLDS_ALL][rng.below(4) as usize],
             generations: draw.generations,
             options,
+            ..Spending::default()
         };
         let lock_count = [1, 3, 16, 61][rng.below(4) as usize];
         let parameters = parameters.into();
-        TreeCase { parameters, spending, lock_count, chunk_bytes: 8192, lanes: draw.lanes.clone(), digits: None }
+        TreeCase {
+            parameters,
+            spending,
+            lock_count,
+            chunk_bytes: 8192,
+            lanes: draw.lanes.clone(),
+            digits: None,
+            stretch: None,
+        }
     }
 }
 

@@ -202,6 +202,7 @@ impl<'a, 'm> Load<'a, 'm> {
             OperationKind::Upsert => Call::Upsert { value },
             OperationKind::UpdateIf => Call::UpdateIf { expected: self.known[key as usize], value },
             OperationKind::Delete => Call::Delete,
+            OperationKind::DeleteIf => Call::DeleteIf { expected: self.known[key as usize] },
             OperationKind::Scan => {
                 let page = index.plan().page_records().max(1) as u32;
                 let high = self.rng.percent(40).then(|| u64::from(key + self.rng.below(keys)));
@@ -424,7 +425,7 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
         // An operation may succeed and leave something to settle: what it did past its own change failed.
         let (_, lane) = self.lane(at);
         if let Doing::Operation(operation) = doing
-            && (!lane.debts().is_empty() || lane.is_joined() || self.history.is_unknown(operation))
+            && (lane.is_unsettled() || self.history.is_unknown(operation))
         {
             *self.doing(at) = Doing::Doubt(operation);
         }
@@ -465,7 +466,9 @@ pub fn start<'a>(
             coding.write_value(value, &mut scratch[plan.value.clone()]);
         }
         match call {
-            Call::UpdateIf { expected, .. } => coding.write_value(expected, &mut scratch[plan.expected.clone()]),
+            Call::UpdateIf { expected, .. } | Call::DeleteIf { expected } => {
+                coding.write_value(expected, &mut scratch[plan.expected.clone()]);
+            }
             Call::Scan { high: Some(high), .. } => coding.write_key(high, &mut scratch[plan.key_high.clone()]),
             _ => {}
         }

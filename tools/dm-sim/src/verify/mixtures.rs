@@ -122,8 +122,8 @@ pub fn mix(case: &MixedCase, seed: u64) -> Mixed {
     mixed
 }
 
-struct Stage<'a, 's, 'm> {
-    index: AnyIndex<'a, 's>,
+struct Stage<'a, 'i, 's, 'm> {
+    index: AnyIndex<'a, 'i, 's>,
     lane: &'a Lane<'m>,
     fabric: DirectFabric<&'a mut Memories>,
     root_word: usize,
@@ -132,7 +132,7 @@ struct Stage<'a, 's, 'm> {
     mixed: &'a mut Mixed,
 }
 
-impl Stage<'_, '_, '_> {
+impl Stage<'_, '_, '_, '_> {
     fn play(&mut self, rng: &mut Rng) {
         let mut records = BTreeMap::new();
         let mut instants: VecDeque<Instant> = VecDeque::new();

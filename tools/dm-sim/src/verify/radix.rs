@@ -8,6 +8,7 @@ use dm_core::radix::slot::{Child, Node, Place, Slot, UNIT_BYTES};
 use dm_core::remote::NodeGeometry;
 use dm_core::remote::address::Address;
 use dm_core::remote::catalog::{IndexNumber, root_offset};
+use dm_core::remote::chunks::ChunkKind;
 use dm_core::smart::Smart;
 use dm_core::smart::layout::LeafShape;
 use dm_core::verbs::NodeId;
@@ -57,7 +58,7 @@ pub(super) fn picture(geometry: &[NodeGeometry], memories: &Memories) -> Picture
 
 /// Chunks of the index, and what it reaches of them.
 pub(super) fn holdings(leaf: &LeafShape, geometry: &[NodeGeometry], memories: &Memories) -> Result<Holdings, String> {
-    let chunks = chunks(geometry, memories, |_| UNIT_BYTES as u64, true)?;
+    let chunks = chunks(geometry, memories, |kind| (kind != ChunkKind::Items).then_some(UNIT_BYTES as u64), true)?;
     let mut holdings = Holdings { chunks, ..Holdings::default() };
     visit(geometry, memories, |slot, _| {
         let (place, bytes) = match slot.child() {

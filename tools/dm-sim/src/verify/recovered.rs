@@ -4,7 +4,7 @@ use super::accounting::Holdings;
 use super::coding::Coding;
 use super::draw::Draw;
 use super::membership::Membership;
-use super::subject::{AfterDeath, HeldLock, Opened, Picture, Subject, With};
+use super::subject::{AfterDeath, HeldLock, Opened, Picture, Subject};
 use super::tree::{Bounded, SHELF_HOLDS_ALL, TreeCase, TreeKind};
 use super::walk;
 use crate::config::Config;
@@ -20,7 +20,6 @@ use dm_core::recovery::redo::{HEADER_BYTES, SLOTS_PER_LANE};
 use dm_core::remote::rows::{Joiner, REDO_CHUNKS};
 use dm_core::verbs::{Assumptions, Guarantees, LaneId};
 use dm_host::assembly::Place;
-use dm_host::kinds::with_index;
 
 /// Makes trees of a kind that survive the deaths of their compute nodes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -125,8 +124,7 @@ impl<K: TreeKind> Subject for Recovered<K> {
             let (epochs, pins) = case.epochs_of(number);
             let epochs = Some(Participant { epochs: &epochs, pins: &pins });
             let here = Place { member: recovery.member(), recovery: Some(recovery), epochs, ..place };
-            with_index(&here, &case.parameters, &case.spending_of(number), |index| then(&With(&index)))
-                .map_err(|error| error.to_string())
+            case.open(&here, number, then)
         };
         walk::open_all(recoveries.len(), &open, &[], then)
     }
@@ -149,6 +147,14 @@ impl<K: TreeKind> Subject for Recovered<K> {
 
     fn holdings(&self, case: &TreeCase, config: &Config, memories: &Memories) -> Option<Result<Holdings, String>> {
         Bounded(self.0).holdings(case, config, memories)
+    }
+
+    fn bulk_loads(&self, case: &TreeCase) -> bool {
+        Bounded(self.0).bulk_loads(case)
+    }
+
+    fn holds_all_blocks(&self, case: &TreeCase) -> bool {
+        Bounded(self.0).holds_all_blocks(case)
     }
 
     fn never_leaks(&self, case: &TreeCase) -> bool {

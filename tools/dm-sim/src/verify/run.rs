@@ -186,6 +186,7 @@ impl<S: Subject> Verifier<S> {
         if draw.plan.has(FaultKind::QpError) && !self.subject.mends_what_was_torn() {
             draw.dial.crash_atomic_bytes = draw.dial.crash_atomic_bytes.max(WHOLE_WRITES_BYTES);
             draw.weights[OperationKind::Delete as usize] = 0;
+            draw.weights[OperationKind::DeleteIf as usize] = 0;
         }
         if let Some(plan) = &part.plan {
             draw.plan = plan.clone();
@@ -221,6 +222,8 @@ impl<S: Subject> Verifier<S> {
                 photographer: &photographer,
                 holdings: &holdings,
                 never_leaks: self.subject.never_leaks(&case),
+                holds_all_blocks: self.subject.holds_all_blocks(&case),
+                bulk_loads: self.subject.bulk_loads(&case),
                 after_death: self.subject.after_death(),
                 findings: Vec::new(),
             };
@@ -296,6 +299,8 @@ struct Stage<'a> {
     photographer: &'a dyn Fn(&Memories) -> Picture,
     holdings: &'a dyn Fn(&Memories) -> Option<Result<Holdings, String>>,
     never_leaks: bool,
+    holds_all_blocks: bool,
+    bulk_loads: bool,
     after_death: AfterDeath,
     findings: Vec<Finding>,
 }
@@ -361,6 +366,7 @@ impl Stage<'_> {
     /// Puts the first records in, alone and without delay.
     fn fill(&mut self, lanes: &[&[Lane<'_>]], record: &mut check::History) -> Result<(), String> {
         let Draw { filling, filled_percent, keys, seed, .. } = *self.draw;
+        let filling = if filling == Filling::Bulk && !self.bulk_loads { Filling::Inserts } else { filling };
         if filling == Filling::Empty {
             return Ok(());
         }
@@ -499,7 +505,7 @@ impl Stage<'_> {
             }
             // It may have failed, or have left undone what it did besides; what is owed to a node that is down need not be
             // paid.
-            if !lane.debts().is_empty() {
+            if lane.is_unsettled() {
                 let _ = block_on(lane, &mut fabric, index.settle(lane));
             }
         }
@@ -554,6 +560,13 @@ impl Stage<'_> {
                 if account.leaked > 0 && self.never_leaks && undisturbed {
                     let but = if disturbs(FaultKind::Crash) { "nothing but deaths" } else { "nothing" };
                     self.findings.push(Finding::Memory(format!("{but} went wrong, and {account}")));
+                }
+                // Of blocks nothing is lost as long as nobody dies, but where a lane says so.
+                let nobody_died = !disturbs(FaultKind::Crash) && !disturbs(FaultKind::NodeDeath);
+                let lost: u32 = lanes.iter().copied().flatten().map(|lane| lane.marked(Mark::BlockLost)).sum();
+                if account.leaked_pieces > 0 && self.holds_all_blocks && nobody_died && lost == 0 {
+                    let what = format!("nobody died, and {} pieces are lost: {account}", account.leaked_pieces);
+                    self.findings.push(Finding::Memory(what));
                 }
                 history.memory = Some(account);
             }

@@ -46,7 +46,8 @@ impl TreeKind for Sherman {
     }
 
     fn bugs() -> Vec<Bug> {
-        Bug::ALL.iter().copied().filter(|bug| !Bug::CHIME.contains(bug) && !Bug::SMART.contains(bug)).collect()
+        let others = [Bug::CHIME, Bug::SMART, Bug::ITEMS];
+        Bug::ALL.iter().copied().filter(|bug| others.iter().all(|list| !list.contains(bug))).collect()
     }
 
     /// A node torn under its lock needs an old pointer to a place in the very moment of its next life's first WRITE.
@@ -117,6 +118,7 @@ impl TreeKind for Sherman {
             returned_nodes: [0, 1, 32, SHELF_HOLDS_ALL][rng.below(4) as usize],
             generations: draw.generations,
             options,
+            ..Spending::default()
         };
         let mut spending = spending;
         let mut lock_count = [1, 3, 16, 61][rng.below(4) as usize];
@@ -125,6 +127,14 @@ impl TreeKind for Sherman {
             (spending.cache_bytes, spending.returned_nodes, lock_count) = (16 << 10, SHELF_HOLDS_ALL, 61);
         }
         let parameters = parameters.into();
-        TreeCase { parameters, spending, lock_count, chunk_bytes: 4096, lanes: draw.lanes.clone(), digits: None }
+        TreeCase {
+            parameters,
+            spending,
+            lock_count,
+            chunk_bytes: 4096,
+            lanes: draw.lanes.clone(),
+            digits: None,
+            stretch: None,
+        }
     }
 }

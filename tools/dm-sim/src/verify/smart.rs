@@ -90,6 +90,14 @@ impl TreeKind for Smart {
         };
         let parameters = parameters.into();
         let lanes = draw.lanes.clone();
-        TreeCase { parameters, spending, lock_count: LOCK_COUNT, chunk_bytes: CHUNK_BYTES, lanes, digits }
+        TreeCase {
+            parameters,
+            spending,
+            lock_count: LOCK_COUNT,
+            chunk_bytes: CHUNK_BYTES,
+            lanes,
+            digits,
+            stretch: None,
+        }
     }
 }

@@ -240,6 +240,18 @@ pub trait Subject {
         None
     }
 
+    /// Whether it can be bulk-loaded.
+    fn bulk_loads(&self, case: &Self::Case) -> bool {
+        let _ = case;
+        true
+    }
+
+    /// Whether in this case every block that is retired is remembered.
+    fn holds_all_blocks(&self, case: &Self::Case) -> bool {
+        let _ = case;
+        false
+    }
+
     /// Whether in this case no node is ever lost as long as nothing breaks and nobody is dropped; and, if the dead are taken over,
     /// when they have been swept up after and their memory was adopted.
     fn never_leaks(&self, case: &Self::Case) -> bool {

@@ -5,6 +5,7 @@ use super::accounting::Holdings;
 use super::coding::{Coding, Digits};
 use super::crash;
 use super::draw::{Draw, Profile};
+use super::items::stretched::{Stretch, Stretched};
 use super::mixtures::MixedCase;
 use super::subject::{HeldLock, Opened, Picture, Subject, With};
 use super::walk::{self, Plot};
@@ -37,6 +38,8 @@ pub struct TreeCase {
     pub lanes: Vec<u16>,
     /// How numbers become keys; `None`: in bytes next to each other.
     pub digits: Option<Digits>,
+    /// What becomes of keys and values, where they have lengths.
+    pub stretch: Option<Stretch>,
 }
 
 impl TreeCase {
@@ -53,6 +56,21 @@ impl TreeCase {
     /// What compute node `number` spends.
     pub(super) fn spending_of(&self, number: usize) -> Spending {
         Spending { lanes: self.lanes[number].into(), ..self.spending.clone() }
+    }
+
+    /// Opens the index of compute node `number` at `place` and passes it on.
+    pub(super) fn open(
+        &self,
+        place: &Place<'_>,
+        number: usize,
+        then: &mut dyn FnMut(&dyn Opened),
+    ) -> Result<(), String> {
+        let spending = self.spending_of(number);
+        with_index(place, &self.parameters, &spending, |index| match &self.stretch {
+            Some(stretch) => then(&With(&Stretched::new(&index, stretch, spending.page_records))),
+            None => then(&With(&index)),
+        })
+        .map_err(|error| error.to_string())
     }
 }
 
@@ -165,8 +183,7 @@ impl<K: TreeKind> Subject for Bounded<K> {
             let (epochs, pins) = case.epochs_of(number);
             let epochs = Some(Participant { epochs: &epochs, pins: &pins });
             let place = Place { epochs, ..walk::place(&geometry, config, guarantees, number as u16) };
-            with_index(&place, &case.parameters, &case.spending_of(number), |index| then(&With(&index)))
-                .map_err(|error| error.to_string())
+            case.open(&place, number, then)
         };
         walk::open_all(draw.lanes.len(), &open, &[], then)
     }
@@ -187,7 +204,16 @@ impl<K: TreeKind> Subject for Bounded<K> {
         Some(case.plot().holdings(config, memories))
     }
 
+    fn bulk_loads(&self, case: &TreeCase) -> bool {
+        case.parameters.items().is_none()
+    }
+
     fn never_leaks(&self, case: &TreeCase) -> bool {
-        case.spending.returned_nodes == SHELF_HOLDS_ALL
+        let blocks = case.parameters.items().is_none() || self.holds_all_blocks(case);
+        case.spending.returned_nodes == SHELF_HOLDS_ALL && blocks
+    }
+
+    fn holds_all_blocks(&self, case: &TreeCase) -> bool {
+        case.parameters.items().is_some() && case.spending.returned_blocks == SHELF_HOLDS_ALL
     }
 }

@@ -1,11 +1,13 @@
 //! A pool for an index, and a look at the index from outside: straight at the memories, by links and headers only. What
 //! `validate` says from within is compared with this. Of radix trees it is [`super::radix`] that looks.
 
-use super::accounting::{Chunk, Holdings, Node};
+use super::accounting::{Chunk, Holdings, Node, UNIT_BYTES};
+use super::items::Found;
 use super::radix;
 use super::subject::{HeldLock, Inside, Opened, Picture};
 use crate::config::Config;
 use crate::memory::Memories;
+use dm_core::btree::Tree;
 use dm_core::btree::inner::{Inner, InnerShape};
 use dm_core::btree::node::{Header, NodeFlags};
 use dm_core::compute::nodes::NodeClass;
@@ -20,6 +22,7 @@ use dm_core::remote::chunks::{ChunkEntry, ChunkKind, ChunkWord};
 use dm_core::remote::lock_word::{HELD, RowId};
 use dm_core::remote::rows::{self, Joiner, Member, Row, RowError};
 use dm_core::remote::superblock::{PoolPlan, Superblock};
+use dm_core::smart::Smart;
 use dm_core::smart::layout::LeafShape;
 use dm_core::verbs::{Assumptions, Guarantees, NodeId};
 use dm_host::assembly::Place;
@@ -35,6 +38,8 @@ pub(super) struct Plot {
     /// Bytes of every chunk.
     pub chunk_bytes: u64,
     pub nodes: Nodes,
+    /// Sizes.
+    pub parameters: IndexParameters,
 }
 
 /// What is in the chunks.
@@ -62,11 +67,15 @@ impl Plot {
             Nodes::Tree(TreeNodes { inner, leaf_bytes, leaf_place_bytes: parameters.node_bytes().0 })
         };
         let nodes = match parameters {
-            IndexParameters::Sherman(parameters) => tree(parameters.inner(), parameters.leaf().bytes),
-            IndexParameters::Chime(parameters) => tree(parameters.inner(), parameters.leaf().bytes),
+            IndexParameters::Sherman(parameters) | IndexParameters::ShermanItems(parameters, _) => {
+                tree(parameters.inner(), parameters.leaf().bytes)
+            }
+            IndexParameters::Chime(parameters) | IndexParameters::ChimeItems(parameters, _) => {
+                tree(parameters.inner(), parameters.leaf().bytes)
+            }
             IndexParameters::Smart(parameters) => Nodes::Radix(parameters.leaf()),
         };
-        Self { lock_count, locks_per_word, chunk_bytes, nodes }
+        Self { lock_count, locks_per_word, chunk_bytes, nodes, parameters: *parameters }
     }
 
     /// Bytes of the largest WRITE that needs a redo image.
@@ -89,7 +98,7 @@ impl Plot {
     /// Chunks of the index, and what it reaches of them.
     pub fn holdings(&self, config: &Config, memories: &Memories) -> Result<Holdings, String> {
         match &self.nodes {
-            Nodes::Tree(tree) => holdings(tree, &self.geometry(config), memories),
+            Nodes::Tree(tree) => holdings(tree, &self.parameters, &self.geometry(config), memories),
             Nodes::Radix(leaf) => radix::holdings(leaf, &self.geometry(config), memories),
         }
     }
@@ -264,40 +273,54 @@ pub(super) fn open_all(
     inside
 }
 
-impl Inside for AnyIndex<'_, '_> {
+/// The tree of an index that has one; else it is a radix tree.
+fn tree_of<'a, 's>(index: &AnyIndex<'a, '_, 's>) -> Result<&'a Tree<'s>, &'a Smart<'s>> {
+    match *index {
+        AnyIndex::Sherman(index) => Ok(index.tree()),
+        AnyIndex::Chime(index) => Ok(index.tree()),
+        AnyIndex::ShermanItems(index) => Ok(index.below().tree()),
+        AnyIndex::ChimeItems(index) => Ok(index.below().tree()),
+        AnyIndex::Smart(index) => Err(index),
+    }
+}
+
+impl Inside for AnyIndex<'_, '_, '_> {
     fn locks_held(&self) -> usize {
         match self {
             Self::Sherman(index) => index.tree().locks.held(),
             Self::Chime(index) => index.locks_held(),
             Self::Smart(index) => index.locks_held(),
+            Self::ShermanItems(index) => index.below().tree().locks.held(),
+            Self::ChimeItems(index) => index.below().locks_held(),
         }
     }
 
     fn for_each_ready(&self, visit: &mut dyn FnMut(Node)) {
-        let tree = match self {
-            Self::Sherman(index) => index.tree(),
-            Self::Chime(index) => index.tree(),
-            Self::Smart(index) => return radix::for_each_ready(index, visit),
+        let tree = match tree_of(self) {
+            Ok(tree) => tree,
+            Err(index) => return radix::for_each_ready(index, visit),
         };
         let nodes = &tree.nodes;
         nodes.for_each_ready(&mut |class: NodeClass, fresh| {
             let (node, offset) = (fresh.address.node(), fresh.address.offset());
             visit(Node { node, offset, bytes: nodes.node_bytes(class) as u64 });
         });
+        let blocks = match self {
+            Self::ShermanItems(index) => index.blocks(),
+            Self::ChimeItems(index) => index.blocks(),
+            Self::Sherman(_) | Self::Chime(_) | Self::Smart(_) => return,
+        };
+        blocks.for_each_ready(&mut |node, offset, bytes| visit(Node { node, offset, bytes }));
     }
 
     fn retired_bytes(&self) -> u64 {
-        match self {
-            Self::Sherman(_) | Self::Chime(_) => 0,
-            Self::Smart(index) => index.space().retired_and_lost().0,
-        }
+        tree_of(self).map_or_else(|index| index.space().retired_and_lost().0, |_| 0)
     }
 
     fn recall(&self, picture: &Picture) {
-        let tree = match self {
-            Self::Sherman(index) => index.tree(),
-            Self::Chime(index) => index.tree(),
-            Self::Smart(index) => return radix::recall(index, picture),
+        let tree = match tree_of(self) {
+            Ok(tree) => tree,
+            Err(index) => return radix::recall(index, picture),
         };
         let (root, level) = picture.root.unwrap_or((Address::NULL, 0));
         tree.root.set(root, level);
@@ -312,19 +335,11 @@ impl Inside for AnyIndex<'_, '_> {
     }
 
     fn has_epochs(&self) -> bool {
-        match self {
-            Self::Sherman(index) => index.tree().epochs.is_some(),
-            Self::Chime(index) => index.tree().epochs.is_some(),
-            Self::Smart(_) => false,
-        }
+        tree_of(self).is_ok_and(|tree| tree.epochs.is_some())
     }
 
     async fn turn<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
-        let tree = match self {
-            Self::Sherman(index) => index.tree(),
-            Self::Chime(index) => index.tree(),
-            Self::Smart(_) => return Ok(()),
-        };
+        let Ok(tree) = tree_of(self) else { return Ok(()) };
         tree.turn(lane).await.map_err(|error| match error {
             RowError::Verb(error) => error.into(),
             RowError::Fenced { .. } => OpError { cause: Cause::Fenced, effect: Effect::None },
@@ -411,22 +426,41 @@ fn picture(plot: &TreeNodes, geometry: &[NodeGeometry], memories: &Memories) -> 
 }
 
 /// Chunks of the index, and what it reaches of them.
-fn holdings(plot: &TreeNodes, geometry: &[NodeGeometry], memories: &Memories) -> Result<Holdings, String> {
+fn holdings(
+    plot: &TreeNodes,
+    parameters: &IndexParameters,
+    geometry: &[NodeGeometry],
+    memories: &Memories,
+) -> Result<Holdings, String> {
     let (leaf, inner) = (plot.leaf_place_bytes as u64, plot.inner.bytes as u64);
-    let chunks = chunks(geometry, memories, |kind| if kind == ChunkKind::Leaf { leaf } else { inner }, false)?;
-    let mut holdings = Holdings { chunks, ..Holdings::default() };
-    walk(plot, geometry, memories, 0, |address, level, _| {
+    let sizes = |kind| match kind {
+        ChunkKind::Leaf => Some(leaf),
+        ChunkKind::Inner => Some(inner),
+        ChunkKind::Items if parameters.items().is_some() => Some(UNIT_BYTES),
+        _ => None,
+    };
+    let mut holdings = Holdings { chunks: chunks(geometry, memories, sizes, false)?, ..Holdings::default() };
+    let mut found = Found::nothing(parameters);
+    walk(plot, geometry, memories, 0, |address, level, image| {
         let bytes = if level == 0 { leaf } else { inner };
         holdings.reached.push(Node { node: address.node(), offset: address.offset(), bytes });
+        if level == 0
+            && let Some(found) = &mut found
+        {
+            found.add(parameters, image);
+        }
     })?;
+    if let Some(found) = found {
+        holdings.reached.extend(found.blocks()?);
+    }
     Ok(holdings)
 }
 
-/// Chunks granted for nodes, whose sizes `node_bytes` says.
+/// Chunks granted, of nodes or units whose sizes `node_bytes` says; `None`: this index has none of that kind.
 pub(super) fn chunks(
     geometry: &[NodeGeometry],
     memories: &Memories,
-    node_bytes: impl Fn(ChunkKind) -> u64,
+    node_bytes: impl Fn(ChunkKind) -> Option<u64>,
     is_of_units: bool,
 ) -> Result<Vec<Chunk>, String> {
     let mut chunks = Vec::new();
@@ -437,13 +471,16 @@ pub(super) fn chunks(
             let ChunkEntry::Granted(grant) = entry.map_err(|what| format!("chunk {chunk} of {number}: {what}"))? else {
                 continue;
             };
-            let node_bytes = match grant.kind {
-                kind @ (ChunkKind::Leaf | ChunkKind::Inner) => node_bytes(kind),
-                ChunkKind::Redo => continue,
-                other => return Err(format!("chunk {chunk} of {number} is for {}", other.name())),
+            if grant.kind == ChunkKind::Redo {
+                continue;
+            }
+            let Some(node_bytes) = node_bytes(grant.kind) else {
+                return Err(format!("chunk {chunk} of {number} is for {}", grant.kind.name()));
             };
             let (offset, bytes) = (geometry.chunk_offset(chunk), geometry.chunk_bytes);
-            chunks.push(Chunk { node: NodeId(number), offset, bytes, node_bytes, is_of_units });
+            let is_of_pieces = grant.kind == ChunkKind::Items;
+            let is_of_units = is_of_units || is_of_pieces;
+            chunks.push(Chunk { node: NodeId(number), offset, bytes, node_bytes, is_of_units, is_of_pieces });
         }
     }
     Ok(chunks)

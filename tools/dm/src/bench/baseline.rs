@@ -13,7 +13,7 @@ use crate::commands::Failure;
 use crate::workload::keys::{check, fill};
 use crate::workload::spec::{Proportions, Spec};
 use crate::workload::stream::{self, InsertCounter, Workload};
-use dm_core::index::{Index, Operation, OperationKind, Outcome, ScratchPlan};
+use dm_core::index::{Index, Operation, OperationKind, Outcome, Part, ScratchPlan};
 use dm_core::remote::lock_word::{LockWord, lock_of};
 use dm_core::sherman::layout::{Leaf, LeafMut};
 use dm_core::verbs::Space;
@@ -131,9 +131,8 @@ impl Work for Engine<'_> {
         }
         self.left -= 1;
         let record = self.draws.next();
-        let slot = &mut scratch[plan.key.clone()];
-        self.keys.write(record, slot);
-        self.identities[at] = self.keys.identity(record, slot);
+        self.keys.put(record, scratch, plan);
+        self.identities[at] = self.keys.identity(record, plan.part(scratch, Part::Key));
         if self.update {
             self.version += 1;
             fill(self.identities[at], self.version, &mut scratch[plan.value.clone()]);

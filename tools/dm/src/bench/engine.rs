@@ -12,7 +12,7 @@ use crate::workload::OperationKind;
 use crate::workload::keys::{KeyOrder, fill};
 use crate::workload::spec::{Phase, Spec, StandardWorkload};
 use crate::workload::trace::TraceWriter;
-use dm_core::index::{Census, Index};
+use dm_core::index::{Census, Index, Part};
 use dm_core::lane::Lane;
 use dm_core::radix::cache::COPY_BYTES;
 use dm_core::remote::NodeGeometry;
@@ -212,9 +212,8 @@ pub(super) fn bulk_load<'m, I: Index, F: Fabric<'m>>(
     let loaded = block_on(fabric, lane, async {
         for (position, record) in order.iter().enumerate() {
             lane.port().with(|scratch| {
-                let slot = &mut scratch[places.key.clone()];
-                keys.write(record, slot);
-                let identity = keys.identity(record, slot);
+                keys.put(record, scratch, places);
+                let identity = keys.identity(record, places.part(scratch, Part::Key));
                 fill(identity, 0, &mut scratch[places.value.clone()]);
             });
             index.bulk_append(lane).await?;
@@ -238,7 +237,7 @@ pub(super) struct Warm<K> {
 }
 
 /// Keys of a few leaves each, or all keys, all over an index of `records` records.
-pub(super) fn warm_key(plan: &Plan, records: u64) -> Warm<impl Fn(u64, &mut [u8]) + Sync> {
+pub(super) fn warm_key(plan: &Plan, records: u64) -> Warm<impl Fn(u64, &mut [u8]) -> usize + Sync> {
     let keys = &plan.keys;
     // Nodes of a radix tree may have no more than two records each, anywhere: only the records themselves lead to all.
     let each = plan.parameters.kind() == IndexKind::Smart;
@@ -253,21 +252,17 @@ pub(super) fn warm_key(plan: &Plan, records: u64) -> Warm<impl Fn(u64, &mut [u8]
         _ => None,
     };
     let step = u64::MAX / positions.max(1);
+    let items = plan.parameters.items().is_some();
     let ordered = plan.runs.first().is_some_and(|run| run.spec.insert_order == KeyOrder::Ordered);
     let key = move |position: u64, slot: &mut [u8]| match &order {
-        Some(order) => {
-            keys.write(order.get(position * WARM_RECORDS), slot);
-        }
-        None if each => {
-            keys.write(position, slot);
-        }
-        None if ordered => {
-            keys.write(position * WARM_RECORDS, slot);
-        }
+        Some(order) => keys.write(order.get(position * WARM_RECORDS), slot).unwrap_or(0),
+        None if each => keys.write(position, slot).unwrap_or(0),
+        None if ordered => keys.write(position * WARM_RECORDS, slot).unwrap_or(0),
         // Hashed keys are spread evenly; it does not matter that nobody wrote these.
         None => {
             slot.fill(0);
             slot[..8].copy_from_slice(&(position * step).to_be_bytes());
+            if items { 8 } else { slot.len() }
         }
     };
     Warm { positions, key }

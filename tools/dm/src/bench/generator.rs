@@ -6,7 +6,7 @@ use crate::workload::keys::{check, fill};
 use crate::workload::stream::{self, Draw, InsertCounter};
 use crate::workload::trace::{TraceRow, TraceWriter};
 use crate::workload::{OperationKind, keys};
-use dm_core::index::{self, Operation, Outcome, ScratchPlan};
+use dm_core::index::{self, Operation, Outcome, Part, ScratchPlan};
 use dm_core::verbs::{Label, Request, Verb};
 use dm_host::worker::{Finished, Next, Work};
 use std::fmt::Write as _;
@@ -136,7 +136,7 @@ impl<'a> Generator<'a> {
     #[cold]
     fn fail(&self, at: usize, plan: &ScratchPlan, scratch: &[u8], what: &str) {
         let LaneState { draw, .. } = &self.lanes[at];
-        let key = scratch.get(plan.key.clone()).unwrap_or_default();
+        let key = plan.part(scratch, Part::Key);
         self.shared.fail(format!("{} of record {}, key {}: {what}", draw.kind, draw.record, hex(key)));
     }
 
@@ -144,12 +144,11 @@ impl<'a> Generator<'a> {
     fn begin(&mut self, at: usize, scratch: &mut [u8], plan: &ScratchPlan) -> Next {
         let lane = &mut self.lanes[at];
         let Draw { kind, record, scan_length } = lane.draw;
-        let slot = &mut scratch[plan.key.clone()];
-        if !self.shared.keys.write(record, slot) {
+        if !self.shared.keys.put(record, scratch, plan) {
             self.shared.fail(format!("the keys ran out at record {record}: lower --operations"));
             return Next::Finished;
         }
-        lane.identity = self.shared.keys.identity(record, slot);
+        lane.identity = self.shared.keys.identity(record, plan.part(scratch, Part::Key));
         let operation = match kind {
             OperationKind::Read | OperationKind::ReadModifyWrite => Operation::point(index::OperationKind::Get),
             OperationKind::Update => Operation::point(index::OperationKind::Update),
@@ -159,9 +158,9 @@ impl<'a> Generator<'a> {
         match kind {
             OperationKind::Update => {
                 self.version = self.version.wrapping_add(1);
-                fill(lane.identity, self.version, &mut scratch[plan.value.clone()]);
+                put_value(lane.identity, self.version, scratch, plan);
             }
-            OperationKind::Insert => fill(lane.identity, 0, &mut scratch[plan.value.clone()]),
+            OperationKind::Insert => put_value(lane.identity, 0, scratch, plan),
             _ => {}
         }
         Next::Run(operation)
@@ -173,7 +172,7 @@ impl<'a> Generator<'a> {
         match (draw.kind, outcome) {
             (OperationKind::Update | OperationKind::ReadModifyWrite, Outcome::Updated) if update => None,
             (OperationKind::Read | OperationKind::ReadModifyWrite, Outcome::Found) if !update => {
-                let value = &scratch[plan.output.clone()];
+                let value = plan.part(scratch, Part::Output);
                 check(*identity, value).is_none().then(|| format!("not a value of this record: {}", hex(value)))
             }
             (OperationKind::Insert, Outcome::Inserted) => None,
@@ -191,9 +190,10 @@ impl<'a> Generator<'a> {
         if records > wanted || more && records < wanted {
             return Some(format!("a page of {records} records where {wanted} were asked for"));
         }
-        let mut last = &scratch[plan.key.clone()];
-        for position in 0..records as usize {
-            let (key, value) = scratch[plan.record(position)].split_at(plan.key_bytes);
+        let mut last = plan.part(scratch, Part::Key);
+        let mut count = 0;
+        for (position, (key, value)) in plan.records(scratch, records as usize).enumerate() {
+            count += 1;
             if key < last || position > 0 && key == last {
                 return Some(format!("key {} after key {}", hex(key), hex(last)));
             }
@@ -205,7 +205,7 @@ impl<'a> Generator<'a> {
                 return Some(format!("found key {} with a value that is not its own: {}", hex(key), hex(value)));
             }
         }
-        None
+        (count != records).then(|| format!("a page of {records} records that has {count}"))
     }
 }
 
@@ -219,7 +219,7 @@ impl Work for Generator<'_> {
         if lane.half_done.is_some() {
             // The key is still where it was.
             self.version = self.version.wrapping_add(1);
-            fill(lane.identity, self.version, &mut scratch[plan.value.clone()]);
+            put_value(lane.identity, self.version, scratch, plan);
             return Next::Run(Operation::point(index::OperationKind::Update));
         }
         match lane.stream.next() {
@@ -329,6 +329,13 @@ impl Generator<'_> {
     }
 }
 
+/// Fills the value to write, as long as values are, with that version.
+fn put_value(identity: u64, version: u32, scratch: &mut [u8], plan: &ScratchPlan) {
+    fill(identity, version, &mut scratch[plan.value.clone()]);
+    // As long as its range: that is a length it can have.
+    let _ = plan.set_length(scratch, Part::Value, plan.value.len());
+}
+
 /// The name of a verb in traces and reports, as the specification writes it.
 fn verb_name(number: usize) -> &'static str {
     const NAMES: [(Verb, &str); 6] = [
@@ -344,10 +351,8 @@ fn verb_name(number: usize) -> &'static str {
 
 /// Bytes for people: text if they are, else hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
-    if let Some(key) = crate::keys::decode(bytes)
-        && !key.is_empty()
-        && key.iter().all(|&byte| byte.is_ascii_graphic() || byte == b' ')
-    {
+    let key = crate::keys::decode(bytes).unwrap_or(bytes);
+    if !key.is_empty() && key.iter().all(|&byte| byte.is_ascii_graphic() || byte == b' ') {
         return format!("\"{}\"", String::from_utf8_lossy(key));
     }
     let mut text = String::from("0x");
@@ -365,8 +370,8 @@ pub fn hex(bytes: &[u8]) -> String {
 pub struct Warmer<'a> {
     /// Stop: something went wrong.
     pub shared: &'a Shared<'a>,
-    /// Writes the key of a position, below `end`.
-    pub key: &'a (dyn Fn(u64, &mut [u8]) + Sync),
+    /// Writes the key of a position, below `end`, and says how long it is.
+    pub key: &'a (dyn Fn(u64, &mut [u8]) -> usize + Sync),
     /// The next position.
     pub next: u64,
     /// How far to go each time.
@@ -380,7 +385,11 @@ impl Work for Warmer<'_> {
         if self.next >= self.end || self.shared.stop.load(Ordering::Relaxed) {
             return Next::Finished;
         }
-        (self.key)(self.next, &mut scratch[plan.key.clone()]);
+        let length = (self.key)(self.next, &mut scratch[plan.key.clone()]);
+        if !plan.set_length(scratch, Part::Key, length) {
+            self.shared.fail("warming the cache: a key of another length".to_owned());
+            return Next::Finished;
+        }
         self.next += self.step;
         Next::Run(Operation::point(index::OperationKind::Get))
     }

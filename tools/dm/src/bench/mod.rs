@@ -39,7 +39,8 @@ use std::path::PathBuf;
     after_help = "Examples:\n  dm bench\n      1 M records of 8+8 bytes on two memory nodes, workloads load, a, b, c, d, e, f\n  \
                   dm bench --workload c --records 10000000 --threads 1 --baseline\n      searches beside a bare loop\n  \
                   dm bench --workload a --without combine,hierarchical --json a.json\n      a factor of Sherman's analysis\n  \
-                  find / -xdev | cut -c -63 | dm bench --workload c --keys - --key-bytes 64 --skip-bad-keys\n      real keys\n  \
+                  find / -xdev | dm bench --items --workload c --keys - --skip-bad-keys\n      real keys of any length\n  \
+                  find / -xdev | cut -c -63 | dm bench --workload c --keys - --key-bytes 64 --skip-bad-keys\n      real keys in slots\n  \
                   dm bench --fabric sim --profile cx6 --compute-nodes 10 --threads 64 --lanes 1 --memory-nodes 1 --workload c\n      \
                   what ten machines would do, in virtual time\n  \
                   dm bench --fabric sim --workload a --sweep threads=1,2,4,8,16,32 --sweep-out a\n      a.csv and a.svg"
@@ -116,6 +117,10 @@ pub struct Arguments {
     /// Load real keys, one per line, - for the standard input; as many records as there are keys
     #[arg(long, value_name = "FILE")]
     pub keys: Option<PathBuf>,
+
+    /// Keys and values of any length: lines of --keys as they are, up to 4096 bytes
+    #[arg(long)]
+    pub items: bool,
 
     /// Leave out keys that come twice or are too long, instead of stopping at them
     #[arg(long, requires = "keys")]

@@ -10,6 +10,9 @@ use crate::workload::properties::Properties;
 use crate::workload::random::mix;
 use crate::workload::spec::{Phase, RequestDistribution, Spec, StandardWorkload, ZipfianMeaning};
 use dm_core::btree::Options;
+use dm_core::index::{Part, RECORD_HEADER_BYTES, ScratchPlan};
+use dm_core::items::block::{block_bytes, class_bytes, class_of};
+use dm_core::items::parameters::{KEY_BYTES_LIMIT, Parameters as ItemParameters};
 use dm_core::remote::catalog::IndexKind;
 use dm_host::assembly::Spending;
 use dm_host::compute_node::Membership;
@@ -39,16 +42,23 @@ pub enum KeySource {
 }
 
 impl KeySource {
-    /// Writes the key of `record` into `slot`; `false`: there is no such record.
+    /// Writes the key of `record` into `room` and says how long it is; `None`: there is no such record.
     #[inline]
-    pub fn write(&self, record: u64, slot: &mut [u8]) -> bool {
+    pub fn write(&self, record: u64, room: &mut [u8]) -> Option<usize> {
         match self {
             Self::Made(keys) => {
-                keys.write(record, slot);
-                true
+                keys.write(record, room.get_mut(..keys.bytes())?);
+                Some(keys.bytes())
             }
-            Self::Real(keys) => keys.write(record, slot),
+            Self::Real(keys) => keys.write(record, room),
         }
+    }
+
+    /// Writes the key of `record` where an operation looks for it; `false`: there is no such record.
+    #[inline]
+    pub fn put(&self, record: u64, scratch: &mut [u8], plan: &ScratchPlan) -> bool {
+        let length = scratch.get_mut(plan.key.clone()).and_then(|room| self.write(record, room));
+        length.is_some_and(|length| plan.set_length(scratch, Part::Key, length))
     }
 
     /// The number by which values recognise the record of `slot`: with made keys the record's own.
@@ -65,6 +75,7 @@ impl KeySource {
     pub fn identity_found(&self, slot: &[u8]) -> Option<u64> {
         match self {
             Self::Made(keys) => keys.record_of(slot),
+            Self::Real(keys) if keys.slot_bytes().is_none() => Some(identity_of(slot)),
             Self::Real(_) => crate::keys::decode(slot).map(|_| identity_of(slot)),
         }
     }
@@ -206,13 +217,32 @@ impl Plan {
             IndexName::Chime => IndexKind::Chime,
             IndexName::Smart => IndexKind::Smart,
         };
+        if arguments.baseline && arguments.items {
+            return Err(Failure::Usage("--baseline: the bare loop is of keys and values of one size".to_owned()));
+        }
         if arguments.baseline && kind != IndexKind::Sherman {
             return Err(Failure::Usage("--baseline: the bare loop is of Sherman's nodes".to_owned()));
         }
-        let mut parameters =
-            IndexParameters::with_sizes(kind, arguments.key_bytes, value_bytes).map_err(Failure::usage)?;
-        // Names the options: no other parameters can be given here.
-        parameters.check().map_err(|error| Failure::Usage(format!("--key-bytes, --value-bytes: {error}")))?;
+        let checked = |parameters: IndexParameters| {
+            // Names the options: no other parameters can be given here.
+            let sound = parameters.check();
+            sound.map_err(|error| Failure::Usage(format!("--key-bytes, --value-bytes: {error}")))?;
+            Ok::<_, Failure>(parameters)
+        };
+        let fixed = IndexParameters::with_sizes(kind, arguments.key_bytes, value_bytes).map_err(Failure::usage)?;
+        let fixed = if arguments.items { None } else { Some(checked(fixed)?) };
+        let keys = key_source(arguments, &runs, value_bytes, &mut notices)?;
+        let mut parameters = if let Some(fixed) = fixed {
+            fixed
+        } else {
+            let longest = match &keys {
+                KeySource::Real(keys) => keys.longest(),
+                KeySource::Made(keys) => keys.bytes(),
+            };
+            let key_bytes_max = longest.max(ItemParameters::DEFAULT.key_bytes_max);
+            let items = ItemParameters { key_bytes_max, value_bytes_max: value_bytes };
+            checked(IndexParameters::with_items(kind, items).map_err(Failure::usage)?)?
+        };
         if let Some(span) = arguments.leaf_span {
             if kind == IndexKind::Smart {
                 return Err(Failure::Usage("--leaf-span: a leaf of a SMART index is one record".to_owned()));
@@ -232,7 +262,6 @@ impl Plan {
             return Err(Failure::Usage("--hotspot-mib: only with --index chime".to_owned()));
         }
 
-        let keys = key_source(arguments, &runs, &mut notices)?;
         let inserts: u64 =
             runs.iter().map(|run| expected_inserts(&run.spec)).sum::<u64>() * u64::from(arguments.repeat);
         let records = records(arguments, &properties, &keys, inserts, &mut notices)?;
@@ -273,6 +302,8 @@ impl Plan {
             cache_bytes: if without(Without::Cache) { 0 } else { arguments.cache_mib << 20 },
             scratch_bytes_max: arguments.scratch_mib_max << 20,
             page_records,
+            // As many records as a scan may ask for, of any length.
+            page_bytes: page_records * (RECORD_HEADER_BYTES + parameters.key_bytes() + parameters.value_bytes()),
             leaves_at_once: arguments.leaves_at_once.into(),
             hotspot_bytes: arguments.hotspot_mib << 20,
             hand_overs_max: if without(Without::HandOver) { 0 } else { Spending::default().hand_overs_max },
@@ -289,12 +320,22 @@ impl Plan {
             },
             ..Spending::default()
         };
-        let load_by_insert =
-            arguments.load_by == LoadBy::Insert || runs.iter().any(|run| run.spec.phase == Phase::Load);
-        let region_bytes = match arguments.region_mib {
-            Some(mib) => mib << 20,
-            None => region_bytes(&parameters, records, inserts, load_by_insert, arguments.memory_nodes),
-        };
+        if arguments.items && arguments.load_by == LoadBy::Bulk {
+            notices.push("--items: loaded by inserts".to_owned());
+        }
+        let load_by = if arguments.items { LoadBy::Insert } else { arguments.load_by };
+        let load_by_insert = load_by == LoadBy::Insert || runs.iter().any(|run| run.spec.phase == Phase::Load);
+        let region_bytes = arguments.region_mib.map_or_else(
+            || {
+                let nodes = arguments.memory_nodes;
+                let blocks =
+                    if arguments.items { blocks_bytes(&keys, value_bytes, records + inserts, nodes) } else { 0 };
+                // Links are entries, too: one for every few keys that share prefixes.
+                let entries = if arguments.items { records + records / 2 } else { records };
+                region_bytes(&parameters, entries, inserts, load_by_insert, nodes) + blocks
+            },
+            |mib| mib << 20,
+        );
         let named = |value: &dyn Fn() -> Option<clap::builder::PossibleValue>| {
             value().map(|value| value.get_name().to_owned()).unwrap_or_default()
         };
@@ -311,7 +352,7 @@ impl Plan {
             repeat: arguments.repeat,
             keys,
             records,
-            load_by: arguments.load_by,
+            load_by,
             parameters,
             name: arguments.name.clone(),
             threads,
@@ -485,13 +526,19 @@ fn value_bytes(arguments: &Arguments, runs: &[Run], notices: &mut Vec<String>) -
     bytes
 }
 
-fn key_source(arguments: &Arguments, runs: &[Run], notices: &mut Vec<String>) -> Result<KeySource, Failure> {
+fn key_source(
+    arguments: &Arguments,
+    runs: &[Run],
+    value_bytes: usize,
+    notices: &mut Vec<String>,
+) -> Result<KeySource, Failure> {
     let Some(path) = &arguments.keys else {
         let order = runs.first().map_or(keys::KeyOrder::Hashed, |run| run.spec.insert_order);
         return Ok(KeySource::Made(Keys::new(order, arguments.key_bytes).map_err(Failure::usage)?));
     };
     let bad = if arguments.skip_bad_keys { BadKeys::Skip } else { BadKeys::Refuse };
-    let keys = RealKeys::read(path, arguments.key_bytes, bad).map_err(Failure::run)?;
+    let slot_bytes = (!arguments.items).then_some(arguments.key_bytes);
+    let keys = RealKeys::read(path, slot_bytes, bad).map_err(Failure::run)?;
     if keys.is_empty() {
         return Err(Failure::Run(format!("{}: no keys in it", path.display())));
     }
@@ -502,8 +549,20 @@ fn key_source(arguments: &Arguments, runs: &[Run], notices: &mut Vec<String>) ->
         keys.len(),
         skipped.duplicate,
         skipped.too_long,
-        arguments.key_bytes - 1
+        slot_bytes.map_or(KEY_BYTES_LIMIT, |bytes| bytes - 1)
     ));
+    if arguments.items {
+        notices.push(format!("keys of {} bytes on the average, {} at most", keys.mean_bytes(), keys.longest()));
+        let blocks = (0..keys.len() as u64).filter_map(|record| keys.key(record)).map(|key| {
+            let bytes = block_bytes(key.len(), value_bytes);
+            (bytes as u64, class_bytes(class_of(bytes)) as u64)
+        });
+        let (used, taken) = blocks.fold((0, 0), |(used, taken), (bytes, place)| (used + bytes, taken + place));
+        notices.push(format!(
+            "a block for each would waste {:.1} % of its place to size classes",
+            (taken - used) as f64 * 100.0 / taken.max(1) as f64
+        ));
+    }
     Ok(KeySource::Real(keys))
 }
 
@@ -548,6 +607,17 @@ fn scan_length_max(spec: &Spec) -> u32 {
 }
 
 /// What each memory node needs for these records, with room to spare, in whole huge pages.
+/// What blocks of so many records take on each memory node.
+fn blocks_bytes(keys: &KeySource, value_bytes: usize, records: u64, memory_nodes: u16) -> u64 {
+    let key_bytes = match keys {
+        KeySource::Real(keys) => keys.mean_bytes(),
+        KeySource::Made(keys) => keys.bytes(),
+    };
+    let place = class_bytes(class_of(block_bytes(key_bytes, value_bytes))) as u64;
+    // Lengths differ, and compute nodes have places in store.
+    (records * place * 5 / 4 / u64::from(memory_nodes)).next_multiple_of(2 << 20)
+}
+
 fn region_bytes(parameters: &IndexParameters, records: u64, inserts: u64, by_insert: bool, memory_nodes: u16) -> u64 {
     let (leaf_bytes, inner_bytes) = parameters.node_bytes();
     // Bulk-loaded leaves are four fifths full; those that split are half full at the least.

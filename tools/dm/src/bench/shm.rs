@@ -59,6 +59,8 @@ pub fn run(plan: &Plan, trace: Option<&Mutex<TraceWriter<File>>>) -> Result<Meas
         AnyIndex::Sherman(index) => Bench { setting: &setting, index, sherman: Some(index) }.run(fabric),
         AnyIndex::Chime(index) => Bench { setting: &setting, index, sherman: None }.run(fabric),
         AnyIndex::Smart(index) => Bench { setting: &setting, index, sherman: None }.run(fabric),
+        AnyIndex::ShermanItems(index) => Bench { setting: &setting, index, sherman: None }.run(fabric),
+        AnyIndex::ChimeItems(index) => Bench { setting: &setting, index, sherman: None }.run(fabric),
     });
     let measured = measured.unwrap_or_else(|error| {
         Err(match error {

@@ -75,12 +75,18 @@ pub fn run(plan: &Plan, sim: &SimPlan) -> Result<Measured, Failure> {
         colocated: sim.colocated,
         device_bytes: plan.start.device_bytes.map(|bytes| bytes as u32),
     };
+    if plan.parameters.items().is_some() && sim.raw_read.is_none() {
+        return Err(Failure::Usage(NO_ITEMS.to_owned()));
+    }
     fits(plan, sim, &shape)?;
     match sim.raw_read {
         Some(bytes) => run_raw(plan, sim, &shape, bytes as usize),
         None => run_index(plan, sim, &shape),
     }
 }
+
+/// What is said of indexes that no cluster is made of yet.
+const NO_ITEMS: &str = "--items: the simulated cluster runs keys and values of one size only";
 
 /// Refuses a cluster that this machine cannot hold.
 fn fits(plan: &Plan, sim: &SimPlan, shape: &Shape) -> Result<(), Failure> {
@@ -167,6 +173,7 @@ fn run_index(plan: &Plan, sim: &SimPlan, shape: &Shape) -> Result<Measured, Fail
         IndexParameters::Sherman(parameters) => measured!(parameters, Storage::new, sherman),
         IndexParameters::Chime(parameters) => measured!(parameters, Storage::for_chime, chime),
         IndexParameters::Smart(parameters) => measured!(parameters, SmartStorage::new, smart),
+        IndexParameters::ShermanItems(..) | IndexParameters::ChimeItems(..) => Err(Failure::Usage(NO_ITEMS.to_owned())),
     }
 }
 
@@ -183,8 +190,12 @@ fn measure_on<'i, I: Index>(ground: Clustered<'_, '_, 'i, '_, Nothing>, indexes:
 fn scratch_plan(plan: &Plan) -> ScratchPlan {
     let (page_records, leaves_at_once) = (plan.spending.page_records, plan.spending.leaves_at_once);
     match &plan.parameters {
-        IndexParameters::Sherman(parameters) => parameters.plan(page_records, leaves_at_once).0,
-        IndexParameters::Chime(parameters) => parameters.plan(page_records, leaves_at_once).0,
+        IndexParameters::Sherman(parameters) | IndexParameters::ShermanItems(parameters, _) => {
+            parameters.plan(page_records, leaves_at_once).0
+        }
+        IndexParameters::Chime(parameters) | IndexParameters::ChimeItems(parameters, _) => {
+            parameters.plan(page_records, leaves_at_once).0
+        }
         IndexParameters::Smart(parameters) => parameters.plan(page_records, leaves_at_once).0,
     }
 }

@@ -2,13 +2,16 @@
 
 use super::tool::PoolArguments;
 use super::{Failure, print};
-use dm_core::{chime::parameters as chime, sherman::parameters as sherman, smart::parameters as smart};
+use dm_core::remote::catalog::IndexKind;
+use dm_core::{
+    chime::parameters as chime, items::parameters as items, sherman::parameters as sherman, smart::parameters as smart,
+};
 use dm_host::kinds::IndexParameters;
 
 /// Arguments of `dm create`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Example: keys up to 31 bytes\n  dm create --pool /run/dm/0 --name names --key-bytes 32 --value-bytes 16"
+    after_help = "Example: keys up to 31 bytes\n  dm create --pool /run/dm/0 --name names --key-bytes 32 --value-bytes 16\nKeys and values of any length:\n  dm create --pool /run/dm/0 --name files --items"
 )]
 pub(super) struct Arguments {
     #[command(flatten)]
@@ -22,13 +25,17 @@ pub(super) struct Arguments {
     #[arg(long, value_enum, default_value = "sherman")]
     index: Kind,
 
-    /// Bytes of a key slot, 8 to 64
-    #[arg(long, default_value_t = 8)]
-    key_bytes: usize,
+    /// Keys and values of any length, up to --key-bytes and --value-bytes
+    #[arg(long)]
+    items: bool,
 
-    /// Bytes of a value, 8 to 1024
-    #[arg(long, default_value_t = 8)]
-    value_bytes: usize,
+    /// Bytes of a key slot, 8 to 64 [default: 8]; with --items of the longest key, 1 to 4096 [default: 1024]
+    #[arg(long)]
+    key_bytes: Option<usize>,
+
+    /// Bytes of a value, 8 to 1024 [default: 8]; with --items of the longest value, 0 to 65536 [default: 4096]
+    #[arg(long)]
+    value_bytes: Option<usize>,
 
     /// Entries of a leaf [default: Sherman what fits 1 KiB, at least 16; CHIME 64]
     #[arg(long)]
@@ -56,7 +63,27 @@ enum Kind {
 
 /// The parameters asked for, checked.
 fn parameters(arguments: &Arguments) -> Result<IndexParameters, Failure> {
-    let Arguments { key_bytes, value_bytes, leaf_span, inner_span, neighborhood, .. } = *arguments;
+    let Arguments { items, key_bytes, value_bytes, leaf_span, inner_span, neighborhood, .. } = *arguments;
+    if items {
+        if leaf_span.is_some() || inner_span.is_some() || neighborhood.is_some() {
+            let what = "--items: --leaf-span, --inner-span and --neighborhood are for keys and values of one size";
+            return Err(Failure::Usage(what.to_owned()));
+        }
+        let kind = match arguments.index {
+            Kind::Sherman => IndexKind::Sherman,
+            Kind::Chime => IndexKind::Chime,
+            Kind::Smart => IndexKind::Smart,
+        };
+        let default = items::Parameters::DEFAULT;
+        let sizes = items::Parameters {
+            key_bytes_max: key_bytes.unwrap_or(default.key_bytes_max),
+            value_bytes_max: value_bytes.unwrap_or(default.value_bytes_max),
+        };
+        let parameters = IndexParameters::with_items(kind, sizes).map_err(Failure::usage)?;
+        parameters.check().map_err(Failure::usage)?;
+        return Ok(parameters);
+    }
+    let (key_bytes, value_bytes) = (key_bytes.unwrap_or(8), value_bytes.unwrap_or(8));
     match arguments.index {
         Kind::Sherman => {
             if neighborhood.is_some() {
@@ -104,8 +131,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let entry = node
         .create_index(&arguments.name, &parameters)
         .map_err(|error| Failure::Run(format!("index \"{}\": {error}", arguments.name)))?;
+    let up_to = if parameters.items().is_some() { "up to " } else { "" };
     print(&format!(
-        "index \"{}\", number {}: {}, keys of {} bytes, values of {} bytes, {} entries a leaf, {} separators an inner \
+        "index \"{}\", number {}: {}, keys of {up_to}{} bytes, values of {up_to}{} bytes, {} entries a leaf, {} separators an inner \
          node\n",
         arguments.name,
         entry.number.get(),

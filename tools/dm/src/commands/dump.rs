@@ -7,7 +7,8 @@
 //! 12       2      kind of the index, as in the catalog
 //! 14       2      version of its parameter block
 //! 16       64     its parameter block, as in the catalog: among others, the bytes of a key, k, and of a value, v
-//! 80       ...    records, keys ascending: 1 byte 0x01, k bytes of key, v bytes of value
+//! 80       ...    records, keys ascending: 1 byte 0x01, k bytes of key, v bytes of value; with items, between the first and the
+//!                 rest, the lengths k (2 bytes) and v (4 bytes) of this record
 //!          1      0x00: no more records
 //!          8      how many there were
 //!          4      CRC-32 (ISO-HDLC, as in zip and PNG) of everything before
@@ -19,7 +20,7 @@ use super::tool::{PoolArguments, Tool, show, with_tool};
 use super::{Failure, print};
 use crate::pool::discard;
 use crc::{CRC_32_ISO_HDLC, Crc, Digest};
-use dm_core::index::{Index, Operation, OperationKind};
+use dm_core::index::{Index, Operation, OperationKind, RECORD_HEADER_BYTES};
 use dm_core::remote::catalog::IndexKind;
 use dm_host::compute_node::PoolError;
 use dm_host::kinds::IndexParameters;
@@ -92,7 +93,7 @@ pub(super) fn dump(arguments: &DumpArguments) -> Result<(), Failure> {
     })
 }
 
-fn write_dump(tool: &mut Tool<'_, '_, '_>, out: impl Write, path: &Path) -> Result<u64, Failure> {
+fn write_dump(tool: &mut Tool<'_, '_, '_, '_>, out: impl Write, path: &Path) -> Result<u64, Failure> {
     let failed = |error: io::Error| Failure::Run(format!("{}: {error}", path.display()));
     let mut out = BufWriter::with_capacity(1 << 18, out);
     let mut crc = CRC.digest();
@@ -101,8 +102,13 @@ fn write_dump(tool: &mut Tool<'_, '_, '_>, out: impl Write, path: &Path) -> Resu
         out.write_all(bytes).map_err(failed)
     };
     emit(&header(&tool.parameters))?;
+    let have_lengths = tool.parameters.items().is_some();
     let count = tool.each(|key, value| {
         emit(&[1])?;
+        if have_lengths {
+            emit(&(key.len() as u16).to_le_bytes())?;
+            emit(&(value.len() as u32).to_le_bytes())?;
+        }
         emit(key)?;
         emit(value)
     })?;
@@ -172,9 +178,21 @@ impl<'p, R: Read> Reader<'p, R> {
         self.crc.update(&marker);
         match marker[0] {
             1 => {
+                let mut key_bytes = self.parameters.key_bytes();
+                if self.parameters.items().is_some() {
+                    let mut lengths = [0; RECORD_HEADER_BYTES];
+                    self.input.read_exact(&mut lengths).map_err(short)?;
+                    self.crc.update(&lengths);
+                    let [k0, k1, v0, v1, v2, v3] = lengths;
+                    key_bytes = usize::from(u16::from_le_bytes([k0, k1]));
+                    let value_bytes = u32::from_le_bytes([v0, v1, v2, v3]) as usize;
+                    if key_bytes > self.parameters.key_bytes() || value_bytes > self.parameters.value_bytes() {
+                        return Err(bad(format!("damaged: record {count} is longer than its index has any")));
+                    }
+                    self.record.resize(key_bytes + value_bytes, 0);
+                }
                 self.input.read_exact(&mut self.record).map_err(short)?;
                 self.crc.update(&self.record);
-                let key_bytes = self.parameters.key_bytes();
                 let (key, value) = self.record.split_at(key_bytes);
                 if count > 0 && *key <= *self.last {
                     return Err(bad(format!("damaged: record {count} has a key that does not ascend, {}", show(key))));
@@ -244,6 +262,14 @@ fn load_from<R: Read>(arguments: &LoadArguments, mut reader: Reader<'_, R>, chec
     let node = arguments.pool.join(&memory)?;
     let wanted = reader.parameters;
     let created = match memory.pool.find_index(name) {
+        Ok((_, found)) if found.items().is_some() != wanted.items().is_some() => {
+            return Err(Failure::Run(format!(
+                "{}: keys and values of {}; index \"{name}\" has such of {}",
+                arguments.file.display(),
+                if wanted.items().is_some() { "any length" } else { "one size" },
+                if found.items().is_some() { "any length" } else { "one size" },
+            )));
+        }
         Ok((_, found)) if (found.key_bytes(), found.value_bytes()) == (wanted.key_bytes(), wanted.value_bytes()) => {
             false
         }
@@ -266,11 +292,12 @@ fn load_from<R: Read>(arguments: &LoadArguments, mut reader: Reader<'_, R>, chec
     let loaded = with_tool(&node, name, |tool| {
         // A tree that never had a root can be bulk loaded; one that was emptied has one.
         let census = block_on(tool.fabric, tool.lane, tool.index.validate(tool.lane)).map_err(Failure::run)?;
-        if census.levels == 0 {
+        let bulk_loads = reader.parameters.items().is_none();
+        if census.levels == 0 && bulk_loads {
             bulk(tool, &mut reader)?;
-        } else if checked {
+        } else if checked || census.levels == 0 && created {
             while let Some((key, value)) = reader.next()? {
-                tool.arguments(key, Some(value));
+                tool.arguments(key, Some(value)).map_err(Failure::Run)?;
                 tool.execute(Operation::point(OperationKind::Upsert)).map_err(Failure::run)?;
             }
         } else {
@@ -291,12 +318,12 @@ fn load_from<R: Read>(arguments: &LoadArguments, mut reader: Reader<'_, R>, chec
 }
 
 /// Nothing can be seen of a bulk load before its end, which comes after the input has been checked.
-fn bulk<R: Read>(tool: &mut Tool<'_, '_, '_>, reader: &mut Reader<'_, R>) -> Result<(), Failure> {
+fn bulk<R: Read>(tool: &mut Tool<'_, '_, '_, '_>, reader: &mut Reader<'_, R>) -> Result<(), Failure> {
     let (index, lane) = (tool.index, tool.lane);
     let mut records = false;
     while let Some((key, value)) = reader.next()? {
         records = true;
-        tool.arguments(key, Some(value));
+        tool.arguments(key, Some(value)).map_err(Failure::Run)?;
         block_on(tool.fabric, lane, index.bulk_append(lane)).map_err(Failure::run)?;
     }
     if records { block_on(tool.fabric, lane, index.bulk_finish(lane)).map_err(Failure::run) } else { Ok(()) }

@@ -1,8 +1,8 @@
 //! `dm shell`: operations by hand.
 
-use super::tool::{PAGE_RECORDS, PoolArguments, Tool, parse, show, with_tool};
+use super::tool::{PAGE_RECORDS, PoolArguments, Tool, with_tool};
 use super::{Failure, print};
-use dm_core::index::{Index, Operation, OperationKind, Outcome};
+use dm_core::index::{Index, Operation, OperationKind, Outcome, Part};
 use std::fmt::Write as _;
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
@@ -77,11 +77,10 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 /// Does one line. `None`: leave.
-fn command(tool: &mut Tool<'_, '_, '_>, line: &str) -> Result<Option<String>, String> {
+fn command(tool: &mut Tool<'_, '_, '_, '_>, line: &str) -> Result<Option<String>, String> {
     let words = words(line)?;
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let [verb, arguments @ ..] = words.as_slice() else { return Ok(Some(String::new())) };
-    let (key_bytes, value_bytes) = (tool.parameters.key_bytes(), tool.parameters.value_bytes());
     let kind = match (*verb, arguments) {
         (comment, _) if comment.starts_with('#') => return Ok(Some(String::new())),
         ("quit" | "exit", []) => return Ok(None),
@@ -98,13 +97,13 @@ fn command(tool: &mut Tool<'_, '_, '_>, line: &str) -> Result<Option<String>, St
         ("quit" | "exit", _) => return Err(format!("{verb} wants nothing")),
         _ => return Err(format!("unknown command {verb:?}; help lists them")),
     };
-    let key = parse(arguments[0], key_bytes, "key")?;
-    let value = arguments.get(1).map(|text| parse(text, value_bytes, "value")).transpose()?;
-    tool.arguments(&key, value.as_deref());
+    let key = tool.parse(arguments[0], Part::Key)?;
+    let value = arguments.get(1).map(|text| tool.parse(text, Part::Value)).transpose()?;
+    tool.arguments(&key, value.as_deref())?;
     let outcome = tool.execute(Operation::point(kind)).map_err(|error| error.to_string())?;
     let found = || {
         let plan = tool.index.plan();
-        tool.lane.port().with(|scratch| show(&scratch[plan.output.clone()]))
+        tool.lane.port().with(|scratch| tool.show(plan.part(scratch, Part::Output)))
     };
     Ok(Some(match outcome {
         Outcome::Found => format!("{}\n", found()),
@@ -118,14 +117,13 @@ fn command(tool: &mut Tool<'_, '_, '_>, line: &str) -> Result<Option<String>, St
     }))
 }
 
-fn scan(tool: &mut Tool<'_, '_, '_>, arguments: &[&str]) -> Result<String, String> {
-    let key_bytes = tool.parameters.key_bytes();
-    let key = arguments.first().map_or_else(|| Ok(vec![0; key_bytes]), |text| parse(text, key_bytes, "key"))?;
+fn scan(tool: &mut Tool<'_, '_, '_, '_>, arguments: &[&str]) -> Result<String, String> {
+    let key = arguments.first().map_or_else(|| Ok(tool.least_key()), |text| tool.parse(text, Part::Key))?;
     let mut left = match arguments.get(1) {
         None => SCAN_RECORDS,
         Some(text) => text.parse().map_err(|_| format!("COUNT {text:?}: wants a whole number"))?,
     };
-    tool.arguments(&key, None);
+    tool.arguments(&key, None)?;
     let mut text = String::new();
     let mut after = false;
     while left > 0 {
@@ -134,16 +132,12 @@ fn scan(tool: &mut Tool<'_, '_, '_>, arguments: &[&str]) -> Result<String, Strin
         let Outcome::Page { records, more } = outcome else { break };
         let plan = tool.index.plan();
         tool.lane.port().with(|scratch| {
-            for position in 0..records as usize {
-                let (key, value) = scratch[plan.record(position)].split_at(plan.key_bytes);
+            for (key, value) in plan.records(scratch, records as usize) {
                 // Writing to a string does not fail.
-                let _ = writeln!(text, "{} {}", show(key), show(value));
-            }
-            if let Some(last) = (records as usize).checked_sub(1) {
-                let start = plan.record(last).start;
-                scratch.copy_within(start..start + plan.key_bytes, plan.key.start);
+                let _ = writeln!(text, "{} {}", tool.show(key), tool.show(value));
             }
         });
+        tool.go_on(records as usize);
         left -= records;
         after = true;
         if !more {

@@ -4,7 +4,7 @@ use super::Failure;
 use crate::keys;
 use crate::pool::{FabricName, Memory, RdmaArguments};
 use dm_core::error::OpError;
-use dm_core::index::{Index, Operation, Outcome};
+use dm_core::index::{Index, Operation, Outcome, Part};
 use dm_core::lane::Lane;
 use dm_core::recovery::lease::Terms;
 use dm_core::verbs::LaneId;
@@ -87,9 +87,9 @@ impl LeaseArguments {
 pub(crate) const PAGE_RECORDS: usize = 1000;
 
 /// An index opened on one lane.
-pub(crate) struct Tool<'a, 's, 'm> {
+pub(crate) struct Tool<'a, 'i, 's, 'm> {
     /// The index.
-    pub index: AnyIndex<'a, 's>,
+    pub index: AnyIndex<'a, 'i, 's>,
     /// The only lane.
     pub lane: &'a Lane<'m>,
     /// Its fabric.
@@ -98,7 +98,7 @@ pub(crate) struct Tool<'a, 's, 'm> {
     pub parameters: IndexParameters,
 }
 
-impl Tool<'_, '_, '_> {
+impl Tool<'_, '_, '_, '_> {
     /// Runs an operation whose arguments are in the scratch.
     pub(crate) fn execute(&mut self, operation: Operation) -> Result<Outcome, OpError> {
         let result = block_on(self.fabric, self.lane, self.index.execute(self.lane, operation));
@@ -109,13 +109,51 @@ impl Tool<'_, '_, '_> {
         result
     }
 
-    /// Puts a key and, for writes, a value into the scratch.
-    pub(crate) fn arguments(&self, key: &[u8], value: Option<&[u8]>) {
+    /// Puts a key and, for writes, a value into the scratch. `Err` says what has a length it cannot have.
+    pub(crate) fn arguments(&self, key: &[u8], value: Option<&[u8]>) -> Result<(), String> {
+        let plan = self.index.plan();
+        let wrong = |what: &str, bytes: usize, most: usize| {
+            let up_to = if plan.has_lengths() { "up to " } else { "" };
+            format!("{what} of {bytes} bytes: this index has {what}s of {up_to}{most}")
+        };
+        self.lane.port().with(|scratch| {
+            if !plan.put(scratch, Part::Key, key) {
+                return Err(wrong("key", key.len(), plan.key_bytes));
+            }
+            match value {
+                Some(value) if !plan.put(scratch, Part::Value, value) => {
+                    Err(wrong("value", value.len(), plan.value_bytes))
+                }
+                _ => Ok(()),
+            }
+        })
+    }
+
+    /// The least key there is.
+    pub(crate) fn least_key(&self) -> Vec<u8> {
+        if self.index.plan().has_lengths() { Vec::new() } else { vec![0; self.index.plan().key_bytes] }
+    }
+
+    /// A key or a value, as people write it: see [`parse`]; where they have any length, see [`parse_item`].
+    pub(crate) fn parse(&self, text: &str, part: Part) -> Result<Vec<u8>, String> {
+        let plan = self.index.plan();
+        let what = if part == Part::Key { "key" } else { "value" };
+        if plan.has_lengths() { parse_item(text, what) } else { parse(text, plan.range(part).len(), what) }
+    }
+
+    /// The reverse of [`Tool::parse`].
+    pub(crate) fn show(&self, bytes: &[u8]) -> String {
+        if self.index.plan().has_lengths() { show_item(bytes) } else { show(bytes) }
+    }
+
+    /// Goes on behind the last of the first `records` records of the page.
+    pub(crate) fn go_on(&self, records: usize) {
         let plan = self.index.plan();
         self.lane.port().with(|scratch| {
-            scratch[plan.key.clone()].copy_from_slice(key);
-            if let Some(value) = value {
-                scratch[plan.value.clone()].copy_from_slice(value);
+            if let Some((key, _)) = plan.records(scratch, records).last() {
+                let key = key.to_vec();
+                // It was a key.
+                let _ = plan.put(scratch, Part::Key, &key);
             }
         });
     }
@@ -126,23 +164,16 @@ impl Tool<'_, '_, '_> {
         // Its own copy of the reference: the plan is borrowed from the index, not from the tool.
         let index = self.index;
         let plan = index.plan();
-        self.arguments(&vec![0; plan.key_bytes], None);
+        self.arguments(&self.least_key(), None).map_err(Failure::Run)?;
         let mut operation = Operation::scan(PAGE_RECORDS as u32);
         let mut count = 0;
         loop {
             let outcome = self.execute(operation).map_err(Failure::run)?;
             let Outcome::Page { records, more } = outcome else { return Ok(count) };
             self.lane.port().with(|scratch| {
-                for position in 0..records as usize {
-                    let (key, value) = scratch[plan.record(position)].split_at(plan.key_bytes);
-                    visit(key, value)?;
-                }
-                if let Some(last) = (records as usize).checked_sub(1) {
-                    let start = plan.record(last).start;
-                    scratch.copy_within(start..start + plan.key_bytes, plan.key.start);
-                }
-                Ok(())
+                plan.records(scratch, records as usize).try_for_each(|(key, value)| visit(key, value))
             })?;
+            self.go_on(records as usize);
             count += u64::from(records);
             operation.after = true;
             if !more {
@@ -156,7 +187,7 @@ impl Tool<'_, '_, '_> {
 pub(crate) fn with_tool<R>(
     node: &ComputeNode,
     name: &str,
-    run: impl FnOnce(&mut Tool<'_, '_, '_>) -> Result<R, Failure>,
+    run: impl FnOnce(&mut Tool<'_, '_, '_, '_>) -> Result<R, Failure>,
 ) -> Result<R, Failure> {
     let (entry, parameters) = node.pool().find_index(name).map_err(Failure::run)?;
     let mut fabric = node.pool().fabric().map_err(Failure::run)?;
@@ -199,6 +230,31 @@ pub(crate) fn parse(text: &str, bytes: usize, what: &str) -> Result<Vec<u8>, Str
     Ok(slot)
 }
 
+/// A key or a value of any length, as people write it: `u64:123` is eight bytes, most significant first, `hex:0a0b..` any
+/// bytes, anything else text.
+pub(crate) fn parse_item(text: &str, what: &str) -> Result<Vec<u8>, String> {
+    if let Some(number) = text.strip_prefix("u64:") {
+        let number: u64 = number.parse().map_err(|_| format!("{what} {text:?}: u64: wants a number of 64 bits"))?;
+        return Ok(number.to_be_bytes().to_vec());
+    }
+    let Some(digits) = text.strip_prefix("hex:") else { return Ok(text.as_bytes().to_vec()) };
+    if digits.len() % 2 != 0 || !digits.is_ascii() {
+        return Err(format!("{what} {text:?}: hex: wants two digits a byte"));
+    }
+    let byte = |at: usize| u8::from_str_radix(&digits[2 * at..2 * at + 2], 16);
+    let bytes: Result<_, _> = (0..digits.len() / 2).map(byte).collect();
+    bytes.map_err(|_| format!("{what} {text:?}: not a hexadecimal digit"))
+}
+
+/// The reverse of [`parse_item`].
+pub(crate) fn show_item(bytes: &[u8]) -> String {
+    match std::str::from_utf8(bytes) {
+        Ok("") => "\"\"".to_owned(),
+        Ok(text) if plain(text) => quoted(text),
+        _ => hex(bytes),
+    }
+}
+
 /// Text that fits into a slot: its length takes the last byte, or two if one is too small.
 fn text_bytes_max(bytes: usize) -> usize {
     if bytes <= 256 { bytes - 1 } else { bytes - 2 }
@@ -215,19 +271,30 @@ pub(crate) fn show(slot: &[u8]) -> String {
     };
     if let Some(text) = text.and_then(|text| std::str::from_utf8(text).ok())
         && !text.is_empty()
-        && !text.starts_with("u64:")
-        && !text.starts_with("hex:")
-        && text.chars().all(|letter| !letter.is_control())
+        && plain(text)
     {
-        return if text.contains([' ', '"', '\\']) { format!("{text:?}") } else { text.to_owned() };
+        return quoted(text);
     }
     if let Some((number, rest)) = slot.split_first_chunk::<8>()
         && rest.iter().all(|&byte| byte == 0)
     {
         return format!("u64:{}", u64::from_be_bytes(*number));
     }
+    hex(slot)
+}
+
+/// Whether text can be typed as it is.
+fn plain(text: &str) -> bool {
+    !text.starts_with("u64:") && !text.starts_with("hex:") && text.chars().all(|letter| !letter.is_control())
+}
+
+fn quoted(text: &str) -> String {
+    if text.contains([' ', '"', '\\']) { format!("{text:?}") } else { text.to_owned() }
+}
+
+fn hex(bytes: &[u8]) -> String {
     let mut digits = String::from("hex:");
-    for byte in slot {
+    for byte in bytes {
         // Writing to a string does not fail.
         let _ = write!(digits, "{byte:02x}");
     }
@@ -252,6 +319,17 @@ mod tests {
             let slot: Vec<u8> = (0..bytes).map(|at| at as u8 ^ 0xa5).collect();
             assert_eq!(parse(&show(&slot), bytes, "key").unwrap(), slot);
         }
+    }
+
+    #[test]
+    fn items_that_are_shown_can_be_typed_again() {
+        for item in [&b""[..], b"a", b"u64:7", b"say \"hi", "ü x".as_bytes(), b"\xff\0", b"\n", &[7; 200]] {
+            let words = super::super::shell::words(&show_item(item)).unwrap();
+            assert_eq!(words.len(), 1, "{item:?}");
+            assert_eq!(parse_item(&words[0], "key").unwrap(), item);
+        }
+        assert_eq!(parse_item("u64:258", "key").unwrap(), [0, 0, 0, 0, 0, 0, 1, 2]);
+        assert!(parse_item("hex:0", "key").is_err() && parse_item("hex:zz", "key").is_err());
     }
 
     #[test]

@@ -228,7 +228,7 @@ pub struct Tree {
 
 impl From<&Census> for Tree {
     fn from(census: &Census) -> Self {
-        let Census { levels, leaves, inner_nodes, records, slots, live_bytes, half_splits, empty_leaves } = *census;
+        let Census { levels, leaves, inner_nodes, records, slots, live_bytes, half_splits, empty_leaves, .. } = *census;
         Self { levels, leaves, empty_leaves, inner_nodes, records, slots, live_bytes, half_splits }
     }
 }

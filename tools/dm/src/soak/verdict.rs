@@ -91,7 +91,7 @@ pub(super) fn judge(fleet: &mut Fleet) -> Result<Verdict, Failure> {
                 verdict.keys += 1;
                 verdict.acknowledged += entry.acknowledged;
                 verdict.in_doubt += u64::from(entry.acknowledged != entry.intended);
-                tool.arguments(&key.to_be_bytes(), None);
+                tool.arguments(&key.to_be_bytes(), None).map_err(Failure::Run)?;
                 let outcome = tool.execute(Operation::point(OperationKind::Get));
                 let plan = tool.index.plan();
                 let version = match outcome {

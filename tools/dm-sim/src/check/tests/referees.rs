@@ -32,7 +32,11 @@ impl Map {
                 self.0.insert(key, value);
                 Answer::Updated
             }
-            (Call::UpdateIf { .. }, Some(present)) => Answer::Mismatch(present),
+            (Call::DeleteIf { expected }, Some(present)) if expected == present => {
+                self.0.remove(&key);
+                Answer::Deleted
+            }
+            (Call::UpdateIf { .. } | Call::DeleteIf { .. }, Some(present)) => Answer::Mismatch(present),
             (Call::Delete, Some(_)) => {
                 self.0.remove(&key);
                 Answer::Deleted

@@ -529,6 +529,7 @@ impl Stage<'_, '_> {
                     OperationKind::Upsert => Call::Upsert { value: VICTIM },
                     OperationKind::UpdateIf => Call::UpdateIf { expected: before.unwrap_or_default(), value: VICTIM },
                     OperationKind::Delete => Call::Delete,
+                    OperationKind::DeleteIf => Call::DeleteIf { expected: before.unwrap_or_default() },
                 };
                 let future = start(index, lane, self.case.coding(), key, call, 0);
                 match self.table.drive(self.members[0].row.0, lane, future, cut, &mut seen)? {
@@ -538,7 +539,7 @@ impl Stage<'_, '_> {
                     }
                     Drive::Died | Drive::Stopped => {
                         let after = match call {
-                            Call::Delete => None,
+                            Call::Delete | Call::DeleteIf { .. } => None,
                             _ => call.written().or(before),
                         };
                         if after != before {
@@ -674,10 +675,12 @@ impl Stage<'_, '_> {
             (Call::Get, Some(value)) => Answer::Found(value),
             (Call::Insert { .. }, Some(value)) => Answer::Exists(value),
             (Call::Insert { .. } | Call::Upsert { .. }, None) => Answer::Inserted,
-            (Call::UpdateIf { expected, .. }, Some(value)) if expected != value => Answer::Mismatch(value),
+            (Call::UpdateIf { expected, .. } | Call::DeleteIf { expected }, Some(value)) if expected != value => {
+                Answer::Mismatch(value)
+            }
             (Call::Update { .. } | Call::UpdateIf { .. }, Some(_)) => Answer::Updated,
             (Call::Upsert { .. }, Some(_)) => Answer::Replaced,
-            (Call::Delete, Some(_)) => Answer::Deleted,
+            (Call::Delete | Call::DeleteIf { .. }, Some(_)) => Answer::Deleted,
             _ => Answer::Absent,
         };
         let known = self.known.get(&key).copied();

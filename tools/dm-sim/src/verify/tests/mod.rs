@@ -139,7 +139,12 @@ fn every_mark_belongs_to_one_room_and_the_rooms_have_no_others() {
     let listed = |rooms: Vec<(&str, &'static [Mark])>| -> Vec<Mark> {
         rooms.into_iter().flat_map(|(_, marks)| marks.iter().copied()).collect()
     };
-    let indexes = [listed(Recovered(Sherman).marks()), listed(Bounded(Chime).marks()), listed(Bounded(Smart).marks())];
+    let indexes = [
+        listed(Recovered(Sherman).marks()),
+        listed(Bounded(Chime).marks()),
+        listed(Bounded(Smart).marks()),
+        listed(Recovered(ShermanItems).marks()),
+    ];
     for mark in Mark::ALL {
         let counts = indexes.each_ref().map(|listed| listed.iter().filter(|other| *other == mark).count());
         assert!(counts.contains(&1) && counts.iter().all(|count| *count <= 1), "{}: {counts:?}", mark.name());

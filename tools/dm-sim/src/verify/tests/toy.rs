@@ -66,6 +66,7 @@ impl Table {
             expected: 192..192 + VALUE_BYTES,
             output: 320..320 + VALUE_BYTES,
             page,
+            lengths: 0..0,
             total_bytes: slots + SLOTS * SLOT_BYTES,
         };
         Self { bug, row, plan, lock: 16, slots }
@@ -130,8 +131,8 @@ impl Table {
         scratch.copy_within(value_of(slot), self.plan.output.start);
         match kind {
             OperationKind::Insert => (Outcome::Exists, None),
-            OperationKind::UpdateIf if !matches => (Outcome::Mismatch, None),
-            OperationKind::Delete => {
+            OperationKind::UpdateIf | OperationKind::DeleteIf if !matches => (Outcome::Mismatch, None),
+            OperationKind::Delete | OperationKind::DeleteIf => {
                 scratch[self.slot(slot).start] = 0;
                 (Outcome::Deleted, (self.bug != Bug::KeepsDeleted).then_some(slot))
             }

@@ -6,6 +6,7 @@
 use super::super::Failure;
 use super::super::members::{Member, WINDOW_BYTES, on_lane};
 use dm_core::btree::node::{Header, NodeFlags};
+use dm_core::index::Census;
 use dm_core::lane::Lane;
 use dm_core::reclaim::Signature;
 use dm_core::remote::address::LINE_BYTES;
@@ -35,6 +36,10 @@ pub(super) struct Account {
     pub(super) unlinked_bytes: u64,
     /// Ends of chunks, too short for a node.
     pub(super) slack_bytes: u64,
+    /// Chunks for blocks of keys and values of any length.
+    pub(super) block_chunks_bytes: u64,
+    /// Places of the blocks that the walk reached. The others are on shelves of compute nodes, or lost with one.
+    pub(super) block_bytes: u64,
     /// By whose it is; what is reached is the tree's.
     pub(super) holders: Vec<Holder>,
 }
@@ -83,6 +88,10 @@ pub(super) fn account(
             let bytes = match grant.kind {
                 ChunkKind::Leaf => node_bytes.0,
                 ChunkKind::Inner => node_bytes.1,
+                ChunkKind::Items => {
+                    account.block_chunks_bytes += geometry.chunk_bytes;
+                    continue;
+                }
                 _ => continue,
             };
             account.granted_bytes += geometry.chunk_bytes;
@@ -126,7 +135,9 @@ pub(super) fn account(
 
 impl Account {
     /// Takes what the walk reached out of what was written.
-    pub(super) fn reached(&mut self, live_bytes: u64) {
+    pub(super) fn reached(&mut self, census: &Census) {
+        let live_bytes = census.live_bytes - census.block_bytes;
+        self.block_bytes = census.block_bytes;
         self.live_bytes = live_bytes;
         self.unlinked_bytes = self.unlinked_bytes.saturating_sub(live_bytes);
     }

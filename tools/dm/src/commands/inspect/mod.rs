@@ -162,7 +162,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             match census {
                 Ok(census) => {
                     if let Some(account) = &mut index.memory {
-                        account.reached(census.live_bytes);
+                        account.reached(&census);
                     }
                     index.tree = Some(Tree::from(&census));
                 }
@@ -304,8 +304,17 @@ fn render(inspection: &Inspection) -> String {
 }
 
 fn render_account(account: &Account, text: &mut String) -> std::fmt::Result {
-    let Account { granted_bytes, live_bytes, retired_bytes, free_bytes, unlinked_bytes, slack_bytes, holders } =
-        account;
+    let Account {
+        granted_bytes,
+        live_bytes,
+        retired_bytes,
+        free_bytes,
+        unlinked_bytes,
+        slack_bytes,
+        block_chunks_bytes,
+        block_bytes,
+        holders,
+    } = account;
     let sum = live_bytes + retired_bytes + free_bytes + unlinked_bytes + slack_bytes;
     writeln!(
         text,
@@ -319,6 +328,15 @@ fn render_account(account: &Account, text: &mut String) -> std::fmt::Result {
         size(*slack_bytes),
         granted_bytes.abs_diff(sum)
     )?;
+    if *block_chunks_bytes > 0 {
+        writeln!(
+            text,
+            "  chunks for blocks: {} granted = {} live + {} on shelves of compute nodes, or lost with one",
+            size(*block_chunks_bytes),
+            size(*block_bytes),
+            size(block_chunks_bytes.saturating_sub(*block_bytes))
+        )?;
+    }
     for holder in holders {
         writeln!(
             text,

@@ -10,7 +10,8 @@ use clap::{Args, ValueEnum};
 use dm_core::lane::Mark;
 use dm_core::verbs::Assumptions;
 use dm_sim::verify::{
-    Bounded, Chime, Faults, Profile, Recovered, Report, Settings, Sherman, Smart, Subject, TreeKind, Verifier,
+    Bounded, Chime, ChimeItems, Faults, Profile, Recovered, Report, Settings, Sherman, ShermanItems, Smart, Subject,
+    TreeKind, Verifier,
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use record::{Record, Scope};
@@ -114,6 +115,10 @@ enum Index {
     Sherman,
     Chime,
     Smart,
+    /// Keys and values of any length, over sherman
+    Items,
+    /// Keys and values of any length, over chime
+    ItemsOverChime,
 }
 
 /// Whether the fabric has masked CAS.
@@ -189,6 +194,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         Index::Sherman => run_kind(Sherman, arguments, settings),
         Index::Chime => run_kind(Chime, arguments, settings),
         Index::Smart => run_kind(Smart, arguments, settings),
+        Index::Items | Index::ItemsOverChime if arguments.enumerate || arguments.matrix => {
+            Err(Failure::Usage("--index items: --enumerate and --matrix are for the indexes below".to_owned()))
+        }
+        Index::Items => run_kind(ShermanItems, arguments, settings),
+        Index::ItemsOverChime => run_kind(ChimeItems, arguments, settings),
     }
 }
 

@@ -1,0 +1,420 @@
+//! Items: keys and values of any length over an index of fixed sizes.
+//!
+//! Any [`Index`] with keys of 16 to 64 bytes and values of 16 or more gets a variable-length mode by this room: keys of 0 to
+//! 4096 bytes, values of 0 to 64 KiB, up to what the index was created for; in `memcmp` order, any number of keys with
+//! whatever prefix in common.
+//!
+//! ```text
+//!  the index below: entries of fixed size                                   blocks
+//!  layer  slice                    slot
+//!  ┌────┬──────────────────┬──┬──────────────────┐
+//!  │ 0  │ "/etc/hosts"     │10│ inline: value    │
+//!  │ 0  │ "/home/kim/paper"│ +│ block ───────────┼──────────────► header, whole key, value
+//!  │ 0  │ "/usr/share/doc/"│ +│ link: layer 7    │
+//!  ├────┼──────────────────┼──┼──────────────────┤
+//!  │ 7  │ "bash/README"    │11│ block ───────────┼──────────────► header, whole key, value
+//!  │ 7  │ "tcl/examples/ab"│ +│ link: layer 9    │
+//!  └────┴──────────────────┴──┴──────────────────┘
+//! ```
+//!
+//! After the layers of Masstree (Mao, Kohler, Morris, "Cache craftiness for fast multicore key-value storage", EuroSys 2012,
+//! section 4.1), with all layers in one tree: a layer is a range of its keys ([`key`]).
+//!
+//! - A key that ends in its slice has an entry of its own: the value is in it, if it is short, or in a block.
+//! - Of keys that go on behind one slice there is one entry, too. While there is one such key, that entry points to its
+//!   block, whatever is left of the key. When a second comes, it becomes a *link* to a layer, where the next slices decide.
+//!
+//! Blocks hold whole keys, so a block says what it is wherever it is found, and moves between layers as a pointer.
+//!
+//! # Round trips
+//!
+//! On top of those of the index below, of which an operation needs at least one, named here as Sherman's. A link that is not
+//! among this compute node's copies ([`links`]) costs one get each; what a link says never changes, so copies need no
+//! invalidation.
+//!
+//! | operation | round trips | requests |
+//! |---|---|---|
+//! | get, value inline | 1 | get |
+//! | get, value in a block; of an absent key whose slice has a block | 2 | get; READ block |
+//! | insert of a key that ends in its slice | 3 (+ 1) | (WRITE block;) insert |
+//! | insert of any other, update, upsert, delete, conditional | 4 (+ 1) (+ 1) | get; (READ block;) (WRITE block;) insert, `update_if` or `delete_if` |
+//! | insert that makes a layer, each | + 8 | get; READ block; insert; `update_if` |
+//! | scan | as below, per layer it passes; + 1 per up to 16 blocks | scan; READ blocks at once |
+//!
+//! The block of a key that ends in its slice is READ only if its value is asked for.
+//!
+//! # Why it is right
+//!
+//! *What there is.* A key is in the index if, along the links from layer 0, its slice comes to an entry that is inline and ends
+//! the key, or that points to a block with that whole key. Links are followed by prefix, so there is one such entry at
+//! most. All changes of entries are single operations of the index below, which is linearizable per entry key:
+//!
+//! 1. **A link never changes.** Every change of an entry that was seen as something is an `update_if` or `delete_if` of all
+//!    its bytes, and nobody expects a link. So an entry is absent or an item, back and forth, and then a link for ever. A
+//!    layer's number names row and incarnation of who made it and is never used again: a copy of a link is a fact.
+//! 2. **Making a layer changes nothing.** Of an entry with a block: (a) insert the same pointer into a new layer, which nobody
+//!    can reach, under the next slice of the block's key; (b) `update_if` the entry from the pointer to the link. At (b) the
+//!    block's key is found along the link as it was found before; all other keys are absent before and after. If the entry
+//!    has changed since, (b) does nothing, and the entry in the new layer is deleted again. The operation then goes on in the new
+//!    layer as in any other.
+//! 3. **Linearization.** An insert, update or delete that answers so: at the step of the index below that changed the entry. A
+//!    get, and everything that answers without a change: when the entry was read. What the entry pointed to then is what is
+//!    taken from the block later, since blocks do not change within a life (next point). That holds for "absent" as well: the
+//!    entry was absent, or its block was of another key, and 1 says that no other entry could have had the key.
+//! 4. **A block is the one the entry meant**, or the reader knows that it is not: place, life and length are in the
+//!    slot, and the block repeats and checksums them ([`block`]). It is written, and the completion waited for, before an entry
+//!    names it, and its place is not given back before the entry has changed ([`pool`]). So if a block is not that of its entry, the
+//!    entry has changed since it was read: it is read again. If it has *not* changed by then, bytes were damaged: an error.
+//! 5. **Nobody writes on an old sight.** Slots name the life, so an entry that went from a pointer to another and back to the same
+//!    place differs, until 2^31 lives of one place have passed between a read and its `update_if`. Inline values come back as
+//!    themselves; then the condition holds, which is all that was asked.
+//! 6. **Scan.** Within a layer, the scan of the index below: entries ascend, each is current at some instant, those present throughout
+//!    are there. A link is followed where it stands in that order, and the layer above goes on behind it. While a scan is between
+//!    entry and layer, an item may have become a link: both stand at the same place in the order, and what was taken from the
+//!    block was the only key there. Depth is bounded by the length of keys: the scan keeps its way in the lane's scratch, one
+//!    number per layer.
+//!
+//! Operations of the index below may be shared between lanes (`rdwc`): gets only, whose samples are never older than the call.
+//! Conditional operations and inserts are never combined there.
+//!
+//! # What a crash leaves
+//!
+//! - A block that no entry names: written before the crash, or unnamed just before it. Nobody reads it.
+//! - A layer that no link leads to, with one entry: between (a) and (b). Nobody comes there: its number is known to nobody alive.
+//!
+//! Both stay: see the limits. Of operations that were dropped or failed on a compute node that lives on, nothing stays ([`settle`]).
+//!
+//! Never half an item: the step that shows it is one entry of the index below, whose own recovery finishes or undoes that.
+//!
+//! # Assumptions
+//!
+//! Those of the index below. WRITEs of blocks need none of their own but COMPLETION_IS_VISIBLE: their lines may land in any order,
+//! before the completion.
+//!
+//! # Limits
+//!
+//! - Links stay when their layer is empty, and so does an unlinked layer of a crash: an entry of the index below each.
+//! - Blocks that a compute node had named or ready when it died or left, and that nobody names any more, are not found again: the
+//!   index below adopts chunks of its nodes ([`crate::reclaim`]), and places of blocks do not say in remote memory whose they are.
+//! - A step whose request failed and whose entry others have changed before settling looked leaves one block lost, which is
+//!   counted ([`Mark::BlockLost`]); so are blocks retired while the shelf is full.
+//! - An update, upsert or delete of a key that ends in its slice looks at the entry first, a round trip that the index below would
+//!   save if it told what it replaced.
+//! - Without recovery of the index below, queue pairs must not fail: taking an entry back may empty a leaf, and nobody mends a merge
+//!   that was cut short.
+//! - No bulk load: entries of later layers do not ascend as keys do. Load by inserts.
+
+pub mod block;
+pub mod key;
+pub mod links;
+pub mod parameters;
+mod point;
+pub mod pool;
+mod scan;
+mod settle;
+pub mod slot;
+
+use crate::error::{Cause, OpError};
+use crate::index::{Census, Index, Operation, OperationKind, Outcome, ScratchPlan};
+use crate::lane::{Lane, Mark};
+use crate::reclaim::Adopted;
+use crate::recovery::sweep::Swept;
+use crate::remote::NodeGeometry;
+use crate::remote::address::Address;
+use crate::remote::catalog::IndexNumber;
+use crate::remote::chunks::{self, ChunkKind, Grant, RequestId, RequestIds, Want};
+use crate::remote::lock_word::RowId;
+use crate::remote::rows::Member;
+use crate::verbs::{Assumptions, NodeId};
+use block::class_of;
+use core::future::Future;
+use core::sync::atomic::{AtomicU32, Ordering};
+use key::KeyShape;
+use links::Links;
+use parameters::{ItemsScratch, Parameters};
+use pool::{BlockPool, FreshBlock};
+use slot::BlockPointer;
+
+/// Marks that this room counts; those of the index below come on top.
+pub const MARKS: &[Mark] = &[
+    Mark::BlockRead,
+    Mark::BlockReplaced,
+    Mark::BlockLost,
+    Mark::LayerMade,
+    Mark::LayerTakenBack,
+    Mark::LayerLost,
+    Mark::EntryChanged,
+    Mark::EntryRevisited,
+];
+
+/// Where an index is, and who opened it: what items need to know besides the index below.
+#[derive(Clone, Copy)]
+pub struct Site<'s> {
+    /// Memory nodes of the pool, by logical number.
+    pub geometry: &'s [NodeGeometry],
+    /// Number in the catalog.
+    pub number: IndexNumber,
+    /// This compute node.
+    pub owner: Member,
+    /// Numbers of this compute node's requests for chunks: those of the index below.
+    pub requests: &'s RequestIds,
+}
+
+/// How far the block is that an operation wants to name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Draft {
+    /// There is none.
+    #[default]
+    None,
+    /// Its WRITE may be on its way.
+    Writing,
+    /// It is there, and no entry names it.
+    Written,
+    /// A step has been asked for that makes the entry name it, or nothing, instead of the block it named.
+    Switching,
+    /// That step was cut short, and whether it has made its change does not follow from what is known here.
+    Unsure,
+}
+
+/// What an operation knows between two steps. It is in the lane so that futures stay small, and so that a dropped
+/// operation's block is not forgotten.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Progress {
+    /// What was asked.
+    operation: Operation,
+    /// See [`Draft`].
+    draft: Draft,
+    /// The block meant there; none if the entry is to hold the value itself, or to go.
+    block: BlockPointer,
+    /// The layer it is in, and how deep that is.
+    layer: u64,
+    depth: u16,
+    phase: point::Phase,
+    attempts: u32,
+    /// The layer that is being made.
+    made: u64,
+    /// It may have an entry, and nothing leads to it.
+    pushed: bool,
+    /// A chunk that was asked for, and may have been granted.
+    wanted: Option<RequestId>,
+    /// The block that the slot names which was considered last; none, if none.
+    pointer: BlockPointer,
+    /// A block that was not what its entry said.
+    doubted: Option<BlockPointer>,
+    page: scan::PageProgress,
+}
+
+impl Progress {
+    /// Whether blocks, layers or chunks are to be settled.
+    pub(crate) fn owes(&self) -> bool {
+        self.draft != Draft::None || self.pushed || self.wanted.is_some()
+    }
+
+    /// At the beginning of an operation.
+    pub(crate) const fn of(operation: Operation) -> Self {
+        Self {
+            operation,
+            draft: Draft::None,
+            block: BlockPointer::NONE,
+            layer: key::ROOT_LAYER,
+            depth: 0,
+            phase: point::Phase::Look,
+            attempts: 0,
+            made: 0,
+            pushed: false,
+            wanted: None,
+            pointer: BlockPointer::NONE,
+            doubted: None,
+            page: scan::PageProgress::BEGIN,
+        }
+    }
+}
+
+impl Default for Progress {
+    fn default() -> Self {
+        Self::of(Operation::scan(0))
+    }
+}
+
+/// An index with items on one compute node: all its lanes share this.
+pub struct Items<'s, I> {
+    below: &'s I,
+    site: Site<'s>,
+    parameters: Parameters,
+    shape: KeyShape,
+    plan: ScratchPlan,
+    /// The plan, of the scratch from `base` on: the index below has what is in front of that.
+    near: ScratchPlan,
+    base: usize,
+    scratch: ItemsScratch,
+    blocks: BlockPool<'s>,
+    links: Links<'s>,
+    layers: AtomicU32,
+}
+
+impl<'s, I: Index> Items<'s, I> {
+    /// Puts items over `below`. `plan` and `scratch` come from [`Parameters::plan`]; sizes have been checked
+    /// ([`Parameters::check`]).
+    pub fn new(
+        below: &'s I,
+        site: Site<'s>,
+        parameters: Parameters,
+        (plan, scratch): (ScratchPlan, ItemsScratch),
+        blocks: BlockPool<'s>,
+        links: Links<'s>,
+    ) -> Self {
+        let shape = KeyShape::new(below.plan().key_bytes);
+        let base = plan.key.start;
+        let near = plan.moved_back(base);
+        Self { below, site, parameters, shape, plan, near, base, scratch, blocks, links, layers: AtomicU32::new(0) }
+    }
+
+    /// The index below.
+    pub fn below(&self) -> &'s I {
+        self.below
+    }
+
+    /// What was fixed at creation.
+    pub fn parameters(&self) -> &Parameters {
+        &self.parameters
+    }
+
+    /// Places for blocks.
+    pub fn blocks(&self) -> &BlockPool<'s> {
+        &self.blocks
+    }
+
+    /// What blocks carry: the catalog number plus 1.
+    fn index(&self) -> u8 {
+        self.site.number.get() + 1
+    }
+
+    /// The number of a new layer: whose it is, and which of its layers.
+    fn new_layer(&self) -> Result<u64, OpError> {
+        let next = |number: u32| number.checked_add(1);
+        let number = self.layers.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+        let number = number.map_err(|_| OpError::harmless(Cause::BadInput("layer numbers are used up: join anew")))?;
+        let Member { row, incarnation, .. } = self.site.owner;
+        Ok(u64::from(row.0) << 48 | u64::from(incarnation as u16) << 32 | u64::from(number))
+    }
+
+    /// A place for a block of `bytes`.
+    async fn place(&self, lane: &Lane<'_>, bytes: usize) -> Result<FreshBlock, OpError> {
+        let class = class_of(bytes);
+        // Lanes begin apart.
+        let nodes = self.site.geometry.len().max(1);
+        let near = NodeId((usize::from(lane.id().0) % nodes) as u16);
+        loop {
+            if let Some(fresh) = self.blocks.take(class, near) {
+                return Ok(fresh);
+            }
+            let Some(request) = self.site.requests.next() else { break };
+            if !self.grant(lane, request, false).await? {
+                break;
+            }
+        }
+        self.blocks.take_larger(class, near).ok_or(OpError::harmless(Cause::PoolFull))
+    }
+
+    /// Gets a chunk, from the memory nodes in turn so that blocks spread over them all. `false`: there is none. What was asked
+    /// for and not answered is asked for again when the lane is settled: it may have been granted.
+    async fn grant(&self, lane: &Lane<'_>, request: RequestId, retry: bool) -> Result<bool, OpError> {
+        let wants = |wanted| lane.items().set(Progress { wanted, ..lane.items().get() });
+        wants(Some(request));
+        let turn = request.get() as usize + usize::from(self.site.owner.row.0);
+        let grant = Grant::new(self.site.owner, ChunkKind::Items, self.site.number, request);
+        let want = Want { grant, retry, reuse: false, hint: 0 };
+        let first = NodeId((turn % self.site.geometry.len().max(1)) as u16);
+        let granted = chunks::grant_any(lane, self.site.geometry, first, &want, self.scratch.small).await?;
+        if let Some(granted) = granted {
+            self.blocks.add_chunk(granted.node, granted.offset, granted.bytes);
+        }
+        wants(None);
+        Ok(granted.is_some())
+    }
+
+    /// Gives back the place of a block that no entry names, if there is one.
+    fn retire(&self, lane: &Lane<'_>, pointer: &BlockPointer) {
+        if *pointer != BlockPointer::NONE && !self.blocks.retire(pointer) {
+            lane.mark(Mark::BlockLost);
+        }
+    }
+
+    fn corrupt(pointer: &BlockPointer, what: &'static str) -> OpError {
+        let address = Address::new(pointer.node(), pointer.offset(), 0);
+        OpError::harmless(Cause::Corrupt { address, what })
+    }
+}
+
+impl<I: Index> Index for Items<'_, I> {
+    fn plan(&self) -> &ScratchPlan {
+        &self.plan
+    }
+
+    fn assumptions(&self) -> Assumptions {
+        self.below.assumptions() | Assumptions::COMPLETION_IS_VISIBLE
+    }
+
+    fn execute<'a>(
+        &'a self,
+        lane: &'a Lane<'_>,
+        operation: Operation,
+    ) -> impl Future<Output = Result<Outcome, OpError>> + 'a {
+        let before = lane.items().get();
+        lane.items().set(Progress { operation, ..before });
+        async move {
+            let progress = lane.items().get();
+            let operation = progress.operation;
+            if progress.owes() {
+                return Err(OpError::harmless(Cause::BadInput("the lane is in doubt and has to be settled first")));
+            }
+            let result = match operation.kind {
+                OperationKind::Scan => self.scan(lane, false).await,
+                _ => self.point(lane).await,
+            };
+            self.end(lane);
+            result
+        }
+    }
+
+    async fn settle<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
+        self.conclude(lane);
+        self.below.settle(lane).await?;
+        self.ask_again(lane).await?;
+        self.find_out(lane).await?;
+        self.take_layer_back(lane).await
+    }
+
+    async fn validate<'a>(&'a self, lane: &'a Lane<'_>) -> Result<Census, OpError> {
+        let mut census = self.below.validate(lane).await?;
+        let operation = Operation { deadline_ns: u64::MAX, ..Operation::scan(u32::MAX) };
+        lane.items().set(Progress::of(operation));
+        self.scan(lane, true).await?;
+        let page = lane.items().get().page;
+        census.records = page.records;
+        census.live_bytes += page.live_bytes;
+        census.block_bytes = page.live_bytes;
+        Ok(census)
+    }
+
+    async fn bulk_append<'a>(&'a self, _: &'a Lane<'_>) -> Result<(), OpError> {
+        Err(OpError::harmless(Cause::BadInput("an index with items is not bulk-loaded: insert")))
+    }
+
+    async fn bulk_finish<'a>(&'a self, _: &'a Lane<'_>) -> Result<(), OpError> {
+        Err(OpError::harmless(Cause::BadInput("an index with items is not bulk-loaded: insert")))
+    }
+
+    async fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId) -> Result<Swept, OpError> {
+        self.below.sweep(lane, row).await
+    }
+
+    async fn adopt<'a>(&'a self, lane: &'a Lane<'_>) -> Result<Adopted, OpError> {
+        self.below.adopt(lane).await
+    }
+
+    fn cache_bytes(&self) -> (u64, u64) {
+        let (used, budget) = self.below.cache_bytes();
+        (used + self.links.bytes(), budget + self.links.bytes())
+    }
+}

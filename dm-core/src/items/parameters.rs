@@ -1,0 +1,223 @@
+//! What is fixed when an index with items is created, and how the catalog keeps it.
+//!
+//! It is the last eight bytes of the parameter block of the index below, which has zeros there without items; and the
+//! catalog entry carries [`FEATURE_ITEMS`], so that a program that knows nothing of items does not take slots for values.
+
+use super::block::{block_bytes, class_bytes, class_of};
+use super::key::{ENTRY_KEY_BYTES_MIN, KeyShape};
+use super::slot::{SLOT_BYTES_MIN, inline_bytes_max};
+use crate::index::{LENGTHS_BYTES, RECORD_HEADER_BYTES, ScratchPlan};
+use crate::port::OUTBOX_REQUESTS;
+use crate::remote::SCRATCH_BYTES;
+use crate::remote::catalog::PARAMETER_BYTES;
+use crate::remote::record::{Le16, Le32, record};
+use core::ops::Range;
+use static_assertions::const_assert_eq;
+use thiserror::Error;
+use zerocopy::IntoBytes;
+
+/// Incompatible feature of a catalog entry: its values are slots of items.
+pub const FEATURE_ITEMS: u64 = 1 << 0;
+
+/// Keys are at most this long, in bytes, whatever an index was created for: what a path of Linux can be.
+pub const KEY_BYTES_LIMIT: usize = 4096;
+
+/// Values are at most this long, in bytes, whatever an index was created for.
+pub const VALUE_BYTES_LIMIT: usize = 64 << 10;
+
+record! {
+    /// The end of a parameter block.
+    pub struct ItemsBlock {
+        key_bytes_max: Le16 = "the longest key, 1..=4096",
+        version: u8 = "1; 0 = no items",
+        reserved_3: u8 = "zero",
+        value_bytes_max: Le32 = "the longest value, 0..=65536",
+    }
+}
+const_assert_eq!(ItemsBlock::BYTES, 8);
+
+/// Where [`ItemsBlock`] is in a parameter block.
+pub const BLOCK_AT: usize = PARAMETER_BYTES - ItemsBlock::BYTES;
+
+/// Version of the catalog's block.
+const VERSION: u8 = 1;
+
+/// What is fixed when an index with items is created, besides the parameters of the index below.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parameters {
+    /// The longest key, in bytes, 1..=4096.
+    pub key_bytes_max: usize,
+    /// The longest value, in bytes, 0..=65536.
+    pub value_bytes_max: usize,
+}
+
+/// Parameters that do not make an index with items.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ParameterError {
+    /// See [`Parameters::key_bytes_max`].
+    #[error("keys of up to {0} bytes: an index with items takes 1 to {KEY_BYTES_LIMIT}")]
+    KeyBytes(usize),
+    /// See [`Parameters::value_bytes_max`].
+    #[error("values of up to {0} bytes: an index with items takes 0 to {VALUE_BYTES_LIMIT}")]
+    ValueBytes(usize),
+    /// The index below has key slots too small for a layer and a slice.
+    #[error("key slots of {0} bytes: items take {ENTRY_KEY_BYTES_MIN} to 64")]
+    EntryKeyBytes(usize),
+    /// The index below has values too small for a pointer.
+    #[error("inline slots of {0} bytes: items take {SLOT_BYTES_MIN} to 1024")]
+    SlotBytes(usize),
+    /// The catalog's block was written by another version of this code.
+    #[error("items of version {found}; this program reads version {VERSION}")]
+    Version {
+        /// That of the block.
+        found: u8,
+    },
+}
+
+impl Parameters {
+    /// Keys of up to 1 KiB, values of up to 4 KiB.
+    pub const DEFAULT: Self = Self { key_bytes_max: 1024, value_bytes_max: 4096 };
+
+    /// Checks every limit, for an index below with keys and values of these sizes.
+    pub const fn check(&self, entry_key_bytes: usize, slot_bytes: usize) -> Result<(), ParameterError> {
+        if self.key_bytes_max == 0 || self.key_bytes_max > KEY_BYTES_LIMIT {
+            return Err(ParameterError::KeyBytes(self.key_bytes_max));
+        }
+        if self.value_bytes_max > VALUE_BYTES_LIMIT {
+            return Err(ParameterError::ValueBytes(self.value_bytes_max));
+        }
+        if entry_key_bytes < ENTRY_KEY_BYTES_MIN || entry_key_bytes > 64 {
+            return Err(ParameterError::EntryKeyBytes(entry_key_bytes));
+        }
+        if slot_bytes < SLOT_BYTES_MIN || slot_bytes > 1024 {
+            return Err(ParameterError::SlotBytes(slot_bytes));
+        }
+        Ok(())
+    }
+
+    /// Writes them into the parameter block of the index below.
+    pub fn encode_into(&self, block: &mut [u8; PARAMETER_BYTES]) {
+        let mut record = ItemsBlock::ZERO;
+        record.key_bytes_max = (self.key_bytes_max as u16).into();
+        record.version = VERSION;
+        record.value_bytes_max = (self.value_bytes_max as u32).into();
+        if let Some(place) = block.get_mut(BLOCK_AT..) {
+            place.copy_from_slice(record.as_bytes());
+        }
+    }
+
+    /// Takes them out of a parameter block and leaves the block of the index below; `None`: it has no items.
+    pub fn take_from(block: &mut [u8; PARAMETER_BYTES]) -> Result<Option<Self>, ParameterError> {
+        let Some(place) = block.get_mut(BLOCK_AT..) else { return Ok(None) };
+        let record = ItemsBlock::from_prefix(place).unwrap_or(ItemsBlock::ZERO);
+        if record.version == 0 {
+            return Ok(None);
+        }
+        if record.version != VERSION || record.reserved_3 != 0 {
+            return Err(ParameterError::Version { found: record.version });
+        }
+        place.fill(0);
+        Ok(Some(Self {
+            key_bytes_max: record.key_bytes_max.get().into(),
+            value_bytes_max: record.value_bytes_max.get() as usize,
+        }))
+    }
+
+    /// Lays out the scratch of a lane behind that of the index below: a page of at least `page_bytes`, or of one record of
+    /// the largest size.
+    pub fn plan(&self, below: &ScratchPlan, page_bytes: usize) -> (ScratchPlan, ItemsScratch) {
+        let base = below.total_bytes.next_multiple_of(64);
+        let mut end = base;
+        let mut take = |bytes: usize| {
+            let start = end;
+            end += bytes.next_multiple_of(64);
+            start..start + bytes
+        };
+        let shape = KeyShape::new(below.key_bytes);
+        // One more: the bound behind the longest key is that key and a zero.
+        let (key, key_high) = (take(self.key_bytes_max), take(self.key_bytes_max + 1));
+        let (value, expected, output) =
+            (take(self.value_bytes_max), take(self.value_bytes_max), take(self.value_bytes_max));
+        let lengths = take(LENGTHS_BYTES);
+        let block_max = class_bytes(class_of(block_bytes(self.key_bytes_max, self.value_bytes_max)));
+        let record_bytes = RECORD_HEADER_BYTES + self.key_bytes_max + self.value_bytes_max;
+        let page = take(page_bytes.max(record_bytes));
+        let scratch = ItemsScratch {
+            entry_key: take(below.key_bytes),
+            path: take(self.key_bytes_max),
+            layers: take(shape.depth_max(self.key_bytes_max) * 8),
+            small: take(SCRATCH_BYTES).start,
+            // Last: what is copied out of a block goes in front of it.
+            blocks: take(block_max.max(BLOCKS_BYTES_MIN)),
+        };
+        let plan = ScratchPlan {
+            key_bytes: self.key_bytes_max,
+            value_bytes: self.value_bytes_max,
+            key,
+            key_high,
+            value,
+            expected,
+            output,
+            page,
+            lengths,
+            total_bytes: end,
+        };
+        (plan, scratch)
+    }
+
+    /// The longest value that an entry holds itself.
+    pub const fn inline_bytes_max(&self, slot_bytes: usize) -> usize {
+        let fits = inline_bytes_max(slot_bytes);
+        if fits < self.value_bytes_max { fits } else { self.value_bytes_max }
+    }
+}
+
+/// A scan READs blocks into so many bytes at once.
+const BLOCKS_BYTES_MIN: usize = 8 << 10;
+
+/// Blocks a scan READs at once.
+pub(super) const BLOCKS_AT_ONCE: usize = OUTBOX_REQUESTS;
+
+/// Scratch ranges of items, besides the operation's own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ItemsScratch {
+    /// An entry key to come back to.
+    pub entry_key: Range<usize>,
+    /// The slices that led to where a scan is.
+    pub path: Range<usize>,
+    /// The layers they led through, eight bytes each.
+    pub layers: Range<usize>,
+    /// [`SCRATCH_BYTES`] for lines of the chunk table.
+    pub small: usize,
+    /// Images of blocks; all else is in front of them.
+    pub blocks: Range<usize>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_catalog_gives_back_what_it_was_given() {
+        let parameters = Parameters { key_bytes_max: 4096, value_bytes_max: 65536 };
+        let mut block = [0; PARAMETER_BYTES];
+        block[0] = 9;
+        parameters.encode_into(&mut block);
+        assert_eq!(Parameters::take_from(&mut block), Ok(Some(parameters)));
+        assert_eq!((block[0], Parameters::take_from(&mut block)), (9, Ok(None)), "the rest is the index's below");
+        block[BLOCK_AT + 2] = 2;
+        assert_eq!(Parameters::take_from(&mut block), Err(ParameterError::Version { found: 2 }));
+    }
+
+    #[test]
+    fn limits_are_told() {
+        let good = Parameters::DEFAULT;
+        assert_eq!(good.check(64, 16), Ok(()));
+        assert_eq!(good.check(15, 16), Err(ParameterError::EntryKeyBytes(15)));
+        assert_eq!(good.check(64, 15), Err(ParameterError::SlotBytes(15)));
+        assert_eq!(Parameters { key_bytes_max: 4097, ..good }.check(64, 16), Err(ParameterError::KeyBytes(4097)));
+        assert_eq!(Parameters { key_bytes_max: 0, ..good }.check(64, 16), Err(ParameterError::KeyBytes(0)));
+        assert_eq!(Parameters { value_bytes_max: 65537, ..good }.check(64, 16), Err(ParameterError::ValueBytes(65537)));
+    }
+}

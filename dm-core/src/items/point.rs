@@ -1,0 +1,531 @@
+//! Point operations: steps of the index below, one after the other.
+//!
+//! ```text
+//!            insert of a key that ends here
+//!   begin ──────────────────────────────────────────────► Place ──► inserted
+//!     │                                                     │ exists ──┐
+//!     ▼                absent, and it inserts               │          │
+//!   Look ◄─────┬───────────────────────────────────────► Place ────────┤
+//!     │ found  │                                                       ▼
+//!     └────────┼──────► consider the slot ◄────────────────────────────┘ ◄── mismatch ──┐
+//!              │          │ link: one layer down, Look                                  │
+//!              │          │ item of this key: answer, or ──► Switch, Remove ────────────┤──► done
+//!              │          │ item of another key: absent, or                             │
+//!              │          └──► Push (into a new layer) ──► Link ──► one layer down      │
+//!              └──────────────── Take back ◄── mismatch ──┘
+//! ```
+//!
+//! Each step is one operation of the index below; what is decided between them is not async. The slot that was considered
+//! last stays in the `expected` range of the index below: it is what Switch, Remove and Link compare.
+
+use super::block::{self, block_bytes};
+use super::key::ROOT_LAYER;
+use super::slot::{BlockPointer, Slot};
+use super::{Draft, Items, Progress};
+use crate::btree::RESTARTS_MAX;
+use crate::error::{Cause, Effect, OpError};
+use crate::index::{Index, Operation, OperationKind, Outcome, Part};
+use crate::lane::{Lane, Mark};
+use crate::planted::{Bug, planted};
+use crate::verbs::{Label, Request};
+use core::future::Future;
+use core::ops::Range;
+
+/// What is asked of the index below.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// What the entry says.
+    #[default]
+    Look,
+    /// A new entry.
+    Place,
+    /// Another slot in an entry.
+    Switch,
+    /// An entry away.
+    Remove,
+    /// The entry of an item in a new layer.
+    Push,
+    /// The link to that layer.
+    Link,
+    /// That entry away again.
+    TakeBack,
+}
+
+/// What to do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// Nothing.
+    Done(Outcome),
+    /// Ask the index below.
+    Ask,
+    /// READ the block that was pointed to.
+    Examine,
+    /// WRITE the block to be named, then ask.
+    Write,
+}
+
+/// A slot as it was seen.
+enum Seen {
+    Link(u64),
+    Inline,
+    Block(BlockPointer),
+}
+
+/// Where a value that was found is.
+#[derive(Clone, Copy)]
+enum Found {
+    /// In the slot that was considered.
+    Slot,
+    /// In the block that was READ.
+    Block,
+}
+
+impl<I: Index> Items<'_, I> {
+    #[expect(clippy::manual_async_fn, reason = "an `async fn` keeps its arguments twice")]
+    pub(super) fn point<'a>(&'a self, lane: &'a Lane<'_>) -> impl Future<Output = Result<Outcome, OpError>> + 'a {
+        async move {
+            let mut next = self.begin(lane, lane.items().get().operation.kind);
+            loop {
+                let Operation { kind, deadline_ns, .. } = lane.items().get().operation;
+                next = match next {
+                    Next::Done(outcome) => return Ok(outcome),
+                    Next::Examine => self.examine(lane, kind).await?,
+                    Next::Write => {
+                        self.write_block(lane).await?;
+                        Next::Ask
+                    }
+                    Next::Ask => {
+                        let step = Operation { deadline_ns, ..Operation::point(self.ask(lane)) };
+                        let result = self.below.execute(lane, step).await;
+                        self.digest(lane, kind, result)?
+                    }
+                };
+                if (lane.owes() || lane.is_joined()) && !matches!(next, Next::Done(_)) {
+                    // What the index below did past its own change failed. It takes no further step before that is settled.
+                    self.below.settle(lane).await.map_err(|error| OpError::harmless(error.cause))?;
+                }
+            }
+        }
+    }
+
+    /// Goes down as far as links are known.
+    fn begin(&self, lane: &Lane<'_>, kind: OperationKind) -> Next {
+        let mut progress = Progress::of(lane.items().get().operation);
+        let ends = lane.port().with(|scratch| {
+            let (front, ours) = self.split(scratch);
+            loop {
+                let entry_key = self.write_entry_key(front, ours, &progress);
+                if self.shape.ends(self.rest(ours, &progress).len()) {
+                    return true;
+                }
+                let Some(layer) = self.links.get(entry_key) else { return false };
+                progress.layer = layer;
+                progress.depth += 1;
+            }
+        });
+        lane.items().set(progress);
+        if kind == OperationKind::Insert && ends { self.to(lane, Phase::Place) } else { Next::Ask }
+    }
+
+    /// What is left of the operation's key where `progress` is.
+    fn rest<'a>(&self, ours: &'a [u8], progress: &Progress) -> &'a [u8] {
+        let done = usize::from(progress.depth) * self.shape.slice_bytes();
+        self.near.part(ours, Part::Key).get(done..).unwrap_or_default()
+    }
+
+    /// Writes the entry key of the operation's key where `progress` is.
+    pub(super) fn write_entry_key<'a>(&self, front: &'a mut [u8], ours: &[u8], progress: &Progress) -> &'a [u8] {
+        let Some(entry_key) = front.get_mut(self.below.plan().key.clone()) else { return &[] };
+        self.shape.write(progress.layer, self.rest(ours, progress), entry_key);
+        entry_key
+    }
+
+    fn copy_pushed_key(&self, front: &mut [u8], ours: &[u8]) {
+        let entry_key = ours.get(self.near_range(&self.scratch.entry_key)).unwrap_or_default();
+        copy_to(front, &self.below.plan().key, entry_key);
+    }
+
+    /// Makes the entry of the new layer the next step's.
+    pub(super) fn put_pushed_key(&self, lane: &Lane<'_>) {
+        lane.port().with(|scratch| {
+            let (front, ours) = self.split(scratch);
+            self.copy_pushed_key(front, ours);
+        });
+    }
+
+    /// Whether the operation's value is to be in the entry itself.
+    fn is_inline(&self, ours: &[u8], progress: &Progress) -> bool {
+        let most = self.parameters.inline_bytes_max(self.below.plan().value_bytes);
+        self.shape.ends(self.rest(ours, progress).len()) && self.near.length(ours, Part::Value) <= most
+    }
+
+    /// Goes on with `phase`.
+    fn to(&self, lane: &Lane<'_>, phase: Phase) -> Next {
+        let mut progress = lane.items().get();
+        progress.phase = phase;
+        if phase == Phase::Place {
+            progress.pointer = BlockPointer::NONE;
+        }
+        lane.items().set(progress);
+        if !matches!(phase, Phase::Place | Phase::Switch) || progress.draft == Draft::Written {
+            return Next::Ask;
+        }
+        let inline = lane.port().with(|scratch| self.is_inline(self.split(scratch).1, &progress));
+        if inline { Next::Ask } else { Next::Write }
+    }
+
+    /// Puts the arguments of the next step where the index below wants them, and says what it is.
+    fn ask(&self, lane: &Lane<'_>) -> OperationKind {
+        let mut progress = lane.items().get();
+        let below = self.below.plan();
+        lane.begin_step();
+        let mut unwanted = BlockPointer::NONE;
+        let kind = lane.port().with(|scratch| {
+            let (front, ours) = self.split(scratch);
+            if matches!(progress.phase, Phase::Push | Phase::TakeBack) {
+                self.copy_pushed_key(front, ours);
+            } else {
+                self.write_entry_key(front, ours, &progress);
+            }
+            let slot = match progress.phase {
+                Phase::Look => return OperationKind::Get,
+                Phase::Remove => {
+                    progress.block = BlockPointer::NONE;
+                    progress.draft = Draft::Switching;
+                    return OperationKind::DeleteIf;
+                }
+                Phase::TakeBack => return OperationKind::Delete,
+                Phase::Push => {
+                    if below.value.end <= front.len() {
+                        front.copy_within(below.expected.clone(), below.value.start);
+                    }
+                    progress.pushed = true;
+                    return OperationKind::Insert;
+                }
+                Phase::Link => Slot::Link(progress.made),
+                Phase::Place | Phase::Switch if self.is_inline(ours, &progress) => {
+                    // One that was written for where the key went on.
+                    unwanted = progress.block;
+                    progress.block = BlockPointer::NONE;
+                    progress.draft = Draft::Switching;
+                    Slot::Inline(self.near.part(ours, Part::Value))
+                }
+                Phase::Place | Phase::Switch => {
+                    progress.draft = Draft::Switching;
+                    Slot::Block(progress.block)
+                }
+            };
+            if let Some(place) = front.get_mut(below.value.clone()) {
+                slot.write(place);
+            }
+            match progress.phase {
+                Phase::Place => OperationKind::Insert,
+                Phase::Link if planted(Bug::LinkUnconditional) => OperationKind::Update,
+                _ => OperationKind::UpdateIf,
+            }
+        });
+        lane.items().set(progress);
+        self.retire(lane, &unwanted);
+        if planted(Bug::BlockRetiredEarly) && matches!(progress.phase, Phase::Switch | Phase::Remove) {
+            self.retire(lane, &progress.pointer);
+        }
+        kind
+    }
+
+    /// Decides what follows from the answer to a step.
+    fn digest(&self, lane: &Lane<'_>, kind: OperationKind, result: Result<Outcome, OpError>) -> Result<Next, OpError> {
+        let progress = lane.items().get();
+        let changes = matches!(progress.phase, Phase::Place | Phase::Switch | Phase::Remove);
+        let outcome = match result {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                if error.effect == Effect::None {
+                    Self::not_switched(lane);
+                }
+                // Whatever became of making a layer: which keys there are with which values it does not change.
+                let effect = if changes { error.effect } else { Effect::None };
+                return Err(OpError { effect, ..error });
+            }
+        };
+        match (progress.phase, outcome) {
+            (Phase::Place, Outcome::Inserted) => {
+                self.switched(lane);
+                Ok(Next::Done(Outcome::Inserted))
+            }
+            (Phase::Switch, Outcome::Updated) => {
+                self.switched(lane);
+                Ok(Next::Done(if kind == OperationKind::Upsert { Outcome::Replaced } else { Outcome::Updated }))
+            }
+            (Phase::Remove, Outcome::Deleted) => {
+                self.switched(lane);
+                Ok(Next::Done(Outcome::Deleted))
+            }
+            (Phase::Push, Outcome::Inserted) => Ok(self.to(lane, Phase::Link)),
+            (Phase::Push, _) => {
+                Self::not_pushed(lane);
+                Err(Self::corrupt(&progress.pointer, "a new layer has entries"))
+            }
+            (Phase::Link, Outcome::Updated) => {
+                lane.mark(Mark::LayerMade);
+                Self::not_pushed(lane);
+                self.down(lane, kind, progress.made)
+            }
+            (Phase::Link, _) => {
+                lane.mark(Mark::LayerTakenBack);
+                Ok(self.to(lane, Phase::TakeBack))
+            }
+            (Phase::TakeBack, _) => {
+                Self::not_pushed(lane);
+                self.again(lane)
+            }
+            (Phase::Look, Outcome::Found) => self.consider(lane, kind),
+            (Phase::Place, Outcome::Exists) | (Phase::Switch | Phase::Remove, Outcome::Mismatch) => {
+                Self::not_switched(lane);
+                if progress.phase != Phase::Place {
+                    Self::count(lane)?;
+                }
+                self.consider(lane, kind)
+            }
+            (Phase::Look | Phase::Switch | Phase::Remove, Outcome::Absent) => {
+                Self::not_switched(lane);
+                if matches!(kind, OperationKind::Insert | OperationKind::Upsert) {
+                    return Ok(self.to(lane, Phase::Place));
+                }
+                Ok(Next::Done(Outcome::Absent))
+            }
+            _ => Err(OpError::harmless(Cause::BadInput("the index below answered what was not asked"))),
+        }
+    }
+
+    /// Decides what follows from the slot that the index below has put out.
+    fn consider(&self, lane: &Lane<'_>, kind: OperationKind) -> Result<Next, OpError> {
+        use OperationKind::{Delete, Update, Upsert};
+        let mut progress = lane.items().get();
+        let below = self.below.plan();
+        let (seen, ends) = lane.port().with(|scratch| {
+            let (front, ours) = self.split(scratch);
+            if below.expected.end.max(below.output.end) <= front.len() {
+                front.copy_within(below.output.clone(), below.expected.start);
+            }
+            let seen = match Slot::read(front.get(below.output.clone()).unwrap_or_default()) {
+                Some(Slot::Link(layer)) => Some(Seen::Link(layer)),
+                Some(Slot::Inline(_)) => Some(Seen::Inline),
+                Some(Slot::Block(pointer)) => Some(Seen::Block(pointer)),
+                None => None,
+            };
+            (seen, self.shape.ends(self.rest(ours, &progress).len()))
+        });
+        progress.pointer = if let Some(Seen::Block(pointer)) = seen { pointer } else { BlockPointer::NONE };
+        lane.items().set(progress);
+        match seen {
+            Some(Seen::Link(layer)) if !ends => self.down(lane, kind, layer),
+            Some(Seen::Inline) if ends => self.found(lane, kind, Found::Slot),
+            Some(Seen::Block(_)) => match kind {
+                // Whose block it is is known, and what is in it does not matter.
+                Update | Upsert if ends => Ok(self.to(lane, Phase::Switch)),
+                Delete if ends => Ok(self.to(lane, Phase::Remove)),
+                _ => Ok(Next::Examine),
+            },
+            _ => Err(Self::corrupt(&progress.pointer, "an entry that is no item and no link")),
+        }
+    }
+
+    /// READs the block that an entry pointed to.
+    async fn examine(&self, lane: &Lane<'_>, kind: OperationKind) -> Result<Next, OpError> {
+        let pointer = lane.items().get().pointer;
+        let request = self.block_read(&pointer, self.scratch.blocks.start)?;
+        lane.mark(Mark::BlockRead);
+        lane.port().call(request).await?;
+        self.judge(lane, kind)
+    }
+
+    /// The READ of a block, into the scratch at `at`.
+    pub(super) fn block_read(&self, pointer: &BlockPointer, at: usize) -> Result<Request, OpError> {
+        let bytes = pointer.bytes as usize;
+        let region = self.site.geometry.get(usize::from(pointer.node().0)).map_or(0, |node| node.region_bytes);
+        let fits = at + bytes <= self.scratch.blocks.end && bytes >= block_bytes(0, 0);
+        if !fits || pointer.offset() + bytes as u64 > region {
+            return Err(Self::corrupt(pointer, "a pointer to a block that cannot be"));
+        }
+        Ok(Request::read(Label::Block, pointer.node(), pointer.offset(), bytes, at))
+    }
+
+    /// Decides what follows from the block that was READ.
+    fn judge(&self, lane: &Lane<'_>, kind: OperationKind) -> Result<Next, OpError> {
+        let mut progress = lane.items().get();
+        let pointer = progress.pointer;
+        let slice = self.shape.slice_bytes();
+        let made = if matches!(kind, OperationKind::Insert | OperationKind::Upsert) { self.new_layer()? } else { 0 };
+        enum Whose {
+            Replaced,
+            Mine,
+            Other,
+            Strange,
+        }
+        let whose = lane.port().with(|scratch| {
+            let (_, ours) = self.split(scratch);
+            let Some((ours, blocks)) = ours.split_at_mut_checked(self.near_range(&self.scratch.blocks).start) else {
+                return Whose::Strange;
+            };
+            let Some((key, _)) = block::read(blocks, &pointer, self.index()) else { return Whose::Replaced };
+            let mine = self.near.part(ours, Part::Key);
+            if key == mine {
+                return Whose::Mine;
+            }
+            // A key that ends in its slice shares its entry with no other; one that goes on, with those of its slice.
+            let shared = (usize::from(progress.depth) + 1) * slice;
+            if self.shape.ends(self.rest(ours, &progress).len())
+                || key.len() <= shared
+                || key.get(..shared) != mine.get(..shared)
+            {
+                return Whose::Strange;
+            }
+            if let Some(entry_key) = ours.get_mut(self.near_range(&self.scratch.entry_key)) {
+                self.shape.write(made, key.get(shared..).unwrap_or_default(), entry_key);
+            }
+            Whose::Other
+        });
+        match whose {
+            Whose::Mine => self.found(lane, kind, Found::Block),
+            Whose::Other if made != 0 => {
+                progress.made = made;
+                lane.items().set(progress);
+                Ok(self.to(lane, Phase::Push))
+            }
+            Whose::Other => Ok(Next::Done(Outcome::Absent)),
+            Whose::Strange => Err(Self::corrupt(&pointer, "a block of a key that has no business there")),
+            Whose::Replaced => {
+                // While an entry names a block, that block is there.
+                if progress.doubted == Some(pointer) {
+                    return Err(Self::corrupt(&pointer, "a block that is not what its entry says"));
+                }
+                lane.mark(Mark::BlockReplaced);
+                progress.doubted = Some(pointer);
+                lane.items().set(progress);
+                self.again(lane)
+            }
+        }
+    }
+
+    /// Decides what follows from the key's present value.
+    fn found(&self, lane: &Lane<'_>, kind: OperationKind, found: Found) -> Result<Next, OpError> {
+        use OperationKind::{Delete, DeleteIf, Get, Insert, Scan, Update, UpdateIf, Upsert};
+        let pointer = lane.items().get().pointer;
+        let as_expected = match kind {
+            Update | Upsert => return Ok(self.to(lane, Phase::Switch)),
+            Delete => return Ok(self.to(lane, Phase::Remove)),
+            Get | Insert | Scan => false,
+            UpdateIf | DeleteIf => true,
+        };
+        let same = lane.port().with(|scratch| {
+            let (front, ours) = self.split(scratch);
+            let (ours, blocks) = ours.split_at_mut_checked(self.near_range(&self.scratch.blocks).start)?;
+            let value = match found {
+                Found::Slot => match Slot::read(front.get(self.below.plan().expected.clone())?)? {
+                    Slot::Inline(value) => value,
+                    _ => return None,
+                },
+                Found::Block => block::read(blocks, &pointer, self.index())?.1,
+            };
+            if as_expected && value == self.near.part(ours, Part::Expected) {
+                return Some(true);
+            }
+            self.near.put(ours, Part::Output, value).then_some(false)
+        });
+        match (same, kind) {
+            (Some(true), UpdateIf) => Ok(self.to(lane, Phase::Switch)),
+            (Some(true), _) => Ok(self.to(lane, Phase::Remove)),
+            (Some(false), Insert) => Ok(Next::Done(Outcome::Exists)),
+            (Some(false), UpdateIf | DeleteIf) => Ok(Next::Done(Outcome::Mismatch)),
+            (Some(false), _) => Ok(Next::Done(Outcome::Found)),
+            (None, _) => Err(Self::corrupt(&pointer, "a value longer than this index has")),
+        }
+    }
+
+    /// One layer down.
+    fn down(&self, lane: &Lane<'_>, kind: OperationKind, layer: u64) -> Result<Next, OpError> {
+        let mut progress = lane.items().get();
+        if layer == ROOT_LAYER {
+            return Err(Self::corrupt(&progress.pointer, "a link to the root layer"));
+        }
+        let ends = lane.port().with(|scratch| {
+            let (front, ours) = self.split(scratch);
+            self.links.put(self.write_entry_key(front, ours, &progress), layer);
+            progress.layer = layer;
+            progress.depth += 1;
+            self.shape.ends(self.rest(ours, &progress).len())
+        });
+        lane.items().set(progress);
+        Ok(self.to(lane, if kind == OperationKind::Insert && ends { Phase::Place } else { Phase::Look }))
+    }
+
+    /// Looks at the entry once more.
+    fn again(&self, lane: &Lane<'_>) -> Result<Next, OpError> {
+        Self::count(lane)?;
+        Ok(self.to(lane, Phase::Look))
+    }
+
+    /// Counts a step that somebody else's came before.
+    fn count(lane: &Lane<'_>) -> Result<(), OpError> {
+        lane.mark(Mark::EntryChanged);
+        let mut progress = lane.items().get();
+        progress.attempts += 1;
+        lane.items().set(progress);
+        if progress.attempts > RESTARTS_MAX {
+            let what = "changing an entry before others do";
+            return Err(OpError::harmless(Cause::Retries { attempts: RESTARTS_MAX, what }));
+        }
+        lane.check_deadline()
+    }
+
+    // ---- the operation's own block ---------------------------------------------------------------------------
+
+    /// WRITEs key and value into a new block.
+    async fn write_block(&self, lane: &Lane<'_>) -> Result<(), OpError> {
+        let bytes = lane.port().with(|scratch| {
+            let (_, ours) = self.split(scratch);
+            block_bytes(self.near.length(ours, Part::Key), self.near.length(ours, Part::Value))
+        });
+        let fresh = self.place(lane, bytes).await?;
+        let pointer = BlockPointer { place: fresh.place, life: fresh.life, bytes: bytes as u32 };
+        let mut progress = lane.items().get();
+        (progress.draft, progress.block) = (Draft::Written, pointer);
+        lane.items().set(progress);
+        let image = lane.port().with(|scratch| {
+            let (_, ours) = self.split(scratch);
+            let (ours, blocks) = ours.split_at_mut_checked(self.near_range(&self.scratch.blocks).start)?;
+            let (key, value) = (self.near.part(ours, Part::Key), self.near.part(ours, Part::Value));
+            block::write(blocks, &pointer, self.index(), key, value)
+        });
+        image.ok_or(OpError::harmless(Cause::BadInput("a key and a value that fit no block")))?;
+        progress.draft = Draft::Writing;
+        lane.items().set(progress);
+        let padded = bytes.next_multiple_of(block::UNIT_BYTES);
+        let at = self.scratch.blocks.start;
+        lane.port().call(Request::write(Label::Block, pointer.node(), pointer.offset(), padded, at)).await?;
+        progress.draft = Draft::Written;
+        lane.items().set(progress);
+        Ok(())
+    }
+
+    // ---- scratch ---------------------------------------------------------------------------------------------
+
+    /// The scratch of the index below, and ours, where `near` says what is where.
+    pub(super) fn split<'a>(&self, scratch: &'a mut [u8]) -> (&'a mut [u8], &'a mut [u8]) {
+        scratch.split_at_mut(self.base.min(scratch.len()))
+    }
+
+    /// A range of the scratch in ours.
+    pub(super) const fn near_range(&self, range: &Range<usize>) -> Range<usize> {
+        range.start - self.base..range.end - self.base
+    }
+}
+
+/// Copies as much of `bytes` as the range has room for, if that is there.
+pub(super) fn copy_to(scratch: &mut [u8], range: &Range<usize>, bytes: &[u8]) {
+    if let Some(place) = scratch.get_mut(range.clone())
+        && place.len() == bytes.len()
+    {
+        place.copy_from_slice(bytes);
+    }
+}

@@ -1,0 +1,467 @@
+//! Scan: the layers' entries in order, blocks READ several at a time.
+//!
+//! The way through the layers is a stack, kept in the scratch: the numbers of the layers, and the slices (`path`) that led
+//! down. Where the scan goes on in its present layer is an entry key. A link leads one layer down, to its beginning or, on
+//! the lower bound's own path, to the bound; the end of a layer leads back up, behind the link.
+//!
+//! A block that is not what its entry said has been replaced since: the scan goes on at that entry, READing it again.
+
+use super::block;
+use super::key::ROOT_LAYER;
+use super::parameters::BLOCKS_AT_ONCE;
+use super::point::copy_to;
+use super::slot::{BlockPointer, Slot};
+use super::{Items, Progress};
+use crate::btree::RESTARTS_MAX;
+use crate::error::{Cause, Effect, OpError};
+use crate::index::{Index, Operation, OperationKind, Outcome, Part, RECORD_HEADER_BYTES};
+use crate::lane::{Lane, Mark};
+use core::future::Future;
+
+/// Pages of the index below that a scan READs without finding a record. More than any pool has entries: links that
+/// damage made into a maze end here.
+const PAGES_MAX: u32 = 1 << 24;
+
+/// How far a scan is.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct PageProgress {
+    /// Records found.
+    pub(super) records: u64,
+    /// Bytes of the places of their blocks.
+    pub(super) live_bytes: u64,
+    /// Bytes of the page in use.
+    used: u32,
+    /// The entry key to go on from is itself not wanted.
+    after: bool,
+    /// The index below has more behind its page.
+    more: bool,
+    /// Records of that page, and how many of them are done.
+    count: u32,
+    at: u32,
+    /// Blocks in the scratch, the first of them that of record `at`, and where its image is.
+    fetched: u32,
+    image: u32,
+    /// Pages since the last record.
+    pages: u32,
+}
+
+impl PageProgress {
+    /// At the beginning of a scan.
+    pub(super) const BEGIN: Self = Self {
+        records: 0,
+        live_bytes: 0,
+        used: 0,
+        after: false,
+        more: false,
+        count: 0,
+        at: 0,
+        fetched: 0,
+        image: 0,
+        pages: 0,
+    };
+}
+
+/// What comes next.
+enum Step {
+    /// The scan has ended.
+    Done(Outcome),
+    /// READs of blocks are pushed.
+    Fetch,
+    /// A page of the index below.
+    Below,
+}
+
+/// What became of a record.
+enum Taken {
+    /// It counts, or is in front of the lower bound.
+    Yes,
+    /// The page is full.
+    Full,
+    /// It is past the upper bound.
+    Past,
+}
+
+impl<I: Index> Items<'_, I> {
+    /// A page of records; with `census`, all records, counted and not kept.
+    #[expect(clippy::manual_async_fn, reason = "an `async fn` keeps its arguments twice")]
+    pub(super) fn scan<'a>(
+        &'a self,
+        lane: &'a Lane<'_>,
+        census: bool,
+    ) -> impl Future<Output = Result<Outcome, OpError>> + 'a {
+        async move {
+            self.aim(lane, census);
+            if lane.items().get().operation.limit == 0 {
+                // Nothing was looked at, so there may be more.
+                return Ok(Outcome::Page { records: 0, more: true });
+            }
+            loop {
+                let below = self.ask_page(lane)?;
+                let outcome = self.below.execute(lane, below).await;
+                Self::take_page(lane, outcome)?;
+                if lane.owes() || lane.is_joined() {
+                    self.below.settle(lane).await.map_err(|error| OpError::harmless(error.cause))?;
+                }
+                loop {
+                    match self.take_records(lane, census)? {
+                        Step::Done(outcome) => return Ok(outcome),
+                        Step::Fetch => lane.port().submit().await?,
+                        Step::Below => break,
+                    }
+                }
+            }
+        }
+    }
+
+    /// Begins at the lower bound.
+    fn aim(&self, lane: &Lane<'_>, census: bool) {
+        let mut progress = Progress::of(lane.items().get().operation);
+        lane.port().with(|scratch| {
+            let (_, ours) = self.split(scratch);
+            if census {
+                // From the beginning. The empty key is no longer than any can be.
+                let _ = self.near.set_length(ours, Part::Key, 0);
+            }
+            loop {
+                self.aim_at(ours, &progress);
+                let rest = self
+                    .near
+                    .length(ours, Part::Key)
+                    .saturating_sub(usize::from(progress.depth) * self.shape.slice_bytes());
+                if self.shape.ends(rest) {
+                    return;
+                }
+                let entry_key = ours.get(self.near_range(&self.scratch.entry_key)).unwrap_or_default();
+                let Some(layer) = self.links.get(entry_key) else { return };
+                if !self.descend(ours, &mut progress, layer, None) {
+                    return;
+                }
+            }
+        });
+        lane.items().set(progress);
+    }
+
+    /// Makes the place to go on from the lower bound's, in the present layer, if that layer is on its path; else the beginning.
+    fn aim_at(&self, ours: &mut [u8], progress: &Progress) {
+        let slice = self.shape.slice_bytes();
+        let done = usize::from(progress.depth) * slice;
+        let (path, bound) = (self.near_range(&self.scratch.path), self.near.key.start);
+        let length = self.near.length(ours, Part::Key);
+        let on_path = done <= length && ours.get(path.start..path.start + done) == ours.get(bound..bound + done);
+        let rest = if on_path { bound + done..bound + length } else { bound..bound };
+        let entry_key = self.near_range(&self.scratch.entry_key);
+        // Arguments lie in front of what is ours alone.
+        if let Some((arguments, own)) = ours.split_at_mut_checked(self.near.lengths.end)
+            && let (Some(rest), Some(place)) = (
+                arguments.get(rest),
+                own.get_mut(entry_key.start - self.near.lengths.end..entry_key.end - self.near.lengths.end),
+            )
+        {
+            self.shape.write(progress.layer, rest, place);
+        }
+    }
+
+    /// One layer down, behind `slice`, or behind that of the lower bound. `false`: deeper than keys are long, or a layer that the
+    /// scan is in already.
+    fn descend(&self, ours: &mut [u8], progress: &mut Progress, layer: u64, slice: Option<&[u8]>) -> bool {
+        let bytes = self.shape.slice_bytes();
+        let depth = usize::from(progress.depth);
+        let path = self.near_range(&self.scratch.path).start + depth * bytes;
+        if (depth + 1) * bytes >= self.parameters.key_bytes_max || layer == ROOT_LAYER {
+            return false;
+        }
+        if (0..=depth).any(|above| self.layer_at(ours, above) == layer) {
+            return false;
+        }
+        if let Some(slice) = slice {
+            copy_to(ours, &(path..path + bytes), slice);
+        } else {
+            let bound = self.near.key.start + depth * bytes;
+            if path + bytes <= ours.len() {
+                ours.copy_within(bound..bound + bytes, path);
+            }
+        }
+        progress.depth += 1;
+        progress.layer = layer;
+        let layers = self.near_range(&self.scratch.layers).start + (depth + 1) * 8;
+        copy_to(ours, &(layers..layers + 8), &layer.to_le_bytes());
+        true
+    }
+
+    /// The layer of the way at `depth`.
+    fn layer_at(&self, ours: &[u8], depth: usize) -> u64 {
+        if depth == 0 {
+            return ROOT_LAYER;
+        }
+        let at = self.near_range(&self.scratch.layers).start + depth * 8;
+        ours.get(at..).and_then(<[u8]>::first_chunk).map_or(ROOT_LAYER, |bytes| u64::from_le_bytes(*bytes))
+    }
+
+    /// The next page of the present layer.
+    fn ask_page(&self, lane: &Lane<'_>) -> Result<Operation, OpError> {
+        let mut progress = lane.items().get();
+        progress.page.pages += 1;
+        lane.items().set(progress);
+        if progress.page.pages > PAGES_MAX {
+            let what = "finding a record behind links";
+            return Err(OpError::harmless(Cause::Retries { attempts: PAGES_MAX, what }));
+        }
+        let below = self.below.plan();
+        lane.port().with(|scratch| {
+            let (front, ours) = self.split(scratch);
+            let entry_key = ours.get(self.near_range(&self.scratch.entry_key)).unwrap_or_default();
+            copy_to(front, &below.key, entry_key);
+            if let Some(high) = front.get_mut(below.key_high.clone()) {
+                self.shape.write(progress.layer.wrapping_add(1), &[], high);
+            }
+        });
+        Ok(Operation {
+            kind: OperationKind::Scan,
+            limit: below.page_records() as u32,
+            after: progress.page.after,
+            // Layers' numbers end before the largest there is, but bytes may say anything.
+            bounded: progress.layer != u64::MAX,
+            deadline_ns: progress.operation.deadline_ns,
+        })
+    }
+
+    fn take_page(lane: &Lane<'_>, outcome: Result<Outcome, OpError>) -> Result<(), OpError> {
+        let Outcome::Page { records, more } = outcome.map_err(|error| OpError { effect: Effect::None, ..error })?
+        else {
+            return Err(OpError::harmless(Cause::BadInput("the index below answered what was not asked")));
+        };
+        let mut progress = lane.items().get();
+        let page = &mut progress.page;
+        (page.count, page.at, page.more, page.fetched) = (records, 0, more, 0);
+        lane.items().set(progress);
+        Ok(())
+    }
+
+    /// Takes records of the page of the index below, as far as that goes without waiting.
+    fn take_records(&self, lane: &Lane<'_>, census: bool) -> Result<Step, OpError> {
+        let mut progress = lane.items().get();
+        let operation = progress.operation;
+        let step = loop {
+            if progress.page.at == progress.page.count {
+                break Ok(lane.port().with(|scratch| self.next_page(scratch, &mut progress)));
+            }
+            let step = lane.port().with(|scratch| self.take_record(scratch, lane, &mut progress, &operation, census));
+            if let Some(step) = step.transpose() {
+                break step;
+            }
+        };
+        lane.items().set(progress);
+        if matches!(step, Ok(Step::Below)) {
+            lane.check_deadline()?;
+        }
+        step
+    }
+
+    /// Behind the page of the index below: the next one, or the layer above.
+    fn next_page(&self, scratch: &mut [u8], progress: &mut Progress) -> Step {
+        let (front, ours) = self.split(scratch);
+        let entry_key = self.near_range(&self.scratch.entry_key);
+        let page = &mut progress.page;
+        page.after = true;
+        if page.more {
+            if let Some(last) = (page.count as usize).checked_sub(1) {
+                let record = self.below.plan().record(last);
+                let bytes = entry_key.len();
+                let key = front.get(record.start..record.start + bytes).unwrap_or_default();
+                copy_to(ours, &entry_key, key);
+            }
+            return Step::Below;
+        }
+        let Some(depth) = progress.depth.checked_sub(1) else {
+            return Step::Done(Outcome::Page { records: page.records as u32, more: false });
+        };
+        progress.depth = depth;
+        progress.layer = self.layer_at(ours, depth.into());
+        // Both are behind the path in the scratch or in front of it, not in it: a slice is copied by way of the stack.
+        let slice_bytes = self.shape.slice_bytes();
+        let path = self.near_range(&self.scratch.path).start + usize::from(depth) * slice_bytes;
+        let mut slice = [0; 64];
+        if let (Some(slice), Some(from)) = (slice.get_mut(..slice_bytes), ours.get(path..path + slice_bytes)) {
+            slice.copy_from_slice(from);
+            if let Some(place) = ours.get_mut(entry_key) {
+                self.shape.write_more(progress.layer, slice, place);
+            }
+        }
+        Step::Below
+    }
+
+    /// Takes the next record of the page of the index below. `None`: go on with the one behind it.
+    fn take_record(
+        &self,
+        scratch: &mut [u8],
+        lane: &Lane<'_>,
+        progress: &mut Progress,
+        operation: &Operation,
+        census: bool,
+    ) -> Result<Option<Step>, OpError> {
+        let strange = |what| Err(Self::corrupt(&BlockPointer::default(), what));
+        let below = self.below.plan();
+        let (front, ours) = self.split(scratch);
+        let record = front.get(below.record(progress.page.at as usize)).unwrap_or_default();
+        let Some((entry_key, slot)) = record.split_at_checked(below.key_bytes) else {
+            return strange("a page shorter than it says");
+        };
+        let Some(entry) = self.shape.read(entry_key).filter(|entry| entry.layer == progress.layer) else {
+            return strange("an entry of no layer");
+        };
+        let path = self.near_range(&self.scratch.path);
+        let done = usize::from(progress.depth) * self.shape.slice_bytes();
+        if done + entry.slice.len() > path.len() {
+            return strange("an entry of a key longer than this index has");
+        }
+        let taken = match Slot::read(slot) {
+            Some(Slot::Inline(value)) if !entry.more => {
+                let bytes = done + entry.slice.len();
+                copy_to(ours, &(path.start + done..path.start + bytes), entry.slice);
+                self.take_item(ours, progress, operation, census, path.start..path.start + bytes, value)
+            }
+            Some(Slot::Link(layer)) if entry.more => {
+                let bytes = done + entry.slice.len();
+                copy_to(ours, &(path.start + done..path.start + bytes), entry.slice);
+                let prefix = ours.get(path.start..path.start + bytes).unwrap_or_default();
+                if operation.bounded && !census && prefix >= self.near.part(ours, Part::KeyHigh) {
+                    Taken::Past
+                } else {
+                    self.links.put(entry_key, layer);
+                    if !self.descend(ours, progress, layer, Some(entry.slice)) {
+                        return strange("a link to where no key goes on");
+                    }
+                    self.aim_at(ours, progress);
+                    progress.page.after = false;
+                    return Ok(Some(Step::Below));
+                }
+            }
+            Some(Slot::Block(pointer)) => {
+                if progress.page.fetched == 0 {
+                    return self.fetch(front, lane, progress).map(Some);
+                }
+                let image = self.near_range(&self.scratch.blocks).start + progress.page.image as usize;
+                progress.page.fetched -= 1;
+                progress.page.image += (pointer.bytes).next_multiple_of(block::UNIT_BYTES as u32);
+                let Some((ours, blocks)) = ours.split_at_mut_checked(image) else {
+                    return strange("a block that was not READ");
+                };
+                let Some((key, value)) = block::read(blocks, &pointer, self.index()) else {
+                    return self.doubt(ours, lane, progress, entry_key, pointer).map(Some);
+                };
+                let prefix = ours.get(path.start..path.start + done);
+                let belongs = key.get(..done).is_some_and(|start| Some(start) == prefix)
+                    && key.get(done..).is_some_and(|rest| {
+                        rest.starts_with(entry.slice) && (rest.len() > entry.slice.len()) == entry.more
+                    });
+                if !belongs || key.len() > path.len() || value.len() > self.plan.value_bytes {
+                    return Err(Self::corrupt(&pointer, "a block of a key that has no business there"));
+                }
+                progress.page.live_bytes += block::class_bytes(block::class_of(pointer.bytes as usize)) as u64;
+                // Room for it behind the present slices: what is deeper is not in use.
+                copy_to(ours, &(path.start..path.start + key.len()), key);
+                self.take_item(ours, progress, operation, census, path.start..path.start + key.len(), value)
+            }
+            _ => return strange("an entry that is no item and no link"),
+        };
+        match taken {
+            Taken::Yes => {
+                progress.page.at += 1;
+                let records = progress.page.records;
+                let full = !census && records == u64::from(operation.limit);
+                Ok(full.then_some(Step::Done(Outcome::Page { records: records as u32, more: true })))
+            }
+            Taken::Full => Ok(Some(Step::Done(Outcome::Page { records: progress.page.records as u32, more: true }))),
+            Taken::Past => Ok(Some(Step::Done(Outcome::Page { records: progress.page.records as u32, more: false }))),
+        }
+    }
+
+    /// Copies an item into the page, if it is one that is wanted: its key is at `key` of the scratch.
+    fn take_item(
+        &self,
+        ours: &mut [u8],
+        progress: &mut Progress,
+        operation: &Operation,
+        census: bool,
+        key: core::ops::Range<usize>,
+        value: &[u8],
+    ) -> Taken {
+        let page = &mut progress.page;
+        if census {
+            page.records += 1;
+            page.pages = 0;
+            return Taken::Yes;
+        }
+        let found = ours.get(key.clone()).unwrap_or_default();
+        let low = self.near.part(ours, Part::Key);
+        if found < low || operation.after && found == low {
+            return Taken::Yes;
+        }
+        if operation.bounded && found >= self.near.part(ours, Part::KeyHigh) {
+            return Taken::Past;
+        }
+        let place = self.near.page.start + page.used as usize;
+        let bytes = RECORD_HEADER_BYTES + key.len() + value.len();
+        if place + bytes > self.near.page.end || place + bytes > ours.len() {
+            return Taken::Full;
+        }
+        let body = place + RECORD_HEADER_BYTES;
+        copy_to(ours, &(place..place + 2), &(key.len() as u16).to_le_bytes());
+        copy_to(ours, &(place + 2..body), &(value.len() as u32).to_le_bytes());
+        let key_bytes = key.len();
+        ours.copy_within(key, body);
+        copy_to(ours, &(body + key_bytes..place + bytes), value);
+        page.used += bytes as u32;
+        page.records += 1;
+        page.pages = 0;
+        Taken::Yes
+    }
+
+    /// Pushes READs of the blocks from the present record on, as many as fit, up to the next entry that has none.
+    fn fetch(&self, front: &[u8], lane: &Lane<'_>, progress: &mut Progress) -> Result<Step, OpError> {
+        let below = self.below.plan();
+        let mut at = self.scratch.blocks.start;
+        for position in progress.page.at..progress.page.count {
+            let record = front.get(below.record(position as usize)).unwrap_or_default();
+            let Some(Slot::Block(pointer)) = Slot::read(record.get(below.key_bytes..).unwrap_or_default()) else {
+                break;
+            };
+            let bytes = (pointer.bytes as usize).next_multiple_of(block::UNIT_BYTES);
+            let first = progress.page.fetched == 0;
+            if !first && (progress.page.fetched as usize == BLOCKS_AT_ONCE || at + bytes > self.scratch.blocks.end) {
+                break;
+            }
+            lane.mark(Mark::BlockRead);
+            lane.port().push(self.block_read(&pointer, at)?);
+            progress.page.fetched += 1;
+            at += bytes;
+        }
+        progress.page.image = 0;
+        Ok(Step::Fetch)
+    }
+
+    /// A block is not what its entry said: goes back to the entry.
+    fn doubt(
+        &self,
+        ours: &mut [u8],
+        lane: &Lane<'_>,
+        progress: &mut Progress,
+        entry_key: &[u8],
+        pointer: BlockPointer,
+    ) -> Result<Step, OpError> {
+        // While an entry names a block, that block is there.
+        if progress.doubted == Some(pointer) {
+            return Err(Self::corrupt(&pointer, "a block that is not what its entry says"));
+        }
+        lane.mark(Mark::BlockReplaced);
+        progress.doubted = Some(pointer);
+        progress.attempts += 1;
+        if progress.attempts > RESTARTS_MAX {
+            let what = "reading a block before it is replaced";
+            return Err(OpError::harmless(Cause::Retries { attempts: RESTARTS_MAX, what }));
+        }
+        copy_to(ours, &self.near_range(&self.scratch.entry_key), entry_key);
+        progress.page.after = false;
+        Ok(Step::Below)
+    }
+}

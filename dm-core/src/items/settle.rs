@@ -1,0 +1,194 @@
+//! What becomes of blocks and layers when a step has ended, or was cut short.
+//!
+//! A step that changes which block an entry names leaves one block without a name: the one the entry named if the change was
+//! made, the operation's own if not. That one is given back. So what has to be known of a step that was cut short is whether it
+//! has made its change:
+//!
+//! - Its WRITE was never in the mailbox: it has not.
+//! - It was, and every request of the step ended well, waited for or not: it has.
+//! - A request failed: a look at the entry says. If it names the operation's block, the change was made; if it still names
+//!   the block it named before, it was not, since that block's place cannot have come back: who switched an entry is the one
+//!   to give it back. If the entry says something else by now, others have changed it, and which of the two blocks they gave
+//!   back is not known: the other one stays lost ([`Mark::BlockLost`]).
+//!
+//! An entry that was pushed into a new layer, to which no link was made, is deleted: nobody but this operation knows the
+//! layer's number, so nobody will come there.
+
+use super::slot::{BlockPointer, Slot};
+use super::{Draft, Items, Progress};
+use crate::error::{Cause, OpError};
+use crate::index::{Index, Operation, OperationKind, Outcome};
+use crate::lane::{Lane, Mark};
+use crate::planted::{Bug, planted};
+use crate::verbs::Status;
+
+impl<I: Index> Items<'_, I> {
+    fn set_draft(lane: &Lane<'_>, draft: Draft) {
+        let mut progress = lane.items().get();
+        progress.draft = draft;
+        lane.items().set(progress);
+    }
+
+    /// The entry names the operation's block, or none, instead of the one that was considered.
+    pub(super) fn switched(&self, lane: &Lane<'_>) {
+        let progress = lane.items().get();
+        if progress.draft == Draft::Switching || progress.draft == Draft::Unsure {
+            Self::set_draft(lane, Draft::None);
+            if !planted(Bug::BlockRetiredEarly) {
+                self.retire(lane, &progress.pointer);
+            }
+        }
+    }
+
+    /// A step changed nothing: the entry does not name the operation's block.
+    pub(super) fn not_switched(lane: &Lane<'_>) {
+        let mut progress = lane.items().get();
+        if progress.draft == Draft::Switching {
+            progress.draft = if progress.block == BlockPointer::NONE { Draft::None } else { Draft::Written };
+        }
+        if progress.phase == super::point::Phase::Push {
+            progress.pushed = false;
+        }
+        lane.items().set(progress);
+    }
+
+    /// The new layer is linked, or has no entry.
+    pub(super) fn not_pushed(lane: &Lane<'_>) {
+        let mut progress = lane.items().get();
+        progress.pushed = false;
+        lane.items().set(progress);
+    }
+
+    /// Gives back the block that was written and that no entry names, now that the operation has ended.
+    pub(super) fn end(&self, lane: &Lane<'_>) {
+        let progress = lane.items().get();
+        // Of the other drafts it is for settling to say: a WRITE that failed may still land.
+        if progress.draft == Draft::Written {
+            Self::set_draft(lane, Draft::None);
+            self.retire(lane, &progress.block);
+        }
+    }
+
+    /// Draws what conclusions there are from how far the step has come, now that the port is idle.
+    pub(super) fn conclude(&self, lane: &Lane<'_>) {
+        let progress = lane.items().get();
+        match (progress.draft, lane.made_change()) {
+            (Draft::None | Draft::Unsure, _) => {}
+            // What was to land has.
+            (Draft::Writing | Draft::Written, _) | (Draft::Switching, Some(false)) => {
+                Self::set_draft(lane, Draft::None);
+                self.retire(lane, &progress.block);
+            }
+            (Draft::Switching, Some(true)) => self.switched(lane),
+            (Draft::Switching, None) => {
+                let at_stake = [progress.block, progress.pointer].iter().any(|pointer| *pointer != BlockPointer::NONE);
+                Self::set_draft(lane, if at_stake { Draft::Unsure } else { Draft::None });
+            }
+        }
+    }
+
+    /// Finds out whether a chunk was granted.
+    pub(super) async fn ask_again(&self, lane: &Lane<'_>) -> Result<(), OpError> {
+        let Some(request) = lane.items().get().wanted else { return Ok(()) };
+        match self.grant(lane, request, true).await {
+            Err(error @ OpError { cause: Cause::Verb(verb), .. }) if Self::passes(verb.status) => return Err(error),
+            // Without its memory nodes this compute node needs none of it.
+            Ok(_) | Err(_) => lane.items().set(Progress { wanted: None, ..lane.items().get() }),
+        }
+        Ok(())
+    }
+
+    /// Whether a request that failed so may be made again: its queue pair will be made anew.
+    const fn passes(status: Status) -> bool {
+        !matches!(status, Status::NodeDown | Status::Fenced)
+    }
+
+    /// Looks at the entry, if it takes that to know whether the change was made.
+    pub(super) async fn find_out(&self, lane: &Lane<'_>) -> Result<(), OpError> {
+        let progress = lane.items().get();
+        if progress.draft != Draft::Unsure {
+            return Ok(());
+        }
+        let slot = self.revisit(lane).await?;
+        lane.mark(Mark::EntryRevisited);
+        match slot {
+            Visit::Block(pointer) if pointer == progress.block => self.switched(lane),
+            Visit::Block(pointer) if pointer == progress.pointer => {
+                Self::set_draft(lane, Draft::None);
+                self.retire(lane, &progress.block);
+            }
+            _ => {
+                Self::set_draft(lane, Draft::None);
+                lane.mark(Mark::BlockLost);
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes the entry of a layer that no link leads to.
+    pub(super) async fn take_layer_back(&self, lane: &Lane<'_>) -> Result<(), OpError> {
+        let progress = lane.items().get();
+        if !progress.pushed {
+            return Ok(());
+        }
+        match self.revisit(lane).await? {
+            Visit::Link(layer) if layer == progress.made => lane.mark(Mark::LayerMade),
+            Visit::Nowhere => lane.mark(Mark::LayerLost),
+            _ => {
+                self.put_pushed_key(lane);
+                match self.step(lane, OperationKind::Delete).await? {
+                    Some(_) => lane.mark(Mark::LayerTakenBack),
+                    None => lane.mark(Mark::LayerLost),
+                }
+            }
+        }
+        Self::not_pushed(lane);
+        Ok(())
+    }
+
+    /// What the entry says at which the operation was.
+    async fn revisit(&self, lane: &Lane<'_>) -> Result<Visit, OpError> {
+        let progress = lane.items().get();
+        lane.port().with(|scratch| {
+            let (front, ours) = self.split(scratch);
+            self.write_entry_key(front, ours, &progress);
+        });
+        let outcome = self.step(lane, OperationKind::Get).await?;
+        let below = self.below.plan();
+        Ok(match outcome {
+            Some(Outcome::Found) => {
+                lane.port().with(|scratch| match Slot::read(scratch.get(below.output.clone()).unwrap_or_default()) {
+                    Some(Slot::Block(pointer)) => Visit::Block(pointer),
+                    Some(Slot::Link(layer)) => Visit::Link(layer),
+                    _ => Visit::Other,
+                })
+            }
+            Some(_) => Visit::Other,
+            None => Visit::Nowhere,
+        })
+    }
+
+    /// A step of settling. `None`: there is no getting there, and no use in trying again.
+    async fn step(&self, lane: &Lane<'_>, kind: OperationKind) -> Result<Option<Outcome>, OpError> {
+        let deadline_ns = lane.items().get().operation.deadline_ns;
+        let result = self.below.execute(lane, Operation { deadline_ns, ..Operation::point(kind) }).await;
+        if lane.owes() || lane.is_joined() {
+            self.below.settle(lane).await?;
+        }
+        match result {
+            Ok(outcome) => Ok(Some(outcome)),
+            Err(error @ OpError { cause: Cause::Verb(verb), .. }) if Self::passes(verb.status) => Err(error),
+            Err(_) => Ok(None),
+        }
+    }
+}
+
+/// What an entry says.
+enum Visit {
+    Block(BlockPointer),
+    Link(u64),
+    /// A value, or there is none.
+    Other,
+    /// It cannot be READ.
+    Nowhere,
+}

@@ -1,0 +1,177 @@
+//! What an entry of the index below has as its value: an item, where an item is, or which layer goes on.
+//!
+//! ```text
+//!  0        2            4                8                16           V bytes in all, 16..=1024
+//! ┌────────┬────────────┬────────────────┬────────────────┬───────────┐
+//! │ head   │ the value, zero-padded                                   │  inline: kind 1, length of the value
+//! ├────────┼────────────┼────────────────┼────────────────┼───────────┤
+//! │ head   │ life, low  │ bytes│life high│ place          │ zeros     │  block: kind 2
+//! ├────────┼────────────┴────────────────┼────────────────┼───────────┤
+//! │ head   │ zeros                       │ layer          │ zeros     │  link: kind 3
+//! └────────┴─────────────────────────────┴────────────────┴───────────┘
+//! ```
+//!
+//! Every byte of a slot follows from what it says, so two slots say the same if and only if their bytes agree: that is
+//! what `update_if` and `delete_if` of the index below compare.
+
+use crate::layout::fields::Field;
+use crate::verbs::NodeId;
+
+/// Slots have at least so many bytes.
+pub const SLOT_BYTES_MIN: usize = 16;
+
+/// Bytes of the head.
+const HEAD_BYTES: usize = 2;
+
+/// Lives of one place count modulo this: 31 bits.
+pub const LIFE_MASK: u32 = (1 << 31) - 1;
+
+/// Bits of a block's length.
+const LENGTH_BITS: u32 = 17;
+
+const INLINE: u16 = 1;
+const BLOCK: u16 = 2;
+const LINK: u16 = 3;
+
+/// The fields, for the goldens.
+pub const FIELDS: &[Field] = &[
+    Field::bits(0, 0, 2, "kind", "1 = inline, 2 = block, 3 = link"),
+    Field::bits(0, 2, 14, "value_bytes", "inline: length of the value, whose bytes follow from offset 2 on; else zero"),
+    Field::bits(2, 0, 16, "life_low", "block: low bits of which life of its place it is; link: zero"),
+    Field::bits(4, 0, 17, "bytes", "block: length of its image; link: zero"),
+    Field::bits(4, 17, 15, "life_high", "block: high bits of the life; link: zero"),
+    Field::bytes(8, 8, "place", "block: memory node (16 bits) and byte offset (48); link: the layer that goes on"),
+];
+
+/// Where a block is, and which of those that lived there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BlockPointer {
+    /// Memory node (16 bits) and byte offset (48 bits, a multiple of 16).
+    pub place: u64,
+    /// Which life of the place, 31 bits.
+    pub life: u32,
+    /// Length of the image, 17 bits.
+    pub bytes: u32,
+}
+
+impl BlockPointer {
+    /// Points nowhere.
+    pub const NONE: Self = Self { place: 0, life: 0, bytes: 0 };
+
+    /// The memory node.
+    #[inline]
+    pub const fn node(&self) -> NodeId {
+        NodeId((self.place >> 48) as u16)
+    }
+
+    /// Byte offset there.
+    #[inline]
+    pub const fn offset(&self) -> u64 {
+        self.place & ((1 << 48) - 1)
+    }
+
+    /// Memory node and offset in one word.
+    pub const fn place_of(node: NodeId, offset: u64) -> u64 {
+        (node.0 as u64) << 48 | offset & ((1 << 48) - 1)
+    }
+}
+
+/// A slot, decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slot<'a> {
+    /// The value of the key that ends here.
+    Inline(&'a [u8]),
+    /// Key and value are in a block.
+    Block(BlockPointer),
+    /// All keys that begin so are in this layer.
+    Link(u64),
+}
+
+/// The longest value a slot of `slot_bytes` holds.
+pub const fn inline_bytes_max(slot_bytes: usize) -> usize {
+    slot_bytes - HEAD_BYTES
+}
+
+impl<'a> Slot<'a> {
+    /// Writes all of `slot`. A value that does not fit is cut: callers look at [`inline_bytes_max`].
+    pub fn write(&self, slot: &mut [u8]) {
+        slot.fill(0);
+        let mut put = |at: usize, bytes: &[u8]| {
+            if let Some(place) = slot.get_mut(at..at + bytes.len()) {
+                place.copy_from_slice(bytes);
+            }
+        };
+        match self {
+            Self::Inline(value) => {
+                put(0, &(INLINE | (value.len() as u16) << 2).to_le_bytes());
+                put(HEAD_BYTES, value);
+            }
+            Self::Block(BlockPointer { place, life, bytes }) => {
+                let lengths = bytes & ((1 << LENGTH_BITS) - 1) | (life & LIFE_MASK) >> 16 << LENGTH_BITS;
+                put(0, &BLOCK.to_le_bytes());
+                put(2, &(*life as u16).to_le_bytes());
+                put(4, &lengths.to_le_bytes());
+                put(8, &place.to_le_bytes());
+            }
+            Self::Link(layer) => {
+                put(0, &LINK.to_le_bytes());
+                put(8, &layer.to_le_bytes());
+            }
+        }
+    }
+
+    /// Reads a slot; `None`: nobody writes such a one.
+    pub fn read(slot: &'a [u8]) -> Option<Self> {
+        let (head, rest) = slot.split_first_chunk::<HEAD_BYTES>()?;
+        let head = u16::from_le_bytes(*head);
+        if head & 3 == INLINE {
+            return rest.get(..usize::from(head >> 2)).map(Self::Inline);
+        }
+        let (low, rest) = rest.split_first_chunk::<2>()?;
+        let (lengths, rest) = rest.split_first_chunk::<4>()?;
+        let (word, _) = rest.split_first_chunk::<8>()?;
+        let (lengths, word) = (u32::from_le_bytes(*lengths), u64::from_le_bytes(*word));
+        match head {
+            BLOCK => {
+                let life = u32::from(u16::from_le_bytes(*low)) | lengths >> LENGTH_BITS << 16;
+                Some(Self::Block(BlockPointer { place: word, life, bytes: lengths & ((1 << LENGTH_BITS) - 1) }))
+            }
+            LINK => Some(Self::Link(word)),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_come_back() {
+        let block =
+            BlockPointer { place: BlockPointer::place_of(NodeId(3), 0xabc0), life: 0x7654_3210, bytes: 0x1_2345 };
+        for slot in [
+            Slot::Inline(b""),
+            Slot::Inline(b"fourteen bytes"),
+            Slot::Block(block),
+            Slot::Block(BlockPointer { life: LIFE_MASK, bytes: (1 << 17) - 1, place: u64::MAX }),
+            Slot::Link(u64::MAX),
+        ] {
+            let mut bytes = [0xee; 16];
+            slot.write(&mut bytes);
+            assert_eq!(Slot::read(&bytes), Some(slot));
+        }
+        assert_eq!((block.node(), block.offset()), (NodeId(3), 0xabc0));
+        assert_eq!(inline_bytes_max(16), 14);
+    }
+
+    #[test]
+    fn what_nobody_writes_is_not_read() {
+        assert_eq!(Slot::read(&[0; 16]), None);
+        assert_eq!(Slot::read(&[0xff; 8]), None, "too short");
+        let mut long = [0; 16];
+        long[0] = 1 | 15 << 2;
+        assert_eq!(Slot::read(&long), None, "fifteen bytes do not fit");
+        assert_eq!(Slot::read(&[6; 16]), None, "a block with a length in its head");
+    }
+}

@@ -1,0 +1,222 @@
+//! Items as subjects: slices of seven bytes and more, values inline and in blocks, places of blocks used again at once.
+//!
+//! The histories are those of the index below; [`stretched`] makes long keys and values of theirs.
+
+pub mod stretched;
+
+use super::accounting::Node;
+use super::chime::Chime;
+use super::crash::Case;
+use super::draw::{Draw, Profile};
+use super::sherman::Sherman;
+use super::tree::{SHELF_HOLDS_ALL, TreeCase, TreeKind};
+use crate::rng::Rng;
+use dm_core::items::block::{block_bytes, class_bytes, class_of};
+use dm_core::items::key::{KeyShape, ROOT_LAYER};
+use dm_core::items::slot::Slot;
+use dm_core::lane::Mark;
+use dm_core::planted::Bug;
+use dm_core::{chime, sherman};
+use dm_host::kinds::IndexParameters;
+use std::collections::BTreeSet;
+use stretched::Stretch;
+
+/// Items over Sherman.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ShermanItems;
+
+/// Items over CHIME.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ChimeItems;
+
+impl TreeKind for ShermanItems {
+    const NAME: &'static str = "items";
+    const NAME_RECOVERED: &'static str = "items, recovered";
+    /// Not that of blocks.
+    const ADOPTS: bool = false;
+    /// An entry that is taken back may be the last of its leaf, and only recovery mends a merge that was cut short.
+    const WRITES_RECORDS_AT_ONCE: bool = false;
+
+    fn marks() -> Vec<(&'static str, &'static [Mark])> {
+        with_marks(Sherman::marks())
+    }
+
+    fn rare_marks() -> &'static [Mark] {
+        RARE_MARKS
+    }
+
+    fn draw(draw: &Draw, rng: &mut Rng) -> TreeCase {
+        let mut case = Sherman::draw(draw, rng);
+        if let IndexParameters::Sherman(below) = &mut case.parameters {
+            (below.key_bytes, below.value_bytes) = entry_sizes(rng);
+            let (below, stretch) = (*below, stretch(rng));
+            case.parameters = IndexParameters::ShermanItems(below, stretch.parameters());
+            spend(&mut case, stretch, rng);
+        }
+        case
+    }
+
+    fn crash_cases() -> Vec<Case> {
+        Vec::new()
+    }
+
+    fn bugs() -> Vec<Bug> {
+        Bug::ITEMS.to_vec()
+    }
+
+    fn profile_for(_: Bug) -> Option<Profile> {
+        None
+    }
+}
+
+impl TreeKind for ChimeItems {
+    const NAME: &'static str = "items over chime";
+    const NAME_RECOVERED: &'static str = "items over chime, recovered";
+    const ADOPTS: bool = false;
+    const WRITES_RECORDS_AT_ONCE: bool = false;
+
+    fn marks() -> Vec<(&'static str, &'static [Mark])> {
+        with_marks(Chime::marks())
+    }
+
+    fn rare_marks() -> &'static [Mark] {
+        RARE_MARKS
+    }
+
+    fn draw(draw: &Draw, rng: &mut Rng) -> TreeCase {
+        let mut case = Chime::draw(draw, rng);
+        if let IndexParameters::Chime(below) = &mut case.parameters {
+            (below.key_bytes, below.value_bytes) = entry_sizes(rng);
+            let (below, stretch) = (*below, stretch(rng));
+            case.parameters = IndexParameters::ChimeItems(below, stretch.parameters());
+            spend(&mut case, stretch, rng);
+        }
+        case
+    }
+
+    fn crash_cases() -> Vec<Case> {
+        Vec::new()
+    }
+
+    fn bugs() -> Vec<Bug> {
+        Bug::ITEMS.to_vec()
+    }
+
+    fn profile_for(_: Bug) -> Option<Profile> {
+        None
+    }
+}
+
+/// As of the index below. Its inner nodes have few reasons to split here: keys are longer and leaves as many. Items ask it for
+/// nothing that combines. And only requests that fail leave it to a look whether an entry was changed, only locks that nobody
+/// frees an entry that cannot be taken back.
+const RARE_MARKS: &[Mark] =
+    &[Mark::Restart, Mark::UpperSplit, Mark::CombinedWrite, Mark::EntryRevisited, Mark::LayerLost];
+
+fn with_marks(mut marks: Vec<(&'static str, &'static [Mark])>) -> Vec<(&'static str, &'static [Mark])> {
+    marks.push(("items", dm_core::items::MARKS));
+    marks
+}
+
+/// Bytes of entry keys and of slots.
+fn entry_sizes(rng: &mut Rng) -> (usize, usize) {
+    ([16, 16, 20, 64][rng.below(4) as usize], [16, 16, 24, 64][rng.below(4) as usize])
+}
+
+fn stretch(rng: &mut Rng) -> Stretch {
+    Stretch {
+        key_bytes: 8,
+        value_bytes: [8, 8, 12, 16, 70][rng.below(5) as usize],
+        key_repeats: [1, 2, 3, 7][rng.below(4) as usize],
+    }
+}
+
+fn spend(case: &mut TreeCase, stretch: Stretch, rng: &mut Rng) {
+    // Places come back at once, mostly.
+    case.spending.returned_blocks = [0, 2, SHELF_HOLDS_ALL, SHELF_HOLDS_ALL][rng.below(4) as usize];
+    case.spending.links = [0, 1, 64][rng.below(3) as usize];
+    case.spending.page_bytes = stretch.page_bytes(case.spending.page_records);
+    case.stretch = Some(stretch);
+}
+
+/// What was found in leaves: which blocks there are, and in which layers.
+#[derive(Debug)]
+pub(super) struct Found {
+    keys: KeyShape,
+    longest: u64,
+    links: Vec<(u64, u64)>,
+    blocks: Vec<(u64, Node)>,
+}
+
+impl Found {
+    /// Nothing yet, of an index with `parameters`. `None`: it has no items.
+    pub(super) fn nothing(parameters: &IndexParameters) -> Option<Self> {
+        let items = parameters.items()?;
+        let entry_key_bytes = match parameters {
+            IndexParameters::ShermanItems(below, _) => below.key_bytes,
+            IndexParameters::ChimeItems(below, _) => below.key_bytes,
+            _ => return None,
+        };
+        let longest = class_bytes(class_of(block_bytes(items.key_bytes_max, items.value_bytes_max))) as u64;
+        Some(Self { keys: KeyShape::new(entry_key_bytes), longest, links: Vec::new(), blocks: Vec::new() })
+    }
+
+    /// Adds what the image of a leaf names.
+    pub(super) fn add(&mut self, parameters: &IndexParameters, image: &[u8]) {
+        let low = [0; 64];
+        match parameters {
+            IndexParameters::ShermanItems(below, _) => {
+                let shape = below.leaf();
+                let leaf = sherman::layout::Leaf::new(&shape, image);
+                let mut slots = [0; sherman::layout::SPAN_MAX];
+                let count = leaf.sorted(&low[..below.key_bytes], None, &mut slots);
+                for &slot in &slots[..count] {
+                    let (mut entry_key, mut value) = (vec![0; below.key_bytes], vec![0; below.value_bytes]);
+                    leaf.read_key(slot.into(), &mut entry_key);
+                    leaf.read_value(slot.into(), &mut value);
+                    self.add_entry(&entry_key, &value);
+                }
+            }
+            IndexParameters::ChimeItems(below, _) => {
+                let shape = below.leaf();
+                let leaf = chime::layout::Leaf::new(&shape, image);
+                let mut slots = [0; chime::layout::SPAN_MAX];
+                let count = leaf.sorted(&low[..below.key_bytes], None, &mut slots);
+                for &slot in &slots[..count] {
+                    let (mut entry_key, mut value) = (vec![0; below.key_bytes], vec![0; below.value_bytes]);
+                    leaf.read_key(slot.into(), &mut entry_key);
+                    leaf.read_value(slot.into(), &mut value);
+                    self.add_entry(&entry_key, &value);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn add_entry(&mut self, entry_key: &[u8], value: &[u8]) {
+        let layer = self.keys.read(entry_key).map_or(u64::MAX, |entry| entry.layer);
+        match Slot::read(value) {
+            Some(Slot::Block(pointer)) => {
+                let bytes = class_bytes(class_of(pointer.bytes as usize)) as u64;
+                self.blocks.push((layer, Node { node: pointer.node(), offset: pointer.offset(), bytes }));
+            }
+            Some(Slot::Link(below)) => self.links.push((layer, below)),
+            _ => {}
+        }
+    }
+
+    /// The blocks that are somebody's. A layer that was made and never linked names a block that is named, or was, by the entry
+    /// it was made for.
+    pub(super) fn blocks(mut self) -> Result<Vec<Node>, String> {
+        let mut linked = BTreeSet::from([ROOT_LAYER]);
+        while let Some(at) = self.links.iter().position(|(from, _)| linked.contains(from)) {
+            linked.insert(self.links.swap_remove(at).1);
+        }
+        let named: Vec<Node> =
+            self.blocks.into_iter().filter(|(layer, _)| linked.contains(layer)).map(|(_, node)| node).collect();
+        match named.iter().find(|node| node.bytes > self.longest) {
+            Some(long) => Err(format!("a block of {} bytes at {}:{:#x}", long.bytes, long.node.0, long.offset)),
+            None => Ok(named),
+        }
+    }
+}

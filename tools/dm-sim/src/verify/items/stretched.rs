@@ -1,0 +1,207 @@
+//! An index of fixed sizes made of one whose keys and values have lengths: whatever tests the first kind, tests the second.
+//!
+//! Every key of the one is another key of the other, in the same order, and so is every value:
+//!
+//! - A key loses its trailing zeros, and each of its bytes is repeated: short keys and long ones, with long prefixes in
+//!   common, some the beginning of others.
+//! - A value is repeated once, twice or three times: as its first byte says.
+
+use crate::verify::accounting::Node;
+use crate::verify::subject::{Inside, Picture};
+use dm_core::error::OpError;
+use dm_core::index::{Census, Index, Operation, Outcome, Part, RECORD_HEADER_BYTES, ScratchPlan};
+use dm_core::items::parameters::Parameters;
+use dm_core::lane::Lane;
+use dm_core::reclaim::Adopted;
+use dm_core::recovery::sweep::Swept;
+use dm_core::remote::lock_word::RowId;
+use dm_core::verbs::Assumptions;
+use std::future::Future;
+
+/// How often a value is repeated at most.
+pub const VALUE_REPEATS_MAX: usize = 3;
+
+/// Sizes of keys and values before they are stretched, and how far they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stretch {
+    /// Bytes of a key.
+    pub key_bytes: usize,
+    /// Bytes of a value.
+    pub value_bytes: usize,
+    /// How long a byte of a key becomes.
+    pub key_repeats: usize,
+}
+
+impl Stretch {
+    /// Of the index that takes what comes of it.
+    pub const fn parameters(&self) -> Parameters {
+        Parameters {
+            key_bytes_max: self.key_bytes * self.key_repeats,
+            value_bytes_max: self.value_bytes * VALUE_REPEATS_MAX,
+        }
+    }
+
+    /// Bytes of a page of that index that holds `page_records`.
+    pub const fn page_bytes(&self, page_records: usize) -> usize {
+        let Parameters { key_bytes_max, value_bytes_max } = self.parameters();
+        page_records * (RECORD_HEADER_BYTES + key_bytes_max + value_bytes_max)
+    }
+}
+
+/// The stretched index.
+pub struct Stretched<'i, I> {
+    index: &'i I,
+    plan: ScratchPlan,
+    key_repeats: usize,
+}
+
+impl<'i, I: Index> Stretched<'i, I> {
+    /// Over `index`, which has [`Stretch::parameters`]. Pages have room for `page_records`.
+    pub fn new(index: &'i I, stretch: &Stretch, page_records: usize) -> Self {
+        let Stretch { key_bytes, value_bytes, key_repeats } = *stretch;
+        let mut end = index.plan().total_bytes.next_multiple_of(64);
+        let mut take = |bytes: usize| {
+            let start = end;
+            end += bytes.next_multiple_of(64);
+            start..start + bytes
+        };
+        let plan = ScratchPlan {
+            key_bytes,
+            value_bytes,
+            key: take(key_bytes),
+            key_high: take(key_bytes),
+            value: take(value_bytes),
+            expected: take(value_bytes),
+            output: take(value_bytes),
+            page: take(page_records * (key_bytes + value_bytes)),
+            lengths: 0..0,
+            total_bytes: end,
+        };
+        Self { index, plan, key_repeats }
+    }
+
+    fn stretch_key(&self, key: &[u8]) -> Vec<u8> {
+        let length = key.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+        key[..length].iter().flat_map(|&byte| std::iter::repeat_n(byte, self.key_repeats)).collect()
+    }
+
+    /// Whatever comes back that nobody stretched is put out as it is, cut: it is no key, or no value, that anybody wrote.
+    fn shrink_key(&self, stretched: &[u8], key: &mut [u8]) {
+        key.fill(0);
+        for (to, from) in key.iter_mut().zip(stretched.chunks(self.key_repeats)) {
+            *to = from[0];
+        }
+        if self.stretch_key(key) != stretched {
+            key.fill(0xee);
+        }
+    }
+
+    fn stretch_value(value: &[u8]) -> Vec<u8> {
+        let repeats = 1 + value.first().map_or(0, |&first| usize::from(first)) % VALUE_REPEATS_MAX;
+        value.repeat(repeats)
+    }
+
+    fn shrink_value(stretched: &[u8], value: &mut [u8]) {
+        let bytes = value.len();
+        match stretched.get(..bytes) {
+            Some(first) if Self::stretch_value(first) == stretched => value.copy_from_slice(first),
+            _ => value.fill(0xee),
+        }
+    }
+
+    fn stretch_arguments(&self, scratch: &mut [u8]) {
+        let below = self.index.plan();
+        for (part, range) in [(Part::Key, &self.plan.key), (Part::KeyHigh, &self.plan.key_high)] {
+            let key = self.stretch_key(&scratch[range.clone()]);
+            assert!(below.put(scratch, part, &key), "a stretched key fits");
+        }
+        for (part, range) in [(Part::Value, &self.plan.value), (Part::Expected, &self.plan.expected)] {
+            let value = Self::stretch_value(&scratch[range.clone()]);
+            assert!(below.put(scratch, part, &value), "a stretched value fits");
+        }
+    }
+
+    fn shrink_results(&self, scratch: &mut [u8], outcome: Outcome) {
+        let below = self.index.plan();
+        match outcome {
+            Outcome::Found | Outcome::Exists | Outcome::Mismatch => {
+                let (front, ours) = scratch.split_at_mut(self.plan.key.start);
+                let output = self.plan.output.start - self.plan.key.start;
+                Self::shrink_value(below.part(front, Part::Output), &mut ours[output..output + self.plan.value_bytes]);
+            }
+            Outcome::Page { records, .. } => {
+                let (front, ours) = scratch.split_at_mut(self.plan.key.start);
+                let found = below.records(front, records as usize);
+                for (position, (key, value)) in found.enumerate() {
+                    let record = self.plan.record(position);
+                    let start = record.start - self.plan.key.start;
+                    let (to_key, to_value) = ours[start..start + record.len()].split_at_mut(self.plan.key_bytes);
+                    self.shrink_key(key, to_key);
+                    Self::shrink_value(value, to_value);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl<I: Index> Index for Stretched<'_, I> {
+    fn plan(&self) -> &ScratchPlan {
+        &self.plan
+    }
+
+    fn assumptions(&self) -> Assumptions {
+        self.index.assumptions()
+    }
+
+    async fn execute<'a>(&'a self, lane: &'a Lane<'_>, operation: Operation) -> Result<Outcome, OpError> {
+        lane.port().with(|scratch| self.stretch_arguments(scratch));
+        let limit = operation.limit.min(self.plan.page_records() as u32);
+        let outcome = self.index.execute(lane, Operation { limit, ..operation }).await?;
+        lane.port().with(|scratch| self.shrink_results(scratch, outcome));
+        Ok(outcome)
+    }
+
+    fn settle<'a>(&'a self, lane: &'a Lane<'_>) -> impl Future<Output = Result<(), OpError>> + 'a {
+        self.index.settle(lane)
+    }
+
+    fn validate<'a>(&'a self, lane: &'a Lane<'_>) -> impl Future<Output = Result<Census, OpError>> + 'a {
+        self.index.validate(lane)
+    }
+
+    fn bulk_append<'a>(&'a self, lane: &'a Lane<'_>) -> impl Future<Output = Result<(), OpError>> + 'a {
+        lane.port().with(|scratch| self.stretch_arguments(scratch));
+        self.index.bulk_append(lane)
+    }
+
+    fn bulk_finish<'a>(&'a self, lane: &'a Lane<'_>) -> impl Future<Output = Result<(), OpError>> + 'a {
+        self.index.bulk_finish(lane)
+    }
+
+    fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId) -> impl Future<Output = Result<Swept, OpError>> + 'a {
+        self.index.sweep(lane, row)
+    }
+
+    fn adopt<'a>(&'a self, lane: &'a Lane<'_>) -> impl Future<Output = Result<Adopted, OpError>> + 'a {
+        self.index.adopt(lane)
+    }
+
+    fn cache_bytes(&self) -> (u64, u64) {
+        self.index.cache_bytes()
+    }
+}
+
+impl<I: Inside> Inside for Stretched<'_, I> {
+    fn locks_held(&self) -> usize {
+        self.index.locks_held()
+    }
+
+    fn for_each_ready(&self, visit: &mut dyn FnMut(Node)) {
+        self.index.for_each_ready(visit);
+    }
+
+    fn recall(&self, picture: &Picture) {
+        self.index.recall(picture);
+    }
+}

@@ -1,0 +1,184 @@
+//! Items: entry keys, slots, blocks, and what the catalog keeps of them.
+
+use super::remote::{error, hex, value};
+use super::{Sample, Structure};
+use dm_core::items::block::{self, CLASSES, class_bytes};
+use dm_core::items::key::{KeyShape, LAYER_BYTES};
+use dm_core::items::parameters::{BLOCK_AT, FEATURE_ITEMS, ItemsBlock, KEY_BYTES_LIMIT, Parameters, VALUE_BYTES_LIMIT};
+use dm_core::items::slot::{self, BlockPointer, Slot};
+use dm_core::layout::fields::Field;
+use dm_core::verbs::NodeId;
+
+/// Entry keys of 16 bytes: slices of seven.
+const SHAPE: KeyShape = KeyShape::new(16);
+
+const KEY_FIELDS: &[Field] = &[
+    Field::bytes(0, LAYER_BYTES, "layer", "big-endian; 0 = where every key begins"),
+    Field::bytes(8, 7, "slice", "bytes of the key from depth * S on, zero-padded (S bytes; here 7)"),
+    Field::bytes(15, 1, "length", "bytes of the slice, 0..=S; S + 1 = the key goes on"),
+];
+
+fn text(bytes: &[u8]) -> String {
+    format!("{:?}", String::from_utf8_lossy(bytes))
+}
+
+pub(super) const ITEMS_KEY: Structure = Structure {
+    name: "items_key",
+    title: "entry key of an index with items",
+    text: "The key of an entry of the index below: as long as its key slots are, 16 to 64 bytes. For slots of K bytes a slice\n\
+           has S = K - 9. Compared as byte strings, the entry keys of one layer stand in the order of the keys they are of.",
+    tables: &[("entry key of 16 bytes", KEY_FIELDS)],
+    constants: &[
+        ("LAYER_BYTES", LAYER_BYTES as u64, "of a layer's number"),
+        ("ENTRY_KEY_BYTES_MIN", dm_core::items::key::ENTRY_KEY_BYTES_MIN as u64, "of key slots"),
+    ],
+    samples: || {
+        let entry = |layer, rest: &[u8]| {
+            let mut bytes = [0; 16];
+            SHAPE.write(layer, rest, &mut bytes);
+            bytes
+        };
+        vec![
+            Sample::new("the empty key", &entry(0, b""), &[("layer", "0x0"), ("slice", "\"\""), ("goes on", "false")]),
+            Sample::new(
+                "\"a\\0\" in layer 0x1000200000003",
+                &entry(0x1_0002_0000_0003, b"a\0"),
+                &[("layer", "0x1000200000003"), ("slice", "\"a\\0\""), ("goes on", "false")],
+            ),
+            Sample::new(
+                "\"/usr/share\": more than seven bytes",
+                &entry(0, b"/usr/share"),
+                &[("layer", "0x0"), ("slice", "\"/usr/sh\""), ("goes on", "true")],
+            ),
+        ]
+    },
+    decode: |bytes| match SHAPE.read(bytes) {
+        Some(entry) => {
+            vec![hex("layer", entry.layer), value("slice", &text(entry.slice)), value("goes on", &entry.more)]
+        }
+        None => error(&"no entry key"),
+    },
+};
+
+const POINTER: BlockPointer =
+    BlockPointer { place: BlockPointer::place_of(NodeId(2), 0x4_0130), life: 0x1_2345, bytes: 46 };
+
+pub(super) const ITEMS_SLOT: Structure = Structure {
+    name: "items_slot",
+    title: "value of an entry of an index with items",
+    text: "The value of an entry of the index below: 16 to 1024 bytes, as chosen at creation. Unused bytes are zero, so that\n\
+           two slots say the same if and only if all their bytes are equal.",
+    tables: &[("slot", slot::FIELDS)],
+    constants: &[("SLOT_BYTES_MIN", slot::SLOT_BYTES_MIN as u64, "of a slot")],
+    samples: || {
+        let slot = |slot: Slot<'_>| {
+            let mut bytes = [0; 16];
+            slot.write(&mut bytes);
+            bytes
+        };
+        vec![
+            Sample::new(
+                "a value of five bytes",
+                &slot(Slot::Inline(b"value")),
+                &[("kind", "inline"), ("value", "\"value\"")],
+            ),
+            Sample::new(
+                "a block of 46 bytes on memory node 2",
+                &slot(Slot::Block(POINTER)),
+                &[("kind", "block"), ("node", "2"), ("offset", "0x40130"), ("life", "0x12345"), ("bytes", "46")],
+            ),
+            Sample::new(
+                "a link to a layer",
+                &slot(Slot::Link(0x1_0002_0000_0003)),
+                &[("kind", "link"), ("layer", "0x1000200000003")],
+            ),
+        ]
+    },
+    decode: |bytes| match Slot::read(bytes) {
+        Some(Slot::Inline(held)) => vec![value("kind", &"inline"), value("value", &text(held))],
+        Some(Slot::Block(pointer)) => vec![
+            value("kind", &"block"),
+            value("node", &pointer.node().0),
+            hex("offset", pointer.offset()),
+            hex("life", pointer.life.into()),
+            value("bytes", &pointer.bytes),
+        ],
+        Some(Slot::Link(layer)) => vec![value("kind", &"link"), hex("layer", layer)],
+        None => error(&"no slot"),
+    },
+};
+
+pub(super) const ITEMS_BLOCK: Structure = Structure {
+    name: "items_block",
+    title: "a whole key and its value",
+    text: "Anywhere in a chunk of kind \"items\", at a multiple of 16 bytes; key and value follow the header. Places have the sizes\n\
+           16, 32, ... 256, then eight sizes per doubling; a block lies in the smallest that holds it, and its WRITE is padded\n\
+           with zeros to a multiple of 16. A reader believes a block whose life, length, index and checksum are those of the\n\
+           slot that led to it; anything else is another block, or none.",
+    tables: &[("header", block::FIELDS)],
+    constants: &[
+        ("KEY_BYTES_LIMIT", KEY_BYTES_LIMIT as u64, "longest key"),
+        ("VALUE_BYTES_LIMIT", VALUE_BYTES_LIMIT as u64, "longest value"),
+        ("CLASSES", CLASSES as u64, "sizes of places"),
+        ("largest place", class_bytes(CLASSES - 1) as u64, "bytes"),
+    ],
+    samples: || {
+        let mut image = [0; 48];
+        // It fits.
+        let _ = block::write(&mut image, &POINTER, 1, b"/usr/share/doc/bash", b"a README...");
+        vec![Sample::new(
+            "\"/usr/share/doc/bash\" at 0x40130 of memory node 2, life 0x12345",
+            &image,
+            &[("key", "\"/usr/share/doc/bash\""), ("value", "\"a README...\"")],
+        )]
+    },
+    decode: |bytes| match block::read(bytes, &POINTER, 1) {
+        Some((key, held)) => vec![value("key", &text(key)), value("value", &text(held))],
+        None => error(&"not that block"),
+    },
+};
+
+pub(super) const ITEMS_PARAMETERS: Structure = Structure {
+    name: "items_parameters",
+    title: "the end of a parameter block of an index with items",
+    text: "The last eight bytes of the parameter block in the catalog entry; what is in front is the index below's, which has\n\
+           zeros here without items. The catalog entry has the incompatible feature \"items\".",
+    tables: &[("fields, from offset 56 of the parameter block on", ItemsBlock::FIELDS)],
+    constants: &[
+        ("offset", BLOCK_AT as u64, "in the parameter block"),
+        ("FEATURE_ITEMS", FEATURE_ITEMS, "bit of the incompatible features"),
+    ],
+    samples: || {
+        let mut block = [0; 64];
+        Parameters { key_bytes_max: 1024, value_bytes_max: 65536 }.encode_into(&mut block);
+        let mut newer = block;
+        newer[BLOCK_AT + 2] = 2;
+        vec![
+            Sample::new(
+                "keys of up to 1 KiB, values of up to 64 KiB",
+                &block[BLOCK_AT..],
+                &[("key_bytes_max", "1024"), ("value_bytes_max", "65536")],
+            ),
+            Sample::new("no items", &[0; 8], &[("items", "none")]),
+            Sample::new(
+                "of a newer version",
+                &newer[BLOCK_AT..],
+                &[("error", "items of version 2; this program reads version 1")],
+            ),
+        ]
+    },
+    decode: |bytes| {
+        let mut block = [0; 64];
+        if let Some((place, bytes)) = block.get_mut(BLOCK_AT..).zip(bytes.get(..64 - BLOCK_AT)) {
+            place.copy_from_slice(bytes);
+        }
+        match Parameters::take_from(&mut block) {
+            Ok(Some(parameters)) => vec![
+                value("key_bytes_max", &parameters.key_bytes_max),
+                value("value_bytes_max", &parameters.value_bytes_max),
+            ],
+            Ok(None) => vec![value("items", &"none")],
+            Err(what) => error(&what),
+        }
+    },
+};
