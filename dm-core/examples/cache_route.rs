@@ -130,7 +130,7 @@ fn time(cache: &IndexCache<'_>, tree: &Tree, chained: bool, mut key: impl FnMut(
         let start = Instant::now();
         for i in 0..ROUTES {
             bytes[..8].copy_from_slice(&(key(round * ROUTES + i) ^ dependence).to_be_bytes());
-            let route: Route = cache.route(tree.root, tree.root_level, 0, &bytes[..tree.key_bytes]);
+            let route: Route = cache.route(tree.root, tree.root_level, 0, &bytes[..tree.key_bytes], 0);
             at_leaf += u64::from(route.level == 0);
             if chained {
                 // Zero, as offsets are multiples of 64, but neither compiler nor processor may know.
@@ -158,7 +158,7 @@ fn main() {
     let start = Instant::now();
     // Top down, as routes would bring them in.
     for (address, node) in tree.nodes.iter().rev() {
-        assert!(cache.insert(*address, node));
+        assert!(cache.insert(*address, node, 0));
     }
     let insert_ns = start.elapsed().as_nanos() as f64 / tree.nodes.len() as f64;
     println!(
@@ -194,12 +194,12 @@ fn main() {
                 let mut bytes = [0; KEY_BYTES_MAX];
                 bytes[..8].copy_from_slice(&key.to_be_bytes());
                 for _ in 0..=tree.root_level {
-                    let route = cache.route(tree.root, tree.root_level, 0, &bytes[..tree.key_bytes]);
+                    let route = cache.route(tree.root, tree.root_level, 0, &bytes[..tree.key_bytes], 0);
                     if route.level == 0 {
                         break;
                     }
                     misses += 1;
-                    cache.insert(route.address, nodes[&route.address]);
+                    cache.insert(route.address, nodes[&route.address], 0);
                 }
             }
             let each = keys.len() as f64;

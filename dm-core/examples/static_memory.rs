@@ -151,6 +151,7 @@ fn main() {
         },
         options: Options::default(),
         recovery: None,
+        epochs: None,
         scratch: tree_scratch,
         locks: LockTable::new(&entries, LOCKS as u32, &waiters, 4),
         batches: Batches::new(&[], &[], &[]),

@@ -138,6 +138,10 @@ marks! {
     Merge = "merge",
     /// A retired node came back into use.
     NodeReused = "node-reused",
+    /// A place began to wait because its generations begin anew.
+    Quarantined = "quarantined",
+    /// One has waited for long enough.
+    QuarantineOver = "quarantine-over",
     /// A chunk was granted.
     ChunkGranted = "chunk-granted",
     /// A chunk CAS lost.

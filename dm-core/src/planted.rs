@@ -123,6 +123,13 @@ bugs! {
     AdoptsUnlocked = "adopts-unlocked", Some(Mark::NodeReclaimed);
     /// An adopter leaves the signature of the gone on what it takes.
     AdoptsUnsigned = "adopts-unsigned", Some(Mark::NodeReclaimed);
+    /// A place whose generations begin anew is used again at once.
+    NoQuarantine = "no-quarantine", Some(Mark::NodeReused);
+    /// A place whose generations begin anew waits until the operations of the compute node that retired it have ended, and
+    /// for no other's.
+    QuarantineTooShort = "quarantine-too-short", Some(Mark::QuarantineOver);
+    /// A leaf that is merged away goes back on the shelf before the WRITEs that take it out of the tree are posted.
+    RetireBeforeSwitch = "retire-before-switch", Some(Mark::Merge);
     /// A split re-sorts the entries that stay, and leaves them out of its redo image.
     SplitSorts = "split-sorts", Some(Mark::LeafSplit);
     /// A half-merge is undone while the lane that merges may still be at it.
@@ -207,6 +214,10 @@ impl Bug {
         Self::LeavesUnswept,
     ];
 
+    /// Those that show when places go round while operations stand still.
+    pub const LIVES: &'static [Self] =
+        &[Self::SameGeneration, Self::NoQuarantine, Self::QuarantineTooShort, Self::RetireBeforeSwitch];
+
     /// Those in rooms that B+-trees share, or in all of them.
     pub const SHARED: &'static [Self] = &[
         Self::NoGuard,
@@ -217,6 +228,9 @@ impl Bug {
         Self::LinksDead,
         Self::HelpOverwritten,
         Self::SameGeneration,
+        Self::NoQuarantine,
+        Self::QuarantineTooShort,
+        Self::RetireBeforeSwitch,
         Self::ChunkTwice,
         Self::ScanUnchecked,
         Self::TakeoverUnfenced,

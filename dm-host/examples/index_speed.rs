@@ -210,6 +210,7 @@ fn serve(asked: &Asked, kind: IndexKind, rounds: &Receiver<Round>, answers: &Sen
         capabilities: fabric.capabilities(),
         guarantees: fabric.guarantees(),
         recovery: None,
+        epochs: None,
     };
     let parameters = IndexParameters::with_sizes(kind, 8, 8).expect("an index of this program");
     let mut spending = Spending { lanes: asked.lanes, cache_bytes: 1 << 30, ..Spending::default() };

@@ -18,6 +18,7 @@ use dm_core::compute::locks::{Entry, LockTable, Waiter};
 use dm_core::compute::nodes::{Fresh, NodeClass, NodePool, Shelf};
 use dm_core::compute::words::{self, WordTable};
 use dm_core::index::Index;
+use dm_core::reclaim::{GENERATIONS, Participant, Quarantine, Waiting};
 use dm_core::recovery::redo::RedoError;
 use dm_core::recovery::{Recovery, RecoveryError};
 use dm_core::remote::NodeGeometry;
@@ -59,6 +60,9 @@ pub struct Spending {
     /// Nodes that came back remembered per memory node and class, 16 bytes each; more wait until this compute node is gone. A chunk
     /// of a compute node that is gone is adopted only if there is room for all its nodes.
     pub returned_nodes: usize,
+    /// Lives of a node's place before its generations begin anew and it has to wait for epochs: [`GENERATIONS`], or fewer to see it happen
+    /// ([`NodePool::with_quarantine`]).
+    pub generations: u8,
     /// Techniques that can be switched off.
     pub options: Options,
 }
@@ -77,6 +81,7 @@ impl Default for Spending {
             hotspot_bytes: 0,
             // More than a chunk of 8 MiB has of all but the smallest: else none can be adopted.
             returned_nodes: 32 << 10,
+            generations: GENERATIONS,
             options: Options::default(),
         }
     }
@@ -97,6 +102,9 @@ pub struct Place<'a> {
     pub guarantees: Guarantees,
     /// What makes its locks recoverable; `None`: a dead holder's locks stay held.
     pub recovery: Option<&'a Recovery<'a>>,
+    /// Its part in the pool's epochs, with a pin for every lane; `None`: nothing waits for others here, and others must not be told
+    /// that it has no old pointers.
+    pub epochs: Option<Participant<'a>>,
 }
 
 /// Why an index could not be put together.
@@ -290,6 +298,7 @@ pub struct Storage {
     leaf_words: Vec<words::Place>,
     hotspot: Vec<hotspot::Bucket>,
     returned: Vec<Fresh>,
+    waiting: Vec<Waiting>,
     returned_nodes: usize,
     shelf_count: usize,
     words: MmapMut,
@@ -310,6 +319,7 @@ pub struct Room<'a> {
     leaf_words: &'a [words::Place],
     hotspot: &'a [hotspot::Bucket],
     shelves: Vec<spin::Mutex<Shelf<'a>>>,
+    quarantine: spin::Mutex<Quarantine<'a>>,
     words: &'a [AtomicU32],
     requests: &'a RequestIds,
     locks_per_node: u32,
@@ -387,6 +397,7 @@ impl Storage {
             leaf_words: (0..leaf_locks).map(|_| words::Place::default()).collect(),
             hotspot: (0..Hotspot::buckets_for(sizes.hotspot_bytes)).map(|_| hotspot::Bucket::default()).collect(),
             returned: vec![Fresh::default(); shelf_count * spending.returned_nodes],
+            waiting: vec![Waiting::default(); if place.epochs.is_some() { spending.returned_nodes } else { 0 }],
             returned_nodes: spending.returned_nodes,
             shelf_count,
             words: huge_zeroes(words * size_of::<AtomicU32>()).map_err(|error| AssemblyError::Memory {
@@ -411,6 +422,7 @@ impl Storage {
             leaf_words,
             hotspot,
             returned,
+            waiting,
             words,
             requests,
             buckets,
@@ -435,6 +447,7 @@ impl Storage {
             leaf_words,
             hotspot,
             shelves,
+            quarantine: spin::Mutex::new(Quarantine::new(waiting)),
             words,
             requests,
             locks_per_node,
@@ -481,6 +494,10 @@ impl<'a> Room<'a> {
         let home = place.geometry.first().ok_or(AssemblyError::Impossible("a pool without memory nodes"))?;
         let children_max = sizes.children_max().0;
         let cache = if sizes.keeps_next { IndexCache::with_next } else { IndexCache::new };
+        let mut nodes = NodePool::new(&self.shelves, [sizes.leaf_place_bytes as u32, sizes.inner.bytes as u32]);
+        if let Some(part) = place.epochs {
+            nodes = nodes.with_quarantine(&self.quarantine, part.epochs, spending.generations);
+        }
         Ok(Tree {
             number: place.number,
             index: place.number.get() + 1,
@@ -494,10 +511,11 @@ impl<'a> Room<'a> {
             capabilities: place.capabilities,
             options: spending.options,
             recovery: place.recovery,
+            epochs: place.epochs,
             scratch: sizes.scratch,
             locks: LockTable::new(self.entries, self.locks_per_node, self.waiters, spending.hand_overs_max),
             batches: Batches::new(self.buckets[0], self.buckets[1], &self.seats),
-            nodes: NodePool::new(&self.shelves, [sizes.leaf_place_bytes as u32, sizes.inner.bytes as u32]),
+            nodes,
             cache: cache(self.words, sizes.key_bytes, children_max),
         })
     }

@@ -11,6 +11,7 @@ use crate::memory_node::{AnnounceError, ConnectError, RemoteNode, connect};
 use crate::solo::block_on;
 use dm_core::error::VerbError;
 use dm_core::lane::Lane;
+use dm_core::reclaim::{Epochs, Participant, Pin};
 use dm_core::recovery::Recovery;
 use dm_core::recovery::lease::{Lease, Pulse, Terms};
 use dm_core::recovery::redo::{self, Area};
@@ -311,12 +312,17 @@ impl Pool {
             recovery: membership.recovery,
             lease: Arc::new(Lease::new(membership.terms)),
             pulses: (0..lanes).map(|_| Pulse::default()).collect(),
+            epochs: Arc::default(),
+            pins: (0..lanes).map(|_| Pin::default()).collect(),
             keeper: None,
+            pinned: AtomicBool::new(false),
             opened: AtomicBool::new(false),
             owes: AtomicBool::new(false),
         };
         // From here on a failure leaves the pool.
-        node.keeper = Some(Keeper::start(self, member, Arc::clone(&node.lease), Arc::clone(&node.pulses))?);
+        let epochs = (Arc::clone(&node.epochs), Arc::clone(&node.pins));
+        let keeper = Keeper::start(self, member, Arc::clone(&node.lease), Arc::clone(&node.pulses), epochs)?;
+        node.keeper = Some(keeper);
         Ok(node)
     }
 
@@ -420,7 +426,12 @@ pub struct ComputeNode {
     lease: Arc<Lease>,
     /// One per lane.
     pulses: Arc<[Pulse]>,
+    epochs: Arc<Epochs>,
+    /// One per lane.
+    pins: Arc<[Pin]>,
     keeper: Option<Keeper>,
+    /// An index is open whose lanes have the pins.
+    pinned: AtomicBool,
     /// An index was opened with recovery.
     opened: AtomicBool,
     /// A lock may name this row after it left.
@@ -480,6 +491,7 @@ impl ComputeNode {
             capabilities: fabric.capabilities(),
             guarantees: Self::guarantees(fabric),
             recovery: None,
+            epochs: None,
         }
     }
 
@@ -497,6 +509,8 @@ impl ComputeNode {
         run: impl FnOnce(AnyIndex<'_, '_>) -> R,
     ) -> Result<R, AssemblyError> {
         let place = self.pool.with_lane_of(|fabric, _| self.place(entry, fabric))?;
+        let epochs = self.pins_for(parameters);
+        let place = Place { epochs: epochs.as_ref().map(Pinning::part), ..place };
         if !self.recovery || !place.capabilities.fencing || !parameters.recovers() {
             return with_index(&place, parameters, spending, run);
         }
@@ -518,6 +532,19 @@ impl ComputeNode {
         })??;
         let recovery = Recovery::new(self.member, &self.lease, &self.pulses, &areas, &place.capabilities)?;
         with_index(&Place { recovery: Some(&recovery), ..place }, parameters, spending, run)
+    }
+
+    /// The pins of this compute node's lanes, for an index that needs some, as long as it is open.
+    fn pins_for(&self, parameters: &IndexParameters) -> Option<Pinning<'_>> {
+        if !parameters.retires() {
+            return None;
+        }
+        if self.pinned.swap(true, Ordering::Relaxed) {
+            // Another one's lanes have the same numbers: no pin could tell whose pointers are how old.
+            self.epochs.mute();
+            return None;
+        }
+        Some(Pinning(self))
     }
 
     /// Gives the chunks of redo images back: every lock is free, so no image will be looked for.
@@ -547,6 +574,23 @@ impl ComputeNode {
                 Ok(())
             })
         })?
+    }
+}
+
+/// The lanes of one index have the pins.
+struct Pinning<'n>(&'n ComputeNode);
+
+impl Pinning<'_> {
+    fn part(&self) -> Participant<'_> {
+        Participant { epochs: &self.0.epochs, pins: &self.0.pins }
+    }
+}
+
+impl Drop for Pinning<'_> {
+    fn drop(&mut self) {
+        // What waited is for others to adopt when this compute node is gone.
+        self.0.epochs.nobody_waits();
+        self.0.pinned.store(false, Ordering::Relaxed);
     }
 }
 

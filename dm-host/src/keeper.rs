@@ -9,6 +9,7 @@ use crate::fabric::any::AnyFabric;
 use dm_core::lane::Lane;
 use dm_core::machine::{Step, poll_once};
 use dm_core::port::State;
+use dm_core::reclaim::{Epochs, Participant, Pin};
 use dm_core::recovery::lease::{self, Lease, Pulse, Stopped, Terms};
 use dm_core::remote::SCRATCH_BYTES;
 use dm_core::remote::rows::Member;
@@ -42,19 +43,23 @@ pub(crate) struct Keeper {
 }
 
 impl Keeper {
-    /// Keeps `lease` for `member`, whose lanes show in `pulses` that they get on.
+    /// Keeps `lease` for `member`, whose lanes show in `pulses` that they get on, and in its pins since when.
     pub(crate) fn start(
         pool: &Arc<Pool>,
         member: Member,
         lease: Arc<Lease>,
         pulses: Arc<[Pulse]>,
+        (epochs, pins): (Arc<Epochs>, Arc<[Pin]>),
     ) -> Result<Self, PoolError> {
         let fabric = pool.fabric()?;
         let pool = Arc::clone(pool);
         let (stop, stopped) = mpsc::channel();
         let thread = thread::Builder::new()
             .name("dm-keeper".to_owned())
-            .spawn(move || run(&pool, fabric, member, &lease, &pulses, &stopped))
+            .spawn(move || {
+                let part = Participant { epochs: &epochs, pins: &pins };
+                run(&pool, fabric, (member, part), &lease, &pulses, &stopped);
+            })
             .map_err(PoolError::Thread)?;
         Ok(Self { thread: Some((stop, thread)) })
     }
@@ -76,13 +81,20 @@ impl Drop for Keeper {
     }
 }
 
-fn run(pool: &Pool, fabric: AnyFabric, member: Member, lease: &Lease, pulses: &[Pulse], stopped: &Receiver<()>) {
+fn run(
+    pool: &Pool,
+    fabric: AnyFabric,
+    who: (Member, Participant<'_>),
+    lease: &Lease,
+    pulses: &[Pulse],
+    stopped: &Receiver<()>,
+) {
     let mut scratch = vec![0; SCRATCH_BYTES];
     let lane = Lane::new(LaneId(0), &mut scratch);
     let mut time = Time { began: Instant::now(), tick: tick(lease.terms()), lease, stopped };
-    let ended = keep(pool, fabric, &lane, member, pulses, &mut time);
+    let ended = keep(pool, fabric, &lane, who, pulses, &mut time);
     let Some(why) = ended else { return };
-    tracing::warn!("the heartbeat of compute-node row {} ended: {why}", member.row.0);
+    tracing::warn!("the heartbeat of compute-node row {} ended: {why}", who.0.row.0);
     while time.wait(time.tick) {}
 }
 
@@ -125,13 +137,13 @@ fn keep(
     pool: &Pool,
     mut fabric: AnyFabric,
     lane: &Lane<'_>,
-    member: Member,
+    who: (Member, Participant<'_>),
     pulses: &[Pulse],
     time: &mut Time<'_>,
 ) -> Option<Stopped> {
     let lanes = std::slice::from_ref(lane);
     let port = lane.port();
-    let mut future = pin!(lease::keep(lane, pool.home(), member, time.lease, pulses, 0, 0));
+    let mut future = pin!(lease::keep(lane, pool.home(), who, time.lease, pulses, 0, 0));
     port.start();
     loop {
         time.tell();

@@ -158,6 +158,11 @@ impl IndexParameters {
         matches!(self, Self::Sherman(_) | Self::Chime(_) | Self::Smart(_))
     }
 
+    /// Whether an index of this kind retires nodes, so that old pointers to them matter.
+    pub const fn retires(&self) -> bool {
+        matches!(self, Self::Sherman(_) | Self::Chime(_))
+    }
+
     /// Which kind.
     pub const fn kind(&self) -> IndexKind {
         match self {

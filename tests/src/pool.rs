@@ -81,5 +81,6 @@ pub fn place(geometry: &[NodeGeometry], number: u16, capabilities: Capabilities,
         capabilities,
         guarantees,
         recovery: None,
+        epochs: None,
     }
 }

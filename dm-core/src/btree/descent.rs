@@ -116,9 +116,10 @@ impl Tree<'_> {
     #[inline]
     pub fn route(&self, lane: &Lane<'_>, key: &Range<usize>, level: u8) -> Option<Spot> {
         let (root, root_level) = self.root.get()?;
-        let route = lane
-            .port()
-            .with(|scratch| self.cache.route(root, root_level, level, scratch.get(key.clone()).unwrap_or_default()));
+        let epoch = self.epoch(lane);
+        let route = lane.port().with(|scratch| {
+            self.cache.route(root, root_level, level, scratch.get(key.clone()).unwrap_or_default(), epoch)
+        });
         (route.level == level && !route.stale).then(|| Spot {
             address: route.address,
             parent: route.parent.unwrap_or(Address::NULL),
@@ -162,8 +163,9 @@ impl Tree<'_> {
             };
             let mut at_level = root_level;
             if cached {
+                let epoch = self.epoch(lane);
                 let route = port.with(|scratch| {
-                    self.cache.route(root, root_level, level, scratch.get(key.clone()).unwrap_or_default())
+                    self.cache.route(root, root_level, level, scratch.get(key.clone()).unwrap_or_default(), epoch)
                 });
                 if route.stale {
                     lane.mark(Mark::StaleCache);
@@ -189,15 +191,13 @@ impl Tree<'_> {
                         let standing = node::judge(image, &wanted, key)?;
                         let inner = Inner::new(&self.inner, image)
                             .ok_or(DecodeError::Corrupt("an inner node with more separators than its span"))?;
-                        if standing == Standing::Here {
-                            self.cache.insert(spot.address, &inner);
-                        }
                         let position = inner.position(key);
                         Ok((standing, (inner.child(position), inner.next(position))))
                     })
                     .await?;
                 match step {
                     Some((Standing::Here, (child, next))) => {
+                        self.cache_image(lane, spot.address, target.at);
                         if child.is_null() {
                             return Err(Self::corrupt(spot.address, "an inner node with a null child"));
                         }

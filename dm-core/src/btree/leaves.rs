@@ -18,6 +18,7 @@ use crate::lane::{Debt, Lane, LockId, Mark};
 use crate::layout::stripes;
 use crate::planted::{Bug, planted};
 use crate::reclaim::Adopted;
+use crate::recovery::fence::fence;
 use crate::remote::address::Address;
 use crate::verbs::{Label, NodeId, Request};
 use core::future::Future;
@@ -130,6 +131,11 @@ pub(crate) trait Leaves<'s>: Sized {
         lane.set_deadline(operation.wait_ns());
         tree.check_standing()?;
         lane.forget_watch();
+        if let Some((row, word)) = tree.waits_for_silent() {
+            // What comes of it the epochs' next turn sees. Who cannot confirm that it is closed keeps memory waiting, no more.
+            let _ = fence(lane, tree.geometry, row, word).await;
+        }
+        let _pinned = tree.pin(lane);
         loop {
             let mut leads = false;
             if tree.options.rdwc {
@@ -268,7 +274,7 @@ pub(crate) trait Leaves<'s>: Sized {
             self.tree().root.set(address, 0);
         } else {
             lane.mark(Mark::RootRaceLost);
-            self.tree().give_back(NodeClass::Leaf, fresh.after_write());
+            self.tree().give_back_again(lane, NodeClass::Leaf, fresh.after_write());
         }
         Ok(())
     }

@@ -310,7 +310,7 @@ impl Tree<'_> {
                 return Ok(sibling == right);
             }
             lane.mark(Mark::RootRaceLost);
-            self.give_back(NodeClass::Inner, fresh.after_write());
+            self.give_back_again(lane, NodeClass::Inner, fresh.after_write());
             if planted(Bug::RootRaceGivesUp) {
                 return Err(Self::corrupt(root, "no longer the root"));
             }
@@ -319,11 +319,11 @@ impl Tree<'_> {
     }
 
     /// Copies the inner node's image at scratch offset `at` into the cache.
-    fn cache_image(&self, lane: &Lane<'_>, address: Address, at: usize) {
+    pub(super) fn cache_image(&self, lane: &Lane<'_>, address: Address, at: usize) {
         lane.port().with(|scratch| {
             let image = scratch.get(at..at + self.inner.bytes).unwrap_or_default();
             if let Some(inner) = Inner::new(&self.inner, image) {
-                self.cache.insert(address, &inner);
+                self.cache.insert(address, &inner, self.epoch(lane));
             }
         });
     }

@@ -122,7 +122,9 @@ pub(crate) trait Merge<'s>: Walk<'s> {
         tree.release(lane, held).await?;
         if let Some(fresh) = joined? {
             lane.mark(Mark::Merge);
-            tree.give_back(NodeClass::Leaf, fresh);
+            if !planted(Bug::RetireBeforeSwitch) {
+                tree.give_back_again(lane, NodeClass::Leaf, fresh);
+            }
         }
         Ok(())
     }
@@ -179,6 +181,9 @@ pub(crate) trait Merge<'s>: Walk<'s> {
         }
         let ordered = tree.recovery.is_some();
         let (left, right) = (pair.left, pair.right);
+        if planted(Bug::RetireBeforeSwitch) {
+            tree.give_back_again(lane, NodeClass::Leaf, next_life(right, version));
+        }
         tree.push_in_place(lane, held.lock, Label::Parent, parent, 0..tree.inner.bytes, parent_at)?;
         if ordered && parent.node() != right.node() {
             port.submit().await?;
@@ -196,8 +201,7 @@ pub(crate) trait Merge<'s>: Walk<'s> {
         }
         port.submit().await?;
         tree.cache.invalidate(parent);
-        let next = if planted(Bug::SameGeneration) { right } else { right.next_generation() };
-        Ok(Some(Fresh { address: next, version }))
+        Ok(Some(next_life(right, version)))
     }
 
     /// Builds the three new images. `None`: the leaves are not what the parent and the emptied leaf promised.
@@ -395,6 +399,12 @@ pub(crate) trait Merge<'s>: Walk<'s> {
             }
         }
     }
+}
+
+/// The place of a leaf that is retired, the last version of whose image is this.
+fn next_life(leaf: Address, version: u8) -> Fresh {
+    let address = if planted(Bug::SameGeneration) { leaf } else { leaf.next_generation() };
+    Fresh { address, version }
 }
 
 impl Tree<'_> {

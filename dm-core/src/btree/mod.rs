@@ -46,14 +46,15 @@ use crate::error::{Cause, OpError, VerbError};
 use crate::index::ScratchPlan;
 use crate::lane::{Lane, Mark};
 use crate::planted::{Bug, planted};
-use crate::reclaim::Signature;
+use crate::reclaim::epochs::Pinned;
+use crate::reclaim::{Participant, Signature};
 use crate::recovery::Recovery;
 use crate::recovery::redo::{HEADER_BYTES, LOOK_BYTES};
 use crate::remote::NodeGeometry;
 use crate::remote::address::Address;
 use crate::remote::catalog::IndexNumber;
 use crate::remote::chunks::RequestIds;
-use crate::remote::rows::Member;
+use crate::remote::rows::{Member, RowError};
 use crate::verbs::{Capabilities, NodeId, Status};
 use core::ops::Range;
 use descent::RootCopy;
@@ -236,6 +237,8 @@ pub struct Tree<'s> {
     pub options: Options,
     /// What makes locks recoverable; `None`: a dead compute node's locks stay held.
     pub recovery: Option<&'s Recovery<'s>>,
+    /// Its part in the pool's epochs; `None`: its row says nothing of how old this index's pointers are.
+    pub epochs: Option<Participant<'s>>,
     /// Scratch ranges of a lane.
     pub scratch: TreeScratch,
     /// Local locks.
@@ -246,6 +249,26 @@ pub struct Tree<'s> {
     pub nodes: NodePool<'s>,
     /// Copies of inner nodes.
     pub cache: IndexCache<'s>,
+}
+
+impl<'s> Tree<'s> {
+    /// What follows pointers to leaves holds this: see [`crate::reclaim::epochs`].
+    #[inline]
+    pub(crate) fn pin(&self, lane: &Lane<'_>) -> Pinned<'s> {
+        self.epochs.map_or(Pinned::NONE, |part| part.pin(lane))
+    }
+
+    /// The epoch of the operation that the lane is in.
+    #[inline]
+    pub(crate) fn epoch(&self, lane: &Lane<'_>) -> u32 {
+        self.epochs.map_or(0, |part| part.epoch(lane))
+    }
+
+    /// A turn of the epochs, for whoever has no keeper: [`Participant::turn`].
+    pub async fn turn(&self, lane: &Lane<'_>) -> Result<(), RowError> {
+        let (Some(part), Some(home)) = (self.epochs, self.geometry.first()) else { return Ok(()) };
+        part.turn(lane, home, self.owner, self.scratch.small).await
+    }
 }
 
 impl Tree<'_> {

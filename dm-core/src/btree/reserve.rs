@@ -10,11 +10,13 @@
 //! inner nodes that chain would grow until they give up.
 
 use super::Tree;
-use crate::compute::nodes::{Fresh, NodeClass, STOCK_NODES};
+use crate::compute::nodes::{Fresh, NodeClass, Put, STOCK_NODES};
 use crate::error::OpError;
-use crate::lane::Lane;
+use crate::lane::{Lane, Mark};
 use crate::port::OUTBOX_REQUESTS;
 use crate::remote::chunks::{self, ChunkKind, Grant, Granted, Want};
+use crate::remote::lock_word::RowId;
+use crate::remote::rows::RowWord;
 use crate::verbs::{Label, NodeId, Request};
 
 impl Tree<'_> {
@@ -27,7 +29,7 @@ impl Tree<'_> {
     pub fn prepare_to_split(&self, lane: &Lane<'_>, near: NodeId) {
         for (class, count) in [(NodeClass::Leaf, 1), (NodeClass::Inner, STOCK_NODES)] {
             while lane.stocked(class) < count {
-                let Some(fresh) = self.nodes.take(class, near) else { break };
+                let Some(fresh) = self.take_node(lane, class, near) else { break };
                 if let Err(fresh) = lane.stock(class, fresh) {
                     self.give_back(class, fresh);
                 }
@@ -51,17 +53,41 @@ impl Tree<'_> {
         near: NodeId,
     ) -> Result<bool, OpError> {
         while lane.stocked(class) < count.min(STOCK_NODES) {
-            if let Some(fresh) = self.nodes.take(class, near) {
+            if let Some(fresh) = self.take_node(lane, class, near) {
                 if let Err(fresh) = lane.stock(class, fresh) {
                     self.give_back(class, fresh);
                 }
                 continue;
+            }
+            if let Some(part) = self.epochs
+                && self.nodes.has_waiting()
+            {
+                part.epochs.is_short();
             }
             if !self.grant_chunk(lane, class).await? {
                 return Ok(false);
             }
         }
         Ok(true)
+    }
+
+    /// Takes a node from the shelves. Those that have waited for long enough are put there first: they come before memory that was
+    /// never used.
+    fn take_node(&self, lane: &Lane<'_>, class: NodeClass, near: NodeId) -> Option<Fresh> {
+        for _ in 0..self.nodes.release() {
+            lane.mark(Mark::QuarantineOver);
+        }
+        self.nodes.take(class, near)
+    }
+
+    /// Whether nodes were short while some waited for a compute node that has been silent for a lease: says so once.
+    #[inline]
+    pub(crate) fn waits_for_silent(&self) -> Option<(RowId, RowWord)> {
+        let part = self.epochs?;
+        if !self.recovery?.can_fence() {
+            return None;
+        }
+        part.epochs.silent_and_short()
     }
 
     /// Gets a chunk for nodes of `class`, from the memory nodes in turn so that the index spreads over them all.
@@ -104,7 +130,16 @@ impl Tree<'_> {
         Ok(())
     }
 
-    /// Returns a node that was never written, or whose image nobody can reach, to the shelves.
+    /// Returns a place whose last life is over; `fresh` is its next one. Nothing leads to it.
+    pub(crate) fn give_back_again(&self, lane: &Lane<'_>, class: NodeClass, fresh: Fresh) {
+        match self.nodes.put_again(class, fresh) {
+            Put::Waits => lane.mark(Mark::Quarantined),
+            // It waits until this compute node is gone, and others adopt it.
+            Put::Ready | Put::NoRoom => {}
+        }
+    }
+
+    /// Returns a node that was taken and not written to the shelves.
     pub(crate) fn give_back(&self, class: NodeClass, fresh: Fresh) {
         // Of a shelf that is full the node waits until this compute node is gone, and others adopt it.
         let _ = self.nodes.put(class, fresh);

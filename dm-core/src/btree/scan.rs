@@ -133,7 +133,7 @@ pub(crate) trait Scan<'s>: Leaves<'s> {
             let found = lane.port().with(|scratch| {
                 let mut key = [0; KEY_BYTES_MAX];
                 let key = key_of(scratch, bound, &mut key);
-                self.tree().cache.leaves(root, level, key, &mut named[..room])
+                self.tree().cache.leaves(root, level, key, self.tree().epoch(lane), &mut named[..room])
             });
             if named.first() == Some(&next) {
                 for &address in named.iter().take(found).skip(1) {

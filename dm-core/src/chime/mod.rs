@@ -424,6 +424,7 @@ impl Index for Chime<'_> {
 
     async fn settle<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
         lane.set_deadline(Operation::WAIT_NS_DEFAULT);
+        let _pinned = self.tree.pin(lane);
         // Both, whatever comes of the first. Locks before the batch: its members may be queued behind them.
         let leaves = self.settle_leaves(lane).await;
         self.tree.settle(lane).await?;
@@ -440,6 +441,7 @@ impl Index for Chime<'_> {
     async fn validate<'a>(&'a self, lane: &'a Lane<'_>) -> Result<Census, OpError> {
         lane.set_deadline(u64::MAX);
         lane.forget_watch();
+        let _pinned = self.tree.pin(lane);
         self.mend_and_walk(lane).await
     }
 
@@ -456,6 +458,7 @@ impl Index for Chime<'_> {
     async fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId) -> Result<Swept, OpError> {
         lane.set_deadline(u64::MAX);
         self.tree.check_standing()?;
+        let _pinned = self.tree.pin(lane);
         self.sweep_and_mend(lane, row).await
     }
 

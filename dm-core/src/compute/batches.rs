@@ -36,6 +36,14 @@
 //! that READ is back: a hot key costs a compute node one READ a round trip, whatever number of lanes want it, and
 //! nobody waits for more than two.
 //!
+//! # When it is worth it
+//!
+//! A batch costs its leader some locks and copies of the key, 0.1 us in all; what it saves is an operation for each member. Where round
+//! trips take microseconds that is little for much. Where memory is shared and an operation takes half a microsecond, lanes
+//! hardly ever meet, and everybody pays. So each lane adds up what its batches saved, and when that was less than they
+//! cost ([`WINDOW`] of them), all lanes of the compute node work alone for a while ([`REST`]); then they try again. Reads and
+//! writes are judged separately. To work alone is always right.
+//!
 //! # Memory
 //!
 //! A seat a lane (key, one value), a bucket or two; nothing per key. Keys that meet in a bucket do not wait for each
@@ -46,7 +54,7 @@ use crate::index::{OperationKind, Outcome, ScratchPlan};
 use crate::lane::{Lane, Mark};
 use crate::planted::{Bug, planted};
 use crate::verbs::{LaneId, Request};
-use core::sync::atomic::{AtomicU8, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use spin::Mutex;
 
 /// Marks that this room counts.
@@ -56,6 +64,16 @@ const NOBODY: u16 = u16::MAX;
 
 /// Bytes of the longest key.
 const KEY_BYTES_MAX: usize = 64;
+
+/// Batches that a lane leads before it judges them.
+pub const WINDOW: u32 = 256;
+
+/// Operations of a lane alone before it tries again: so many more that what trying costs is lost in them.
+pub const REST: u32 = 32 * WINDOW;
+
+/// What a batch costs its leader, in ns: half of what it costs on shared memory, since on a fabric at its limit what one
+/// lane saves all others gain.
+const COST_NS: u64 = 50;
 
 /// Members woken with one submit.
 const WAKES_AT_ONCE: usize = 8;
@@ -90,7 +108,52 @@ impl Default for Bucket {
 #[derive(Debug)]
 pub struct Seat<'s> {
     state: AtomicU8,
+    /// Of reads, of writes.
+    accounts: [Account; 2],
     place: Mutex<Place<'s>>,
+}
+
+/// What batches have been worth to a lane, which alone writes it.
+#[derive(Debug, Default)]
+struct Account {
+    /// Operations alone since all lanes rest.
+    alone: AtomicU32,
+    /// Batches led.
+    led: AtomicU32,
+    /// Members of these.
+    members: AtomicU32,
+    /// What the operations of their leaders took, in units of 64 ns.
+    took: AtomicU32,
+}
+
+impl Account {
+    /// Counts a batch; whether, after [`WINDOW`] of them, they were not worth what they cost.
+    fn count(&self, members: u32, took_ns: u64) -> bool {
+        let add = |to: &AtomicU32, more: u32| {
+            let sum = to.load(Ordering::Relaxed).saturating_add(more);
+            to.store(sum, Ordering::Relaxed);
+            sum
+        };
+        let members = add(&self.members, members);
+        let took = add(&self.took, u32::try_from(took_ns / 64).unwrap_or(u32::MAX));
+        let led = add(&self.led, 1);
+        if led < WINDOW {
+            return false;
+        }
+        for sum in [&self.led, &self.members, &self.took] {
+            sum.store(0, Ordering::Relaxed);
+        }
+        // Each member saved what an operation takes.
+        let saved_ns = u64::from(members) * (u64::from(took) * 64 / u64::from(led));
+        saved_ns < u64::from(led) * COST_NS
+    }
+
+    /// Counts an operation alone; whether it was the last of a rest.
+    fn rest(&self) -> bool {
+        let alone = self.alone.load(Ordering::Relaxed) + 1;
+        self.alone.store(if alone < REST { alone } else { 0 }, Ordering::Relaxed);
+        alone >= REST
+    }
 }
 
 impl<'s> Seat<'s> {
@@ -102,13 +165,18 @@ impl<'s> Seat<'s> {
             kind: OperationKind::Get,
             closed: false,
             sealed: false,
+            count: 0,
             members: NOBODY,
             next: NOBODY,
             failed: None,
             answer: Answer::Alone,
             value,
         };
-        Self { state: AtomicU8::new(IDLE), place: Mutex::new(place) }
+        Self {
+            state: AtomicU8::new(IDLE),
+            accounts: [Account::default(), Account::default()],
+            place: Mutex::new(place),
+        }
     }
 }
 
@@ -121,6 +189,8 @@ struct Place<'s> {
     closed: bool,
     /// Leader: it closed the batch itself, where members' answers are known to be its own.
     sealed: bool,
+    /// Leader: how many have joined.
+    count: u16,
     /// Leader: the member that joined last.
     members: u16,
     /// Member: the one that joined before.
@@ -146,6 +216,7 @@ impl Place<'_> {
         self.kind = kind;
         self.closed = false;
         self.sealed = false;
+        self.count = 0;
         self.members = NOBODY;
         self.next = NOBODY;
         self.failed = None;
@@ -207,12 +278,14 @@ pub struct Batches<'s> {
     reads: &'s [Mutex<Bucket>],
     writes: &'s [Mutex<Bucket>],
     seats: &'s [Seat<'s>],
+    /// All lanes work alone for a while: reads, writes.
+    rests: [AtomicBool; 2],
 }
 
 impl<'s> Batches<'s> {
     /// `seats`: one per lane. `reads` and `writes`: some per lane; more of them means fewer keys that work alone.
     pub const fn new(reads: &'s [Mutex<Bucket>], writes: &'s [Mutex<Bucket>], seats: &'s [Seat<'s>]) -> Self {
-        Self { reads, writes, seats }
+        Self { reads, writes, seats, rests: [const { AtomicBool::new(false) }; 2] }
     }
 
     fn bucket(&self, kind: OperationKind, key: &[u8]) -> Option<&Mutex<Bucket>> {
@@ -228,6 +301,40 @@ impl<'s> Batches<'s> {
             hash ^= hash >> 29;
         }
         buckets.get((((hash >> 32) * buckets.len() as u64) >> 32) as usize)
+    }
+
+    /// Which account an operation is on.
+    const fn side(kind: OperationKind) -> usize {
+        if matches!(kind, OperationKind::Get) { 0 } else { 1 }
+    }
+
+    /// Whether batches have not been worth it lately.
+    #[inline]
+    fn rests(&self, lane: LaneId, kind: OperationKind) -> bool {
+        let [reads, writes] = &self.rests;
+        let (rests, side) = (if Self::side(kind) == 0 { reads } else { writes }, Self::side(kind));
+        if !rests.load(Ordering::Relaxed) {
+            return false;
+        }
+        if self.seat(lane.0).and_then(|seat| seat.accounts.get(side)).is_some_and(Account::rest) {
+            rests.store(false, Ordering::Relaxed);
+        }
+        true
+    }
+
+    /// Counts the batch that `lane` led; what its operation took, in ns.
+    fn judge(&self, lane: LaneId, took_ns: u64) {
+        let Some(seat) = self.seat(lane.0) else { return };
+        let (kind, members) = {
+            let place = seat.place.lock();
+            (place.kind, place.count)
+        };
+        let side = Self::side(kind);
+        if let (Some(account), Some(rests)) = (seat.accounts.get(side), self.rests.get(side))
+            && account.count(u32::from(members), took_ns)
+        {
+            rests.store(true, Ordering::Relaxed);
+        }
     }
 
     fn seat(&self, lane: u16) -> Option<&Seat<'s>> {
@@ -259,6 +366,7 @@ impl<'s> Batches<'s> {
             place.begin(kind, key);
             place.next = leading.members;
             leading.members = lane.0;
+            leading.count = leading.count.saturating_add(1);
             seat.state.store(FOLLOWS, Ordering::Relaxed);
             return Joined::Follows;
         }
@@ -380,6 +488,9 @@ impl<'s> Batches<'s> {
     /// Begins an operation: joins or opens the batch of its key, and waits for what there is to wait for. If the lane has to
     /// work, it calls [`Batches::seal`] where this module's documentation says, and [`Batches::finish`] if it leads.
     pub async fn begin(&self, lane: &Lane<'_>, plan: &ScratchPlan, kind: OperationKind) -> Result<Begun, OpError> {
+        if self.rests(lane.id(), kind) {
+            return Ok(Begun::Alone);
+        }
         let joined = lane.port().with(|scratch| {
             let of = |range: &core::ops::Range<usize>| scratch.get(range.clone()).unwrap_or_default();
             self.join(lane.id(), kind, of(&plan.key), of(&plan.value))
@@ -466,6 +577,7 @@ impl<'s> Batches<'s> {
             seat.place.lock().failed = Some(*failed);
             return Ok(());
         }
+        self.judge(lane.id(), lane.port().elapsed_ns());
         self.conclude(lane, plan, result).await
     }
 
@@ -658,5 +770,18 @@ mod tests {
             }
         }
         assert_eq!(woken, seats.len() - 1);
+    }
+
+    #[test]
+    fn batches_that_save_less_than_they_cost_are_left_alone_for_a_while() {
+        let account = Account::default();
+        // A round trip of 10 us, one member in 64 batches: 156 ns a batch.
+        assert!((0..WINDOW).all(|batch| !account.count(u32::from(batch % 64 == 0), 10_000)));
+        // Of half a microsecond: 8 ns.
+        assert!((1..WINDOW).all(|batch| !account.count(u32::from(batch % 64 == 0), 500)));
+        assert!(account.count(0, 500));
+        assert!((1..REST).all(|_| !account.rest()));
+        assert!(account.rest());
+        assert!(!account.rest(), "the next rest is as long");
     }
 }

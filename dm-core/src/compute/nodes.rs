@@ -8,16 +8,19 @@
 //! A lane takes nodes into its stock *before* it locks anything; a split never waits for memory under a lock.
 
 use crate::layout::stripes::VERSION_MASK;
+use crate::planted::{Bug, planted};
 use crate::reclaim::adopt::Adoption;
+use crate::reclaim::{Epochs, GENERATIONS, Quarantine};
 use crate::remote::address::Address;
 use crate::verbs::NodeId;
 use spin::Mutex;
 
 /// Size classes of an index's nodes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum NodeClass {
     /// Leaves.
+    #[default]
     Leaf = 0,
     /// Inner nodes.
     Inner = 1,
@@ -73,12 +76,45 @@ pub struct NodePool<'s> {
     shelves: &'s [Mutex<Shelf<'s>>],
     node_bytes: [u32; NodeClass::COUNT],
     adoption: Adoption,
+    /// Where places wait, and for what. `None`: nothing waits.
+    quarantine: Option<(&'s Mutex<Quarantine<'s>>, &'s Epochs)>,
+    /// Generations before the first comes again.
+    generations: u8,
+}
+
+/// What became of a place that was put back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "a place that does not fit is not used again for long"]
+pub enum Put {
+    /// It is on its shelf.
+    Ready,
+    /// It is in the quarantine.
+    Waits,
+    /// There is no room: it waits until this compute node is gone.
+    NoRoom,
 }
 
 impl<'s> NodePool<'s> {
     /// `shelves`: [`NodeClass::COUNT`] per memory node. `node_bytes`: stored size per class, a multiple of 64.
     pub const fn new(shelves: &'s [Mutex<Shelf<'s>>], node_bytes: [u32; NodeClass::COUNT]) -> Self {
-        Self { shelves, node_bytes, adoption: Adoption::new() }
+        Self { shelves, node_bytes, adoption: Adoption::new(), quarantine: None, generations: GENERATIONS }
+    }
+
+    /// The same, with a quarantine for places whose generations begin anew ([`crate::reclaim::quarantine`]). They do after
+    /// `generations` lives: a power of two from 2 to [`GENERATIONS`], which is what everybody else means by it; fewer are for
+    /// those who want to see it happen. Any other number is taken for [`GENERATIONS`].
+    #[must_use]
+    pub const fn with_quarantine(
+        mut self,
+        quarantine: &'s Mutex<Quarantine<'s>>,
+        epochs: &'s Epochs,
+        generations: u8,
+    ) -> Self {
+        self.quarantine = Some((quarantine, epochs));
+        if generations.is_power_of_two() && generations >= 2 && generations <= GENERATIONS {
+            self.generations = generations;
+        }
+        self
     }
 
     /// Stored size of a node of `class`, in bytes.
@@ -130,6 +166,50 @@ impl<'s> NodePool<'s> {
         true
     }
 
+    /// The address of the place in its next life.
+    pub(crate) const fn next_life(&self, address: Address) -> Address {
+        let generation = address.next_generation().generation() & (self.generations - 1);
+        Address::new(address.node(), address.offset(), generation)
+    }
+
+    /// Puts back a place whose last life is over: `fresh` is its next one. Nothing in remote memory points to any other.
+    pub fn put_again(&self, class: NodeClass, fresh: Fresh) -> Put {
+        let generation = fresh.address.generation() & (self.generations - 1);
+        let address = Address::new(fresh.address.node(), fresh.address.offset(), generation);
+        let fresh = Fresh { address, ..fresh };
+        if let Some((quarantine, epochs)) = self.quarantine
+            && generation.is_multiple_of(self.generations / 2)
+            && !planted(Bug::NoQuarantine)
+            && !planted(Bug::SameGeneration)
+        {
+            if !quarantine.lock().push(class, fresh, epochs.turns()) {
+                return Put::NoRoom;
+            }
+            epochs.waits(true);
+            return Put::Waits;
+        }
+        if self.put(class, fresh) { Put::Ready } else { Put::NoRoom }
+    }
+
+    /// Puts places that have waited for long enough on their shelves; returns how many.
+    pub(crate) fn release(&self) -> u32 {
+        let Some((quarantine, epochs)) = self.quarantine else { return 0 };
+        let mut released = 0;
+        loop {
+            // A statement of its own: the lock must not be held while the shelf's is.
+            let over = quarantine.lock().pop(|entered| epochs.is_over(entered));
+            let Some((class, fresh)) = over else { return released };
+            epochs.waits(false);
+            // There may be no room on the shelf: then it waits until this compute node is gone, like all that do not fit.
+            released += u32::from(self.put(class, fresh));
+        }
+    }
+
+    /// Whether places wait.
+    pub(crate) fn has_waiting(&self) -> bool {
+        self.quarantine.is_some_and(|(quarantine, _)| !quarantine.lock().is_empty())
+    }
+
     /// Adds a granted chunk of never used memory: `bytes` from byte `offset` of `node`. What the present chunk of that
     /// shelf has left is returned to it first, node by node, as far as the shelf remembers.
     pub fn add_chunk(&self, class: NodeClass, node: NodeId, offset: u64, bytes: u64) {
@@ -148,8 +228,11 @@ impl<'s> NodePool<'s> {
         shelf.end = offset + bytes;
     }
 
-    /// Calls `visit` with every node that is ready for use: to account for memory.
+    /// Calls `visit` with every node that is ready for use, or will be when it has waited: to account for memory.
     pub fn for_each_ready(&self, visit: &mut dyn FnMut(NodeClass, Fresh)) {
+        if let Some((quarantine, _)) = self.quarantine {
+            quarantine.lock().for_each(visit);
+        }
         for (number, shelf) in self.shelves.iter().enumerate() {
             let node = NodeId((number / NodeClass::COUNT) as u16);
             let class = NodeClass::ALL[number % NodeClass::COUNT];

@@ -25,8 +25,9 @@ impl Use {
     pub const COUNT: usize = 2;
 }
 
-/// Chunks between the places where compute nodes begin to look for one.
-const APART: u32 = 8;
+/// Chunks between the places where two compute nodes begin to look for one: 2^32 divided by the golden ratio, so that any number of
+/// them are far apart, whatever the number of chunks (Knuth, The Art of Computer Programming vol. 3, section 6.4).
+const APART: u32 = 0x9E37_79B1;
 
 /// Pieces remembered that were not published, in addition to those that lie next to others; more are lost until the pool is
 /// rebuilt.

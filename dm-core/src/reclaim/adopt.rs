@@ -6,7 +6,7 @@ use crate::btree::lock::word_at;
 use crate::btree::node::{self, Header, KEY_BYTES_MAX, NodeFlags, Standing, Wanted, header_bytes};
 use crate::btree::read::Target;
 use crate::btree::{LEVELS_MAX, MOVES_MAX, Tree};
-use crate::compute::nodes::{Fresh, NodeClass};
+use crate::compute::nodes::{Fresh, NodeClass, Put};
 use crate::error::{Cause, OpError};
 use crate::lane::{Lane, Mark};
 use crate::layout::stripes::{self, VERSION_MASK};
@@ -128,6 +128,7 @@ impl<'s> Tree<'s> {
         if self.recovery.is_none() {
             return Ok(adopted);
         }
+        let _pinned = self.pin(lane);
         let adoption = self.nodes.adoption();
         if adoption.busy.swap(true, Ordering::Acquire) {
             return Ok(adopted);
@@ -393,7 +394,7 @@ impl<'s> Tree<'s> {
             let here = Address::new(address.node(), address.offset(), header.generation);
             let back = if header.index == 0 && version == 0 {
                 Some(fresh)
-            } else if is_mine(&header, signature) && here.next_generation() == address {
+            } else if is_mine(&header, signature) && self.nodes.next_life(here) == address {
                 // As it was, but perhaps for a part of an image: the next one differs from that, too.
                 Some(Fresh { version: version.wrapping_add(1) & VERSION_MASK, ..fresh })
             } else if is_written(&header, signature) {
@@ -416,8 +417,11 @@ impl<'s> Tree<'s> {
                 None
             };
             lane.is_through(fresh);
-            if let Some(back) = back {
-                self.give_back(class, back);
+            match back {
+                // Its life is over before it began: what it was given, others may have a pointer to.
+                Some(back) if back.address != fresh.address => self.give_back_again(lane, class, back),
+                Some(back) => self.give_back(class, back),
+                None => {}
             }
         }
         Ok(())
@@ -445,7 +449,16 @@ impl<'s> Tree<'s> {
 
     fn take_back(&self, lane: &Lane<'_>, class: NodeClass, fresh: Fresh, adopted: &mut Adopted) {
         // There was room; others may have filled it, and then the node waits until this compute node is gone.
-        if self.nodes.put(class, fresh) {
+        // What was never written has no earlier life.
+        let put = if fresh.version == 0 && fresh.address.generation() == 0 {
+            if self.nodes.put(class, fresh) { Put::Ready } else { Put::NoRoom }
+        } else {
+            self.nodes.put_again(class, fresh)
+        };
+        if put == Put::Waits {
+            lane.mark(Mark::Quarantined);
+        }
+        if put != Put::NoRoom {
             adopted.nodes += 1;
             adopted.bytes += self.nodes.node_bytes(class) as u64;
             lane.mark(Mark::NodeReclaimed);

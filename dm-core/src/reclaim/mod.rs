@@ -63,6 +63,31 @@
 //! **The next life.** A place goes on with its next generation, and with the node version after the one in its first line:
 //! a dead writer may have written some lines of the image after that, and the next image must differ from both.
 //!
+//! # What protects a READ that is under way
+//!
+//! A place that is retired is used again at once, whoever may be READing it; what a reader may find there is
+//!
+//! | | and it is told by |
+//! |---|---|
+//! | the retired node | its flag, in the first line (CHIME: in every replica, and in every entry the next generation) |
+//! | a mixture of that and of the next life | versions, which go on counting from life to life; a READ so long that they may have come round is not trusted |
+//! | the next life, or a later one | its generation: in the header, and where less than a node is READ, in that |
+//! | a later life of the *same generation*, linked | nothing, and nothing has to: its fences say which keys it covers, and for those it is right |
+//! | ..., written and not linked yet, or abandoned | **nothing**: it is whole, of this index, and covers the key by its fences |
+//!
+//! In the last case what is written is lost unless the node is linked, what is read may be old once it never is, and
+//! who links a half-split may link one that has not happened yet. So it must not come to it, be the pointer one of an operation under way or
+//! of a copy: the [`quarantine`] holds a place back where its generations begin anew until by the [`epochs`] no compute
+//! node has a pointer that old. It is the only place where epochs are needed; within a round of generations nobody
+//! waits, and no READ depends on how long another one takes.
+//!
+//! *SMART* retires nothing ([`crate::radix`]) and has no part in this. Whoever retires something whose check has fewer
+//! values than a place has lives - generations, lengths, checksums are all finite - puts it through
+//! [`NodePool::put_again`](crate::compute::nodes::NodePool::put_again), or a quarantine of its own.
+//!
+//! Without recovery, in an index that is opened without epochs, nothing waits; and a compute node with such an index says nothing
+//! in its row, so that what others quarantine waits until it is gone.
+//!
 //! # What comes back when
 //!
 //! | what | when |
@@ -71,12 +96,17 @@
 //! | nodes it had written and not linked, retired and not reused | likewise |
 //! | redo images' chunks | when it leaves, or with the sweep, for redo images |
 //! | nodes that an operation which was dropped or failed was about to link | when its lane is settled |
-//! | a leaf whose merge was dropped or failed in the middle; retired leaves that did not fit the shelf | when the compute node is gone |
+//! | a leaf that is merged away | at once; once in 32 lives of its place after every compute node has passed the epoch |
+//! | a leaf whose merge was dropped or failed in the middle; retired leaves that did not fit the shelf, or the quarantine | when the compute node is gone |
 
 pub mod adopt;
+pub mod epochs;
+pub mod quarantine;
 pub mod signature;
 
 pub use adopt::Adopted;
+pub use epochs::{Epochs, Participant, Pin};
+pub use quarantine::{GENERATIONS, Quarantine, Waiting};
 pub use signature::Signature;
 
 use crate::lane::Mark;

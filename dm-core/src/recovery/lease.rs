@@ -1,6 +1,8 @@
 //! Leases: how a compute node shows that it lives, and how it learns that the others think otherwise.
 
 use crate::lane::Lane;
+use crate::reclaim::Participant;
+use crate::reclaim::epochs::Turn;
 use crate::remote::NodeGeometry;
 use crate::remote::rows::{self, Member, RowError};
 use crate::verbs::Request;
@@ -196,11 +198,14 @@ pub enum Stopped {
 /// A heartbeat whose outcome is not known (its queue pair failed) ends it, too: the caller makes the queue pair anew
 /// and calls again with `counter` = the last one returned, plus 2.
 ///
-/// One round trip every [`Terms::heartbeat_ns`]: a WRITE and a READ in one chain.
+/// With every heartbeat goes a turn of the epochs of `part`.
+///
+/// One round trip every [`Terms::heartbeat_ns`]: a WRITE and two READs in one chain; while retired places wait for epochs,
+/// one or two more, and one for eight rows. `scratch`: 512 bytes.
 pub async fn keep(
     lane: &Lane<'_>,
     home: &NodeGeometry,
-    member: Member,
+    (member, part): (Member, Participant<'_>),
     lease: &Lease,
     pulses: &[Pulse],
     counter: u64,
@@ -219,8 +224,20 @@ pub async fn keep(
         counter += 1;
         // The others' lease begins when the WRITE takes effect, so ours begins no later than its post.
         let posted_us = lease.now_us();
-        match rows::heartbeat(lane, home, member, counter, 0, scratch).await {
-            Ok(()) => lease.renewed(posted_us),
+        // A turn begins before the pool's epoch is READ.
+        let number = part.epochs.begin();
+        let epoch = u64::from(part.epochs.vouched(part.pins));
+        let beat = match rows::heartbeat(lane, home, member, counter, epoch, scratch).await {
+            Ok(pool_word) => {
+                lease.renewed(posted_us);
+                let (lease_ns, since_ns) = (terms.lease_ns, terms.heartbeat_ns);
+                let turn = Turn { number, pool_word, lease_ns, since_ns };
+                part.epochs.end(lane, home, member, turn, scratch).await
+            }
+            Err(error) => Err(error),
+        };
+        match beat {
+            Ok(()) => {}
             Err(error) => {
                 if matches!(error, RowError::Fenced { .. }) {
                     lease.fenced();

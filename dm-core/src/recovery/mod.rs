@@ -328,6 +328,11 @@ impl<'s> Recovery<'s> {
         }
     }
 
+    /// Whether the fabric can fence.
+    pub(crate) const fn can_fence(&self) -> bool {
+        self.fencing
+    }
+
     /// Notes that a CAS lost against the word `found` of a lock.
     pub(crate) fn watch_holder(&self, lane: &Lane<'_>, found: u64) -> Watched {
         let (lease_ns, now_ns) = (self.lease.terms().lease_ns(), lane.port().elapsed_ns());

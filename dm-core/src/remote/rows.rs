@@ -24,6 +24,9 @@
 //! needs to own them. DEAD becomes FREE only after a sweep found no lock word naming the row. A compute node that
 //! leaves with all its lanes settled knows that itself and frees its row; one that cannot say so leaves a FENCING row.
 //!
+//! **Epochs.** Row 0's epoch field is the pool's: the one word of that row that is not zero for ever, and changed by CAS only.
+//! See [`crate::reclaim::epochs`].
+//!
 //! **Stale halves.** Joining changes the row word first and WRITEs the rest afterwards. The rest repeats the
 //! incarnation and the token it belongs to: while they are not the row word's, heartbeat, epoch and name are those of
 //! an earlier life and mean nothing ([`Row::decode`] says so). No order of lines within a READ is assumed.
@@ -58,7 +61,7 @@ record! {
     pub struct Row {
         word: Le64 = "row word: state, nonce, incarnation",
         heartbeat: Le64 = "counter, raised while the compute node lives",
-        epoch: Le64 = "reclamation epoch it has reached; 0 = none",
+        epoch: Le64 = "reclamation epoch it has reached; 0 = none; of row 0: how often the pool's epoch was raised",
         incarnation: Le32 = "incarnation that the fields from offset 8 on belong to",
         lanes: Le16 = "lanes of the compute node",
         reserved_30: [u8; 2] = "zero",
@@ -468,9 +471,11 @@ pub async fn declare_lease(
 /// Says that the compute node is alive: WRITEs `counter` and `epoch`, and looks whether the row is still its own.
 /// `counter` has to differ from the last one; `epoch` is the reclamation epoch its lanes have reached, 0 = none.
 ///
+/// Returns the pool's epoch word.
+///
 /// [`RowError::Fenced`] means: post no more WRITEs, join anew.
 ///
-/// One round trip: a WRITE and a READ of the row word in one chain.
+/// One round trip: a WRITE, a READ of the row word and one of the pool's epoch in one chain.
 pub async fn heartbeat(
     lane: &Lane<'_>,
     geometry: &NodeGeometry,
@@ -478,17 +483,112 @@ pub async fn heartbeat(
     counter: u64,
     epoch: u64,
     scratch: usize,
-) -> Result<(), RowError> {
+) -> Result<u64, RowError> {
     let offset = geometry.row_offset(member.row);
     let mut beat = Request::write_word(Label::Row, HOME, offset + 8, counter);
     beat.bytes = 16;
     beat.operands[1] = epoch;
     debug_assert!(beat.flags.contains(Flags::INLINE));
-    lane.port().push(beat);
-    lane.port().push(Request::read(Label::Row, HOME, offset, 8, scratch));
+    published(lane, geometry, member, beat, scratch).await
+}
+
+/// As [`heartbeat`], of `epoch` alone: whoever watches the heartbeat sees none.
+pub(crate) async fn publish_epoch(
+    lane: &Lane<'_>,
+    geometry: &NodeGeometry,
+    member: Member,
+    epoch: u64,
+    scratch: usize,
+) -> Result<u64, RowError> {
+    let offset = geometry.row_offset(member.row) + EPOCH_AT;
+    published(lane, geometry, member, Request::write_word(Label::Row, HOME, offset, epoch), scratch).await
+}
+
+/// Posts a WRITE to the own row, and looks at the row word and the pool's epoch behind it.
+async fn published(
+    lane: &Lane<'_>,
+    geometry: &NodeGeometry,
+    member: Member,
+    write: Request,
+    scratch: usize,
+) -> Result<u64, RowError> {
+    lane.port().push(write);
+    lane.port().push(Request::read(Label::Row, HOME, geometry.row_offset(member.row), 8, scratch));
+    lane.port().push(Request::read(Label::Row, HOME, epoch_offset(geometry), 8, scratch + 8));
     lane.port().submit().await?;
     let word = word_at(lane, scratch);
-    if word == member.word().0 { Ok(()) } else { Err(RowError::Fenced { row: member.row, word }) }
+    if word == member.word().0 {
+        Ok(word_at(lane, scratch + 8))
+    } else {
+        Err(RowError::Fenced { row: member.row, word })
+    }
+}
+
+const EPOCH_AT: u64 = core::mem::offset_of!(Row, epoch) as u64;
+
+/// Byte offset of the pool's epoch.
+pub const fn epoch_offset(geometry: &NodeGeometry) -> u64 {
+    geometry.row_offset(RowId(0)) + EPOCH_AT
+}
+
+/// What others' memory depends on, of one row: the head of its first line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Glimpse {
+    pub word: RowWord,
+    pub heartbeat: u64,
+    pub epoch: u64,
+    /// To which the other fields belong.
+    pub incarnation: u32,
+    /// 0: it has not said.
+    pub lease_ns: u64,
+}
+
+/// Bytes of a row that a glimpse is of.
+const GLIMPSE_BYTES: usize = core::mem::offset_of!(Row, lease_us) + size_of::<Le64>();
+
+/// Rows READ at once.
+const GLIMPSES: u32 = 8;
+const_assert!(GLIMPSES as usize * GLIMPSE_BYTES <= SCRATCH_BYTES && GLIMPSES as usize <= OUTBOX_REQUESTS);
+
+/// Calls `visit` with every row but row 0. One round trip for eight rows.
+pub(crate) async fn glimpse_all(
+    lane: &Lane<'_>,
+    geometry: &NodeGeometry,
+    scratch: usize,
+    visit: &mut impl FnMut(RowId, &Glimpse),
+) -> Result<(), RowError> {
+    let rows = geometry.row_count.min(ROW_COUNT_MAX);
+    let mut first = 1;
+    while first < rows {
+        let count = (rows - first).min(GLIMPSES);
+        for step in 0..count {
+            let offset = geometry.row_offset(RowId((first + step) as u16));
+            let at = scratch + step as usize * GLIMPSE_BYTES;
+            lane.port().push(Request::read(Label::Row, HOME, offset, GLIMPSE_BYTES, at));
+        }
+        lane.port().submit().await?;
+        for step in 0..count {
+            let at = scratch + step as usize * GLIMPSE_BYTES;
+            let mut row = Row::ZERO;
+            lane.port().with(|bytes| {
+                let (to, from) = (row.as_mut_bytes().get_mut(..GLIMPSE_BYTES), bytes.get(at..at + GLIMPSE_BYTES));
+                if let (Some(to), Some(from)) = (to, from) {
+                    to.copy_from_slice(from);
+                }
+            });
+            let glimpse = Glimpse {
+                word: RowWord(row.word.get()),
+                heartbeat: row.heartbeat.get(),
+                epoch: row.epoch.get(),
+                incarnation: row.incarnation.get(),
+                // What no lease is, nobody has said.
+                lease_ns: row.lease_ns().ok().flatten().unwrap_or(0),
+            };
+            visit(RowId((first + step) as u16), &glimpse);
+        }
+        first += count;
+    }
+    Ok(())
 }
 
 /// Leaves the pool.

@@ -62,8 +62,9 @@
 //! - Inner nodes are never merged: a leaf that is the only child of its parent stays, though empty. A tree does not
 //!   get lower.
 //! - Leaves are joined when one is empty; there is no rebalancing of leaves that are merely sparse.
-//! - A generation has six bits: a pointer that survives 64 lives of one place unused passes the generation check. The
-//!   fences are checked in any case, and those decide where a key is.
+//! - Opened without recovery, an index has no part in the pool's epochs ([`crate::reclaim::epochs`]): a pointer that survives
+//!   64 lives of one place unused passes the generation check. The fences are checked in any case, and those decide where
+//!   a key is; but a node that is not linked yet has fences, too.
 //! - Opened without recovery, an index waits for the locks of the dead until its deadlines pass, and a node torn by a
 //!   writer that died in the middle of a WRITE is reported as corrupt under its lock.
 //! - Nodes that a compute node was granted and had not linked when it left - the rest of its last chunk, retired nodes on
@@ -221,6 +222,7 @@ impl Index for Sherman<'_> {
 
     async fn settle<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
         lane.set_deadline(Operation::WAIT_NS_DEFAULT);
+        let _pinned = self.tree.pin(lane);
         // The lock first: members of a batch this lane leads may be queued behind it.
         self.tree.settle(lane).await?;
         self.tree.batches.settle(lane, &self.plan).await?;
@@ -233,6 +235,7 @@ impl Index for Sherman<'_> {
     async fn validate<'a>(&'a self, lane: &'a Lane<'_>) -> Result<Census, OpError> {
         lane.set_deadline(u64::MAX);
         lane.forget_watch();
+        let _pinned = self.tree.pin(lane);
         self.mend_and_walk(lane).await
     }
 
@@ -249,6 +252,7 @@ impl Index for Sherman<'_> {
     async fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId) -> Result<Swept, OpError> {
         lane.set_deadline(u64::MAX);
         self.tree.check_standing()?;
+        let _pinned = self.tree.pin(lane);
         self.sweep_and_mend(lane, row).await
     }
 

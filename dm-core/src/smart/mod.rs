@@ -128,7 +128,8 @@
 //!   use). Slots have no room for a generation, and copies that lead to a node may be kept for ever, so places that were
 //!   published once are not used for anything else: bulk-load anew to get them back. What was carved by an operation that was
 //!   dropped or failed, or by a compute node that died, is lost; nobody adopts it.
-//! - A dead compute node's row is freed by a sweep only in a pool without other indexes.
+//! - Cached look-ups on shared memory take longer than Sherman's: their copies of nodes are as large as the records, and most of
+//!   the time is spent waiting for lines of those.
 //! - Opened without recovery: a compute node that dies while it holds a leaf's lock keeps it, and a leaf torn by a writer that
 //!   died is reported as corrupt.
 //! - When a slot was confirmed, what it leads to is READ once more, though it cannot have changed.

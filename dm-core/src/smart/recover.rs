@@ -25,7 +25,7 @@ use crate::recovery::redo::{HEADER_BYTES, Image, Writes};
 use crate::recovery::sweep::Swept;
 use crate::recovery::takeover::{Guarded, Site};
 use crate::remote::NodeGeometry;
-use crate::remote::catalog::{self, CatalogError};
+use crate::remote::catalog::{self, CatalogError, IndexNumber};
 use crate::remote::chunks::ChunkKind;
 use crate::remote::lock_word::{LockWord, RowId};
 use crate::remote::rows::{self, RowState};
@@ -237,7 +237,7 @@ impl Smart<'_> {
             lane.check_deadline()?;
             lane.port().call(Request::pause(PASS_NS)).await?;
         }
-        if self.has_others(lane, home).await? {
+        if self.is_for_others(lane, site, home, row, word.incarnation()).await? {
             return Ok(swept);
         }
         self.sweep_chunks(lane, site, row, word.incarnation(), &mut swept).await?;
@@ -248,15 +248,36 @@ impl Smart<'_> {
         Ok(swept)
     }
 
-    /// Whether the pool has another index: the row may be named by locks that only those know who know that.
-    async fn has_others(&self, lane: &Lane<'_>, home: &NodeGeometry) -> Result<bool, OpError> {
+    /// Whether the row may be named by locks of another index, which only those know who know that. A compute node has one index
+    /// open, and its redo chunks say which.
+    async fn is_for_others(
+        &self,
+        lane: &Lane<'_>,
+        site: Site<'_>,
+        home: &NodeGeometry,
+        row: RowId,
+        incarnation: u32,
+    ) -> Result<bool, OpError> {
         let mut others = false;
         let mut look = |entry: &catalog::IndexEntry| others |= entry.number != self.number;
         match catalog::list(lane, home, self.scratch.small, &mut look).await {
-            Ok(()) => Ok(others),
-            Err(CatalogError::Verb(error)) => Err(error.into()),
-            Err(_) => Err(OpError::harmless(Cause::BadInput("the catalog of the pool cannot be read"))),
+            Ok(()) if !others => return Ok(false),
+            Ok(()) => {}
+            Err(CatalogError::Verb(error)) => return Err(error.into()),
+            Err(_) => return Err(OpError::harmless(Cause::BadInput("the catalog of the pool cannot be read"))),
         }
+        for (number, geometry) in self.geometry.iter().enumerate() {
+            for chunk in 0..geometry.chunk_count {
+                let Some(grant) = site.read_grant(lane, NodeId(number as u16), geometry, chunk).await? else {
+                    continue;
+                };
+                let is_theirs = grant.row == row && u32::from(grant.incarnation) == incarnation;
+                if is_theirs && grant.kind == ChunkKind::Redo && grant.index != IndexNumber::NONE {
+                    return Ok(grant.index != self.number);
+                }
+            }
+        }
+        Ok(true)
     }
 
     /// One pass over all leaves: locks recovered, and whether some could not be because a lane of this compute node is at them.

@@ -37,6 +37,9 @@ use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// How long a session that is opened looks for memory of the gone before it serves: enough for some chunks.
+const FIRST_ADOPTION_MAX: Duration = Duration::from_millis(100);
+
 /// How often the supervisor looks after parked lanes: how late an operation in a local lock queue may notice its
 /// deadline.
 const TICK: Duration = Duration::from_millis(50);
@@ -116,6 +119,13 @@ impl Supervisor {
         let (workers, lanes) = (self.options.workers, self.options.lanes_per_worker);
         let spin = self.options.spin;
         let wakes = &Wakes::new(workers, lanes);
+        {
+            // Before operations ask for memory: else every session that is opened would be granted new chunks, and find out later that
+            // those of the sessions before were nobody's.
+            let until = Instant::now() + FIRST_ADOPTION_MAX;
+            let mut walker = walker.lock().unwrap_or_else(PoisonError::into_inner);
+            adopt(index, &mut walker, &|| Instant::now() >= until);
+        }
         thread::scope(|scope| {
             let mut threads = Vec::new();
             for (at, fabric) in fabrics.into_iter().enumerate() {
@@ -166,7 +176,7 @@ impl Supervisor {
                 let adopt = move || {
                     // Who waits for a walk has the lane, and this comes again.
                     if let Ok(mut walker) = walker.try_lock() {
-                        adopt(index, &mut walker, &closing);
+                        adopt(index, &mut walker, &|| closing.load(Ordering::Relaxed));
                     }
                     adopting.store(false, Ordering::Relaxed);
                 };
@@ -242,10 +252,10 @@ fn walk(index: &Watched<'_, impl Index>, walker: &mut Walker) -> Result<Census, 
 }
 
 /// Takes over what compute nodes that are gone have left, if any. What fails is tried again after the next lease.
-fn adopt(index: &Watched<'_, impl Index>, walker: &mut Walker, closing: &AtomicBool) {
+fn adopt(index: &Watched<'_, impl Index>, walker: &mut Walker, stop: &dyn Fn() -> bool) {
     let Walker { fabric, scratch, id } = walker;
     let lane = Lane::new(*id, scratch);
-    match adopt_on(index, fabric, &lane, closing) {
+    match adopt_on(index, fabric, &lane, stop) {
         Ok(adopted) if adopted == Adopted::default() => {}
         Ok(adopted) => tracing::info!(
             "adopted {} chunks of compute nodes that are gone; {} bytes of nodes came back",
@@ -256,17 +266,17 @@ fn adopt(index: &Watched<'_, impl Index>, walker: &mut Walker, closing: &AtomicB
     }
 }
 
-/// Ties the lane's lifetime to the fabric's. An adoption does not keep a session from closing: it is dropped between two
-/// submits, and whoever adopts next begins anew.
+/// Ties the lane's lifetime to the fabric's. An adoption keeps no session from opening for long, and none from closing: it is dropped
+/// between two submits, and goes on next time where it was.
 fn adopt_on(
     index: &Watched<'_, impl Index>,
     fabric: &mut AnyFabric,
     lane: &Lane<'_>,
-    closing: &AtomicBool,
+    stop: &dyn Fn() -> bool,
 ) -> Result<Adopted, OpError> {
     let mut adoption = Box::pin(index.adopt(lane));
     let until_closing = poll_fn(|context| {
-        if closing.load(Ordering::Relaxed) {
+        if stop() {
             return Poll::Ready(Ok(Adopted::default()));
         }
         adoption.as_mut().poll(context)

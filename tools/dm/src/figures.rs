@@ -4,6 +4,7 @@
 //! sources or from two of Sherman's figures (see `dm-sim/profiles/cx5.toml`); nothing is adjusted per figure.
 
 mod chime;
+mod rdwc;
 mod smart;
 
 use crate::bench::{self, engine, plan::Plan};
@@ -23,6 +24,8 @@ enum Metric {
     LatencyUs(f64),
     /// Operations a second over those of a Sherman that is run with the same options; hotspot buffers are more cache for it.
     TimesSherman,
+    /// Operations a second over those without read delegation and write combining.
+    TimesWithoutRdwc,
     /// The same over those of a SMART.
     TimesSmart,
     /// Most that a compute node keeps in copies of inner nodes, in MB.
@@ -40,7 +43,9 @@ enum Metric {
 impl Metric {
     fn of(self, report: &Report) -> f64 {
         match self {
-            Self::Mops | Self::TimesSherman | Self::TimesSmart => report.throughput_ops_per_s() / 1e6,
+            Self::Mops | Self::TimesSherman | Self::TimesSmart | Self::TimesWithoutRdwc => {
+                report.throughput_ops_per_s() / 1e6
+            }
             Self::RatePercent => report.simulation.as_ref().map_or(0.0, |simulation| {
                 let nodes = &simulation.usage.memory_nodes;
                 nodes.iter().map(|node| node.request_rate_share * 100.0).fold(0.0, f64::max)
@@ -58,7 +63,7 @@ impl Metric {
         match self {
             Self::Mops => "Mops/s",
             Self::RatePercent | Self::GuessedPercent | Self::RightPercent | Self::FullPercent => "%",
-            Self::TimesSherman | Self::TimesSmart => "x",
+            Self::TimesSherman | Self::TimesSmart | Self::TimesWithoutRdwc => "x",
             Self::CacheMb => "MB",
             Self::LiveBytes => "B",
             Self::LatencyUs(_) => "us",
@@ -353,6 +358,7 @@ fn command(figure: &Figure) -> String {
         ("{RANGE}", RANGE),
         ("{CHIME}", chime::CLUSTER),
         ("{HOTSPOT}", chime::HOTSPOT),
+        ("{RDWC}", rdwc::CLUSTER),
         ("{SMART}", smart::CLUSTER),
         ("{SCANS}", smart::SCANS),
         ("{SCALED}", smart::SCALED),
@@ -376,13 +382,14 @@ fn rival(figure: &Figure, command: &str) -> Option<String> {
             let command = command.replace(smart::SCALED, smart::SCALED_WHOLE);
             Some(command.replace(&as_index("chime"), &as_index("smart")))
         }
+        Metric::TimesWithoutRdwc => Some(command.replace(" --with rdwc", "")),
         _ => None,
     }
 }
 
 /// All figures.
 fn all() -> impl Iterator<Item = &'static Figure> {
-    FIGURES.iter().chain(chime::FIGURES).chain(smart::FIGURES)
+    FIGURES.iter().chain(chime::FIGURES).chain(smart::FIGURES).chain(rdwc::FIGURES)
 }
 
 /// Runs the figures and prints the table.

@@ -79,6 +79,8 @@ const BLOCK: usize = 8;
 const LINK: usize = 9;
 /// See the parent module on eviction. Stored by readers.
 const HEAT: usize = 10;
+/// Epoch of the operation that READ the node.
+const EPOCH: usize = 11;
 
 /// A key as words that compare like its bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -309,7 +311,7 @@ pub(super) enum Look {
     Child { address: Address, next: Address, slot: usize, block: u32 },
     /// It is the node, and the key is not in it.
     Uncovered,
-    /// It is another node, or was written all the time.
+    /// It is another node, or too old, or was written all the time.
     Other,
 }
 
@@ -331,11 +333,11 @@ impl<'f> Frame<'f> {
     /// Where this frame says the key goes, if it holds `address`.
     #[expect(clippy::inline_always, reason = "a call per level is a fifth of a route")]
     #[inline(always)]
-    pub(super) fn look<K: Wanted>(self, address: Address, level: u8, key: K) -> Look {
+    pub(super) fn look<K: Wanted>(self, address: Address, level: u8, key: K, epoch: u32) -> Look {
         for _ in 0..READ_TRIES {
             let before = self.header[SEQUENCE].load(Acquire);
             if before & 1 == 0 {
-                let look = self.look_once(address, level, key);
+                let look = self.look_once(address, level, key, epoch);
                 fence(Acquire);
                 if self.header[SEQUENCE].load(Relaxed) == before {
                     // Not a read-modify-write, and not at all if it is warm: a hot frame's line stays shared.
@@ -351,12 +353,19 @@ impl<'f> Frame<'f> {
     }
 
     /// The child that covers the key and those behind it, if this frame holds `address`; returns how many were written.
-    pub(super) fn children_from<K: Wanted>(&self, address: Address, level: u8, key: K, out: &mut [Address]) -> usize {
+    pub(super) fn children_from<K: Wanted>(
+        &self,
+        address: Address,
+        level: u8,
+        key: K,
+        epoch: u32,
+        out: &mut [Address],
+    ) -> usize {
         for _ in 0..READ_TRIES {
             let before = self.header[SEQUENCE].load(Acquire);
             if before & 1 == 0 {
                 let mut count = 0;
-                if let Look::Child { slot, .. } = self.look_once(address, level, key) {
+                if let Look::Child { slot, .. } = self.look_once(address, level, key, epoch) {
                     let children = self.header[INFO].load(Relaxed) as usize & 0xffff;
                     for (to, slot) in out.iter_mut().zip(slot..children) {
                         *to = self.child(slot);
@@ -376,8 +385,9 @@ impl<'f> Frame<'f> {
     /// As [`Frame::look`], of words that may be a mix of two copies.
     #[expect(clippy::inline_always, reason = "a call per level is a fifth of a route")]
     #[inline(always)]
-    fn look_once<K: Wanted>(self, address: Address, level: u8, key: K) -> Look {
-        if self.address() != address {
+    fn look_once<K: Wanted>(self, address: Address, level: u8, key: K, epoch: u32) -> Look {
+        // Only pointers to leaves age.
+        if self.address() != address || level == 1 && self.header[EPOCH].load(Relaxed) < epoch {
             return Look::Other;
         }
         let info = self.header[INFO].load(Relaxed);
@@ -580,7 +590,7 @@ impl<'f> Frame<'f> {
     }
 
     /// Writes a copy. Heat and link stay.
-    pub(super) fn fill(&self, outline: &Outline, block: u32, branch: &impl Branch) {
+    pub(super) fn fill(&self, outline: &Outline, block: u32, branch: &impl Branch, epoch: u32) {
         let shape = self.shape;
         let Outline { address, level, children, low, high, prefix, base, span, shift } = outline;
         let bits = address.to_bits();
@@ -595,6 +605,7 @@ impl<'f> Frame<'f> {
             (SPAN_HIGH, (*span >> 32) as u32),
             (SPAN_LOW, *span as u32),
             (BLOCK, block),
+            (EPOCH, epoch),
         ] {
             self.header[at].store(word, Relaxed);
         }

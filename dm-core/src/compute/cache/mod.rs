@@ -10,6 +10,12 @@
 //! promises only that an answer is *one* copy's answer at each level (never a mix of two), that each copy it went
 //! through covers the key by its own fences, and that nothing in a copy makes it panic, loop or leave its storage.
 //!
+//! # Epochs
+//!
+//! A copy remembers the epoch of the operation that READ the node ([`crate::reclaim::epochs`]). Leaves are retired and
+//! their places used again, so the pointers of a level-1 copy that is older than the operation which asks count as not there; the node
+//! is READ anew. Inner nodes are for ever, and so are pointers to them.
+//!
 //! # Storage
 //!
 //! Handed in by the host as atomic words, and all of it accounted for ([`Usage`]):
@@ -289,33 +295,34 @@ impl<'s> IndexCache<'s> {
     }
 
     /// Follows copies from `root`, which is at `root_level`, towards the node of level `stop` that covers `key`, as far
-    /// as they go. `stop` = 0: to the leaf.
+    /// as they go. `stop` = 0: to the leaf. `epoch`: of the operation that asks.
     #[inline]
-    pub fn route(&self, root: Address, root_level: u8, stop: u8, key: &[u8]) -> Route {
+    pub fn route(&self, root: Address, root_level: u8, stop: u8, key: &[u8], epoch: u32) -> Route {
         if self.shape.is_short() {
-            self.descend(root, root_level, stop, ShortKey::new(key))
+            self.descend(root, root_level, stop, ShortKey::new(key), epoch)
         } else {
-            self.descend(root, root_level, stop, &Key::new(key))
+            self.descend(root, root_level, stop, &Key::new(key), epoch)
         }
     }
 
     /// The leaf that covers `key` and those to its right that have the same parent, as that parent's copy names them:
-    /// writes up to `out.len()` and returns how many. 0 if the route does not reach the parent.
-    pub fn leaves(&self, root: Address, root_level: u8, key: &[u8], out: &mut [Address]) -> usize {
-        let route = self.route(root, root_level, 1, key);
+    /// writes up to `out.len()` and returns how many. 0 if the route does not reach the parent. `epoch`: of the operation
+    /// that asks.
+    pub fn leaves(&self, root: Address, root_level: u8, key: &[u8], epoch: u32, out: &mut [Address]) -> usize {
+        let route = self.route(root, root_level, 1, key, epoch);
         if route.level != 1 || route.stale {
             return 0;
         }
         let Some(frame) = self.search(route.address, None) else { return 0 };
         if self.shape.is_short() {
-            frame.children_from(route.address, 1, ShortKey::new(key), out)
+            frame.children_from(route.address, 1, ShortKey::new(key), epoch, out)
         } else {
-            frame.children_from(route.address, 1, &Key::new(key), out)
+            frame.children_from(route.address, 1, &Key::new(key), epoch, out)
         }
     }
 
     #[inline]
-    fn descend<K: Wanted>(&self, root: Address, root_level: u8, stop: u8, key: K) -> Route {
+    fn descend<K: Wanted>(&self, root: Address, root_level: u8, stop: u8, key: K, epoch: u32) -> Route {
         // Words of their own, not a `Route` that is filled in: they stay in registers.
         let (mut address, mut level, mut parent, mut next) = (root, root_level, Address::NULL, Address::NULL);
         let mut hint = Some(&self.root);
@@ -330,7 +337,7 @@ impl<'s> IndexCache<'s> {
                     None => break,
                 },
             };
-            let (child, slot, block) = match frame.look(address, level, key) {
+            let (child, slot, block) = match frame.look(address, level, key, epoch) {
                 Look::Child { address, next: right, slot, block } => {
                     next = right;
                     (address, slot, block)
@@ -358,8 +365,8 @@ impl<'s> IndexCache<'s> {
     }
 
     /// Copies a node, in place of an older copy of the same place. `false` if it cannot be copied: it is not in order,
-    /// too large, or there is no storage.
-    pub fn insert(&self, address: Address, branch: &impl Branch) -> bool {
+    /// too large, or there is no storage. `epoch`: of the operation that has READ it.
+    pub fn insert(&self, address: Address, branch: &impl Branch, epoch: u32) -> bool {
         let Some(outline) = self.shape.outline(address, branch) else { return false };
         let mut writer = self.writer.lock();
         let (at, known) = match self.find_place(address) {
@@ -375,7 +382,7 @@ impl<'s> IndexCache<'s> {
         if branch.level() > 1 && block == 0 {
             block = self.take_block(&mut writer);
         }
-        frame.fill(&outline, block, branch);
+        frame.fill(&outline, block, branch, epoch);
         if !known {
             self.link(address, at, &frame);
             writer.used += 1;

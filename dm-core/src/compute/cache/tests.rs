@@ -84,7 +84,7 @@ fn node(level: u8, low: u64, high: Option<u64>, separators: &[u64], first_child:
 }
 
 fn route_to(cache: &IndexCache<'_>, root: Address, level: u8, key: u64) -> Route {
-    cache.route(root, level, 0, &key.to_be_bytes())
+    cache.route(root, level, 0, &key.to_be_bytes(), 0)
 }
 
 /// A tree over given leaf boundaries, and per level a map from first key to node.
@@ -209,14 +209,14 @@ fn routes_are_the_models_for_every_key_size_and_kind() {
                 for share in [3, 1] {
                     for (address, node) in &model.nodes {
                         if draw.below(share) == 0 || share == 1 {
-                            assert!(cache.insert(*address, node));
+                            assert!(cache.insert(*address, node, 0));
                             cached.insert(*address);
                         }
                     }
                     for _ in 0..2 {
                         for key in &keys {
                             for key in [key.clone(), step(key, true), step(key, false)] {
-                                let route = cache.route(model.root, model.root_level, 0, &key);
+                                let route = cache.route(model.root, model.root_level, 0, &key, 0);
                                 assert_eq!(
                                     route,
                                     model.route(&cached, &key),
@@ -224,7 +224,7 @@ fn routes_are_the_models_for_every_key_size_and_kind() {
                                 );
                             }
                             let key = draw_key(&mut draw, kind, key_bytes);
-                            let route = cache.route(model.root, model.root_level, 0, &key);
+                            let route = cache.route(model.root, model.root_level, 0, &key, 0);
                             if share == 1 {
                                 let leaf = model.leaves.range(..=key).next_back().unwrap();
                                 assert_eq!((route.address, route.level), (*leaf.1, 0));
@@ -258,7 +258,7 @@ fn another_generation_of_the_place_is_a_miss() {
     let storage = storage(words_for_frames(4, 8, 61));
     let cache = IndexCache::new(&storage, 8, 61);
     let old = at(10);
-    assert!(cache.insert(old, &node(1, 0, None, &[100], 50)));
+    assert!(cache.insert(old, &node(1, 0, None, &[100], 50), 0));
     assert_eq!(route_to(&cache, old, 1, 100).address, at(51));
     let new = old.next_generation();
     assert_eq!(
@@ -267,7 +267,7 @@ fn another_generation_of_the_place_is_a_miss() {
     );
 
     // A copy of the next life takes the frame of the former.
-    assert!(cache.insert(new, &node(1, 0, None, &[100], 60)));
+    assert!(cache.insert(new, &node(1, 0, None, &[100], 60), 0));
     assert_eq!(cache.usage().frames_used, 1);
     assert_eq!(route_to(&cache, new, 1, 100).address, at(61));
     assert_eq!(route_to(&cache, old, 1, 100).level, 1);
@@ -279,13 +279,13 @@ fn invalidation_spares_the_copy_of_a_later_life() {
     let cache = IndexCache::new(&storage, 8, 61);
     let old = Address::new(NodeId(1), 640, 63);
     let new = old.next_generation();
-    assert!(cache.insert(new, &node(1, 0, None, &[100], 60)));
+    assert!(cache.insert(new, &node(1, 0, None, &[100], 60), 0));
     cache.invalidate(old);
     assert_eq!(cache.usage().frames_used, 1);
     cache.invalidate(new);
     assert_eq!(cache.usage().frames_used, 0);
     cache.invalidate(new);
-    assert!(cache.insert(old, &node(1, 0, None, &[100], 60)));
+    assert!(cache.insert(old, &node(1, 0, None, &[100], 60), 0));
     cache.invalidate(new);
     assert_eq!(cache.usage().frames_used, 0);
     assert_eq!(route_to(&cache, old, 1, 100).level, 1);
@@ -296,9 +296,9 @@ fn a_copy_that_does_not_cover_the_key_stops_the_route_above_it() {
     let storage = storage(words_for_frames(4, 8, 61));
     let cache = IndexCache::new(&storage, 8, 61);
     let root = at(1);
-    assert!(cache.insert(root, &node(2, 0, None, &[1000, 2000], 50)));
+    assert!(cache.insert(root, &node(2, 0, None, &[1000, 2000], 50), 0));
     // The middle child was copied before or after a split: it says 1100..1900.
-    assert!(cache.insert(at(51), &node(1, 1100, Some(1900), &[1500], 70)));
+    assert!(cache.insert(at(51), &node(1, 1100, Some(1900), &[1500], 70), 0));
     assert_eq!(route_to(&cache, root, 2, 1500).address, at(71));
     for key in [1000, 1099, 1900, 1999] {
         let route = route_to(&cache, root, 2, key);
@@ -309,13 +309,13 @@ fn a_copy_that_does_not_cover_the_key_stops_the_route_above_it() {
         );
     }
     // A copy of another level than its parent says is no better.
-    assert!(cache.insert(at(50), &node(5, 0, Some(1000), &[500], 80)));
+    assert!(cache.insert(at(50), &node(5, 0, Some(1000), &[500], 80), 0));
     assert_eq!(
         route_to(&cache, root, 2, 5),
         Route { address: at(50), level: 1, parent: Some(root), next: Address::NULL, stale: true }
     );
     // READ again, it is followed.
-    assert!(cache.insert(at(51), &node(1, 1000, Some(2000), &[1500], 70)));
+    assert!(cache.insert(at(51), &node(1, 1000, Some(2000), &[1500], 70), 0));
     assert_eq!(
         route_to(&cache, root, 2, 1999),
         Route { address: at(71), level: 0, parent: Some(at(51)), next: Address::NULL, stale: false }
@@ -328,7 +328,7 @@ fn eviction_keeps_within_the_budget_when_nothing_is_ever_hit() {
         let storage = storage(words_for_frames(frames, 8, 61));
         let cache = IndexCache::new(&storage, 8, 61);
         for i in 1..2_000u64 {
-            assert!(cache.insert(at(i), &node((1 + i % 3) as u8, 0, None, &[100], 50)));
+            assert!(cache.insert(at(i), &node((1 + i % 3) as u8, 0, None, &[100], 50), 0));
             assert_eq!(cache.usage().frames_used, i.min(frames as u64));
             assert_eq!(route_to(&cache, at(i), (1 + i % 3) as u8, 100).address, at(51), "the newest copy is there");
         }
@@ -343,7 +343,7 @@ fn eviction_ends_when_everything_is_hot() {
     let cache = IndexCache::new(&storage, 8, 8);
     let level = LEVEL_MAX;
     for i in 1..1_000u64 {
-        assert!(cache.insert(at(i), &node(level, 0, None, &[100], 5_000)));
+        assert!(cache.insert(at(i), &node(level, 0, None, &[100], 5_000), 0));
         for j in i.saturating_sub(frames as u64)..=i {
             route_to(&cache, at(j), level, 100);
         }
@@ -357,13 +357,13 @@ fn a_scan_does_not_displace_what_is_in_use() {
     let cache = IndexCache::new(&storage, 8, 61);
     let root = at(1);
     let separators: Vec<u64> = (1..=30).map(|i| i * 100).collect();
-    assert!(cache.insert(root, &node(2, 0, None, &separators, 100)));
+    assert!(cache.insert(root, &node(2, 0, None, &separators, 100), 0));
     for i in 0..10 {
-        assert!(cache.insert(at(100 + i), &node(1, i * 100, Some((i + 1) * 100), &[i * 100 + 50], 1_000)));
+        assert!(cache.insert(at(100 + i), &node(1, i * 100, Some((i + 1) * 100), &[i * 100 + 50], 1_000), 0));
     }
     for i in 0..10_000u64 {
         assert_eq!(route_to(&cache, root, 2, i % 10 * 100).level, 0, "after {i} copies of a scan");
-        assert!(cache.insert(at(10_000 + i), &node(1, 0, None, &[100], 2_000)));
+        assert!(cache.insert(at(10_000 + i), &node(1, 0, None, &[100], 2_000), 0));
     }
 }
 
@@ -376,8 +376,8 @@ fn hint_blocks_come_back() {
     // More inner copies than blocks, replaced, invalidated and evicted: every copy routes, hints or not.
     for i in 1..1_000u64 {
         let (root, child) = (at(10 * i), at(10 * i + 5));
-        assert!(cache.insert(root, &node(2, 0, None, &[100], 10 * i + 4)));
-        assert!(cache.insert(child, &node(1, 100, None, &[200], 10 * i + 6)));
+        assert!(cache.insert(root, &node(2, 0, None, &[100], 10 * i + 4), 0));
+        assert!(cache.insert(child, &node(1, 100, None, &[200], 10 * i + 6), 0));
         assert_eq!(route_to(&cache, root, 2, 300).address, at(10 * i + 7));
         if i % 3 == 0 {
             cache.invalidate(root);
@@ -444,7 +444,7 @@ fn a_cache_without_storage_always_misses() {
     {
         let storage = storage(words);
         let cache = IndexCache::new(&storage, key_bytes, children_max);
-        assert!(!cache.insert(at(1), &node(1, 0, None, &[100], 50)));
+        assert!(!cache.insert(at(1), &node(1, 0, None, &[100], 50), 0));
         assert_eq!(
             route_to(&cache, at(1), 1, 5),
             Route { address: at(1), level: 1, parent: None, next: Address::NULL, stale: false }
@@ -462,7 +462,7 @@ fn what_is_not_a_node_in_order_is_not_copied() {
     let storage = storage(words_for_frames(4, 8, 4));
     let cache = IndexCache::new(&storage, 8, 4);
     let good = node(1, 10, Some(50), &[20, 30, 40], 50);
-    assert!(cache.insert(at(1), &good));
+    assert!(cache.insert(at(1), &good, 0));
     cache.clear();
     let changes: [fn(&mut Node); 9] = [
         |node| node.level = 0,
@@ -481,9 +481,9 @@ fn what_is_not_a_node_in_order_is_not_copied() {
     for (i, change) in changes.iter().enumerate() {
         let mut bad = good.clone();
         change(&mut bad);
-        assert!(!cache.insert(at(1), &bad), "change {i}");
+        assert!(!cache.insert(at(1), &bad, 0), "change {i}");
     }
-    assert!(!cache.insert(Address::NULL, &good));
+    assert!(!cache.insert(Address::NULL, &good, 0));
     assert_eq!(cache.usage().frames_used, 0);
 }
 
@@ -521,7 +521,7 @@ fn readers_survive_any_content_of_the_storage() {
         let cache = IndexCache::new(&storage, key_bytes, 9);
         let liar = Liar(core::cell::RefCell::new(Draw(4)));
         for i in 1..50 {
-            assert!(cache.insert(at(i), &liar));
+            assert!(cache.insert(at(i), &liar, 0));
         }
         for _ in 0..20_000 {
             // Small numbers look like frames, links and counts; the addresses of copies are left in place at times.
@@ -530,8 +530,8 @@ fn readers_survive_any_content_of_the_storage() {
             storage[word].store(value, Relaxed);
             let key = draw.next().to_be_bytes();
             let known = cache.frame(draw.below(16) as u32).unwrap().address();
-            cache.route(known, draw.next() as u8, 0, &key);
-            cache.route(known, 1 + draw.below(3) as u8, 0, &key[..draw.below(9) as usize]);
+            cache.route(known, draw.next() as u8, 0, &key, 0);
+            cache.route(known, 1 + draw.below(3) as u8, 0, &key[..draw.below(9) as usize], 0);
         }
     }
 }
@@ -647,10 +647,10 @@ fn every_answer_under_concurrency_was_true_of_some_copies() {
                         let parent = middle(root, variant, low);
                         let middle = middle_node(parent, variant, low, draw.below(VARIANTS));
                         match draw.below(16) {
-                            0 => assert!(cache.insert(root_address(root), &root_node(root, variant))),
+                            0 => assert!(cache.insert(root_address(root), &root_node(root, variant), 0)),
                             1 => cache.invalidate(parent),
                             2 => cache.invalidate(root_address(root)),
-                            _ => assert!(cache.insert(parent, &middle)),
+                            _ => assert!(cache.insert(parent, &middle, 0)),
                         }
                         if i % 20_000 == 10_000 {
                             cache.clear();

@@ -13,6 +13,7 @@ use dm_core::lane::Mark;
 use dm_core::layout::stripes::LINE_PAYLOAD_BYTES;
 use dm_core::planted::Bug;
 use dm_host::assembly::Spending;
+use dm_host::kinds::IndexParameters;
 
 /// CHIME trees.
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,6 +31,7 @@ impl TreeKind for Chime {
             ("btree", dm_core::btree::MARKS),
             ("chunks", dm_core::remote::chunks::MARKS),
             ("batches", dm_core::compute::batches::MARKS),
+            ("quarantine", dm_core::reclaim::epochs::MARKS),
             ("chime", dm_core::chime::MARKS),
         ]
     }
@@ -43,6 +45,11 @@ impl TreeKind for Chime {
         cases::chime()
     }
 
+    fn lives() -> Option<(IndexParameters, u64)> {
+        let parameters = Parameters { key_bytes: 8, value_bytes: 16, leaf_span: 8, neighborhood: 2, inner_span: 8 };
+        Some((parameters.into(), 20))
+    }
+
     fn bugs() -> Vec<Bug> {
         Bug::CHIME.iter().chain(Bug::SHARED).copied().collect()
     }
@@ -50,7 +57,7 @@ impl TreeKind for Chime {
     fn profile_for(bug: Bug) -> Option<Profile> {
         match bug {
             Bug::BitmapUnchecked => Some(Profile::SlowReaders),
-            Bug::LifeUnchecked | Bug::SameGeneration => Some(Profile::OldRoutes),
+            Bug::LifeUnchecked => Some(Profile::OldRoutes),
             Bug::LinksDead => Some(Profile::Churn),
             Bug::HelpOverwritten => Some(Profile::Growth),
             _ => None,
@@ -134,6 +141,7 @@ impl TreeKind for Chime {
             // Half of them without; else so small that keys displace each other, or large enough for all.
             hotspot_bytes: [0, 0, 128, 64 << 10][rng.below(4) as usize],
             returned_nodes: [if routes { 32 } else { 0 }, 1, 32, SHELF_HOLDS_ALL][rng.below(4) as usize],
+            generations: draw.generations,
             options,
         };
         let lock_count = [1, 3, 16, 61][rng.below(4) as usize];

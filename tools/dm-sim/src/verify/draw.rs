@@ -8,6 +8,7 @@ use crate::config::{Config, Delays};
 use crate::rng::Rng;
 use crate::world::ComputeNode;
 use dm_core::index::OperationKind;
+use dm_core::reclaim::GENERATIONS;
 use dm_core::verbs::{Assumptions, Verb};
 use std::fmt;
 
@@ -157,6 +158,10 @@ pub struct Draw {
     pub plan: FaultPlan,
     /// How long an operation may wait, in ns; 0 = as long as the index likes.
     pub deadline_ns: u64,
+    /// Lives of a place before its generations begin anew.
+    pub generations: u8,
+    /// Of 100 calls of a lane so many are for the pool's epochs.
+    pub turns_percent: u32,
     /// The fabric: delays, freedoms, what it offers. What it grants is added by [`Draw::config`].
     pub dial: Dial,
 }
@@ -241,6 +246,8 @@ impl Draw {
             FaultPlan::new(settings, profile, compute_nodes as u32, memory_nodes, &mut Rng::new(seed ^ 0x5eed_0005));
         let deadline_ns =
             if plan.has(super::faults::FaultKind::Crash) { 1_000_000 + rng.bits() % 8_000_000 } else { 0 };
+        // Of a stream of its own: what else is drawn does not depend on it.
+        let turns = Rng::new(seed ^ 0x5eed_0006).percent(40);
         let mut draw = Self {
             seed,
             profile,
@@ -257,6 +264,8 @@ impl Draw {
             filled_percent: [30, 60, 100][rng.below(3) as usize],
             plan,
             deadline_ns,
+            generations: if turns { 2 } else { GENERATIONS },
+            turns_percent: if turns { 12 } else { 0 },
             dial: Dial::new(&mut rng),
         };
         if let Some(masked_cas) = settings.masked_cas {
@@ -487,6 +496,13 @@ impl fmt::Display for Draw {
             self.filling,
             self.filled_percent,
         )?;
+        if self.turns_percent > 0 {
+            writeln!(
+                f,
+                "generations begin anew after {} lives; {} % of calls are for epochs",
+                self.generations, self.turns_percent
+            )?;
+        }
         let FaultPlan { faults, rpc_lost_percent, rpc_repeated_percent } = &self.plan;
         if !faults.is_empty() {
             writeln!(f, "planned faults:")?;

@@ -29,6 +29,8 @@ pub enum Ended {
     Failed(OpError),
     /// `settle` after an operation that was dropped or failed.
     Settled(Result<(), OpError>),
+    /// A turn of the epochs.
+    Turned(Result<(), OpError>),
 }
 
 /// What a lane is doing.
@@ -36,6 +38,8 @@ pub enum Ended {
 enum Doing {
     Nothing,
     Operation(OpId),
+    /// What a keeper does.
+    Turn,
     /// Its operation failed and left it in doubt; it will be settled next.
     Doubt(OpId),
     /// Its operation was dropped or failed; what it owes is being paid.
@@ -79,6 +83,8 @@ pub struct Load<'a, 'm> {
     lanes: &'a [&'a [Lane<'m>]],
     photographer: Photographer<'a>,
     rng: Rng,
+    /// Of turns.
+    turns: Rng,
     left: u32,
     doing: Vec<Vec<Doing>>,
     /// Per key a value it had once, to be expected by `update_if`.
@@ -136,6 +142,7 @@ impl<'a, 'm> Load<'a, 'm> {
             lanes,
             photographer,
             rng: Rng::new(draw.seed ^ 0x5eed_0002),
+            turns: Rng::new(draw.seed ^ 0x5eed_0007),
             left: operations,
             doing: lanes.iter().map(|lanes| vec![Doing::Nothing; lanes.len()]).collect(),
             known: (0..u64::from(draw.keys)).map(|key| VALUE_FIRST + key).collect(),
@@ -325,7 +332,7 @@ impl<'a, 'm> Load<'a, 'm> {
                 self.history.respond(operation, driver.now_ns(), Answer::Failed(Effect::Unknown));
             }
             Doing::Settling(_) => {}
-            Doing::Nothing | Doing::Doubt(_) => return false,
+            Doing::Nothing | Doing::Turn | Doing::Doubt(_) => return false,
         }
         driver.drop_future(at);
         true
@@ -375,8 +382,16 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
             *self.doing(at) = Doing::Settling(operation);
             return Some(self.settling(at));
         }
-        self.left = self.left.checked_sub(1)?;
         let (index, lane) = self.lane(at);
+        if self.left > 0
+            && self.draw.turns_percent > 0
+            && index.has_epochs()
+            && self.turns.percent(self.draw.turns_percent)
+        {
+            *self.doing(at) = Doing::Turn;
+            return Some(Box::pin(async move { Ended::Turned(index.turn(lane).await) }));
+        }
+        self.left = self.left.checked_sub(1)?;
         let (key, call) = self.choose_call(index, at.compute_node);
         let operation = self.history.invoke(at, now_ns, key, call);
         *self.doing(at) = Doing::Operation(operation);
@@ -397,6 +412,9 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
                 self.history.respond(operation, now_ns, Answer::Failed(error.effect));
                 self.failed.push(Failed { operation: Some(operation), error });
             }
+            // One whose request failed is the next one's business.
+            (Doing::Turn, Ended::Turned(Ok(()) | Err(OpError { cause: Cause::Verb(_), .. }))) => {}
+            (Doing::Turn, Ended::Turned(Err(error))) => self.failed.push(Failed { operation: None, error }),
             (Doing::Settling(operation), Ended::Settled(result)) => match result {
                 Ok(()) => self.history.close(operation, now_ns),
                 Err(error) => self.failed.push(Failed { operation: None, error }),

@@ -12,7 +12,8 @@
 //! wrong, as data), [`subject`] (what is tested), [`tree`] and [`recovered`] (B+-trees as subjects), [`sherman`],
 //! [`chime`] and [`smart`], [`coding`] (keys and values that give themselves away), [`load`] (what lanes are asked, what they suffer, and the recorder), [`tolerance`] (which failures
 //! that excuses), [`accounting`] (where memory went), [`run`] (one history from beginning to end), [`report`] (what many
-//! came to). [`crash`]: every point at which an operation can be cut short. [`mixtures`]: READs of lines of several instants.
+//! came to). [`crash`]: every point at which an operation can be cut short. [`lives`]: places that go round while operations
+//! stand still. [`mixtures`]: READs of lines of several instants.
 //!
 //! Everything about a history follows from its seed and the [`Settings`]: [`Verifier::run`] twice is the same twice,
 //! and [`Verifier::replay`] shows it again with every request.
@@ -23,6 +24,7 @@ pub mod coding;
 pub mod crash;
 pub mod draw;
 pub mod faults;
+pub mod lives;
 pub mod load;
 pub mod membership;
 pub mod mixtures;

@@ -13,6 +13,7 @@ use crate::memory::Memories;
 use crate::rng::Rng;
 use crate::run::block_on;
 use dm_core::lane::{Lane, Mark};
+use dm_core::reclaim::Participant;
 use dm_core::recovery::UNIT_BYTES_MIN;
 use dm_core::recovery::lease::Terms;
 use dm_core::recovery::redo::{HEADER_BYTES, SLOTS_PER_LANE};
@@ -58,6 +59,7 @@ impl<K: TreeKind> Subject for Recovered<K> {
         let mut marks = K::marks();
         marks.push(("recovery", dm_core::recovery::MARKS));
         if K::ADOPTS {
+            // Of dead compute nodes.
             marks.push(("reclaim", dm_core::reclaim::MARKS));
         }
         marks
@@ -120,7 +122,9 @@ impl<K: TreeKind> Subject for Recovered<K> {
         let place = walk::place(&geometry, config, guarantees, 0);
         let open = |number: usize, then: &mut dyn FnMut(&dyn Opened)| {
             let recovery = &recoveries[number];
-            let here = Place { member: recovery.member(), recovery: Some(recovery), ..place };
+            let (epochs, pins) = case.epochs_of(number);
+            let epochs = Some(Participant { epochs: &epochs, pins: &pins });
+            let here = Place { member: recovery.member(), recovery: Some(recovery), epochs, ..place };
             with_index(&here, &case.parameters, &case.spending_of(number), |index| then(&With(&index)))
                 .map_err(|error| error.to_string())
         };

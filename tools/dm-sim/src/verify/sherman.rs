@@ -9,6 +9,7 @@ use dm_core::lane::Mark;
 use dm_core::planted::Bug;
 use dm_core::sherman::parameters::Parameters;
 use dm_host::assembly::Spending;
+use dm_host::kinds::IndexParameters;
 
 /// Sherman trees.
 #[derive(Clone, Copy, Debug, Default)]
@@ -24,6 +25,7 @@ impl TreeKind for Sherman {
         vec![
             ("btree", dm_core::btree::MARKS),
             ("batches", dm_core::compute::batches::MARKS),
+            ("quarantine", dm_core::reclaim::epochs::MARKS),
             ("chunks", dm_core::remote::chunks::MARKS),
             ("sherman", dm_core::sherman::MARKS),
         ]
@@ -39,21 +41,23 @@ impl TreeKind for Sherman {
         cases::sherman()
     }
 
+    fn lives() -> Option<(IndexParameters, u64)> {
+        Some((Parameters { key_bytes: 8, value_bytes: 16, leaf_span: 2, inner_span: 8 }.into(), 10))
+    }
+
     fn bugs() -> Vec<Bug> {
         Bug::ALL.iter().copied().filter(|bug| !Bug::CHIME.contains(bug) && !Bug::SMART.contains(bug)).collect()
     }
 
-    /// - A wrong generation cannot be seen in an index that READs whole nodes: the fences in the image say where it is, whatever
-    ///   pointer led there, and versions go on counting over a node's lives. Who READs parts of nodes sees it.
-    /// - A node torn under its lock needs an old pointer to a place in the very moment of its next life's first WRITE.
+    /// A node torn under its lock needs an old pointer to a place in the very moment of its next life's first WRITE.
     fn unseen() -> &'static [Bug] {
-        &[Bug::TornIsResidue, Bug::SameGeneration]
+        &[Bug::TornIsResidue]
     }
 
     fn profile_for(bug: Bug) -> Option<Profile> {
         match bug {
             Bug::BookendVersions => Some(Profile::SlowReaders),
-            Bug::SameGeneration | Bug::TornIsResidue => Some(Profile::Reuse),
+            Bug::TornIsResidue => Some(Profile::Reuse),
             _ => None,
         }
     }
@@ -111,6 +115,7 @@ impl TreeKind for Sherman {
             leaf_locks: 1,
             hotspot_bytes: 0,
             returned_nodes: [0, 1, 32, SHELF_HOLDS_ALL][rng.below(4) as usize],
+            generations: draw.generations,
             options,
         };
         let mut spending = spending;

@@ -37,6 +37,17 @@ pub trait Inside: Index {
     /// Puts the inner nodes of an old picture where copies of inner nodes are, in place of newer ones. An empty picture
     /// forgets all copies.
     fn recall(&self, picture: &Picture);
+
+    /// Whether it has a part in the pool's epochs.
+    fn has_epochs(&self) -> bool {
+        false
+    }
+
+    /// What a keeper does for the pool's epochs with every heartbeat, if the index has a part in them.
+    fn turn<'a>(&'a self, lane: &'a Lane<'_>) -> impl Future<Output = Result<(), OpError>> + 'a {
+        let _ = lane;
+        async { Ok(()) }
+    }
 }
 
 /// The inner nodes of an index as they once were in remote memory.
@@ -46,6 +57,8 @@ pub struct Picture {
     pub root: Option<(Address, u8)>,
     /// Inner nodes that were whole: address and image.
     pub nodes: Vec<(Address, Vec<u8>)>,
+    /// The pool's epoch when it was taken.
+    pub epoch: u32,
 }
 
 /// An index as one compute node has opened it.
@@ -74,6 +87,10 @@ pub trait Opened {
     fn retired_bytes(&self) -> u64;
     /// See [`Inside::recall`].
     fn recall(&self, picture: &Picture);
+    /// See [`Inside::has_epochs`].
+    fn has_epochs(&self) -> bool;
+    /// See [`Inside::turn`].
+    fn turn<'a>(&'a self, lane: &'a Lane<'_>) -> Boxed<'a, ()>;
 }
 
 /// Makes an [`Opened`] of an index.
@@ -115,6 +132,12 @@ impl<I: Inside> Opened for With<'_, I> {
     }
     fn recall(&self, picture: &Picture) {
         self.0.recall(picture);
+    }
+    fn has_epochs(&self) -> bool {
+        self.0.has_epochs()
+    }
+    fn turn<'a>(&'a self, lane: &'a Lane<'_>) -> Boxed<'a, ()> {
+        Box::pin(self.0.turn(lane))
     }
 }
 

@@ -14,8 +14,9 @@ use crate::rng::Rng;
 use dm_core::index::Index;
 use dm_core::lane::Mark;
 use dm_core::planted::Bug;
+use dm_core::reclaim::{Epochs, Participant, Pin};
 use dm_core::verbs::{Assumptions, Guarantees};
-use dm_host::assembly::Spending;
+use dm_host::assembly::{Place, Spending};
 use dm_host::kinds::{IndexParameters, with_index};
 
 /// More retired nodes than a history makes, or than a memory node has.
@@ -42,6 +43,11 @@ impl TreeCase {
     pub(super) fn plot(&self) -> Plot {
         let locks_per_word = if self.spending.options.narrow_locks { 4 } else { 1 };
         Plot::of(&self.parameters, self.lock_count, locks_per_word, self.chunk_bytes)
+    }
+
+    /// Its part in the epochs.
+    pub(super) fn epochs_of(&self, number: usize) -> (Epochs, Vec<Pin>) {
+        (Epochs::new(), (0..self.lanes[number]).map(|_| Pin::default()).collect())
     }
 
     /// What compute node `number` spends.
@@ -73,6 +79,11 @@ pub trait TreeKind: Copy {
 
     /// Operations to cut short.
     fn crash_cases() -> Vec<crash::Case>;
+
+    /// Sizes, and how many keys make several leaves, for [`super::lives`]. `None`: it has no part in epochs.
+    fn lives() -> Option<(IndexParameters, u64)> {
+        None
+    }
 
     /// Bugs that can be planted in it.
     fn bugs() -> Vec<Bug>;
@@ -138,6 +149,7 @@ impl<K: TreeKind> Subject for Bounded<K> {
 
     fn format(&self, case: &TreeCase, config: &Config, memories: &mut Memories) {
         case.plot().format(config, memories);
+        case.plot().format_rows(config, case.lanes.len() as u16, memories);
     }
 
     fn open(
@@ -150,7 +162,9 @@ impl<K: TreeKind> Subject for Bounded<K> {
     ) -> Result<(), String> {
         let geometry = case.plot().geometry(config);
         let open = |number: usize, then: &mut dyn FnMut(&dyn Opened)| {
-            let place = walk::place(&geometry, config, guarantees, number as u16);
+            let (epochs, pins) = case.epochs_of(number);
+            let epochs = Some(Participant { epochs: &epochs, pins: &pins });
+            let place = Place { epochs, ..walk::place(&geometry, config, guarantees, number as u16) };
             with_index(&place, &case.parameters, &case.spending_of(number), |index| then(&With(&index)))
                 .map_err(|error| error.to_string())
         };

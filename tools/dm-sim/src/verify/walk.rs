@@ -9,13 +9,16 @@ use crate::memory::Memories;
 use dm_core::btree::inner::{Inner, InnerShape};
 use dm_core::btree::node::{Header, NodeFlags};
 use dm_core::compute::nodes::NodeClass;
+use dm_core::error::{Cause, Effect, OpError};
+use dm_core::lane::Lane;
 use dm_core::layout::stripes;
+use dm_core::reclaim::epochs::epoch_of;
 use dm_core::remote::NodeGeometry;
 use dm_core::remote::address::Address;
 use dm_core::remote::catalog::{IndexNumber, root_offset};
 use dm_core::remote::chunks::{ChunkEntry, ChunkKind, ChunkWord};
 use dm_core::remote::lock_word::{HELD, RowId};
-use dm_core::remote::rows::Member;
+use dm_core::remote::rows::{self, Joiner, Member, Row, RowError};
 use dm_core::remote::superblock::{PoolPlan, Superblock};
 use dm_core::smart::layout::LeafShape;
 use dm_core::verbs::{Assumptions, Guarantees, NodeId};
@@ -99,6 +102,18 @@ impl Plot {
     /// Writes the superblocks.
     pub fn format(&self, config: &Config, memories: &mut Memories) {
         format(config, self.chunk_bytes, self.lock_count, memories);
+    }
+
+    /// Writes rows for compute nodes that nobody recovers.
+    pub fn format_rows(&self, config: &Config, compute_nodes: u16, memories: &mut Memories) {
+        let geometry = self.geometry(config);
+        let Some((home, memory)) = geometry.first().zip(memories.get_mut(NodeId(0))) else { return };
+        for number in 0..compute_nodes {
+            let member = member(number);
+            let joiner = Joiner { token: u64::from(member.nonce), lanes: 1, host: "verify" };
+            let offset = home.row_offset(member.row) as usize;
+            memory.host.range_mut(offset..offset + Row::BYTES).copy_from_slice(Row::of(member, &joiner).as_bytes());
+        }
     }
 
     /// Lock words that name a holder: in tables, and where they lie in leaves, in those.
@@ -202,6 +217,11 @@ pub(super) const fn everything() -> Guarantees {
     Guarantees { by_construction: Assumptions::all(), asserted: Assumptions::empty(), profile: "" }
 }
 
+/// Compute node `number`, if nobody recovers it.
+fn member(number: u16) -> Member {
+    Member { row: RowId(number + 1), incarnation: 1, nonce: 1 }
+}
+
 /// How compute node `number` opens the index.
 pub(super) fn place<'a>(
     geometry: &'a [NodeGeometry],
@@ -212,10 +232,11 @@ pub(super) fn place<'a>(
     Place {
         geometry,
         number: IndexNumber::new(0).expect("a catalog has entries"),
-        member: Member { row: RowId(number + 1), incarnation: 1, nonce: 1 },
+        member: member(number),
         capabilities: config.capabilities(),
         guarantees,
         recovery: None,
+        epochs: None,
     }
 }
 
@@ -285,9 +306,30 @@ impl Inside for AnyIndex<'_, '_> {
         }
         for (address, image) in &picture.nodes {
             if let Some(inner) = Inner::new(&tree.inner, image) {
-                tree.cache.insert(*address, &inner);
+                tree.cache.insert(*address, &inner, picture.epoch);
             }
         }
+    }
+
+    fn has_epochs(&self) -> bool {
+        match self {
+            Self::Sherman(index) => index.tree().epochs.is_some(),
+            Self::Chime(index) => index.tree().epochs.is_some(),
+            Self::Smart(_) => false,
+        }
+    }
+
+    async fn turn<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
+        let tree = match self {
+            Self::Sherman(index) => index.tree(),
+            Self::Chime(index) => index.tree(),
+            Self::Smart(_) => return Ok(()),
+        };
+        tree.turn(lane).await.map_err(|error| match error {
+            RowError::Verb(error) => error.into(),
+            RowError::Fenced { .. } => OpError { cause: Cause::Fenced, effect: Effect::None },
+            _ => OpError { cause: Cause::BadInput("the compute-node rows cannot be read"), effect: Effect::None },
+        })
     }
 }
 
@@ -354,7 +396,10 @@ fn walk<'m>(
 
 /// The inner nodes that are whole.
 fn picture(plot: &TreeNodes, geometry: &[NodeGeometry], memories: &Memories) -> Picture {
-    let mut picture = Picture { root: root(plot, geometry, memories), nodes: Vec::new() };
+    let home = geometry.first().zip(memories.get(NodeId(0)));
+    let word = home.map_or(0, |(home, memory)| memory.host.word(rows::epoch_offset(home)));
+    let epoch = epoch_of(word).unwrap_or(0);
+    let mut picture = Picture { root: root(plot, geometry, memories), nodes: Vec::new(), epoch };
     // A walk through the middle of a change may end early: then the picture is of what came before.
     let _ = walk(plot, geometry, memories, 1, |address, _, image| {
         // A compute node only ever copies what it took for whole.

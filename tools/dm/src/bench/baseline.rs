@@ -260,7 +260,7 @@ fn bare<I: Index>(
         bench.plan.keys.write(record, &mut key);
         let identity = bench.plan.keys.identity(record, &key);
         let Some((root, level)) = tree.root.get() else { return Err(failed(&"the root is not known")) };
-        let route = tree.cache.route(root, level, 0, &key);
+        let route = tree.cache.route(root, level, 0, &key, 0);
         if route.level != 0 {
             missed += 1;
             continue;

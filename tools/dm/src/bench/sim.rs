@@ -123,6 +123,7 @@ fn run_index(plan: &Plan, sim: &SimPlan, shape: &Shape) -> Result<Measured, Fail
         guarantees: Cluster::guarantees(),
         // Nodes fit a path MTU, so lock words that can be taken over cost nothing here, and nobody dies.
         recovery: None,
+        epochs: None,
     };
     let assembly = |error| match error {
         AssemblyError::Scratch { .. } => Failure::Usage(format!("{error}; see --scratch-mib-max, --lanes, --threads")),

@@ -236,6 +236,7 @@ fn needs(node: &ComputeNode, fabric: &AnyFabric) -> Result<Assumptions, Failure>
         capabilities: fabric.capabilities(),
         guarantees: everything,
         recovery: None,
+        epochs: None,
     };
     let spending = Spending { cache_bytes: 0, returned_nodes: 0, ..Spending::default() };
     with_sherman(&place, &Parameters::with_sizes(8, 8), &spending, |index| index.assumptions()).map_err(Failure::run)

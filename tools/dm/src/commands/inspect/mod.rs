@@ -330,6 +330,13 @@ fn render_account(account: &Account, text: &mut String) -> std::fmt::Result {
             size(holder.retired_bytes)
         )?;
     }
+    if !holders.is_empty() {
+        writeln!(
+            text,
+            "    (free: places never written, in chunks granted to it; retired: leaves it took out of the tree, on its shelves or \
+             waiting for epochs: both for it to use, or for whoever adopts them when it is gone)"
+        )?;
+    }
     Ok(())
 }
 

@@ -9,6 +9,9 @@ use std::fmt::Write as _;
 /// Seeds within which a bug has to be found.
 const HISTORIES_DEFAULT: u64 = 2_000;
 
+/// Of places that go round so many stories for each history: they are as much shorter.
+const LIVES_PER_HISTORY: u64 = 5;
+
 /// A history that is not clean.
 pub(super) struct Catch {
     pub(super) seed: u64,
@@ -53,6 +56,8 @@ struct Field<'a> {
     bugs: Vec<Bug>,
     /// Of those that only deaths bring to light: runs until it shows, and how.
     deaths: &'a dyn Fn(u64) -> Option<(u64, String)>,
+    /// Of those that show when places go round: likewise.
+    lives: &'a dyn Fn(u64) -> Option<(u64, String)>,
     /// Of those that mixtures of lines bring to light: the same.
     mixtures: &'a dyn Fn(Bug) -> Result<Option<Catch>, Failure>,
     mixes: fn(Bug) -> bool,
@@ -77,6 +82,10 @@ pub(super) fn run<K: TreeKind>(
         name: K::NAME,
         bugs: K::bugs(),
         deaths: &|histories| dm_sim::verify::crash::hunt(Recovered(kind), &K::crash_cases(), histories),
+        lives: &|histories| {
+            let lives = dm_sim::verify::lives::play(kind, seed..seed.wrapping_add(LIVES_PER_HISTORY * histories));
+            lives.finding.map(|(_, what)| (lives.runs, what))
+        },
         mixtures: &|bug| hunt_mixtures::<K>(bug, seed, histories),
         mixes: K::mixes,
         histories: &|bug, settings| hunt_with(Bounded(kind), bug, seed, histories, settings),
@@ -102,18 +111,24 @@ fn plant_all(field: &Field<'_>, name: &str, histories: u64, settings: &Settings)
     let mut missed = Vec::new();
     for bug in bugs {
         plant(Some(bug))?;
-        if Bug::RECOVERY.contains(&bug) {
-            let caught = (field.deaths)(histories);
+        let arranged = if Bug::RECOVERY.contains(&bug) {
+            Some(("deaths", field.deaths))
+        } else {
+            Bug::LIVES.contains(&bug).then_some(("lives", field.lives))
+        };
+        if let Some((about, hunt)) = arranged {
+            let caught = hunt(histories);
             plant(None)?;
             let (shows, runs) = if let Some((runs, what)) = &caught {
-                print(&format!("{}: caught after {runs} runs: {what}\n", bug.name()))?;
-                ("deaths", runs.to_string())
+                let sentence = what.trim_end().lines().last().unwrap_or_default();
+                print(&format!("{}: caught after {runs} runs: {sentence}\n", bug.name()))?;
+                (about, runs.to_string())
             } else {
                 print(&format!("{}: NOT FOUND\n", bug.name()))?;
                 missed.push(bug.name());
                 ("not found", String::new())
             };
-            let _ = writeln!(table, "| {} |{} | deaths | {shows} | | {runs} |", bug.name(), bug.what());
+            let _ = writeln!(table, "| {} |{} | {about} | {shows} | | {runs} |", bug.name(), bug.what());
             continue;
         }
         let settings = Settings { profile: settings.profile.or((field.profile_for)(bug)), ..settings.clone() };

@@ -1,0 +1,457 @@
+//! Epochs: how long every compute node's pointers are known to be gone.
+//!
+//! ```text
+//!  pool's epoch     a word of row 0, which is nobody's: raised by whoever has places that wait, by CAS
+//!        │ READ with every heartbeat
+//!        ▼
+//!  `now`            what this compute node knows of it
+//!        │ an operation takes it as it begins           `Pin`, one per lane
+//!        ▼
+//!  its row's epoch  the lowest epoch of an operation under way, or `now`: goes out with the heartbeat
+//!        │ READ by whoever has places that wait
+//!        ▼
+//!  `cleared`        places that entered before that turn may be used again
+//! ```
+//!
+//! **What a row's epoch says:** nobody on this compute node holds a pointer that was READ before the compute node knew
+//! of this epoch. That is so because an operation uses pointers that it has READ itself, and copies of level-1 nodes that
+//! were READ by operations of its own epoch or a later one ([`crate::compute::cache`], *epochs*); older ones count as not
+//! there. Pointers to inner nodes are not meant: inner nodes are never retired.
+//!
+//! **Why it is enough for a place to wait until all rows have passed.** The place entered the quarantine when nothing in
+//! remote memory led there any more. Then a *turn* began, READ the pool's epoch, `e`, and had it raised. Whoever knows of
+//! `e + 1` learned it after that; a row that says `e + 1` or more holds pointers younger than that, and to this place
+//! there is none. A compute node whose row is free, or says nothing yet of its present life, has none at all; one that
+//! joins later will have younger ones.
+//!
+//! *A retired leaf may lead to another one* that was retired before or after it, its place reused. Whoever came to the
+//! former had a pointer to it that was good at some time; what a leaf says when it is retired was good when it was
+//! retired, which is no earlier. So what is followed from an old pointer is never older than that pointer.
+//!
+//! **The race between an operation that begins and a row that is about to be published**: the operation stores its pin and
+//! then looks at `now` again; the keeper stores `now` and then looks at the pins; both in the one order of SeqCst. So
+//! either the keeper sees the pin, or the operation sees the new `now` and takes that.
+//!
+//! **Silent compute nodes.** A row that does not move for a lease holds up all others' memory. Who runs short of it
+//! fences that compute node, as one that waits for its lock would; when its row is DEAD nobody waits
+//! for it. One that beats and does not end an operation is waited for: operations have deadlines.
+//!
+//! **Costs**: two stores and a load per operation; 8 bytes more READ per heartbeat; while places wait, at most a CAS and a
+//! look at all rows per heartbeat, and a READ of each level-1 node in use per epoch. From its entry to its return a place
+//! waits four heartbeats or so.
+
+use crate::lane::{Lane, Mark};
+use crate::planted::{Bug, planted};
+use crate::remote::lock_word::RowId;
+use crate::remote::rows::{self, Glimpse, Member, RowError, RowState, RowWord};
+use crate::remote::{HOME, NodeGeometry};
+use crate::verbs::{Label, Request};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst};
+use heapless::Deque;
+use spin::Mutex;
+
+/// What this room and the quarantine count.
+pub const MARKS: &[Mark] = &[Mark::Quarantined, Mark::QuarantineOver];
+
+/// The last epoch: a hundred years of eight a second. A pool's word past it is not believed, and places wait for ever.
+pub const EPOCH_MAX: u32 = u32::MAX - 1;
+
+/// Turns whose epoch not all rows have reached: more than an epoch takes.
+const TURNS_OPEN_MAX: usize = 8;
+
+/// An operation's epoch: storage for a [`Participant`], one per lane.
+#[derive(Debug, Default)]
+pub struct Pin(AtomicU32);
+
+/// No operation is under way; epochs count from 1.
+const IDLE: u32 = 0;
+
+/// A compute node's view of the epochs, shared by its lanes, its indexes and its keeper.
+#[derive(Debug)]
+pub struct Epochs {
+    /// The pool's epoch as far as this compute node knows it.
+    now: AtomicU32,
+    /// Turns begun.
+    turns: AtomicU32,
+    /// Places that entered before this turn began may be used again.
+    cleared: AtomicU32,
+    /// Places that wait.
+    waiting: AtomicU32,
+    /// Pointers are held that no pin accounts for.
+    mute: AtomicBool,
+    /// Nodes were short while places waited.
+    short: AtomicBool,
+    busy: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// The pool's epoch at the last turn.
+    seen: u32,
+    /// Turn, and the epoch that all rows have to reach. In ascending order.
+    open: Deque<(u32, u32), TURNS_OPEN_MAX>,
+    watch: Watch,
+    silent: Option<(RowId, RowWord)>,
+}
+
+/// The row that holds the oldest turn up.
+#[derive(Clone, Copy, Debug, Default)]
+struct Watch {
+    row: RowId,
+    seen: (u64, u64),
+    unchanged_ns: u64,
+}
+
+impl Default for Epochs {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Epochs {
+    /// Of a compute node that has just joined.
+    pub const fn new() -> Self {
+        Self {
+            now: AtomicU32::new(1),
+            turns: AtomicU32::new(0),
+            cleared: AtomicU32::new(0),
+            waiting: AtomicU32::new(0),
+            mute: AtomicBool::new(false),
+            short: AtomicBool::new(false),
+            busy: AtomicBool::new(false),
+            state: Mutex::new(State {
+                seen: 0,
+                open: Deque::new(),
+                watch: Watch { row: RowId(0), seen: (0, 0), unchanged_ns: 0 },
+                silent: None,
+            }),
+        }
+    }
+
+    /// From here on the row says nothing ("none"), and others' places wait until this compute node is gone: for whoever
+    /// uses an index without pins.
+    pub fn mute(&self) {
+        self.mute.store(true, SeqCst);
+    }
+
+    /// Turns begun: what a place that enters is told.
+    pub(crate) fn turns(&self) -> u32 {
+        self.turns.load(SeqCst)
+    }
+
+    /// Whether a place that was told `entered` may be used again.
+    pub(crate) fn is_over(&self, entered: u32) -> bool {
+        self.cleared.load(SeqCst).wrapping_sub(entered).cast_signed() > 0
+    }
+
+    /// Counts places that begin and end to wait.
+    pub(crate) fn waits(&self, begin: bool) {
+        if begin {
+            self.waiting.fetch_add(1, SeqCst);
+        } else {
+            self.waiting.fetch_sub(1, SeqCst);
+        }
+    }
+
+    /// The indexes whose places waited are closed.
+    pub fn nobody_waits(&self) {
+        self.waiting.store(0, SeqCst);
+        self.state.lock().open.clear();
+    }
+
+    /// What may be published: 0 = nothing.
+    pub fn vouched(&self, pins: &[Pin]) -> u32 {
+        let now = self.now.load(SeqCst);
+        if self.mute.load(SeqCst) {
+            return 0;
+        }
+        pins.iter().map(|Pin(pin)| pin.load(SeqCst)).filter(|pin| *pin != IDLE).fold(now, u32::min)
+    }
+
+    /// Begins a turn: before the pool's epoch is READ.
+    pub(crate) fn begin(&self) -> u32 {
+        self.turns.fetch_add(1, SeqCst).wrapping_add(1)
+    }
+
+    /// Ends a turn that found `pool_word`: raises the pool's epoch if places wait for that, and finds out which have waited
+    /// for long enough.
+    pub(crate) async fn end(
+        &self,
+        lane: &Lane<'_>,
+        home: &NodeGeometry,
+        member: Member,
+        turn: Turn,
+        scratch: usize,
+    ) -> Result<(), RowError> {
+        let Some(epoch) = epoch_of(turn.pool_word) else { return Ok(()) };
+        self.now.fetch_max(epoch, SeqCst);
+        let raises = {
+            let mut state = self.state.lock();
+            if self.waiting.load(SeqCst) > 0 {
+                state.ask(turn.number, epoch + 1);
+            }
+            // Who else has raised it since the last turn did so for all that waited then.
+            let idle = state.seen == epoch;
+            state.seen = epoch;
+            idle && state.open.back().is_some_and(|(_, due)| *due > epoch)
+        };
+        if raises {
+            let (old, new) = (turn.pool_word, turn.pool_word + 1);
+            let raise = Request::cas(Label::Row, HOME, rows::epoch_offset(home), old, new);
+            let found = lane.port().call(raise).await?.value;
+            if let Some(epoch) = epoch_of(if found == old { new } else { found }) {
+                self.now.fetch_max(epoch, SeqCst);
+                self.state.lock().seen = epoch;
+            }
+        }
+        let due = self.state.lock().open.front().map(|(_, due)| *due);
+        let Some(due) = due else {
+            self.state.lock().silent = None;
+            return Ok(());
+        };
+        let mut reached = u32::MAX;
+        let mut behind = None;
+        let visit = &mut |row: RowId, glimpse: &Glimpse| {
+            let Some(epoch) = glimpse.holds_from() else { return };
+            if planted(Bug::QuarantineTooShort) && row != member.row {
+                return;
+            }
+            let epoch = u32::try_from(epoch).unwrap_or(0);
+            reached = reached.min(epoch);
+            if epoch < due && row != member.row && behind.is_none() {
+                behind = Some((row, *glimpse));
+            }
+        };
+        rows::glimpse_all(lane, home, scratch, visit).await?;
+        let mut state = self.state.lock();
+        while let Some(&(number, due)) = state.open.front()
+            && due <= reached
+        {
+            state.open.pop_front();
+            self.cleared.store(number, SeqCst);
+        }
+        state.silent = behind.and_then(|(row, glimpse)| state.watch.saw(row, &glimpse, &turn));
+        Ok(())
+    }
+
+    /// Nodes are short while places wait.
+    pub(crate) fn is_short(&self) {
+        self.short.store(true, Relaxed);
+    }
+
+    /// The compute node that places wait for, if it has been silent for a lease and nodes have been short since this was
+    /// asked.
+    #[inline]
+    pub(crate) fn silent_and_short(&self) -> Option<(RowId, RowWord)> {
+        if !self.short.load(Relaxed) || !self.short.swap(false, Relaxed) {
+            return None;
+        }
+        self.state.lock().silent
+    }
+}
+
+impl State {
+    /// A turn wants all rows to reach `due`.
+    fn ask(&mut self, turn: u32, due: u32) {
+        if let Some(last) = self.open.back_mut()
+            && last.1 >= due
+        {
+            // What entered since waits for the same: it, too, was READ after.
+            last.0 = turn;
+            return;
+        }
+        // Without room, what entered waits for a later turn.
+        let _ = self.open.push_back((turn, due));
+    }
+}
+
+impl Watch {
+    fn saw(&mut self, row: RowId, glimpse: &Glimpse, turn: &Turn) -> Option<(RowId, RowWord)> {
+        let seen = (glimpse.word.0, glimpse.heartbeat);
+        if self.row != row || self.seen != seen {
+            *self = Self { row, seen, unchanged_ns: 0 };
+            return None;
+        }
+        self.unchanged_ns = self.unchanged_ns.saturating_add(turn.since_ns);
+        (self.unchanged_ns >= turn.lease_ns.max(glimpse.lease_ns)).then_some((row, glimpse.word))
+    }
+}
+
+/// What a turn is about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Turn {
+    /// From [`Epochs::begin`].
+    pub number: u32,
+    /// The pool's word, READ after that.
+    pub pool_word: u64,
+    /// How long this compute node lets others be silent, in ns.
+    pub lease_ns: u64,
+    /// Since the last turn, in ns.
+    pub since_ns: u64,
+}
+
+/// Epochs count from 1, the pool's word from 0. `None`: past the last one.
+pub fn epoch_of(pool_word: u64) -> Option<u32> {
+    u32::try_from(pool_word).ok().filter(|word| *word < EPOCH_MAX).map(|word| word + 1)
+}
+
+/// A compute node's part in the epochs.
+#[derive(Clone, Copy, Debug)]
+pub struct Participant<'s> {
+    /// Its view.
+    pub epochs: &'s Epochs,
+    /// One per lane.
+    pub pins: &'s [Pin],
+}
+
+impl<'s> Participant<'s> {
+    /// Begins an operation of `lane`; it ends when the answer is dropped. Within another operation of that lane it is that
+    /// one's.
+    #[inline]
+    pub(crate) fn pin(&self, lane: &Lane<'_>) -> Pinned<'s> {
+        let Some(pin) = self.pins.get(usize::from(lane.id().0)) else {
+            // Nothing says from when on its pointers are.
+            self.epochs.mute();
+            return Pinned(None);
+        };
+        if pin.0.load(Relaxed) != IDLE {
+            return Pinned(None);
+        }
+        let mut now = self.epochs.now.load(Relaxed);
+        loop {
+            pin.0.store(now, SeqCst);
+            let again = self.epochs.now.load(SeqCst);
+            if again == now {
+                return Pinned(Some(pin));
+            }
+            now = again;
+        }
+    }
+
+    /// The epoch of the operation that `lane` is in; 0: it is in none.
+    #[inline]
+    pub(crate) fn epoch(&self, lane: &Lane<'_>) -> u32 {
+        self.pins.get(usize::from(lane.id().0)).map_or(0, |Pin(pin)| pin.load(Relaxed))
+    }
+
+    /// A turn without a heartbeat: WRITEs the epoch to the row, and goes on as [`crate::recovery::lease::keep`] does. Returns at
+    /// once if another lane is at it.
+    ///
+    /// Two round trips; while places wait, two more and one for eight rows.
+    pub async fn turn(
+        &self,
+        lane: &Lane<'_>,
+        home: &NodeGeometry,
+        member: Member,
+        scratch: usize,
+    ) -> Result<(), RowError> {
+        if self.epochs.busy.swap(true, SeqCst) {
+            return Ok(());
+        }
+        let _busy = Busy(&self.epochs.busy);
+        let number = self.epochs.begin();
+        let epoch = self.epochs.vouched(self.pins);
+        let pool_word = rows::publish_epoch(lane, home, member, u64::from(epoch), scratch).await?;
+        let turn = Turn { number, pool_word, lease_ns: u64::MAX, since_ns: 0 };
+        self.epochs.end(lane, home, member, turn, scratch).await
+    }
+}
+
+struct Busy<'a>(&'a AtomicBool);
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Release);
+    }
+}
+
+/// An operation is under way until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Pinned<'s>(Option<&'s Pin>);
+
+impl Pinned<'_> {
+    /// Where nobody counts.
+    pub const NONE: Self = Self(None);
+}
+
+impl Drop for Pinned<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(Pin(pin)) = self.0 {
+            // What was read through its pointers was read before.
+            pin.store(IDLE, Release);
+        }
+    }
+}
+
+impl Glimpse {
+    /// From which epoch on its compute node's pointers are; 0: it does not say. `None`: it has none.
+    fn holds_from(&self) -> Option<u64> {
+        // One that is being fenced may still be reading.
+        let alive = matches!(self.word.state(), Some(RowState::Live | RowState::Fencing));
+        (alive && self.incarnation == self.word.incarnation()).then_some(self.epoch)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verbs::LaneId;
+
+    fn pins() -> [Pin; 2] {
+        [Pin::default(), Pin::default()]
+    }
+
+    #[test]
+    fn a_row_says_the_oldest_operations_epoch() {
+        let (epochs, pins) = (Epochs::new(), pins());
+        let part = Participant { epochs: &epochs, pins: &pins };
+        let (mut first, mut second) = ([0; 8], [0; 8]);
+        let (first, second) = (Lane::new(LaneId(0), &mut first), Lane::new(LaneId(1), &mut second));
+        let early = part.pin(&first);
+        epochs.now.store(5, SeqCst);
+        let late = part.pin(&second);
+        assert_eq!((part.epoch(&first), part.epoch(&second), epochs.vouched(&pins)), (1, 5, 1));
+        drop(part.pin(&first));
+        assert_eq!(epochs.vouched(&pins), 1, "an operation within another one ends with that");
+        drop(early);
+        assert_eq!(epochs.vouched(&pins), 5);
+        epochs.now.store(7, SeqCst);
+        drop(late);
+        assert_eq!(epochs.vouched(&pins), 7);
+        epochs.mute();
+        assert_eq!(epochs.vouched(&pins), 0);
+    }
+
+    #[test]
+    fn turns_that_wait_for_one_epoch_are_one() {
+        let epochs = Epochs::new();
+        let mut state = epochs.state.lock();
+        state.ask(1, 5);
+        state.ask(2, 5);
+        state.ask(3, 6);
+        assert_eq!(state.open.iter().copied().collect::<heapless::Vec<_, 8>>(), [(2, 5), (3, 6)]);
+    }
+
+    #[test]
+    fn a_word_past_the_last_epoch_is_not_believed() {
+        assert_eq!(epoch_of(0), Some(1));
+        assert_eq!(epoch_of(u64::from(EPOCH_MAX) - 1), Some(EPOCH_MAX));
+        assert_eq!(epoch_of(u64::from(EPOCH_MAX)), None);
+        assert_eq!(epoch_of(u64::MAX), None);
+    }
+
+    #[test]
+    fn silence_is_counted_from_the_last_change() {
+        let mut watch = Watch::default();
+        let word = Member { row: RowId(3), incarnation: 1, nonce: 1 }.word();
+        let glimpse = |heartbeat| Glimpse { word, heartbeat, epoch: 1, incarnation: 1, lease_ns: 20 };
+        let turn = Turn { number: 1, pool_word: 0, lease_ns: 10, since_ns: 10 };
+        assert_eq!(watch.saw(RowId(3), &glimpse(1), &turn), None);
+        assert_eq!(watch.saw(RowId(3), &glimpse(1), &turn), None, "its own lease is longer");
+        assert_eq!(watch.saw(RowId(3), &glimpse(2), &turn), None);
+        assert_eq!(watch.saw(RowId(3), &glimpse(2), &turn), None);
+        assert_eq!(watch.saw(RowId(3), &glimpse(2), &turn), Some((RowId(3), word)));
+    }
+}

@@ -1,0 +1,110 @@
+//! Places that wait until nobody can have a pointer to one of their earlier lives.
+//!
+//! Generations tell [`GENERATIONS`] lives of a place apart, and go on at the first. So a pointer that was kept for that many
+//! lives would be taken for one to the present life, and would lead, at worst, to a node that its writer has not linked
+//! yet, or never will: what is changed there is lost, and what is read there may be old. Where a life begins whose generation is
+//! the first of either half of them, the place waits here for the [epochs](super::epochs) to pass: of two lives of one
+//! generation one such wait lies between, and no pointer to the former is left when the latter begins.
+//!
+//! (The first of *either* half, because an entry of a retired CHIME leaf shows the generation of the life to come, so that
+//! life's generation is there to be taken for an older one's before that life begins.)
+//!
+//! All other lives begin at once. Of the places that come back one in thirty-two waits, so that what waits is small
+//! against what is in use however fast places go round.
+
+use crate::compute::nodes::{Fresh, NodeClass};
+use crate::remote::address::GENERATION_MASK;
+
+/// Lives of a place that generations tell apart.
+pub const GENERATIONS: u8 = GENERATION_MASK + 1;
+
+/// A place that waits. Storage for a [`Quarantine`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Waiting {
+    class: NodeClass,
+    fresh: Fresh,
+    /// Turns begun when it entered.
+    entered: u32,
+}
+
+/// Places that wait, in the order in which they came.
+#[derive(Debug, Default)]
+pub struct Quarantine<'s> {
+    places: &'s mut [Waiting],
+    first: usize,
+    count: usize,
+}
+
+impl<'s> Quarantine<'s> {
+    /// An empty one with room for `places.len()`.
+    pub fn new(places: &'s mut [Waiting]) -> Self {
+        Self { places, first: 0, count: 0 }
+    }
+
+    /// `false`: there is no room.
+    pub(crate) fn push(&mut self, class: NodeClass, fresh: Fresh, entered: u32) -> bool {
+        if self.count >= self.places.len() {
+            return false;
+        }
+        let at = (self.first + self.count) % self.places.len();
+        if let Some(place) = self.places.get_mut(at) {
+            *place = Waiting { class, fresh, entered };
+        }
+        self.count += 1;
+        true
+    }
+
+    /// The place that has waited longest, if `is_over` says so of it.
+    pub(crate) fn pop(&mut self, is_over: impl FnOnce(u32) -> bool) -> Option<(NodeClass, Fresh)> {
+        if self.count == 0 {
+            return None;
+        }
+        let Waiting { class, fresh, entered } = *self.places.get(self.first)?;
+        if !is_over(entered) {
+            return None;
+        }
+        self.first = (self.first + 1) % self.places.len();
+        self.count -= 1;
+        Some((class, fresh))
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Calls `visit` with every place.
+    pub(crate) fn for_each(&self, visit: &mut dyn FnMut(NodeClass, Fresh)) {
+        for at in 0..self.count {
+            if let Some(place) = self.places.get((self.first + at) % self.places.len()) {
+                visit(place.class, place.fresh);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::remote::address::Address;
+    use crate::verbs::NodeId;
+
+    #[test]
+    fn places_leave_in_the_order_in_which_they_came_and_not_before_their_time() {
+        let mut room = [Waiting::default(); 2];
+        let mut quarantine = Quarantine::new(&mut room);
+        let fresh = |line: u64| Fresh { address: Address::new(NodeId(0), line * 64, 0), version: 0 };
+        for round in 0..5 {
+            let (first, second) = (2 * round, 2 * round + 1);
+            assert!(quarantine.push(NodeClass::Leaf, fresh(u64::from(first)), first));
+            assert!(quarantine.push(NodeClass::Inner, fresh(u64::from(second)), second));
+            assert!(!quarantine.push(NodeClass::Leaf, fresh(99), 99), "there is no room");
+            assert_eq!(quarantine.pop(|entered| entered < first), None);
+            assert_eq!(quarantine.pop(|entered| entered <= first), Some((NodeClass::Leaf, fresh(u64::from(first)))));
+            assert_eq!(quarantine.pop(|entered| entered <= first), None);
+            let mut seen = 0;
+            quarantine.for_each(&mut |class, _| seen += 1 + u32::from(class == NodeClass::Inner));
+            assert_eq!(seen, 2);
+            assert!(quarantine.pop(|_| true).is_some());
+        }
+    }
+}

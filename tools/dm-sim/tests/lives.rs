@@ -1,0 +1,22 @@
+//! Places of leaves go round, one life after the other, while an operation stands still and others have old pointers.
+
+use dm_core::lane::Mark;
+use dm_sim::verify::{Chime, Sherman, TreeKind, lives};
+
+fn go_round<K: TreeKind>(kind: K, seeds: u64) {
+    let played = lives::play(kind, 0..seeds);
+    assert_eq!(played.finding, None);
+    for mark in [Mark::Quarantined, Mark::QuarantineOver, Mark::NodeReused, Mark::Merge, Mark::StaleCache] {
+        assert!(played.marks[mark as usize] > 0, "never hit: {}", mark.name());
+    }
+}
+
+#[test]
+fn old_pointers_to_shermans_leaves_do_no_harm() {
+    go_round(Sherman, 600);
+}
+
+#[test]
+fn old_pointers_to_chimes_leaves_do_no_harm() {
+    go_round(Chime, 600);
+}
