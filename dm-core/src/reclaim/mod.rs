@@ -22,7 +22,7 @@
 //!
 //! # Adoption
 //!
-//! [`Tree::adopt`](crate::btree::Tree::adopt): a living compute node makes chunks of the gone its own, by a CAS of the
+//! [`Index::adopt`](crate::index::Index::adopt): a living compute node makes chunks of the gone its own, by a CAS of the
 //! chunk's entry, and looks at every node in them; and it looks, in its own chunks, for leaves signed by the gone. What
 //! is nobody's goes on its shelf. So one looks at a place, the owner of its chunk, and there is nothing to agree on.
 //! When an adopter dies, its chunks are those of somebody gone, and the next one begins anew.

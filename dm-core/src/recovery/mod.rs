@@ -34,7 +34,7 @@
 //!
 //! **Where packets end, a line must end.** Packets are counted from the start of the message, so of a WRITE that begins in
 //! the middle of a line and is longer than a packet the packets end in the middle of lines, too, and a line may be left
-//! with half of it new. Such a WRITE is posted as two ([`push_by_lines`]): up to the end of its first line, less than a
+//! with half of it new. Such a WRITE is posted as two (`push_by_lines`): up to the end of its first line, less than a
 //! packet; and the rest, whose packets, whole numbers of lines long, begin and end with lines. The two are of one chain
 //! and need no more than WRITEs of one chain give: to readers they are lines that land at different instants, as those
 //! of one WRITE are; to a repairer, whose image repeats all of it and lies before both, they are one WRITE of which some
