@@ -13,6 +13,7 @@ use crate::report::table::size;
 use account::{Account, account};
 use dm_core::index::Index;
 use dm_core::lane::Lane;
+use dm_core::remote::catalog::IndexKind;
 use dm_core::remote::chunks::{self, ChunkEntry, ChunkKind, Tally};
 use dm_core::verbs::{NodeId, Space};
 use dm_host::compute_node::{Pool, pool_name};
@@ -150,11 +151,14 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         for index in inspection.indexes.iter_mut().filter(|index| index.key_bytes.is_some()) {
             // Before this program joins, and has places of its own.
             let (entry, parameters) = memory.pool.find_index(&index.name).map_err(Failure::run)?;
-            let places = parameters.node_bytes();
-            index.memory = Some(with_eyes(&memory.pool, |fabric, lane| {
-                let rows = members(&memory.pool, fabric, lane)?;
-                account(&memory.pool, fabric, lane, &rows, entry.number, places)
-            })?);
+            // Places of a radix tree are of many sizes and do not say what they are.
+            if parameters.kind() != IndexKind::Smart {
+                let places = parameters.node_bytes();
+                index.memory = Some(with_eyes(&memory.pool, |fabric, lane| {
+                    let rows = members(&memory.pool, fabric, lane)?;
+                    account(&memory.pool, fabric, lane, &rows, entry.number, places)
+                })?);
+            }
             let node = arguments.pool.join(&memory)?;
             let census = with_tool(&node, &index.name, |tool| {
                 block_on(tool.fabric, tool.lane, tool.index.validate(tool.lane)).map_err(Failure::run)
