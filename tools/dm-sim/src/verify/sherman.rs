@@ -52,7 +52,7 @@ impl TreeKind for Sherman {
 
     /// A node torn under its lock needs an old pointer to a place in the very moment of its next life's first WRITE.
     fn unseen() -> &'static [Bug] {
-        &[Bug::TornIsResidue]
+        &[Bug::TornIsResidue, Bug::SameGeneration]
     }
 
     fn profile_for(bug: Bug) -> Option<Profile> {

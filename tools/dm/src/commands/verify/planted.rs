@@ -125,7 +125,9 @@ fn plant_all(field: &Field<'_>, name: &str, histories: u64, settings: &Settings)
                 (about, runs.to_string())
             } else {
                 print(&format!("{}: NOT FOUND\n", bug.name()))?;
-                missed.push(bug.name());
+                if !field.unseen.contains(&bug) {
+                    missed.push(bug.name());
+                }
                 ("not found", String::new())
             };
             let _ = writeln!(table, "| {} |{} | {about} | {shows} | | {runs} |", bug.name(), bug.what());
