@@ -82,7 +82,7 @@
 //! - A block that no entry names: written before the crash, or unnamed just before it. Nobody reads it.
 //! - A layer that no link leads to, with one entry: between (a) and (b). Nobody comes there: its number is known to nobody alive.
 //!
-//! Both stay: see the limits. Of operations that were dropped or failed on a compute node that lives on, nothing stays ([`settle`]).
+//! Both stay: see the limits. Of operations that were dropped or failed on a compute node that lives on, nothing stays.
 //!
 //! Never half an item: the step that shows it is one entry of the index below, whose own recovery finishes or undoes that.
 //!
