@@ -215,6 +215,17 @@ struct Slot<'i, F> {
     refusals: u32,
 }
 
+impl<F> Slot<'_, F> {
+    /// Its requests are done.
+    #[inline]
+    fn answered(&mut self, window: &mut Window) {
+        if self.state == State::InFlight {
+            window.answer();
+        }
+        self.state = State::Ready;
+    }
+}
+
 /// Runs lanes until all are finished.
 pub fn run<'i, 'm, I: Index, F: Fabric<'m>, W: Work>(
     index: &'i I,
@@ -270,10 +281,10 @@ where
             for at in 0..self.lanes.len() {
                 progress |= self.turn(at, &start);
             }
-            let slots = &mut self.slots;
+            let (slots, window) = (&mut self.slots, &mut self.window);
             self.fabric.poll(self.lanes, &mut |lane| {
                 if let Some(slot) = slots.get_mut(lane) {
-                    slot.state = State::Ready;
+                    slot.answered(window);
                     progress = true;
                 }
             });
@@ -300,7 +311,6 @@ where
                 match lane.port().with(|scratch| self.work.next(at, scratch, plan)) {
                     Next::Run(operation) => {
                         lane.port().start();
-                        self.window.begin();
                         slot.operation = operation;
                         slot.cost = Cost::default();
                         slot.retries.catch_up(lane);
@@ -373,6 +383,9 @@ where
                 Step::Requests => {
                     if let Some(state) = self.submit(at) {
                         self.slots[at].state = state;
+                        if state == State::InFlight {
+                            self.window.post();
+                        }
                         return;
                     }
                 }
@@ -462,12 +475,12 @@ where
         if self.submit(at) == Some(State::InFlight) {
             // Nobody polls this lane until its leftovers are done.
             while lane.port().state() != dm_core::port::State::Completed {
-                let slots = &mut self.slots;
+                let (slots, window) = (&mut self.slots, &mut self.window);
                 self.fabric.poll(self.lanes, &mut |ready| {
                     if ready != at
                         && let Some(slot) = slots.get_mut(ready)
                     {
-                        slot.state = State::Ready;
+                        slot.answered(window);
                     }
                 });
             }

@@ -136,30 +136,40 @@ pub(crate) trait Leaves<'s>: Sized {
             let _ = fence(lane, tree.geometry, row, word).await;
         }
         let _pinned = tree.pin(lane);
-        loop {
-            let mut leads = false;
-            if tree.options.rdwc {
-                match tree.batches.begin(lane, self.plan(), operation.kind).await? {
-                    Begun::Told(outcome) => return Ok(outcome),
-                    begun => leads = begun == Begun::Leads,
-                }
-            }
-            let result = self.attempt_once(lane, &operation).await;
-            if leads {
-                tree.batches.finish(lane, self.plan(), &result).await?;
-            }
-            if let Some(outcome) = self.unless_silent(lane, result).await? {
-                return Ok(outcome);
+        let mut leads = false;
+        if tree.options.rdwc {
+            match tree.batches.begin(lane, self.plan(), operation.kind).await? {
+                Begun::Told(outcome) => return Ok(outcome),
+                begun => leads = begun == Begun::Leads,
             }
         }
+        // A leader that tries again goes on leading. Its batch may be sealed, and then the value in its hands is that of
+        // the member that joined last: it must not be written when that member has been told to write for itself.
+        let result = loop {
+            let result = self.attempt_once(lane, &operation).await;
+            match self.unless_silent(lane, leads, result).await {
+                Ok(None) => {}
+                Ok(Some(outcome)) => break Ok(outcome),
+                Err(error) => break Err(error),
+            }
+        };
+        if leads {
+            tree.batches.finish(lane, self.plan(), &result).await?;
+        }
+        result
     }
 
     /// Passes on how an attempt ended; unless a lock was in the way whose holder is silent: then looks after that, and says
-    /// `None`: try again.
-    async fn unless_silent<T>(&self, lane: &Lane<'_>, result: Result<T, OpError>) -> Result<Option<T>, OpError> {
+    /// `None`: try again. `leads`: the lane leads a batch, which waits.
+    async fn unless_silent<T>(
+        &self,
+        lane: &Lane<'_>,
+        leads: bool,
+        result: Result<T, OpError>,
+    ) -> Result<Option<T>, OpError> {
         let result = match (result, lane.take_suspect()) {
             // One that is met when the operation has made its change is for others to look after.
-            (Err(OpError { effect: Effect::None, .. }), Some(debt)) if !lane.owes() && !lane.is_joined() => {
+            (Err(OpError { effect: Effect::None, .. }), Some(debt)) if !lane.owes() && (leads || !lane.is_joined()) => {
                 self.tree().look_after(self, lane, debt).await.map(|()| None)
             }
             (result, _) => result.map(Some),
@@ -190,7 +200,7 @@ pub(crate) trait Leaves<'s>: Sized {
         lane.forget_watch();
         loop {
             let adopted = self.tree().adopt(self, lane).await;
-            if let Some(adopted) = self.unless_silent(lane, adopted).await? {
+            if let Some(adopted) = self.unless_silent(lane, false, adopted).await? {
                 return Ok(adopted);
             }
         }

@@ -384,7 +384,7 @@ pub(crate) trait Merge<'s>: Walk<'s> {
                 Err(OpError { cause: Cause::Corrupt { .. }, .. }) if self.mend(lane).await? => self.walk(lane).await,
                 result => result,
             };
-            if let Some(census) = self.unless_silent(lane, result).await? {
+            if let Some(census) = self.unless_silent(lane, false, result).await? {
                 return Ok(census);
             }
         }
@@ -398,7 +398,7 @@ pub(crate) trait Merge<'s>: Walk<'s> {
         loop {
             // What is in the way of mending may be another dead compute node's.
             let mended = self.mend(lane).await;
-            if self.unless_silent(lane, mended).await?.is_some() {
+            if self.unless_silent(lane, false, mended).await?.is_some() {
                 return Ok(swept);
             }
         }

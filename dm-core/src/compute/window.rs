@@ -18,7 +18,7 @@ pub struct Window {
     under_way: u32,
     /// Operations that ended without a refusal since the limit was last changed.
     clean: u32,
-    /// Operations begun before the limit was last lowered, which say nothing about the lower one.
+    /// Operations that had begun before the limit was last lowered, or so many: they say nothing about the lower one.
     stale: u32,
 }
 
@@ -29,7 +29,7 @@ impl Window {
         Self { most, limit: most, under_way: 0, clean: 0, stale: 0 }
     }
 
-    /// Operations that may be under way at present, 1 up to the lanes of the thread.
+    /// Operations that may have requests under way at present, 1 up to the lanes of the thread.
     pub const fn limit(&self) -> u32 {
         self.limit
     }
@@ -40,23 +40,28 @@ impl Window {
         self.under_way < self.limit
     }
 
-    /// An operation begins.
+    /// Requests of an operation go out.
     #[inline]
-    pub fn begin(&mut self) {
+    pub const fn post(&mut self) {
         self.under_way += 1;
+    }
+
+    /// They are back.
+    #[inline]
+    pub const fn answer(&mut self) {
+        self.under_way = self.under_way.saturating_sub(1);
     }
 
     /// An operation ended; `refused`: a READ of it took too long to be believed.
     #[inline]
     pub fn end(&mut self, refused: bool) {
-        self.under_way = self.under_way.saturating_sub(1);
         let stale = self.stale > 0;
         self.stale = self.stale.saturating_sub(1);
         if refused {
             self.clean = 0;
             if !stale {
+                self.stale = self.limit;
                 self.limit -= self.limit.div_ceil(4).min(self.limit - 1);
-                self.stale = self.under_way;
             }
         } else if self.limit < self.most {
             self.clean += 1;
@@ -77,9 +82,10 @@ mod tests {
         let (mut lowest, mut refused) = (lanes, 0);
         for operation in 0..200_000 {
             while window.is_open() {
-                window.begin();
+                window.post();
             }
             let late = window.under_way > bears;
+            window.answer();
             window.end(late);
             if operation >= 100_000 {
                 lowest = lowest.min(window.limit());
@@ -104,7 +110,7 @@ mod tests {
         assert_eq!((lowest, refused), (1, 100_000));
         let mut window = Window::new(0);
         assert!(window.is_open());
-        window.begin();
+        window.post();
         assert!(!window.is_open());
     }
 

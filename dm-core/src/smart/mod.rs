@@ -328,26 +328,30 @@ impl Index for Smart<'_> {
         lane.set_deadline(operation.wait_ns());
         self.check_standing()?;
         lane.forget_watch();
-        loop {
-            let mut leads = false;
-            if self.options.rdwc {
-                match self.batches.begin(lane, &self.plan, operation.kind).await? {
-                    Begun::Told(outcome) => return Ok(outcome),
-                    begun => leads = begun == Begun::Leads,
-                }
+        let mut leads = false;
+        if self.options.rdwc {
+            match self.batches.begin(lane, &self.plan, operation.kind).await? {
+                Begun::Told(outcome) => return Ok(outcome),
+                begun => leads = begun == Begun::Leads,
             }
+        }
+        // A leader that tries again goes on leading, for the reason given at the B+-trees' `perform`.
+        let result = loop {
             let result = match operation.kind {
                 OperationKind::Get => self.get(lane).await,
                 OperationKind::Scan => self.scan(lane, &operation).await,
                 kind => self.write(lane, kind).await,
             };
-            if leads {
-                self.batches.finish(lane, &self.plan, &result).await?;
+            match self.unless_silent(lane, leads, result).await {
+                Ok(None) => {}
+                Ok(Some(outcome)) => break Ok(outcome),
+                Err(error) => break Err(error),
             }
-            if let Some(outcome) = self.unless_silent(lane, result).await? {
-                return Ok(outcome);
-            }
+        };
+        if leads {
+            self.batches.finish(lane, &self.plan, &result).await?;
         }
+        result
     }
 
     async fn settle<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {

@@ -163,15 +163,16 @@ impl Smart<'_> {
     }
 
     /// Passes on how an attempt ended; unless a lock was in the way whose holder is silent: then looks after that, and says
-    /// `None`: try again.
+    /// `None`: try again. `leads`: the lane leads a batch, which waits.
     pub(super) async fn unless_silent<T>(
         &self,
         lane: &Lane<'_>,
+        leads: bool,
         result: Result<T, OpError>,
     ) -> Result<Option<T>, OpError> {
         let result = match (result, lane.take_suspect()) {
             // One that is met when the operation has made its change is for others to look after.
-            (Err(OpError { effect: Effect::None, .. }), Some(debt)) if !lane.owes() && !lane.is_joined() => {
+            (Err(OpError { effect: Effect::None, .. }), Some(debt)) if !lane.owes() && (leads || !lane.is_joined()) => {
                 self.look_after(lane, debt).await.map(|()| None)
             }
             (result, _) => result.map(Some),
