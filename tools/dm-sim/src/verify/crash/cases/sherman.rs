@@ -43,7 +43,8 @@ pub fn all() -> Vec<Case> {
     // Records of more than two lines, leaves of several.
     let long = Parameters { value_bytes: 120, ..short };
     // Records of several packets.
-    let longer = Parameters { value_bytes: 600, ..short };
+    // What is left of an entry behind the last packet is within one line.
+    let longer = Parameters { value_bytes: 512, ..short };
     let wide = Parameters { key_bytes: 48, ..short };
     let usual = Ground::default();
     let with = |options| Ground { options, ..usual };
