@@ -254,6 +254,10 @@ fn verify<S: Subject + Copy + Send>(subject: S, arguments: &Arguments, settings:
         // Nobody is ever in doubt.
         marks.retain(|mark| *mark != Mark::Settled);
     }
+    if settings.masked_cas == Some(true) {
+        // Nobody has to guess what a free lock word says.
+        marks.retain(|mark| *mark != Mark::GuessWrong);
+    }
     let bar = ProgressBar::with_draw_target(Some(histories), ProgressDrawTarget::stderr());
     if let Ok(style) = ProgressStyle::with_template("{pos}/{len} histories {wide_bar} {eta}") {
         bar.set_style(style);
