@@ -142,7 +142,7 @@ pub(super) const FIGURES: &[Figure] = &[
     },
     Figure {
         title: "CHIME Figure 18f, C, H = 2",
-        options: "{CHIME} --records 4000000 --cache-mib 100 --threads 32 --workload c --operations 400000 --neighborhood 2",
+        options: "{CHIME} --records 4000000 --cache-mib 100 --threads 32 --workload c --operations 400000 --region-mib 1024 --neighborhood 2",
         metric: Metric::Mops,
         paper: f64::NAN,
         note: "",
