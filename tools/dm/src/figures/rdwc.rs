@@ -12,7 +12,8 @@ const SHARE: &str = "what is gained is what is not READ, and at the link's limit
                      that want one key at one time: the hottest record draws 3.8 % of the operations, and a READ is under way for \
                      20 us. Batches that save less than they cost are left alone for a while";
 
-const WRITES: &str = "the paper: 1.1 to 1.3 near saturation. Updates made by another lane are of the keys whose locks are waited for";
+const WRITES: &str =
+    "the paper: 1.1 to 1.3 near saturation. Updates made by another lane are of the keys whose locks are waited for";
 
 pub(super) const FIGURES: &[Figure] = &[
     Figure {
