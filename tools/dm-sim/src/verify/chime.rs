@@ -37,8 +37,9 @@ impl TreeKind for Chime {
     }
 
     /// As Sherman's: a place merged away and reused twice in a row, each time between two READs.
+    /// Of these, repairers' deaths and self-fencing are what enumerated deaths are about.
     fn rare_marks() -> &'static [Mark] {
-        &[Mark::Restart]
+        &[Mark::Restart, Mark::RepairerDied, Mark::SelfFenced]
     }
 
     fn crash_cases() -> Vec<Case> {

@@ -38,8 +38,9 @@ impl TreeKind for Smart {
     }
 
     /// No merges, whose half-done ones somebody could undo.
+    /// Of these, repairers' deaths and self-fencing are what enumerated deaths are about.
     fn rare_marks() -> &'static [Mark] {
-        &[Mark::MergeUndone]
+        &[Mark::MergeUndone, Mark::RepairerDied, Mark::SelfFenced]
     }
 
     fn crash_cases() -> Vec<Case> {
