@@ -1,6 +1,6 @@
 //! Histories of items.
 
-use dm_sim::verify::{Bounded, ChimeItems, Faults, Recovered, Settings, ShermanItems, Subject, Verifier};
+use dm_sim::verify::{Bounded, Chime, Faults, ItemsOver, Recovered, Settings, Sherman, Subject, Verifier};
 
 /// Nobody but who works on items needs more than this here: `dm verify --index items` runs as many as wanted.
 const HISTORIES: u64 = 300;
@@ -23,15 +23,15 @@ const RECOVERED: &str = "drops,crash,qp-error,rpc-lost,rpc-repeated,stale-cache"
 
 #[test]
 fn histories_of_items_are_linearizable_and_lose_no_memory() {
-    verify(Bounded(ShermanItems), "drops", 0..HISTORIES);
-    verify(Bounded(ShermanItems), BOUNDED, HISTORIES..2 * HISTORIES);
-    verify(Bounded(ChimeItems), "drops", 0..HISTORIES);
+    verify(Bounded(ItemsOver(Sherman)), "drops", 0..HISTORIES);
+    verify(Bounded(ItemsOver(Sherman)), BOUNDED, HISTORIES..2 * HISTORIES);
+    verify(Bounded(ItemsOver(Chime)), "drops", 0..HISTORIES);
 }
 
 #[test]
 fn items_outlive_their_compute_nodes() {
-    verify(Recovered(ShermanItems), RECOVERED, 0..HISTORIES);
-    verify(Recovered(ChimeItems), RECOVERED, 0..HISTORIES);
+    verify(Recovered(ItemsOver(Sherman)), RECOVERED, 0..HISTORIES);
+    verify(Recovered(ItemsOver(Chime)), RECOVERED, 0..HISTORIES);
 }
 
 /// Two were bugs of the index below that took many steps of one operation to meet.
@@ -45,6 +45,6 @@ fn items_outlive_their_compute_nodes() {
 /// when it was dropped there, so its block was lost.
 #[test]
 fn seeds_that_found_something() {
-    verify(Recovered(ShermanItems), RECOVERED, [1506, 2234]);
-    verify(Recovered(ChimeItems), RECOVERED, [3353]);
+    verify(Recovered(ItemsOver(Sherman)), RECOVERED, [1506, 2234]);
+    verify(Recovered(ItemsOver(Chime)), RECOVERED, [3353]);
 }

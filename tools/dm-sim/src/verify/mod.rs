@@ -45,7 +45,7 @@ mod walk;
 pub use chime::Chime;
 pub use draw::{Draw, Profile, Settings};
 pub use faults::{Fault, FaultKind, FaultPlan, Faults, Planned};
-pub use items::{ChimeItems, ShermanItems};
+pub use items::ItemsOver;
 pub use recovered::Recovered;
 pub use report::{Finding, Report};
 pub use run::{History, Replay, Verifier};

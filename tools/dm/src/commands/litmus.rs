@@ -18,13 +18,13 @@ use clap::builder::RangedU64ValueParser;
 use dm_core::error::VerbError;
 use dm_core::index::Index as _;
 use dm_core::lane::Lane;
-use dm_core::remote::catalog::IndexNumber;
+use dm_core::remote::catalog::{IndexKind, IndexNumber};
 use dm_core::remote::chunks::{self, ChunkKind, Grant, Granted, RequestId, Want};
-use dm_core::sherman::parameters::Parameters;
 use dm_core::verbs::{Assumptions, Fabric as _, Guarantees, Label, LaneId, NodeId, Request};
-use dm_host::assembly::{Place, Spending, with_sherman};
+use dm_host::assembly::{Place, Spending};
 use dm_host::compute_node::{ComputeNode, Pool};
 use dm_host::fabric::any::AnyFabric;
+use dm_host::kinds::{IndexParameters, with_index};
 use dm_host::solo::block_on;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -225,8 +225,11 @@ fn run_all(pool: &Pool, at: u64, time: Duration) -> Result<Vec<Test>, Failure> {
     Ok(tests)
 }
 
+/// Indexes, by kind.
+const KINDS: [IndexKind; 3] = [IndexKind::Sherman, IndexKind::Chime, IndexKind::Smart];
+
 /// What each index needs, whatever this fabric grants.
-fn needs(node: &ComputeNode, fabric: &AnyFabric) -> Result<Assumptions, Failure> {
+fn needs(node: &ComputeNode, fabric: &AnyFabric) -> Result<[Assumptions; KINDS.len()], Failure> {
     let everything = Guarantees { by_construction: Assumptions::all(), asserted: Assumptions::empty(), profile: "" };
     let place = Place {
         geometry: node.pool().geometry(),
@@ -239,7 +242,12 @@ fn needs(node: &ComputeNode, fabric: &AnyFabric) -> Result<Assumptions, Failure>
         epochs: None,
     };
     let spending = Spending { cache_bytes: 0, returned_nodes: 0, ..Spending::default() };
-    with_sherman(&place, &Parameters::with_sizes(8, 8), &spending, |index| index.assumptions()).map_err(Failure::run)
+    let mut needed = [Assumptions::empty(); KINDS.len()];
+    for (kind, needed) in KINDS.into_iter().zip(&mut needed) {
+        let parameters = IndexParameters::with_sizes(kind, 8, 8).map_err(Failure::run)?;
+        *needed = with_index(&place, &parameters, &spending, |index| index.assumptions()).map_err(Failure::run)?;
+    }
+    Ok(needed)
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -258,7 +266,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     released.map_err(Failure::run)?.map_err(Failure::run)?;
 
     let mut table = format!(
-        "{:<16} {:<22} {:>9} {:>9} {:>8}  {:<16} sherman\n",
+        "{:<16} {:<22} {:>9} {:>9} {:>8}  {:<16} relied upon by\n",
         "test", "assumption", "looks", "changes", "refuted", "granted"
     );
     let mut broken = Vec::new();
@@ -277,11 +285,15 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             broken.push(format!("{name} ({granted})"));
         }
         let flag = assumption.names().next().unwrap_or("-");
-        let relies =
-            if !assumption.is_empty() && needed.contains(assumption) { "relies on it" } else { "does not need it" };
+        let relying = KINDS.iter().zip(&needed);
+        let relying = relying.filter(|(_, needed)| !assumption.is_empty() && needed.contains(assumption));
+        let mut relying = relying.map(|(kind, _)| kind.name()).collect::<Vec<_>>().join(", ");
+        if relying.is_empty() {
+            relying.push_str("none");
+        }
         let Seen { looks, changes, refuted } = seen;
         // Writing to a string does not fail.
-        let _ = writeln!(table, "{name:<16} {flag:<22} {looks:>9} {changes:>9} {refuted:>8}  {granted:<16} {relies}");
+        let _ = writeln!(table, "{name:<16} {flag:<22} {looks:>9} {changes:>9} {refuted:>8}  {granted:<16} {relying}");
     }
     let device = fabric.device().map_or(String::new(), |device| format!(", device {device}"));
     let profile = if guarantees.profile.is_empty() { "none" } else { guarantees.profile };

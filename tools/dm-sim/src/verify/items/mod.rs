@@ -16,29 +16,64 @@ use dm_core::items::key::{KeyShape, ROOT_LAYER};
 use dm_core::items::slot::Slot;
 use dm_core::lane::Mark;
 use dm_core::planted::Bug;
-use dm_core::{chime, sherman};
+use dm_core::{chime, items, sherman};
 use dm_host::kinds::IndexParameters;
 use std::collections::BTreeSet;
 use stretched::Stretch;
 
-/// Items over Sherman.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ShermanItems;
+/// A kind of tree that can have items over it.
+pub trait Below: TreeKind {
+    /// Names of the items over it.
+    const ITEMS: [&'static str; 2];
 
-/// Items over CHIME.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ChimeItems;
+    /// Parameters with these sizes of keys and values, and `items` over them. `None`: they are of another kind.
+    fn with_items(
+        parameters: &IndexParameters,
+        sizes: (usize, usize),
+        items: items::parameters::Parameters,
+    ) -> Option<IndexParameters>;
+}
 
-impl TreeKind for ShermanItems {
-    const NAME: &'static str = "items";
-    const NAME_RECOVERED: &'static str = "items, recovered";
+impl Below for Sherman {
+    const ITEMS: [&'static str; 2] = ["items", "items, recovered"];
+
+    fn with_items(
+        parameters: &IndexParameters,
+        (key_bytes, value_bytes): (usize, usize),
+        items: items::parameters::Parameters,
+    ) -> Option<IndexParameters> {
+        let IndexParameters::Sherman(below) = *parameters else { return None };
+        Some(IndexParameters::ShermanItems(sherman::parameters::Parameters { key_bytes, value_bytes, ..below }, items))
+    }
+}
+
+impl Below for Chime {
+    const ITEMS: [&'static str; 2] = ["items over chime", "items over chime, recovered"];
+
+    fn with_items(
+        parameters: &IndexParameters,
+        (key_bytes, value_bytes): (usize, usize),
+        items: items::parameters::Parameters,
+    ) -> Option<IndexParameters> {
+        let IndexParameters::Chime(below) = *parameters else { return None };
+        Some(IndexParameters::ChimeItems(chime::parameters::Parameters { key_bytes, value_bytes, ..below }, items))
+    }
+}
+
+/// Items over a kind of tree.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ItemsOver<K>(pub K);
+
+impl<K: Below> TreeKind for ItemsOver<K> {
+    const NAME: &'static str = K::ITEMS[0];
+    const NAME_RECOVERED: &'static str = K::ITEMS[1];
     /// Not that of blocks.
     const ADOPTS: bool = false;
     /// An entry that is taken back may be the last of its leaf, and only recovery mends a merge that was cut short.
     const WRITES_RECORDS_AT_ONCE: bool = false;
 
     fn marks() -> Vec<(&'static str, &'static [Mark])> {
-        with_marks(Sherman::marks())
+        with_marks(K::marks())
     }
 
     fn rare_marks() -> &'static [Mark] {
@@ -46,49 +81,10 @@ impl TreeKind for ShermanItems {
     }
 
     fn draw(draw: &Draw, rng: &mut Rng) -> TreeCase {
-        let mut case = Sherman::draw(draw, rng);
-        if let IndexParameters::Sherman(below) = &mut case.parameters {
-            (below.key_bytes, below.value_bytes) = entry_sizes(rng);
-            let (below, stretch) = (*below, stretch(rng));
-            case.parameters = IndexParameters::ShermanItems(below, stretch.parameters());
-            spend(&mut case, stretch, rng);
-        }
-        case
-    }
-
-    fn crash_cases() -> Vec<Case> {
-        Vec::new()
-    }
-
-    fn bugs() -> Vec<Bug> {
-        Bug::ITEMS.to_vec()
-    }
-
-    fn profile_for(_: Bug) -> Option<Profile> {
-        None
-    }
-}
-
-impl TreeKind for ChimeItems {
-    const NAME: &'static str = "items over chime";
-    const NAME_RECOVERED: &'static str = "items over chime, recovered";
-    const ADOPTS: bool = false;
-    const WRITES_RECORDS_AT_ONCE: bool = false;
-
-    fn marks() -> Vec<(&'static str, &'static [Mark])> {
-        with_marks(Chime::marks())
-    }
-
-    fn rare_marks() -> &'static [Mark] {
-        RARE_MARKS
-    }
-
-    fn draw(draw: &Draw, rng: &mut Rng) -> TreeCase {
-        let mut case = Chime::draw(draw, rng);
-        if let IndexParameters::Chime(below) = &mut case.parameters {
-            (below.key_bytes, below.value_bytes) = entry_sizes(rng);
-            let (below, stretch) = (*below, stretch(rng));
-            case.parameters = IndexParameters::ChimeItems(below, stretch.parameters());
+        let mut case = K::draw(draw, rng);
+        let (sizes, stretch) = (entry_sizes(rng), stretch(rng));
+        if let Some(parameters) = K::with_items(&case.parameters, sizes, stretch.parameters()) {
+            case.parameters = parameters;
             spend(&mut case, stretch, rng);
         }
         case

@@ -143,7 +143,7 @@ fn every_mark_belongs_to_one_room_and_the_rooms_have_no_others() {
         listed(Recovered(Sherman).marks()),
         listed(Bounded(Chime).marks()),
         listed(Bounded(Smart).marks()),
-        listed(Recovered(ShermanItems).marks()),
+        listed(Recovered(ItemsOver(Sherman)).marks()),
     ];
     for mark in Mark::ALL {
         let counts = indexes.each_ref().map(|listed| listed.iter().filter(|other| *other == mark).count());

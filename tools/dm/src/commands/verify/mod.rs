@@ -10,8 +10,8 @@ use clap::{Args, ValueEnum};
 use dm_core::lane::Mark;
 use dm_core::verbs::Assumptions;
 use dm_sim::verify::{
-    Bounded, Chime, ChimeItems, Faults, Profile, Recovered, Report, Settings, Sherman, ShermanItems, Smart, Subject,
-    TreeKind, Verifier,
+    Bounded, Chime, Faults, ItemsOver, Profile, Recovered, Report, Settings, Sherman, Smart, Subject, TreeKind,
+    Verifier,
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use record::{Record, Scope};
@@ -197,8 +197,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         Index::Items | Index::ItemsOverChime if arguments.enumerate || arguments.matrix => {
             Err(Failure::Usage("--index items: --enumerate and --matrix are for the indexes below".to_owned()))
         }
-        Index::Items => run_kind(ShermanItems, arguments, settings),
-        Index::ItemsOverChime => run_kind(ChimeItems, arguments, settings),
+        Index::Items => run_kind(ItemsOver(Sherman), arguments, settings),
+        Index::ItemsOverChime => run_kind(ItemsOver(Chime), arguments, settings),
     }
 }
 
