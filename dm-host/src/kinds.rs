@@ -249,8 +249,7 @@ impl IndexParameters {
     /// Whether others can go on when a compute node dies with a lock of such an index in its hands.
     pub const fn recovers(&self) -> bool {
         match self {
-            Self::Sherman(_) | Self::Chime(_) | Self::Smart(_) | Self::ShermanItems(..) => true,
-            Self::ChimeItems(..) => false,
+            Self::Sherman(_) | Self::Chime(_) | Self::Smart(_) | Self::ShermanItems(..) | Self::ChimeItems(..) => true,
         }
     }
 

@@ -156,6 +156,9 @@ pub(crate) trait Leaves<'s>: Sized {
         if leads {
             tree.batches.finish(lane, self.plan(), &result).await?;
         }
+        if result.is_ok() {
+            self.watch_on(lane).await;
+        }
         result
     }
 
@@ -167,14 +170,37 @@ pub(crate) trait Leaves<'s>: Sized {
         leads: bool,
         result: Result<T, OpError>,
     ) -> Result<Option<T>, OpError> {
-        let result = match (result, lane.take_suspect()) {
-            // One that is met when the operation has made its change is for others to look after.
-            (Err(OpError { effect: Effect::None, .. }), Some(debt)) if !lane.owes() && (leads || !lane.is_joined()) => {
-                self.tree().look_after(self, lane, debt).await.map(|()| None)
+        let result = match result {
+            Err(OpError { effect: Effect::None, .. }) if !lane.owes() && (leads || !lane.is_joined()) => {
+                match lane.take_suspect() {
+                    Some(debt) => self.tree().look_after(self, lane, debt).await.map(|()| None),
+                    None => result.map(Some),
+                }
             }
-            (result, _) => result.map(Some),
+            result => result.map(Some),
         };
         result.map_err(|error| self.tree().note_fencing(error))
+    }
+
+    /// What an operation does that has its answer, but met a lock on the way whose holder is silent: it was about to tell a
+    /// parent of a split. The answer waits until that holder is known to live, or is dealt with. Were this left to others,
+    /// and all of them came to the lock as late, each would wait for a while, and nobody would ever take it over.
+    async fn watch_on(&self, lane: &Lane<'_>) {
+        let (Some(debt), Some(recovery)) = (lane.take_suspect(), self.tree().recovery) else { return };
+        let mut since = None;
+        // A request that failed leaves a debt, which is settled before the lane goes on.
+        while !lane.owes() && lane.check_deadline().is_ok() && self.tree().look_after(self, lane, debt).await.is_ok() {
+            let watched = lane.watch(|watch| watch.watched_since());
+            let lives = since.is_some() && watched != since;
+            if watched.is_none() || lives {
+                break;
+            }
+            since = watched;
+            let pause_ns = recovery.lease.terms().lease_ns() / 16;
+            if lane.port().call(Request::pause(pause_ns)).await.is_err() {
+                break;
+            }
+        }
     }
 
     /// What settling does when locks and batches are settled: finds out what became of nodes that the lane was about to link.
