@@ -415,7 +415,12 @@ impl<'m> Lane<'m> {
         self.suspect.set(Some(queued));
     }
 
-    /// What the lane was queued for whose holder was silent, once.
+    /// What the lane was queued for whose holder was silent.
+    pub(crate) fn suspected(&self) -> Option<Debt> {
+        self.suspect.get()
+    }
+
+    /// The same, once.
     pub(crate) fn take_suspect(&self) -> Option<Debt> {
         self.suspect.take()
     }

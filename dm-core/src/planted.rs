@@ -186,6 +186,10 @@ bugs! {
     BlockRetiredEarly = "block-retired-early", Some(Mark::BlockRead);
     /// A link is made whatever the entry has become meanwhile.
     LinkUnconditional = "link-unconditional", Some(Mark::LayerTakenBack);
+    /// What follows the last byte of a chunk for blocks that is not zero counts as never written.
+    RestWithoutMargin = "rest-without-margin", Some(Mark::ChunkAdopted);
+    /// The rest of a chunk for blocks is adopted while its owner lives.
+    RestOfTheLiving = "rest-of-the-living", Some(Mark::ChunkAdopted);
 }
 
 impl Bug {
@@ -209,6 +213,8 @@ impl Bug {
         Self::BlockChecksumUnchecked,
         Self::BlockRetiredEarly,
         Self::LinkUnconditional,
+        Self::RestWithoutMargin,
+        Self::RestOfTheLiving,
     ];
 
     /// Those that only deaths bring to light.
@@ -231,6 +237,8 @@ impl Bug {
         Self::CutsWithinLines,
         Self::SecondWithoutImage,
         Self::LeavesUnswept,
+        Self::RestWithoutMargin,
+        Self::RestOfTheLiving,
     ];
 
     /// Those that show when places go round while operations stand still.

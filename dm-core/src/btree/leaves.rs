@@ -123,43 +123,45 @@ pub(crate) trait Leaves<'s>: Sized {
 
     /// Executes an operation: alone, or with others that want its key ([`crate::compute::batches`]); again whenever somebody
     /// dead was in the way.
-    async fn perform(&self, lane: &Lane<'_>, operation: Operation) -> Result<Outcome, OpError> {
-        let tree = self.tree();
-        if lane.owes() || lane.is_joined() {
-            return Err(OpError::harmless(Cause::BadInput("the lane is in doubt and has to be settled first")));
-        }
-        lane.set_deadline(operation.wait_ns());
-        tree.check_standing()?;
-        lane.forget_watch();
-        if let Some((row, word)) = tree.waits_for_silent() {
-            // What comes of it the epochs' next turn sees. Who cannot confirm that it is closed keeps memory waiting, no more.
-            let _ = fence(lane, tree.geometry, row, word).await;
-        }
-        let _pinned = tree.pin(lane);
-        let mut leads = false;
-        if tree.options.rdwc {
-            match tree.batches.begin(lane, self.plan(), operation.kind).await? {
-                Begun::Told(outcome) => return Ok(outcome),
-                begun => leads = begun == Begun::Leads,
+    #[expect(clippy::manual_async_fn, reason = "an `async fn` keeps its arguments twice")]
+    fn perform(&self, lane: &Lane<'_>, operation: Operation) -> impl Future<Output = Result<Outcome, OpError>> {
+        async move {
+            let tree = self.tree();
+            if lane.owes() || lane.is_joined() {
+                return Err(OpError::harmless(Cause::BadInput("the lane is in doubt and has to be settled first")));
             }
-        }
-        // A leader that tries again goes on leading. Its batch may be sealed, and then the value in its hands is that of
-        // the member that joined last: it must not be written when that member has been told to write for itself.
-        let result = loop {
-            let result = self.attempt_once(lane, &operation).await;
-            match self.unless_silent(lane, leads, result).await {
-                Ok(None) => {}
-                Ok(Some(outcome)) => break Ok(outcome),
-                Err(error) => break Err(error),
+            lane.set_deadline(operation.wait_ns());
+            tree.check_standing()?;
+            lane.forget_watch();
+            if let Some((row, word)) = tree.waits_for_silent() {
+                // What comes of it the epochs' next turn sees. Who cannot confirm that it is closed keeps memory waiting, no more.
+                let _ = fence(lane, tree.geometry, row, word).await;
             }
-        };
-        if leads {
-            tree.batches.finish(lane, self.plan(), &result).await?;
-        }
-        if result.is_ok() {
+            let _pinned = tree.pin(lane);
+            let mut leads = false;
+            if tree.options.rdwc {
+                match tree.batches.begin(lane, self.plan(), operation.kind).await? {
+                    Begun::Told(outcome) => return Ok(outcome),
+                    begun => leads = begun == Begun::Leads,
+                }
+            }
+            // A leader that tries again goes on leading. Its batch may be sealed, and then the value in its hands is that of
+            // the member that joined last: it must not be written when that member has been told to write for itself.
+            let result = loop {
+                let result = self.attempt_once(lane, &operation).await;
+                match self.unless_silent(lane, leads, result).await {
+                    Ok(None) => {}
+                    Ok(Some(outcome)) => break Ok(outcome),
+                    Err(error) => break Err(error),
+                }
+            };
+            if leads {
+                tree.batches.finish(lane, self.plan(), &result).await?;
+            }
+            let outcome = result?;
             self.watch_on(lane).await;
+            Ok(outcome)
         }
-        result
     }
 
     /// Passes on how an attempt ended; unless a lock was in the way whose holder is silent: then looks after that, and says
@@ -186,10 +188,14 @@ pub(crate) trait Leaves<'s>: Sized {
     /// parent of a split. The answer waits until that holder is known to live, or is dealt with. Were this left to others,
     /// and all of them came to the lock as late, each would wait for a while, and nobody would ever take it over.
     async fn watch_on(&self, lane: &Lane<'_>) {
-        let (Some(debt), Some(recovery)) = (lane.take_suspect(), self.tree().recovery) else { return };
+        let Some(recovery) = self.tree().recovery else { return };
         let mut since = None;
         // A request that failed leaves a debt, which is settled before the lane goes on.
-        while !lane.owes() && lane.check_deadline().is_ok() && self.tree().look_after(self, lane, debt).await.is_ok() {
+        while let Some(debt) = lane.suspected()
+            && !lane.owes()
+            && lane.check_deadline().is_ok()
+            && self.tree().look_after(self, lane, debt).await.is_ok()
+        {
             let watched = lane.watch(|watch| watch.watched_since());
             let lives = since.is_some() && watched != since;
             if watched.is_none() || lives {
@@ -201,6 +207,7 @@ pub(crate) trait Leaves<'s>: Sized {
                 break;
             }
         }
+        lane.take_suspect();
     }
 
     /// What settling does when locks and batches are settled: finds out what became of nodes that the lane was about to link.

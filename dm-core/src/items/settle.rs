@@ -105,11 +105,11 @@ impl<I: Index> Items<'_, I> {
 
     /// Looks at the entry, if it takes that to know whether the change was made.
     pub(super) async fn find_out(&self, lane: &Lane<'_>) -> Result<(), OpError> {
-        let progress = lane.items().get();
-        if progress.draft != Draft::Unsure {
+        if lane.items().get().draft != Draft::Unsure {
             return Ok(());
         }
         let slot = self.revisit(lane).await?;
+        let progress = lane.items().get();
         lane.mark(Mark::EntryRevisited);
         match slot {
             Visit::Block(pointer) if pointer == progress.block => self.switched(lane),
@@ -127,12 +127,11 @@ impl<I: Index> Items<'_, I> {
 
     /// Deletes the entry of a layer that no link leads to.
     pub(super) async fn take_layer_back(&self, lane: &Lane<'_>) -> Result<(), OpError> {
-        let progress = lane.items().get();
-        if !progress.pushed {
+        if !lane.items().get().pushed {
             return Ok(());
         }
         match self.revisit(lane).await? {
-            Visit::Link(layer) if layer == progress.made => lane.mark(Mark::LayerMade),
+            Visit::Link(layer) if layer == lane.items().get().made => lane.mark(Mark::LayerMade),
             Visit::Nowhere => lane.mark(Mark::LayerLost),
             _ => {
                 self.put_pushed_key(lane);
@@ -148,10 +147,9 @@ impl<I: Index> Items<'_, I> {
 
     /// What the entry says at which the operation was.
     async fn revisit(&self, lane: &Lane<'_>) -> Result<Visit, OpError> {
-        let progress = lane.items().get();
         lane.port().with(|scratch| {
             let (front, ours) = self.split(scratch);
-            self.write_entry_key(front, ours, &progress);
+            self.write_entry_key(front, ours, &lane.items().get());
         });
         let outcome = self.step(lane, OperationKind::Get).await?;
         let below = self.below.plan();

@@ -67,8 +67,8 @@ pub struct ItemsOver<K>(pub K);
 impl<K: Below> TreeKind for ItemsOver<K> {
     const NAME: &'static str = K::ITEMS[0];
     const NAME_RECOVERED: &'static str = K::ITEMS[1];
-    /// Not that of blocks.
-    const ADOPTS: bool = false;
+    /// Of blocks, what was never written to.
+    const ADOPTS: bool = true;
     /// An entry that is taken back may be the last of its leaf, and only recovery mends a merge that was cut short.
     const WRITES_RECORDS_AT_ONCE: bool = false;
 
@@ -155,6 +155,11 @@ impl Found {
         };
         let longest = class_bytes(class_of(block_bytes(items.key_bytes_max, items.value_bytes_max))) as u64;
         Some(Self { keys: KeyShape::new(entry_key_bytes), longest, links: Vec::new(), blocks: Vec::new() })
+    }
+
+    /// Bytes of the place of the longest block.
+    pub(super) const fn longest_bytes(&self) -> u64 {
+        self.longest
     }
 
     /// Adds what the image of a leaf names.
