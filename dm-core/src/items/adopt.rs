@@ -18,7 +18,7 @@
 //!
 //! The rest of the chunk, its blocks and places that were used, stays what it is: see the limits of the room.
 
-use super::block::{UNIT_BYTES, block_bytes, class_bytes, class_of};
+use super::block::UNIT_BYTES;
 use super::{Items, Site};
 use crate::btree::lock::word_at;
 use crate::error::{Cause, OpError};
@@ -32,6 +32,12 @@ use crate::remote::{HOME, NodeGeometry};
 use crate::verbs::{Label, NodeId, Request};
 use core::sync::atomic::{AtomicBool, Ordering};
 use spin::Mutex;
+
+/// Where, in part of a chunk that begins at a multiple of sixteen, the last sixteen bytes begin that are not zero: no block
+/// begins behind them. `None`: none begins there at all.
+pub fn last_beginning(bytes: &[u8]) -> Option<usize> {
+    bytes.chunks(UNIT_BYTES).rposition(|unit| unit.iter().any(|&byte| byte != 0)).map(|unit| unit * UNIT_BYTES)
+}
 
 /// What a compute node remembers of its adoptions.
 #[derive(Debug)]
@@ -174,10 +180,9 @@ impl<I: Index> Items<'_, I> {
         while end > 0 {
             let bytes = end.min(self.scratch.blocks.len() as u64 / UNIT * UNIT);
             lane.port().call(Request::read(Label::Walk, node, chunk + end - bytes, bytes as usize, at)).await?;
-            let last =
-                lane.port().with(|scratch| scratch.get(at..at + bytes as usize)?.iter().rposition(|&byte| byte != 0));
+            let last = lane.port().with(|scratch| last_beginning(scratch.get(at..at + bytes as usize)?));
             if let Some(last) = last {
-                let first = end - bytes + last as u64 / UNIT * UNIT + self.longest_place_bytes();
+                let first = end - bytes + last as u64 + self.longest_place_bytes();
                 return Ok((first < chunk_bytes).then(|| (chunk + first, chunk_bytes - first)));
             }
             end -= bytes;
@@ -190,7 +195,6 @@ impl<I: Index> Items<'_, I> {
         if planted(Bug::RestWithoutMargin) {
             return UNIT_BYTES as u64;
         }
-        let super::parameters::Parameters { key_bytes_max, value_bytes_max } = self.parameters;
-        class_bytes(class_of(block_bytes(key_bytes_max, value_bytes_max))) as u64
+        self.parameters.longest_place_bytes() as u64
     }
 }

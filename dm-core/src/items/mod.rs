@@ -106,7 +106,7 @@
 //!   that was cut short.
 //! - No bulk load: entries of later layers do not ascend as keys do. Load by inserts.
 
-mod adopt;
+pub mod adopt;
 pub mod block;
 pub mod key;
 pub mod links;

@@ -154,9 +154,10 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             // Places of a radix tree are of many sizes and do not say what they are.
             if parameters.kind() != IndexKind::Smart {
                 let places = parameters.node_bytes();
+                let longest_block_bytes = parameters.items().map_or(0, |items| items.longest_place_bytes());
                 index.memory = Some(with_eyes(&memory.pool, |fabric, lane| {
                     let rows = members(&memory.pool, fabric, lane)?;
-                    account(&memory.pool, fabric, lane, &rows, entry.number, places)
+                    account(&memory.pool, fabric, lane, &rows, entry.number, places, longest_block_bytes)
                 })?);
             }
             let node = arguments.pool.join(&memory)?;
@@ -317,6 +318,7 @@ fn render_account(account: &Account, text: &mut String) -> std::fmt::Result {
         slack_bytes,
         block_chunks_bytes,
         block_bytes,
+        block_free_bytes,
         holders,
     } = account;
     let sum = live_bytes + retired_bytes + free_bytes + unlinked_bytes + slack_bytes;
@@ -335,10 +337,11 @@ fn render_account(account: &Account, text: &mut String) -> std::fmt::Result {
     if *block_chunks_bytes > 0 {
         writeln!(
             text,
-            "  chunks for blocks: {} granted = {} live + {} on shelves of compute nodes, or lost with one",
+            "  chunks for blocks: {} granted = {} live + {} free + {} on shelves of compute nodes, or lost with one",
             size(*block_chunks_bytes),
             size(*block_bytes),
-            size(block_chunks_bytes.saturating_sub(*block_bytes))
+            size(*block_free_bytes),
+            size(block_chunks_bytes.saturating_sub(*block_bytes + *block_free_bytes))
         )?;
     }
     for holder in holders {
