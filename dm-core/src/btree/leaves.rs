@@ -123,7 +123,8 @@ pub(crate) trait Leaves<'s>: Sized {
 
     /// Executes an operation: alone, or with others that want its key ([`crate::compute::batches`]); again whenever somebody
     /// dead was in the way.
-    #[expect(clippy::manual_async_fn, reason = "an `async fn` keeps its arguments twice")]
+    ///
+    /// No `async fn`: that keeps its arguments twice.
     fn perform(&self, lane: &Lane<'_>, operation: Operation) -> impl Future<Output = Result<Outcome, OpError>> {
         async move {
             let tree = self.tree();

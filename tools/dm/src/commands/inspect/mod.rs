@@ -12,6 +12,7 @@ use crate::report::Tree;
 use crate::report::table::size;
 use account::{Account, account};
 use dm_core::index::Index;
+use dm_core::items::parameters::Parameters;
 use dm_core::lane::Lane;
 use dm_core::remote::catalog::IndexKind;
 use dm_core::remote::chunks::{self, ChunkEntry, ChunkKind, Tally};
@@ -154,7 +155,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             // Places of a radix tree are of many sizes and do not say what they are.
             if parameters.kind() != IndexKind::Smart {
                 let places = parameters.node_bytes();
-                let longest_block_bytes = parameters.items().map_or(0, |items| items.longest_place_bytes());
+                let longest_block_bytes = parameters.items().map_or(0, Parameters::longest_place_bytes);
                 index.memory = Some(with_eyes(&memory.pool, |fabric, lane| {
                     let rows = members(&memory.pool, fabric, lane)?;
                     account(&memory.pool, fabric, lane, &rows, entry.number, places, longest_block_bytes)
