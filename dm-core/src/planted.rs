@@ -176,6 +176,18 @@ bugs! {
     DeleteUnlocked = "delete-unlocked", None;
     /// A delete looks at the leaf once more after it is done, and answers what it finds.
     DeleteLooksAgain = "delete-looks-again", None;
+    /// What is out of the tree is used again at once.
+    ReusedAtOnce = "reused-at-once", Some(Mark::Quarantined);
+    /// Copies are believed however old they are.
+    CopiesOutlive = "copies-outlive", Some(Mark::QuarantineOver);
+    /// A leaf is buried as it was READ, without its lock.
+    BuryUnlocked = "bury-unlocked", Some(Mark::Buried);
+    /// A write brings a buried leaf back, as a deleted one.
+    BuriedRevived = "buried-revived", Some(Mark::Buried);
+    /// A copy that leads to a buried leaf of the key counts as its absence.
+    BuriedIsAbsent = "buried-is-absent", Some(Mark::Buried);
+    /// Who replaces a full node in vain takes the old one for out of the tree all the same.
+    RetiredInVain = "retired-in-vain", Some(Mark::SwitchLost);
     /// A place of a block is used again in the same life.
     BlockLifeKept = "block-life-kept", Some(Mark::BlockReplaced);
     /// A block is believed whichever life it is of.
@@ -200,6 +212,12 @@ impl Bug {
         Self::DeleteClearsSlot,
         Self::DeleteUnlocked,
         Self::DeleteLooksAgain,
+        Self::ReusedAtOnce,
+        Self::CopiesOutlive,
+        Self::BuryUnlocked,
+        Self::BuriedRevived,
+        Self::BuriedIsAbsent,
+        Self::RetiredInVain,
     ];
 
     /// Those of keys and values of any length.

@@ -137,6 +137,7 @@
 //! - `entry_writes`, `narrow_locks` and `read_guard` have nothing to switch here.
 
 mod bulk;
+mod bury;
 mod insert;
 pub mod layout;
 mod lock;
@@ -154,18 +155,22 @@ use crate::error::{Cause, OpError};
 use crate::index::{Census, Index, Operation, OperationKind, Outcome, ScratchPlan};
 use crate::lane::{Lane, Mark};
 use crate::radix::cache::NodeCache;
+use crate::port::State;
 use crate::radix::slot::{MEMORY_NODES_MAX, Place};
 use crate::radix::space::Space;
+use crate::reclaim::Participant;
 use crate::recovery::Recovery;
+use crate::recovery::fence::fence;
 use crate::recovery::sweep::Swept;
 use crate::remote::HOME;
 use crate::remote::NodeGeometry;
 use crate::remote::catalog::{IndexNumber, root_offset};
 use crate::remote::chunks::RequestIds;
 use crate::remote::lock_word::RowId;
-use crate::remote::rows::Member;
+use crate::remote::rows::{Member, RowError};
 use crate::verbs::{Assumptions, Capabilities};
 use bulk::BulkLoad;
+use core::sync::atomic::AtomicU32;
 use layout::LeafShape;
 use parameters::{ParameterError, Parameters, Scratch};
 use spin::Mutex;
@@ -191,6 +196,10 @@ pub const MARKS: &[Mark] = &[
     Mark::Confirmed,
     Mark::FrozenSlot,
     Mark::Revived,
+    Mark::Buried,
+    Mark::LeafReplaced,
+    Mark::LeafLeftOut,
+    Mark::BuriedMet,
 ];
 
 /// What a SMART index on one compute node is put together from.
@@ -219,6 +228,9 @@ pub struct Parts<'s> {
     pub cache: NodeCache<'s>,
     /// What makes its locks recoverable; `None`: a dead holder's locks stay held.
     pub recovery: Option<&'s Recovery<'s>>,
+    /// Its part in the pool's epochs, with a pin for every lane; `None`: what it takes out of the tree is not used again, and its row
+    /// says nothing of how old its pointers are.
+    pub epochs: Option<Participant<'s>>,
 }
 
 /// A SMART index on one compute node: all its lanes share this.
@@ -239,6 +251,9 @@ pub struct Smart<'s> {
     space: Space<'s>,
     cache: NodeCache<'s>,
     recovery: Option<&'s Recovery<'s>>,
+    epochs: Option<Participant<'s>>,
+    /// READs of leaves' states there is reason for: see [`bury`].
+    looks: AtomicU32,
     leaf: LeafShape,
     plan: ScratchPlan,
     scratch: Scratch,
@@ -271,6 +286,8 @@ impl<'s> Smart<'s> {
             space: parts.space,
             cache: parts.cache,
             recovery: parts.recovery,
+            epochs: parts.epochs,
+            looks: AtomicU32::new(0),
             leaf: parameters.leaf(),
             plan,
             scratch,
@@ -293,6 +310,40 @@ impl<'s> Smart<'s> {
         &self.space
     }
 
+    /// Whether it has a part in the pool's epochs.
+    pub const fn has_epochs(&self) -> bool {
+        self.epochs.is_some()
+    }
+
+    /// A turn of the epochs, for whoever has no keeper: [`Participant::turn`].
+    pub async fn turn(&self, lane: &Lane<'_>) -> Result<(), RowError> {
+        let (Some(part), Some(home)) = (self.epochs, self.geometry.first()) else { return Ok(()) };
+        part.turn(lane, home, self.owner, self.scratch.small).await
+    }
+
+    /// The epoch of the operation that `lane` is in.
+    fn epoch(&self, lane: &Lane<'_>) -> u32 {
+        self.epochs.map_or(0, |part| part.epoch(lane))
+    }
+
+    /// What follows pointers holds the answer.
+    fn begin<'a, 'm>(&self, lane: &'a Lane<'m>) -> UnderWay<'a, 'm, 's> {
+        if let Some(part) = self.epochs {
+            part.enter(lane);
+        }
+        UnderWay { part: self.epochs, lane }
+    }
+
+    /// Who is silent while memory is short is closed off. What comes of it the epochs' next turn sees; who cannot confirm
+    /// keeps memory waiting, no more.
+    async fn close_silent(&self, lane: &Lane<'_>) {
+        if self.recovery.is_some_and(Recovery::can_fence)
+            && let Some((row, word)) = self.epochs.and_then(|part| part.epochs.silent_and_short())
+        {
+            let _ = fence(lane, self.geometry, row, word).await;
+        }
+    }
+
     /// Local lock entries with a holder.
     pub fn locks_held(&self) -> usize {
         self.locks.held()
@@ -305,6 +356,35 @@ impl<'s> Smart<'s> {
             return Err(OpError::harmless(Cause::Retries { attempts: RESTARTS_MAX, what }));
         }
         lane.check_deadline()
+    }
+}
+
+/// An operation that follows pointers.
+struct UnderWay<'a, 'm, 's> {
+    part: Option<Participant<'s>>,
+    lane: &'a Lane<'m>,
+}
+
+impl UnderWay<'_, '_, '_> {
+    /// It ends with `result`: if a request failed, it is still under way, until its lane is settled or used again.
+    fn ends<T>(&mut self, result: &Result<T, OpError>) {
+        let failed = matches!(result, Err(OpError { cause: Cause::Verb(_), .. }));
+        match self.part.take() {
+            Some(part) if !failed && !self.lane.owes() => part.leave(self.lane),
+            _ => {}
+        }
+    }
+}
+
+impl Drop for UnderWay<'_, '_, '_> {
+    fn drop(&mut self) {
+        // A future that is dropped may have requests under way, or locks.
+        if let Some(part) = self.part
+            && self.lane.port().state() == State::Idle
+            && !self.lane.owes()
+        {
+            part.leave(self.lane);
+        }
     }
 }
 
@@ -328,6 +408,7 @@ impl Index for Smart<'_> {
         lane.set_deadline(operation.wait_ns());
         self.check_standing()?;
         lane.forget_watch();
+        self.close_silent(lane).await;
         let mut leads = false;
         if self.options.rdwc {
             match self.batches.begin(lane, &self.plan, operation.kind).await? {
@@ -335,6 +416,7 @@ impl Index for Smart<'_> {
                 begun => leads = begun == Begun::Leads,
             }
         }
+        let mut under_way = self.begin(lane);
         // A leader that tries again goes on leading, for the reason given at the B+-trees' `perform`.
         let result = loop {
             let result = match operation.kind {
@@ -348,6 +430,7 @@ impl Index for Smart<'_> {
                 Err(error) => break Err(error),
             }
         };
+        under_way.ends(&result);
         if leads {
             self.batches.finish(lane, &self.plan, &result).await?;
         }
@@ -358,11 +441,16 @@ impl Index for Smart<'_> {
         lane.set_deadline(Operation::WAIT_NS_DEFAULT);
         // The locks first: members of a batch this lane leads may be queued behind them.
         self.settle_leaves(lane).await?;
+        if let Some(part) = self.epochs {
+            // All it has posted is done, or was refused: see `Index::settle`.
+            part.leave(lane);
+        }
         if self.options.rdwc { self.batches.settle(lane, &self.plan).await } else { Ok(()) }
     }
 
     async fn validate<'a>(&'a self, lane: &'a Lane<'_>) -> Result<Census, OpError> {
         lane.set_deadline(u64::MAX);
+        let _under_way = self.begin(lane);
         self.check(lane).await
     }
 
@@ -380,6 +468,7 @@ impl Index for Smart<'_> {
         lane.set_deadline(u64::MAX);
         self.check_standing()?;
         lane.forget_watch();
+        let _under_way = self.begin(lane);
         self.sweep_row(lane, row).await
     }
 

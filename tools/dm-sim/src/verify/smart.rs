@@ -32,6 +32,7 @@ impl TreeKind for Smart {
     fn marks() -> Vec<(&'static str, &'static [Mark])> {
         vec![
             ("batches", dm_core::compute::batches::MARKS),
+            ("quarantine", dm_core::reclaim::epochs::MARKS),
             ("chunks", dm_core::remote::chunks::MARKS),
             ("smart", dm_core::smart::MARKS),
         ]
@@ -86,6 +87,7 @@ impl TreeKind for Smart {
             leaf_locks: [1, 3, 64][rng.below(3) as usize],
             // What comes back is remembered in pieces: nothing is lost, whatever is spent.
             returned_nodes: SHELF_HOLDS_ALL,
+            generations: draw.generations,
             options,
             ..Spending::default()
         };
