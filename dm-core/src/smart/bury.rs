@@ -89,24 +89,37 @@ impl Smart<'_> {
         }
     }
 
-    /// Whether `leaf`, which is another key's or buried and in leaf image 0, is buried; if it is deleted, it is now.
+    /// Whether `leaf`, which is another key's or buried and in leaf image 0, is buried and may leave the tree. If it is deleted,
+    /// it is buried now, unless somebody has it locked.
     pub(super) async fn is_buried(&self, lane: &Lane<'_>, leaf: Place, judged: Judged) -> Result<bool, OpError> {
         if judged.state == LeafState::Valid {
             return Ok(false);
         }
         self.met_deleted();
-        self.bury(lane, leaf).await
+        // The slot of the key's own leaf is the only one that its next leaf can have: it is worth waiting for, and whoever
+        // holds the lock may be dead.
+        self.bury(lane, leaf, judged.ours).await
     }
 
-    /// Locks a leaf, if nobody has it locked, READs it into leaf image 0, and buries it if it is deleted. Answers whether it is
-    /// buried.
+    /// Locks a leaf, if nobody has it locked or this `waits`, READs it into leaf image 0, and buries it if it is deleted. Answers
+    /// whether it is buried and may leave the tree.
     ///
     /// The operation's own change is still to come: what fails here has no effect.
-    async fn bury(&self, lane: &Lane<'_>, leaf: Place) -> Result<bool, OpError> {
+    async fn bury(&self, lane: &Lane<'_>, leaf: Place, waits: bool) -> Result<bool, OpError> {
         if planted(Bug::BuryUnlocked) {
             return self.bury_unlocked(lane, leaf).await;
         }
-        let Some(held) = self.try_lock_leaf(lane, leaf).await? else { return Ok(false) };
+        let held = if waits {
+            let (held, read) = self.lock_leaf(lane, leaf).await?;
+            if !read {
+                self.unlock_leaf(lane, held).await?;
+                return Ok(false);
+            }
+            held
+        } else {
+            let Some(held) = self.try_lock_leaf(lane, leaf).await? else { return Ok(false) };
+            held
+        };
         let judged = match self.read_locked(lane, &held, true).await {
             Ok(judged) => judged,
             Err(error) => {
@@ -184,7 +197,7 @@ impl Smart<'_> {
                 continue;
             }
             self.met_deleted();
-            if self.bury(lane, leaf).await? {
+            if self.bury(lane, leaf, false).await? {
                 left_out.add(number);
             }
             lane.check_deadline()?;

@@ -45,12 +45,12 @@ impl Smart<'_> {
                 Ok(if published { Attached::Done } else { Attached::Again { copied: false } })
             }
             Why::Slot(node, Some(empty)) => self.fill_slot(lane, way, &spot, node, usize::from(empty)).await,
-            Why::Leaf(leaf, judged) => {
-                if self.is_buried(lane, leaf, judged).await? {
-                    return self.replace_leaf(lane, way, &spot, leaf).await;
-                }
-                self.split(lane, way, &spot, why).await
-            }
+            Why::Leaf(leaf, judged) => match self.is_buried(lane, leaf, judged).await? {
+                true => self.replace_leaf(lane, way, &spot, leaf).await,
+                // The key's own, buried, and its lock passes from lane to lane.
+                false if judged.ours => Ok(Attached::Again { copied: false }),
+                false => self.split(lane, way, &spot, why).await,
+            },
             Why::Empty | Why::Header(_) => self.split(lane, way, &spot, why).await,
         }
     }
