@@ -180,6 +180,8 @@ bugs! {
     ReusedAtOnce = "reused-at-once", Some(Mark::Quarantined);
     /// Copies are believed however old they are.
     CopiesOutlive = "copies-outlive", Some(Mark::QuarantineOver);
+    /// An operation does not hold up the epochs.
+    PinsEndEarly = "pins-end-early", Some(Mark::QuarantineOver);
     /// A leaf is buried as it was READ, without its lock.
     BuryUnlocked = "bury-unlocked", Some(Mark::Buried);
     /// A write brings a buried leaf back, as a deleted one.
@@ -214,6 +216,7 @@ impl Bug {
         Self::DeleteLooksAgain,
         Self::ReusedAtOnce,
         Self::CopiesOutlive,
+        Self::PinsEndEarly,
         Self::BuryUnlocked,
         Self::BuriedRevived,
         Self::BuriedIsAbsent,
@@ -252,8 +255,15 @@ impl Bug {
     ];
 
     /// Those that show when places go round while operations stand still.
-    pub const LIVES: &'static [Self] =
-        &[Self::SameGeneration, Self::NoQuarantine, Self::QuarantineTooShort, Self::RetireBeforeSwitch];
+    pub const LIVES: &'static [Self] = &[
+        Self::SameGeneration,
+        Self::NoQuarantine,
+        Self::QuarantineTooShort,
+        Self::RetireBeforeSwitch,
+        Self::ReusedAtOnce,
+        Self::CopiesOutlive,
+        Self::PinsEndEarly,
+    ];
 
     /// Those in rooms that B+-trees share, or in all of them.
     pub const SHARED: &'static [Self] = &[

@@ -361,7 +361,10 @@ impl<'s> Participant<'s> {
     /// none does as long as that may be.
     pub(crate) fn enter(&self, lane: &Lane<'_>) {
         self.leave(lane);
-        core::mem::forget(self.pin(lane));
+        let pinned = self.pin(lane);
+        if !planted(Bug::PinsEndEarly) {
+            core::mem::forget(pinned);
+        }
     }
 
     /// Nothing that `lane` has posted can take effect any more, and it follows no pointers.

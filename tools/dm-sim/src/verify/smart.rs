@@ -12,6 +12,7 @@ use dm_core::lane::Mark;
 use dm_core::planted::Bug;
 use dm_core::smart::parameters::Parameters;
 use dm_host::assembly::Spending;
+use dm_host::kinds::IndexParameters;
 
 /// SMART trees.
 #[derive(Clone, Copy, Debug, Default)]
@@ -48,8 +49,22 @@ impl TreeKind for Smart {
         cases::smart()
     }
 
+    fn lives() -> Option<(IndexParameters, u64)> {
+        Some((Parameters { key_bytes: 8, value_bytes: 16 }.into(), 60))
+    }
+
+    /// Its own, and those of what it shares that show here.
     fn bugs() -> Vec<Bug> {
-        Bug::SMART.to_vec()
+        let shared = [
+            Bug::QuarantineTooShort,
+            Bug::TakeoverUnfenced,
+            Bug::LeaseByRemoteClock,
+            Bug::ImageAfterData,
+            Bug::TakeoverWithoutCopy,
+            Bug::TakeoverWithoutReplay,
+            Bug::LeavesUnswept,
+        ];
+        Bug::SMART.iter().copied().chain(shared).collect()
     }
 
     fn profile_for(_: Bug) -> Option<Profile> {
