@@ -360,8 +360,16 @@ impl<'s> NodeCache<'s> {
         let Some(record) = self.record(position, units) else { return };
         let header = node.header.word();
         let target = to.target();
-        let words =
-            [position, 0, 0, sized(units as u32, epoch), target as u32, (target >> 32) as u32, header as u32, (header >> 32) as u32];
+        let words = [
+            position,
+            0,
+            0,
+            sized(units as u32, epoch),
+            target as u32,
+            (target >> 32) as u32,
+            header as u32,
+            (header >> 32) as u32,
+        ];
         for (place, word) in record.iter().zip(words) {
             place.store(word, Relaxed);
         }
@@ -505,14 +513,7 @@ impl<'s> NodeCache<'s> {
     }
 
     #[inline]
-    fn look(
-        &self,
-        (target, kind): (u64, NodeType),
-        begin: usize,
-        key: &[u8],
-        epoch: u32,
-        below: Below,
-    ) -> Step {
+    fn look(&self, (target, kind): (u64, NodeType), begin: usize, key: &[u8], epoch: u32, below: Below) -> Step {
         let position = if self.is_at(below.hint, target) {
             below.hint
         } else {

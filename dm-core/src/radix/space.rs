@@ -353,7 +353,8 @@ mod tests {
         let queue = Mutex::new(Queue::new(&mut room, true));
         let space = Space::new(&stretches).with_returns(&shelves, &queue, &epochs);
         space.add_chunk(Use::Node, NodeId(0), 4096, 1024);
-        let (small, large) = (space.take(Use::Node, NodeId(0), 48).unwrap(), space.take(Use::Node, NodeId(0), 144).unwrap());
+        let (small, large) =
+            (space.take(Use::Node, NodeId(0), 48).unwrap(), space.take(Use::Node, NodeId(0), 144).unwrap());
         assert!(space.retire(Use::Node, small, 48, 0) && space.retire(Use::Node, large, 144, 0));
         assert_eq!(space.release(), 0, "no turn has passed");
         assert_eq!(space.take(Use::Node, NodeId(0), 48), Some(Place::new(NodeId(0), 4288)), "never used");
@@ -361,8 +362,8 @@ mod tests {
         assert_eq!(space.release(), 2);
         assert_eq!(space.take(Use::Node, NodeId(0), 48), Some(small));
         assert_eq!(space.take_off(Use::Node, NodeId(0), 48), Some(large), "cut off a larger one");
-        assert_eq!(space.take(Use::Node, NodeId(0), 48), Some(large.plus(48)));
         assert_eq!(space.take(Use::Node, NodeId(0), 48), Some(large.plus(96)));
+        assert_eq!(space.take(Use::Node, NodeId(0), 48), Some(large.plus(48)));
         assert_eq!(space.retired_and_lost(), (0, 0));
     }
 }

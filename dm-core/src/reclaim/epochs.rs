@@ -16,7 +16,8 @@
 //! **What a row's epoch says:** nobody on this compute node holds a pointer that was READ before the compute node knew
 //! of this epoch. That is so because an operation uses pointers that it has READ itself, and copies of level-1 nodes that
 //! were READ by operations of its own epoch or a later one ([`crate::compute::cache`], *epochs*); older ones count as not
-//! there. Pointers to inner nodes are not meant: inner nodes are never retired.
+//! there. Pointers to inner nodes of B+-trees are not meant: these are never retired. Those of radix trees are
+//! ([`crate::smart`]).
 //!
 //! **Why it is enough for a place to wait until all rows have passed.** The place entered the quarantine when nothing in
 //! remote memory led there any more. Then a *turn* began, READ the pool's epoch, `e`, and had it raised. Whoever knows of
@@ -35,6 +36,9 @@
 //! **Silent compute nodes.** A row that does not move for a lease holds up all others' memory. Who runs short of it
 //! fences that compute node, as one that waits for its lock would; when its row is DEAD nobody waits
 //! for it. One that beats and does not end an operation is waited for: operations have deadlines.
+//!
+//! **Who asks for turns**: as long as somebody's places [wait](Epochs::waits), every heartbeat begins one; or once, when
+//! [wanted](Epochs::want).
 //!
 //! **Costs**: two stores and a load per operation; 8 bytes more READ per heartbeat; while places wait, at most a CAS and a
 //! look at all rows per heartbeat, and a READ of each level-1 node in use per epoch. From its entry to its return a place

@@ -64,7 +64,6 @@ impl Smart<'_> {
         if let Some(place) = ready {
             return Ok(place);
         }
-        self.space.is_short();
         let full = OpError::harmless(Cause::PoolFull);
         // One lane of the compute node asks, the others wait for what it gets; not for long, as its future may be dropped.
         for _ in 0..ASKS_AWAITED {
@@ -94,7 +93,11 @@ impl Smart<'_> {
                 return Ok(place);
             }
         }
-        self.space.take_near(what, near, bytes).ok_or(full)
+        self.space.take_near(what, near, bytes).ok_or_else(|| {
+            // What waits is all that may come back.
+            self.space.is_short();
+            full
+        })
     }
 
     /// Builds the operation's leaf and pushes its WRITE.
@@ -179,13 +182,7 @@ impl Smart<'_> {
     }
 
     /// Puts a leaf in the place of one that is buried.
-    async fn replace_leaf(
-        &self,
-        lane: &Lane<'_>,
-        way: &Way,
-        spot: &Spot,
-        buried: Place,
-    ) -> Result<Attached, OpError> {
+    async fn replace_leaf(&self, lane: &Lane<'_>, way: &Way, spot: &Spot, buried: Place) -> Result<Attached, OpError> {
         let parent = spot.place(way);
         let leaf = self.carve(lane, Use::Leaf, parent.node(), self.leaf.place_bytes).await?;
         self.push_leaf(lane, leaf);

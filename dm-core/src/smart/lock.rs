@@ -151,9 +151,7 @@ impl Smart<'_> {
         let port = lane.port();
         self.check_lease(lane)?;
         let word = self.next_word(lane)?;
-        if !self.locks.knows(lane.id())
-            || self.options.hierarchical && !self.locks.try_enter(local(lock), lane.id())
-        {
+        if !self.locks.knows(lane.id()) || self.options.hierarchical && !self.locks.try_enter(local(lock), lane.id()) {
             return Ok(None);
         }
         let posted = Debt { stage: Stage::Posted, word, ..Debt::queued(lock, leaf.address()) };

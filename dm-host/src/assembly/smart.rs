@@ -15,6 +15,9 @@ use memmap2::MmapMut;
 use std::sync::atomic::AtomicU32;
 use zerocopy::FromBytes;
 
+/// Pieces that may wait, for each that may be ready on a memory node: when half of them do, all copies of nodes are READ anew.
+const WAITING: usize = 4;
+
 /// Builds a SMART index with its storage and passes it to `run`.
 pub fn with_smart<R>(
     place: &Place<'_>,
@@ -104,7 +107,10 @@ impl SmartStorage {
             waiters: (0..spending.lanes).map(|_| Waiter::default()).collect(),
             stretches: (0..nodes * Use::COUNT).map(|_| spin::Mutex::new(Stretch::default())).collect(),
             pieces: vec![Piece::default(); if place.epochs.is_some() { nodes * spending.returned_nodes } else { 0 }],
-            waiting: vec![Waiting::default(); if place.epochs.is_some() { spending.returned_nodes } else { 0 }],
+            waiting: vec![
+                Waiting::default();
+                if place.epochs.is_some() { WAITING * spending.returned_nodes } else { 0 }
+            ],
             returned: spending.returned_nodes.max(1),
             eager: spending.generations != GENERATIONS,
             words: huge_zeroes(words * size_of::<AtomicU32>()).map_err(|error| AssemblyError::Memory {
