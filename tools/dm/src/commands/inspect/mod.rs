@@ -472,7 +472,7 @@ fn render_to(inspection: &Inspection, text: &mut String) -> std::fmt::Result {
         if let (Some(account), Some(_)) = (&index.memory, &index.tree) {
             render_account(account, text)?;
         }
-        if let Some(account) = &index.radix_memory {
+        if let (Some(account), Some(_)) = (&index.radix_memory, &index.tree) {
             render_radix(account, text)?;
         }
         if let Some(broken) = &index.broken {
