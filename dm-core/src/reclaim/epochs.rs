@@ -37,8 +37,8 @@
 //! fences that compute node, as one that waits for its lock would; when its row is DEAD nobody waits
 //! for it. One that beats and does not end an operation is waited for: operations have deadlines.
 //!
-//! **Who asks for turns**: as long as somebody's places [wait](Epochs::waits), every heartbeat begins one; or once, when
-//! [wanted](Epochs::want).
+//! **Who asks for turns**: as long as places of a B+-tree wait, every heartbeat begins one; or one is begun when a radix
+//! tree wants one.
 //!
 //! **Costs**: two stores and a load per operation; 8 bytes more READ per heartbeat; while places wait, at most a CAS and a
 //! look at all rows per heartbeat, and a READ of each level-1 node in use per epoch. From its entry to its return a place
