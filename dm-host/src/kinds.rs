@@ -253,11 +253,6 @@ impl IndexParameters {
         }
     }
 
-    /// Whether an index of this kind retires nodes, so that old pointers to them matter.
-    pub const fn retires(&self) -> bool {
-        !matches!(self, Self::Smart(_))
-    }
-
     /// Which kind.
     pub const fn kind(&self) -> IndexKind {
         match self {
