@@ -272,10 +272,12 @@ pub struct Lane<'m> {
 enum Change {
     /// Not decided.
     No,
-    /// The next WRITE to a node in use is it.
+    /// The next WRITE to a node in use is it, or the next CAS of a slot.
     Next,
     /// That WRITE is in the mailbox, or gone.
     Posted,
+    /// The CAS at this position of the mailbox is it, if it finds that word.
+    Swap { position: usize, expected: u64 },
 }
 
 impl<'m> Lane<'m> {
@@ -477,7 +479,7 @@ impl<'m> Lane<'m> {
         self.joined.set(joined);
     }
 
-    /// The next WRITE to a node in use makes the operation's own change.
+    /// The next WRITE to a node in use, or the next CAS of a slot, makes the operation's own change.
     #[inline]
     pub(crate) fn change_is_next(&self) {
         self.change.set(Change::Next);
@@ -491,6 +493,28 @@ impl<'m> Lane<'m> {
         }
     }
 
+    /// What was in the mailbox was withdrawn before it was submitted.
+    #[inline]
+    pub(crate) fn wrote_nothing(&self) {
+        self.change.set(Change::No);
+    }
+
+    /// The CAS of a slot is in the mailbox, at `position`. It makes a change if it finds `expected`.
+    #[inline]
+    pub(crate) fn swaps_slot(&self, position: usize, expected: u64) {
+        if self.change.get() == Change::Next {
+            self.change.set(Change::Swap { position, expected });
+        }
+    }
+
+    /// That CAS was answered.
+    #[inline]
+    pub(crate) fn swapped_slot(&self, made: bool) {
+        if matches!(self.change.get(), Change::Swap { .. }) {
+            self.change.set(if made { Change::Posted } else { Change::No });
+        }
+    }
+
     /// Begins a step of an operation: nothing is changed, nothing has failed.
     pub(crate) fn begin_step(&self) {
         self.change.set(Change::No);
@@ -500,7 +524,9 @@ impl<'m> Lane<'m> {
     /// Whether the step that was begun last made its change, now that the port is idle. `None`: a request failed.
     pub(crate) fn made_change(&self) -> Option<bool> {
         match self.change.get() {
-            Change::Posted if self.port.any_failed() => None,
+            Change::Posted | Change::Swap { .. } if self.port.any_failed() => None,
+            // Nobody has waited for it, and nothing was submitted since.
+            Change::Swap { position, expected } => Some(self.port.completion(position).value == expected),
             change => Some(change == Change::Posted),
         }
     }

@@ -105,6 +105,12 @@
 //! - **The root slot and the top node are copied** like all others.
 //! - **Copies are found by the slot that leads to their node**, not by prefix: a lookup follows the path as a descent does.
 //! - **The leaf's length is not in the slot**: all leaves have one length. Those seven bits are 0.
+//! - **Items of variable length are entries with blocks** ([`crate::items`]), not leaves that move. The paper writes another leaf
+//!   and CASes the slot; then a copy of the slot leads to the old leaf, which has the right key and says it is valid until a
+//!   later WRITE, so it has to be sealed first. Here what a slot leads to never moves: a leaf has an entry of fixed size, which
+//!   is changed in place under its lock, and names the block. Nothing that is copied leads to a block, so each READ of one follows
+//!   a READ of its leaf, in the same operation, and an entry that was changed is seen. The place of a block is given back after
+//!   the leaf names it no more, and its life, its length and its checksum tell who READs it too late.
 //!
 //! # What the published design gets wrong, and where that would be here
 //!
@@ -119,11 +125,11 @@
 //! | an insert is lost in a node that a merge is about to drop | nodes are dropped only when they grow, after all slots are frozen | `switch-unfrozen` |
 //! | a merge of headers changes two words on two nodes, and may need more than six bytes | headers do not change, nodes do not merge | |
 //! | a delete whose merge lost begins anew and reports absence | nothing follows the WRITE of a delete but its unlock; what comes nearest is another look | `delete-looks-again` |
-//! | a replaced leaf is valid until a WRITE that nobody waits for | leaves are changed in place | |
+//! | a replaced leaf is valid until a WRITE that nobody waits for | leaves are changed in place; of items, too | |
 //!
 //! # Open limits
 //!
-//! - Keys and values of one size. No items of variable length.
+//! - Keys and values of one size, but for items.
 //! - A deleted record keeps its leaf; nodes that were replaced keep their memory (together less than the nodes that are in
 //!   use). Slots have no room for a generation, and copies that lead to a node may be kept for ever, so places that were
 //!   published once are not used for anything else: bulk-load anew to get them back. What was carved by an operation that was
@@ -281,6 +287,11 @@ impl<'s> Smart<'s> {
     /// Shape of leaves.
     pub const fn leaf_shape(&self) -> &LeafShape {
         &self.leaf
+    }
+
+    /// Numbers of this compute node's requests for chunks.
+    pub const fn requests(&self) -> &'s RequestIds {
+        self.requests
     }
 
     /// Copies of nodes.

@@ -164,6 +164,7 @@ impl Smart<'_> {
             Some(VALUE_AT)
         });
         let bytes = if planted(Bug::WholeLeaf) { Some(self.leaf.place_bytes) } else { bytes };
+        lane.change_is_next();
         self.push_in_place(lane, &held, bytes.unwrap_or(0))?;
         if planted(Bug::DeleteClearsSlot) && change == Change::Remove {
             self.clear_slot(lane, place);

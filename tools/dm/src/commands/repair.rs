@@ -101,7 +101,7 @@ fn repair(pool: &Pool, lease: Duration, sweep: Sweep<'_>) -> Result<Repaired, Fa
         |index: &&IndexEntry| pool.find_index(index.name()).is_ok_and(|(_, parameters)| parameters.recovers());
     // Lock tables are the pool's, so any index will do; but locks that lie in leaves are swept through the index whose leaves
     // they are. Of the others' chunks those without nodes stay granted.
-    let in_leaves = |index: &&IndexEntry| index.kind == IndexKind::Chime;
+    let in_leaves = |index: &&IndexEntry| matches!(index.kind, IndexKind::Chime | IndexKind::Smart);
     let mut through: Vec<&IndexEntry> = indexes.iter().filter(recovers).filter(in_leaves).collect();
     if through.is_empty() {
         through.extend(indexes.iter().find(recovers));

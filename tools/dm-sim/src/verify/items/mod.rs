@@ -9,6 +9,7 @@ use super::chime::Chime;
 use super::crash::Case;
 use super::draw::{Draw, Profile};
 use super::sherman::Sherman;
+use super::smart::Smart;
 use super::tree::{SHELF_HOLDS_ALL, TreeCase, TreeKind};
 use crate::rng::Rng;
 use dm_core::items::block::{block_bytes, class_bytes, class_of};
@@ -16,7 +17,7 @@ use dm_core::items::key::{KeyShape, ROOT_LAYER};
 use dm_core::items::slot::Slot;
 use dm_core::lane::Mark;
 use dm_core::planted::Bug;
-use dm_core::{chime, items, sherman};
+use dm_core::{chime, items, sherman, smart};
 use dm_host::kinds::IndexParameters;
 use std::collections::BTreeSet;
 use stretched::Stretch;
@@ -57,6 +58,19 @@ impl Below for Chime {
     ) -> Option<IndexParameters> {
         let IndexParameters::Chime(below) = *parameters else { return None };
         Some(IndexParameters::ChimeItems(chime::parameters::Parameters { key_bytes, value_bytes, ..below }, items))
+    }
+}
+
+impl Below for Smart {
+    const ITEMS: [&'static str; 2] = ["items over smart", "items over smart, recovered"];
+
+    fn with_items(
+        parameters: &IndexParameters,
+        (key_bytes, value_bytes): (usize, usize),
+        items: items::parameters::Parameters,
+    ) -> Option<IndexParameters> {
+        let IndexParameters::Smart(_) = *parameters else { return None };
+        Some(IndexParameters::SmartItems(smart::parameters::Parameters { key_bytes, value_bytes }, items))
     }
 }
 
@@ -132,6 +146,8 @@ fn spend(case: &mut TreeCase, stretch: Stretch, rng: &mut Rng) {
     case.spending.returned_blocks = [0, 2, SHELF_HOLDS_ALL, SHELF_HOLDS_ALL][rng.below(4) as usize];
     case.spending.links = [0, 1, 64][rng.below(3) as usize];
     case.spending.page_bytes = stretch.page_bytes(case.spending.page_records);
+    // Keys are shorter here before they are stretched.
+    case.digits = case.digits.map(|digits| digits.within(stretch.key_bytes));
     case.stretch = Some(stretch);
 }
 
@@ -151,6 +167,7 @@ impl Found {
         let entry_key_bytes = match parameters {
             IndexParameters::ShermanItems(below, _) => below.key_bytes,
             IndexParameters::ChimeItems(below, _) => below.key_bytes,
+            IndexParameters::SmartItems(below, _) => below.key_bytes,
             _ => return None,
         };
         let longest = class_bytes(class_of(block_bytes(items.key_bytes_max, items.value_bytes_max))) as u64;
@@ -183,6 +200,13 @@ impl Found {
                     leaf.read_key(slot.into(), &mut entry_key);
                     leaf.read_value(slot.into(), &mut value);
                     self.add_entry(&entry_key, &value);
+                }
+            }
+            IndexParameters::SmartItems(below, _) => {
+                let shape = below.leaf();
+                // What was deleted is no entry. What is torn is none either: it is for those who READ it to say so.
+                if shape.is_valid(image) == Ok(true) {
+                    self.add_entry(shape.key(image), shape.value(image));
                 }
             }
             _ => {}
