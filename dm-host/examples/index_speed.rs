@@ -303,7 +303,9 @@ fn serve(asked: &Asked, (kind, shares): (IndexKind, bool), rounds: &Receiver<Rou
         AnyIndex::Sherman(index) => drive(asked, kind, index, &mut fabrics, rounds, answers),
         AnyIndex::Chime(index) => drive(asked, kind, index, &mut fabrics, rounds, answers),
         AnyIndex::Smart(index) => drive(asked, kind, index, &mut fabrics, rounds, answers),
-        AnyIndex::ShermanItems(_) | AnyIndex::ChimeItems(_) | AnyIndex::SmartItems(_) => unreachable!("keys and values have one size here"),
+        AnyIndex::ShermanItems(_) | AnyIndex::ChimeItems(_) | AnyIndex::SmartItems(_) => {
+            unreachable!("keys and values have one size here")
+        }
     })
     .expect("an index");
 }

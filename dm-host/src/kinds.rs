@@ -283,7 +283,9 @@ impl IndexParameters {
             Self::Sherman(parameters) => parameters.key_bytes,
             Self::Chime(parameters) => parameters.key_bytes,
             Self::Smart(parameters) => parameters.key_bytes,
-            Self::ShermanItems(_, items) | Self::ChimeItems(_, items) | Self::SmartItems(_, items) => items.key_bytes_max,
+            Self::ShermanItems(_, items) | Self::ChimeItems(_, items) | Self::SmartItems(_, items) => {
+                items.key_bytes_max
+            }
         }
     }
 

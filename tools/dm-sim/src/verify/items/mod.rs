@@ -27,6 +27,9 @@ pub trait Below: TreeKind {
     /// Names of the items over it.
     const ITEMS: [&'static str; 2];
 
+    /// See [`TreeKind::rare_marks`].
+    const RARE_MARKS: &'static [Mark] = RARE_MARKS;
+
     /// Parameters with these sizes of keys and values, and `items` over them. `None`: they are of another kind.
     fn with_items(
         parameters: &IndexParameters,
@@ -63,6 +66,15 @@ impl Below for Chime {
 
 impl Below for Smart {
     const ITEMS: [&'static str; 2] = ["items over smart", "items over smart, recovered"];
+    /// Those of the index below besides: no merges, and what enumerated deaths are about.
+    const RARE_MARKS: &'static [Mark] = &[
+        Mark::CombinedWrite,
+        Mark::EntryRevisited,
+        Mark::LayerLost,
+        Mark::MergeUndone,
+        Mark::RepairerDied,
+        Mark::SelfFenced,
+    ];
 
     fn with_items(
         parameters: &IndexParameters,
@@ -91,7 +103,7 @@ impl<K: Below> TreeKind for ItemsOver<K> {
     }
 
     fn rare_marks() -> &'static [Mark] {
-        RARE_MARKS
+        K::RARE_MARKS
     }
 
     fn draw(draw: &Draw, rng: &mut Rng) -> TreeCase {
