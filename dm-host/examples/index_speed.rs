@@ -391,10 +391,10 @@ fn load<I: Index>(asked: &Asked, kind: IndexKind, index: &I, fabric: &mut ShmFab
 }
 
 /// A round on the lanes of one thread.
-fn play<'m, I: Index>(
+fn play<I: Index>(
     asked: &Asked,
     index: &I,
-    lanes: &[Lane<'m>],
+    lanes: &[Lane<'_>],
     fabric: &mut ShmFabric,
     wakes: &Wakes,
     (case, count, state): Round,

@@ -71,7 +71,9 @@ fn real_paths_are_loaded_found_and_listed_in_order() {
     let mut paths = Vec::new();
     walk(&Path::new(env!("CARGO_MANIFEST_DIR")).join(".."), &mut paths);
     assert!(paths.len() > 300, "a checkout has more files than {}", paths.len());
-    KINDS.into_iter().for_each(|kind| loaded_found_and_listed_in_order(kind, &paths));
+    for kind in KINDS {
+        loaded_found_and_listed_in_order(kind, &paths);
+    }
 }
 
 fn loaded_found_and_listed_in_order(kind: IndexKind, paths: &[Vec<u8>]) {
