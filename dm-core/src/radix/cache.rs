@@ -429,6 +429,9 @@ impl<'s> NodeCache<'s> {
 
     #[inline]
     fn look(&self, target: u64, kind: NodeType, begin: usize, key: &[u8], below: Below) -> Step {
+        // Asked for before the record: its line is another one, and both come at once.
+        let heat = self.bucket(target).and_then(|bucket| bucket.get(1));
+        let is_cold = heat.is_some_and(|heat| heat.load(Relaxed) < HEAT_MAX);
         let position = if self.is_at(below.hint, target) {
             below.hint
         } else {
@@ -467,9 +470,7 @@ impl<'s> NodeCache<'s> {
             return Step::Miss;
         }
         let Some(FoundSlot { index, word, .. }) = found else { return Step::Miss };
-        if let Some([_, heat]) = self.bucket(target)
-            && heat.load(Relaxed) < HEAT_MAX
-        {
+        if is_cold && let Some(heat) = heat {
             heat.store(HEAT_MAX, Relaxed);
         }
         Step::Down { index, word, position: at, place }

@@ -59,7 +59,7 @@ struct Field<'a> {
     /// Of those that show when places go round: likewise.
     lives: &'a dyn Fn(u64) -> Option<(u64, String)>,
     /// Of those that mixtures of lines bring to light: the same.
-    mixtures: &'a dyn Fn(Bug) -> Result<Option<Catch>, Failure>,
+    mixtures: &'a dyn Fn(Bug) -> Option<Catch>,
     mixes: fn(Bug) -> bool,
     /// Of the others: the seed that shows it.
     histories: &'a dyn Fn(Bug, Settings) -> Result<Option<Catch>, Failure>,
@@ -96,6 +96,7 @@ pub(super) fn run<K: TreeKind>(
 }
 
 fn plant_all(field: &Field<'_>, name: &str, histories: u64, settings: &Settings) -> Result<(), Failure> {
+    check_can_plant()?;
     let bugs: Vec<Bug> = match name {
         "all" => field.bugs.clone(),
         name => vec![Bug::from_name(name).filter(|bug| field.bugs.contains(bug)).ok_or_else(|| {
@@ -110,7 +111,7 @@ fn plant_all(field: &Field<'_>, name: &str, histories: u64, settings: &Settings)
     );
     let mut missed = Vec::new();
     for bug in bugs {
-        plant(Some(bug))?;
+        plant(Some(bug));
         let arranged = if Bug::RECOVERY.contains(&bug) {
             Some(("deaths", field.deaths))
         } else {
@@ -118,7 +119,7 @@ fn plant_all(field: &Field<'_>, name: &str, histories: u64, settings: &Settings)
         };
         if let Some((about, hunt)) = arranged {
             let caught = hunt(histories);
-            plant(None)?;
+            plant(None);
             let (shows, runs) = if let Some((runs, what)) = &caught {
                 let sentence = what.trim_end().lines().last().unwrap_or_default();
                 print(&format!("{}: caught after {runs} runs: {sentence}\n", bug.name()))?;
@@ -136,8 +137,8 @@ fn plant_all(field: &Field<'_>, name: &str, histories: u64, settings: &Settings)
         let settings = Settings { profile: settings.profile.or((field.profile_for)(bug)), ..settings.clone() };
         let mixes = (field.mixes)(bug);
         let about = if mixes { "mixtures of lines" } else { settings.profile.map_or("all", Profile::name) };
-        let caught = if mixes { (field.mixtures)(bug)? } else { (field.histories)(bug, settings)? };
-        plant(None)?;
+        let caught = if mixes { (field.mixtures)(bug) } else { (field.histories)(bug, settings)? };
+        plant(None);
         if let Some(Catch { seed, histories, kind, sentence }) = caught {
             let _ = writeln!(table, "| {} |{} | {about} | {kind} | {seed} | {histories} |", bug.name(), bug.what());
             print(&format!("{}: caught by seed {seed}, after {histories} histories: {sentence}\n", bug.name()))?;
@@ -163,27 +164,28 @@ fn hunt_with<S: Subject + Copy>(
 ) -> Result<Option<Catch>, Failure> {
     let mut without = Verifier::new(subject, settings.clone());
     Hunt::new(subject, settings).hunt(seed, histories, |seed| {
-        plant(None)?;
+        plant(None);
         let clean = without.run(seed).findings.is_empty();
-        plant(Some(bug)).map(|()| clean)
+        plant(Some(bug));
+        Ok(clean)
     })
 }
 
 /// The same in mixtures of lines.
-fn hunt_mixtures<K: TreeKind>(bug: Bug, from: u64, seeds: u64) -> Result<Option<Catch>, Failure> {
+fn hunt_mixtures<K: TreeKind>(bug: Bug, from: u64, seeds: u64) -> Option<Catch> {
     for number in 0..seeds {
         let seed = from.wrapping_add(number);
-        let Some(case) = K::mixed_case(seed) else { return Ok(None) };
+        let case = K::mixed_case(seed)?;
         if let Some(sentence) = mix(&case, seed).finding {
-            plant(None)?;
+            plant(None);
             let clean = mix(&case, seed).finding.is_none();
-            plant(Some(bug))?;
+            plant(Some(bug));
             if clean {
-                return Ok(Some(Catch { seed, histories: number + 1, kind: "violation", sentence }));
+                return Some(Catch { seed, histories: number + 1, kind: "violation", sentence });
             }
         }
     }
-    Ok(None)
+    None
 }
 
 /// Everything a lane may suffer and go on after. Deaths are left out: they end histories early.
@@ -196,15 +198,19 @@ fn sentence(finding: &Finding) -> String {
     finding.to_string().trim_end().lines().last().unwrap_or_default().to_owned()
 }
 
-#[cfg(feature = "planted")]
-fn plant(bug: Option<Bug>) -> Result<(), Failure> {
-    dm_core::planted::plant(bug);
-    Ok(())
-}
-
-#[cfg(not(feature = "planted"))]
-fn plant(_: Option<Bug>) -> Result<(), Failure> {
+/// Only programs built for it have bugs in them.
+fn check_can_plant() -> Result<(), Failure> {
+    if cfg!(feature = "planted") {
+        return Ok(());
+    }
     Err(Failure::Usage(
         "--planted needs a program built with the feature \"planted\": no other has bugs in it".to_owned(),
     ))
+}
+
+fn plant(bug: Option<Bug>) {
+    #[cfg(feature = "planted")]
+    dm_core::planted::plant(bug);
+    #[cfg(not(feature = "planted"))]
+    let _ = bug;
 }
