@@ -261,6 +261,8 @@ pub struct Lane<'m> {
     deadline_ns: Cell<u64>,
     /// The operation is part of a batch; see [`crate::compute::batches`].
     joined: Cell<bool>,
+    /// Of reads, of writes: which rest of the batches it works alone in, and how many operations it has done in it.
+    alone: [Cell<(u32, u32)>; 2],
     /// How far the change is that the operation is there for.
     change: Cell<Change>,
     /// What an operation on items knows between two steps.
@@ -298,6 +300,7 @@ impl<'m> Lane<'m> {
             bounces: Cell::new(0),
             deadline_ns: Cell::new(u64::MAX),
             joined: Cell::new(false),
+            alone: [const { Cell::new((0, 0)) }; 2],
             change: Cell::new(Change::No),
             items: Cell::new(Progress::default()),
         }
@@ -477,6 +480,16 @@ impl<'m> Lane<'m> {
     #[inline]
     pub(crate) fn set_joined(&self, joined: bool) {
         self.joined.set(joined);
+    }
+
+    /// Counts an operation alone, of reads (0) or writes (1), in the rest of that `number`; how many it makes.
+    #[inline]
+    pub(crate) fn worked_alone(&self, side: usize, number: u32) -> u32 {
+        let Some(alone) = self.alone.get(side) else { return 0 };
+        let (known, count) = alone.get();
+        let count = if known == number { count + 1 } else { 1 };
+        alone.set((number, count));
+        count
     }
 
     /// The next WRITE to a node in use, or the next CAS of a slot, makes the operation's own change.

@@ -340,7 +340,7 @@ impl Index for Smart<'_> {
         self.check_standing()?;
         lane.forget_watch();
         let mut leads = false;
-        if self.options.rdwc {
+        if self.options.rdwc && !self.batches.stays_away(lane, operation.kind) {
             match self.batches.begin(lane, &self.plan, operation.kind).await? {
                 Begun::Told(outcome) => return Ok(outcome),
                 begun => leads = begun == Begun::Leads,

@@ -191,10 +191,7 @@ impl Smart<'_> {
 
     /// Closes the batch that this lane leads, if it leads one: its value is the operation's from now on.
     pub(super) fn seal(&self, lane: &Lane<'_>) {
-        if !self.options.rdwc {
-            return;
-        }
-        self.batches.seal(lane.id(), |value| {
+        self.batches.seal(lane, |value| {
             lane.port().with(|scratch| {
                 if let Some(place) = scratch.get_mut(self.plan.value.clone())
                     && let Some(value) = value.get(..place.len())
