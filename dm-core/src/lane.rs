@@ -269,6 +269,8 @@ pub struct Lane<'m> {
     deadline_ns: Cell<u64>,
     /// The operation is part of a batch; see [`crate::compute::batches`].
     joined: Cell<bool>,
+    /// Of reads, of writes: which rest of the batches it works alone in, and how many operations it has done in it.
+    alone: [Cell<(u32, u32)>; 2],
     /// How far the change is that the operation is there for.
     change: Cell<Change>,
     /// What an operation on items knows between two steps.
@@ -280,10 +282,12 @@ pub struct Lane<'m> {
 enum Change {
     /// Not decided.
     No,
-    /// The next WRITE to a node in use is it.
+    /// The next WRITE to a node in use is it, or the next CAS of a slot.
     Next,
     /// That WRITE is in the mailbox, or gone.
     Posted,
+    /// The CAS at this position of the mailbox is it, if it finds that word.
+    Swap { position: usize, expected: u64 },
 }
 
 impl<'m> Lane<'m> {
@@ -304,6 +308,7 @@ impl<'m> Lane<'m> {
             bounces: Cell::new(0),
             deadline_ns: Cell::new(u64::MAX),
             joined: Cell::new(false),
+            alone: [const { Cell::new((0, 0)) }; 2],
             change: Cell::new(Change::No),
             items: Cell::new(Progress::default()),
         }
@@ -490,7 +495,17 @@ impl<'m> Lane<'m> {
         self.joined.set(joined);
     }
 
-    /// The next WRITE to a node in use makes the operation's own change.
+    /// Counts an operation alone, of reads (0) or writes (1), in the rest of that `number`; how many it makes.
+    #[inline]
+    pub(crate) fn worked_alone(&self, side: usize, number: u32) -> u32 {
+        let Some(alone) = self.alone.get(side) else { return 0 };
+        let (known, count) = alone.get();
+        let count = if known == number { count + 1 } else { 1 };
+        alone.set((number, count));
+        count
+    }
+
+    /// The next WRITE to a node in use, or the next CAS of a slot, makes the operation's own change.
     #[inline]
     pub(crate) fn change_is_next(&self) {
         self.change.set(Change::Next);
@@ -504,6 +519,28 @@ impl<'m> Lane<'m> {
         }
     }
 
+    /// What was in the mailbox was withdrawn before it was submitted.
+    #[inline]
+    pub(crate) fn wrote_nothing(&self) {
+        self.change.set(Change::No);
+    }
+
+    /// The CAS of a slot is in the mailbox, at `position`. It makes a change if it finds `expected`.
+    #[inline]
+    pub(crate) fn swaps_slot(&self, position: usize, expected: u64) {
+        if self.change.get() == Change::Next {
+            self.change.set(Change::Swap { position, expected });
+        }
+    }
+
+    /// That CAS was answered.
+    #[inline]
+    pub(crate) fn swapped_slot(&self, made: bool) {
+        if matches!(self.change.get(), Change::Swap { .. }) {
+            self.change.set(if made { Change::Posted } else { Change::No });
+        }
+    }
+
     /// Begins a step of an operation: nothing is changed, nothing has failed.
     pub(crate) fn begin_step(&self) {
         self.change.set(Change::No);
@@ -513,7 +550,9 @@ impl<'m> Lane<'m> {
     /// Whether the step that was begun last made its change, now that the port is idle. `None`: a request failed.
     pub(crate) fn made_change(&self) -> Option<bool> {
         match self.change.get() {
-            Change::Posted if self.port.any_failed() => None,
+            Change::Posted | Change::Swap { .. } if self.port.any_failed() => None,
+            // Nobody has waited for it, and nothing was submitted since.
+            Change::Swap { position, expected } => Some(self.port.completion(position).value == expected),
             change => Some(change == Change::Posted),
         }
     }

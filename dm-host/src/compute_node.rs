@@ -511,7 +511,7 @@ impl ComputeNode {
         let place = self.pool.with_lane_of(|fabric, _| self.place(entry, fabric))?;
         let epochs = self.take_pins();
         let place = Place { epochs: epochs.as_ref().map(Pinning::part), ..place };
-        if !self.recovery || !place.capabilities.fencing || !parameters.recovers() {
+        if !self.recovery || !place.capabilities.fencing {
             return with_index(&place, parameters, spending, run);
         }
         parameters.check().map_err(AssemblyError::from)?;

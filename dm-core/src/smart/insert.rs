@@ -128,8 +128,10 @@ impl Smart<'_> {
             port.submit().await?;
         }
         let cas = port.push(Request::cas(Label::Slot, place.node(), place.offset(), from.0, to.0));
+        lane.swaps_slot(cas, from.0);
         port.submit().await.map_err(published)?;
         let found = Slot(port.completion(cas).value);
+        lane.swapped_slot(found == from);
         if found != from {
             lane.mark(Mark::SlotLost);
         }
@@ -162,6 +164,7 @@ impl Smart<'_> {
             if !seen.is_empty() {
                 continue;
             }
+            lane.change_is_next();
             let found = self.publish(lane, here, node.plus(SLOTS_AT + 8 * index), Slot::EMPTY, to).await?;
             here = true;
             if found == Slot::EMPTY {
@@ -282,6 +285,7 @@ impl Smart<'_> {
             lane.port().push(write);
         }
         self.push_leaf(lane, leaf);
+        lane.change_is_next();
         let here = leaf.node() == place.node() && (count == 0 || nodes.node() == place.node());
         let found = self.publish(lane, here, place, spot.word, to).await?;
         if found != spot.word {

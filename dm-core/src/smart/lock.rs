@@ -209,6 +209,7 @@ impl Smart<'_> {
             port.withdraw();
             return Err(late);
         }
+        lane.wrote_in_place();
         let pass = self.options.hierarchical && self.locks.would_pass(local(held.lock), held.tag());
         if self.options.combine && !pass {
             let unlock = port.push(self.unlock_request(&held));

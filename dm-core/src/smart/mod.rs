@@ -152,6 +152,12 @@
 //! - **The root slot and the top node are copied** like all others.
 //! - **Copies are found by the slot that leads to their node**, not by prefix: a lookup follows the path as a descent does.
 //! - **The leaf's length is not in the slot**: all leaves have one length. Those seven bits are 0.
+//! - **Items of variable length are entries with blocks** ([`crate::items`]), not leaves that move. The paper writes another leaf
+//!   and CASes the slot; then a copy of the slot leads to the old leaf, which has the right key and says it is valid until a
+//!   later WRITE, so it has to be sealed first. Here what a slot leads to never moves: a leaf has an entry of fixed size, which
+//!   is changed in place under its lock, and names the block. Nothing that is copied leads to a block, so each READ of one follows
+//!   a READ of its leaf, in the same operation, and an entry that was changed is seen. The place of a block is given back after
+//!   the leaf names it no more, and its life, its length and its checksum tell who READs it too late.
 //!
 //! # What the published design gets wrong, and where that would be here
 //!
@@ -167,11 +173,11 @@
 //! | slots have no version: memory that is used again makes a CAS win that was decided on something else | it waits for whoever may have decided | `reused-at-once`, `copies-outlive`, `pins-end-early`, `retired-in-vain` |
 //! | a merge of headers changes two words on two nodes, and may need more than six bytes | headers do not change, nodes do not merge | |
 //! | a delete whose merge lost begins anew and reports absence | nothing follows the WRITE of a delete but its unlock; what comes nearest is another look | `delete-looks-again` |
-//! | a replaced leaf is valid until a WRITE that nobody waits for | leaves are changed in place; one that leaves the tree is buried before | `bury-unlocked`, `buried-revived`, `buried-is-absent` |
+//! | a replaced leaf is valid until a WRITE that nobody waits for | leaves are changed in place, of items, too; one that leaves the tree is buried before | `bury-unlocked`, `buried-revived`, `buried-is-absent` |
 //!
 //! # Open limits
 //!
-//! - Keys and values of one size. No items of variable length.
+//! - Keys and values of one size, but for items.
 //! - A deleted record keeps its leaf until an insert comes to its slot or fills its node. What was carved by an operation that was
 //!   dropped or failed, or by a compute node that left or died, is lost; nobody adopts it. Opened without epochs, nothing comes
 //!   back that was published.
@@ -347,6 +353,11 @@ impl<'s> Smart<'s> {
         &self.leaf
     }
 
+    /// Numbers of this compute node's requests for chunks.
+    pub const fn requests(&self) -> &'s RequestIds {
+        self.requests
+    }
+
     /// Copies of nodes.
     pub const fn cache(&self) -> &NodeCache<'s> {
         &self.cache
@@ -457,7 +468,7 @@ impl Index for Smart<'_> {
         lane.forget_watch();
         self.close_silent(lane).await;
         let mut leads = false;
-        if self.options.rdwc {
+        if self.options.rdwc && !self.batches.stays_away(lane, operation.kind) {
             match self.batches.begin(lane, &self.plan, operation.kind).await? {
                 Begun::Told(outcome) => return Ok(outcome),
                 begun => leads = begun == Begun::Leads,

@@ -353,10 +353,8 @@ impl Smart<'_> {
     /// Steps: route; READ leaf; compare. Linearizes within the READ whose image was accepted, or where the absence was seen
     /// fresh: see [`super`].
     pub(super) async fn get(&self, lane: &Lane<'_>) -> Result<Outcome, OpError> {
-        if self.options.rdwc {
-            // Before the first READ: whatever decides is of an instant after all members have called.
-            self.batches.seal(lane.id(), |_| ());
-        }
+        // Before the first READ: whatever decides is of an instant after all members have called.
+        self.batches.seal(lane, |_| ());
         match self.find(lane, &self.way(), true, false).await? {
             Reached::Leaf(_, true) => {
                 self.output(lane);

@@ -95,6 +95,7 @@ impl Smart<'_> {
         lane.port().push(write);
         if let Some(leaf) = leaf {
             self.push_leaf(lane, leaf);
+            lane.change_is_next();
         }
         let parent = spot.place(way);
         let to = Slot::node(spot.word.partial(), larger, place);

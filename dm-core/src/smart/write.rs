@@ -173,6 +173,7 @@ impl Smart<'_> {
             Some(VALUE_AT)
         });
         let bytes = if planted(Bug::WholeLeaf) { Some(self.leaf.place_bytes) } else { bytes };
+        lane.change_is_next();
         self.push_in_place(lane, &held, bytes.unwrap_or(0))?;
         if planted(Bug::DeleteClearsSlot) && change == Change::Remove {
             self.clear_slot(lane, place);
@@ -202,10 +203,7 @@ impl Smart<'_> {
 
     /// Closes the batch that this lane leads, if it leads one: its value is the operation's from now on.
     pub(super) fn seal(&self, lane: &Lane<'_>) {
-        if !self.options.rdwc {
-            return;
-        }
-        self.batches.seal(lane.id(), |value| {
+        self.batches.seal(lane, |value| {
             lane.port().with(|scratch| {
                 if let Some(place) = scratch.get_mut(self.plan.value.clone())
                     && let Some(value) = value.get(..place.len())

@@ -1,6 +1,7 @@
 //! A look at a radix tree from outside: by slots and headers only.
 
 use super::accounting::{Holdings, Node as Piece};
+use super::items::Found;
 use super::subject::Picture;
 use super::walk::{chunks, pool_epoch};
 use crate::memory::Memories;
@@ -12,6 +13,7 @@ use dm_core::remote::chunks::ChunkKind;
 use dm_core::smart::Smart;
 use dm_core::smart::layout::LeafShape;
 use dm_core::verbs::NodeId;
+use dm_host::kinds::IndexParameters;
 
 /// What nodes of the only index carry.
 const INDEX: u8 = 1;
@@ -23,7 +25,7 @@ fn image(memories: &Memories, place: Place, bytes: usize) -> Option<&[u8]> {
 }
 
 /// Calls `see` with every slot that is reached from the root's, that first, and the image of the node it leads to.
-fn visit(geometry: &[NodeGeometry], memories: &Memories, mut see: impl FnMut(Slot, Option<&[u8]>)) {
+fn visit<'m>(geometry: &[NodeGeometry], memories: &'m Memories, mut see: impl FnMut(Slot, Option<&'m [u8]>)) {
     let (Some(home), Some(number)) = (geometry.first(), IndexNumber::new(0)) else { return };
     let Some(node) = memories.get(NodeId(0)) else { return };
     let mut slots = vec![Slot(node.host.word(root_offset(home, number)))];
@@ -57,17 +59,32 @@ pub(super) fn picture(geometry: &[NodeGeometry], memories: &Memories) -> Picture
 }
 
 /// Chunks of the index, and what it reaches of them.
-pub(super) fn holdings(leaf: &LeafShape, geometry: &[NodeGeometry], memories: &Memories) -> Result<Holdings, String> {
-    let chunks = chunks(geometry, memories, |kind| (kind != ChunkKind::Items).then_some(UNIT_BYTES as u64), true)?;
+pub(super) fn holdings(
+    leaf: &LeafShape,
+    parameters: &IndexParameters,
+    geometry: &[NodeGeometry],
+    memories: &Memories,
+) -> Result<Holdings, String> {
+    let mut found = Found::nothing(parameters);
+    let sizes = |kind| (kind != ChunkKind::Items || found.is_some()).then_some(UNIT_BYTES as u64);
+    let chunks = chunks(geometry, memories, sizes, true)?;
     let mut holdings = Holdings { chunks, ..Holdings::default() };
     visit(geometry, memories, |slot, _| {
         let (place, bytes) = match slot.child() {
-            Ok(Child::Leaf(place)) => (place, leaf.place_bytes),
+            Ok(Child::Leaf(place)) => {
+                if let Some((found, image)) = found.as_mut().zip(image(memories, place, leaf.place_bytes)) {
+                    found.add(parameters, image);
+                }
+                (place, leaf.place_bytes)
+            }
             Ok(Child::Node(kind, place)) => (place, kind.bytes()),
             _ => return,
         };
         holdings.reached.push(Piece { node: place.node(), offset: place.offset(), bytes: bytes as u64 });
     });
+    if let Some(found) = found {
+        holdings.reached.extend(found.blocks()?);
+    }
     Ok(holdings)
 }
 

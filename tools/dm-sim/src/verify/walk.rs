@@ -73,7 +73,9 @@ impl Plot {
             IndexParameters::Chime(parameters) | IndexParameters::ChimeItems(parameters, _) => {
                 tree(parameters.inner(), parameters.leaf().bytes)
             }
-            IndexParameters::Smart(parameters) => Nodes::Radix(parameters.leaf()),
+            IndexParameters::Smart(parameters) | IndexParameters::SmartItems(parameters, _) => {
+                Nodes::Radix(parameters.leaf())
+            }
         };
         Self { lock_count, locks_per_word, chunk_bytes, nodes, parameters: *parameters }
     }
@@ -99,7 +101,7 @@ impl Plot {
     pub fn holdings(&self, config: &Config, memories: &Memories) -> Result<Holdings, String> {
         match &self.nodes {
             Nodes::Tree(tree) => holdings(tree, &self.parameters, &self.geometry(config), memories),
-            Nodes::Radix(leaf) => radix::holdings(leaf, &self.geometry(config), memories),
+            Nodes::Radix(leaf) => radix::holdings(leaf, &self.parameters, &self.geometry(config), memories),
         }
     }
 
@@ -281,6 +283,7 @@ fn tree_of<'a, 's>(index: &AnyIndex<'a, '_, 's>) -> Result<&'a Tree<'s>, &'a Sma
         AnyIndex::ShermanItems(index) => Ok(index.below().tree()),
         AnyIndex::ChimeItems(index) => Ok(index.below().tree()),
         AnyIndex::Smart(index) => Err(index),
+        AnyIndex::SmartItems(index) => Err(index.below()),
     }
 }
 
@@ -292,22 +295,25 @@ impl Inside for AnyIndex<'_, '_, '_> {
             Self::Smart(index) => index.locks_held(),
             Self::ShermanItems(index) => index.below().tree().locks.held(),
             Self::ChimeItems(index) => index.below().locks_held(),
+            Self::SmartItems(index) => index.below().locks_held(),
         }
     }
 
     fn for_each_ready(&self, visit: &mut dyn FnMut(Node)) {
-        let tree = match tree_of(self) {
-            Ok(tree) => tree,
-            Err(index) => return radix::for_each_ready(index, visit),
-        };
-        let nodes = &tree.nodes;
-        nodes.for_each_ready(&mut |class: NodeClass, fresh| {
-            let (node, offset) = (fresh.address.node(), fresh.address.offset());
-            visit(Node { node, offset, bytes: nodes.node_bytes(class) as u64 });
-        });
+        match tree_of(self) {
+            Ok(tree) => {
+                let nodes = &tree.nodes;
+                nodes.for_each_ready(&mut |class: NodeClass, fresh| {
+                    let (node, offset) = (fresh.address.node(), fresh.address.offset());
+                    visit(Node { node, offset, bytes: nodes.node_bytes(class) as u64 });
+                });
+            }
+            Err(index) => radix::for_each_ready(index, visit),
+        }
         let blocks = match self {
             Self::ShermanItems(index) => index.blocks(),
             Self::ChimeItems(index) => index.blocks(),
+            Self::SmartItems(index) => index.blocks(),
             Self::Sherman(_) | Self::Chime(_) | Self::Smart(_) => return,
         };
         blocks.for_each_ready(&mut |node, offset, bytes| visit(Node { node, offset, bytes }));
