@@ -57,7 +57,7 @@ pub fn not_ready(untouched: &[Node], ready: &[Node]) -> Option<Node> {
                 at = at.max(place.offset + place.bytes);
             }
         }
-        (at < rest.offset + rest.bytes).then_some(Node { offset: at, bytes: rest.offset + rest.bytes - at, ..*rest })
+        (at < rest.offset + rest.bytes).then(|| Node { offset: at, bytes: rest.offset + rest.bytes - at, ..*rest })
     })
 }
 

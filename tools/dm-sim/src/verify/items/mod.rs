@@ -130,11 +130,20 @@ impl<K: Below> TreeKind for ItemsOver<K> {
     }
 }
 
-/// As of the index below. Its inner nodes have few reasons to split here: keys are longer and leaves as many. Items ask it for
-/// nothing that combines. And only requests that fail leave it to a look whether an entry was changed, only locks that nobody
-/// frees an entry that cannot be taken back.
-const RARE_MARKS: &[Mark] =
-    &[Mark::Restart, Mark::UpperSplit, Mark::CombinedWrite, Mark::EntryRevisited, Mark::LayerLost];
+/// As of the index below. Its inner nodes have few reasons to split here: keys are longer and leaves as many; and it merges few
+/// leaves, so places that wait for epochs are few, and fewer have waited for long enough when a history ends. Items ask it for
+/// nothing that combines. Only requests that fail leave it to a look whether an entry was changed, only locks that nobody
+/// frees an entry that cannot be taken back. Repairers that die are those of the index below, where they are enumerated.
+const RARE_MARKS: &[Mark] = &[
+    Mark::Restart,
+    Mark::UpperSplit,
+    Mark::CombinedWrite,
+    Mark::EntryRevisited,
+    Mark::LayerLost,
+    Mark::QuarantineOver,
+    Mark::RepairerDied,
+    Mark::SelfFenced,
+];
 
 fn with_marks(mut marks: Vec<(&'static str, &'static [Mark])>) -> Vec<(&'static str, &'static [Mark])> {
     marks.push(("items", dm_core::items::MARKS));
