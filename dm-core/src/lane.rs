@@ -226,6 +226,8 @@ marks! {
     LeafReplaced = "leaf-replaced",
     /// One was left out when its node was replaced.
     LeafLeftOut = "leaf-left-out",
+    /// A node all of whose leaves but one or none were buried was left out when the node above it was replaced.
+    NodeLeftOut = "node-left-out",
     /// An operation came to the key's leaf, which was buried, and looked afresh.
     BuriedMet = "buried-met",
     /// A block was READ.

@@ -27,8 +27,8 @@
 //! **Node space.** A node has room for the slots of its type and no more. Room is not reserved for growth: a node that
 //! is full is *replaced*. Its slots are frozen one by one (a frozen word never changes again, so the sum of them is
 //! exact), a node that has room is written with the same header and the same words, and the CAS of the one slot that
-//! points to the old node publishes it. Only full nodes are ever frozen, so nobody who fills an empty slot can meet a
-//! freeze. Whoever needs to change a frozen slot finishes the replacement first; whoever only reads goes through it.
+//! points to the old node publishes it. A node is frozen when it is full, or when hardly anything is left in it ([`crate::smart`]):
+//! then its empty slots are frozen, too, in the same order as others, and whoever meets a frozen one looks for no other. Whoever needs to change a frozen slot finishes the replacement first; whoever only reads goes through it.
 //! The old node's place waits until by the epochs nobody goes through it any more, and is carved again.
 
 pub mod cache;

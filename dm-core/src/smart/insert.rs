@@ -173,6 +173,10 @@ impl Smart<'_> {
                 }
                 return Ok(Attached::Done);
             }
+            if found.is_frozen() {
+                // Not the next one: slots fill in ascending order, and this one, if it is empty, stays so.
+                break;
+            }
             if found.partial() == partial && !planted(Bug::SameByteTwice) {
                 lane.mark(Mark::SameByte);
                 break;

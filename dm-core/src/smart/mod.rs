@@ -29,7 +29,7 @@
 //! | leaf split | 4 | READ leaf; READ slot; READ leaf; WRITE nodes + WRITE leaf + CAS slot |
 //! | header split | 4 | READ node; READ slot; READ node; WRITE node + WRITE leaf + CAS slot |
 //! | insert into a full node of S slots | 2 + S/16 | READ node; S CAS freeze; WRITE node + WRITE leaf + CAS slot |
-//! | ... where records are deleted | S/16 and 2 a deleted leaf more | READ the seals of S leaves; CAS lock + READ leaf; WRITE seal + CAS unlock |
+//! | ... where records are deleted | S/16 more, 2 a deleted leaf, 2 to 5 a node of four slots | READ the seals of S leaves; CAS lock + READ leaf; WRITE seal + CAS unlock |
 //! | scan | 1 + a READ a node + leaves / leaves READ at once | READ root slot; READ node; READ leaves of a node in parallel |
 //!
 //! New memory elsewhere adds one: the WRITE has to be done before the CAS is posted. A lock handed over saves CAS and
@@ -76,9 +76,9 @@
 //!   word was READ the node was part of the tree. (Nodes get into the tree before anybody knows of them.)
 //! - A frozen word, in a node READ now to which a fresh word led: if it was frozen when that word was READ, it was there then;
 //!   else there is an instant in between at which it had just been frozen, and the node had not been replaced.
-//! - That no slot of a node has the key's byte: if some slot is not frozen, at the instant the first empty slot was READ,
-//!   all behind it were empty, and those in front have other bytes for ever; of a node that is full, whenever any slot that
-//!   is not frozen was READ. If all are frozen, when the fresh word that led there was READ.
+//! - That no slot of a node has the key's byte: if some slot is not frozen, when that was READ: the first empty slot was empty then,
+//!   as it never becomes that again, and all behind it were, and those in front have other bytes for ever. If all are
+//!   frozen, when the fresh word that led there was READ.
 //!
 //! *Every change of a slot expects the word it was decided on*, raw, as it was READ. No word comes back while anybody expects
 //! it: a slot goes from empty to a leaf, to other leaves and new nodes above them, to replacements of these, and is frozen at
@@ -125,8 +125,8 @@
 //!
 //! *What does not come back*, until others adopt the chunks of who is gone: what found no room in the queue; what an
 //! operation had carved or taken out when it was dropped or failed in between. And what is in the tree and empty:
-//! deleted leaves in slots that no insert comes to, nodes whose leaves are all deleted, nodes that are larger than they need
-//! be and never full.
+//! deleted leaves in slots that no insert comes to, nodes of more than four slots whose leaves are all deleted, nodes that are
+//! larger than they need be and never full, and what is below nodes that are not.
 //!
 //! # What it assumes
 //!
@@ -252,6 +252,7 @@ pub const MARKS: &[Mark] = &[
     Mark::Buried,
     Mark::LeafReplaced,
     Mark::LeafLeftOut,
+    Mark::NodeLeftOut,
     Mark::BuriedMet,
 ];
 

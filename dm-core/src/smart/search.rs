@@ -118,6 +118,8 @@ enum Look {
     Missing {
         empty: Option<usize>,
         current: bool,
+        /// The first empty slot is frozen.
+        frozen: bool,
     },
 }
 
@@ -218,7 +220,14 @@ impl Smart<'_> {
                             };
                             continue;
                         }
-                        Look::Missing { empty, current } if spot.fresh || current => {
+                        Look::Missing { frozen: true, .. } if helps => {
+                            lane.mark(Mark::HelpedSwitch);
+                            self.switch(lane, way, &spot, place, false).await?;
+                            Self::attempt(lane, &mut attempts, "replacing nodes that are left on the way")?;
+                            spot = self.read_root(lane, way).await?;
+                            continue;
+                        }
+                        Look::Missing { empty, current, .. } if spot.fresh || current => {
                             return Ok(Reached::Gap(spot, Why::Slot(place, empty.map(|at| at as u16))));
                         }
                         Look::Missing { .. } => "a node that has been replaced",
@@ -296,7 +305,10 @@ impl Smart<'_> {
             }
             match searched.found {
                 Some((index, word)) => Look::Found { index, word, position, current: searched.current },
-                None => Look::Missing { empty: searched.empty, current: searched.current },
+                None => {
+                    let frozen = searched.empty.is_some_and(|empty| node.slot(empty).is_frozen());
+                    Look::Missing { empty: searched.empty, current: searched.current, frozen }
+                }
             }
         }))
     }

@@ -11,8 +11,8 @@
 //! **Its type** is the smallest of which a quarter stays free, so that what a replacement costs is shared by as many inserts
 //! as it freezes slots, four at most to one; of the largest type all of it may be taken.
 //!
-//! **Why nobody loses an insert.** Only full nodes are frozen, so there is no empty slot an insert could have been about to
-//! fill; splits of children lose their CAS and look again.
+//! **Why nobody loses an insert.** An empty slot that is frozen is not filled: the CAS of who was about to loses, and it looks again,
+//! as splits of children do.
 //!
 //! **Helping.** Any number of lanes may do this at once with the same node: they freeze the same words, write the same
 //! node in different places, but for deleted leaves that some leave out and some do not, and one CAS wins. Who wins
@@ -22,7 +22,6 @@
 //! slot it has to CAS is not frozen itself - or has been frozen since, which the next look from the root sees.
 
 use super::Smart;
-use super::bury::LeftOut;
 use super::search::{Spot, Way, corrupt};
 use crate::error::OpError;
 use crate::lane::{Lane, Mark};
@@ -59,9 +58,16 @@ impl Smart<'_> {
         inserts: bool,
     ) -> Result<bool, OpError> {
         let Ok(Child::Node(kind, _)) = spot.word.child() else { return Ok(false) };
-        self.freeze(lane, node, kind).await?;
-        let left_out = if way.copies { self.bury_some(lane, kind).await? } else { LeftOut::default() };
-        let Some(larger) = type_for(kind.slots() + usize::from(inserts) - left_out.count(), kind) else {
+        self.freeze(lane, node, kind, 0).await?;
+        if way.copies {
+            self.bury_some(lane, kind).await?;
+        }
+        let at = self.scratch.node(0) + SLOTS_AT;
+        let count = lane.port().with(|scratch| {
+            let slots = (0..kind.slots()).map(|number| Slot(word(scratch, at + 8 * number)));
+            slots.filter(|slot| !slot.is_empty()).count()
+        });
+        let Some(larger) = type_for(count + usize::from(inserts), kind) else {
             return Err(corrupt(node, "a node of the largest type that is full or frozen and lacks a byte"));
         };
         let place = self.carve(lane, Use::Node, node.node(), larger.bytes()).await?;
@@ -88,8 +94,8 @@ impl Smart<'_> {
             // A node that was full has no slot for the byte now, if it had none before.
             let partial = key.get(usize::from(header.position)).copied().unwrap_or_default();
             let new = leaf.map(|leaf| Slot::leaf(partial, leaf));
-            let stay = old.slots().enumerate().filter(|(number, _)| !left_out.has(*number));
-            slot::build(image, &header, self.index, stay.map(|(_, slot)| slot.thawed()).chain(new));
+            let stay = old.slots().filter(|slot| !slot.is_empty()).map(Slot::thawed);
+            slot::build(image, &header, self.index, stay.chain(new));
         });
         let write = Request::write(Label::Node, place.node(), place.offset(), larger.bytes(), build);
         lane.port().push(write);
@@ -114,13 +120,6 @@ impl Smart<'_> {
         }
         lane.mark(Mark::TypeSwitch);
         self.retire(lane, way, Use::Node, node, kind.bytes());
-        for number in (0..kind.slots()).filter(|number| left_out.has(*number)) {
-            let slot = lane.port().with(|scratch| Slot(word(scratch, at + SLOTS_AT + 8 * number)));
-            if let Ok(Child::Leaf(leaf)) = slot.child() {
-                lane.mark(Mark::LeafLeftOut);
-                self.retire(lane, way, Use::Leaf, leaf, self.leaf.place_bytes);
-            }
-        }
         if way.copies {
             self.cache.patch(spot.owner, usize::from(spot.index), to, self.epoch(lane));
             lane.port().with(|scratch| {
@@ -129,20 +128,28 @@ impl Smart<'_> {
                     self.cache.insert(to, &node, self.epoch(lane));
                 }
             });
+            // The switch is done, whatever becomes of what it has left over.
+            let _ = self.retire_buried(lane, way, kind).await;
         }
         Ok(true)
     }
 
-    /// Freezes every slot and leaves the frozen words in node image 0.
+    /// Freezes every slot and leaves the frozen words in node image `image`, which is of this node.
     ///
     /// With masked atomics a slot is frozen whatever its word is. Without, the word has to be known: where somebody else was
     /// faster the CAS brings it, and it is tried again.
-    async fn freeze(&self, lane: &Lane<'_>, node: Place, kind: NodeType) -> Result<(), OpError> {
+    pub(super) async fn freeze(
+        &self,
+        lane: &Lane<'_>,
+        node: Place,
+        kind: NodeType,
+        image: usize,
+    ) -> Result<(), OpError> {
         if planted(Bug::SwitchUnfrozen) {
             return Ok(());
         }
         let port = lane.port();
-        let at = self.scratch.node(0) + SLOTS_AT;
+        let at = self.scratch.node(image) + SLOTS_AT;
         let masked = self.capabilities.masked_atomics;
         let slot_at = |i: usize| Slot(port.with(|scratch| word(scratch, at + 8 * i)));
         for _ in 0..PASSES_MAX {

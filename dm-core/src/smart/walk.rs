@@ -421,9 +421,6 @@ impl Smart<'_> {
                 }
             }
             let frozen = node.slots().filter(|slot| slot.is_frozen()).count();
-            if frozen > 0 && gap {
-                return Err("a frozen node that is not full");
-            }
             census.half_splits += u64::from(frozen > 0);
             census.inner_nodes += 1;
             census.live_bytes += node.header.kind.bytes() as u64;

@@ -40,9 +40,10 @@ impl TreeKind for Smart {
     }
 
     /// No merges, whose half-done ones somebody could undo.
-    /// Of these, repairers' deaths and self-fencing are what enumerated deaths are about.
+    /// Of these, repairers' deaths and self-fencing are what enumerated deaths are about. Nodes with hardly anything left below one
+    /// that fills up take more inserts and deletes than a history has; stories of places that go round have them.
     fn rare_marks() -> &'static [Mark] {
-        &[Mark::MergeUndone, Mark::RepairerDied, Mark::SelfFenced]
+        &[Mark::MergeUndone, Mark::RepairerDied, Mark::SelfFenced, Mark::NodeLeftOut]
     }
 
     fn crash_cases() -> Vec<Case> {
