@@ -303,13 +303,11 @@ impl Smart<'_> {
             if way.copies && searched.current {
                 self.cache.insert(spot.word, &node, self.epoch(lane));
             }
-            match searched.found {
-                Some((index, word)) => Look::Found { index, word, position, current: searched.current },
-                None => {
-                    let frozen = searched.empty.is_some_and(|empty| node.slot(empty).is_frozen());
-                    Look::Missing { empty: searched.empty, current: searched.current, frozen }
-                }
+            if let Some((index, word)) = searched.found {
+                return Look::Found { index, word, position, current: searched.current };
             }
+            let frozen = searched.empty.is_some_and(|empty| node.slot(empty).is_frozen());
+            Look::Missing { empty: searched.empty, current: searched.current, frozen }
         }))
     }
 
