@@ -169,7 +169,7 @@ fn the_shortest_replay_leaves_out_faults_that_do_not_matter() {
 
 #[test]
 fn what_leaves_a_radix_tree_comes_back_and_nobody_sees_it_there() {
-    let lives = lives::play(Smart, 0..60_000);
+    let lives = lives::play(Smart, 0..6000);
     assert_eq!(lives.finding, None);
     let marks = [Mark::QuarantineOver, Mark::LeafReplaced, Mark::LeafLeftOut, Mark::NodeLeftOut, Mark::BuriedMet];
     for mark in marks {
