@@ -318,7 +318,7 @@ fn a_stopped_process_is_fenced_and_never_writes_again() {
 #[test]
 fn a_stopped_process_that_memory_waits_for_is_fenced_when_nodes_run_short() {
     const KEYS: u64 = 1000;
-    const PATIENCE: Duration = Duration::from_secs(60);
+    const PATIENCE: Duration = Duration::from_mins(1);
     let directory = tempfile::tempdir().unwrap();
     let daemon = Daemon::start(&directory.path().join("memd"), &[]);
     let pool = connect(&[&daemon]).unwrap();
