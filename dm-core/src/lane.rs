@@ -142,7 +142,7 @@ marks! {
     Merge = "merge",
     /// A retired node came back into use.
     NodeReused = "node-reused",
-    /// A place began to wait because its generations begin anew.
+    /// A place began to wait: its generations begin anew, or it has none.
     Quarantined = "quarantined",
     /// One has waited for long enough.
     QuarantineOver = "quarantine-over",
@@ -204,7 +204,7 @@ marks! {
     HeaderSplit = "header-split",
     /// A leaf split needed several nodes, one below the other.
     LongPath = "long-path",
-    /// A full node was replaced by one of a larger type.
+    /// A full node was replaced by one that has room.
     TypeSwitch = "type-switch",
     /// A node that somebody else had begun to freeze was met and replaced.
     HelpedSwitch = "helped-switch",
@@ -220,6 +220,16 @@ marks! {
     FrozenSlot = "frozen-slot",
     /// An insert brought a deleted leaf back.
     Revived = "revived",
+    /// A deleted leaf was declared dead for ever.
+    Buried = "buried",
+    /// One that was met took a place in the tree that a new leaf got.
+    LeafReplaced = "leaf-replaced",
+    /// One was left out when its node was replaced.
+    LeafLeftOut = "leaf-left-out",
+    /// A node all of whose leaves but one or none were buried was left out when the node above it was replaced.
+    NodeLeftOut = "node-left-out",
+    /// An operation came to the key's leaf, which was buried, and looked afresh.
+    BuriedMet = "buried-met",
     /// A block was READ.
     BlockRead = "block-read",
     /// A block was not what its entry said: it had been replaced since.
@@ -261,6 +271,8 @@ pub struct Lane<'m> {
     deadline_ns: Cell<u64>,
     /// The operation is part of a batch; see [`crate::compute::batches`].
     joined: Cell<bool>,
+    /// Of reads, of writes: which rest of the batches it works alone in, and how many operations it has done in it.
+    alone: [Cell<(u32, u32)>; 2],
     /// How far the change is that the operation is there for.
     change: Cell<Change>,
     /// What an operation on items knows between two steps.
@@ -272,10 +284,12 @@ pub struct Lane<'m> {
 enum Change {
     /// Not decided.
     No,
-    /// The next WRITE to a node in use is it.
+    /// The next WRITE to a node in use is it, or the next CAS of a slot.
     Next,
     /// That WRITE is in the mailbox, or gone.
     Posted,
+    /// The CAS at this position of the mailbox is it, if it finds that word.
+    Swap { position: usize, expected: u64 },
 }
 
 impl<'m> Lane<'m> {
@@ -296,6 +310,7 @@ impl<'m> Lane<'m> {
             bounces: Cell::new(0),
             deadline_ns: Cell::new(u64::MAX),
             joined: Cell::new(false),
+            alone: [const { Cell::new((0, 0)) }; 2],
             change: Cell::new(Change::No),
             items: Cell::new(Progress::default()),
         }
@@ -482,7 +497,17 @@ impl<'m> Lane<'m> {
         self.joined.set(joined);
     }
 
-    /// The next WRITE to a node in use makes the operation's own change.
+    /// Counts an operation alone, of reads (0) or writes (1), in the rest of that `number`; how many it makes.
+    #[inline]
+    pub(crate) fn worked_alone(&self, side: usize, number: u32) -> u32 {
+        let Some(alone) = self.alone.get(side) else { return 0 };
+        let (known, count) = alone.get();
+        let count = if known == number { count + 1 } else { 1 };
+        alone.set((number, count));
+        count
+    }
+
+    /// The next WRITE to a node in use, or the next CAS of a slot, makes the operation's own change.
     #[inline]
     pub(crate) fn change_is_next(&self) {
         self.change.set(Change::Next);
@@ -496,6 +521,28 @@ impl<'m> Lane<'m> {
         }
     }
 
+    /// What was in the mailbox was withdrawn before it was submitted.
+    #[inline]
+    pub(crate) fn wrote_nothing(&self) {
+        self.change.set(Change::No);
+    }
+
+    /// The CAS of a slot is in the mailbox, at `position`. It makes a change if it finds `expected`.
+    #[inline]
+    pub(crate) fn swaps_slot(&self, position: usize, expected: u64) {
+        if self.change.get() == Change::Next {
+            self.change.set(Change::Swap { position, expected });
+        }
+    }
+
+    /// That CAS was answered.
+    #[inline]
+    pub(crate) fn swapped_slot(&self, made: bool) {
+        if matches!(self.change.get(), Change::Swap { .. }) {
+            self.change.set(if made { Change::Posted } else { Change::No });
+        }
+    }
+
     /// Begins a step of an operation: nothing is changed, nothing has failed.
     pub(crate) fn begin_step(&self) {
         self.change.set(Change::No);
@@ -505,7 +552,9 @@ impl<'m> Lane<'m> {
     /// Whether the step that was begun last made its change, now that the port is idle. `None`: a request failed.
     pub(crate) fn made_change(&self) -> Option<bool> {
         match self.change.get() {
-            Change::Posted if self.port.any_failed() => None,
+            Change::Posted | Change::Swap { .. } if self.port.any_failed() => None,
+            // Nobody has waited for it, and nothing was submitted since.
+            Change::Swap { position, expected } => Some(self.port.completion(position).value == expected),
             change => Some(change == Change::Posted),
         }
     }

@@ -1,4 +1,4 @@
-//! What one operation costs on shared memory, one thread: the whole engine, no generator, no histogram.
+//! What one operation costs on shared memory: the whole engine, no generator, no histogram.
 //!
 //! `cargo run --release -p dm-host --example index_speed -- 10000000 all 8 sherman,chime,smart huge chain` (records,
 //! operation, lanes, indexes; then, as wished, `huge` pages for the region, the READ in the `chain` of the lock, a `hotspot` buffer, lines
@@ -6,7 +6,10 @@
 //! to look with a profiler). First every index gets so many records that its copies of nodes are complete. Then short rounds of all
 //! operations of all indexes in turn, processor time of the thread, so that a disturbed machine disturbs all, and long
 //! enough for what the others put into the processor's caches not to matter; the median and the lowest tenth of the
-//! rounds, and the median beside the first index's.
+//! rounds, and beside the first index: the median of what the two took in the same round.
+//!
+//! `... -- 1000000 all 24 sherman,chime,smart rdwc` (and `threads2`: two threads of so many lanes) does so with each index once without
+//! and once with read delegation and write combining, whose rounds are YCSB's A, half updates, and C, under Zipf 0.99.
 
 use dm_core::index::{Index, Operation, OperationKind, Outcome};
 use dm_core::lane::Lane;
@@ -40,24 +43,81 @@ fn thread_ns() -> u64 {
     time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
 }
 
-struct Loop {
-    kind: OperationKind,
+/// What a round is made of.
+#[derive(Clone, Copy)]
+enum Case {
+    /// Operations of a kind, of keys drawn uniformly.
+    One(OperationKind),
+    /// So many updates in a hundred operations, the others gets, of popular keys.
+    Mix(&'static str, u64),
+}
+
+const MIXES: [Case; 2] = [Case::Mix("A", 50), Case::Mix("C", 0)];
+
+impl Case {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::One(kind) => kind.name(),
+            Self::Mix(name, _) => name,
+        }
+    }
+}
+
+/// Records as Zipf's law with YCSB's exponent has them drawn, the popular ones anywhere.
+fn popular(records: u64) -> Vec<u32> {
+    const THETA: f64 = 0.99;
+    let mut sum = 0.0;
+    let sums: Vec<f64> = (1..=records)
+        .map(|rank| {
+            sum += (rank as f64).powf(-THETA);
+            sum
+        })
+        .collect();
+    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+    let draw = |_| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        let drawn = (state >> 11) as f64 / (1_u64 << 53) as f64 * sum;
+        let rank = sums.partition_point(|&sum| sum <= drawn) as u64;
+        (rank.wrapping_mul(0x9E37_79B9_7F4A_7C15) % records) as u32
+    };
+    (0..1 << 20).map(draw).collect()
+}
+
+struct Loop<'a> {
+    case: Case,
+    popular: &'a [u32],
     left: u64,
     records: u64,
     state: u64,
     wrong: u64,
 }
 
-impl Loop {
+impl Loop<'_> {
     fn draw(&mut self) -> u64 {
         self.state ^= self.state << 13;
         self.state ^= self.state >> 7;
         self.state ^= self.state << 17;
         self.state % self.records
     }
+
+    /// The next operation and its key.
+    fn choose(&mut self) -> (OperationKind, u64) {
+        match self.case {
+            // Inserted keys lie between those that were loaded.
+            Case::One(kind @ OperationKind::Insert) => (kind, self.draw() * STEP + 1 + self.state % (STEP - 1)),
+            Case::One(kind) => (kind, self.draw() * STEP),
+            Case::Mix(_, updates) => {
+                let at = self.state.wrapping_add(self.left) as usize % self.popular.len();
+                let kind = if self.draw() % 100 < updates { OperationKind::Update } else { OperationKind::Get };
+                (kind, u64::from(self.popular[at]) * STEP)
+            }
+        }
+    }
 }
 
-impl Work for Loop {
+impl Work for Loop<'_> {
     const TIMED: bool = false;
 
     fn next(&mut self, _: usize, scratch: &mut [u8], plan: &dm_core::index::ScratchPlan) -> Next {
@@ -65,17 +125,15 @@ impl Work for Loop {
             return Next::Finished;
         }
         self.left -= 1;
-        // Inserted keys lie between those that were loaded.
-        let inserts = self.kind == OperationKind::Insert;
-        let key = self.draw() * STEP + if inserts { 1 + self.state % (STEP - 1) } else { 0 };
+        let (kind, key) = self.choose();
         scratch[plan.key.clone()].copy_from_slice(&key.to_be_bytes());
         scratch[plan.value.clone()].copy_from_slice(&key.to_le_bytes());
-        Next::Run(if self.kind == OperationKind::Scan { Operation::scan(100) } else { Operation::point(self.kind) })
+        Next::Run(if kind == OperationKind::Scan { Operation::scan(100) } else { Operation::point(kind) })
     }
 
     fn done(&mut self, _: usize, finished: Finished<'_>) {
         let right = matches!(
-            (self.kind, finished.result),
+            (finished.operation.kind, finished.result),
             (OperationKind::Get, Ok(Outcome::Found))
                 | (OperationKind::Update, Ok(Outcome::Updated))
                 | (OperationKind::Scan, Ok(Outcome::Page { .. }))
@@ -83,7 +141,7 @@ impl Work for Loop {
                 | (OperationKind::Insert, Ok(Outcome::Inserted | Outcome::Exists))
         );
         if !right {
-            println!("{} ended with {:?}", self.kind.name(), finished.result);
+            println!("{} ended with {:?}", finished.operation.kind.name(), finished.result);
         }
         self.wrong += u64::from(!right);
     }
@@ -93,8 +151,12 @@ impl Work for Loop {
 struct Asked {
     records: u64,
     only: Option<OperationKind>,
+    /// Of each thread.
     lanes: usize,
-    kinds: Vec<IndexKind>,
+    threads: usize,
+    /// Indexes to be compared; and whether lanes share operations.
+    sides: Vec<(IndexKind, bool)>,
+    popular: Vec<u32>,
     wishes: Vec<String>,
 }
 
@@ -113,7 +175,20 @@ impl Asked {
                 .find(|kind| kind.name() == name)
                 .expect("sherman, chime or smart")
         });
-        Self { records, only, lanes, kinds: kinds.collect(), wishes: words.collect() }
+        let kinds: Vec<_> = kinds.collect();
+        let wishes: Vec<String> = words.collect();
+        let wished = |word: &str| wishes.iter().any(|wish| wish == word);
+        let both: &[bool] = if wished("rdwc") { &[false, true] } else { &[false] };
+        let sides = kinds.into_iter().flat_map(|kind| both.iter().map(move |&shares| (kind, shares))).collect();
+        let popular = if wished("rdwc") { popular(records) } else { Vec::new() };
+        Self { records, only, lanes, threads: if wished("threads2") { 2 } else { 1 }, sides, popular, wishes }
+    }
+
+    fn cases(&self) -> Vec<Case> {
+        if !self.popular.is_empty() {
+            return MIXES.to_vec();
+        }
+        KINDS.into_iter().filter(|&kind| self.only.is_none_or(|only| only == kind)).map(Case::One).collect()
     }
 
     fn wished(&self, word: &str) -> bool {
@@ -121,19 +196,19 @@ impl Asked {
     }
 }
 
-/// A round: so many operations of a kind, drawn from a state; the time they took and the state behind them are sent
+/// A round: so many operations of each thread, drawn from a state; the time all took and the state behind them are sent
 /// back.
-type Round = (OperationKind, u64, u64);
+type Round = (Case, u64, u64);
 type Answer = (u64, u64);
 
 fn main() {
     let asked = Asked::of_arguments();
     std::thread::scope(|scope| {
         let mut crews: Vec<(Sender<Round>, Receiver<Answer>)> = Vec::new();
-        for &kind in &asked.kinds {
+        for &side in &asked.sides {
             let ((to, rounds), (answers, from)) = (channel(), channel());
             let asked = &asked;
-            scope.spawn(move || serve(asked, kind, &rounds, &answers));
+            scope.spawn(move || serve(asked, side, &rounds, &answers));
             from.recv().expect("a loaded index");
             crews.push((to, from));
         }
@@ -146,38 +221,43 @@ fn main() {
         if !asked.wished("once") {
             // Copies are there when time is taken: as many gets as records see all nodes but one in a million of the smallest.
             for (to, from) in &crews {
-                to.send((OperationKind::Get, asked.records, state)).expect("an index that is there");
+                to.send((Case::One(OperationKind::Get), asked.records, state)).expect("an index that is there");
                 from.recv().expect("right answers");
             }
         }
-        for kind in KINDS.into_iter().filter(|&kind| asked.only.is_none_or(|only| only == kind)) {
+        for case in asked.cases() {
             let mut taken: Vec<Vec<u64>> = vec![Vec::with_capacity(rounds); crews.len()];
-            let count = if kind == OperationKind::Scan { operations / 5 } else { operations };
+            let count = if matches!(case, Case::One(OperationKind::Scan)) { operations / 5 } else { operations };
             for round in 0..rounds {
                 let mut next = state;
                 for turn in 0..crews.len() {
                     // Whoever comes first in one round comes last in another.
                     let who = (turn + round) % crews.len();
                     let (to, from) = &crews[who];
-                    to.send((kind, count, state)).expect("an index that is there");
+                    to.send((case, count, state)).expect("an index that is there");
                     let (ns, behind) = from.recv().expect("right answers");
-                    taken[who].push(ns / count);
+                    taken[who].push(ns / (count * asked.threads as u64));
                     next = behind;
                 }
                 state = next;
             }
-            let mut first_ns = None;
-            for (kind_of_index, mut taken) in asked.kinds.iter().zip(taken) {
-                taken.sort_unstable();
-                let median_ns = taken[rounds / 2];
-                let first_ns = *first_ns.get_or_insert(median_ns);
+            for (who, &(kind, shares)) in asked.sides.iter().enumerate() {
+                // Beside itself without sharing, or the first.
+                let beside = if shares { who - 1 } else { 0 };
+                let rates = taken[beside].iter().zip(&taken[who]).map(|(&other, &own)| other as f64 / own as f64);
+                let mut rates: Vec<f64> = rates.collect();
+                rates.sort_unstable_by(f64::total_cmp);
+                let mut sorted = taken[who].clone();
+                sorted.sort_unstable();
                 println!(
-                    "{:6} {:7} median {median_ns} ns, lowest tenth {} ns, {:.2} x the rate of {}",
+                    "{:6} {:7}{} median {} ns, lowest tenth {} ns, {:.3} x the rate of {}",
+                    case.name(),
                     kind.name(),
-                    kind_of_index.name(),
-                    taken[rounds / 10],
-                    first_ns as f64 / median_ns as f64,
-                    asked.kinds[0].name()
+                    if shares { ", rdwc," } else { "" },
+                    sorted[rounds / 2],
+                    sorted[rounds / 10],
+                    rates[rounds / 2],
+                    if shares { "the same without" } else { asked.sides[0].0.name() }
                 );
             }
         }
@@ -185,7 +265,7 @@ fn main() {
 }
 
 /// One index, in a region of its own.
-fn serve(asked: &Asked, kind: IndexKind, rounds: &Receiver<Round>, answers: &Sender<Answer>) {
+fn serve(asked: &Asked, (kind, shares): (IndexKind, bool), rounds: &Receiver<Round>, answers: &Sender<Answer>) {
     // Each record with its share of nodes, and those that are inserted: sparse ones, each with a node of its own in a
     // radix tree.
     let record_bytes = if kind == IndexKind::Smart { 160 } else { 48 };
@@ -210,46 +290,100 @@ fn serve(asked: &Asked, kind: IndexKind, rounds: &Receiver<Round>, answers: &Sen
     let image = compute_node::format(&plan).expect("a plan that fits");
     region.write_image(0, &image).expect("a region that holds a superblock");
     let geometry = [Superblock::decode(&image).expect("what was formatted").geometry];
-    let mut fabric =
-        ShmFabric::new(vec![Arc::new(RemoteNode::in_process(region))], ShmOptions::default()).expect("a fabric");
+    let node = Arc::new(RemoteNode::in_process(region));
+    let fabric = |_| ShmFabric::new(vec![node.clone()], ShmOptions::default()).expect("a fabric");
+    let mut fabrics: Vec<_> = (0..asked.threads).map(fabric).collect();
     let place = Place {
         geometry: &geometry,
         number: IndexNumber::new(0).expect("entry 0"),
         member: Member { row: RowId(1), incarnation: 1, nonce: 1 },
-        capabilities: fabric.capabilities(),
-        guarantees: fabric.guarantees(),
+        capabilities: fabrics[0].capabilities(),
+        guarantees: fabrics[0].guarantees(),
         recovery: None,
         epochs: None,
     };
     let parameters = IndexParameters::with_sizes(kind, 8, 8).expect("an index of this program");
-    let mut spending = Spending { lanes: asked.lanes, cache_bytes: 1 << 30, ..Spending::default() };
+    let mut spending = Spending { lanes: asked.lanes * asked.threads, cache_bytes: 1 << 30, ..Spending::default() };
+    spending.options.rdwc = shares;
     spending.options.chain_lock_read = asked.wished("chain");
     spending.hotspot_bytes = if asked.wished("hotspot") { 32 << 20 } else { 0 };
     with_index(&place, &parameters, &spending, |index| match index {
-        AnyIndex::Sherman(index) => drive(asked, kind, index, &mut fabric, rounds, answers),
-        AnyIndex::Chime(index) => drive(asked, kind, index, &mut fabric, rounds, answers),
-        AnyIndex::Smart(index) => drive(asked, kind, index, &mut fabric, rounds, answers),
-        AnyIndex::ShermanItems(_) | AnyIndex::ChimeItems(_) => unreachable!("keys and values have one size here"),
+        AnyIndex::Sherman(index) => drive(asked, kind, index, &mut fabrics, rounds, answers),
+        AnyIndex::Chime(index) => drive(asked, kind, index, &mut fabrics, rounds, answers),
+        AnyIndex::Smart(index) => drive(asked, kind, index, &mut fabrics, rounds, answers),
+        AnyIndex::ShermanItems(_) | AnyIndex::ChimeItems(_) | AnyIndex::SmartItems(_) => {
+            unreachable!("keys and values have one size here")
+        }
     })
     .expect("an index");
 }
 
 /// Loads an index and runs rounds on it until nobody asks for more.
-fn drive<I: Index>(
+fn drive<I: Index + Sync>(
     asked: &Asked,
     kind: IndexKind,
     index: &I,
-    fabric: &mut ShmFabric,
+    fabrics: &mut [ShmFabric],
     rounds: &Receiver<Round>,
     answers: &Sender<Answer>,
 ) {
-    let mut scratch = vec![0; index.plan().total_bytes * asked.lanes];
-    let lanes: Vec<_> = scratch
-        .chunks_mut(index.plan().total_bytes)
-        .enumerate()
+    let Some((fabric, others)) = fabrics.split_first_mut() else { return };
+    let wakes = &Wakes::new(asked.threads, asked.lanes);
+    std::thread::scope(|scope| {
+        let mut mates: Vec<(Sender<Round>, Receiver<Answer>)> = Vec::new();
+        for (fabric, thread) in others.iter_mut().zip(1..) {
+            let ((to, rounds), (answers, from)) = (channel(), channel());
+            scope.spawn(move || {
+                with_lanes(asked, index, thread, |lanes| {
+                    for round in &rounds {
+                        answers.send(play(asked, index, lanes, fabric, wakes, round)).expect("somebody who asked");
+                    }
+                });
+            });
+            mates.push((to, from));
+        }
+        with_lanes(asked, index, 0, |lanes| {
+            let lane = &lanes[0];
+            load(asked, kind, index, fabric, lane);
+            answers.send((0, 0)).expect("somebody who asked");
+            for round @ (case, count, state) in rounds {
+                for (to, _) in &mates {
+                    to.send((case, count, state ^ 0x5555_5555)).expect("a thread that is there");
+                }
+                let (mut ns, state) = play(asked, index, lanes, fabric, wakes, round);
+                for (_, from) in &mates {
+                    ns += from.recv().expect("right answers").0;
+                }
+                answers.send((ns, state)).expect("somebody who asked");
+            }
+            drop(mates);
+            let mut marks = Vec::new();
+            for mark in dm_core::lane::Mark::ALL {
+                let count: u32 = lanes.iter().map(|lane| lane.marked(*mark)).sum();
+                if count > 0 {
+                    marks.push(format!("{} {count}", mark.name()));
+                }
+            }
+            println!("{}: marks of the first thread: {}", kind.name(), marks.join(", "));
+            let census = block_on(fabric, lane, index.validate(lane)).expect("a sound tree");
+            let record_bytes = census.live_bytes as f64 / census.records as f64;
+            println!("{}: {census:?}; {record_bytes:.2} bytes per record", kind.name());
+        });
+    });
+}
+
+/// Makes the lanes of a thread.
+fn with_lanes<I: Index>(asked: &Asked, index: &I, thread: usize, then: impl FnOnce(&[Lane<'_>])) {
+    let lane_bytes = index.plan().total_bytes;
+    let mut scratch = vec![0; lane_bytes * asked.lanes];
+    let lanes: Vec<_> = (thread * asked.lanes..)
+        .zip(scratch.chunks_mut(lane_bytes))
         .map(|(number, scratch)| Lane::new(LaneId(number as u16), scratch))
         .collect();
-    let lane = &lanes[0];
+    then(&lanes);
+}
+
+fn load<I: Index>(asked: &Asked, kind: IndexKind, index: &I, fabric: &mut ShmFabric, lane: &Lane<'_>) {
     let began = Instant::now();
     block_on(fabric, lane, async {
         for n in 0..asked.records {
@@ -262,21 +396,21 @@ fn drive<I: Index>(
         index.bulk_finish(lane).await.expect("a root");
     });
     println!("{}: bulk load of {}: {:.2} s", kind.name(), asked.records, began.elapsed().as_secs_f64());
-    answers.send((0, 0)).expect("somebody who asked");
-    let wakes = Wakes::new(1, asked.lanes);
-    for (operation, count, state) in rounds {
-        let mut work = Loop { kind: operation, left: count, records: asked.records, state, wrong: 0 };
-        let began_ns = thread_ns();
-        worker::run(index, &lanes, fabric, &mut work, &wakes).expect("lanes that work");
-        let ns = thread_ns() - began_ns;
-        assert_eq!(work.wrong, 0, "wrong answers to {}", operation.name());
-        answers.send((ns, work.state)).expect("somebody who asked");
-    }
-    for mark in dm_core::lane::Mark::ALL {
-        if lane.marked(*mark) > 0 {
-            println!("{} {} {}", kind.name(), mark.name(), lane.marked(*mark));
-        }
-    }
-    let census = block_on(fabric, lane, index.validate(lane)).expect("a sound tree");
-    println!("{}: {census:?}; {:.2} bytes per record", kind.name(), census.live_bytes as f64 / census.records as f64);
+}
+
+/// A round on the lanes of one thread.
+fn play<I: Index>(
+    asked: &Asked,
+    index: &I,
+    lanes: &[Lane<'_>],
+    fabric: &mut ShmFabric,
+    wakes: &Wakes,
+    (case, count, state): Round,
+) -> Answer {
+    let mut work = Loop { case, popular: &asked.popular, left: count, records: asked.records, state, wrong: 0 };
+    let began_ns = thread_ns();
+    worker::run(index, lanes, fabric, &mut work, wakes).expect("lanes that work");
+    let ns = thread_ns() - began_ns;
+    assert_eq!(work.wrong, 0, "wrong answers to {}", case.name());
+    (ns, work.state)
 }

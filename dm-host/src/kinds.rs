@@ -31,6 +31,8 @@ pub enum IndexParameters {
     ShermanItems(sherman::Parameters, items::Parameters),
     /// A CHIME with keys and values of any length.
     ChimeItems(chime::Parameters, items::Parameters),
+    /// A SMART with keys and values of any length.
+    SmartItems(smart::Parameters, items::Parameters),
 }
 
 /// Parameters that do not make an index.
@@ -52,9 +54,6 @@ pub enum IndexParameterError {
     /// An index of a kind that this program does not have.
     #[error("this program has no {} indexes", .0.name())]
     Kind(IndexKind),
-    /// Keys and values of any length over a kind that does not offer them.
-    #[error("{} indexes have keys and values of fixed sizes only", .0.name())]
-    NoItems(IndexKind),
     /// The catalog entry names features that this program does not know.
     #[error("it uses features that this program does not know ({unknown:#x}): use a newer program")]
     Features {
@@ -84,7 +83,7 @@ impl fmt::Display for IndexParameters {
                 f,
                 ", {leaf_span} entries a leaf in neighborhoods of {neighborhood}, {inner_span} separators an inner node"
             ),
-            Self::Smart(_) => Ok(()),
+            Self::Smart(_) | Self::SmartItems(..) => Ok(()),
         }
     }
 }
@@ -155,7 +154,8 @@ impl IndexParameters {
                 Ok(Self::ShermanItems(sherman::Parameters::with_sizes(64, Self::INLINE_SLOT_BYTES), items))
             }
             IndexKind::Chime => Ok(Self::ChimeItems(chime::Parameters::with_sizes(64, Self::INLINE_SLOT_BYTES), items)),
-            kind => Err(IndexParameterError::NoItems(kind)),
+            IndexKind::Smart => Ok(Self::SmartItems(smart::Parameters::with_sizes(64, Self::INLINE_SLOT_BYTES), items)),
+            kind => Err(IndexParameterError::Kind(kind)),
         }
     }
 
@@ -174,7 +174,7 @@ impl IndexParameters {
             (IndexKind::Chime, None) => Self::Chime(chime::Parameters::decode(version, &block)?),
             (IndexKind::Chime, Some(items)) => Self::ChimeItems(chime::Parameters::decode(version, &block)?, items),
             (IndexKind::Smart, None) => Self::Smart(smart::Parameters::decode(version, &block)?),
-            (IndexKind::Smart, Some(_)) => return Err(IndexParameterError::NoItems(kind)),
+            (IndexKind::Smart, Some(items)) => Self::SmartItems(smart::Parameters::decode(version, &block)?, items),
             (kind, _) => return Err(IndexParameterError::Kind(kind)),
         };
         parameters.check()?;
@@ -211,6 +211,11 @@ impl IndexParameters {
                 items.encode_into(&mut block);
                 (block, chime::Parameters::VERSION)
             }
+            Self::SmartItems(parameters, items) => {
+                let mut block = parameters.encode();
+                items.encode_into(&mut block);
+                (block, smart::Parameters::VERSION)
+            }
         }
     }
 
@@ -224,7 +229,7 @@ impl IndexParameters {
     pub const fn items(&self) -> Option<&items::Parameters> {
         match self {
             Self::Sherman(_) | Self::Chime(_) | Self::Smart(_) => None,
-            Self::ShermanItems(_, items) | Self::ChimeItems(_, items) => Some(items),
+            Self::ShermanItems(_, items) | Self::ChimeItems(_, items) | Self::SmartItems(_, items) => Some(items),
         }
     }
 
@@ -242,20 +247,12 @@ impl IndexParameters {
                 parameters.check()?;
                 items.check(parameters.key_bytes, parameters.value_bytes)?;
             }
+            Self::SmartItems(parameters, items) => {
+                parameters.check()?;
+                items.check(parameters.key_bytes, parameters.value_bytes)?;
+            }
         }
         Ok(())
-    }
-
-    /// Whether others can go on when a compute node dies with a lock of such an index in its hands.
-    pub const fn recovers(&self) -> bool {
-        match self {
-            Self::Sherman(_) | Self::Chime(_) | Self::Smart(_) | Self::ShermanItems(..) | Self::ChimeItems(..) => true,
-        }
-    }
-
-    /// Whether an index of this kind retires nodes, so that old pointers to them matter.
-    pub const fn retires(&self) -> bool {
-        !matches!(self, Self::Smart(_))
     }
 
     /// Which kind.
@@ -263,7 +260,7 @@ impl IndexParameters {
         match self {
             Self::Sherman(_) | Self::ShermanItems(..) => IndexKind::Sherman,
             Self::Chime(_) | Self::ChimeItems(..) => IndexKind::Chime,
-            Self::Smart(_) => IndexKind::Smart,
+            Self::Smart(_) | Self::SmartItems(..) => IndexKind::Smart,
         }
     }
 
@@ -273,7 +270,9 @@ impl IndexParameters {
             Self::Sherman(parameters) => parameters.key_bytes,
             Self::Chime(parameters) => parameters.key_bytes,
             Self::Smart(parameters) => parameters.key_bytes,
-            Self::ShermanItems(_, items) | Self::ChimeItems(_, items) => items.key_bytes_max,
+            Self::ShermanItems(_, items) | Self::ChimeItems(_, items) | Self::SmartItems(_, items) => {
+                items.key_bytes_max
+            }
         }
     }
 
@@ -283,7 +282,9 @@ impl IndexParameters {
             Self::Sherman(parameters) => parameters.value_bytes,
             Self::Chime(parameters) => parameters.value_bytes,
             Self::Smart(parameters) => parameters.value_bytes,
-            Self::ShermanItems(_, items) | Self::ChimeItems(_, items) => items.value_bytes_max,
+            Self::ShermanItems(_, items) | Self::ChimeItems(_, items) | Self::SmartItems(_, items) => {
+                items.value_bytes_max
+            }
         }
     }
 
@@ -292,7 +293,7 @@ impl IndexParameters {
         match self {
             Self::Sherman(parameters) | Self::ShermanItems(parameters, _) => parameters.leaf_span,
             Self::Chime(parameters) | Self::ChimeItems(parameters, _) => parameters.leaf_span,
-            Self::Smart(_) => 1,
+            Self::Smart(_) | Self::SmartItems(..) => 1,
         }
     }
 
@@ -301,7 +302,7 @@ impl IndexParameters {
         match self {
             Self::Sherman(parameters) | Self::ShermanItems(parameters, _) => parameters.leaf_span = span,
             Self::Chime(parameters) | Self::ChimeItems(parameters, _) => parameters.leaf_span = span,
-            Self::Smart(_) => {}
+            Self::Smart(_) | Self::SmartItems(..) => {}
         }
     }
 
@@ -310,14 +311,14 @@ impl IndexParameters {
         match self {
             Self::Sherman(parameters) | Self::ShermanItems(parameters, _) => parameters.inner_span,
             Self::Chime(parameters) | Self::ChimeItems(parameters, _) => parameters.inner_span,
-            Self::Smart(_) => NodeType::LARGEST.slots(),
+            Self::Smart(_) | Self::SmartItems(..) => NodeType::LARGEST.slots(),
         }
     }
 
     /// Bytes of the largest WRITE that may need a redo image.
     pub const fn redo_bytes(&self) -> usize {
         match (self, self.node_bytes()) {
-            (Self::Smart(parameters), _) => parameters.leaf().write_bytes(),
+            (Self::Smart(parameters) | Self::SmartItems(parameters, _), _) => parameters.leaf().write_bytes(),
             (_, (leaf, inner)) if leaf > inner => leaf,
             (_, (_, inner)) => inner,
         }
@@ -332,7 +333,9 @@ impl IndexParameters {
             Self::Chime(parameters) | Self::ChimeItems(parameters, _) => {
                 (parameters.leaf().place_bytes(), parameters.inner().bytes)
             }
-            Self::Smart(parameters) => (parameters.leaf().place_bytes, NODE_BYTES_MAX),
+            Self::Smart(parameters) | Self::SmartItems(parameters, _) => {
+                (parameters.leaf().place_bytes, NODE_BYTES_MAX)
+            }
         }
     }
 }
@@ -350,6 +353,8 @@ pub enum AnyIndex<'a, 'i, 's> {
     ShermanItems(&'a Items<'i, Sherman<'s>>),
     /// A CHIME with items.
     ChimeItems(&'a Items<'i, Chime<'s>>),
+    /// A SMART with items.
+    SmartItems(&'a Items<'i, Smart<'s>>),
 }
 
 /// Builds an index with its storage and passes it to `run`.
@@ -375,6 +380,9 @@ pub fn with_index<R>(
         IndexParameters::ChimeItems(parameters, items) => with_chime(place, parameters, spending, |below| {
             with_items(place, below, below.tree().requests, items, spending, |index| run(AnyIndex::ChimeItems(index)))
         })?,
+        IndexParameters::SmartItems(parameters, items) => with_smart(place, parameters, spending, |below| {
+            with_items(place, below, below.requests(), items, spending, |index| run(AnyIndex::SmartItems(index)))
+        })?,
     }
 }
 
@@ -386,6 +394,7 @@ macro_rules! either {
             AnyIndex::Smart($index) => $call,
             AnyIndex::ShermanItems($index) => $call,
             AnyIndex::ChimeItems($index) => $call,
+            AnyIndex::SmartItems($index) => $call,
         }
     };
 }

@@ -15,18 +15,24 @@ use std::sync::Arc;
 
 mod session_support;
 
-fn parameters() -> IndexParameters {
+const KINDS: [IndexKind; 3] = [IndexKind::Sherman, IndexKind::Chime, IndexKind::Smart];
+
+fn parameters(kind: IndexKind) -> IndexParameters {
     let sizes = Parameters { key_bytes_max: 1024, value_bytes_max: 4096 };
-    IndexParameters::with_items(IndexKind::Sherman, sizes).unwrap()
+    IndexParameters::with_items(kind, sizes).unwrap()
 }
 
-fn open(pool: &Arc<Pool>, workers: usize) -> Session {
-    Session::open_or_create(pool, "files", parameters(), &options(workers, 4)).unwrap()
+fn open(pool: &Arc<Pool>, kind: IndexKind, workers: usize) -> Session {
+    Session::open_or_create(pool, "files", parameters(kind), &options(workers, 4)).unwrap()
 }
 
 #[test]
 fn every_operation_takes_keys_and_values_as_they_are() {
-    let session = open(&pool_here(2), 2);
+    KINDS.into_iter().for_each(takes_keys_and_values_as_they_are);
+}
+
+fn takes_keys_and_values_as_they_are(kind: IndexKind) {
+    let session = open(&pool_here(2), kind, 2);
     let (one, long) = (&b"/etc/hosts"[..], [b'/'; 1000]);
     let (a, b) = (&b"short"[..], [7; 4096]);
     for key in [one, &long, b""] {
@@ -65,14 +71,20 @@ fn real_paths_are_loaded_found_and_listed_in_order() {
     let mut paths = Vec::new();
     walk(&Path::new(env!("CARGO_MANIFEST_DIR")).join(".."), &mut paths);
     assert!(paths.len() > 300, "a checkout has more files than {}", paths.len());
+    for kind in KINDS {
+        loaded_found_and_listed_in_order(kind, &paths);
+    }
+}
+
+fn loaded_found_and_listed_in_order(kind: IndexKind, paths: &[Vec<u8>]) {
     let pool = pool_here(2);
-    let session = open(&pool, 2);
+    let session = open(&pool, kind, 2);
     let records: Vec<_> =
         paths.iter().map(|path| (path.clone(), path.iter().rev().copied().collect::<Vec<_>>())).collect();
     assert!(session.multi_put(&records).wait().into_iter().all(|result| result == Ok(Upsert::Inserted)));
     // Another compute node, with copies of its own.
-    let other = open(&pool, 1);
-    for (result, (_, value)) in other.multi_get(&paths).wait().into_iter().zip(&records) {
+    let other = open(&pool, kind, 1);
+    for (result, (_, value)) in other.multi_get(paths).wait().into_iter().zip(&records) {
         assert_eq!(result.unwrap().as_ref(), Some(value));
     }
     let model: BTreeMap<_, _> = records.into_iter().collect();
@@ -88,8 +100,12 @@ fn real_paths_are_loaded_found_and_listed_in_order() {
 
 #[test]
 fn what_does_not_fit_is_refused_with_its_limit() {
+    KINDS.into_iter().for_each(is_refused_with_its_limit);
+}
+
+fn is_refused_with_its_limit(kind: IndexKind) {
     let pool = pool_here(1);
-    let session = open(&pool, 1);
+    let session = open(&pool, kind, 1);
     let refused = session.get(&[0; 1025]).wait().unwrap_err();
     assert_eq!(refused, SessionError::KeyTooLong { given: 1025, most: 1024 });
     assert_eq!(refused.to_string(), "a key of 1025 bytes: this index has keys of up to 1024");
@@ -103,18 +119,22 @@ fn what_does_not_fit_is_refused_with_its_limit() {
     assert!(matches!(refused, OpenError::Items { items: true, .. }), "{refused}");
     assert_eq!(refused.to_string(), "index \"files\" has keys and values of any length, not of one size");
     let _ = Session::open_or_create(&pool, "fixed", fixed, &options(1, 1)).unwrap();
-    let refused = Session::open_or_create(&pool, "fixed", parameters(), &options(1, 1)).unwrap_err();
+    let refused = Session::open_or_create(&pool, "fixed", parameters(kind), &options(1, 1)).unwrap_err();
     assert_eq!(refused.to_string(), "index \"fixed\" has keys and values of one size, not of any length");
     let sizes = Parameters { key_bytes_max: 5000, ..Parameters::DEFAULT };
-    let large = IndexParameters::with_items(IndexKind::Sherman, sizes).unwrap();
+    let large = IndexParameters::with_items(kind, sizes).unwrap();
     let refused = Session::open_or_create(&pool, "large", large, &options(1, 1)).unwrap_err();
     assert_eq!(refused.to_string(), "keys of up to 5000 bytes: an index with items takes 1 to 4096");
-    assert!(IndexParameters::with_items(IndexKind::Smart, Parameters::DEFAULT).is_err());
+    assert!(IndexParameters::with_items(IndexKind::Dex, Parameters::DEFAULT).is_err());
 }
 
 #[test]
 fn a_pool_without_room_says_so_and_keeps_what_it_has() {
-    let session = open(&pool_here(1), 1);
+    KINDS.into_iter().for_each(without_room_says_so_and_keeps_what_it_has);
+}
+
+fn without_room_says_so_and_keeps_what_it_has(kind: IndexKind) {
+    let session = open(&pool_here(1), kind, 1);
     let value = [1; 4096];
     let mut held = 0u32;
     let full = loop {

@@ -16,7 +16,9 @@ use dm_core::remote::catalog::{IndexNumber, root_offset};
 use dm_core::remote::lock_word::{LockWord, RowId};
 use dm_core::verbs::{Assumptions, NodeId, Space};
 use dm_core::{chime, sherman, smart};
-use dm_host::assembly::{AssemblyError, Place, Spending, with_chime, with_items, with_sherman, with_smart};
+use dm_host::assembly::{AssemblyError, Place, Spending, with_chime, with_sherman, with_smart};
+use dm_host::kinds::{IndexParameters, with_index};
+use dm_sim::verify::Inside;
 use dm_sim::verify::items::stretched::{Stretch, Stretched};
 use std::future::Future;
 use std::pin::Pin;
@@ -477,7 +479,7 @@ impl Subject for SmartSubject {
     }
 }
 
-/// Items over Sherman or CHIME, slices of seven bytes, keys and values stretched: most keys are some layers deep, most values
+/// Items over one of the indexes, slices of seven bytes, keys and values stretched: most keys are some layers deep, most values
 /// in blocks.
 #[derive(Clone, Copy, Debug)]
 pub enum ItemsSubject {
@@ -485,6 +487,8 @@ pub enum ItemsSubject {
     Sherman,
     /// Over CHIME.
     Chime,
+    /// Over SMART.
+    Smart,
 }
 
 impl ItemsSubject {
@@ -508,6 +512,16 @@ impl ItemsSubject {
         match self {
             Self::Sherman => &ShermanSubject,
             Self::Chime => &ChimeSubject,
+            Self::Smart => &SmartSubject,
+        }
+    }
+
+    fn parameters(self, shape: &Shape) -> IndexParameters {
+        let (items, below) = (Self::items(shape), Self::below(shape));
+        match self {
+            Self::Sherman => IndexParameters::ShermanItems(ShermanSubject::parameters(&below), items),
+            Self::Chime => IndexParameters::ChimeItems(ChimeSubject::parameters(&below), items),
+            Self::Smart => IndexParameters::SmartItems(SmartSubject::parameters(&below), items),
         }
     }
 }
@@ -517,6 +531,7 @@ impl Subject for ItemsSubject {
         match self {
             Self::Sherman => "items over sherman",
             Self::Chime => "items over chime",
+            Self::Smart => "items over smart",
         }
     }
 
@@ -533,24 +548,13 @@ impl Subject for ItemsSubject {
         spending: &Spending,
         run: &mut dyn FnMut(&Opened<'_>),
     ) -> Result<(), AssemblyError> {
-        let (items, below) = (Self::items(shape), Self::below(shape));
         let (stretch, page_records) = (Self::stretch(shape), spending.page_records);
         let page_bytes = stretch.page_bytes(page_records);
         let spending = &Spending { page_bytes, links: 64, returned_blocks: 4096, ..spending.clone() };
-        match self {
-            Self::Sherman => with_sherman(place, &ShermanSubject::parameters(&below), spending, |index| {
-                with_items(place, index, index.tree().requests, &items, spending, |items| {
-                    let index_held = || index.tree().locks.held();
-                    run(&Opened { index: &Stretched::new(items, &stretch, page_records), locks_held: &index_held });
-                })
-            })?,
-            Self::Chime => with_chime(place, &ChimeSubject::parameters(&below), spending, |index| {
-                with_items(place, index, index.tree().requests, &items, spending, |items| {
-                    let index_held = || index.locks_held();
-                    run(&Opened { index: &Stretched::new(items, &stretch, page_records), locks_held: &index_held });
-                })
-            })?,
-        }
+        with_index(place, &self.parameters(shape), spending, |index| {
+            let stretched = Stretched::new(&index, &stretch, page_records);
+            run(&Opened { index: &stretched, locks_held: &|| index.locks_held() });
+        })
     }
 
     fn switches(&self) -> Vec<(&'static str, Options)> {
@@ -582,6 +586,10 @@ impl Subject for ItemsSubject {
         self.subject().bad_spans()
     }
 
+    fn locks(&self, kind: OperationKind) -> bool {
+        self.subject().locks(kind)
+    }
+
     fn crowd_marks(&self) -> (&'static [Mark], &'static [Mark]) {
         self.subject().crowd_marks()
     }
@@ -590,6 +598,7 @@ impl Subject for ItemsSubject {
         match self {
             Self::Sherman => (3, &[Mark::LeafSplit, Mark::Merge, Mark::LayerMade]),
             Self::Chime => (14, &[Mark::LeafSplit, Mark::LayerMade]),
+            Self::Smart => (3, &[Mark::Revived, Mark::LayerMade]),
         }
     }
 

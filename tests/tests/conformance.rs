@@ -7,3 +7,4 @@ conformance!(chime, dm_tests::subject::ChimeSubject);
 conformance!(smart, dm_tests::subject::SmartSubject);
 conformance!(items, dm_tests::subject::ItemsSubject::Sherman);
 conformance!(items_over_chime, dm_tests::subject::ItemsSubject::Chime);
+conformance!(items_over_smart, dm_tests::subject::ItemsSubject::Smart);

@@ -4,9 +4,12 @@ use dm_core::error::{Cause, Effect, OpError};
 use dm_core::index::{Operation, OperationKind, Outcome, Part};
 use dm_core::items::parameters::{KEY_BYTES_LIMIT, Parameters, VALUE_BYTES_LIMIT};
 use dm_core::lane::Mark;
-use dm_core::sherman::parameters::Parameters as Below;
-use dm_host::assembly::{AssemblyError, Place, Spending, with_items, with_sherman};
+use dm_core::remote::catalog::IndexKind;
+use dm_core::{chime, sherman, smart};
+use dm_host::assembly::{AssemblyError, Place, Spending};
+use dm_host::kinds::{IndexParameters, with_index};
 use dm_sim::Run;
+use dm_sim::verify::Inside;
 use dm_tests::bed::{Direct, Setup};
 use dm_tests::client::{Client, alone};
 use dm_tests::counts::Lines;
@@ -16,9 +19,33 @@ use dm_tests::suite::runner;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// Items over Sherman, not stretched: a shape's sizes are those of entry keys and slots.
+/// Items over an index of a kind, not stretched: a shape's sizes are those of entry keys and slots.
 #[derive(Clone, Copy, Debug)]
-struct Plain(Parameters);
+struct Plain(IndexKind, Parameters);
+
+/// What items may be over.
+const KINDS: [IndexKind; 3] = [IndexKind::Sherman, IndexKind::Chime, IndexKind::Smart];
+
+impl Plain {
+    fn parameters(&self, shape: &Shape) -> IndexParameters {
+        let Shape { key_bytes, value_bytes, spans: (leaf_span, inner_span) } = *shape;
+        match self.0 {
+            IndexKind::Chime => {
+                let leaf_span = leaf_span.max(chime::layout::SPAN_MIN);
+                let below =
+                    chime::parameters::Parameters { key_bytes, value_bytes, leaf_span, neighborhood: 2, inner_span };
+                IndexParameters::ChimeItems(below, self.1)
+            }
+            IndexKind::Smart => {
+                IndexParameters::SmartItems(smart::parameters::Parameters { key_bytes, value_bytes }, self.1)
+            }
+            _ => {
+                let below = sherman::parameters::Parameters { key_bytes, value_bytes, leaf_span, inner_span };
+                IndexParameters::ShermanItems(below, self.1)
+            }
+        }
+    }
+}
 
 impl Subject for Plain {
     fn name(&self) -> &'static str {
@@ -26,9 +53,9 @@ impl Subject for Plain {
     }
 
     fn node_bytes_max(&self, shape: &Shape) -> usize {
-        let below = below(shape);
-        let block = dm_core::items::block::block_bytes(self.0.key_bytes_max, self.0.value_bytes_max);
-        below.leaf().bytes.max(below.inner().bytes).max(block * 2)
+        let (leaf, inner) = self.parameters(shape).node_bytes();
+        let block = dm_core::items::block::block_bytes(self.1.key_bytes_max, self.1.value_bytes_max);
+        leaf.max(inner).max(block * 2)
     }
 
     fn open(
@@ -38,11 +65,9 @@ impl Subject for Plain {
         spending: &Spending,
         run: &mut dyn FnMut(&Opened<'_>),
     ) -> Result<(), AssemblyError> {
-        with_sherman(place, &below(shape), spending, |index| {
-            with_items(place, index, index.tree().requests, &self.0, spending, |items| {
-                run(&Opened { index: items, locks_held: &|| index.tree().locks.held() });
-            })
-        })?
+        with_index(place, &self.parameters(shape), spending, |index| {
+            run(&Opened { index: &index, locks_held: &|| index.locks_held() });
+        })
     }
 
     fn switches(&self) -> Vec<(&'static str, dm_core::btree::Options)> {
@@ -51,15 +76,6 @@ impl Subject for Plain {
 
     fn gives_memory_back(&self) -> bool {
         true
-    }
-}
-
-const fn below(shape: &Shape) -> Below {
-    Below {
-        key_bytes: shape.key_bytes,
-        value_bytes: shape.value_bytes,
-        leaf_span: shape.spans.0,
-        inner_span: shape.spans.1,
     }
 }
 
@@ -146,7 +162,7 @@ fn round_trips_are_those_of_the_index_below_and_one_more_per_block() {
     let (short, long) = (&b"/etc/hosts"[..], [b'/'; 150]);
     let (tiny, large) = (&b"eight by"[..], [7; 100]);
     let parameters = Parameters { key_bytes_max: 1024, value_bytes_max: 1024 };
-    alone(&Plain(parameters), &Direct, &setup(64, (57, 12)), |client| {
+    alone(&Plain(IndexKind::Sherman, parameters), &Direct, &setup(64, (57, 12)), |client| {
         // Fills the lane's stock and the cache.
         ask(client, Insert, b"first", tiny, b"");
         ask(client, Insert, b"second", &large, b"");
@@ -188,10 +204,10 @@ fn round_trips_are_those_of_the_index_below_and_one_more_per_block() {
 #[test]
 fn keys_of_every_length_live_side_by_side_in_their_order() {
     let parameters = Parameters { key_bytes_max: KEY_BYTES_LIMIT, value_bytes_max: VALUE_BYTES_LIMIT };
-    for key_bytes in [16, 64] {
+    for (kind, key_bytes) in KINDS.into_iter().flat_map(|kind| [(kind, 16), (kind, 64)]) {
         let mut setup = setup(key_bytes, (8, 8));
         (setup.region_bytes, setup.spending.page_bytes) = (64 << 20, 1 << 18);
-        alone(&Plain(parameters), &Direct, &setup, |client| {
+        alone(&Plain(kind, parameters), &Direct, &setup, |client| {
             let mut model: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
             let lengths =
                 [0, 1, 2, 6, 7, 8, 14, 54, 55, 56, 110, 111, 255, 256, 1023, 1024, 1025, 4095, KEY_BYTES_LIMIT];
@@ -253,9 +269,10 @@ fn tried() -> impl Strategy<Value = Tried> {
 fn agrees_with_a_map_of_byte_strings() {
     use OperationKind::{Delete, DeleteIf, Get, Insert, Scan, Update, UpdateIf, Upsert};
     let parameters = Parameters { key_bytes_max: 40, value_bytes_max: 40 };
-    let histories = (prop::sample::select(vec![16usize, 18, 64]), prop::collection::vec(tried(), 1..300));
-    let result = runner(64).run(&histories, |(key_bytes, history)| {
-        alone(&Plain(parameters), &Direct, &setup(key_bytes, (3, 3)), |client| {
+    let sizes = prop::sample::select(vec![16usize, 18, 64]);
+    let histories = (prop::sample::select(KINDS.to_vec()), sizes, prop::collection::vec(tried(), 1..300));
+    let result = runner(128).run(&histories, |(kind, key_bytes, history)| {
+        alone(&Plain(kind, parameters), &Direct, &setup(key_bytes, (3, 3)), |client| {
             let mut model: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
             for step in &history {
                 let (kind, key, value, as_expected) = match step {
@@ -313,28 +330,30 @@ fn a_pool_without_room_for_a_block_says_so_and_changes_nothing() {
     let parameters = Parameters { key_bytes_max: 64, value_bytes_max: 2000 };
     let mut setup = setup(64, (8, 8));
     (setup.region_bytes, setup.chunk_nodes) = (192 << 10, 4);
-    alone(&Plain(parameters), &Direct, &setup, |client| {
-        let mut held = 0u32;
-        let full = loop {
-            match run(client, OperationKind::Insert, &held.to_be_bytes(), &[held as u8; 2000], b"").result {
-                Ok(outcome) => assert_eq!(outcome, Outcome::Inserted),
-                Err(error) => break error,
-            }
-            held += 1;
-            assert!(held < 1000, "192 KiB hold no 2 MB");
-        };
-        assert_eq!((full.cause, full.effect), (Cause::PoolFull, Effect::None));
-        assert!(held > 10 && !client.lanes[0].in_doubt());
-        assert_eq!(get(client, &held.to_be_bytes()), None);
-        let refused = run(client, OperationKind::Update, &0u32.to_be_bytes(), &[9; 2000], b"").result;
-        assert!(refused.is_err_and(|error| error.cause == Cause::PoolFull && error.effect == Effect::None));
-        assert_eq!(get(client, &0u32.to_be_bytes()), Some(vec![0; 2000]), "as it was");
-        // A place comes back, and is used: for smaller blocks, too.
-        assert_eq!(ask(client, OperationKind::Delete, &1u32.to_be_bytes(), b"", b"").0, Outcome::Deleted);
-        assert_eq!(ask(client, OperationKind::Update, &0u32.to_be_bytes(), &[9; 500], b"").0, Outcome::Updated);
-        assert_eq!(ask(client, OperationKind::Update, &2u32.to_be_bytes(), &[8; 500], b"").0, Outcome::Updated);
-        assert_eq!(get(client, &0u32.to_be_bytes()), Some(vec![9; 500]));
-        assert_eq!(scan(client, b"", None, 5).len(), held as usize - 1);
-        client.assert_quiet("on a full pool");
-    });
+    for kind in KINDS {
+        alone(&Plain(kind, parameters), &Direct, &setup, |client| {
+            let mut held = 0u32;
+            let full = loop {
+                match run(client, OperationKind::Insert, &held.to_be_bytes(), &[held as u8; 2000], b"").result {
+                    Ok(outcome) => assert_eq!(outcome, Outcome::Inserted),
+                    Err(error) => break error,
+                }
+                held += 1;
+                assert!(held < 1000, "192 KiB hold no 2 MB");
+            };
+            assert_eq!((full.cause, full.effect), (Cause::PoolFull, Effect::None));
+            assert!(held > 10 && !client.lanes[0].in_doubt());
+            assert_eq!(get(client, &held.to_be_bytes()), None);
+            let refused = run(client, OperationKind::Update, &0u32.to_be_bytes(), &[9; 2000], b"").result;
+            assert!(refused.is_err_and(|error| error.cause == Cause::PoolFull && error.effect == Effect::None));
+            assert_eq!(get(client, &0u32.to_be_bytes()), Some(vec![0; 2000]), "as it was");
+            // A place comes back, and is used: for smaller blocks, too.
+            assert_eq!(ask(client, OperationKind::Delete, &1u32.to_be_bytes(), b"", b"").0, Outcome::Deleted);
+            assert_eq!(ask(client, OperationKind::Update, &0u32.to_be_bytes(), &[9; 500], b"").0, Outcome::Updated);
+            assert_eq!(ask(client, OperationKind::Update, &2u32.to_be_bytes(), &[8; 500], b"").0, Outcome::Updated);
+            assert_eq!(get(client, &0u32.to_be_bytes()), Some(vec![9; 500]));
+            assert_eq!(scan(client, b"", None, 5).len(), held as usize - 1);
+            client.assert_quiet("on a full pool");
+        });
+    }
 }

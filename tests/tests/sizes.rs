@@ -76,5 +76,13 @@ fn sizes_are_as_blessed_and_futures_fit_their_bound() {
         .unwrap();
     })
     .unwrap();
+    let below = dm_core::smart::parameters::Parameters::with_sizes(64, 16);
+    with_smart(&place, &below, &spending, |below| {
+        with_items(&place, below, below.requests(), &items, &spending, |index| {
+            futures(&mut text, "items over SMART", index, ITEMS_FUTURE_BYTES_MAX);
+        })
+        .unwrap();
+    })
+    .unwrap();
     goldens::check("sizes.txt", &text);
 }

@@ -140,7 +140,7 @@ pub(crate) trait Leaves<'s>: Sized {
             }
             let _pinned = tree.pin(lane);
             let mut leads = false;
-            if tree.options.rdwc {
+            if tree.options.rdwc && !tree.batches.stays_away(lane, operation.kind) {
                 match tree.batches.begin(lane, self.plan(), operation.kind).await? {
                     Begun::Told(outcome) => return Ok(outcome),
                     begun => leads = begun == Begun::Leads,
@@ -389,7 +389,7 @@ pub(crate) trait Leaves<'s>: Sized {
         for _ in 0..MOVES_MAX {
             let address = spot.address;
             // Whoever joins from here on must not be told what this READ samples.
-            self.tree().batches.seal(lane.id(), |_| ());
+            self.tree().batches.seal(lane, |_| ());
             let wanted = self.leaf_wanted(address);
             let target = self.leaf_target(address, at);
             let mut look = |scratch: &mut [u8]| {

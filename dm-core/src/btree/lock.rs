@@ -516,6 +516,7 @@ impl Tree<'_> {
         if let Err(late) = self.check_lease(lane) {
             // The debt stays: the word is freed by settling, if others have not taken it by then.
             port.withdraw();
+            lane.wrote_nothing();
             return Err(late);
         }
         let passes =

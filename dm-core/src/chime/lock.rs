@@ -366,6 +366,7 @@ impl<'s> Chime<'s> {
         if let Err(late) = self.tree.check_lease(lane) {
             // The debt stays, as in `Tree::push_unlock`.
             port.withdraw();
+            lane.wrote_nothing();
             return Err(late);
         }
         let may = self.tree.options.hierarchical && lane.may_pass(held.lock);

@@ -158,7 +158,7 @@ impl Chime<'_> {
         // A neighborhood that is the whole leaf is READ as such, header included.
         let runs = self.leaf.runs(home, self.leaf.neighborhood);
         // Whoever joins from here on must not be told what this READ samples.
-        self.tree.batches.seal(lane.id(), |_| ());
+        self.tree.batches.seal(lane, |_| ());
         for _ in 0..TORN_MAX {
             let reads = self.push_runs(lane, spot.address, home, self.leaf.neighborhood, false);
             port.submit().await?;

@@ -78,7 +78,7 @@ impl Chime<'_> {
     pub(super) async fn get_entry(&self, lane: &Lane<'_>, spot: &Spot, slot: usize) -> Result<bool, OpError> {
         let port = lane.port();
         // Whoever joins from here on must not be told what this READ samples.
-        self.tree.batches.seal(lane.id(), |_| ());
+        self.tree.batches.seal(lane, |_| ());
         let position = self.push_entry(lane, spot.address, slot, false);
         port.submit().await?;
         let slow = self.tree.exposed_too_long(port.completion(position).elapsed_ns);
@@ -130,7 +130,7 @@ impl Chime<'_> {
             if !leaf.holds(slot, held.address.generation(), key) {
                 return None;
             }
-            self.seal_write(lane.id(), front);
+            self.seal_write(lane, front);
             let outcome = match kind {
                 OperationKind::UpdateIf => {
                     let expected = front.get(self.plan.expected.clone()).unwrap_or_default();

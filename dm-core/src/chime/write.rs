@@ -24,7 +24,7 @@ use crate::lane::{Lane, Mark};
 use crate::layout::stripes;
 use crate::planted::{Bug, planted};
 use crate::remote::address::Address;
-use crate::verbs::{Label, LaneId, Request};
+use crate::verbs::{Label, Request};
 
 /// A leaf is rewritten without its dead records when it has to be READ whole and has this share of them.
 const DEAD_SHARE: usize = 8;
@@ -319,7 +319,7 @@ impl Chime<'_> {
         aim: Aim<'_>,
         count: usize,
     ) -> Result<Result<Seen, OpError>, Again> {
-        match lane.port().with(|scratch| self.judge_locked(lane.id(), scratch, held, aim, count)) {
+        match lane.port().with(|scratch| self.judge_locked(lane, scratch, held, aim, count)) {
             Ok(Seen::NoRoom(_)) if count < self.leaf.span => {
                 lane.mark(Mark::VacancyMiss);
                 Err(Again::Whole)
@@ -375,7 +375,7 @@ impl Chime<'_> {
     /// Judges the `count` entries READ from the home on, or the whole image, and decides.
     fn judge_locked(
         &self,
-        lane: LaneId,
+        lane: &Lane<'_>,
         scratch: &mut [u8],
         held: &LeafHeld,
         aim: Aim<'_>,
@@ -428,7 +428,7 @@ impl Chime<'_> {
 
     /// Closes the batch that the lane leads. The leaf is locked and what was READ of it is whole: what is decided now is
     /// true until the WRITE, which takes the value that joined last.
-    pub(super) fn seal_write(&self, lane: LaneId, front: &mut [u8]) {
+    pub(super) fn seal_write(&self, lane: &Lane<'_>, front: &mut [u8]) {
         self.tree.batches.seal(lane, |value| {
             if let Some(place) = front.get_mut(self.plan.value.clone()) {
                 // Both as long as values are.

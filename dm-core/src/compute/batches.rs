@@ -42,7 +42,9 @@
 //! trips take microseconds that is little for much. Where memory is shared and an operation takes half a microsecond, lanes
 //! hardly ever meet, and everybody pays. So each lane adds up what its batches saved, and when that was less than they
 //! cost ([`WINDOW`] of them), all lanes of the compute node work alone for a while ([`REST`]); then they try again. Reads and
-//! writes are judged separately. To work alone is always right.
+//! writes are judged separately. To work alone is always right, and costs a look at a word that hardly ever changes: what a lane
+//! counts while batches rest is the lane's, and each rest is counted from its beginning, or the lanes that came second would cut
+//! the next one short.
 //!
 //! # Memory
 //!
@@ -54,7 +56,7 @@ use crate::index::{OperationKind, Outcome, ScratchPlan};
 use crate::lane::{Lane, Mark};
 use crate::planted::{Bug, planted};
 use crate::verbs::{LaneId, Request};
-use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use spin::Mutex;
 
 /// Marks that this room counts.
@@ -116,8 +118,6 @@ pub struct Seat<'s> {
 /// What batches have been worth to a lane, which alone writes it.
 #[derive(Debug, Default)]
 struct Account {
-    /// Operations alone since all lanes rest.
-    alone: AtomicU32,
     /// Batches led.
     led: AtomicU32,
     /// Members of these.
@@ -146,13 +146,6 @@ impl Account {
         // Each member saved what an operation takes.
         let saved_ns = u64::from(members) * (u64::from(took) * 64 / u64::from(led));
         saved_ns < u64::from(led) * COST_NS
-    }
-
-    /// Counts an operation alone; whether it was the last of a rest.
-    fn rest(&self) -> bool {
-        let alone = self.alone.load(Ordering::Relaxed) + 1;
-        self.alone.store(if alone < REST { alone } else { 0 }, Ordering::Relaxed);
-        alone >= REST
     }
 }
 
@@ -278,14 +271,14 @@ pub struct Batches<'s> {
     reads: &'s [Mutex<Bucket>],
     writes: &'s [Mutex<Bucket>],
     seats: &'s [Seat<'s>],
-    /// All lanes work alone for a while: reads, writes.
-    rests: [AtomicBool; 2],
+    /// Of reads, of writes: odd while all lanes work alone. Changes with each rest that begins and each that ends.
+    rests: [AtomicU32; 2],
 }
 
 impl<'s> Batches<'s> {
     /// `seats`: one per lane. `reads` and `writes`: some per lane; more of them means fewer keys that work alone.
     pub const fn new(reads: &'s [Mutex<Bucket>], writes: &'s [Mutex<Bucket>], seats: &'s [Seat<'s>]) -> Self {
-        Self { reads, writes, seats, rests: [const { AtomicBool::new(false) }; 2] }
+        Self { reads, writes, seats, rests: [const { AtomicU32::new(0) }; 2] }
     }
 
     fn bucket(&self, kind: OperationKind, key: &[u8]) -> Option<&Mutex<Bucket>> {
@@ -308,16 +301,25 @@ impl<'s> Batches<'s> {
         if matches!(kind, OperationKind::Get) { 0 } else { 1 }
     }
 
-    /// Whether batches have not been worth it lately.
+    /// Whether the operation is to be done alone, without [`Batches::begin`]: it cannot be shared, or batches have not been worth
+    /// it lately.
     #[inline]
-    fn rests(&self, lane: LaneId, kind: OperationKind) -> bool {
+    pub fn stays_away(&self, lane: &Lane<'_>, kind: OperationKind) -> bool {
+        !Self::fits(kind, kind) || self.rests(lane, kind)
+    }
+
+    #[inline]
+    fn rests(&self, lane: &Lane<'_>, kind: OperationKind) -> bool {
+        let side = Self::side(kind);
         let [reads, writes] = &self.rests;
-        let (rests, side) = (if Self::side(kind) == 0 { reads } else { writes }, Self::side(kind));
-        if !rests.load(Ordering::Relaxed) {
+        let rests = if side == 0 { reads } else { writes };
+        let number = rests.load(Ordering::Relaxed);
+        if number.is_multiple_of(2) {
             return false;
         }
-        if self.seat(lane.0).and_then(|seat| seat.accounts.get(side)).is_some_and(Account::rest) {
-            rests.store(false, Ordering::Relaxed);
+        if lane.worked_alone(side, number) >= REST {
+            // Whoever comes second finds another number.
+            let _ = rests.compare_exchange(number, number.wrapping_add(1), Ordering::Relaxed, Ordering::Relaxed);
         }
         true
     }
@@ -333,7 +335,10 @@ impl<'s> Batches<'s> {
         if let (Some(account), Some(rests)) = (seat.accounts.get(side), self.rests.get(side))
             && account.count(u32::from(members), took_ns)
         {
-            rests.store(true, Ordering::Relaxed);
+            let number = rests.load(Ordering::Relaxed);
+            if number.is_multiple_of(2) {
+                let _ = rests.compare_exchange(number, number.wrapping_add(1), Ordering::Relaxed, Ordering::Relaxed);
+            }
         }
     }
 
@@ -383,7 +388,14 @@ impl<'s> Batches<'s> {
     /// Closes the batch that `lane` leads, if it leads an open one: who comes now is in the next. `take` sees the value
     /// of a write batch: that of the member that joined last, or the leader's own.
     #[inline]
-    pub fn seal(&self, lane: LaneId, take: impl FnOnce(&[u8])) {
+    pub fn seal(&self, lane: &Lane<'_>, take: impl FnOnce(&[u8])) {
+        // A lane that works alone does not look at its seat.
+        if lane.is_joined() {
+            self.seal_seat(lane.id(), take);
+        }
+    }
+
+    fn seal_seat(&self, lane: LaneId, take: impl FnOnce(&[u8])) {
         let Some(seat) = self.seat(lane.0) else { return };
         if seat.state.load(Ordering::Relaxed) != LEADS {
             return;
@@ -488,9 +500,6 @@ impl<'s> Batches<'s> {
     /// Begins an operation: joins or opens the batch of its key, and waits for what there is to wait for. If the lane has to
     /// work, it calls [`Batches::seal`] where this module's documentation says, and [`Batches::finish`] if it leads.
     pub async fn begin(&self, lane: &Lane<'_>, plan: &ScratchPlan, kind: OperationKind) -> Result<Begun, OpError> {
-        if self.rests(lane.id(), kind) {
-            return Ok(Begun::Alone);
-        }
         let joined = lane.port().with(|scratch| {
             let of = |range: &core::ops::Range<usize>| scratch.get(range.clone()).unwrap_or_default();
             self.join(lane.id(), kind, of(&plan.key), of(&plan.value))
@@ -674,7 +683,7 @@ mod tests {
             assert_eq!(batches.join(LaneId(1), Update, KEY, &value(2)), Joined::Follows);
             assert_eq!(batches.join(LaneId(2), Upsert, KEY, &value(3)), Joined::Follows);
             let mut taken = value(0);
-            batches.seal(LaneId(0), |value| taken.copy_from_slice(value));
+            batches.seal_seat(LaneId(0), |value| taken.copy_from_slice(value));
             assert_eq!(taken, value(3));
             // The next batch is open before this one is answered.
             assert_eq!(batches.join(LaneId(3), Update, KEY, &value(4)), Joined::Leads);
@@ -700,7 +709,7 @@ mod tests {
             // Reads and writes do not meet.
             assert_eq!(batches.join(LaneId(1), Get, KEY, &[]), Joined::Leads);
             let mut taken = value(0);
-            batches.seal(LaneId(0), |value| taken.copy_from_slice(value));
+            batches.seal_seat(LaneId(0), |value| taken.copy_from_slice(value));
             assert_eq!(taken, value(1));
         });
     }
@@ -710,13 +719,13 @@ mod tests {
         use OperationKind::Get;
         with_batches(|batches| {
             assert_eq!(batches.join(LaneId(0), Get, KEY, &[]), Joined::Leads);
-            batches.seal(LaneId(0), |_| ());
+            batches.seal_seat(LaneId(0), |_| ());
             assert_eq!(batches.join(LaneId(1), Get, KEY, &[]), Joined::Fills);
             assert_eq!(batches.join(LaneId(2), Get, KEY, &[]), Joined::Follows);
             // It was sealed without members, and those of the next batch get nothing of it.
             assert!(batches.answer(LaneId(0), &Ok(Outcome::Found), &value(7)).woken.is_empty());
             assert_eq!(batches.end(LaneId(0)), Some(LaneId(1)));
-            batches.seal(LaneId(1), |_| ());
+            batches.seal_seat(LaneId(1), |_| ());
             assert_eq!(batches.answer(LaneId(1), &Ok(Outcome::Found), &value(8)).woken, [LaneId(2)]);
             assert_eq!(told(batches, 2), Answer::Outcome(Outcome::Found));
             assert_eq!(*batches.seat(2).unwrap().place.lock().value, value(8));
@@ -744,7 +753,7 @@ mod tests {
             with_batches(|batches| {
                 batches.join(LaneId(0), OperationKind::Upsert, KEY, &value(1));
                 batches.join(LaneId(1), OperationKind::Upsert, KEY, &value(2));
-                batches.seal(LaneId(0), |_| ());
+                batches.seal_seat(LaneId(0), |_| ());
                 batches.answer(LaneId(0), &Err(error), &[]);
                 assert_eq!(told(batches, 1), expected);
             });
@@ -760,7 +769,7 @@ mod tests {
         for lane in 0..seats.len() as u16 {
             batches.join(LaneId(lane), OperationKind::Update, KEY, &value(1));
         }
-        batches.seal(LaneId(0), |_| ());
+        batches.seal_seat(LaneId(0), |_| ());
         let mut woken = 0;
         loop {
             let answered = batches.answer(LaneId(0), &Ok(Outcome::Updated), &[]);
@@ -780,8 +789,32 @@ mod tests {
         // Of half a microsecond: 8 ns.
         assert!((1..WINDOW).all(|batch| !account.count(u32::from(batch % 64 == 0), 500)));
         assert!(account.count(0, 500));
-        assert!((1..REST).all(|_| !account.rest()));
-        assert!(account.rest());
-        assert!(!account.rest(), "the next rest is as long");
+    }
+
+    #[test]
+    fn each_rest_is_as_long_as_the_first_for_all_lanes() {
+        use OperationKind::{Get, Update};
+        with_batches(|batches| {
+            let mut scratches = [[0; 8]; 3];
+            let lanes: Vec<_> = (0..).zip(&mut scratches).map(|(n, bytes)| Lane::new(LaneId(n), bytes)).collect();
+            let mut ends = 0;
+            for _ in 0..3 {
+                assert!(lanes.iter().all(|lane| !batches.rests(lane, Get)), "they try");
+                // Batches of half a microsecond without members.
+                for _ in 0..WINDOW {
+                    assert_eq!(batches.join(LaneId(0), Get, KEY, &[]), Joined::Leads);
+                    batches.answer(LaneId(0), &Ok(Outcome::Absent), &[]);
+                    batches.judge(LaneId(0), 500);
+                    batches.end(LaneId(0));
+                }
+                for round in 0..REST {
+                    // All of them at about the same speed, the last one first.
+                    assert!(lanes.iter().rev().all(|lane| batches.rests(lane, Get)) || round + 1 == REST, "{round}");
+                    ends = round + 1;
+                }
+                assert_eq!(ends, REST);
+            }
+            assert!(!batches.rests(&lanes[0], Update), "writes are judged by themselves");
+        });
     }
 }

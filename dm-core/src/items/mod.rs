@@ -105,6 +105,8 @@
 //! - Without recovery of the index below, queue pairs must not fail: taking an entry back may empty a leaf, and nobody mends a merge
 //!   that was cut short.
 //! - No bulk load: entries of later layers do not ascend as keys do. Load by inserts.
+//! - Over SMART, a deleted entry keeps its leaf, whatever it was: of an item that is gone, of a layer that was taken back. The
+//!   block comes back; the leaf is used again when its key is.
 
 pub mod adopt;
 pub mod block;

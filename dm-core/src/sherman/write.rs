@@ -212,7 +212,7 @@ impl Sherman<'_> {
         let leaf = Leaf::new(&self.leaf, image);
         let found = leaf.find(key)?;
         // The leaf is locked and whole: what is decided now is true until the WRITE, which takes the value that joined last.
-        self.tree.batches.seal(lane.id(), |value| {
+        self.tree.batches.seal(lane, |value| {
             if let Some(place) = front.get_mut(self.plan.value.clone()) {
                 // Both as long as values are.
                 for (to, from) in place.iter_mut().zip(value) {

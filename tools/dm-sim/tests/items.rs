@@ -1,6 +1,6 @@
 //! Histories of items.
 
-use dm_sim::verify::{Bounded, Chime, Faults, ItemsOver, Recovered, Settings, Sherman, Subject, Verifier};
+use dm_sim::verify::{Bounded, Chime, Faults, ItemsOver, Recovered, Settings, Sherman, Smart, Subject, Verifier};
 
 /// Nobody but who works on items needs more than this here: `dm verify --index items` runs as many as wanted.
 const HISTORIES: u64 = 300;
@@ -26,12 +26,15 @@ fn histories_of_items_are_linearizable_and_lose_no_memory() {
     verify(Bounded(ItemsOver(Sherman)), "drops", 0..HISTORIES);
     verify(Bounded(ItemsOver(Sherman)), BOUNDED, HISTORIES..2 * HISTORIES);
     verify(Bounded(ItemsOver(Chime)), "drops", 0..HISTORIES);
+    verify(Bounded(ItemsOver(Smart)), "drops", 0..HISTORIES);
+    verify(Bounded(ItemsOver(Smart)), BOUNDED, HISTORIES..2 * HISTORIES);
 }
 
 #[test]
 fn items_outlive_their_compute_nodes() {
     verify(Recovered(ItemsOver(Sherman)), RECOVERED, 0..HISTORIES);
     verify(Recovered(ItemsOver(Chime)), RECOVERED, 0..HISTORIES);
+    verify(Recovered(ItemsOver(Smart)), RECOVERED, 0..HISTORIES);
 }
 
 /// Three were bugs of the index below that took many steps of one operation to meet.

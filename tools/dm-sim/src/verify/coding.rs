@@ -23,6 +23,13 @@ pub struct Digits {
 }
 
 impl Digits {
+    /// As far apart as keys of `key_bytes` have room for, if that is less.
+    #[must_use]
+    pub fn within(self, key_bytes: usize) -> Self {
+        let count = 8_u32.div_ceil(self.bits) as usize;
+        Self { stride: self.stride.min(key_bytes / count).max(1), ..self }
+    }
+
     /// Position in the key and shift of each digit.
     fn places(self) -> impl Iterator<Item = (usize, u32)> {
         let count = 8_u32.div_ceil(self.bits);

@@ -1,8 +1,9 @@
 //! A look at a radix tree from outside: by slots and headers only.
 
 use super::accounting::{Holdings, Node as Piece};
+use super::items::Found;
 use super::subject::Picture;
-use super::walk::chunks;
+use super::walk::{chunks, pool_epoch};
 use crate::memory::Memories;
 use dm_core::radix::slot::{Child, Node, Place, Slot, UNIT_BYTES};
 use dm_core::remote::NodeGeometry;
@@ -12,6 +13,7 @@ use dm_core::remote::chunks::ChunkKind;
 use dm_core::smart::Smart;
 use dm_core::smart::layout::LeafShape;
 use dm_core::verbs::NodeId;
+use dm_host::kinds::IndexParameters;
 
 /// What nodes of the only index carry.
 const INDEX: u8 = 1;
@@ -23,7 +25,7 @@ fn image(memories: &Memories, place: Place, bytes: usize) -> Option<&[u8]> {
 }
 
 /// Calls `see` with every slot that is reached from the root's, that first, and the image of the node it leads to.
-fn visit(geometry: &[NodeGeometry], memories: &Memories, mut see: impl FnMut(Slot, Option<&[u8]>)) {
+fn visit<'m>(geometry: &[NodeGeometry], memories: &'m Memories, mut see: impl FnMut(Slot, Option<&'m [u8]>)) {
     let (Some(home), Some(number)) = (geometry.first(), IndexNumber::new(0)) else { return };
     let Some(node) = memories.get(NodeId(0)) else { return };
     let mut slots = vec![Slot(node.host.word(root_offset(home, number)))];
@@ -44,7 +46,7 @@ fn visit(geometry: &[NodeGeometry], memories: &Memories, mut see: impl FnMut(Slo
 
 /// The nodes, by the slots that lead to them.
 pub(super) fn picture(geometry: &[NodeGeometry], memories: &Memories) -> Picture {
-    let mut picture = Picture::default();
+    let mut picture = Picture { epoch: pool_epoch(geometry, memories), ..Picture::default() };
     visit(geometry, memories, |slot, image| {
         if picture.root.is_none() {
             picture.root = Some((Address::from_bits(slot.0), 0));
@@ -57,40 +59,53 @@ pub(super) fn picture(geometry: &[NodeGeometry], memories: &Memories) -> Picture
 }
 
 /// Chunks of the index, and what it reaches of them.
-pub(super) fn holdings(leaf: &LeafShape, geometry: &[NodeGeometry], memories: &Memories) -> Result<Holdings, String> {
-    let chunks = chunks(geometry, memories, |kind| (kind != ChunkKind::Items).then_some(UNIT_BYTES as u64), true)?;
+pub(super) fn holdings(
+    leaf: &LeafShape,
+    parameters: &IndexParameters,
+    geometry: &[NodeGeometry],
+    memories: &Memories,
+) -> Result<Holdings, String> {
+    let mut found = Found::nothing(parameters);
+    let sizes = |kind| (kind != ChunkKind::Items || found.is_some()).then_some(UNIT_BYTES as u64);
+    let chunks = chunks(geometry, memories, sizes, true)?;
     let mut holdings = Holdings { chunks, ..Holdings::default() };
     visit(geometry, memories, |slot, _| {
         let (place, bytes) = match slot.child() {
-            Ok(Child::Leaf(place)) => (place, leaf.place_bytes),
+            Ok(Child::Leaf(place)) => {
+                if let Some((found, image)) = found.as_mut().zip(image(memories, place, leaf.place_bytes)) {
+                    found.add(parameters, image);
+                }
+                (place, leaf.place_bytes)
+            }
             Ok(Child::Node(kind, place)) => (place, kind.bytes()),
             _ => return,
         };
         holdings.reached.push(Piece { node: place.node(), offset: place.offset(), bytes: bytes as u64 });
     });
+    if let Some(found) = found {
+        holdings.reached.extend(found.blocks()?);
+    }
     Ok(holdings)
 }
 
 /// See [`super::Inside::for_each_ready`].
 pub(super) fn for_each_ready(index: &Smart<'_>, visit: &mut dyn FnMut(Piece)) {
-    index.space().for_each_ready(&mut |_, place, bytes| {
-        visit(Piece { node: place.node(), offset: place.offset(), bytes });
-    });
+    let visit = &mut |_, place: Place, bytes| visit(Piece { node: place.node(), offset: place.offset(), bytes });
+    index.space().for_each_ready(index.leaf_shape().place_bytes, visit);
+    index.space().for_each_waiting(visit);
 }
 
-/// See [`super::Inside::recall`].
+/// See [`super::Inside::recall`]. Newer copies would stay, if they were there.
 pub(super) fn recall(index: &Smart<'_>, picture: &Picture) {
     let cache = index.cache();
-    if picture.nodes.is_empty() {
-        cache.clear();
-    }
-    cache.set_root(Slot(picture.root.map_or(0, |(root, _)| root.to_bits())));
+    cache.clear();
+    cache.set_root(Slot(picture.root.map_or(0, |(root, _)| root.to_bits())), picture.epoch);
     for (address, image) in &picture.nodes {
         let slot = Slot(address.to_bits());
         if let Ok(Child::Node(kind, _)) = slot.child()
             && let Ok(node) = Node::new(image, kind, INDEX)
         {
-            cache.insert(slot, &node);
+            cache.insert(slot, &node, picture.epoch);
         }
     }
 }

@@ -73,7 +73,9 @@ impl Plot {
             IndexParameters::Chime(parameters) | IndexParameters::ChimeItems(parameters, _) => {
                 tree(parameters.inner(), parameters.leaf().bytes)
             }
-            IndexParameters::Smart(parameters) => Nodes::Radix(parameters.leaf()),
+            IndexParameters::Smart(parameters) | IndexParameters::SmartItems(parameters, _) => {
+                Nodes::Radix(parameters.leaf())
+            }
         };
         Self { lock_count, locks_per_word, chunk_bytes, nodes, parameters: *parameters }
     }
@@ -99,7 +101,7 @@ impl Plot {
     pub fn holdings(&self, config: &Config, memories: &Memories) -> Result<Holdings, String> {
         match &self.nodes {
             Nodes::Tree(tree) => holdings(tree, &self.parameters, &self.geometry(config), memories),
-            Nodes::Radix(leaf) => radix::holdings(leaf, &self.geometry(config), memories),
+            Nodes::Radix(leaf) => radix::holdings(leaf, &self.parameters, &self.geometry(config), memories),
         }
     }
 
@@ -281,6 +283,7 @@ fn tree_of<'a, 's>(index: &AnyIndex<'a, '_, 's>) -> Result<&'a Tree<'s>, &'a Sma
         AnyIndex::ShermanItems(index) => Ok(index.below().tree()),
         AnyIndex::ChimeItems(index) => Ok(index.below().tree()),
         AnyIndex::Smart(index) => Err(index),
+        AnyIndex::SmartItems(index) => Err(index.below()),
     }
 }
 
@@ -292,22 +295,25 @@ impl Inside for AnyIndex<'_, '_, '_> {
             Self::Smart(index) => index.locks_held(),
             Self::ShermanItems(index) => index.below().tree().locks.held(),
             Self::ChimeItems(index) => index.below().locks_held(),
+            Self::SmartItems(index) => index.below().locks_held(),
         }
     }
 
     fn for_each_ready(&self, visit: &mut dyn FnMut(Node)) {
-        let tree = match tree_of(self) {
-            Ok(tree) => tree,
-            Err(index) => return radix::for_each_ready(index, visit),
-        };
-        let nodes = &tree.nodes;
-        nodes.for_each_ready(&mut |class: NodeClass, fresh| {
-            let (node, offset) = (fresh.address.node(), fresh.address.offset());
-            visit(Node { node, offset, bytes: nodes.node_bytes(class) as u64 });
-        });
+        match tree_of(self) {
+            Ok(tree) => {
+                let nodes = &tree.nodes;
+                nodes.for_each_ready(&mut |class: NodeClass, fresh| {
+                    let (node, offset) = (fresh.address.node(), fresh.address.offset());
+                    visit(Node { node, offset, bytes: nodes.node_bytes(class) as u64 });
+                });
+            }
+            Err(index) => radix::for_each_ready(index, visit),
+        }
         let blocks = match self {
             Self::ShermanItems(index) => index.blocks(),
             Self::ChimeItems(index) => index.blocks(),
+            Self::SmartItems(index) => index.blocks(),
             Self::Sherman(_) | Self::Chime(_) | Self::Smart(_) => return,
         };
         blocks.for_each_ready(&mut |node, offset, bytes| visit(Node { node, offset, bytes }));
@@ -335,12 +341,15 @@ impl Inside for AnyIndex<'_, '_, '_> {
     }
 
     fn has_epochs(&self) -> bool {
-        tree_of(self).is_ok_and(|tree| tree.epochs.is_some())
+        tree_of(self).map_or_else(Smart::has_epochs, |tree| tree.epochs.is_some())
     }
 
     async fn turn<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
-        let Ok(tree) = tree_of(self) else { return Ok(()) };
-        tree.turn(lane).await.map_err(|error| match error {
+        let turned = match tree_of(self) {
+            Ok(tree) => tree.turn(lane).await,
+            Err(index) => index.turn(lane).await,
+        };
+        turned.map_err(|error| match error {
             RowError::Verb(error) => error.into(),
             RowError::Fenced { .. } => OpError { cause: Cause::Fenced, effect: Effect::None },
             _ => OpError { cause: Cause::BadInput("the compute-node rows cannot be read"), effect: Effect::None },
@@ -409,11 +418,16 @@ fn walk<'m>(
     Ok(())
 }
 
-/// The inner nodes that are whole.
-fn picture(plot: &TreeNodes, geometry: &[NodeGeometry], memories: &Memories) -> Picture {
+/// The pool's epoch.
+pub(super) fn pool_epoch(geometry: &[NodeGeometry], memories: &Memories) -> u32 {
     let home = geometry.first().zip(memories.get(NodeId(0)));
     let word = home.map_or(0, |(home, memory)| memory.host.word(rows::epoch_offset(home)));
-    let epoch = epoch_of(word).unwrap_or(0);
+    epoch_of(word).unwrap_or(0)
+}
+
+/// The inner nodes that are whole.
+fn picture(plot: &TreeNodes, geometry: &[NodeGeometry], memories: &Memories) -> Picture {
+    let epoch = pool_epoch(geometry, memories);
     let mut picture = Picture { root: root(plot, geometry, memories), nodes: Vec::new(), epoch };
     // A walk through the middle of a change may end early: then the picture is of what came before.
     let _ = walk(plot, geometry, memories, 1, |address, _, image| {

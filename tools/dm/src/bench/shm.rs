@@ -61,6 +61,7 @@ pub fn run(plan: &Plan, trace: Option<&Mutex<TraceWriter<File>>>) -> Result<Meas
         AnyIndex::Smart(index) => Bench { setting: &setting, index, sherman: None }.run(fabric),
         AnyIndex::ShermanItems(index) => Bench { setting: &setting, index, sherman: None }.run(fabric),
         AnyIndex::ChimeItems(index) => Bench { setting: &setting, index, sherman: None }.run(fabric),
+        AnyIndex::SmartItems(index) => Bench { setting: &setting, index, sherman: None }.run(fabric),
     });
     let measured = measured.unwrap_or_else(|error| {
         Err(match error {

@@ -173,7 +173,9 @@ fn run_index(plan: &Plan, sim: &SimPlan, shape: &Shape) -> Result<Measured, Fail
         IndexParameters::Sherman(parameters) => measured!(parameters, Storage::new, sherman),
         IndexParameters::Chime(parameters) => measured!(parameters, Storage::for_chime, chime),
         IndexParameters::Smart(parameters) => measured!(parameters, SmartStorage::new, smart),
-        IndexParameters::ShermanItems(..) | IndexParameters::ChimeItems(..) => Err(Failure::Usage(NO_ITEMS.to_owned())),
+        IndexParameters::ShermanItems(..) | IndexParameters::ChimeItems(..) | IndexParameters::SmartItems(..) => {
+            Err(Failure::Usage(NO_ITEMS.to_owned()))
+        }
     }
 }
 
@@ -196,7 +198,9 @@ fn scratch_plan(plan: &Plan) -> ScratchPlan {
         IndexParameters::Chime(parameters) | IndexParameters::ChimeItems(parameters, _) => {
             parameters.plan(page_records, leaves_at_once).0
         }
-        IndexParameters::Smart(parameters) => parameters.plan(page_records, leaves_at_once).0,
+        IndexParameters::Smart(parameters) | IndexParameters::SmartItems(parameters, _) => {
+            parameters.plan(page_records, leaves_at_once).0
+        }
     }
 }
 

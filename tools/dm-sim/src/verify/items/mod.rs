@@ -9,6 +9,7 @@ use super::chime::Chime;
 use super::crash::Case;
 use super::draw::{Draw, Profile};
 use super::sherman::Sherman;
+use super::smart::Smart;
 use super::tree::{SHELF_HOLDS_ALL, TreeCase, TreeKind};
 use crate::rng::Rng;
 use dm_core::items::block::{block_bytes, class_bytes, class_of};
@@ -16,7 +17,8 @@ use dm_core::items::key::{KeyShape, ROOT_LAYER};
 use dm_core::items::slot::Slot;
 use dm_core::lane::Mark;
 use dm_core::planted::Bug;
-use dm_core::{chime, items, sherman};
+use dm_core::smart::layout::LeafState;
+use dm_core::{chime, items, sherman, smart};
 use dm_host::kinds::IndexParameters;
 use std::collections::BTreeSet;
 use stretched::Stretch;
@@ -25,6 +27,9 @@ use stretched::Stretch;
 pub trait Below: TreeKind {
     /// Names of the items over it.
     const ITEMS: [&'static str; 2];
+
+    /// See [`TreeKind::rare_marks`].
+    const RARE_MARKS: &'static [Mark] = RARE_MARKS;
 
     /// Parameters with these sizes of keys and values, and `items` over them. `None`: they are of another kind.
     fn with_items(
@@ -60,6 +65,28 @@ impl Below for Chime {
     }
 }
 
+impl Below for Smart {
+    const ITEMS: [&'static str; 2] = ["items over smart", "items over smart, recovered"];
+    /// Those of the index below besides: no merges, and what enumerated deaths are about.
+    const RARE_MARKS: &'static [Mark] = &[
+        Mark::CombinedWrite,
+        Mark::EntryRevisited,
+        Mark::LayerLost,
+        Mark::MergeUndone,
+        Mark::RepairerDied,
+        Mark::SelfFenced,
+    ];
+
+    fn with_items(
+        parameters: &IndexParameters,
+        (key_bytes, value_bytes): (usize, usize),
+        items: items::parameters::Parameters,
+    ) -> Option<IndexParameters> {
+        let IndexParameters::Smart(_) = *parameters else { return None };
+        Some(IndexParameters::SmartItems(smart::parameters::Parameters { key_bytes, value_bytes }, items))
+    }
+}
+
 /// Items over a kind of tree.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ItemsOver<K>(pub K);
@@ -68,7 +95,7 @@ impl<K: Below> TreeKind for ItemsOver<K> {
     const NAME: &'static str = K::ITEMS[0];
     const NAME_RECOVERED: &'static str = K::ITEMS[1];
     /// Of blocks, what was never written to.
-    const ADOPTS: bool = true;
+    const ADOPTS: bool = K::ADOPTS;
     /// An entry that is taken back may be the last of its leaf, and only recovery mends a merge that was cut short.
     const WRITES_RECORDS_AT_ONCE: bool = false;
 
@@ -77,7 +104,7 @@ impl<K: Below> TreeKind for ItemsOver<K> {
     }
 
     fn rare_marks() -> &'static [Mark] {
-        RARE_MARKS
+        K::RARE_MARKS
     }
 
     fn draw(draw: &Draw, rng: &mut Rng) -> TreeCase {
@@ -141,6 +168,8 @@ fn spend(case: &mut TreeCase, stretch: Stretch, rng: &mut Rng) {
     case.spending.returned_blocks = [0, 2, SHELF_HOLDS_ALL, SHELF_HOLDS_ALL][rng.below(4) as usize];
     case.spending.links = [0, 1, 64][rng.below(3) as usize];
     case.spending.page_bytes = stretch.page_bytes(case.spending.page_records);
+    // Keys are shorter here before they are stretched.
+    case.digits = case.digits.map(|digits| digits.within(stretch.key_bytes));
     case.stretch = Some(stretch);
 }
 
@@ -160,6 +189,7 @@ impl Found {
         let entry_key_bytes = match parameters {
             IndexParameters::ShermanItems(below, _) => below.key_bytes,
             IndexParameters::ChimeItems(below, _) => below.key_bytes,
+            IndexParameters::SmartItems(below, _) => below.key_bytes,
             _ => return None,
         };
         let longest = class_bytes(class_of(block_bytes(items.key_bytes_max, items.value_bytes_max))) as u64;
@@ -197,6 +227,13 @@ impl Found {
                     leaf.read_key(slot.into(), &mut entry_key);
                     leaf.read_value(slot.into(), &mut value);
                     self.add_entry(&entry_key, &value);
+                }
+            }
+            IndexParameters::SmartItems(below, _) => {
+                let shape = below.leaf();
+                // What was deleted is no entry. What is torn is none either: it is for those who READ it to say so.
+                if shape.state(image) == Ok(LeafState::Valid) {
+                    self.add_entry(shape.key(image), shape.value(image));
                 }
             }
             _ => {}

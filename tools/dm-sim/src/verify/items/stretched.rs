@@ -201,6 +201,10 @@ impl<I: Inside> Inside for Stretched<'_, I> {
         self.index.for_each_ready(visit);
     }
 
+    fn retired_bytes(&self) -> u64 {
+        self.index.retired_bytes()
+    }
+
     fn recall(&self, picture: &Picture) {
         self.index.recall(picture);
     }

@@ -4,6 +4,7 @@
 //! lock, so for each index it walks it joins as a compute node and leaves again.
 
 mod account;
+mod radix;
 
 use super::members::{held_locks, members, on_lane, watch, with_eyes};
 use super::tool::{PoolArguments, with_tool};
@@ -21,6 +22,7 @@ use dm_host::compute_node::{Pool, pool_name};
 use dm_host::fabric::any::AnyFabric;
 use dm_host::kinds::IndexParameters;
 use dm_host::solo::block_on;
+use radix::RadixAccount;
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -97,6 +99,8 @@ struct IndexView {
     broken: Option<String>,
     /// Where its memory is; only of indexes that were walked.
     memory: Option<Account>,
+    /// The same of a radix tree.
+    radix_memory: Option<RadixAccount>,
 }
 
 #[derive(Debug, Serialize)]
@@ -152,9 +156,12 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         for index in inspection.indexes.iter_mut().filter(|index| index.key_bytes.is_some()) {
             // Before this program joins, and has places of its own.
             let (entry, parameters) = memory.pool.find_index(&index.name).map_err(Failure::run)?;
-            // Places of a radix tree are of many sizes and do not say what they are.
-            if parameters.kind() != IndexKind::Smart {
-                let places = parameters.node_bytes();
+            let places = parameters.node_bytes();
+            if parameters.kind() == IndexKind::Smart {
+                index.radix_memory = Some(with_eyes(&memory.pool, |fabric, lane| {
+                    radix::account(&memory.pool, fabric, lane, entry.number, places.0)
+                })?);
+            } else {
                 let longest_block_bytes = parameters.items().map_or(0, Parameters::longest_place_bytes);
                 index.memory = Some(with_eyes(&memory.pool, |fabric, lane| {
                     let rows = members(&memory.pool, fabric, lane)?;
@@ -169,6 +176,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
                 Ok(census) => {
                     if let Some(account) = &mut index.memory {
                         account.reached(&census);
+                    }
+                    if let Some(account) = &mut index.radix_memory {
+                        account.reached(&census, places.0);
                     }
                     index.tree = Some(Tree::from(&census));
                 }
@@ -274,6 +284,7 @@ fn inspect(pool: &Pool, fabric: &mut AnyFabric, lane: &Lane<'_>, time: Duration)
             tree: None,
             broken: None,
             memory: None,
+            radix_memory: None,
         });
     }
     let identity = pool.descriptions()[0].identity;
@@ -366,6 +377,45 @@ fn render_account(account: &Account, text: &mut String) -> std::fmt::Result {
     Ok(())
 }
 
+fn render_radix(account: &RadixAccount, text: &mut String) -> std::fmt::Result {
+    let RadixAccount {
+        leaf_chunks_bytes,
+        live_leaf_bytes,
+        deleted_leaf_bytes,
+        other_leaf_bytes,
+        buried_leaf_bytes,
+        free_leaf_bytes,
+        node_chunks_bytes,
+        live_node_bytes,
+        other_node_bytes,
+        free_node_bytes,
+    } = account;
+    writeln!(
+        text,
+        "  chunks for leaves: {} granted = {} live + {} deleted + {} out of the tree + {} free; {} of the deleted and those out of \
+         the tree are buried",
+        size(*leaf_chunks_bytes),
+        size(*live_leaf_bytes),
+        size(*deleted_leaf_bytes),
+        size(*other_leaf_bytes),
+        size(*free_leaf_bytes),
+        size(*buried_leaf_bytes)
+    )?;
+    writeln!(
+        text,
+        "  chunks for nodes: {} granted = {} live + {} out of the tree + {} free",
+        size(*node_chunks_bytes),
+        size(*live_node_bytes),
+        size(*other_node_bytes),
+        size(*free_node_bytes)
+    )?;
+    writeln!(
+        text,
+        "    (deleted: in the tree, for their keys or whoever needs their slots; out of the tree: waiting for epochs, ready on the \
+         compute node that took them out, or lost with one that is gone; free: never written)"
+    )
+}
+
 fn render_to(inspection: &Inspection, text: &mut String) -> std::fmt::Result {
     let Inspection { pool, incarnation, watched_ms, memory_nodes, indexes, rows, locks, orphaned_chunks } = inspection;
     writeln!(text, "pool \"{pool}\", incarnation {incarnation}")?;
@@ -425,6 +475,9 @@ fn render_to(inspection: &Inspection, text: &mut String) -> std::fmt::Result {
         }
         if let (Some(account), Some(_)) = (&index.memory, &index.tree) {
             render_account(account, text)?;
+        }
+        if let (Some(account), Some(_)) = (&index.radix_memory, &index.tree) {
+            render_radix(account, text)?;
         }
         if let Some(broken) = &index.broken {
             writeln!(text, "  NOT SOUND (or changed meanwhile): {broken}")?;

@@ -119,6 +119,8 @@ enum Index {
     Items,
     /// Keys and values of any length, over chime
     ItemsOverChime,
+    /// Keys and values of any length, over smart
+    ItemsOverSmart,
 }
 
 /// Whether the fabric has masked CAS.
@@ -194,11 +196,12 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         Index::Sherman => run_kind(Sherman, arguments, settings),
         Index::Chime => run_kind(Chime, arguments, settings),
         Index::Smart => run_kind(Smart, arguments, settings),
-        Index::Items | Index::ItemsOverChime if arguments.enumerate || arguments.matrix => {
+        Index::Items | Index::ItemsOverChime | Index::ItemsOverSmart if arguments.enumerate || arguments.matrix => {
             Err(Failure::Usage("--index items: --enumerate and --matrix are for the indexes below".to_owned()))
         }
         Index::Items => run_kind(ItemsOver(Sherman), arguments, settings),
         Index::ItemsOverChime => run_kind(ItemsOver(Chime), arguments, settings),
+        Index::ItemsOverSmart => run_kind(ItemsOver(Smart), arguments, settings),
     }
 }
 
