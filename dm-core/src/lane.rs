@@ -142,7 +142,7 @@ marks! {
     Merge = "merge",
     /// A retired node came back into use.
     NodeReused = "node-reused",
-    /// A place began to wait because its generations begin anew.
+    /// A place began to wait: its generations begin anew, or it has none.
     Quarantined = "quarantined",
     /// One has waited for long enough.
     QuarantineOver = "quarantine-over",
@@ -204,7 +204,7 @@ marks! {
     HeaderSplit = "header-split",
     /// A leaf split needed several nodes, one below the other.
     LongPath = "long-path",
-    /// A full node was replaced by one of a larger type.
+    /// A full node was replaced by one that has room.
     TypeSwitch = "type-switch",
     /// A node that somebody else had begun to freeze was met and replaced.
     HelpedSwitch = "helped-switch",
@@ -220,6 +220,16 @@ marks! {
     FrozenSlot = "frozen-slot",
     /// An insert brought a deleted leaf back.
     Revived = "revived",
+    /// A deleted leaf was declared dead for ever.
+    Buried = "buried",
+    /// One that was met took a place in the tree that a new leaf got.
+    LeafReplaced = "leaf-replaced",
+    /// One was left out when its node was replaced.
+    LeafLeftOut = "leaf-left-out",
+    /// A node all of whose leaves but one or none were buried was left out when the node above it was replaced.
+    NodeLeftOut = "node-left-out",
+    /// An operation came to the key's leaf, which was buried, and looked afresh.
+    BuriedMet = "buried-met",
     /// A block was READ.
     BlockRead = "block-read",
     /// A block was not what its entry said: it had been replaced since.
@@ -420,7 +430,12 @@ impl<'m> Lane<'m> {
         self.suspect.set(Some(queued));
     }
 
-    /// What the lane was queued for whose holder was silent, once.
+    /// What the lane was queued for whose holder was silent.
+    pub(crate) fn suspected(&self) -> Option<Debt> {
+        self.suspect.get()
+    }
+
+    /// The same, once.
     pub(crate) fn take_suspect(&self) -> Option<Debt> {
         self.suspect.take()
     }

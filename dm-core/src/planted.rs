@@ -176,6 +176,20 @@ bugs! {
     DeleteUnlocked = "delete-unlocked", None;
     /// A delete looks at the leaf once more after it is done, and answers what it finds.
     DeleteLooksAgain = "delete-looks-again", None;
+    /// What is out of the tree is used again at once.
+    ReusedAtOnce = "reused-at-once", Some(Mark::Quarantined);
+    /// Copies are believed however old they are.
+    CopiesOutlive = "copies-outlive", Some(Mark::QuarantineOver);
+    /// An operation does not hold up the epochs.
+    PinsEndEarly = "pins-end-early", Some(Mark::QuarantineOver);
+    /// A leaf is buried as it was READ, without its lock.
+    BuryUnlocked = "bury-unlocked", Some(Mark::Buried);
+    /// A write brings a buried leaf back, as a deleted one.
+    BuriedRevived = "buried-revived", Some(Mark::Buried);
+    /// A copy that leads to a buried leaf of the key counts as its absence.
+    BuriedIsAbsent = "buried-is-absent", Some(Mark::Buried);
+    /// Who replaces a full node in vain takes the old one for out of the tree all the same.
+    RetiredInVain = "retired-in-vain", Some(Mark::SwitchLost);
     /// A place of a block is used again in the same life.
     BlockLifeKept = "block-life-kept", Some(Mark::BlockReplaced);
     /// A block is believed whichever life it is of.
@@ -186,6 +200,10 @@ bugs! {
     BlockRetiredEarly = "block-retired-early", Some(Mark::BlockRead);
     /// A link is made whatever the entry has become meanwhile.
     LinkUnconditional = "link-unconditional", Some(Mark::LayerTakenBack);
+    /// What follows the last byte of a chunk for blocks that is not zero counts as never written.
+    RestWithoutMargin = "rest-without-margin", Some(Mark::ChunkAdopted);
+    /// The rest of a chunk for blocks is adopted while its owner lives.
+    RestOfTheLiving = "rest-of-the-living", Some(Mark::ChunkAdopted);
 }
 
 impl Bug {
@@ -200,6 +218,13 @@ impl Bug {
         Self::DeleteClearsSlot,
         Self::DeleteUnlocked,
         Self::DeleteLooksAgain,
+        Self::ReusedAtOnce,
+        Self::CopiesOutlive,
+        Self::PinsEndEarly,
+        Self::BuryUnlocked,
+        Self::BuriedRevived,
+        Self::BuriedIsAbsent,
+        Self::RetiredInVain,
     ];
 
     /// Those of keys and values of any length.
@@ -209,6 +234,8 @@ impl Bug {
         Self::BlockChecksumUnchecked,
         Self::BlockRetiredEarly,
         Self::LinkUnconditional,
+        Self::RestWithoutMargin,
+        Self::RestOfTheLiving,
     ];
 
     /// Those that only deaths bring to light.
@@ -231,11 +258,20 @@ impl Bug {
         Self::CutsWithinLines,
         Self::SecondWithoutImage,
         Self::LeavesUnswept,
+        Self::RestWithoutMargin,
+        Self::RestOfTheLiving,
     ];
 
     /// Those that show when places go round while operations stand still.
-    pub const LIVES: &'static [Self] =
-        &[Self::SameGeneration, Self::NoQuarantine, Self::QuarantineTooShort, Self::RetireBeforeSwitch];
+    pub const LIVES: &'static [Self] = &[
+        Self::SameGeneration,
+        Self::NoQuarantine,
+        Self::QuarantineTooShort,
+        Self::RetireBeforeSwitch,
+        Self::ReusedAtOnce,
+        Self::CopiesOutlive,
+        Self::PinsEndEarly,
+    ];
 
     /// Those in rooms that B+-trees share, or in all of them.
     pub const SHARED: &'static [Self] = &[

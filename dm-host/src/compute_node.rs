@@ -509,9 +509,9 @@ impl ComputeNode {
         run: impl FnOnce(AnyIndex<'_, '_, '_>) -> R,
     ) -> Result<R, AssemblyError> {
         let place = self.pool.with_lane_of(|fabric, _| self.place(entry, fabric))?;
-        let epochs = self.pins_for(parameters);
+        let epochs = self.take_pins();
         let place = Place { epochs: epochs.as_ref().map(Pinning::part), ..place };
-        if !self.recovery || !place.capabilities.fencing || !parameters.recovers() {
+        if !self.recovery || !place.capabilities.fencing {
             return with_index(&place, parameters, spending, run);
         }
         parameters.check().map_err(AssemblyError::from)?;
@@ -534,11 +534,8 @@ impl ComputeNode {
         with_index(&Place { recovery: Some(&recovery), ..place }, parameters, spending, run)
     }
 
-    /// The pins of this compute node's lanes, for an index that needs some, as long as it is open.
-    fn pins_for(&self, parameters: &IndexParameters) -> Option<Pinning<'_>> {
-        if !parameters.retires() {
-            return None;
-        }
+    /// The pins of this compute node's lanes, for an index as long as it is open.
+    fn take_pins(&self) -> Option<Pinning<'_>> {
         if self.pinned.swap(true, Ordering::Relaxed) {
             // Another one's lanes have the same numbers: no pin could tell whose pointers are how old.
             self.epochs.mute();

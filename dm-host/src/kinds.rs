@@ -255,19 +255,6 @@ impl IndexParameters {
         Ok(())
     }
 
-    /// Whether others can go on when a compute node dies with a lock of such an index in its hands.
-    pub const fn recovers(&self) -> bool {
-        match self {
-            Self::Sherman(_) | Self::Chime(_) | Self::Smart(_) | Self::ShermanItems(..) | Self::SmartItems(..) => true,
-            Self::ChimeItems(..) => false,
-        }
-    }
-
-    /// Whether an index of this kind retires nodes, so that old pointers to them matter.
-    pub const fn retires(&self) -> bool {
-        !matches!(self, Self::Smart(_) | Self::SmartItems(..))
-    }
-
     /// Which kind.
     pub const fn kind(&self) -> IndexKind {
         match self {

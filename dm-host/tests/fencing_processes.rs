@@ -1,16 +1,19 @@
 //! Compute processes that are fenced off, and memory nodes that come back, with real processes: stopped, killed, late.
 
 use dm_core::error::{Cause, Effect, OpError};
-use dm_core::lane::Lane;
+use dm_core::index::{Index, Operation, OperationKind, Outcome, Part};
+use dm_core::lane::{Lane, Mark};
 use dm_core::recovery::lease::Terms;
 use dm_core::remote::lock_word::{LockWord, RowId};
 use dm_core::remote::rows::{self, Row, RowState};
 use dm_core::remote::rpc::{self, Procedure, Reply};
 use dm_core::sherman::parameters::Parameters;
 use dm_core::verbs::{Completion, Fabric, Flags, Label, LaneId, NodeId, Posted, Request, Status};
-use dm_host::compute_node::{Membership, Pool, PoolError};
+use dm_host::assembly::Spending;
+use dm_host::compute_node::{ComputeNode, Membership, Pool, PoolError};
 use dm_host::fabric::any::AnyFabric;
 use dm_host::fabric::shm::{CALL_WAIT, ShmOptions};
+use dm_host::kinds::IndexParameters;
 use dm_host::memory_node::AnnounceError;
 use dm_host::session::{Session, SessionError};
 use dm_host::solo::block_on;
@@ -154,8 +157,64 @@ fn partner() {
             println!("LEFT {} {}", member.row.0, member.incarnation);
             std::thread::sleep(Duration::from_mins(10));
         }
+        // Joins, opens the index, has looked into it, and lives on.
+        "reader" => {
+            let node = pool.join(1, watched()).unwrap();
+            let (entry, parameters) = pool.find_index(SHORT).unwrap();
+            let opened = node.with_index(&entry, &parameters, &Spending::default(), |index| {
+                let mut scratch = vec![0; index.plan().total_bytes];
+                let lane = Lane::new(LaneId(0), &mut scratch);
+                point(&node, &mut fabric, &lane, &index, OperationKind::Get, 0);
+                println!("JOINED {} {}", node.member().row.0, node.member().incarnation);
+                std::thread::sleep(Duration::from_mins(10));
+            });
+            opened.unwrap();
+        }
         role => panic!("{role}"),
     }
+}
+
+/// The index whose places go round.
+const SHORT: &str = "short";
+
+/// Short enough for a test to see several go by, long enough for a busy machine.
+const LEASE: Duration = Duration::from_secs(2);
+
+fn watched() -> Membership {
+    Membership { terms: Terms::of(LEASE.as_nanos() as u64).unwrap(), ..Membership::default() }
+}
+
+/// A point operation on a record whose value is its key. Where its compute node could not say for half a lease that it
+/// lives, it is made again.
+fn point(
+    node: &ComputeNode,
+    fabric: &mut AnyFabric,
+    lane: &Lane<'_>,
+    index: &impl Index,
+    kind: OperationKind,
+    key: u64,
+) -> Outcome {
+    lane.port().with(|scratch| {
+        for part in [Part::Key, Part::Value] {
+            assert!(index.plan().put(scratch, part, &key.to_be_bytes()));
+        }
+    });
+    loop {
+        match block_on(fabric, lane, index.execute(lane, Operation::point(kind))) {
+            Ok(outcome) => return outcome,
+            Err(OpError { cause: Cause::Fenced, effect: Effect::None }) if !node.is_fenced() => {
+                block_on(fabric, lane, index.settle(lane)).unwrap();
+            }
+            Err(error) => panic!("{kind:?} of key {key}: {error}"),
+        }
+    }
+}
+
+fn state_of(pool: &Pool, row: RowId) -> RowState {
+    let mut bytes = [0; Row::BYTES];
+    let home = pool.nodes()[0].region().unwrap().area(dm_core::verbs::Space::Host);
+    home.read(pool.geometry()[0].row_offset(row), &mut bytes).unwrap();
+    Row::from_prefix(&bytes).unwrap().decode().unwrap().state
 }
 
 /// The second process, killed with this value.
@@ -251,6 +310,68 @@ fn a_stopped_process_is_fenced_and_never_writes_again() {
         assert_eq!(late, Err(AnnounceError::Fenced { node: 0, row, incarnation }));
         assert_eq!(pool.nodes()[0].announce(RowId(row), incarnation + 1), Ok(()));
     }
+}
+
+/// Retired leaves whose generations begin anew wait until no compute node has an old pointer to them. One that says nothing
+/// any more holds all of them up, for ever, though it holds no lock that anybody waits for. It is left alone until nodes
+/// run short.
+#[test]
+fn a_stopped_process_that_memory_waits_for_is_fenced_when_nodes_run_short() {
+    const KEYS: u64 = 1000;
+    const PATIENCE: Duration = Duration::from_mins(1);
+    let directory = tempfile::tempdir().unwrap();
+    let daemon = Daemon::start(&directory.path().join("memd"), &[]);
+    let pool = connect(&[&daemon]).unwrap();
+    let node = pool.join(1, watched()).unwrap();
+    let parameters = IndexParameters::Sherman(Parameters { leaf_span: 8, ..Parameters::with_sizes(8, 8) });
+    let entry = node.create_index(SHORT, &parameters).unwrap();
+    // Places have two lives before they wait, and not thirty-two.
+    let spending = Spending { generations: 2, ..Spending::default() };
+    let opened = node.with_index(&entry, &parameters, &spending, |index| {
+        let mut fabric = pool.fabric().unwrap();
+        let mut scratch = vec![0; index.plan().total_bytes];
+        let lane = Lane::new(LaneId(0), &mut scratch);
+        let mut call = |kind, key| point(&node, &mut fabric, &lane, &index, kind, key);
+        let mut partner = Partner::start("reader", &[&daemon]);
+        let row = RowId(partner.line("JOINED")[0] as u16);
+        // Leaves split, are merged and retired, over and over.
+        let round = |call: &mut dyn FnMut(OperationKind, u64) -> Outcome| {
+            for key in 0..KEYS {
+                assert_eq!(call(OperationKind::Insert, key), Outcome::Inserted);
+            }
+            for key in 0..KEYS {
+                assert_eq!(call(OperationKind::Delete, key), Outcome::Deleted);
+            }
+        };
+        let began = Instant::now();
+        while began.elapsed() < 2 * LEASE || lane.marked(Mark::QuarantineOver) == 0 {
+            assert!(began.elapsed() < PATIENCE, "nothing has waited for long enough");
+            round(&mut call);
+        }
+        assert!(lane.marked(Mark::Quarantined) > 0);
+        assert_eq!(state_of(&pool, row), RowState::Live, "who says that it lives is waited for");
+        partner.stop();
+        // That nodes were short before is forgotten here.
+        call(OperationKind::Get, 0);
+        std::thread::sleep(3 * LEASE);
+        call(OperationKind::Get, 0);
+        assert_eq!(state_of(&pool, row), RowState::Live, "silent, and nobody is short of anything");
+        assert_eq!(lane.marked(Mark::RowFenced), 0);
+        let began = Instant::now();
+        while state_of(&pool, row) != RowState::Dead {
+            assert!(began.elapsed() < PATIENCE, "nobody ends it");
+            round(&mut call);
+        }
+        assert_eq!(partner.ended_by(), Some(Signal::KILL.as_raw()));
+        assert_eq!((lane.marked(Mark::RowFenced), lane.marked(Mark::Takeover)), (1, 0));
+        // What waited for it comes back.
+        let (began, over) = (Instant::now(), lane.marked(Mark::QuarantineOver));
+        while lane.marked(Mark::QuarantineOver) == over {
+            assert!(began.elapsed() < PATIENCE, "its places are still waiting");
+            round(&mut call);
+        }
+    });
+    opened.unwrap();
 }
 
 #[test]

@@ -123,44 +123,50 @@ pub(crate) trait Leaves<'s>: Sized {
 
     /// Executes an operation: alone, or with others that want its key ([`crate::compute::batches`]); again whenever somebody
     /// dead was in the way.
-    async fn perform(&self, lane: &Lane<'_>, operation: Operation) -> Result<Outcome, OpError> {
-        let tree = self.tree();
-        if lane.owes() || lane.is_joined() {
-            return Err(OpError::harmless(Cause::BadInput("the lane is in doubt and has to be settled first")));
-        }
-        lane.set_deadline(operation.wait_ns());
-        tree.check_standing()?;
-        lane.forget_watch();
-        if let Some((row, word)) = tree.waits_for_silent() {
-            // What comes of it the epochs' next turn sees. Who cannot confirm that it is closed keeps memory waiting, no more.
-            let _ = fence(lane, tree.geometry, row, word).await;
-        }
-        let _pinned = tree.pin(lane);
-        let mut leads = false;
-        let alone = tree.options.rdwc && tree.batches.stays_away(operation.kind);
-        if tree.options.rdwc && !alone {
-            match tree.batches.begin(lane, self.plan(), operation.kind).await? {
-                Begun::Told(outcome) => return Ok(outcome),
-                begun => leads = begun == Begun::Leads,
+    ///
+    /// No `async fn`: that keeps its arguments twice.
+    fn perform(&self, lane: &Lane<'_>, operation: Operation) -> impl Future<Output = Result<Outcome, OpError>> {
+        async move {
+            let tree = self.tree();
+            if lane.owes() || lane.is_joined() {
+                return Err(OpError::harmless(Cause::BadInput("the lane is in doubt and has to be settled first")));
             }
-        }
-        // A leader that tries again goes on leading. Its batch may be sealed, and then the value in its hands is that of
-        // the member that joined last: it must not be written when that member has been told to write for itself.
-        let result = loop {
-            let result = self.attempt_once(lane, &operation).await;
-            match self.unless_silent(lane, leads, result).await {
-                Ok(None) => {}
-                Ok(Some(outcome)) => break Ok(outcome),
-                Err(error) => break Err(error),
+            lane.set_deadline(operation.wait_ns());
+            tree.check_standing()?;
+            lane.forget_watch();
+            if let Some((row, word)) = tree.waits_for_silent() {
+                // What comes of it the epochs' next turn sees. Who cannot confirm that it is closed keeps memory waiting, no more.
+                let _ = fence(lane, tree.geometry, row, word).await;
             }
-        };
-        if leads {
-            tree.batches.finish(lane, self.plan(), &result).await?;
+            let _pinned = tree.pin(lane);
+            let mut leads = false;
+            let alone = tree.options.rdwc && tree.batches.stays_away(operation.kind);
+            if tree.options.rdwc && !alone {
+                match tree.batches.begin(lane, self.plan(), operation.kind).await? {
+                    Begun::Told(outcome) => return Ok(outcome),
+                    begun => leads = begun == Begun::Leads,
+                }
+            }
+            // A leader that tries again goes on leading. Its batch may be sealed, and then the value in its hands is that of
+            // the member that joined last: it must not be written when that member has been told to write for itself.
+            let result = loop {
+                let result = self.attempt_once(lane, &operation).await;
+                match self.unless_silent(lane, leads, result).await {
+                    Ok(None) => {}
+                    Ok(Some(outcome)) => break Ok(outcome),
+                    Err(error) => break Err(error),
+                }
+            };
+            if leads {
+                tree.batches.finish(lane, self.plan(), &result).await?;
+            }
+            if alone {
+                tree.batches.worked_alone(lane, operation.kind);
+            }
+            let outcome = result?;
+            self.watch_on(lane).await;
+            Ok(outcome)
         }
-        if alone {
-            tree.batches.worked_alone(lane, operation.kind);
-        }
-        result
     }
 
     /// Passes on how an attempt ended; unless a lock was in the way whose holder is silent: then looks after that, and says
@@ -171,14 +177,42 @@ pub(crate) trait Leaves<'s>: Sized {
         leads: bool,
         result: Result<T, OpError>,
     ) -> Result<Option<T>, OpError> {
-        let result = match (result, lane.take_suspect()) {
-            // One that is met when the operation has made its change is for others to look after.
-            (Err(OpError { effect: Effect::None, .. }), Some(debt)) if !lane.owes() && (leads || !lane.is_joined()) => {
-                self.tree().look_after(self, lane, debt).await.map(|()| None)
+        let result = match result {
+            Err(OpError { effect: Effect::None, .. }) if !lane.owes() && (leads || !lane.is_joined()) => {
+                match lane.take_suspect() {
+                    Some(debt) => self.tree().look_after(self, lane, debt).await.map(|()| None),
+                    None => result.map(Some),
+                }
             }
-            (result, _) => result.map(Some),
+            result => result.map(Some),
         };
         result.map_err(|error| self.tree().note_fencing(error))
+    }
+
+    /// What an operation does that has its answer, but met a lock on the way whose holder is silent: it was about to tell a
+    /// parent of a split. The answer waits until that holder is known to live, or is dealt with. Were this left to others,
+    /// and all of them came to the lock as late, each would wait for a while, and nobody would ever take it over.
+    async fn watch_on(&self, lane: &Lane<'_>) {
+        let Some(recovery) = self.tree().recovery else { return };
+        let mut since = None;
+        // A request that failed leaves a debt, which is settled before the lane goes on.
+        while let Some(debt) = lane.suspected()
+            && !lane.owes()
+            && lane.check_deadline().is_ok()
+            && self.tree().look_after(self, lane, debt).await.is_ok()
+        {
+            let watched = lane.watch(|watch| watch.watched_since());
+            let lives = since.is_some() && watched != since;
+            if watched.is_none() || lives {
+                break;
+            }
+            since = watched;
+            let pause_ns = recovery.lease.terms().lease_ns() / 16;
+            if lane.port().call(Request::pause(pause_ns)).await.is_err() {
+                break;
+            }
+        }
+        lane.take_suspect();
     }
 
     /// What settling does when locks and batches are settled: finds out what became of nodes that the lane was about to link.

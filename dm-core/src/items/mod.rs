@@ -94,8 +94,10 @@
 //! # Limits
 //!
 //! - Links stay when their layer is empty, and so does an unlinked layer of a crash: an entry of the index below each.
-//! - Blocks that a compute node had named or ready when it died or left, and that nobody names any more, are not found again: the
-//!   index below adopts chunks of its nodes ([`crate::reclaim`]), and places of blocks do not say in remote memory whose they are.
+//! - Of the places of blocks, what a compute node that died or left had never written to comes back (`adopt`); what was used
+//!   before and was on its shelf, or in a lane's hands, does not. Nobody can tell it from what another compute node, which
+//!   lives, took out of an entry and has on its own shelf: a retired block does not say in remote memory who retired it, as
+//!   a leaf does ([`crate::reclaim`]). That would take a request more for every update and delete.
 //! - A step whose request failed and whose entry others have changed before settling looked leaves one block lost, which is
 //!   counted ([`Mark::BlockLost`]); so are blocks retired while the shelf is full.
 //! - An update, upsert or delete of a key that ends in its slice looks at the entry first, a round trip that the index below would
@@ -106,6 +108,7 @@
 //! - Over SMART, a deleted entry keeps its leaf, whatever it was: of an item that is gone, of a layer that was taken back. The
 //!   block comes back; the leaf is used again when its key is.
 
+pub mod adopt;
 pub mod block;
 pub mod key;
 pub mod links;
@@ -252,6 +255,7 @@ pub struct Items<'s, I> {
     blocks: BlockPool<'s>,
     links: Links<'s>,
     layers: AtomicU32,
+    adoption: adopt::Adoption,
 }
 
 impl<'s, I: Index> Items<'s, I> {
@@ -268,7 +272,8 @@ impl<'s, I: Index> Items<'s, I> {
         let shape = KeyShape::new(below.plan().key_bytes);
         let base = plan.key.start;
         let near = plan.moved_back(base);
-        Self { below, site, parameters, shape, plan, near, base, scratch, blocks, links, layers: AtomicU32::new(0) }
+        let (layers, adoption) = (AtomicU32::new(0), adopt::Adoption::new());
+        Self { below, site, parameters, shape, plan, near, base, scratch, blocks, links, layers, adoption }
     }
 
     /// The index below.
@@ -365,12 +370,10 @@ impl<I: Index> Index for Items<'_, I> {
         let before = lane.items().get();
         lane.items().set(Progress { operation, ..before });
         async move {
-            let progress = lane.items().get();
-            let operation = progress.operation;
-            if progress.owes() {
+            if lane.items().get().owes() {
                 return Err(OpError::harmless(Cause::BadInput("the lane is in doubt and has to be settled first")));
             }
-            let result = match operation.kind {
+            let result = match lane.items().get().operation.kind {
                 OperationKind::Scan => self.scan(lane, false).await,
                 _ => self.point(lane).await,
             };
@@ -379,12 +382,15 @@ impl<I: Index> Index for Items<'_, I> {
         }
     }
 
-    async fn settle<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
-        self.conclude(lane);
-        self.below.settle(lane).await?;
-        self.ask_again(lane).await?;
-        self.find_out(lane).await?;
-        self.take_layer_back(lane).await
+    #[expect(clippy::manual_async_fn, reason = "an `async fn` keeps its arguments twice")]
+    fn settle<'a>(&'a self, lane: &'a Lane<'_>) -> impl Future<Output = Result<(), OpError>> + 'a {
+        async move {
+            self.conclude(lane);
+            self.below.settle(lane).await?;
+            self.ask_again(lane).await?;
+            self.find_out(lane).await?;
+            self.take_layer_back(lane).await
+        }
     }
 
     async fn validate<'a>(&'a self, lane: &'a Lane<'_>) -> Result<Census, OpError> {
@@ -412,7 +418,9 @@ impl<I: Index> Index for Items<'_, I> {
     }
 
     async fn adopt<'a>(&'a self, lane: &'a Lane<'_>) -> Result<Adopted, OpError> {
-        self.below.adopt(lane).await
+        let mut adopted = self.below.adopt(lane).await?;
+        self.adopt_rests(lane, &mut adopted).await?;
+        Ok(adopted)
     }
 
     fn cache_bytes(&self) -> (u64, u64) {

@@ -124,6 +124,11 @@ impl Parameters {
         }))
     }
 
+    /// Bytes of the place of the longest block.
+    pub const fn longest_place_bytes(&self) -> usize {
+        class_bytes(class_of(block_bytes(self.key_bytes_max, self.value_bytes_max)))
+    }
+
     /// Lays out the scratch of a lane behind that of the index below: a page of at least `page_bytes`, or of one record of
     /// the largest size.
     pub fn plan(&self, below: &ScratchPlan, page_bytes: usize) -> (ScratchPlan, ItemsScratch) {
@@ -140,7 +145,6 @@ impl Parameters {
         let (value, expected, output) =
             (take(self.value_bytes_max), take(self.value_bytes_max), take(self.value_bytes_max));
         let lengths = take(LENGTHS_BYTES);
-        let block_max = class_bytes(class_of(block_bytes(self.key_bytes_max, self.value_bytes_max)));
         let record_bytes = RECORD_HEADER_BYTES + self.key_bytes_max + self.value_bytes_max;
         let page = take(page_bytes.max(record_bytes));
         let scratch = ItemsScratch {
@@ -149,7 +153,7 @@ impl Parameters {
             layers: take(shape.depth_max(self.key_bytes_max) * 8),
             small: take(SCRATCH_BYTES).start,
             // Last: what is copied out of a block goes in front of it.
-            blocks: take(block_max.max(BLOCKS_BYTES_MIN)),
+            blocks: take(self.longest_place_bytes().max(BLOCKS_BYTES_MIN)),
         };
         let plan = ScratchPlan {
             key_bytes: self.key_bytes_max,

@@ -6,6 +6,8 @@
 //!                                                                    └── by size class ◄── retired, next life
 //! ```
 //!
+//! What others had been granted and never written to is used before a new chunk ([`super::adopt`]).
+//!
 //! Chunks are granted as those of nodes are ([`crate::remote::chunks`]) and serve all sizes, so that a small pool need not
 //! have one per size. What a chunk has left when the next one comes is cut into places for later. If the pool has no chunk
 //! left, a larger place is cut in two.
@@ -20,7 +22,11 @@ use super::block::{CLASSES, UNIT_BYTES, class_bytes, class_of};
 use super::slot::{BlockPointer, LIFE_MASK};
 use crate::planted::{Bug, planted};
 use crate::verbs::NodeId;
+use heapless::Vec;
 use spin::Mutex;
+
+/// Rests of others' chunks that are kept whole per memory node; more are cut at once.
+const RESTS_MAX: usize = 8;
 
 /// No entry.
 const NONE: u32 = u32::MAX;
@@ -49,6 +55,8 @@ pub struct Shelf<'s> {
     /// The rest of the present chunk.
     next: u64,
     end: u64,
+    /// Others, of compute nodes that are gone.
+    rests: Vec<(u64, u64), RESTS_MAX>,
     /// First entry of each class.
     first: [u32; CLASSES],
     /// First free entry of those that were used before.
@@ -61,7 +69,7 @@ pub struct Shelf<'s> {
 impl<'s> Shelf<'s> {
     /// An empty shelf that remembers up to `entries.len()` places.
     pub fn new(entries: &'s mut [Returned]) -> Self {
-        Self { next: 0, end: 0, first: [NONE; CLASSES], free: NONE, used: 0, entries }
+        Self { next: 0, end: 0, rests: Vec::new(), first: [NONE; CLASSES], free: NONE, used: 0, entries }
     }
 
     fn push(&mut self, class: usize, offset: u64, life: u32) -> bool {
@@ -112,10 +120,19 @@ impl<'s> Shelf<'s> {
         }
         let bytes = class_bytes(class) as u64;
         if self.next + bytes > self.end {
-            return None;
+            let fits = self.rests.iter().position(|(next, end)| next + bytes <= *end)?;
+            let (next, end) = self.rests.swap_remove(fits);
+            self.go_on_with(next, end);
         }
         self.next += bytes;
         Some((self.next - bytes, 0))
+    }
+
+    /// Places come from `next` to `end` from now on; the rest there was is cut.
+    fn go_on_with(&mut self, next: u64, end: u64) {
+        // What is lost here is lost until this compute node is gone.
+        let _ = self.cut(self.next, self.end);
+        (self.next, self.end) = (next, end);
     }
 
     /// Cuts a place of a larger class in two.
@@ -159,12 +176,19 @@ impl<'s> BlockPool<'s> {
 
     /// Adds a granted chunk of memory that was never used.
     pub fn add_chunk(&self, node: NodeId, offset: u64, bytes: u64) {
+        if let Some(shelf) = self.shelves.get(usize::from(node.0)) {
+            shelf.lock().go_on_with(offset, offset + bytes);
+        }
+    }
+
+    /// Adds part of a chunk of somebody gone, to be used before another chunk is asked for.
+    pub(super) fn add_rest(&self, node: NodeId, offset: u64, bytes: u64) {
         let Some(shelf) = self.shelves.get(usize::from(node.0)) else { return };
         let mut shelf = shelf.lock();
-        let (next, end) = (shelf.next, shelf.end);
-        // What is lost here is found by a walk over the chunk.
-        let _ = shelf.cut(next, end);
-        (shelf.next, shelf.end) = (offset, offset + bytes);
+        if shelf.rests.push((offset, offset + bytes)).is_err() {
+            // As in `Shelf::go_on_with`.
+            let _ = shelf.cut(offset, offset + bytes);
+        }
     }
 
     /// Gives back the place of a block that no entry names any more, or that none ever did. `false`: it is forgotten, because the
@@ -198,8 +222,10 @@ impl<'s> BlockPool<'s> {
                     at = entry.next;
                 }
             }
-            if shelf.next < shelf.end {
-                visit(node, shelf.next, shelf.end - shelf.next);
+            for &(next, end) in shelf.rests.iter().chain([(shelf.next, shelf.end)].iter()) {
+                if next < end {
+                    visit(node, next, end - next);
+                }
             }
         }
     }
@@ -251,6 +277,21 @@ mod tests {
             }
         }
         assert_eq!(granted, 16, "the test came to its end");
+    }
+
+    #[test]
+    fn rests_of_others_are_used_before_a_chunk_is_asked_for() {
+        let mut entries = [Returned::default(); 8];
+        let shelves = [Mutex::new(Shelf::new(&mut entries))];
+        let pool = BlockPool::new(&shelves);
+        pool.add_rest(NodeId(0), 4096, 32);
+        pool.add_rest(NodeId(0), 8192, 64);
+        let ready = pool.ready_bytes();
+        let large = class_of(64);
+        assert_eq!(pool.take(large, NodeId(0)), Some(FreshBlock { place: 8192, life: 0 }), "where it fits");
+        assert_eq!(pool.take(large, NodeId(0)), None);
+        assert_eq!(pool.take(class_of(32), NodeId(0)), Some(FreshBlock { place: 4096, life: 0 }));
+        assert_eq!((ready, pool.ready_bytes()), (96, 0));
     }
 
     #[test]

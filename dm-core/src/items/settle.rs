@@ -21,6 +21,7 @@ use crate::index::{Index, Operation, OperationKind, Outcome};
 use crate::lane::{Lane, Mark};
 use crate::planted::{Bug, planted};
 use crate::verbs::Status;
+use core::future::Future;
 
 impl<I: Index> Items<'_, I> {
     fn set_draft(lane: &Lane<'_>, draft: Draft) {
@@ -104,81 +105,91 @@ impl<I: Index> Items<'_, I> {
     }
 
     /// Looks at the entry, if it takes that to know whether the change was made.
-    pub(super) async fn find_out(&self, lane: &Lane<'_>) -> Result<(), OpError> {
-        let progress = lane.items().get();
-        if progress.draft != Draft::Unsure {
-            return Ok(());
-        }
-        let slot = self.revisit(lane).await?;
-        lane.mark(Mark::EntryRevisited);
-        match slot {
-            Visit::Block(pointer) if pointer == progress.block => self.switched(lane),
-            Visit::Block(pointer) if pointer == progress.pointer => {
-                Self::set_draft(lane, Draft::None);
-                self.retire(lane, &progress.block);
+    #[expect(clippy::manual_async_fn, reason = "an `async fn` keeps its arguments twice")]
+    pub(super) fn find_out(&self, lane: &Lane<'_>) -> impl Future<Output = Result<(), OpError>> {
+        async move {
+            if lane.items().get().draft != Draft::Unsure {
+                return Ok(());
             }
-            _ => {
-                Self::set_draft(lane, Draft::None);
-                lane.mark(Mark::BlockLost);
+            let slot = self.revisit(lane).await?;
+            let progress = lane.items().get();
+            lane.mark(Mark::EntryRevisited);
+            match slot {
+                Visit::Block(pointer) if pointer == progress.block => self.switched(lane),
+                Visit::Block(pointer) if pointer == progress.pointer => {
+                    Self::set_draft(lane, Draft::None);
+                    self.retire(lane, &progress.block);
+                }
+                _ => {
+                    Self::set_draft(lane, Draft::None);
+                    lane.mark(Mark::BlockLost);
+                }
             }
+            Ok(())
         }
-        Ok(())
     }
 
     /// Deletes the entry of a layer that no link leads to.
-    pub(super) async fn take_layer_back(&self, lane: &Lane<'_>) -> Result<(), OpError> {
-        let progress = lane.items().get();
-        if !progress.pushed {
-            return Ok(());
-        }
-        match self.revisit(lane).await? {
-            Visit::Link(layer) if layer == progress.made => lane.mark(Mark::LayerMade),
-            Visit::Nowhere => lane.mark(Mark::LayerLost),
-            _ => {
-                self.put_pushed_key(lane);
-                match self.step(lane, OperationKind::Delete).await? {
-                    Some(_) => lane.mark(Mark::LayerTakenBack),
-                    None => lane.mark(Mark::LayerLost),
+    #[expect(clippy::manual_async_fn, reason = "an `async fn` keeps its arguments twice")]
+    pub(super) fn take_layer_back(&self, lane: &Lane<'_>) -> impl Future<Output = Result<(), OpError>> {
+        async move {
+            if !lane.items().get().pushed {
+                return Ok(());
+            }
+            match self.revisit(lane).await? {
+                Visit::Link(layer) if layer == lane.items().get().made => lane.mark(Mark::LayerMade),
+                Visit::Nowhere => lane.mark(Mark::LayerLost),
+                _ => {
+                    self.put_pushed_key(lane);
+                    match self.step(lane, OperationKind::Delete).await? {
+                        Some(_) => lane.mark(Mark::LayerTakenBack),
+                        None => lane.mark(Mark::LayerLost),
+                    }
                 }
             }
+            Self::not_pushed(lane);
+            Ok(())
         }
-        Self::not_pushed(lane);
-        Ok(())
     }
 
     /// What the entry says at which the operation was.
-    async fn revisit(&self, lane: &Lane<'_>) -> Result<Visit, OpError> {
-        let progress = lane.items().get();
-        lane.port().with(|scratch| {
-            let (front, ours) = self.split(scratch);
-            self.write_entry_key(front, ours, &progress);
-        });
-        let outcome = self.step(lane, OperationKind::Get).await?;
-        let below = self.below.plan();
-        Ok(match outcome {
-            Some(Outcome::Found) => {
-                lane.port().with(|scratch| match Slot::read(scratch.get(below.output.clone()).unwrap_or_default()) {
-                    Some(Slot::Block(pointer)) => Visit::Block(pointer),
-                    Some(Slot::Link(layer)) => Visit::Link(layer),
-                    _ => Visit::Other,
-                })
-            }
-            Some(_) => Visit::Other,
-            None => Visit::Nowhere,
-        })
+    #[expect(clippy::manual_async_fn, reason = "an `async fn` keeps its arguments twice")]
+    fn revisit(&self, lane: &Lane<'_>) -> impl Future<Output = Result<Visit, OpError>> {
+        async move {
+            lane.port().with(|scratch| {
+                let (front, ours) = self.split(scratch);
+                self.write_entry_key(front, ours, &lane.items().get());
+            });
+            let outcome = self.step(lane, OperationKind::Get).await?;
+            let below = self.below.plan();
+            Ok(match outcome {
+                Some(Outcome::Found) => lane.port().with(|scratch| {
+                    match Slot::read(scratch.get(below.output.clone()).unwrap_or_default()) {
+                        Some(Slot::Block(pointer)) => Visit::Block(pointer),
+                        Some(Slot::Link(layer)) => Visit::Link(layer),
+                        _ => Visit::Other,
+                    }
+                }),
+                Some(_) => Visit::Other,
+                None => Visit::Nowhere,
+            })
+        }
     }
 
     /// A step of settling. `None`: there is no getting there, and no use in trying again.
-    async fn step(&self, lane: &Lane<'_>, kind: OperationKind) -> Result<Option<Outcome>, OpError> {
-        let deadline_ns = lane.items().get().operation.deadline_ns;
-        let result = self.below.execute(lane, Operation { deadline_ns, ..Operation::point(kind) }).await;
-        if lane.owes() || lane.is_joined() {
-            self.below.settle(lane).await?;
-        }
-        match result {
-            Ok(outcome) => Ok(Some(outcome)),
-            Err(error @ OpError { cause: Cause::Verb(verb), .. }) if Self::passes(verb.status) => Err(error),
-            Err(_) => Ok(None),
+    #[expect(clippy::manual_async_fn, reason = "an `async fn` keeps its arguments twice")]
+    fn step(&self, lane: &Lane<'_>, kind: OperationKind) -> impl Future<Output = Result<Option<Outcome>, OpError>> {
+        async move {
+            let deadline_ns = lane.items().get().operation.deadline_ns;
+            let result = self.below.execute(lane, Operation { deadline_ns, ..Operation::point(kind) }).await;
+            if lane.owes() || lane.is_joined() {
+                self.below.settle(lane).await?;
+            }
+            match result {
+                Ok(outcome) => Ok(Some(outcome)),
+                Err(error @ OpError { cause: Cause::Verb(verb), .. }) if Self::passes(verb.status) => Err(error),
+                Err(_) => Ok(None),
+            }
         }
     }
 }

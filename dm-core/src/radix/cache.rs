@@ -10,6 +10,13 @@
 //! key's own path that once had this word; whoever follows it checks ([`crate::smart`] says how). Nothing that a lookup
 //! *does not* find in a copy is ever an answer.
 //!
+//! # Epochs
+//!
+//! A copy remembers the epoch of the operation that READ the node ([`crate::reclaim::epochs`]); what is patched into it was
+//! READ in that epoch or a later one. Places of nodes and leaves are used again, so copies older than the operation that asks
+//! count as not there, level by level and the root slot too; the node is READ anew. Of an epoch a copy has [`EPOCH_BITS`]
+//! bits: where the others change, all copies go.
+//!
 //! # Storage
 //!
 //! Handed in by the host as atomic words, all of it accounted for ([`Usage`]):
@@ -23,6 +30,7 @@
 //!        ┌──────────┬──────┬───────┬──────┬────────────┬────────┬─────────┬───────┬───────┐
 //!        │ position │ turn │ older │ size │ slot to it │ header │ numbers │ slots │ hints │
 //!        └──────────┴──────┴───────┴──────┴────────────┴────────┴─────────┴───────┴───────┘
+//!                               and epoch
 //! ```
 //!
 //! The log is a ring of records of any size, the newest behind the tail; space is made at the head. Positions count on
@@ -49,6 +57,7 @@
 //! as well, and the answer is a miss.
 
 use super::slot::{BYTES_MAX, Child, Compared, Header, Node, NodeType, SLOTS_AT, Slot};
+use crate::planted::{Bug, planted};
 use core::sync::atomic::{
     AtomicU32,
     Ordering::{Acquire, Relaxed, Release},
@@ -80,6 +89,19 @@ const LOG_UNITS_MIN: usize = 64;
 const LOG_UNITS_MAX: usize = 1 << 30;
 /// Levels a lookup follows: keys have no more bytes.
 const LEVELS_MAX: usize = 64;
+/// Bits of an epoch that a record has; above them is its size.
+pub const EPOCH_BITS: u32 = 24;
+const EPOCH_MASK: u32 = (1 << EPOCH_BITS) - 1;
+
+/// What epochs whose copies can be told apart have in common.
+const fn era_of(epoch: u32) -> u32 {
+    epoch >> EPOCH_BITS
+}
+
+/// A record's word of its size and its epoch. One that pads the end of the log has its size where others have their epoch.
+const fn sized(units: u32, epoch: u32) -> u32 {
+    units << EPOCH_BITS | epoch & EPOCH_MASK
+}
 
 const fn is_hashed(kind: NodeType) -> bool {
     kind.slots() >= HASHED_SLOTS
@@ -186,8 +208,10 @@ pub struct NodeCache<'s> {
     /// Oldest record, and where the next one goes.
     head: AtomicU32,
     tail: AtomicU32,
-    /// Turn, low half and high half of the last root slot.
-    root: [AtomicU32; 3],
+    /// Turn, low half and high half of the last root slot, and the epoch of who has READ it.
+    root: [AtomicU32; 4],
+    /// Of the epochs of all copies.
+    era: AtomicU32,
     writer: Mutex<Writer>,
     moves_max: usize,
 }
@@ -210,7 +234,8 @@ impl<'s> NodeCache<'s> {
             log,
             head: AtomicU32::new(0),
             tail: AtomicU32::new(0),
-            root: [const { AtomicU32::new(0) }; 3],
+            root: [const { AtomicU32::new(0) }; 4],
+            era: AtomicU32::new(0),
             writer: Mutex::new(Writer::default()),
             moves_max: MOVES_MAX,
         };
@@ -231,15 +256,15 @@ impl<'s> NodeCache<'s> {
         if words > usize::MAX as u64 / 8 { usize::MAX / 8 } else { words as usize }
     }
 
-    /// Follows copies from the last root slot towards `key`. `None`: no root slot was seen yet.
+    /// Follows copies from the last root slot towards `key`, those of `epoch` and later ones. `None`: no root slot was seen since.
     #[inline]
-    pub fn route(&self, key: &[u8]) -> Option<Route> {
-        let root = self.root_slot()?;
+    pub fn route(&self, key: &[u8], epoch: u32) -> Option<Route> {
+        let root = self.root_slot(epoch)?;
         let mut route = Route { word: root, depth: 0, owner: Slot::EMPTY, index: 0 };
         let mut below = Below::default();
         for _ in 0..LEVELS_MAX {
             let Ok(Child::Node(kind, _)) = route.word.child() else { break };
-            let step = self.look(route.word.target(), kind, route.depth, key, below);
+            let step = self.look((route.word.target(), kind), route.depth, key, epoch, below);
             let Step::Down { index, word, position, place } = step else { break };
             route = Route { word, depth: position + 1, owner: route.word, index };
             below = place;
@@ -247,41 +272,76 @@ impl<'s> NodeCache<'s> {
         Some(route)
     }
 
-    /// The last root slot seen, unless that was empty.
+    /// The last root slot seen in `epoch` or later, unless that was empty.
     #[inline]
-    pub fn root_slot(&self) -> Option<Slot> {
-        let [turn, low, high] = &self.root;
+    pub fn root_slot(&self, epoch: u32) -> Option<Slot> {
+        let [turn, low, high, seen] = &self.root;
         let before = turn.load(Acquire);
         let word = u64::from(high.load(Relaxed)) << 32 | u64::from(low.load(Relaxed));
+        let is_known = word != 0 && seen.load(Relaxed) >= epoch && self.era.load(Relaxed) == era_of(epoch);
         fence(Acquire);
-        (before & 1 == 0 && turn.load(Relaxed) == before && word != 0).then_some(Slot(word))
+        (before & 1 == 0 && turn.load(Relaxed) == before && is_known).then_some(Slot(word))
     }
 
-    /// Remembers the root slot.
-    pub fn set_root(&self, slot: Slot) {
-        if self.root_slot() == Some(slot) {
+    /// Remembers the root slot, which an operation of `epoch` has READ.
+    pub fn set_root(&self, slot: Slot, epoch: u32) {
+        if self.root_slot(epoch) == Some(slot) {
             return;
         }
         let _writer = self.writer.lock();
-        let [turn, low, high] = &self.root;
+        let [.., seen] = &self.root;
+        // Who READ it later knows better.
+        if seen.load(Relaxed) <= epoch && self.enter(epoch) {
+            self.write_root(slot, epoch);
+        }
+    }
+
+    fn write_root(&self, slot: Slot, epoch: u32) {
+        let [turn, low, high, seen] = &self.root;
         let before = turn.load(Relaxed);
         turn.store(before.wrapping_add(1), Relaxed);
         fence(Release);
         low.store(slot.0 as u32, Relaxed);
         high.store((slot.0 >> 32) as u32, Relaxed);
+        seen.store(epoch, Relaxed);
         turn.store(before.wrapping_add(2), Release);
     }
 
-    /// Copies the node that slot `to` leads to; what an older copy of it knew is forgotten.
-    pub fn insert(&self, to: Slot, node: &Node<'_>) {
+    /// Whether copies may be added that are of `epoch`: those of another era have gone by then, and of one that is over none is
+    /// added. The caller has the writers' lock.
+    fn enter(&self, epoch: u32) -> bool {
+        let (here, era) = (era_of(epoch), self.era.load(Relaxed));
+        if here > era {
+            self.write_root(Slot::EMPTY, epoch);
+            self.empty();
+            self.era.store(here, Release);
+        }
+        here >= era
+    }
+
+    /// Copies the node that slot `to` leads to, which an operation of `epoch` has READ; what an older copy of it knew is forgotten.
+    pub fn insert(&self, to: Slot, node: &Node<'_>, epoch: u32) {
         let kind = node.header.kind;
         if self.log.is_empty() {
             return;
         }
         let mut writer = self.writer.lock();
+        if !self.enter(epoch) {
+            return;
+        }
         if let Some(position) = self.find(to.target()) {
             let Some(record) = self.record(position, units_of(kind)) else { return };
-            Self::patching(record, |record| Self::fill_slots(record, node));
+            if Self::epoch_of(record) <= epoch & EPOCH_MASK {
+                // The place may have had another life, of the same type: all of it is another one.
+                Self::patching(record, |record| {
+                    let [_, _, _, size, _, _, low, high, ..] = record else { return };
+                    let header = node.header.word();
+                    low.store(header as u32, Relaxed);
+                    high.store((header >> 32) as u32, Relaxed);
+                    size.store(sized(size.load(Relaxed) >> EPOCH_BITS, epoch), Relaxed);
+                    Self::fill_slots(record, node);
+                });
+            }
             return;
         }
         let (mut leaves, mut nodes) = (0, 0);
@@ -300,8 +360,16 @@ impl<'s> NodeCache<'s> {
         let Some(record) = self.record(position, units) else { return };
         let header = node.header.word();
         let target = to.target();
-        let words =
-            [position, 0, 0, units as u32, target as u32, (target >> 32) as u32, header as u32, (header >> 32) as u32];
+        let words = [
+            position,
+            0,
+            0,
+            sized(units as u32, epoch),
+            target as u32,
+            (target >> 32) as u32,
+            header as u32,
+            (header >> 32) as u32,
+        ];
         for (place, word) in record.iter().zip(words) {
             place.store(word, Relaxed);
         }
@@ -310,10 +378,11 @@ impl<'s> NodeCache<'s> {
         self.link(record, target, position);
     }
 
-    /// Notes that slot `index` of the node that `owner` leads to says `word` now.
-    pub fn patch(&self, owner: Slot, index: usize, word: Slot) {
+    /// Notes that slot `index` of the node that `owner` leads to said `word` to an operation of `epoch`. A copy that is younger
+    /// stays as it is.
+    pub fn patch(&self, owner: Slot, index: usize, word: Slot, epoch: u32) {
         if owner.is_empty() {
-            self.set_root(word);
+            self.set_root(word, epoch);
             return;
         }
         let Ok(Child::Node(kind, _)) = owner.child() else { return };
@@ -321,9 +390,19 @@ impl<'s> NodeCache<'s> {
             return;
         }
         let _writer = self.writer.lock();
+        if self.era.load(Relaxed) != era_of(epoch) {
+            return;
+        }
         let Some(position) = self.find(owner.target()) else { return };
         let Some(record) = self.record(position, units_of(kind)) else { return };
-        Self::patching(record, |record| Self::set_slot(record, kind, index, word));
+        if Self::epoch_of(record) <= epoch & EPOCH_MASK {
+            Self::patching(record, |record| Self::set_slot(record, kind, index, word));
+        }
+    }
+
+    /// The epoch of a record, as much of it as that has.
+    fn epoch_of(record: &[AtomicU32]) -> u32 {
+        record.get(3).map_or(0, |size| size.load(Relaxed) & EPOCH_MASK)
     }
 
     /// Forgets everything.
@@ -331,8 +410,14 @@ impl<'s> NodeCache<'s> {
         let mut writer = self.writer.lock();
         self.empty();
         *writer = Writer::default();
-        drop(writer);
-        self.set_root(Slot::EMPTY);
+        // Whoever comes next may be of any epoch.
+        self.write_root(Slot::EMPTY, 0);
+        self.era.store(0, Release);
+    }
+
+    /// Bytes of copies.
+    pub fn used_bytes(&self) -> u64 {
+        u64::from(self.tail.load(Relaxed).wrapping_sub(self.head.load(Relaxed))) * UNIT_WORDS as u64 * 4
     }
 
     /// What the storage is used for now.
@@ -428,7 +513,7 @@ impl<'s> NodeCache<'s> {
     }
 
     #[inline]
-    fn look(&self, target: u64, kind: NodeType, begin: usize, key: &[u8], below: Below) -> Step {
+    fn look(&self, (target, kind): (u64, NodeType), begin: usize, key: &[u8], epoch: u32, below: Below) -> Step {
         // Asked for before the record: its line is another one, and both come at once.
         let heat = self.bucket(target).and_then(|bucket| bucket.get(1));
         let is_cold = heat.is_some_and(|heat| heat.load(Relaxed) < HEAT_MAX);
@@ -442,8 +527,13 @@ impl<'s> NodeCache<'s> {
             position
         };
         let Some(record) = self.record(position, units_of(kind)) else { return Step::Miss };
-        let [_, turn, _, units, _, _, low, high, ..] = record else { return Step::Miss };
+        let [_, turn, _, size, _, _, low, high, ..] = record else { return Step::Miss };
         let before = turn.load(Acquire);
+        let size = size.load(Relaxed);
+        // All records are of the era that the root slot is of.
+        if size & EPOCH_MASK < epoch & EPOCH_MASK && !planted(Bug::CopiesOutlive) {
+            return Step::Miss;
+        }
         let header = u64::from(high.load(Relaxed)) << 32 | u64::from(low.load(Relaxed));
         let Some(header) = Header::from_word(header) else { return Step::Miss };
         if header.compare(begin, key) != Compared::Fits {
@@ -459,7 +549,7 @@ impl<'s> NodeCache<'s> {
         };
         let mut place = Below::default();
         if let Some(found) = &found
-            && has_hints(kind, units.load(Relaxed) as usize)
+            && has_hints(kind, (size >> EPOCH_BITS) as usize)
             && let Some(record) = self.record(position, units_hinted(kind))
             && let Some(hint) = record.get(hints_at(kind) + found.at)
         {
@@ -556,7 +646,7 @@ impl<'s> NodeCache<'s> {
     fn link(&self, record: &[AtomicU32], target: u64, position: u32) {
         let ([_, _, older, units, ..], Some([chain, _])) = (record, self.bucket(target)) else { return };
         older.store(chain.load(Relaxed), Relaxed);
-        self.tail.store(position + units.load(Relaxed), Release);
+        self.tail.store(position + (units.load(Relaxed) >> EPOCH_BITS), Release);
         chain.store(position, Release);
     }
 
@@ -580,7 +670,9 @@ impl<'s> NodeCache<'s> {
             }
             let Some(record) = self.record(head, 1) else { return false };
             let [_, _, _, size, ..] = record else { return false };
-            let size = size.load(Relaxed).clamp(1, all);
+            // A pad: no record is of no size.
+            let size = size.load(Relaxed);
+            let size = if size >> EPOCH_BITS == 0 { size } else { size >> EPOCH_BITS }.clamp(1, all);
             // Readers of it learn that it is gone before anything is written there.
             self.head.store(head + size.min(tail - head), Relaxed);
             fence(Release);
@@ -605,11 +697,10 @@ impl<'s> NodeCache<'s> {
         if pad == 0 {
             return;
         }
-        if let Some([at, turn, older, size]) = self.record(tail, 1) {
-            at.store(tail, Relaxed);
-            turn.store(0, Relaxed);
-            older.store(0, Relaxed);
-            size.store(pad, Relaxed);
+        // With its target, so that nobody takes it for what was here before.
+        let units = (pad as usize).min(RECORD_WORDS / UNIT_WORDS);
+        for (word, value) in self.record(tail, units).into_iter().flatten().zip([tail, 0, 0, pad, 0, 0, 0, 0]) {
+            word.store(value, Relaxed);
         }
         self.tail.store(tail + pad, Relaxed);
     }
@@ -684,6 +775,8 @@ pub const COPY_BYTES: [usize; 7] = {
     bytes
 };
 
+// A record's size has room above its epoch, and that of a pad, which is shorter than the record it makes room for, in its place.
+static_assertions::const_assert!(units_hinted(NodeType::LARGEST) < 1 << (u32::BITS - EPOCH_BITS));
 // Headers hold what lookups compare; slots begin where images have them.
 static_assertions::const_assert!(BYTES_MAX == 6 && SLOTS_AT == 16);
 
@@ -712,7 +805,7 @@ mod tests {
 
     fn insert(cache: &NodeCache<'_>, to: Slot, image: &[u8]) {
         let Ok(Child::Node(kind, _)) = to.child() else { panic!() };
-        cache.insert(to, &Node::new(image, kind, 1).unwrap());
+        cache.insert(to, &Node::new(image, kind, 1).unwrap(), 0);
     }
 
     #[test]
@@ -720,23 +813,60 @@ mod tests {
         let words = storage(1 << 16);
         let cache = NodeCache::new(&words);
         let key = *b"abcdefgh";
-        assert_eq!(cache.route(&key), None);
+        assert_eq!(cache.route(&key, 0), None);
         let (top, below) = (node_slot(7, 100), node_slot(1, 300).under(b'c'));
-        cache.set_root(top);
+        cache.set_root(top, 0);
         let leaf = Slot::leaf(b'f', Place::new(NodeId(0), 3200));
         insert(&cache, top, &image(7, 2, &key, (0..100).map(|n| node_slot(1, 500 + n).under(n as u8))));
-        let route = cache.route(&key).unwrap();
+        let route = cache.route(&key, 0).unwrap();
         assert_eq!((route.word, route.depth, route.owner, route.index), (node_slot(1, 599).under(99), 3, top, 99));
-        cache.patch(top, 99, below);
-        assert_eq!(cache.route(&key).unwrap().word, below);
+        cache.patch(top, 99, below, 0);
+        assert_eq!(cache.route(&key, 0).unwrap().word, below);
         insert(&cache, below, &image(1, 5, &key, [Slot::leaf(b'x', Place::new(NodeId(0), 3232)), leaf]));
-        let route = cache.route(&key).unwrap();
+        let route = cache.route(&key, 0).unwrap();
         assert_eq!((route.word, route.depth, route.owner, route.index), (leaf, 6, below, 1));
         // A key that differs where the path skips ends above; one whose byte no slot has, too.
-        assert_eq!(cache.route(b"abcdXfgh").unwrap().word, below);
-        assert_eq!(cache.route(b"abcdeXgh").unwrap().word, below);
+        assert_eq!(cache.route(b"abcdXfgh", 0).unwrap().word, below);
+        assert_eq!(cache.route(b"abcdeXgh", 0).unwrap().word, below);
         cache.clear();
-        assert_eq!(cache.route(&key), None);
+        assert_eq!(cache.route(&key, 0), None);
+    }
+
+    #[test]
+    fn copies_older_than_who_asks_count_as_not_there() {
+        let words = storage(1 << 16);
+        let cache = NodeCache::new(&words);
+        let key = *b"abcdefgh";
+        let (top, below) = (node_slot(4, 100), node_slot(1, 300).under(b'a'));
+        let leaf = |n: u64| Slot::leaf(b'b', Place::new(NodeId(0), 16 * n));
+        let copy = |to: Slot, image: &[u8], epoch: u32| {
+            let Ok(Child::Node(kind, _)) = to.child() else { panic!() };
+            cache.insert(to, &Node::new(image, kind, 1).unwrap(), epoch);
+        };
+        let word = |epoch: u32| cache.route(&key, epoch).map(|route| route.word);
+        cache.set_root(top, 5);
+        copy(top, &image(4, 0, &key, [below]), 5);
+        copy(below, &image(1, 1, &key, [leaf(7)]), 4);
+        assert_eq!((word(4), word(5), word(6)), (Some(leaf(7)), Some(below), None));
+        // An operation that began earlier and ends later changes nothing that is younger.
+        cache.set_root(Slot::EMPTY, 4);
+        cache.patch(top, 0, leaf(9).under(b'a'), 4);
+        cache.patch(below, 0, leaf(8), 5);
+        assert_eq!((word(4), word(5)), (Some(leaf(8)), Some(below)));
+        // The next life of a place: another header under the same slot word.
+        copy(below, &image(1, 2, &key, [leaf(6).under(b'c')]), 5);
+        assert_eq!(cache.route(&key, 5).unwrap().depth, 3);
+        copy(below, &image(1, 1, &key, [leaf(7)]), 4);
+        assert_eq!(cache.route(&key, 5).unwrap().depth, 3);
+        // Where the bits run out, all copies go, and late ones do not come back.
+        let next = 5 + (1 << EPOCH_BITS);
+        assert_eq!(word(next), None);
+        cache.set_root(top, next);
+        assert_eq!((word(5), word(next)), (None, Some(top)));
+        copy(top, &image(4, 0, &key, [below]), 5);
+        assert_eq!(word(next), Some(top));
+        copy(top, &image(4, 0, &key, [below]), next);
+        assert_eq!(word(next), Some(below));
     }
 
     #[test]
@@ -764,7 +894,7 @@ mod tests {
         let words = storage(32 << 10);
         let cache = NodeCache::new(&words);
         let top = node_slot(7, 1);
-        cache.set_root(top);
+        cache.set_root(top, 0);
         let children: Vec<Slot> = (0..256).map(|n| node_slot(4, 1000 + 100 * n).under(n as u8)).collect();
         insert(&cache, top, &image(7, 0, b"x", children.iter().copied()));
         let child =
@@ -774,8 +904,8 @@ mod tests {
         for round in 0..4000u32 {
             let a =
                 if round % 2 == 0 { (round / 2 % 8) as u8 } else { (round.wrapping_mul(2_654_435_761) >> 24) as u8 };
-            if cache.route(&[a, 3, 0, 0, 0, 0, 0, 0]).is_none_or(|route| route.depth < 2) {
-                if cache.route(&[a, 3]).is_none_or(|route| route.depth < 1) {
+            if cache.route(&[a, 3, 0, 0, 0, 0, 0, 0], 0).is_none_or(|route| route.depth < 2) {
+                if cache.route(&[a, 3], 0).is_none_or(|route| route.depth < 1) {
                     insert(&cache, top, &image(7, 0, b"x", children.iter().copied()));
                 }
                 insert(&cache, children[usize::from(a)], &child(a));
@@ -807,8 +937,8 @@ mod tests {
             let number = (rank * 2_654_435_761 % NODES) as u64;
             let to = node_slot(1 + (number % 4) as u8, 1000 + 100 * number);
             // A tree whose root slot leads to that node: what is asked is whether there is a copy of it.
-            cache.set_root(to);
-            if cache.route(&key).is_some_and(|route| route.depth > 0) {
+            cache.set_root(to, 0);
+            if cache.route(&key, 0).is_some_and(|route| route.depth > 0) {
                 hits += 1;
             } else {
                 let leaf = Slot::leaf(key[1], Place::new(NodeId(0), 16));
@@ -840,7 +970,7 @@ mod tests {
             let byte = |n: u64| (n * 37) as u8;
             let child = |n: u64| node_slot(1, 5000 + 3 * n).under(byte(n));
             let top = node_slot(kind, 100);
-            cache.set_root(top);
+            cache.set_root(top, 0);
             insert(&cache, top, &image(kind, 1, b"k", (0..slots).map(child)));
             for n in 0..slots {
                 let leaf = Slot::leaf(7, Place::new(NodeId(0), 16 + 16 * n));
@@ -848,11 +978,11 @@ mod tests {
             }
             for round in 0..2 {
                 for n in 0..slots {
-                    let route = cache.route(&[b'k', byte(n), 7, 0]).unwrap();
+                    let route = cache.route(&[b'k', byte(n), 7, 0], 0).unwrap();
                     let leaf = Slot::leaf(7, Place::new(NodeId(0), 16 + 16 * n));
                     assert_eq!((route.word, route.owner), (leaf, child(n)), "{slots} slots, {n}, round {round}");
                 }
-                let above = cache.route(&[b'k', byte(slots - 1), 8, 0]).unwrap();
+                let above = cache.route(&[b'k', byte(slots - 1), 8, 0], 0).unwrap();
                 assert_eq!((above.owner, above.index), (top, slots as usize - 1));
                 insert(&cache, node_slot(7, 9_000_000), &image(7, 0, b"x", []));
             }
@@ -864,7 +994,7 @@ mod tests {
         let words = storage(24 << 10);
         let cache = NodeCache::new(&words);
         let top = node_slot(3, 1);
-        cache.set_root(top);
+        cache.set_root(top, 0);
         // Each version of a slot has its number in both halves of the word.
         let version = |n: u64| Slot(node_slot(1, 1 + n * 0x1_0000 + n).0);
         let stop = core::sync::atomic::AtomicBool::new(false);
@@ -876,12 +1006,12 @@ mod tests {
                         insert(&cache, node_slot(5, 9_000_000 + n), &image(5, 0, b"x", []));
                     }
                     insert(&cache, top, &image(3, 0, b"x", [version(n).under(7)]));
-                    cache.patch(top, 0, version(n + 1).under(7));
+                    cache.patch(top, 0, version(n + 1).under(7), 0);
                 }
                 stop.store(true, Relaxed);
             });
             while !stop.load(Relaxed) {
-                let Some(route) = cache.route(&[7; 8]) else { continue };
+                let Some(route) = cache.route(&[7; 8], 0) else { continue };
                 if route.depth == 1 {
                     let Ok(Child::Node(_, place)) = route.word.child() else { panic!("{route:?}") };
                     let n = place.offset() / 16 - 1;

@@ -1,7 +1,7 @@
 //! What radix trees on disaggregated memory share: slots, nodes, node space, and copies of nodes on the compute node.
 //!
 //! - [`slot`]: slot words and node headers; what an image of a node says about a key.
-//! - [`space`]: memory for nodes and leaves, carved from granted chunks in units of 16 bytes.
+//! - [`space`]: memory for nodes and leaves, carved from granted chunks in units of 16 bytes; [`pieces`]: what of it comes back.
 //! - [`cache`]: copies of nodes, followed from the root by their own slots.
 //!
 //! ```text
@@ -17,7 +17,7 @@
 //! section III.E), all of them in its header. All keys have one length, so no key is a prefix of another.
 //!
 //! **What never changes.** A node's header, and the whole prefix in front of its slots, for as long as anybody may know
-//! its address. A node that another is put above (a *header split*) keeps bytes in its header that are now also in the
+//! its address (places are used again when nobody does: [`crate::reclaim`]). A node that another is put above (a *header split*) keeps bytes in its header that are now also in the
 //! path: whoever arrives compares from where it stands.
 //!
 //! **What changes, and how.** Slots, by CAS of the whole word: empty -> leaf -> node -> other node, and once
@@ -26,11 +26,12 @@
 //!
 //! **Node space.** A node has room for the slots of its type and no more. Room is not reserved for growth: a node that
 //! is full is *replaced*. Its slots are frozen one by one (a frozen word never changes again, so the sum of them is
-//! exact), a node of the next type is written with the same header and the same words, and the CAS of the one slot that
-//! points to the old node publishes it. Only full nodes are ever frozen, so nobody who fills an empty slot can meet a
-//! freeze. Whoever needs to change a frozen slot finishes the replacement first; whoever only reads goes through it.
-//! Addresses of published nodes are not used again.
+//! exact), a node that has room is written with the same header and the same words, and the CAS of the one slot that
+//! points to the old node publishes it. A node is frozen when it is full, or when hardly anything is left in it ([`crate::smart`]):
+//! then its empty slots are frozen, too, in the same order as others, and whoever meets a frozen one looks for no other. Whoever needs to change a frozen slot finishes the replacement first; whoever only reads goes through it.
+//! The old node's place waits until by the epochs nobody goes through it any more, and is carved again.
 
 pub mod cache;
+pub mod pieces;
 pub mod slot;
 pub mod space;

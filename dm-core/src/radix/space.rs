@@ -1,9 +1,12 @@
 //! Memory for nodes and leaves: granted chunks, carved in units of 16 bytes from their first byte on.
 //!
-//! What has been published in the tree never comes back here: addresses of published nodes and leaves are not used again.
-//! What was carved and lost the race to be published does, and is carved again first.
+//! What was carved and lost the race to be published is carved again first. What was published and is out of the tree comes
+//! back when nobody has a pointer to it any more ([`super::pieces`]), and then before memory that was never used.
 
+use super::pieces::{Queue, Shelf};
 use super::slot::{Place, UNIT_BYTES};
+use crate::planted::{Bug, planted};
+use crate::reclaim::Epochs;
 use crate::remote::lock_word::RowId;
 use crate::verbs::NodeId;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -43,7 +46,7 @@ pub struct Stretch {
     chunk: (u64, u64),
     /// A lane is asking for another chunk.
     asking: bool,
-    /// Bytes that were published here and are out of the tree.
+    /// Bytes that were published here, are out of the tree, and found no room among those that wait.
     retired_bytes: u64,
     /// Bytes of pieces that there was no place to remember.
     lost_bytes: u64,
@@ -91,6 +94,10 @@ impl Stretch {
 pub struct Space<'s> {
     /// For use `u` on memory node `n`: `n * Use::COUNT + u`.
     stretches: &'s [Mutex<Stretch>],
+    /// One per memory node; none: nothing that was published comes back.
+    shelves: &'s [Mutex<Shelf<'s>>],
+    /// What waits, and for what.
+    waiting: Option<(&'s Mutex<Queue<'s>>, &'s Epochs)>,
     /// The number of the chunk granted last, plus one.
     last_chunk: AtomicU32,
 }
@@ -98,7 +105,20 @@ pub struct Space<'s> {
 impl<'s> Space<'s> {
     /// `stretches`: [`Use::COUNT`] per memory node.
     pub const fn new(stretches: &'s [Mutex<Stretch>]) -> Self {
-        Self { stretches, last_chunk: AtomicU32::new(0) }
+        Self { stretches, shelves: &[], waiting: None, last_chunk: AtomicU32::new(0) }
+    }
+
+    /// The same, where what is out of the tree comes back. `shelves`: one per memory node.
+    #[must_use]
+    pub const fn with_returns(
+        mut self,
+        shelves: &'s [Mutex<Shelf<'s>>],
+        waiting: &'s Mutex<Queue<'s>>,
+        epochs: &'s Epochs,
+    ) -> Self {
+        self.shelves = shelves;
+        self.waiting = Some((waiting, epochs));
+        self
     }
 
     /// Where the search for the next chunk begins: behind the last one, or at first apart from other compute nodes.
@@ -135,8 +155,16 @@ impl<'s> Space<'s> {
         self.stretches.get(usize::from(node.0) * Use::COUNT + what as usize)
     }
 
+    fn shelf(&self, node: NodeId) -> Option<&Mutex<Shelf<'s>>> {
+        self.shelves.get(usize::from(node.0))
+    }
+
     /// Takes `bytes`, a multiple of 16, on `node`.
     pub fn take(&self, what: Use, node: NodeId, bytes: usize) -> Option<Place> {
+        let came_back = self.shelf(node).and_then(|shelf| shelf.lock().take(what, bytes));
+        if let Some(offset) = came_back {
+            return Some(Place::new(node, offset));
+        }
         let mut stretch = self.stretch(what, node)?.lock();
         if let Some(at) = stretch.spare.iter().position(|spare| spare.1 as usize >= bytes) {
             let (offset, size) = stretch.spare.swap_remove(at);
@@ -155,6 +183,15 @@ impl<'s> Space<'s> {
         Some(Place::new(node, offset))
     }
 
+    /// As [`Space::take`], from a larger piece that came back: before more memory is asked for.
+    pub fn take_off(&self, what: Use, node: NodeId, bytes: usize) -> Option<Place> {
+        if what == Use::Leaf {
+            return None;
+        }
+        let offset = self.shelf(node)?.lock().take_off(bytes)?;
+        Some(Place::new(node, offset))
+    }
+
     /// As [`Space::take`], on `near` if there is room, or else on any other.
     pub fn take_near(&self, what: Use, near: NodeId, bytes: usize) -> Option<Place> {
         let nodes = self.memory_nodes();
@@ -168,15 +205,54 @@ impl<'s> Space<'s> {
         }
     }
 
-    /// Notes that what was published at `place` is out of the tree. It is not used again: slots have no generations, and copies
-    /// that lead there may be kept for ever.
-    pub fn retire(&self, what: Use, place: Place, bytes: usize) {
+    /// Notes that what was published at `place` is out of the tree, which has copies of `copies_bytes` here. Answers whether
+    /// it will be used again when it has waited; else it stays as it is until this compute node is gone.
+    pub fn retire(&self, what: Use, place: Place, bytes: usize, copies_bytes: u64) -> bool {
+        if planted(Bug::ReusedAtOnce) {
+            return self.shelf(place.node()).is_some_and(|shelf| shelf.lock().put(what, place.offset(), bytes));
+        }
+        if let Some((waiting, epochs)) = self.waiting
+            && waiting.lock().push(epochs, what, place, bytes, copies_bytes)
+        {
+            return true;
+        }
         if let Some(stretch) = self.stretch(what, place.node()) {
             stretch.lock().retired_bytes += bytes as u64;
         }
+        false
     }
 
-    /// Bytes that this compute node took out of the tree, and bytes it carved and does not know any more.
+    /// Makes ready what has waited for long enough; answers how many pieces that are.
+    pub fn release(&self) -> u32 {
+        let Some((waiting, epochs)) = self.waiting else { return 0 };
+        let mut released = 0;
+        loop {
+            // A statement of its own: the lock must not be held while the shelf's is.
+            let over = waiting.lock().pop(epochs);
+            let Some((what, place, bytes)) = over else { return released };
+            released += 1;
+            if !self.shelf(place.node()).is_some_and(|shelf| shelf.lock().put(what, place.offset(), bytes)) {
+                self.put(what, place, bytes);
+            }
+        }
+    }
+
+    /// Memory is short: what waits is to come back soon.
+    pub fn is_short(&self) {
+        if let Some((waiting, epochs)) = self.waiting {
+            waiting.lock().ask(epochs);
+            epochs.is_short();
+        }
+    }
+
+    /// Calls `visit` with every piece that waits: to account for memory.
+    pub fn for_each_waiting(&self, visit: &mut dyn FnMut(Use, Place, u64)) {
+        if let Some((waiting, _)) = self.waiting {
+            waiting.lock().for_each(&mut |what, place, bytes| visit(what, place, bytes as u64));
+        }
+    }
+
+    /// Bytes that this compute node took out of the tree for good, and bytes it carved and does not know any more.
     pub fn retired_and_lost(&self) -> (u64, u64) {
         self.stretches.iter().fold((0, 0), |(retired, lost), stretch| {
             let stretch = stretch.lock();
@@ -184,8 +260,13 @@ impl<'s> Space<'s> {
         })
     }
 
-    /// Calls `visit` with every piece that is ready for use: to account for memory.
-    pub fn for_each_ready(&self, visit: &mut dyn FnMut(Use, Place, u64)) {
+    /// Calls `visit` with every piece that is ready for use: to account for memory. Leaves are of `leaf_bytes`.
+    pub fn for_each_ready(&self, leaf_bytes: usize, visit: &mut dyn FnMut(Use, Place, u64)) {
+        for (node, shelf) in (0..).zip(self.shelves) {
+            shelf.lock().for_each(leaf_bytes, &mut |what, offset, bytes| {
+                visit(what, Place::new(NodeId(node), offset), bytes as u64);
+            });
+        }
         for (number, stretch) in self.stretches.iter().enumerate() {
             let node = NodeId((number / Use::COUNT) as u16);
             let what = if number.is_multiple_of(Use::COUNT) { Use::Leaf } else { Use::Node };
@@ -201,6 +282,9 @@ impl<'s> Space<'s> {
     /// Adds a granted chunk of never used memory. What the present one has left is remembered as a piece.
     pub fn add_chunk(&self, what: Use, node: NodeId, offset: u64, bytes: u64) {
         let Some(stretch) = self.stretch(what, node) else { return };
+        if let Some((waiting, _)) = self.waiting {
+            waiting.lock().grant(bytes);
+        }
         let mut stretch = stretch.lock();
         let rest = (stretch.end - stretch.next) & !(UNIT_BYTES as u64 - 1);
         if let (true, Ok(size)) = (rest > 0, u32::try_from(rest)) {
@@ -217,6 +301,7 @@ impl<'s> Space<'s> {
 #[cfg(test)]
 mod tests {
     extern crate std;
+    use super::super::pieces::{Piece, Waiting};
     use super::*;
     use std::vec::Vec;
 
@@ -232,7 +317,7 @@ mod tests {
         assert_eq!(space.take(Use::Leaf, NodeId(1), 48), None, "32 are left");
         let ready = || {
             let mut pieces = Vec::new();
-            space.for_each_ready(&mut |what, place, bytes| pieces.push((what, place.offset(), bytes)));
+            space.for_each_ready(32, &mut |what, place, bytes| pieces.push((what, place.offset(), bytes)));
             pieces
         };
         assert_eq!(ready(), [(Use::Leaf, 4192, 32)]);
@@ -247,7 +332,7 @@ mod tests {
         assert_eq!(ready(), []);
         space.put(Use::Leaf, Place::new(NodeId(1), 8192), 64);
         assert_eq!(space.take(Use::Leaf, NodeId(1), 64), at(8192), "the last comes back whole");
-        space.retire(Use::Node, Place::new(NodeId(0), 16), 48);
+        assert!(!space.retire(Use::Node, Place::new(NodeId(0), 16), 48, 0), "nothing comes back here");
         for piece in 0..20 {
             space.put(Use::Leaf, Place::new(NodeId(1), 16_384 + 64 * piece), 16 + 16 * (piece as usize % 2));
         }
@@ -258,5 +343,27 @@ mod tests {
         space.add_chunk(Use::Node, NodeId(1), 4224, 128);
         let pieces = [(Use::Node, 4176, 48), (Use::Node, 4224, 128)];
         assert_eq!(ready().into_iter().filter(|piece| piece.0 == Use::Node).collect::<Vec<_>>(), pieces, "two chunks");
+    }
+
+    #[test]
+    fn what_was_published_waits_and_comes_back_first() {
+        let stretches: Vec<_> = (0..2).map(|_| Mutex::new(Stretch::default())).collect();
+        let (mut room, mut slots) = ([Waiting::default(); 4], [Piece::default(); 4]);
+        let (epochs, shelves) = (Epochs::new(), [Mutex::new(Shelf::new(&mut slots))]);
+        let queue = Mutex::new(Queue::new(&mut room, true));
+        let space = Space::new(&stretches).with_returns(&shelves, &queue, &epochs);
+        space.add_chunk(Use::Node, NodeId(0), 4096, 1024);
+        let (small, large) =
+            (space.take(Use::Node, NodeId(0), 48).unwrap(), space.take(Use::Node, NodeId(0), 144).unwrap());
+        assert!(space.retire(Use::Node, small, 48, 0) && space.retire(Use::Node, large, 144, 0));
+        assert_eq!(space.release(), 0, "no turn has passed");
+        assert_eq!(space.take(Use::Node, NodeId(0), 48), Some(Place::new(NodeId(0), 4288)), "never used");
+        epochs.clear_all_for_tests();
+        assert_eq!(space.release(), 2);
+        assert_eq!(space.take(Use::Node, NodeId(0), 48), Some(small));
+        assert_eq!(space.take_off(Use::Node, NodeId(0), 48), Some(large), "cut off a larger one");
+        assert_eq!(space.take(Use::Node, NodeId(0), 48), Some(large.plus(96)));
+        assert_eq!(space.take(Use::Node, NodeId(0), 48), Some(large.plus(48)));
+        assert_eq!(space.retired_and_lost(), (0, 0));
     }
 }

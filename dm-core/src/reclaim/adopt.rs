@@ -37,6 +37,8 @@ const PAUSE_NS: u64 = 20_000;
 /// What an adoption came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Adopted {
+    /// Somebody has gone since the last adoption, so that there was something to look at.
+    pub looked: bool,
     /// Chunks of the gone that are this compute node's now.
     pub chunks: u32,
     /// Places of nodes in chunks that were looked into, its own among them.
@@ -138,6 +140,7 @@ impl<'s> Tree<'s> {
         if adoption.ended.load(Ordering::Relaxed) == ended {
             return Ok(adopted);
         }
+        adopted.looked = true;
         self.look_into(index, lane, &mut adopted).await?;
         for (number, geometry) in self.geometry.iter().enumerate() {
             let node = NodeId(number as u16);

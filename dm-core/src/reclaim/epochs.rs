@@ -16,7 +16,8 @@
 //! **What a row's epoch says:** nobody on this compute node holds a pointer that was READ before the compute node knew
 //! of this epoch. That is so because an operation uses pointers that it has READ itself, and copies of level-1 nodes that
 //! were READ by operations of its own epoch or a later one ([`crate::compute::cache`], *epochs*); older ones count as not
-//! there. Pointers to inner nodes are not meant: inner nodes are never retired.
+//! there. Pointers to inner nodes of B+-trees are not meant: these are never retired. Those of radix trees are
+//! ([`crate::smart`]).
 //!
 //! **Why it is enough for a place to wait until all rows have passed.** The place entered the quarantine when nothing in
 //! remote memory led there any more. Then a *turn* began, READ the pool's epoch, `e`, and had it raised. Whoever knows of
@@ -35,6 +36,9 @@
 //! **Silent compute nodes.** A row that does not move for a lease holds up all others' memory. Who runs short of it
 //! fences that compute node, as one that waits for its lock would; when its row is DEAD nobody waits
 //! for it. One that beats and does not end an operation is waited for: operations have deadlines.
+//!
+//! **Who asks for turns**: as long as places of a B+-tree wait, every heartbeat begins one; or one is begun when a radix
+//! tree wants one.
 //!
 //! **Costs**: two stores and a load per operation; 8 bytes more READ per heartbeat; while places wait, at most a CAS and a
 //! look at all rows per heartbeat, and a READ of each level-1 node in use per epoch. From its entry to its return a place
@@ -77,6 +81,8 @@ pub struct Epochs {
     cleared: AtomicU32,
     /// Places that wait.
     waiting: AtomicU32,
+    /// Turns of at least this number raise the epoch once, though nothing is said to wait; 0: none is wanted.
+    wanted: AtomicU32,
     /// Pointers are held that no pin accounts for.
     mute: AtomicBool,
     /// Nodes were short while places waited.
@@ -117,6 +123,7 @@ impl Epochs {
             turns: AtomicU32::new(0),
             cleared: AtomicU32::new(0),
             waiting: AtomicU32::new(0),
+            wanted: AtomicU32::new(0),
             mute: AtomicBool::new(false),
             short: AtomicBool::new(false),
             busy: AtomicBool::new(false),
@@ -154,9 +161,23 @@ impl Epochs {
         }
     }
 
+    /// The next turn is to raise the epoch, and no later one for that: for whoever has places wait, and would rather have many of
+    /// them wait than one pass soon.
+    pub(crate) fn want(&self) {
+        // 0 is none: where turns come round to that, the one after is wanted.
+        self.wanted.store(self.turns().wrapping_add(1).max(1), SeqCst);
+    }
+
+    /// What was wanted, if this turn is that.
+    fn wanted_of(&self, number: u32) -> Option<u32> {
+        let wanted = self.wanted.load(SeqCst);
+        (wanted != 0 && number.wrapping_sub(wanted).cast_signed() >= 0).then_some(wanted)
+    }
+
     /// The indexes whose places waited are closed.
     pub fn nobody_waits(&self) {
         self.waiting.store(0, SeqCst);
+        self.wanted.store(0, SeqCst);
         self.state.lock().open.clear();
     }
 
@@ -188,8 +209,13 @@ impl Epochs {
         self.now.fetch_max(epoch, SeqCst);
         let raises = {
             let mut state = self.state.lock();
-            if self.waiting.load(SeqCst) > 0 {
-                state.ask(turn.number, epoch + 1);
+            let wanted = self.wanted_of(turn.number);
+            if (self.waiting.load(SeqCst) > 0 || wanted.is_some())
+                && state.ask(turn.number, epoch + 1)
+                && let Some(wanted) = wanted
+            {
+                // Unless another one is by now.
+                let _ = self.wanted.compare_exchange(wanted, 0, SeqCst, SeqCst);
             }
             // Who else has raised it since the last turn did so for all that waited then.
             let idle = state.seen == epoch;
@@ -235,6 +261,12 @@ impl Epochs {
         Ok(())
     }
 
+    /// All that waits has waited for long enough.
+    #[cfg(test)]
+    pub(crate) fn clear_all_for_tests(&self) {
+        self.cleared.store(self.turns().wrapping_add(1), SeqCst);
+    }
+
     /// Nodes are short while places wait.
     pub(crate) fn is_short(&self) {
         self.short.store(true, Relaxed);
@@ -252,17 +284,16 @@ impl Epochs {
 }
 
 impl State {
-    /// A turn wants all rows to reach `due`.
-    fn ask(&mut self, turn: u32, due: u32) {
+    /// A turn wants all rows to reach `due`. `false`: there is no room, and what entered waits for a later turn.
+    fn ask(&mut self, turn: u32, due: u32) -> bool {
         if let Some(last) = self.open.back_mut()
             && last.1 >= due
         {
             // What entered since waits for the same: it, too, was READ after.
             last.0 = turn;
-            return;
+            return true;
         }
-        // Without room, what entered waits for a later turn.
-        let _ = self.open.push_back((turn, due));
+        self.open.push_back((turn, due)).is_ok()
     }
 }
 
@@ -326,6 +357,24 @@ impl<'s> Participant<'s> {
                 return Pinned(Some(pin));
             }
             now = again;
+        }
+    }
+
+    /// Begins an operation of `lane` that posts more than READs where pointers lead: what it posted may take effect when it has
+    /// ended, if its future was dropped or a request failed. So it ends when [`Participant::leave`] says so, or the next one begins, which
+    /// none does as long as that may be.
+    pub(crate) fn enter(&self, lane: &Lane<'_>) {
+        self.leave(lane);
+        let pinned = self.pin(lane);
+        if !planted(Bug::PinsEndEarly) {
+            core::mem::forget(pinned);
+        }
+    }
+
+    /// Nothing that `lane` has posted can take effect any more, and it follows no pointers.
+    pub(crate) fn leave(&self, lane: &Lane<'_>) {
+        if let Some(Pin(pin)) = self.pins.get(usize::from(lane.id().0)) {
+            pin.store(IDLE, Release);
         }
     }
 
@@ -428,9 +477,7 @@ mod tests {
     fn turns_that_wait_for_one_epoch_are_one() {
         let epochs = Epochs::new();
         let mut state = epochs.state.lock();
-        state.ask(1, 5);
-        state.ask(2, 5);
-        state.ask(3, 6);
+        assert!(state.ask(1, 5) && state.ask(2, 5) && state.ask(3, 6));
         assert_eq!(state.open.iter().copied().collect::<heapless::Vec<_, 8>>(), [(2, 5), (3, 6)]);
     }
 

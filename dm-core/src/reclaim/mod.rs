@@ -81,7 +81,9 @@
 //! node has a pointer that old. It is the only place where epochs are needed; within a round of generations nobody
 //! waits, and no READ depends on how long another one takes.
 //!
-//! *SMART* retires nothing ([`crate::radix`]) and has no part in this. Whoever retires something whose check has fewer
+//! *SMART* has nothing in its slots and nodes that tells lives apart: all of its places wait, in a queue of their own
+//! ([`crate::radix::pieces`]), and are told in bulk, so that turns are rare. What of its memory is whose nothing says, so nobody
+//! adopts it. Whoever retires something whose check has fewer
 //! values than a place has lives - generations, lengths, checksums are all finite - puts it through
 //! [`NodePool::put_again`](crate::compute::nodes::NodePool::put_again), or a quarantine of its own.
 //!
@@ -94,6 +96,8 @@
 //! |---|---|
 //! | the unused part of the last chunk, the shelves and stocks of a compute node that left or died | with the next adoption |
 //! | nodes it had written and not linked, retired and not reused | likewise |
+//! | of its chunks for blocks, what it had never written to ([`crate::items::adopt`]) | likewise |
+//! | blocks it had written and not named, retired and not reused | not: they do not say whose they are ([`crate::items`], *limits*) |
 //! | redo images' chunks | when it leaves, or with the sweep, for redo images |
 //! | nodes that an operation which was dropped or failed was about to link | when its lane is settled |
 //! | a leaf that is merged away | at once; once in 32 lives of its place after every compute node has passed the epoch |

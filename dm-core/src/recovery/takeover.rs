@@ -61,6 +61,11 @@ impl Watch {
         (self.word != 0 && self.is_long(now_ns, lease_ns)).then_some(lease_ns / 64)
     }
 
+    /// Since when the holder's row has not changed, if it was looked at and that was not the end of it.
+    pub(crate) fn watched_since(&self) -> Option<u64> {
+        self.seen_row.then_some(self.row_since_ns)
+    }
+
     /// Notes what the holder's row says. Whether its lease is over: a whole lease without a change.
     fn saw_row(&mut self, row: (u64, u64), now_ns: u64, lease_ns: u64) -> bool {
         self.looked_ns = now_ns;
@@ -139,6 +144,7 @@ pub(crate) trait Guarded {
         let recovery = site.recovery;
         if recovery.is_self(row) {
             // A lane of this compute node: alive as we are, or its debts will be settled.
+            lane.watch(|watch| *watch = Watch::default());
             return Ok(());
         }
         let Some(seen) = site.read_row(lane, row).await? else { return Ok(()) };
@@ -156,11 +162,15 @@ pub(crate) trait Guarded {
             }
             Some(RowState::Live | RowState::Fencing | RowState::Dead) => {}
             // Rows are freed after a sweep that left no such lock: the word READ is of a moment ago.
-            _ => return Ok(()),
+            _ => {
+                lane.watch(|watch| *watch = Watch::default());
+                return Ok(());
+            }
         }
         if planted(Bug::TakeoverUnfenced) || fence(lane, site.geometry, row, word).await? == Fenced::Dead {
             self.recover(lane, site, debt, found, word.incarnation()).await?;
         }
+        lane.watch(|watch| *watch = Watch::default());
         Ok(())
     }
 

@@ -26,6 +26,7 @@ const BROKEN: OpError = OpError::harmless(Cause::BadInput("the bulk load failed 
 impl Smart<'_> {
     /// Appends the operation's record.
     pub(super) async fn bulk_next(&self, lane: &Lane<'_>) -> Result<(), OpError> {
+        let _under_way = self.begin(lane);
         let mut load = *self.bulk.lock();
         if load.broken {
             return Err(BROKEN);
@@ -78,6 +79,7 @@ impl Smart<'_> {
 
     /// Makes the records visible.
     pub(super) async fn bulk_end(&self, lane: &Lane<'_>) -> Result<(), OpError> {
+        let _under_way = self.begin(lane);
         let load = core::mem::take(&mut *self.bulk.lock());
         if load.broken {
             return Err(BROKEN);
@@ -92,7 +94,7 @@ impl Smart<'_> {
         if found != Slot::EMPTY.0 {
             return Err(OpError::harmless(Cause::BadInput("the index got a root while it was bulk loaded")));
         }
-        self.cache.set_root(Slot(to));
+        self.cache.set_root(Slot(to), self.epoch(lane));
         Ok(())
     }
 }

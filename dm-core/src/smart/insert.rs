@@ -3,6 +3,9 @@
 //! Steps: carve memory; WRITE what is new; CAS of one slot. The CAS is the linearization point, and the only step that
 //! others can see. If it loses, nothing has happened: what was carved is kept for the next time.
 //!
+//! A slot that leads to a deleted leaf is as good as an empty one: the leaf is *buried* ([`super::bury`]), and the CAS puts
+//! the new one in its place.
+//!
 //! **Two inserts of one byte** into a node: each goes through the empty slots in ascending order and looks at every word
 //! its CAS finds, so the second finds the first. **Two splits** of one slot, or a split and anything else: the CAS expects
 //! the very word that the decision was made on, and no word comes back to a slot it has left.
@@ -42,13 +45,23 @@ impl Smart<'_> {
                 Ok(if published { Attached::Done } else { Attached::Again { copied: false } })
             }
             Why::Slot(node, Some(empty)) => self.fill_slot(lane, way, &spot, node, usize::from(empty)).await,
-            Why::Empty | Why::Leaf | Why::Header(_) => self.split(lane, way, &spot, why).await,
+            Why::Leaf(leaf, judged) => match self.is_buried(lane, leaf, judged).await? {
+                true => self.replace_leaf(lane, way, &spot, leaf).await,
+                // The key's own, buried, and its lock passes from lane to lane.
+                false if judged.ours => Ok(Attached::Again { copied: false }),
+                false => self.split(lane, way, &spot, why).await,
+            },
+            Why::Empty | Why::Header(_) => self.split(lane, way, &spot, why).await,
         }
     }
 
     /// Carves `bytes`, on `near` if that has room, with a chunk granted where nobody has.
     pub(super) async fn carve(&self, lane: &Lane<'_>, what: Use, near: NodeId, bytes: usize) -> Result<Place, OpError> {
-        if let Some(place) = self.space.take(what, near, bytes) {
+        for _ in 0..self.space.release() {
+            lane.mark(Mark::QuarantineOver);
+        }
+        let ready = self.space.take(what, near, bytes).or_else(|| self.space.take_off(what, near, bytes));
+        if let Some(place) = ready {
             return Ok(place);
         }
         let full = OpError::harmless(Cause::PoolFull);
@@ -80,7 +93,11 @@ impl Smart<'_> {
                 return Ok(place);
             }
         }
-        self.space.take_near(what, near, bytes).ok_or(full)
+        self.space.take_near(what, near, bytes).ok_or_else(|| {
+            // What waits is all that may come back.
+            self.space.is_short();
+            full
+        })
     }
 
     /// Builds the operation's leaf and pushes its WRITE.
@@ -93,7 +110,7 @@ impl Smart<'_> {
             let value = front.get(self.plan.value.clone()).unwrap_or_default();
             self.leaf.build(rest, key, value);
         });
-        lane.port().push(Request::write(Label::Leaf, place.node(), place.offset(), self.leaf.place_bytes, at));
+        lane.port().push(Request::write(Label::Leaf, place.node(), place.offset(), self.leaf.fresh_bytes(), at));
     }
 
     /// CAS of the slot at `place` from `from` to `to`, behind the WRITEs that are pushed: in their chain if all of them are
@@ -152,9 +169,13 @@ impl Smart<'_> {
             here = true;
             if found == Slot::EMPTY {
                 if way.copies {
-                    self.cache.patch(spot.word, index, to);
+                    self.cache.patch(spot.word, index, to, self.epoch(lane));
                 }
                 return Ok(Attached::Done);
+            }
+            if found.is_frozen() {
+                // Not the next one: slots fill in ascending order, and this one, if it is empty, stays so.
+                break;
             }
             if found.partial() == partial && !planted(Bug::SameByteTwice) {
                 lane.mark(Mark::SameByte);
@@ -165,6 +186,29 @@ impl Smart<'_> {
         lane.port().withdraw();
         self.space.put(Use::Leaf, leaf, self.leaf.place_bytes);
         Ok(Attached::Again { copied: true })
+    }
+
+    /// Puts a leaf in the place of one that is buried.
+    async fn replace_leaf(&self, lane: &Lane<'_>, way: &Way, spot: &Spot, buried: Place) -> Result<Attached, OpError> {
+        let parent = spot.place(way);
+        let leaf = self.carve(lane, Use::Leaf, parent.node(), self.leaf.place_bytes).await?;
+        self.push_leaf(lane, leaf);
+        let to = Slot::leaf(spot.word.partial(), leaf);
+        let found = self.publish(lane, leaf.node() == parent.node(), parent, spot.word, to).await?;
+        if found != spot.word {
+            self.space.put(Use::Leaf, leaf, self.leaf.place_bytes);
+            if way.copies && !found.is_frozen() {
+                self.cache.patch(spot.owner, usize::from(spot.index), found, self.epoch(lane));
+            }
+            return Ok(Attached::Again { copied: !found.is_frozen() });
+        }
+        lane.mark(Mark::LeafReplaced);
+        // That slot was the only one that led there, and nobody brings a buried leaf back.
+        self.retire(lane, way, Use::Leaf, buried, self.leaf.place_bytes);
+        if way.copies {
+            self.cache.patch(spot.owner, usize::from(spot.index), to, self.epoch(lane));
+        }
+        Ok(Attached::Done)
     }
 
     /// Puts new nodes, or the leaf alone, between a slot and what it leads to.
@@ -187,7 +231,7 @@ impl Smart<'_> {
             let mut room = [0; 64];
             let key = self.key(scratch, &mut room);
             match why {
-                Why::Leaf => {
+                Why::Leaf(..) => {
                     let other = self.leaf.key(scratch.get(self.scratch.leaf(0)..).unwrap_or_default());
                     let at = key.iter().zip(other).position(|(a, b)| a != b)?;
                     Some((at, *other.get(at)?)).filter(|_| at >= begin)
@@ -255,12 +299,12 @@ impl Smart<'_> {
             self.space.put(Use::Leaf, leaf, self.leaf.place_bytes);
             // A slot that is frozen is not the one that counts; any other word can be followed.
             if way.copies && !found.is_frozen() {
-                self.cache.patch(spot.owner, usize::from(spot.index), found);
+                self.cache.patch(spot.owner, usize::from(spot.index), found, self.epoch(lane));
             }
             return Ok(Attached::Again { copied: !found.is_frozen() });
         }
         match why {
-            Why::Leaf => lane.mark(Mark::LeafSplit),
+            Why::Leaf(..) => lane.mark(Mark::LeafSplit),
             Why::Header(_) => lane.mark(Mark::HeaderSplit),
             _ => {}
         }
@@ -268,7 +312,7 @@ impl Smart<'_> {
             lane.mark(Mark::LongPath);
         }
         if way.copies {
-            self.cache.patch(spot.owner, usize::from(spot.index), to);
+            self.cache.patch(spot.owner, usize::from(spot.index), to, self.epoch(lane));
             self.copy_chain(lane, to, count);
         }
         Ok(Attached::Done)
@@ -282,7 +326,7 @@ impl Smart<'_> {
             for i in 0..count {
                 let image = scratch.get(self.scratch.build + i * bytes..).unwrap_or_default();
                 let Ok(node) = slot::Node::new(image, NodeType::SMALLEST, self.index) else { return };
-                self.cache.insert(to, &node);
+                self.cache.insert(to, &node, self.epoch(lane));
                 to = node.slot(0);
             }
         });

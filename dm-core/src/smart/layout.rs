@@ -20,14 +20,33 @@ use crc::{CRC_64_WE, Crc, Table};
 /// The checksum of the paper's authors (CRC-64/WE), sixteen bytes at a time.
 static CHECKSUM: Crc<u64, Table<16>> = Crc::<u64, Table<16>>::new(&CRC_64_WE);
 
-/// The state byte of a record that is there.
-const VALID: u8 = 1;
-/// That of one that was deleted.
-const DELETED: u8 = 2;
+/// What has become of a leaf: its state byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum LeafState {
+    /// The record is there.
+    Valid = 1,
+    /// It was deleted, and may be inserted again.
+    Deleted = 2,
+    /// It was deleted, and this leaf stays as it is, in the tree or out of it, until its place is used for another one.
+    Buried = 3,
+}
+
+impl LeafState {
+    /// The state that a seal names, whatever it seals.
+    pub const fn of_seal(seal: u64) -> Option<Self> {
+        match seal as u8 {
+            1 => Some(Self::Valid),
+            2 => Some(Self::Deleted),
+            3 => Some(Self::Buried),
+            _ => None,
+        }
+    }
+}
 
 /// Fields, for the goldens; offsets with keys and values of 8 bytes.
 pub const LEAF_FIELDS: &[Field] = &[
-    Field::bits(0, 0, 8, "state", "1: the record is there, 2: it was deleted"),
+    Field::bits(0, 0, 8, "state", "1: the record is there, 2: it was deleted, 3: and the leaf is not used any more"),
     Field::bits(0, 8, 56, "checksum", "high 56 bits of CRC-64/WE over state, value with its padding, key"),
     Field::bytes(8, 8, "value", "V bytes, then 0 up to a multiple of 8"),
     Field::bytes(16, 8, "key", "K bytes; they never change; then 0 up to a multiple of 8"),
@@ -73,6 +92,13 @@ impl LeafShape {
         self.key_at
     }
 
+    /// What the first WRITE of a leaf sends: everything but the lock, which is 0 where memory was never used, and since then
+    /// changed by CAS only.
+    #[inline]
+    pub const fn fresh_bytes(&self) -> usize {
+        self.lock_at
+    }
+
     fn seal(&self, image: &[u8], state: u8) -> u64 {
         let mut digest = CHECKSUM.digest();
         digest.update(&[state]);
@@ -86,34 +112,29 @@ impl LeafShape {
         image.fill(0);
         copy(image, self.key_at, key, self.key_bytes);
         copy(image, VALUE_AT, value, self.value_bytes);
-        self.close(image, true);
+        self.close(image, LeafState::Valid);
     }
 
     /// Replaces the value of an image and seals it as there.
     pub fn set_value(&self, image: &mut [u8], value: &[u8]) {
         copy(image, VALUE_AT, value, self.value_bytes);
-        self.close(image, true);
+        self.close(image, LeafState::Valid);
     }
 
-    /// Seals an image as there or as deleted.
-    pub fn close(&self, image: &mut [u8], valid: bool) {
-        let seal = self.seal(image, if valid { VALID } else { DELETED });
+    /// Seals an image.
+    pub fn close(&self, image: &mut [u8], state: LeafState) {
+        let seal = self.seal(image, state as u8);
         set_word(image, 0, seal);
     }
 
-    /// Whether the record of an image is there. [`DecodeError::Torn`]: seal and content do not fit.
+    /// The state of an image. [`DecodeError::Torn`]: seal and content do not fit.
     #[inline]
-    pub fn is_valid(&self, image: &[u8]) -> Result<bool, DecodeError> {
+    pub fn state(&self, image: &[u8]) -> Result<LeafState, DecodeError> {
         let seal = word(image, 0);
-        let state = seal as u8;
-        if image.len() < self.read_bytes() || self.seal(image, state) != seal {
+        if image.len() < self.read_bytes() || self.seal(image, seal as u8) != seal {
             return Err(DecodeError::Torn);
         }
-        match state {
-            VALID => Ok(true),
-            DELETED => Ok(false),
-            _ => Err(DecodeError::Corrupt("a leaf in no known state")),
-        }
+        LeafState::of_seal(seal).ok_or(DecodeError::Corrupt("a leaf in no known state"))
     }
 
     /// The key of an image.
@@ -145,18 +166,20 @@ mod tests {
         assert_eq!((shape.key_at, shape.lock_at, shape.place_bytes), (24, 40, 48));
         let mut image = [0xee; 48];
         shape.build(&mut image, b"ninebytes", b"twelve bytes");
-        assert_eq!(shape.is_valid(&image), Ok(true));
+        assert_eq!(shape.state(&image), Ok(LeafState::Valid));
         assert_eq!((shape.key(&image), shape.value(&image)), (b"ninebytes".as_slice(), b"twelve bytes".as_slice()));
         for at in 0..shape.read_bytes() {
             let mut torn = image;
             torn[at] ^= 0x10;
-            assert_eq!(shape.is_valid(&torn), Err(DecodeError::Torn), "byte {at}");
+            assert_eq!(shape.state(&torn), Err(DecodeError::Torn), "byte {at}");
         }
-        shape.close(&mut image, false);
-        assert_eq!(shape.is_valid(&image), Ok(false));
-        image[0] = VALID;
-        assert_eq!(shape.is_valid(&image), Err(DecodeError::Torn), "the state is under the checksum");
-        assert_eq!(shape.is_valid(&[0; 48]), Err(DecodeError::Torn), "memory never used is no leaf");
+        for state in [LeafState::Deleted, LeafState::Buried] {
+            shape.close(&mut image, state);
+            assert_eq!(shape.state(&image), Ok(state));
+        }
+        image[0] = LeafState::Valid as u8;
+        assert_eq!(shape.state(&image), Err(DecodeError::Torn), "the state is under the checksum");
+        assert_eq!(shape.state(&[0; 48]), Err(DecodeError::Torn), "memory never used is no leaf");
         assert_eq!(LeafShape::new(8, 8).place_bytes, 32);
     }
 }

@@ -144,6 +144,34 @@ impl Smart<'_> {
         Err(OpError::harmless(Cause::Retries { attempts: ATTEMPTS_MAX, what: "acquiring a lock" }))
     }
 
+    /// Acquires the lock of `leaf` if nobody has it, by a CAS of its own, and READs the leaf into image 0 in the chain of that. A lock
+    /// that is handed over would not do: under its word there may be an image of an earlier WRITE.
+    pub(super) async fn try_lock_leaf(&self, lane: &Lane<'_>, leaf: Place) -> Result<Option<LeafHeld>, OpError> {
+        let lock = self.leaf_lock(leaf)?;
+        let port = lane.port();
+        self.check_lease(lane)?;
+        let word = self.next_word(lane)?;
+        if !self.locks.knows(lane.id()) || self.options.hierarchical && !self.locks.try_enter(local(lock), lane.id()) {
+            return Ok(None);
+        }
+        let posted = Debt { stage: Stage::Posted, word, ..Debt::queued(lock, leaf.address()) };
+        if let Err(full) = lane.owe(posted) {
+            self.leave(lane, lock);
+            return Err(full.into());
+        }
+        let request = Request::cas(Label::Lock, leaf.node(), self.lock_offset(leaf), LockWord::FREE.0, word);
+        let cas = port.push(request);
+        port.push(self.leaf_request(leaf, 0));
+        port.submit().await?;
+        if port.completion(cas).value == LockWord::FREE.0 {
+            self.hold(lane, lock);
+            return Ok(Some(LeafHeld { place: leaf, word, lock }));
+        }
+        lane.mark(Mark::LockLost);
+        self.leave(lane, lock);
+        Ok(None)
+    }
+
     /// Gives up a place in the local queue. If the turn came after all, passes it on.
     async fn leave_queue(&self, lane: &Lane<'_>, held: LeafHeld) -> Result<(), OpError> {
         match self.locks.cancel(local(held.lock), lane.id()) {

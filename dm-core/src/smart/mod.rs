@@ -25,9 +25,11 @@
 //! | insert of a record that is there; the others of one that is not | 1 | READ leaf |
 //! | insert into an empty slot | 2 | READ node; WRITE leaf + CAS slot |
 //! | insert of a deleted record | 3 | as update |
+//! | insert where another key's deleted leaf is | 6 | READ leaf; READ slot; READ leaf; CAS lock + READ leaf; WRITE seal + CAS unlock; WRITE leaf + CAS slot |
 //! | leaf split | 4 | READ leaf; READ slot; READ leaf; WRITE nodes + WRITE leaf + CAS slot |
 //! | header split | 4 | READ node; READ slot; READ node; WRITE node + WRITE leaf + CAS slot |
 //! | insert into a full node of S slots | 2 + S/16 | READ node; S CAS freeze; WRITE node + WRITE leaf + CAS slot |
+//! | ... where records are deleted | S/16 more, 2 a deleted leaf, 2 to 5 a node of four slots | READ the seals of S leaves; CAS lock + READ leaf; WRITE seal + CAS unlock |
 //! | scan | 1 + a READ a node + leaves / leaves READ at once | READ root slot; READ node; READ leaves of a node in parallel |
 //!
 //! New memory elsewhere adds one: the WRITE has to be done before the CAS is posted. A lock handed over saves CAS and
@@ -42,6 +44,7 @@
 //! | `search` | descents; get |
 //! | `lock` | locks of leaves |
 //! | `recover` | what survivors do for the dead |
+//! | `bury` | deleted leaves that leave the tree |
 //! | `write` | insert, update, upsert, `update_if`, delete, of a key that has a leaf |
 //! | `insert` | slots and splits for one that has none |
 //! | `switch` | full nodes |
@@ -50,36 +53,80 @@
 //!
 //! # Why it is right
 //!
-//! *A key has at most one leaf, for ever.* A leaf's key never changes, a leaf is never taken out of the tree, and its memory
-//! is never used for another one. A delete says so in the leaf ("tombstone"); an insert of the key brings it back. A leaf
+//! *A key has at most one leaf in the tree, and every leaf that is not buried is there.* A leaf's key never changes. A delete
+//! says so in the leaf; an insert of the key brings it back, until somebody *buries* it ("bury": a final state, set under
+//! the leaf's lock), and only a buried leaf is ever taken out of the tree. A leaf
 //! comes into the tree by one CAS: of an empty slot of the node that the key's byte belongs to, of which it is known that no
 //! slot has that byte ([`crate::radix`]: slots fill in ascending order, whoever tries one has seen all in front of it), or
-//! of a slot whose word led to something else than the key's path. So:
+//! of a slot whose word led to a buried leaf, or to something else than the key's path. So:
 //!
-//! *Whoever holds an image of a leaf with the right key has the record*, however it got there and however old the slot was: get
+//! *Whoever holds an image of a leaf with the right key that is not buried has the record*, however it got there and however old
+//! the slot was: get
 //! and writes linearize at that leaf alone, its READ or its WRITE under its lock, and owe nothing to the structure above.
 //!
-//! *Absence is an answer of the structure*, and has to be seen at an instant within the call ("fresh"). A slot word that a
-//! copy has may be old: another node may be in between now, or a larger one instead. So a leaf of another key, or a
+//! *Absence is an answer of such a leaf, or of the structure*, and then has to be seen at an instant within the call ("fresh"). A
+//! slot word that a
+//! copy has may be old: another node may be in between now, or a larger one instead. So a leaf of another key or a buried one, or a
 //! node of another prefix, that only a copy led to means nothing before the slot has been READ and has the same word.
-//! What is READ itself is fresh:
+//! (A buried leaf of the key, by a fresh word: when the word was READ, it was the key's only leaf. If it was buried then,
+//! the key was absent; if not, it was when it was buried, before another leaf could come.) What is READ itself is fresh:
 //!
 //! - The root slot, READ now.
 //! - A word that is not frozen, in a node READ now: a node is replaced only after all its slots are frozen, so when this
 //!   word was READ the node was part of the tree. (Nodes get into the tree before anybody knows of them.)
 //! - A frozen word, in a node READ now to which a fresh word led: if it was frozen when that word was READ, it was there then;
 //!   else there is an instant in between at which it had just been frozen, and the node had not been replaced.
-//! - That no slot of a node has the key's byte: if some slot is not frozen, at the instant the first empty slot was READ,
-//!   all behind it were empty, and those in front have other bytes for ever; of a node that is full, whenever any slot that
-//!   is not frozen was READ. If all are frozen, when the fresh word that led there was READ.
+//! - That no slot of a node has the key's byte: if some slot is not frozen, when that was READ: the first empty slot was empty then,
+//!   as it never becomes that again, and all behind it were, and those in front have other bytes for ever. If all are
+//!   frozen, when the fresh word that led there was READ.
 //!
-//! *Every change of a slot expects the word it was decided on*, raw, as it was READ. No word comes back: a slot goes from
-//! empty to a leaf, to new nodes above it, to replacements of these, and is frozen at last; none of their addresses is
-//! used twice. So a CAS that wins was decided on what is there.
+//! *Every change of a slot expects the word it was decided on*, raw, as it was READ. No word comes back while anybody expects
+//! it: a slot goes from empty to a leaf, to other leaves and new nodes above them, to replacements of these, and is frozen at
+//! last; their places are used again, but not before those operations have ended. So a CAS that wins was decided on what is there.
 //!
 //! *Updates.* A leaf is written by the holder of its lock only, and only its seal and value: not its key, which others compare,
 //! nor its lock, which others CAS. The image that counts is READ behind the CAS that took the lock. The WRITE is over before
 //! the CAS that unlocks (WRITE before atomic of one chain).
+//!
+//! # Memory that comes back
+//!
+//! A node that was replaced, and a leaf that was buried and has left the tree, wait until by the [epochs](crate::reclaim::epochs)
+//! nobody has a pointer to them; then their places are carved again ([`crate::radix::pieces`]). Nothing in them says
+//! which life they are of, so that all of the above rests on this:
+//!
+//! **Every pointer an operation of epoch e follows led to something that was in the tree at an instant when the pool's epoch was e or
+//! more**, so that who took it out of the tree, after that, waits for this operation. Of words it has READ itself, from the
+//! root slot on: what is reached from a node that was in the tree at an instant was in the tree then or later (as under
+//! "fresh", a frozen word, too, was there when its node was). Of words of copies: those count only if they were READ by
+//! operations of epoch e or later ([`crate::radix::cache`]), who knew of e by then; and a copy is of the node's present
+//! life, for its pointer and the node itself were READ by such operations. The same holds for what follows from there on.
+//!
+//! **An operation ends when nothing it posted can take effect any more**, not before: a CAS of a slot, or of a lock, that lands late
+//! must find the life it was meant for. So one whose future was dropped or whose request failed, and one that owes a
+//! lock, holds the epochs up until its lane is settled or used again. A compute node that died holds them up until its row
+//! is DEAD, when memory nodes have confirmed that nothing of it can land any more.
+//!
+//! **Out of the tree once.** A leaf or node is led to by one slot of the tree. The CAS that changes this slot, or the one above
+//! the frozen node that has it, takes it out; who wins that CAS, and nobody else, has the place wait. Who dies or is
+//! dropped behind it loses the place.
+//!
+//! **Recovery.** Repairers change leaves only: they replay what the dead WROTE under a lock. A leaf that leaves the tree has been
+//! seen buried and its lock free (`bury`), so no image is of a later acquisition than its last life's, and none of an
+//! earlier one is looked for. A lock word stays a lock word: chunks for leaves have nothing but leaves, and a new leaf is
+//! WRITTEN up to its lock and no further. So it may be taken over, swept, freed late, in whatever life that comes to be.
+//!
+//! **Who knows nothing of a tree does not wait for it**: nodes that a bulk load replaces are carved again at once.
+//!
+//! *What it costs.* Behind a turn of the epochs every copy is READ once more when it is used. So a turn is asked for only
+//! when an eighth of the bytes waits that this compute node was granted, or of its copies if those are more; or half of the queue's
+//! room; or when the pool has no more chunks. A node of S slots is replaced after S/4 inserts into it at the
+//! earliest, and has 16 + 8 S bytes: with an eighth of copies of one size waiting, eight are READ again for each that came back, two
+//! inserts or more apart; most of those inserts READ the node anyway.
+//!
+//! *What does not come back*, until others adopt the chunks of who is gone: what found no room in the queue; what an
+//! operation had carved or taken out when it was dropped or failed in between. And what is in the tree and empty:
+//! deleted leaves in slots that no insert comes to, nodes of more than four slots whose leaves are all deleted, nodes that are
+//! larger than they need be and never full, and what is below nodes that are not.
 //!
 //! # What it assumes
 //!
@@ -98,8 +145,8 @@
 //! - **A node has room for its own slots.** The paper reserves 2 KB for each, so that it grows in place; here a full node is
 //!   frozen and replaced, at about one CAS more for each slot filled. So a slot that readers cannot see does not exist, and a
 //!   type is the same in slot and header. Units of 16 bytes, 40 bits of them: 16 TB a memory node, 256 memory nodes.
-//! - **Deletes are tombstones under the leaf's lock**, slots stay as they are, nodes never shrink. The paper's clears
-//!   slots and merges nodes, which loses inserts.
+//! - **Deletes are tombstones under the leaf's lock**, slots stay as they are, until an insert needs the slot or the node is
+//!   full. The paper's clears slots and merges nodes, which loses inserts.
 //! - **The lock names its holder**, in a word of its own; it is released by CAS. The paper's is a bit at the end of the data,
 //!   written back with it, and asks that a WRITE lands in ascending order.
 //! - **The root slot and the top node are copied** like all others.
@@ -122,18 +169,18 @@
 //! | a late repair sets a reverse pointer back | no reverse pointers | |
 //! | a delete clears the slot, and two inserts then fill two slots with one byte | slots stay | `delete-clears-slot`, `same-byte-twice` |
 //! | a delete ignores the leaf's lock | it takes it | `delete-unlocked` |
-//! | an insert is lost in a node that a merge is about to drop | nodes are dropped only when they grow, after all slots are frozen | `switch-unfrozen` |
+//! | an insert is lost in a node that a merge is about to drop | nodes are dropped only when they are full, after all slots are frozen | `switch-unfrozen` |
+//! | slots have no version: memory that is used again makes a CAS win that was decided on something else | it waits for whoever may have decided | `reused-at-once`, `copies-outlive`, `pins-end-early`, `retired-in-vain` |
 //! | a merge of headers changes two words on two nodes, and may need more than six bytes | headers do not change, nodes do not merge | |
 //! | a delete whose merge lost begins anew and reports absence | nothing follows the WRITE of a delete but its unlock; what comes nearest is another look | `delete-looks-again` |
-//! | a replaced leaf is valid until a WRITE that nobody waits for | leaves are changed in place; of items, too | |
+//! | a replaced leaf is valid until a WRITE that nobody waits for | leaves are changed in place, of items, too; one that leaves the tree is buried before | `bury-unlocked`, `buried-revived`, `buried-is-absent` |
 //!
 //! # Open limits
 //!
 //! - Keys and values of one size, but for items.
-//! - A deleted record keeps its leaf; nodes that were replaced keep their memory (together less than the nodes that are in
-//!   use). Slots have no room for a generation, and copies that lead to a node may be kept for ever, so places that were
-//!   published once are not used for anything else: bulk-load anew to get them back. What was carved by an operation that was
-//!   dropped or failed, or by a compute node that died, is lost; nobody adopts it.
+//! - A deleted record keeps its leaf until an insert comes to its slot or fills its node. What was carved by an operation that was
+//!   dropped or failed, or by a compute node that left or died, is lost; nobody adopts it. Opened without epochs, nothing comes
+//!   back that was published.
 //! - Cached look-ups on shared memory take longer than Sherman's: their copies of nodes are as large as the records, and most of
 //!   the time is spent waiting for lines of those.
 //! - Opened without recovery: a compute node that dies while it holds a leaf's lock keeps it, and a leaf torn by a writer that
@@ -143,6 +190,7 @@
 //! - `entry_writes`, `narrow_locks` and `read_guard` have nothing to switch here.
 
 mod bulk;
+mod bury;
 mod insert;
 pub mod layout;
 mod lock;
@@ -159,19 +207,23 @@ use crate::compute::locks::LockTable;
 use crate::error::{Cause, OpError};
 use crate::index::{Census, Index, Operation, OperationKind, Outcome, ScratchPlan};
 use crate::lane::{Lane, Mark};
+use crate::port::State;
 use crate::radix::cache::NodeCache;
 use crate::radix::slot::{MEMORY_NODES_MAX, Place};
 use crate::radix::space::Space;
+use crate::reclaim::Participant;
 use crate::recovery::Recovery;
+use crate::recovery::fence::fence;
 use crate::recovery::sweep::Swept;
 use crate::remote::HOME;
 use crate::remote::NodeGeometry;
 use crate::remote::catalog::{IndexNumber, root_offset};
 use crate::remote::chunks::RequestIds;
 use crate::remote::lock_word::RowId;
-use crate::remote::rows::Member;
+use crate::remote::rows::{Member, RowError};
 use crate::verbs::{Assumptions, Capabilities};
 use bulk::BulkLoad;
+use core::sync::atomic::AtomicU32;
 use layout::LeafShape;
 use parameters::{ParameterError, Parameters, Scratch};
 use spin::Mutex;
@@ -197,6 +249,11 @@ pub const MARKS: &[Mark] = &[
     Mark::Confirmed,
     Mark::FrozenSlot,
     Mark::Revived,
+    Mark::Buried,
+    Mark::LeafReplaced,
+    Mark::LeafLeftOut,
+    Mark::NodeLeftOut,
+    Mark::BuriedMet,
 ];
 
 /// What a SMART index on one compute node is put together from.
@@ -225,6 +282,9 @@ pub struct Parts<'s> {
     pub cache: NodeCache<'s>,
     /// What makes its locks recoverable; `None`: a dead holder's locks stay held.
     pub recovery: Option<&'s Recovery<'s>>,
+    /// Its part in the pool's epochs, with a pin for every lane; `None`: what it takes out of the tree is not used again, and its row
+    /// says nothing of how old its pointers are.
+    pub epochs: Option<Participant<'s>>,
 }
 
 /// A SMART index on one compute node: all its lanes share this.
@@ -245,6 +305,9 @@ pub struct Smart<'s> {
     space: Space<'s>,
     cache: NodeCache<'s>,
     recovery: Option<&'s Recovery<'s>>,
+    epochs: Option<Participant<'s>>,
+    /// READs of leaves' states there is reason for: see [`bury`].
+    looks: AtomicU32,
     leaf: LeafShape,
     plan: ScratchPlan,
     scratch: Scratch,
@@ -277,6 +340,8 @@ impl<'s> Smart<'s> {
             space: parts.space,
             cache: parts.cache,
             recovery: parts.recovery,
+            epochs: parts.epochs,
+            looks: AtomicU32::new(0),
             leaf: parameters.leaf(),
             plan,
             scratch,
@@ -304,6 +369,40 @@ impl<'s> Smart<'s> {
         &self.space
     }
 
+    /// Whether it has a part in the pool's epochs.
+    pub const fn has_epochs(&self) -> bool {
+        self.epochs.is_some()
+    }
+
+    /// A turn of the epochs, for whoever has no keeper: [`Participant::turn`].
+    pub async fn turn(&self, lane: &Lane<'_>) -> Result<(), RowError> {
+        let (Some(part), Some(home)) = (self.epochs, self.geometry.first()) else { return Ok(()) };
+        part.turn(lane, home, self.owner, self.scratch.small).await
+    }
+
+    /// The epoch of the operation that `lane` is in.
+    fn epoch(&self, lane: &Lane<'_>) -> u32 {
+        self.epochs.map_or(0, |part| part.epoch(lane))
+    }
+
+    /// What follows pointers holds the answer.
+    fn begin<'a, 'm>(&self, lane: &'a Lane<'m>) -> UnderWay<'a, 'm, 's> {
+        if let Some(part) = self.epochs {
+            part.enter(lane);
+        }
+        UnderWay { part: self.epochs, lane }
+    }
+
+    /// Who is silent while memory is short is closed off. What comes of it the epochs' next turn sees; who cannot confirm
+    /// keeps memory waiting, no more.
+    async fn close_silent(&self, lane: &Lane<'_>) {
+        if self.recovery.is_some_and(Recovery::can_fence)
+            && let Some((row, word)) = self.epochs.and_then(|part| part.epochs.silent_and_short())
+        {
+            let _ = fence(lane, self.geometry, row, word).await;
+        }
+    }
+
     /// Local lock entries with a holder.
     pub fn locks_held(&self) -> usize {
         self.locks.held()
@@ -316,6 +415,35 @@ impl<'s> Smart<'s> {
             return Err(OpError::harmless(Cause::Retries { attempts: RESTARTS_MAX, what }));
         }
         lane.check_deadline()
+    }
+}
+
+/// An operation that follows pointers.
+struct UnderWay<'a, 'm, 's> {
+    part: Option<Participant<'s>>,
+    lane: &'a Lane<'m>,
+}
+
+impl UnderWay<'_, '_, '_> {
+    /// It ends with `result`: if a request failed, it is still under way, until its lane is settled or used again.
+    fn ends<T>(&mut self, result: &Result<T, OpError>) {
+        let failed = matches!(result, Err(OpError { cause: Cause::Verb(_), .. }));
+        match self.part.take() {
+            Some(part) if !failed && !self.lane.owes() => part.leave(self.lane),
+            _ => {}
+        }
+    }
+}
+
+impl Drop for UnderWay<'_, '_, '_> {
+    fn drop(&mut self) {
+        // A future that is dropped may have requests under way, or locks.
+        if let Some(part) = self.part
+            && self.lane.port().state() == State::Idle
+            && !self.lane.owes()
+        {
+            part.leave(self.lane);
+        }
     }
 }
 
@@ -339,6 +467,7 @@ impl Index for Smart<'_> {
         lane.set_deadline(operation.wait_ns());
         self.check_standing()?;
         lane.forget_watch();
+        self.close_silent(lane).await;
         let mut leads = false;
         let alone = self.options.rdwc && self.batches.stays_away(operation.kind);
         if self.options.rdwc && !alone {
@@ -347,6 +476,7 @@ impl Index for Smart<'_> {
                 begun => leads = begun == Begun::Leads,
             }
         }
+        let mut under_way = self.begin(lane);
         // A leader that tries again goes on leading, for the reason given at the B+-trees' `perform`.
         let result = loop {
             let result = match operation.kind {
@@ -360,6 +490,7 @@ impl Index for Smart<'_> {
                 Err(error) => break Err(error),
             }
         };
+        under_way.ends(&result);
         if leads {
             self.batches.finish(lane, &self.plan, &result).await?;
         }
@@ -373,11 +504,16 @@ impl Index for Smart<'_> {
         lane.set_deadline(Operation::WAIT_NS_DEFAULT);
         // The locks first: members of a batch this lane leads may be queued behind them.
         self.settle_leaves(lane).await?;
+        if let Some(part) = self.epochs {
+            // All it has posted is done, or was refused: see `Index::settle`.
+            part.leave(lane);
+        }
         if self.options.rdwc { self.batches.settle(lane, &self.plan).await } else { Ok(()) }
     }
 
     async fn validate<'a>(&'a self, lane: &'a Lane<'_>) -> Result<Census, OpError> {
         lane.set_deadline(u64::MAX);
+        let _under_way = self.begin(lane);
         self.check(lane).await
     }
 
@@ -395,6 +531,7 @@ impl Index for Smart<'_> {
         lane.set_deadline(u64::MAX);
         self.check_standing()?;
         lane.forget_watch();
+        let _under_way = self.begin(lane);
         self.sweep_row(lane, row).await
     }
 

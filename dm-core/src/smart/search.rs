@@ -5,6 +5,7 @@
 //! are not. See [`super`] for what follows from it.
 
 use super::Smart;
+use super::layout::LeafState;
 use super::lock::LeafHeld;
 use crate::error::{Cause, DecodeError, OpError};
 use crate::index::Outcome;
@@ -78,12 +79,20 @@ impl Spot {
 pub(super) enum Why {
     /// The root slot is empty.
     Empty,
-    /// The slot leads to a leaf of another key; it is in leaf image 0.
-    Leaf,
+    /// The slot leads to this leaf, which is another key's or buried; it is in leaf image 0.
+    Leaf(Place, Judged),
     /// The slot leads to a node whose header differs from the key at this position; it is in node image 0.
     Header(usize),
     /// The slot leads to this node, which has no slot for the key's byte; it is in node image 0. With its first empty slot.
     Slot(Place, Option<u16>),
+}
+
+/// What an image of a leaf says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Judged {
+    /// It is the operation's key's.
+    pub ours: bool,
+    pub state: LeafState,
 }
 
 /// Where a descent ended.
@@ -109,6 +118,8 @@ enum Look {
     Missing {
         empty: Option<usize>,
         current: bool,
+        /// The first empty slot is frozen.
+        frozen: bool,
     },
 }
 
@@ -142,7 +153,7 @@ impl Smart<'_> {
         lane.port().call(Request::read(Label::Root, way.root.node(), way.root.offset(), 8, at)).await?;
         let word = Slot(lane.port().with(|scratch| word(scratch, at)));
         if way.copies {
-            self.cache.set_root(word);
+            self.cache.set_root(word, self.epoch(lane));
         }
         Ok(Spot::at_root(word, true))
     }
@@ -164,12 +175,22 @@ impl Smart<'_> {
                 Ok(Child::Empty) if spot.fresh => return Ok(Reached::Gap(spot, Why::Empty)),
                 Ok(Child::Empty) => "an empty slot",
                 Ok(Child::Leaf(place)) if self.is_inside(place, self.leaf.place_bytes) => {
-                    match self.read_leaf(lane, place).await? {
-                        Some(valid) => return Ok(Reached::Leaf(place, valid)),
-                        None if spot.fresh || planted(Bug::CachedNegative) => {
-                            return Ok(Reached::Gap(spot, Why::Leaf));
+                    let leaf = self.read_leaf(lane, place).await?;
+                    match leaf {
+                        Judged { ours: true, state: LeafState::Valid } => return Ok(Reached::Leaf(place, true)),
+                        Judged { ours: true, state: LeafState::Deleted } => return Ok(Reached::Leaf(place, false)),
+                        Judged { ours, .. }
+                            if spot.fresh
+                                || !ours && planted(Bug::CachedNegative)
+                                || ours && planted(Bug::BuriedIsAbsent) =>
+                        {
+                            return Ok(Reached::Gap(spot, Why::Leaf(place, leaf)));
                         }
-                        None => "a leaf of another key",
+                        Judged { ours: true, .. } => {
+                            lane.mark(Mark::BuriedMet);
+                            "a leaf that was buried"
+                        }
+                        Judged { .. } => "a leaf of another key",
                     }
                 }
                 Ok(Child::Node(kind, place)) if self.is_inside(place, kind.bytes()) => {
@@ -199,7 +220,14 @@ impl Smart<'_> {
                             };
                             continue;
                         }
-                        Look::Missing { empty, current } if spot.fresh || current => {
+                        Look::Missing { frozen: true, .. } if helps => {
+                            lane.mark(Mark::HelpedSwitch);
+                            self.switch(lane, way, &spot, place, false).await?;
+                            Self::attempt(lane, &mut attempts, "replacing nodes that are left on the way")?;
+                            spot = self.read_root(lane, way).await?;
+                            continue;
+                        }
+                        Look::Missing { empty, current, .. } if spot.fresh || current => {
                             return Ok(Reached::Gap(spot, Why::Slot(place, empty.map(|at| at as u16))));
                         }
                         Look::Missing { .. } => "a node that has been replaced",
@@ -217,7 +245,8 @@ impl Smart<'_> {
 
     /// Where copies lead.
     fn route(&self, lane: &Lane<'_>) -> Option<Route> {
-        lane.port().with(|scratch| self.cache.route(scratch.get(self.plan.key.clone()).unwrap_or_default()))
+        let epoch = self.epoch(lane);
+        lane.port().with(|scratch| self.cache.route(scratch.get(self.plan.key.clone()).unwrap_or_default(), epoch))
     }
 
     /// READs a slot of which only a copy is known: it is as the copy says, or changed, or no longer the one that counts,
@@ -237,7 +266,7 @@ impl Smart<'_> {
             lane.mark(Mark::Confirmed);
         } else {
             lane.mark(Mark::StaleCache);
-            self.cache.patch(spot.owner, usize::from(spot.index), found);
+            self.cache.patch(spot.owner, usize::from(spot.index), found, self.epoch(lane));
         }
         Ok(Spot { word: found, fresh: true, ..spot })
     }
@@ -272,27 +301,28 @@ impl Smart<'_> {
             let searched = node.search(key.get(usize::from(position)).copied().unwrap_or_default());
             // An image without a slot that is still its own is of a node that may be gone.
             if way.copies && searched.current {
-                self.cache.insert(spot.word, &node);
+                self.cache.insert(spot.word, &node, self.epoch(lane));
             }
-            match searched.found {
-                Some((index, word)) => Look::Found { index, word, position, current: searched.current },
-                None => Look::Missing { empty: searched.empty, current: searched.current },
+            if let Some((index, word)) = searched.found {
+                return Look::Found { index, word, position, current: searched.current };
             }
+            let frozen = searched.empty.is_some_and(|empty| node.slot(empty).is_frozen());
+            Look::Missing { empty: searched.empty, current: searched.current, frozen }
         }))
     }
 
-    /// Judges leaf image 0: whether the record is there; `None`: it is another key's.
-    pub(super) fn judge_leaf(&self, lane: &Lane<'_>) -> Result<Option<bool>, DecodeError> {
+    /// Judges leaf image 0.
+    pub(super) fn judge_leaf(&self, lane: &Lane<'_>) -> Result<Judged, DecodeError> {
         lane.port().with(|scratch| {
             let image = scratch.get(self.scratch.leaf(0)..).unwrap_or_default();
-            let valid = self.leaf.is_valid(image)?;
+            let state = self.leaf.state(image)?;
             let wanted = scratch.get(self.plan.key.clone()).unwrap_or_default();
-            Ok((self.leaf.key(image) == wanted).then_some(valid))
+            Ok(Judged { ours: self.leaf.key(image) == wanted, state })
         })
     }
 
     /// READs a leaf into leaf image 0 until it is whole, under its lock if others keep it torn.
-    async fn read_leaf(&self, lane: &Lane<'_>, place: Place) -> Result<Option<bool>, OpError> {
+    async fn read_leaf(&self, lane: &Lane<'_>, place: Place) -> Result<Judged, OpError> {
         for _ in 0..TORN_MAX {
             lane.port().call(self.leaf_request(place, 0)).await?;
             match self.judge_leaf(lane) {
@@ -312,12 +342,7 @@ impl Smart<'_> {
     /// READs a leaf that this lane has locked into leaf image 0, unless it was `read` behind the lock's CAS. Nobody else
     /// writes it now. The last writer's WRITE took effect before its unlock; if it is torn all the same, that WRITE was
     /// cut short.
-    pub(super) async fn read_locked(
-        &self,
-        lane: &Lane<'_>,
-        held: &LeafHeld,
-        read: bool,
-    ) -> Result<Option<bool>, OpError> {
+    pub(super) async fn read_locked(&self, lane: &Lane<'_>, held: &LeafHeld, read: bool) -> Result<Judged, OpError> {
         let mut read = read;
         for _ in 0..TORN_LOCKED_MAX {
             if !read {

@@ -8,12 +8,13 @@
 //! tree at some instant of the call: the root slot's was, and a word found in a node that was part of the tree at an
 //! instant was there then, or has been put there later, when the node was part of the tree, too (frozen words were put
 //! there before the node was replaced). A record that is there throughout the call is in the leaf of its key, which
-//! is below every slot of its path in whichever node the walk found that slot: a leaf, once in, never leaves the subtree
-//! of a slot word, and a replaced node has exactly the words of its replacement's beginning. So the walk comes to it. It
+//! is below every slot of its path in whichever node the walk found that slot: a leaf that is not buried never leaves the
+//! subtree of a slot word, and a replaced node has all such words of its replacement's beginning. So the walk comes to it. It
 //! takes each byte of a node once, in ascending order, so keys ascend and none comes twice. Each leaf is READ whole, so each
 //! pair was current in its READ.
 
 use super::Smart;
+use super::layout::LeafState;
 use super::parameters::{LEAVES_AT_ONCE_MAX, NODE_IMAGES, PATH_BYTES};
 use super::search::{Spot, corrupt};
 use crate::error::{DecodeError, OpError};
@@ -199,7 +200,7 @@ impl Smart<'_> {
     fn is_torn(&self, lane: &Lane<'_>, i: usize) -> bool {
         lane.port().with(|scratch| {
             let image = scratch.get(self.scratch.leaf(i)..).unwrap_or_default();
-            self.leaf.is_valid(image) == Err(DecodeError::Torn)
+            self.leaf.state(image) == Err(DecodeError::Torn)
         })
     }
 
@@ -332,8 +333,8 @@ impl Smart<'_> {
             for i in 0..children.count {
                 let image = front.get(self.scratch.leaf(i)..).unwrap_or_default();
                 let key = self.leaf.key(image);
-                let valid = match self.leaf.is_valid(image) {
-                    Ok(valid) => valid,
+                let valid = match self.leaf.state(image) {
+                    Ok(state) => state == LeafState::Valid,
                     Err(DecodeError::Corrupt(what)) => return Err(corrupt(self.root, what)),
                     Err(_) => return Err(corrupt(self.root, "a torn leaf")),
                 };
@@ -420,9 +421,6 @@ impl Smart<'_> {
                 }
             }
             let frozen = node.slots().filter(|slot| slot.is_frozen()).count();
-            if frozen > 0 && gap {
-                return Err("a frozen node that is not full");
-            }
             census.half_splits += u64::from(frozen > 0);
             census.inner_nodes += 1;
             census.live_bytes += node.header.kind.bytes() as u64;
@@ -473,8 +471,8 @@ impl Smart<'_> {
             let first = census.leaves == 0;
             lane.port().with(|scratch| {
                 let image = scratch.get(self.scratch.leaf(i)..).unwrap_or_default();
-                let valid = match self.leaf.is_valid(image) {
-                    Ok(valid) => valid,
+                let valid = match self.leaf.state(image) {
+                    Ok(state) => state == LeafState::Valid,
                     Err(DecodeError::Corrupt(what)) => return Err(corrupt(place, what)),
                     Err(_) => return Err(corrupt(place, "a torn leaf")),
                 };

@@ -5,15 +5,15 @@
 //! already (insert of a record that is there, anything else of one that is not, `update_if` of another value) needs no
 //! lock, and linearizes in that READ.
 //!
-//! A leaf is one key's for ever, so a lane may lock a leaf that only a copy has led to ([`Options::chain_lock_read`]
-//! saves the first READ so): if it is another key's, it lets go.
+//! A leaf is one key's as long as anybody knows of it, so a lane may lock a leaf that only a copy has led to
+//! ([`Options::chain_lock_read`] saves the first READ so): if it is another key's, or buried, it lets go.
 //!
 //! [`Options::chain_lock_read`]: crate::btree::Options
 
 use super::Smart;
 use super::insert::Attached;
-use super::layout::VALUE_AT;
-use super::search::{Reached, Spot};
+use super::layout::{LeafState, VALUE_AT};
+use super::search::{Judged, Reached, Spot};
 use crate::error::OpError;
 use crate::index::{OperationKind, Outcome};
 use crate::lane::{Lane, Mark};
@@ -51,7 +51,8 @@ impl Smart<'_> {
                     if let Some(outcome) = self.write_leaf(lane, kind, place, Some(valid)).await? {
                         return Ok(outcome);
                     }
-                    return Err(super::search::corrupt(place, "a leaf whose key changed"));
+                    // It was buried meanwhile.
+                    copied = false;
                 }
                 Reached::Gap(..) if !inserts => return Ok(Outcome::Absent),
                 Reached::Gap(spot, why) => match self.attach(lane, &way, spot, why).await? {
@@ -66,7 +67,8 @@ impl Smart<'_> {
     /// The leaf that copies lead to.
     fn copied_leaf(&self, lane: &Lane<'_>) -> Option<Place> {
         let key = self.plan.key.clone();
-        let route = lane.port().with(|scratch| self.cache.route(scratch.get(key).unwrap_or_default()))?;
+        let epoch = self.epoch(lane);
+        let route = lane.port().with(|scratch| self.cache.route(scratch.get(key).unwrap_or_default(), epoch))?;
         match route.word.child() {
             Ok(Child::Leaf(place)) if self.is_inside(place, self.leaf.place_bytes) => Some(place),
             _ => None,
@@ -111,8 +113,8 @@ impl Smart<'_> {
         }
     }
 
-    /// Writes a leaf under its lock. `None`: it is another key's. `before`: whether the record was there when it was READ without
-    /// the lock, which does not matter any more.
+    /// Writes a leaf under its lock. `None`: it is buried, or another key's. `before`: whether the record was there when it was
+    /// READ without the lock, which does not matter any more.
     async fn write_leaf(
         &self,
         lane: &Lane<'_>,
@@ -123,7 +125,7 @@ impl Smart<'_> {
         if planted(Bug::DeleteUnlocked) && kind == OperationKind::Delete && before == Some(true) {
             lane.port().with(|scratch| {
                 if let Some(image) = scratch.get_mut(self.scratch.leaf(0)..) {
-                    self.leaf.close(image, false);
+                    self.leaf.close(image, LeafState::Deleted);
                 }
             });
             let (node, offset, at) = (place.node(), place.offset(), self.scratch.leaf(0));
@@ -132,9 +134,16 @@ impl Smart<'_> {
         }
         let (held, read) = self.lock_leaf(lane, place).await?;
         let valid = match self.read_locked(lane, &held, read).await {
-            Ok(Some(valid)) => valid,
-            Ok(None) => {
+            Ok(Judged { ours: true, state: LeafState::Valid }) => true,
+            Ok(Judged { ours: true, state: LeafState::Deleted }) => false,
+            Ok(Judged { ours: true, .. }) if planted(Bug::BuriedRevived) => false,
+            Ok(Judged { ours, .. }) => {
                 self.unlock_leaf(lane, held).await?;
+                if ours {
+                    lane.mark(Mark::BuriedMet);
+                } else if before.is_some() {
+                    return Err(super::search::corrupt(place, "a leaf whose key changed"));
+                }
                 return Ok(None);
             }
             Err(error) => {
@@ -160,7 +169,7 @@ impl Smart<'_> {
                 self.leaf.set_value(image, front.get(self.plan.value.clone())?);
                 return Some(self.leaf.write_bytes());
             }
-            self.leaf.close(image, false);
+            self.leaf.close(image, LeafState::Deleted);
             Some(VALUE_AT)
         });
         let bytes = if planted(Bug::WholeLeaf) { Some(self.leaf.place_bytes) } else { bytes };
@@ -170,6 +179,9 @@ impl Smart<'_> {
             self.clear_slot(lane, place);
         }
         self.unlock_leaf_with(lane, held).await?;
+        if change == Change::Remove {
+            self.met_deleted();
+        }
         if planted(Bug::DeleteLooksAgain) && change == Change::Remove {
             return Ok(Some(self.decide(lane, kind, false).1));
         }
@@ -180,9 +192,9 @@ impl Smart<'_> {
     #[cold]
     fn clear_slot(&self, lane: &Lane<'_>, leaf: Place) {
         let key = self.plan.key.clone();
-        let Some(route) = lane.port().with(|scratch| self.cache.route(scratch.get(key).unwrap_or_default())) else {
-            return;
-        };
+        let epoch = self.epoch(lane);
+        let route = lane.port().with(|scratch| self.cache.route(scratch.get(key).unwrap_or_default(), epoch));
+        let Some(route) = route else { return };
         if route.word.child() == Ok(Child::Leaf(leaf)) {
             let place = Spot::copied(&route).place(&self.way());
             lane.port().push(Request::cas(Label::Slot, place.node(), place.offset(), route.word.0, Slot::EMPTY.0));

@@ -4,14 +4,19 @@ use super::{AssemblyError, LEAF_LOCKS_MAX, Place, Spending, granted, huge_zeroes
 use dm_core::compute::batches::{Batches, Bucket, Seat};
 use dm_core::compute::locks::{Entry, LockTable, Waiter};
 use dm_core::radix::cache::NodeCache;
+use dm_core::radix::pieces::{Piece, Queue, Shelf, Waiting};
 use dm_core::radix::slot::{MEMORY_NODES_MAX, NODE_BYTES_MAX};
 use dm_core::radix::space::{Space, Stretch, Use};
+use dm_core::reclaim::GENERATIONS;
 use dm_core::remote::chunks::RequestIds;
 use dm_core::smart::parameters::{Parameters, REGION_BYTES_MAX};
 use dm_core::smart::{Parts, Smart};
 use memmap2::MmapMut;
 use std::sync::atomic::AtomicU32;
 use zerocopy::FromBytes;
+
+/// Pieces that may wait, for each that may be ready on a memory node: when half of them do, all copies of nodes are READ anew.
+const WAITING: usize = 4;
 
 /// Builds a SMART index with its storage and passes it to `run`.
 pub fn with_smart<R>(
@@ -31,6 +36,10 @@ pub struct SmartStorage {
     entries: Vec<Entry>,
     waiters: Vec<Waiter>,
     stretches: Vec<spin::Mutex<Stretch>>,
+    pieces: Vec<Piece>,
+    waiting: Vec<Waiting>,
+    returned: usize,
+    eager: bool,
     words: MmapMut,
     requests: RequestIds,
     buckets: [Vec<spin::Mutex<Bucket>>; 2],
@@ -44,6 +53,8 @@ pub struct SmartRoom<'a> {
     entries: &'a [Entry],
     waiters: &'a [Waiter],
     stretches: &'a [spin::Mutex<Stretch>],
+    shelves: Vec<spin::Mutex<Shelf<'a>>>,
+    queue: spin::Mutex<Queue<'a>>,
     words: &'a [AtomicU32],
     requests: &'a RequestIds,
     buckets: [&'a [spin::Mutex<Bucket>]; 2],
@@ -95,6 +106,13 @@ impl SmartStorage {
             entries: lock_entries(nodes * Self::locks_per_node(spending)),
             waiters: (0..spending.lanes).map(|_| Waiter::default()).collect(),
             stretches: (0..nodes * Use::COUNT).map(|_| spin::Mutex::new(Stretch::default())).collect(),
+            pieces: vec![Piece::default(); if place.epochs.is_some() { nodes * spending.returned_nodes } else { 0 }],
+            waiting: vec![
+                Waiting::default();
+                if place.epochs.is_some() { WAITING * spending.returned_nodes } else { 0 }
+            ],
+            returned: spending.returned_nodes.max(1),
+            eager: spending.generations != GENERATIONS,
             words: huge_zeroes(words * size_of::<AtomicU32>()).map_err(|error| AssemblyError::Memory {
                 cache_bytes: spending.cache_bytes,
                 reason: error.to_string(),
@@ -108,11 +126,26 @@ impl SmartStorage {
 
     /// Puts the seats up.
     pub fn furnish(&mut self) -> SmartRoom<'_> {
-        let Self { entries, waiters, stretches, words, requests, buckets, values, value_bytes } = self;
+        let Self {
+            entries,
+            waiters,
+            stretches,
+            pieces,
+            waiting,
+            returned,
+            eager,
+            words,
+            requests,
+            buckets,
+            values,
+            value_bytes,
+        } = self;
         SmartRoom {
             entries,
             waiters,
             stretches,
+            shelves: pieces.chunks_mut(*returned).map(|pieces| spin::Mutex::new(Shelf::new(pieces))).collect(),
+            queue: spin::Mutex::new(Queue::new(waiting, *eager)),
             // A mapping begins on a page and was asked for in whole words; if it were not, the cache would always miss.
             words: <[AtomicU32]>::mut_from_bytes(words).map_or(&[][..], |words| words),
             requests,
@@ -135,6 +168,11 @@ impl<'a> SmartRoom<'a> {
         spending: &Spending,
     ) -> Result<Smart<'a>, AssemblyError> {
         let locks_per_node = SmartStorage::locks_per_node(spending) as u32;
+        let space = Space::new(self.stretches);
+        let space = match place.epochs {
+            Some(part) => space.with_returns(&self.shelves, &self.queue, part.epochs),
+            None => space,
+        };
         let parts = Parts {
             number: place.number,
             owner: place.member,
@@ -145,9 +183,10 @@ impl<'a> SmartRoom<'a> {
             locks: LockTable::new(self.entries, locks_per_node, self.waiters, spending.hand_overs_max),
             locks_per_node,
             batches: Batches::new(self.buckets[0], self.buckets[1], &self.seats),
-            space: Space::new(self.stretches),
+            space,
             cache: NodeCache::new(self.words),
             recovery: place.recovery,
+            epochs: place.epochs,
         };
         let plan = parameters.plan(spending.page_records, spending.leaves_at_once);
         granted(place, Smart::new(parts, parameters, plan)?)

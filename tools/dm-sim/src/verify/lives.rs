@@ -7,7 +7,7 @@
 //!
 //! Everything follows from a seed: which story, in what order keys come and go, which operation stands still, and when.
 
-use super::coding::Coding;
+use super::coding::{Coding, Digits};
 use super::load::{Ended, start};
 use super::subject::{Boxed, Opened, With};
 use super::tree::TreeKind;
@@ -25,7 +25,7 @@ use dm_core::machine::{Step, poll_once};
 use dm_core::reclaim::{Epochs, GENERATIONS, Participant, Pin};
 use dm_core::verbs::{Fabric, LaneId, Request, Verb};
 use dm_host::assembly::{Place, Spending};
-use dm_host::kinds::with_index;
+use dm_host::kinds::{IndexParameters, with_index};
 use std::future::Future;
 use std::pin::Pin as Pinned;
 
@@ -39,6 +39,11 @@ const FRESH: usize = 2;
 const LANES: usize = 2;
 
 const CODING: Coding = Coding::shifted(8);
+
+/// Rounds of [`Story::Returns`], writes of each, and turns of a round, in percent of its writes.
+const ROUNDS: u32 = 4;
+const WRITES: u32 = 24;
+const TURNS_PERCENT: u32 = 25;
 
 /// Long for one, short for who waits for the operation that stands still, in ns.
 const DEADLINE_NS: u64 = 300_000;
@@ -61,6 +66,8 @@ enum Story {
     UnderWay,
     /// A merge, while the same compute node splits leaves.
     Merge,
+    /// Any operation, while what leaves a radix tree comes back into it.
+    Returns,
 }
 
 /// What many of them came to.
@@ -101,6 +108,8 @@ fn with_scene<K: TreeKind>(
     // Places that wait are not there when a merge stands still.
     let generations = if story == Story::Merge || rng.percent(40) { GENERATIONS } else { 2 };
     let (parameters, keys) = K::lives().ok_or("an index without a part in epochs")?;
+    let is_radix = matches!(parameters, IndexParameters::Smart(_));
+    let (story, generations) = if is_radix { (Story::Returns, 2) } else { (story, generations) };
     let config = Config::with_nodes(1 + rng.below(2) as usize, 512 << 10);
     let node_bytes = parameters.node_bytes();
     let plot = Plot::of(&parameters, 61, 1, node_bytes.0.max(node_bytes.1).next_multiple_of(4096) as u64);
@@ -112,6 +121,8 @@ fn with_scene<K: TreeKind>(
         combine: rng.percent(60),
         chain_lock_read: rng.percent(40),
         entry_writes: rng.percent(70),
+        // Who stands still may hold a lock that lanes of its own compute node would queue for.
+        hierarchical: !is_radix,
         ..Options::default()
     };
     let spending = |number: usize| Spending {
@@ -138,6 +149,13 @@ fn with_scene<K: TreeKind>(
         let lanes: Vec<Lane<'_>> = lanes.collect();
         play(&mut Scene {
             story,
+            coding: if is_radix {
+                // So that nodes fill up and keys fight for slots, more of the one or of the other.
+                let digits = Digits { bits: 2 + rng.below(3), stride: 1 + rng.below(2) as usize };
+                Coding { key_shift: 0, digits: Some(digits) }
+            } else {
+                CODING
+            },
             opened,
             lanes: &lanes,
             fabric: DirectFabric::over(&config, memories),
@@ -165,6 +183,7 @@ enum Drive<T> {
 
 struct Scene<'a, 'm> {
     story: Story,
+    coding: Coding,
     opened: &'a [&'a dyn Opened],
     lanes: &'a [Lane<'m>],
     fabric: DirectFabric,
@@ -189,6 +208,7 @@ impl<'a, 'm> Scene<'a, 'm> {
         match self.story {
             Story::Copies | Story::UnderWay => self.split_stands_still(),
             Story::Merge => self.merge_stands_still(),
+            Story::Returns => self.one_stands_still(),
         }?;
         for node in 0..COMPUTE_NODES {
             (0..2 * self.keys).try_for_each(|key| self.point(node, 0, key, Call::Get))?;
@@ -264,6 +284,58 @@ impl<'a, 'm> Scene<'a, 'm> {
         waits.as_mut().map_or(Ok(()), |waits| self.go_on(waits))
     }
 
+    /// Keys come and go, so that nodes are replaced and deleted leaves leave the tree, and turns pass; in each round one operation stands
+    /// still for a while, of the compute node with old copies or of the one that writes.
+    fn one_stands_still(&mut self) -> Result<(), String> {
+        for _ in 0..ROUNDS {
+            self.churn(WRITES, true)?;
+            (0..2 * self.keys).step_by(3).try_for_each(|key| self.point(OLD, 1, key, Call::Get))?;
+            let (node, lane) = if self.rng.percent(60) { (OLD, 0) } else { (CHURNER, 1) };
+            let (key, submits) = (u64::from(self.rng.below(2 * self.keys as u32)), self.rng.below(10));
+            let call = match self.rng.below(5) {
+                0 | 1 => Call::Get,
+                2 => Call::Delete,
+                _ => self.write(),
+            };
+            let mut still = self.begin(node, lane, key, call, submits)?;
+            // With old copies, if nothing reminds that compute node of turns.
+            let all = self.rng.percent(70);
+            self.churn(WRITES, all)?;
+            for _ in 0..4 {
+                let key = u64::from(self.rng.below(2 * self.keys as u32));
+                self.point(OLD, 1, key, Call::Get)?;
+            }
+            self.go_on(&mut still)?;
+        }
+        Ok(())
+    }
+
+    /// Upserts and deletes of any keys, and turns of all, or of all but the one with old copies.
+    fn churn(&mut self, writes: u32, all: bool) -> Result<(), String> {
+        for _ in 0..writes {
+            let key = u64::from(self.rng.below(2 * self.keys as u32));
+            let call = if self.rng.percent(50) { Call::Delete } else { self.write() };
+            let node = if self.rng.percent(80) { CHURNER } else { FRESH };
+            self.point(node, 0, key, call)?;
+            if self.rng.percent(TURNS_PERCENT) {
+                self.turn(0, all)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A turn of all, or of all but the one with old copies.
+    fn turn(&mut self, churner_lane: usize, all: bool) -> Result<(), String> {
+        for node in 0..COMPUTE_NODES {
+            if node != OLD || all {
+                let lane = if node == CHURNER { churner_lane } else { 1 };
+                let (index, lane) = (self.opened[node], self.lane(node, lane));
+                self.alone(lane, index.turn(lane))?.map_err(|error| format!("a turn: {error}"))?;
+            }
+        }
+        Ok(())
+    }
+
     // ---- the steps ------------------------------------------------------------------------------------------------
 
     /// Keys in ascending order, but for a few.
@@ -297,15 +369,7 @@ impl<'a, 'm> Scene<'a, 'm> {
     fn empty(&mut self, keys: &[u64]) -> Result<(), String> {
         keys.iter().rev().try_for_each(|&key| self.point(CHURNER, 0, key, Call::Delete))?;
         let all = self.story != Story::Copies || self.rng.percent(30);
-        for _ in 0..TURNS {
-            for node in 0..COMPUTE_NODES {
-                if node != OLD || all {
-                    let (index, lane) = (self.opened[node], self.lane(node, 1));
-                    self.alone(lane, index.turn(lane))?.map_err(|error| format!("a turn: {error}"))?;
-                }
-            }
-        }
-        Ok(())
+        (0..TURNS).try_for_each(|_| self.turn(1, all))
     }
 
     fn lane(&self, node: usize, lane: usize) -> &'a Lane<'m> {
@@ -324,7 +388,7 @@ impl<'a, 'm> Scene<'a, 'm> {
         self.now_ns += 1;
         let at = LaneAt::new(node as u16, lane as u16);
         let operation = self.history.invoke(at, self.now_ns, key, call);
-        let future = start(self.opened[node], self.lane(node, lane), CODING, key, call, DEADLINE_NS);
+        let future = start(self.opened[node], self.lane(node, lane), self.coding, key, call, DEADLINE_NS);
         let mut still = Still { node, lane, operation, future, ended: false };
         self.lane(node, lane).port().start();
         let driven = self.drive(self.lane(node, lane), still.future.as_mut(), submits, false)?;

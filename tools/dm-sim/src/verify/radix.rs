@@ -3,7 +3,7 @@
 use super::accounting::{Holdings, Node as Piece};
 use super::items::Found;
 use super::subject::Picture;
-use super::walk::chunks;
+use super::walk::{chunks, pool_epoch};
 use crate::memory::Memories;
 use dm_core::radix::slot::{Child, Node, Place, Slot, UNIT_BYTES};
 use dm_core::remote::NodeGeometry;
@@ -46,7 +46,7 @@ fn visit<'m>(geometry: &[NodeGeometry], memories: &'m Memories, mut see: impl Fn
 
 /// The nodes, by the slots that lead to them.
 pub(super) fn picture(geometry: &[NodeGeometry], memories: &Memories) -> Picture {
-    let mut picture = Picture::default();
+    let mut picture = Picture { epoch: pool_epoch(geometry, memories), ..Picture::default() };
     visit(geometry, memories, |slot, image| {
         if picture.root.is_none() {
             picture.root = Some((Address::from_bits(slot.0), 0));
@@ -90,24 +90,22 @@ pub(super) fn holdings(
 
 /// See [`super::Inside::for_each_ready`].
 pub(super) fn for_each_ready(index: &Smart<'_>, visit: &mut dyn FnMut(Piece)) {
-    index.space().for_each_ready(&mut |_, place, bytes| {
-        visit(Piece { node: place.node(), offset: place.offset(), bytes });
-    });
+    let visit = &mut |_, place: Place, bytes| visit(Piece { node: place.node(), offset: place.offset(), bytes });
+    index.space().for_each_ready(index.leaf_shape().place_bytes, visit);
+    index.space().for_each_waiting(visit);
 }
 
-/// See [`super::Inside::recall`].
+/// See [`super::Inside::recall`]. Newer copies would stay, if they were there.
 pub(super) fn recall(index: &Smart<'_>, picture: &Picture) {
     let cache = index.cache();
-    if picture.nodes.is_empty() {
-        cache.clear();
-    }
-    cache.set_root(Slot(picture.root.map_or(0, |(root, _)| root.to_bits())));
+    cache.clear();
+    cache.set_root(Slot(picture.root.map_or(0, |(root, _)| root.to_bits())), picture.epoch);
     for (address, image) in &picture.nodes {
         let slot = Slot(address.to_bits());
         if let Ok(Child::Node(kind, _)) = slot.child()
             && let Ok(node) = Node::new(image, kind, INDEX)
         {
-            cache.insert(slot, &node);
+            cache.insert(slot, &node, picture.epoch);
         }
     }
 }

@@ -149,6 +149,10 @@ impl<K: TreeKind> Subject for Recovered<K> {
         Bounded(self.0).holdings(case, config, memories)
     }
 
+    fn rdwc(&self, case: &TreeCase) -> Option<bool> {
+        Bounded(self.0).rdwc(case)
+    }
+
     fn bulk_loads(&self, case: &TreeCase) -> bool {
         Bounded(self.0).bulk_loads(case)
     }

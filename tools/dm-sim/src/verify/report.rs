@@ -108,6 +108,8 @@ pub struct Report {
     pub accounts: u64,
     /// Where the memory of these went.
     pub memory: Account,
+    /// Histories in which operations on one key were shared between lanes, and in which they were not.
+    pub rdwc: [u64; 2],
     /// Steps of all drivers.
     pub steps: u64,
     /// Histories that the checker could not judge, with the last reason.
@@ -135,6 +137,7 @@ impl Default for Report {
             faults: vec![0; FaultKind::ALL.len()],
             accounts: 0,
             memory: Account::default(),
+            rdwc: [0; 2],
             steps: 0,
             too_hard: (0, None),
             failed: BTreeMap::new(),
@@ -163,6 +166,9 @@ impl Report {
         if let Some(account) = &history.memory {
             self.accounts += 1;
             self.memory.add(account);
+        }
+        if let Some(shared) = history.rdwc {
+            self.rdwc[usize::from(!shared)] += 1;
         }
         self.steps += history.steps;
         if let Some(why) = history.too_hard {
@@ -193,6 +199,9 @@ impl Report {
         }
         self.accounts += other.accounts;
         self.memory.add(&other.memory);
+        for (sum, more) in self.rdwc.iter_mut().zip(other.rdwc) {
+            *sum += more;
+        }
         self.steps += other.steps;
         self.too_hard = (self.too_hard.0 + other.too_hard.0, other.too_hard.1.or(self.too_hard.1));
         for (cause, count) in other.failed {
@@ -229,6 +238,10 @@ impl fmt::Display for Report {
             .collect();
         if !faults.is_empty() {
             writeln!(f, "faults: {}", faults.join(", "))?;
+        }
+        let [on, off] = self.rdwc;
+        if on + off > 0 {
+            writeln!(f, "RDWC on in {on} histories, off in {off}")?;
         }
         writeln!(f, "memory, of {} histories: {}", self.accounts, self.memory)?;
         if let (count @ 1.., Some(why)) = self.too_hard {

@@ -1,6 +1,6 @@
 //! One history from its seed to its verdict.
 
-use super::accounting::{Account, Holdings, Node, account};
+use super::accounting::{Account, Holdings, Node, account, not_ready};
 use super::coding::Coding;
 use super::draw::{Draw, Filling, Settings};
 use super::faults::{FaultKind, FaultPlan};
@@ -44,6 +44,8 @@ pub struct History {
     pub suffered: Suffered,
     /// Where the memory went, if that was looked at.
     pub memory: Option<Account>,
+    /// Whether operations on one key were shared between lanes; `None`: the index does not say.
+    pub rdwc: Option<bool>,
     /// Steps of the driver.
     pub steps: u64,
     /// Coverage marks, by [`Mark`].
@@ -245,6 +247,7 @@ impl<S: Subject> Verifier<S> {
             Verdict::TooHard { why, .. } => history.too_hard = Some(why),
         }
         history.overlapping = history.record.overlapping() as u64;
+        history.rdwc = self.subject.rdwc(&case);
         let (requests, log) =
             if logged { (log::requests(world.log()), log::text(world.log())) } else { Default::default() };
         let events = if logged { world.log().to_vec() } else { Vec::new() };
@@ -282,6 +285,7 @@ fn empty_history(findings: Vec<Finding>) -> History {
         operations: 0,
         suffered: Suffered::default(),
         memory: None,
+        rdwc: None,
         steps: 0,
         marks: vec![0; Mark::ALL.len()],
     }
@@ -557,9 +561,20 @@ impl Stage<'_> {
                 let disturbs = |kind: FaultKind| history.suffered.counts[kind as usize] > 0;
                 let undisturbed = history.failed.is_empty()
                     && FaultKind::ALL.iter().all(|&kind| !disturbs(kind) || adopted && kind == FaultKind::Crash);
-                if account.leaked > 0 && self.never_leaks && undisturbed {
-                    let but = if disturbs(FaultKind::Crash) { "nothing but deaths" } else { "nothing" };
+                // Pieces that the dead had retired are lost with them.
+                let died = disturbs(FaultKind::Crash);
+                let lost = if died { account.leaked - account.leaked_pieces } else { account.leaked };
+                if lost > 0 && self.never_leaks && undisturbed {
+                    let but = if died { "nothing but deaths" } else { "nothing" };
                     self.findings.push(Finding::Memory(format!("{but} went wrong, and {account}")));
+                }
+                if adopted
+                    && self.holds_all_blocks
+                    && let Some(Node { node, offset, bytes }) = not_ready(&holdings.untouched, &ready)
+                {
+                    let what =
+                        format!("{bytes} bytes at {}:{offset:#x} were never written to, and are nobody's", node.0);
+                    self.findings.push(Finding::Memory(what));
                 }
                 // Of blocks nothing is lost as long as nobody dies, but where a lane says so.
                 let nobody_died = !disturbs(FaultKind::Crash) && !disturbs(FaultKind::NodeDeath);

@@ -12,6 +12,7 @@ use dm_core::lane::Mark;
 use dm_core::planted::Bug;
 use dm_core::smart::parameters::Parameters;
 use dm_host::assembly::Spending;
+use dm_host::kinds::IndexParameters;
 
 /// SMART trees.
 #[derive(Clone, Copy, Debug, Default)]
@@ -32,23 +33,39 @@ impl TreeKind for Smart {
     fn marks() -> Vec<(&'static str, &'static [Mark])> {
         vec![
             ("batches", dm_core::compute::batches::MARKS),
+            ("quarantine", dm_core::reclaim::epochs::MARKS),
             ("chunks", dm_core::remote::chunks::MARKS),
             ("smart", dm_core::smart::MARKS),
         ]
     }
 
     /// No merges, whose half-done ones somebody could undo.
-    /// Of these, repairers' deaths and self-fencing are what enumerated deaths are about.
+    /// Of these, repairers' deaths and self-fencing are what enumerated deaths are about. Nodes with hardly anything left below one
+    /// that fills up take more inserts and deletes than a history has; stories of places that go round have them.
     fn rare_marks() -> &'static [Mark] {
-        &[Mark::MergeUndone, Mark::RepairerDied, Mark::SelfFenced]
+        &[Mark::MergeUndone, Mark::RepairerDied, Mark::SelfFenced, Mark::NodeLeftOut]
     }
 
     fn crash_cases() -> Vec<Case> {
         cases::smart()
     }
 
+    fn lives() -> Option<(IndexParameters, u64)> {
+        Some((Parameters { key_bytes: 8, value_bytes: 16 }.into(), 60))
+    }
+
+    /// Its own, and those of what it shares that show here.
     fn bugs() -> Vec<Bug> {
-        Bug::SMART.to_vec()
+        let shared = [
+            Bug::QuarantineTooShort,
+            Bug::TakeoverUnfenced,
+            Bug::LeaseByRemoteClock,
+            Bug::ImageAfterData,
+            Bug::TakeoverWithoutCopy,
+            Bug::TakeoverWithoutReplay,
+            Bug::LeavesUnswept,
+        ];
+        Bug::SMART.iter().copied().chain(shared).collect()
     }
 
     fn profile_for(_: Bug) -> Option<Profile> {
@@ -86,6 +103,7 @@ impl TreeKind for Smart {
             leaf_locks: [1, 3, 64][rng.below(3) as usize],
             // What comes back is remembered in pieces: nothing is lost, whatever is spent.
             returned_nodes: SHELF_HOLDS_ALL,
+            generations: draw.generations,
             options,
             ..Spending::default()
         };

@@ -240,6 +240,12 @@ pub trait Subject {
         None
     }
 
+    /// Whether operations on one key are shared between the lanes of a compute node in this case. `None`: not known.
+    fn rdwc(&self, case: &Self::Case) -> Option<bool> {
+        let _ = case;
+        None
+    }
+
     /// Whether it can be bulk-loaded.
     fn bulk_loads(&self, case: &Self::Case) -> bool {
         let _ = case;

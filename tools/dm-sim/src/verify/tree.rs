@@ -204,6 +204,10 @@ impl<K: TreeKind> Subject for Bounded<K> {
         Some(case.plot().holdings(config, memories))
     }
 
+    fn rdwc(&self, case: &TreeCase) -> Option<bool> {
+        Some(case.spending.options.rdwc)
+    }
+
     fn bulk_loads(&self, case: &TreeCase) -> bool {
         case.parameters.items().is_none()
     }

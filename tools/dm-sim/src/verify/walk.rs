@@ -341,12 +341,15 @@ impl Inside for AnyIndex<'_, '_, '_> {
     }
 
     fn has_epochs(&self) -> bool {
-        tree_of(self).is_ok_and(|tree| tree.epochs.is_some())
+        tree_of(self).map_or_else(Smart::has_epochs, |tree| tree.epochs.is_some())
     }
 
     async fn turn<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
-        let Ok(tree) = tree_of(self) else { return Ok(()) };
-        tree.turn(lane).await.map_err(|error| match error {
+        let turned = match tree_of(self) {
+            Ok(tree) => tree.turn(lane).await,
+            Err(index) => index.turn(lane).await,
+        };
+        turned.map_err(|error| match error {
             RowError::Verb(error) => error.into(),
             RowError::Fenced { .. } => OpError { cause: Cause::Fenced, effect: Effect::None },
             _ => OpError { cause: Cause::BadInput("the compute-node rows cannot be read"), effect: Effect::None },
@@ -415,11 +418,16 @@ fn walk<'m>(
     Ok(())
 }
 
-/// The inner nodes that are whole.
-fn picture(plot: &TreeNodes, geometry: &[NodeGeometry], memories: &Memories) -> Picture {
+/// The pool's epoch.
+pub(super) fn pool_epoch(geometry: &[NodeGeometry], memories: &Memories) -> u32 {
     let home = geometry.first().zip(memories.get(NodeId(0)));
     let word = home.map_or(0, |(home, memory)| memory.host.word(rows::epoch_offset(home)));
-    let epoch = epoch_of(word).unwrap_or(0);
+    epoch_of(word).unwrap_or(0)
+}
+
+/// The inner nodes that are whole.
+fn picture(plot: &TreeNodes, geometry: &[NodeGeometry], memories: &Memories) -> Picture {
+    let epoch = pool_epoch(geometry, memories);
     let mut picture = Picture { root: root(plot, geometry, memories), nodes: Vec::new(), epoch };
     // A walk through the middle of a change may end early: then the picture is of what came before.
     let _ = walk(plot, geometry, memories, 1, |address, _, image| {
@@ -457,9 +465,22 @@ fn holdings(
         }
     })?;
     if let Some(found) = found {
+        let pieces = holdings.chunks.iter().filter(|chunk| chunk.is_of_pieces);
+        holdings.untouched = pieces.filter_map(|chunk| untouched(chunk, found.longest_bytes(), memories)).collect();
         holdings.reached.extend(found.blocks()?);
     }
     Ok(holdings)
+}
+
+/// The end of a chunk for pieces of up to `longest_bytes` that no piece was ever written to: pieces begin with a unit that is
+/// not zero.
+fn untouched(chunk: &Chunk, longest_bytes: u64, memories: &Memories) -> Option<Node> {
+    let (start, end) = (chunk.offset as usize, (chunk.offset + chunk.bytes) as usize);
+    let bytes = memories.get(chunk.node)?.host.bytes().get(start..end)?;
+    let written = bytes.chunks_exact(UNIT_BYTES as usize).rposition(|unit| unit.iter().any(|&byte| byte != 0));
+    let first = written.map_or(0, |unit| unit as u64 * UNIT_BYTES + longest_bytes);
+    let (offset, bytes) = (chunk.offset + first, chunk.bytes.checked_sub(first)?);
+    (bytes > 0).then_some(Node { node: chunk.node, offset, bytes })
 }
 
 /// Chunks granted, of nodes or units whose sizes `node_bytes` says; `None`: this index has none of that kind.

@@ -97,14 +97,14 @@ fn repair(pool: &Pool, lease: Duration, sweep: Sweep<'_>) -> Result<Repaired, Fa
         return Ok(repaired);
     }
     let indexes = pool.indexes().map_err(Failure::run)?;
-    let recovers =
-        |index: &&IndexEntry| pool.find_index(index.name()).is_ok_and(|(_, parameters)| parameters.recovers());
+    // What another version of this program has created may be unknown to this one.
+    let is_known = |index: &&IndexEntry| pool.find_index(index.name()).is_ok();
     // Lock tables are the pool's, so any index will do; but locks that lie in leaves are swept through the index whose leaves
     // they are. Of the others' chunks those without nodes stay granted.
     let in_leaves = |index: &&IndexEntry| matches!(index.kind, IndexKind::Chime | IndexKind::Smart);
-    let mut through: Vec<&IndexEntry> = indexes.iter().filter(recovers).filter(in_leaves).collect();
+    let mut through: Vec<&IndexEntry> = indexes.iter().filter(is_known).filter(in_leaves).collect();
     if through.is_empty() {
-        through.extend(indexes.iter().find(recovers));
+        through.extend(indexes.iter().find(is_known));
     }
     if through.is_empty() {
         with_eyes(pool, |fabric, lane| free_unheld(pool, fabric, lane, &dead, &mut repaired))?;

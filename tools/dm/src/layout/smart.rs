@@ -3,7 +3,7 @@
 use super::remote::{error, hex, value};
 use super::{Sample, Structure};
 use dm_core::radix::slot::{self, Child, Header, NODE_BYTES_MAX, Node, NodeType, Place, Slot, UNIT_BYTES};
-use dm_core::smart::layout::{LEAF_FIELDS, LeafShape};
+use dm_core::smart::layout::{LEAF_FIELDS, LeafShape, LeafState};
 use dm_core::smart::parameters::{ParameterBlock, Parameters};
 use dm_core::verbs::NodeId;
 
@@ -101,31 +101,43 @@ pub(super) const RADIX_NODE: Structure = Structure {
     },
 };
 
+const fn name(state: LeafState) -> &'static str {
+    match state {
+        LeafState::Valid => "there",
+        LeafState::Deleted => "deleted",
+        LeafState::Buried => "buried",
+    }
+}
+
 pub(super) const SMART_LEAF: Structure = Structure {
     name: "smart_leaf",
     title: "leaf of a SMART index: one record",
-    text: "An update writes seal and value, a delete the seal; the key never changes, and the lock is changed by CAS only.",
+    text: "An update writes seal and value, a delete the seal, and so does who buries a deleted leaf, for ever; the key never \
+           changes, and the lock is changed by CAS only.",
     tables: &[("fields, keys and values of 8 bytes", LEAF_FIELDS)],
     constants: &[
         ("place", LEAF.place_bytes as u64, "bytes of a leaf with keys and values of 8 bytes"),
         ("place", LeafShape::new(64, 1024).place_bytes as u64, "and with the longest of both"),
     ],
     samples: || {
-        let sample = |title, valid: bool| {
+        let sample = |title, sealed: LeafState| {
             let mut image = [0; LEAF.place_bytes];
             LEAF.build(&mut image, b"\x10\x11\x12\x13\x14\x15\x16\x17", &0x1122_3344_5566_7788_u64.to_le_bytes());
-            LEAF.close(&mut image, valid);
-            let state = if valid { "there" } else { "deleted" };
+            LEAF.close(&mut image, sealed);
+            let state = name(sealed);
             let values =
                 [("state", state), ("key", "0x1011121314151617"), ("value", "0x1122334455667788"), ("lock", "0x0")];
             Sample::new(title, &image, &values)
         };
-        vec![sample("a record", true), sample("the same, deleted", false)]
+        vec![
+            sample("a record", LeafState::Valid),
+            sample("the same, deleted", LeafState::Deleted),
+            sample("the same, and its leaf buried", LeafState::Buried),
+        ]
     },
     decode: |bytes| {
-        let state = match LEAF.is_valid(bytes) {
-            Ok(true) => "there",
-            Ok(false) => "deleted",
+        let state = match LEAF.state(bytes) {
+            Ok(state) => name(state),
             Err(found) => return error(&found),
         };
         let key = LEAF.key(bytes).iter().fold(0, |key, byte| key << 8 | u64::from(*byte));

@@ -16,11 +16,12 @@ use dm_core::index::OperationKind;
 use dm_core::lane::{Lane, Mark};
 use dm_core::recovery::lease::{LEASE_NS_MAX, Terms};
 use dm_core::remote::NodeGeometry;
+use dm_core::remote::catalog::IndexKind;
 use dm_core::remote::chunks::{ChunkEntry, ChunkKind, ChunkWord};
 use dm_core::remote::rows::{Joiner, Member, Row, RowState, RowWord};
 use dm_core::verbs::{Label, LaneId, NodeId, Verb};
 use dm_host::assembly::{Place, Spending};
-use dm_host::kinds::{IndexParameters, with_index};
+use dm_host::kinds::with_index;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -765,7 +766,8 @@ impl Stage<'_, '_> {
         let account = account(&holdings, &ready, retired_bytes)?;
         self.ran.memory = account;
         // Nobody adopts memory of a radix tree.
-        let adopts = self.case.parameters.recovers() && !matches!(self.case.parameters, IndexParameters::Smart(_));
+        // Radix trees adopt nothing.
+        let adopts = self.case.parameters.kind() != IndexKind::Smart;
         if adopts && account.leaked > 0 { Err(format!("memory is lost: {account}")) } else { Ok(()) }
     }
 

@@ -17,6 +17,7 @@ use dm_core::items::key::{KeyShape, ROOT_LAYER};
 use dm_core::items::slot::Slot;
 use dm_core::lane::Mark;
 use dm_core::planted::Bug;
+use dm_core::smart::layout::LeafState;
 use dm_core::{chime, items, sherman, smart};
 use dm_host::kinds::IndexParameters;
 use std::collections::BTreeSet;
@@ -93,8 +94,8 @@ pub struct ItemsOver<K>(pub K);
 impl<K: Below> TreeKind for ItemsOver<K> {
     const NAME: &'static str = K::ITEMS[0];
     const NAME_RECOVERED: &'static str = K::ITEMS[1];
-    /// Not that of blocks.
-    const ADOPTS: bool = false;
+    /// Of blocks, what was never written to.
+    const ADOPTS: bool = K::ADOPTS;
     /// An entry that is taken back may be the last of its leaf, and only recovery mends a merge that was cut short.
     const WRITES_RECORDS_AT_ONCE: bool = false;
 
@@ -129,11 +130,20 @@ impl<K: Below> TreeKind for ItemsOver<K> {
     }
 }
 
-/// As of the index below. Its inner nodes have few reasons to split here: keys are longer and leaves as many. Items ask it for
-/// nothing that combines. And only requests that fail leave it to a look whether an entry was changed, only locks that nobody
-/// frees an entry that cannot be taken back.
-const RARE_MARKS: &[Mark] =
-    &[Mark::Restart, Mark::UpperSplit, Mark::CombinedWrite, Mark::EntryRevisited, Mark::LayerLost];
+/// As of the index below. Its inner nodes have few reasons to split here: keys are longer and leaves as many; and it merges few
+/// leaves, so places that wait for epochs are few, and fewer have waited for long enough when a history ends. Items ask it for
+/// nothing that combines. Only requests that fail leave it to a look whether an entry was changed, only locks that nobody
+/// frees an entry that cannot be taken back. Repairers that die are those of the index below, where they are enumerated.
+const RARE_MARKS: &[Mark] = &[
+    Mark::Restart,
+    Mark::UpperSplit,
+    Mark::CombinedWrite,
+    Mark::EntryRevisited,
+    Mark::LayerLost,
+    Mark::QuarantineOver,
+    Mark::RepairerDied,
+    Mark::SelfFenced,
+];
 
 fn with_marks(mut marks: Vec<(&'static str, &'static [Mark])>) -> Vec<(&'static str, &'static [Mark])> {
     marks.push(("items", dm_core::items::MARKS));
@@ -186,6 +196,11 @@ impl Found {
         Some(Self { keys: KeyShape::new(entry_key_bytes), longest, links: Vec::new(), blocks: Vec::new() })
     }
 
+    /// Bytes of the place of the longest block.
+    pub(super) const fn longest_bytes(&self) -> u64 {
+        self.longest
+    }
+
     /// Adds what the image of a leaf names.
     pub(super) fn add(&mut self, parameters: &IndexParameters, image: &[u8]) {
         let low = [0; 64];
@@ -217,7 +232,7 @@ impl Found {
             IndexParameters::SmartItems(below, _) => {
                 let shape = below.leaf();
                 // What was deleted is no entry. What is torn is none either: it is for those who READ it to say so.
-                if shape.is_valid(image) == Ok(true) {
+                if shape.state(image) == Ok(LeafState::Valid) {
                     self.add_entry(shape.key(image), shape.value(image));
                 }
             }

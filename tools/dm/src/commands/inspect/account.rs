@@ -7,6 +7,7 @@ use super::super::Failure;
 use super::super::members::{Member, WINDOW_BYTES, on_lane};
 use dm_core::btree::node::{Header, NodeFlags};
 use dm_core::index::Census;
+use dm_core::items::adopt::last_beginning;
 use dm_core::lane::Lane;
 use dm_core::reclaim::Signature;
 use dm_core::remote::address::LINE_BYTES;
@@ -40,6 +41,8 @@ pub(super) struct Account {
     pub(super) block_chunks_bytes: u64,
     /// Places of the blocks that the walk reached. The others are on shelves of compute nodes, or lost with one.
     pub(super) block_bytes: u64,
+    /// Ends of these chunks that no block was ever written to.
+    pub(super) block_free_bytes: u64,
     /// By whose it is; what is reached is the tree's.
     pub(super) holders: Vec<Holder>,
 }
@@ -52,13 +55,14 @@ pub(super) struct Holder {
     pub(super) incarnation: u16,
     /// It lives no more: whoever adopts its chunks, or has the chunks these places are in, takes them.
     pub(super) gone: bool,
-    /// Of chunks that it owns, what was never written.
+    /// Of chunks that it owns, for nodes or for blocks, what was never written.
     pub(super) free_bytes: u64,
     /// Of all chunks, leaves that it retired.
     pub(super) retired_bytes: u64,
 }
 
-/// Looks at every place. `node_bytes`: of leaves and inner nodes. The walk's result is put in later.
+/// Looks at every place. `node_bytes`: of leaves and inner nodes; `longest_block_bytes`: of a block's place. The walk's result is
+/// put in later.
 pub(super) fn account(
     pool: &Pool,
     fabric: &mut AnyFabric,
@@ -66,6 +70,7 @@ pub(super) fn account(
     rows: &[Member],
     index: IndexNumber,
     node_bytes: (usize, usize),
+    longest_block_bytes: usize,
 ) -> Result<Account, Failure> {
     let mut account = Account::default();
     let mut holders: BTreeMap<(u16, u16), Holder> = BTreeMap::new();
@@ -90,6 +95,12 @@ pub(super) fn account(
                 ChunkKind::Inner => node_bytes.1,
                 ChunkKind::Items => {
                     account.block_chunks_bytes += geometry.chunk_bytes;
+                    let start = (NodeId(number), geometry.chunk_offset(chunk));
+                    let written = last_beginning_in(fabric, lane, start, geometry.chunk_bytes)?;
+                    let used = written.map_or(0, |at| at + longest_block_bytes as u64);
+                    let free_bytes = geometry.chunk_bytes.saturating_sub(used);
+                    account.block_free_bytes += free_bytes;
+                    owner(&mut holders, rows, &grant).free_bytes += free_bytes;
                     continue;
                 }
                 _ => continue,
@@ -131,6 +142,26 @@ pub(super) fn account(
     account.unlinked_bytes = written_bytes;
     account.holders = holders.into_values().collect();
     Ok(account)
+}
+
+/// Where the last block of a chunk begins at most: see [`last_beginning`].
+fn last_beginning_in(
+    fabric: &mut AnyFabric,
+    lane: &Lane<'_>,
+    (node, start): (NodeId, u64),
+    chunk_bytes: u64,
+) -> Result<Option<u64>, Failure> {
+    let mut end = chunk_bytes;
+    while end > 0 {
+        let bytes = end.min(WINDOW_BYTES as u64);
+        let read = Request::read(Label::Tool, node, start + end - bytes, bytes as usize, 0);
+        on_lane(fabric, lane, |fabric, lane| block_on(fabric, lane, lane.port().call(read))).map_err(Failure::run)?;
+        end -= bytes;
+        if let Some(at) = lane.port().with(|scratch| last_beginning(&scratch[..bytes as usize])) {
+            return Ok(Some(end + at as u64));
+        }
+    }
+    Ok(None)
 }
 
 impl Account {

@@ -4,6 +4,7 @@
 //! lock, so for each index it walks it joins as a compute node and leaves again.
 
 mod account;
+mod radix;
 
 use super::members::{held_locks, members, on_lane, watch, with_eyes};
 use super::tool::{PoolArguments, with_tool};
@@ -12,6 +13,7 @@ use crate::report::Tree;
 use crate::report::table::size;
 use account::{Account, account};
 use dm_core::index::Index;
+use dm_core::items::parameters::Parameters;
 use dm_core::lane::Lane;
 use dm_core::remote::catalog::IndexKind;
 use dm_core::remote::chunks::{self, ChunkEntry, ChunkKind, Tally};
@@ -20,6 +22,7 @@ use dm_host::compute_node::{Pool, pool_name};
 use dm_host::fabric::any::AnyFabric;
 use dm_host::kinds::IndexParameters;
 use dm_host::solo::block_on;
+use radix::RadixAccount;
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -96,6 +99,8 @@ struct IndexView {
     broken: Option<String>,
     /// Where its memory is; only of indexes that were walked.
     memory: Option<Account>,
+    /// The same of a radix tree.
+    radix_memory: Option<RadixAccount>,
 }
 
 #[derive(Debug, Serialize)]
@@ -151,12 +156,16 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         for index in inspection.indexes.iter_mut().filter(|index| index.key_bytes.is_some()) {
             // Before this program joins, and has places of its own.
             let (entry, parameters) = memory.pool.find_index(&index.name).map_err(Failure::run)?;
-            // Places of a radix tree are of many sizes and do not say what they are.
-            if parameters.kind() != IndexKind::Smart {
-                let places = parameters.node_bytes();
+            let places = parameters.node_bytes();
+            if parameters.kind() == IndexKind::Smart {
+                index.radix_memory = Some(with_eyes(&memory.pool, |fabric, lane| {
+                    radix::account(&memory.pool, fabric, lane, entry.number, places.0)
+                })?);
+            } else {
+                let longest_block_bytes = parameters.items().map_or(0, Parameters::longest_place_bytes);
                 index.memory = Some(with_eyes(&memory.pool, |fabric, lane| {
                     let rows = members(&memory.pool, fabric, lane)?;
-                    account(&memory.pool, fabric, lane, &rows, entry.number, places)
+                    account(&memory.pool, fabric, lane, &rows, entry.number, places, longest_block_bytes)
                 })?);
             }
             let node = arguments.pool.join(&memory)?;
@@ -167,6 +176,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
                 Ok(census) => {
                     if let Some(account) = &mut index.memory {
                         account.reached(&census);
+                    }
+                    if let Some(account) = &mut index.radix_memory {
+                        account.reached(&census, places.0);
                     }
                     index.tree = Some(Tree::from(&census));
                 }
@@ -272,6 +284,7 @@ fn inspect(pool: &Pool, fabric: &mut AnyFabric, lane: &Lane<'_>, time: Duration)
             tree: None,
             broken: None,
             memory: None,
+            radix_memory: None,
         });
     }
     let identity = pool.descriptions()[0].identity;
@@ -317,6 +330,7 @@ fn render_account(account: &Account, text: &mut String) -> std::fmt::Result {
         slack_bytes,
         block_chunks_bytes,
         block_bytes,
+        block_free_bytes,
         holders,
     } = account;
     let sum = live_bytes + retired_bytes + free_bytes + unlinked_bytes + slack_bytes;
@@ -335,10 +349,11 @@ fn render_account(account: &Account, text: &mut String) -> std::fmt::Result {
     if *block_chunks_bytes > 0 {
         writeln!(
             text,
-            "  chunks for blocks: {} granted = {} live + {} on shelves of compute nodes, or lost with one",
+            "  chunks for blocks: {} granted = {} live + {} free + {} on shelves of compute nodes, or lost with one",
             size(*block_chunks_bytes),
             size(*block_bytes),
-            size(block_chunks_bytes.saturating_sub(*block_bytes))
+            size(*block_free_bytes),
+            size(block_chunks_bytes.saturating_sub(*block_bytes + *block_free_bytes))
         )?;
     }
     for holder in holders {
@@ -360,6 +375,45 @@ fn render_account(account: &Account, text: &mut String) -> std::fmt::Result {
         )?;
     }
     Ok(())
+}
+
+fn render_radix(account: &RadixAccount, text: &mut String) -> std::fmt::Result {
+    let RadixAccount {
+        leaf_chunks_bytes,
+        live_leaf_bytes,
+        deleted_leaf_bytes,
+        other_leaf_bytes,
+        buried_leaf_bytes,
+        free_leaf_bytes,
+        node_chunks_bytes,
+        live_node_bytes,
+        other_node_bytes,
+        free_node_bytes,
+    } = account;
+    writeln!(
+        text,
+        "  chunks for leaves: {} granted = {} live + {} deleted + {} out of the tree + {} free; {} of the deleted and those out of \
+         the tree are buried",
+        size(*leaf_chunks_bytes),
+        size(*live_leaf_bytes),
+        size(*deleted_leaf_bytes),
+        size(*other_leaf_bytes),
+        size(*free_leaf_bytes),
+        size(*buried_leaf_bytes)
+    )?;
+    writeln!(
+        text,
+        "  chunks for nodes: {} granted = {} live + {} out of the tree + {} free",
+        size(*node_chunks_bytes),
+        size(*live_node_bytes),
+        size(*other_node_bytes),
+        size(*free_node_bytes)
+    )?;
+    writeln!(
+        text,
+        "    (deleted: in the tree, for their keys or whoever needs their slots; out of the tree: waiting for epochs, ready on the \
+         compute node that took them out, or lost with one that is gone; free: never written)"
+    )
 }
 
 fn render_to(inspection: &Inspection, text: &mut String) -> std::fmt::Result {
@@ -421,6 +475,9 @@ fn render_to(inspection: &Inspection, text: &mut String) -> std::fmt::Result {
         }
         if let (Some(account), Some(_)) = (&index.memory, &index.tree) {
             render_account(account, text)?;
+        }
+        if let (Some(account), Some(_)) = (&index.radix_memory, &index.tree) {
+            render_radix(account, text)?;
         }
         if let Some(broken) = &index.broken {
             writeln!(text, "  NOT SOUND (or changed meanwhile): {broken}")?;

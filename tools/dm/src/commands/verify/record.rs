@@ -84,6 +84,16 @@ struct Memory {
     #[serde(default)]
     retired_nodes: u64,
     leaked_nodes: u64,
+    /// Of these, units of 16 bytes of chunks for blocks.
+    #[serde(default)]
+    leaked_block_units: u64,
+}
+
+/// Histories by whether operations on one key were shared between lanes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Rdwc {
+    on: u64,
+    off: u64,
 }
 
 /// How it ended.
@@ -115,6 +125,9 @@ pub(super) struct Record {
     overlapping_histories: u64,
     operations: u64,
     overlapping_operations: u64,
+    /// Histories with read delegation and write combining, and without.
+    #[serde(default)]
+    rdwc_histories: Rdwc,
     driver_steps: u64,
     too_hard_to_judge: u64,
     /// Faults that happened.
@@ -148,6 +161,7 @@ impl Record {
             overlapping_histories: 0,
             operations: 0,
             overlapping_operations: 0,
+            rdwc_histories: Rdwc::default(),
             driver_steps: 0,
             too_hard_to_judge: 0,
             faults: BTreeMap::new(),
@@ -199,6 +213,9 @@ impl Record {
         self.overlapping_histories += report.overlapping_histories;
         self.operations += report.operations;
         self.overlapping_operations += report.overlapping;
+        let [on, off] = report.rdwc;
+        self.rdwc_histories.on += on;
+        self.rdwc_histories.off += off;
         self.driver_steps += report.steps;
         self.too_hard_to_judge += report.too_hard.0;
         for kind in FaultKind::ALL {
@@ -213,6 +230,7 @@ impl Record {
         self.memory.ready_nodes += report.memory.ready;
         self.memory.retired_nodes += report.memory.retired;
         self.memory.leaked_nodes += report.memory.leaked;
+        self.memory.leaked_block_units += report.memory.leaked_pieces;
         let marks = self.marks.entry(ALL_ROOMS.to_owned()).or_default();
         for mark in Mark::ALL {
             *marks.entry(mark.name().to_owned()).or_default() += report.marks[*mark as usize];
@@ -284,6 +302,8 @@ impl fmt::Display for Record {
             "{} histories ({} with at least 10 % overlap), {} operations ({} overlap on a key)",
             self.histories, self.overlapping_histories, self.operations, self.overlapping_operations,
         )?;
+        let Rdwc { on, off } = self.rdwc_histories;
+        writeln!(f, "read delegation and write combining: on in {on} histories, off in {off}")?;
         if self.too_hard_to_judge > 0 {
             writeln!(f, "{} histories were too hard to judge", self.too_hard_to_judge)?;
         }
@@ -298,11 +318,19 @@ impl fmt::Display for Record {
         if !self.failed_operations.is_empty() {
             writeln!(f, "operations that failed, as they may: {}", list(&self.failed_operations))?;
         }
-        let Memory { histories, granted_nodes, reached_nodes, ready_nodes, retired_nodes, leaked_nodes } = &self.memory;
+        let Memory {
+            histories,
+            granted_nodes,
+            reached_nodes,
+            ready_nodes,
+            retired_nodes,
+            leaked_nodes,
+            leaked_block_units,
+        } = &self.memory;
         writeln!(
             f,
             "memory of {histories} histories: {granted_nodes} nodes granted = {reached_nodes} reached + {ready_nodes} ready + \
-             {retired_nodes} retired + {leaked_nodes} leaked"
+             {retired_nodes} retired + {leaked_nodes} leaked ({leaked_block_units} of these units of blocks)"
         )?;
         for (room, marks) in &self.marks {
             writeln!(f, "marks of {room}: {}", list(marks))?;

@@ -1,0 +1,302 @@
+//! Pieces of memory that come back: lists of those that are ready, by size, and the queue of those that wait.
+//!
+//! What was published in the tree may be under way in somebody's hands when it is out of the tree, so it waits until by the
+//! [epochs](crate::reclaim::epochs) no compute node has a pointer that old. See [`crate::smart`] for why that is enough.
+
+use super::slot::{NodeType, Place, UNIT_BYTES};
+use super::space::Use;
+use crate::reclaim::Epochs;
+
+/// Sizes that come back: leaves, and nodes of each type.
+const SIZES: usize = 1 + NodeType::LARGEST.number() as usize;
+
+/// Of the bytes that were granted, and of the bytes of copies, one in so many has to wait before a turn of the epochs is asked
+/// for. Each turn has every copy that is used READ once more.
+pub const WAITING_SHARE: u64 = 8;
+
+/// A piece on a [`Shelf`]: storage for one.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Piece {
+    offset: u64,
+    /// The next one on its list, plus one; 0: none.
+    next: u32,
+}
+
+/// Pieces of a memory node that are ready, by size.
+#[derive(Debug, Default)]
+pub struct Shelf<'s> {
+    pieces: &'s mut [Piece],
+    /// Pieces from here on were never used.
+    fresh: u32,
+    /// Pieces that were, and are not.
+    free: u32,
+    heads: [u32; SIZES],
+}
+
+const fn size_of_list(list: usize) -> Option<usize> {
+    match NodeType::new(list as u8) {
+        Some(kind) => Some(kind.bytes()),
+        None => None,
+    }
+}
+
+/// Whether a piece of so many units is of nodes without a rest: sums of 3 and 5.
+const fn divides(units: usize) -> bool {
+    !matches!(units, 1 | 2 | 4 | 7)
+}
+
+impl<'s> Shelf<'s> {
+    /// An empty one with room for `pieces.len()`.
+    pub fn new(pieces: &'s mut [Piece]) -> Self {
+        Self { pieces, ..Self::default() }
+    }
+
+    fn list(what: Use, bytes: usize) -> Option<usize> {
+        match what {
+            Use::Leaf => Some(0),
+            Use::Node => (1..SIZES).find(|&list| size_of_list(list) == Some(bytes)),
+        }
+    }
+
+    /// Remembers a piece. `false`: there is no room, or none of its size.
+    pub fn put(&mut self, what: Use, offset: u64, bytes: usize) -> bool {
+        let Some(head) = Self::list(what, bytes).and_then(|list| self.heads.get_mut(list)) else { return false };
+        let at = if self.free > 0 {
+            self.free - 1
+        } else if (self.fresh as usize) < self.pieces.len() {
+            self.fresh += 1;
+            self.fresh - 1
+        } else {
+            return false;
+        };
+        let Some(piece) = self.pieces.get_mut(at as usize) else { return false };
+        if self.free > 0 {
+            self.free = piece.next;
+        }
+        *piece = Piece { offset, next: *head };
+        *head = at + 1;
+        true
+    }
+
+    fn pop(&mut self, list: usize) -> Option<u64> {
+        let head = self.heads.get_mut(list)?;
+        let at = head.checked_sub(1)?;
+        let piece = self.pieces.get_mut(at as usize)?;
+        let offset = piece.offset;
+        *head = piece.next;
+        piece.next = self.free;
+        self.free = at + 1;
+        Some(offset)
+    }
+
+    /// Takes a piece of that size.
+    pub fn take(&mut self, what: Use, bytes: usize) -> Option<u64> {
+        self.pop(Self::list(what, bytes)?)
+    }
+
+    /// Takes `bytes` off a larger piece of nodes, the rest of which is put back as such of smaller ones.
+    pub fn take_off(&mut self, bytes: usize) -> Option<u64> {
+        for list in 1..SIZES {
+            let Some(size) = size_of_list(list) else { continue };
+            let Some(rest) = size.checked_sub(bytes).filter(|rest| *rest > 0) else { continue };
+            if self.heads.get(list).is_none_or(|head| *head == 0) || !divides(rest / UNIT_BYTES) {
+                continue;
+            }
+            let offset = self.pop(list)?;
+            let (mut at, mut rest) = (offset + bytes as u64, rest);
+            for smaller in (1..list).rev() {
+                let Some(size) = size_of_list(smaller) else { continue };
+                while rest >= size && divides((rest - size) / UNIT_BYTES) {
+                    // There is room for one; for more there may not be.
+                    if !self.put(Use::Node, at, size) {
+                        return Some(offset);
+                    }
+                    at += size as u64;
+                    rest -= size;
+                }
+            }
+            return Some(offset);
+        }
+        None
+    }
+
+    /// Calls `visit` with every piece; leaves are of `leaf_bytes`.
+    pub fn for_each(&self, leaf_bytes: usize, visit: &mut dyn FnMut(Use, u64, usize)) {
+        for (list, head) in self.heads.iter().enumerate() {
+            let (what, bytes) = size_of_list(list).map_or((Use::Leaf, leaf_bytes), |bytes| (Use::Node, bytes));
+            let mut next = *head;
+            while let Some(piece) = next.checked_sub(1).and_then(|at| self.pieces.get(at as usize)) {
+                visit(what, piece.offset, bytes);
+                next = piece.next;
+            }
+        }
+    }
+}
+
+/// A piece that waits: storage for one.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Waiting {
+    place: Place,
+    /// A multiple of 16, plus its [`Use`].
+    bytes: u32,
+    /// Turns begun when it entered.
+    entered: u32,
+}
+
+/// Pieces that wait, in the order in which they came.
+#[derive(Debug)]
+pub struct Queue<'s> {
+    pieces: &'s mut [Waiting],
+    first: usize,
+    count: usize,
+    bytes: u64,
+    granted_bytes: u64,
+    /// All turns are asked for: to see them happen.
+    eager: bool,
+    /// The turns begun when one was asked for that has not passed.
+    asked: Option<u32>,
+}
+
+impl<'s> Queue<'s> {
+    /// An empty one with room for `pieces.len()`. `eager`: a turn is asked for whenever something waits.
+    pub const fn new(pieces: &'s mut [Waiting], eager: bool) -> Self {
+        Self { pieces, first: 0, count: 0, bytes: 0, granted_bytes: 0, eager, asked: None }
+    }
+
+    /// Counts a chunk.
+    pub const fn grant(&mut self, bytes: u64) {
+        self.granted_bytes += bytes;
+    }
+
+    /// Has a piece wait, beside copies of `copies_bytes`. `false`: there is no room.
+    pub fn push(&mut self, epochs: &Epochs, what: Use, place: Place, bytes: usize, copies_bytes: u64) -> bool {
+        let room = self.pieces.len();
+        if self.count >= room {
+            self.ask(epochs);
+            return false;
+        }
+        let entered = epochs.turns();
+        if let Some(piece) = self.pieces.get_mut((self.first + self.count) % room) {
+            *piece = Waiting { place, bytes: bytes as u32 | what as u32, entered };
+        }
+        self.count += 1;
+        self.bytes += bytes as u64;
+        let enough = self.granted_bytes.max(copies_bytes) / WAITING_SHARE;
+        if self.eager || self.bytes >= enough || self.count * 2 >= room {
+            self.ask(epochs);
+        }
+        true
+    }
+
+    /// Asks for a turn, unless one is under way that was asked for.
+    pub fn ask(&mut self, epochs: &Epochs) {
+        if self.count > 0 && self.asked.is_none_or(|asked| epochs.is_over(asked)) {
+            self.asked = Some(epochs.turns());
+            epochs.want();
+        }
+    }
+
+    /// The piece that has waited longest, if that is long enough.
+    pub fn pop(&mut self, epochs: &Epochs) -> Option<(Use, Place, usize)> {
+        if self.count == 0 {
+            return None;
+        }
+        let Waiting { place, bytes, entered } = *self.pieces.get(self.first)?;
+        if !epochs.is_over(entered) {
+            return None;
+        }
+        self.first = (self.first + 1) % self.pieces.len();
+        self.count -= 1;
+        let what = if bytes & 1 == Use::Node as u32 { Use::Node } else { Use::Leaf };
+        let bytes = (bytes & !1) as usize;
+        self.bytes -= bytes as u64;
+        Some((what, place, bytes))
+    }
+
+    /// Calls `visit` with every piece.
+    pub fn for_each(&self, visit: &mut dyn FnMut(Use, Place, usize)) {
+        for at in 0..self.count {
+            if let Some(piece) = self.pieces.get((self.first + at) % self.pieces.len()) {
+                let what = if piece.bytes & 1 == Use::Node as u32 { Use::Node } else { Use::Leaf };
+                visit(what, piece.place, (piece.bytes & !1) as usize);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use crate::verbs::NodeId;
+    use std::vec::Vec;
+
+    fn all(shelf: &Shelf<'_>) -> Vec<(Use, u64, usize)> {
+        let mut pieces = Vec::new();
+        shelf.for_each(32, &mut |what, offset, bytes| pieces.push((what, offset, bytes)));
+        pieces.sort_unstable_by_key(|piece| piece.1);
+        pieces
+    }
+
+    #[test]
+    fn pieces_come_back_by_their_size() {
+        let mut room = [Piece::default(); 3];
+        let mut shelf = Shelf::new(&mut room);
+        for round in 0..4 {
+            assert!(shelf.put(Use::Node, 4096, 48) && shelf.put(Use::Leaf, 8192, 32) && shelf.put(Use::Node, 4144, 80));
+            assert!(!shelf.put(Use::Node, 0, 48), "there is no room, round {round}");
+            assert_eq!(shelf.take(Use::Node, 144), None);
+            assert_eq!((shelf.take(Use::Node, 48), shelf.take(Use::Node, 48)), (Some(4096), None));
+            assert_eq!((shelf.take(Use::Leaf, 32), shelf.take(Use::Node, 80)), (Some(8192), Some(4144)));
+        }
+        assert!(!shelf.put(Use::Node, 0, 96), "no node has that size");
+    }
+
+    #[test]
+    fn larger_pieces_are_cut_without_a_rest() {
+        for list in 2..SIZES {
+            for smaller in 1..list {
+                let (size, bytes) = (size_of_list(list).unwrap(), size_of_list(smaller).unwrap());
+                let mut room = [Piece::default(); 16];
+                let mut shelf = Shelf::new(&mut room);
+                assert!(shelf.put(Use::Node, 4096, size));
+                let Some(taken) = shelf.take_off(bytes) else {
+                    assert!(!divides((size - bytes) / UNIT_BYTES));
+                    continue;
+                };
+                let pieces = all(&shelf);
+                assert_eq!(taken, 4096);
+                let end = pieces.iter().fold(4096 + bytes as u64, |end, piece| {
+                    assert_eq!(piece.1, end, "pieces are next to each other");
+                    end + piece.2 as u64
+                });
+                assert_eq!(end, 4096 + size as u64);
+            }
+        }
+    }
+
+    #[test]
+    fn a_turn_is_asked_for_when_enough_waits() {
+        let mut room = [Waiting::default(); 8];
+        let epochs = Epochs::new();
+        let mut queue = Queue::new(&mut room, false);
+        queue.grant(1024);
+        let place = |at: u64| Place::new(NodeId(1), 4096 + 16 * at);
+        assert!(queue.push(&epochs, Use::Leaf, place(0), 32, 0));
+        assert!(queue.asked.is_none());
+        assert!(queue.push(&epochs, Use::Node, place(2), 96, 0));
+        assert_eq!((queue.asked, queue.pop(&epochs)), (Some(0), None), "an eighth waits");
+        let mut seen = Vec::new();
+        queue.for_each(&mut |what, place, bytes| seen.push((what, place, bytes)));
+        assert_eq!(seen, [(Use::Leaf, place(0), 32), (Use::Node, place(2), 96)]);
+        epochs.clear_all_for_tests();
+        assert_eq!(queue.pop(&epochs), Some((Use::Leaf, place(0), 32)));
+        assert_eq!(queue.pop(&epochs), Some((Use::Node, place(2), 96)));
+        assert_eq!((queue.pop(&epochs), queue.bytes), (None, 0));
+        for at in 0..8 {
+            assert!(queue.push(&epochs, Use::Leaf, place(at), 16, 1 << 20));
+        }
+        assert!(!queue.push(&epochs, Use::Leaf, place(9), 16, 1 << 20), "there is no room");
+        assert!(queue.asked.is_some());
+    }
+}

@@ -1,0 +1,333 @@
+//! Deleted leaves leave the tree.
+//!
+//! A delete leaves its leaf where it is, for the next insert of the key. So that others can have its slot and its place, it is
+//! *buried* first: under its lock, if it is still deleted, it gets a state that is final. A buried leaf is in the tree, or
+//! out of it, and does not matter either way. It goes
+//!
+//! - when an insert of any key comes to the slot that leads to it: the CAS that would have split it puts the new leaf in its
+//!   place;
+//! - when a full node is replaced: it is left out. So is a small node below that has no other leaves, and one that has one
+//!   other leaf makes room for that: else each slot that two keys ever met in would keep a node for ever.
+//!
+//! Deleted leaves in slots that no insert comes to, in nodes that do not fill up, stay, and what is below; so do larger nodes
+//! all of whose leaves are deleted.
+//!
+//! **A node below that goes** is frozen first, its empty slots too, so that nothing can be added to it any more; its deleted
+//! leaves are buried, and then it is exact what is left. The slot that leads to it is frozen already, being one of the full node's:
+//! so whoever would rather replace it has to replace the full node, too. If that replacement is not this one, the frozen node is in the
+//! tree as it is, and is replaced by whoever needs to change it. If more than one leaf was left after all, likewise.
+//!
+//! **Why an insert of its key is not lost.** It brings the leaf back under the lock, and then the leaf is not deleted any
+//! more; or it finds the leaf buried, and looks afresh. Only leaves that are buried ever leave the tree.
+//!
+//! **Why nothing is written there any more.** Who buries a leaf, or finds it buried, holds its lock by a CAS of its own. When that won,
+//! the lock was free: every acquisition that had written the leaf was over, its redo images void. Whoever acquires it
+//! later finds it buried, and writes nothing. So no image of a past life is ever replayed over the next one; and as
+//! leaves lie on leaves, a lock word stays one from life to life, is changed by CAS only, and may even be held when the next
+//! life begins.
+//!
+//! **What looking costs.** Which leaves of a full node are deleted, a READ of eight bytes of each tells; a small node below takes
+//! one READ of itself and as many of eight bytes as it has slots. These are only sent if
+//! there is reason to: every delete, and every deleted leaf met, by this compute node is good for [`LOOKS_PER_DELETED`] of them.
+//! Where nothing is deleted, nothing is READ.
+
+use super::Smart;
+use super::layout::{LeafState, VALUE_AT};
+use super::search::{Judged, Way};
+use crate::error::OpError;
+use crate::lane::{Lane, Mark};
+use crate::planted::{Bug, planted};
+use crate::port::OUTBOX_REQUESTS;
+use crate::radix::slot::{Child, Node, NodeType, Place, SLOTS_AT, Slot, set_word, word};
+use crate::radix::space::Use;
+use crate::verbs::{Label, Request};
+use core::sync::atomic::Ordering::Relaxed;
+
+/// READs of leaves' states that a deleted leaf is good for.
+const LOOKS_PER_DELETED: u32 = 16;
+
+/// More than that are not saved up: two of the largest nodes, with nothing but small ones below.
+const LOOKS_MAX: u32 = 2 * 256 * (1 + BELOW_MAX.slots() as u32);
+
+/// The largest node below that is looked into.
+const BELOW_MAX: NodeType = NodeType::SMALLEST;
+
+/// Which image of a node is for what, while a full node is replaced: image 0 has that node; no walk is under way.
+const SEALS: usize = 1;
+const BELOW: usize = 2;
+const SEALS_BELOW: usize = 3;
+
+impl Smart<'_> {
+    /// A leaf was deleted here, or met deleted.
+    pub(super) fn met_deleted(&self) {
+        let looks = self.looks.load(Relaxed);
+        self.looks.store((looks + LOOKS_PER_DELETED).min(LOOKS_MAX), Relaxed);
+    }
+
+    /// Takes `count` looks off those there are reason for.
+    fn may_look(&self, count: u32) -> bool {
+        let looks = self.looks.load(Relaxed);
+        // Lanes that meet here may both look; it is a matter of cost only.
+        count > 0 && looks >= count && {
+            self.looks.store(looks - count, Relaxed);
+            true
+        }
+    }
+
+    /// What was published at `place` is out of the tree.
+    pub(super) fn retire(&self, lane: &Lane<'_>, way: &Way, what: Use, place: Place, bytes: usize) {
+        if !way.copies {
+            // Of a tree that nobody else knows.
+            self.space.put(what, place, bytes);
+        } else if self.space.retire(what, place, bytes, self.cache.used_bytes()) {
+            lane.mark(Mark::Quarantined);
+        }
+    }
+
+    /// Whether `leaf`, which is another key's or buried and in leaf image 0, is buried and may leave the tree. If it is deleted,
+    /// it is buried now, unless somebody has it locked.
+    pub(super) async fn is_buried(&self, lane: &Lane<'_>, leaf: Place, judged: Judged) -> Result<bool, OpError> {
+        if judged.state == LeafState::Valid {
+            return Ok(false);
+        }
+        self.met_deleted();
+        // The slot of the key's own leaf is the only one that its next leaf can have: it is worth waiting for, and whoever
+        // holds the lock may be dead.
+        self.bury(lane, leaf, judged.ours).await
+    }
+
+    /// Locks a leaf, if nobody has it locked or this `waits`, READs it into leaf image 0, and buries it if it is deleted. Answers
+    /// whether it is buried and may leave the tree.
+    ///
+    /// The operation's own change is still to come: what fails here has no effect.
+    async fn bury(&self, lane: &Lane<'_>, leaf: Place, waits: bool) -> Result<bool, OpError> {
+        if planted(Bug::BuryUnlocked) {
+            return self.bury_unlocked(lane, leaf).await;
+        }
+        let held = if waits {
+            let (held, read) = self.lock_leaf(lane, leaf).await?;
+            if !read {
+                self.unlock_leaf(lane, held).await?;
+                return Ok(false);
+            }
+            held
+        } else {
+            let Some(held) = self.try_lock_leaf(lane, leaf).await? else { return Ok(false) };
+            held
+        };
+        let judged = match self.read_locked(lane, &held, true).await {
+            Ok(judged) => judged,
+            Err(error) => {
+                self.unlock_leaf(lane, held).await?;
+                return Err(error);
+            }
+        };
+        if judged.state != LeafState::Deleted {
+            self.unlock_leaf(lane, held).await?;
+            return Ok(judged.state == LeafState::Buried);
+        }
+        lane.port().with(|scratch| {
+            if let Some(image) = scratch.get_mut(self.scratch.leaf(0)..) {
+                self.leaf.close(image, LeafState::Buried);
+            }
+        });
+        self.push_in_place(lane, &held, VALUE_AT)?;
+        self.unlock_leaf_with(lane, held).await.map_err(|error| OpError::harmless(error.cause))?;
+        lane.mark(Mark::Buried);
+        Ok(true)
+    }
+
+    #[cold]
+    async fn bury_unlocked(&self, lane: &Lane<'_>, leaf: Place) -> Result<bool, OpError> {
+        lane.port().call(self.leaf_request(leaf, 0)).await?;
+        let is_deleted = lane.port().with(|scratch| {
+            let image = scratch.get_mut(self.scratch.leaf(0)..).unwrap_or_default();
+            let is_deleted = self.leaf.state(image) == Ok(LeafState::Deleted);
+            self.leaf.close(image, LeafState::Buried);
+            is_deleted
+        });
+        if is_deleted {
+            let at = self.scratch.leaf(0);
+            lane.port().call(Request::write(Label::Entry, leaf.node(), leaf.offset(), VALUE_AT, at)).await?;
+            lane.mark(Mark::Buried);
+        }
+        Ok(is_deleted)
+    }
+
+    /// The leaf in slot `number` of node image `image`.
+    fn leaf_in(&self, lane: &Lane<'_>, image: usize, number: usize) -> Option<Place> {
+        match self.slot_in(lane, image, number).child() {
+            Ok(Child::Leaf(leaf)) if self.is_inside(leaf, self.leaf.place_bytes) => Some(leaf),
+            _ => None,
+        }
+    }
+
+    fn slot_in(&self, lane: &Lane<'_>, image: usize, number: usize) -> Slot {
+        let at = self.scratch.node(image) + SLOTS_AT + 8 * number;
+        Slot(lane.port().with(|scratch| word(scratch, at)))
+    }
+
+    /// READs the seals of the leaves of node image `image` into node image `seals`, where no node is.
+    async fn read_seals(&self, lane: &Lane<'_>, kind: NodeType, image: usize, seals: usize) -> Result<(), OpError> {
+        let (port, at) = (lane.port(), self.scratch.node(seals));
+        let mut pushed = 0;
+        for number in 0..kind.slots() {
+            let Some(leaf) = self.leaf_in(lane, image, number) else { continue };
+            port.push(Request::read(Label::Leaf, leaf.node(), leaf.offset(), 8, at + 8 * number).untimed());
+            pushed += 1;
+            if pushed == OUTBOX_REQUESTS {
+                port.submit().await?;
+                pushed = 0;
+            }
+        }
+        if pushed > 0 {
+            port.submit().await?;
+        }
+        Ok(())
+    }
+
+    /// Whether the seal that was READ of a leaf is of one that was deleted.
+    fn seems_deleted(&self, lane: &Lane<'_>, seals: usize, number: usize) -> bool {
+        let at = self.scratch.node(seals) + 8 * number;
+        let seal = lane.port().with(|scratch| word(scratch, at));
+        matches!(LeafState::of_seal(seal), Some(LeafState::Deleted | LeafState::Buried))
+    }
+
+    /// Buries leaves of the frozen node in node image 0, and of small nodes below it, if there is reason to look for such that are
+    /// deleted. The slots that need not be in the next node are empty in the image then, or lead to the leaf that is left; and the words
+    /// they had are in the image of seals, where all others are 0.
+    pub(super) async fn bury_some(&self, lane: &Lane<'_>, kind: NodeType) -> Result<(), OpError> {
+        let (mut leaves, mut below) = (0, 0);
+        for number in 0..kind.slots() {
+            match self.slot_in(lane, 0, number).child() {
+                Ok(Child::Leaf(_)) => leaves += 1,
+                Ok(Child::Node(kind, _)) if kind <= BELOW_MAX => below += 1 + BELOW_MAX.slots() as u32,
+                _ => {}
+            }
+        }
+        let looks = self.may_look(leaves + below);
+        if looks {
+            self.read_seals(lane, kind, 0, SEALS).await?;
+        }
+        for number in 0..kind.slots() {
+            let was = self.slot_in(lane, 0, number);
+            let mut now = None;
+            if let (true, Some(leaf)) = (looks, self.leaf_in(lane, 0, number)) {
+                if self.seems_deleted(lane, SEALS, number) {
+                    self.met_deleted();
+                    now = self.bury(lane, leaf, false).await?.then_some(Slot::EMPTY);
+                }
+            } else if let (true, Ok(Child::Node(kind, node))) = (looks, was.child())
+                && kind <= BELOW_MAX
+                && self.is_inside(node, kind.bytes())
+            {
+                let left = self.bury_below(lane, kind, node).await?;
+                now = left.map(|left| if left.is_empty() { Slot::EMPTY } else { left.under(was.partial()) });
+            }
+            let (image, seals) = (self.scratch.node(0) + SLOTS_AT + 8 * number, self.scratch.node(SEALS) + 8 * number);
+            lane.port().with(|scratch| {
+                if let Some(now) = now {
+                    set_word(scratch, image, now.frozen().0);
+                }
+                set_word(scratch, seals, if now.is_some() { was.0 } else { 0 });
+            });
+            lane.check_deadline()?;
+        }
+        Ok(())
+    }
+
+    /// Freezes a node below the full one, if at most one of its leaves is not deleted, and buries the others. Answers what is left of
+    /// it: nothing, or a leaf; `None`: it has to stay.
+    async fn bury_below(&self, lane: &Lane<'_>, kind: NodeType, node: Place) -> Result<Option<Slot>, OpError> {
+        self.read_below(lane, kind, node).await?;
+        let stay = |deleted: &dyn Fn(usize) -> bool| {
+            let mut stay = 0;
+            for number in 0..kind.slots() {
+                let slot = self.slot_in(lane, BELOW, number);
+                stay += match self.leaf_in(lane, BELOW, number) {
+                    Some(_) => u32::from(!deleted(number)),
+                    // One is as good as two: only a leaf can take the node's place.
+                    None if !slot.is_empty() => 2,
+                    None => 0,
+                };
+            }
+            stay
+        };
+        let is_node = lane.port().with(|scratch| {
+            let image = scratch.get(self.scratch.node(BELOW)..).unwrap_or_default();
+            Node::new(image, kind, self.index).is_ok()
+        });
+        if !is_node {
+            return Ok(None);
+        }
+        self.read_seals(lane, kind, BELOW, SEALS_BELOW).await?;
+        if stay(&|number| self.seems_deleted(lane, SEALS_BELOW, number)) > 1 {
+            return Ok(None);
+        }
+        self.freeze(lane, node, kind, BELOW).await?;
+        // Leaves that came meanwhile have no seals here.
+        self.read_seals(lane, kind, BELOW, SEALS_BELOW).await?;
+        if stay(&|number| self.seems_deleted(lane, SEALS_BELOW, number)) > 1 {
+            return Ok(None);
+        }
+        let mut left = Slot::EMPTY;
+        for number in 0..kind.slots() {
+            let slot = self.slot_in(lane, BELOW, number);
+            if slot.is_empty() {
+                continue;
+            }
+            if let Some(leaf) = self.leaf_in(lane, BELOW, number) {
+                if self.seems_deleted(lane, SEALS_BELOW, number) {
+                    self.met_deleted();
+                    if self.bury(lane, leaf, false).await? {
+                        continue;
+                    }
+                }
+                if left.is_empty() {
+                    left = slot;
+                    continue;
+                }
+            }
+            // More than one is left, or something else than a leaf.
+            return Ok(None);
+        }
+        Ok(Some(left))
+    }
+
+    async fn read_below(&self, lane: &Lane<'_>, kind: NodeType, node: Place) -> Result<(), OpError> {
+        let at = self.scratch.node(BELOW);
+        let read = Request::read(Label::Inner, node.node(), node.offset(), kind.bytes(), at).untimed();
+        lane.port().call(read).await?;
+        Ok(())
+    }
+
+    /// What [`Smart::bury_some`] has left out is out of the tree.
+    pub(super) async fn retire_buried(&self, lane: &Lane<'_>, way: &Way, kind: NodeType) -> Result<(), OpError> {
+        for number in 0..kind.slots() {
+            let at = self.scratch.node(SEALS) + 8 * number;
+            let was = Slot(lane.port().with(|scratch| word(scratch, at)));
+            match was.child() {
+                Ok(Child::Leaf(leaf)) => {
+                    lane.mark(Mark::LeafLeftOut);
+                    self.retire(lane, way, Use::Leaf, leaf, self.leaf.place_bytes);
+                }
+                Ok(Child::Node(below, node)) => {
+                    lane.mark(Mark::NodeLeftOut);
+                    let left = self.leaf_in(lane, 0, number);
+                    // Frozen, and nobody has its place yet.
+                    self.read_below(lane, below, node).await?;
+                    for number in 0..below.slots() {
+                        let leaf = self.leaf_in(lane, BELOW, number);
+                        if let Some(leaf) = leaf.filter(|leaf| Some(*leaf) != left) {
+                            lane.mark(Mark::LeafLeftOut);
+                            self.retire(lane, way, Use::Leaf, leaf, self.leaf.place_bytes);
+                        }
+                    }
+                    self.retire(lane, way, Use::Node, node, below.bytes());
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}

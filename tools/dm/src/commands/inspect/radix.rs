@@ -1,0 +1,127 @@
+//! Where the memory of a radix tree is: what the walk reached, and what was never written. The rest was in the tree once, or was to
+//! be: it waits for the epochs, is ready for its next use, or is lost with a compute node that is gone. Which of these only the
+//! compute node knows that took it out of the tree.
+//!
+//! On a pool in use this is a picture of many instants; sums are right when nobody writes.
+
+use super::super::Failure;
+use super::super::members::{WINDOW_BYTES, on_lane};
+use dm_core::index::Census;
+use dm_core::lane::Lane;
+use dm_core::radix::slot::{UNIT_BYTES, word};
+use dm_core::remote::catalog::IndexNumber;
+use dm_core::remote::chunks::{self, ChunkEntry, ChunkKind};
+use dm_core::smart::layout::LeafState;
+use dm_core::verbs::{Label, NodeId, Request};
+use dm_host::compute_node::Pool;
+use dm_host::fabric::any::AnyFabric;
+use dm_host::solo::block_on;
+use serde::Serialize;
+
+/// Bytes of all chunks of a radix tree, by what is there.
+#[derive(Clone, Debug, Default, Serialize)]
+#[expect(clippy::struct_field_names, reason = "units come last")]
+pub(super) struct RadixAccount {
+    /// Chunks for leaves.
+    pub(super) leaf_chunks_bytes: u64,
+    /// Leaves with a record that the walk reached.
+    pub(super) live_leaf_bytes: u64,
+    /// Leaves it reached whose record was deleted.
+    pub(super) deleted_leaf_bytes: u64,
+    /// Leaves out of the tree, or not in it yet: waiting, ready, or lost.
+    pub(super) other_leaf_bytes: u64,
+    /// Of all leaves, in the tree and out of it, those that were buried.
+    pub(super) buried_leaf_bytes: u64,
+    /// Places of leaves that were never written, and ends of chunks too short for one.
+    pub(super) free_leaf_bytes: u64,
+    /// Chunks for nodes.
+    pub(super) node_chunks_bytes: u64,
+    /// Nodes that the walk reached.
+    pub(super) live_node_bytes: u64,
+    /// Nodes out of the tree, or not in it yet: waiting, ready, or lost.
+    pub(super) other_node_bytes: u64,
+    /// What lies behind the last node that was written in each chunk.
+    pub(super) free_node_bytes: u64,
+}
+
+/// Looks at every chunk of `index`, whose leaves take `leaf_bytes`. The walk's result is put in later.
+pub(super) fn account(
+    pool: &Pool,
+    fabric: &mut AnyFabric,
+    lane: &Lane<'_>,
+    index: IndexNumber,
+    leaf_bytes: usize,
+) -> Result<RadixAccount, Failure> {
+    let mut account = RadixAccount::default();
+    for (number, geometry) in (0..).zip(pool.geometry()) {
+        let mut granted = Vec::new();
+        let mut see = |chunk, entry| {
+            if let Ok(ChunkEntry::Granted(grant)) = entry
+                && grant.index == index
+            {
+                granted.push((chunk, grant.kind));
+            }
+        };
+        on_lane(fabric, lane, |fabric, lane| {
+            block_on(fabric, lane, chunks::walk(lane, NodeId(number), geometry, 0, &mut see))
+        })
+        .map_err(Failure::run)?;
+        for (chunk, kind) in granted {
+            let (start, bytes) = (geometry.chunk_offset(chunk), geometry.chunk_bytes);
+            let place_bytes = match kind {
+                ChunkKind::Leaf => leaf_bytes,
+                ChunkKind::Inner => UNIT_BYTES,
+                _ => continue,
+            };
+            // Behind the last unit that is not zero.
+            let mut written_end = 0;
+            let window = (WINDOW_BYTES / place_bytes * place_bytes) as u64;
+            let whole = bytes / place_bytes as u64 * place_bytes as u64;
+            for at in (0..whole).step_by(window as usize) {
+                let length = window.min(whole - at) as usize;
+                let read = Request::read(Label::Tool, NodeId(number), start + at, length, 0);
+                on_lane(fabric, lane, |fabric, lane| block_on(fabric, lane, lane.port().call(read)))
+                    .map_err(Failure::run)?;
+                lane.port().with(|scratch| {
+                    for (place, image) in (at..).step_by(place_bytes).zip(scratch[..length].chunks_exact(place_bytes)) {
+                        if kind == ChunkKind::Inner {
+                            if image.iter().any(|&byte| byte != 0) {
+                                written_end = place + UNIT_BYTES as u64;
+                            }
+                            continue;
+                        }
+                        match word(image, 0) {
+                            0 => account.free_leaf_bytes += place_bytes as u64,
+                            seal => {
+                                let buried = LeafState::of_seal(seal) == Some(LeafState::Buried);
+                                account.buried_leaf_bytes += if buried { place_bytes as u64 } else { 0 };
+                            }
+                        }
+                    }
+                });
+            }
+            if kind == ChunkKind::Leaf {
+                account.leaf_chunks_bytes += bytes;
+                account.free_leaf_bytes += bytes - whole;
+            } else {
+                account.node_chunks_bytes += bytes;
+                account.free_node_bytes += bytes - written_end;
+            }
+        }
+    }
+    Ok(account)
+}
+
+impl RadixAccount {
+    /// Puts in what the walk reached.
+    pub(super) fn reached(&mut self, census: &Census, leaf_bytes: usize) {
+        let leaf_bytes = leaf_bytes as u64;
+        self.deleted_leaf_bytes = census.empty_leaves * leaf_bytes;
+        self.live_leaf_bytes = (census.leaves - census.empty_leaves) * leaf_bytes;
+        self.live_node_bytes = census.live_bytes - census.leaves * leaf_bytes;
+        let leaves = census.leaves * leaf_bytes + self.free_leaf_bytes;
+        self.other_leaf_bytes = self.leaf_chunks_bytes.saturating_sub(leaves);
+        let nodes = self.live_node_bytes + self.free_node_bytes;
+        self.other_node_bytes = self.node_chunks_bytes.saturating_sub(nodes);
+    }
+}
