@@ -497,12 +497,12 @@ impl<'m> Lane<'m> {
         self.joined.set(joined);
     }
 
-    /// Counts an operation alone, of reads (0) or writes (1), in the rest of that `number`; how many it makes.
+    /// Counts `more` operations alone, of reads (0) or writes (1), in the rest of that `number`; how many it makes.
     #[inline]
-    pub(crate) fn worked_alone(&self, side: usize, number: u32) -> u32 {
+    pub(crate) fn worked_alone(&self, side: usize, number: u32, more: u32) -> u32 {
         let Some(alone) = self.alone.get(side) else { return 0 };
         let (known, count) = alone.get();
-        let count = if known == number { count + 1 } else { 1 };
+        let count = if known == number { count.saturating_add(more) } else { more };
         alone.set((number, count));
         count
     }

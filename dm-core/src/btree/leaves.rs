@@ -140,7 +140,8 @@ pub(crate) trait Leaves<'s>: Sized {
             }
             let _pinned = tree.pin(lane);
             let mut leads = false;
-            if tree.options.rdwc && !tree.batches.stays_away(lane, operation.kind) {
+            let alone = tree.options.rdwc && tree.batches.stays_away(operation.kind);
+            if tree.options.rdwc && !alone {
                 match tree.batches.begin(lane, self.plan(), operation.kind).await? {
                     Begun::Told(outcome) => return Ok(outcome),
                     begun => leads = begun == Begun::Leads,
@@ -158,6 +159,9 @@ pub(crate) trait Leaves<'s>: Sized {
             };
             if leads {
                 tree.batches.finish(lane, self.plan(), &result).await?;
+            }
+            if alone {
+                tree.batches.worked_alone(lane, operation.kind);
             }
             let outcome = result?;
             self.watch_on(lane).await;

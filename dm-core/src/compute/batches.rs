@@ -70,8 +70,13 @@ const KEY_BYTES_MAX: usize = 64;
 /// Batches that a lane leads before it judges them.
 pub const WINDOW: u32 = 256;
 
-/// Operations of a lane alone before it tries again: so many more that what trying costs is lost in them.
+/// Operations of a lane alone before all try again: so many more that what trying costs is lost in them. One that waits for a
+/// fabric counts for many ([`REST_UNIT_NS`]).
 pub const REST: u32 = 32 * WINDOW;
+
+/// What an operation on shared memory takes, in ns. One that takes longer counts as so many in a rest: what trying costs is a
+/// matter of time, and a rest that one lane alone has begun must not last when others come.
+pub const REST_UNIT_NS: u64 = 512;
 
 /// What a batch costs its leader, in ns: half of what it costs on shared memory, since on a fabric at its limit what one
 /// lane saves all others gain.
@@ -302,26 +307,33 @@ impl<'s> Batches<'s> {
     }
 
     /// Whether the operation is to be done alone, without [`Batches::begin`]: it cannot be shared, or batches have not been worth
-    /// it lately.
+    /// it lately. Its end is for [`Batches::worked_alone`].
     #[inline]
-    pub fn stays_away(&self, lane: &Lane<'_>, kind: OperationKind) -> bool {
-        !Self::fits(kind, kind) || self.rests(lane, kind)
+    pub fn stays_away(&self, kind: OperationKind) -> bool {
+        !Self::fits(kind, kind) || self.rests(kind)
     }
 
     #[inline]
-    fn rests(&self, lane: &Lane<'_>, kind: OperationKind) -> bool {
-        let side = Self::side(kind);
+    fn rests(&self, kind: OperationKind) -> bool {
         let [reads, writes] = &self.rests;
-        let rests = if side == 0 { reads } else { writes };
+        let rests = if Self::side(kind) == 0 { reads } else { writes };
+        !rests.load(Ordering::Relaxed).is_multiple_of(2)
+    }
+
+    /// Counts an operation that stayed away, now that it has ended. Whoever makes the rest long enough ends it.
+    #[inline]
+    pub fn worked_alone(&self, lane: &Lane<'_>, kind: OperationKind) {
+        let side = Self::side(kind);
+        let Some(rests) = self.rests.get(side) else { return };
         let number = rests.load(Ordering::Relaxed);
         if number.is_multiple_of(2) {
-            return false;
+            return;
         }
-        if lane.worked_alone(side, number) >= REST {
+        let took = u32::try_from(lane.port().elapsed_ns() / REST_UNIT_NS).unwrap_or(u32::MAX);
+        if lane.worked_alone(side, number, took.saturating_add(1)) >= REST {
             // Whoever comes second finds another number.
             let _ = rests.compare_exchange(number, number.wrapping_add(1), Ordering::Relaxed, Ordering::Relaxed);
         }
-        true
     }
 
     /// Counts the batch that `lane` led; what its operation took, in ns.
@@ -797,9 +809,8 @@ mod tests {
         with_batches(|batches| {
             let mut scratches = [[0; 8]; 3];
             let lanes: Vec<_> = (0..).zip(&mut scratches).map(|(n, bytes)| Lane::new(LaneId(n), bytes)).collect();
-            let mut ends = 0;
             for _ in 0..3 {
-                assert!(lanes.iter().all(|lane| !batches.rests(lane, Get)), "they try");
+                assert!(!batches.stays_away(Get), "they try");
                 // Batches of half a microsecond without members.
                 for _ in 0..WINDOW {
                     assert_eq!(batches.join(LaneId(0), Get, KEY, &[]), Joined::Leads);
@@ -807,14 +818,15 @@ mod tests {
                     batches.judge(LaneId(0), 500);
                     batches.end(LaneId(0));
                 }
-                for round in 0..REST {
-                    // All of them at about the same speed, the last one first.
-                    assert!(lanes.iter().rev().all(|lane| batches.rests(lane, Get)) || round + 1 == REST, "{round}");
-                    ends = round + 1;
+                for round in 1..=REST {
+                    assert!(batches.stays_away(Get), "operation {round} of {REST}");
+                    // All of them at the same speed: the others are one behind the first when it ends.
+                    for lane in &lanes {
+                        batches.worked_alone(lane, Get);
+                    }
                 }
-                assert_eq!(ends, REST);
             }
-            assert!(!batches.rests(&lanes[0], Update), "writes are judged by themselves");
+            assert!(!batches.stays_away(Update), "writes are judged by themselves");
         });
     }
 }

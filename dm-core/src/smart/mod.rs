@@ -469,7 +469,8 @@ impl Index for Smart<'_> {
         lane.forget_watch();
         self.close_silent(lane).await;
         let mut leads = false;
-        if self.options.rdwc && !self.batches.stays_away(lane, operation.kind) {
+        let alone = self.options.rdwc && self.batches.stays_away(operation.kind);
+        if self.options.rdwc && !alone {
             match self.batches.begin(lane, &self.plan, operation.kind).await? {
                 Begun::Told(outcome) => return Ok(outcome),
                 begun => leads = begun == Begun::Leads,
@@ -492,6 +493,9 @@ impl Index for Smart<'_> {
         under_way.ends(&result);
         if leads {
             self.batches.finish(lane, &self.plan, &result).await?;
+        }
+        if alone {
+            self.batches.worked_alone(lane, operation.kind);
         }
         result
     }
