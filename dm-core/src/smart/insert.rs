@@ -194,6 +194,7 @@ impl Smart<'_> {
         let leaf = self.carve(lane, Use::Leaf, parent.node(), self.leaf.place_bytes).await?;
         self.push_leaf(lane, leaf);
         let to = Slot::leaf(spot.word.partial(), leaf);
+        lane.change_is_next();
         let found = self.publish(lane, leaf.node() == parent.node(), parent, spot.word, to).await?;
         if found != spot.word {
             self.space.put(Use::Leaf, leaf, self.leaf.place_bytes);
