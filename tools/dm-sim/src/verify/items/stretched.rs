@@ -208,4 +208,12 @@ impl<I: Inside> Inside for Stretched<'_, I> {
     fn recall(&self, picture: &Picture) {
         self.index.recall(picture);
     }
+
+    fn has_epochs(&self) -> bool {
+        self.index.has_epochs()
+    }
+
+    fn turn<'a>(&'a self, lane: &'a Lane<'_>) -> impl Future<Output = Result<(), OpError>> + 'a {
+        self.index.turn(lane)
+    }
 }
