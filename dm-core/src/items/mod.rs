@@ -106,7 +106,7 @@
 //!   that was cut short.
 //! - No bulk load: entries of later layers do not ascend as keys do. Load by inserts.
 //! - Over SMART, a deleted entry keeps its leaf, whatever it was: of an item that is gone, of a layer that was taken back. The
-//!   block comes back; the leaf is used again when its key is.
+//!   block comes back at once; the leaf when its key does, or when an insert comes to its slot or fills its node.
 
 pub mod adopt;
 pub mod block;

@@ -154,8 +154,8 @@
 //! - **The leaf's length is not in the slot**: all leaves have one length. Those seven bits are 0.
 //! - **Items of variable length are entries with blocks** ([`crate::items`]), not leaves that move. The paper writes another leaf
 //!   and CASes the slot; then a copy of the slot leads to the old leaf, which has the right key and says it is valid until a
-//!   later WRITE, so it has to be sealed first. Here what a slot leads to never moves: a leaf has an entry of fixed size, which
-//!   is changed in place under its lock, and names the block. Nothing that is copied leads to a block, so each READ of one follows
+//!   later WRITE, so it has to be sealed first. Here a record does not move: its leaf has an entry of fixed size, which
+//!   is changed in place under its lock, and names the block; what leaves the tree is sealed as buried first. Nothing that is copied leads to a block, so each READ of one follows
 //!   a READ of its leaf, in the same operation, and an entry that was changed is seen. The place of a block is given back after
 //!   the leaf names it no more, and its life, its length and its checksum tell who READs it too late.
 //!
@@ -181,7 +181,7 @@
 //! - A deleted record keeps its leaf until an insert comes to its slot or fills its node. What was carved by an operation that was
 //!   dropped or failed, or by a compute node that left or died, is lost; nobody adopts it. Opened without epochs, nothing comes
 //!   back that was published.
-//! - Cached look-ups on shared memory take longer than Sherman's: their copies of nodes are as large as the records, and most of
+//! - Cached look-ups on shared memory are no faster than Sherman's: their copies of nodes are as large as the records, and half of
 //!   the time is spent waiting for lines of those.
 //! - Opened without recovery: a compute node that dies while it holds a leaf's lock keeps it, and a leaf torn by a writer that
 //!   died is reported as corrupt.
