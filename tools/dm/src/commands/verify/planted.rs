@@ -96,7 +96,6 @@ pub(super) fn run<K: TreeKind>(
 }
 
 fn plant_all(field: &Field<'_>, name: &str, histories: u64, settings: &Settings) -> Result<(), Failure> {
-    check_can_plant()?;
     let bugs: Vec<Bug> = match name {
         "all" => field.bugs.clone(),
         name => vec![Bug::from_name(name).filter(|bug| field.bugs.contains(bug)).ok_or_else(|| {
@@ -105,6 +104,7 @@ fn plant_all(field: &Field<'_>, name: &str, histories: u64, settings: &Settings)
             Failure::Usage(format!("--planted {name}: there is no such bug in {index}; there are all, {known}"))
         })?],
     };
+    check_can_plant()?;
     let settings = Settings { faults: lasting_faults(), ..settings.clone() };
     let mut table = String::from(
         "| bug | what is done wrong | histories about | shows as | seed | after histories |\n|---|---|---|---|---|---|\n",
