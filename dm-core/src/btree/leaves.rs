@@ -277,6 +277,8 @@ pub(crate) trait Leaves<'s>: Sized {
                 if !spot.from.is_null() {
                     lane.bounced();
                 }
+                // Where it leads, no link has led: if that is retired, too, it is nothing that its left neighbour points to.
+                spot.from = Address::NULL;
                 tree.cache.invalidate(spot.parent);
                 left
             }
@@ -420,8 +422,9 @@ pub(crate) trait Leaves<'s>: Sized {
             match seen {
                 Some(Ok(seen)) => return Ok(Some(Visit { seen, help: spot.help })),
                 Some(Err(standing)) => {
+                    let from = spot.from;
                     spot.address = self.wrong_leaf(lane, standing, spot, at);
-                    self.look_after_bounce(lane, spot.from, address).await?;
+                    self.look_after_bounce(lane, from, address).await?;
                 }
                 None => {
                     self.tree().cache.invalidate(spot.parent);

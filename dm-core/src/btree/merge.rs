@@ -22,6 +22,11 @@
 //! the right leaf, and READs the left one: if that *still* points to the right one, no WRITE that would have changed
 //! that can come any more, and nobody else merges a retired leaf.
 //!
+//! The left leaf may itself have been joined with *its* left neighbour since. Then that one points to the right leaf, which
+//! forwards to the left one, which is retired and forwards on: the reviver looks at the leaf whose link has led to the
+//! right one, and not at the one that is forwarded to. That the third WRITE cannot land any more is certain then, too: it was
+//! for a leaf whose lock somebody else has had since.
+//!
 //! The three WRITEs go out in one submit if all nodes are on one memory node, where a chain keeps their order; where
 //! two are on different ones, and the index is opened with recovery, the next waits for the one before.
 //!

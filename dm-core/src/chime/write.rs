@@ -252,9 +252,9 @@ impl Chime<'_> {
                 }
                 Ok(Seen::Elsewhere(standing)) => {
                     self.unlock_leaf(lane, held, held.vacancy).await?;
-                    let address = spot.address;
+                    let (from, address) = (spot.from, spot.address);
                     spot.address = self.wrong_leaf(lane, standing, spot, self.tree.scratch.node(0));
-                    self.look_after_bounce(lane, spot.from, address).await?;
+                    self.look_after_bounce(lane, from, address).await?;
                     spot.fresh = false;
                     trusted = false;
                 }

@@ -186,8 +186,9 @@ impl Sherman<'_> {
                     if standing == Standing::Here {
                         return Ok(Attempt::Lost);
                     }
+                    let from = spot.from;
                     spot.address = self.wrong_leaf(lane, standing, spot, at);
-                    self.look_after_bounce(lane, spot.from, address).await?;
+                    self.look_after_bounce(lane, from, address).await?;
                     spot.fresh = false;
                 }
                 None => {

@@ -46,13 +46,15 @@ fn items_outlive_their_compute_nodes() {
 ///
 /// - 17803: a compute node died with the lock of the root, of which others had leaves that no parent knew. All of them came to
 ///   that lock when their own change was made, waited for it a while, and left its holder to the others.
+/// - 204533: a merge was cut short, and its left leaf was joined with the next one before anybody undid that. Who bounced looked
+///   at one of two retired leaves by turns, and always at the wrong one: keys behind them could not be reached.
 ///
 /// And one over CHIME: an insert that found its key and then finished somebody's split counted as having changed its own entry
 /// when it was dropped there, so its block was lost.
 ///
-/// All of them were found when no epochs passed in histories of items; since then these seeds' schedules are others.
+/// All but 204533 were found when no epochs passed in histories of items; since then these seeds' schedules are others.
 #[test]
 fn seeds_that_found_something() {
-    verify(Recovered(ItemsOver(Sherman)), RECOVERED, [1506, 2234, 17_803]);
+    verify(Recovered(ItemsOver(Sherman)), RECOVERED, [1506, 2234, 17_803, 204_533]);
     verify(Recovered(ItemsOver(Chime)), RECOVERED, [3353]);
 }
