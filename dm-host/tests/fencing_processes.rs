@@ -199,9 +199,15 @@ fn point(
             assert!(index.plan().put(scratch, part, &key.to_be_bytes()));
         }
     });
+    let mut waits = 0;
     loop {
         match block_on(fabric, lane, index.execute(lane, Operation::point(kind))) {
             Ok(outcome) => return outcome,
+            // All that is free waits for somebody. A minute.
+            Err(OpError { cause: Cause::PoolFull, effect: Effect::None }) if waits < 6_000 => {
+                waits += 1;
+                std::thread::sleep(Duration::from_millis(10));
+            }
             Err(OpError { cause: Cause::Fenced, effect: Effect::None }) if !node.is_fenced() => {
                 block_on(fabric, lane, index.settle(lane)).unwrap();
             }
