@@ -182,6 +182,14 @@ bugs! {
     CopiesOutlive = "copies-outlive", Some(Mark::QuarantineOver);
     /// An operation does not hold up the epochs.
     PinsEndEarly = "pins-end-early", Some(Mark::QuarantineOver);
+    /// The index is walked before everybody has given up what he had.
+    WalkAtOnce = "walk-at-once", Some(Mark::ChunkAdopted);
+    /// What the walk did not meet is ready before operations that overlapped it have ended.
+    OpenAtOnce = "open-at-once", Some(Mark::ChunkAdopted);
+    /// A compute node takes an epoch for its own and does not look which chunks are closed.
+    ClosedUnread = "closed-unread", Some(Mark::ChunkAdopted);
+    /// What lies in a closed chunk is kept.
+    ClosedKept = "closed-kept", Some(Mark::ChunkAdopted);
     /// A leaf is buried as it was READ, without its lock.
     BuryUnlocked = "bury-unlocked", Some(Mark::Buried);
     /// A write brings a buried leaf back, as a deleted one.
@@ -221,6 +229,10 @@ impl Bug {
         Self::ReusedAtOnce,
         Self::CopiesOutlive,
         Self::PinsEndEarly,
+        Self::WalkAtOnce,
+        Self::OpenAtOnce,
+        Self::ClosedUnread,
+        Self::ClosedKept,
         Self::BuryUnlocked,
         Self::BuriedRevived,
         Self::BuriedIsAbsent,

@@ -74,6 +74,9 @@ pub struct Spending {
     /// Keys and values of any length: retired blocks remembered per memory node, 16 bytes each; more are lost until the pool
     /// is swept.
     pub returned_blocks: usize,
+    /// Chunks of leaves and nodes (SMART), and of blocks, that are kept at a time of those that were collected ([`dm_core::reclaim::collect`]):
+    /// a bit for 16 bytes of each.
+    pub collected_chunks: usize,
     /// Techniques that can be switched off.
     pub options: Options,
 }
@@ -96,6 +99,7 @@ impl Default for Spending {
             page_bytes: 64 << 10,
             links: 16 << 10,
             returned_blocks: 64 << 10,
+            collected_chunks: 16,
             options: Options::default(),
         }
     }

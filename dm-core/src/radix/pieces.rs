@@ -120,6 +120,29 @@ impl<'s> Shelf<'s> {
         None
     }
 
+    /// Forgets pieces that `gone` says must not be kept.
+    pub fn give_up(&mut self, gone: impl Fn(u64) -> bool) {
+        for list in 0..SIZES {
+            let (mut kept, mut next) = (0, self.heads.get(list).copied().unwrap_or_default());
+            while let Some(at) = next.checked_sub(1)
+                && let Some(piece) = self.pieces.get_mut(at as usize)
+            {
+                let follows = piece.next;
+                if gone(piece.offset) {
+                    piece.next = self.free;
+                    self.free = next;
+                } else {
+                    piece.next = kept;
+                    kept = next;
+                }
+                next = follows;
+            }
+            if let Some(head) = self.heads.get_mut(list) {
+                *head = kept;
+            }
+        }
+    }
+
     /// Calls `visit` with every piece; leaves are of `leaf_bytes`.
     pub fn for_each(&self, leaf_bytes: usize, visit: &mut dyn FnMut(Use, u64, usize)) {
         for (list, head) in self.heads.iter().enumerate() {
@@ -211,6 +234,22 @@ impl<'s> Queue<'s> {
         let bytes = (bytes & !1) as usize;
         self.bytes -= bytes as u64;
         Some((what, place, bytes))
+    }
+
+    /// Forgets pieces that `gone` says must not be kept; the others keep their order.
+    pub fn give_up(&mut self, gone: impl Fn(Place) -> bool) {
+        let (room, count) = (self.pieces.len().max(1), self.count);
+        let mut kept = 0;
+        for at in 0..count {
+            let Some(&piece) = self.pieces.get((self.first + at) % room) else { continue };
+            if gone(piece.place) {
+                self.bytes -= u64::from(piece.bytes & !1);
+            } else if let Some(to) = self.pieces.get_mut((self.first + kept) % room) {
+                *to = piece;
+                kept += 1;
+            }
+        }
+        self.count = kept;
     }
 
     /// Calls `visit` with every piece.

@@ -6,7 +6,9 @@
 use super::pieces::{Queue, Shelf};
 use super::slot::{Place, UNIT_BYTES};
 use crate::planted::{Bug, planted};
-use crate::reclaim::Epochs;
+use crate::reclaim::closed::ChunkName;
+use crate::reclaim::{Collection, Epochs};
+use crate::remote::NodeGeometry;
 use crate::remote::lock_word::RowId;
 use crate::verbs::NodeId;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -53,6 +55,14 @@ pub struct Stretch {
 }
 
 impl Stretch {
+    /// Forgets pieces that `gone` says must not be kept.
+    fn give_up(&mut self, gone: impl Fn(u64) -> bool) {
+        self.spare.retain(|spare| !gone(spare.0));
+        if self.next < self.end && gone(self.next) {
+            (self.next, self.end) = (0, 0);
+        }
+    }
+
     /// Whether two pieces that meet at `offset` are of one chunk. Others are not put together: what is carved lies in one chunk.
     const fn is_within(&self, offset: u64) -> bool {
         let (chunk, bytes) = self.chunk;
@@ -98,6 +108,10 @@ pub struct Space<'s> {
     shelves: &'s [Mutex<Shelf<'s>>],
     /// What waits, and for what.
     waiting: Option<(&'s Mutex<Queue<'s>>, &'s Epochs)>,
+    /// What was collected, and where chunks are.
+    collected: Option<(&'s Collection<'s>, &'s [NodeGeometry])>,
+    /// Up to which version it has given up what was closed.
+    heeded: AtomicU32,
     /// The number of the chunk granted last, plus one.
     last_chunk: AtomicU32,
 }
@@ -105,7 +119,8 @@ pub struct Space<'s> {
 impl<'s> Space<'s> {
     /// `stretches`: [`Use::COUNT`] per memory node.
     pub const fn new(stretches: &'s [Mutex<Stretch>]) -> Self {
-        Self { stretches, shelves: &[], waiting: None, last_chunk: AtomicU32::new(0) }
+        let (heeded, last_chunk) = (AtomicU32::new(0), AtomicU32::new(0));
+        Self { stretches, shelves: &[], waiting: None, collected: None, heeded, last_chunk }
     }
 
     /// The same, where what is out of the tree comes back. `shelves`: one per memory node.
@@ -119,6 +134,55 @@ impl<'s> Space<'s> {
         self.shelves = shelves;
         self.waiting = Some((waiting, epochs));
         self
+    }
+
+    /// The same, where what nobody knows of any more is collected ([`crate::reclaim::collect`]).
+    #[must_use]
+    pub const fn with_collection(mut self, collection: &'s Collection<'s>, geometry: &'s [NodeGeometry]) -> Self {
+        self.collected = Some((collection, geometry));
+        self
+    }
+
+    /// What was collected.
+    pub const fn collection(&self) -> Option<&'s Collection<'s>> {
+        match self.collected {
+            Some((collection, _)) => Some(collection),
+            None => None,
+        }
+    }
+
+    fn name(&self, node: NodeId, offset: u64) -> Option<ChunkName> {
+        ChunkName::of(self.collected?.1, node, offset)
+    }
+
+    /// Whether what lies there must not be kept. To be asked with the lock held under which it would be: whoever gives up what
+    /// is closed takes that, too, and comes before, when this says so, or after, and finds it.
+    fn is_closed(&self, node: NodeId, offset: u64) -> bool {
+        let Some((_, epochs)) = self.waiting else { return false };
+        epochs.closed().has(self.name(node, offset)) && !planted(Bug::ClosedKept)
+    }
+
+    /// Gives up what it has in chunks that were closed.
+    pub fn heed(&self) {
+        let Some((waiting, epochs)) = self.waiting else { return };
+        if self.heeded.load(Ordering::Acquire) == epochs.closed().version() || planted(Bug::ClosedKept) {
+            return;
+        }
+        let since = epochs.closed().since(self.heeded.load(Ordering::Acquire));
+        let gone = |node: NodeId, offset: u64| since.has(self.name(node, offset));
+        for (node, shelf) in (0..).map(NodeId).zip(self.shelves) {
+            shelf.lock().give_up(|offset| gone(node, offset));
+        }
+        waiting.lock().give_up(|place| gone(place.node(), place.offset()));
+        for (number, stretch) in self.stretches.iter().enumerate() {
+            let node = NodeId((number / Use::COUNT) as u16);
+            stretch.lock().give_up(|offset| gone(node, offset));
+        }
+        if let Some((collection, _)) = self.collected {
+            collection.give_up(|name| since.has(Some(name)));
+        }
+        // What others gave up meanwhile is given up, too: this is not before any of theirs.
+        self.heeded.fetch_max(since.version, Ordering::Release);
     }
 
     /// Where the search for the next chunk begins: behind the last one, or at first apart from other compute nodes.
@@ -161,6 +225,7 @@ impl<'s> Space<'s> {
 
     /// Takes `bytes`, a multiple of 16, on `node`.
     pub fn take(&self, what: Use, node: NodeId, bytes: usize) -> Option<Place> {
+        self.heed();
         let came_back = self.shelf(node).and_then(|shelf| shelf.lock().take(what, bytes));
         if let Some(offset) = came_back {
             return Some(Place::new(node, offset));
@@ -188,7 +253,16 @@ impl<'s> Space<'s> {
         if what == Use::Leaf {
             return None;
         }
+        self.heed();
         let offset = self.shelf(node)?.lock().take_off(bytes)?;
+        Some(Place::new(node, offset))
+    }
+
+    /// As [`Space::take`], of what was collected, on `near` if there is some.
+    pub fn take_collected(&self, what: Use, near: NodeId, bytes: usize) -> Option<Place> {
+        let step = if what == Use::Leaf { bytes } else { UNIT_BYTES };
+        self.heed();
+        let (node, offset) = self.collected?.0.take(what as u8, near, bytes, step)?;
         Some(Place::new(node, offset))
     }
 
@@ -201,20 +275,37 @@ impl<'s> Space<'s> {
     /// Gives back `bytes` that no slot has ever led to.
     pub fn put(&self, what: Use, place: Place, bytes: usize) {
         if let Some(stretch) = self.stretch(what, place.node()) {
-            stretch.lock().put(place.offset(), bytes as u32);
+            let mut stretch = stretch.lock();
+            let lost = if self.is_closed(place.node(), place.offset()) {
+                bytes as u64
+            } else {
+                let before = stretch.lost_bytes;
+                stretch.put(place.offset(), bytes as u32);
+                stretch.lost_bytes - before
+            };
+            if let Some((collection, _)) = self.collected.filter(|_| lost > 0) {
+                collection.has_lost(lost);
+            }
         }
     }
 
     /// Notes that what was published at `place` is out of the tree, which has copies of `copies_bytes` here. Answers whether
-    /// it will be used again when it has waited; else it stays as it is until this compute node is gone.
+    /// it will be used again when it has waited; else it stays as it is until it is collected.
     pub fn retire(&self, what: Use, place: Place, bytes: usize, copies_bytes: u64) -> bool {
         if planted(Bug::ReusedAtOnce) {
             return self.shelf(place.node()).is_some_and(|shelf| shelf.lock().put(what, place.offset(), bytes));
         }
-        if let Some((waiting, epochs)) = self.waiting
-            && waiting.lock().push(epochs, what, place, bytes, copies_bytes)
-        {
-            return true;
+        if let Some((waiting, epochs)) = self.waiting {
+            let mut waiting = waiting.lock();
+            if !self.is_closed(place.node(), place.offset())
+                && waiting.push(epochs, what, place, bytes, copies_bytes)
+            {
+                return true;
+            }
+        }
+        if let Some((collection, _)) = self.collected {
+            collection.has_lost(bytes as u64);
+            return false;
         }
         if let Some(stretch) = self.stretch(what, place.node()) {
             stretch.lock().retired_bytes += bytes as u64;
@@ -226,12 +317,18 @@ impl<'s> Space<'s> {
     pub fn release(&self) -> u32 {
         let Some((waiting, epochs)) = self.waiting else { return 0 };
         let mut released = 0;
+        self.heed();
         loop {
             // A statement of its own: the lock must not be held while the shelf's is.
             let over = waiting.lock().pop(epochs);
             let Some((what, place, bytes)) = over else { return released };
             released += 1;
-            if !self.shelf(place.node()).is_some_and(|shelf| shelf.lock().put(what, place.offset(), bytes)) {
+            let kept = self.shelf(place.node()).is_some_and(|shelf| {
+                let mut shelf = shelf.lock();
+                // Closed since it was taken out of those that wait: given up.
+                self.is_closed(place.node(), place.offset()) || shelf.put(what, place.offset(), bytes)
+            });
+            if !kept {
                 self.put(what, place, bytes);
             }
         }
@@ -239,6 +336,9 @@ impl<'s> Space<'s> {
 
     /// Memory is short: what waits is to come back soon.
     pub fn is_short(&self) {
+        if let Some((collection, _)) = self.collected {
+            collection.is_short();
+        }
         if let Some((waiting, epochs)) = self.waiting {
             waiting.lock().ask(epochs);
             epochs.is_short();
@@ -262,6 +362,13 @@ impl<'s> Space<'s> {
 
     /// Calls `visit` with every piece that is ready for use: to account for memory. Leaves are of `leaf_bytes`.
     pub fn for_each_ready(&self, leaf_bytes: usize, visit: &mut dyn FnMut(Use, Place, u64)) {
+        self.heed();
+        if let Some((collection, _)) = self.collected {
+            collection.for_each_ready(&mut |what, node, offset, bytes| {
+                let what = if what == Use::Leaf as u8 { Use::Leaf } else { Use::Node };
+                visit(what, Place::new(node, offset), bytes);
+            });
+        }
         for (node, shelf) in (0..).zip(self.shelves) {
             shelf.lock().for_each(leaf_bytes, &mut |what, offset, bytes| {
                 visit(what, Place::new(NodeId(node), offset), bytes as u64);
@@ -284,6 +391,9 @@ impl<'s> Space<'s> {
         let Some(stretch) = self.stretch(what, node) else { return };
         if let Some((waiting, _)) = self.waiting {
             waiting.lock().grant(bytes);
+        }
+        if let Some((collection, _)) = self.collected {
+            collection.grant(bytes);
         }
         let mut stretch = stretch.lock();
         let rest = (stretch.end - stretch.next) & !(UNIT_BYTES as u64 - 1);

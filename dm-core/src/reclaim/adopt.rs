@@ -2,7 +2,6 @@
 
 use super::signature::{self, Signature};
 use crate::btree::leaves::{Leaves, slice};
-use crate::btree::lock::word_at;
 use crate::btree::node::{self, Header, KEY_BYTES_MAX, NodeFlags, Standing, Wanted, header_bytes};
 use crate::btree::read::Target;
 use crate::btree::{LEVELS_MAX, MOVES_MAX, Tree};
@@ -13,11 +12,11 @@ use crate::layout::stripes::{self, VERSION_MASK};
 use crate::planted::{Bug, planted};
 use crate::recovery::redo::LOOK_BYTES;
 use crate::remote::address::Address;
-use crate::remote::chunks::{self, ChunkEntry, ChunkKind, ChunkWord, Grant};
+use crate::remote::chunks::{self, ChunkEntry, ChunkKind, Grant};
 use crate::remote::lock_word::RowId;
 use crate::remote::record::Le64;
 use crate::remote::rows::{self, RowState, RowWord};
-use crate::remote::{HOME, NodeGeometry};
+use crate::remote::NodeGeometry;
 use crate::verbs::{Label, NodeId, Request};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use spin::Mutex;
@@ -136,7 +135,8 @@ impl<'s> Tree<'s> {
             return Ok(adopted);
         }
         let _busy = Busy(&adoption.busy);
-        let ended = self.lives_ended(lane).await?.wrapping_add(1);
+        let Some(home) = self.geometry.first() else { return Ok(adopted) };
+        let ended = rows::lives_ended(lane, home, self.scratch.small).await?.wrapping_add(1);
         if adoption.ended.load(Ordering::Relaxed) == ended {
             return Ok(adopted);
         }
@@ -145,10 +145,8 @@ impl<'s> Tree<'s> {
         for (number, geometry) in self.geometry.iter().enumerate() {
             let node = NodeId(number as u16);
             for chunk in 0..geometry.chunk_count {
-                let at = self.scratch.small;
-                lane.port().call(Request::read(Label::Chunk, node, geometry.chunk_entry(chunk), 8, at)).await?;
-                let entry = lane.port().with(|scratch| ChunkWord(word_at(scratch, at)).decode());
-                let Ok(ChunkEntry::Granted(grant)) = entry else { continue };
+                let entry = chunks::read_entry(lane, node, geometry, chunk, self.scratch.small).await?;
+                let Ok(ChunkEntry::Granted(grant)) = entry.decode() else { continue };
                 if self.may_look_into(lane, node, geometry, chunk, &grant, &mut adopted).await? {
                     self.look_into(index, lane, &mut adopted).await?;
                 }
@@ -158,27 +156,6 @@ impl<'s> Tree<'s> {
             adoption.ended.store(ended, Ordering::Relaxed);
         }
         Ok(adopted)
-    }
-
-    /// How many lives of compute nodes are over, in all rows.
-    async fn lives_ended(&self, lane: &Lane<'_>) -> Result<u32, OpError> {
-        let Some(home) = self.geometry.first() else { return Ok(0) };
-        let (at, mut first, mut ended) = (self.scratch.small, 1, 0u32);
-        while first < home.row_count {
-            let count = (home.row_count - first).min(WINDOW as u32);
-            for step in 0..count {
-                let offset = home.row_offset(RowId((first + step) as u16));
-                lane.port().push(Request::read(Label::Row, HOME, offset, 8, at + step as usize * 8));
-            }
-            lane.port().submit().await?;
-            for step in 0..count as usize {
-                let word = RowWord(rows::word_at(lane, at + step * 8));
-                let under_way = word.state() != Some(RowState::Free);
-                ended = ended.wrapping_add(word.incarnation().wrapping_sub(under_way.into()));
-            }
-            first += count;
-        }
-        Ok(ended)
     }
 
     /// Whether a chunk is this compute node's, or is so now, because it was one of the gone: it is under way then.
@@ -201,8 +178,7 @@ impl<'s> Tree<'s> {
         let nodes = geometry.chunk_bytes / node_bytes.max(1);
         if !mine {
             let Some(tenant) = self.tenant(lane, grant.row).await? else { return Ok(false) };
-            let gone = tenant.state() == Some(RowState::Free) || tenant.incarnation() != u32::from(grant.incarnation);
-            if !gone && !planted(Bug::AdoptsTheLiving) {
+            if !tenant.is_gone(grant.incarnation) && !planted(Bug::AdoptsTheLiving) {
                 return Ok(false);
             }
             if self.nodes.room(class, node) < nodes {
@@ -270,12 +246,7 @@ impl<'s> Tree<'s> {
     /// Whoever has the row now. `None`: there is no such row.
     async fn tenant(&self, lane: &Lane<'_>, row: RowId) -> Result<Option<RowWord>, OpError> {
         let Some(home) = self.geometry.first() else { return Ok(None) };
-        if row.0 == 0 || u32::from(row.0) >= home.row_count {
-            return Ok(None);
-        }
-        let at = self.scratch.small;
-        lane.port().call(Request::read(Label::Row, HOME, home.row_offset(row), 8, at)).await?;
-        Ok(Some(RowWord(rows::word_at(lane, at))))
+        Ok(rows::tenant(lane, home, row, self.scratch.small).await?)
     }
 
     /// Whether whoever signed is gone for certain.

@@ -40,10 +40,13 @@
 //! **Who asks for turns**: as long as places of a B+-tree wait, every heartbeat begins one; or one is begun when a radix
 //! tree wants one.
 //!
-//! **Costs**: two stores and a load per operation; 8 bytes more READ per heartbeat; while places wait, at most a CAS and a
+//! **Closed chunks**: with each epoch a compute node learns which chunks somebody collects ([`super::collect`]).
+//!
+//! **Costs**: two stores and a load per operation; 8 bytes more READ per heartbeat, and a line per epoch; while places wait, at most a CAS and a
 //! look at all rows per heartbeat, and a READ of each level-1 node in use per epoch. From its entry to its return a place
 //! waits four heartbeats or so.
 
+use super::closed::Closed;
 use crate::lane::{Lane, Mark};
 use crate::planted::{Bug, planted};
 use crate::remote::lock_word::RowId;
@@ -88,6 +91,9 @@ pub struct Epochs {
     /// Nodes were short while places waited.
     short: AtomicBool,
     busy: AtomicBool,
+    closed: Closed,
+    /// Collections begun here.
+    collections: AtomicU32,
     state: Mutex<State>,
 }
 
@@ -127,6 +133,8 @@ impl Epochs {
             mute: AtomicBool::new(false),
             short: AtomicBool::new(false),
             busy: AtomicBool::new(false),
+            closed: Closed::new(),
+            collections: AtomicU32::new(0),
             state: Mutex::new(State {
                 seen: 0,
                 open: Deque::new(),
@@ -190,6 +198,30 @@ impl Epochs {
         pins.iter().map(|Pin(pin)| pin.load(SeqCst)).filter(|pin| *pin != IDLE).fold(now, u32::min)
     }
 
+    /// Which chunks are closed, as of the epoch that this compute node knows.
+    pub const fn closed(&self) -> &Closed {
+        &self.closed
+    }
+
+    /// The number of a collection that begins.
+    pub(crate) fn next_collection(&self) -> u32 {
+        self.collections.fetch_add(1, Relaxed)
+    }
+
+    /// Takes the pool's epoch for its own, if that is another one. First it READs which chunks are closed: whoever
+    /// closed some, and waits for a turn that began after that, may rely on it when a row says an epoch ([`super::collect`]). There is
+    /// one turn at a time on a compute node, its keeper's or a lane's, so what was READ last is learned last.
+    async fn learn(&self, lane: &Lane<'_>, home: &NodeGeometry, epoch: u32, scratch: usize) -> Result<(), RowError> {
+        if epoch > self.now.load(SeqCst) {
+            let line = rows::read_closed(lane, home, scratch).await?;
+            if !planted(Bug::ClosedUnread) {
+                self.closed.learn(line);
+            }
+            self.now.fetch_max(epoch, SeqCst);
+        }
+        Ok(())
+    }
+
     /// Begins a turn: before the pool's epoch is READ.
     pub(crate) fn begin(&self) -> u32 {
         self.turns.fetch_add(1, SeqCst).wrapping_add(1)
@@ -206,7 +238,7 @@ impl Epochs {
         scratch: usize,
     ) -> Result<(), RowError> {
         let Some(epoch) = epoch_of(turn.pool_word) else { return Ok(()) };
-        self.now.fetch_max(epoch, SeqCst);
+        self.learn(lane, home, epoch, scratch).await?;
         let raises = {
             let mut state = self.state.lock();
             let wanted = self.wanted_of(turn.number);
@@ -227,7 +259,7 @@ impl Epochs {
             let raise = Request::cas(Label::Row, HOME, rows::epoch_offset(home), old, new);
             let found = lane.port().call(raise).await?.value;
             if let Some(epoch) = epoch_of(if found == old { new } else { found }) {
-                self.now.fetch_max(epoch, SeqCst);
+                self.learn(lane, home, epoch, scratch).await?;
                 self.state.lock().seen = epoch;
             }
         }

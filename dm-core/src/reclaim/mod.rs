@@ -104,12 +104,17 @@
 //! | a leaf whose merge was dropped or failed in the middle; retired leaves that did not fit the shelf, or the quarantine | when the compute node is gone |
 
 pub mod adopt;
+pub mod closed;
+pub mod collect;
 pub mod epochs;
+pub mod ground;
 pub mod quarantine;
 pub mod signature;
 
 pub use adopt::Adopted;
+pub use collect::Collection;
 pub use epochs::{Epochs, Participant, Pin};
+pub use ground::{Ground, Plot};
 pub use quarantine::{GENERATIONS, Quarantine, Waiting};
 pub use signature::Signature;
 

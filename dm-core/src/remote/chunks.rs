@@ -397,6 +397,18 @@ pub async fn inherit(
     Ok(lane.port().call(cas).await?.value == seen)
 }
 
+/// READs one entry.
+pub(crate) async fn read_entry(
+    lane: &Lane<'_>,
+    node: NodeId,
+    geometry: &NodeGeometry,
+    chunk: u32,
+    scratch: usize,
+) -> Result<ChunkWord, VerbError> {
+    lane.port().call(Request::read(Label::Chunk, node, geometry.chunk_entry(chunk), 8, scratch)).await?;
+    Ok(ChunkWord(word_at(lane, scratch)))
+}
+
 /// READs the whole table and calls `visit` with every chunk's number and entry.
 ///
 /// One round trip per 64 chunks. The entries are each of some instant of the walk, not all of one.

@@ -24,8 +24,8 @@
 //! needs to own them. DEAD becomes FREE only after a sweep found no lock word naming the row. A compute node that
 //! leaves with all its lanes settled knows that itself and frees its row; one that cannot say so leaves a FENCING row.
 //!
-//! **Epochs.** Row 0's epoch field is the pool's: the one word of that row that is not zero for ever, and changed by CAS only.
-//! See [`crate::reclaim::epochs`].
+//! **Row 0**, nobody's, has two things of the pool's, and is zero for the rest. Its epoch field is the pool's, changed by CAS
+//! only ([`crate::reclaim::epochs`]); its second line says which chunks are closed ([`crate::reclaim::closed`]).
 //!
 //! **Stale halves.** Joining changes the row word first and WRITEs the rest afterwards. The rest repeats the
 //! incarnation and the token it belongs to: while they are not the row word's, heartbeat, epoch and name are those of
@@ -35,6 +35,7 @@ use crate::error::VerbError;
 use crate::lane::Lane;
 use crate::layout::fields::Field;
 use crate::port::OUTBOX_REQUESTS;
+use crate::reclaim::closed::LINE_WORDS;
 use crate::recovery::lease::LEASE_NS_MAX;
 use crate::remote::lock_word::RowId;
 use crate::remote::record::{Le16, Le32, Le64, cut, mask, record, set_text, text};
@@ -140,6 +141,13 @@ impl RowWord {
     #[inline]
     pub const fn state(self) -> Option<RowState> {
         RowState::from_number(cut(self.0, 0, 4))
+    }
+
+    /// Whether incarnation `incarnation` of this row is over for good, nothing it posted can take effect any more, and no lock
+    /// names it.
+    #[inline]
+    pub const fn is_gone(self, incarnation: u16) -> bool {
+        matches!(self.state(), Some(RowState::Free)) || self.incarnation() != incarnation as u32
     }
 
     /// Low bits of the joiner's token.
@@ -529,6 +537,64 @@ const EPOCH_AT: u64 = core::mem::offset_of!(Row, epoch) as u64;
 /// Byte offset of the pool's epoch.
 pub const fn epoch_offset(geometry: &NodeGeometry) -> u64 {
     geometry.row_offset(RowId(0)) + EPOCH_AT
+}
+
+/// Byte offset of the line that says which chunks are closed.
+pub const fn closed_offset(geometry: &NodeGeometry) -> u64 {
+    geometry.row_offset(RowId(0)) + Row::BYTES as u64 - (LINE_WORDS * 8) as u64
+}
+
+/// READs which chunks are closed.
+pub(crate) async fn read_closed(
+    lane: &Lane<'_>,
+    geometry: &NodeGeometry,
+    scratch: usize,
+) -> Result<[u64; LINE_WORDS], VerbError> {
+    let read = Request::read(Label::Row, HOME, closed_offset(geometry), LINE_WORDS * 8, scratch);
+    lane.port().call(read).await?;
+    let mut line = [0; LINE_WORDS];
+    for (at, word) in line.iter_mut().enumerate() {
+        *word = word_at(lane, scratch + at * 8);
+    }
+    Ok(line)
+}
+
+/// READs the word of a row: whoever has it now. `None`: there is no such row.
+pub(crate) async fn tenant(
+    lane: &Lane<'_>,
+    geometry: &NodeGeometry,
+    row: RowId,
+    scratch: usize,
+) -> Result<Option<RowWord>, VerbError> {
+    if row.0 == 0 || u32::from(row.0) >= geometry.row_count {
+        return Ok(None);
+    }
+    lane.port().call(Request::read(Label::Row, HOME, geometry.row_offset(row), 8, scratch)).await?;
+    Ok(Some(RowWord(word_at(lane, scratch))))
+}
+
+/// How many lives of compute nodes are over, in all rows. One round trip for eight rows.
+pub(crate) async fn lives_ended(
+    lane: &Lane<'_>,
+    geometry: &NodeGeometry,
+    scratch: usize,
+) -> Result<u32, VerbError> {
+    let (mut first, mut ended) = (1, 0u32);
+    while first < geometry.row_count {
+        let count = (geometry.row_count - first).min(GLIMPSES);
+        for step in 0..count {
+            let offset = geometry.row_offset(RowId((first + step) as u16));
+            lane.port().push(Request::read(Label::Row, HOME, offset, 8, scratch + step as usize * 8));
+        }
+        lane.port().submit().await?;
+        for step in 0..count as usize {
+            let word = RowWord(word_at(lane, scratch + step * 8));
+            let under_way = word.state() != Some(RowState::Free);
+            ended = ended.wrapping_add(word.incarnation().wrapping_sub(under_way.into()));
+        }
+        first += count;
+    }
+    Ok(ended)
 }
 
 /// What others' memory depends on, of one row: the head of its first line.

@@ -50,6 +50,9 @@ impl Smart<'_> {
             if !self.read_root(lane, &self.way()).await?.word.is_empty() {
                 return Err(OpError::harmless(Cause::BadInput("a bulk load needs an empty index")));
             }
+            if let Some(collection) = self.space.collection() {
+                collection.loads(true);
+            }
             let root = self.carve(lane, Use::Node, self.root.node(), UNIT_BYTES).await?;
             port.call(Request::write_word(Label::Bulk, root.node(), root.offset(), Slot::EMPTY.0)).await?;
             load.root = Some(root);
@@ -93,6 +96,9 @@ impl Smart<'_> {
         self.space.put(Use::Node, root, UNIT_BYTES);
         if found != Slot::EMPTY.0 {
             return Err(OpError::harmless(Cause::BadInput("the index got a root while it was bulk loaded")));
+        }
+        if let Some(collection) = self.space.collection() {
+            collection.loads(false);
         }
         self.cache.set_root(Slot(to), self.epoch(lane));
         Ok(())

@@ -60,8 +60,8 @@ impl Smart<'_> {
         for _ in 0..self.space.release() {
             lane.mark(Mark::QuarantineOver);
         }
-        let ready = self.space.take(what, near, bytes).or_else(|| self.space.take_off(what, near, bytes));
-        if let Some(place) = ready {
+        let ready = self.space.take(what, near, bytes).or_else(|| self.space.take_collected(what, near, bytes));
+        if let Some(place) = ready.or_else(|| self.space.take_off(what, near, bytes)) {
             return Ok(place);
         }
         let full = OpError::harmless(Cause::PoolFull);

@@ -45,6 +45,7 @@
 //! | `lock` | locks of leaves |
 //! | `recover` | what survivors do for the dead |
 //! | `bury` | deleted leaves that leave the tree |
+//! | `collect` | what nobody knows of any more |
 //! | `write` | insert, update, upsert, `update_if`, delete, of a key that has a leaf |
 //! | `insert` | slots and splits for one that has none |
 //! | `switch` | full nodes |
@@ -191,6 +192,7 @@
 
 mod bulk;
 mod bury;
+mod collect;
 mod insert;
 pub mod layout;
 mod lock;
@@ -211,7 +213,8 @@ use crate::port::State;
 use crate::radix::cache::NodeCache;
 use crate::radix::slot::{MEMORY_NODES_MAX, Place};
 use crate::radix::space::Space;
-use crate::reclaim::Participant;
+use crate::reclaim::collect::collect;
+use crate::reclaim::{Adopted, Collection, Participant};
 use crate::recovery::Recovery;
 use crate::recovery::fence::fence;
 use crate::recovery::sweep::Swept;
@@ -390,7 +393,7 @@ impl<'s> Smart<'s> {
         if let Some(part) = self.epochs {
             part.enter(lane);
         }
-        UnderWay { part: self.epochs, lane }
+        UnderWay { part: self.epochs, lane, collection: self.space.collection() }
     }
 
     /// Who is silent while memory is short is closed off. What comes of it the epochs' next turn sees; who cannot confirm
@@ -422,6 +425,7 @@ impl<'s> Smart<'s> {
 struct UnderWay<'a, 'm, 's> {
     part: Option<Participant<'s>>,
     lane: &'a Lane<'m>,
+    collection: Option<&'s Collection<'s>>,
 }
 
 impl UnderWay<'_, '_, '_> {
@@ -430,7 +434,14 @@ impl UnderWay<'_, '_, '_> {
         let failed = matches!(result, Err(OpError { cause: Cause::Verb(_), .. }));
         match self.part.take() {
             Some(part) if !failed && !self.lane.owes() => part.leave(self.lane),
-            _ => {}
+            _ => self.cut_short(),
+        }
+    }
+
+    /// What it had carved, or taken out of the tree, it may not have told the space.
+    fn cut_short(&self) {
+        if let Some(collection) = self.collection {
+            collection.may_have_lost();
         }
     }
 }
@@ -438,11 +449,11 @@ impl UnderWay<'_, '_, '_> {
 impl Drop for UnderWay<'_, '_, '_> {
     fn drop(&mut self) {
         // A future that is dropped may have requests under way, or locks.
-        if let Some(part) = self.part
-            && self.lane.port().state() == State::Idle
-            && !self.lane.owes()
-        {
-            part.leave(self.lane);
+        if let Some(part) = self.part {
+            if self.lane.port().state() == State::Idle && !self.lane.owes() {
+                part.leave(self.lane);
+            }
+            self.cut_short();
         }
     }
 }
@@ -533,6 +544,14 @@ impl Index for Smart<'_> {
         lane.forget_watch();
         let _under_way = self.begin(lane);
         self.sweep_row(lane, row).await
+    }
+
+    async fn adopt<'a>(&'a self, lane: &'a Lane<'_>) -> Result<Adopted, OpError> {
+        lane.set_deadline(u64::MAX);
+        self.check_standing()?;
+        let mut adopted = Adopted::default();
+        collect(self, lane, &mut adopted).await?;
+        Ok(adopted)
     }
 
     fn cache_bytes(&self) -> (u64, u64) {

@@ -20,7 +20,8 @@ use super::search::{Spot, corrupt};
 use crate::error::{DecodeError, OpError};
 use crate::index::{Census, Operation, Outcome};
 use crate::lane::{Lane, Mark};
-use crate::radix::slot::{Child, Header, Node, NodeType, Place, Slot, set_word, word};
+use crate::radix::slot::{BYTES_MAX, Child, Header, Node, NodeType, Place, Slot, set_word, word};
+use crate::reclaim::Collection;
 use crate::verbs::{Label, Request};
 
 /// The path of a walk: what of it is not in the scratch.
@@ -360,6 +361,99 @@ impl Smart<'_> {
         })
     }
 
+    /// Notes what is reachable from the lower bound on, for [`Collection::reach`], until it has entered so many nodes that epochs
+    /// should not have to wait for more. Answers whether that is so; the lower bound is then what comes next.
+    pub(super) async fn mark_some(
+        &self,
+        lane: &Lane<'_>,
+        collection: &Collection<'_>,
+        nodes: &mut u64,
+    ) -> Result<bool, OpError> {
+        let pool_bytes = self.geometry.iter().map(|node| node.region_bytes).sum::<u64>();
+        let reach = |place: Place, bytes: usize| collection.reach(place.node(), place.offset(), bytes as u64);
+        let root: Spot = self.read_root(lane, &self.way()).await?;
+        let mut path = Path { levels: 0, images: [0; NODE_IMAGES] };
+        match root.word.child() {
+            Ok(Child::Empty) => return Ok(false),
+            Ok(Child::Leaf(place)) if self.is_inside(place, self.leaf.place_bytes) => {
+                reach(place, self.leaf.place_bytes);
+                return Ok(false);
+            }
+            Ok(Child::Node(kind, place)) if self.is_inside(place, kind.bytes()) => {
+                reach(place, kind.bytes());
+                self.enter(lane, &mut path, root.word, 0, true).await?;
+                self.raise_to_node(lane, &path, 0, 0)?;
+            }
+            _ => return Err(corrupt(self.root, "a slot that leads nowhere")),
+        }
+        let mut entered = 0;
+        while path.levels > 0 {
+            self.fetch(lane, &mut path).await?;
+            let level = path.levels - 1;
+            let (children, here, header) = self.at_node(lane, level, |node, here| {
+                Ok((self.children(node, here.next, LEAVES_AT_ONCE_MAX)?, here, node.header))
+            })?;
+            let position = usize::from(header.position);
+            if entered >= MARKED_AT_ONCE
+                && let Ok(next) = u8::try_from(here.next)
+            {
+                self.raise_bound(lane, position, &[next], true);
+                return Ok(true);
+            }
+            self.set_level(lane, level, Level { next: children.next, ..here });
+            for leaf in children.leaves.iter().take(children.count) {
+                if let Ok(Child::Leaf(place)) = leaf.child() {
+                    reach(place, self.leaf.place_bytes);
+                }
+            }
+            if let Some((slot, kind, place)) = children.node {
+                reach(place, kind.bytes());
+                let tight = here.tight && self.low_byte(lane, position) == Some(slot.partial());
+                if !tight {
+                    self.raise_bound(lane, position, &[slot.partial()], false);
+                    entered += 1;
+                }
+                *nodes += 1;
+                // Slots of several nodes that lead to one, as in `count_node`; here each may be met again by a later operation.
+                if *nodes > 4 * (pool_bytes / NodeType::SMALLEST.bytes() as u64) {
+                    return Err(corrupt(place, "more nodes than the pool has room for"));
+                }
+                self.enter(lane, &mut path, slot.thawed(), children.depth, tight).await?;
+                self.raise_to_node(lane, &path, level + 1, usize::from(children.depth))?;
+            } else if children.count == 0 {
+                path.levels -= 1;
+            }
+        }
+        Ok(false)
+    }
+
+    /// Where the next operation begins is below node `level`, if that was entered.
+    fn raise_to_node(&self, lane: &Lane<'_>, path: &Path, level: usize, begin: usize) -> Result<(), OpError> {
+        if path.levels <= level {
+            return Ok(());
+        }
+        let header = self.at_node(lane, level, |node, _| Ok(node.header))?;
+        let mut bytes = [0; BYTES_MAX];
+        let below = usize::from(header.position).saturating_sub(begin);
+        for (at, byte) in bytes.iter_mut().enumerate().take(below) {
+            *byte = header.byte_at(begin + at).unwrap_or_default();
+        }
+        self.raise_bound(lane, begin, bytes.get(..below).unwrap_or_default(), false);
+        Ok(())
+    }
+
+    /// Sets bytes of the lower bound from `at` on; and all behind them to 0, if this is the `end`.
+    fn raise_bound(&self, lane: &Lane<'_>, at: usize, bytes: &[u8], end: bool) {
+        lane.port().with(|scratch| {
+            let key = scratch.get_mut(self.plan.key.clone()).unwrap_or_default();
+            let Some((to, rest)) = key.get_mut(at..).and_then(|key| key.split_at_mut_checked(bytes.len())) else { return };
+            to.copy_from_slice(bytes);
+            if end {
+                rest.fill(0);
+            }
+        });
+    }
+
     /// Visits every node and leaf: headers fit, every byte has one slot, keys lie where they are found and ascend.
     pub(super) async fn check(&self, lane: &Lane<'_>) -> Result<Census, OpError> {
         let mut census = Census::default();
@@ -495,6 +589,9 @@ impl Smart<'_> {
         Ok(())
     }
 }
+
+/// Nodes that an operation of a collection enters besides those on its way down.
+const MARKED_AT_ONCE: u32 = 32;
 
 /// READs of a leaf that is torn before its lock is taken, and READs after that before it counts as broken.
 const TORN_MAX: u32 = 8;

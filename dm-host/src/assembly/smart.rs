@@ -7,7 +7,7 @@ use dm_core::radix::cache::NodeCache;
 use dm_core::radix::pieces::{Piece, Queue, Shelf, Waiting};
 use dm_core::radix::slot::{MEMORY_NODES_MAX, NODE_BYTES_MAX};
 use dm_core::radix::space::{Space, Stretch, Use};
-use dm_core::reclaim::GENERATIONS;
+use dm_core::reclaim::{Collection, GENERATIONS, Ground, Plot, ground};
 use dm_core::remote::chunks::RequestIds;
 use dm_core::smart::parameters::{Parameters, REGION_BYTES_MAX};
 use dm_core::smart::{Parts, Smart};
@@ -40,6 +40,8 @@ pub struct SmartStorage {
     waiting: Vec<Waiting>,
     returned: usize,
     eager: bool,
+    plots: Vec<Plot>,
+    marks: Vec<u64>,
     words: MmapMut,
     requests: RequestIds,
     buckets: [Vec<spin::Mutex<Bucket>>; 2],
@@ -55,6 +57,7 @@ pub struct SmartRoom<'a> {
     stretches: &'a [spin::Mutex<Stretch>],
     shelves: Vec<spin::Mutex<Shelf<'a>>>,
     queue: spin::Mutex<Queue<'a>>,
+    collection: Collection<'a>,
     words: &'a [AtomicU32],
     requests: &'a RequestIds,
     buckets: [&'a [spin::Mutex<Bucket>]; 2],
@@ -98,6 +101,8 @@ impl SmartStorage {
             });
         }
         let nodes = place.geometry.len();
+        let chunk_bytes_max = place.geometry.iter().map(|node| node.chunk_bytes).max().unwrap_or(0);
+        let plots = if place.epochs.is_some() { spending.collected_chunks } else { 0 };
         let words = NodeCache::words_for(spending.cache_bytes);
         let seats = if spending.options.rdwc { spending.lanes } else { 0 };
         // Twice as many buckets as lanes: few keys that meet in one by chance.
@@ -113,6 +118,8 @@ impl SmartStorage {
             ],
             returned: spending.returned_nodes.max(1),
             eager: spending.generations != GENERATIONS,
+            plots: vec![Plot::default(); plots],
+            marks: vec![0; plots * ground::words_for(chunk_bytes_max)],
             words: huge_zeroes(words * size_of::<AtomicU32>()).map_err(|error| AssemblyError::Memory {
                 cache_bytes: spending.cache_bytes,
                 reason: error.to_string(),
@@ -134,6 +141,8 @@ impl SmartStorage {
             waiting,
             returned,
             eager,
+            plots,
+            marks,
             words,
             requests,
             buckets,
@@ -146,6 +155,7 @@ impl SmartStorage {
             stretches,
             shelves: pieces.chunks_mut(*returned).map(|pieces| spin::Mutex::new(Shelf::new(pieces))).collect(),
             queue: spin::Mutex::new(Queue::new(waiting, *eager)),
+            collection: Collection::new(Ground::new(plots, marks), *eager),
             // A mapping begins on a page and was asked for in whole words; if it were not, the cache would always miss.
             words: <[AtomicU32]>::mut_from_bytes(words).map_or(&[][..], |words| words),
             requests,
@@ -170,7 +180,9 @@ impl<'a> SmartRoom<'a> {
         let locks_per_node = SmartStorage::locks_per_node(spending) as u32;
         let space = Space::new(self.stretches);
         let space = match place.epochs {
-            Some(part) => space.with_returns(&self.shelves, &self.queue, part.epochs),
+            Some(part) => space
+                .with_returns(&self.shelves, &self.queue, part.epochs)
+                .with_collection(&self.collection, place.geometry),
             None => space,
         };
         let parts = Parts {

@@ -22,7 +22,7 @@ pub struct Chime;
 impl TreeKind for Chime {
     const NAME: &'static str = "chime";
     const NAME_RECOVERED: &'static str = "chime, recovered";
-    const ADOPTS: bool = true;
+    const ADOPTION: &'static [Mark] = dm_core::reclaim::MARKS;
     /// A range that goes on at the first entry is two WRITEs, and only a redo image keeps them together.
     const WRITES_RECORDS_AT_ONCE: bool = false;
 

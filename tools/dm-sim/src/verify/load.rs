@@ -14,9 +14,13 @@ use crate::world::ComputeNode;
 use dm_core::error::{Cause, Effect, OpError};
 use dm_core::index::{Operation, OperationKind, Outcome};
 use dm_core::lane::Lane;
+use dm_core::reclaim::Adopted;
 use dm_core::verbs::{NodeId, Request, Status};
 use std::cell::Cell;
 use std::rc::Rc;
+
+/// Of what a lane does between operations, so much is adopting; the rest are turns.
+const ADOPTIONS_PERCENT: u32 = 30;
 
 /// How an operation ended, with what it left in the scratch.
 #[derive(Clone, Debug)]
@@ -31,6 +35,8 @@ pub enum Ended {
     Settled(Result<(), OpError>),
     /// A turn of the epochs.
     Turned(Result<(), OpError>),
+    /// As much of an adoption as there was to do.
+    Adopted(Result<Adopted, OpError>),
 }
 
 /// What a lane is doing.
@@ -40,10 +46,12 @@ enum Doing {
     Operation(OpId),
     /// What a keeper does.
     Turn,
-    /// Its operation failed and left it in doubt; it will be settled next.
-    Doubt(OpId),
-    /// Its operation was dropped or failed; what it owes is being paid.
-    Settling(OpId),
+    /// It adopts memory.
+    Adoption,
+    /// Its operation, or its adoption, failed and left it in doubt; it will be settled next.
+    Doubt(Option<OpId>),
+    /// Its operation, or its adoption, was dropped or failed; what it owes is being paid.
+    Settling(Option<OpId>),
 }
 
 /// Something that follows from a fault, later.
@@ -329,9 +337,10 @@ impl<'a, 'm> Load<'a, 'm> {
         }
         match *self.doing(at) {
             Doing::Operation(operation) => {
-                *self.doing(at) = Doing::Settling(operation);
+                *self.doing(at) = Doing::Settling(Some(operation));
                 self.history.respond(operation, driver.now_ns(), Answer::Failed(Effect::Unknown));
             }
+            Doing::Adoption => *self.doing(at) = Doing::Settling(None),
             Doing::Settling(_) => {}
             Doing::Nothing | Doing::Turn | Doing::Doubt(_) => return false,
         }
@@ -360,7 +369,12 @@ impl<'a, 'm> Load<'a, 'm> {
             return;
         }
         for doing in self.doing[usize::from(compute_node.0)].clone() {
-            if let Doing::Operation(operation) | Doing::Doubt(operation) | Doing::Settling(operation) = doing {
+            let operation = match doing {
+                Doing::Operation(operation) => Some(operation),
+                Doing::Doubt(operation) | Doing::Settling(operation) => operation,
+                Doing::Nothing | Doing::Turn | Doing::Adoption => None,
+            };
+            if let Some(operation) = operation {
                 self.history.close(operation, now_ns);
             }
         }
@@ -390,6 +404,10 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
             && self.turns.percent(self.draw.turns_percent)
         {
             *self.doing(at) = Doing::Turn;
+            if self.turns.percent(ADOPTIONS_PERCENT) {
+                *self.doing(at) = Doing::Adoption;
+                return Some(Box::pin(async move { Ended::Adopted(index.adopt(lane).await) }));
+            }
             return Some(Box::pin(async move { Ended::Turned(index.turn(lane).await) }));
         }
         self.left = self.left.checked_sub(1)?;
@@ -415,19 +433,26 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
             }
             // One whose request failed is the next one's business.
             (Doing::Turn, Ended::Turned(Ok(()) | Err(OpError { cause: Cause::Verb(_), .. }))) => {}
-            (Doing::Turn, Ended::Turned(Err(error))) => self.failed.push(Failed { operation: None, error }),
+            (Doing::Adoption, Ended::Adopted(Ok(_) | Err(OpError { cause: Cause::Verb(_), .. }))) => {}
+            (Doing::Turn, Ended::Turned(Err(error))) | (Doing::Adoption, Ended::Adopted(Err(error))) => self.failed.push(Failed { operation: None, error }),
             (Doing::Settling(operation), Ended::Settled(result)) => match result {
-                Ok(()) => self.history.close(operation, now_ns),
+                Ok(()) => {
+                    if let Some(operation) = operation {
+                        self.history.close(operation, now_ns);
+                    }
+                }
                 Err(error) => self.failed.push(Failed { operation: None, error }),
             },
             (doing, result) => unreachable!("{at} was {doing:?} and ended with {result:?}"),
         }
         // An operation may succeed and leave something to settle: what it did past its own change failed.
         let (_, lane) = self.lane(at);
-        if let Doing::Operation(operation) = doing
-            && (lane.is_unsettled() || self.history.is_unknown(operation))
-        {
-            *self.doing(at) = Doing::Doubt(operation);
+        match doing {
+            Doing::Operation(operation) if lane.is_unsettled() || self.history.is_unknown(operation) => {
+                *self.doing(at) = Doing::Doubt(Some(operation));
+            }
+            Doing::Adoption if lane.is_unsettled() => *self.doing(at) = Doing::Doubt(None),
+            _ => {}
         }
     }
 

@@ -57,10 +57,8 @@ impl<K: TreeKind> Subject for Recovered<K> {
     fn marks(&self) -> Vec<(&'static str, &'static [Mark])> {
         let mut marks = K::marks();
         marks.push(("recovery", dm_core::recovery::MARKS));
-        if K::ADOPTS {
-            // Of dead compute nodes.
-            marks.push(("reclaim", dm_core::reclaim::MARKS));
-        }
+        // Of dead compute nodes.
+        marks.push(("reclaim", K::ADOPTION));
         marks
     }
 
@@ -162,6 +160,6 @@ impl<K: TreeKind> Subject for Recovered<K> {
     }
 
     fn never_leaks(&self, case: &TreeCase) -> bool {
-        K::ADOPTS && Bounded(self.0).never_leaks(case)
+        Bounded(self.0).never_leaks(case)
     }
 }

@@ -82,6 +82,9 @@ impl fmt::Display for Replay {
     }
 }
 
+/// Turns of the epochs of all who live that an adoption may take.
+const ADOPTION_TURNS_MAX: u32 = 400;
+
 /// More than any WRITE of a history.
 const WHOLE_WRITES_BYTES: u32 = 1 << 16;
 
@@ -420,6 +423,11 @@ impl Stage<'_> {
         if self.after_death == AfterDeath::Recovered && history.suffered.down.is_none() {
             self.sweep(lanes, &alive, &history.suffered);
         }
+        // The dead that nobody has swept up after would hold the epochs up.
+        let swept = self.after_death == AfterDeath::Recovered || history.suffered.dead.is_empty();
+        if swept && history.suffered.down.is_none() {
+            self.adopt(lanes, &alive);
+        }
         let dead_hold = self.look_at_locks(&alive, &history.suffered);
         // Who reads now would wait for what is never released.
         if !self.findings.is_empty() {
@@ -444,11 +452,40 @@ impl Stage<'_> {
                 other => self.findings.push(Finding::Structure(format!("sweeping row {}: {other:?}", dead.0 + 1))),
             }
         }
+    }
+
+    /// Has everybody adopt what there is. What they collect, one after the other, takes turns of the epochs of all who live.
+    fn adopt(&mut self, lanes: &[&[Lane<'_>]], alive: &[usize]) {
+        let mut fabric = DirectFabric::over(self.config, self.world.memories_mut());
         for &node in alive {
-            let (index, lane) = (self.opened[node], &lanes[node][0]);
-            match block_on(lane, &mut fabric, index.adopt(lane)).map(|run| run.result) {
-                Ok(Ok(adopted)) if adopted.is_complete() || !self.never_leaks => {}
-                other => self.findings.push(Finding::Structure(format!("compute node {node} adopts: {other:?}"))),
+            for lane in lanes[node] {
+                // An operation whose request failed holds the epochs up until its lane is used again.
+                let _ = block_on(lane, &mut fabric, self.opened[node].settle(lane));
+            }
+        }
+        // Twice: first what was begun before all was quiet.
+        let mut left: Vec<usize> = alive.iter().chain(alive).copied().collect();
+        let mut turns = 0;
+        while !left.is_empty() {
+            let mut still = Vec::new();
+            for node in left {
+                let (index, lane) = (self.opened[node], &lanes[node][0]);
+                match block_on(lane, &mut fabric, index.adopt(lane)).map(|run| run.result) {
+                    Ok(Ok(adopted)) if adopted.is_complete() => {}
+                    Ok(Ok(_)) if turns < ADOPTION_TURNS_MAX => still.push(node),
+                    Ok(Ok(_)) if !self.never_leaks => {}
+                    other => {
+                        self.findings.push(Finding::Structure(format!("compute node {node} adopts: {other:?}")));
+                    }
+                }
+            }
+            left = still;
+            turns += 1;
+            for &node in alive {
+                let (index, lane) = (self.opened[node], &lanes[node][0]);
+                if index.has_epochs() {
+                    let _ = block_on(lane, &mut fabric, index.turn(lane));
+                }
             }
         }
     }

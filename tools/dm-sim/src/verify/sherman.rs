@@ -18,7 +18,7 @@ pub struct Sherman;
 impl TreeKind for Sherman {
     const NAME: &'static str = "sherman";
     const NAME_RECOVERED: &'static str = "sherman, recovered";
-    const ADOPTS: bool = true;
+    const ADOPTION: &'static [Mark] = dm_core::reclaim::MARKS;
     const WRITES_RECORDS_AT_ONCE: bool = true;
 
     fn marks() -> Vec<(&'static str, &'static [Mark])> {

@@ -27,7 +27,7 @@ const LOCK_COUNT: u32 = 1;
 impl TreeKind for Smart {
     const NAME: &'static str = "smart";
     const NAME_RECOVERED: &'static str = "smart, recovered";
-    const ADOPTS: bool = false;
+    const ADOPTION: &'static [Mark] = dm_core::reclaim::collect::MARKS;
     const WRITES_RECORDS_AT_ONCE: bool = true;
 
     fn marks() -> Vec<(&'static str, &'static [Mark])> {
@@ -103,6 +103,7 @@ impl TreeKind for Smart {
             leaf_locks: [1, 3, 64][rng.below(3) as usize],
             // What comes back is remembered in pieces: nothing is lost, whatever is spent.
             returned_nodes: SHELF_HOLDS_ALL,
+            collected_chunks: 64,
             generations: draw.generations,
             options,
             ..Spending::default()

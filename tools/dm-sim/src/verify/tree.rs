@@ -87,8 +87,8 @@ pub trait TreeKind: Copy {
     /// See [`Subject::rare_marks`].
     fn rare_marks() -> &'static [Mark];
 
-    /// Memory of the gone is adopted.
-    const ADOPTS: bool;
+    /// What is counted when memory of the gone is adopted.
+    const ADOPTION: &'static [Mark];
     /// See [`Subject::writes_records_at_once`].
     const WRITES_RECORDS_AT_ONCE: bool;
 

@@ -16,8 +16,8 @@ use dm_core::index::OperationKind;
 use dm_core::lane::{Lane, Mark};
 use dm_core::recovery::lease::{LEASE_NS_MAX, Terms};
 use dm_core::remote::NodeGeometry;
-use dm_core::remote::catalog::IndexKind;
 use dm_core::remote::chunks::{ChunkEntry, ChunkKind, ChunkWord};
+use dm_core::reclaim::{Epochs, Participant, Pin};
 use dm_core::remote::rows::{Joiner, Member, Row, RowState, RowWord};
 use dm_core::verbs::{Label, LaneId, NodeId, Verb};
 use dm_host::assembly::{Place, Spending};
@@ -80,6 +80,9 @@ pub struct Enumeration {
 
 /// Findings that are kept.
 const FINDINGS_MAX: usize = 12;
+
+/// Turns of the epochs of all who live that an adoption may take.
+const ADOPTION_TURNS_MAX: u32 = 400;
 
 impl Enumeration {
     /// Whether nothing was wrong.
@@ -297,7 +300,9 @@ fn with_stage(case: &Case, ran: &mut Ran, play: &mut dyn FnMut(&mut Stage<'_, '_
     };
     let place = walk::place(&geometry, &config, walk::everything(), 0);
     let open = |number: usize, then: &mut dyn FnMut(&dyn Opened)| {
-        let here = Place { member: members[number], recovery: Some(&recoveries[number]), ..place };
+        let (epochs, pins) = (Epochs::new(), [Pin::default()]);
+        let epochs = Some(Participant { epochs: &epochs, pins: &pins });
+        let here = Place { member: members[number], recovery: Some(&recoveries[number]), epochs, ..place };
         let spending = Spending {
             lanes: 1,
             cache_bytes: 16 << 10,
@@ -307,6 +312,7 @@ fn with_stage(case: &Case, ran: &mut Ran, play: &mut dyn FnMut(&mut Stage<'_, '_
             hotspot_bytes: 4096,
             // More than a chunk has.
             returned_nodes: 256,
+            collected_chunks: 64,
             options: case.ground.options,
             ..Spending::default()
         };
@@ -730,16 +736,37 @@ impl Stage<'_, '_> {
         Ok(())
     }
 
-    /// Everybody who lives adopts what there is.
+    /// Everybody who lives adopts what there is; what they collect, one after the other, takes turns of the epochs.
     fn adopt(&mut self) -> Result<(), String> {
-        for (number, (index, lane)) in self.opened.iter().zip(self.lanes).enumerate() {
-            if self.dead.contains(&number) {
-                continue;
+        let mut left: Vec<usize> = (0..self.opened.len()).filter(|number| !self.dead.contains(number)).collect();
+        for _ in 0..ADOPTION_TURNS_MAX {
+            let mut still = Vec::new();
+            for number in left {
+                let (index, lane, row) = (self.opened[number], &self.lanes[number], self.members[number].row.0);
+                match self.table.drive(row, lane, index.adopt(lane), None, &mut Vec::new())? {
+                    Drive::Done(Ok(adopted)) if adopted.is_complete() => {}
+                    Drive::Done(Ok(_)) => still.push(number),
+                    other => return Err(format!("compute node {number} adopts: {other:?}")),
+                }
             }
-            let row = self.members[number].row.0;
-            match self.table.drive(row, lane, index.adopt(lane), None, &mut Vec::new())? {
-                Drive::Done(Ok(adopted)) if adopted.is_complete() => {}
-                other => return Err(format!("compute node {number} adopts: {other:?}")),
+            if still.is_empty() {
+                return Ok(());
+            }
+            left = still;
+            self.turn()?;
+        }
+        Err(format!("compute nodes {left:?} adopt, and come to no end"))
+    }
+
+    /// A turn of the epochs of all who live.
+    fn turn(&mut self) -> Result<(), String> {
+        for (number, (index, lane)) in self.opened.iter().zip(self.lanes).enumerate() {
+            if !self.dead.contains(&number) && index.has_epochs() {
+                let row = self.members[number].row.0;
+                match self.table.drive(row, lane, index.turn(lane), None, &mut Vec::new())? {
+                    Drive::Done(Ok(())) => {}
+                    other => return Err(format!("compute node {number} turns: {other:?}")),
+                }
             }
         }
         Ok(())
@@ -765,10 +792,7 @@ impl Stage<'_, '_> {
         let retired_bytes = self.opened.iter().map(|index| index.retired_bytes()).sum();
         let account = account(&holdings, &ready, retired_bytes)?;
         self.ran.memory = account;
-        // Nobody adopts memory of a radix tree.
-        // Radix trees adopt nothing.
-        let adopts = self.case.parameters.kind() != IndexKind::Smart;
-        if adopts && account.leaked > 0 { Err(format!("memory is lost: {account}")) } else { Ok(()) }
+        if account.leaked > 0 { Err(format!("memory is lost: {account}")) } else { Ok(()) }
     }
 
     /// Sweeps up and looks at everything.

@@ -95,7 +95,7 @@ impl<K: Below> TreeKind for ItemsOver<K> {
     const NAME: &'static str = K::ITEMS[0];
     const NAME_RECOVERED: &'static str = K::ITEMS[1];
     /// Of blocks, what was never written to.
-    const ADOPTS: bool = K::ADOPTS;
+    const ADOPTION: &'static [Mark] = K::ADOPTION;
     /// An entry that is taken back may be the last of its leaf, and only recovery mends a merge that was cut short.
     const WRITES_RECORDS_AT_ONCE: bool = false;
 

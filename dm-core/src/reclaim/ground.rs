@@ -1,0 +1,337 @@
+//! Chunks that were collected: a bit for each unit of 16 bytes says whether it is somebody's.
+//!
+//! A [`Plot`] is a chunk's. While the index is walked it is *surveyed*: what is reached is marked. Then it is *open*: what is
+//! not marked is carved, from its beginning on and around again, and marked. A plot in which nothing more is found
+//! makes room for another chunk.
+
+use super::closed::ChunkName;
+use crate::verbs::NodeId;
+
+/// Bytes of a unit.
+pub const UNIT_BYTES: usize = 16;
+
+/// Units of a word of marks.
+const WORD_UNITS: usize = u64::BITS as usize;
+
+/// Words of marks for a chunk of `chunk_bytes`.
+pub const fn words_for(chunk_bytes: u64) -> usize {
+    (chunk_bytes as usize / UNIT_BYTES).div_ceil(WORD_UNITS)
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Standing {
+    #[default]
+    Empty,
+    Surveyed,
+    Open,
+}
+
+/// A chunk, and what is known of it besides its marks. Storage for a [`Ground`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Plot {
+    standing: Standing,
+    name: ChunkName,
+    node: NodeId,
+    /// First byte.
+    offset: u64,
+    units: usize,
+    /// What it is for: whatever the room means by it.
+    what: u8,
+    /// Of the smallest thing that is carved there.
+    least: usize,
+    /// The unit from which on is looked next.
+    next: usize,
+    /// So many units in a row were not found.
+    too_many: usize,
+}
+
+/// The chunks of one room on one compute node.
+#[derive(Debug, Default)]
+pub struct Ground<'s> {
+    plots: &'s mut [Plot],
+    marks: &'s mut [u64],
+}
+
+impl<'s> Ground<'s> {
+    /// Room for as many chunks as there are plots, `marks.len() / plots.len()` words of marks each.
+    pub const fn new(plots: &'s mut [Plot], marks: &'s mut [u64]) -> Self {
+        Self { plots, marks }
+    }
+
+    fn words_per_plot(&self) -> usize {
+        self.marks.len().checked_div(self.plots.len()).unwrap_or(0)
+    }
+
+    /// Chunks of that size that may be surveyed now. Those that are open make room only if nothing is left to find.
+    pub fn room(&self, chunk_bytes: u64) -> usize {
+        if words_for(chunk_bytes) > self.words_per_plot() {
+            return 0;
+        }
+        self.plots.iter().filter(|plot| plot.standing != Standing::Surveyed && plot.is_used_up()).count()
+    }
+
+    /// Has a chunk surveyed, in which nothing smaller than `least_bytes` will be carved. `false`: there is no room.
+    pub fn survey(
+        &mut self,
+        name: ChunkName,
+        (node, offset, bytes): (NodeId, u64, u64),
+        what: u8,
+        least_bytes: usize,
+    ) -> bool {
+        let words = self.words_per_plot();
+        if words_for(bytes) > words {
+            return false;
+        }
+        let room = |plot: &&mut Plot| plot.standing != Standing::Surveyed && plot.is_used_up();
+        let Some(plot) = self.plots.iter_mut().find(room) else { return false };
+        let units = bytes as usize / UNIT_BYTES;
+        let least = least_bytes.div_ceil(UNIT_BYTES);
+        let standing = Standing::Surveyed;
+        *plot = Plot { standing, name, node, offset, units, what, least, next: 0, too_many: usize::MAX };
+        true
+    }
+
+    /// Forgets what was reached in chunks that are surveyed: the walk begins.
+    pub fn begin(&mut self) {
+        let words = self.words_per_plot().max(1);
+        for (plot, marks) in self.plots.iter().zip(self.marks.chunks_mut(words)) {
+            if plot.standing == Standing::Surveyed {
+                marks.fill(0);
+            }
+        }
+    }
+
+    /// `bytes` at `offset` of `node` were reached.
+    pub fn reach(&mut self, node: NodeId, offset: u64, bytes: u64) {
+        let words = self.words_per_plot().max(1);
+        for (plot, marks) in self.plots.iter().zip(self.marks.chunks_mut(words)) {
+            let end = plot.offset + (plot.units * UNIT_BYTES) as u64;
+            if plot.standing == Standing::Surveyed && plot.node == node && (plot.offset..end).contains(&offset) {
+                let first = (offset - plot.offset) as usize / UNIT_BYTES;
+                // To the end of the unit in which it ends.
+                let last = (offset - plot.offset + bytes).div_ceil(UNIT_BYTES as u64) as usize;
+                set(marks, first, last.min(plot.units));
+                return;
+            }
+        }
+    }
+
+    /// The chunk is this compute node's, and what was not reached is ready. Answers how many bytes that are.
+    pub fn open(&mut self, name: ChunkName) -> u64 {
+        let words = self.words_per_plot().max(1);
+        let mut bytes = 0;
+        for (plot, marks) in self.plots.iter_mut().zip(self.marks.chunks_mut(words)) {
+            if plot.standing == Standing::Surveyed && plot.name == name {
+                plot.standing = Standing::Open;
+                let mut at = 0;
+                while let Some((from, to)) = gap(marks, at, plot.units) {
+                    bytes += ((to - from) * UNIT_BYTES) as u64;
+                    at = to;
+                }
+            }
+        }
+        bytes
+    }
+
+    /// Forgets chunks that are surveyed.
+    pub fn abandon(&mut self) {
+        for plot in self.plots.iter_mut().filter(|plot| plot.standing == Standing::Surveyed) {
+            *plot = Plot::default();
+        }
+    }
+
+    /// Forgets open chunks that `closed` says are closed.
+    pub fn give_up(&mut self, closed: impl Fn(ChunkName) -> bool) {
+        for plot in self.plots.iter_mut().filter(|plot| plot.standing == Standing::Open && closed(plot.name)) {
+            *plot = Plot::default();
+        }
+    }
+
+    /// Makes room: of the open chunks the one that was looked through most is forgotten.
+    pub fn make_room(&mut self) {
+        let open = self.plots.iter_mut().filter(|plot| plot.standing == Standing::Open);
+        if let Some(plot) = open.min_by_key(|plot| plot.too_many) {
+            *plot = Plot::default();
+        }
+    }
+
+    /// Takes `bytes`, on `near` if that has some, at a multiple of `step_bytes` from the beginning of its chunk.
+    pub fn take(&mut self, what: u8, near: NodeId, bytes: usize, step_bytes: usize) -> Option<(NodeId, u64)> {
+        let words = self.words_per_plot().max(1);
+        let (units, step) = (bytes.div_ceil(UNIT_BYTES), (step_bytes / UNIT_BYTES).max(1));
+        for elsewhere in [false, true] {
+            for (plot, marks) in self.plots.iter_mut().zip(self.marks.chunks_mut(words)) {
+                let fits = plot.standing == Standing::Open && plot.what == what && units < plot.too_many;
+                if !fits || (plot.node != near) != elsewhere {
+                    continue;
+                }
+                let found = find(marks, plot.next, plot.units, units, step).or_else(|| {
+                    // From its beginning; once around and what is not found is not there.
+                    let found = find(marks, 0, plot.units, units, step);
+                    if found.is_none() {
+                        plot.too_many = units;
+                    }
+                    found
+                });
+                if let Some(unit) = found {
+                    set(marks, unit, unit + units);
+                    plot.next = unit + units;
+                    return Some((plot.node, plot.offset + (unit * UNIT_BYTES) as u64));
+                }
+            }
+        }
+        None
+    }
+
+    /// Calls `visit` with what each run is for, its memory node, offset and bytes, of everything that is ready.
+    pub fn for_each_ready(&self, visit: &mut dyn FnMut(u8, NodeId, u64, u64)) {
+        let words = self.words_per_plot().max(1);
+        for (plot, marks) in self.plots.iter().zip(self.marks.chunks(words)) {
+            let mut at = 0;
+            while plot.standing == Standing::Open
+                && let Some((from, to)) = gap(marks, at, plot.units)
+            {
+                let offset = plot.offset + (from * UNIT_BYTES) as u64;
+                visit(plot.what, plot.node, offset, ((to - from) * UNIT_BYTES) as u64);
+                at = to;
+            }
+        }
+    }
+}
+
+impl Plot {
+    /// Whether there is nothing to find in it.
+    fn is_used_up(&self) -> bool {
+        self.standing == Standing::Empty || self.too_many <= self.least
+    }
+}
+
+fn set(marks: &mut [u64], first: usize, last: usize) {
+    let mut at = first;
+    while at < last {
+        let (bit, left) = (at % WORD_UNITS, last - at);
+        let count = left.min(WORD_UNITS - bit);
+        let ones = u64::MAX >> (WORD_UNITS - count);
+        if let Some(word) = marks.get_mut(at / WORD_UNITS) {
+            *word |= ones << bit;
+        }
+        at += count;
+    }
+}
+
+/// The first units from `from` on, up to `end`, that are not marked: first, and one past the last.
+fn gap(marks: &[u64], from: usize, end: usize) -> Option<(usize, usize)> {
+    let first = next_with(marks, from, end, false);
+    (first < end).then(|| (first, next_with(marks, first, end, true)))
+}
+
+/// The first unit from `from` on that is marked, or not; `end` if there is none.
+fn next_with(marks: &[u64], from: usize, end: usize, marked: bool) -> usize {
+    let mut at = from;
+    while at < end {
+        let word = marks.get(at / WORD_UNITS).copied().unwrap_or(u64::MAX);
+        let sought = if marked { word } else { !word } >> (at % WORD_UNITS);
+        if sought != 0 {
+            return (at + sought.trailing_zeros() as usize).min(end);
+        }
+        at = (at / WORD_UNITS + 1) * WORD_UNITS;
+    }
+    end
+}
+
+/// So many units in a row that are not marked, the first of them a multiple of `step`.
+fn find(marks: &[u64], from: usize, end: usize, units: usize, step: usize) -> Option<usize> {
+    let mut at = from;
+    while let Some((first, past)) = gap(marks, at, end) {
+        let first = first.next_multiple_of(step);
+        if first + units <= past {
+            return Some(first);
+        }
+        at = past;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use std::vec;
+    use std::vec::Vec;
+
+    const NODE: NodeId = NodeId(1);
+
+    fn name(chunk: u32) -> ChunkName {
+        ChunkName::new(NODE, chunk)
+    }
+
+    fn ready(ground: &Ground<'_>) -> Vec<(u64, u64)> {
+        let mut runs = Vec::new();
+        ground.for_each_ready(&mut |_, _, offset, bytes| runs.push((offset, bytes)));
+        runs
+    }
+
+    #[test]
+    fn what_was_not_reached_is_carved_once() {
+        let (mut plots, mut marks) = ([Plot::default(); 2], vec![0; 2 * words_for(4096)]);
+        let mut ground = Ground::new(&mut plots, &mut marks);
+        assert!(ground.survey(name(0), (NODE, 8192, 4096), 7, 16));
+        ground.begin();
+        ground.reach(NODE, 8192, 48);
+        ground.reach(NODE, 8192 + 1024, 2048);
+        ground.reach(NodeId(0), 8192 + 512, 16);
+        ground.reach(NODE, 8192 + 4096, 16);
+        assert_eq!(ready(&ground), [], "not open");
+        assert_eq!(ground.take(7, NODE, 16, 16), None);
+        assert_eq!(ground.open(name(0)), 4096 - 48 - 2048);
+        assert_eq!(ready(&ground), [(8192 + 48, 1024 - 48), (8192 + 3072, 1024)]);
+        assert_eq!(ground.take(6, NODE, 16, 16), None, "for something else");
+        let mut taken = vec![(8192, 48), (8192 + 1024, 2048)];
+        for bytes in [16, 400, 48, 600, 96, 80, 304, 16].into_iter().chain([16; 64]) {
+            taken.extend(ground.take(7, NodeId(0), bytes, 16).map(|(_, offset)| (offset, bytes as u64)));
+        }
+        assert_eq!(ready(&ground), []);
+        taken.sort_unstable();
+        assert!(taken.windows(2).all(|pair| pair[0].0 + pair[0].1 == pair[1].0), "{taken:?}");
+        assert!(ground.survey(name(1), (NODE, 0, 4096), 7, 16) && ground.survey(name(2), (NODE, 4096, 4096), 7, 16));
+        assert!(!ground.survey(name(3), (NODE, 12_288, 4096), 7, 16), "both are surveyed");
+    }
+
+    #[test]
+    fn places_of_one_size_keep_their_distance() {
+        let (mut plots, mut marks) = ([Plot::default()], vec![0; words_for(1040)]);
+        let mut ground = Ground::new(&mut plots, &mut marks);
+        assert!(ground.survey(name(0), (NODE, 4096, 1040), 0, 48));
+        ground.begin();
+        ground.reach(NODE, 4096 + 48, 48);
+        ground.open(name(0));
+        let mut places = Vec::new();
+        while let Some((_, offset)) = ground.take(0, NODE, 48, 48) {
+            places.push(offset - 4096);
+        }
+        let all: Vec<u64> = (0..1040 / 48).map(|place| place * 48).filter(|&place| place != 48).collect();
+        assert_eq!(places, all);
+        assert_eq!(ground.room(1040), 1, "units are left, and no place");
+        assert_eq!(ground.room(4096), 0, "larger than marks are for");
+    }
+
+    #[test]
+    fn a_walk_that_begins_again_forgets_and_closed_chunks_are_given_up() {
+        let (mut plots, mut marks) = ([Plot::default(); 2], vec![0; 2 * words_for(1024)]);
+        let mut ground = Ground::new(&mut plots, &mut marks);
+        assert!(ground.survey(name(0), (NODE, 0, 1024), 0, 16) && ground.survey(name(1), (NODE, 1024, 1024), 0, 16));
+        ground.reach(NODE, 0, 1024);
+        ground.begin();
+        assert_eq!((ground.open(name(0)), ready(&ground)), (1024, vec![(0, 1024)]));
+        assert_eq!(ground.room(1024), 0);
+        ground.abandon();
+        assert_eq!((ground.open(name(1)), ready(&ground)), (0, vec![(0, 1024)]));
+        ground.give_up(|closed| closed == name(0));
+        assert_eq!((ready(&ground), ground.room(1024)), (vec![], 2));
+        assert!(ground.survey(name(1), (NODE, 1024, 1024), 0, 16));
+        ground.open(name(1));
+        assert_eq!(ground.room(1024), 1);
+        ground.make_room();
+        assert_eq!(ground.room(1024), 2);
+    }
+}
