@@ -239,6 +239,12 @@ impl<'s> Collection<'s> {
         self.lost.store(true, Ordering::Relaxed);
     }
 
+    /// Own chunks are worth a look, whatever is known of losses.
+    pub fn demand(&self) {
+        self.may_have_lost();
+        self.is_short();
+    }
+
     /// A bulk load begins or ends: between the two no root leads to what it carves, and own chunks are left alone.
     pub(crate) fn loads(&self, begins: bool) {
         let loads = self.loads.load(Ordering::SeqCst);
@@ -458,9 +464,25 @@ impl<'s> Site<'s> {
                 return Ok(false);
             }
         }
+        // Somebody else may have taken some over since they were chosen. From here on nobody does: he would have the line.
+        let chosen = collection.work.lock().targets.clone();
+        for target in &chosen {
+            let Some(geometry) = self.geometry.get(usize::from(target.node.0)) else { continue };
+            let entry = chunks::read_entry(lane, target.node, geometry, target.chunk, at).await?;
+            if entry != target.grant.word() && !planted(Bug::ChosenOnce) {
+                let name = ChunkName::new(target.node, target.chunk);
+                collection.ground.lock().forget(name);
+                let mut work = collection.work.lock();
+                work.targets.retain(|target| ChunkName::new(target.node, target.chunk) != name);
+            }
+        }
         let mut names = [ChunkName::default(); CHUNKS_AT_ONCE];
         for (name, target) in names.iter_mut().zip(&collection.work.lock().targets) {
             *name = ChunkName::new(target.node, target.chunk);
+        }
+        if names == [ChunkName::default(); CHUNKS_AT_ONCE] {
+            collection.work.lock().phase = Phase::Opened;
+            return Ok(true);
         }
         lane.port().call(Self::names(lane, offset, at, &names)).await?;
         collection.work.lock().phase = Phase::Closed(self.part.epochs.turns());

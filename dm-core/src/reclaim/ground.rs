@@ -133,7 +133,15 @@ impl<'s> Ground<'s> {
         bytes
     }
 
-    /// Forgets chunks that are surveyed.
+    /// Forgets a chunk that is surveyed.
+    pub fn forget(&mut self, name: ChunkName) {
+        let is_it = |plot: &&mut Plot| plot.standing == Standing::Surveyed && plot.name == name;
+        for plot in self.plots.iter_mut().filter(is_it) {
+            *plot = Plot::default();
+        }
+    }
+
+    /// Forgets all chunks that are surveyed.
     pub fn abandon(&mut self) {
         for plot in self.plots.iter_mut().filter(|plot| plot.standing == Standing::Surveyed) {
             *plot = Plot::default();

@@ -463,16 +463,20 @@ impl Stage<'_> {
                 let _ = block_on(lane, &mut fabric, self.opened[node].settle(lane));
             }
         }
-        // Twice: first what was begun before all was quiet.
-        let mut left: Vec<usize> = alive.iter().chain(alive).copied().collect();
+        // Twice: first what was begun before all was quiet, then everything.
+        let mut left: Vec<(usize, bool)> = alive.iter().map(|&node| (node, false)).collect();
         let mut turns = 0;
         while !left.is_empty() {
             let mut still = Vec::new();
-            for node in left {
+            for (node, everything) in left {
                 let (index, lane) = (self.opened[node], &lanes[node][0]);
                 match block_on(lane, &mut fabric, index.adopt(lane)).map(|run| run.result) {
-                    Ok(Ok(adopted)) if adopted.is_complete() => {}
-                    Ok(Ok(_)) if turns < ADOPTION_TURNS_MAX => still.push(node),
+                    Ok(Ok(adopted)) if adopted.is_complete() && everything => {}
+                    Ok(Ok(adopted)) if adopted.is_complete() => {
+                        index.demand_collection();
+                        still.push((node, true));
+                    }
+                    Ok(Ok(_)) if turns < ADOPTION_TURNS_MAX => still.push((node, everything)),
                     Ok(Ok(_)) if !self.never_leaks => {}
                     other => {
                         self.findings.push(Finding::Structure(format!("compute node {node} adopts: {other:?}")));

@@ -38,6 +38,9 @@ pub trait Inside: Index {
     /// forgets all copies.
     fn recall(&self, picture: &Picture);
 
+    /// The next adoption collects its own chunks, too, if that is how its memory comes back.
+    fn demand_collection(&self) {}
+
     /// Whether it has a part in the pool's epochs.
     fn has_epochs(&self) -> bool {
         false
@@ -87,6 +90,8 @@ pub trait Opened {
     fn retired_bytes(&self) -> u64;
     /// See [`Inside::recall`].
     fn recall(&self, picture: &Picture);
+    /// See [`Inside::demand_collection`].
+    fn demand_collection(&self);
     /// See [`Inside::has_epochs`].
     fn has_epochs(&self) -> bool;
     /// See [`Inside::turn`].
@@ -132,6 +137,9 @@ impl<I: Inside> Opened for With<'_, I> {
     }
     fn recall(&self, picture: &Picture) {
         self.0.recall(picture);
+    }
+    fn demand_collection(&self) {
+        self.0.demand_collection();
     }
     fn has_epochs(&self) -> bool {
         self.0.has_epochs()

@@ -340,6 +340,13 @@ impl Inside for AnyIndex<'_, '_, '_> {
         }
     }
 
+    fn demand_collection(&self) {
+        let space = tree_of(self).err().map(Smart::space);
+        if let Some(collection) = space.and_then(|space| space.collection()) {
+            collection.demand();
+        }
+    }
+
     fn has_epochs(&self) -> bool {
         tree_of(self).map_or_else(Smart::has_epochs, |tree| tree.epochs.is_some())
     }

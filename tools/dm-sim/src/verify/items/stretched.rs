@@ -209,6 +209,10 @@ impl<I: Inside> Inside for Stretched<'_, I> {
         self.index.recall(picture);
     }
 
+    fn demand_collection(&self) {
+        self.index.demand_collection();
+    }
+
     fn has_epochs(&self) -> bool {
         self.index.has_epochs()
     }
