@@ -2,7 +2,7 @@
 
 use crate::lane::Lane;
 use crate::reclaim::Participant;
-use crate::reclaim::epochs::Turn;
+use crate::reclaim::epochs::{Turn, Waits};
 use crate::remote::NodeGeometry;
 use crate::remote::rows::{self, Member, RowError};
 use crate::verbs::Request;
@@ -14,6 +14,13 @@ pub const LEASE_NS_MAX: u64 = 3_600_000_000_000;
 
 /// Heartbeats a lease must have room for: one may be lost and one late.
 pub const BEATS_MIN: u64 = 3;
+
+/// Looks at the pool's epoch for each heartbeat, at least.
+const GLANCES_PER_BEAT: u64 = 8;
+
+/// The longest time between two of them: 20 ms. Memory that was taken out of a tree comes back after two or three; 50 READs of 8
+/// bytes a second and compute node are nothing to a memory node.
+const GLANCE_NS_MAX: u64 = 20_000_000;
 
 /// Why a lease is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -80,6 +87,12 @@ impl Terms {
     /// Between two heartbeats, in ns.
     pub const fn heartbeat_ns(self) -> u64 {
         self.heartbeat_ns
+    }
+
+    /// Between two looks at the pool's epoch, in ns: an eighth of a heartbeat, or 20 ms if that is shorter.
+    pub const fn glance_ns(self) -> u64 {
+        let eighth = self.heartbeat_ns.div_ceil(GLANCES_PER_BEAT);
+        if eighth < GLANCE_NS_MAX { eighth } else { GLANCE_NS_MAX }
     }
 }
 
@@ -198,10 +211,17 @@ pub enum Stopped {
 /// A heartbeat whose outcome is not known (its queue pair failed) ends it, too: the caller makes the queue pair anew
 /// and calls again with `counter` = the last one returned, plus 2.
 ///
-/// With every heartbeat goes a turn of the epochs of `part`.
+/// With every heartbeat goes a turn of the epochs of `part`. In between the pool's epoch is looked at every
+/// [`Terms::glance_ns`], and a turn without a heartbeat follows if it has moved, if this compute node has a turn open or
+/// wants one, or if its row could say another epoch than it does.
 ///
-/// One round trip every [`Terms::heartbeat_ns`]: a WRITE and two READs in one chain; while retired places wait for epochs,
-/// one or two more, and one for eight rows. `scratch`: 512 bytes.
+/// One round trip every [`Terms::heartbeat_ns`]: a WRITE and two READs in one chain; one every [`Terms::glance_ns`], a READ of 8
+/// bytes: fifty a second at the usual terms. For each epoch that passes two chains more of a WRITE and two READs; by who waits for
+/// it, a CAS and one round trip for eight rows. `scratch`: 512 bytes.
+///
+/// **Time.** A heartbeat is due when its time is over by what the completions say, pauses among them, so that what glances take
+/// does not put it off; never before at least one pause. How long others were silent is counted in pauses as they were asked for,
+/// none of which is ever shorter: a compute node that was stopped itself does not take that for the others' silence.
 pub async fn keep(
     lane: &Lane<'_>,
     home: &NodeGeometry,
@@ -214,6 +234,7 @@ pub async fn keep(
     let terms = lease.terms();
     let beats_max = u32::try_from(terms.lease_ns / terms.heartbeat_ns).unwrap_or(u32::MAX);
     let mut counter = counter;
+    let mut paused_ns = 0;
     loop {
         for (number, pulse) in pulses.iter().enumerate() {
             let beats = pulse.beats_unchanged();
@@ -224,20 +245,24 @@ pub async fn keep(
         counter += 1;
         // The others' lease begins when the WRITE takes effect, so ours begins no later than its post.
         let posted_us = lease.now_us();
+        let posted_ns = lane.port().elapsed_ns();
         // A turn begins before the pool's epoch is READ.
         let number = part.epochs.begin();
-        let epoch = u64::from(part.epochs.vouched(part.pins));
-        let beat = match rows::heartbeat(lane, home, member, counter, epoch, scratch).await {
+        let epoch = part.epochs.vouched(part.pins);
+        let beat = match rows::heartbeat(lane, home, member, counter, u64::from(epoch), scratch).await {
             Ok(pool_word) => {
                 lease.renewed(posted_us);
-                let (lease_ns, since_ns) = (terms.lease_ns, terms.heartbeat_ns);
-                let turn = Turn { number, pool_word, lease_ns, since_ns };
-                part.epochs.end(lane, home, member, turn, scratch).await
+                let waits = Waits { lease_ns: terms.lease_ns, since_ns: paused_ns, for_all: true };
+                let ended = part.epochs.end(lane, home, member, Turn { number, pool_word, waits }, scratch).await;
+                match ended {
+                    Ok(()) => glance(lane, home, (member, part), terms, (posted_ns, epoch), scratch).await,
+                    Err(error) => Err(error),
+                }
             }
             Err(error) => Err(error),
         };
         match beat {
-            Ok(()) => {}
+            Ok(since_ns) => paused_ns = since_ns,
             Err(error) => {
                 if matches!(error, RowError::Fenced { .. }) {
                     lease.fenced();
@@ -245,8 +270,33 @@ pub async fn keep(
                 return (counter, error.into());
             }
         }
-        if let Err(error) = lane.port().call(Request::pause(terms.heartbeat_ns)).await {
-            return (counter, RowError::Verb(error).into());
+    }
+}
+
+/// Looks at the pool's epoch until the next heartbeat is due, the last one having been posted at `posted_ns` of the lane's time, and said
+/// `told`. Answers how long it has paused since the last turn, in ns.
+async fn glance(
+    lane: &Lane<'_>,
+    home: &NodeGeometry,
+    (member, part): (Member, Participant<'_>),
+    terms: Terms,
+    (posted_ns, told): (u64, u32),
+    scratch: usize,
+) -> Result<u64, RowError> {
+    let (mut told, mut since_ns) = (told, 0);
+    loop {
+        let spent_ns = lane.port().elapsed_ns().saturating_sub(posted_ns);
+        let left_ns = terms.heartbeat_ns.saturating_sub(spent_ns);
+        let pause_ns = left_ns.clamp(1, terms.glance_ns());
+        lane.port().call(Request::pause(pause_ns)).await?;
+        since_ns += pause_ns;
+        if left_ns <= pause_ns {
+            return Ok(since_ns);
+        }
+        if part.epochs.is_due(told, part.pins) || part.epochs.is_news(rows::read_epoch(lane, home, scratch).await?) {
+            let waits = Waits { lease_ns: terms.lease_ns, since_ns, for_all: false };
+            told = part.turn_of(lane, home, member, waits, scratch).await?;
+            since_ns = 0;
         }
     }
 }

@@ -52,6 +52,9 @@ const LOOKS_MAX: u32 = 2 * 256 * (1 + BELOW_MAX.slots() as u32);
 /// The largest node below that is looked into.
 const BELOW_MAX: NodeType = NodeType::SMALLEST;
 
+/// Pieces that leave the tree with one node at once, at most: itself, and for each slot a small node with its leaves.
+pub const RETIRED_AT_ONCE_MAX: usize = 1 + 256 * (1 + BELOW_MAX.slots());
+
 /// Which image of a node is for what, while a full node is replaced: image 0 has that node; no walk is under way.
 const SEALS: usize = 1;
 const BELOW: usize = 2;
@@ -299,6 +302,18 @@ impl Smart<'_> {
         let read = Request::read(Label::Inner, node.node(), node.offset(), kind.bytes(), at).untimed();
         lane.port().call(read).await?;
         Ok(())
+    }
+
+    /// As many pieces as [`Smart::retire_buried`] may find, at most.
+    pub(super) fn count_buried(&self, lane: &Lane<'_>, kind: NodeType) -> usize {
+        let at = self.scratch.node(SEALS);
+        let was = |number| Slot(lane.port().with(|scratch| word(scratch, at + 8 * number)));
+        let pieces = (0..kind.slots()).map(|number| match was(number).child() {
+            Ok(Child::Leaf(_)) => 1,
+            Ok(Child::Node(below, _)) => 1 + below.slots(),
+            _ => 0,
+        });
+        pieces.sum()
     }
 
     /// What [`Smart::bury_some`] has left out is out of the tree.
