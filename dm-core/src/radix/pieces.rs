@@ -11,12 +11,9 @@ use crate::reclaim::Epochs;
 const SIZES: usize = 1 + NodeType::LARGEST.number() as usize;
 
 /// Of the bytes that were granted, and of the bytes of copies, one in so many has to wait before a turn of the epochs is asked
-/// for. Each turn has every copy that is used READ once more.
+/// for. Each turn has every copy that is used READ once more. When so much of one use waits, it is better to wait for that turn than to
+/// have another chunk granted.
 pub const WAITING_SHARE: u64 = 8;
-
-/// Of the same bytes, one in so many waits when it is better to wait for that than to have a chunk granted: twice as many as when a turn
-/// was asked for, so that who waits waits for the rest of a turn.
-pub const CROWDED_SHARE: u64 = 4;
 
 /// A piece on a [`Shelf`]: storage for one.
 #[derive(Clone, Copy, Debug, Default)]
@@ -202,7 +199,7 @@ impl<'s> Queue<'s> {
     /// Whether so much of one use waits that it is better to wait for it than to have more granted, beside copies of `copies_bytes`.
     pub fn is_crowded(&self, what: Use, copies_bytes: u64) -> bool {
         let bytes = self.bytes[what as usize];
-        bytes > 0 && bytes >= self.granted_bytes[what as usize].max(copies_bytes) / CROWDED_SHARE
+        bytes > 0 && bytes >= self.granted_bytes[what as usize].max(copies_bytes) / WAITING_SHARE
     }
 
     /// Whether half of the room is taken.
@@ -378,7 +375,7 @@ mod tests {
         }
         queue.unreserve(4);
         assert!(!queue.reserve(1) && queue.is_half_full());
-        assert!(queue.is_crowded(Use::Leaf, 512) && !queue.is_crowded(Use::Leaf, 1024), "a quarter of the copies");
+        assert!(queue.is_crowded(Use::Leaf, 1024) && !queue.is_crowded(Use::Leaf, 2048), "an eighth of the copies");
         assert!(!queue.is_crowded(Use::Node, 0), "no nodes wait");
         let asked = queue.ask(&epochs).unwrap();
         assert_eq!((queue.is_back(&epochs, asked), queue.next(&epochs)), (false, None));

@@ -36,15 +36,30 @@ pub(super) fn published(error: VerbError) -> OpError {
 }
 
 impl<'s> Smart<'s> {
-    /// Puts the operation's record in where its descent ended.
-    pub(super) async fn attach(&self, lane: &Lane<'_>, way: &Way, spot: Spot, why: Why) -> Result<Attached, OpError> {
+    /// Puts the operation's record in where its descent ended. `tidies`: the operation may replace a node first that has room, because of
+    /// deleted leaves; once.
+    pub(super) async fn attach(
+        &self,
+        lane: &Lane<'_>,
+        way: &Way,
+        (spot, why): (Spot, Why),
+        tidies: &mut bool,
+    ) -> Result<Attached, OpError> {
         match why {
             Why::Slot(node, None) => {
                 // The replacement has the record from the beginning.
                 let published = self.switch(lane, way, &spot, node, true).await?;
                 Ok(if published { Attached::Done } else { Attached::Again { copied: false } })
             }
-            Why::Slot(node, Some(empty)) => self.fill_slot(lane, way, &spot, node, usize::from(empty)).await,
+            Why::Slot(node, Some(empty)) => {
+                if *tidies && self.is_littered(lane, &spot, usize::from(empty)).await? {
+                    *tidies = false;
+                    // Without the record: a node with room may have a slot for its byte by the time it is frozen.
+                    let published = self.switch(lane, way, &spot, node, false).await?;
+                    return Ok(Attached::Again { copied: published });
+                }
+                self.fill_slot(lane, way, &spot, node, usize::from(empty)).await
+            }
             Why::Leaf(leaf, judged) => match self.is_buried(lane, leaf, judged).await? {
                 true => self.replace_leaf(lane, way, &spot, leaf).await,
                 // The key's own, buried, and its lock passes from lane to lane.

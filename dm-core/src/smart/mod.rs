@@ -24,6 +24,7 @@
 //! | ... with [`Options::chain_lock_read`](crate::btree::Options) | 2 | CAS lock + READ leaf; WRITE + CAS unlock |
 //! | insert of a record that is there; the others of one that is not | 1 | READ leaf |
 //! | insert into an empty slot | 2 | READ node; WRITE leaf + CAS slot |
+//! | ... of a node of four, where records are deleted | 1 more; 5 more, and 2 a deleted leaf, if it has any | READ the seals of its leaves; CAS freeze; the same READ; CAS lock + READ leaf; WRITE seal + CAS unlock; WRITE node + CAS slot; READ node |
 //! | insert of a deleted record | 3 | as update |
 //! | insert where another key's deleted leaf is | 6 | READ leaf; READ slot; READ leaf; CAS lock + READ leaf; WRITE seal + CAS unlock; WRITE leaf + CAS slot |
 //! | leaf split | 4 | READ leaf; READ slot; READ leaf; WRITE nodes + WRITE leaf + CAS slot |
@@ -123,17 +124,17 @@
 //! earliest, and has 16 + 8 S bytes: with an eighth of copies of one size waiting, eight are READ again for each that came back, two
 //! inserts or more apart; most of those inserts READ the node anyway.
 //!
-//! **Waiting instead of growing.** When a quarter of these bytes waits, of nodes or of leaves, whichever is short, an operation that
-//! finds nothing ready waits for the turn under way before it has a chunk granted, for a second at most; and when the
+//! **Waiting instead of growing.** When an eighth of these bytes waits, of nodes or of leaves, whichever is short, an operation that
+//! finds nothing ready waits for that turn before it has a chunk granted, for a second at most; and when the
 //! pool has no chunk, as long as anything waits, until its deadline. It does so with nothing done and nothing held, not even its pin, and
-//! begins anew (`await_memory`). So under inserts and deletes as fast as they come memory stays at what is in use and a third more; what
-//! is faster than the epochs is slowed down to them.
+//! begins anew (`await_memory`). So under inserts and deletes as fast as they come memory stays at what the tree has and an eighth or two
+//! more; what is faster than the epochs is slowed down to them.
 //!
 //! **Nothing is lost for want of room in the queue.** Who is about to take something out of the tree has room kept for it first,
 //! exactly as much as it may take, and waits in the same way if there is none; dropped, it gives the room back. There is
 //! an end to waiting, since pieces leave the queue with the epochs: to the shelf of those that are ready, or, when
 //! that is full and half of the queue, too, by being forgotten. That takes more pieces out of use than both have room for; those that
-//! go round are a quarter of what was granted.
+//! go round are an eighth or two of what was granted.
 //!
 //! *What does not come back*, until others adopt the chunks of who is gone: what is more than shelf and queue hold; what an
 //! operation had carved or taken out when it was dropped or failed in between. And what is in the tree and empty:
