@@ -303,7 +303,230 @@ async fn glance(
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
     use super::*;
+    use crate::machine::{Step, poll_once};
+    use crate::reclaim::{Epochs, Pin};
+    use crate::remote::SCRATCH_BYTES;
+    use crate::remote::lock_word::RowId;
+    use crate::remote::rows::{Joiner, Row};
+    use crate::remote::superblock::{PoolPlan, Superblock};
+    use crate::verbs::{Completion, Flags, LaneId, NodeId, Status, Verb};
+    use core::cell::Cell;
+    use std::boxed::Box;
+    use std::vec::Vec;
+    use zerocopy::IntoBytes;
+
+    /// A second, eight heartbeats, glances of 15.6 ms.
+    fn terms() -> Terms {
+        Terms::of(1_000_000_000).unwrap()
+    }
+
+    /// A memory node's rows, and keepers that are awake in turn.
+    struct Rows {
+        region: Vec<u8>,
+        home: NodeGeometry,
+        now_ns: u64,
+    }
+
+    /// A compute node's part, kept for as long as the test runs.
+    struct Node {
+        member: Member,
+        epochs: Epochs,
+        pins: [Pin; 1],
+        lease: Lease,
+        /// How much longer than asked for it sleeps, in percent, and once more than that, in ns.
+        oversleeps: (u64, Cell<u64>),
+    }
+
+    impl Node {
+        fn part(&self) -> Participant<'_> {
+            Participant { epochs: &self.epochs, pins: &self.pins }
+        }
+    }
+
+    impl Rows {
+        fn new() -> Self {
+            let plan = PoolPlan {
+                pool_id: *b"a pool for tests",
+                pool_incarnation: 1,
+                node: NodeId(0),
+                nodes: 1,
+                region_bytes: 1 << 20,
+                chunk_bytes: 4096,
+                lock_count: 8,
+                device_bytes: 0,
+                redo_row_bytes: 0,
+            };
+            let home = Superblock::decode(plan.format().unwrap().as_bytes()).unwrap().geometry;
+            Self { region: std::vec![0; 1 << 20], home, now_ns: 0 }
+        }
+
+        fn join(&mut self, row: u16) -> Node {
+            let member = Member { row: RowId(row), incarnation: 1, nonce: 1 };
+            let bytes = Row::of(member, &Joiner { token: 1, lanes: 1, host: "here" });
+            let at = self.home.row_offset(member.row) as usize;
+            self.region[at..at + Row::BYTES].copy_from_slice(bytes.as_bytes());
+            let (epochs, pins) = (Epochs::new(), [Pin::default()]);
+            Node { member, epochs, pins, lease: Lease::new(terms()), oversleeps: (0, Cell::new(0)) }
+        }
+
+        fn word(&self, offset: u64) -> u64 {
+            u64::from_le_bytes(self.region[offset as usize..][..8].try_into().unwrap())
+        }
+
+        fn heartbeat(&self, node: &Node) -> u64 {
+            self.word(self.home.row_offset(node.member.row) + 8)
+        }
+
+        fn pool_epoch(&self) -> u64 {
+            self.word(rows::epoch_offset(&self.home))
+        }
+
+        fn execute(&mut self, request: &Request, scratch: &mut [u8]) -> u64 {
+            let (at, local, bytes) = (request.offset as usize, request.local as usize, request.bytes as usize);
+            match request.verb {
+                Verb::Read => scratch[local..local + bytes].copy_from_slice(&self.region[at..at + bytes]),
+                Verb::Write => {
+                    assert!(request.flags.contains(Flags::INLINE));
+                    self.region[at..at + bytes].copy_from_slice(&request.inline_payload()[..bytes]);
+                }
+                Verb::Cas => {
+                    let old = self.word(request.offset);
+                    if old == request.operands[0] {
+                        self.region[at..at + 8].copy_from_slice(&request.operands[1].to_le_bytes());
+                    }
+                    return old;
+                }
+                verb => unreachable!("{verb:?}"),
+            }
+            0
+        }
+
+        /// Keeps the leases of `nodes` until `until` says so, at most for `time_ns`; answers how many requests each has sent.
+        fn keep(&mut self, nodes: &[&Node], time_ns: u64, mut until: impl FnMut(&Self) -> bool) -> Vec<usize> {
+            let home = self.home;
+            let mut room: Vec<_> = nodes.iter().map(|_| std::vec![0; SCRATCH_BYTES]).collect();
+            let lanes: Vec<_> = room.iter_mut().map(|scratch| Lane::new(LaneId(0), scratch)).collect();
+            let mut keepers: Vec<_> = nodes
+                .iter()
+                .zip(&lanes)
+                .map(|(node, lane)| {
+                    let counter = self.heartbeat(node);
+                    Box::pin(keep(lane, &home, (node.member, node.part()), &node.lease, &[], counter, 0))
+                })
+                .collect();
+            let mut awake_ns = std::vec![self.now_ns; nodes.len()];
+            let mut sent = std::vec![0; nodes.len()];
+            let end_ns = self.now_ns + time_ns;
+            while !until(self) {
+                let at = (0..nodes.len()).min_by_key(|at| awake_ns[*at]).unwrap();
+                if awake_ns[at] > end_ns {
+                    break;
+                }
+                self.now_ns = self.now_ns.max(awake_ns[at]);
+                nodes[at].lease.tick((self.now_ns / 1000) as u32);
+                let port = lanes[at].port();
+                loop {
+                    if let Step::Done((_, why)) = poll_once(port, keepers[at].as_mut()) {
+                        panic!("{why}");
+                    }
+                    let requests: Vec<_> = port.requests().to_vec();
+                    let scratch = port.begin().unwrap();
+                    if let [Request { verb: Verb::Pause, operands: [ns, ..], .. }] = requests[..] {
+                        let (percent, once) = &nodes[at].oversleeps;
+                        let slept_ns = ns + ns * percent / 100 + once.take();
+                        awake_ns[at] = self.now_ns + slept_ns;
+                        port.finish(scratch, slept_ns);
+                        break;
+                    }
+                    sent[at] += requests.len();
+                    for (position, request) in requests.iter().enumerate() {
+                        let value = self.execute(request, scratch);
+                        port.complete(position, Completion { status: Status::Ok, value, ..Completion::NOTHING });
+                    }
+                    port.finish(scratch, 0);
+                }
+            }
+            sent
+        }
+    }
+
+    #[test]
+    fn an_epoch_passes_between_two_heartbeats() {
+        let mut pool = Rows::new();
+        let (here, there) = (pool.join(1), pool.join(5));
+        let glance_ns = terms().glance_ns();
+        pool.keep(&[&here, &there], 3 * glance_ns, |_| false);
+        let beats = (pool.heartbeat(&here), pool.heartbeat(&there));
+        let entered = here.epochs.turns();
+        here.epochs.want();
+        pool.keep(&[&here, &there], 4 * glance_ns, |_| here.epochs.is_over(entered));
+        assert!(here.epochs.is_over(entered));
+        assert_eq!(pool.pool_epoch(), 1);
+        let after = (pool.heartbeat(&here), pool.heartbeat(&there));
+        assert_eq!(after, (beats.0 + 1, beats.1 + 1), "the one that each keeper begins with");
+    }
+
+    #[test]
+    fn an_operation_holds_the_epoch_up_and_no_longer() {
+        let mut pool = Rows::new();
+        let (here, there) = (pool.join(1), pool.join(5));
+        pool.keep(&[&here, &there], 1, |_| false);
+        let mut scratch = [0; 8];
+        let lane = Lane::new(LaneId(0), &mut scratch);
+        there.part().enter(&lane);
+        let entered = here.epochs.turns();
+        here.epochs.want();
+        pool.keep(&[&here, &there], 20 * terms().heartbeat_ns(), |_| here.epochs.is_over(entered));
+        assert!(!here.epochs.is_over(entered), "it began before");
+        here.epochs.is_short();
+        assert_eq!(here.epochs.silent_and_short(), None, "it beats");
+        there.part().leave(&lane);
+        pool.keep(&[&here, &there], 4 * terms().glance_ns(), |_| here.epochs.is_over(entered));
+        assert!(here.epochs.is_over(entered));
+    }
+
+    #[test]
+    fn where_nobody_waits_a_glance_is_one_small_read() {
+        let mut pool = Rows::new();
+        let node = pool.join(1);
+        let beats = 10;
+        let sent = pool.keep(&[&node], beats * terms().heartbeat_ns() - 1, |_| false);
+        assert_eq!(pool.heartbeat(&node), beats);
+        // A heartbeat takes three requests, and the place of one of eight glances.
+        assert_eq!(sent, [10 * (3 + 7)]);
+        assert_eq!((Terms::HARDWARE.glance_ns(), Terms::VIRTUAL.glance_ns()), (20_000_000, 20_000_000));
+        assert_eq!(Terms::new(8, 1).unwrap().glance_ns(), 1);
+    }
+
+    #[test]
+    fn heartbeats_keep_their_time_though_pauses_take_longer() {
+        let mut pool = Rows::new();
+        let mut node = pool.join(1);
+        node.oversleeps.0 = 50;
+        pool.keep(&[&node], 100 * terms().heartbeat_ns(), |_| false);
+        let beats = pool.heartbeat(&node);
+        assert!((90..=101).contains(&beats), "{beats} in the time of a hundred");
+    }
+
+    #[test]
+    fn who_is_silent_for_a_lease_is_told_and_a_pause_of_ones_own_is_not_silence() {
+        let mut pool = Rows::new();
+        let (here, there) = (pool.join(1), pool.join(5));
+        pool.keep(&[&here, &there], 1, |_| false);
+        here.epochs.want();
+        let glance_ns = terms().glance_ns();
+        pool.keep(&[&here], 10 * glance_ns, |_| false);
+        // Both were stopped; this one is the first that goes on.
+        here.oversleeps.1.set(100 * terms().lease_ns());
+        pool.keep(&[&here], 101 * terms().lease_ns(), |pool| pool.now_ns > 100 * terms().lease_ns());
+        here.epochs.is_short();
+        assert_eq!(here.epochs.silent_and_short(), None);
+        pool.keep(&[&here], terms().lease_ns() + 2 * terms().heartbeat_ns(), |_| false);
+        here.epochs.is_short();
+        assert_eq!(here.epochs.silent_and_short(), Some((there.member.row, there.member.word())));
+    }
 
     #[test]
     fn absurd_terms_are_refused() {
