@@ -277,6 +277,8 @@ pub struct Lane<'m> {
     change: Cell<Change>,
     /// What an operation on items knows between two steps.
     items: Cell<Progress>,
+    /// The operation may be sent back to wait for memory.
+    patient: Cell<bool>,
 }
 
 /// How far an operation's own change is, of an entry of a leaf.
@@ -313,6 +315,7 @@ impl<'m> Lane<'m> {
             alone: [const { Cell::new((0, 0)) }; 2],
             change: Cell::new(Change::No),
             items: Cell::new(Progress::default()),
+            patient: Cell::new(false),
         }
     }
 
@@ -627,6 +630,17 @@ impl<'m> Lane<'m> {
             return Err(OpError::harmless(Cause::Deadline { elapsed_ns }));
         }
         Ok(())
+    }
+
+    /// Whether the operation may be sent back, with nothing done, to wait for memory that others might give back.
+    #[inline]
+    pub(crate) fn is_patient(&self) -> bool {
+        self.patient.get()
+    }
+
+    #[inline]
+    pub(crate) fn set_patient(&self, patient: bool) {
+        self.patient.set(patient);
     }
 
     /// How long the operation may still wait, in ns; at least 1.

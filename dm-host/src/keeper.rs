@@ -21,7 +21,8 @@ use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// How often the lease is told the time, at most: half a lease is many of these.
+/// How often the lease is told the time, at most: half a lease is many of these. As often, at most, the pool's epoch is looked
+/// at: [`Terms::glance_ns`].
 const TICK_MAX: Duration = Duration::from_millis(20);
 
 /// The lease of this machine unless told otherwise: ten seconds in a virtual machine, which may be paused, else two.
@@ -153,11 +154,14 @@ fn keep(
         }
         let pause = port.requests().iter().find(|request| request.verb == Verb::Pause).map(|pause| pause.operands[0]);
         if let Some(ns) = pause {
+            let asleep = Instant::now();
             if !time.wait(Duration::from_nanos(ns)) {
                 return None;
             }
+            // As long as it was, so that many short pauses do not put the heartbeat off.
+            let slept_ns = u64::try_from(asleep.elapsed().as_nanos()).unwrap_or(u64::MAX);
             if let Some(scratch) = port.begin() {
-                port.finish(scratch, ns);
+                port.finish(scratch, slept_ns);
             }
             continue;
         }

@@ -1,9 +1,23 @@
-//! How much of the pool a SMART index takes: nodes have room for their own slots, not for the largest type's.
+//! How much of the pool a SMART index takes: nodes have room for their own slots, not for the largest type's. And what happens when
+//! all of it is taken, and some waits for the epochs.
 
-use dm_core::index::{OperationKind, Outcome};
-use dm_tests::bed::{Direct, Setup};
+use dm_core::error::{Cause, Effect, OpError};
+use dm_core::index::{Index, Operation, OperationKind, Outcome};
+use dm_core::lane::{Lane, Mark};
+use dm_core::machine::{Step, poll_once};
+use dm_core::reclaim::{Epochs, Participant, Pin};
+use dm_core::remote::rows::{Joiner, Row};
+use dm_core::smart::Smart;
+use dm_core::smart::parameters::Parameters;
+use dm_core::verbs::{Fabric, LaneId, NodeId, Space, Verb};
+use dm_host::assembly::{Place, Spending, with_smart};
+use dm_sim::block_on;
+use dm_tests::bed::{AnyFabric, Bed, Direct, Fixture, Setup, poke};
 use dm_tests::client::alone;
+use dm_tests::pool::place;
 use dm_tests::subject::{Shape, SmartSubject};
+use std::pin::pin;
+use zerocopy::IntoBytes;
 
 /// Seal, value, key and lock of a leaf of 8-byte keys and values.
 const LEAF_BYTES: u64 = 32;
@@ -37,5 +51,121 @@ fn nodes_and_leaves_take_half_as_much_again_as_slots_in_use_and_leaves() {
             );
             next *= 2;
         }
+    });
+}
+
+/// A compute node with a part in the epochs, whose pool has a few chunks. The first lane works, the second keeps.
+struct Small<'a, 's, 'm> {
+    index: &'a Smart<'s>,
+    lanes: &'a [Lane<'m>; 2],
+    fabric: &'a mut AnyFabric,
+    epochs: &'a Epochs,
+    pins: &'a [Pin; 2],
+    /// Pauses of operations that waited for memory, and those it takes to have a turn; 0: nobody keeps.
+    waited: u64,
+    pauses_per_turn: u64,
+}
+
+/// The shortest pause of an operation that waits for memory; lanes wait for each other for less.
+const PAUSE_NS: u64 = 500_000;
+
+impl Small<'_, '_, '_> {
+    fn run(&mut self, kind: OperationKind, n: u64) -> Result<Outcome, OpError> {
+        let plan = self.index.plan();
+        let (lane, keeper) = (&self.lanes[0], &self.lanes[1]);
+        let port = lane.port();
+        port.with(|scratch| {
+            scratch[plan.key.clone()].copy_from_slice(&n.to_be_bytes());
+            scratch[plan.value.clone()].copy_from_slice(&n.to_le_bytes());
+        });
+        let mut future = pin!(self.index.execute(lane, Operation::point(kind)));
+        port.start();
+        loop {
+            if let Step::Done(result) = poll_once(port, future.as_mut()) {
+                assert!(!port.flush());
+                return result;
+            }
+            let pause_ns = port.requests().iter().find(|request| request.verb == Verb::Pause).map(|it| it.operands[0]);
+            let Some(ns) = pause_ns else {
+                self.fabric.post(std::slice::from_ref(lane), 0);
+                continue;
+            };
+            if ns >= PAUSE_NS {
+                assert_eq!(port.requests().len(), 1, "it waits and does nothing else");
+                assert!(!lane.is_unsettled(), "it owes nothing");
+                self.waited += 1;
+                if self.pauses_per_turn > 0 && self.waited.is_multiple_of(self.pauses_per_turn) {
+                    block_on(keeper, self.fabric, self.index.turn(keeper)).unwrap().result.unwrap();
+                    // It has no pin that says an older one: with nobody in an operation the row says what there is.
+                    assert_eq!(self.epochs.vouched(self.pins), self.epochs.vouched(&[]));
+                }
+            }
+            let scratch = port.begin().unwrap();
+            port.finish(scratch, ns);
+        }
+    }
+}
+
+fn small(chunks: usize, pauses_per_turn: u64, test: impl FnOnce(&mut Small<'_, '_, '_>)) {
+    let setup = Setup { chunk_nodes: 15, ..Setup::new(Shape::words(2, 2)) };
+    let chunk_bytes = setup.chunk_bytes(&SmartSubject) as usize;
+    let setup = Setup { region_bytes: (64 << 10) + chunks * chunk_bytes, ..setup };
+    let Bed { geometry, mut fabric } = Direct.bed(&SmartSubject, &setup);
+    let (epochs, pins) = (Epochs::new(), [Pin::default(), Pin::default()]);
+    let at = place(&geometry, 0, Fabric::capabilities(&fabric), Fabric::guarantees(&fabric));
+    let row = Row::of(at.member, &Joiner { token: u64::from(at.member.nonce), lanes: 2, host: "here" });
+    poke(&mut fabric, Space::Host, NodeId(0), geometry[0].row_offset(at.member.row), row.as_bytes());
+    let at = Place { epochs: Some(Participant { epochs: &epochs, pins: &pins }), ..at };
+    let spending = Spending { lanes: 2, ..setup.spending };
+    let result = with_smart(&at, &Parameters::with_sizes(8, 8), &spending, |index| {
+        let mut scratch = [vec![0; index.plan().total_bytes], vec![0; index.plan().total_bytes]];
+        let [first, second] = &mut scratch;
+        let lanes = [Lane::new(LaneId(0), first), Lane::new(LaneId(1), second)];
+        let (fabric, epochs, pins) = (&mut fabric, &epochs, &pins);
+        test(&mut Small { index, lanes: &lanes, fabric, epochs, pins, waited: 0, pauses_per_turn });
+    });
+    result.unwrap_or_else(|error| panic!("{error}"));
+}
+
+/// Keys in no order, none twice.
+const fn spread(n: u64) -> u64 {
+    n.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+#[test]
+fn a_small_pool_is_written_over_and_over_at_the_speed_of_the_epochs() {
+    small(12, 5, |node| {
+        let live = 300;
+        for n in 0..30_000 {
+            let inserted = node.run(OperationKind::Insert, spread(n));
+            assert_eq!(inserted, Ok(Outcome::Inserted), "insert {n}, waited {} times", node.waited);
+            if n >= live {
+                assert_eq!(node.run(OperationKind::Delete, spread(n - live)), Ok(Outcome::Deleted));
+            }
+        }
+        assert!(node.waited > 100, "it went round more often than turns passed by themselves: {}", node.waited);
+        assert!(node.lanes[0].marked(Mark::QuarantineOver) > 10_000);
+        assert_eq!(node.index.space().retired_and_lost().0, 0, "all had room to wait");
+        let lane = &node.lanes[0];
+        let census = block_on(lane, node.fabric, node.index.validate(lane)).unwrap().result.unwrap();
+        assert_eq!(census.records, live);
+    });
+}
+
+#[test]
+fn where_no_turn_comes_a_full_pool_is_full_at_the_deadline() {
+    small(12, 0, |node| {
+        let mut n = 0;
+        let full = loop {
+            match node.run(OperationKind::Insert, spread(n)) {
+                Ok(outcome) => assert_eq!(outcome, Outcome::Inserted),
+                Err(error) => break error,
+            }
+            assert_eq!(node.run(OperationKind::Delete, spread(n)), Ok(Outcome::Deleted));
+            n += 1;
+        };
+        assert_eq!((full.cause, full.effect), (Cause::PoolFull, Effect::None));
+        assert!(node.lanes[0].port().elapsed_ns() >= Operation::WAIT_NS_DEFAULT, "it waited for as long as it might");
+        assert!(!node.lanes[0].in_doubt());
     });
 }

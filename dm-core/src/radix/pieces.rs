@@ -11,7 +11,8 @@ use crate::reclaim::Epochs;
 const SIZES: usize = 1 + NodeType::LARGEST.number() as usize;
 
 /// Of the bytes that were granted, and of the bytes of copies, one in so many has to wait before a turn of the epochs is asked
-/// for. Each turn has every copy that is used READ once more.
+/// for. Each turn has every copy that is used READ once more. When so much of one use waits, it is better to wait for that turn than to
+/// have another chunk granted.
 pub const WAITING_SHARE: u64 = 8;
 
 /// A piece on a [`Shelf`]: storage for one.
@@ -49,6 +50,11 @@ impl<'s> Shelf<'s> {
     /// An empty one with room for `pieces.len()`.
     pub fn new(pieces: &'s mut [Piece]) -> Self {
         Self { pieces, ..Self::default() }
+    }
+
+    /// Whether there is no room for another piece.
+    pub const fn is_full(&self) -> bool {
+        self.free == 0 && self.fresh as usize >= self.pieces.len()
     }
 
     fn list(what: Use, bytes: usize) -> Option<usize> {
@@ -167,13 +173,20 @@ pub struct Waiting {
 }
 
 /// Pieces that wait, in the order in which they came.
+///
+/// Who is about to take something out of the tree reserves room here before ([`Queue::reserve`]), and waits if there is none, so that
+/// nothing finds the queue full.
 #[derive(Debug)]
 pub struct Queue<'s> {
     pieces: &'s mut [Waiting],
     first: usize,
     count: usize,
-    bytes: u64,
-    granted_bytes: u64,
+    /// Room that is promised to pieces which may come.
+    reserved: usize,
+    /// Bytes that wait, by use.
+    bytes: [u64; Use::COUNT],
+    /// Bytes of chunks, by use.
+    granted_bytes: [u64; Use::COUNT],
     /// All turns are asked for: to see them happen.
     eager: bool,
     /// The turns begun when one was asked for that has not passed.
@@ -183,12 +196,38 @@ pub struct Queue<'s> {
 impl<'s> Queue<'s> {
     /// An empty one with room for `pieces.len()`. `eager`: a turn is asked for whenever something waits.
     pub const fn new(pieces: &'s mut [Waiting], eager: bool) -> Self {
-        Self { pieces, first: 0, count: 0, bytes: 0, granted_bytes: 0, eager, asked: None }
+        let (bytes, granted_bytes) = ([0; Use::COUNT], [0; Use::COUNT]);
+        Self { pieces, first: 0, count: 0, reserved: 0, bytes, granted_bytes, eager, asked: None }
     }
 
     /// Counts a chunk.
-    pub const fn grant(&mut self, bytes: u64) {
-        self.granted_bytes += bytes;
+    pub const fn grant(&mut self, what: Use, bytes: u64) {
+        self.granted_bytes[what as usize] += bytes;
+    }
+
+    /// Promises room to `count` pieces, until [`Queue::unreserve`] says how many there are none of any more. `false`: there is none now.
+    pub const fn reserve(&mut self, count: usize) -> bool {
+        let fits = self.count + self.reserved + count <= self.pieces.len();
+        if fits {
+            self.reserved += count;
+        }
+        fits
+    }
+
+    /// Takes a promise back, kept or not.
+    pub const fn unreserve(&mut self, count: usize) {
+        self.reserved = self.reserved.saturating_sub(count);
+    }
+
+    /// Whether so much of one use waits that it is better to wait for it than to have more granted, beside copies of `copies_bytes`.
+    pub fn is_crowded(&self, what: Use, copies_bytes: u64) -> bool {
+        let bytes = self.bytes[what as usize];
+        bytes > 0 && bytes >= self.granted_bytes[what as usize].max(copies_bytes) / WAITING_SHARE
+    }
+
+    /// Whether half of the room is taken.
+    pub const fn is_half_full(&self) -> bool {
+        (self.count + self.reserved) * 2 >= self.pieces.len()
     }
 
     /// Has a piece wait, beside copies of `copies_bytes`. `false`: there is no room.
@@ -203,20 +242,38 @@ impl<'s> Queue<'s> {
             *piece = Waiting { place, bytes: bytes as u32 | what as u32, entered };
         }
         self.count += 1;
-        self.bytes += bytes as u64;
-        let enough = self.granted_bytes.max(copies_bytes) / WAITING_SHARE;
-        if self.eager || self.bytes >= enough || self.count * 2 >= room {
+        self.bytes[what as usize] += bytes as u64;
+        let enough = self.granted_bytes.iter().sum::<u64>().max(copies_bytes) / WAITING_SHARE;
+        if self.eager || self.bytes.iter().sum::<u64>() >= enough || self.count * 2 >= room {
             self.ask(epochs);
         }
         true
     }
 
-    /// Asks for a turn, unless one is under way that was asked for.
-    pub fn ask(&mut self, epochs: &Epochs) {
-        if self.count > 0 && self.asked.is_none_or(|asked| epochs.is_over(asked)) {
-            self.asked = Some(epochs.turns());
-            epochs.want();
+    /// Asks for a turn, unless one is under way that was asked for. Answers what to ask [`Queue::is_back`] about; `None`: nothing waits
+    /// or is about to.
+    pub fn ask(&mut self, epochs: &Epochs) -> Option<u32> {
+        match self.asked.filter(|asked| !epochs.is_over(*asked)) {
+            _ if self.count == 0 => (self.reserved > 0).then(|| epochs.turns()),
+            Some(asked) => Some(asked),
+            None => {
+                let asked = epochs.turns();
+                self.asked = Some(asked);
+                epochs.want();
+                Some(asked)
+            }
         }
+    }
+
+    /// Whether there is something to be had since [`Queue::ask`] answered `asked`.
+    pub fn is_back(&self, epochs: &Epochs, asked: u32) -> bool {
+        self.count == 0 || epochs.is_over(asked)
+    }
+
+    /// Where the piece lies that [`Queue::pop`] would answer.
+    pub fn next(&self, epochs: &Epochs) -> Option<Place> {
+        let piece = self.pieces.get(self.first).filter(|_| self.count > 0)?;
+        epochs.is_over(piece.entered).then_some(piece.place)
     }
 
     /// The piece that has waited longest, if that is long enough.
@@ -232,7 +289,7 @@ impl<'s> Queue<'s> {
         self.count -= 1;
         let what = if bytes & 1 == Use::Node as u32 { Use::Node } else { Use::Leaf };
         let bytes = (bytes & !1) as usize;
-        self.bytes -= bytes as u64;
+        self.bytes[what as usize] -= bytes as u64;
         Some((what, place, bytes))
     }
 
@@ -243,7 +300,8 @@ impl<'s> Queue<'s> {
         for at in 0..count {
             let Some(&piece) = self.pieces.get((self.first + at) % room) else { continue };
             if gone(piece.place) {
-                self.bytes -= u64::from(piece.bytes & !1);
+                let of_use = if piece.bytes & 1 == Use::Node as u32 { Use::Node } else { Use::Leaf };
+                self.bytes[of_use as usize] -= u64::from(piece.bytes & !1);
             } else if let Some(to) = self.pieces.get_mut((self.first + kept) % room) {
                 *to = piece;
                 kept += 1;
@@ -319,7 +377,7 @@ mod tests {
         let mut room = [Waiting::default(); 8];
         let epochs = Epochs::new();
         let mut queue = Queue::new(&mut room, false);
-        queue.grant(1024);
+        queue.grant(Use::Leaf, 1024);
         let place = |at: u64| Place::new(NodeId(1), 4096 + 16 * at);
         assert!(queue.push(&epochs, Use::Leaf, place(0), 32, 0));
         assert!(queue.asked.is_none());
@@ -331,11 +389,39 @@ mod tests {
         epochs.clear_all_for_tests();
         assert_eq!(queue.pop(&epochs), Some((Use::Leaf, place(0), 32)));
         assert_eq!(queue.pop(&epochs), Some((Use::Node, place(2), 96)));
-        assert_eq!((queue.pop(&epochs), queue.bytes), (None, 0));
+        assert_eq!((queue.pop(&epochs), queue.bytes), (None, [0; Use::COUNT]));
         for at in 0..8 {
             assert!(queue.push(&epochs, Use::Leaf, place(at), 16, 1 << 20));
         }
         assert!(!queue.push(&epochs, Use::Leaf, place(9), 16, 1 << 20), "there is no room");
         assert!(queue.asked.is_some());
+    }
+
+    #[test]
+    fn who_reserves_room_finds_it_and_who_is_crowded_waits_for_a_turn() {
+        let mut room = [Waiting::default(); 4];
+        let epochs = Epochs::new();
+        let mut queue = Queue::new(&mut room, false);
+        let place = |at: u64| Place::new(NodeId(1), 4096 + 16 * at);
+        assert_eq!(queue.ask(&epochs), None, "nothing to wait for");
+        assert!(queue.reserve(3) && !queue.reserve(2) && queue.reserve(1));
+        let turn = queue.ask(&epochs);
+        assert!(turn.is_some_and(|turn| queue.is_back(&epochs, turn)), "who reserved is soon done");
+        queue.grant(Use::Leaf, 256);
+        queue.grant(Use::Node, 1024);
+        assert!(!queue.is_crowded(Use::Leaf, 0));
+        for at in 0..4 {
+            assert!(queue.push(&epochs, Use::Leaf, place(2 * at), 32, 0), "it was promised");
+        }
+        queue.unreserve(4);
+        assert!(!queue.reserve(1) && queue.is_half_full());
+        assert!(queue.is_crowded(Use::Leaf, 1024) && !queue.is_crowded(Use::Leaf, 2048), "an eighth of the copies");
+        assert!(!queue.is_crowded(Use::Node, 0), "no nodes wait");
+        let asked = queue.ask(&epochs).unwrap();
+        assert_eq!((queue.is_back(&epochs, asked), queue.next(&epochs)), (false, None));
+        epochs.clear_all_for_tests();
+        assert!(queue.is_back(&epochs, asked));
+        assert_eq!(queue.next(&epochs), Some(place(0)));
+        assert!(queue.pop(&epochs).is_some() && queue.reserve(1) && !queue.reserve(1));
     }
 }

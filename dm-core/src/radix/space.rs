@@ -100,6 +100,21 @@ impl Stretch {
     }
 }
 
+/// Room among the pieces that wait, for some that are about to. Given back when it is dropped: by then they are there, or will not come.
+#[derive(Debug)]
+pub struct Room<'a, 's> {
+    queue: Option<&'a Mutex<Queue<'s>>>,
+    count: usize,
+}
+
+impl Drop for Room<'_, '_> {
+    fn drop(&mut self) {
+        if let Some(queue) = self.queue {
+            queue.lock().unreserve(self.count);
+        }
+    }
+}
+
 /// Memory of one index ready for use on one compute node, shared by its lanes.
 pub struct Space<'s> {
     /// For use `u` on memory node `n`: `n * Use::COUNT + u`.
@@ -313,13 +328,22 @@ impl<'s> Space<'s> {
         false
     }
 
-    /// Makes ready what has waited for long enough; answers how many pieces that are.
+    /// Makes ready what has waited for long enough; answers how many pieces that are. Where there is no room among those that are
+    /// ready, they stay among those that wait, as long as half of the room there is free: only past that are pieces forgotten.
     pub fn release(&self) -> u32 {
         let Some((waiting, epochs)) = self.waiting else { return 0 };
         let mut released = 0;
         self.heed();
         loop {
-            // A statement of its own: the lock must not be held while the shelf's is.
+            let (next, is_half_full) = {
+                let waiting = waiting.lock();
+                (waiting.next(epochs), waiting.is_half_full())
+            };
+            let Some(next) = next else { return released };
+            if !is_half_full && self.shelf(next.node()).is_some_and(|shelf| shelf.lock().is_full()) {
+                return released;
+            }
+            // A statement of its own: the lock must not be held while the shelf's is. Another lane may have been faster.
             let over = waiting.lock().pop(epochs);
             let Some((what, place, bytes)) = over else { return released };
             released += 1;
@@ -334,15 +358,32 @@ impl<'s> Space<'s> {
         }
     }
 
-    /// Memory is short: what waits is to come back soon.
-    pub fn is_short(&self) {
+    /// Has room kept for `count` pieces that the caller is about to take out of the tree, until the answer is dropped. `None`: there is
+    /// none before others come back.
+    pub fn room_for(&self, count: usize) -> Option<Room<'_, 's>> {
+        let queue = self.waiting.map(|(waiting, _)| waiting);
+        let fits = queue.is_none_or(|queue| queue.lock().reserve(count));
+        fits.then_some(Room { queue, count })
+    }
+
+    /// Whether so much waits that it is better to wait for that than to ask for more, beside copies of `copies_bytes`.
+    pub fn is_crowded(&self, what: Use, copies_bytes: u64) -> bool {
+        self.waiting.is_some_and(|(waiting, _)| waiting.lock().is_crowded(what, copies_bytes))
+    }
+
+    /// Memory is short: what waits is to come back soon. Answers what to ask [`Space::is_back`] about; `None`: nothing waits.
+    pub fn is_short(&self) -> Option<u32> {
         if let Some((collection, _)) = self.collected {
             collection.is_short();
         }
-        if let Some((waiting, epochs)) = self.waiting {
-            waiting.lock().ask(epochs);
-            epochs.is_short();
-        }
+        let (waiting, epochs) = self.waiting?;
+        epochs.is_short();
+        waiting.lock().ask(epochs)
+    }
+
+    /// Whether something has come back, or nothing waits any more, since [`Space::is_short`] answered `asked`.
+    pub fn is_back(&self, asked: u32) -> bool {
+        self.waiting.is_none_or(|(waiting, epochs)| waiting.lock().is_back(epochs, asked))
     }
 
     /// Calls `visit` with every piece that waits: to account for memory.
@@ -390,7 +431,7 @@ impl<'s> Space<'s> {
     pub fn add_chunk(&self, what: Use, node: NodeId, offset: u64, bytes: u64) {
         let Some(stretch) = self.stretch(what, node) else { return };
         if let Some((waiting, _)) = self.waiting {
-            waiting.lock().grant(bytes);
+            waiting.lock().grant(what, bytes);
         }
         if let Some((collection, _)) = self.collected {
             collection.grant(bytes);

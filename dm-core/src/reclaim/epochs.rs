@@ -2,12 +2,12 @@
 //!
 //! ```text
 //!  pool's epoch     a word of row 0, which is nobody's: raised by whoever has places that wait, by CAS
-//!        │ READ with every heartbeat
+//!        │ READ with every heartbeat, and many times in between ([`crate::recovery::lease::keep`])
 //!        ▼
 //!  `now`            what this compute node knows of it
 //!        │ an operation takes it as it begins           `Pin`, one per lane
 //!        ▼
-//!  its row's epoch  the lowest epoch of an operation under way, or `now`: goes out with the heartbeat
+//!  its row's epoch  the lowest epoch of an operation under way, or `now`: goes out when it is another one
 //!        │ READ by whoever has places that wait
 //!        ▼
 //!  `cleared`        places that entered before that turn may be used again
@@ -38,13 +38,21 @@
 //! for it. One that beats and does not end an operation is waited for: operations have deadlines.
 //!
 //! **Who asks for turns**: as long as places of a B+-tree wait, every heartbeat begins one; or one is begun when a radix
-//! tree wants one.
+//! tree wants one, at the next look at the pool's epoch.
 //!
 //! **Closed chunks**: with each epoch a compute node learns which chunks somebody collects ([`super::collect`]).
 //!
-//! **Costs**: two stores and a load per operation; 8 bytes more READ per heartbeat, and a line per epoch; while places wait, at most a CAS and a
-//! look at all rows per heartbeat, and a READ of each level-1 node in use per epoch. From its entry to its return a place
-//! waits four heartbeats or so.
+//! **How fast they pass.** A compute node looks at the pool's epoch [`crate::recovery::lease::Terms::glance_ns`] apart, says
+//! at once that its row has another one, and, while a turn of its own is open, looks at the rows that have not reached it.
+//! So an epoch takes two or three of these times, or as long as the longest operation, and is no longer bound to the heartbeat.
+//!
+//! **Rows that have reached an epoch are not looked at again** for it: a row goes up, and who joins in one that was free, or
+//! whose compute node is gone, has younger pointers. A turn that is open costs one look at each row, and one at the eight
+//! rows from the one that holds it up on every time after that.
+//!
+//! **Costs**: two stores and a load per operation; 8 bytes more READ per heartbeat, and 8 bytes READ per glance; a line per epoch; per epoch
+//! that anybody raises, a CAS, two chains of a WRITE and two READs to the own row, a look at all rows by who waits for it,
+//! and a READ of each level-1 node, or copy, in use.
 
 use super::closed::Closed;
 use crate::lane::{Lane, Mark};
@@ -65,6 +73,9 @@ pub const EPOCH_MAX: u32 = u32::MAX - 1;
 
 /// Turns whose epoch not all rows have reached: more than an epoch takes.
 const TURNS_OPEN_MAX: usize = 8;
+
+/// The first row that is somebody's.
+const FIRST_ROW: RowId = RowId(1);
 
 /// An operation's epoch: storage for a [`Participant`], one per lane.
 #[derive(Debug, Default)]
@@ -103,6 +114,8 @@ struct State {
     seen: u32,
     /// Turn, and the epoch that all rows have to reach. In ascending order.
     open: Deque<(u32, u32), TURNS_OPEN_MAX>,
+    /// All rows in front of this one have reached this epoch.
+    passed: (u32, RowId),
     watch: Watch,
     silent: Option<(RowId, RowWord)>,
 }
@@ -138,6 +151,7 @@ impl Epochs {
             state: Mutex::new(State {
                 seen: 0,
                 open: Deque::new(),
+                passed: (0, FIRST_ROW),
                 watch: Watch { row: RowId(0), seen: (0, 0), unchanged_ns: 0 },
                 silent: None,
             }),
@@ -222,6 +236,17 @@ impl Epochs {
         Ok(())
     }
 
+    /// Whether there is reason for a turn, though the pool's epoch may not have moved: somebody here waits for one, or the row,
+    /// which says `told`, could say another epoch.
+    pub(crate) fn is_due(&self, told: u32, pins: &[Pin]) -> bool {
+        self.wanted.load(SeqCst) != 0 || self.vouched(pins) != told || !self.state.lock().open.is_empty()
+    }
+
+    /// Whether the pool's word is another one than this compute node knows of.
+    pub(crate) fn is_news(&self, pool_word: u64) -> bool {
+        epoch_of(pool_word).is_some_and(|epoch| epoch > self.now.load(SeqCst))
+    }
+
     /// Begins a turn: before the pool's epoch is READ.
     pub(crate) fn begin(&self) -> u32 {
         self.turns.fetch_add(1, SeqCst).wrapping_add(1)
@@ -242,7 +267,7 @@ impl Epochs {
         let raises = {
             let mut state = self.state.lock();
             let wanted = self.wanted_of(turn.number);
-            if (self.waiting.load(SeqCst) > 0 || wanted.is_some())
+            if (turn.waits.for_all && self.waiting.load(SeqCst) > 0 || wanted.is_some())
                 && state.ask(turn.number, epoch + 1)
                 && let Some(wanted) = wanted
             {
@@ -263,33 +288,43 @@ impl Epochs {
                 self.state.lock().seen = epoch;
             }
         }
-        let due = self.state.lock().open.front().map(|(_, due)| *due);
-        let Some(due) = due else {
-            self.state.lock().silent = None;
-            return Ok(());
+        let (due, first) = {
+            let mut state = self.state.lock();
+            let Some(&(_, due)) = state.open.front() else {
+                state.silent = None;
+                return Ok(());
+            };
+            (due, if state.passed.0 == due { state.passed.1 } else { FIRST_ROW })
         };
-        let mut reached = u32::MAX;
+        // Of rows that are not looked at again it is known that they have reached that.
+        let mut reached = if first == FIRST_ROW { u32::MAX } else { due };
         let mut behind = None;
         let visit = &mut |row: RowId, glimpse: &Glimpse| {
-            let Some(epoch) = glimpse.holds_from() else { return };
+            let Some(epoch) = glimpse.holds_from() else { return true };
             if planted(Bug::QuarantineTooShort) && row != member.row {
-                return;
+                return true;
             }
             let epoch = u32::try_from(epoch).unwrap_or(0);
             reached = reached.min(epoch);
-            if epoch < due && row != member.row && behind.is_none() {
+            if epoch < due {
                 behind = Some((row, *glimpse));
             }
+            epoch >= due
         };
-        rows::glimpse_all(lane, home, scratch, visit).await?;
+        rows::glimpse_from(lane, home, first, scratch, visit).await?;
         let mut state = self.state.lock();
-        while let Some(&(number, due)) = state.open.front()
-            && due <= reached
-        {
-            state.open.pop_front();
-            self.cleared.store(number, SeqCst);
-        }
-        state.silent = behind.and_then(|(row, glimpse)| state.watch.saw(row, &glimpse, &turn));
+        let Some((row, glimpse)) = behind else {
+            while let Some(&(number, due)) = state.open.front()
+                && due <= reached
+            {
+                state.open.pop_front();
+                self.cleared.store(number, SeqCst);
+            }
+            state.silent = None;
+            return Ok(());
+        };
+        state.passed = (due, row);
+        state.silent = if row == member.row { None } else { state.watch.saw(row, &glimpse, &turn.waits) };
         Ok(())
     }
 
@@ -330,14 +365,14 @@ impl State {
 }
 
 impl Watch {
-    fn saw(&mut self, row: RowId, glimpse: &Glimpse, turn: &Turn) -> Option<(RowId, RowWord)> {
+    fn saw(&mut self, row: RowId, glimpse: &Glimpse, waits: &Waits) -> Option<(RowId, RowWord)> {
         let seen = (glimpse.word.0, glimpse.heartbeat);
         if self.row != row || self.seen != seen {
             *self = Self { row, seen, unchanged_ns: 0 };
             return None;
         }
-        self.unchanged_ns = self.unchanged_ns.saturating_add(turn.since_ns);
-        (self.unchanged_ns >= turn.lease_ns.max(glimpse.lease_ns)).then_some((row, glimpse.word))
+        self.unchanged_ns = self.unchanged_ns.saturating_add(waits.since_ns);
+        (self.unchanged_ns >= waits.lease_ns.max(glimpse.lease_ns)).then_some((row, glimpse.word))
     }
 }
 
@@ -348,10 +383,18 @@ pub(crate) struct Turn {
     pub number: u32,
     /// The pool's word, READ after that.
     pub pool_word: u64,
+    pub waits: Waits,
+}
+
+/// How a turn waits for others.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waits {
     /// How long this compute node lets others be silent, in ns.
     pub lease_ns: u64,
-    /// Since the last turn, in ns.
+    /// Since the last turn, in ns: no more than that.
     pub since_ns: u64,
+    /// It begins an epoch if places of B+-trees wait; else only if one was wanted.
+    pub for_all: bool,
 }
 
 /// Epochs count from 1, the pool's word from 0. `None`: past the last one.
@@ -431,11 +474,25 @@ impl<'s> Participant<'s> {
             return Ok(());
         }
         let _busy = Busy(&self.epochs.busy);
+        let waits = Waits { lease_ns: u64::MAX, since_ns: 0, for_all: true };
+        self.turn_of(lane, home, member, waits, scratch).await.map(|_| ())
+    }
+
+    /// A turn without a heartbeat; answers the epoch that the row says from then on.
+    pub(crate) async fn turn_of(
+        &self,
+        lane: &Lane<'_>,
+        home: &NodeGeometry,
+        member: Member,
+        waits: Waits,
+        scratch: usize,
+    ) -> Result<u32, RowError> {
         let number = self.epochs.begin();
         let epoch = self.epochs.vouched(self.pins);
         let pool_word = rows::publish_epoch(lane, home, member, u64::from(epoch), scratch).await?;
-        let turn = Turn { number, pool_word, lease_ns: u64::MAX, since_ns: 0 };
-        self.epochs.end(lane, home, member, turn, scratch).await
+        let turn = Turn { number, pool_word, waits };
+        self.epochs.end(lane, home, member, turn, scratch).await?;
+        Ok(epoch)
     }
 }
 
@@ -526,11 +583,11 @@ mod tests {
         let mut watch = Watch::default();
         let word = Member { row: RowId(3), incarnation: 1, nonce: 1 }.word();
         let glimpse = |heartbeat| Glimpse { word, heartbeat, epoch: 1, incarnation: 1, lease_ns: 20 };
-        let turn = Turn { number: 1, pool_word: 0, lease_ns: 10, since_ns: 10 };
-        assert_eq!(watch.saw(RowId(3), &glimpse(1), &turn), None);
-        assert_eq!(watch.saw(RowId(3), &glimpse(1), &turn), None, "its own lease is longer");
-        assert_eq!(watch.saw(RowId(3), &glimpse(2), &turn), None);
-        assert_eq!(watch.saw(RowId(3), &glimpse(2), &turn), None);
-        assert_eq!(watch.saw(RowId(3), &glimpse(2), &turn), Some((RowId(3), word)));
+        let waits = Waits { lease_ns: 10, since_ns: 10, for_all: true };
+        assert_eq!(watch.saw(RowId(3), &glimpse(1), &waits), None);
+        assert_eq!(watch.saw(RowId(3), &glimpse(1), &waits), None, "its own lease is longer");
+        assert_eq!(watch.saw(RowId(3), &glimpse(2), &waits), None);
+        assert_eq!(watch.saw(RowId(3), &glimpse(2), &waits), None);
+        assert_eq!(watch.saw(RowId(3), &glimpse(2), &waits), Some((RowId(3), word)));
     }
 }

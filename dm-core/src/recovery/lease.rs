@@ -2,7 +2,7 @@
 
 use crate::lane::Lane;
 use crate::reclaim::Participant;
-use crate::reclaim::epochs::Turn;
+use crate::reclaim::epochs::{Turn, Waits};
 use crate::remote::NodeGeometry;
 use crate::remote::rows::{self, Member, RowError};
 use crate::verbs::Request;
@@ -14,6 +14,13 @@ pub const LEASE_NS_MAX: u64 = 3_600_000_000_000;
 
 /// Heartbeats a lease must have room for: one may be lost and one late.
 pub const BEATS_MIN: u64 = 3;
+
+/// Looks at the pool's epoch for each heartbeat, at least.
+const GLANCES_PER_BEAT: u64 = 8;
+
+/// The longest time between two of them: 20 ms. Memory that was taken out of a tree comes back after two or three; 50 READs of 8
+/// bytes a second and compute node are nothing to a memory node.
+const GLANCE_NS_MAX: u64 = 20_000_000;
 
 /// Why a lease is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -80,6 +87,12 @@ impl Terms {
     /// Between two heartbeats, in ns.
     pub const fn heartbeat_ns(self) -> u64 {
         self.heartbeat_ns
+    }
+
+    /// Between two looks at the pool's epoch, in ns: an eighth of a heartbeat, or 20 ms if that is shorter.
+    pub const fn glance_ns(self) -> u64 {
+        let eighth = self.heartbeat_ns.div_ceil(GLANCES_PER_BEAT);
+        if eighth < GLANCE_NS_MAX { eighth } else { GLANCE_NS_MAX }
     }
 }
 
@@ -198,10 +211,17 @@ pub enum Stopped {
 /// A heartbeat whose outcome is not known (its queue pair failed) ends it, too: the caller makes the queue pair anew
 /// and calls again with `counter` = the last one returned, plus 2.
 ///
-/// With every heartbeat goes a turn of the epochs of `part`.
+/// With every heartbeat goes a turn of the epochs of `part`. In between the pool's epoch is looked at every
+/// [`Terms::glance_ns`], and a turn without a heartbeat follows if it has moved, if this compute node has a turn open or
+/// wants one, or if its row could say another epoch than it does.
 ///
-/// One round trip every [`Terms::heartbeat_ns`]: a WRITE and two READs in one chain; while retired places wait for epochs,
-/// one or two more, and one for eight rows. `scratch`: 512 bytes.
+/// One round trip every [`Terms::heartbeat_ns`]: a WRITE and two READs in one chain; one every [`Terms::glance_ns`], a READ of 8
+/// bytes: fifty a second at the usual terms. For each epoch that passes two chains more of a WRITE and two READs; by who waits for
+/// it, a CAS and one round trip for eight rows. `scratch`: 512 bytes.
+///
+/// **Time.** A heartbeat is due when its time is over by what the completions say, pauses among them, so that what glances take
+/// does not put it off; never before at least one pause. How long others were silent is counted in pauses as they were asked for,
+/// none of which is ever shorter: a compute node that was stopped itself does not take that for the others' silence.
 pub async fn keep(
     lane: &Lane<'_>,
     home: &NodeGeometry,
@@ -214,6 +234,7 @@ pub async fn keep(
     let terms = lease.terms();
     let beats_max = u32::try_from(terms.lease_ns / terms.heartbeat_ns).unwrap_or(u32::MAX);
     let mut counter = counter;
+    let mut paused_ns = 0;
     loop {
         for (number, pulse) in pulses.iter().enumerate() {
             let beats = pulse.beats_unchanged();
@@ -224,20 +245,24 @@ pub async fn keep(
         counter += 1;
         // The others' lease begins when the WRITE takes effect, so ours begins no later than its post.
         let posted_us = lease.now_us();
+        let posted_ns = lane.port().elapsed_ns();
         // A turn begins before the pool's epoch is READ.
         let number = part.epochs.begin();
-        let epoch = u64::from(part.epochs.vouched(part.pins));
-        let beat = match rows::heartbeat(lane, home, member, counter, epoch, scratch).await {
+        let epoch = part.epochs.vouched(part.pins);
+        let beat = match rows::heartbeat(lane, home, member, counter, u64::from(epoch), scratch).await {
             Ok(pool_word) => {
                 lease.renewed(posted_us);
-                let (lease_ns, since_ns) = (terms.lease_ns, terms.heartbeat_ns);
-                let turn = Turn { number, pool_word, lease_ns, since_ns };
-                part.epochs.end(lane, home, member, turn, scratch).await
+                let waits = Waits { lease_ns: terms.lease_ns, since_ns: paused_ns, for_all: true };
+                let ended = part.epochs.end(lane, home, member, Turn { number, pool_word, waits }, scratch).await;
+                match ended {
+                    Ok(()) => glance(lane, home, (member, part), terms, (posted_ns, epoch), scratch).await,
+                    Err(error) => Err(error),
+                }
             }
             Err(error) => Err(error),
         };
         match beat {
-            Ok(()) => {}
+            Ok(since_ns) => paused_ns = since_ns,
             Err(error) => {
                 if matches!(error, RowError::Fenced { .. }) {
                     lease.fenced();
@@ -245,15 +270,263 @@ pub async fn keep(
                 return (counter, error.into());
             }
         }
-        if let Err(error) = lane.port().call(Request::pause(terms.heartbeat_ns)).await {
-            return (counter, RowError::Verb(error).into());
+    }
+}
+
+/// Looks at the pool's epoch until the next heartbeat is due, the last one having been posted at `posted_ns` of the lane's time, and said
+/// `told`. Answers how long it has paused since the last turn, in ns.
+async fn glance(
+    lane: &Lane<'_>,
+    home: &NodeGeometry,
+    (member, part): (Member, Participant<'_>),
+    terms: Terms,
+    (posted_ns, told): (u64, u32),
+    scratch: usize,
+) -> Result<u64, RowError> {
+    let (mut told, mut since_ns) = (told, 0);
+    loop {
+        let spent_ns = lane.port().elapsed_ns().saturating_sub(posted_ns);
+        let left_ns = terms.heartbeat_ns.saturating_sub(spent_ns);
+        let pause_ns = left_ns.clamp(1, terms.glance_ns());
+        lane.port().call(Request::pause(pause_ns)).await?;
+        since_ns += pause_ns;
+        if left_ns <= pause_ns {
+            return Ok(since_ns);
+        }
+        if part.epochs.is_due(told, part.pins) || part.epochs.is_news(rows::read_epoch(lane, home, scratch).await?) {
+            let waits = Waits { lease_ns: terms.lease_ns, since_ns, for_all: false };
+            told = part.turn_of(lane, home, member, waits, scratch).await?;
+            since_ns = 0;
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
     use super::*;
+    use crate::machine::{Step, poll_once};
+    use crate::reclaim::{Epochs, Pin};
+    use crate::remote::SCRATCH_BYTES;
+    use crate::remote::lock_word::RowId;
+    use crate::remote::rows::{Joiner, Row};
+    use crate::remote::superblock::{PoolPlan, Superblock};
+    use crate::verbs::{Completion, Flags, LaneId, NodeId, Status, Verb};
+    use core::cell::Cell;
+    use std::boxed::Box;
+    use std::vec::Vec;
+    use zerocopy::IntoBytes;
+
+    /// A second, eight heartbeats, glances of 15.6 ms.
+    fn terms() -> Terms {
+        Terms::of(1_000_000_000).unwrap()
+    }
+
+    /// A memory node's rows, and keepers that are awake in turn.
+    struct Rows {
+        region: Vec<u8>,
+        home: NodeGeometry,
+        now_ns: u64,
+    }
+
+    /// A compute node's part, kept for as long as the test runs.
+    struct Node {
+        member: Member,
+        epochs: Epochs,
+        pins: [Pin; 1],
+        lease: Lease,
+        /// How much longer than asked for it sleeps, in percent, and once more than that, in ns.
+        oversleeps: (u64, Cell<u64>),
+    }
+
+    impl Node {
+        fn part(&self) -> Participant<'_> {
+            Participant { epochs: &self.epochs, pins: &self.pins }
+        }
+    }
+
+    impl Rows {
+        fn new() -> Self {
+            let plan = PoolPlan {
+                pool_id: *b"a pool for tests",
+                pool_incarnation: 1,
+                node: NodeId(0),
+                nodes: 1,
+                region_bytes: 1 << 20,
+                chunk_bytes: 4096,
+                lock_count: 8,
+                device_bytes: 0,
+                redo_row_bytes: 0,
+            };
+            let home = Superblock::decode(plan.format().unwrap().as_bytes()).unwrap().geometry;
+            Self { region: std::vec![0; 1 << 20], home, now_ns: 0 }
+        }
+
+        fn join(&mut self, row: u16) -> Node {
+            let member = Member { row: RowId(row), incarnation: 1, nonce: 1 };
+            let bytes = Row::of(member, &Joiner { token: 1, lanes: 1, host: "here" });
+            let at = self.home.row_offset(member.row) as usize;
+            self.region[at..at + Row::BYTES].copy_from_slice(bytes.as_bytes());
+            let (epochs, pins) = (Epochs::new(), [Pin::default()]);
+            Node { member, epochs, pins, lease: Lease::new(terms()), oversleeps: (0, Cell::new(0)) }
+        }
+
+        fn word(&self, offset: u64) -> u64 {
+            u64::from_le_bytes(self.region[offset as usize..][..8].try_into().unwrap())
+        }
+
+        fn heartbeat(&self, node: &Node) -> u64 {
+            self.word(self.home.row_offset(node.member.row) + 8)
+        }
+
+        fn pool_epoch(&self) -> u64 {
+            self.word(rows::epoch_offset(&self.home))
+        }
+
+        fn execute(&mut self, request: &Request, scratch: &mut [u8]) -> u64 {
+            let (at, local, bytes) = (request.offset as usize, request.local as usize, request.bytes as usize);
+            match request.verb {
+                Verb::Read => scratch[local..local + bytes].copy_from_slice(&self.region[at..at + bytes]),
+                Verb::Write => {
+                    assert!(request.flags.contains(Flags::INLINE));
+                    self.region[at..at + bytes].copy_from_slice(&request.inline_payload()[..bytes]);
+                }
+                Verb::Cas => {
+                    let old = self.word(request.offset);
+                    if old == request.operands[0] {
+                        self.region[at..at + 8].copy_from_slice(&request.operands[1].to_le_bytes());
+                    }
+                    return old;
+                }
+                verb => unreachable!("{verb:?}"),
+            }
+            0
+        }
+
+        /// Keeps the leases of `nodes` until `until` says so, at most for `time_ns`; answers how many requests each has sent.
+        fn keep(&mut self, nodes: &[&Node], time_ns: u64, mut until: impl FnMut(&Self) -> bool) -> Vec<usize> {
+            let home = self.home;
+            let mut room: Vec<_> = nodes.iter().map(|_| std::vec![0; SCRATCH_BYTES]).collect();
+            let lanes: Vec<_> = room.iter_mut().map(|scratch| Lane::new(LaneId(0), scratch)).collect();
+            let mut keepers: Vec<_> = nodes
+                .iter()
+                .zip(&lanes)
+                .map(|(node, lane)| {
+                    let counter = self.heartbeat(node);
+                    Box::pin(keep(lane, &home, (node.member, node.part()), &node.lease, &[], counter, 0))
+                })
+                .collect();
+            let mut awake_ns = std::vec![self.now_ns; nodes.len()];
+            let mut sent = std::vec![0; nodes.len()];
+            let end_ns = self.now_ns + time_ns;
+            while !until(self) {
+                let at = (0..nodes.len()).min_by_key(|at| awake_ns[*at]).unwrap();
+                if awake_ns[at] > end_ns {
+                    break;
+                }
+                self.now_ns = self.now_ns.max(awake_ns[at]);
+                nodes[at].lease.tick((self.now_ns / 1000) as u32);
+                let port = lanes[at].port();
+                loop {
+                    if let Step::Done((_, why)) = poll_once(port, keepers[at].as_mut()) {
+                        panic!("{why}");
+                    }
+                    let requests: Vec<_> = port.requests().to_vec();
+                    let scratch = port.begin().unwrap();
+                    if let [Request { verb: Verb::Pause, operands: [ns, ..], .. }] = requests[..] {
+                        let (percent, once) = &nodes[at].oversleeps;
+                        let slept_ns = ns + ns * percent / 100 + once.take();
+                        awake_ns[at] = self.now_ns + slept_ns;
+                        port.finish(scratch, slept_ns);
+                        break;
+                    }
+                    sent[at] += requests.len();
+                    for (position, request) in requests.iter().enumerate() {
+                        let value = self.execute(request, scratch);
+                        port.complete(position, Completion { status: Status::Ok, value, ..Completion::NOTHING });
+                    }
+                    port.finish(scratch, 0);
+                }
+            }
+            sent
+        }
+    }
+
+    #[test]
+    fn an_epoch_passes_between_two_heartbeats() {
+        let mut pool = Rows::new();
+        let (here, there) = (pool.join(1), pool.join(5));
+        let glance_ns = terms().glance_ns();
+        pool.keep(&[&here, &there], 3 * glance_ns, |_| false);
+        let beats = (pool.heartbeat(&here), pool.heartbeat(&there));
+        let entered = here.epochs.turns();
+        here.epochs.want();
+        pool.keep(&[&here, &there], 4 * glance_ns, |_| here.epochs.is_over(entered));
+        assert!(here.epochs.is_over(entered));
+        assert_eq!(pool.pool_epoch(), 1);
+        let after = (pool.heartbeat(&here), pool.heartbeat(&there));
+        assert_eq!(after, (beats.0 + 1, beats.1 + 1), "the one that each keeper begins with");
+    }
+
+    #[test]
+    fn an_operation_holds_the_epoch_up_and_no_longer() {
+        let mut pool = Rows::new();
+        let (here, there) = (pool.join(1), pool.join(5));
+        pool.keep(&[&here, &there], 1, |_| false);
+        let mut scratch = [0; 8];
+        let lane = Lane::new(LaneId(0), &mut scratch);
+        there.part().enter(&lane);
+        let entered = here.epochs.turns();
+        here.epochs.want();
+        pool.keep(&[&here, &there], 20 * terms().heartbeat_ns(), |_| here.epochs.is_over(entered));
+        assert!(!here.epochs.is_over(entered), "it began before");
+        here.epochs.is_short();
+        assert_eq!(here.epochs.silent_and_short(), None, "it beats");
+        there.part().leave(&lane);
+        pool.keep(&[&here, &there], 4 * terms().glance_ns(), |_| here.epochs.is_over(entered));
+        assert!(here.epochs.is_over(entered));
+    }
+
+    #[test]
+    fn where_nobody_waits_a_glance_is_one_small_read() {
+        let mut pool = Rows::new();
+        let node = pool.join(1);
+        let beats = 10;
+        let sent = pool.keep(&[&node], beats * terms().heartbeat_ns() - 1, |_| false);
+        assert_eq!(pool.heartbeat(&node), beats);
+        // A heartbeat takes three requests, and the place of one of eight glances.
+        assert_eq!(sent, [10 * (3 + 7)]);
+        assert_eq!((Terms::HARDWARE.glance_ns(), Terms::VIRTUAL.glance_ns()), (20_000_000, 20_000_000));
+        assert_eq!(Terms::new(8, 1).unwrap().glance_ns(), 1);
+    }
+
+    #[test]
+    fn heartbeats_keep_their_time_though_pauses_take_longer() {
+        let mut pool = Rows::new();
+        let mut node = pool.join(1);
+        node.oversleeps.0 = 50;
+        pool.keep(&[&node], 100 * terms().heartbeat_ns(), |_| false);
+        let beats = pool.heartbeat(&node);
+        assert!((90..=101).contains(&beats), "{beats} in the time of a hundred");
+    }
+
+    #[test]
+    fn who_is_silent_for_a_lease_is_told_and_a_pause_of_ones_own_is_not_silence() {
+        let mut pool = Rows::new();
+        let (here, there) = (pool.join(1), pool.join(5));
+        pool.keep(&[&here, &there], 1, |_| false);
+        here.epochs.want();
+        let glance_ns = terms().glance_ns();
+        pool.keep(&[&here], 10 * glance_ns, |_| false);
+        // Both were stopped; this one is the first that goes on.
+        here.oversleeps.1.set(100 * terms().lease_ns());
+        pool.keep(&[&here], 101 * terms().lease_ns(), |pool| pool.now_ns > 100 * terms().lease_ns());
+        here.epochs.is_short();
+        assert_eq!(here.epochs.silent_and_short(), None);
+        pool.keep(&[&here], terms().lease_ns() + 2 * terms().heartbeat_ns(), |_| false);
+        here.epochs.is_short();
+        assert_eq!(here.epochs.silent_and_short(), Some((there.member.row, there.member.word())));
+    }
 
     #[test]
     fn absurd_terms_are_refused() {

@@ -532,6 +532,12 @@ async fn published(
     }
 }
 
+/// READs the pool's epoch word. One round trip.
+pub(crate) async fn read_epoch(lane: &Lane<'_>, geometry: &NodeGeometry, scratch: usize) -> Result<u64, RowError> {
+    lane.port().call(Request::read(Label::Row, HOME, epoch_offset(geometry), 8, scratch)).await?;
+    Ok(word_at(lane, scratch))
+}
+
 const EPOCH_AT: u64 = core::mem::offset_of!(Row, epoch) as u64;
 
 /// Byte offset of the pool's epoch.
@@ -616,15 +622,16 @@ const GLIMPSE_BYTES: usize = core::mem::offset_of!(Row, lease_us) + size_of::<Le
 const GLIMPSES: u32 = 8;
 const_assert!(GLIMPSES as usize * GLIMPSE_BYTES <= SCRATCH_BYTES && GLIMPSES as usize <= OUTBOX_REQUESTS);
 
-/// Calls `visit` with every row but row 0. One round trip for eight rows.
-pub(crate) async fn glimpse_all(
+/// Calls `visit` with every row from `first` on, until it answers `false`. One round trip for eight rows.
+pub(crate) async fn glimpse_from(
     lane: &Lane<'_>,
     geometry: &NodeGeometry,
+    first: RowId,
     scratch: usize,
-    visit: &mut impl FnMut(RowId, &Glimpse),
+    visit: &mut impl FnMut(RowId, &Glimpse) -> bool,
 ) -> Result<(), RowError> {
     let rows = geometry.row_count.min(ROW_COUNT_MAX);
-    let mut first = 1;
+    let mut first = u32::from(first.0);
     while first < rows {
         let count = (rows - first).min(GLIMPSES);
         for step in 0..count {
@@ -650,7 +657,9 @@ pub(crate) async fn glimpse_all(
                 // What no lease is, nobody has said.
                 lease_ns: row.lease_ns().ok().flatten().unwrap_or(0),
             };
-            visit(RowId((first + step) as u16), &glimpse);
+            if !visit(RowId((first + step) as u16), &glimpse) {
+                return Ok(());
+            }
         }
         first += count;
     }

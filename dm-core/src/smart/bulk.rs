@@ -65,7 +65,7 @@ impl Smart<'_> {
             let Reached::Gap(spot, why) = self.find(lane, &way, false, true).await? else {
                 return Err(corrupt(root, "a key that was not loaded is there"));
             };
-            if self.attach(lane, &way, spot, why).await? == Attached::Done {
+            if self.attach(lane, &way, (spot, why), &mut false).await? == Attached::Done {
                 break;
             }
             Self::attempt(lane, &mut attempts, "appending a record")?;

@@ -6,11 +6,14 @@
 //!
 //! - when an insert of any key comes to the slot that leads to it: the CAS that would have split it puts the new leaf in its
 //!   place;
+//! - when an insert comes to a node of the smallest type that has room, and leaves that are deleted: it is replaced by one without
+//!   them before, as if it were full. Else each slot of a node of the largest type, which never is, in which two keys ever
+//!   met would keep four leaves for ever, whatever is there;
 //! - when a full node is replaced: it is left out. So is a small node below that has no other leaves, and one that has one
 //!   other leaf makes room for that: else each slot that two keys ever met in would keep a node for ever.
 //!
-//! Deleted leaves in slots that no insert comes to, in nodes that do not fill up, stay, and what is below; so do larger nodes
-//! all of whose leaves are deleted.
+//! Deleted leaves in slots that no insert comes to, in nodes of more than four slots that do not fill up, stay, and what is below;
+//! so do larger nodes all of whose leaves are deleted.
 //!
 //! **A node below that goes** is frozen first, its empty slots too, so that nothing can be added to it any more; its deleted
 //! leaves are buried, and then it is exact what is left. The slot that leads to it is frozen already, being one of the full node's:
@@ -29,11 +32,12 @@
 //! **What looking costs.** Which leaves of a full node are deleted, a READ of eight bytes of each tells; a small node below takes
 //! one READ of itself and as many of eight bytes as it has slots. These are only sent if
 //! there is reason to: every delete, and every deleted leaf met, by this compute node is good for [`LOOKS_PER_DELETED`] of them.
-//! Where nothing is deleted, nothing is READ.
+//! Where nothing is deleted, nothing is READ. A look into a node with room, on the way of an insert, is a round trip of its own, and
+//! counts as [`LOOKS_PER_LITTER`]; if it finds something, what follows is the replacement of a node of four slots, and another descent.
 
 use super::Smart;
 use super::layout::{LeafState, VALUE_AT};
-use super::search::{Judged, Way};
+use super::search::{Judged, Spot, Way};
 use crate::error::OpError;
 use crate::lane::{Lane, Mark};
 use crate::planted::{Bug, planted};
@@ -51,6 +55,12 @@ const LOOKS_MAX: u32 = 2 * 256 * (1 + BELOW_MAX.slots() as u32);
 
 /// The largest node below that is looked into.
 const BELOW_MAX: NodeType = NodeType::SMALLEST;
+
+/// Looks that a look at a leaf costs which is a round trip of its own, on the way of an insert: the budget for them is tighter.
+const LOOKS_PER_LITTER: u32 = 4;
+
+/// Pieces that leave the tree with one node at once, at most: itself, and for each slot a small node with its leaves.
+pub const RETIRED_AT_ONCE_MAX: usize = 1 + 256 * (1 + BELOW_MAX.slots());
 
 /// Which image of a node is for what, while a full node is replaced: image 0 has that node; no walk is under way.
 const SEALS: usize = 1;
@@ -193,6 +203,25 @@ impl Smart<'_> {
         matches!(LeafState::of_seal(seal), Some(LeafState::Deleted | LeafState::Buried))
     }
 
+    /// Whether leaves are deleted in the small node in node image 0, to which `spot` leads and whose first empty slot is `empty`. Looks
+    /// only if there is reason to.
+    pub(super) async fn is_littered(&self, lane: &Lane<'_>, spot: &Spot, empty: usize) -> Result<bool, OpError> {
+        let Ok(Child::Node(kind, _)) = spot.word.child() else { return Ok(false) };
+        if kind > BELOW_MAX || empty == 0 {
+            return Ok(false);
+        }
+        let leaves = (0..kind.slots()).filter(|number| self.leaf_in(lane, 0, *number).is_some()).count();
+        if !self.may_look(leaves as u32 * LOOKS_PER_LITTER) {
+            return Ok(false);
+        }
+        self.read_seals(lane, kind, 0, SEALS).await?;
+        let is_deleted =
+            |number: &usize| self.leaf_in(lane, 0, *number).is_some() && self.seems_deleted(lane, SEALS, *number);
+        let deleted = (0..kind.slots()).filter(is_deleted).count();
+        (0..deleted).for_each(|_| self.met_deleted());
+        Ok(deleted > 0)
+    }
+
     /// Buries leaves of the frozen node in node image 0, and of small nodes below it, if there is reason to look for such that are
     /// deleted. The slots that need not be in the next node are empty in the image then, or lead to the leaf that is left; and the words
     /// they had are in the image of seals, where all others are 0.
@@ -299,6 +328,18 @@ impl Smart<'_> {
         let read = Request::read(Label::Inner, node.node(), node.offset(), kind.bytes(), at).untimed();
         lane.port().call(read).await?;
         Ok(())
+    }
+
+    /// As many pieces as [`Smart::retire_buried`] may find, at most.
+    pub(super) fn count_buried(&self, lane: &Lane<'_>, kind: NodeType) -> usize {
+        let at = self.scratch.node(SEALS);
+        let was = |number| Slot(lane.port().with(|scratch| word(scratch, at + 8 * number)));
+        let pieces = (0..kind.slots()).map(|number| match was(number).child() {
+            Ok(Child::Leaf(_)) => 1,
+            Ok(Child::Node(below, _)) => 1 + below.slots(),
+            _ => 0,
+        });
+        pieces.sum()
     }
 
     /// What [`Smart::bury_some`] has left out is out of the tree.

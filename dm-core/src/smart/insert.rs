@@ -17,7 +17,7 @@ use crate::error::{Cause, Effect, OpError, VerbError};
 use crate::lane::{Lane, Mark};
 use crate::planted::{Bug, planted};
 use crate::radix::slot::{self, BYTES_MAX, COVERS_MAX, Child, Header, NodeType, Place, SLOTS_AT, Slot, word};
-use crate::radix::space::Use;
+use crate::radix::space::{Room, Use};
 use crate::remote::chunks::{self, ChunkKind, Grant, Want};
 use crate::verbs::{Label, NodeId, Request};
 
@@ -35,16 +35,31 @@ pub(super) fn published(error: VerbError) -> OpError {
     OpError { effect: if error.effect_unknown() { Effect::Unknown } else { Effect::None }, cause: error.into() }
 }
 
-impl Smart<'_> {
-    /// Puts the operation's record in where its descent ended.
-    pub(super) async fn attach(&self, lane: &Lane<'_>, way: &Way, spot: Spot, why: Why) -> Result<Attached, OpError> {
+impl<'s> Smart<'s> {
+    /// Puts the operation's record in where its descent ended. `tidies`: the operation may replace a node first that has room, because of
+    /// deleted leaves; once.
+    pub(super) async fn attach(
+        &self,
+        lane: &Lane<'_>,
+        way: &Way,
+        (spot, why): (Spot, Why),
+        tidies: &mut bool,
+    ) -> Result<Attached, OpError> {
         match why {
             Why::Slot(node, None) => {
                 // The replacement has the record from the beginning.
                 let published = self.switch(lane, way, &spot, node, true).await?;
                 Ok(if published { Attached::Done } else { Attached::Again { copied: false } })
             }
-            Why::Slot(node, Some(empty)) => self.fill_slot(lane, way, &spot, node, usize::from(empty)).await,
+            Why::Slot(node, Some(empty)) => {
+                if *tidies && self.is_littered(lane, &spot, usize::from(empty)).await? {
+                    *tidies = false;
+                    // Without the record: a node with room may have a slot for its byte by the time it is frozen.
+                    let published = self.switch(lane, way, &spot, node, false).await?;
+                    return Ok(Attached::Again { copied: published });
+                }
+                self.fill_slot(lane, way, &spot, node, usize::from(empty)).await
+            }
             Why::Leaf(leaf, judged) => match self.is_buried(lane, leaf, judged).await? {
                 true => self.replace_leaf(lane, way, &spot, leaf).await,
                 // The key's own, buried, and its lock passes from lane to lane.
@@ -55,7 +70,8 @@ impl Smart<'_> {
         }
     }
 
-    /// Carves `bytes`, on `near` if that has room, with a chunk granted where nobody has.
+    /// Carves `bytes`, on `near` if that has room, with a chunk granted where nobody has. `PoolFull` is for the operation to wait
+    /// and begin anew, as long as there is something to wait for: [`Smart::await_memory`].
     pub(super) async fn carve(&self, lane: &Lane<'_>, what: Use, near: NodeId, bytes: usize) -> Result<Place, OpError> {
         for _ in 0..self.space.release() {
             lane.mark(Mark::QuarantineOver);
@@ -65,6 +81,10 @@ impl Smart<'_> {
             return Ok(place);
         }
         let full = OpError::harmless(Cause::PoolFull);
+        // Memory that is written over and over is waited for, without which every turn of the epochs would cost a chunk.
+        if lane.is_patient() && self.space.is_crowded(what, self.cache.used_bytes()) {
+            return Err(full);
+        }
         // One lane of the compute node asks, the others wait for what it gets; not for long, as its future may be dropped.
         for _ in 0..ASKS_AWAITED {
             if self.space.begins_to_ask(what, near) {
@@ -93,11 +113,16 @@ impl Smart<'_> {
                 return Ok(place);
             }
         }
-        self.space.take_near(what, near, bytes).ok_or_else(|| {
-            // What waits is all that may come back.
-            self.space.is_short();
-            full
-        })
+        self.space.take_near(what, near, bytes).ok_or(full)
+    }
+
+    /// Room among what waits for `count` pieces that are about to leave the tree. Without it they would be lost.
+    pub(super) fn room_for(&self, way: &Way, count: usize) -> Result<Option<Room<'_, 's>>, OpError> {
+        if !way.copies {
+            // Of a tree that nobody else knows: nothing waits.
+            return Ok(None);
+        }
+        self.space.room_for(count).map(Some).ok_or(OpError::harmless(Cause::PoolFull))
     }
 
     /// Builds the operation's leaf and pushes its WRITE.
@@ -191,6 +216,7 @@ impl Smart<'_> {
     /// Puts a leaf in the place of one that is buried.
     async fn replace_leaf(&self, lane: &Lane<'_>, way: &Way, spot: &Spot, buried: Place) -> Result<Attached, OpError> {
         let parent = spot.place(way);
+        let _room = self.room_for(way, 1)?;
         let leaf = self.carve(lane, Use::Leaf, parent.node(), self.leaf.place_bytes).await?;
         self.push_leaf(lane, leaf);
         let to = Slot::leaf(spot.word.partial(), leaf);

@@ -24,6 +24,7 @@
 //! | ... with [`Options::chain_lock_read`](crate::btree::Options) | 2 | CAS lock + READ leaf; WRITE + CAS unlock |
 //! | insert of a record that is there; the others of one that is not | 1 | READ leaf |
 //! | insert into an empty slot | 2 | READ node; WRITE leaf + CAS slot |
+//! | ... of a node of four, where records are deleted | 1 more; 5 more, and 2 a deleted leaf, if it has any | READ the seals of its leaves; CAS freeze; the same READ; CAS lock + READ leaf; WRITE seal + CAS unlock; WRITE node + CAS slot; READ node |
 //! | insert of a deleted record | 3 | as update |
 //! | insert where another key's deleted leaf is | 6 | READ leaf; READ slot; READ leaf; CAS lock + READ leaf; WRITE seal + CAS unlock; WRITE leaf + CAS slot |
 //! | leaf split | 4 | READ leaf; READ slot; READ leaf; WRITE nodes + WRITE leaf + CAS slot |
@@ -120,11 +121,23 @@
 //!
 //! *What it costs.* Behind a turn of the epochs every copy is READ once more when it is used. So a turn is asked for only
 //! when an eighth of the bytes waits that this compute node was granted, or of its copies if those are more; or half of the queue's
-//! room; or when the pool has no more chunks. A node of S slots is replaced after S/4 inserts into it at the
+//! room; or when memory is short. A node of S slots is replaced after S/4 inserts into it at the
 //! earliest, and has 16 + 8 S bytes: with an eighth of copies of one size waiting, eight are READ again for each that came back, two
 //! inserts or more apart; most of those inserts READ the node anyway.
 //!
-//! *What does not come back*, until others adopt the chunks of who is gone: what found no room in the queue; what an
+//! **Waiting instead of growing.** When an eighth of these bytes waits, of nodes or of leaves, whichever is short, an operation that
+//! finds nothing ready waits for that turn before it has a chunk granted, for a second at most; and when the
+//! pool has no chunk, as long as anything waits, until its deadline. It does so with nothing done and nothing held, not even its pin, and
+//! begins anew (`await_memory`). So under inserts and deletes as fast as they come memory stays at what the tree has and an eighth or two
+//! more; what is faster than the epochs is slowed down to them.
+//!
+//! **Nothing is lost for want of room in the queue.** Who is about to take something out of the tree has room kept for it first,
+//! exactly as much as it may take, and waits in the same way if there is none; dropped, it gives the room back. There is
+//! an end to waiting, since pieces leave the queue with the epochs: to the shelf of those that are ready, or, when
+//! that is full and half of the queue, too, by being forgotten. That takes more pieces out of use than both have room for; those that
+//! go round are an eighth or two of what was granted.
+//!
+//! *What does not come back*, until others adopt the chunks of who is gone: what is more than shelf and queue hold; what an
 //! operation had carved or taken out when it was dropped or failed in between. And what is in the tree and empty:
 //! deleted leaves in slots that no insert comes to, nodes of more than four slots whose leaves are all deleted, nodes that are
 //! larger than they need be and never full, and what is below nodes that are not.
@@ -203,10 +216,12 @@ mod switch;
 mod walk;
 mod write;
 
+pub use bury::RETIRED_AT_ONCE_MAX;
+
 use crate::btree::{Options, RESTARTS_MAX};
 use crate::compute::batches::{Batches, Begun};
 use crate::compute::locks::LockTable;
-use crate::error::{Cause, OpError};
+use crate::error::{Cause, Effect, OpError};
 use crate::index::{Census, Index, Operation, OperationKind, Outcome, ScratchPlan};
 use crate::lane::{Lane, Mark};
 use crate::port::State;
@@ -224,12 +239,24 @@ use crate::remote::catalog::{IndexNumber, root_offset};
 use crate::remote::chunks::RequestIds;
 use crate::remote::lock_word::RowId;
 use crate::remote::rows::{Member, RowError};
-use crate::verbs::{Assumptions, Capabilities};
+use crate::verbs::{Assumptions, Capabilities, Request};
 use bulk::BulkLoad;
 use core::sync::atomic::AtomicU32;
 use layout::LeafShape;
 use parameters::{ParameterError, Parameters, Scratch};
 use spin::Mutex;
+
+/// How long an operation waits for memory in one go, in ns: many turns of the epochs, but less than a lease.
+const PATIENCE_NS: u64 = 1_000_000_000;
+
+/// First and longest pause while it waits, in ns.
+const PAUSE_NS: (u64, u64) = (500_000, 4_000_000);
+
+/// How often it waits rather than have a chunk granted: what came back may have gone to others.
+const PATIENT_WAITS: u32 = 3;
+
+/// How often it waits at all, on a full pool: its deadline comes before.
+const WAITS_MAX: u32 = 1 << 16;
 
 /// Marks that this room counts itself; those of [`crate::remote::chunks::MARKS`] come on top.
 pub const MARKS: &[Mark] = &[
@@ -406,6 +433,37 @@ impl<'s> Smart<'s> {
         }
     }
 
+    /// An operation found no memory, and has done nothing: has it wait until the epochs have given some back, if some waits, and begin
+    /// anew. `false`: nothing waits, or the operation's time is over.
+    ///
+    /// While it waits it follows no pointers and holds no lock, so its pin goes: it would hold up the very epoch that it waits for.
+    /// That epoch passes with all the others' operations; who is silent is closed off meanwhile.
+    ///
+    /// The first waits are for memory that others' turns bring sooner than a chunk would be worth; if that takes longer than
+    /// [`PATIENCE_NS`], or came and went to others, a chunk is taken if the pool has one.
+    async fn await_memory(&self, lane: &Lane<'_>, waits: &mut u32) -> Result<bool, OpError> {
+        let (Some(part), Some(asked)) = (self.epochs, self.space.is_short()) else { return Ok(false) };
+        if lane.owes() || *waits == WAITS_MAX || lane.check_deadline().is_err() {
+            return Ok(false);
+        }
+        *waits += 1;
+        part.leave(lane);
+        self.close_silent(lane).await;
+        let port = lane.port();
+        let began_ns = port.elapsed_ns();
+        let mut pause_ns = PAUSE_NS.0;
+        let mut is_back = false;
+        while !is_back && port.elapsed_ns() - began_ns < PATIENCE_NS && lane.check_deadline().is_ok() {
+            port.call(Request::pause(pause_ns)).await?;
+            pause_ns = (pause_ns * 2).min(PAUSE_NS.1);
+            is_back = self.space.is_back(asked);
+        }
+        self.check_standing()?;
+        lane.set_patient(is_back && *waits < PATIENT_WAITS);
+        part.enter(lane);
+        Ok(true)
+    }
+
     /// Local lock entries with a holder.
     pub fn locks_held(&self) -> usize {
         self.locks.held()
@@ -488,6 +546,8 @@ impl Index for Smart<'_> {
             }
         }
         let mut under_way = self.begin(lane);
+        lane.set_patient(self.epochs.is_some());
+        let mut waits = 0;
         // A leader that tries again goes on leading, for the reason given at the B+-trees' `perform`.
         let result = loop {
             let result = match operation.kind {
@@ -498,6 +558,13 @@ impl Index for Smart<'_> {
             match self.unless_silent(lane, leads, result).await {
                 Ok(None) => {}
                 Ok(Some(outcome)) => break Ok(outcome),
+                Err(full @ OpError { cause: Cause::PoolFull, effect: Effect::None }) => {
+                    match self.await_memory(lane, &mut waits).await {
+                        Ok(true) => {}
+                        Ok(false) => break Err(full),
+                        Err(error) => break Err(error),
+                    }
+                }
                 Err(error) => break Err(error),
             }
         };
@@ -530,6 +597,7 @@ impl Index for Smart<'_> {
 
     async fn bulk_append<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
         lane.set_deadline(u64::MAX);
+        lane.set_patient(false);
         self.bulk_next(lane).await
     }
 

@@ -70,6 +70,7 @@ impl Smart<'_> {
         let Some(larger) = type_for(count + usize::from(inserts), kind) else {
             return Err(corrupt(node, "a node of the largest type that is full or frozen and lacks a byte"));
         };
+        let _room = self.room_for(way, 1 + if way.copies { self.count_buried(lane, kind) } else { 0 })?;
         let place = self.carve(lane, Use::Node, node.node(), larger.bytes()).await?;
         let leaf = if inserts {
             match self.carve(lane, Use::Leaf, place.node(), self.leaf.place_bytes).await {

@@ -41,7 +41,7 @@ impl Smart<'_> {
         {
             return Ok(outcome);
         }
-        let (mut copied, mut attempts) = (true, 0);
+        let (mut copied, mut tidies, mut attempts) = (true, true, 0);
         loop {
             match self.find(lane, &way, copied, inserts).await? {
                 Reached::Leaf(place, valid) => {
@@ -55,7 +55,7 @@ impl Smart<'_> {
                     copied = false;
                 }
                 Reached::Gap(..) if !inserts => return Ok(Outcome::Absent),
-                Reached::Gap(spot, why) => match self.attach(lane, &way, spot, why).await? {
+                Reached::Gap(spot, why) => match self.attach(lane, &way, (spot, why), &mut tidies).await? {
                     Attached::Done => return Ok(Outcome::Inserted),
                     Attached::Again { copied: again } => copied = again,
                 },

@@ -10,12 +10,13 @@ use dm_core::radix::space::{Space, Stretch, Use};
 use dm_core::reclaim::{Collection, GENERATIONS, Ground, Plot, ground};
 use dm_core::remote::chunks::RequestIds;
 use dm_core::smart::parameters::{Parameters, REGION_BYTES_MAX};
-use dm_core::smart::{Parts, Smart};
+use dm_core::smart::{Parts, RETIRED_AT_ONCE_MAX, Smart};
 use memmap2::MmapMut;
 use std::sync::atomic::AtomicU32;
 use zerocopy::FromBytes;
 
-/// Pieces that may wait, for each that may be ready on a memory node: when half of them do, all copies of nodes are READ anew.
+/// Pieces that may wait, for each that may be ready on a memory node: when half of them do, all copies of nodes are READ anew. At least
+/// as many as may leave the tree at once, which would wait for ever for room otherwise.
 const WAITING: usize = 4;
 
 /// Builds a SMART index with its storage and passes it to `run`.
@@ -114,7 +115,11 @@ impl SmartStorage {
             pieces: vec![Piece::default(); if place.epochs.is_some() { nodes * spending.returned_nodes } else { 0 }],
             waiting: vec![
                 Waiting::default();
-                if place.epochs.is_some() { WAITING * spending.returned_nodes } else { 0 }
+                if place.epochs.is_some() {
+                    (WAITING * spending.returned_nodes).max(RETIRED_AT_ONCE_MAX)
+                } else {
+                    0
+                }
             ],
             returned: spending.returned_nodes.max(1),
             eager: spending.generations != GENERATIONS,
