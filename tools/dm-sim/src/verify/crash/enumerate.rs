@@ -84,6 +84,9 @@ const FINDINGS_MAX: usize = 12;
 /// Turns of the epochs of all who live that an adoption may take.
 const ADOPTION_TURNS_MAX: u32 = 400;
 
+/// Turns after which an adoption that waits for the dead is put off.
+const ADOPTION_TURNS_MIN: u32 = 8;
+
 impl Enumeration {
     /// Whether nothing was wrong.
     pub fn is_clean(&self) -> bool {
@@ -736,10 +739,11 @@ impl Stage<'_, '_> {
         Ok(())
     }
 
-    /// Everybody who lives adopts what there is; what they collect, one after the other, takes turns of the epochs.
-    fn adopt(&mut self) -> Result<(), String> {
+    /// Everybody who lives adopts what there is; what they collect, one after the other, takes turns of the epochs. As long as
+    /// not all of the dead have been `swept` up after, these may not pass.
+    fn adopt(&mut self, swept: bool) -> Result<(), String> {
         let mut left: Vec<usize> = (0..self.opened.len()).filter(|number| !self.dead.contains(number)).collect();
-        for _ in 0..ADOPTION_TURNS_MAX {
+        for _ in 0..if swept { ADOPTION_TURNS_MAX } else { ADOPTION_TURNS_MIN } {
             let mut still = Vec::new();
             for number in left {
                 let (index, lane, row) = (self.opened[number], &self.lanes[number], self.members[number].row.0);
@@ -755,7 +759,7 @@ impl Stage<'_, '_> {
             left = still;
             self.turn()?;
         }
-        Err(format!("compute nodes {left:?} adopt, and come to no end"))
+        if swept { Err(format!("compute nodes {left:?} adopt, and come to no end")) } else { Ok(()) }
     }
 
     /// A turn of the epochs of all who live.
@@ -800,14 +804,15 @@ impl Stage<'_, '_> {
         let last = COMPUTE_NODES - 1;
         let (index, lane) = (self.opened[last], &self.lanes[last]);
         let row_of = |number: usize| self.members[number].row;
-        for &dead in &self.dead.clone() {
+        let dead = self.dead.clone();
+        for (number, &dead) in (1..).zip(&dead) {
             let swept =
                 self.table.drive(row_of(last).0, lane, index.sweep(lane, row_of(dead)), None, &mut Vec::new())?;
             if !matches!(swept, Drive::Done(Ok(swept)) if swept.row_free) {
                 return Err(format!("sweeping row {}: {swept:?}", row_of(dead).0));
             }
             // After every one: of a repairer that died, too, memory may come back only when that is safe.
-            self.adopt()?;
+            self.adopt(number == self.dead.len())?;
         }
         for key in 0..KEYS {
             self.expect(last, key, Call::Get)?;
