@@ -275,6 +275,8 @@ pub struct Lane<'m> {
     alone: [Cell<(u32, u32)>; 2],
     /// How far the change is that the operation is there for.
     change: Cell<Change>,
+    /// The pin is an operation's whose steps are operations themselves: see [`crate::reclaim::epochs`].
+    steps: Cell<bool>,
     /// What an operation on items knows between two steps.
     items: Cell<Progress>,
 }
@@ -312,6 +314,7 @@ impl<'m> Lane<'m> {
             joined: Cell::new(false),
             alone: [const { Cell::new((0, 0)) }; 2],
             change: Cell::new(Change::No),
+            steps: Cell::new(false),
             items: Cell::new(Progress::default()),
         }
     }
@@ -557,6 +560,17 @@ impl<'m> Lane<'m> {
             Change::Swap { position, expected } => Some(self.port.completion(position).value == expected),
             change => Some(change == Change::Posted),
         }
+    }
+
+    /// Whether what begins and ends is a step of an operation that has a pin.
+    #[inline]
+    pub(crate) fn is_in_steps(&self) -> bool {
+        self.steps.get()
+    }
+
+    #[inline]
+    pub(crate) fn set_in_steps(&self, steps: bool) {
+        self.steps.set(steps);
     }
 
     /// What an operation on items knows between two steps.

@@ -212,6 +212,8 @@ bugs! {
     RestWithoutMargin = "rest-without-margin", Some(Mark::ChunkAdopted);
     /// The rest of a chunk for blocks is adopted while its owner lives.
     RestOfTheLiving = "rest-of-the-living", Some(Mark::ChunkAdopted);
+    /// An operation of items has a pin in each of its steps, and none between them.
+    ItemsPinsEndEarly = "items-pins-end-early", None;
 }
 
 impl Bug {
@@ -248,6 +250,7 @@ impl Bug {
         Self::LinkUnconditional,
         Self::RestWithoutMargin,
         Self::RestOfTheLiving,
+        Self::ItemsPinsEndEarly,
     ];
 
     /// Those that only deaths bring to light.

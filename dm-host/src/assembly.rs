@@ -626,7 +626,13 @@ impl<'a> ItemsRoom<'a> {
         parameters: &items::Parameters,
         spending: &Spending,
     ) -> Items<'a, I> {
-        let site = Site { geometry: place.geometry, number: place.number, owner: place.member, requests };
+        let site = Site {
+            geometry: place.geometry,
+            number: place.number,
+            owner: place.member,
+            requests,
+            epochs: place.epochs,
+        };
         let plan = parameters.plan(below.plan(), spending.page_bytes);
         Items::new(below, site, *parameters, plan, BlockPool::new(&self.shelves), Links::new(self.links))
     }

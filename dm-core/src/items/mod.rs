@@ -77,6 +77,25 @@
 //! Operations of the index below may be shared between lanes (`rdwc`): gets only, whose samples are never older than the call.
 //! Conditional operations and inserts are never combined there.
 //!
+//! # How long an operation is under way
+//!
+//! An operation has one pin ([`crate::reclaim::epochs`]) from before its first step to after its last, which all of its steps share. When
+//! a row has reached an epoch, there is on that compute node, of the operations that began before,
+//!
+//! - nobody who follows what an entry said: no READ of such a block is under way, and no step that expects such a slot;
+//! - no place of a block in anybody's hands. What was taken from the shelf has been named by an entry or given back, and
+//!   what an unlinked layer named is not going to be linked.
+//!
+//! **It ends when nothing it posted can take effect any more.** A block's WRITE that failed may still land, and may be named by a step
+//! that failed, too. So an operation that was dropped with requests under way, or left anything to settle, has its pin until
+//! [`Index::settle`] is done: then the WRITE has ended, it is known whether the entry names the block, or both are left alone for ever
+//! ([`Mark::BlockLost`]: the requests are done for, only their outcome is not known), and the new layer is linked or emptied. One of which a
+//! request failed that leaves nothing to settle has it until then or until the lane is used again, as in [`crate::smart`]. Settling
+//! has one itself: it gives places back.
+//!
+//! Copies of links and what lies on the shelf are not pinned. The former are facts, which lead to layers, not to blocks; the latter
+//! leaves it within an operation.
+//!
 //! # What a crash leaves
 //!
 //! - A block that no entry names: written before the crash, or unnamed just before it. Nobody reads it.
@@ -112,6 +131,7 @@ pub mod adopt;
 pub mod block;
 pub mod key;
 pub mod links;
+pub mod mark;
 pub mod parameters;
 mod point;
 pub mod pool;
@@ -122,7 +142,8 @@ pub mod slot;
 use crate::error::{Cause, OpError};
 use crate::index::{Census, Index, Operation, OperationKind, Outcome, ScratchPlan};
 use crate::lane::{Lane, Mark};
-use crate::reclaim::Adopted;
+use crate::port::State;
+use crate::reclaim::{Adopted, Participant};
 use crate::recovery::sweep::Swept;
 use crate::remote::NodeGeometry;
 use crate::remote::address::Address;
@@ -163,6 +184,8 @@ pub struct Site<'s> {
     pub owner: Member,
     /// Numbers of this compute node's requests for chunks: those of the index below.
     pub requests: &'s RequestIds,
+    /// Its part in the pool's epochs, that of the index below; `None`: its row says nothing of how old its pointers are.
+    pub epochs: Option<Participant<'s>>,
 }
 
 /// How far the block is that an operation wants to name.
@@ -291,6 +314,15 @@ impl<'s, I: Index> Items<'s, I> {
         &self.blocks
     }
 
+    /// What follows pointers to blocks, or is about to name one, holds the answer.
+    fn begin_steps<'a, 'm>(&'a self, lane: &'a Lane<'m>) -> UnderWay<'a, 'm, 's> {
+        let part = self.site.epochs.as_ref();
+        if let Some(part) = part {
+            part.enter_steps(lane);
+        }
+        UnderWay { part, lane }
+    }
+
     /// What blocks carry: the catalog number plus 1.
     fn index(&self) -> u8 {
         self.site.number.get() + 1
@@ -353,6 +385,39 @@ impl<'s, I: Index> Items<'s, I> {
     }
 }
 
+/// An operation that has a pin for its steps.
+struct UnderWay<'a, 'm, 's> {
+    part: Option<&'a Participant<'s>>,
+    lane: &'a Lane<'m>,
+}
+
+impl UnderWay<'_, '_, '_> {
+    /// It ends with `result`: if a request failed, it is still under way, until its lane is settled or used again.
+    fn ends<T>(&mut self, result: &Result<T, OpError>) {
+        if matches!(result, Err(OpError { cause: Cause::Verb(_), .. })) {
+            self.part = None;
+        }
+        self.leave();
+    }
+
+    fn leave(&mut self) {
+        if let Some(part) = self.part.take()
+            && !self.lane.is_unsettled()
+        {
+            part.leave_steps(self.lane);
+        }
+    }
+}
+
+impl Drop for UnderWay<'_, '_, '_> {
+    fn drop(&mut self) {
+        // A future that is dropped may have requests under way.
+        if self.lane.port().state() == State::Idle {
+            self.leave();
+        }
+    }
+}
+
 impl<I: Index> Index for Items<'_, I> {
     fn plan(&self) -> &ScratchPlan {
         &self.plan
@@ -370,14 +435,16 @@ impl<I: Index> Index for Items<'_, I> {
         let before = lane.items().get();
         lane.items().set(Progress { operation, ..before });
         async move {
-            if lane.items().get().owes() {
+            if lane.is_unsettled() {
                 return Err(OpError::harmless(Cause::BadInput("the lane is in doubt and has to be settled first")));
             }
+            let mut under_way = self.begin_steps(lane);
             let result = match lane.items().get().operation.kind {
                 OperationKind::Scan => self.scan(lane, false).await,
                 _ => self.point(lane).await,
             };
             self.end(lane);
+            under_way.ends(&result);
             result
         }
     }
@@ -385,15 +452,27 @@ impl<I: Index> Index for Items<'_, I> {
     #[expect(clippy::manual_async_fn, reason = "an `async fn` keeps its arguments twice")]
     fn settle<'a>(&'a self, lane: &'a Lane<'_>) -> impl Future<Output = Result<(), OpError>> + 'a {
         async move {
+            let epochs = self.site.epochs.as_ref();
+            if let Some(part) = epochs
+                && !lane.is_in_steps()
+            {
+                part.enter_steps(lane);
+            }
             self.conclude(lane);
             self.below.settle(lane).await?;
             self.ask_again(lane).await?;
             self.find_out(lane).await?;
-            self.take_layer_back(lane).await
+            self.take_layer_back(lane).await?;
+            if let Some(part) = epochs {
+                // All it has posted is done, or was refused: see `Index::settle`.
+                part.leave_steps(lane);
+            }
+            Ok(())
         }
     }
 
     async fn validate<'a>(&'a self, lane: &'a Lane<'_>) -> Result<Census, OpError> {
+        let _under_way = self.begin_steps(lane);
         let mut census = self.below.validate(lane).await?;
         let operation = Operation { deadline_ns: u64::MAX, ..Operation::scan(u32::MAX) };
         lane.items().set(Progress::of(operation));
@@ -414,10 +493,13 @@ impl<I: Index> Index for Items<'_, I> {
     }
 
     async fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId) -> Result<Swept, OpError> {
+        let _under_way = self.begin_steps(lane);
         self.below.sweep(lane, row).await
     }
 
     async fn adopt<'a>(&'a self, lane: &'a Lane<'_>) -> Result<Adopted, OpError> {
+        // Its steps are operations of their own: all chunks are looked at, which may take long.
+        drop(self.begin_steps(lane));
         let mut adopted = self.below.adopt(lane).await?;
         self.adopt_rests(lane, &mut adopted).await?;
         Ok(adopted)

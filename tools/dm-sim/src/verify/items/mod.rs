@@ -125,6 +125,12 @@ impl<K: Below> TreeKind for ItemsOver<K> {
         Bug::ITEMS.to_vec()
     }
 
+    /// Between its steps an operation of items has places in its hands that nobody else takes as long as places come back through
+    /// shelves alone.
+    fn unseen() -> &'static [Bug] {
+        &[Bug::ItemsPinsEndEarly]
+    }
+
     fn profile_for(_: Bug) -> Option<Profile> {
         None
     }
