@@ -236,6 +236,8 @@ marks! {
     BlockReplaced = "block-replaced",
     /// The place of a block was forgotten: the shelf was full, or it is not known whether an entry names it.
     BlockLost = "block-lost",
+    /// The place of a block came back where somebody collects, and was left there.
+    BlockLeft = "block-left",
     /// Two keys got a layer of their own.
     LayerMade = "layer-made",
     /// A layer was not needed after all.

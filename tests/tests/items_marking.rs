@@ -86,7 +86,7 @@ impl<I: Index> Scene<'_, '_, '_, I> {
         let mut mark = |node: NodeId, offset, bytes| {
             places.insert((node.0, offset, bytes));
         };
-        let mut walk = Box::pin(index.mark(&lanes[1], &mut mark));
+        let mut walk = Box::pin(index.walk(&lanes[1], &mut mark));
         let port = lanes[1].port();
         port.start();
         loop {

@@ -35,7 +35,7 @@ impl<I: Index> Items<'_, I> {
     /// lane must not be in an operation.
     ///
     /// An entry that nobody can have written ends the walk with an error: then nothing may be taken for unnamed.
-    pub async fn mark(&self, lane: &Lane<'_>, mark: &mut dyn FnMut(NodeId, u64, u64)) -> Result<(), OpError> {
+    pub async fn walk(&self, lane: &Lane<'_>, mark: &mut dyn FnMut(NodeId, u64, u64)) -> Result<(), OpError> {
         if lane.is_unsettled() {
             return Err(OpError::harmless(Cause::BadInput("the lane is in doubt and has to be settled first")));
         }

@@ -94,14 +94,16 @@
 //! has one itself: it gives places back.
 //!
 //! Copies of links and what lies on the shelf are not pinned. The former are facts, which lead to layers, not to blocks; the latter
-//! leaves it within an operation.
+//! goes by what is closed ([`pool`]).
 //!
 //! # What a crash leaves
 //!
-//! - A block that no entry names: written before the crash, or unnamed just before it. Nobody reads it.
-//! - A layer that no link leads to, with one entry: between (a) and (b). Nobody comes there: its number is known to nobody alive.
+//! - A block that no entry names: written before the crash, or unnamed just before it. Nobody reads it, and it is collected
+//!   (`collect`).
+//! - A layer that no link leads to, with one entry: between (a) and (b). Nobody comes there: its number is known to nobody alive. It
+//!   stays: see the limits.
 //!
-//! Both stay: see the limits. Of operations that were dropped or failed on a compute node that lives on, nothing stays.
+//! Of operations that were dropped or failed on a compute node that lives on, nothing stays.
 //!
 //! Never half an item: the step that shows it is one entry of the index below, whose own recovery finishes or undoes that.
 //!
@@ -113,12 +115,10 @@
 //! # Limits
 //!
 //! - Links stay when their layer is empty, and so does an unlinked layer of a crash: an entry of the index below each.
-//! - Of the places of blocks, what a compute node that died or left had never written to comes back (`adopt`); what was used
-//!   before and was on its shelf, or in a lane's hands, does not. Nobody can tell it from what another compute node, which
-//!   lives, took out of an entry and has on its own shelf: a retired block does not say in remote memory who retired it, as
-//!   a leaf does ([`crate::reclaim`]). That would take a request more for every update and delete.
 //! - A step whose request failed and whose entry others have changed before settling looked leaves one block lost, which is
-//!   counted ([`Mark::BlockLost`]); so are blocks retired while the shelf is full.
+//!   counted ([`Mark::BlockLost`]); so are blocks retired while the shelf is full. They are collected when they are an eighth of what was
+//!   granted, or memory is short.
+//! - While the row of somebody dead waits for its sweep, nothing is collected.
 //! - An update, upsert or delete of a key that ends in its slice looks at the entry first, a round trip that the index below would
 //!   save if it told what it replaced.
 //! - Without recovery of the index below, queue pairs must not fail: taking an entry back may empty a leaf, and nobody mends a merge
@@ -127,8 +127,8 @@
 //! - Over SMART, a deleted entry keeps its leaf, whatever it was: of an item that is gone, of a layer that was taken back. The
 //!   block comes back at once; the leaf when its key does, or when an insert comes to its slot or fills its node.
 
-pub mod adopt;
 pub mod block;
+mod collect;
 pub mod key;
 pub mod links;
 pub mod mark;
@@ -143,6 +143,7 @@ use crate::error::{Cause, OpError};
 use crate::index::{Census, Index, Operation, OperationKind, Outcome, ScratchPlan};
 use crate::lane::{Lane, Mark};
 use crate::port::State;
+use crate::reclaim::collect::collect;
 use crate::reclaim::{Adopted, Participant};
 use crate::recovery::sweep::Swept;
 use crate::remote::NodeGeometry;
@@ -154,11 +155,11 @@ use crate::remote::rows::Member;
 use crate::verbs::{Assumptions, NodeId};
 use block::class_of;
 use core::future::Future;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use key::KeyShape;
 use links::Links;
 use parameters::{ItemsScratch, Parameters};
-use pool::{BlockPool, FreshBlock};
+use pool::{BlockPool, FreshBlock, Retired};
 use slot::BlockPointer;
 
 /// Marks that this room counts; those of the index below come on top.
@@ -166,6 +167,7 @@ pub const MARKS: &[Mark] = &[
     Mark::BlockRead,
     Mark::BlockReplaced,
     Mark::BlockLost,
+    Mark::BlockLeft,
     Mark::LayerMade,
     Mark::LayerTakenBack,
     Mark::LayerLost,
@@ -278,7 +280,8 @@ pub struct Items<'s, I> {
     blocks: BlockPool<'s>,
     links: Links<'s>,
     layers: AtomicU32,
-    adoption: adopt::Adoption,
+    /// Blocks are being collected: what the index below adopts waits for that.
+    collecting: AtomicBool,
 }
 
 impl<'s, I: Index> Items<'s, I> {
@@ -295,8 +298,8 @@ impl<'s, I: Index> Items<'s, I> {
         let shape = KeyShape::new(below.plan().key_bytes);
         let base = plan.key.start;
         let near = plan.moved_back(base);
-        let (layers, adoption) = (AtomicU32::new(0), adopt::Adoption::new());
-        Self { below, site, parameters, shape, plan, near, base, scratch, blocks, links, layers, adoption }
+        let (layers, collecting) = (AtomicU32::new(0), AtomicBool::new(false));
+        Self { below, site, parameters, shape, plan, near, base, scratch, blocks, links, layers, collecting }
     }
 
     /// The index below.
@@ -352,6 +355,7 @@ impl<'s, I: Index> Items<'s, I> {
                 break;
             }
         }
+        self.blocks.is_short();
         self.blocks.take_larger(class, near).ok_or(OpError::harmless(Cause::PoolFull))
     }
 
@@ -374,8 +378,13 @@ impl<'s, I: Index> Items<'s, I> {
 
     /// Gives back the place of a block that no entry names, if there is one.
     fn retire(&self, lane: &Lane<'_>, pointer: &BlockPointer) {
-        if *pointer != BlockPointer::NONE && !self.blocks.retire(pointer) {
-            lane.mark(Mark::BlockLost);
+        if *pointer == BlockPointer::NONE {
+            return;
+        }
+        match self.blocks.retire(pointer) {
+            Retired::Kept => {}
+            Retired::Left => lane.mark(Mark::BlockLeft),
+            Retired::Forgotten => lane.mark(Mark::BlockLost),
         }
     }
 
@@ -500,8 +509,23 @@ impl<I: Index> Index for Items<'_, I> {
     async fn adopt<'a>(&'a self, lane: &'a Lane<'_>) -> Result<Adopted, OpError> {
         // Its steps are operations of their own: all chunks are looked at, which may take long.
         drop(self.begin_steps(lane));
-        let mut adopted = self.below.adopt(lane).await?;
-        self.adopt_rests(lane, &mut adopted).await?;
+        // One after the other: the index below may collect, too, and would be in the way whenever it begins anew.
+        let mut adopted = Adopted::default();
+        if !self.collecting.load(Ordering::Relaxed) {
+            adopted = self.below.adopt(lane).await?;
+            if adopted.unsure > 0 {
+                return Ok(adopted);
+            }
+        }
+        self.collecting.store(true, Ordering::Relaxed);
+        let mut blocks = Adopted::default();
+        collect(self, lane, &mut blocks).await?;
+        self.collecting.store(blocks.unsure > 0, Ordering::Relaxed);
+        adopted.looked |= blocks.looked;
+        adopted.chunks += blocks.chunks;
+        adopted.bytes += blocks.bytes;
+        adopted.no_room += blocks.no_room;
+        adopted.unsure += blocks.unsure;
         Ok(adopted)
     }
 
