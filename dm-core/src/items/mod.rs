@@ -282,6 +282,8 @@ pub struct Items<'s, I> {
     layers: AtomicU32,
     /// Blocks are being collected: what the index below adopts waits for that.
     collecting: AtomicBool,
+    /// A lane adopts.
+    adopting: AtomicBool,
 }
 
 impl<'s, I: Index> Items<'s, I> {
@@ -298,8 +300,8 @@ impl<'s, I: Index> Items<'s, I> {
         let shape = KeyShape::new(below.plan().key_bytes);
         let base = plan.key.start;
         let near = plan.moved_back(base);
-        let (layers, collecting) = (AtomicU32::new(0), AtomicBool::new(false));
-        Self { below, site, parameters, shape, plan, near, base, scratch, blocks, links, layers, collecting }
+        let (layers, collecting, adopting) = (AtomicU32::new(0), AtomicBool::new(false), AtomicBool::new(false));
+        Self { below, site, parameters, shape, plan, near, base, scratch, blocks, links, layers, collecting, adopting }
     }
 
     /// The index below.
@@ -427,6 +429,15 @@ impl Drop for UnderWay<'_, '_, '_> {
     }
 }
 
+/// One adoption at a time; ended by being dropped.
+struct Adopting<'a>(&'a AtomicBool);
+
+impl Drop for Adopting<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
+
 impl<I: Index> Index for Items<'_, I> {
     fn plan(&self) -> &ScratchPlan {
         &self.plan
@@ -509,8 +520,13 @@ impl<I: Index> Index for Items<'_, I> {
     async fn adopt<'a>(&'a self, lane: &'a Lane<'_>) -> Result<Adopted, OpError> {
         // Its steps are operations of their own: all chunks are looked at, which may take long.
         drop(self.begin_steps(lane));
-        // One after the other: the index below may collect, too, and would be in the way whenever it begins anew.
+        // One after the other, and one lane at a time: the index below may collect, too, and has what is closed until it is done.
+        // Blocks are only begun with when it is, and it does not begin anew until they are.
         let mut adopted = Adopted::default();
+        if self.adopting.swap(true, Ordering::Acquire) {
+            return Ok(adopted);
+        }
+        let _adopting = Adopting(&self.adopting);
         if !self.collecting.load(Ordering::Relaxed) {
             adopted = self.below.adopt(lane).await?;
             if adopted.unsure > 0 {

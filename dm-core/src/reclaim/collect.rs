@@ -367,7 +367,11 @@ impl<'s> Site<'s> {
             round
         } else {
             let ended = rows::lives_ended(lane, home, self.at).await?.wrapping_add(1);
-            let due = if collection.eager { !adopted.looked } else { short && collection.lost.swap(false, Ordering::Relaxed) };
+            let due = if collection.eager {
+                !adopted.looked
+            } else {
+                short && collection.lost.swap(false, Ordering::Relaxed)
+            };
             let own = collection.loaded().filter(|_| due);
             if collection.ended.load(Ordering::Relaxed) == ended && own.is_none() {
                 return Ok(Choice::Nothing);
