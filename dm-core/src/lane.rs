@@ -236,6 +236,8 @@ marks! {
     BlockReplaced = "block-replaced",
     /// The place of a block was forgotten: the shelf was full, or it is not known whether an entry names it.
     BlockLost = "block-lost",
+    /// The place of a block came back where somebody collects, and was left there.
+    BlockLeft = "block-left",
     /// Two keys got a layer of their own.
     LayerMade = "layer-made",
     /// A layer was not needed after all.
@@ -275,6 +277,8 @@ pub struct Lane<'m> {
     alone: [Cell<(u32, u32)>; 2],
     /// How far the change is that the operation is there for.
     change: Cell<Change>,
+    /// The pin is an operation's whose steps are operations themselves: see [`crate::reclaim::epochs`].
+    steps: Cell<bool>,
     /// What an operation on items knows between two steps.
     items: Cell<Progress>,
     /// The operation may be sent back to wait for memory.
@@ -314,6 +318,7 @@ impl<'m> Lane<'m> {
             joined: Cell::new(false),
             alone: [const { Cell::new((0, 0)) }; 2],
             change: Cell::new(Change::No),
+            steps: Cell::new(false),
             items: Cell::new(Progress::default()),
             patient: Cell::new(false),
         }
@@ -560,6 +565,17 @@ impl<'m> Lane<'m> {
             Change::Swap { position, expected } => Some(self.port.completion(position).value == expected),
             change => Some(change == Change::Posted),
         }
+    }
+
+    /// Whether what begins and ends is a step of an operation that has a pin.
+    #[inline]
+    pub(crate) fn is_in_steps(&self) -> bool {
+        self.steps.get()
+    }
+
+    #[inline]
+    pub(crate) fn set_in_steps(&self, steps: bool) {
+        self.steps.set(steps);
     }
 
     /// What an operation on items knows between two steps.

@@ -210,10 +210,10 @@ bugs! {
     BlockRetiredEarly = "block-retired-early", Some(Mark::BlockRead);
     /// A link is made whatever the entry has become meanwhile.
     LinkUnconditional = "link-unconditional", Some(Mark::LayerTakenBack);
-    /// What follows the last byte of a chunk for blocks that is not zero counts as never written.
-    RestWithoutMargin = "rest-without-margin", Some(Mark::ChunkAdopted);
-    /// The rest of a chunk for blocks is adopted while its owner lives.
-    RestOfTheLiving = "rest-of-the-living", Some(Mark::ChunkAdopted);
+    /// Blocks are collected though a repairer may be about to name one for somebody who died.
+    WalkBeforeReplays = "walk-before-replays", Some(Mark::ChunkAdopted);
+    /// An operation of items has a pin in each of its steps, and none between them.
+    ItemsPinsEndEarly = "items-pins-end-early", None;
 }
 
 impl Bug {
@@ -249,8 +249,8 @@ impl Bug {
         Self::BlockChecksumUnchecked,
         Self::BlockRetiredEarly,
         Self::LinkUnconditional,
-        Self::RestWithoutMargin,
-        Self::RestOfTheLiving,
+        Self::WalkBeforeReplays,
+        Self::ItemsPinsEndEarly,
     ];
 
     /// Those that only deaths bring to light.
@@ -273,8 +273,6 @@ impl Bug {
         Self::CutsWithinLines,
         Self::SecondWithoutImage,
         Self::LeavesUnswept,
-        Self::RestWithoutMargin,
-        Self::RestOfTheLiving,
     ];
 
     /// Those that show when places go round while operations stand still.

@@ -22,7 +22,7 @@ use dm_core::items::block::{block_bytes, class_bytes, class_of};
 use dm_core::items::links::{Link, Links};
 use dm_core::items::pool::{self, BlockPool, Returned};
 use dm_core::items::{Items, Site, parameters as items};
-use dm_core::reclaim::{GENERATIONS, Participant, Quarantine, Waiting};
+use dm_core::reclaim::{Collection, GENERATIONS, Ground, Participant, Plot, Quarantine, Waiting, ground};
 use dm_core::recovery::redo::RedoError;
 use dm_core::recovery::{Recovery, RecoveryError};
 use dm_core::remote::NodeGeometry;
@@ -563,6 +563,9 @@ pub struct ItemsStorage {
     returned_blocks: usize,
     memory_nodes: usize,
     links: Vec<spin::Mutex<Link>>,
+    plots: Vec<Plot>,
+    marks: Vec<u64>,
+    eager: bool,
 }
 
 /// An [`ItemsStorage`], ready to be borrowed.
@@ -570,6 +573,7 @@ pub struct ItemsStorage {
 pub struct ItemsRoom<'a> {
     shelves: Vec<spin::Mutex<pool::Shelf<'a>>>,
     links: &'a [spin::Mutex<Link>],
+    collection: Collection<'a>,
 }
 
 impl ItemsStorage {
@@ -596,7 +600,12 @@ impl ItemsStorage {
             });
         }
         let memory_nodes = place.geometry.len();
+        let chunk_bytes_max = place.geometry.iter().map(|node| node.chunk_bytes).max().unwrap_or(0);
+        let plots = if place.epochs.is_some() { spending.collected_chunks } else { 0 };
         Ok(Self {
+            plots: vec![Plot::default(); plots],
+            marks: vec![0; plots * ground::words_for(chunk_bytes_max)],
+            eager: spending.generations != GENERATIONS,
             returned: vec![Returned::default(); memory_nodes * spending.returned_blocks],
             returned_blocks: spending.returned_blocks,
             memory_nodes,
@@ -612,7 +621,8 @@ impl ItemsStorage {
             returned = rest;
             spin::Mutex::new(pool::Shelf::new(first))
         });
-        ItemsRoom { shelves: shelves.collect(), links: &self.links }
+        let ground = Ground::new(&mut self.plots, &mut self.marks);
+        ItemsRoom { shelves: shelves.collect(), links: &self.links, collection: Collection::new(ground, self.eager) }
     }
 }
 
@@ -626,9 +636,19 @@ impl<'a> ItemsRoom<'a> {
         parameters: &items::Parameters,
         spending: &Spending,
     ) -> Items<'a, I> {
-        let site = Site { geometry: place.geometry, number: place.number, owner: place.member, requests };
+        let site = Site {
+            geometry: place.geometry,
+            number: place.number,
+            owner: place.member,
+            requests,
+            epochs: place.epochs,
+        };
         let plan = parameters.plan(below.plan(), spending.page_bytes);
-        Items::new(below, site, *parameters, plan, BlockPool::new(&self.shelves), Links::new(self.links))
+        let blocks = match place.epochs {
+            Some(part) => BlockPool::new(&self.shelves).with_collection(&self.collection, part.epochs, place.geometry),
+            None => BlockPool::new(&self.shelves),
+        };
+        Items::new(below, site, *parameters, plan, blocks, Links::new(self.links))
     }
 }
 

@@ -86,6 +86,12 @@ pub const fn class_bytes(class: usize) -> usize {
     (1 << doubling) + (step + 1) * (1 << (doubling - 3))
 }
 
+/// Where, in part of a chunk that begins at a multiple of sixteen, the last sixteen bytes begin that are not zero: blocks begin with
+/// such, so no block that is named begins behind them. `None`: none begins there at all.
+pub fn last_beginning(bytes: &[u8]) -> Option<usize> {
+    bytes.chunks(UNIT_BYTES).rposition(|unit| unit.iter().any(|&byte| byte != 0)).map(|unit| unit * UNIT_BYTES)
+}
+
 fn checksum(place: u64, image: &[u8]) -> u32 {
     let mut digest = CRC.digest();
     digest.update(&place.to_le_bytes());

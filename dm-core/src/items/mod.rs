@@ -77,12 +77,33 @@
 //! Operations of the index below may be shared between lanes (`rdwc`): gets only, whose samples are never older than the call.
 //! Conditional operations and inserts are never combined there.
 //!
+//! # How long an operation is under way
+//!
+//! An operation has one pin ([`crate::reclaim::epochs`]) from before its first step to after its last, which all of its steps share. When
+//! a row has reached an epoch, there is on that compute node, of the operations that began before,
+//!
+//! - nobody who follows what an entry said: no READ of such a block is under way, and no step that expects such a slot;
+//! - no place of a block in anybody's hands. What was taken from the shelf has been named by an entry or given back, and
+//!   what an unlinked layer named is not going to be linked.
+//!
+//! **It ends when nothing it posted can take effect any more.** A block's WRITE that failed may still land, and may be named by a step
+//! that failed, too. So an operation that was dropped with requests under way, or left anything to settle, has its pin until
+//! [`Index::settle`] is done: then the WRITE has ended, it is known whether the entry names the block, or both are left alone for ever
+//! ([`Mark::BlockLost`]: the requests are done for, only their outcome is not known), and the new layer is linked or emptied. One of which a
+//! request failed that leaves nothing to settle has it until then or until the lane is used again, as in [`crate::smart`]. Settling
+//! has one itself: it gives places back.
+//!
+//! Copies of links and what lies on the shelf are not pinned. The former are facts, which lead to layers, not to blocks; the latter
+//! goes by what is closed ([`pool`]).
+//!
 //! # What a crash leaves
 //!
-//! - A block that no entry names: written before the crash, or unnamed just before it. Nobody reads it.
-//! - A layer that no link leads to, with one entry: between (a) and (b). Nobody comes there: its number is known to nobody alive.
+//! - A block that no entry names: written before the crash, or unnamed just before it. Nobody reads it, and it is collected
+//!   (`collect`).
+//! - A layer that no link leads to, with one entry: between (a) and (b). Nobody comes there: its number is known to nobody alive. It
+//!   stays: see the limits.
 //!
-//! Both stay: see the limits. Of operations that were dropped or failed on a compute node that lives on, nothing stays.
+//! Of operations that were dropped or failed on a compute node that lives on, nothing stays.
 //!
 //! Never half an item: the step that shows it is one entry of the index below, whose own recovery finishes or undoes that.
 //!
@@ -94,12 +115,10 @@
 //! # Limits
 //!
 //! - Links stay when their layer is empty, and so does an unlinked layer of a crash: an entry of the index below each.
-//! - Of the places of blocks, what a compute node that died or left had never written to comes back (`adopt`); what was used
-//!   before and was on its shelf, or in a lane's hands, does not. Nobody can tell it from what another compute node, which
-//!   lives, took out of an entry and has on its own shelf: a retired block does not say in remote memory who retired it, as
-//!   a leaf does ([`crate::reclaim`]). That would take a request more for every update and delete.
 //! - A step whose request failed and whose entry others have changed before settling looked leaves one block lost, which is
-//!   counted ([`Mark::BlockLost`]); so are blocks retired while the shelf is full.
+//!   counted ([`Mark::BlockLost`]); so are blocks retired while the shelf is full. They are collected when they are an eighth of what was
+//!   granted, or memory is short.
+//! - While the row of somebody dead waits for its sweep, nothing is collected.
 //! - An update, upsert or delete of a key that ends in its slice looks at the entry first, a round trip that the index below would
 //!   save if it told what it replaced.
 //! - Without recovery of the index below, queue pairs must not fail: taking an entry back may empty a leaf, and nobody mends a merge
@@ -108,10 +127,11 @@
 //! - Over SMART, a deleted entry keeps its leaf, whatever it was: of an item that is gone, of a layer that was taken back. The
 //!   block comes back at once; the leaf when its key does, or when an insert comes to its slot or fills its node.
 
-pub mod adopt;
 pub mod block;
+mod collect;
 pub mod key;
 pub mod links;
+pub mod mark;
 pub mod parameters;
 mod point;
 pub mod pool;
@@ -122,7 +142,9 @@ pub mod slot;
 use crate::error::{Cause, OpError};
 use crate::index::{Census, Index, Operation, OperationKind, Outcome, ScratchPlan};
 use crate::lane::{Lane, Mark};
-use crate::reclaim::Adopted;
+use crate::port::State;
+use crate::reclaim::collect::collect;
+use crate::reclaim::{Adopted, Participant};
 use crate::recovery::sweep::Swept;
 use crate::remote::NodeGeometry;
 use crate::remote::address::Address;
@@ -133,11 +155,11 @@ use crate::remote::rows::Member;
 use crate::verbs::{Assumptions, NodeId};
 use block::class_of;
 use core::future::Future;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use key::KeyShape;
 use links::Links;
 use parameters::{ItemsScratch, Parameters};
-use pool::{BlockPool, FreshBlock};
+use pool::{BlockPool, FreshBlock, Retired};
 use slot::BlockPointer;
 
 /// Marks that this room counts; those of the index below come on top.
@@ -145,6 +167,7 @@ pub const MARKS: &[Mark] = &[
     Mark::BlockRead,
     Mark::BlockReplaced,
     Mark::BlockLost,
+    Mark::BlockLeft,
     Mark::LayerMade,
     Mark::LayerTakenBack,
     Mark::LayerLost,
@@ -163,6 +186,8 @@ pub struct Site<'s> {
     pub owner: Member,
     /// Numbers of this compute node's requests for chunks: those of the index below.
     pub requests: &'s RequestIds,
+    /// Its part in the pool's epochs, that of the index below; `None`: its row says nothing of how old its pointers are.
+    pub epochs: Option<Participant<'s>>,
 }
 
 /// How far the block is that an operation wants to name.
@@ -255,7 +280,10 @@ pub struct Items<'s, I> {
     blocks: BlockPool<'s>,
     links: Links<'s>,
     layers: AtomicU32,
-    adoption: adopt::Adoption,
+    /// Blocks are being collected: what the index below adopts waits for that.
+    collecting: AtomicBool,
+    /// A lane adopts.
+    adopting: AtomicBool,
 }
 
 impl<'s, I: Index> Items<'s, I> {
@@ -272,8 +300,8 @@ impl<'s, I: Index> Items<'s, I> {
         let shape = KeyShape::new(below.plan().key_bytes);
         let base = plan.key.start;
         let near = plan.moved_back(base);
-        let (layers, adoption) = (AtomicU32::new(0), adopt::Adoption::new());
-        Self { below, site, parameters, shape, plan, near, base, scratch, blocks, links, layers, adoption }
+        let (layers, collecting, adopting) = (AtomicU32::new(0), AtomicBool::new(false), AtomicBool::new(false));
+        Self { below, site, parameters, shape, plan, near, base, scratch, blocks, links, layers, collecting, adopting }
     }
 
     /// The index below.
@@ -289,6 +317,15 @@ impl<'s, I: Index> Items<'s, I> {
     /// Places for blocks.
     pub fn blocks(&self) -> &BlockPool<'s> {
         &self.blocks
+    }
+
+    /// What follows pointers to blocks, or is about to name one, holds the answer.
+    fn begin_steps<'a, 'm>(&'a self, lane: &'a Lane<'m>) -> UnderWay<'a, 'm, 's> {
+        let part = self.site.epochs.as_ref();
+        if let Some(part) = part {
+            part.enter_steps(lane);
+        }
+        UnderWay { part, lane }
     }
 
     /// What blocks carry: the catalog number plus 1.
@@ -320,6 +357,7 @@ impl<'s, I: Index> Items<'s, I> {
                 break;
             }
         }
+        self.blocks.is_short();
         self.blocks.take_larger(class, near).ok_or(OpError::harmless(Cause::PoolFull))
     }
 
@@ -342,14 +380,61 @@ impl<'s, I: Index> Items<'s, I> {
 
     /// Gives back the place of a block that no entry names, if there is one.
     fn retire(&self, lane: &Lane<'_>, pointer: &BlockPointer) {
-        if *pointer != BlockPointer::NONE && !self.blocks.retire(pointer) {
-            lane.mark(Mark::BlockLost);
+        if *pointer == BlockPointer::NONE {
+            return;
+        }
+        match self.blocks.retire(pointer) {
+            Retired::Kept => {}
+            Retired::Left => lane.mark(Mark::BlockLeft),
+            Retired::Forgotten => lane.mark(Mark::BlockLost),
         }
     }
 
     fn corrupt(pointer: &BlockPointer, what: &'static str) -> OpError {
         let address = Address::new(pointer.node(), pointer.offset(), 0);
         OpError::harmless(Cause::Corrupt { address, what })
+    }
+}
+
+/// An operation that has a pin for its steps.
+struct UnderWay<'a, 'm, 's> {
+    part: Option<&'a Participant<'s>>,
+    lane: &'a Lane<'m>,
+}
+
+impl UnderWay<'_, '_, '_> {
+    /// It ends with `result`: if a request failed, it is still under way, until its lane is settled or used again.
+    fn ends<T>(&mut self, result: &Result<T, OpError>) {
+        if matches!(result, Err(OpError { cause: Cause::Verb(_), .. })) {
+            self.part = None;
+        }
+        self.leave();
+    }
+
+    fn leave(&mut self) {
+        if let Some(part) = self.part.take()
+            && !self.lane.is_unsettled()
+        {
+            part.leave_steps(self.lane);
+        }
+    }
+}
+
+impl Drop for UnderWay<'_, '_, '_> {
+    fn drop(&mut self) {
+        // A future that is dropped may have requests under way.
+        if self.lane.port().state() == State::Idle {
+            self.leave();
+        }
+    }
+}
+
+/// One adoption at a time; ended by being dropped.
+struct Adopting<'a>(&'a AtomicBool);
+
+impl Drop for Adopting<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
     }
 }
 
@@ -370,14 +455,16 @@ impl<I: Index> Index for Items<'_, I> {
         let before = lane.items().get();
         lane.items().set(Progress { operation, ..before });
         async move {
-            if lane.items().get().owes() {
+            if lane.is_unsettled() {
                 return Err(OpError::harmless(Cause::BadInput("the lane is in doubt and has to be settled first")));
             }
+            let mut under_way = self.begin_steps(lane);
             let result = match lane.items().get().operation.kind {
                 OperationKind::Scan => self.scan(lane, false).await,
                 _ => self.point(lane).await,
             };
             self.end(lane);
+            under_way.ends(&result);
             result
         }
     }
@@ -385,15 +472,27 @@ impl<I: Index> Index for Items<'_, I> {
     #[expect(clippy::manual_async_fn, reason = "an `async fn` keeps its arguments twice")]
     fn settle<'a>(&'a self, lane: &'a Lane<'_>) -> impl Future<Output = Result<(), OpError>> + 'a {
         async move {
+            let epochs = self.site.epochs.as_ref();
+            if let Some(part) = epochs
+                && !lane.is_in_steps()
+            {
+                part.enter_steps(lane);
+            }
             self.conclude(lane);
             self.below.settle(lane).await?;
             self.ask_again(lane).await?;
             self.find_out(lane).await?;
-            self.take_layer_back(lane).await
+            self.take_layer_back(lane).await?;
+            if let Some(part) = epochs {
+                // All it has posted is done, or was refused: see `Index::settle`.
+                part.leave_steps(lane);
+            }
+            Ok(())
         }
     }
 
     async fn validate<'a>(&'a self, lane: &'a Lane<'_>) -> Result<Census, OpError> {
+        let _under_way = self.begin_steps(lane);
         let mut census = self.below.validate(lane).await?;
         let operation = Operation { deadline_ns: u64::MAX, ..Operation::scan(u32::MAX) };
         lane.items().set(Progress::of(operation));
@@ -414,12 +513,35 @@ impl<I: Index> Index for Items<'_, I> {
     }
 
     async fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId) -> Result<Swept, OpError> {
+        let _under_way = self.begin_steps(lane);
         self.below.sweep(lane, row).await
     }
 
     async fn adopt<'a>(&'a self, lane: &'a Lane<'_>) -> Result<Adopted, OpError> {
-        let mut adopted = self.below.adopt(lane).await?;
-        self.adopt_rests(lane, &mut adopted).await?;
+        // Its steps are operations of their own: all chunks are looked at, which may take long.
+        drop(self.begin_steps(lane));
+        // One after the other, and one lane at a time: the index below may collect, too, and has what is closed until it is done.
+        // Blocks are only begun with when it is, and it does not begin anew until they are.
+        let mut adopted = Adopted::default();
+        if self.adopting.swap(true, Ordering::Acquire) {
+            return Ok(adopted);
+        }
+        let _adopting = Adopting(&self.adopting);
+        if !self.collecting.load(Ordering::Relaxed) {
+            adopted = self.below.adopt(lane).await?;
+            if adopted.unsure > 0 {
+                return Ok(adopted);
+            }
+        }
+        self.collecting.store(true, Ordering::Relaxed);
+        let mut blocks = Adopted::default();
+        collect(self, lane, &mut blocks).await?;
+        self.collecting.store(blocks.unsure > 0, Ordering::Relaxed);
+        adopted.looked |= blocks.looked;
+        adopted.chunks += blocks.chunks;
+        adopted.bytes += blocks.bytes;
+        adopted.no_room += blocks.no_room;
+        adopted.unsure += blocks.unsure;
         Ok(adopted)
     }
 

@@ -6,7 +6,7 @@
 //!                                                                    └── by size class ◄── retired, next life
 //! ```
 //!
-//! What others had been granted and never written to is used before a new chunk ([`super::adopt`]).
+//! What was collected, because nobody knew of it any more ([`super::collect`]), is used before a new chunk.
 //!
 //! Chunks are granted as those of nodes are ([`crate::remote::chunks`]) and serve all sizes, so that a small pool need not
 //! have one per size. What a chunk has left when the next one comes is cut into places for later. If the pool has no chunk
@@ -17,16 +17,26 @@
 //! the lengths and the checksum; it then looks at the entry again, which points elsewhere by now. What a checksum of 32
 //! bits cannot promise is a mixture that agrees with it by chance, one in four billion of the READs that meet a WRITE.
 //! [`BlockPool::retire`] is the one door by which places come back: who wants them to rest before holds them back there.
+//!
+//! **In which life a collected place begins**: the first, as one that was never used. Nobody looked which lives it had, or
+//! where places began there. It need not be known. What tells lives apart is there for
+//!
+//! - who follows an old pointer to the place: READ before, under a pin that holds the epochs up. They have passed;
+//! - who expects an entry to be as it was, and finds another block of the same place, life and length there: what is expected was
+//!   seen by the same operation, under the same pin.
+//!
+//! A block of an earlier life may lie there and agree with a new pointer in all, checksum and place. But a pointer is
+//! named only after the whole of its block has been written over that.
 
 use super::block::{CLASSES, UNIT_BYTES, class_bytes, class_of};
 use super::slot::{BlockPointer, LIFE_MASK};
 use crate::planted::{Bug, planted};
+use crate::reclaim::closed::ChunkName;
+use crate::reclaim::{Collection, Epochs};
+use crate::remote::NodeGeometry;
 use crate::verbs::NodeId;
-use heapless::Vec;
+use core::sync::atomic::{AtomicU32, Ordering};
 use spin::Mutex;
-
-/// Rests of others' chunks that are kept whole per memory node; more are cut at once.
-const RESTS_MAX: usize = 8;
 
 /// No entry.
 const NONE: u32 = u32::MAX;
@@ -55,8 +65,6 @@ pub struct Shelf<'s> {
     /// The rest of the present chunk.
     next: u64,
     end: u64,
-    /// Others, of compute nodes that are gone.
-    rests: Vec<(u64, u64), RESTS_MAX>,
     /// First entry of each class.
     first: [u32; CLASSES],
     /// First free entry of those that were used before.
@@ -69,7 +77,7 @@ pub struct Shelf<'s> {
 impl<'s> Shelf<'s> {
     /// An empty shelf that remembers up to `entries.len()` places.
     pub fn new(entries: &'s mut [Returned]) -> Self {
-        Self { next: 0, end: 0, rests: Vec::new(), first: [NONE; CLASSES], free: NONE, used: 0, entries }
+        Self { next: 0, end: 0, first: [NONE; CLASSES], free: NONE, used: 0, entries }
     }
 
     fn push(&mut self, class: usize, offset: u64, life: u32) -> bool {
@@ -120,39 +128,142 @@ impl<'s> Shelf<'s> {
         }
         let bytes = class_bytes(class) as u64;
         if self.next + bytes > self.end {
-            let fits = self.rests.iter().position(|(next, end)| next + bytes <= *end)?;
-            let (next, end) = self.rests.swap_remove(fits);
-            self.go_on_with(next, end);
+            return None;
         }
         self.next += bytes;
         Some((self.next - bytes, 0))
     }
 
-    /// Places come from `next` to `end` from now on; the rest there was is cut.
-    fn go_on_with(&mut self, next: u64, end: u64) {
-        // What is lost here is lost until this compute node is gone.
-        let _ = self.cut(self.next, self.end);
+    /// Places come from `next` to `end` from now on; the rest there was is cut. Returns what is lost of that.
+    fn go_on_with(&mut self, next: u64, end: u64) -> u64 {
+        let lost = self.cut(self.next, self.end);
         (self.next, self.end) = (next, end);
+        lost
     }
 
-    /// Cuts a place of a larger class in two.
-    fn take_larger(&mut self, class: usize) -> Option<(u64, u32)> {
+    /// Cuts a place of a larger class in two; also what is lost of the rest.
+    fn take_larger(&mut self, class: usize) -> Option<((u64, u32), u64)> {
         let (larger, (offset, life)) = (class + 1..CLASSES).find_map(|larger| Some((larger, self.pop(larger)?)))?;
-        // What is lost here is found by a walk over the chunk.
-        let _ = self.cut(offset + class_bytes(class) as u64, offset + class_bytes(larger) as u64);
-        Some((offset, life))
+        let lost = self.cut(offset + class_bytes(class) as u64, offset + class_bytes(larger) as u64);
+        Some(((offset, life), lost))
+    }
+
+    /// Forgets what `gone` says must not be kept.
+    fn give_up(&mut self, gone: impl Fn(u64) -> bool) {
+        if self.next < self.end && gone(self.next) {
+            (self.next, self.end) = (0, 0);
+        }
+        for first in &mut self.first {
+            let mut at = core::mem::replace(first, NONE);
+            // Lists of entries are never longer than there are entries.
+            for _ in 0..self.entries.len() {
+                let Some(entry) = self.entries.get_mut(at as usize) else { break };
+                let list = if gone(entry.offset) { &mut self.free } else { &mut *first };
+                let next = core::mem::replace(&mut entry.next, *list);
+                *list = at;
+                at = next;
+            }
+        }
     }
 }
+
+/// What became of a place that came back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retired {
+    /// It is ready.
+    Kept,
+    /// It lies where somebody collects, this time or the next.
+    Left,
+    /// The shelf remembers no more: it is nobody's until its chunk is collected.
+    Forgotten,
+}
+
+/// Where what was collected is, and what is not to be kept because somebody collects there.
+#[derive(Clone, Copy)]
+struct Collected<'s> {
+    collection: &'s Collection<'s>,
+    epochs: &'s Epochs,
+    geometry: &'s [NodeGeometry],
+}
+
+/// Blocks are all that a collection of theirs is about.
+pub(super) const BLOCKS: u8 = 0;
 
 /// Places of one index on one compute node, shared by its lanes.
 pub struct BlockPool<'s> {
     shelves: &'s [Mutex<Shelf<'s>>],
+    collected: Option<Collected<'s>>,
+    /// Up to which version it has given up what was closed.
+    heeded: AtomicU32,
 }
 
 impl<'s> BlockPool<'s> {
     /// One shelf per memory node.
     pub const fn new(shelves: &'s [Mutex<Shelf<'s>>]) -> Self {
-        Self { shelves }
+        Self { shelves, collected: None, heeded: AtomicU32::new(0) }
+    }
+
+    /// The same, where what nobody knows of any more is collected ([`crate::reclaim::collect`]).
+    #[must_use]
+    pub const fn with_collection(
+        mut self,
+        collection: &'s Collection<'s>,
+        epochs: &'s Epochs,
+        geometry: &'s [NodeGeometry],
+    ) -> Self {
+        self.collected = Some(Collected { collection, epochs, geometry });
+        self
+    }
+
+    /// What was collected.
+    pub(super) fn collection(&self) -> Option<&'s Collection<'s>> {
+        self.collected.map(|collected| collected.collection)
+    }
+
+    /// Whether what lies there must not be kept. To be asked with the lock held under which it would be, as in
+    /// [`crate::radix::space`].
+    fn is_closed(&self, node: NodeId, offset: u64) -> bool {
+        self.collected.is_some_and(|Collected { epochs, geometry, .. }| {
+            epochs.closed().has(ChunkName::of(geometry, node, offset)) && !planted(Bug::ClosedKept)
+        })
+    }
+
+    /// Gives up what it has in chunks that were closed.
+    pub(super) fn heed(&self) {
+        let Some(Collected { collection, epochs, geometry }) = self.collected else { return };
+        if self.heeded.load(Ordering::Acquire) == epochs.closed().version() || planted(Bug::ClosedKept) {
+            return;
+        }
+        let since = epochs.closed().since(self.heeded.load(Ordering::Acquire));
+        for (node, shelf) in (0..).map(NodeId).zip(self.shelves) {
+            shelf.lock().give_up(|offset| since.has(ChunkName::of(geometry, node, offset)));
+        }
+        collection.give_up(|name| since.has(Some(name)));
+        // What others gave up meanwhile is given up, too: this is not before any of theirs.
+        self.heeded.fetch_max(since.version, Ordering::Release);
+    }
+
+    /// So many bytes are nobody's any more.
+    fn has_lost(&self, bytes: u64) {
+        if let Some(collection) = self.collection()
+            && bytes > 0
+        {
+            collection.has_lost(bytes);
+        }
+    }
+
+    /// The pool has no chunk left.
+    pub(super) fn is_short(&self) {
+        if let Some(collection) = self.collection() {
+            collection.is_short();
+        }
+    }
+
+    /// Whether an entry names a block is not known, and the place is left alone.
+    pub(super) fn leave(&self, pointer: &BlockPointer) {
+        if *pointer != BlockPointer::NONE {
+            self.has_lost(class_bytes(class_of(pointer.bytes as usize)) as u64);
+        }
     }
 
     fn on_any(&self, near: NodeId, mut look: impl FnMut(&mut Shelf<'s>) -> Option<(u64, u32)>) -> Option<FreshBlock> {
@@ -166,40 +277,58 @@ impl<'s> BlockPool<'s> {
 
     /// Takes a place of `class`, preferably on `near`. `None`: a chunk is needed.
     pub fn take(&self, class: usize, near: NodeId) -> Option<FreshBlock> {
-        self.on_any(near, |shelf| shelf.take(class))
+        self.heed();
+        self.on_any(near, |shelf| shelf.take(class)).or_else(|| {
+            let (node, offset) = self.collection()?.take(BLOCKS, near, class_bytes(class), UNIT_BYTES)?;
+            Some(FreshBlock { place: BlockPointer::place_of(node, offset), life: 0 })
+        })
     }
 
     /// Takes part of a larger place: when there is no chunk to be had.
     pub fn take_larger(&self, class: usize, near: NodeId) -> Option<FreshBlock> {
-        self.on_any(near, |shelf| shelf.take_larger(class))
+        self.heed();
+        let mut lost = 0;
+        let found = self.on_any(near, |shelf| {
+            let (found, of_rest) = shelf.take_larger(class)?;
+            lost += of_rest;
+            Some(found)
+        });
+        self.has_lost(lost);
+        found
     }
 
     /// Adds a granted chunk of memory that was never used.
     pub fn add_chunk(&self, node: NodeId, offset: u64, bytes: u64) {
-        if let Some(shelf) = self.shelves.get(usize::from(node.0)) {
-            shelf.lock().go_on_with(offset, offset + bytes);
-        }
-    }
-
-    /// Adds part of a chunk of somebody gone, to be used before another chunk is asked for.
-    pub(super) fn add_rest(&self, node: NodeId, offset: u64, bytes: u64) {
         let Some(shelf) = self.shelves.get(usize::from(node.0)) else { return };
-        let mut shelf = shelf.lock();
-        if shelf.rests.push((offset, offset + bytes)).is_err() {
-            // As in `Shelf::go_on_with`.
-            let _ = shelf.cut(offset, offset + bytes);
+        if let Some(collection) = self.collection() {
+            collection.grant(bytes);
         }
+        let mut shelf = shelf.lock();
+        let lost = if self.is_closed(node, offset) { bytes } else { shelf.go_on_with(offset, offset + bytes) };
+        drop(shelf);
+        self.has_lost(lost);
     }
 
-    /// Gives back the place of a block that no entry names any more, or that none ever did. `false`: it is forgotten, because the
-    /// shelf remembers no more.
+    /// Gives back the place of a block that no entry names any more, or that none ever did.
     ///
     /// The block's WRITE must have ended: one that is still on its way would land in the next life.
     #[must_use = "a place that is forgotten leaks"]
-    pub fn retire(&self, pointer: &BlockPointer) -> bool {
-        let Some(shelf) = self.shelves.get(usize::from(pointer.node().0)) else { return false };
+    pub fn retire(&self, pointer: &BlockPointer) -> Retired {
+        let Some(shelf) = self.shelves.get(usize::from(pointer.node().0)) else { return Retired::Forgotten };
         let life = if planted(Bug::BlockLifeKept) { pointer.life } else { pointer.life.wrapping_add(1) & LIFE_MASK };
-        shelf.lock().push(class_of(pointer.bytes as usize), pointer.offset(), life)
+        let mut shelf = shelf.lock();
+        let retired = if self.is_closed(pointer.node(), pointer.offset()) {
+            Retired::Left
+        } else if shelf.push(class_of(pointer.bytes as usize), pointer.offset(), life) {
+            Retired::Kept
+        } else {
+            Retired::Forgotten
+        };
+        drop(shelf);
+        if retired != Retired::Kept {
+            self.leave(pointer);
+        }
+        retired
     }
 
     /// Bytes ready on all memory nodes.
@@ -211,6 +340,7 @@ impl<'s> BlockPool<'s> {
 
     /// Calls `visit` with memory node, offset and bytes of everything that is ready: to account for memory.
     pub fn for_each_ready(&self, visit: &mut dyn FnMut(NodeId, u64, u64)) {
+        self.heed();
         for (node, shelf) in (0..).map(NodeId).zip(self.shelves) {
             let shelf = shelf.lock();
             for (class, &first) in shelf.first.iter().enumerate() {
@@ -222,11 +352,12 @@ impl<'s> BlockPool<'s> {
                     at = entry.next;
                 }
             }
-            for &(next, end) in shelf.rests.iter().chain([(shelf.next, shelf.end)].iter()) {
-                if next < end {
-                    visit(node, next, end - next);
-                }
+            if shelf.next < shelf.end {
+                visit(node, shelf.next, shelf.end - shelf.next);
             }
+        }
+        if let Some(collection) = self.collection() {
+            collection.for_each_ready(&mut |_, node, offset, bytes| visit(node, offset, bytes));
         }
     }
 }
@@ -235,7 +366,10 @@ impl<'s> BlockPool<'s> {
 mod tests {
     extern crate std;
     use super::*;
+    use crate::reclaim::{Ground, Plot};
+    use crate::remote::superblock::{PoolPlan, Superblock};
     use std::vec::Vec;
+    use zerocopy::IntoBytes;
 
     #[test]
     fn every_byte_of_a_chunk_is_taken_once_or_ready() {
@@ -250,7 +384,7 @@ mod tests {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             if state >> 60 < 7 && !taken.is_empty() {
                 let (place, bytes, life) = taken.swap_remove((state >> 33) as usize % taken.len());
-                assert!(pool.retire(&BlockPointer { place, life, bytes: bytes as u32 }));
+                assert_eq!(pool.retire(&BlockPointer { place, life, bytes: bytes as u32 }), Retired::Kept);
                 continue;
             }
             let bytes = 1 + (state >> 40) as usize % 700;
@@ -280,18 +414,55 @@ mod tests {
     }
 
     #[test]
-    fn rests_of_others_are_used_before_a_chunk_is_asked_for() {
-        let mut entries = [Returned::default(); 8];
+    fn what_lies_where_somebody_collects_is_given_up_and_nothing_comes_back_there() {
+        let line = |number: u64, chunks: &[u32]| {
+            let mut line = [0; 8];
+            line[0] = 1 << 48 | 2 << 32 | number;
+            for (to, chunk) in line.iter_mut().skip(1).zip(chunks) {
+                *to = ChunkName::new(NodeId(0), *chunk).0;
+            }
+            line
+        };
+        let plan = PoolPlan {
+            pool_id: *b"a pool for tests",
+            pool_incarnation: 1,
+            node: NodeId(0),
+            nodes: 1,
+            region_bytes: 1 << 20,
+            chunk_bytes: 4096,
+            lock_count: 61,
+            device_bytes: 0,
+            redo_row_bytes: 0,
+        };
+        let geometry = [Superblock::decode(plan.format().expect("a pool").as_bytes()).expect("as it was").geometry];
+        let chunk = |number: u32| geometry[0].chunk_offset(number);
+        let (epochs, mut entries) = (Epochs::new(), [Returned::default(); 4]);
+        let (mut plots, mut marks) = ([Plot::default(); 1], [0; 4]);
+        let collection = Collection::new(Ground::new(&mut plots, &mut marks), false);
         let shelves = [Mutex::new(Shelf::new(&mut entries))];
-        let pool = BlockPool::new(&shelves);
-        pool.add_rest(NodeId(0), 4096, 32);
-        pool.add_rest(NodeId(0), 8192, 64);
-        let ready = pool.ready_bytes();
-        let large = class_of(64);
-        assert_eq!(pool.take(large, NodeId(0)), Some(FreshBlock { place: 8192, life: 0 }), "where it fits");
-        assert_eq!(pool.take(large, NodeId(0)), None);
-        assert_eq!(pool.take(class_of(32), NodeId(0)), Some(FreshBlock { place: 4096, life: 0 }));
-        assert_eq!((ready, pool.ready_bytes()), (96, 0));
+        let pool = BlockPool::new(&shelves).with_collection(&collection, &epochs, &geometry);
+        let pointer = |offset: u64| BlockPointer { place: offset, life: 3, bytes: 30 };
+        let ready = || {
+            let mut all = Vec::new();
+            pool.for_each_ready(&mut |_, offset, bytes| all.push((offset, bytes)));
+            all.sort_unstable();
+            all
+        };
+        for offset in [chunk(1), chunk(2), chunk(1) + 64, chunk(2) + 64] {
+            assert_eq!(pool.retire(&pointer(offset)), Retired::Kept);
+        }
+        pool.add_chunk(NodeId(0), chunk(1), 4096);
+        epochs.closed().learn(line(1, &[1, 3]));
+        assert_eq!(ready(), [(chunk(2), 32), (chunk(2) + 64, 32)], "what lies elsewhere stays");
+        assert_eq!(pool.retire(&pointer(chunk(1) + 4064)), Retired::Left);
+        pool.add_chunk(NodeId(0), chunk(3), 4096);
+        assert!((0..2).all(|_| pool.take(class_of(32), NodeId(0)).is_some_and(|fresh| fresh.place >= chunk(2))));
+        assert_eq!(pool.take(class_of(32), NodeId(0)), None);
+        epochs.closed().learn([0; 8]);
+        for at in 0..4 {
+            assert_eq!(pool.retire(&pointer(chunk(1) + at * 64)), Retired::Kept, "all entries are free again");
+        }
+        assert_eq!(pool.retire(&pointer(chunk(2))), Retired::Forgotten);
     }
 
     #[test]
@@ -302,8 +473,8 @@ mod tests {
         pool.add_chunk(NodeId(0), 4096, 64);
         let first = pool.take(class_of(40), NodeId(0)).expect("a chunk");
         let pointer = BlockPointer { place: first.place, life: LIFE_MASK, bytes: 40 };
-        assert!(pool.retire(&pointer));
-        assert!(!pool.retire(&BlockPointer { place: 8192, ..pointer }), "one entry");
+        assert_eq!(pool.retire(&pointer), Retired::Kept);
+        assert_eq!(pool.retire(&BlockPointer { place: 8192, ..pointer }), Retired::Forgotten, "one entry");
         assert_eq!(pool.take(class_of(48), NodeId(0)), Some(FreshBlock { place: first.place, life: 0 }), "it wraps");
     }
 }

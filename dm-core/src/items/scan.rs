@@ -32,12 +32,12 @@ pub(super) struct PageProgress {
     /// Bytes of the page in use.
     used: u32,
     /// The entry key to go on from is itself not wanted.
-    after: bool,
+    pub(super) after: bool,
     /// The index below has more behind its page.
     more: bool,
     /// Records of that page, and how many of them are done.
-    count: u32,
-    at: u32,
+    pub(super) count: u32,
+    pub(super) at: u32,
     /// Blocks in the scratch, the first of them that of record `at`, and where its image is.
     fetched: u32,
     image: u32,
@@ -62,7 +62,7 @@ impl PageProgress {
 }
 
 /// What comes next.
-enum Step {
+pub(super) enum Step {
     /// The scan has ended.
     Done(Outcome),
     /// READs of blocks are pushed.
@@ -114,7 +114,7 @@ impl<I: Index> Items<'_, I> {
     }
 
     /// Begins at the lower bound.
-    fn aim(&self, lane: &Lane<'_>, census: bool) {
+    pub(super) fn aim(&self, lane: &Lane<'_>, census: bool) {
         let mut progress = Progress::of(lane.items().get().operation);
         lane.port().with(|scratch| {
             let (_, ours) = self.split(scratch);
@@ -142,7 +142,7 @@ impl<I: Index> Items<'_, I> {
     }
 
     /// Makes the place to go on from the lower bound's, in the present layer, if that layer is on its path; else the beginning.
-    fn aim_at(&self, ours: &mut [u8], progress: &Progress) {
+    pub(super) fn aim_at(&self, ours: &mut [u8], progress: &Progress) {
         let slice = self.shape.slice_bytes();
         let done = usize::from(progress.depth) * slice;
         let (path, bound) = (self.near_range(&self.scratch.path), self.near.key.start);
@@ -163,7 +163,7 @@ impl<I: Index> Items<'_, I> {
 
     /// One layer down, behind `slice`, or behind that of the lower bound. `false`: deeper than keys are long, or a layer that the
     /// scan is in already.
-    fn descend(&self, ours: &mut [u8], progress: &mut Progress, layer: u64, slice: Option<&[u8]>) -> bool {
+    pub(super) fn descend(&self, ours: &mut [u8], progress: &mut Progress, layer: u64, slice: Option<&[u8]>) -> bool {
         let bytes = self.shape.slice_bytes();
         let depth = usize::from(progress.depth);
         let path = self.near_range(&self.scratch.path).start + depth * bytes;
@@ -198,7 +198,7 @@ impl<I: Index> Items<'_, I> {
     }
 
     /// The next page of the present layer.
-    fn ask_page(&self, lane: &Lane<'_>) -> Result<Operation, OpError> {
+    pub(super) fn ask_page(&self, lane: &Lane<'_>) -> Result<Operation, OpError> {
         let mut progress = lane.items().get();
         progress.page.pages += 1;
         lane.items().set(progress);
@@ -225,7 +225,7 @@ impl<I: Index> Items<'_, I> {
         })
     }
 
-    fn take_page(lane: &Lane<'_>, outcome: Result<Outcome, OpError>) -> Result<(), OpError> {
+    pub(super) fn take_page(lane: &Lane<'_>, outcome: Result<Outcome, OpError>) -> Result<(), OpError> {
         let Outcome::Page { records, more } = outcome.map_err(|error| OpError { effect: Effect::None, ..error })?
         else {
             return Err(OpError::harmless(Cause::BadInput("the index below answered what was not asked")));
@@ -258,7 +258,7 @@ impl<I: Index> Items<'_, I> {
     }
 
     /// Behind the page of the index below: the next one, or the layer above.
-    fn next_page(&self, scratch: &mut [u8], progress: &mut Progress) -> Step {
+    pub(super) fn next_page(&self, scratch: &mut [u8], progress: &mut Progress) -> Step {
         let (front, ours) = self.split(scratch);
         let entry_key = self.near_range(&self.scratch.entry_key);
         let page = &mut progress.page;

@@ -123,6 +123,7 @@ impl<I: Index> Items<'_, I> {
                 _ => {
                     Self::set_draft(lane, Draft::None);
                     lane.mark(Mark::BlockLost);
+                    self.blocks.leave(&progress.block);
                 }
             }
             Ok(())

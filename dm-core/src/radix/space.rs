@@ -312,9 +312,7 @@ impl<'s> Space<'s> {
         }
         if let Some((waiting, epochs)) = self.waiting {
             let mut waiting = waiting.lock();
-            if !self.is_closed(place.node(), place.offset())
-                && waiting.push(epochs, what, place, bytes, copies_bytes)
-            {
+            if !self.is_closed(place.node(), place.offset()) && waiting.push(epochs, what, place, bytes, copies_bytes) {
                 return true;
             }
         }

@@ -244,7 +244,16 @@ mod tests {
         assert!(closed.has(name(5)) && !closed.has(name(4)), "words of two collections were READ before");
         closed.learn([0; LINE_WORDS]);
         assert!(!closed.has(name(5)));
-        closed.learn(line(0, &[])[..].try_into().map(|mut line: [u64; LINE_WORDS]| { line[0] = 0; line[1] = 6; line }).unwrap());
+        closed.learn(
+            line(0, &[])[..]
+                .try_into()
+                .map(|mut line: [u64; LINE_WORDS]| {
+                    line[0] = 0;
+                    line[1] = 6;
+                    line
+                })
+                .unwrap(),
+        );
         assert!(!closed.has(name(5)), "words of nobody's collection");
         closed.learn(line(2, &[7]));
         closed.end(Collector(line(2, &[])[0]));

@@ -62,8 +62,8 @@ use super::{Adopted, Participant};
 use crate::error::{Cause, OpError};
 use crate::lane::{Lane, Mark};
 use crate::planted::{Bug, planted};
-use crate::remote::chunks::{self, ChunkEntry, ChunkKind, Grant, RequestIds};
 use crate::remote::catalog::IndexNumber;
+use crate::remote::chunks::{self, ChunkEntry, ChunkKind, Grant, RequestIds};
 use crate::remote::rows::{self, Member};
 use crate::remote::{HOME, NodeGeometry};
 use crate::verbs::{Label, NodeId, Request};
@@ -96,6 +96,10 @@ pub(crate) struct Site<'a> {
 
 /// A room whose memory is collected.
 pub(crate) trait Collects<'s> {
+    /// What repairers do again for the dead may make a place reachable that was in the hands of an operation that died: it is waited
+    /// until none of that can be under way before the index is walked.
+    const REPLAYS: bool = false;
+
     /// What it takes. `None`: it was opened without epochs, or without ground.
     fn site(&self) -> Option<(Site<'s>, &'s Collection<'s>)>;
 
@@ -145,6 +149,8 @@ struct Work {
     own: Option<u32>,
     /// The chunk from which on is looked for others.
     next: (u16, u32),
+    /// Lives that had ended before the turn that is waited for; `None`: somebody dead had not been swept up after.
+    buried: Option<u32>,
 }
 
 /// What is known of losses.
@@ -205,6 +211,7 @@ impl<'s> Collection<'s> {
                 round: None,
                 own: None,
                 next: (0, 0),
+                buried: None,
             }),
         }
     }
@@ -285,7 +292,11 @@ impl<'s> Collection<'s> {
 ///
 /// Round trips: one for eight rows; of a collection, one for 64 chunks and one for each that is chosen, three to close them, the walk, and one each to take
 /// chunks over, and one.
-pub(crate) async fn collect<'s>(room: &impl Collects<'s>, lane: &Lane<'_>, adopted: &mut Adopted) -> Result<(), OpError> {
+pub(crate) async fn collect<'s>(
+    room: &impl Collects<'s>,
+    lane: &Lane<'_>,
+    adopted: &mut Adopted,
+) -> Result<(), OpError> {
     let Some((site, collection)) = room.site() else { return Ok(()) };
     if collection.busy.swap(true, Ordering::Acquire) {
         return Ok(());
@@ -301,7 +312,7 @@ pub(crate) async fn collect<'s>(room: &impl Collects<'s>, lane: &Lane<'_>, adopt
                 Choice::Nothing => return Ok(()),
             },
             Phase::Chosen => {
-                if !site.close(collection, lane).await? {
+                if !site.close(room, collection, lane).await? {
                     adopted.unsure += 1;
                     return Ok(());
                 }
@@ -309,6 +320,10 @@ pub(crate) async fn collect<'s>(room: &impl Collects<'s>, lane: &Lane<'_>, adopt
             Phase::Closed(turns) => {
                 if !site.part.epochs.is_over(turns) && !planted(Bug::WalkAtOnce) {
                     site.part.epochs.want();
+                    adopted.unsure += 1;
+                    return Ok(());
+                }
+                if !site.has_buried(room, collection, lane).await? && !planted(Bug::WalkBeforeReplays) {
                     adopted.unsure += 1;
                     return Ok(());
                 }
@@ -358,10 +373,18 @@ impl<'s> Site<'s> {
             round
         } else {
             let ended = rows::lives_ended(lane, home, self.at).await?.wrapping_add(1);
-            let due = if collection.eager { !adopted.looked } else { short && collection.lost.swap(false, Ordering::Relaxed) };
+            let due = if collection.eager {
+                !adopted.looked
+            } else {
+                short && collection.lost.swap(false, Ordering::Relaxed)
+            };
             let own = collection.loaded().filter(|_| due);
             if collection.ended.load(Ordering::Relaxed) == ended && own.is_none() {
                 return Ok(Choice::Nothing);
+            }
+            if collection.ended.load(Ordering::Relaxed) != ended {
+                // What was on a shelf of somebody gone may lie in one's own chunks.
+                collection.may_have_lost();
             }
             let mut work = collection.work.lock();
             (work.round, work.own, work.next) = (Some(ended), own, (0, 0));
@@ -445,8 +468,35 @@ impl<'s> Site<'s> {
         Ok(tenant.is_some_and(|tenant| tenant.is_gone(grant.incarnation)))
     }
 
+    /// Whether no repairer can be at what somebody dead left under a lock, now that a turn is over. A row is DEAD until its locks are
+    /// taken over, and whoever takes one over does again what there is to be done in the same operation. So it is over when a turn has
+    /// passed that began when nobody was dead, and nobody has died since: all that had taken over have ended, and were not cut
+    /// short. If not, the next turn is waited for.
+    async fn has_buried<R: Collects<'s>>(
+        &self,
+        _: &R,
+        collection: &Collection<'_>,
+        lane: &Lane<'_>,
+    ) -> Result<bool, OpError> {
+        let (true, Some(home)) = (R::REPLAYS, self.geometry.first()) else { return Ok(true) };
+        let buried = rows::all_buried(lane, home, self.at).await?;
+        let mut work = collection.work.lock();
+        if buried.is_some() && work.buried == buried {
+            return Ok(true);
+        }
+        work.buried = buried;
+        work.phase = Phase::Closed(self.part.epochs.turns());
+        self.part.epochs.want();
+        Ok(false)
+    }
+
     /// Closes the chunks. `false`: somebody else collects.
-    async fn close(&self, collection: &Collection<'_>, lane: &Lane<'_>) -> Result<bool, OpError> {
+    async fn close<R: Collects<'s>>(
+        &self,
+        _: &R,
+        collection: &Collection<'_>,
+        lane: &Lane<'_>,
+    ) -> Result<bool, OpError> {
         let Some(home) = self.geometry.first() else { return Ok(false) };
         let (offset, at) = (rows::closed_offset(home), self.at);
         let mine = collection.work.lock().collector;
@@ -485,7 +535,9 @@ impl<'s> Site<'s> {
             return Ok(true);
         }
         lane.port().call(Self::names(lane, offset, at, &names)).await?;
-        collection.work.lock().phase = Phase::Closed(self.part.epochs.turns());
+        let buried = if R::REPLAYS { rows::all_buried(lane, home, at).await? } else { None };
+        let mut work = collection.work.lock();
+        (work.buried, work.phase) = (buried, Phase::Closed(self.part.epochs.turns()));
         Ok(true)
     }
 

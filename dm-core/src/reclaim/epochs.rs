@@ -29,6 +29,10 @@
 //! former had a pointer to it that was good at some time; what a leaf says when it is retired was good when it was
 //! retired, which is no earlier. So what is followed from an old pointer is never older than that pointer.
 //!
+//! *An operation of steps* ([`crate::items`]) keeps in its hands, from one operation of the index below to the next, what it was told and
+//! places it took. So its pin is one for all of them: what begins and ends within it neither ends it nor takes a newer epoch
+//! for it.
+//!
 //! **The race between an operation that begins and a row that is about to be published**: the operation stores its pin and
 //! then looks at `now` again; the keeper stores `now` and then looks at the pins; both in the one order of SeqCst. So
 //! either the keeper sees the pin, or the operation sees the new `now` and takes that.
@@ -437,8 +441,11 @@ impl<'s> Participant<'s> {
 
     /// Begins an operation of `lane` that posts more than READs where pointers lead: what it posted may take effect when it has
     /// ended, if its future was dropped or a request failed. So it ends when [`Participant::leave`] says so, or the next one begins, which
-    /// none does as long as that may be.
+    /// none does as long as that may be. A step of an operation has that one's.
     pub(crate) fn enter(&self, lane: &Lane<'_>) {
+        if lane.is_in_steps() {
+            return;
+        }
         self.leave(lane);
         let pinned = self.pin(lane);
         if !planted(Bug::PinsEndEarly) {
@@ -446,11 +453,31 @@ impl<'s> Participant<'s> {
         }
     }
 
-    /// Nothing that `lane` has posted can take effect any more, and it follows no pointers.
+    /// Nothing that `lane` has posted can take effect any more, and it follows no pointers; unless this was a step of an
+    /// operation, which goes on.
     pub(crate) fn leave(&self, lane: &Lane<'_>) {
+        if lane.is_in_steps() {
+            return;
+        }
         if let Some(Pin(pin)) = self.pins.get(usize::from(lane.id().0)) {
             pin.store(IDLE, Release);
         }
+    }
+
+    /// As [`Participant::enter`], for an operation whose steps are operations themselves.
+    pub(crate) fn enter_steps(&self, lane: &Lane<'_>) {
+        self.leave_steps(lane);
+        if planted(Bug::ItemsPinsEndEarly) {
+            return;
+        }
+        self.enter(lane);
+        lane.set_in_steps(true);
+    }
+
+    /// As [`Participant::leave`], of such an operation.
+    pub(crate) fn leave_steps(&self, lane: &Lane<'_>) {
+        lane.set_in_steps(false);
+        self.leave(lane);
     }
 
     /// The epoch of the operation that `lane` is in; 0: it is in none.
@@ -560,6 +587,29 @@ mod tests {
         assert_eq!(epochs.vouched(&pins), 7);
         epochs.mute();
         assert_eq!(epochs.vouched(&pins), 0);
+    }
+
+    #[test]
+    fn steps_have_the_pin_of_their_operation() {
+        let (epochs, pins) = (Epochs::new(), pins());
+        let part = Participant { epochs: &epochs, pins: &pins };
+        let mut bytes = [0; 8];
+        let lane = Lane::new(LaneId(0), &mut bytes);
+        part.enter_steps(&lane);
+        epochs.now.store(5, SeqCst);
+        drop(part.pin(&lane));
+        assert_eq!(part.epoch(&lane), 1, "a step that is a B+-tree's");
+        part.enter(&lane);
+        assert_eq!(part.epoch(&lane), 1, "a step that begins as a radix tree's");
+        part.leave(&lane);
+        assert_eq!((part.epoch(&lane), epochs.vouched(&pins)), (1, 1), "and ends");
+        part.enter_steps(&lane);
+        assert_eq!(part.epoch(&lane), 5, "the next operation");
+        part.leave_steps(&lane);
+        assert_eq!(part.epoch(&lane), IDLE);
+        part.enter(&lane);
+        part.leave(&lane);
+        assert_eq!(part.epoch(&lane), IDLE, "whoever comes later is no step");
     }
 
     #[test]

@@ -96,8 +96,7 @@
 //! |---|---|
 //! | the unused part of the last chunk, the shelves and stocks of a compute node that left or died | with the next adoption |
 //! | nodes it had written and not linked, retired and not reused | likewise |
-//! | of its chunks for blocks, what it had never written to ([`crate::items::adopt`]) | likewise |
-//! | blocks it had written and not named, retired and not reused | not: they do not say whose they are ([`crate::items`], *limits*) |
+//! | of its chunks for blocks, what it had never written to; blocks it had written and not named, retired and not reused | when they are collected: its chunks when its row is free and nobody dead waits for a sweep, those of the living when their memory is short ([`collect`]) |
 //! | redo images' chunks | when it leaves, or with the sweep, for redo images |
 //! | nodes that an operation which was dropped or failed was about to link | when its lane is settled |
 //! | a leaf that is merged away | at once; once in 32 lives of its place after every compute node has passed the epoch |

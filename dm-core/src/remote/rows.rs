@@ -580,12 +580,23 @@ pub(crate) async fn tenant(
 }
 
 /// How many lives of compute nodes are over, in all rows. One round trip for eight rows.
-pub(crate) async fn lives_ended(
+pub(crate) async fn lives_ended(lane: &Lane<'_>, geometry: &NodeGeometry, scratch: usize) -> Result<u32, VerbError> {
+    Ok(lives(lane, geometry, scratch).await?.0)
+}
+
+/// The same, if nobody is dead who was not swept up after.
+pub(crate) async fn all_buried(
     lane: &Lane<'_>,
     geometry: &NodeGeometry,
     scratch: usize,
-) -> Result<u32, VerbError> {
-    let (mut first, mut ended) = (1, 0u32);
+) -> Result<Option<u32>, VerbError> {
+    let (ended, dead) = lives(lane, geometry, scratch).await?;
+    Ok((!dead).then_some(ended))
+}
+
+/// How many lives are over, and whether a row is of somebody who is fenced or dead.
+async fn lives(lane: &Lane<'_>, geometry: &NodeGeometry, scratch: usize) -> Result<(u32, bool), VerbError> {
+    let (mut first, mut ended, mut dead) = (1, 0u32, false);
     while first < geometry.row_count {
         let count = (geometry.row_count - first).min(GLIMPSES);
         for step in 0..count {
@@ -597,10 +608,11 @@ pub(crate) async fn lives_ended(
             let word = RowWord(word_at(lane, scratch + step * 8));
             let under_way = word.state() != Some(RowState::Free);
             ended = ended.wrapping_add(word.incarnation().wrapping_sub(under_way.into()));
+            dead |= under_way && word.state() != Some(RowState::Live);
         }
         first += count;
     }
-    Ok(ended)
+    Ok((ended, dead))
 }
 
 /// What others' memory depends on, of one row: the head of its first line.

@@ -446,7 +446,9 @@ impl Smart<'_> {
     fn raise_bound(&self, lane: &Lane<'_>, at: usize, bytes: &[u8], end: bool) {
         lane.port().with(|scratch| {
             let key = scratch.get_mut(self.plan.key.clone()).unwrap_or_default();
-            let Some((to, rest)) = key.get_mut(at..).and_then(|key| key.split_at_mut_checked(bytes.len())) else { return };
+            let Some((to, rest)) = key.get_mut(at..).and_then(|key| key.split_at_mut_checked(bytes.len())) else {
+                return;
+            };
             to.copy_from_slice(bytes);
             if end {
                 rest.fill(0);

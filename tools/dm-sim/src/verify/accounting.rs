@@ -42,23 +42,6 @@ pub struct Holdings {
     pub chunks: Vec<Chunk>,
     /// Nodes reached from the root, every one once.
     pub reached: Vec<Node>,
-    /// Ends of chunks for pieces of any size that no piece can ever have been written to.
-    pub untouched: Vec<Node>,
-}
-
-/// What of `untouched` is not ready: its first byte.
-pub fn not_ready(untouched: &[Node], ready: &[Node]) -> Option<Node> {
-    let mut ready = ready.to_vec();
-    ready.sort_unstable();
-    untouched.iter().find_map(|rest| {
-        let mut at = rest.offset;
-        for place in ready.iter().filter(|place| place.node == rest.node) {
-            if place.offset <= at {
-                at = at.max(place.offset + place.bytes);
-            }
-        }
-        (at < rest.offset + rest.bytes).then(|| Node { offset: at, bytes: rest.offset + rest.bytes - at, ..*rest })
-    })
 }
 
 /// Sums, in nodes, or in units of chunks of units; of one history or of many.
@@ -163,7 +146,7 @@ mod tests {
             is_of_units: false,
             is_of_pieces: false,
         };
-        Holdings { chunks: vec![chunk], reached: reached.to_vec(), untouched: Vec::new() }
+        Holdings { chunks: vec![chunk], reached: reached.to_vec() }
     }
 
     #[test]
@@ -184,19 +167,6 @@ mod tests {
         );
         assert!(account(&holdings, &[rest], 1024).is_err(), "more than there is");
         assert!(account(&holdings, &[Node { bytes: 40, ..rest }], 0).is_err(), "half a unit");
-    }
-
-    #[test]
-    fn what_was_never_written_is_ready_or_it_is_told() {
-        let rest = Node { offset: 4608, bytes: 512, node: NodeId(0) };
-        let ready = |places: &[(u64, u64)]| -> Vec<Node> {
-            places.iter().map(|&(offset, bytes)| Node { offset, bytes, ..rest }).collect()
-        };
-        assert_eq!(not_ready(&[rest], &ready(&[(4864, 256), (4500, 364)])), None);
-        let gap = not_ready(&[rest], &ready(&[(4608, 16), (4640, 480)]));
-        assert_eq!(gap, Some(Node { offset: 4624, bytes: 496, ..rest }));
-        let other = Node { node: NodeId(1), ..rest };
-        assert_eq!(not_ready(&[other], &ready(&[(4096, 4096)])), Some(other));
     }
 
     #[test]

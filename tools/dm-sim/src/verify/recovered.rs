@@ -13,7 +13,7 @@ use crate::memory::Memories;
 use crate::rng::Rng;
 use crate::run::block_on;
 use dm_core::lane::{Lane, Mark};
-use dm_core::reclaim::Participant;
+use dm_core::reclaim::{GENERATIONS, Participant};
 use dm_core::recovery::UNIT_BYTES_MIN;
 use dm_core::recovery::lease::Terms;
 use dm_core::recovery::redo::{HEADER_BYTES, SLOTS_PER_LANE};
@@ -155,11 +155,18 @@ impl<K: TreeKind> Subject for Recovered<K> {
         Bounded(self.0).bulk_loads(case)
     }
 
+    fn collects_all(&self, case: &TreeCase) -> bool {
+        // Own chunks, too.
+        case.parameters.items().is_some() && case.spending.generations != GENERATIONS
+    }
+
     fn holds_all_blocks(&self, case: &TreeCase) -> bool {
         Bounded(self.0).holds_all_blocks(case)
     }
 
     fn never_leaks(&self, case: &TreeCase) -> bool {
-        Bounded(self.0).never_leaks(case)
+        // What the dead had of the chunks of the living, too.
+        let collects = case.parameters.items().is_none() || self.collects_all(case);
+        Bounded(self.0).never_leaks(case) && collects
     }
 }

@@ -1,6 +1,6 @@
 //! One history from its seed to its verdict.
 
-use super::accounting::{Account, Holdings, Node, account, not_ready};
+use super::accounting::{Account, Holdings, Node, account};
 use super::coding::Coding;
 use super::draw::{Draw, Filling, Settings};
 use super::faults::{FaultKind, FaultPlan};
@@ -228,6 +228,7 @@ impl<S: Subject> Verifier<S> {
                 holdings: &holdings,
                 never_leaks: self.subject.never_leaks(&case),
                 holds_all_blocks: self.subject.holds_all_blocks(&case),
+                collects_all: self.subject.collects_all(&case),
                 bulk_loads: self.subject.bulk_loads(&case),
                 after_death: self.subject.after_death(),
                 findings: Vec::new(),
@@ -307,6 +308,7 @@ struct Stage<'a> {
     holdings: &'a dyn Fn(&Memories) -> Option<Result<Holdings, String>>,
     never_leaks: bool,
     holds_all_blocks: bool,
+    collects_all: bool,
     bulk_loads: bool,
     after_death: AfterDeath,
     findings: Vec<Finding>,
@@ -490,6 +492,8 @@ impl Stage<'_> {
                 if index.has_epochs() {
                     let _ = block_on(lane, &mut fabric, index.turn(lane));
                 }
+                // Whoever is asked for places gives up what is closed; who is not for long gives up everything.
+                index.for_each_ready(&mut |_| {});
             }
         }
     }
@@ -602,26 +606,18 @@ impl Stage<'_> {
                 let disturbs = |kind: FaultKind| history.suffered.counts[kind as usize] > 0;
                 let undisturbed = history.failed.is_empty()
                     && FaultKind::ALL.iter().all(|&kind| !disturbs(kind) || adopted && kind == FaultKind::Crash);
-                // Pieces that the dead had retired are lost with them.
-                let died = disturbs(FaultKind::Crash);
-                let lost = if died { account.leaked - account.leaked_pieces } else { account.leaked };
-                if lost > 0 && self.never_leaks && undisturbed {
-                    let but = if died { "nothing but deaths" } else { "nothing" };
+                if account.leaked > 0 && self.never_leaks && undisturbed {
+                    let but = if disturbs(FaultKind::Crash) { "nothing but deaths" } else { "nothing" };
                     self.findings.push(Finding::Memory(format!("{but} went wrong, and {account}")));
                 }
-                if adopted
-                    && self.holds_all_blocks
-                    && let Some(Node { node, offset, bytes }) = not_ready(&holdings.untouched, &ready)
-                {
-                    let what =
-                        format!("{bytes} bytes at {}:{offset:#x} were never written to, and are nobody's", node.0);
-                    self.findings.push(Finding::Memory(what));
-                }
-                // Of blocks nothing is lost as long as nobody dies, but where a lane says so.
+                // Of blocks nothing is lost as long as nobody dies, but where a lane says so; and whatever went wrong, nothing is when
+                // all was collected.
                 let nobody_died = !disturbs(FaultKind::Crash) && !disturbs(FaultKind::NodeDeath);
-                let lost: u32 = lanes.iter().copied().flatten().map(|lane| lane.marked(Mark::BlockLost)).sum();
-                if account.leaked_pieces > 0 && self.holds_all_blocks && nobody_died && lost == 0 {
-                    let what = format!("nobody died, and {} pieces are lost: {account}", account.leaked_pieces);
+                let told = |mark| lanes.iter().copied().flatten().any(|lane| lane.marked(mark) > 0);
+                let forgotten = told(Mark::BlockLost) || told(Mark::BlockLeft);
+                let collected = adopted && self.collects_all && history.suffered.down.is_none();
+                if account.leaked_pieces > 0 && (self.holds_all_blocks && nobody_died && !forgotten || collected) {
+                    let what = format!("{} pieces are lost: {account}", account.leaked_pieces);
                     self.findings.push(Finding::Memory(what));
                 }
                 history.memory = Some(account);

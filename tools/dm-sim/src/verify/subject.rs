@@ -266,6 +266,12 @@ pub trait Subject {
         false
     }
 
+    /// Whether in this case whatever nobody knows of any more of blocks is collected, when everybody adopts.
+    fn collects_all(&self, case: &Self::Case) -> bool {
+        let _ = case;
+        false
+    }
+
     /// Whether in this case no node is ever lost as long as nothing breaks and nobody is dropped; and, if the dead are taken over,
     /// when they have been swept up after and their memory was adopted.
     fn never_leaks(&self, case: &Self::Case) -> bool {

@@ -472,22 +472,9 @@ fn holdings(
         }
     })?;
     if let Some(found) = found {
-        let pieces = holdings.chunks.iter().filter(|chunk| chunk.is_of_pieces);
-        holdings.untouched = pieces.filter_map(|chunk| untouched(chunk, found.longest_bytes(), memories)).collect();
         holdings.reached.extend(found.blocks()?);
     }
     Ok(holdings)
-}
-
-/// The end of a chunk for pieces of up to `longest_bytes` that no piece was ever written to: pieces begin with a unit that is
-/// not zero.
-fn untouched(chunk: &Chunk, longest_bytes: u64, memories: &Memories) -> Option<Node> {
-    let (start, end) = (chunk.offset as usize, (chunk.offset + chunk.bytes) as usize);
-    let bytes = memories.get(chunk.node)?.host.bytes().get(start..end)?;
-    let written = bytes.chunks_exact(UNIT_BYTES as usize).rposition(|unit| unit.iter().any(|&byte| byte != 0));
-    let first = written.map_or(0, |unit| unit as u64 * UNIT_BYTES + longest_bytes);
-    let (offset, bytes) = (chunk.offset + first, chunk.bytes.checked_sub(first)?);
-    (bytes > 0).then_some(Node { node: chunk.node, offset, bytes })
 }
 
 /// Chunks granted, of nodes or units whose sizes `node_bytes` says; `None`: this index has none of that kind.

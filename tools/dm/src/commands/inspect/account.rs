@@ -7,7 +7,7 @@ use super::super::Failure;
 use super::super::members::{Member, WINDOW_BYTES, on_lane};
 use dm_core::btree::node::{Header, NodeFlags};
 use dm_core::index::Census;
-use dm_core::items::adopt::last_beginning;
+use dm_core::items::block::last_beginning;
 use dm_core::lane::Lane;
 use dm_core::reclaim::Signature;
 use dm_core::remote::address::LINE_BYTES;
