@@ -284,6 +284,8 @@ impl Bug {
         Self::ReusedAtOnce,
         Self::CopiesOutlive,
         Self::PinsEndEarly,
+        Self::WalkAtOnce,
+        Self::OpenAtOnce,
     ];
 
     /// Those in rooms that B+-trees share, or in all of them.

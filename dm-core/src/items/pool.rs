@@ -216,7 +216,8 @@ impl<'s> BlockPool<'s> {
     }
 
     /// What was collected.
-    pub(super) fn collection(&self) -> Option<&'s Collection<'s>> {
+    /// What was collected.
+    pub fn collection(&self) -> Option<&'s Collection<'s>> {
         self.collected.map(|collected| collected.collection)
     }
 

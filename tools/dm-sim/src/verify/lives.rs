@@ -29,6 +29,9 @@ use dm_host::kinds::{IndexParameters, with_index};
 use std::future::Future;
 use std::pin::Pin as Pinned;
 
+/// After so many of a hundred turns a compute node goes on with a collection, if that is how its memory comes back.
+const COLLECTIONS_PERCENT: u32 = 40;
+
 /// Compute nodes: one that has places go round, one with old pointers, one without copies.
 const COMPUTE_NODES: usize = 3;
 const CHURNER: usize = 0;
@@ -331,6 +334,10 @@ impl<'a, 'm> Scene<'a, 'm> {
                 let lane = if node == CHURNER { churner_lane } else { 1 };
                 let (index, lane) = (self.opened[node], self.lane(node, lane));
                 self.alone(lane, index.turn(lane))?.map_err(|error| format!("a turn: {error}"))?;
+                // Whoever did nothing of late, too, lets go of what is closed.
+                if index.demand_collection() && self.rng.percent(COLLECTIONS_PERCENT) {
+                    self.alone(lane, index.adopt(lane))?.map_err(|error| format!("a collection: {error}"))?;
+                }
             }
         }
         Ok(())

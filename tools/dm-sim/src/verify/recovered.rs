@@ -13,7 +13,7 @@ use crate::memory::Memories;
 use crate::rng::Rng;
 use crate::run::block_on;
 use dm_core::lane::{Lane, Mark};
-use dm_core::reclaim::{GENERATIONS, Participant};
+use dm_core::reclaim::Participant;
 use dm_core::recovery::UNIT_BYTES_MIN;
 use dm_core::recovery::lease::Terms;
 use dm_core::recovery::redo::{HEADER_BYTES, SLOTS_PER_LANE};
@@ -157,7 +157,7 @@ impl<K: TreeKind> Subject for Recovered<K> {
 
     fn collects_all(&self, case: &TreeCase) -> bool {
         // Own chunks, too.
-        case.parameters.items().is_some() && case.spending.generations != GENERATIONS
+        case.parameters.items().is_some()
     }
 
     fn holds_all_blocks(&self, case: &TreeCase) -> bool {

@@ -38,8 +38,10 @@ pub trait Inside: Index {
     /// forgets all copies.
     fn recall(&self, picture: &Picture);
 
-    /// The next adoption collects its own chunks, too, if that is how its memory comes back.
-    fn demand_collection(&self) {}
+    /// The next adoption collects its own chunks, too. `false`: that is not how its memory comes back.
+    fn demand_collection(&self) -> bool {
+        false
+    }
 
     /// Whether it has a part in the pool's epochs.
     fn has_epochs(&self) -> bool {
@@ -91,7 +93,7 @@ pub trait Opened {
     /// See [`Inside::recall`].
     fn recall(&self, picture: &Picture);
     /// See [`Inside::demand_collection`].
-    fn demand_collection(&self);
+    fn demand_collection(&self) -> bool;
     /// See [`Inside::has_epochs`].
     fn has_epochs(&self) -> bool;
     /// See [`Inside::turn`].
@@ -138,8 +140,8 @@ impl<I: Inside> Opened for With<'_, I> {
     fn recall(&self, picture: &Picture) {
         self.0.recall(picture);
     }
-    fn demand_collection(&self) {
-        self.0.demand_collection();
+    fn demand_collection(&self) -> bool {
+        self.0.demand_collection()
     }
     fn has_epochs(&self) -> bool {
         self.0.has_epochs()

@@ -14,6 +14,7 @@ use dm_core::compute::nodes::NodeClass;
 use dm_core::error::{Cause, Effect, OpError};
 use dm_core::lane::Lane;
 use dm_core::layout::stripes;
+use dm_core::reclaim::Collection;
 use dm_core::reclaim::epochs::epoch_of;
 use dm_core::remote::NodeGeometry;
 use dm_core::remote::address::Address;
@@ -340,11 +341,16 @@ impl Inside for AnyIndex<'_, '_, '_> {
         }
     }
 
-    fn demand_collection(&self) {
-        let space = tree_of(self).err().map(Smart::space);
-        if let Some(collection) = space.and_then(|space| space.collection()) {
-            collection.demand();
-        }
+    fn demand_collection(&self) -> bool {
+        let nodes = tree_of(self).err().and_then(|index| index.space().collection());
+        let blocks = match self {
+            Self::ShermanItems(index) => index.blocks().collection(),
+            Self::ChimeItems(index) => index.blocks().collection(),
+            Self::SmartItems(index) => index.blocks().collection(),
+            Self::Sherman(_) | Self::Chime(_) | Self::Smart(_) => None,
+        };
+        let demanded = [nodes, blocks].into_iter().flatten().map(Collection::demand);
+        demanded.count() > 0
     }
 
     fn has_epochs(&self) -> bool {

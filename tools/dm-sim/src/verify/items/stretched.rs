@@ -209,8 +209,8 @@ impl<I: Inside> Inside for Stretched<'_, I> {
         self.index.recall(picture);
     }
 
-    fn demand_collection(&self) {
-        self.index.demand_collection();
+    fn demand_collection(&self) -> bool {
+        self.index.demand_collection()
     }
 
     fn has_epochs(&self) -> bool {
