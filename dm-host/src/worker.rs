@@ -241,7 +241,9 @@ pub fn run<'i, 'm, I: Index, F: Fabric<'m>, W: Work>(
     }
     // A lane that is alone has nobody whose turn it could be meanwhile.
     let fetch = (lanes.len() > 1).then_some(fetch::word as Fetch);
-    lanes.iter().for_each(|lane| lane.port().set_fetch(fetch));
+    for lane in lanes {
+        lane.port().set_fetch(fetch);
+    }
     let slots = lanes
         .iter()
         .map(|_| Slot {
@@ -259,7 +261,9 @@ pub fn run<'i, 'm, I: Index, F: Fabric<'m>, W: Work>(
     let window = Window::new(lanes.len() as u32);
     let mut worker = Worker { index, lanes, fabric, work, wakes, slots, window, clock: Clock::get(), last: None };
     let ended = worker.run(start);
-    lanes.iter().for_each(|lane| lane.port().set_fetch(None));
+    for lane in lanes {
+        lane.port().set_fetch(None);
+    }
     ended
 }
 

@@ -183,7 +183,7 @@ impl NodeCache<'_> {
         let [_, turn, _, size, _, _, low, high, ..] = record else { return Step::Miss };
         let before = turn.load(Acquire);
         let size = size.load(Relaxed);
-        // All records are of the era that the root slot is of.
+        // All records are of the era that the root slot was of, or of a later one: then it may be found too old, which costs a READ.
         if size & EPOCH_MASK < epoch & EPOCH_MASK && !planted(Bug::CopiesOutlive) {
             return Step::Miss;
         }

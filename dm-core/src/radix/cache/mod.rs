@@ -44,8 +44,8 @@
 //!
 //! # Memory that is far
 //!
-//! Copies are as large as half of the records, and a lookup that comes to one whose lines are nowhere near the processor waits longer than all else
-//! that a cached search does takes. So it may go in steps ("lookup", [`NodeCache::follow`]): where copies of the next level are many, it
+//! Copies are a third as large as the tree, and a lookup that comes to one whose lines are nowhere near the processor waits
+//! for them longer than for all else in a cached search. So it may go in steps ("lookup", [`NodeCache::follow`]): where copies of the next level are many, it
 //! asks for the lines it will want, which follow from the parent's hint and the key's next byte, and comes back
 //! when other lanes have had their turns. What it holds meanwhile is a slot's word and a hint, of its own epoch; both are
 //! treated as if they had just been loaded: the position is looked at anew, with the node it shall be of.
