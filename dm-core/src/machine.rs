@@ -14,7 +14,8 @@ pub enum Step<T> {
     /// Requests are in the port: take the scratch ([`Port::begin`]), execute [`Port::requests`], deliver completions
     /// ([`Port::complete`], [`Port::finish`]) and poll again.
     Requests,
-    /// Requests are under way; nothing can be done before they complete.
+    /// Requests are under way; nothing can be done before they complete. Or, for a driver that offers [`Port::fetch`]: lines
+    /// of this machine's memory are on their way, and other lanes may have their turns before it is polled again.
     Waiting,
     /// It is done. Unsignaled requests may be left to post: see [`Port::flush`].
     Done(T),

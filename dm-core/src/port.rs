@@ -23,6 +23,7 @@ use crate::verbs::{Completion, Flags, Label, Request, Status};
 use core::cell::{Cell, Ref, RefCell};
 use core::future::Future;
 use core::pin::Pin;
+use core::sync::atomic::AtomicU32;
 use core::task::{Context, Poll};
 use heapless::Vec;
 
@@ -42,6 +43,9 @@ pub enum State {
     Completed,
 }
 
+/// Has the line of a word brought near from this machine's memory, without waiting for it.
+pub type Fetch = fn(&AtomicU32);
+
 /// The mailbox of one lane.
 pub struct Port<'m> {
     scratch: Cell<Option<&'m mut [u8]>>,
@@ -57,6 +61,7 @@ pub struct Port<'m> {
     any_failed: Cell<bool>,
     elapsed_ns: Cell<u64>,
     round_trips: Cell<u32>,
+    fetch: Cell<Option<Fetch>>,
 }
 
 impl<'m> Port<'m> {
@@ -73,6 +78,7 @@ impl<'m> Port<'m> {
             any_failed: Cell::new(false),
             elapsed_ns: Cell::new(0),
             round_trips: Cell::new(0),
+            fetch: Cell::new(None),
         }
     }
 
@@ -166,6 +172,13 @@ impl<'m> Port<'m> {
         self.round_trips.get()
     }
 
+    /// How lines of this machine's memory are asked for, if the driver lets operations wait for those: one that has asked
+    /// for some may say that it is not ready, without requests, and is polled again when other lanes have had their turns.
+    #[inline]
+    pub fn fetch(&self) -> Option<Fetch> {
+        self.fetch.get()
+    }
+
     // ---- for drivers -----------------------------------------------------------------------------------------
 
     /// Where the port stands.
@@ -179,6 +192,12 @@ impl<'m> Port<'m> {
     pub fn start(&self) {
         self.elapsed_ns.set(0);
         self.round_trips.set(0);
+    }
+
+    /// Offers [`Port::fetch`], or no longer. Who offers it takes [`Waiting`](crate::machine::Step::Waiting) of an idle
+    /// port for "poll again".
+    pub fn set_fetch(&self, fetch: Option<Fetch>) {
+        self.fetch.set(fetch);
     }
 
     /// Marks leftover unsignaled requests as submitted. Returns whether there are any to post.

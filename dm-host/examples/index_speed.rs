@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p dm-host --example index_speed -- 10000000 all 8 sherman,chime,smart huge chain` (records,
 //! operation, lanes, indexes; then, as wished, `huge` pages for the region, the READ in the `chain` of the lock, a `hotspot` buffer, lines
-//! kept whole by `sequence` words, `once` for one short round without warming up: to count instructions, `long` for many:
+//! kept whole by `sequence` words, keys `scattered` as if drawn from all there are and not at one distance, `once` for one short round without warming up: to count instructions, `long` for many:
 //! to look with a profiler). First every index gets so many records that its copies of nodes are complete. Then short rounds of all
 //! operations of all indexes in turn, processor time of the thread, so that a disturbed machine disturbs all, and long
 //! enough for what the others put into the processor's caches not to matter; the median and the lowest tenth of the
@@ -34,8 +34,27 @@ use std::time::Instant;
 const KINDS: [OperationKind; 4] =
     [OperationKind::Get, OperationKind::Update, OperationKind::Scan, OperationKind::Insert];
 
-/// Distance of the loaded keys.
-const STEP: u64 = 1 << 20;
+/// The loaded keys: of each of as many stretches of numbers one.
+#[derive(Clone, Copy)]
+struct Keys {
+    /// Length of a stretch.
+    step: u64,
+    /// Somewhere in its stretch, and not at the beginning.
+    scattered: bool,
+}
+
+impl Keys {
+    fn of(records: u64, scattered: bool) -> Self {
+        Self { step: if scattered { u64::MAX / records } else { 1 << 20 }, scattered }
+    }
+
+    /// The key in a stretch.
+    fn at(self, stretch: u64) -> u64 {
+        let mixed = (stretch + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let mixed = (mixed ^ mixed >> 29).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        stretch * self.step + if self.scattered { (mixed ^ mixed >> 32) % self.step } else { 0 }
+    }
+}
 
 /// Processor time of this thread so far.
 fn thread_ns() -> u64 {
@@ -87,6 +106,7 @@ fn popular(records: u64) -> Vec<u32> {
 
 struct Loop<'a> {
     case: Case,
+    keys: Keys,
     popular: &'a [u32],
     left: u64,
     records: u64,
@@ -106,12 +126,15 @@ impl Loop<'_> {
     fn choose(&mut self) -> (OperationKind, u64) {
         match self.case {
             // Inserted keys lie between those that were loaded.
-            Case::One(kind @ OperationKind::Insert) => (kind, self.draw() * STEP + 1 + self.state % (STEP - 1)),
-            Case::One(kind) => (kind, self.draw() * STEP),
+            Case::One(kind @ OperationKind::Insert) => {
+                let stretch = self.draw();
+                (kind, stretch * self.keys.step + 1 + self.state % (self.keys.step - 1))
+            }
+            Case::One(kind) => (kind, self.keys.at(self.draw())),
             Case::Mix(_, updates) => {
                 let at = self.state.wrapping_add(self.left) as usize % self.popular.len();
                 let kind = if self.draw() % 100 < updates { OperationKind::Update } else { OperationKind::Get };
-                (kind, u64::from(self.popular[at]) * STEP)
+                (kind, self.keys.at(u64::from(self.popular[at])))
             }
         }
     }
@@ -189,6 +212,10 @@ impl Asked {
             return MIXES.to_vec();
         }
         KINDS.into_iter().filter(|&kind| self.only.is_none_or(|only| only == kind)).map(Case::One).collect()
+    }
+
+    fn keys(&self) -> Keys {
+        Keys::of(self.records, self.wished("scattered"))
     }
 
     fn wished(&self, word: &str) -> bool {
@@ -385,10 +412,11 @@ fn with_lanes<I: Index>(asked: &Asked, index: &I, thread: usize, then: impl FnOn
 
 fn load<I: Index>(asked: &Asked, kind: IndexKind, index: &I, fabric: &mut ShmFabric, lane: &Lane<'_>) {
     let began = Instant::now();
+    let keys = asked.keys();
     block_on(fabric, lane, async {
         for n in 0..asked.records {
             lane.port().with(|scratch| {
-                scratch[index.plan().key.clone()].copy_from_slice(&(n * STEP).to_be_bytes());
+                scratch[index.plan().key.clone()].copy_from_slice(&keys.at(n).to_be_bytes());
                 scratch[index.plan().value.clone()].copy_from_slice(&n.to_le_bytes());
             });
             index.bulk_append(lane).await.expect("room");
@@ -407,7 +435,15 @@ fn play<I: Index>(
     wakes: &Wakes,
     (case, count, state): Round,
 ) -> Answer {
-    let mut work = Loop { case, popular: &asked.popular, left: count, records: asked.records, state, wrong: 0 };
+    let mut work = Loop {
+        case,
+        keys: asked.keys(),
+        popular: &asked.popular,
+        left: count,
+        records: asked.records,
+        state,
+        wrong: 0,
+    };
     let began_ns = thread_ns();
     worker::run(index, lanes, fabric, &mut work, wakes).expect("lanes that work");
     let ns = thread_ns() - began_ns;

@@ -14,11 +14,13 @@
 //! - [`worker`]: a thread that drives lanes.
 //! - [`session`]: the API an application embeds an index with.
 //! - [`clock`]: timestamps cheap enough to take twice per post.
+//! - `fetch`: asking the processor for lines before they are needed.
 
 pub mod assembly;
 pub mod clock;
 pub mod compute_node;
 pub mod fabric;
+mod fetch;
 pub mod keeper;
 pub mod kinds;
 pub mod memory_node;

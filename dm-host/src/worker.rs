@@ -9,11 +9,13 @@
 //! [`Work`] says what to run next and is told how it ended: a load generator, or the queue of a session.
 
 use crate::clock::{Clock, Stamp};
+use crate::fetch;
 use dm_core::compute::window::Window;
 use dm_core::error::OpError;
 use dm_core::index::{Index, Operation, Outcome, ScratchPlan};
 use dm_core::lane::{Lane, Mark};
 use dm_core::machine::{Step, poll_once};
+use dm_core::port::Fetch;
 use dm_core::verbs::{Fabric, LaneId, Posted, Request, Verb};
 use std::future::Future;
 use std::pin::Pin;
@@ -237,6 +239,11 @@ pub fn run<'i, 'm, I: Index, F: Fabric<'m>, W: Work>(
     if let Some(first) = lanes.first() {
         wakes.register(first.id());
     }
+    // A lane that is alone has nobody whose turn it could be meanwhile.
+    let fetch = (lanes.len() > 1).then_some(fetch::word as Fetch);
+    for lane in lanes {
+        lane.port().set_fetch(fetch);
+    }
     let slots = lanes
         .iter()
         .map(|_| Slot {
@@ -253,7 +260,11 @@ pub fn run<'i, 'm, I: Index, F: Fabric<'m>, W: Work>(
     let start = |lane: &'i Lane<'m>, operation| index.execute(lane, operation);
     let window = Window::new(lanes.len() as u32);
     let mut worker = Worker { index, lanes, fabric, work, wakes, slots, window, clock: Clock::get(), last: None };
-    worker.run(start)
+    let ended = worker.run(start);
+    for lane in lanes {
+        lane.port().set_fetch(None);
+    }
+    ended
 }
 
 struct Worker<'w, 'i, 'm, I, F, W, Fut> {
@@ -389,7 +400,11 @@ where
                         return;
                     }
                 }
-                Step::Waiting => return,
+                Step::Waiting => {
+                    // Lines it has asked for are on their way.
+                    self.slots[at].state = State::Ready;
+                    return;
+                }
                 Step::Done(result) => {
                     self.finish(at, result);
                     if self.slots[at].settling.is_none() {

@@ -2,9 +2,11 @@
 
 use dm_core::error::{Cause, Effect, OpError};
 use dm_core::index::OperationKind;
+use dm_core::remote::catalog::IndexKind;
 use dm_core::sherman::parameters::Parameters;
 use dm_core::verbs::{Label, NodeId, Request};
 use dm_host::compute_node::Pool;
+use dm_host::kinds::IndexParameters;
 use dm_host::session::{
     Delete, Insert, OpenError, Session, SessionError, SessionOptions, Update, UpdateIf, Upsert, byte_string,
 };
@@ -582,4 +584,37 @@ fn statistics_can_be_scraped_while_the_session_is_open() {
     assert!(error.starts_with(&format!("cannot serve metrics at {address}: ")), "{error}");
     session.close();
     assert!(scrape().is_err(), "closed with the session");
+}
+
+/// Enough copies for lookups to wait for their lines while other lanes have their turns, and more than the cache has
+/// room for.
+#[test]
+fn lookups_that_wait_for_copies_find_what_they_look_for() {
+    const RECORDS: u64 = 60_000;
+    let spread = |n: u64| key(n.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    let parameters = IndexParameters::with_sizes(IndexKind::Smart, 8, 8).unwrap();
+    let mut options = options(2, 8);
+    options.spending.cache_bytes = 3 << 19;
+    let session = Session::open_or_create(&pool_here(1), "index", parameters, &options).unwrap();
+    thread::scope(|scope| {
+        for third in 0..3 {
+            let session = &session;
+            scope.spawn(move || {
+                let mine: Vec<u64> = (0..RECORDS).filter(|n| n % 3 == third).collect();
+                for some in mine.chunks(200) {
+                    let records: Vec<_> = some.iter().map(|n| (spread(*n), value_of(*n))).collect();
+                    assert!(session.multi_put(&records).wait().iter().all(|result| *result == Ok(Upsert::Inserted)));
+                }
+                for some in mine.chunks(200) {
+                    let keys: Vec<_> = some.iter().map(|n| spread(*n)).collect();
+                    for (n, found) in some.iter().zip(session.multi_get(&keys).wait()) {
+                        assert_eq!(found, Ok(Some(value_of(*n).to_vec())));
+                    }
+                    let records: Vec<_> = some.iter().map(|n| (spread(*n), value_of(n + 1))).collect();
+                    assert!(session.multi_put(&records).wait().iter().all(|result| *result == Ok(Upsert::Replaced)));
+                }
+            });
+        }
+    });
+    assert_eq!(session.validate().unwrap().records, RECORDS);
 }

@@ -195,8 +195,8 @@
 //! - A deleted record keeps its leaf until an insert comes to its slot or fills its node. What was carved by an operation that was
 //!   dropped or failed, or by a compute node that left or died, is lost; nobody adopts it. Opened without epochs, nothing comes
 //!   back that was published.
-//! - Cached look-ups on shared memory are no faster than Sherman's: their copies of nodes are as large as the records, and half of
-//!   the time is spent waiting for lines of those.
+//! - Copies of nodes are a third as large as the tree, so that cached look-ups on shared memory wait for lines of copies. Where a worker has
+//!   several lanes, others have their turns meanwhile ([`crate::port::Port::fetch`]); one lane alone waits.
 //! - Opened without recovery: a compute node that dies while it holds a leaf's lock keeps it, and a leaf torn by a writer that
 //!   died is reported as corrupt.
 //! - When a slot was confirmed, what it leads to is READ once more, though it cannot have changed.

@@ -14,6 +14,8 @@ use crate::planted::{Bug, planted};
 use crate::radix::cache::Route;
 use crate::radix::slot::{Child, Compared, Node, NodeType, Place, SLOTS_AT, Slot, word};
 use crate::verbs::{Label, Request};
+use core::future::poll_fn;
+use core::task::Poll;
 
 /// READs of a leaf that does not fit its seal before it is READ under its lock.
 const TORN_MAX: u32 = 8;
@@ -164,7 +166,7 @@ impl Smart<'_> {
     /// Every turn goes down, or makes the slot fresh, or starts from the root, where all is fresh. Fresh stays fresh: so there
     /// are few turns that do not go down, except for helping, which is bounded.
     pub(super) async fn find(&self, lane: &Lane<'_>, way: &Way, copied: bool, helps: bool) -> Result<Reached, OpError> {
-        let route = if copied && way.copies { self.route(lane) } else { None };
+        let route = if copied && way.copies { self.route(lane).await } else { None };
         let mut spot = match route {
             Some(route) => Spot::copied(&route),
             None => self.read_root(lane, way).await?,
@@ -243,10 +245,19 @@ impl Smart<'_> {
         }
     }
 
-    /// Where copies lead.
-    fn route(&self, lane: &Lane<'_>) -> Option<Route> {
+    /// Where copies lead. While lines of these are far, other lanes may have their turns, if the driver says so.
+    pub(super) async fn route(&self, lane: &Lane<'_>) -> Option<Route> {
         let epoch = self.epoch(lane);
-        lane.port().with(|scratch| self.cache.route(scratch.get(self.plan.key.clone()).unwrap_or_default(), epoch))
+        let mut walk = self.cache.enter_at_root(epoch)?;
+        let fetch = lane.port().fetch();
+        poll_fn(move |_| {
+            let ends = lane.port().with(|scratch| {
+                let key = scratch.get(self.plan.key.clone()).unwrap_or_default();
+                self.cache.follow(&mut walk, key, epoch, fetch)
+            });
+            if ends { Poll::Ready(Some(walk.route)) } else { Poll::Pending }
+        })
+        .await
     }
 
     /// READs a slot of which only a copy is known: it is as the copy says, or changed, or no longer the one that counts,

@@ -36,7 +36,7 @@ impl Smart<'_> {
         let inserts = matches!(kind, OperationKind::Insert | OperationKind::Upsert);
         let way = self.way();
         if self.options.chain_lock_read
-            && let Some(place) = self.copied_leaf(lane)
+            && let Some(place) = self.copied_leaf(lane).await
             && let Some(outcome) = self.write_leaf(lane, kind, place, None).await?
         {
             return Ok(outcome);
@@ -65,10 +65,8 @@ impl Smart<'_> {
     }
 
     /// The leaf that copies lead to.
-    fn copied_leaf(&self, lane: &Lane<'_>) -> Option<Place> {
-        let key = self.plan.key.clone();
-        let epoch = self.epoch(lane);
-        let route = lane.port().with(|scratch| self.cache.route(scratch.get(key).unwrap_or_default(), epoch))?;
+    async fn copied_leaf(&self, lane: &Lane<'_>) -> Option<Place> {
+        let route = self.route(lane).await?;
         match route.word.child() {
             Ok(Child::Leaf(place)) if self.is_inside(place, self.leaf.place_bytes) => Some(place),
             _ => None,

@@ -33,6 +33,7 @@ mod vector;
 
 pub use vector::supported as vector_supported;
 
+use crate::fetch;
 #[cfg(doc)]
 use crate::region::LineMode;
 use dm_core::remote::address::LINE_BYTES;
@@ -54,6 +55,9 @@ pub enum AccessError {
     #[error("a line was locked by a writer for {LINE_WAIT_MS_MAX} ms")]
     LineStuck,
 }
+
+/// What is prefetched into the first-level cache: two lines, or three.
+const FEW_BYTES: usize = 2 * LINE_BYTES;
 
 /// How long to wait for a line that is being written. Its writer is a few instructions from done, unless it was
 /// preempted (milliseconds), died (the memory node's daemon then releases the line) or is stopped.
@@ -213,20 +217,15 @@ impl Area<'_> {
 
     /// Asks the processor to have the lines at hand soon, without waiting. Cannot fail.
     ///
-    /// In the second-level cache: the first level has 12 to 16 buffers for lines on their way, and who asks for one more,
-    /// by a load or a prefetch, waits for the first to arrive. A READ of a kilobyte would take them all.
+    /// Many in the second-level cache: the first level has 12 to 16 buffers for lines on their way, and who asks for one more,
+    /// by a load or a prefetch, waits for the first to arrive. A READ of a kilobyte would take them all. Few in the first.
     #[inline]
     pub fn prefetch(&self, offset: u64, bytes: usize) {
-        self.each_line(offset, bytes, |line| {
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: every x86_64 processor has PREFETCHT1; it accesses nothing as far as programs can tell.
-            unsafe {
-                use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
-                _mm_prefetch::<_MM_HINT_T1>(line.address().cast());
-            }
-            #[cfg(not(target_arch = "x86_64"))]
-            let _ = line;
-        });
+        if bytes <= FEW_BYTES {
+            self.each_line(offset, bytes, |line| fetch::soon(line.address()));
+        } else {
+            self.each_line(offset, bytes, |line| fetch::near(line.address()));
+        }
     }
 
     /// Loads a word of every line, to have the lines in the cache afterwards. Cannot fail.

@@ -1,0 +1,201 @@
+//! The log: a ring of records, found by buckets and chains, with room made at its head.
+
+use super::record::{EPOCH_BITS, RECORD_WORDS, UNIT_WORDS};
+use super::{NodeCache, POSITION_END};
+use core::sync::atomic::{
+    AtomicU32,
+    Ordering::{Acquire, Relaxed, Release},
+    fence,
+};
+
+/// Units per mark of heat: no record is smaller, so no two begin in the same ones.
+const HEAT_UNITS: usize = 4;
+/// Bits of a mark.
+const HEAT_BITS: usize = 2;
+/// Units whose marks share a word. A log has a multiple of these.
+pub(super) const BLOCK_UNITS: usize = HEAT_UNITS * (u32::BITS as usize / HEAT_BITS);
+/// Records that survive so many passes of the hand after they were last used.
+const HEAT_MAX: u32 = 3;
+
+#[derive(Debug, Default)]
+pub(super) struct Writer {
+    pub evictions: u64,
+    pub moves: u64,
+}
+
+impl<'s> NodeCache<'s> {
+    pub(super) fn units(&self) -> u32 {
+        (self.log.len() / UNIT_WORDS) as u32
+    }
+
+    /// Whether the record at `position` is still there.
+    #[inline]
+    pub(super) fn is_live(&self, position: u32) -> bool {
+        position >= self.head.load(Acquire) && position < self.tail.load(Relaxed)
+    }
+
+    #[inline]
+    pub(super) fn record(&self, position: u32, units: usize) -> Option<&'s [AtomicU32]> {
+        self.log.get(self.start_of(position)..)?.get(..units * UNIT_WORDS)
+    }
+
+    /// The word where the record at `position` begins.
+    #[inline]
+    pub(super) fn start_of(&self, position: u32) -> usize {
+        (position % self.units().max(1)) as usize * UNIT_WORDS
+    }
+
+    #[inline]
+    pub(super) fn bucket(&self, target: u64) -> Option<&'s AtomicU32> {
+        // Multiply, and take the top, where every bit has had a say.
+        let mixed = (target ^ target >> 29).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        self.buckets.get(((mixed * self.buckets.len() as u64) >> 32) as usize)
+    }
+
+    /// The word that says how warm the record at `position` is, and where in it.
+    #[inline]
+    pub(super) fn heat(&self, position: u32) -> Option<(&'s AtomicU32, u32)> {
+        let at = (position % self.units().max(1)) as usize / HEAT_UNITS;
+        let marks = u32::BITS as usize / HEAT_BITS;
+        Some((self.heat.get(at / marks)?, (at % marks * HEAT_BITS) as u32))
+    }
+
+    /// Makes the record at `position` as warm as can be.
+    #[inline]
+    pub(super) fn warm(&self, position: u32) {
+        if let Some((word, shift)) = self.heat(position)
+            && word.load(Relaxed) >> shift & HEAT_MAX != HEAT_MAX
+        {
+            word.fetch_or(HEAT_MAX << shift, Relaxed);
+        }
+    }
+
+    /// Says how warm the record at `position` is that a writer has put there.
+    pub(super) fn set_heat(&self, position: u32, heat: u32) {
+        if let Some((word, shift)) = self.heat(position) {
+            // Readers may warm its neighbours, and nobody else changes the word.
+            word.fetch_and(!(HEAT_MAX << shift), Relaxed);
+            word.fetch_or(heat << shift, Relaxed);
+        }
+    }
+
+    /// Puts the record just written at the tail into its chain.
+    pub(super) fn link(&self, record: &[AtomicU32], target: u64, position: u32) {
+        let ([_, _, older, units, ..], Some(chain)) = (record, self.bucket(target)) else { return };
+        older.store(chain.load(Relaxed), Relaxed);
+        self.tail.store(position + (units.load(Relaxed) >> EPOCH_BITS), Release);
+        chain.store(position, Release);
+    }
+
+    /// Makes room for `units` at the tail, in one piece. `false`: the record is larger than the log.
+    pub(super) fn make_room(&self, writer: &mut Writer, units: usize, moves: usize) -> bool {
+        let mut moves = moves;
+        let all = self.units();
+        if units as u32 > all / 2 {
+            return false;
+        }
+        if self.tail.load(Relaxed) >= POSITION_END {
+            self.empty();
+        }
+        // Ends: every turn frees a record.
+        for _ in 0..=all {
+            let (head, tail) = (self.head.load(Relaxed), self.tail.load(Relaxed));
+            let pad = Self::pad(tail, units as u32, all);
+            if tail - head + pad + units as u32 <= all {
+                self.pad_to(tail, pad);
+                return true;
+            }
+            let Some(record) = self.record(head, 1) else { return false };
+            let [_, _, _, size, ..] = record else { return false };
+            // A pad: no record is of no size.
+            let size = size.load(Relaxed);
+            let size = if size >> EPOCH_BITS == 0 { size } else { size >> EPOCH_BITS }.clamp(1, all);
+            // Readers of it learn that it is gone before anything is written there.
+            self.head.store(head + size.min(tail - head), Relaxed);
+            fence(Release);
+            if moves > 0 && self.keep(head, size) {
+                moves -= 1;
+                writer.moves += 1;
+            } else {
+                self.discount(head, size);
+                writer.evictions += 1;
+            }
+        }
+        false
+    }
+
+    /// Counts the record of a node with that header.
+    pub(super) fn count(&self, header: u64, units: u32) {
+        // The position is the lowest byte.
+        if let Some(all) = self.units_at.get(usize::from(header as u8)) {
+            all.store(all.load(Relaxed).saturating_add(units), Relaxed);
+        }
+    }
+
+    /// Counts the record that was at `head` no more.
+    pub(super) fn discount(&self, head: u32, units: u32) {
+        let Some([_, _, _, size, low, high, header, _, ..]) = self.record(head, RECORD_WORDS / UNIT_WORDS) else {
+            return;
+        };
+        let is_pad = low.load(Relaxed) == 0 && high.load(Relaxed) == 0;
+        if size.load(Relaxed) >> EPOCH_BITS != 0
+            && !is_pad
+            && let Some(all) = self.units_at.get(usize::from(header.load(Relaxed) as u8))
+        {
+            all.store(all.load(Relaxed).saturating_sub(units), Relaxed);
+        }
+    }
+
+    /// Units from `tail` to the end of the ring, if `units` do not fit there.
+    const fn pad(tail: u32, units: u32, all: u32) -> u32 {
+        let at = tail % all;
+        if at + units > all { all - at } else { 0 }
+    }
+
+    /// Fills up to the end of the ring with a record of nothing.
+    fn pad_to(&self, tail: u32, pad: u32) {
+        if pad == 0 {
+            return;
+        }
+        // With its target, so that nobody takes it for what was here before.
+        let units = (pad as usize).min(RECORD_WORDS / UNIT_WORDS);
+        for (word, value) in self.record(tail, units).into_iter().flatten().zip([tail, 0, 0, pad, 0, 0, 0, 0]) {
+            word.store(value, Relaxed);
+        }
+        self.tail.store(tail + pad, Relaxed);
+    }
+
+    /// Appends the record that was at `from` again, if its bucket is warm and it is the copy that lookups find.
+    fn keep(&self, from: u32, size: u32) -> bool {
+        if size < (RECORD_WORDS / UNIT_WORDS) as u32 {
+            return false;
+        }
+        let Some(source) = self.record(from, size as usize) else { return false };
+        let [_, _, _, _, low, high, ..] = source else { return false };
+        let target = u64::from(high.load(Relaxed)) << 32 | u64::from(low.load(Relaxed));
+        let warm = self.heat(from).map_or(0, |(word, shift)| word.load(Relaxed) >> shift & HEAT_MAX);
+        // A pad has no target. A record has no second copy: it is patched in place.
+        if warm == 0 || target == 0 {
+            return false;
+        }
+        let (head, tail, all) = (self.head.load(Relaxed), self.tail.load(Relaxed), self.units());
+        let pad = Self::pad(tail, size, all);
+        if tail - head + pad + size > all {
+            return false;
+        }
+        self.pad_to(tail, pad);
+        let to = tail + pad;
+        self.set_heat(to, warm - 1);
+        let Some(place) = self.record(to, size as usize) else { return false };
+        // The room is what was free in front of the record, and the record: its new place begins before its old one, so
+        // words are copied before they are overwritten.
+        for (to, from) in place.iter().zip(source) {
+            to.store(from.load(Relaxed), Relaxed);
+        }
+        if let Some(at) = place.first() {
+            at.store(to, Relaxed);
+        }
+        self.link(place, target, to);
+        true
+    }
+}

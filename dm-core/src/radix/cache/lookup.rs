@@ -1,0 +1,240 @@
+//! Lookups: from copy to copy, towards a key.
+
+use super::NodeCache;
+use super::record::{
+    EPOCH_BITS, EPOCH_MASK, FoundSlot, RECORD_WORDS, UNIT_WORDS, has_hints, hints_at, home, is_hashed, search,
+    slots_at, units_hinted, units_of,
+};
+use crate::planted::{Bug, planted};
+use crate::port::Fetch;
+use crate::radix::slot::{Child, Compared, Header, NodeType, Slot};
+use core::sync::atomic::{
+    AtomicU32,
+    Ordering::{Acquire, Relaxed},
+    fence,
+};
+
+/// Records a reader visits in one chain.
+const CHAIN_MAX: usize = 16;
+/// Copies of a level that have no more units than this are near the processor: a quarter of its second-level cache.
+const NEAR_UNITS: u32 = (256 << 10) / (4 * UNIT_WORDS as u32);
+/// Levels a lookup follows: keys have no more bytes.
+pub(super) const LEVELS_MAX: usize = 64;
+
+/// Where a lookup ended: a slot, as some copy has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// The slot's word in the copy.
+    pub word: Slot,
+    /// Where its child begins.
+    pub depth: usize,
+    /// The slot that leads to the node it is in, as far as copies know; empty: it is the root slot.
+    pub owner: Slot,
+    /// Its number there.
+    pub index: usize,
+}
+
+/// A lookup under way.
+#[derive(Clone, Copy)]
+pub struct Walk {
+    /// Where it is.
+    pub route: Route,
+    below: Below,
+    /// Lines of the next record have been asked for.
+    asked: bool,
+    /// How often the log had been emptied when it began: positions mean the same for as long.
+    life: u32,
+}
+
+/// What one copy said.
+enum Step {
+    Miss,
+    Down { index: usize, word: Slot, position: usize, place: Below },
+}
+
+/// Where a child's record may be, and where to note where it is.
+#[derive(Clone, Copy, Default)]
+struct Below {
+    /// What the parent's record says; 0: nothing.
+    hint: u32,
+    /// The parent's record, 0 if it has no hints, and where in it.
+    parent: u32,
+    at: u32,
+}
+
+impl NodeCache<'_> {
+    /// Follows copies from the last root slot towards `key`, those of `epoch` and later ones. `None`: no root slot was seen since.
+    #[inline]
+    pub fn route(&self, key: &[u8], epoch: u32) -> Option<Route> {
+        let mut walk = self.enter_at_root(epoch)?;
+        self.follow(&mut walk, key, epoch, None);
+        Some(walk.route)
+    }
+
+    /// The beginning of what [`NodeCache::route`] does at once.
+    #[inline]
+    pub fn enter_at_root(&self, epoch: u32) -> Option<Walk> {
+        let word = self.root_slot(epoch)?;
+        let route = Route { word, depth: 0, owner: Slot::EMPTY, index: 0 };
+        Some(Walk { route, below: Below::default(), asked: false, life: self.lives.load(Acquire) })
+    }
+
+    /// Goes on: to the end, or, with somebody who fetches lines, until it needs some that may be far. They are on their way
+    /// then, and this says `false`: to be called again.
+    #[inline]
+    pub fn follow(&self, walk: &mut Walk, key: &[u8], epoch: u32, fetch: Option<Fetch>) -> bool {
+        // Keys have no more levels.
+        while walk.route.depth < LEVELS_MAX {
+            let Ok(Child::Node(kind, _)) = walk.route.word.child() else { break };
+            if let Some(fetch) = fetch
+                && !walk.asked
+                && self.ask(walk, kind, key, fetch)
+            {
+                walk.asked = true;
+                return false;
+            }
+            let step = self.look(walk, kind, key, epoch);
+            let Step::Down { index, word, position, place } = step else { break };
+            let route = Route { word, depth: position + 1, owner: walk.route.word, index };
+            *walk = Walk { route, below: place, asked: false, ..*walk };
+        }
+        true
+    }
+
+    /// Asks for the lines of the next record, if the parent's says where it is, and copies of its level are so many
+    /// that these are probably far.
+    #[inline]
+    fn ask(&self, walk: &Walk, kind: NodeType, key: &[u8], fetch: Fetch) -> bool {
+        let Some(units) = self.units_at.get(walk.route.depth) else { return false };
+        if units.load(Relaxed) < NEAR_UNITS || walk.below.hint == 0 {
+            return false;
+        }
+        let Some(record) = self.record(walk.below.hint, units_of(kind)) else { return false };
+        if let Some(first) = record.first() {
+            fetch(first);
+        }
+        if let Some((heat, _)) = self.heat(walk.below.hint) {
+            fetch(heat);
+        }
+        let partial = key.get(walk.route.depth).copied().unwrap_or_default();
+        let at = if is_hashed(kind) { home(partial, kind.slots()) } else { kind.slots() - 1 };
+        if let Some(slot) = record.get(slots_at(kind) + 2 * at) {
+            fetch(slot);
+        }
+        if kind.slots() > 64 {
+            if let Some(numbers) = record.get(RECORD_WORDS + at / 4) {
+                fetch(numbers);
+            }
+            if let Some(hint) = self.log.get(self.start_of(walk.below.hint) + hints_at(kind) + at) {
+                fetch(hint);
+            }
+        }
+        true
+    }
+
+    /// Where the copy seems to be of the node that `target` points to.
+    #[inline]
+    pub(super) fn find(&self, target: u64) -> Option<u32> {
+        let mut position = self.bucket(target)?.load(Acquire);
+        for _ in 0..CHAIN_MAX {
+            if position == 0 || !self.is_live(position) {
+                return None;
+            }
+            let [at, _, older, _, low, high, ..] = self.record(position, RECORD_WORDS / UNIT_WORDS)? else {
+                return None;
+            };
+            if at.load(Relaxed) != position {
+                return None;
+            }
+            if low.load(Relaxed) == target as u32 && high.load(Relaxed) == (target >> 32) as u32 {
+                return Some(position);
+            }
+            position = older.load(Relaxed);
+        }
+        None
+    }
+
+    /// Whether the copy of the node that `target` points to seems to be at `position`.
+    #[inline]
+    fn is_at(&self, position: u32, target: u64) -> bool {
+        if position == 0 || !self.is_live(position) {
+            return false;
+        }
+        let Some([at, _, _, _, low, high, ..]) = self.record(position, RECORD_WORDS / UNIT_WORDS) else { return false };
+        at.load(Relaxed) == position
+            && low.load(Relaxed) == target as u32
+            && high.load(Relaxed) == (target >> 32) as u32
+    }
+
+    #[inline]
+    fn look(&self, walk: &Walk, kind: NodeType, key: &[u8], epoch: u32) -> Step {
+        let Walk { route: Route { word, depth: begin, .. }, below, life, .. } = *walk;
+        let target = word.target();
+        let position = if self.is_at(below.hint, target) {
+            below.hint
+        } else {
+            let Some(position) = self.find(target) else { return Step::Miss };
+            if below.parent != 0 {
+                self.note_hint(below, life, position);
+            }
+            position
+        };
+        let Some(record) = self.record(position, units_of(kind)) else { return Step::Miss };
+        let [_, turn, _, size, _, _, low, high, ..] = record else { return Step::Miss };
+        let before = turn.load(Acquire);
+        let size = size.load(Relaxed);
+        // All records are of the era that the root slot was of, or of a later one: then it may be found too old, which costs a READ.
+        if size & EPOCH_MASK < epoch & EPOCH_MASK && !planted(Bug::CopiesOutlive) {
+            return Step::Miss;
+        }
+        let header = u64::from(high.load(Relaxed)) << 32 | u64::from(low.load(Relaxed));
+        let Some(header) = Header::from_word(header) else { return Step::Miss };
+        if header.compare(begin, key) != Compared::Fits {
+            return Step::Miss;
+        }
+        let at = usize::from(header.position);
+        // Mostly nothing is skipped, and the byte is known before the header has come from memory: by a branch, which is
+        // foretold, and not by arithmetic the slot is fetched at once.
+        let found = if at == begin {
+            key.get(core::hint::black_box(begin)).and_then(|partial| search(record, kind, *partial))
+        } else {
+            search_behind(record, kind, key, at)
+        };
+        let mut place = Below::default();
+        if let Some(found) = &found
+            && has_hints(kind, (size >> EPOCH_BITS) as usize)
+            && let Some(record) = self.record(position, units_hinted(kind))
+            && let Some(hint) = record.get(hints_at(kind) + found.at)
+        {
+            place = Below { hint: hint.load(Relaxed), parent: position, at: (hints_at(kind) + found.at) as u32 };
+        }
+        fence(Acquire);
+        if before & 1 != 0 || turn.load(Relaxed) != before || !self.is_live(position) {
+            return Step::Miss;
+        }
+        let Some(FoundSlot { index, word, .. }) = found else { return Step::Miss };
+        self.warm(position);
+        Step::Down { index, word, position: at, place }
+    }
+
+    /// Notes in the parent's record where its child's is, if no writer is at work.
+    #[cold]
+    fn note_hint(&self, below: Below, life: u32, position: u32) {
+        let Some(_writer) = self.writer.try_lock() else { return };
+        // Nothing moves now: if the parent's record is still there, the place is one of its hints. What has begun anew
+        // since the lookup saw it may have another record there.
+        if self.lives.load(Relaxed) == life
+            && self.is_live(below.parent)
+            && let Some([at, ..]) = self.record(below.parent, RECORD_WORDS / UNIT_WORDS)
+            && at.load(Relaxed) == below.parent
+            && let Some(hint) = self.log.get(self.start_of(below.parent) + below.at as usize)
+        {
+            hint.store(position, Relaxed);
+        }
+    }
+}
+
+#[inline(never)]
+fn search_behind(record: &[AtomicU32], kind: NodeType, key: &[u8], at: usize) -> Option<FoundSlot> {
+    search(record, kind, *key.get(at)?)
+}
