@@ -342,15 +342,14 @@ impl Inside for AnyIndex<'_, '_, '_> {
     }
 
     fn demand_collection(&self) -> bool {
-        let nodes = tree_of(self).err().and_then(|index| index.space().collection());
+        let nodes = tree_of(self).err().and_then(|index| index.space().collection()).map(Collection::demand);
         let blocks = match self {
-            Self::ShermanItems(index) => index.blocks().collection(),
-            Self::ChimeItems(index) => index.blocks().collection(),
-            Self::SmartItems(index) => index.blocks().collection(),
+            Self::ShermanItems(index) => index.blocks().collection().map(Collection::demand),
+            Self::ChimeItems(index) => index.blocks().collection().map(Collection::demand),
+            Self::SmartItems(index) => index.blocks().collection().map(Collection::demand),
             Self::Sherman(_) | Self::Chime(_) | Self::Smart(_) => None,
         };
-        let demanded = [nodes, blocks].into_iter().flatten().map(Collection::demand);
-        demanded.count() > 0
+        nodes.or(blocks).is_some()
     }
 
     fn has_epochs(&self) -> bool {
