@@ -529,19 +529,19 @@ impl<I: Index> Index for Items<'_, I> {
         let _adopting = Adopting(&self.adopting);
         if !self.collecting.load(Ordering::Relaxed) {
             adopted = self.below.adopt(lane).await?;
-            if adopted.unsure > 0 {
+            if adopted.waits {
                 return Ok(adopted);
             }
         }
         self.collecting.store(true, Ordering::Relaxed);
         let mut blocks = Adopted::default();
         collect(self, lane, &mut blocks).await?;
-        self.collecting.store(blocks.unsure > 0, Ordering::Relaxed);
+        self.collecting.store(blocks.waits, Ordering::Relaxed);
         adopted.looked |= blocks.looked;
         adopted.chunks += blocks.chunks;
         adopted.bytes += blocks.bytes;
         adopted.no_room += blocks.no_room;
-        adopted.unsure += blocks.unsure;
+        adopted.waits = blocks.waits;
         Ok(adopted)
     }
 

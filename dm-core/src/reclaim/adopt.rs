@@ -50,12 +50,14 @@ pub struct Adopted {
     pub no_room: u64,
     /// Places that somebody is at: another look is needed.
     pub unsure: u64,
+    /// A collection is under way, and waits for epochs or for somebody else's ([`super::collect`]).
+    pub waits: bool,
 }
 
 impl Adopted {
     /// Whether everything that could come back has.
     pub const fn is_complete(&self) -> bool {
-        self.no_room == 0 && self.unsure == 0
+        self.no_room == 0 && self.unsure == 0 && !self.waits
     }
 }
 

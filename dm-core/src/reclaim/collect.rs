@@ -288,7 +288,7 @@ impl<'s> Collection<'s> {
 }
 
 /// Goes on with a collection as far as it gets without waiting, or begins one if there is reason: see the file. What waits for epochs
-/// counts as `unsure` in `adopted`. The lane must not be in an operation.
+/// says so in `adopted`. The lane must not be in an operation.
 ///
 /// Round trips: one for eight rows; of a collection, one for 64 chunks and one for each that is chosen, three to close them, the walk, and one each to take
 /// chunks over, and one.
@@ -313,18 +313,18 @@ pub(crate) async fn collect<'s>(
             },
             Phase::Chosen => {
                 if !site.close(room, collection, lane).await? {
-                    adopted.unsure += 1;
+                    adopted.waits = true;
                     return Ok(());
                 }
             }
             Phase::Closed(turns) => {
                 if !site.part.epochs.is_over(turns) && !planted(Bug::WalkAtOnce) {
                     site.part.epochs.want();
-                    adopted.unsure += 1;
+                    adopted.waits = true;
                     return Ok(());
                 }
                 if !site.has_buried(room, collection, lane).await? && !planted(Bug::WalkBeforeReplays) {
-                    adopted.unsure += 1;
+                    adopted.waits = true;
                     return Ok(());
                 }
                 collection.ground.lock().begin();
@@ -334,7 +334,7 @@ pub(crate) async fn collect<'s>(
             Phase::Marked(turns) => {
                 if !site.part.epochs.is_over(turns) && !planted(Bug::OpenAtOnce) {
                     site.part.epochs.want();
-                    adopted.unsure += 1;
+                    adopted.waits = true;
                     return Ok(());
                 }
                 room.heed();

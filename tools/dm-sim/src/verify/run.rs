@@ -21,6 +21,7 @@ use crate::world::World;
 use dm_core::error::{Cause, OpError};
 use dm_core::index::OperationKind;
 use dm_core::lane::{Lane, Mark};
+use dm_core::reclaim::Adopted;
 use dm_core::remote::lock_word::RowId;
 use dm_core::verbs::{Assumptions, Guarantees, LaneId};
 use std::fmt;
@@ -472,14 +473,15 @@ impl Stage<'_> {
             let mut still = Vec::new();
             for (node, everything) in left {
                 let (index, lane) = (self.opened[node], &lanes[node][0]);
+                // Where a shelf has no room, what is left is left.
+                let is_over = |adopted: Adopted| adopted.is_complete() || !adopted.waits && !self.never_leaks;
                 match block_on(lane, &mut fabric, index.adopt(lane)).map(|run| run.result) {
-                    Ok(Ok(adopted)) if adopted.is_complete() && everything => {}
-                    Ok(Ok(adopted)) if adopted.is_complete() => {
+                    Ok(Ok(adopted)) if is_over(adopted) && everything => {}
+                    Ok(Ok(adopted)) if is_over(adopted) => {
                         index.demand_collection();
                         still.push((node, true));
                     }
                     Ok(Ok(_)) if turns < ADOPTION_TURNS_MAX => still.push((node, everything)),
-                    Ok(Ok(_)) if !self.never_leaks => {}
                     other => {
                         self.findings.push(Finding::Structure(format!("compute node {node} adopts: {other:?}")));
                     }
