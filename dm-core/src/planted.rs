@@ -188,8 +188,6 @@ bugs! {
     OpenAtOnce = "open-at-once", Some(Mark::ChunkAdopted);
     /// A compute node takes an epoch for its own and does not look which chunks are closed.
     ClosedUnread = "closed-unread", Some(Mark::ChunkAdopted);
-    /// A chunk that was chosen is collected, though somebody else has taken it over since.
-    ChosenOnce = "chosen-once", Some(Mark::ChunkAdopted);
     /// What lies in a closed chunk is kept.
     ClosedKept = "closed-kept", Some(Mark::ChunkAdopted);
     /// A leaf is buried as it was READ, without its lock.
@@ -234,7 +232,6 @@ impl Bug {
         Self::WalkAtOnce,
         Self::OpenAtOnce,
         Self::ClosedUnread,
-        Self::ChosenOnce,
         Self::ClosedKept,
         Self::BuryUnlocked,
         Self::BuriedRevived,

@@ -82,8 +82,8 @@
 //! waits, and no READ depends on how long another one takes.
 //!
 //! *SMART* has nothing in its slots and nodes that tells lives apart: all of its places wait, in a queue of their own
-//! ([`crate::radix::pieces`]), and are told in bulk, so that turns are rare. What of its memory is whose nothing says, so nobody
-//! adopts it. Whoever retires something whose check has fewer
+//! ([`crate::radix::pieces`]), and are told in bulk, so that turns are rare. What of its memory is whose nothing says, so it is
+//! collected ([`collect`]). Whoever retires something whose check has fewer
 //! values than a place has lives - generations, lengths, checksums are all finite - puts it through
 //! [`NodePool::put_again`](crate::compute::nodes::NodePool::put_again), or a quarantine of its own.
 //!
@@ -96,6 +96,7 @@
 //! |---|---|
 //! | the unused part of the last chunk, the shelves and stocks of a compute node that left or died | with the next adoption |
 //! | nodes it had written and not linked, retired and not reused | likewise |
+//! | leaves and nodes of a radix tree that it had ready, or in its hands | likewise: when they are collected |
 //! | of its chunks for blocks, what it had never written to; blocks it had written and not named, retired and not reused | when they are collected: its chunks when its row is free and nobody dead waits for a sweep, those of the living when their memory is short ([`collect`]) |
 //! | redo images' chunks | when it leaves, or with the sweep, for redo images |
 //! | nodes that an operation which was dropped or failed was about to link | when its lane is settled |

@@ -25,7 +25,7 @@ use crate::remote::chunks::{self, ChunkKind, Grant, RequestIds, Want};
 use crate::remote::lock_word::{LockWord, RowId};
 use crate::remote::record::{Le32, Le64, record};
 use crate::remote::rows::{Member, REDO_CHUNKS, Row};
-use crate::verbs::{LaneId, Label, NodeId, Request};
+use crate::verbs::{Label, LaneId, NodeId, Request};
 use core::ops::Range;
 use static_assertions::const_assert_eq;
 use thiserror::Error;

@@ -110,7 +110,7 @@
 //!
 //! **Out of the tree once.** A leaf or node is led to by one slot of the tree. The CAS that changes this slot, or the one above
 //! the frozen node that has it, takes it out; who wins that CAS, and nobody else, has the place wait. Who dies or is
-//! dropped behind it loses the place.
+//! dropped behind it loses the place, until it is collected.
 //!
 //! **Recovery.** Repairers change leaves only: they replay what the dead WROTE under a lock. A leaf that leaves the tree has been
 //! seen buried and its lock free (`bury`), so no image is of a later acquisition than its last life's, and none of an
@@ -137,9 +137,10 @@
 //! that is full and half of the queue, too, by being forgotten. That takes more pieces out of use than both have room for; those that
 //! go round are an eighth or two of what was granted.
 //!
-//! *What does not come back*, until others adopt the chunks of who is gone: what is more than shelf and queue hold; what an
-//! operation had carved or taken out when it was dropped or failed in between. And what is in the tree and empty:
-//! deleted leaves in slots that no insert comes to, nodes of more than four slots whose leaves are all deleted, nodes that are
+//! *What nobody knows of any more* is collected ([`crate::reclaim::collect`], `collect`): what a compute node that died or left had ready;
+//! what an operation had carved or taken out when it was dropped or failed in between; what is more than shelf and queue hold.
+//!
+//! *What does not come back* is what is in the tree and empty: deleted leaves in slots that no insert comes to, nodes of more than four slots whose leaves are all deleted, nodes that are
 //! larger than they need be and never full, and what is below nodes that are not.
 //!
 //! # What it assumes
@@ -192,9 +193,8 @@
 //! # Open limits
 //!
 //! - Keys and values of one size, but for items.
-//! - A deleted record keeps its leaf until an insert comes to its slot or fills its node. What was carved by an operation that was
-//!   dropped or failed, or by a compute node that left or died, is lost; nobody adopts it. Opened without epochs, nothing comes
-//!   back that was published.
+//! - A deleted record keeps its leaf until an insert comes to its slot or fills its node. Opened without epochs, nothing comes
+//!   back that was published, and nothing is collected.
 //! - Copies of nodes are a third as large as the tree, so that cached look-ups on shared memory wait for lines of copies. Where a worker has
 //!   several lanes, others have their turns meanwhile ([`crate::port::Port::fetch`]); one lane alone waits.
 //! - Opened without recovery: a compute node that dies while it holds a leaf's lock keeps it, and a leaf torn by a writer that

@@ -44,6 +44,9 @@ const FIRST_ADOPTION_MAX: Duration = Duration::from_millis(100);
 /// deadline.
 const TICK: Duration = Duration::from_millis(50);
 
+/// How soon the supervisor goes on with a collection that waits.
+const WAITS: Duration = Duration::from_millis(100);
+
 /// What a session asks its supervisor for.
 pub(super) enum Command {
     /// A walk over the index.
@@ -169,14 +172,18 @@ impl Supervisor {
         let lease = Duration::from_nanos(self.node.terms().lease_ns());
         let mut adopted = Instant::now();
         let (adopting, closing) = (Arc::new(AtomicBool::new(false)), Closing::default());
+        let waits = Arc::new(AtomicBool::new(false));
         loop {
-            if adopted.elapsed() >= lease && !adopting.swap(true, Ordering::Relaxed) {
+            // A collection that is under way waits for epochs, which pass faster than leases.
+            let due = if waits.load(Ordering::Relaxed) { lease.min(WAITS) } else { lease };
+            if adopted.elapsed() >= due && !adopting.swap(true, Ordering::Relaxed) {
                 adopted = Instant::now();
-                let (adopting, closing) = (Arc::clone(&adopting), Arc::clone(&closing.0));
+                let (adopting, closing, waits) = (Arc::clone(&adopting), Arc::clone(&closing.0), Arc::clone(&waits));
                 let adopt = move || {
                     // Who waits for a walk has the lane, and this comes again.
                     if let Ok(mut walker) = walker.try_lock() {
-                        adopt(index, &mut walker, &|| closing.load(Ordering::Relaxed));
+                        let adopted = adopt(index, &mut walker, &|| closing.load(Ordering::Relaxed));
+                        waits.store(adopted.waits, Ordering::Relaxed);
                     }
                     adopting.store(false, Ordering::Relaxed);
                 };
@@ -252,18 +259,21 @@ fn walk(index: &Watched<'_, impl Index>, walker: &mut Walker) -> Result<Census, 
 }
 
 /// Takes over what compute nodes that are gone have left, if any. What fails is tried again after the next lease.
-fn adopt(index: &Watched<'_, impl Index>, walker: &mut Walker, stop: &dyn Fn() -> bool) {
+fn adopt(index: &Watched<'_, impl Index>, walker: &mut Walker, stop: &dyn Fn() -> bool) -> Adopted {
     let Walker { fabric, scratch, id } = walker;
     let lane = Lane::new(*id, scratch);
-    match adopt_on(index, fabric, &lane, stop) {
-        Ok(adopted) if adopted == Adopted::default() => {}
-        Ok(adopted) => tracing::info!(
-            "adopted {} chunks of compute nodes that are gone; {} bytes of nodes came back",
+    let adopted = adopt_on(index, fabric, &lane, stop).unwrap_or_else(|error| {
+        tracing::debug!("adopting memory: {error}");
+        Adopted::default()
+    });
+    if adopted.chunks > 0 || adopted.bytes > 0 {
+        tracing::info!(
+            "adopted {} chunks of compute nodes that are gone; {} bytes came back",
             adopted.chunks,
             adopted.bytes
-        ),
-        Err(error) => tracing::debug!("adopting memory: {error}"),
+        );
     }
+    adopted
 }
 
 /// Ties the lane's lifetime to the fabric's. An adoption keeps no session from opening for long, and none from closing: it is dropped

@@ -4,7 +4,7 @@
 //! empty and are merged all the time. Compute nodes leave and join now and then, so that what they leave has to be adopted.
 //! What counts is the *footprint*, the chunks that are granted: after the first turnovers it must not grow any more.
 //! Then every record is read, the tree is walked, and every place of every chunk must be reached or come back; of an index whose
-//! memory nobody adopts, the footprint has to do.
+//! memory is collected in runs, the footprint has to do.
 
 use crate::commands::tool::{LeaseArguments, with_tool};
 use crate::commands::{Failure, print};
@@ -23,7 +23,7 @@ use dm_host::solo::block_on;
 use serde::Serialize;
 use std::sync::Arc;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The index.
 const INDEX: &str = "churn";
@@ -101,6 +101,9 @@ fn kind(name: &str) -> Result<IndexKind, String> {
 /// What a compute node that joins anew waits for before it adopts: short here, for it is not tried what happens meanwhile.
 const LEASE_MS: u64 = 500;
 
+/// How long the last compute node may take to collect what the others have left.
+const COLLECTED_WITHIN: Duration = Duration::from_secs(30);
+
 #[derive(Debug, Serialize)]
 struct Row {
     turnover: u64,
@@ -121,6 +124,8 @@ struct Report {
     places: u64,
     places_reached: u64,
     places_back: u64,
+    /// Of a radix tree: what came back in chunks of compute nodes that are gone, as many as are kept at a time.
+    collected_bytes: u64,
 }
 
 /// A thread's records: key and version.
@@ -287,6 +292,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         places: 0,
         places_reached: 0,
         places_back: 0,
+        collected_bytes: 0,
         rows,
     };
     let (before, after) = report.rows.split_at((arguments.turnovers / WARM_UP) as usize + 1);
@@ -333,14 +339,22 @@ fn judge(
 ) -> Result<(), Failure> {
     let node = pool.join(1, Membership { terms, ..Membership::default() }).map_err(Failure::run)?;
     with_tool(&node, INDEX, |tool| {
-        let adopted = block_on(tool.fabric, tool.lane, tool.index.adopt(tool.lane)).map_err(Failure::run)?;
+        let mut adopted = block_on(tool.fabric, tool.lane, tool.index.adopt(tool.lane)).map_err(Failure::run)?;
+        let mut collected_bytes = adopted.bytes;
+        let began = Instant::now();
+        while adopted.waits && began.elapsed() < COLLECTED_WITHIN {
+            thread::sleep(Duration::from_millis(20));
+            adopted = block_on(tool.fabric, tool.lane, tool.index.adopt(tool.lane)).map_err(Failure::run)?;
+            collected_bytes += adopted.bytes;
+        }
         let census = block_on(tool.fabric, tool.lane, tool.index.validate(tool.lane)).map_err(Failure::run)?;
         if census.records != report.records {
             return Err(Failure::Run(format!("{} records in the tree, {} inserted", census.records, report.records)));
         }
         report.live_bytes = census.live_bytes;
         if kind == IndexKind::Smart {
-            // Nothing in a radix tree's memory says whose it is, and nobody adopts it.
+            // Its places are of many sizes, and what is collected is runs of them.
+            report.collected_bytes = collected_bytes;
             return Ok(());
         }
         if !adopted.is_complete() {
@@ -355,12 +369,15 @@ fn judge(
 
 fn render(report: &Report, turnovers: u64) -> String {
     let Report { capacity_bytes, records, record_bytes, steady_bytes, largest_bytes, live_bytes, .. } = report;
-    let Report { places, places_reached, places_back, .. } = report;
+    let Report { places, places_reached, places_back, collected_bytes, .. } = report;
     let account = if *places > 0 {
         let lost = places.abs_diff(places_reached + places_back);
         format!("{places} places of nodes = {places_reached} reached + {places_back} back + {lost} lost")
     } else {
-        "what is not reached came back to whoever took it out of the tree, or is lost with who is gone".to_owned()
+        format!(
+            "{} came back to who joined last, in as many chunks of the gone as are kept at a time",
+            size(*collected_bytes)
+        )
     };
     format!(
         "{records} records of {record_bytes} B in a pool of {}, written {turnovers} times over (shared memory)\n\

@@ -429,6 +429,10 @@ impl Stage<'_> {
         // The dead that nobody has swept up after would hold the epochs up.
         let swept = self.after_death == AfterDeath::Recovered || history.suffered.dead.is_empty();
         if swept && history.suffered.down.is_none() {
+            // What is collected has one use afterwards, whatever it had before: that is looked at now.
+            if self.findings.is_empty() {
+                let _ = self.account(lanes, &alive);
+            }
             self.adopt(lanes, &alive);
         }
         let dead_hold = self.look_at_locks(&alive, &history.suffered);
@@ -578,12 +582,14 @@ impl Stage<'_> {
         }
     }
 
-    /// Accounts for the memory.
-    fn add_up(&mut self, lanes: &[&[Lane<'_>]], alive: &[usize], history: &mut History) {
-        let holdings = match (self.holdings)(self.world.memories()) {
-            None => return,
-            Some(Err(what)) => return self.findings.push(Finding::Structure(what)),
-            Some(Ok(holdings)) => holdings,
+    /// The account of the memory as it is now, if this can be told.
+    fn account(&mut self, lanes: &[&[Lane<'_>]], alive: &[usize]) -> Option<Account> {
+        let holdings = match (self.holdings)(self.world.memories())? {
+            Err(what) => {
+                self.findings.push(Finding::Structure(what));
+                return None;
+            }
+            Ok(holdings) => holdings,
         };
         let mut ready: Vec<Node> = Vec::new();
         for &node in alive {
@@ -601,9 +607,15 @@ impl Stage<'_> {
             }
         }
         let retired_bytes = alive.iter().map(|&node| self.opened[node].retired_bytes()).sum();
-        match account(&holdings, &ready, retired_bytes) {
-            Err(what) => self.findings.push(Finding::Memory(what)),
-            Ok(account) => {
+        let account = account(&holdings, &ready, retired_bytes);
+        account.map_err(|what| self.findings.push(Finding::Memory(what))).ok()
+    }
+
+    /// Accounts for the memory.
+    fn add_up(&mut self, lanes: &[&[Lane<'_>]], alive: &[usize], history: &mut History) {
+        match self.account(lanes, alive) {
+            None => {}
+            Some(account) => {
                 let adopted = self.after_death == AfterDeath::Recovered;
                 let disturbs = |kind: FaultKind| history.suffered.counts[kind as usize] > 0;
                 let undisturbed = history.failed.is_empty()
