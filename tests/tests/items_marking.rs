@@ -185,7 +185,9 @@ fn what_is_named_throughout_is_told_whatever_moves() {
     impl Story for Busy {
         fn tell<I: Index>(&mut self, scene: &mut Scene<'_, '_, '_, I>) {
             let mut keys: Vec<Vec<u8>> = (0..300).map(|_| scene.key()).collect();
-            keys.iter().for_each(|key| scene.upsert(key));
+            for key in &keys {
+                scene.upsert(key);
+            }
             for round in 0..8 {
                 let (before, _) = scene.walk(&mut |_| {});
                 let made = scene.lanes[0].marked(Mark::LayerMade);

@@ -3,7 +3,7 @@
 //! **What it promises.** A block that some entry, reached by links, names from the beginning of the walk to its end is told.
 //! Others may be told, too: a block that was named for a while, and one more than once.
 //!
-//! **Why it holds.** The walk goes through the layers as a scan does ([`super::scan`]): in the order of keys, each link followed where
+//! **Why it holds.** The walk goes through the layers as a scan does (`scan`): in the order of keys, each link followed where
 //! it stands. So the place it has come to is a *key*, not an entry key. Blocks do not move in that order: a pointer goes from an
 //! entry only into the layer that the same entry then links to, for ever (the room's points 1 and 2), so it stays at the place
 //! of its own key, whatever layers are made while the walk is on. When the walk READs an entry, that names

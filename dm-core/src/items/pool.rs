@@ -6,7 +6,7 @@
 //!                                                                    └── by size class ◄── retired, next life
 //! ```
 //!
-//! What was collected, because nobody knew of it any more ([`super::collect`]), is used before a new chunk.
+//! What was collected, because nobody knew of it any more ([`crate::reclaim::collect`]), is used before a new chunk.
 //!
 //! Chunks are granted as those of nodes are ([`crate::remote::chunks`]) and serve all sizes, so that a small pool need not
 //! have one per size. What a chunk has left when the next one comes is cut into places for later. If the pool has no chunk

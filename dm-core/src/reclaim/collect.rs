@@ -29,7 +29,7 @@
 //! that says none is waited for; one that has not introduced itself yet begins no operation before it has.
 //!
 //! *So what is reachable in a closed chunk only becomes less*, and all that was reachable throughout the walk is met by it: that is for
-//! the index to say, whose entries move ([`Collects::mark`]). **What the walk does not meet was not reachable at its end.** Nobody
+//! the index to say, whose entries move (`Collects::mark`). **What the walk does not meet was not reachable at its end.** Nobody
 //! will publish it, for nobody has it.
 //!
 //! *The second turn* begins when the walk has ended. When all rows have passed it, all operations that overlapped the walk are over: those

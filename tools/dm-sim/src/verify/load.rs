@@ -432,10 +432,10 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
                 self.failed.push(Failed { operation: Some(operation), error });
             }
             // One whose request failed is the next one's business.
-            (Doing::Turn, Ended::Turned(Ok(()) | Err(OpError { cause: Cause::Verb(_), .. }))) => {}
-            (Doing::Adoption, Ended::Adopted(Ok(_) | Err(OpError { cause: Cause::Verb(_), .. }))) => {}
+            (Doing::Turn, Ended::Turned(Ok(()) | Err(OpError { cause: Cause::Verb(_), .. })))
+            | (Doing::Adoption, Ended::Adopted(Ok(_) | Err(OpError { cause: Cause::Verb(_), .. }))) => {}
             (Doing::Turn, Ended::Turned(Err(error))) | (Doing::Adoption, Ended::Adopted(Err(error))) => {
-                self.failed.push(Failed { operation: None, error })
+                self.failed.push(Failed { operation: None, error });
             }
             (Doing::Settling(operation), Ended::Settled(result)) => match result {
                 Ok(()) => {
