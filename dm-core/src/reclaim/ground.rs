@@ -295,7 +295,7 @@ mod tests {
         assert_eq!(ready(&ground), [(8192 + 48, 1024 - 48), (8192 + 3072, 1024)]);
         assert_eq!(ground.take(6, NODE, 16, 16), None, "for something else");
         let mut taken = vec![(8192, 48), (8192 + 1024, 2048)];
-        for bytes in [16, 400, 48, 600, 96, 80, 304, 16].into_iter().chain([16; 64]) {
+        for bytes in [16, 400, 48, 608, 96, 80, 304, 16].into_iter().chain([16; 64]) {
             taken.extend(ground.take(7, NodeId(0), bytes, 16).map(|(_, offset)| (offset, bytes as u64)));
         }
         assert_eq!(ready(&ground), []);
