@@ -5,9 +5,9 @@
 
 use super::super::Failure;
 use super::super::members::{Member, WINDOW_BYTES, on_lane};
+use super::blocks::BlockAccount;
 use dm_core::btree::node::{Header, NodeFlags};
 use dm_core::index::Census;
-use dm_core::items::block::last_beginning;
 use dm_core::lane::Lane;
 use dm_core::reclaim::Signature;
 use dm_core::remote::address::LINE_BYTES;
@@ -37,12 +37,9 @@ pub(super) struct Account {
     pub(super) unlinked_bytes: u64,
     /// Ends of chunks, too short for a node.
     pub(super) slack_bytes: u64,
-    /// Chunks for blocks of keys and values of any length.
-    pub(super) block_chunks_bytes: u64,
-    /// Places of the blocks that the walk reached. The others are on shelves of compute nodes, or lost with one.
-    pub(super) block_bytes: u64,
-    /// Ends of these chunks that no block was ever written to.
-    pub(super) block_free_bytes: u64,
+    /// Chunks for blocks.
+    #[serde(flatten)]
+    pub(super) blocks: BlockAccount,
     /// By whose it is; what is reached is the tree's.
     pub(super) holders: Vec<Holder>,
 }
@@ -94,12 +91,9 @@ pub(super) fn account(
                 ChunkKind::Leaf => node_bytes.0,
                 ChunkKind::Inner => node_bytes.1,
                 ChunkKind::Items => {
-                    account.block_chunks_bytes += geometry.chunk_bytes;
-                    let start = (NodeId(number), geometry.chunk_offset(chunk));
-                    let written = last_beginning_in(fabric, lane, start, geometry.chunk_bytes)?;
-                    let used = written.map_or(0, |at| at + longest_block_bytes as u64);
-                    let free_bytes = geometry.chunk_bytes.saturating_sub(used);
-                    account.block_free_bytes += free_bytes;
+                    let (start, chunk_bytes) = ((NodeId(number), geometry.chunk_offset(chunk)), geometry.chunk_bytes);
+                    let blocks = &mut account.blocks;
+                    let free_bytes = blocks.add_chunk(fabric, lane, start, chunk_bytes, longest_block_bytes)?;
                     owner(&mut holders, rows, &grant).free_bytes += free_bytes;
                     continue;
                 }
@@ -144,31 +138,11 @@ pub(super) fn account(
     Ok(account)
 }
 
-/// Where the last block of a chunk begins at most: see [`last_beginning`].
-fn last_beginning_in(
-    fabric: &mut AnyFabric,
-    lane: &Lane<'_>,
-    (node, start): (NodeId, u64),
-    chunk_bytes: u64,
-) -> Result<Option<u64>, Failure> {
-    let mut end = chunk_bytes;
-    while end > 0 {
-        let bytes = end.min(WINDOW_BYTES as u64);
-        let read = Request::read(Label::Tool, node, start + end - bytes, bytes as usize, 0);
-        on_lane(fabric, lane, |fabric, lane| block_on(fabric, lane, lane.port().call(read))).map_err(Failure::run)?;
-        end -= bytes;
-        if let Some(at) = lane.port().with(|scratch| last_beginning(&scratch[..bytes as usize])) {
-            return Ok(Some(end + at as u64));
-        }
-    }
-    Ok(None)
-}
-
 impl Account {
     /// Takes what the walk reached out of what was written.
     pub(super) fn reached(&mut self, census: &Census) {
         let live_bytes = census.live_bytes - census.block_bytes;
-        self.block_bytes = census.block_bytes;
+        self.blocks.reached(census);
         self.live_bytes = live_bytes;
         self.unlinked_bytes = self.unlinked_bytes.saturating_sub(live_bytes);
     }

@@ -4,6 +4,7 @@
 //! lock, so for each index it walks it joins as a compute node and leaves again.
 
 mod account;
+mod blocks;
 mod radix;
 
 use super::members::{held_locks, members, on_lane, watch, with_eyes};
@@ -157,12 +158,12 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             // Before this program joins, and has places of its own.
             let (entry, parameters) = memory.pool.find_index(&index.name).map_err(Failure::run)?;
             let places = parameters.node_bytes();
+            let longest_block_bytes = parameters.items().map_or(0, Parameters::longest_place_bytes);
             if parameters.kind() == IndexKind::Smart {
                 index.radix_memory = Some(with_eyes(&memory.pool, |fabric, lane| {
-                    radix::account(&memory.pool, fabric, lane, entry.number, places.0)
+                    radix::account(&memory.pool, fabric, lane, entry.number, (places.0, longest_block_bytes))
                 })?);
             } else {
-                let longest_block_bytes = parameters.items().map_or(0, Parameters::longest_place_bytes);
                 index.memory = Some(with_eyes(&memory.pool, |fabric, lane| {
                     let rows = members(&memory.pool, fabric, lane)?;
                     account(&memory.pool, fabric, lane, &rows, entry.number, places, longest_block_bytes)
@@ -321,18 +322,8 @@ fn render(inspection: &Inspection) -> String {
 }
 
 fn render_account(account: &Account, text: &mut String) -> std::fmt::Result {
-    let Account {
-        granted_bytes,
-        live_bytes,
-        retired_bytes,
-        free_bytes,
-        unlinked_bytes,
-        slack_bytes,
-        block_chunks_bytes,
-        block_bytes,
-        block_free_bytes,
-        holders,
-    } = account;
+    let Account { granted_bytes, live_bytes, retired_bytes, free_bytes, unlinked_bytes, slack_bytes, blocks, holders } =
+        account;
     let sum = live_bytes + retired_bytes + free_bytes + unlinked_bytes + slack_bytes;
     writeln!(
         text,
@@ -346,16 +337,7 @@ fn render_account(account: &Account, text: &mut String) -> std::fmt::Result {
         size(*slack_bytes),
         granted_bytes.abs_diff(sum)
     )?;
-    if *block_chunks_bytes > 0 {
-        writeln!(
-            text,
-            "  chunks for blocks: {} granted = {} live + {} free + {} on shelves of compute nodes, or lost with one",
-            size(*block_chunks_bytes),
-            size(*block_bytes),
-            size(*block_free_bytes),
-            size(block_chunks_bytes.saturating_sub(*block_bytes + *block_free_bytes))
-        )?;
-    }
+    blocks.render(text)?;
     for holder in holders {
         writeln!(
             text,
@@ -389,6 +371,7 @@ fn render_radix(account: &RadixAccount, text: &mut String) -> std::fmt::Result {
         live_node_bytes,
         other_node_bytes,
         free_node_bytes,
+        blocks,
     } = account;
     writeln!(
         text,
@@ -409,10 +392,11 @@ fn render_radix(account: &RadixAccount, text: &mut String) -> std::fmt::Result {
         size(*other_node_bytes),
         size(*free_node_bytes)
     )?;
+    blocks.render(text)?;
     writeln!(
         text,
         "    (deleted: in the tree, for their keys or whoever needs their slots; out of the tree: waiting for epochs, ready on the \
-         compute node that took them out, or lost with one that is gone; free: never written)"
+         compute node that took them out, or waiting to be collected if that is gone; free: never written)"
     )
 }
 

@@ -1,11 +1,12 @@
 //! Where the memory of a radix tree is: what the walk reached, and what was never written. The rest was in the tree once, or was to
-//! be: it waits for the epochs, is ready for its next use, or is lost with a compute node that is gone. Which of these only the
-//! compute node knows that took it out of the tree.
+//! be: it waits for the epochs, is ready for its next use, or, if its compute node is gone, for somebody to collect it. Which of these only
+//! the compute node knows that took it out of the tree.
 //!
 //! On a pool in use this is a picture of many instants; sums are right when nobody writes.
 
 use super::super::Failure;
 use super::super::members::{WINDOW_BYTES, on_lane};
+use super::blocks::BlockAccount;
 use dm_core::index::Census;
 use dm_core::lane::Lane;
 use dm_core::radix::slot::{UNIT_BYTES, word};
@@ -28,7 +29,7 @@ pub(super) struct RadixAccount {
     pub(super) live_leaf_bytes: u64,
     /// Leaves it reached whose record was deleted.
     pub(super) deleted_leaf_bytes: u64,
-    /// Leaves out of the tree, or not in it yet: waiting, ready, or lost.
+    /// Leaves out of the tree, or not in it yet: waiting, ready, or to be collected.
     pub(super) other_leaf_bytes: u64,
     /// Of all leaves, in the tree and out of it, those that were buried.
     pub(super) buried_leaf_bytes: u64,
@@ -38,19 +39,22 @@ pub(super) struct RadixAccount {
     pub(super) node_chunks_bytes: u64,
     /// Nodes that the walk reached.
     pub(super) live_node_bytes: u64,
-    /// Nodes out of the tree, or not in it yet: waiting, ready, or lost.
+    /// Nodes out of the tree, or not in it yet: waiting, ready, or to be collected.
     pub(super) other_node_bytes: u64,
     /// What lies behind the last node that was written in each chunk.
     pub(super) free_node_bytes: u64,
+    /// Chunks for blocks.
+    #[serde(flatten)]
+    pub(super) blocks: BlockAccount,
 }
 
-/// Looks at every chunk of `index`, whose leaves take `leaf_bytes`. The walk's result is put in later.
+/// Looks at every chunk of `index`, whose leaves take so many bytes, and blocks at most so many. The walk's result is put in later.
 pub(super) fn account(
     pool: &Pool,
     fabric: &mut AnyFabric,
     lane: &Lane<'_>,
     index: IndexNumber,
-    leaf_bytes: usize,
+    (leaf_bytes, longest_block_bytes): (usize, usize),
 ) -> Result<RadixAccount, Failure> {
     let mut account = RadixAccount::default();
     for (number, geometry) in (0..).zip(pool.geometry()) {
@@ -71,6 +75,10 @@ pub(super) fn account(
             let place_bytes = match kind {
                 ChunkKind::Leaf => leaf_bytes,
                 ChunkKind::Inner => UNIT_BYTES,
+                ChunkKind::Items => {
+                    account.blocks.add_chunk(fabric, lane, (NodeId(number), start), bytes, longest_block_bytes)?;
+                    continue;
+                }
                 _ => continue,
             };
             // Behind the last unit that is not zero.
@@ -118,7 +126,8 @@ impl RadixAccount {
         let leaf_bytes = leaf_bytes as u64;
         self.deleted_leaf_bytes = census.empty_leaves * leaf_bytes;
         self.live_leaf_bytes = (census.leaves - census.empty_leaves) * leaf_bytes;
-        self.live_node_bytes = census.live_bytes - census.leaves * leaf_bytes;
+        self.blocks.reached(census);
+        self.live_node_bytes = census.live_bytes - census.block_bytes - census.leaves * leaf_bytes;
         let leaves = census.leaves * leaf_bytes + self.free_leaf_bytes;
         self.other_leaf_bytes = self.leaf_chunks_bytes.saturating_sub(leaves);
         let nodes = self.live_node_bytes + self.free_node_bytes;

@@ -1,0 +1,84 @@
+//! Where the memory for keys and values of any length is: the blocks that the walk reached, and what was never written. The rest is
+//! ready on compute nodes, or waits to be collected by those that live.
+
+use super::super::Failure;
+use super::super::members::{WINDOW_BYTES, on_lane};
+use crate::report::table::size;
+use dm_core::index::Census;
+use dm_core::items::block::last_beginning;
+use dm_core::lane::Lane;
+use dm_core::verbs::{Label, NodeId, Request};
+use dm_host::fabric::any::AnyFabric;
+use dm_host::solo::block_on;
+use serde::Serialize;
+use std::fmt::Write as _;
+
+/// Bytes of all chunks for blocks of an index, by what is there.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(super) struct BlockAccount {
+    /// Chunks for blocks of keys and values of any length.
+    block_chunks_bytes: u64,
+    /// Places of the blocks that the walk reached.
+    block_bytes: u64,
+    /// Ends of these chunks that no block was ever written to.
+    block_free_bytes: u64,
+}
+
+impl BlockAccount {
+    /// Looks at a chunk of `chunk_bytes`; the place of a block takes `longest_bytes` at most. Answers how much of it was never written to.
+    pub(super) fn add_chunk(
+        &mut self,
+        fabric: &mut AnyFabric,
+        lane: &Lane<'_>,
+        start: (NodeId, u64),
+        chunk_bytes: u64,
+        longest_bytes: usize,
+    ) -> Result<u64, Failure> {
+        let last = last_beginning_in(fabric, lane, start, chunk_bytes)?;
+        let used_bytes = last.map_or(0, |at| at + longest_bytes as u64);
+        let free_bytes = chunk_bytes.saturating_sub(used_bytes);
+        self.block_chunks_bytes += chunk_bytes;
+        self.block_free_bytes += free_bytes;
+        Ok(free_bytes)
+    }
+
+    /// Puts in what the walk reached.
+    pub(super) fn reached(&mut self, census: &Census) {
+        self.block_bytes = census.block_bytes;
+    }
+
+    pub(super) fn render(&self, text: &mut String) -> std::fmt::Result {
+        let Self { block_chunks_bytes, block_bytes, block_free_bytes } = self;
+        if *block_chunks_bytes == 0 {
+            return Ok(());
+        }
+        writeln!(
+            text,
+            "  chunks for blocks: {} granted = {} live + {} free + {} ready on compute nodes, or waiting to be collected",
+            size(*block_chunks_bytes),
+            size(*block_bytes),
+            size(*block_free_bytes),
+            size(block_chunks_bytes.saturating_sub(*block_bytes + *block_free_bytes))
+        )
+    }
+}
+
+/// Where the last block of a chunk begins at most: see [`last_beginning`].
+fn last_beginning_in(
+    fabric: &mut AnyFabric,
+    lane: &Lane<'_>,
+    (node, start): (NodeId, u64),
+    chunk_bytes: u64,
+) -> Result<Option<u64>, Failure> {
+    let mut end = chunk_bytes;
+    while end > 0 {
+        let bytes = end.min(WINDOW_BYTES as u64);
+        let read = Request::read(Label::Tool, node, start + end - bytes, bytes as usize, 0);
+        on_lane(fabric, lane, |fabric, lane| block_on(fabric, lane, lane.port().call(read))).map_err(Failure::run)?;
+        end -= bytes;
+        if let Some(at) = lane.port().with(|scratch| last_beginning(&scratch[..bytes as usize])) {
+            return Ok(Some(end + at as u64));
+        }
+    }
+    Ok(None)
+}
