@@ -25,7 +25,7 @@ use crate::remote::chunks::{self, ChunkKind, Grant, RequestIds, Want};
 use crate::remote::lock_word::{LockWord, RowId};
 use crate::remote::record::{Le32, Le64, record};
 use crate::remote::rows::{Member, REDO_CHUNKS, Row};
-use crate::verbs::{Label, LaneId, NodeId, Request};
+use crate::verbs::{Label, NodeId, Request};
 use core::ops::Range;
 use static_assertions::const_assert_eq;
 use thiserror::Error;
@@ -324,9 +324,8 @@ pub(crate) struct Wanted {
     /// See [`Debt::lock_name`].
     pub(crate) lock: u32,
     pub(crate) word: LockWord,
-    /// The row is the compute node's own, and the image that of this lane. Images of others under the word are of acquisitions
-    /// that were handed over when their WRITE was complete: older than what may have been written since.
-    pub(crate) own: Option<LaneId>,
+    /// The row is the compute node's own: its lanes are at work.
+    pub(crate) own: bool,
 }
 
 impl Wanted {
@@ -364,15 +363,9 @@ pub(crate) async fn find(
     let Some(area) = area else { return Ok(None) };
     let mut best: Option<(u32, Found)> = None;
     let mut loaded = None;
-    let (mut first, end) = match wanted.own {
-        None => (0, area.slots()),
-        Some(lane) => {
-            let first = u32::from(lane.0) * SLOTS_PER_LANE as u32;
-            (first, (first + SLOTS_PER_LANE as u32).min(area.slots()))
-        }
-    };
-    while first < end {
-        let count = (end - first).min(HEADERS_AT_ONCE);
+    let mut first = 0;
+    while first < area.slots() {
+        let count = (area.slots() - first).min(HEADERS_AT_ONCE);
         for step in 0..count {
             let offset =
                 area.slot(first + step).ok_or(corrupt(row_at, "a row announces redo slots without a chunk"))?;
@@ -402,7 +395,11 @@ pub(crate) async fn find(
     }
     let Some((slot, found)) = best else { return Ok(None) };
     if loaded != Some(slot) && load(lane, node, geometry, &area, slot, wanted, room).await? != Some(found) {
-        return Err(corrupt(row_at, "a redo image changed that nobody writes any more"));
+        if wanted.own {
+            // Of another lane, that had handed the word over and has gone on: its WRITE is complete.
+            return Ok(None);
+        }
+        return Err(corrupt(row_at, "a redo image of a dead compute node changed"));
     }
     Ok(Some(found))
 }

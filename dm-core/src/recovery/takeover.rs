@@ -197,7 +197,7 @@ pub(crate) trait Guarded {
             return Ok(());
         };
         let port = lane.port();
-        let wanted = Wanted { row: dead.row(), incarnation, lock: debt.lock_name(), word: dead, own: None };
+        let wanted = Wanted { row: dead.row(), incarnation, lock: debt.lock_name(), word: dead, own: false };
         let found = redo::find(lane, lock.node, geometry, &wanted, room).await?;
         if !recovery.lease.may_write() {
             return Err(OpError::harmless(Cause::Fenced));
@@ -309,7 +309,7 @@ impl Site<'_> {
             incarnation: self.owner.incarnation,
             lock: debt.lock_name(),
             word: LockWord(word),
-            own: Some(lane.id()),
+            own: true,
         };
         let found = redo::find(lane, lock.node, geometry, &wanted, self.room).await?;
         if let Some(found) = found {

@@ -210,7 +210,9 @@ impl Smart<'_> {
             return Err(late);
         }
         lane.wrote_in_place();
-        let pass = self.options.hierarchical && self.locks.would_pass(local(held.lock), held.tag());
+        let pass = self.options.hierarchical
+            && self.locks.would_pass(local(held.lock), held.tag())
+            && lane.may_pass(held.lock);
         if self.options.combine && !pass {
             let unlock = port.push(self.unlock_request(&held));
             port.submit().await.map_err(|error| unknown(error.into()))?;
@@ -223,8 +225,11 @@ impl Smart<'_> {
     /// Releases a leaf with nothing to write back: hands it over, or unlocks and waits for that.
     pub(super) async fn unlock_leaf(&self, lane: &Lane<'_>, held: LeafHeld) -> Result<(), OpError> {
         let imaged = lane.holds(held.lock).is_some_and(|debt| debt.imaged);
+        // Not with images of two lanes: the second one's slot may be used again while the first one's image stays, and then that would
+        // count as the last.
         let handed = Handed { word: held.word, imaged };
         if self.options.hierarchical
+            && lane.may_pass(held.lock)
             && let Some(next) = self.locks.pass(local(held.lock), held.tag(), handed)
         {
             self.paid(lane, held.lock);
