@@ -431,7 +431,7 @@ impl Stage<'_> {
         if swept && history.suffered.down.is_none() {
             // What is collected has one use afterwards, whatever it had before: that is looked at now.
             if self.findings.is_empty() {
-                let _ = self.account(lanes, &alive);
+                let _ = self.account(lanes, &alive, false);
             }
             self.adopt(lanes, &alive);
         }
@@ -582,9 +582,11 @@ impl Stage<'_> {
         }
     }
 
-    /// The account of the memory as it is now, if this can be told.
-    fn account(&mut self, lanes: &[&[Lane<'_>]], alive: &[usize]) -> Option<Account> {
+    /// The account of the memory as it is now, if this can be told. Before all keys have been read once more a structure need not be
+    /// `complete`: what was cut short is for readers to finish.
+    fn account(&mut self, lanes: &[&[Lane<'_>]], alive: &[usize], complete: bool) -> Option<Account> {
         let holdings = match (self.holdings)(self.world.memories())? {
+            Err(_) if !complete => return None,
             Err(what) => {
                 self.findings.push(Finding::Structure(what));
                 return None;
@@ -613,7 +615,7 @@ impl Stage<'_> {
 
     /// Accounts for the memory.
     fn add_up(&mut self, lanes: &[&[Lane<'_>]], alive: &[usize], history: &mut History) {
-        match self.account(lanes, alive) {
+        match self.account(lanes, alive, true) {
             None => {}
             Some(account) => {
                 let adopted = self.after_death == AfterDeath::Recovered;
