@@ -15,6 +15,7 @@ use std::fmt::Write as _;
 
 /// Bytes of all chunks for blocks of an index, by what is there.
 #[derive(Clone, Debug, Default, Serialize)]
+#[expect(clippy::struct_field_names, reason = "they stand beside those of nodes")]
 pub(super) struct BlockAccount {
     /// Chunks for blocks of keys and values of any length.
     block_chunks_bytes: u64,

@@ -21,7 +21,6 @@ use serde::Serialize;
 
 /// Bytes of all chunks of a radix tree, by what is there.
 #[derive(Clone, Debug, Default, Serialize)]
-#[expect(clippy::struct_field_names, reason = "units come last")]
 pub(super) struct RadixAccount {
     /// Chunks for leaves.
     pub(super) leaf_chunks_bytes: u64,
