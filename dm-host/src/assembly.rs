@@ -22,7 +22,7 @@ use dm_core::items::block::{block_bytes, class_bytes, class_of};
 use dm_core::items::links::{Link, Links};
 use dm_core::items::pool::{self, BlockPool, Returned};
 use dm_core::items::{Items, Site, parameters as items};
-use dm_core::reclaim::{Collection, GENERATIONS, Ground, Participant, Plot, Quarantine, Waiting, ground};
+use dm_core::reclaim::{Collection, GENERATIONS, Ground, Participant, Plot, Quarantine, Share, Waiting, ground};
 use dm_core::recovery::redo::RedoError;
 use dm_core::recovery::{Recovery, RecoveryError};
 use dm_core::remote::NodeGeometry;
@@ -645,7 +645,10 @@ impl<'a> ItemsRoom<'a> {
         };
         let plan = parameters.plan(below.plan(), spending.page_bytes);
         let blocks = match place.epochs {
-            Some(part) => BlockPool::new(&self.shelves).with_collection(&self.collection, part.epochs, place.geometry),
+            Some(part) => {
+                let share = Share::new(&self.collection, part.epochs, place.geometry);
+                BlockPool::new(&self.shelves).with_collection(share)
+            }
             None => BlockPool::new(&self.shelves),
         };
         Items::new(below, site, *parameters, plan, blocks, Links::new(self.links))

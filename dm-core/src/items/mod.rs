@@ -144,7 +144,7 @@ use crate::index::{Census, Index, Operation, OperationKind, Outcome, ScratchPlan
 use crate::lane::{Lane, Mark};
 use crate::port::State;
 use crate::reclaim::collect::collect;
-use crate::reclaim::{Adopted, Participant};
+use crate::reclaim::{Adopted, Busy, Participant};
 use crate::recovery::sweep::Swept;
 use crate::remote::NodeGeometry;
 use crate::remote::address::Address;
@@ -429,15 +429,6 @@ impl Drop for UnderWay<'_, '_, '_> {
     }
 }
 
-/// One adoption at a time; ended by being dropped.
-struct Adopting<'a>(&'a AtomicBool);
-
-impl Drop for Adopting<'_> {
-    fn drop(&mut self) {
-        self.0.store(false, Ordering::Release);
-    }
-}
-
 impl<I: Index> Index for Items<'_, I> {
     fn plan(&self) -> &ScratchPlan {
         &self.plan
@@ -523,10 +514,7 @@ impl<I: Index> Index for Items<'_, I> {
         // One after the other, and one lane at a time: the index below may collect, too, and has what is closed until it is done.
         // Blocks are only begun with when it is, and it does not begin anew until they are.
         let mut adopted = Adopted::default();
-        if self.adopting.swap(true, Ordering::Acquire) {
-            return Ok(adopted);
-        }
-        let _adopting = Adopting(&self.adopting);
+        let Some(_busy) = Busy::begin(&self.adopting) else { return Ok(adopted) };
         if !self.collecting.load(Ordering::Relaxed) {
             adopted = self.below.adopt(lane).await?;
             if adopted.waits {

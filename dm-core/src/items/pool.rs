@@ -31,11 +31,8 @@
 use super::block::{CLASSES, UNIT_BYTES, class_bytes, class_of};
 use super::slot::{BlockPointer, LIFE_MASK};
 use crate::planted::{Bug, planted};
-use crate::reclaim::closed::ChunkName;
-use crate::reclaim::{Collection, Epochs};
-use crate::remote::NodeGeometry;
+use crate::reclaim::{Collection, Share};
 use crate::verbs::NodeId;
-use core::sync::atomic::{AtomicU32, Ordering};
 use spin::Mutex;
 
 /// No entry.
@@ -178,70 +175,47 @@ pub enum Retired {
     Forgotten,
 }
 
-/// Where what was collected is, and what is not to be kept because somebody collects there.
-#[derive(Clone, Copy)]
-struct Collected<'s> {
-    collection: &'s Collection<'s>,
-    epochs: &'s Epochs,
-    geometry: &'s [NodeGeometry],
-}
-
 /// Blocks are all that a collection of theirs is about.
 pub(super) const BLOCKS: u8 = 0;
 
 /// Places of one index on one compute node, shared by its lanes.
 pub struct BlockPool<'s> {
     shelves: &'s [Mutex<Shelf<'s>>],
-    collected: Option<Collected<'s>>,
-    /// Up to which version it has given up what was closed.
-    heeded: AtomicU32,
+    share: Option<Share<'s>>,
 }
 
 impl<'s> BlockPool<'s> {
     /// One shelf per memory node.
     pub const fn new(shelves: &'s [Mutex<Shelf<'s>>]) -> Self {
-        Self { shelves, collected: None, heeded: AtomicU32::new(0) }
+        Self { shelves, share: None }
     }
 
     /// The same, where what nobody knows of any more is collected ([`crate::reclaim::collect`]).
     #[must_use]
-    pub const fn with_collection(
-        mut self,
-        collection: &'s Collection<'s>,
-        epochs: &'s Epochs,
-        geometry: &'s [NodeGeometry],
-    ) -> Self {
-        self.collected = Some(Collected { collection, epochs, geometry });
+    pub fn with_collection(mut self, share: Share<'s>) -> Self {
+        self.share = Some(share);
         self
     }
 
     /// What was collected.
-    /// What was collected.
     pub fn collection(&self) -> Option<&'s Collection<'s>> {
-        self.collected.map(|collected| collected.collection)
+        self.share.as_ref().map(Share::collection)
     }
 
-    /// Whether what lies there must not be kept. To be asked with the lock held under which it would be, as in
-    /// [`crate::radix::space`].
+    /// See [`Share::is_closed`].
     fn is_closed(&self, node: NodeId, offset: u64) -> bool {
-        self.collected.is_some_and(|Collected { epochs, geometry, .. }| {
-            epochs.closed().has(ChunkName::of(geometry, node, offset)) && !planted(Bug::ClosedKept)
-        })
+        self.share.as_ref().is_some_and(|share| share.is_closed(node, offset))
     }
 
     /// Gives up what it has in chunks that were closed.
     pub(super) fn heed(&self) {
-        let Some(Collected { collection, epochs, geometry }) = self.collected else { return };
-        if self.heeded.load(Ordering::Acquire) == epochs.closed().version() || planted(Bug::ClosedKept) {
-            return;
+        if let Some(share) = &self.share {
+            share.heed(|gone| {
+                for (node, shelf) in (0..).map(NodeId).zip(self.shelves) {
+                    shelf.lock().give_up(|offset| gone(node, offset));
+                }
+            });
         }
-        let since = epochs.closed().since(self.heeded.load(Ordering::Acquire));
-        for (node, shelf) in (0..).map(NodeId).zip(self.shelves) {
-            shelf.lock().give_up(|offset| since.has(ChunkName::of(geometry, node, offset)));
-        }
-        collection.give_up(|name| since.has(Some(name)));
-        // What others gave up meanwhile is given up, too: this is not before any of theirs.
-        self.heeded.fetch_max(since.version, Ordering::Release);
     }
 
     /// So many bytes are nobody's any more.
@@ -318,7 +292,9 @@ impl<'s> BlockPool<'s> {
         let Some(shelf) = self.shelves.get(usize::from(pointer.node().0)) else { return Retired::Forgotten };
         let life = if planted(Bug::BlockLifeKept) { pointer.life } else { pointer.life.wrapping_add(1) & LIFE_MASK };
         let mut shelf = shelf.lock();
-        let retired = if self.is_closed(pointer.node(), pointer.offset()) {
+        let may_be_closed = |share: &Share<'_>| share.may_be_closed(pointer.node(), pointer.offset());
+        // It may be handed out again at once.
+        let retired = if self.share.as_ref().is_some_and(may_be_closed) {
             Retired::Left
         } else if shelf.push(class_of(pointer.bytes as usize), pointer.offset(), life) {
             Retired::Kept
@@ -367,7 +343,8 @@ impl<'s> BlockPool<'s> {
 mod tests {
     extern crate std;
     use super::*;
-    use crate::reclaim::{Ground, Plot};
+    use crate::reclaim::closed::ChunkName;
+    use crate::reclaim::{Epochs, Ground, Plot};
     use crate::remote::superblock::{PoolPlan, Superblock};
     use std::vec::Vec;
     use zerocopy::IntoBytes;
@@ -441,8 +418,10 @@ mod tests {
         let (mut plots, mut marks) = ([Plot::default(); 1], [0; 4]);
         let collection = Collection::new(Ground::new(&mut plots, &mut marks), false);
         let shelves = [Mutex::new(Shelf::new(&mut entries))];
-        let pool = BlockPool::new(&shelves).with_collection(&collection, &epochs, &geometry);
+        let pool = BlockPool::new(&shelves).with_collection(Share::new(&collection, &epochs, &geometry));
         let pointer = |offset: u64| BlockPointer { place: offset, life: 3, bytes: 30 };
+        assert_eq!(pool.retire(&pointer(chunk(4))), Retired::Left, "nobody knows whether somebody collects there");
+        epochs.closed().learn([0; 8]);
         let ready = || {
             let mut all = Vec::new();
             pool.for_each_ready(&mut |_, offset, bytes| all.push((offset, bytes)));

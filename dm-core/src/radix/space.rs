@@ -6,9 +6,7 @@
 use super::pieces::{Queue, Shelf};
 use super::slot::{Place, UNIT_BYTES};
 use crate::planted::{Bug, planted};
-use crate::reclaim::closed::ChunkName;
-use crate::reclaim::{Collection, Epochs};
-use crate::remote::NodeGeometry;
+use crate::reclaim::{Collection, Epochs, Share};
 use crate::remote::lock_word::RowId;
 use crate::verbs::NodeId;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -123,10 +121,7 @@ pub struct Space<'s> {
     shelves: &'s [Mutex<Shelf<'s>>],
     /// What waits, and for what.
     waiting: Option<(&'s Mutex<Queue<'s>>, &'s Epochs)>,
-    /// What was collected, and where chunks are.
-    collected: Option<(&'s Collection<'s>, &'s [NodeGeometry])>,
-    /// Up to which version it has given up what was closed.
-    heeded: AtomicU32,
+    share: Option<Share<'s>>,
     /// The number of the chunk granted last, plus one.
     last_chunk: AtomicU32,
 }
@@ -134,8 +129,7 @@ pub struct Space<'s> {
 impl<'s> Space<'s> {
     /// `stretches`: [`Use::COUNT`] per memory node.
     pub const fn new(stretches: &'s [Mutex<Stretch>]) -> Self {
-        let (heeded, last_chunk) = (AtomicU32::new(0), AtomicU32::new(0));
-        Self { stretches, shelves: &[], waiting: None, collected: None, heeded, last_chunk }
+        Self { stretches, shelves: &[], waiting: None, share: None, last_chunk: AtomicU32::new(0) }
     }
 
     /// The same, where what is out of the tree comes back. `shelves`: one per memory node.
@@ -153,51 +147,36 @@ impl<'s> Space<'s> {
 
     /// The same, where what nobody knows of any more is collected ([`crate::reclaim::collect`]).
     #[must_use]
-    pub const fn with_collection(mut self, collection: &'s Collection<'s>, geometry: &'s [NodeGeometry]) -> Self {
-        self.collected = Some((collection, geometry));
+    pub fn with_collection(mut self, share: Share<'s>) -> Self {
+        self.share = Some(share);
         self
     }
 
     /// What was collected.
-    pub const fn collection(&self) -> Option<&'s Collection<'s>> {
-        match self.collected {
-            Some((collection, _)) => Some(collection),
-            None => None,
-        }
+    pub fn collection(&self) -> Option<&'s Collection<'s>> {
+        self.share.as_ref().map(Share::collection)
     }
 
-    fn name(&self, node: NodeId, offset: u64) -> Option<ChunkName> {
-        ChunkName::of(self.collected?.1, node, offset)
-    }
-
-    /// Whether what lies there must not be kept. To be asked with the lock held under which it would be: whoever gives up what
-    /// is closed takes that, too, and comes before, when this says so, or after, and finds it.
+    /// See [`Share::is_closed`].
     fn is_closed(&self, node: NodeId, offset: u64) -> bool {
-        let Some((_, epochs)) = self.waiting else { return false };
-        epochs.closed().has(self.name(node, offset)) && !planted(Bug::ClosedKept)
+        self.share.as_ref().is_some_and(|share| share.is_closed(node, offset))
     }
 
     /// Gives up what it has in chunks that were closed.
     pub fn heed(&self) {
-        let Some((waiting, epochs)) = self.waiting else { return };
-        if self.heeded.load(Ordering::Acquire) == epochs.closed().version() || planted(Bug::ClosedKept) {
-            return;
-        }
-        let since = epochs.closed().since(self.heeded.load(Ordering::Acquire));
-        let gone = |node: NodeId, offset: u64| since.has(self.name(node, offset));
-        for (node, shelf) in (0..).map(NodeId).zip(self.shelves) {
-            shelf.lock().give_up(|offset| gone(node, offset));
-        }
-        waiting.lock().give_up(|place| gone(place.node(), place.offset()));
-        for (number, stretch) in self.stretches.iter().enumerate() {
-            let node = NodeId((number / Use::COUNT) as u16);
-            stretch.lock().give_up(|offset| gone(node, offset));
-        }
-        if let Some((collection, _)) = self.collected {
-            collection.give_up(|name| since.has(Some(name)));
-        }
-        // What others gave up meanwhile is given up, too: this is not before any of theirs.
-        self.heeded.fetch_max(since.version, Ordering::Release);
+        let Some(share) = &self.share else { return };
+        share.heed(|gone| {
+            for (node, shelf) in (0..).map(NodeId).zip(self.shelves) {
+                shelf.lock().give_up(|offset| gone(node, offset));
+            }
+            if let Some((waiting, _)) = self.waiting {
+                waiting.lock().give_up(|place| gone(place.node(), place.offset()));
+            }
+            for (number, stretch) in self.stretches.iter().enumerate() {
+                let node = NodeId((number / Use::COUNT) as u16);
+                stretch.lock().give_up(|offset| gone(node, offset));
+            }
+        });
     }
 
     /// Where the search for the next chunk begins: behind the last one, or at first apart from other compute nodes.
@@ -277,7 +256,7 @@ impl<'s> Space<'s> {
     pub fn take_collected(&self, what: Use, near: NodeId, bytes: usize) -> Option<Place> {
         let step = if what == Use::Leaf { bytes } else { UNIT_BYTES };
         self.heed();
-        let (node, offset) = self.collected?.0.take(what as u8, near, bytes, step)?;
+        let (node, offset) = self.collection()?.take(what as u8, near, bytes, step)?;
         Some(Place::new(node, offset))
     }
 
@@ -298,7 +277,7 @@ impl<'s> Space<'s> {
                 stretch.put(place.offset(), bytes as u32);
                 stretch.lost_bytes - before
             };
-            if let Some((collection, _)) = self.collected.filter(|_| lost > 0) {
+            if let Some(collection) = self.collection().filter(|_| lost > 0) {
                 collection.has_lost(lost);
             }
         }
@@ -316,7 +295,7 @@ impl<'s> Space<'s> {
                 return true;
             }
         }
-        if let Some((collection, _)) = self.collected {
+        if let Some(collection) = self.collection() {
             collection.has_lost(bytes as u64);
             return false;
         }
@@ -371,7 +350,7 @@ impl<'s> Space<'s> {
 
     /// Memory is short: what waits is to come back soon. Answers what to ask [`Space::is_back`] about; `None`: nothing waits.
     pub fn is_short(&self) -> Option<u32> {
-        if let Some((collection, _)) = self.collected {
+        if let Some(collection) = self.collection() {
             collection.is_short();
         }
         let (waiting, epochs) = self.waiting?;
@@ -402,7 +381,7 @@ impl<'s> Space<'s> {
     /// Calls `visit` with every piece that is ready for use: to account for memory. Leaves are of `leaf_bytes`.
     pub fn for_each_ready(&self, leaf_bytes: usize, visit: &mut dyn FnMut(Use, Place, u64)) {
         self.heed();
-        if let Some((collection, _)) = self.collected {
+        if let Some(collection) = self.collection() {
             collection.for_each_ready(&mut |what, node, offset, bytes| {
                 let what = if what == Use::Leaf as u8 { Use::Leaf } else { Use::Node };
                 visit(what, Place::new(node, offset), bytes);
@@ -431,10 +410,14 @@ impl<'s> Space<'s> {
         if let Some((waiting, _)) = self.waiting {
             waiting.lock().grant(what, bytes);
         }
-        if let Some((collection, _)) = self.collected {
+        if let Some(collection) = self.collection() {
             collection.grant(bytes);
         }
         let mut stretch = stretch.lock();
+        if self.is_closed(node, offset) {
+            // Granted before it was closed: it is collected with the others.
+            return;
+        }
         let rest = (stretch.end - stretch.next) & !(UNIT_BYTES as u64 - 1);
         if let (true, Ok(size)) = (rest > 0, u32::try_from(rest)) {
             let next = stretch.next;

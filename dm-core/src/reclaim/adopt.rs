@@ -1,5 +1,6 @@
 //! Adoption: the argument is in the room's header.
 
+use super::Busy;
 use super::signature::{self, Signature};
 use crate::btree::leaves::{Leaves, slice};
 use crate::btree::node::{self, Header, KEY_BYTES_MAX, NodeFlags, Standing, Wanted, header_bytes};
@@ -91,15 +92,6 @@ impl Adoption {
     }
 }
 
-/// One adoption at a time; ended by being dropped.
-struct Busy<'a>(&'a AtomicBool);
-
-impl Drop for Busy<'_> {
-    fn drop(&mut self) {
-        self.0.store(false, Ordering::Release);
-    }
-}
-
 /// A place that is looked at.
 #[derive(Clone, Copy)]
 struct Place {
@@ -133,10 +125,7 @@ impl<'s> Tree<'s> {
         }
         let _pinned = self.pin(lane);
         let adoption = self.nodes.adoption();
-        if adoption.busy.swap(true, Ordering::Acquire) {
-            return Ok(adopted);
-        }
-        let _busy = Busy(&adoption.busy);
+        let Some(_busy) = Busy::begin(&adoption.busy) else { return Ok(adopted) };
         let Some(home) = self.geometry.first() else { return Ok(adopted) };
         let ended = rows::lives_ended(lane, home, self.scratch.small).await?.wrapping_add(1);
         if adoption.ended.load(Ordering::Relaxed) == ended {

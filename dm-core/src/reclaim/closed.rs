@@ -12,7 +12,8 @@
 //!
 //! A compute node READs the line whenever it learns of another epoch, *before* it takes that for its own. Pools of places
 //! look at [`Closed::version`] before they hand one out, and *give up* what they have in chunks that were closed since
-//! they looked last; they refuse what lies in one that is closed, with the lock held under which they would keep it.
+//! they looked last; they refuse what lies in one that is closed, with the lock held under which they would keep it. Before the
+//! line was READ for the first time ([`Closed::is_read`]) they hand nothing out again.
 
 use crate::layout::fields::Field;
 use crate::remote::NodeGeometry;
@@ -86,6 +87,9 @@ impl ChunkName {
     }
 }
 
+/// More chunks than can be closed.
+const UNREAD: u32 = u32::MAX;
+
 type List = [ChunkName; CHUNKS_AT_ONCE];
 
 #[derive(Debug)]
@@ -103,7 +107,7 @@ struct Lists {
 pub struct Closed {
     /// Lists there have been.
     version: AtomicU32,
-    /// Chunks that are closed now.
+    /// Chunks that are closed now; [`UNREAD`]: nobody has looked yet.
     count: AtomicU32,
     lists: Mutex<Lists>,
 }
@@ -115,11 +119,11 @@ impl Default for Closed {
 }
 
 impl Closed {
-    /// Nothing is.
+    /// Of a compute node that has not looked yet.
     pub const fn new() -> Self {
         Self {
             version: AtomicU32::new(0),
-            count: AtomicU32::new(0),
+            count: AtomicU32::new(UNREAD),
             lists: Mutex::new(Lists {
                 line: [0; LINE_WORDS],
                 over: Collector::NOBODY,
@@ -133,7 +137,7 @@ impl Closed {
     pub(crate) fn learn(&self, line: [u64; LINE_WORDS]) {
         let mut lists = self.lists.lock();
         let is_over = lists.over != Collector::NOBODY && line.first() == Some(&lists.over.0);
-        if is_over || lists.line == line {
+        if is_over || lists.line == line && self.is_read() {
             return;
         }
         lists.line = line;
@@ -167,22 +171,28 @@ impl Closed {
         }
     }
 
+    /// Whether the line was READ at some time.
+    pub(crate) fn is_read(&self) -> bool {
+        self.count.load(SeqCst) != UNREAD
+    }
+
     /// Changes when chunks are closed.
     #[inline]
     pub fn version(&self) -> u32 {
         self.version.load(SeqCst)
     }
 
-    /// Whether that chunk is closed now.
+    /// Whether that chunk is known to be closed now.
     #[inline]
     pub fn has(&self, name: Option<ChunkName>) -> bool {
-        self.count.load(SeqCst) > 0 && self.has_now(name)
+        !matches!(self.count.load(SeqCst), 0 | UNREAD) && self.has_now(name)
     }
 
     fn has_now(&self, name: Option<ChunkName>) -> bool {
         let lists = self.lists.lock();
         let list = lists.closed.get(self.version.load(SeqCst) as usize % LISTS);
-        self.count.load(SeqCst) > 0 && list.zip(name).is_some_and(|(list, name)| list.contains(&name))
+        !matches!(self.count.load(SeqCst), 0 | UNREAD)
+            && list.zip(name).is_some_and(|(list, name)| list.contains(&name))
     }
 
     /// What was closed since version `seen`, and the version now.
@@ -236,7 +246,9 @@ mod tests {
     #[test]
     fn a_chunk_is_closed_until_the_line_says_otherwise() {
         let closed = Closed::new();
-        assert!(!closed.has(Some(named(4))));
+        assert!(!closed.has(Some(named(4))) && !closed.is_read(), "nobody has looked");
+        closed.learn([0; LINE_WORDS]);
+        assert!(!closed.has(Some(named(4))) && closed.is_read());
         closed.learn(line(1, &[4, 0]));
         assert!(
             closed.has(Some(named(4)))

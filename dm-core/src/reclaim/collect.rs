@@ -25,8 +25,11 @@
 //! that epoch, and its row may say it. Its pools give up what they have in closed chunks before they hand a place out to an
 //! operation that began later, and refuse what lies there. What an *earlier* operation has in its hands is published or refused when
 //! that ends, and its row does not say the epoch before. A chunk's owner is the only one who carves what was never used of it: he is
-//! gone, or is the collector, who gives that up as well. Who joins later READs the line before its row says any epoch, and a row
-//! that says none is waited for; one that has not introduced itself yet begins no operation before it has.
+//! gone, or is the collector, who gives that up as well.
+//!
+//! *Who joins meanwhile* introduces itself and READs the line; before that its pools hand nothing out again. If it READ the line before that was
+//! written, its row was there when the first turn looked, which waits for a row that says no epoch. Else it knows what is closed,
+//! or the second turn did not find its row, either: then all of its operations began after the walk.
 //!
 //! *So what is reachable in a closed chunk only becomes less*, and all that was reachable throughout the walk is met by it: that is for
 //! the index to say, whose entries move (`Collects::mark`). **What the walk does not meet was not reachable at its end.** Nobody
@@ -58,7 +61,7 @@
 
 use super::closed::{CHUNKS_AT_ONCE, ChunkName, Collector};
 use super::ground::Ground;
-use super::{Adopted, Participant};
+use super::{Adopted, Busy, Epochs, Participant};
 use crate::error::{Cause, OpError};
 use crate::lane::{Lane, Mark};
 use crate::planted::{Bug, planted};
@@ -182,15 +185,6 @@ pub struct Collection<'s> {
     work: Mutex<Work>,
 }
 
-/// One at a time; ended by being dropped.
-struct Busy<'a>(&'a AtomicBool);
-
-impl Drop for Busy<'_> {
-    fn drop(&mut self) {
-        self.0.store(false, Ordering::Release);
-    }
-}
-
 impl<'s> Collection<'s> {
     /// Nothing is. `eager`: own chunks are collected in any case.
     pub const fn new(ground: Ground<'s>, eager: bool) -> Self {
@@ -287,6 +281,57 @@ impl<'s> Collection<'s> {
     }
 }
 
+/// A pool's part in collections: what was collected for it, and what it has to let go.
+pub struct Share<'s> {
+    collection: &'s Collection<'s>,
+    epochs: &'s Epochs,
+    geometry: &'s [NodeGeometry],
+    /// Up to which version it has given up what was closed.
+    heeded: AtomicU32,
+}
+
+impl<'s> Share<'s> {
+    /// Of a pool with places in chunks of `geometry`, on a compute node with this view of the epochs.
+    pub const fn new(collection: &'s Collection<'s>, epochs: &'s Epochs, geometry: &'s [NodeGeometry]) -> Self {
+        Self { collection, epochs, geometry, heeded: AtomicU32::new(0) }
+    }
+
+    /// What was collected.
+    pub const fn collection(&self) -> &'s Collection<'s> {
+        self.collection
+    }
+
+    /// Whether what lies there must not be kept. To be asked with the lock held under which it would be: whoever gives up what
+    /// is closed takes that, too, and comes before, when this says so, or after, and finds it.
+    pub(crate) fn is_closed(&self, node: NodeId, offset: u64) -> bool {
+        self.epochs.closed().has(ChunkName::of(self.geometry, node, offset)) && !planted(Bug::ClosedKept)
+    }
+
+    /// As [`Share::is_closed`], or nobody has looked yet: of what may be handed out again before there was a turn. (What waits for one
+    /// is given up then. Of chunks that this compute node was granted only its own collector closes any, and that waits for one, too.)
+    pub(crate) fn may_be_closed(&self, node: NodeId, offset: u64) -> bool {
+        !self.epochs.closed().is_read() || self.is_closed(node, offset)
+    }
+
+    /// Before places are handed out: if chunks were closed since this was asked last, has `give_up` forget what lies where its
+    /// argument says so.
+    #[inline]
+    pub(crate) fn heed(&self, give_up: impl FnOnce(&dyn Fn(NodeId, u64) -> bool)) {
+        let heeded = self.heeded.load(Ordering::Acquire);
+        if heeded != self.epochs.closed().version() && !planted(Bug::ClosedKept) {
+            self.give_up(heeded, give_up);
+        }
+    }
+
+    fn give_up(&self, heeded: u32, give_up: impl FnOnce(&dyn Fn(NodeId, u64) -> bool)) {
+        let since = self.epochs.closed().since(heeded);
+        give_up(&|node, offset| since.has(ChunkName::of(self.geometry, node, offset)));
+        self.collection.give_up(|name| since.has(Some(name)));
+        // What others gave up meanwhile is given up, too: this is not before any of theirs.
+        self.heeded.fetch_max(since.version, Ordering::Release);
+    }
+}
+
 /// Goes on with a collection as far as it gets without waiting, or begins one if there is reason: see the file. What waits for epochs
 /// says so in `adopted`. The lane must not be in an operation.
 ///
@@ -298,10 +343,7 @@ pub(crate) async fn collect<'s>(
     adopted: &mut Adopted,
 ) -> Result<(), OpError> {
     let Some((site, collection)) = room.site() else { return Ok(()) };
-    if collection.busy.swap(true, Ordering::Acquire) {
-        return Ok(());
-    }
-    let _busy = Busy(&collection.busy);
+    let Some(_busy) = Busy::begin(&collection.busy) else { return Ok(()) };
     // Of a pool that nobody asks for places.
     room.heed();
     loop {

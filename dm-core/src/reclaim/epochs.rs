@@ -58,6 +58,7 @@
 //! that anybody raises, a CAS, two chains of a WRITE and two READs to the own row, a look at all rows by who waits for it,
 //! and a READ of each level-1 node, or copy, in use.
 
+use super::Busy;
 use super::closed::Closed;
 use crate::lane::{Lane, Mark};
 use crate::planted::{Bug, planted};
@@ -230,11 +231,9 @@ impl Epochs {
     /// closed some, and waits for a turn that began after that, may rely on it when a row says an epoch ([`super::collect`]). There is
     /// one turn at a time on a compute node, its keeper's or a lane's, so what was READ last is learned last.
     async fn learn(&self, lane: &Lane<'_>, home: &NodeGeometry, epoch: u32, scratch: usize) -> Result<(), RowError> {
-        if epoch > self.now.load(SeqCst) {
+        if epoch > self.now.load(SeqCst) || !self.closed.is_read() {
             let line = rows::read_closed(lane, home, scratch).await?;
-            if !planted(Bug::ClosedUnread) {
-                self.closed.learn(line);
-            }
+            self.closed.learn(if planted(Bug::ClosedUnread) { Default::default() } else { line });
             self.now.fetch_max(epoch, SeqCst);
         }
         Ok(())
@@ -497,10 +496,7 @@ impl<'s> Participant<'s> {
         member: Member,
         scratch: usize,
     ) -> Result<(), RowError> {
-        if self.epochs.busy.swap(true, SeqCst) {
-            return Ok(());
-        }
-        let _busy = Busy(&self.epochs.busy);
+        let Some(_busy) = Busy::begin(&self.epochs.busy) else { return Ok(()) };
         let waits = Waits { lease_ns: u64::MAX, since_ns: 0, for_all: true };
         self.turn_of(lane, home, member, waits, scratch).await.map(|_| ())
     }
@@ -520,14 +516,6 @@ impl<'s> Participant<'s> {
         let turn = Turn { number, pool_word, waits };
         self.epochs.end(lane, home, member, turn, scratch).await?;
         Ok(epoch)
-    }
-}
-
-struct Busy<'a>(&'a AtomicBool);
-
-impl Drop for Busy<'_> {
-    fn drop(&mut self) {
-        self.0.store(false, Release);
     }
 }
 

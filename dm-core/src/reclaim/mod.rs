@@ -112,13 +112,31 @@ pub mod quarantine;
 pub mod signature;
 
 pub use adopt::Adopted;
-pub use collect::Collection;
+pub use collect::{Collection, Share};
 pub use epochs::{Epochs, Participant, Pin};
 pub use ground::{Ground, Plot};
 pub use quarantine::{GENERATIONS, Quarantine, Waiting};
 pub use signature::Signature;
 
 use crate::lane::Mark;
+use core::sync::atomic::{AtomicBool, Ordering::Release, Ordering::SeqCst};
 
 /// What this room counts.
 pub const MARKS: &[Mark] = &[Mark::ChunkAdopted, Mark::NodeReclaimed];
+
+/// Something that a compute node does once at a time. Ends when it is dropped.
+pub(crate) struct Busy<'a>(&'a AtomicBool);
+
+impl<'a> Busy<'a> {
+    /// `None`: it is being done.
+    pub(crate) fn begin(flag: &'a AtomicBool) -> Option<Self> {
+        // Not `then_some`: one that is not answered would be dropped, which ends the other.
+        (!flag.swap(true, SeqCst)).then(|| Self(flag))
+    }
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Release);
+    }
+}

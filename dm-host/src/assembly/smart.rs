@@ -7,7 +7,7 @@ use dm_core::radix::cache::NodeCache;
 use dm_core::radix::pieces::{Piece, Queue, Shelf, Waiting};
 use dm_core::radix::slot::{MEMORY_NODES_MAX, NODE_BYTES_MAX};
 use dm_core::radix::space::{Space, Stretch, Use};
-use dm_core::reclaim::{Collection, GENERATIONS, Ground, Plot, ground};
+use dm_core::reclaim::{Collection, GENERATIONS, Ground, Plot, Share, ground};
 use dm_core::remote::chunks::RequestIds;
 use dm_core::smart::parameters::{Parameters, REGION_BYTES_MAX};
 use dm_core::smart::{Parts, RETIRED_AT_ONCE_MAX, Smart};
@@ -185,9 +185,11 @@ impl<'a> SmartRoom<'a> {
         let locks_per_node = SmartStorage::locks_per_node(spending) as u32;
         let space = Space::new(self.stretches);
         let space = match place.epochs {
-            Some(part) => space
-                .with_returns(&self.shelves, &self.queue, part.epochs)
-                .with_collection(&self.collection, place.geometry),
+            Some(part) => space.with_returns(&self.shelves, &self.queue, part.epochs).with_collection(Share::new(
+                &self.collection,
+                part.epochs,
+                place.geometry,
+            )),
             None => space,
         };
         let parts = Parts {
