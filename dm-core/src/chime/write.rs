@@ -354,7 +354,7 @@ impl Chime<'_> {
                 Again::Torn => {
                     torn += 1;
                     if torn >= TORN_LOCKED_MAX {
-                        let what = "torn under its lock: a writer died in a WRITE";
+                        let what = "torn for good: a writer died in a WRITE";
                         return Err(Tree::corrupt(held.address, what));
                     }
                     port.push(Request::pause(pause_ns));

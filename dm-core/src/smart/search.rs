@@ -368,7 +368,7 @@ impl Smart<'_> {
             lane.port().submit().await?;
             read = false;
         }
-        Err(corrupt(held.place, "torn under its lock: a writer died in a WRITE"))
+        Err(corrupt(held.place, "torn for good: a writer died in a WRITE"))
     }
 
     /// Steps: route; READ leaf; compare. Linearizes within the READ whose image was accepted, or where the absence was seen
