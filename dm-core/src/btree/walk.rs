@@ -8,17 +8,14 @@ use super::Tree;
 use super::inner::Inner;
 use super::leaves::{Leaves, slice};
 use super::node::{self, Header, KEY_BYTES_MAX, NodeFlags, Wanted};
-use super::read::{PAUSE_NS_MAX, Target};
+use super::read::Target;
 use crate::compute::nodes::NodeClass;
 use crate::error::{DecodeError, OpError};
 use crate::index::Census;
 use crate::lane::Lane;
 use crate::layout::stripes;
 use crate::remote::address::Address;
-use crate::verbs::{Label, Request};
-
-/// How often a node that is torn, or was READ too slowly, is READ again, times what [`Tree::read_unlocked`] does.
-const UNSURE_MAX: u32 = 32;
+use crate::verbs::Label;
 
 /// One node of a level.
 pub(crate) struct Node {
@@ -136,27 +133,19 @@ pub(crate) trait Walk<'s>: Leaves<'s> {
             }
             Ok(Node { sibling: header.sibling, unbounded, records, leftmost: child })
         };
-        let node = self.read_at(lane, level, target, look).await?;
+        let node = self.read_at(lane, target, look).await?;
         node.ok_or(Tree::corrupt(address, "a link leads to something else"))
     }
 
-    /// READs a node of any level.
+    /// READs a node, without its lock: nobody is at work, and a word that is not a lock would be waited for in vain. For that reason
+    /// no version comes round either, however long a READ takes.
     async fn read_at<R>(
         &self,
         lane: &Lane<'_>,
-        level: u8,
         target: Target,
         look: impl FnMut(&mut [u8]) -> Result<R, DecodeError>,
     ) -> Result<Option<R>, OpError> {
-        // Without the lock: nobody is at work, and a word that is not a lock would be waited for in vain.
-        let mut look = look;
-        for _ in 0..UNSURE_MAX {
-            if let Ok(found) = self.tree().read_unlocked(lane, target, &mut look).await? {
-                return Ok(found);
-            }
-            lane.port().call(Request::pause(PAUSE_NS_MAX)).await?;
-        }
-        Err(Tree::corrupt(target.address, if level == 0 { "a torn leaf" } else { "a torn inner node" }))
+        self.tree().read_locked(lane, target, false, look).await
     }
 
     fn check_inner(&self, image: &[u8], low: &[u8], high: Option<&[u8]>) -> Result<Address, DecodeError> {
@@ -243,7 +232,7 @@ pub(crate) trait Walk<'s>: Leaves<'s> {
             stripes::node_version(image).ok_or(DecodeError::Torn)?;
             Ok(Header::read(image))
         };
-        match self.read_at(lane, level, target, look).await? {
+        match self.read_at(lane, target, look).await? {
             Some(header)
                 if header.index == self.tree().index
                     && header.level == level
