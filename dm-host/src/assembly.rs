@@ -52,7 +52,7 @@ pub struct Spending {
     pub scratch_bytes_max: u64,
     /// Records a scan returns at most per call.
     pub page_records: usize,
-    /// Leaves a scan READs at once.
+    /// Leaves a scan READs at once; of SMART, whose leaves are of one record, four times as many.
     pub leaves_at_once: usize,
     /// Hand-overs of a held lock in a row; 0 = none.
     pub hand_overs_max: u8,

@@ -120,7 +120,8 @@ impl Parameters {
         LeafShape::new(self.key_bytes, self.value_bytes)
     }
 
-    /// Scratch of a lane: `page_records` records a scan returns at most, `leaves_at_once` leaves it READs in parallel.
+    /// Scratch of a lane: `page_records` records a scan returns at most, `leaves_at_once` as for a B+-tree, four of
+    /// this index's leaves for one.
     pub fn plan(&self, page_records: usize, leaves_at_once: usize) -> (ScratchPlan, Scratch) {
         let leaf = self.leaf();
         let mut end = 0;
@@ -132,7 +133,7 @@ impl Parameters {
         let (key, key_high, last) = (take(self.key_bytes), take(self.key_bytes), take(self.key_bytes));
         let [value, expected, output] = [(); 3].map(|()| take(self.value_bytes));
         let small = take(SCRATCH_BYTES).start;
-        let leaves_at_once = leaves_at_once.clamp(1, LEAVES_AT_ONCE_MAX);
+        let leaves_at_once = leaves_at_once.saturating_mul(LEAVES_FOR_ONE).clamp(1, LEAVES_AT_ONCE_MAX);
         let recovery = take(LOOK_BYTES + HEADER_BYTES + leaf.write_bytes());
         let fresh_leaf = take(leaf.place_bytes).start;
         // In front of leaf image 0, the header of its redo image.
@@ -164,6 +165,9 @@ pub const CHAIN_NODES_MAX: usize = KEY_BYTES_MAX / COVERS_MAX + 1;
 
 /// Images of nodes a lane keeps while it walks; deeper ones take the places of those above, which are READ again.
 pub const NODE_IMAGES: usize = 4;
+
+/// Leaves that a scan READs at once where a B+-tree's READs one: they are of one record.
+const LEAVES_FOR_ONE: usize = 4;
 
 /// Leaves READ at once, at most: requests a submit can carry.
 pub const LEAVES_AT_ONCE_MAX: usize = 16;

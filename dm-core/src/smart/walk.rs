@@ -68,6 +68,19 @@ struct Children {
     next: u16,
 }
 
+/// Positions of ones, in ascending order.
+struct Bits(u64);
+
+impl Iterator for Bits {
+    type Item = u8;
+
+    fn next(&mut self) -> Option<u8> {
+        let bit = self.0.trailing_zeros() as u8;
+        self.0 &= self.0.wrapping_sub(1);
+        (bit < 64).then_some(bit)
+    }
+}
+
 impl Smart<'_> {
     fn level(&self, lane: &Lane<'_>, i: usize) -> Level {
         let at = self.scratch.path + i * PATH_BYTES;
@@ -128,24 +141,31 @@ impl Smart<'_> {
 
     /// The children of a node from byte `from` on.
     fn children(&self, node: &Node<'_>, from: u16, leaves_max: usize) -> Result<Children, &'static str> {
-        // One more than the number of the slot of each byte; the first slot of a byte counts.
-        let mut order = [0_u16; 256];
+        // Which bytes there are, and the number of each one's slot; the first slot of a byte counts.
+        let (mut there, mut order) = ([0_u64; 4], [0_u8; 256]);
         for (i, slot) in node.slots().enumerate() {
-            if let (false, Some(place @ 0)) = (slot.is_empty(), order.get_mut(usize::from(slot.partial()))) {
-                *place = i as u16 + 1;
+            let byte = slot.partial();
+            let (Some(bits), Some(place)) = (there.get_mut(usize::from(byte / 64)), order.get_mut(usize::from(byte)))
+            else {
+                continue;
+            };
+            let bit = 1 << (byte % 64);
+            if !slot.is_empty() && u16::from(byte) >= from && *bits & bit == 0 {
+                *bits |= bit;
+                *place = i as u8;
             }
         }
+        let bytes = (0..4_u8).zip(there).flat_map(|(number, bits)| Bits(bits).map(move |bit| number * 64 + bit));
         let depth = node.header.position + 1;
         let mut children =
             Children { leaves: [Slot::EMPTY; LEAVES_AT_ONCE_MAX], count: 0, depth, node: None, next: 256 };
-        for (byte, &i) in order.iter().enumerate().skip(usize::from(from)) {
-            let Some(i) = i.checked_sub(1) else { continue };
-            let slot = node.slot(usize::from(i));
+        for byte in bytes {
+            let slot = node.slot(order.get(usize::from(byte)).map_or(0, |i| usize::from(*i)));
             match slot.child() {
                 Ok(Child::Leaf(place)) if self.is_inside(place, self.leaf.place_bytes) => {
                     let Some(to) = children.leaves.get_mut(children.count).filter(|_| children.count < leaves_max)
                     else {
-                        children.next = byte as u16;
+                        children.next = u16::from(byte);
                         return Ok(children);
                     };
                     *to = slot;
@@ -153,10 +173,10 @@ impl Smart<'_> {
                 }
                 Ok(Child::Node(kind, place)) if self.is_inside(place, kind.bytes()) => {
                     if children.count > 0 {
-                        children.next = byte as u16;
+                        children.next = u16::from(byte);
                     } else {
                         children.node = Some((slot, kind, place));
-                        children.next = byte as u16 + 1;
+                        children.next = u16::from(byte) + 1;
                     }
                     return Ok(children);
                 }
@@ -166,14 +186,34 @@ impl Smart<'_> {
         Ok(children)
     }
 
+    /// Pushes READs of leaves into the leaf images. Images are as far apart as places: leaves that lie one behind the other, as
+    /// those do that were inserted one after the other, take one READ.
+    fn push_leaves(&self, lane: &Lane<'_>, children: &Children) {
+        let mut run: Option<(Place, Request)> = None;
+        for (i, leaf) in children.leaves.iter().enumerate().take(children.count) {
+            let Ok(Child::Leaf(place)) = leaf.child() else { continue };
+            let next = place.plus(self.leaf.place_bytes);
+            match &mut run {
+                Some((end, read)) if *end == place => {
+                    *end = next;
+                    read.bytes += self.leaf.place_bytes as u32;
+                }
+                _ => {
+                    if let Some((_, read)) = run.replace((next, self.leaf_request(place, i))) {
+                        lane.port().push(read);
+                    }
+                }
+            }
+        }
+        if let Some((_, read)) = run {
+            lane.port().push(read);
+        }
+    }
+
     /// READs leaves into the leaf images; those that are torn again, one by one, and under their locks in the end if this is
     /// one that `locks`. (Who checks an index does not wait for locks: it is quiet, or its memory may be of any content.)
     async fn read_leaves(&self, lane: &Lane<'_>, children: &Children, locks: bool) -> Result<(), OpError> {
-        for (i, leaf) in children.leaves.iter().enumerate().take(children.count) {
-            if let Ok(Child::Leaf(place)) = leaf.child() {
-                lane.port().push(self.leaf_request(place, i));
-            }
-        }
+        self.push_leaves(lane, children);
         lane.port().submit().await?;
         for (i, leaf) in children.leaves.iter().enumerate().take(children.count) {
             let Ok(Child::Leaf(place)) = leaf.child() else { continue };

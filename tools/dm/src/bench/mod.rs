@@ -194,7 +194,7 @@ pub struct Arguments {
     #[arg(long, default_value_t = 0, value_parser = RangedU64ValueParser::<u64>::new().range(0..=1 << 16))]
     pub hotspot_mib: u64,
 
-    /// Leaves a scan READs at once
+    /// Leaves a scan READs at once; of SMART, whose leaves are of one record, four times as many
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=8))]
     pub leaves_at_once: u8,
 
