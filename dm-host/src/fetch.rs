@@ -1,34 +1,38 @@
 //! Asking the processor for lines of memory, without waiting for them.
 
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64::{_MM_HINT_T0, _MM_HINT_T1, _mm_prefetch};
 use std::sync::atomic::AtomicU32;
+
+#[cfg(not(target_arch = "x86_64"))]
+const _MM_HINT_T0: i32 = 0;
+#[cfg(not(target_arch = "x86_64"))]
+const _MM_HINT_T1: i32 = 1;
 
 /// Has the line at `address` brought into the first-level cache. Any address will do.
 #[inline]
 pub(crate) fn soon(address: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: every x86_64 processor has PREFETCHT0; it accesses nothing as far as programs can tell.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(address.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = address;
+    ask::<_MM_HINT_T0>(address);
 }
 
 /// The same, into the second-level cache.
 #[inline]
 pub(crate) fn near(address: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: every x86_64 processor has PREFETCHT1; it accesses nothing as far as programs can tell.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T1>(address.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = address;
+    ask::<_MM_HINT_T1>(address);
 }
 
 /// The line of a word, soon: what workers offer to operations ([`dm_core::port::Port::fetch`]).
 pub(crate) fn word(word: &AtomicU32) {
     soon(word.as_ptr().cast());
+}
+
+#[inline]
+fn ask<const HINT: i32>(address: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every x86_64 processor has PREFETCHT0 and PREFETCHT1; they access nothing as far as programs can tell.
+    unsafe {
+        _mm_prefetch::<HINT>(address.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
 }

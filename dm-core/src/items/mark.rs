@@ -90,16 +90,8 @@ impl<I: Index> Items<'_, I> {
         progress: &mut Progress,
         mark: &mut dyn FnMut(NodeId, u64, u64),
     ) -> Result<Option<Step>, OpError> {
-        let strange = |what| Err(Self::corrupt(&BlockPointer::default(), what));
-        let below = self.below.plan();
         let (front, ours) = self.split(scratch);
-        let record = front.get(below.record(progress.page.at as usize)).unwrap_or_default();
-        let Some((entry_key, slot)) = record.split_at_checked(below.key_bytes) else {
-            return strange("a page shorter than it says");
-        };
-        let Some(entry) = self.shape.read(entry_key).filter(|entry| entry.layer == progress.layer) else {
-            return strange("an entry of no layer");
-        };
+        let (entry_key, entry, slot) = self.next_entry(front, progress)?;
         match Slot::read(slot) {
             Some(Slot::Inline(_)) if !entry.more => Ok(None),
             Some(Slot::Block(pointer)) => {
@@ -109,15 +101,9 @@ impl<I: Index> Items<'_, I> {
                 Ok(None)
             }
             Some(Slot::Link(layer)) if entry.more => {
-                self.links.put(entry_key, layer);
-                if !self.descend(ours, progress, layer, Some(entry.slice)) {
-                    return strange("a link to where no key goes on");
-                }
-                self.aim_at(ours, progress);
-                progress.page.after = false;
-                Ok(Some(Step::Below))
+                self.go_down(ours, progress, (entry_key, entry.slice), layer).map(Some)
             }
-            _ => strange("an entry that is no item and no link"),
+            _ => Err(Self::corrupt(&BlockPointer::default(), "an entry that is no item and no link")),
         }
     }
 }

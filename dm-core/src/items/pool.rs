@@ -345,9 +345,8 @@ mod tests {
     use super::*;
     use crate::reclaim::closed::ChunkName;
     use crate::reclaim::{Epochs, Ground, Plot};
-    use crate::remote::superblock::{PoolPlan, Superblock};
+    use crate::remote::superblock::small_for_tests;
     use std::vec::Vec;
-    use zerocopy::IntoBytes;
 
     #[test]
     fn every_byte_of_a_chunk_is_taken_once_or_ready() {
@@ -401,18 +400,7 @@ mod tests {
             }
             line
         };
-        let plan = PoolPlan {
-            pool_id: *b"a pool for tests",
-            pool_incarnation: 1,
-            node: NodeId(0),
-            nodes: 1,
-            region_bytes: 1 << 20,
-            chunk_bytes: 4096,
-            lock_count: 61,
-            device_bytes: 0,
-            redo_row_bytes: 0,
-        };
-        let geometry = [Superblock::decode(plan.format().expect("a pool").as_bytes()).expect("as it was").geometry];
+        let geometry = [small_for_tests()];
         let chunk = |number: u32| geometry[0].chunk_offset(number);
         let (epochs, mut entries) = (Epochs::new(), [Returned::default(); 4]);
         let (mut plots, mut marks) = ([Plot::default(); 1], [0; 4]);

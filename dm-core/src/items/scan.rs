@@ -7,7 +7,7 @@
 //! A block that is not what its entry said has been replaced since: the scan goes on at that entry, READing it again.
 
 use super::block;
-use super::key::ROOT_LAYER;
+use super::key::{EntryKey, ROOT_LAYER};
 use super::parameters::BLOCKS_AT_ONCE;
 use super::point::copy_to;
 use super::slot::{BlockPointer, Slot};
@@ -290,6 +290,38 @@ impl<I: Index> Items<'_, I> {
         Step::Below
     }
 
+    /// The next record of the page of the index below: the entry key, what that says, and the slot.
+    pub(super) fn next_entry<'a>(
+        &self,
+        front: &'a [u8],
+        progress: &Progress,
+    ) -> Result<(&'a [u8], EntryKey<'a>, &'a [u8]), OpError> {
+        let strange = |what| Self::corrupt(&BlockPointer::default(), what);
+        let below = self.below.plan();
+        let record = front.get(below.record(progress.page.at as usize)).unwrap_or_default();
+        let (entry_key, slot) =
+            record.split_at_checked(below.key_bytes).ok_or(strange("a page shorter than it says"))?;
+        let entry = self.shape.read(entry_key).filter(|entry| entry.layer == progress.layer);
+        Ok((entry_key, entry.ok_or(strange("an entry of no layer"))?, slot))
+    }
+
+    /// Goes on with the layer that the entry with this key and slice links to.
+    pub(super) fn go_down(
+        &self,
+        ours: &mut [u8],
+        progress: &mut Progress,
+        (entry_key, slice): (&[u8], &[u8]),
+        layer: u64,
+    ) -> Result<Step, OpError> {
+        self.links.put(entry_key, layer);
+        if !self.descend(ours, progress, layer, Some(slice)) {
+            return Err(Self::corrupt(&BlockPointer::default(), "a link to where no key goes on"));
+        }
+        self.aim_at(ours, progress);
+        progress.page.after = false;
+        Ok(Step::Below)
+    }
+
     /// Takes the next record of the page of the index below. `None`: go on with the one behind it.
     fn take_record(
         &self,
@@ -300,15 +332,8 @@ impl<I: Index> Items<'_, I> {
         census: bool,
     ) -> Result<Option<Step>, OpError> {
         let strange = |what| Err(Self::corrupt(&BlockPointer::default(), what));
-        let below = self.below.plan();
         let (front, ours) = self.split(scratch);
-        let record = front.get(below.record(progress.page.at as usize)).unwrap_or_default();
-        let Some((entry_key, slot)) = record.split_at_checked(below.key_bytes) else {
-            return strange("a page shorter than it says");
-        };
-        let Some(entry) = self.shape.read(entry_key).filter(|entry| entry.layer == progress.layer) else {
-            return strange("an entry of no layer");
-        };
+        let (entry_key, entry, slot) = self.next_entry(front, progress)?;
         let path = self.near_range(&self.scratch.path);
         let done = usize::from(progress.depth) * self.shape.slice_bytes();
         if done + entry.slice.len() > path.len() {
@@ -327,13 +352,7 @@ impl<I: Index> Items<'_, I> {
                 if operation.bounded && !census && prefix >= self.near.part(ours, Part::KeyHigh) {
                     Taken::Past
                 } else {
-                    self.links.put(entry_key, layer);
-                    if !self.descend(ours, progress, layer, Some(entry.slice)) {
-                        return strange("a link to where no key goes on");
-                    }
-                    self.aim_at(ours, progress);
-                    progress.page.after = false;
-                    return Ok(Some(Step::Below));
+                    return self.go_down(ours, progress, (entry_key, entry.slice), layer).map(Some);
                 }
             }
             Some(Slot::Block(pointer)) => {

@@ -310,8 +310,8 @@ mod tests {
     use crate::remote::SCRATCH_BYTES;
     use crate::remote::lock_word::RowId;
     use crate::remote::rows::{Joiner, Row};
-    use crate::remote::superblock::{PoolPlan, Superblock};
-    use crate::verbs::{Completion, Flags, LaneId, NodeId, Status, Verb};
+    use crate::remote::superblock::small_for_tests;
+    use crate::verbs::{Completion, Flags, LaneId, Status, Verb};
     use core::cell::Cell;
     use std::boxed::Box;
     use std::vec::Vec;
@@ -347,19 +347,8 @@ mod tests {
 
     impl Rows {
         fn new() -> Self {
-            let plan = PoolPlan {
-                pool_id: *b"a pool for tests",
-                pool_incarnation: 1,
-                node: NodeId(0),
-                nodes: 1,
-                region_bytes: 1 << 20,
-                chunk_bytes: 4096,
-                lock_count: 8,
-                device_bytes: 0,
-                redo_row_bytes: 0,
-            };
-            let home = Superblock::decode(plan.format().unwrap().as_bytes()).unwrap().geometry;
-            Self { region: std::vec![0; 1 << 20], home, now_ns: 0 }
+            let home = small_for_tests();
+            Self { region: std::vec![0; home.region_bytes as usize], home, now_ns: 0 }
         }
 
         fn join(&mut self, row: u16) -> Node {

@@ -20,7 +20,7 @@ use crate::planted::{Bug, planted};
 use crate::port::OUTBOX_REQUESTS;
 use crate::remote::address::{Address, LINE_BYTES};
 use crate::remote::catalog::{self, CatalogError, IndexEntry, IndexKind, IndexNumber};
-use crate::remote::chunks::{ChunkKind, Grant};
+use crate::remote::chunks::{self, ChunkKind, Grant};
 use crate::remote::lock_word::{HELD, LockWord, RowId};
 use crate::remote::rows::{self, RowState, RowWord};
 use crate::remote::{HOME, NodeGeometry};
@@ -376,9 +376,7 @@ impl<'s> Tree<'s> {
             swept.unwritten_bytes += unwritten * node_bytes;
             return Ok(());
         }
-        let seen = grant.word().0;
-        let used = Request::cas(Label::Chunk, node, geometry.chunk_entry(chunk), seen, grant.used().0);
-        swept.chunks_freed += u32::from(lane.port().call(used).await?.value == seen);
+        swept.chunks_freed += u32::from(chunks::set_used(lane, node, geometry, chunk, &grant).await?);
         Ok(())
     }
 }

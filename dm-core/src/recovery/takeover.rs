@@ -5,13 +5,12 @@ use super::fence::{Fenced, fence};
 use super::redo::{self, HEADER_BYTES, Image, LOOK_BYTES, SLOTS_FOR_WRITES, Wanted};
 use crate::btree::Tree;
 use crate::btree::leaves::Leaves;
-use crate::btree::lock::word_at;
 use crate::compute::locks::LockTable;
 use crate::error::{Cause, OpError};
 use crate::lane::{Debt, Lane, LockId, Mark, Stage};
 use crate::planted::{Bug, planted};
 use crate::remote::address::Address;
-use crate::remote::chunks::{ChunkEntry, ChunkWord, Grant};
+use crate::remote::chunks::{self, ChunkEntry, Grant};
 use crate::remote::lock_word::{LockWord, RowId};
 use crate::remote::rows::{Member, Row, RowState, RowWord};
 use crate::remote::{HOME, NodeGeometry};
@@ -279,9 +278,7 @@ impl Site<'_> {
         geometry: &NodeGeometry,
         chunk: u32,
     ) -> Result<Option<Grant>, OpError> {
-        let at = self.room.start;
-        lane.port().call(Request::read(Label::Chunk, node, geometry.chunk_entry(chunk), 8, at)).await?;
-        let entry = lane.port().with(|scratch| ChunkWord(word_at(scratch, at)).decode());
+        let entry = chunks::read_entry(lane, node, geometry, chunk, self.room.start).await?.decode();
         Ok(if let Ok(ChunkEntry::Granted(grant)) = entry { Some(grant) } else { None })
     }
 

@@ -397,6 +397,19 @@ pub async fn inherit(
     Ok(lane.port().call(cas).await?.value == seen)
 }
 
+/// Says of a chunk that nobody is at work in it any more. `false`: it is not granted so any longer. One round trip.
+pub(crate) async fn set_used(
+    lane: &Lane<'_>,
+    node: NodeId,
+    geometry: &NodeGeometry,
+    chunk: u32,
+    grant: &Grant,
+) -> Result<bool, VerbError> {
+    let (seen, used) = (grant.word().0, grant.used().0);
+    let cas = Request::cas(Label::Chunk, node, geometry.chunk_entry(chunk), seen, used);
+    Ok(lane.port().call(cas).await?.value == seen)
+}
+
 /// READs one entry.
 pub(crate) async fn read_entry(
     lane: &Lane<'_>,

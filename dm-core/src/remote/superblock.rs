@@ -469,6 +469,14 @@ fn check_areas(geometry: &NodeGeometry) -> Result<(), SuperblockError> {
     Ok(())
 }
 
+/// A memory node of 1 MiB, in chunks of 4 KiB, alone in its pool.
+#[cfg(test)]
+pub(crate) fn small_for_tests() -> NodeGeometry {
+    let plan =
+        PoolPlan { nodes: 1, node: NodeId(0), region_bytes: 1 << 20, chunk_bytes: 4096, lock_count: 61, ..tests::PLAN };
+    Superblock::decode(plan.format().unwrap().as_bytes()).unwrap().geometry
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

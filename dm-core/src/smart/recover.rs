@@ -26,7 +26,7 @@ use crate::recovery::sweep::Swept;
 use crate::recovery::takeover::{Guarded, Site};
 use crate::remote::NodeGeometry;
 use crate::remote::catalog::{self, CatalogError, IndexNumber};
-use crate::remote::chunks::ChunkKind;
+use crate::remote::chunks::{self, ChunkKind};
 use crate::remote::lock_word::{LockWord, RowId};
 use crate::remote::rows::{self, RowState};
 use crate::verbs::{Label, NodeId, Request, Space, Status};
@@ -376,9 +376,7 @@ impl Smart<'_> {
                     swept.chunks_kept += 1;
                     continue;
                 }
-                let seen = grant.word().0;
-                let used = Request::cas(Label::Chunk, node, geometry.chunk_entry(chunk), seen, grant.used().0);
-                swept.chunks_freed += u32::from(lane.port().call(used).await?.value == seen);
+                swept.chunks_freed += u32::from(chunks::set_used(lane, node, geometry, chunk, &grant).await?);
             }
         }
         Ok(())
