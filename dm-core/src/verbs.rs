@@ -422,6 +422,14 @@ pub struct Capabilities {
     pub write_turn_ns_min: u32,
 }
 
+impl Capabilities {
+    /// A READ that took no longer, in ns, saw fewer WRITEs of one place than a 4-bit version takes to come round.
+    #[inline]
+    pub const fn exposure_ns_max(&self) -> u32 {
+        if self.write_turn_ns_min == 0 { u32::MAX } else { self.write_turn_ns_min.saturating_mul(15) }
+    }
+}
+
 bitflags! {
     /// What an index needs of a fabric to be *correct*.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

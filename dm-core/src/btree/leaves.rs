@@ -7,7 +7,7 @@
 use super::bulk::BulkLoad;
 use super::descent::Spot;
 use super::node::{self, Header, KEY_BYTES_MAX, NodeFlags, Standing, Wanted};
-use super::read::{SLOW_MAX, Seen, TORN_MAX, Target};
+use super::read::{Seen, TORN_MAX, Target};
 use super::{MOVES_MAX, RESTARTS_MAX, Tree};
 use crate::compute::batches::Begun;
 use crate::compute::locks::LockTable;
@@ -409,16 +409,14 @@ pub(crate) trait Leaves<'s>: Sized {
                 judge_leaf(image, &wanted, key, |image| look(image, key, slice_mut(front, out.start, out.len())))
             };
             // As `Tree::read`, without a future around the common case.
-            let (mut torn, mut slow) = (0, 0);
+            let mut attempts = 0;
             let seen = loop {
                 let completion = lane.port().call(target.request()).await?;
+                attempts += 1;
                 match self.tree().look_unlocked(lane, target, completion, &mut look)? {
                     Seen::Found(found) => break found,
-                    Seen::Torn => torn += 1,
-                    Seen::Slow => slow += 1,
-                }
-                if torn == TORN_MAX || slow == SLOW_MAX {
-                    break self.read_leaf_locked(lane, target, &mut look).await?;
+                    Seen::Torn if attempts < TORN_MAX => {}
+                    Seen::Torn | Seen::Unsure => break self.read_leaf_locked(lane, target, &mut look).await?,
                 }
             };
             match seen {

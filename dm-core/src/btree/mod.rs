@@ -318,7 +318,7 @@ impl Tree<'_> {
     /// Whether a READ took so long that 4-bit versions may have come round while it was under way.
     #[inline]
     pub(crate) fn exposed_too_long(&self, elapsed_ns: u32) -> bool {
-        let turn_ns = self.capabilities.write_turn_ns_min;
-        turn_ns != 0 && self.options.read_guard && !planted(Bug::NoGuard) && elapsed_ns > turn_ns.saturating_mul(15)
+        let most_ns = self.capabilities.exposure_ns_max();
+        self.options.read_guard && !planted(Bug::NoGuard) && elapsed_ns > most_ns
     }
 }

@@ -1,10 +1,8 @@
 //! One node, READ until it is whole.
 //!
 //! Readers take no lock. An image is accepted if its versions agree and the READ was short enough for 4-bit versions
-//! to vouch for it; a torn one is READ again, a few times, and after a READ that took too long, once more: where only the
-//! first access to something is slow, of shared memory on a busy machine say, who would rather have the lock at once would never
-//! read without it. A node of which READs take too long, or that stays torn, is READ under its lock: nobody writes it then, so
-//! that path cannot loop.
+//! to vouch for it; a torn one is READ again, a few times. A READ that took too long, or a node that stays torn, is
+//! READ under its lock: nobody writes it then, so that path cannot loop.
 
 use super::Tree;
 use crate::error::{DecodeError, OpError};
@@ -15,9 +13,6 @@ use crate::verbs::{Completion, Label, Request};
 
 /// Torn READs of one node before it is READ under its lock.
 pub(crate) const TORN_MAX: u32 = 8;
-
-/// READs of one node that take too long before it is READ under its lock.
-pub(crate) const SLOW_MAX: u32 = 2;
 
 /// Torn READs of one node under its lock before it counts as residue, and the longest pause between two, in ns: some
 /// milliseconds in all, a thousand times what a WRITE takes.
@@ -61,8 +56,8 @@ pub(crate) enum Seen<R> {
     Found(Option<R>),
     /// READ again.
     Torn,
-    /// It took longer than versions can vouch for.
-    Slow,
+    /// See [`Unsure`].
+    Unsure,
 }
 
 /// An image under the lock is torn.
@@ -94,16 +89,12 @@ impl Tree<'_> {
         target: Target,
         mut look: impl FnMut(&mut [u8]) -> Result<R, DecodeError>,
     ) -> Result<Result<Option<R>, Unsure>, OpError> {
-        let mut slow = 0;
         for _ in 0..TORN_MAX {
             let completion = lane.port().call(target.request()).await?;
             match self.look_unlocked(lane, target, completion, &mut look)? {
                 Seen::Found(found) => return Ok(Ok(found)),
                 Seen::Torn => {}
-                Seen::Slow => slow += 1,
-            }
-            if slow == SLOW_MAX {
-                break;
+                Seen::Unsure => break,
             }
         }
         Ok(Err(Unsure))
@@ -120,7 +111,7 @@ impl Tree<'_> {
     ) -> Result<Seen<R>, OpError> {
         if self.exposed_too_long(completion.elapsed_ns) {
             lane.mark(Mark::GuardRefusal);
-            return Ok(Seen::Slow);
+            return Ok(Seen::Unsure);
         }
         match lane.port().with(look) {
             Ok(found) => return Ok(Seen::Found(Some(found))),

@@ -5,7 +5,7 @@ use super::layout::{Leaf, Runs};
 use crate::btree::descent::Spot;
 use crate::btree::leaves::{Leaves, key_of, slice};
 use crate::btree::node::KEY_BYTES_MAX;
-use crate::btree::read::{SLOW_MAX, TORN_MAX};
+use crate::btree::read::TORN_MAX;
 use crate::btree::{RESTARTS_MAX, Tree};
 use crate::error::{DecodeError, OpError};
 use crate::index::Outcome;
@@ -159,18 +159,13 @@ impl Chime<'_> {
         let runs = self.leaf.runs(home, self.leaf.neighborhood);
         // Whoever joins from here on must not be told what this READ samples.
         self.tree.batches.seal(lane, |_| ());
-        let mut slow = 0;
         for _ in 0..TORN_MAX {
             let reads = self.push_runs(lane, spot.address, home, self.leaf.neighborhood, false);
             port.submit().await?;
             let elapsed_ns = reads.map(|read| port.completion(read).elapsed_ns).max().unwrap_or(0);
             if self.tree.exposed_too_long(elapsed_ns) {
                 lane.mark(Mark::GuardRefusal);
-                slow += 1;
-                if slow == SLOW_MAX {
-                    break;
-                }
-                continue;
+                return Ok(Look::Unsure);
             }
             let seen = port.with(|scratch| {
                 let Some((front, nodes)) = scratch.split_at_mut_checked(self.tree.scratch.nodes) else {
