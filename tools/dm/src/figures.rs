@@ -327,7 +327,7 @@ const FIGURES: &[Figure] = &[
 
 /// Arguments of `dm figures`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  dm figures                 all, as a Markdown table: about two minutes\n  \
+#[command(after_help = "Examples:\n  dm figures                 all, as a Markdown table: about ten minutes\n  \
                         dm figures --only 'Figure 5'\n  dm figures --commands      the dm bench lines behind them")]
 pub struct Arguments {
     /// Only figures whose title contains this

@@ -73,7 +73,7 @@ pub(super) const FIGURES: &[Figure] = &[
         options: "{CHIME} --records 4000000 --cache-mib 100 --threads 64 --workload c --operations 1000000",
         metric: Metric::Mops,
         paper: f64::NAN,
-        note: "the paper: 1.2 x with it; 1.08 x here, where look-ups of neighborhoods are nearly at the NIC's rate of requests already",
+        note: "the paper: 1.2 x with it; 1.03 x here, where look-ups of neighborhoods are nearly at the NIC's rate of requests already",
     },
     Figure {
         title: "... with it",
