@@ -131,16 +131,5 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let entry = node
         .create_index(&arguments.name, &parameters)
         .map_err(|error| Failure::Run(format!("index \"{}\": {error}", arguments.name)))?;
-    let up_to = if parameters.items().is_some() { "up to " } else { "" };
-    print(&format!(
-        "index \"{}\", number {}: {}, keys of {up_to}{} bytes, values of {up_to}{} bytes, {} entries a leaf, {} separators an inner \
-         node\n",
-        arguments.name,
-        entry.number.get(),
-        parameters.kind().name(),
-        parameters.key_bytes(),
-        parameters.value_bytes(),
-        parameters.leaf_span(),
-        parameters.inner_span()
-    ))
+    print(&format!("index \"{}\", number {}: {parameters}\n", arguments.name, entry.number.get()))
 }

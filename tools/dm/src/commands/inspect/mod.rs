@@ -89,6 +89,9 @@ struct IndexView {
     number: u8,
     name: String,
     kind: &'static str,
+    /// In words; the kind alone if its parameters cannot be read.
+    #[serde(skip)]
+    described: String,
     key_bytes: Option<usize>,
     value_bytes: Option<usize>,
     leaf_span: Option<usize>,
@@ -275,6 +278,7 @@ fn inspect(pool: &Pool, fabric: &mut AnyFabric, lane: &Lane<'_>, time: Duration)
             number: entry.number.get(),
             name: entry.name().to_owned(),
             kind: entry.kind.name(),
+            described: parameters.map_or_else(|| entry.kind.name().to_owned(), |parameters| parameters.to_string()),
             key_bytes: parameters.map(|parameters| parameters.key_bytes()),
             value_bytes: parameters.map(|parameters| parameters.value_bytes()),
             leaf_span: parameters.map(|parameters| parameters.leaf_span()),
@@ -424,17 +428,12 @@ fn render_to(inspection: &Inspection, text: &mut String) -> std::fmt::Result {
     }
     writeln!(text, "\n{} indexes", indexes.len())?;
     for index in indexes {
-        let shown = |value: Option<usize>| value.map_or_else(|| "?".to_owned(), |value| value.to_string());
         writeln!(
             text,
-            "{} \"{}\": {}, records of {}+{} B, {} entries a leaf, {} separators an inner node, root {:#018x}, {} granted",
+            "{} \"{}\": {}; root {:#018x}, {} granted",
             index.number,
             index.name,
-            index.kind,
-            shown(index.key_bytes),
-            shown(index.value_bytes),
-            shown(index.leaf_span),
-            shown(index.inner_span),
+            index.described,
             index.root,
             size(index.granted_bytes)
         )?;
