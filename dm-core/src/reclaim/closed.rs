@@ -13,7 +13,7 @@
 //! A compute node READs the line whenever it learns of another epoch, *before* it takes that for its own. Pools of places
 //! look at [`Closed::version`] before they hand one out, and *give up* what they have in chunks that were closed since
 //! they looked last; they refuse what lies in one that is closed, with the lock held under which they would keep it. Before the
-//! line was READ for the first time ([`Closed::is_read`]) they hand nothing out again.
+//! line was READ for the first time they hand nothing out again.
 
 use crate::layout::fields::Field;
 use crate::remote::NodeGeometry;
