@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p dm-host --example index_speed -- 10000000 all 8 sherman,chime,smart huge chain` (records,
 //! operation, lanes, indexes; then, as wished, `huge` pages for the region, the READ in the `chain` of the lock, a `hotspot` buffer, lines
-//! kept whole by `sequence` words, keys `scattered` as if drawn from all there are and not at one distance, `once` for one short round without warming up: to count instructions, `long` for many:
+//! kept whole by `sequence` words though vectors would do, keys `scattered` as if drawn from all there are and not at one distance, `once` for one short round without warming up: to count instructions, `long` for many:
 //! to look with a profiler). First every index gets so many records that its copies of nodes are complete. Then short rounds of all
 //! operations of all indexes in turn, processor time of the thread, so that a disturbed machine disturbs all, and long
 //! enough for what the others put into the processor's caches not to matter; the median and the lowest tenth of the
@@ -20,6 +20,7 @@ use dm_core::remote::superblock::{PoolPlan, Superblock};
 use dm_core::verbs::{Fabric, LaneId, NodeId};
 use dm_host::assembly::{Place, Spending};
 use dm_host::compute_node;
+use dm_host::fabric::shm::litmus::Verdict;
 use dm_host::fabric::shm::{ShmFabric, ShmOptions};
 use dm_host::kinds::{AnyIndex, IndexParameters, with_index};
 use dm_host::memory_node::RemoteNode;
@@ -299,7 +300,7 @@ fn serve(asked: &Asked, (kind, shares): (IndexKind, bool), rounds: &Receiver<Rou
     let spec = RegionSpec {
         region_bytes: (asked.records * record_bytes).next_multiple_of(1 << 21) + (256 << 20),
         device_bytes: 262_144,
-        mode: if asked.wished("sequence") { LineMode::Sequence } else { LineMode::Vector },
+        mode: if asked.wished("sequence") { LineMode::Sequence } else { Verdict::of_this_machine().mode },
         backing: if asked.wished("huge") { Backing::HugeTlb } else { Backing::Memfd },
     };
     let region = Region::create(&spec).expect("a region");

@@ -9,10 +9,10 @@ use dm_core::verbs::{
     Capabilities, Completion, Fabric, Guarantees, Label, LaneId, NodeId, Posted, Request, Space, Status,
 };
 use dm_host::assembly::{Place, Spending};
-use dm_host::fabric::shm::lines::vector_supported;
+use dm_host::fabric::shm::litmus::Verdict;
 use dm_host::fabric::shm::{ShmFabric, ShmOptions};
 use dm_host::memory_node::RemoteNode;
-use dm_host::region::{Backing, LineMode, Region, RegionSpec};
+use dm_host::region::{Backing, Region, RegionSpec};
 use dm_sim::{Config, DirectFabric};
 use std::sync::Arc;
 
@@ -264,7 +264,7 @@ impl Fixture for Shm {
     }
 
     fn bed(&self, subject: &dyn Subject, setup: &Setup) -> Bed {
-        let mode = if vector_supported() { LineMode::Vector } else { LineMode::Sequence };
+        let mode = Verdict::of_this_machine().mode;
         let config = setup.config();
         let nodes = (0..setup.nodes).map(|node| {
             let spec = RegionSpec {
