@@ -254,6 +254,21 @@ impl Fixture for Direct {
     }
 }
 
+/// As [`Direct`], but no READ is short enough for versions to vouch for it.
+#[derive(Clone, Copy, Debug)]
+pub struct Slow;
+
+impl Fixture for Slow {
+    fn name(&self) -> &'static str {
+        "slow"
+    }
+
+    fn bed(&self, subject: &dyn Subject, setup: &Setup) -> Bed {
+        let config = Config { write_turn_ns_min: Some(1), ..setup.config() };
+        format(&setup.pool(subject), AnyFabric::new(DirectFabric::new(&config)))
+    }
+}
+
 /// Shared memory, within this process.
 #[derive(Clone, Copy, Debug)]
 pub struct Shm;

@@ -1,9 +1,10 @@
 //! Bugs that were, each told before it is played.
 
 use dm_core::index::{Operation, OperationKind, Outcome};
-use dm_tests::bed::{Direct, Setup, locks_taken};
+use dm_core::lane::Mark;
+use dm_tests::bed::{Direct, Setup, Slow, locks_taken};
 use dm_tests::client::{Stand, Steps, alone};
-use dm_tests::subject::{Shape, ShermanSubject};
+use dm_tests::subject::{ChimeSubject, Shape, ShermanSubject, Subject};
 
 /// Inner nodes split before the new separator went in, so a node of two separators left a half with a single child.
 /// Descending keys did that on every level: 129 records made sixteen levels, and the next root was one that no reader
@@ -20,6 +21,21 @@ fn descending_keys_make_no_tower() {
         assert!(census.levels <= 12, "{census:?}");
         assert_eq!(client.get(1999), Some(1999));
     });
+}
+
+/// A leaf of nine packets took an emulated NIC longer than versions can vouch for, each time, and the walk said that it was torn.
+#[test]
+fn what_is_slow_is_not_torn() {
+    for subject in [&ShermanSubject as &dyn Subject, &ChimeSubject] {
+        alone(subject, &Slow, &Setup::new(Shape::words(8, 4)), |client| {
+            for n in 0..200u64 {
+                client.put(n, n as u32);
+            }
+            assert!((0..200).all(|n| client.get(n) == Some(n as u32)));
+            assert!(client.lanes[0].marked(Mark::LockedRead) > 100, "{}", subject.name());
+            assert_eq!(client.validate().records, 200);
+        });
+    }
 }
 
 /// Lane 1 waited in the local queue and was dropped just when lane 0 handed it the lock. Settling learned of the
