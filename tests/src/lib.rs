@@ -24,13 +24,13 @@ pub mod suite;
 pub mod verbs;
 
 /// The whole suite for one index: `conformance!(sherman, ShermanSubject);` makes a module `sherman` with a module per
-/// fabric.
+/// fabric. An index that cannot be bulk-loaded says so: `conformance!(items, ItemsSubject::Sherman, not_bulk_loaded);`.
 #[macro_export]
 macro_rules! conformance {
-    ($name:ident, $subject:expr) => {
+    ($name:ident, $subject:expr $(, $bulk:ident)?) => {
         mod $name {
-            $crate::conformance_alone!(direct, $subject, $crate::bed::Direct);
-            $crate::conformance_alone!(shm, $subject, $crate::bed::Shm);
+            $crate::conformance_alone!(direct, $subject, $crate::bed::Direct $(, $bulk)?);
+            $crate::conformance_alone!(shm, $subject, $crate::bed::Shm $(, $bulk)?);
             $crate::conformance_together!(simulated, $subject);
         }
     };
@@ -39,7 +39,7 @@ macro_rules! conformance {
 /// Tests of one lane, or of several driven by hand, on a fabric that executes at once.
 #[macro_export]
 macro_rules! conformance_alone {
-    ($name:ident, $subject:expr, $fixture:expr) => {
+    ($name:ident, $subject:expr, $fixture:expr $(, $bulk:ident)?) => {
         mod $name {
             use $crate::suite;
 
@@ -49,9 +49,6 @@ macro_rules! conformance_alone {
                 agrees_with_a_map: suite::model::agrees_with_a_map;
                 pages_join_without_gap_or_repetition: suite::scans::pages_join_without_gap_or_repetition;
                 bounds_and_limits_hold: suite::scans::bounds_and_limits_hold;
-                loads_what_ascends: suite::bulk::loads_what_ascends;
-                refuses_what_is_no_bulk_load: suite::bulk::refuses_what_is_no_bulk_load;
-                a_bulk_load_that_failed_leaves_nothing: suite::bulk::a_bulk_load_that_failed_leaves_nothing;
                 lives_on_when_the_pool_is_full: suite::exhaustion::lives_on_when_the_pool_is_full;
                 memory_comes_back: suite::exhaustion::memory_comes_back;
                 ends_at_its_deadline: suite::bounds::ends_at_its_deadline;
@@ -62,6 +59,24 @@ macro_rules! conformance_alone {
                 garbage_is_an_error: suite::garbage::garbage_is_an_error;
                 damage_is_an_error_or_harmless: suite::garbage::damage_is_an_error_or_harmless;
             }
+            $crate::bulk_tests! { $subject, $fixture $(, $bulk)? }
+        }
+    };
+}
+
+/// Tests of bulk loads, or of their refusal. There is no third way: a test that has nothing to do would count as passed.
+#[macro_export]
+macro_rules! bulk_tests {
+    ($subject:expr, $fixture:expr) => {
+        $crate::tests! { $subject, $fixture;
+            loads_what_ascends: suite::bulk::loads_what_ascends;
+            refuses_what_is_no_bulk_load: suite::bulk::refuses_what_is_no_bulk_load;
+            a_bulk_load_that_failed_leaves_nothing: suite::bulk::a_bulk_load_that_failed_leaves_nothing;
+        }
+    };
+    ($subject:expr, $fixture:expr, not_bulk_loaded) => {
+        $crate::tests! { $subject, $fixture;
+            refuses_every_bulk_load: suite::bulk::refuses_every_bulk_load;
         }
     };
 }

@@ -126,11 +126,8 @@ pub trait Subject: Sync {
     /// Settings of its switches that differ in what it asks of the fabric, by name.
     fn switches(&self) -> Vec<(&'static str, Options)>;
 
-    /// Whether an emptied leaf's memory comes back.
-    fn gives_memory_back(&self) -> bool;
-
-    /// Whether it can be bulk-loaded.
-    fn bulk_loads(&self) -> bool {
+    /// Whether the memory of deleted records serves any key at once; otherwise, until the epochs pass, only their own keys.
+    fn reuses_for_any_key(&self) -> bool {
         true
     }
 
@@ -255,10 +252,6 @@ impl Subject for ShermanSubject {
         switches.push(("everything else", Options { narrow_locks: true, chain_lock_read: true, combine: false, ..on }));
         switches
     }
-
-    fn gives_memory_back(&self) -> bool {
-        true
-    }
 }
 
 /// CHIME. Its leaves have eight entries at least: smaller spans become that, with neighborhoods so short that leaves split
@@ -335,10 +328,6 @@ impl Subject for ChimeSubject {
             Mark::Wrap,
         ];
         (adversity, &[Mark::Settled, Mark::HandOver, Mark::Merge, Mark::HelpedSplit])
-    }
-
-    fn gives_memory_back(&self) -> bool {
-        true
     }
 
     fn bulk_fill_percent(&self) -> (u64, u64) {
@@ -419,7 +408,7 @@ impl Subject for SmartSubject {
         ]
     }
 
-    fn gives_memory_back(&self) -> bool {
+    fn reuses_for_any_key(&self) -> bool {
         false
     }
 
@@ -559,14 +548,6 @@ impl Subject for ItemsSubject {
 
     fn switches(&self) -> Vec<(&'static str, Options)> {
         self.subject().switches()
-    }
-
-    fn gives_memory_back(&self) -> bool {
-        true
-    }
-
-    fn bulk_loads(&self) -> bool {
-        false
     }
 
     fn updates_take_memory(&self) -> bool {

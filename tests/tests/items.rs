@@ -73,10 +73,6 @@ impl Subject for Plain {
     fn switches(&self) -> Vec<(&'static str, dm_core::btree::Options)> {
         Vec::new()
     }
-
-    fn gives_memory_back(&self) -> bool {
-        true
-    }
 }
 
 fn setup(key_bytes: usize, spans: (usize, usize)) -> Setup {

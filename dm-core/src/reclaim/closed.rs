@@ -53,6 +53,11 @@ impl Collector {
         Self(number as u64 | (member.row.0 as u64) << 32 | (member.incarnation as u64 & mask(16)) << 48)
     }
 
+    /// Which collection of that incarnation.
+    pub const fn number(self) -> u32 {
+        cut(self.0, 0, 32) as u32
+    }
+
     /// The row.
     pub const fn row(self) -> RowId {
         RowId(cut(self.0, 32, 16) as u16)
@@ -79,6 +84,16 @@ impl ChunkName {
     /// Chunk `chunk` of `node`.
     pub const fn new(node: NodeId, chunk: u32) -> Self {
         Self((chunk as u64 + 1) & mask(32) | (node.0 as u64) << 32)
+    }
+
+    /// The memory node.
+    pub const fn node(self) -> NodeId {
+        NodeId(cut(self.0, 32, 16) as u16)
+    }
+
+    /// The chunk's number on its memory node; `None`: it names none.
+    pub const fn chunk(self) -> Option<u32> {
+        (cut(self.0, 0, 32) as u32).checked_sub(1)
     }
 
     /// That of the byte at `offset` of `node`, if it is in the heap.

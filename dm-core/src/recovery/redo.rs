@@ -17,7 +17,6 @@
 use super::push_by_lines;
 use crate::error::{Cause, OpError, VerbError};
 use crate::lane::{Debt, Lane};
-use crate::layout::fields::Field;
 use crate::remote::NodeGeometry;
 use crate::remote::address::Address;
 use crate::remote::catalog::IndexNumber;
@@ -58,9 +57,6 @@ const_assert_eq!(ImageHeader::BYTES, HEADER_BYTES);
 /// Bytes of an image in front of what it repeats.
 pub const HEADER_BYTES: usize = 64;
 
-/// The header's fields, for the goldens.
-pub const FIELDS: &[Field] = ImageHeader::FIELDS;
-
 /// CRC-32C by table: images are made on the way of writes.
 const CRC: crc::Crc<u32> = crc::Crc::<u32>::new(&crc::CRC_32_ISCSI);
 
@@ -69,6 +65,18 @@ const CHECKSUM_BYTES: usize = size_of::<Le32>();
 /// The checksum of an image: all of it but the checksum itself.
 pub fn checksum(image: &[u8]) -> u32 {
     CRC.checksum(image.get(CHECKSUM_BYTES..).unwrap_or_default())
+}
+
+impl ImageHeader {
+    /// This header with its checksum, of itself and of the `bytes` that follow it.
+    #[must_use]
+    pub fn sealed(mut self, bytes: &[u8]) -> Self {
+        let mut digest = CRC.digest();
+        digest.update(self.as_bytes().get(CHECKSUM_BYTES..).unwrap_or_default());
+        digest.update(bytes);
+        self.checksum = digest.finalize().into();
+        self
+    }
 }
 
 /// A redo area: where a compute node's slots are on one memory node.
@@ -298,11 +306,7 @@ impl Image {
         header.step = self.step.into();
         header.repair = u32::from(self.repair).into();
         let Some((place, bytes)) = image.split_at_mut_checked(HEADER_BYTES) else { return };
-        let mut digest = CRC.digest();
-        digest.update(header.as_bytes().get(CHECKSUM_BYTES..).unwrap_or_default());
-        digest.update(bytes);
-        header.checksum = digest.finalize().into();
-        place.copy_from_slice(header.as_bytes());
+        place.copy_from_slice(header.sealed(bytes).as_bytes());
     }
 }
 

@@ -12,10 +12,6 @@ use std::collections::BTreeMap;
 
 /// Records are there after the load and not before; leaves are about four fifths full; the index goes on as any other.
 pub fn loads_what_ascends(subject: &dyn Subject, fixture: &dyn Fixture) {
-    if !subject.bulk_loads() {
-        println!("{}: is not bulk-loaded", subject.name());
-        return;
-    }
     for (spans, count, nodes) in
         [((2, 2), 0, 1), ((2, 2), 1, 1), ((2, 2), 50, 2), ((5, 5), 700, 3), ((57, 61), 9_000, 1)]
     {
@@ -53,10 +49,6 @@ pub fn loads_what_ascends(subject: &dyn Subject, fixture: &dyn Fixture) {
 
 /// Keys that do not ascend are refused one by one and the load goes on; an index that is not empty refuses all.
 pub fn refuses_what_is_no_bulk_load(subject: &dyn Subject, fixture: &dyn Fixture) {
-    if !subject.bulk_loads() {
-        println!("{}: is not bulk-loaded", subject.name());
-        return;
-    }
     alone(subject, fixture, &Setup::new(Shape::words(3, 3)), |client| {
         for n in [10u64, 20, 30] {
             client.bulk_append(n, n as u32).unwrap();
@@ -93,10 +85,6 @@ pub fn refuses_what_is_no_bulk_load(subject: &dyn Subject, fixture: &dyn Fixture
 /// A bulk load that ran out of memory must not become visible in part. It once could: the append that failed had closed
 /// a leaf and not told the level above, and finishing then made the tree begin at the leaf after it.
 pub fn a_bulk_load_that_failed_leaves_nothing(subject: &dyn Subject, fixture: &dyn Fixture) {
-    if !subject.bulk_loads() {
-        println!("{}: is not bulk-loaded", subject.name());
-        return;
-    }
     let setup = Setup { region_bytes: 192 << 10, ..Setup::new(Shape::words(2, 2)) };
     alone(subject, fixture, &setup, |client| {
         let full = (0..100_000u64).find_map(|n| client.bulk_append(n, n as u32).err().map(|error| (n, error)));
@@ -107,5 +95,23 @@ pub fn a_bulk_load_that_failed_leaves_nothing(subject: &dyn Subject, fixture: &d
         assert_eq!(client.get(0), None);
         assert_eq!(client.everything(), []);
         client.assert_quiet("after a bulk load that failed");
+    });
+}
+
+/// An index that cannot be bulk-loaded refuses each step of a load, empty or not, and nothing of it becomes visible.
+pub fn refuses_every_bulk_load(subject: &dyn Subject, fixture: &dyn Fixture) {
+    alone(subject, fixture, &Setup::new(Shape::words(3, 3)), |client| {
+        let mut model = BTreeMap::new();
+        for n in 0..20 {
+            for refused in [client.bulk_append(100 + n, 7), client.bulk_finish()] {
+                let refused = refused.expect_err("it cannot be bulk-loaded");
+                assert!(matches!(refused.cause, Cause::BadInput(_)) && refused.effect == Effect::None, "{refused}");
+            }
+            same(client, &model);
+            client.put(n, n as u32);
+            model.insert(n, n as u32);
+        }
+        same(client, &model);
+        client.assert_quiet("after bulk loads that were refused");
     });
 }

@@ -29,6 +29,8 @@ pub static STRUCTURES: &[Structure] = &[
     chime::CHIME_PARAMETERS,
     smart::SMART_PARAMETERS,
     remote::CHUNK_ENTRY,
+    remote::REDO_RECORD,
+    remote::CLOSED_CHUNKS,
     nodes::NODE_HEADER,
     nodes::INNER_NODE,
     nodes::SHERMAN_LEAF,
