@@ -8,6 +8,7 @@ use crate::fabric::verbs::{VerbsError, VerbsFabric, VerbsOptions};
 use crate::keeper::{Keeper, terms_here};
 use crate::kinds::{AnyIndex, IndexParameterError, IndexParameters, with_index};
 use crate::memory_node::{AnnounceError, ConnectError, RemoteNode, connect};
+use crate::rootless::RootLost;
 use crate::solo::block_on;
 use dm_core::error::VerbError;
 use dm_core::lane::Lane;
@@ -117,6 +118,14 @@ pub enum PoolError {
         name: String,
         /// Why.
         source: IndexParameterError,
+    },
+    /// The root word of an index is 0, and its memory says that it had another one.
+    #[error("index \"{name}\": {source}")]
+    RootLost {
+        /// Its name.
+        name: String,
+        /// Why.
+        source: RootLost,
     },
     /// A chunk table could not be read or changed.
     #[error(transparent)]

@@ -7,6 +7,7 @@
 //!   (feature `verbs`) with queue pairs of an RDMA device.
 //! - [`memory_node`]: the daemon that owns a region and hands it out, and the client that connects to it.
 //! - [`compute_node`]: a process that is connected to a pool, and has a row there.
+//! - [`rootless`]: an index whose root word is 0: new, or damaged.
 //! - [`keeper`]: the thread that keeps its lease.
 //! - [`solo`]: one future on one lane, driven by the calling thread.
 //! - [`assembly`]: an index put together, with the storage that the core only borrows.
@@ -26,6 +27,7 @@ pub mod kinds;
 pub mod memory_node;
 pub mod metrics;
 pub mod region;
+pub mod rootless;
 pub mod session;
 pub mod solo;
 pub mod worker;

@@ -381,6 +381,7 @@ impl Session {
         options: &SessionOptions,
         node: Option<crate::compute_node::ComputeNode>,
     ) -> Result<Self, OpenError> {
+        pool.check_root(&entry, &parameters)?;
         let fabrics = (0..=options.workers).map(|_| pool.fabric()).collect::<Result<_, _>>()?;
         let node = match node {
             Some(node) => node,

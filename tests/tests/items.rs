@@ -2,7 +2,9 @@
 
 use dm_core::error::{Cause, Effect, OpError};
 use dm_core::index::{Operation, OperationKind, Outcome, Part};
+use dm_core::items::key::KeyShape;
 use dm_core::items::parameters::{KEY_BYTES_LIMIT, Parameters, VALUE_BYTES_LIMIT};
+use dm_core::items::slot::Slot;
 use dm_core::lane::Mark;
 use dm_core::remote::catalog::IndexKind;
 use dm_core::{chime, sherman, smart};
@@ -10,11 +12,11 @@ use dm_host::assembly::{AssemblyError, Place, Spending};
 use dm_host::kinds::{IndexParameters, with_index};
 use dm_sim::Run;
 use dm_sim::verify::Inside;
-use dm_tests::bed::{Direct, Setup};
-use dm_tests::client::{Client, alone};
+use dm_tests::bed::{Direct, Fixture as _, Setup};
+use dm_tests::client::{Client, alone, on_bed};
 use dm_tests::counts::Lines;
 use dm_tests::goldens;
-use dm_tests::subject::{Opened, Shape, Subject};
+use dm_tests::subject::{Opened, Shape, ShermanSubject, Subject};
 use dm_tests::suite::runner;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -352,4 +354,43 @@ fn a_pool_without_room_for_a_block_says_so_and_changes_nothing() {
             client.assert_quiet("on a full pool");
         });
     }
+}
+
+/// Links of two dozen layers, two from each to the next: of one record in the last, sixteen million. The walk counted them one by
+/// one.
+#[test]
+fn links_in_a_maze_end_no_walk_late() {
+    const LAYERS: u64 = 24;
+    let items = Parameters { key_bytes_max: 200, value_bytes_max: 100 };
+    let mut setup = setup(16, (8, 8));
+    setup.region_bytes = 512 << 10;
+    let mut bed = Direct.bed(&Plain(IndexKind::Sherman, items), &setup);
+    let shape = KeyShape::new(16);
+    on_bed(&ShermanSubject, &mut bed, &setup, 0, &mut |client| {
+        let mut put = |layer: u64, first: u8, slot: &Slot<'_>| {
+            let (index, lanes) = (client.index, client.lanes);
+            lanes[0].port().with(|scratch| {
+                let slice = [first; 7];
+                let key = &mut scratch[index.plan().key.clone()];
+                match slot {
+                    Slot::Link(_) => shape.write_more(layer, &slice, key),
+                    _ => shape.write(layer, &slice, key),
+                }
+                slot.write(&mut scratch[index.plan().value.clone()]);
+            });
+            let inserted = client.drive(0, index.execute(&lanes[0], Operation::point(OperationKind::Insert)));
+            assert_eq!(inserted.result, Ok(Outcome::Inserted));
+        };
+        for layer in 0..LAYERS {
+            put(layer, b'a', &Slot::Link(layer + 1));
+            put(layer, b'b', &Slot::Link(layer + 1));
+        }
+        put(LAYERS, b'a', &Slot::Inline(b"one"));
+    });
+    on_bed(&Plain(IndexKind::Sherman, items), &mut bed, &setup, 1, &mut |client| {
+        let (index, lanes) = (client.index, client.lanes);
+        let census = client.drive(0, index.validate(&lanes[0])).result;
+        let Err(OpError { cause: Cause::Corrupt { what, .. }, .. }) = census else { panic!("{census:?}") };
+        assert_eq!(what, "links to more entries than the pool has room for");
+    });
 }

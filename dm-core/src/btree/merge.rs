@@ -359,7 +359,7 @@ pub(crate) trait Merge<'s>: Walk<'s> {
             port.submit().await?;
             let (header, word) =
                 port.with(|scratch| (Header::read(slice(scratch, at, LINE_BYTES)), word_at(scratch, at + LINE_BYTES)));
-            let Some(flags) = self.is_leaf(&header, address) else { break };
+            let Some(flags) = self.is_leaf(&header, address) else { return Ok(mended) };
             if lock.is_some() && word & HELD != 0 && tree.recovery.is_some() {
                 let held = self.lock(lane, address).await?;
                 self.unlock(lane, held).await?;
@@ -367,7 +367,7 @@ pub(crate) trait Merge<'s>: Walk<'s> {
             }
             if flags == NodeFlags::RETIRED {
                 if before.is_null() {
-                    break;
+                    return Ok(mended);
                 }
                 self.undo_merge(lane, before, address).await?;
                 mended = true;
@@ -375,20 +375,25 @@ pub(crate) trait Merge<'s>: Walk<'s> {
                 continue;
             }
             if header.sibling.is_null() {
-                break;
+                return Ok(mended);
             }
             (before, address) = (address, header.sibling);
         }
-        Ok(mended)
+        Err(Tree::corrupt(address, "a level without an end"))
     }
 
     /// Walks the tree. What a dead compute node left of a merge does not validate before somebody has finished with it.
     async fn mend_and_walk(&self, lane: &Lane<'_>) -> Result<Census, OpError> {
         loop {
-            let result = match self.walk(lane).await {
-                Err(OpError { cause: Cause::Corrupt { .. }, .. }) if self.mend(lane).await? => self.walk(lane).await,
-                result => result,
-            };
+            let mut result = self.walk(lane).await;
+            if let Err(OpError { cause: Cause::Corrupt { .. }, .. }) = result {
+                match self.mend(lane).await {
+                    Ok(true) => result = self.walk(lane).await,
+                    // What keeps it from mending is the damage that the walk has named.
+                    Ok(false) | Err(OpError { cause: Cause::Corrupt { .. } | Cause::Retries { .. }, .. }) => {}
+                    Err(error) => result = Err(error),
+                }
+            }
             if let Some(census) = self.unless_silent(lane, false, result).await? {
                 return Ok(census);
             }

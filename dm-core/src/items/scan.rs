@@ -18,10 +18,6 @@ use crate::index::{Index, Operation, OperationKind, Outcome, Part, RECORD_HEADER
 use crate::lane::{Lane, Mark};
 use core::future::Future;
 
-/// Pages of the index below that a scan READs without finding a record. More than any pool has entries: links that
-/// damage made into a maze end here.
-const PAGES_MAX: u32 = 1 << 24;
-
 /// How far a scan is.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PageProgress {
@@ -41,7 +37,7 @@ pub(super) struct PageProgress {
     /// Blocks in the scratch, the first of them that of record `at`, and where its image is.
     fetched: u32,
     image: u32,
-    /// Pages since the last record.
+    /// Pages since the last record; of a walk that looks at no records, all.
     pages: u32,
 }
 
@@ -197,14 +193,24 @@ impl<I: Index> Items<'_, I> {
         ours.get(at..).and_then(<[u8]>::first_chunk).map_or(ROOT_LAYER, |bytes| u64::from_le_bytes(*bytes))
     }
 
+    /// Entries the pool has room for.
+    fn entries_max(&self) -> u64 {
+        let below = self.below.plan();
+        let pool_bytes: u64 = self.site.geometry.iter().map(|node| node.region_bytes).sum();
+        pool_bytes / (below.key_bytes + below.value_bytes).max(1) as u64
+    }
+
     /// The next page of the present layer.
     pub(super) fn ask_page(&self, lane: &Lane<'_>) -> Result<Operation, OpError> {
         let mut progress = lane.items().get();
         progress.page.pages += 1;
         lane.items().set(progress);
-        if progress.page.pages > PAGES_MAX {
-            let what = "finding a record behind links";
-            return Err(OpError::harmless(Cause::Retries { attempts: PAGES_MAX, what }));
+        // Links that damage made into a maze end here, whether there are records in it or not. A page brings an entry, or is the
+        // last of a layer, to which one entry links.
+        let entries_max = self.entries_max();
+        let pages_max = entries_max.saturating_mul(4).saturating_add(4);
+        if progress.page.records > entries_max || u64::from(progress.page.pages) > pages_max {
+            return Err(Self::corrupt(&BlockPointer::default(), "links to more entries than the pool has room for"));
         }
         let below = self.below.plan();
         lane.port().with(|scratch| {

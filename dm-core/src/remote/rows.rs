@@ -566,7 +566,7 @@ pub(crate) async fn read_closed(
 }
 
 /// READs the word of a row: whoever has it now. `None`: there is no such row.
-pub(crate) async fn tenant(
+pub async fn tenant(
     lane: &Lane<'_>,
     geometry: &NodeGeometry,
     row: RowId,

@@ -282,7 +282,7 @@ impl Smart<'_> {
             Ok(Child::Leaf(place)) if self.is_inside(place, self.leaf.place_bytes) => {
                 let children = single(root.word);
                 self.read_leaves(lane, &children, true).await?;
-                self.take(lane, operation, &children, limit, &mut records)?;
+                self.take(lane, operation, &children, 0, limit, &mut records)?;
                 return Ok(Outcome::Page { records: records as u32, more: false });
             }
             Ok(Child::Node(kind, place)) if self.is_inside(place, kind.bytes()) => {
@@ -290,6 +290,7 @@ impl Smart<'_> {
             }
             _ => return Err(corrupt(self.root, "a slot that leads nowhere")),
         }
+        let mut nodes = 0;
         while path.levels > 0 {
             lane.check_deadline()?;
             self.fetch(lane, &mut path).await?;
@@ -300,13 +301,19 @@ impl Smart<'_> {
             self.set_level(lane, level, Level { next: children.next, ..here });
             if children.count > 0 {
                 self.read_leaves(lane, &children, true).await?;
-                if self.take(lane, operation, &children, limit, &mut records)? {
+                if self.take(lane, operation, &children, path.levels, limit, &mut records)? {
                     return Ok(Outcome::Page { records: records as u32, more: false });
                 }
                 if records == limit {
                     return Ok(Outcome::Page { records: records as u32, more: true });
                 }
-            } else if let Some((slot, ..)) = children.node {
+            } else if let Some((slot, _, place)) = children.node {
+                // Each node of the tree is entered once. Slots of several nodes that lead to one are damage: without this, a scan
+                // would go through all combinations of them.
+                nodes += 1;
+                if nodes > self.nodes_max() {
+                    return Err(corrupt(place, MORE_NODES));
+                }
                 let at = usize::from(children.depth) - 1;
                 let tight = here.tight && self.low_byte(lane, at) == Some(slot.partial());
                 self.enter(lane, &mut path, slot.thawed(), children.depth, tight).await?;
@@ -315,6 +322,12 @@ impl Smart<'_> {
             }
         }
         Ok(Outcome::Page { records: records as u32, more: false })
+    }
+
+    /// Nodes the pool has room for: a walk that enters more is in a maze that damage made.
+    fn nodes_max(&self) -> u64 {
+        let pool_bytes: u64 = self.geometry.iter().map(|node| node.region_bytes).sum();
+        pool_bytes / NodeType::SMALLEST.bytes() as u64
     }
 
     fn low_byte(&self, lane: &Lane<'_>, at: usize) -> Option<u8> {
@@ -358,12 +371,36 @@ impl Smart<'_> {
         Ok(())
     }
 
-    /// Puts what is wanted of the leaf images onto the page. Answers whether the upper bound was passed.
+    /// Whether a leaf's key has the bytes by which a path of `levels` nodes turned towards it, the last of them that of its slot.
+    /// Of the bytes in between, nodes' headers know.
+    fn is_on_path(&self, scratch: &[u8], levels: usize, children: &Children, leaf: Slot, key: &[u8]) -> bool {
+        let level = |i: usize| {
+            let at = self.scratch.path + i * PATH_BYTES;
+            Level::from_words([word(scratch, at), word(scratch, at + 8)])
+        };
+        let turned = |below: usize| {
+            let at = usize::from(level(below).begin).checked_sub(1)?;
+            Some((at, level(below - 1).next.checked_sub(1)?))
+        };
+        let last = usize::from(children.depth).checked_sub(1).map(|at| (at, u16::from(leaf.partial())));
+        levels == 0
+            || (1..levels)
+                .map(turned)
+                .chain([last])
+                .all(|turn| turn.is_some_and(|(at, byte)| key.get(at).is_some_and(|found| u16::from(*found) == byte)))
+    }
+
+    /// Puts what is wanted of the leaf images, to which a path of `levels` nodes led, onto the page. Answers whether the upper
+    /// bound was passed.
+    ///
+    /// A leaf's key never changes, so one that is not of its path, or not above the one before, is damage. Left alone, it would
+    /// send the next page back to where this one began.
     fn take(
         &self,
         lane: &Lane<'_>,
         operation: &Operation,
         children: &Children,
+        levels: usize,
         limit: usize,
         records: &mut usize,
     ) -> Result<bool, OpError> {
@@ -379,11 +416,21 @@ impl Smart<'_> {
                     Err(DecodeError::Corrupt(what)) => return Err(corrupt(self.root, what)),
                     Err(_) => return Err(corrupt(self.root, "a torn leaf")),
                 };
+                let leaf = children.leaves.get(i).copied().unwrap_or_default();
+                if !self.is_on_path(front, levels, children, leaf, key) {
+                    return Err(self.corrupt_leaf(leaf, ANOTHER_PREFIX));
+                }
                 if operation.bounded && key >= high {
                     return Ok(true);
                 }
                 if !valid || key < low || operation.after && key == low || *records >= limit {
                     continue;
+                }
+                let before = records.checked_sub(1).map(|last| self.plan.record(last).start - self.plan.page.start);
+                if let Some(at) = before
+                    && page.get(at..at + key.len()).is_none_or(|before| before >= key)
+                {
+                    return Err(self.corrupt_leaf(leaf, NOT_ASCENDING));
                 }
                 let range = self.plan.record(*records);
                 let at = range.start - self.plan.page.start;
@@ -401,6 +448,14 @@ impl Smart<'_> {
         })
     }
 
+    /// The error of a leaf no writer of ours produces.
+    fn corrupt_leaf(&self, leaf: Slot, what: &'static str) -> OpError {
+        match leaf.child() {
+            Ok(Child::Leaf(place)) => corrupt(place, what),
+            _ => corrupt(self.root, what),
+        }
+    }
+
     /// Notes what is reachable from the lower bound on, for [`Collection::reach`], until it has entered so many nodes that epochs
     /// should not have to wait for more. Answers whether that is so; the lower bound is then what comes next.
     pub(super) async fn mark_some(
@@ -409,7 +464,6 @@ impl Smart<'_> {
         collection: &Collection<'_>,
         nodes: &mut u64,
     ) -> Result<bool, OpError> {
-        let pool_bytes = self.geometry.iter().map(|node| node.region_bytes).sum::<u64>();
         let reach = |place: Place, bytes: usize| collection.reach(place.node(), place.offset(), bytes as u64);
         let root: Spot = self.read_root(lane, &self.way()).await?;
         let mut path = Path { levels: 0, images: [0; NODE_IMAGES] };
@@ -455,8 +509,8 @@ impl Smart<'_> {
                 }
                 *nodes += 1;
                 // Slots of several nodes that lead to one, as in `count_node`; here each may be met again by a later operation.
-                if *nodes > 4 * (pool_bytes / NodeType::SMALLEST.bytes() as u64) {
-                    return Err(corrupt(place, "more nodes than the pool has room for"));
+                if *nodes > 4 * self.nodes_max() {
+                    return Err(corrupt(place, MORE_NODES));
                 }
                 self.enter(lane, &mut path, slot.thawed(), children.depth, tight).await?;
                 self.raise_to_node(lane, &path, level + 1, usize::from(children.depth))?;
@@ -513,6 +567,7 @@ impl Smart<'_> {
             Ok(Child::Node(kind, place)) if self.is_inside(place, kind.bytes()) => {
                 self.enter(lane, &mut path, root.word, 0, false).await?;
                 self.count_node(lane, 0, &mut census)?;
+                self.raise_to_node(lane, &path, 0, 0)?;
             }
             _ => return Err(corrupt(self.root, "a slot that leads nowhere")),
         }
@@ -528,8 +583,11 @@ impl Smart<'_> {
                 self.count_leaves(lane, &children, &path, &mut census)?;
                 census.levels = census.levels.max(path.levels as u32 + 1);
             } else if let Some((slot, ..)) = children.node {
+                let begin = usize::from(children.depth);
+                self.raise_bound(lane, begin - 1, &[slot.partial()], false);
                 self.enter(lane, &mut path, slot.thawed(), children.depth, false).await?;
                 self.count_node(lane, path.levels - 1, &mut census)?;
+                self.raise_to_node(lane, &path, level + 1, begin)?;
             } else {
                 path.levels -= 1;
             }
@@ -563,13 +621,13 @@ impl Smart<'_> {
             // Slots of several nodes that lead to one: leaves below would be found under two paths; without any, the walk
             // would go through all combinations.
             if census.live_bytes > pool_bytes {
-                return Err("more nodes than the pool has room for");
+                return Err(MORE_NODES);
             }
             Ok(())
         })
     }
 
-    /// Checks leaves that were READ: each key has the bytes of its path, as far as that is at hand, and keys ascend.
+    /// Checks leaves that were READ: each key has the bytes of its path, which is in the operation's key, and keys ascend.
     fn count_leaves(
         &self,
         lane: &Lane<'_>,
@@ -580,29 +638,15 @@ impl Smart<'_> {
         for i in 0..children.count {
             let leaf = children.leaves.get(i).copied().unwrap_or_default();
             let Ok(Child::Leaf(place)) = leaf.child() else { continue };
-            for level in 0..path.levels {
-                // Deeper nodes may have taken the image's place.
-                if path.images.get(level % NODE_IMAGES).map(|owner| usize::from(*owner)) != Some(level + 1) {
-                    continue;
-                }
-                let (header, next) = self.at_node(lane, level, |node, here| Ok((node.header, here.next)))?;
-                let fits = lane.port().with(|scratch| {
+            let fits = path.levels == 0
+                || lane.port().with(|scratch| {
                     let key = self.leaf.key(scratch.get(self.scratch.leaf(i)..).unwrap_or_default());
-                    let position = usize::from(header.position);
-                    let begin = position - usize::from(header.size);
-                    let bytes = (begin..position).all(|at| key.get(at).copied() == header.byte_at(at));
-                    let byte = key.get(position).copied();
-                    // Above the last node, the path is below the byte that was entered last.
-                    let wanted = if level + 1 == path.levels {
-                        Some(leaf.partial())
-                    } else {
-                        next.checked_sub(1).map(|b| b as u8)
-                    };
-                    bytes && byte == wanted
+                    let prefix = scratch.get(self.plan.key.clone()).unwrap_or_default();
+                    let position = usize::from(children.depth).saturating_sub(1);
+                    key.get(..position) == prefix.get(..position) && key.get(position) == Some(&leaf.partial())
                 });
-                if !fits {
-                    return Err(corrupt(place, "a leaf of another prefix"));
-                }
+            if !fits {
+                return Err(corrupt(place, ANOTHER_PREFIX));
             }
             let first = census.leaves == 0;
             lane.port().with(|scratch| {
@@ -617,7 +661,7 @@ impl Smart<'_> {
                 key.copy_from_slice(self.leaf.key(image).get(..self.plan.key_bytes).unwrap_or(&[0; 64][..key.len()]));
                 let last = scratch.get_mut(self.scratch.last.clone()).unwrap_or_default();
                 if !first && *last >= *key {
-                    return Err(corrupt(place, "a key that does not ascend"));
+                    return Err(corrupt(place, NOT_ASCENDING));
                 }
                 last.copy_from_slice(key);
                 census.leaves += 1;
@@ -631,6 +675,11 @@ impl Smart<'_> {
         Ok(())
     }
 }
+
+/// What is said of damage by more than one of these walks.
+const MORE_NODES: &str = "more nodes than the pool has room for";
+const ANOTHER_PREFIX: &str = "a leaf of another prefix";
+const NOT_ASCENDING: &str = "a key that does not ascend";
 
 /// Nodes that an operation of a collection enters besides those on its way down.
 const MARKED_AT_ONCE: u32 = 32;

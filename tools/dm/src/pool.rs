@@ -53,7 +53,10 @@ impl Children {
             .prefix("dm-")
             .tempdir()
             .map_err(|error| Failure::Run(format!("a directory for control sockets: {error}")))?;
-        remove_when_told_to_stop(directory.path().to_owned())?;
+        let sockets = directory.path().to_owned();
+        when_told_to_stop(move || {
+            let _ = std::fs::remove_dir_all(sockets);
+        })?;
         let mut children = Self { daemons: Vec::new(), sockets: Vec::new(), ready: String::new(), directory };
         for node in 0..start.memory_nodes {
             let socket = socket_in(children.directory.path(), node);
@@ -132,8 +135,8 @@ impl Drop for Children {
     }
 }
 
-/// An interrupted process runs no destructors: a thread removes the directory of sockets in their place.
-fn remove_when_told_to_stop(directory: PathBuf) -> Result<(), Failure> {
+/// An interrupted process runs no destructors: a thread does `clean_up` in their place, and ends the process.
+pub fn when_told_to_stop(clean_up: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
     let failed = |error: std::io::Error| Failure::Run(format!("watching for signals: {error}"));
     let (mut told, tell) = UnixStream::pair().map_err(failed)?;
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
@@ -143,7 +146,7 @@ fn remove_when_told_to_stop(directory: PathBuf) -> Result<(), Failure> {
     let wait = move || {
         let mut byte = [0];
         if told.read_exact(&mut byte).is_ok() {
-            let _ = std::fs::remove_dir_all(directory);
+            clean_up();
             // What a shell reports for a process that an interrupt ended.
             std::process::exit(130);
         }

@@ -15,7 +15,13 @@
 //! ```
 //!
 //! A dump is not a snapshot: each record is as of some instant of the walk.
+//!
+//! **Damage.** The index is walked first, which checks all that its nodes say of each other; the records have to ascend, and to be as many
+//! as the walk has counted. What that cannot tell is a change of one entry that fits everything else. In a radix tree there is none: the
+//! checksum of a leaf covers its record. An entry of a B+-tree has no checksum: its value, its key between the same fences (in
+//! CHIME: of the same neighborhood), or the mark that it is in use may have been changed, of one record for each entry.
 
+use super::destination::Destination;
 use super::tool::{PoolArguments, Tool, show, with_tool};
 use super::{Failure, print};
 use crate::pool::discard;
@@ -25,7 +31,7 @@ use dm_core::remote::catalog::IndexKind;
 use dm_host::compute_node::PoolError;
 use dm_host::kinds::IndexParameters;
 use dm_host::solo::block_on;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -37,7 +43,11 @@ static CRC: Crc<u32> = Crc::<u32>::new(&CRC_32_ISO_HDLC);
 /// Arguments of `dm dump`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Example:\n  dm dump --pool /run/dm/0 --index names names.dump\n  dm dump --pool /run/dm/0 --index names - | zstd > names.dump.zst"
+    after_help = "Example:\n  dm dump --pool /run/dm/0 --index names names.dump\n  dm dump --pool /run/dm/0 --index names - | zstd > names.dump.zst\n\n\
+                  A regular file is written under another name, beside it, and gets its own when it is whole; what was there before \
+                  stays until then, and for good if the dump fails. It keeps its permissions; a new one is its owner's alone. A link stays: \
+                  what it leads to is written. A pipe or a device is written as it is.\n\
+                  The index is walked before it is dumped. A dump that has not as many records as the walk has counted fails."
 )]
 pub(super) struct DumpArguments {
     #[command(flatten)]
@@ -46,6 +56,10 @@ pub(super) struct DumpArguments {
     /// Name of the index
     #[arg(long)]
     index: String,
+
+    /// Others write to the index meanwhile: it is not walked, and records are not compared with those of a walk
+    #[arg(long)]
+    in_use: bool,
 
     /// Where to write, - for the standard output
     file: PathBuf,
@@ -72,28 +86,31 @@ pub(super) fn dump(arguments: &DumpArguments) -> Result<(), Failure> {
     let memory = arguments.pool.connect()?;
     let node = arguments.pool.join(&memory)?;
     with_tool(&node, &arguments.index, |tool| {
-        if arguments.file == Path::new("-") {
-            return write_dump(tool, io::stdout().lock(), &arguments.file).map(drop);
-        }
-        // Under another name until it is whole.
-        let mut name = arguments.file.clone().into_os_string();
-        name.push(".partial");
-        let partial = PathBuf::from(name);
-        let failed = |error: io::Error| Failure::Run(format!("{}: {error}", partial.display()));
-        let file = File::create(&partial).map_err(failed)?;
-        let written = write_dump(tool, file, &arguments.file).and_then(|count| {
-            fs::rename(&partial, &arguments.file).map_err(failed)?;
-            Ok(count)
-        });
-        if written.is_err() {
-            // Nothing can be done about one that cannot be removed either.
-            let _ = fs::remove_file(&partial);
-        }
-        print(&format!("{} records written to {}\n", written?, arguments.file.display()))
+        let path = &arguments.file;
+        let mut destination = Destination::open(path)?;
+        let wanted = if arguments.in_use { None } else { Some(walked(tool)?) };
+        let count = write_dump(tool, &mut destination, path, wanted)?;
+        let is_file = matches!(destination, Destination::File { .. });
+        destination.keep()?;
+        if is_file { print(&format!("{count} records written to {}\n", path.display())) } else { Ok(()) }
     })
 }
 
-fn write_dump(tool: &mut Tool<'_, '_, '_, '_>, out: impl Write, path: &Path) -> Result<u64, Failure> {
+/// The records of an index that nobody writes to, by a walk that checks it.
+fn walked(tool: &mut Tool<'_, '_, '_, '_>) -> Result<u64, Failure> {
+    let census = tool.census();
+    census.map(|census| census.records).map_err(|failure| {
+        Failure::Run(format!("not sound, or written to meanwhile (then dump it with --in-use): {failure}"))
+    })
+}
+
+/// `wanted`: as many records there have to be.
+fn write_dump(
+    tool: &mut Tool<'_, '_, '_, '_>,
+    out: impl Write,
+    path: &Path,
+    wanted: Option<u64>,
+) -> Result<u64, Failure> {
     let failed = |error: io::Error| Failure::Run(format!("{}: {error}", path.display()));
     let mut out = BufWriter::with_capacity(1 << 18, out);
     let mut crc = CRC.digest();
@@ -112,6 +129,12 @@ fn write_dump(tool: &mut Tool<'_, '_, '_, '_>, out: impl Write, path: &Path) -> 
         emit(key)?;
         emit(value)
     })?;
+    if let Some(wanted) = wanted.filter(|wanted| *wanted != count) {
+        return Err(Failure::Run(format!(
+            "a scan found {count} records, the walk before {wanted}: the index is damaged, or was written to meanwhile (then dump it \
+             with --in-use)"
+        )));
+    }
     emit(&[0])?;
     emit(&count.to_le_bytes())?;
     out.write_all(&crc.finalize().to_le_bytes()).and_then(|()| out.flush()).map_err(failed)?;
@@ -328,3 +351,6 @@ fn bulk<R: Read>(tool: &mut Tool<'_, '_, '_, '_>, reader: &mut Reader<'_, R>) ->
     }
     if records { block_on(tool.fabric, lane, index.bulk_finish(lane)).map_err(Failure::run) } else { Ok(()) }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,6 +4,7 @@
 //! that says what and where.
 
 mod create;
+mod destination;
 mod doctor;
 mod dump;
 mod inspect;

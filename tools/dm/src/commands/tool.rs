@@ -4,12 +4,12 @@ use super::Failure;
 use crate::keys;
 use crate::pool::{FabricName, Memory, RdmaArguments};
 use dm_core::error::OpError;
-use dm_core::index::{Index, Operation, Outcome, Part};
+use dm_core::index::{Census, Index, Operation, Outcome, Part};
 use dm_core::lane::Lane;
 use dm_core::recovery::lease::Terms;
 use dm_core::verbs::LaneId;
 use dm_host::assembly::Spending;
-use dm_host::compute_node::{ComputeNode, Membership};
+use dm_host::compute_node::{ComputeNode, Membership, Pool};
 use dm_host::fabric::any::AnyFabric;
 use dm_host::keeper::terms_here;
 use dm_host::kinds::{AnyIndex, IndexParameters};
@@ -96,6 +96,8 @@ pub(crate) struct Tool<'a, 'i, 's, 'm> {
     pub fabric: &'a mut AnyFabric,
     /// Sizes.
     pub parameters: IndexParameters,
+    pool: &'a Pool,
+    name: &'a str,
 }
 
 impl Tool<'_, '_, '_, '_> {
@@ -107,6 +109,18 @@ impl Tool<'_, '_, '_, '_> {
             let _ = block_on(self.fabric, self.lane, self.index.settle(self.lane));
         }
         result
+    }
+
+    /// Walks the index, which checks it, and says what is in it. What has no root must not have lost one.
+    pub(crate) fn census(&mut self) -> Result<Census, Failure> {
+        let census = block_on(self.fabric, self.lane, self.index.validate(self.lane)).map_err(Failure::run)?;
+        if census.levels == 0 {
+            let (entry, parameters) = self.pool.find_index(self.name).map_err(Failure::run)?;
+            if let Some(lost) = self.pool.lost_root(&entry, &parameters).map_err(Failure::run)? {
+                return Err(Failure::run(lost));
+            }
+        }
+        Ok(census)
     }
 
     /// Puts a key and, for writes, a value into the scratch. `Err` says what has a length it cannot have.
@@ -159,7 +173,7 @@ impl Tool<'_, '_, '_, '_> {
     }
 
     /// Calls `visit` with every record from the first on, in pages of one scan each: each record as of some instant
-    /// of the walk.
+    /// of the walk. Keys that do not ascend are damage, and end it: from them the next page would go back, or skip records.
     pub(crate) fn each(&mut self, mut visit: impl FnMut(&[u8], &[u8]) -> Result<(), Failure>) -> Result<u64, Failure> {
         // Its own copy of the reference: the plan is borrowed from the index, not from the tool.
         let index = self.index;
@@ -167,11 +181,21 @@ impl Tool<'_, '_, '_, '_> {
         self.arguments(&self.least_key(), None).map_err(Failure::Run)?;
         let mut operation = Operation::scan(PAGE_RECORDS as u32);
         let mut count = 0;
+        let mut last: Option<Vec<u8>> = None;
         loop {
             let outcome = self.execute(operation).map_err(Failure::run)?;
             let Outcome::Page { records, more } = outcome else { return Ok(count) };
             self.lane.port().with(|scratch| {
-                plan.records(scratch, records as usize).try_for_each(|(key, value)| visit(key, value))
+                plan.records(scratch, records as usize).try_for_each(|(key, value)| {
+                    if let Some(last) = last.as_deref().filter(|last| key <= *last) {
+                        let (key, last) = (self.show(key), self.show(last));
+                        return Err(Failure::Run(format!("the index is damaged: key {key} comes behind key {last}")));
+                    }
+                    let held = last.get_or_insert_default();
+                    held.clear();
+                    held.extend_from_slice(key);
+                    visit(key, value)
+                })
             })?;
             self.go_on(records as usize);
             count += u64::from(records);
@@ -190,12 +214,14 @@ pub(crate) fn with_tool<R>(
     run: impl FnOnce(&mut Tool<'_, '_, '_, '_>) -> Result<R, Failure>,
 ) -> Result<R, Failure> {
     let (entry, parameters) = node.pool().find_index(name).map_err(Failure::run)?;
+    node.pool().check_root(&entry, &parameters).map_err(Failure::run)?;
     let mut fabric = node.pool().fabric().map_err(Failure::run)?;
     let spending = Spending { page_records: PAGE_RECORDS, ..Spending::default() };
     node.with_index(&entry, &parameters, &spending, |index| {
         let mut scratch = vec![0; index.plan().total_bytes];
         let lane = Lane::new(LaneId(0), &mut scratch);
-        run(&mut Tool { index, lane: &lane, fabric: &mut fabric, parameters })
+        let pool = node.pool();
+        run(&mut Tool { index, lane: &lane, fabric: &mut fabric, parameters, pool, name })
     })
     .map_err(Failure::run)?
 }

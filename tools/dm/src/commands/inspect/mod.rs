@@ -13,7 +13,6 @@ use super::{Failure, print};
 use crate::report::Tree;
 use crate::report::table::size;
 use account::{Account, account};
-use dm_core::index::Index;
 use dm_core::items::parameters::Parameters;
 use dm_core::lane::Lane;
 use dm_core::remote::catalog::IndexKind;
@@ -34,7 +33,8 @@ const LOCKS_SHOWN: usize = 20;
 /// Arguments of `dm inspect`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  dm inspect --pool /run/dm/0,/run/dm/1\n  dm inspect --pool /run/dm/0 --json | jq .locks"
+    after_help = "Examples:\n  dm inspect --pool /run/dm/0,/run/dm/1\n  dm inspect --pool /run/dm/0 --json | jq .locks\n\n\
+                  The exit code is 1 if an index was found that is not sound, too."
 )]
 pub(super) struct Arguments {
     #[command(flatten)]
@@ -173,9 +173,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
                 })?);
             }
             let node = arguments.pool.join(&memory)?;
-            let census = with_tool(&node, &index.name, |tool| {
-                block_on(tool.fabric, tool.lane, tool.index.validate(tool.lane)).map_err(Failure::run)
-            });
+            let census = with_tool(&node, &index.name, |tool| tool.census());
             match census {
                 Ok(census) => {
                     if let Some(account) = &mut index.memory {
@@ -192,9 +190,16 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     if arguments.json {
         let json = serde_json::to_string_pretty(&inspection).map_err(Failure::run)?;
-        return print(&(json + "\n"));
+        print(&(json + "\n"))?;
+    } else {
+        print(&render(&inspection))?;
     }
-    print(&render(&inspection))
+    let broken: Vec<_> =
+        inspection.indexes.iter().filter(|index| index.broken.is_some()).map(|index| index.name.as_str()).collect();
+    if broken.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::Run(format!("not sound, or changed while it was walked: index {}", broken.join(", "))))
 }
 
 fn inspect(pool: &Pool, fabric: &mut AnyFabric, lane: &Lane<'_>, time: Duration) -> Result<Inspection, Failure> {

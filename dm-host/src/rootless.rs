@@ -1,0 +1,201 @@
+//! An index whose root word is 0: new, or damaged.
+//!
+//! The catalog entry of an index begins with a root word of 0. The first insert, or the end of a bulk load, sets it, and it is never 0
+//! again. So 0 in the entry of an index that has memory is one of these:
+//!
+//! - Nobody got as far as setting it: a compute node died in between, or is at it.
+//! - It was overwritten. Taken for an empty index, it would read as if all records were deleted, and the next insert would begin a
+//!   new tree.
+//!
+//! The chunks that are granted to the index tell. A **B+-tree** has a root there if a node of them covers all keys: not retired, from
+//! the lowest key on, without a high fence, and with children or records. A bulk load writes that node last, and its next step sets
+//! the root word; the first leaf of an index has no record before the root word is set. So such a node is proof, but for one round
+//! trip at the end of a bulk load.
+//!
+//! Of a **radix tree** there is no proof: what a bulk load has built when its compute node dies is what a lost root leaves. Leaves with
+//! records, in chunks of compute nodes that are gone, are a reason to doubt. Who reads the index as a whole is told
+//! ([`Pool::lost_root`]); who opens it is not ([`Pool::check_root`]), as after a load that died it is as good as new.
+
+use crate::compute_node::{Pool, PoolError};
+use crate::fabric::any::AnyFabric;
+use crate::kinds::IndexParameters;
+use crate::solo::block_on;
+use dm_core::btree::node::{Header, KEY_BYTES_MAX, LOW_AT, NodeFlags};
+use dm_core::chime::layout::Leaf as ChimeLeaf;
+use dm_core::error::VerbError;
+use dm_core::lane::Lane;
+use dm_core::layout::stripes;
+use dm_core::remote::catalog::IndexEntry;
+use dm_core::remote::chunks::{self, ChunkEntry, ChunkKind, Grant};
+use dm_core::remote::rows::{self, RowState};
+use dm_core::sherman::layout::Leaf as ShermanLeaf;
+use dm_core::smart::layout::LeafState;
+use dm_core::verbs::{Label, LaneId, NodeId, Request};
+use thiserror::Error;
+
+/// Why an index whose root word is 0 is not taken for an empty one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum RootLost {
+    /// A node is there that was its root.
+    #[error(
+        "its root word is 0, but a node that covers all keys is on memory node {} at {offset:#x}: the root word was overwritten",
+        node.0
+    )]
+    Certain {
+        /// Which memory node.
+        node: NodeId,
+        /// Where the node is.
+        offset: u64,
+    },
+    /// Records are there, of compute nodes that are gone.
+    #[error(
+        "its root word is 0, but a leaf with a record is on memory node {} at {offset:#x}: the root word was overwritten, or a bulk \
+         load into it died",
+        node.0
+    )]
+    Doubtful {
+        /// Which memory node.
+        node: NodeId,
+        /// Where the leaf is.
+        offset: u64,
+    },
+}
+
+/// Bytes READ at once.
+const WINDOW_BYTES: usize = 64 << 10;
+
+impl Pool {
+    /// Refuses an index that has certainly lost its root. Whoever opens an index calls this first.
+    ///
+    /// No round trip if `entry` has a root; of one that has no memory either, one for each line of the chunk tables.
+    pub fn check_root(&self, entry: &IndexEntry, parameters: &IndexParameters) -> Result<(), PoolError> {
+        match self.lost_root(entry, parameters)? {
+            Some(source @ RootLost::Certain { .. }) => {
+                Err(PoolError::RootLost { name: entry.name().to_owned(), source })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether an index has lost its root, for certain or not.
+    pub fn lost_root(&self, entry: &IndexEntry, parameters: &IndexParameters) -> Result<Option<RootLost>, PoolError> {
+        if entry.root != 0 {
+            return Ok(None);
+        }
+        let mut fabric = self.fabric()?;
+        let mut scratch = vec![0; WINDOW_BYTES];
+        let lane = Lane::new(LaneId(0), &mut scratch);
+        let found = self.look(&mut fabric, &lane, entry, parameters)?;
+        drop(lane);
+        // Somebody may have set the root word meanwhile.
+        let is_as_it_was = || self.find_index(entry.name()).map(|(now, _)| now.number == entry.number && now.root == 0);
+        Ok(match found {
+            Some(lost) if is_as_it_was()? => Some(lost),
+            _ => None,
+        })
+    }
+
+    fn look(
+        &self,
+        fabric: &mut AnyFabric,
+        lane: &Lane<'_>,
+        entry: &IndexEntry,
+        parameters: &IndexParameters,
+    ) -> Result<Option<RootLost>, PoolError> {
+        for (number, geometry) in (0..).zip(self.geometry()) {
+            let node = NodeId(number);
+            let mut granted = Vec::new();
+            let mut see = |chunk, found| {
+                if let Ok(ChunkEntry::Granted(grant)) = found
+                    && grant.index == entry.number
+                    && matches!(grant.kind, ChunkKind::Leaf | ChunkKind::Inner)
+                {
+                    granted.push((chunk, grant));
+                }
+            };
+            block_on(fabric, lane, chunks::walk(lane, node, geometry, 0, &mut see))?;
+            for (chunk, grant) in granted {
+                let Some(places) = Places::of(entry, parameters, grant.kind) else { continue };
+                if places.doubtful && self.lives(fabric, lane, &grant)? {
+                    // It may be at a bulk load.
+                    continue;
+                }
+                let start = geometry.chunk_offset(chunk);
+                let all = geometry.chunk_bytes / places.bytes as u64;
+                let window = (WINDOW_BYTES / places.bytes) as u64;
+                let mut first = 0;
+                while window > 0 && first < all {
+                    let count = window.min(all - first);
+                    let (offset, bytes) = (start + first * places.bytes as u64, count as usize * places.bytes);
+                    block_on(fabric, lane, lane.port().call(Request::read(Label::Tool, node, offset, bytes, 0)))?;
+                    let found = lane.port().with(|scratch| {
+                        let images = scratch.get(..bytes).unwrap_or_default().chunks_exact(places.bytes);
+                        (0..).zip(images).find(|(_, image)| (places.is_it)(image)).map(|(at, _)| at)
+                    });
+                    if let Some(at) = found {
+                        let at: u64 = at;
+                        let offset = offset + at * places.bytes as u64;
+                        return Ok(Some(if places.doubtful {
+                            RootLost::Doubtful { node, offset }
+                        } else {
+                            RootLost::Certain { node, offset }
+                        }));
+                    }
+                    first += count;
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether the compute node that a chunk was granted to is one of the pool.
+    fn lives(&self, fabric: &mut AnyFabric, lane: &Lane<'_>, grant: &Grant) -> Result<bool, VerbError> {
+        let tenant = block_on(fabric, lane, rows::tenant(lane, self.home(), grant.row, 0))?;
+        Ok(tenant
+            .is_some_and(|word| word.state() == Some(RowState::Live) && word.incarnation() as u16 == grant.incarnation))
+    }
+}
+
+/// What to look for in a chunk.
+struct Places<'p> {
+    /// Bytes of a place.
+    bytes: usize,
+    /// Whether the image of a place is what is looked for.
+    is_it: Box<dyn Fn(&[u8]) -> bool + 'p>,
+    /// It is no proof.
+    doubtful: bool,
+}
+
+impl<'p> Places<'p> {
+    /// Of a chunk of `kind`. `None`: nothing there would tell.
+    fn of(entry: &'p IndexEntry, parameters: &'p IndexParameters, kind: ChunkKind) -> Option<Self> {
+        let (leaf_bytes, inner_bytes) = parameters.node_bytes();
+        let is_leaf = kind == ChunkKind::Leaf;
+        let bytes = if is_leaf { leaf_bytes } else { inner_bytes };
+        let (key_bytes, records): (usize, Box<dyn Fn(&[u8]) -> usize + 'p>) = match parameters {
+            IndexParameters::Sherman(below) | IndexParameters::ShermanItems(below, _) => {
+                let shape = below.leaf();
+                (below.key_bytes, Box::new(move |image| ShermanLeaf::new(&shape, image).records()))
+            }
+            IndexParameters::Chime(below) | IndexParameters::ChimeItems(below, _) => {
+                let shape = below.leaf();
+                (below.key_bytes, Box::new(move |image| ChimeLeaf::new(&shape, image).records()))
+            }
+            IndexParameters::Smart(below) | IndexParameters::SmartItems(below, _) => {
+                let shape = below.leaf();
+                let is_it = move |image: &[u8]| shape.state(image) == Ok(LeafState::Valid);
+                return is_leaf.then(|| Self { bytes, is_it: Box::new(is_it), doubtful: true });
+            }
+        };
+        let is_it = move |image: &[u8]| {
+            let header = Header::read(image);
+            header.index == entry.number.get() + 1
+                && (header.level == 0) == is_leaf
+                && header.flags == NodeFlags::UNBOUNDED
+                && stripes::compare(image, LOW_AT, &[0; KEY_BYTES_MAX][..key_bytes.min(KEY_BYTES_MAX)]).is_eq()
+                && (!is_leaf || records(image) > 0)
+        };
+        Some(Self { bytes, is_it: Box::new(is_it), doubtful: false })
+    }
+}
