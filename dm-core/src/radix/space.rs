@@ -7,6 +7,7 @@ use super::pieces::{Queue, Shelf};
 use super::slot::{Place, UNIT_BYTES};
 use crate::planted::{Bug, planted};
 use crate::reclaim::{Collection, Epochs, Share};
+use crate::remote::chunks::Granted;
 use crate::remote::lock_word::RowId;
 use crate::verbs::NodeId;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -187,9 +188,14 @@ impl<'s> Space<'s> {
         }
     }
 
-    /// Notes the number of a chunk that was granted.
-    pub fn note_chunk(&self, chunk: u32) {
-        self.last_chunk.store(chunk.wrapping_add(1), Ordering::Relaxed);
+    /// Notes what came of asking for a chunk, in a pool of `pool_bytes` of chunks.
+    pub fn note_chunk(&self, pool_bytes: u64, granted: Option<&Granted>) {
+        if let Some(granted) = granted {
+            self.last_chunk.store(granted.chunk.wrapping_add(1), Ordering::Relaxed);
+        }
+        if let Some((waiting, _)) = self.waiting {
+            waiting.lock().note_pool(pool_bytes, granted.map(|granted| granted.free_percent));
+        }
     }
 
     /// Whether the caller is the one to ask for a chunk; else another lane is at it.
