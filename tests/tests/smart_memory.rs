@@ -160,7 +160,7 @@ fn a_small_pool_is_written_over_and_over_at_the_speed_of_the_epochs() {
 }
 
 /// Nodes that grow are replaced all the time, so some always wait for the epochs. Inserts into a pool that was mostly free waited
-/// for them, too, whenever an eighth of the few chunks waited that had been granted: a load waited more than it worked.
+/// for them, too, whenever an eighth of the few chunks waited that had been granted: a load waited as long as it worked.
 #[test]
 fn inserts_wait_for_memory_when_the_pool_is_short_of_it_and_not_before() {
     small(200, 5, |node| {

@@ -12,8 +12,8 @@ const SIZES: usize = 1 + NodeType::LARGEST.number() as usize;
 
 /// Of the bytes that were granted, and of the bytes of copies, one in so many has to wait before a turn of the epochs is asked
 /// for. Each turn has every copy that is used READ once more. When so much of one use waits, it is better to wait for that turn than to
-/// have another chunk granted: of what this compute node was granted for that use, or of what is free in the pool if that is more. So
-/// operations wait where memory is short, and the shorter it is the less has to wait for that.
+/// have another chunk granted, provided that it is one in so many of what is free in the pool, too: operations wait where memory is
+/// short, and the shorter it is the less has to wait for that.
 pub const WAITING_SHARE: u64 = 8;
 
 /// A piece on a [`Shelf`]: storage for one.
@@ -234,11 +234,15 @@ impl<'s> Queue<'s> {
         self.reserved = self.reserved.saturating_sub(count);
     }
 
-    /// Whether so much of one use waits that it is better to wait for it than to have more granted, beside copies of `copies_bytes`.
+    /// Whether so much of one use waits that it is to come back before more is granted, beside copies of `copies_bytes`.
     pub fn is_crowded(&self, what: Use, copies_bytes: u64) -> bool {
         let bytes = self.bytes[what as usize];
-        let beside = self.granted_bytes[what as usize].max(copies_bytes).max(self.free_bytes);
-        bytes > 0 && bytes >= beside / WAITING_SHARE
+        bytes > 0 && bytes >= self.granted_bytes[what as usize].max(copies_bytes) / WAITING_SHARE
+    }
+
+    /// Whether the pool is so short that it is better to wait for what waits of one use than to have more granted.
+    pub const fn is_worth_waiting(&self, what: Use) -> bool {
+        self.bytes[what as usize] >= self.free_bytes / WAITING_SHARE
     }
 
     /// Whether half of the room is taken.
@@ -435,17 +439,17 @@ mod tests {
         assert!(!queue.is_crowded(Use::Node, 0), "no nodes wait");
         // 1,280 bytes are its own. Of the others one in four is free, then one in eight.
         queue.note_pool(1280 + 8192, Some(25));
-        assert!(!queue.is_crowded(Use::Leaf, 0), "an eighth of what is free is more");
+        assert!(!queue.is_worth_waiting(Use::Leaf), "an eighth of what is free is more");
         queue.note_pool(1280 + 8192, Some(0));
-        assert!(!queue.is_crowded(Use::Leaf, 0), "a search that saw nothing says nothing");
+        assert!(!queue.is_worth_waiting(Use::Leaf), "a search that saw nothing says nothing");
         queue.note_pool(1280 + 8192, Some(12));
-        assert!(queue.is_crowded(Use::Leaf, 0), "less is free");
+        assert!(queue.is_worth_waiting(Use::Leaf), "less is free");
         queue.note_pool(1280 + 8192, Some(100));
-        assert!(!queue.is_crowded(Use::Leaf, 0), "the pool has grown");
+        assert!(!queue.is_worth_waiting(Use::Leaf), "all is free");
         queue.note_pool(1280 + 8192, None);
-        assert!(queue.is_crowded(Use::Leaf, 0), "the pool is full");
+        assert!(queue.is_worth_waiting(Use::Leaf), "the pool is full");
         queue.note_pool(0, Some(100));
-        assert!(queue.is_crowded(Use::Leaf, 0), "a pool that says it is smaller than what it granted");
+        assert!(queue.is_worth_waiting(Use::Leaf), "a pool that says it is smaller than what it granted");
         let asked = queue.ask(&epochs).unwrap();
         assert_eq!((queue.is_back(&epochs, asked), queue.next(&epochs)), (false, None));
         epochs.clear_all_for_tests();

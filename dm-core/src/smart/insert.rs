@@ -81,10 +81,13 @@ impl<'s> Smart<'s> {
             return Ok(place);
         }
         let full = OpError::harmless(Cause::PoolFull);
-        // Memory that is written over and over is waited for where the pool is short of it, without which every turn of the epochs would
-        // cost a chunk.
-        if lane.is_patient() && self.space.is_crowded(what, self.cache.used_bytes()) {
-            return Err(full);
+        // Memory that is written over and over is to come back, and is waited for where the pool is short of it; else every turn of
+        // the epochs would cost a chunk.
+        if self.space.is_crowded(what, self.cache.used_bytes()) {
+            if lane.is_patient() && self.space.is_worth_waiting(what) {
+                return Err(full);
+            }
+            self.space.ask_back();
         }
         // One lane of the compute node asks, the others wait for what it gets; not for long, as its future may be dropped.
         for _ in 0..ASKS_AWAITED {
