@@ -572,7 +572,7 @@ impl ComputeNode {
                     chunks::walk(lane, node, geometry, 0, &mut see).await?;
                     for (chunk, grant) in mine {
                         let (offset, bytes) = (geometry.chunk_offset(chunk), geometry.chunk_bytes);
-                        let granted = Granted { node, chunk, offset, bytes, grant, used: false };
+                        let granted = Granted { node, chunk, offset, bytes, grant, used: false, free_percent: 0 };
                         // Not as good as new: the next nodes there would not be told from what the images have of nodes.
                         chunks::release(lane, geometry, &granted, true).await?;
                     }

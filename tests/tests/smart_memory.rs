@@ -64,15 +64,22 @@ struct Small<'a, 's, 'm> {
     /// Pauses of operations that waited for memory, and those it takes to have a turn; 0: nobody keeps.
     waited: u64,
     pauses_per_turn: u64,
+    /// Chunks of the pool.
+    chunks: u32,
 }
 
 /// The shortest pause of an operation that waits for memory; lanes wait for each other for less.
 const PAUSE_NS: u64 = 500_000;
 
 impl Small<'_, '_, '_> {
+    fn turn(&mut self) {
+        let keeper = &self.lanes[1];
+        block_on(keeper, self.fabric, self.index.turn(keeper)).unwrap().result.unwrap();
+    }
+
     fn run(&mut self, kind: OperationKind, n: u64) -> Result<Outcome, OpError> {
         let plan = self.index.plan();
-        let (lane, keeper) = (&self.lanes[0], &self.lanes[1]);
+        let lane = &self.lanes[0];
         let port = lane.port();
         port.with(|scratch| {
             scratch[plan.key.clone()].copy_from_slice(&n.to_be_bytes());
@@ -95,7 +102,7 @@ impl Small<'_, '_, '_> {
                 assert!(!lane.is_unsettled(), "it owes nothing");
                 self.waited += 1;
                 if self.pauses_per_turn > 0 && self.waited.is_multiple_of(self.pauses_per_turn) {
-                    block_on(keeper, self.fabric, self.index.turn(keeper)).unwrap().result.unwrap();
+                    self.turn();
                     // It has no pin that says an older one: with nobody in an operation the row says what there is.
                     assert_eq!(self.epochs.vouched(self.pins), self.epochs.vouched(&[]));
                 }
@@ -121,8 +128,8 @@ fn small(chunks: usize, pauses_per_turn: u64, test: impl FnOnce(&mut Small<'_, '
         let mut scratch = [vec![0; index.plan().total_bytes], vec![0; index.plan().total_bytes]];
         let [first, second] = &mut scratch;
         let lanes = [Lane::new(LaneId(0), first), Lane::new(LaneId(1), second)];
-        let (fabric, epochs, pins) = (&mut fabric, &epochs, &pins);
-        test(&mut Small { index, lanes: &lanes, fabric, epochs, pins, waited: 0, pauses_per_turn });
+        let (fabric, epochs, pins, chunks) = (&mut fabric, &epochs, &pins, geometry[0].chunk_count);
+        test(&mut Small { index, lanes: &lanes, fabric, epochs, pins, waited: 0, pauses_per_turn, chunks });
     });
     result.unwrap_or_else(|error| panic!("{error}"));
 }
@@ -149,6 +156,31 @@ fn a_small_pool_is_written_over_and_over_at_the_speed_of_the_epochs() {
         let lane = &node.lanes[0];
         let census = block_on(lane, node.fabric, node.index.validate(lane)).unwrap().result.unwrap();
         assert_eq!(census.records, live);
+    });
+}
+
+/// Nodes that grow are replaced all the time, so some always wait for the epochs. Inserts into a pool that was mostly free waited
+/// for them, too, whenever an eighth of the few chunks waited that had been granted: a load waited as long as it worked.
+#[test]
+fn inserts_wait_for_memory_when_the_pool_is_short_of_it_and_not_before() {
+    small(200, 5, |node| {
+        let mut n = 0;
+        let mut granted_when_it_waited = None;
+        while granted_when_it_waited.is_none() {
+            if n % 50 == 0 {
+                // As a keeper does, which finds out in a few turns that all rows have reached an epoch that was asked for.
+                (0..3).for_each(|_| node.turn());
+            }
+            let inserted = node.run(OperationKind::Insert, spread(n));
+            assert_eq!(inserted, Ok(Outcome::Inserted), "the pool is full, and no insert has waited");
+            n += 1;
+            let granted = node.lanes[0].marked(Mark::ChunkGranted) as u32;
+            granted_when_it_waited = (node.waited > 0).then_some(granted);
+        }
+        let (granted, chunks) = (granted_when_it_waited.unwrap_or(0), node.chunks);
+        assert!(node.lanes[0].marked(Mark::QuarantineOver) > 0, "what was replaced is used again");
+        assert!(granted * 3 > chunks, "an insert waited when {granted} of {chunks} chunks were granted");
+        assert!(granted < chunks, "no insert waited before the last chunk was granted");
     });
 }
 

@@ -12,7 +12,8 @@ const SIZES: usize = 1 + NodeType::LARGEST.number() as usize;
 
 /// Of the bytes that were granted, and of the bytes of copies, one in so many has to wait before a turn of the epochs is asked
 /// for. Each turn has every copy that is used READ once more. When so much of one use waits, it is better to wait for that turn than to
-/// have another chunk granted.
+/// have another chunk granted, provided that it is one in so many of what is free in the pool, too: operations wait where memory is
+/// short, and the shorter it is the less has to wait for that.
 pub const WAITING_SHARE: u64 = 8;
 
 /// A piece on a [`Shelf`]: storage for one.
@@ -187,6 +188,8 @@ pub struct Queue<'s> {
     bytes: [u64; Use::COUNT],
     /// Bytes of chunks, by use.
     granted_bytes: [u64; Use::COUNT],
+    /// Bytes of chunks that nobody had, as far as this compute node knows.
+    free_bytes: u64,
     /// All turns are asked for: to see them happen.
     eager: bool,
     /// The turns begun when one was asked for that has not passed.
@@ -197,12 +200,24 @@ impl<'s> Queue<'s> {
     /// An empty one with room for `pieces.len()`. `eager`: a turn is asked for whenever something waits.
     pub const fn new(pieces: &'s mut [Waiting], eager: bool) -> Self {
         let (bytes, granted_bytes) = ([0; Use::COUNT], [0; Use::COUNT]);
-        Self { pieces, first: 0, count: 0, reserved: 0, bytes, granted_bytes, eager, asked: None }
+        Self { pieces, first: 0, count: 0, reserved: 0, bytes, granted_bytes, free_bytes: 0, eager, asked: None }
     }
 
     /// Counts a chunk.
     pub const fn grant(&mut self, what: Use, bytes: u64) {
         self.granted_bytes[what as usize] += bytes;
+    }
+
+    /// Notes what came of asking for a chunk, in a pool of `pool_bytes` of chunks: of those that are not this compute node's, as many in
+    /// a hundred are taken to be free as of those that the search saw; `None`: it found none.
+    pub fn note_pool(&mut self, pool_bytes: u64, free_percent: Option<u8>) {
+        let others_bytes = pool_bytes.saturating_sub(self.granted_bytes.iter().sum());
+        self.free_bytes = match free_percent {
+            None => 0,
+            // The search saw nothing: what was known stays.
+            Some(0) => self.free_bytes,
+            Some(percent) => others_bytes / 100 * u64::from(percent),
+        };
     }
 
     /// Promises room to `count` pieces, until [`Queue::unreserve`] says how many there are none of any more. `false`: there is none now.
@@ -219,10 +234,15 @@ impl<'s> Queue<'s> {
         self.reserved = self.reserved.saturating_sub(count);
     }
 
-    /// Whether so much of one use waits that it is better to wait for it than to have more granted, beside copies of `copies_bytes`.
+    /// Whether so much of one use waits that it is to come back before more is granted, beside copies of `copies_bytes`.
     pub fn is_crowded(&self, what: Use, copies_bytes: u64) -> bool {
         let bytes = self.bytes[what as usize];
         bytes > 0 && bytes >= self.granted_bytes[what as usize].max(copies_bytes) / WAITING_SHARE
+    }
+
+    /// Whether the pool is so short that it is better to wait for what waits of one use than to have more granted.
+    pub const fn is_worth_waiting(&self, what: Use) -> bool {
+        self.bytes[what as usize] >= self.free_bytes / WAITING_SHARE
     }
 
     /// Whether half of the room is taken.
@@ -417,6 +437,19 @@ mod tests {
         assert!(!queue.reserve(1) && queue.is_half_full());
         assert!(queue.is_crowded(Use::Leaf, 1024) && !queue.is_crowded(Use::Leaf, 2048), "an eighth of the copies");
         assert!(!queue.is_crowded(Use::Node, 0), "no nodes wait");
+        // 1,280 bytes are its own. Of the others one in four is free, then one in eight.
+        queue.note_pool(1280 + 8192, Some(25));
+        assert!(!queue.is_worth_waiting(Use::Leaf), "an eighth of what is free is more");
+        queue.note_pool(1280 + 8192, Some(0));
+        assert!(!queue.is_worth_waiting(Use::Leaf), "a search that saw nothing says nothing");
+        queue.note_pool(1280 + 8192, Some(12));
+        assert!(queue.is_worth_waiting(Use::Leaf), "less is free");
+        queue.note_pool(1280 + 8192, Some(100));
+        assert!(!queue.is_worth_waiting(Use::Leaf), "all is free");
+        queue.note_pool(1280 + 8192, None);
+        assert!(queue.is_worth_waiting(Use::Leaf), "the pool is full");
+        queue.note_pool(0, Some(100));
+        assert!(queue.is_worth_waiting(Use::Leaf), "a pool that says it is smaller than what it granted");
         let asked = queue.ask(&epochs).unwrap();
         assert_eq!((queue.is_back(&epochs, asked), queue.next(&epochs)), (false, None));
         epochs.clear_all_for_tests();

@@ -7,6 +7,7 @@ use super::pieces::{Queue, Shelf};
 use super::slot::{Place, UNIT_BYTES};
 use crate::planted::{Bug, planted};
 use crate::reclaim::{Collection, Epochs, Share};
+use crate::remote::chunks::Granted;
 use crate::remote::lock_word::RowId;
 use crate::verbs::NodeId;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -187,9 +188,14 @@ impl<'s> Space<'s> {
         }
     }
 
-    /// Notes the number of a chunk that was granted.
-    pub fn note_chunk(&self, chunk: u32) {
-        self.last_chunk.store(chunk.wrapping_add(1), Ordering::Relaxed);
+    /// Notes what came of asking for a chunk, in a pool of `pool_bytes` of chunks.
+    pub fn note_chunk(&self, pool_bytes: u64, granted: Option<&Granted>) {
+        if let Some(granted) = granted {
+            self.last_chunk.store(granted.chunk.wrapping_add(1), Ordering::Relaxed);
+        }
+        if let Some((waiting, _)) = self.waiting {
+            waiting.lock().note_pool(pool_bytes, granted.map(|granted| granted.free_percent));
+        }
     }
 
     /// Whether the caller is the one to ask for a chunk; else another lane is at it.
@@ -343,19 +349,31 @@ impl<'s> Space<'s> {
         fits.then_some(Room { queue, count })
     }
 
-    /// Whether so much waits that it is better to wait for that than to ask for more, beside copies of `copies_bytes`.
+    /// Whether so much waits that it is to come back before more is asked for, beside copies of `copies_bytes`.
     pub fn is_crowded(&self, what: Use, copies_bytes: u64) -> bool {
         self.waiting.is_some_and(|(waiting, _)| waiting.lock().is_crowded(what, copies_bytes))
     }
 
-    /// Memory is short: what waits is to come back soon. Answers what to ask [`Space::is_back`] about; `None`: nothing waits.
-    pub fn is_short(&self) -> Option<u32> {
+    /// Whether the pool is so short that it is better to wait for what waits than to ask for more.
+    pub fn is_worth_waiting(&self, what: Use) -> bool {
+        self.waiting.is_some_and(|(waiting, _)| waiting.lock().is_worth_waiting(what))
+    }
+
+    /// What waits, or was lost, is to come back soon. Answers what to ask [`Space::is_back`] about; `None`: nothing waits.
+    pub fn ask_back(&self) -> Option<u32> {
         if let Some(collection) = self.collection() {
             collection.is_short();
         }
         let (waiting, epochs) = self.waiting?;
-        epochs.is_short();
         waiting.lock().ask(epochs)
+    }
+
+    /// As [`Space::ask_back`], of a pool that is short: who holds the epochs up is closed off.
+    pub fn is_short(&self) -> Option<u32> {
+        if let Some((_, epochs)) = self.waiting {
+            epochs.is_short();
+        }
+        self.ask_back()
     }
 
     /// Whether something has come back, or nothing waits any more, since [`Space::is_short`] answered `asked`.

@@ -263,6 +263,17 @@ pub struct Want {
     pub hint: u32,
 }
 
+impl Want {
+    /// Whether a chunk with that entry can be had.
+    fn can_have(&self, entry: ChunkWord) -> bool {
+        match entry.decode() {
+            Ok(ChunkEntry::Free) => true,
+            Ok(ChunkEntry::Used { kind, .. }) => self.reuse && kind == self.grant.kind,
+            _ => false,
+        }
+    }
+}
+
 /// A chunk that was granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Granted {
@@ -279,6 +290,9 @@ pub struct Granted {
     /// Whether nodes lived there before. A chunk found by a retry says no: it was free when it was granted, or the
     /// caller knows better.
     pub used: bool,
+    /// Of a hundred chunks that the search for it READ the entries of, how many could be had, itself among them: a sample of how full
+    /// the pool is, which costs no request. 0: it was found by a retry, which says nothing.
+    pub free_percent: u8,
 }
 
 /// Asks `node` for a chunk. `None` = it has none left.
@@ -294,7 +308,7 @@ pub async fn grant(
     if want.retry
         && let Some(chunk) = find_own(lane, node, geometry, want, scratch).await?
     {
-        return Ok(Some(granted(node, geometry, want, chunk, false)));
+        return Ok(Some(granted(node, geometry, want, chunk, false, 0)));
     }
     let windows = geometry.chunk_count.div_ceil(WINDOW);
     let start = want.hint % geometry.chunk_count.max(1);
@@ -308,17 +322,20 @@ pub async fn grant(
             read_window(lane, node, geometry, from..end, scratch).await?;
             for chunk in from..end {
                 let found = word_at(lane, scratch + (chunk - from) as usize * 8);
-                let used = found != ChunkWord::FREE.0;
-                let was = ChunkWord(found).decode();
-                let usable = want.reuse && matches!(was, Ok(ChunkEntry::Used { kind, .. }) if kind == want.grant.kind);
-                if used && !usable {
+                if !want.can_have(ChunkWord(found)) {
                     continue;
                 }
+                let used = found != ChunkWord::FREE.0;
                 let swap = want.grant.word().0;
                 let cas = Request::cas(Label::Chunk, node, geometry.chunk_entry(chunk), found, swap);
                 if lane.port().call(cas).await?.value == found || planted(Bug::ChunkTwice) {
                     lane.mark(Mark::ChunkGranted);
-                    return Ok(Some(granted(node, geometry, want, chunk, used)));
+                    // The CAS overwrote nothing of what was READ; in the windows before nothing could be had.
+                    let entry = |at: u32| ChunkWord(word_at(lane, scratch + at as usize * 8));
+                    let free = (0..end - from).filter(|at| want.can_have(entry(*at))).count() as u64;
+                    let looked_at = u64::from(end - from) + u64::from(step) * u64::from(WINDOW);
+                    let free_percent = (free * 100).div_ceil(looked_at) as u8;
+                    return Ok(Some(granted(node, geometry, want, chunk, used, free_percent)));
                 }
                 lane.mark(Mark::ChunkRaceLost);
                 lost = true;
@@ -349,14 +366,17 @@ pub async fn grant_any(
     if want.retry {
         for (node, geometry) in (0..nodes).filter_map(in_turn) {
             if let Some(chunk) = find_own(lane, node, geometry, want, scratch).await? {
-                return Ok(Some(granted(node, geometry, want, chunk, false)));
+                return Ok(Some(granted(node, geometry, want, chunk, false, 0)));
             }
         }
     }
     let want = Want { retry: false, ..*want };
-    for (node, geometry) in (0..nodes).filter_map(in_turn) {
+    for step in 0..nodes {
+        let Some((node, geometry)) = in_turn(step) else { continue };
         if let Some(granted) = grant(lane, node, geometry, &want, scratch).await? {
-            return Ok(Some(granted));
+            // The memory nodes that were asked before are full.
+            let free_percent = usize::from(granted.free_percent).div_ceil(step + 1) as u8;
+            return Ok(Some(Granted { free_percent, ..granted }));
         }
     }
     Ok(None)
@@ -482,8 +502,16 @@ impl Tally {
     }
 }
 
-const fn granted(node: NodeId, geometry: &NodeGeometry, want: &Want, chunk: u32, used: bool) -> Granted {
-    Granted { node, chunk, offset: geometry.chunk_offset(chunk), bytes: geometry.chunk_bytes, grant: want.grant, used }
+const fn granted(
+    node: NodeId,
+    geometry: &NodeGeometry,
+    want: &Want,
+    chunk: u32,
+    used: bool,
+    free_percent: u8,
+) -> Granted {
+    let (offset, bytes) = (geometry.chunk_offset(chunk), geometry.chunk_bytes);
+    Granted { node, chunk, offset, bytes, grant: want.grant, used, free_percent }
 }
 
 /// The chunk that an earlier try of this very request got.

@@ -81,9 +81,13 @@ impl<'s> Smart<'s> {
             return Ok(place);
         }
         let full = OpError::harmless(Cause::PoolFull);
-        // Memory that is written over and over is waited for, without which every turn of the epochs would cost a chunk.
-        if lane.is_patient() && self.space.is_crowded(what, self.cache.used_bytes()) {
-            return Err(full);
+        // Memory that is written over and over is to come back, and is waited for where the pool is short of it; else every turn of
+        // the epochs would cost a chunk.
+        if self.space.is_crowded(what, self.cache.used_bytes()) {
+            if lane.is_patient() && self.space.is_worth_waiting(what) {
+                return Err(full);
+            }
+            self.space.ask_back();
         }
         // One lane of the compute node asks, the others wait for what it gets; not for long, as its future may be dropped.
         for _ in 0..ASKS_AWAITED {
@@ -106,9 +110,13 @@ impl<'s> Smart<'s> {
             let want = Want { grant, retry: false, reuse: false, hint: self.space.hint(self.owner.row) };
             let granted = chunks::grant_any(lane, self.geometry, near, &want, self.scratch.small).await;
             self.space.ends_asking(what, near);
-            let Some(granted) = granted? else { break };
-            self.space.add_chunk(what, granted.node, granted.offset, granted.bytes);
-            self.space.note_chunk(granted.chunk);
+            let granted = granted?;
+            if let Some(granted) = &granted {
+                self.space.add_chunk(what, granted.node, granted.offset, granted.bytes);
+            }
+            let sizes = self.geometry.iter().map(|node| node.chunk_bytes.saturating_mul(node.chunk_count.into()));
+            self.space.note_chunk(sizes.fold(0, u64::saturating_add), granted.as_ref());
+            let Some(granted) = granted else { break };
             if let Some(place) = self.space.take(what, granted.node, bytes) {
                 return Ok(place);
             }

@@ -131,6 +131,11 @@
 //! begins anew (`await_memory`). So under inserts and deletes as fast as they come memory stays at what the tree has and an eighth or two
 //! more; what is faster than the epochs is slowed down to them.
 //!
+//! A pool that is mostly free has memory to spare, and slows nobody down: an operation waits only if an eighth of what is free waits, too;
+//! else it asks for the turn, and for what was lost to be collected, and has a chunk granted.
+//! How much is free a compute node estimates from the part of the chunk table that it READ when a chunk was granted to it last
+//! ([`crate::remote::chunks::Granted`]), without a request more. An estimate that is too high costs a chunk, the grant of which brings another one.
+//!
 //! **Nothing is lost for want of room in the queue.** Who is about to take something out of the tree has room kept for it first,
 //! exactly as much as it may take, and waits in the same way if there is none; dropped, it gives the room back. There is
 //! an end to waiting, since pieces leave the queue with the epochs: to the shelf of those that are ready, or, when

@@ -37,15 +37,17 @@ use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a session that is opened looks for memory of the gone before it serves: enough for some chunks.
-const FIRST_ADOPTION_MAX: Duration = Duration::from_millis(100);
+/// How long a session looks for memory of departed compute nodes in one go, and before it serves: enough to look into some chunks, or
+/// for the four epochs of two collections.
+const ADOPTION_MAX: Duration = Duration::from_millis(250);
+
+/// How soon it goes on with a collection that waits for epochs: a small part of what an epoch takes. What is taken out of the index
+/// meanwhile in chunks that are closed is lost until they are collected again.
+const ADOPTION_PAUSE: Duration = Duration::from_millis(5);
 
 /// How often the supervisor looks after parked lanes: how late an operation in a local lock queue may notice its
 /// deadline.
 const TICK: Duration = Duration::from_millis(50);
-
-/// How soon the supervisor goes on with a collection that waits.
-const WAITS: Duration = Duration::from_millis(100);
 
 /// What a session asks its supervisor for.
 pub(super) enum Command {
@@ -122,13 +124,14 @@ impl Supervisor {
         let (workers, lanes) = (self.options.workers, self.options.lanes_per_worker);
         let spin = self.options.spin;
         let wakes = &Wakes::new(workers, lanes);
-        {
+        let waits = {
             // Before operations ask for memory: else every session that is opened would be granted new chunks, and find out later that
             // those of the sessions before were nobody's.
-            let until = Instant::now() + FIRST_ADOPTION_MAX;
+            let until = Instant::now() + ADOPTION_MAX;
+            let is_over = || Instant::now() >= until;
             let mut walker = walker.lock().unwrap_or_else(PoisonError::into_inner);
-            adopt(index, &mut walker, &|| Instant::now() >= until);
-        }
+            go_on(|| adopt(index, &mut walker, &is_over), is_over, thread::sleep)
+        };
         thread::scope(|scope| {
             let mut threads = Vec::new();
             for (at, fabric) in fabrics.into_iter().enumerate() {
@@ -150,7 +153,7 @@ impl Supervisor {
             }
             self.publish(index);
             if ready.send(Ok(())).is_ok() {
-                self.attend(scope, index, walker, watch, wakes);
+                self.attend(scope, index, walker, waits, watch, wakes);
             }
             self.shared.close();
             for thread in threads {
@@ -160,30 +163,34 @@ impl Supervisor {
         });
     }
 
-    /// Does what the session asks for until it closes.
+    /// Does what the session asks for until it closes. `waits`: a collection is under way.
     fn attend<'scope, 'e: 'scope>(
         &self,
         scope: &'scope thread::Scope<'scope, 'e>,
         index: &'e Watched<'_, impl Index>,
         walker: &'e Mutex<Walker>,
+        waits: bool,
         watch: &Watch,
         wakes: &Wakes,
     ) {
         let lease = Duration::from_nanos(self.node.terms().lease_ns());
         let mut adopted = Instant::now();
         let (adopting, closing) = (Arc::new(AtomicBool::new(false)), Closing::default());
-        let waits = Arc::new(AtomicBool::new(false));
+        let waits = Arc::new(AtomicBool::new(waits));
         loop {
             // A collection that is under way waits for epochs, which pass faster than leases.
-            let due = if waits.load(Ordering::Relaxed) { lease.min(WAITS) } else { lease };
+            let due = if waits.load(Ordering::Relaxed) { Duration::ZERO } else { lease };
             if adopted.elapsed() >= due && !adopting.swap(true, Ordering::Relaxed) {
                 adopted = Instant::now();
                 let (adopting, closing, waits) = (Arc::clone(&adopting), Arc::clone(&closing.0), Arc::clone(&waits));
                 let adopt = move || {
                     // Who waits for a walk has the lane, and this comes again.
                     if let Ok(mut walker) = walker.try_lock() {
-                        let adopted = adopt(index, &mut walker, &|| closing.load(Ordering::Relaxed));
-                        waits.store(adopted.waits, Ordering::Relaxed);
+                        let until = Instant::now() + ADOPTION_MAX;
+                        let closes = || closing.load(Ordering::Relaxed);
+                        let is_over = || closes() || Instant::now() >= until;
+                        let still = go_on(|| adopt(index, &mut walker, &closes), is_over, thread::sleep);
+                        waits.store(still, Ordering::Relaxed);
                     }
                     adopting.store(false, Ordering::Relaxed);
                 };
@@ -276,8 +283,22 @@ fn adopt(index: &Watched<'_, impl Index>, walker: &mut Walker, stop: &dyn Fn() -
     adopted
 }
 
+/// Adopts, and goes on for as long as a collection waits, until its time is over. Answers whether a collection still waits: nobody else
+/// can collect until this compute node has gone on with it.
+fn go_on(mut adopt: impl FnMut() -> Adopted, is_over: impl Fn() -> bool, mut pause: impl FnMut(Duration)) -> bool {
+    loop {
+        if !adopt().waits {
+            return false;
+        }
+        if is_over() {
+            return true;
+        }
+        pause(ADOPTION_PAUSE);
+    }
+}
+
 /// Ties the lane's lifetime to the fabric's. An adoption keeps no session from opening for long, and none from closing: it is dropped
-/// between two submits, and goes on next time where it was.
+/// between two submits, and goes on where it was, soon: it may have chunks closed, and nobody else collects meanwhile.
 fn adopt_on(
     index: &Watched<'_, impl Index>,
     fabric: &mut AnyFabric,
@@ -287,7 +308,7 @@ fn adopt_on(
     let mut adoption = Box::pin(index.adopt(lane));
     let until_closing = poll_fn(|context| {
         if stop() {
-            return Poll::Ready(Ok(Adopted::default()));
+            return Poll::Ready(Ok(Adopted { waits: true, ..Adopted::default() }));
         }
         adoption.as_mut().poll(context)
     });
@@ -306,4 +327,29 @@ fn walk_on(index: &Watched<'_, impl Index>, fabric: &mut AnyFabric, lane: &Lane<
         block_on(fabric, lane, index.settle(lane))?;
     }
     census
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    /// A collection that waits `epochs` times, in a time that is over after `pauses`: calls, and whether it still waits.
+    fn first(epochs: u32, pauses: u32) -> (u32, bool) {
+        let (calls, paused) = (Cell::new(0), Cell::new(0));
+        let adopt = || {
+            calls.set(calls.get() + 1);
+            Adopted { waits: calls.get() <= epochs, ..Adopted::default() }
+        };
+        let waits = go_on(adopt, || paused.get() >= pauses, |_| paused.set(paused.get() + 1));
+        (calls.get(), waits)
+    }
+
+    #[test]
+    fn a_session_that_opens_goes_on_with_a_collection_before_it_serves() {
+        assert_eq!(first(0, 100), (1, false), "nothing to wait for");
+        assert_eq!(first(4, 100), (5, false), "two epochs each of two collections");
+        assert_eq!(first(u32::MAX, 100), (101, true), "an index too large for the time: it is gone on with at once");
+        assert_eq!(first(u32::MAX, 0), (1, true));
+    }
 }

@@ -274,7 +274,7 @@ pub fn discard(node: &ComputeNode, entry: &IndexEntry) -> Result<(), Failure> {
                 chunks::walk(lane, memory_node, geometry, 0, &mut see).await.map_err(Failure::run)?;
                 for (chunk, grant) in mine {
                     let (offset, bytes) = (geometry.chunk_offset(chunk), geometry.chunk_bytes);
-                    let granted = Granted { node: memory_node, chunk, offset, bytes, grant, used };
+                    let granted = Granted { node: memory_node, chunk, offset, bytes, grant, used, free_percent: 0 };
                     if !used {
                         zero(lane, memory_node, offset, bytes).await.map_err(Failure::run)?;
                     }
