@@ -367,7 +367,8 @@ pub trait Index: Sync {
     ) -> impl Future<Output = Result<Outcome, OpError>> + 'a;
 
     /// Pays what a dropped operation left in the lane's ledger. Call it only after the port is idle again: all posted
-    /// requests completed, or their queue pair confirmed closed.
+    /// requests have completed. Those that failed with their queue pair may still take effect: settling itself waits until that is
+    /// known to be closed, before it frees anything ([`Lane::close`]). It may be called again if it fails.
     fn settle<'a>(&'a self, lane: &'a Lane<'_>) -> impl Future<Output = Result<(), OpError>> + 'a;
 
     /// Walks the whole structure and checks every invariant; the first one broken is the error.

@@ -7,10 +7,11 @@
 use crate::compute::nodes::{Fresh, NodeClass, STOCK_NODES};
 use crate::error::{Cause, OpError, VerbError};
 use crate::items::Progress;
+use crate::planted::{Bug, planted};
 use crate::port::Port;
 use crate::recovery::takeover::Watch;
 use crate::remote::address::Address;
-use crate::verbs::{LaneId, NodeId};
+use crate::verbs::{Label, LaneId, NodeId, Request, Status};
 use core::cell::{Cell, RefCell};
 use heapless::Vec;
 
@@ -81,6 +82,12 @@ impl Debt {
 
 /// Locks one operation can be involved with at a time: a merge holds two leaves and their parent.
 pub const DEBTS_MAX: usize = 4;
+
+/// First and longest pause of a lane that waits until a queue pair is closed, in ns.
+const CLOSING_NS: (u64, u64) = (10_000, 10_000_000);
+
+/// How often it asks at most, if its deadline does not come first.
+const CLOSING_MAX: u32 = 1 << 12;
 
 /// Nodes one operation can be about to link: a split that goes up to a new root has linked one before it takes the next.
 pub const PENDING_MAX: usize = 3;
@@ -371,6 +378,37 @@ impl<'m> Lane<'m> {
         !self.ledger.borrow().is_empty()
     }
 
+    /// Waits until no request of this lane can take effect any more: those that failed with their queue pair may until
+    /// that is known to be closed, and a READ of the same memory node that succeeds says so (see [`crate::verbs::Fabric`]). It goes to scratch offset `at`.
+    ///
+    /// Settling does this before it frees a lock, whoever settles and when. A lock guards not only its own node:
+    /// who has the lock of a parent goes by what its children are, and the lane that had it before may have WRITEs to those
+    /// under way. The port has to be idle.
+    ///
+    /// Round trips: none unless a request failed.
+    pub(crate) async fn close(&self, at: usize) -> Result<(), VerbError> {
+        let (mut pause_ns, mut asked) = (CLOSING_NS.0, 0);
+        while let Some(node) = self.port.unclosed() {
+            if planted(Bug::SettleUnclosed) {
+                return Ok(());
+            }
+            self.judge_swap();
+            match self.port.call(Request::read(Label::Closed, node, 0, 8, at).untimed()).await {
+                Err(error) if error.status == Status::Flushed => {
+                    asked += 1;
+                    if asked == CLOSING_MAX || self.check_deadline().is_err() {
+                        return Err(error);
+                    }
+                    self.port.call(Request::pause(pause_ns)).await?;
+                    pause_ns = (pause_ns * 2).min(CLOSING_NS.1);
+                }
+                // Nothing takes effect on a memory node that is down, or that this compute node is fenced off.
+                Ok(_) | Err(_) => self.port.closed(),
+            }
+        }
+        Ok(())
+    }
+
     /// The debts, to look at.
     pub fn debts(&self) -> Ledger {
         self.ledger.borrow().clone()
@@ -548,6 +586,15 @@ impl<'m> Lane<'m> {
     pub(crate) fn swapped_slot(&self, made: bool) {
         if matches!(self.change.get(), Change::Swap { .. }) {
             self.change.set(if made { Change::Posted } else { Change::No });
+        }
+    }
+
+    /// Takes note of what became of a CAS that nobody has waited for, while its completion is there.
+    fn judge_swap(&self) {
+        if let Change::Swap { position, expected } = self.change.get()
+            && !self.port.any_failed()
+        {
+            self.swapped_slot(self.port.completion(position).value == expected);
         }
     }
 

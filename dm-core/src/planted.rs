@@ -89,6 +89,8 @@ bugs! {
     SettleFreesStranger = "settle-frees-stranger", Some(Mark::Settled);
     /// Settling forgets a lock that it holds.
     SettleForgets = "settle-forgets", Some(Mark::Settled);
+    /// Settling frees locks while requests that failed with their queue pair may still take effect.
+    SettleUnclosed = "settle-unclosed", Some(Mark::Settled);
     /// A scan takes the leaves the cached parent names without a look at where they begin.
     ScanUnchecked = "scan-unchecked", None;
     /// A write batch takes members until its leader is done, though the value was copied before.
@@ -272,6 +274,9 @@ impl Bug {
         Self::LeavesUnswept,
     ];
 
+    /// Those that take WRITEs that failed, and are mended.
+    pub const MENDED: &'static [Self] = &[Self::SettleUnclosed];
+
     /// Those that show when places go round while operations stand still.
     pub const LIVES: &'static [Self] = &[
         Self::SameGeneration,
@@ -299,6 +304,7 @@ impl Bug {
         Self::QuarantineTooShort,
         Self::RetireBeforeSwitch,
         Self::ChunkTwice,
+        Self::SettleUnclosed,
         Self::ScanUnchecked,
         Self::TakeoverUnfenced,
         Self::LeaseByRemoteClock,

@@ -19,7 +19,7 @@
 //! on, and the lane's ledger ([`crate::lane::Ledger`]) says what has to be settled before the lane is used again.
 
 use crate::error::VerbError;
-use crate::verbs::{Completion, Flags, Label, Request, Status};
+use crate::verbs::{Completion, Flags, Label, NodeId, Request, Status, Verb};
 use core::cell::{Cell, Ref, RefCell};
 use core::future::Future;
 use core::pin::Pin;
@@ -59,6 +59,9 @@ pub struct Port<'m> {
     failed: Cell<bool>,
     /// A completion was not, since this was last forgotten.
     any_failed: Cell<bool>,
+    /// Memory nodes, the first and the one behind the last, between which all lie whose queue pairs have failed and are not known to be
+    /// closed.
+    unclosed: Cell<(u16, u16)>,
     elapsed_ns: Cell<u64>,
     round_trips: Cell<u32>,
     fetch: Cell<Option<Fetch>>,
@@ -76,6 +79,7 @@ impl<'m> Port<'m> {
             travels: Cell::new(false),
             failed: Cell::new(false),
             any_failed: Cell::new(false),
+            unclosed: Cell::new((0, 0)),
             elapsed_ns: Cell::new(0),
             round_trips: Cell::new(0),
             fetch: Cell::new(None),
@@ -152,6 +156,27 @@ impl<'m> Port<'m> {
     /// See [`Port::any_failed`].
     pub(crate) fn forget_failures(&self) {
         self.any_failed.set(false);
+    }
+
+    /// A memory node of which it is not known that the queue pair is closed over which requests of this lane failed: they
+    /// may still take effect. [`crate::lane::Lane::close`] asks.
+    pub(crate) fn unclosed(&self) -> Option<NodeId> {
+        let (first, end) = self.unclosed.get();
+        (first < end).then_some(NodeId(first))
+    }
+
+    /// Of that memory node it is known now.
+    pub(crate) fn closed(&self) {
+        let (first, end) = self.unclosed.get();
+        self.unclosed.set((first.saturating_add(1), end));
+    }
+
+    /// The queue pair to `node` has failed.
+    #[cold]
+    fn has_failed(&self, node: NodeId) {
+        let (first, end) = self.unclosed.get();
+        let behind = node.0.saturating_add(1);
+        self.unclosed.set(if first < end { (first.min(node.0), end.max(behind)) } else { (node.0, behind) });
     }
 
     /// The completion of the request at `position` of the last submit.
@@ -232,6 +257,13 @@ impl<'m> Port<'m> {
         if completion.status != Status::Ok {
             self.failed.set(true);
             self.any_failed.set(true);
+            let request = self.outbox.borrow().get(position).copied();
+            if let Some(request) = request
+                && completion.status == Status::Flushed
+                && request.verb != Verb::Rpc
+            {
+                self.has_failed(request.node);
+            }
         }
         if let Some(slot) = self.inbox.get(position) {
             slot.set(completion);

@@ -161,6 +161,8 @@ labels! {
     Freeze = "freeze",
     /// A key and its value.
     Block = "block",
+    /// Whether a queue pair that failed is closed.
+    Closed = "closed",
 }
 
 bitflags! {
@@ -501,6 +503,12 @@ pub enum Posted {
 ///
 /// The driver handles local verbs ([`Verb::is_local`]) itself; a fabric skips them. A posted request ends by its
 /// completion only: there is no cancelling.
+///
+/// **A queue pair that failed.** Its requests complete as [`Status::Flushed`], and may still take effect. The fabric posts
+/// nothing more to that memory node for the worker before the memory node has confirmed that the queue pair is closed:
+/// until then requests complete as [`Status::Flushed`], without effect. So a request that completes in another way and
+/// was posted after the failure proves that nothing of the old queue pair can take effect any more. RPCs, which may
+/// travel another way, prove nothing and are not meant.
 pub trait Fabric<'m> {
     /// What it offers.
     fn capabilities(&self) -> Capabilities;

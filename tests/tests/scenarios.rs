@@ -1,10 +1,12 @@
 //! Bugs that were, each told before it is played.
 
+use dm_core::error::Effect;
 use dm_core::index::{Operation, OperationKind, Outcome};
 use dm_core::lane::Mark;
-use dm_tests::bed::{Direct, Setup, Slow, locks_taken};
+use dm_core::verbs::{Label, Status};
+use dm_tests::bed::{Direct, Failure, Setup, Slow, locks_taken};
 use dm_tests::client::{Stand, Steps, alone};
-use dm_tests::subject::{ChimeSubject, Shape, ShermanSubject, Subject};
+use dm_tests::subject::{ChimeSubject, Shape, ShermanSubject, SmartSubject, Subject};
 
 /// Inner nodes split before the new separator went in, so a node of two separators left a half with a single child.
 /// Descending keys did that on every level: 129 records made sixteen levels, and the next root was one that no reader
@@ -90,4 +92,49 @@ fn a_lane_in_doubt_refuses_operations() {
         assert_eq!(client.get(1), Some(1));
         client.assert_quiet("after settling");
     });
+}
+
+/// A merge failed with its queue pair while two of its WRITEs were under way to one memory node, and settling freed the
+/// parent's lock on another one at once. Somebody locked the parent, saw that the right leaf was not retired, and linked it
+/// again; then the WRITE that retired it landed. Settling asks now, before it frees anything, whether that queue pair is closed.
+#[test]
+fn settling_frees_nothing_while_a_write_that_failed_may_still_land() {
+    for subject in [&ShermanSubject as &dyn Subject, &ChimeSubject, &SmartSubject] {
+        alone(subject, &Direct, &Setup::new(Shape::words(8, 4)), |client| {
+            client.put(1, 1);
+            client.arguments(0, 1, 7, 0);
+            let (index, lanes, fabric) = (client.index, client.lanes, &mut *client.fabric);
+            let port = lanes[0].port();
+            let asks = |label: Label| port.requests().iter().any(|request| request.label == label);
+            let mut update = Steps::new(&lanes[0], index.execute(&lanes[0], Operation::point(OperationKind::Update)));
+            let failed = loop {
+                match update.poll() {
+                    Stand::Submitted => {
+                        if asks(Label::Unlock) {
+                            fabric.failure =
+                                Some(Failure { after: 0, times: 1, status: Status::Flushed, lands: false });
+                        }
+                        update.post(fabric);
+                    }
+                    stand => break stand,
+                }
+            };
+            let Stand::Done(Err(error)) = failed else { panic!("{}: the update ended as {failed:?}", subject.name()) };
+            assert_eq!(error.effect, Effect::Unknown, "{}: {error}", subject.name());
+            let mut settling = Steps::new(&lanes[0], index.settle(&lanes[0]));
+            for _ in 0..3 {
+                assert_eq!(settling.poll(), Stand::Submitted);
+                assert!(asks(Label::Closed) && port.requests().len() == 1, "{}", subject.name());
+                fabric.failure = Some(Failure { after: 0, times: 1, status: Status::Flushed, lands: false });
+                settling.post(fabric);
+                assert_eq!(settling.poll(), Stand::Submitted);
+                assert!(asks(Label::Wait), "{}: it pauses and asks again", subject.name());
+                settling.post(fabric);
+            }
+            fabric.failure = None;
+            assert_eq!(settling.go(fabric), Stand::Done(Ok(())));
+            client.assert_quiet("after settling");
+            assert_eq!(client.get(1), Some(1));
+        });
+    }
 }

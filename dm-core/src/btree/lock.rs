@@ -596,6 +596,7 @@ impl Tree<'_> {
     }
 
     async fn settle_one(&self, lane: &Lane<'_>, debt: Debt) -> Result<(), OpError> {
+        lane.close(self.scratch.small).await?;
         let mut held = Held { lock: debt.lock, word: debt.word, tag: (debt.protects.offset() >> 6) as u32 };
         let owned = match debt.stage {
             Stage::Queued => {

@@ -442,6 +442,7 @@ impl<'s> Chime<'s> {
     }
 
     async fn settle_leaf(&self, lane: &Lane<'_>, debt: Debt) -> Result<(), OpError> {
+        lane.close(self.tree.scratch.small).await?;
         let mut debt = debt;
         let port = lane.port();
         if debt.stage == Stage::Queued {

@@ -424,6 +424,7 @@ impl Index for Chime<'_> {
 
     async fn settle<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
         lane.set_deadline(Operation::WAIT_NS_DEFAULT);
+        lane.close(self.tree.scratch.small).await?;
         let _pinned = self.tree.pin(lane);
         // Both, whatever comes of the first. Locks before the batch: its members may be queued behind them.
         let leaves = self.settle_leaves(lane).await;

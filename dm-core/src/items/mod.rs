@@ -469,6 +469,8 @@ impl<I: Index> Index for Items<'_, I> {
             {
                 part.enter_steps(lane);
             }
+            lane.set_deadline(Operation::WAIT_NS_DEFAULT);
+            lane.close(self.scratch.small).await?;
             self.conclude(lane);
             self.below.settle(lane).await?;
             self.ask_again(lane).await?;

@@ -5,6 +5,7 @@ use super::fence::{Fenced, fence};
 use super::redo::{self, HEADER_BYTES, Image, LOOK_BYTES, SLOTS_FOR_WRITES, Wanted};
 use crate::btree::Tree;
 use crate::btree::leaves::Leaves;
+use crate::btree::lock::word_at;
 use crate::compute::locks::LockTable;
 use crate::error::{Cause, OpError};
 use crate::lane::{Debt, Lane, LockId, Mark, Stage};
@@ -143,6 +144,15 @@ pub(crate) trait Guarded {
         let recovery = site.recovery;
         if recovery.is_self(row) {
             // A lane of this compute node: alive as we are, or its debts will be settled.
+            lane.watch(|watch| *watch = Watch::default());
+            return Ok(());
+        }
+        // An operation that was sent back may have had this lock since, or waited for another one: then the holder it
+        // has watched may live and be idle, without a sign of life, and is not to be fenced for a lock it does not hold.
+        let (node, offset, space) = self.word_place(&debt);
+        let at = site.room.start;
+        lane.port().call(Request::read(Label::Lock, node, offset, 8, at).in_space(space)).await?;
+        if lane.port().with(|scratch| word_at(scratch, at)) != found.0 {
             lane.watch(|watch| *watch = Watch::default());
             return Ok(());
         }

@@ -222,6 +222,7 @@ impl Index for Sherman<'_> {
 
     async fn settle<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
         lane.set_deadline(Operation::WAIT_NS_DEFAULT);
+        lane.close(self.tree.scratch.small).await?;
         let _pinned = self.tree.pin(lane);
         // The lock first: members of a batch this lane leads may be queued behind it.
         self.tree.settle(lane).await?;

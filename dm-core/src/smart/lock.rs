@@ -268,6 +268,7 @@ impl Smart<'_> {
     }
 
     async fn settle_leaf(&self, lane: &Lane<'_>, debt: Debt) -> Result<(), OpError> {
+        lane.close(self.scratch.small).await?;
         let mut debt = debt;
         let mut held = LeafHeld { place: Place::of(debt.protects), word: debt.word, lock: debt.lock };
         let port = lane.port();

@@ -585,6 +585,7 @@ impl Index for Smart<'_> {
 
     async fn settle<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
         lane.set_deadline(Operation::WAIT_NS_DEFAULT);
+        lane.close(self.scratch.small).await?;
         // The locks first: members of a batch this lane leads may be queued behind them.
         self.settle_leaves(lane).await?;
         if let Some(part) = self.epochs {

@@ -13,7 +13,7 @@ use crate::rng::Rng;
 use crate::schedule::{Order, Plan, deal, plan, plan_refusal};
 use crate::turns::Turns;
 use dm_core::port::OUTBOX_REQUESTS;
-use dm_core::verbs::{Assumptions, Completion, Flags, INLINE_BYTES_MAX, Request, Status, Verb};
+use dm_core::verbs::{Assumptions, Completion, Flags, INLINE_BYTES_MAX, Label, Request, Status, Verb};
 
 /// A compute node, 0-based.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,7 +27,7 @@ pub struct LaneKey(pub(crate) u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SubmitKey(pub(crate) u32);
 
-/// A request that no fabric has to carry as it was meant. Correct code makes none.
+/// A request that no fabric has to carry as it was meant, or that breaks a rule which all indexes keep. Correct code makes none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Misuse {
     /// When.
@@ -335,6 +335,11 @@ impl World {
             _ => {}
         }
 
+        if request.label == Label::Unlock && self.may_yet_change(lane) {
+            misuse =
+                misuse.or(Some("a lock is freed while a request of the same lane that failed may still take effect"));
+        }
+
         let refused = self.refusal(compute_node, queue_pair, request, misuse == Some(OUTSIDE));
         let order = &mut self.queue_pairs[queue_pair].order;
         let flight = self.flights.get_mut(slot);
@@ -366,6 +371,18 @@ impl World {
         }
         self.note(slot, What::Posted);
         slot
+    }
+
+    /// Whether a request of `lane` that completed may still change something.
+    fn may_yet_change(&self, lane: LaneKey) -> bool {
+        self.flights.in_use().any(|slot| {
+            let flight = self.flights.get(slot);
+            flight.lane_key == lane.0
+                && flight.completed
+                && flight.completion.status == Status::Flushed
+                && !matches!(flight.request.verb, Verb::Read | Verb::Rpc)
+                && u32::from(flight.landed).count_ones() < u32::from(flight.bursts)
+        })
     }
 
     /// Why a request has no effect at all, if that is known when it is posted.

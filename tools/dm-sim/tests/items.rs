@@ -49,6 +49,12 @@ fn items_outlive_their_compute_nodes() {
 /// - 204533: a merge was cut short, and its left leaf was joined with the next one before anybody undid that. Who bounced looked
 ///   at one of two retired leaves by turns, and always at the wrong one: keys behind them could not be reached.
 ///
+/// - 231585274543276: an insert finished somebody's merge, which failed with its queue pair, and settled inside itself before that
+///   was closed. The parent's lock was free while the WRITE that retires the right leaf was under way; somebody linked that leaf again.
+/// - 229192157440995: an operation was sent back by a dead holder, had the lock later, and looked after that holder in the end: by
+///   the word it had lost to last, which was of a compute node that lived, idle. That was fenced, its row stayed DEAD,
+///   and what others collected waited for its sweep for ever.
+///
 /// And one over CHIME: an insert that found its key and then finished somebody's split counted as having changed its own entry
 /// when it was dropped there, so its block was lost.
 ///
@@ -56,5 +62,7 @@ fn items_outlive_their_compute_nodes() {
 #[test]
 fn seeds_that_found_something() {
     verify(Recovered(ItemsOver(Sherman)), RECOVERED, [1506, 2234, 17_803, 204_533]);
+    verify(Recovered(ItemsOver(Sherman)), "crash,qp-error", [231_585_274_543_276]);
+    verify(Recovered(ItemsOver(Sherman)), "crash,rpc-lost", [229_192_157_440_995]);
     verify(Recovered(ItemsOver(Chime)), RECOVERED, [3353]);
 }

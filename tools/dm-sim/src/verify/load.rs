@@ -15,9 +15,7 @@ use dm_core::error::{Cause, Effect, OpError};
 use dm_core::index::{Operation, OperationKind, Outcome};
 use dm_core::lane::Lane;
 use dm_core::reclaim::Adopted;
-use dm_core::verbs::{NodeId, Request, Status};
-use std::cell::Cell;
-use std::rc::Rc;
+use dm_core::verbs::{NodeId, Status};
 
 /// Of what a lane does between operations, so much is adopting; the rest are turns.
 const ADOPTIONS_PERCENT: u32 = 30;
@@ -105,8 +103,6 @@ pub struct Load<'a, 'm> {
     pictures: Vec<Picture>,
     /// How many were taken.
     taken: usize,
-    /// Failed queue pairs, per worker. Lanes that settle wait for 0.
-    broken: Vec<Rc<Cell<u32>>>,
     /// Survivors take over what the dead held, and close their queue pairs themselves.
     pub recovered: bool,
     /// How numbers become keys.
@@ -127,9 +123,6 @@ const PATIENCE_STEPS: u64 = 400;
 
 /// Pictures that are kept.
 const PICTURES_MAX: usize = 8;
-
-/// Pause of a lane that waits for its queue pair to be made again, in ns.
-const OUTAGE_PAUSE_NS: u64 = 10_000;
 
 /// Settlings of one lane that queue-pair errors may interrupt.
 const SETTLINGS_MAX: u32 = 1000;
@@ -159,8 +152,6 @@ impl<'a, 'm> Load<'a, 'm> {
             consequences: Vec::new(),
             pictures: Vec::new(),
             taken: 0,
-            // As many as there can be: every lane has at most a worker of its own.
-            broken: (0..draw.lane_count()).map(|_| Rc::default()).collect(),
             recovered: false,
             coding: Coding::shifted(draw.key_shift),
             history,
@@ -176,14 +167,6 @@ impl<'a, 'm> Load<'a, 'm> {
     fn lane(&self, at: LaneAt) -> (&'a dyn Opened, &'a Lane<'m>) {
         let node = usize::from(at.compute_node.0);
         (self.opened[node], &self.lanes[node][usize::from(at.lane)])
-    }
-
-    /// The worker of a lane, as the driver numbers them: compute node by compute node.
-    fn worker(&self, at: LaneAt) -> usize {
-        let per_worker = self.draw.lanes_per_worker.max(1);
-        let before = &self.draw.lanes[..usize::from(at.compute_node.0)];
-        before.iter().map(|lanes| usize::from(lanes.div_ceil(per_worker))).sum::<usize>()
-            + usize::from(at.lane / per_worker)
     }
 
     fn choose_call(&mut self, index: &dyn Opened, by: ComputeNode) -> (u64, Call) {
@@ -220,19 +203,12 @@ impl<'a, 'm> Load<'a, 'm> {
         (u64::from(key), call)
     }
 
-    /// Settles the lane once its queue pairs are made again.
+    /// Settles the lane: at once, as hosts do. That its queue pairs are closed is for settling itself to find out.
     fn settling(&self, at: LaneAt) -> Op<'a, Ended> {
         let (index, lane) = self.lane(at);
-        let broken = Rc::clone(&self.broken[self.worker(at)]);
         Box::pin(async move {
             let mut interrupted = 0;
             loop {
-                while broken.get() > 0 {
-                    lane.port().push(Request::pause(OUTAGE_PAUSE_NS));
-                    if let Err(error) = lane.port().submit().await {
-                        return Ended::Settled(Err(error.into()));
-                    }
-                }
                 match index.settle(lane).await {
                     Err(OpError { cause: Cause::Verb(error), .. })
                         if error.status == Status::Flushed && interrupted < SETTLINGS_MAX =>
@@ -301,8 +277,6 @@ impl<'a, 'm> Load<'a, 'm> {
                     false
                 } else {
                     driver.world().fail_queue_pair(worker, node);
-                    let broken = &self.broken[worker as usize];
-                    broken.set(broken.get() + 1);
                     let at_ns = driver.now_ns() + u64::from(outage_ns);
                     self.consequences.push((at_ns, Consequence::Reconnected(worker, node)));
                     true
@@ -354,11 +328,7 @@ impl<'a, 'm> Load<'a, 'm> {
                 driver.world().close_queue_pairs(compute_node);
                 self.close_all(compute_node, driver.now_ns());
             }
-            Consequence::Reconnected(worker, node) => {
-                driver.world().reconnect(worker, node);
-                let broken = &self.broken[worker as usize];
-                broken.set(broken.get() - 1);
-            }
+            Consequence::Reconnected(worker, node) => driver.world().reconnect(worker, node),
         }
     }
 

@@ -44,7 +44,7 @@ pub enum Finding {
     InDoubt(String),
     /// Memory that two claim, that nobody was granted, or that was lost without need.
     Memory(String),
-    /// A request that no fabric has to carry as it was meant.
+    /// A request that correct code never makes.
     Misuse(String),
     /// The index could not be opened or filled.
     Setup(String),
@@ -84,7 +84,7 @@ impl fmt::Display for Finding {
             }
             Self::InDoubt(who) => write!(f, "All is quiet, and {who}."),
             Self::Memory(what) => write!(f, "The memory does not add up: {what}."),
-            Self::Misuse(what) => write!(f, "A request that no fabric has to carry as meant: {what}."),
+            Self::Misuse(what) => write!(f, "A request that correct code never makes: {what}."),
             Self::Setup(what) => write!(f, "The index could not be set up: {what}."),
         }
     }

@@ -58,6 +58,7 @@ impl TreeKind for Smart {
     fn bugs() -> Vec<Bug> {
         let shared = [
             Bug::QuarantineTooShort,
+            Bug::SettleUnclosed,
             Bug::TakeoverUnfenced,
             Bug::LeaseByRemoteClock,
             Bug::ImageAfterData,

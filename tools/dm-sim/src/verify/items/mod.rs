@@ -121,7 +121,7 @@ impl<K: Below> TreeKind for ItemsOver<K> {
     }
 
     fn bugs() -> Vec<Bug> {
-        Bug::ITEMS.to_vec()
+        Bug::ITEMS.iter().copied().chain([Bug::SettleUnclosed]).collect()
     }
 
     /// Both need a place in the hands of somebody who stands still or died while two turns and a walk pass: 2,000 histories had none.

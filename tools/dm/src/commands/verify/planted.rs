@@ -88,7 +88,12 @@ pub(super) fn run<K: TreeKind>(
         },
         mixtures: &|bug| hunt_mixtures::<K>(bug, seed, histories),
         mixes: K::mixes,
-        histories: &|bug, settings| hunt_with(Bounded(kind), bug, seed, histories, settings),
+        histories: &|bug, settings| {
+            if Bug::MENDED.contains(&bug) {
+                return hunt_with(Recovered(kind), bug, seed, histories, settings);
+            }
+            hunt_with(Bounded(kind), bug, seed, histories, settings)
+        },
         profile_for: K::profile_for,
         unseen: K::unseen(),
     };
