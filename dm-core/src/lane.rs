@@ -60,8 +60,8 @@ pub struct Debt {
     pub protects: Address,
     /// There is a redo image of this acquisition: every WRITE from now on needs one.
     pub imaged: bool,
-    /// There are more of them. A lane that hands the word over uses its slots again, and an image left in another slot would
-    /// count as the last one: so this word is not handed over.
+    /// There are more of them. A lane that hands the word over uses its slots again, and an older image left in another lane's slot
+    /// would count as the last one: so this word is not handed over.
     pub imaged_again: bool,
 }
 
@@ -275,6 +275,8 @@ pub struct Lane<'m> {
     watch: Cell<Watch>,
     /// The lock whose holder somebody should look after.
     suspect: Cell<Option<Debt>>,
+    /// Redo slots taken since the lane had no lock record: see [`crate::recovery::redo`].
+    redo_slots: Cell<u8>,
     /// How often the operation was sent back by a retired node to the one that had led it there.
     bounces: Cell<u32>,
     deadline_ns: Cell<u64>,
@@ -320,6 +322,7 @@ impl<'m> Lane<'m> {
             sequences: Cell::new((0, 0)),
             watch: Cell::new(Watch::default()),
             suspect: Cell::new(None),
+            redo_slots: Cell::new(0),
             bounces: Cell::new(0),
             deadline_ns: Cell::new(u64::MAX),
             joined: Cell::new(false),
@@ -409,6 +412,15 @@ impl<'m> Lane<'m> {
         Ok(())
     }
 
+    /// Fails while an operation has left locks or a batch to settle: whoever would go on with the lane would use its redo slots again, and
+    /// might wait for a lock that it holds itself.
+    pub(crate) fn check_settled(&self) -> Result<(), OpError> {
+        if self.owes() || self.joined.get() {
+            return Err(OpError::harmless(Cause::BadInput("the lane is in doubt and has to be settled first")));
+        }
+        Ok(())
+    }
+
     /// The debts, to look at.
     pub fn debts(&self) -> Ledger {
         self.ledger.borrow().clone()
@@ -449,6 +461,18 @@ impl<'m> Lane<'m> {
         if let Some(position) = ledger.iter().position(|debt| debt.lock == lock) {
             ledger.swap_remove(position);
         }
+        if ledger.is_empty() {
+            self.redo_slots.set(0);
+        }
+    }
+
+    /// The next redo slot of this lane, from 0. A slot is taken once while the lane has a lock record: what is in it may
+    /// be needed for as long as the lock is held.
+    #[inline]
+    pub(crate) fn next_redo_slot(&self) -> usize {
+        let slot = self.redo_slots.get();
+        self.redo_slots.set(slot.saturating_add(1));
+        usize::from(slot)
     }
 
     /// Whether the word of a lock that this lane holds may be handed over: see [`Debt::imaged_again`].

@@ -107,6 +107,8 @@ bugs! {
     UnlockByWrite = "unlock-by-write", None;
     /// A redo image goes behind the WRITE it is for.
     ImageAfterData = "image-after-data", Some(Mark::RedoReplayed);
+    /// Each submit of a lane begins with its first redo slot, whatever lock the image in it was made under.
+    SlotsReusedUnderLock = "slots-reused-under-lock", Some(Mark::HandOver);
     /// A split writes the old node back without a redo image.
     SplitWithoutImage = "split-without-image", Some(Mark::LeafSplit);
     /// A dead compute node's row is freed without a look at the locks that name it.
@@ -258,6 +260,7 @@ impl Bug {
         Self::LeaseByRemoteClock,
         Self::UnlockByWrite,
         Self::ImageAfterData,
+        Self::SlotsReusedUnderLock,
         Self::SplitWithoutImage,
         Self::RowFreedUnswept,
         Self::TakeoverWithoutCopy,
@@ -309,6 +312,7 @@ impl Bug {
         Self::TakeoverUnfenced,
         Self::LeaseByRemoteClock,
         Self::ImageAfterData,
+        Self::SlotsReusedUnderLock,
         Self::SplitWithoutImage,
         Self::TakeoverWithoutCopy,
         Self::TakeoverWithoutReplay,

@@ -1,9 +1,10 @@
 //! Bugs that were, each told before it is played.
 
+use dm_core::btree::Options;
 use dm_core::error::Effect;
 use dm_core::index::{Operation, OperationKind, Outcome};
 use dm_core::lane::Mark;
-use dm_core::verbs::{Label, Status};
+use dm_core::verbs::{Label, Status, Verb};
 use dm_tests::bed::{Direct, Failure, Setup, Slow, locks_taken};
 use dm_tests::client::{Stand, Steps, alone};
 use dm_tests::subject::{ChimeSubject, Shape, ShermanSubject, SmartSubject, Subject};
@@ -136,5 +137,42 @@ fn settling_frees_nothing_while_a_write_that_failed_may_still_land() {
             client.assert_quiet("after settling");
             assert_eq!(client.get(1), Some(1));
         });
+    }
+}
+
+/// A lane of CHIME that lost the CAS of a leaf's lock paused before the next one, whatever the switch for that said: what was measured
+/// as "without back-off" was with it.
+#[test]
+fn without_back_off_the_next_cas_follows_at_once() {
+    for subject in [&ShermanSubject as &dyn Subject, &ChimeSubject, &SmartSubject] {
+        for back_off in [true, false] {
+            let options = Options { hierarchical: false, back_off, ..Options::default() };
+            alone(subject, &Direct, &Setup::new(Shape::words(8, 4)).switched(options), |client| {
+                client.put(1, 1);
+                let (index, lanes, fabric) = (client.index, client.lanes, &mut *client.fabric);
+                [0, 1].map(|lane| client.arguments(lane, 1, 7, 0));
+                // Up to the CAS of the lock.
+                let [mut holder, mut loser] = [0, 1].map(|lane: usize| {
+                    let update = index.execute(&lanes[lane], Operation::point(OperationKind::Update));
+                    let mut update = Steps::new(&lanes[lane], update);
+                    loop {
+                        assert_eq!(update.poll(), Stand::Submitted);
+                        let locks = lanes[lane].port().requests().iter().any(|request| request.label == Label::Lock);
+                        update.post(fabric);
+                        if locks {
+                            return update;
+                        }
+                    }
+                });
+                assert_eq!(loser.poll(), Stand::Submitted);
+                let next = lanes[1].port().requests()[0];
+                assert_eq!(next.verb == Verb::Pause, back_off, "{}: {next:?}", subject.name());
+                assert_eq!(next.label == Label::Lock, !back_off, "{}: {next:?}", subject.name());
+                for update in [&mut holder, &mut loser] {
+                    assert_eq!(update.go(fabric), Stand::Done(Ok(Outcome::Updated)));
+                }
+                client.assert_quiet("after both");
+            });
+        }
     }
 }

@@ -128,9 +128,7 @@ pub(crate) trait Leaves<'s>: Sized {
     fn perform(&self, lane: &Lane<'_>, operation: Operation) -> impl Future<Output = Result<Outcome, OpError>> {
         async move {
             let tree = self.tree();
-            if lane.owes() || lane.is_joined() {
-                return Err(OpError::harmless(Cause::BadInput("the lane is in doubt and has to be settled first")));
-            }
+            lane.check_settled()?;
             lane.set_deadline(operation.wait_ns());
             tree.check_standing()?;
             lane.forget_watch();

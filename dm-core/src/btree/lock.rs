@@ -11,12 +11,12 @@
 //! A holder that seems dead is dealt with by [`crate::recovery`].
 
 use super::Tree;
-use crate::compute::locks::{Entered, Handed, LockTable, Turn};
+use crate::compute::locks::{Entered, Handed, LockTable, Turn, try_enter_tracked};
 use crate::error::{Cause, Effect, OpError};
 use crate::lane::{Debt, Lane, LockId, Mark, Stage};
 use crate::planted::{Bug, planted};
-use crate::recovery::redo::{HEADER_BYTES, Image, SLOTS_FOR_WRITES, Writes};
-use crate::recovery::{Recovery, push_by_lines};
+use crate::recovery::push_by_lines;
+use crate::recovery::redo::Writes;
 use crate::remote::address::Address;
 use crate::remote::lock_word::{LockWord, lock_of};
 use crate::verbs::{Completion, Label, NodeId, Request, Space, Status};
@@ -186,7 +186,7 @@ impl Tree<'_> {
             if planted(Bug::ImageAfterData) {
                 self.push_part(lane, label, (node, offset), bytes, local);
             }
-            self.push_image(lane, recovery, debt, node, Writes::one(offset, bytes), local)?;
+            recovery.push_image(lane, debt, node, Writes::one(offset, bytes), local)?;
             if planted(Bug::ImageAfterData) {
                 return Ok(());
             }
@@ -235,39 +235,12 @@ impl Tree<'_> {
             };
             let writes =
                 if planted(Bug::SecondWithoutImage) { Writes::one(writes.offset, writes.bytes) } else { writes };
-            self.push_image(lane, recovery, debt, node, writes, spare)?;
+            recovery.push_image(lane, debt, node, writes, spare)?;
         }
         for range in [first, second] {
             self.push_part(lane, label, (node, base + range.start as u64), range.len(), at + range.start);
         }
         lane.wrote_in_place();
-        Ok(())
-    }
-
-    /// Pushes the image of `writes`, whose bytes are at scratch offset `at`; its header goes in front of them.
-    fn push_image(
-        &self,
-        lane: &Lane<'_>,
-        recovery: &Recovery<'_>,
-        debt: Debt,
-        node: NodeId,
-        writes: Writes,
-        at: usize,
-    ) -> Result<(), OpError> {
-        let port = lane.port();
-        let position = port.pushed(Label::Redo);
-        let slot = if position < SLOTS_FOR_WRITES { recovery.slot(lane, node, position) } else { None };
-        let (Some(slot), Some(start)) = (slot, at.checked_sub(HEADER_BYTES)) else {
-            port.withdraw();
-            return Err(OpError::harmless(Cause::BadInput("more redo images in one chain than a lane has slots")));
-        };
-        let word = LockWord(debt.word);
-        let (incarnation, step) = (self.owner.incarnation, recovery.next_step());
-        let image = Image { debt, word, incarnation, step, repair: false, writes };
-        let bytes = HEADER_BYTES + writes.total_bytes();
-        port.with(|scratch| image.seal(scratch.get_mut(start..start + bytes).unwrap_or_default()));
-        port.push(Request::write(Label::Redo, node, slot, bytes, start));
-        lane.has_image(debt.lock);
         Ok(())
     }
 
@@ -444,7 +417,7 @@ impl Tree<'_> {
             Turn::Acquire => self.leave(lane, lock, (&self.locks, lock)),
             Turn::Owned(Handed { word, imaged }) => {
                 lane.received(lock, word, imaged);
-                lane.advance(lock, Stage::Held);
+                self.hold(lane, lock);
                 self.release(lane, Held { lock, word, tag }).await?;
             }
         }
@@ -458,10 +431,11 @@ impl Tree<'_> {
         let tag = (protects.offset() >> 6) as u32;
         self.check_lease(lane)?;
         let word = self.word_for(lane, lock)?;
-        if self.options.hierarchical && !self.locks.try_enter(lock, lane.id()) {
+        let queue = self.options.hierarchical.then_some((&self.locks, lock));
+        let posted = Debt { stage: Stage::Posted, word, ..Debt::queued(lock, protects) };
+        if !try_enter_tracked(queue, lane, posted)? {
             return Ok(None);
         }
-        lane.owe(Debt { lock, stage: Stage::Posted, word, protects, imaged: false, imaged_again: false })?;
         let completion = lane.port().call(self.lock_request(Label::Lock, lock, 0, word)).await?;
         if self.lock_value(lock, completion) != 0 {
             lane.mark(Mark::LockLost);

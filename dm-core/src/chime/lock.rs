@@ -25,7 +25,7 @@ use crate::btree::Tree;
 use crate::btree::leaves::{Leaves, slice};
 use crate::btree::lock::{Watched, silent_holder, unknown, word_at};
 use crate::btree::node::{Header, NodeFlags};
-use crate::compute::locks::{Entered, Handed, LockTable, Turn};
+use crate::compute::locks::{Entered, Handed, LockTable, Turn, try_enter_tracked};
 use crate::error::{Cause, OpError};
 use crate::lane::{Debt, Lane, LockId, Mark, Stage};
 use crate::layout::stripes;
@@ -167,14 +167,7 @@ impl<'s> Chime<'s> {
         }
         self.tree.check_lease(lane)?;
         let held = LeafHeld { address: leaf, word: self.tree.word_for(lane, lock)?, vacancy: 0, lock };
-        lane.owe(Debt {
-            lock,
-            stage: Stage::Queued,
-            word: held.word,
-            protects: leaf,
-            imaged: false,
-            imaged_again: false,
-        })?;
+        lane.owe(Debt { word: held.word, ..Debt::queued(lock, leaf) })?;
         let queued =
             self.tree.options.hierarchical && self.locks.enter(local(lock), lane.id(), held.tag()) == Entered::Queued;
         Ok(LeafClaim { held, queued })
@@ -275,11 +268,13 @@ impl<'s> Chime<'s> {
                     }
                     Watched::Wait(ns) => ns,
                 };
-                // Exponential back-off with a lane-dependent part, so that losers do not return in step.
-                let jitter = (u64::from(lane.next_turn() >> 16) * pause_ns) >> 16;
-                port.push(Request::pause(long_ns.unwrap_or(pause_ns / 2 + jitter / 2)));
-                port.submit().await?;
-                pause_ns = (pause_ns * 2).min(BACK_OFF_NS.1);
+                if self.tree.options.back_off {
+                    // Exponential back-off with a lane-dependent part, so that losers do not return in step.
+                    let jitter = (u64::from(lane.next_turn() >> 16) * pause_ns) >> 16;
+                    port.push(Request::pause(long_ns.unwrap_or(pause_ns / 2 + jitter / 2)));
+                    port.submit().await?;
+                    pause_ns = (pause_ns * 2).min(BACK_OFF_NS.1);
+                }
             }
             let tried = self.push_lock(lane, &held, guess, follow);
             port.submit().await?;
@@ -300,7 +295,7 @@ impl<'s> Chime<'s> {
             Turn::Acquire => self.tree.leave(lane, held.lock, self.queue_of(held.lock)),
             Turn::Owned(Handed { word, imaged }) => {
                 lane.received(held.lock, word, imaged);
-                lane.advance(held.lock, Stage::Held);
+                self.tree.hold(lane, held.lock);
                 let vacancy = self.words.recall(self.place_of(held.lock), held.tag());
                 self.unlock_leaf(lane, LeafHeld { word, vacancy, ..held }, vacancy).await?;
             }
@@ -313,21 +308,14 @@ impl<'s> Chime<'s> {
         let lock = self.leaf_lock(leaf)?;
         self.tree.check_lease(lane)?;
         let mut held = LeafHeld { address: leaf, word: self.tree.word_for(lane, lock)?, vacancy: 0, lock };
-        if self.tree.options.hierarchical && !self.locks.try_enter(local(lock), lane.id()) {
+        let queue = self.tree.options.hierarchical.then(|| self.queue_of(lock));
+        let posted = Debt { stage: Stage::Posted, word: held.word, ..Debt::queued(lock, leaf) };
+        if !try_enter_tracked(queue, lane, posted)? {
             return Ok(None);
         }
         let mut guess = self.guess_of(&held);
         // A second time if the first guess was wrong, and not a third: who changes the word is about to use the leaf.
         for _ in 0..2 {
-            let debt = Debt {
-                lock,
-                stage: Stage::Posted,
-                word: held.word,
-                protects: leaf,
-                imaged: false,
-                imaged_again: false,
-            };
-            lane.owe(debt)?;
             let found = lane.port().call(self.lock_request(leaf, guess, held.word)).await?.value;
             if found & HELD == 0 && (self.tree.capabilities.masked_atomics || found == guess) {
                 self.tree.hold(lane, lock);

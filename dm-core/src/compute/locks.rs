@@ -25,9 +25,10 @@
 //! No latch is held across an await; each method is a bounded critical section: constant time, except `cancel`, which
 //! walks the queue (at most as long as there are lanes).
 
-use crate::lane::LockId;
+use crate::error::VerbError;
+use crate::lane::{Debt, Lane, LockId};
 use crate::planted::{Bug, planted};
-use crate::verbs::LaneId;
+use crate::verbs::{LaneId, Request};
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
 use spin::Mutex;
@@ -398,10 +399,31 @@ impl<'s> LockTable<'s> {
     }
 }
 
+/// Asks for an entry of the local queues without waiting, and tracks `debt`, the lane's lock record from then on. `queue`: the table and
+/// the entry in it; `None`: lanes do not queue. `false`: another lane is the entry's holder.
+///
+/// A lane whose ledger has no room for the record does not keep the entry: nobody would ever free it.
+pub(crate) fn try_enter_tracked(
+    queue: Option<(&LockTable<'_>, LockId)>,
+    lane: &Lane<'_>,
+    debt: Debt,
+) -> Result<bool, VerbError> {
+    if queue.is_some_and(|(queues, entry)| !queues.try_enter(entry, lane.id())) {
+        return Ok(false);
+    }
+    lane.owe(debt).map(|()| true).inspect_err(|_| {
+        if let Some(next) = queue.and_then(|(queues, entry)| queues.leave(entry)) {
+            lane.port().push(Request::wake(next));
+        }
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verbs::NodeId;
+    use crate::lane::DEBTS_MAX;
+    use crate::remote::address::Address;
+    use crate::verbs::{NodeId, Verb};
     extern crate std;
     use std::vec::Vec;
 
@@ -461,6 +483,27 @@ mod tests {
             assert!(!table.would_pass(LOCK, 7));
             assert_eq!(table.pass(LOCK, 7, handed(1)), None);
             assert_eq!(table.leave(LOCK), Some(LaneId(1)));
+        });
+    }
+
+    #[test]
+    fn a_lane_without_room_for_a_lock_record_keeps_no_entry() {
+        with_table(4, |table| {
+            let debt = |index| Debt::queued(LockId { node: NodeId(1), index }, Address::NULL);
+            let lane = Lane::new(LaneId(0), &mut []);
+            let wanted = Debt::queued(LOCK, Address::NULL);
+            assert_eq!(try_enter_tracked(Some((table, LOCK)), &lane, wanted), Ok(true));
+            assert_eq!((table.held(), lane.stage_of(LOCK).is_some()), (1, true));
+            assert_eq!(table.leave(LOCK), None);
+            lane.paid(LOCK);
+            (0..DEBTS_MAX as u32).for_each(|index| lane.owe(debt(index)).unwrap());
+            assert_eq!(try_enter_tracked(Some((table, LOCK)), &lane, wanted), Err(VerbError::OVERFLOW));
+            assert_eq!((table.held(), lane.debts().len()), (0, DEBTS_MAX));
+            // Somebody else has it: nothing is tracked, and nothing is freed.
+            assert_eq!(table.enter(LOCK, LaneId(1), 7), Entered::Holder);
+            assert_eq!(try_enter_tracked(Some((table, LOCK)), &lane, wanted), Ok(false));
+            assert_eq!(table.held(), 1);
+            assert!(lane.port().requests().iter().all(|request| request.verb != Verb::Wake));
         });
     }
 

@@ -63,9 +63,12 @@
 //! completion. Replaying it does what its WRITE was about to do, or repeats what it did: since it, nobody has written
 //! what the word protects. The last sentence holds only if WRITEs *without* an image do not follow one *with*; so a
 //! debt remembers that there is an image, passes that on with the word, and every later WRITE of the acquisition has
-//! one, too. And it holds only while the last image is there, or none is: a lane that has handed the word over uses its slot
-//! for another lock's image, and then the image of the lane before it would be the last. So a word that has more than one
-//! image is not handed over: it is freed.
+//! one, too. And it holds only while the last image is there, or none is. Two rules see to that.
+//!
+//! - **A redo record stays in its slot for as long as its lane holds the lock**, also when its WRITE has completed. [`redo`] says how, and
+//!   which race that closes.
+//! - **A lock word with more than one redo record is not handed over**: it is freed. A lane that has handed a word over uses its slots
+//!   again. An older record in the slot of the lane before it would then count as the last one.
 //!
 //! # Takeover
 //!
@@ -124,7 +127,9 @@ pub mod sweep;
 pub mod takeover;
 
 use crate::btree::lock::Watched;
-use crate::lane::{Lane, Mark};
+use crate::error::{Cause, OpError};
+use crate::lane::{Debt, Lane, Mark};
+use crate::planted::{Bug, planted};
 use crate::port::Port;
 use crate::remote::address::LINE_BYTES;
 use crate::remote::lock_word::{LockWord, RowId};
@@ -132,7 +137,7 @@ use crate::remote::rows::Member;
 use crate::verbs::{Capabilities, Label, NodeId, Request};
 use core::sync::atomic::{AtomicU32, Ordering};
 use lease::{Lease, Pulse};
-use redo::Area;
+use redo::{Area, HEADER_BYTES, Image, SLOTS_FOR_WRITES, Writes};
 use spin::Mutex;
 use thiserror::Error;
 
@@ -311,12 +316,35 @@ impl<'s> Recovery<'s> {
         bytes as u64 > unit
     }
 
-    /// The lane's slot `position` on a memory node.
-    pub(crate) fn slot(&self, lane: &Lane<'_>, node: NodeId, position: usize) -> Option<u64> {
-        self.areas.get(usize::from(node.0))?.slot_of(lane, position)
+    /// Pushes the image of `writes` to `node`, under the lock of `debt`. Their bytes are at scratch offset `at`; the image's
+    /// header goes in front of them. Whoever calls this pushes the WRITEs behind it.
+    pub(crate) fn push_image(
+        &self,
+        lane: &Lane<'_>,
+        debt: Debt,
+        node: NodeId,
+        writes: Writes,
+        at: usize,
+    ) -> Result<(), OpError> {
+        let port = lane.port();
+        let position =
+            if planted(Bug::SlotsReusedUnderLock) { port.pushed(Label::Redo) } else { lane.next_redo_slot() };
+        let area = self.areas.get(usize::from(node.0)).filter(|_| position < SLOTS_FOR_WRITES);
+        let slot = area.and_then(|area| area.slot_of(lane, position));
+        let (Some(slot), Some(start)) = (slot, at.checked_sub(HEADER_BYTES)) else {
+            port.withdraw();
+            return Err(OpError::harmless(Cause::BadInput("more redo images under a lane's locks than it has slots")));
+        };
+        let (word, incarnation, step) = (LockWord(debt.word), self.member.incarnation, self.next_step());
+        let image = Image { debt, word, incarnation, step, repair: false, writes };
+        let bytes = HEADER_BYTES + writes.total_bytes();
+        port.with(|scratch| image.seal(scratch.get_mut(start..start + bytes).unwrap_or_default()));
+        port.push(Request::write(Label::Redo, node, slot, bytes, start));
+        lane.has_image(debt.lock);
+        Ok(())
     }
 
-    pub(crate) fn next_step(&self) -> u32 {
+    fn next_step(&self) -> u32 {
         // Two lanes take steps for one word only with a hand-over between them, which orders them.
         self.steps.fetch_add(1, Ordering::Relaxed)
     }

@@ -7,8 +7,20 @@
 //! └────────────────────────────────┘└───────────
 //! ```
 //!
-//! A lane has a slot for each WRITE of one submit that may need one, and one for the image it repairs by. An image is
-//! needed only until its WRITE has completed, so the next submit begins at the first slot again.
+//! **Rule.** A redo record stays in its slot for as long as its lane holds the lock. So a lane takes its slots one after the other, and
+//! begins with the first one again when it has no lock record any more. Its slot for repairs it uses only while it has no other lock
+//! record.
+//!
+//! **Reason.** Whoever ends an acquisition replays the redo record with the last step ([`super`]): a repairer, or the lane itself after
+//! its queue pair failed. That the WRITE of a redo record has completed is not enough to overwrite the record. Without it an older
+//! record of the same lock word counts as the last one, and its replay takes back what was written since.
+//!
+//! **The race it closes.** Lane A writes a parent and hands the parent's lock over to lane B. A's redo record stays in A's slot. B merges
+//! two leaves, of which the right one is on another memory node than the parent and the left one. B writes the parent, waits, retires the
+//! right leaf, waits, and writes the left leaf. If the redo record of the left leaf overwrites that of the parent and B dies then, the
+//! parent's lock word leads to A's record. Its replay brings the pointer to the retired leaf back.
+//!
+//! A merge has the most redo records under the locks of one lane: of the parent, of the right leaf and of the left leaf.
 //!
 //! The row of the compute node *on that memory node* says where its area there is, how long slots are and how many
 //! there are. It repeats the incarnation it was written for; so does every image. An area that a crash left half
@@ -30,7 +42,7 @@ use static_assertions::const_assert_eq;
 use thiserror::Error;
 use zerocopy::IntoBytes;
 
-/// Slots for the WRITEs of one submit: a merge changes two nodes that may need one, and their parent.
+/// Slots for the WRITEs a lane makes between its first lock and its last unlock: a merge changes two leaves and their parent.
 pub const SLOTS_FOR_WRITES: usize = 3;
 
 /// Slots of a lane on each memory node.

@@ -13,6 +13,7 @@ use crate::btree::Tree;
 use crate::btree::leaves::Leaves;
 use crate::btree::lock::word_at;
 use crate::btree::node::Header;
+use crate::compute::locks::try_enter_tracked;
 use crate::compute::nodes::NodeClass;
 use crate::error::{Cause, OpError};
 use crate::lane::{Debt, Lane, LockId, Mark};
@@ -64,6 +65,7 @@ impl<'s> Tree<'s> {
         let Some(recovery) = self.recovery else {
             return Err(OpError::harmless(Cause::BadInput("this index was opened without recovery")));
         };
+        lane.check_settled()?;
         let Some(home) = self.geometry.first() else { return Ok(Swept::default()) };
         let mut swept = Swept::default();
         let Some(word) = self.row_word(lane, home, row).await? else { return Ok(swept) };
@@ -293,10 +295,9 @@ impl<'s> Tree<'s> {
         incarnation: u32,
     ) -> Result<bool, OpError> {
         let (queues, entry) = index.queue_of(debt.lock);
-        if self.options.hierarchical && !queues.try_enter(entry, lane.id()) {
+        if !try_enter_tracked(self.options.hierarchical.then_some((queues, entry)), lane, debt)? {
             return Ok(false);
         }
-        lane.owe(debt)?;
         let at = self.scratch.recovery.start;
         let (node, offset, space) = self.word_place(&debt);
         lane.port().call(Request::read(Label::Lock, node, offset, 8, at).in_space(space)).await?;

@@ -6,7 +6,7 @@ use super::redo::{self, HEADER_BYTES, Image, LOOK_BYTES, SLOTS_FOR_WRITES, Wante
 use crate::btree::Tree;
 use crate::btree::leaves::Leaves;
 use crate::btree::lock::word_at;
-use crate::compute::locks::LockTable;
+use crate::compute::locks::{LockTable, try_enter_tracked};
 use crate::error::{Cause, OpError};
 use crate::lane::{Debt, Lane, LockId, Mark, Stage};
 use crate::planted::{Bug, planted};
@@ -119,13 +119,12 @@ pub(crate) trait Guarded {
     async fn look_after(&self, lane: &Lane<'_>, debt: Debt) -> Result<(), OpError> {
         let Some(site) = self.site() else { return Ok(()) };
         let lock = debt.lock;
-        if self.queue(lock).is_some_and(|(queues, entry)| !queues.try_enter(entry, lane.id())) {
+        if !try_enter_tracked(self.queue(lock), lane, debt)? {
             // Another lane of this compute node is at it, and has been waiting for as long.
             let pause_ns = site.recovery.lease.terms().lease_ns() / 64;
             lane.port().call(Request::pause(pause_ns)).await?;
             return Ok(());
         }
-        lane.owe(debt)?;
         let looked = self.look_at_holder(lane, site, debt).await;
         // Unless a takeover is under way, whose outcome settling will look for.
         if lane.stage_of(lock) == Some(Stage::Queued) {

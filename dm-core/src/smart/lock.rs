@@ -3,7 +3,7 @@
 use super::Smart;
 use super::search::corrupt;
 use crate::btree::lock::{Watched, silent_holder};
-use crate::compute::locks::{Entered, Handed, Turn};
+use crate::compute::locks::{Entered, Handed, Turn, try_enter_tracked};
 use crate::error::{Cause, Effect, OpError};
 use crate::lane::{Debt, Lane, LockId, Mark, Stage};
 use crate::radix::slot::{Place, UNIT_BYTES, word};
@@ -151,13 +151,9 @@ impl Smart<'_> {
         let port = lane.port();
         self.check_lease(lane)?;
         let word = self.next_word(lane)?;
-        if !self.locks.knows(lane.id()) || self.options.hierarchical && !self.locks.try_enter(local(lock), lane.id()) {
-            return Ok(None);
-        }
         let posted = Debt { stage: Stage::Posted, word, ..Debt::queued(lock, leaf.address()) };
-        if let Err(full) = lane.owe(posted) {
-            self.leave(lane, lock);
-            return Err(full.into());
+        if !self.locks.knows(lane.id()) || !try_enter_tracked(self.queue(lock), lane, posted)? {
+            return Ok(None);
         }
         let request = Request::cas(Label::Lock, leaf.node(), self.lock_offset(leaf), LockWord::FREE.0, word);
         let cas = port.push(request);
@@ -178,9 +174,8 @@ impl Smart<'_> {
             Turn::Wait => lane.paid(held.lock),
             Turn::Acquire => self.leave(lane, held.lock),
             Turn::Owned(Handed { word, imaged }) => {
-                if imaged {
-                    lane.has_image(held.lock);
-                }
+                lane.received(held.lock, word, imaged);
+                self.hold(lane, held.lock);
                 self.unlock_leaf(lane, LeafHeld { word, ..held }).await?;
             }
         }
@@ -305,5 +300,103 @@ impl Smart<'_> {
             site.replay_own(lane, &debt, held.word).await?;
         }
         self.unlock_leaf(lane, held).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::super::parameters::Parameters;
+    use super::super::{Options, Parts};
+    use super::*;
+    use crate::compute::batches::Batches;
+    use crate::compute::locks::{Entry, LockTable, Waiter};
+    use crate::machine::{Step, poll_once};
+    use crate::radix::cache::NodeCache;
+    use crate::radix::space::Space;
+    use crate::remote::catalog::IndexNumber;
+    use crate::remote::chunks::RequestIds;
+    use crate::remote::lock_word::RowId;
+    use crate::remote::rows::Member;
+    use crate::remote::superblock::small_for_tests;
+    use crate::verbs::{Capabilities, LaneId, NodeId};
+    use core::pin::pin;
+    use std::vec;
+
+    const LOCK: LockId = LockId { node: NodeId(0), index: LockId::IN_NODE };
+
+    /// Lane 0 has handed a lock word to lane 1, which was about to give up waiting. Lane 2 waits, too, if `third`.
+    fn with_word_for_one_that_gives_up(third: bool, test: impl FnOnce(&Smart<'_>, &[Lane<'_>], LeafHeld)) {
+        let geometry = [small_for_tests()];
+        let (entries, waiters) = ([Entry::default()], [(); 3].map(|()| Waiter::default()));
+        let requests = RequestIds::default();
+        let parameters = Parameters::with_sizes(8, 8);
+        let parts = Parts {
+            number: IndexNumber::new(0).unwrap(),
+            owner: Member { row: RowId(1), incarnation: 1, nonce: 1 },
+            requests: &requests,
+            geometry: &geometry,
+            capabilities: Capabilities {
+                masked_atomics: false,
+                device_bytes: 0,
+                inline_bytes_max: 64,
+                outstanding_reads_max: 16,
+                chain_requests_max: 16,
+                fencing: true,
+                crash_atomic_bytes: 64,
+                write_turn_ns_min: 0,
+            },
+            options: Options::default(),
+            locks: LockTable::new(&entries, 1, &waiters, 4),
+            locks_per_node: 1,
+            batches: Batches::new(&[], &[], &[]),
+            space: Space::new(&[]),
+            cache: NodeCache::new(&[]),
+            recovery: None,
+            epochs: None,
+        };
+        let plan = parameters.plan(1, 1);
+        let mut scratch = vec![vec![0; plan.0.total_bytes]; 3];
+        let smart = Smart::new(parts, &parameters, plan).unwrap();
+        let lanes: vec::Vec<_> = (0..).zip(&mut scratch).map(|(id, bytes)| Lane::new(LaneId(id), bytes)).collect();
+        let held = LeafHeld { place: Place::new(NodeId(0), geometry[0].heap), word: 0, lock: LOCK };
+        assert_eq!(smart.locks.enter(local(LOCK), LaneId(0), held.tag()), Entered::Holder);
+        for lane in &lanes[1..if third { 3 } else { 2 }] {
+            lane.owe(Debt::queued(LOCK, held.place.address())).unwrap();
+            assert_eq!(smart.locks.enter(local(LOCK), lane.id(), held.tag()), Entered::Queued);
+        }
+        let handed = Handed { word: 77, imaged: true };
+        assert_eq!(smart.locks.pass(local(LOCK), held.tag(), handed), Some(LaneId(1)));
+        test(&smart, &lanes, held);
+    }
+
+    #[test]
+    fn a_handed_over_word_is_tracked_until_its_unlock_is_done() {
+        with_word_for_one_that_gives_up(false, |smart, lanes, held| {
+            let port = lanes[1].port();
+            let mut leaving = pin!(smart.leave_queue(&lanes[1], held));
+            assert!(matches!(poll_once(port, leaving.as_mut()), Step::Requests));
+            let unlock = port.requests()[0];
+            assert_eq!((unlock.label, unlock.operands[0]), (Label::Unlock, 77));
+            let scratch = port.begin().unwrap();
+            port.complete(0, Completion { status: Status::Flushed, ..Completion::default() });
+            port.finish(scratch, 0);
+            assert!(matches!(poll_once(port, leaving.as_mut()), Step::Done(Err(_))));
+            // Settling will look whether the word is still this one.
+            let known = lanes[1].debts();
+            assert_eq!(known.len(), 1);
+            assert_eq!((known[0].stage, known[0].word, known[0].imaged), (Stage::Held, 77, true));
+        });
+    }
+
+    #[test]
+    fn a_word_handed_on_at_once_is_known_to_have_a_redo_record() {
+        with_word_for_one_that_gives_up(true, |smart, lanes, held| {
+            let mut leaving = pin!(smart.leave_queue(&lanes[1], held));
+            assert!(matches!(poll_once(lanes[1].port(), leaving.as_mut()), Step::Done(Ok(()))));
+            let turn = smart.locks.turn(local(LOCK), LaneId(2));
+            assert_eq!(turn, Turn::Owned(Handed { word: 77, imaged: true }));
+            assert!(lanes[1].debts().is_empty());
+        });
     }
 }

@@ -535,9 +535,7 @@ impl Index for Smart<'_> {
     }
 
     async fn execute<'a>(&'a self, lane: &'a Lane<'_>, operation: Operation) -> Result<Outcome, OpError> {
-        if lane.owes() || lane.is_joined() {
-            return Err(OpError::harmless(Cause::BadInput("the lane is in doubt and has to be settled first")));
-        }
+        lane.check_settled()?;
         lane.set_deadline(operation.wait_ns());
         self.check_standing()?;
         lane.forget_watch();

@@ -15,13 +15,13 @@
 use super::Smart;
 use super::lock::{LeafHeld, local};
 use crate::btree::lock::{Watched, word_at};
-use crate::compute::locks::LockTable;
+use crate::compute::locks::{LockTable, try_enter_tracked};
 use crate::error::{Cause, Effect, OpError, VerbError};
 use crate::lane::{Debt, Lane, LockId, Mark, Stage};
 use crate::planted::{Bug, planted};
 use crate::radix::slot::{NODE_BYTES_MAX, Place};
 use crate::recovery::fence::{Fenced, fence};
-use crate::recovery::redo::{HEADER_BYTES, Image, Writes};
+use crate::recovery::redo::Writes;
 use crate::recovery::sweep::Swept;
 use crate::recovery::takeover::{Guarded, Site};
 use crate::remote::NodeGeometry;
@@ -139,22 +139,7 @@ impl Smart<'_> {
             && let Some(debt) = lane.holds(held.lock)
             && (debt.imaged || recovery.may_tear(offset, bytes))
         {
-            let (Some(slot), Some(start)) = (recovery.slot(lane, node, 0), at.checked_sub(HEADER_BYTES)) else {
-                port.withdraw();
-                return Err(OpError::harmless(Cause::BadInput("a lane without redo slots")));
-            };
-            let image = Image {
-                debt,
-                word: LockWord(debt.word),
-                incarnation: self.owner.incarnation,
-                step: recovery.next_step(),
-                repair: false,
-                writes: Writes::one(offset, bytes),
-            };
-            let whole = HEADER_BYTES + bytes;
-            port.with(|scratch| image.seal(scratch.get_mut(start..start + whole).unwrap_or_default()));
-            port.push(Request::write(Label::Redo, node, slot, whole, start));
-            lane.has_image(held.lock);
+            recovery.push_image(lane, debt, node, Writes::one(offset, bytes), at)?;
         }
         if !planted(Bug::ImageAfterData) {
             port.push(write);
@@ -198,6 +183,7 @@ impl Smart<'_> {
         let Some(site) = self.site() else {
             return Err(OpError::harmless(Cause::BadInput("this index was opened without recovery")));
         };
+        lane.check_settled()?;
         let mut swept = Swept::default();
         let (Some(home), Some(seen)) = (self.geometry.first(), site.read_row(lane, row).await?) else {
             return Ok(swept);
@@ -340,11 +326,10 @@ impl Smart<'_> {
         incarnation: u32,
     ) -> Result<bool, OpError> {
         let lock = self.leaf_lock(leaf)?;
-        if self.queue(lock).is_some_and(|(queues, entry)| !queues.try_enter(entry, lane.id())) {
+        let debt = Debt::queued(lock, leaf.address());
+        if !try_enter_tracked(self.queue(lock), lane, debt)? {
             return Ok(false);
         }
-        let debt = Debt::queued(lock, leaf.address());
-        lane.owe(debt)?;
         let at = self.scratch.small;
         lane.port().call(Request::read(Label::Lock, leaf.node(), self.lock_offset(leaf), 8, at)).await?;
         let word = LockWord(lane.port().with(|scratch| word_at(scratch, at)));

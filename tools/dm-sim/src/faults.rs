@@ -8,8 +8,9 @@
 use crate::flight::{Flight, Happens, Slot, has_landed};
 use crate::log::What;
 use crate::world::{ComputeNode, World};
+use dm_core::remote::lock_word::LockWord;
 use dm_core::remote::rpc::Reply;
-use dm_core::verbs::{Assumptions, NodeId, Status, Verb};
+use dm_core::verbs::{Assumptions, Label, NodeId, Status, Verb};
 
 impl World {
     /// Kills a compute node. Of each of its queue pairs a prefix takes effect, now or later; its posts from now on are
@@ -103,6 +104,18 @@ impl World {
             flight.compute_node == compute_node.0
                 && flight.request.verb != Verb::Read
                 && u32::from(flight.landed).count_ones() < u32::from(flight.bursts)
+        })
+    }
+
+    /// Compute nodes whose CAS has taken a lock over, to replay a WRITE of its dead holder, and that have not been told so yet.
+    pub fn taking_over(&self) -> impl Iterator<Item = ComputeNode> {
+        self.flights.in_use().filter_map(|slot| {
+            let flight = self.flights.get(slot);
+            let landed = u32::from(flight.landed).count_ones() >= u32::from(flight.bursts);
+            // Whoever has nothing to replay does not take the lock, but frees it.
+            let takes = LockWord(flight.request.operands[1]).row().0 == flight.compute_node + 1;
+            let taken = flight.request.label == Label::Takeover && takes && landed;
+            taken.then_some(ComputeNode(flight.compute_node))
         })
     }
 

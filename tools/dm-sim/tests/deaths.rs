@@ -1,7 +1,7 @@
 //! Compute nodes die in the middle of operations, and the others go on.
 
 use dm_core::lane::Mark;
-use dm_sim::verify::crash::{self, Case, Enumeration, cases, random};
+use dm_sim::verify::crash::{self, Act, Case, Enumeration, cases, random};
 use dm_sim::verify::{Chime, FaultKind, Faults, Recovered, Settings, Sherman, TreeKind, Verifier};
 
 /// What every index has to have met when each of its operations was cut short.
@@ -51,6 +51,19 @@ fn a_slow_holder_is_left_alone_and_a_stopped_one_can_join_again() {
     }
 }
 
+/// A lane's slot with the redo record of a parent was used again while the lane held the parent's lock: the record of the lane before
+/// it, which had handed the lock over, was replayed instead.
+#[test]
+fn a_redo_record_stays_for_as_long_as_its_lock_is_held() {
+    for cases in [cases::sherman(), cases::chime()] {
+        let mut deaths = 0;
+        for case in cases.iter().filter(|case| case.story.act == Act::Bulk(9)) {
+            deaths += crash::merge_under_handed_over_lock(case).unwrap_or_else(|what| panic!("{what}"));
+        }
+        assert!(deaths > 0, "no merge came to its last WRITE: {}", cases[0].name);
+    }
+}
+
 fn many_deaths<K: TreeKind>(kind: K) {
     let settings = random::settings();
     let mut verifier = Verifier::new(Recovered(kind), settings.clone());
@@ -66,7 +79,8 @@ fn all_compute_nodes_but_one_may_die_in_one_history() {
     many_deaths(Chime);
 }
 
-fn deaths_and_more<K: TreeKind>(kind: K) {
+/// Faults after which nothing may be lost.
+fn survivable() -> Faults {
     let kinds = [
         FaultKind::Crash,
         FaultKind::Drops,
@@ -75,9 +89,25 @@ fn deaths_and_more<K: TreeKind>(kind: K) {
         FaultKind::RpcRepeated,
         FaultKind::StaleCache,
     ];
-    let faults = kinds.into_iter().fold(Faults::NONE, |all, kind| all.and(Faults::only(kind)));
-    let report = Verifier::new(Recovered(kind), Settings { faults, ..Settings::default() }).verify(0..400);
+    kinds.into_iter().fold(Faults::NONE, |all, kind| all.and(Faults::only(kind)))
+}
+
+fn deaths_and_more<K: TreeKind>(kind: K) {
+    let settings = Settings { faults: survivable(), ..Settings::default() };
+    let report = Verifier::new(Recovered(kind), settings).verify(0..400);
     assert!(report.is_clean(), "{report}");
+}
+
+/// 6932235357037: a lane was handed the lock of a parent, wrote that parent in a merge over two memory nodes, and died. Its next redo
+/// record had overwritten the parent's, so the record of the lane before it was replayed, and the parent pointed to a retired leaf.
+#[test]
+fn seeds_that_found_something() {
+    let settings = Settings { faults: survivable(), ..Settings::default() };
+    let report = Verifier::new(Recovered(Sherman), settings).verify([6_932_235_357_037]);
+    assert!(report.is_clean(), "{report}");
+    for mark in [Mark::HandOver, Mark::Merge, Mark::Takeover, Mark::RedoReplayed] {
+        assert!(report.marks[mark as usize] > 0, "it is another history now: {}\n{report}", mark.name());
+    }
 }
 
 #[test]

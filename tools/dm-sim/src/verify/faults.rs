@@ -101,6 +101,18 @@ impl fmt::Display for Faults {
     }
 }
 
+/// When a compute node dies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// At once.
+    Any,
+    /// When something of it is half done; at once, if it does not come to that for a while.
+    InAWrite,
+    /// When some compute node has taken a lock over from a dead one and replayed nothing yet. That one dies, and not the one that is
+    /// named.
+    InATakeover,
+}
+
 /// One fault. Numbers of lanes and memory nodes are taken modulo how many there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
@@ -113,8 +125,8 @@ pub enum Fault {
     Crash {
         /// Which.
         compute_node: u16,
-        /// Wait (for a while) until something of it is half done.
-        in_a_write: bool,
+        /// When, from its step on.
+        moment: Moment,
         /// From then until its queue pairs are confirmed closed.
         closed_after_ns: u32,
     },
@@ -213,8 +225,8 @@ impl FaultPlan {
             for compute_node in 0..dead.min(compute_nodes.saturating_sub(1)) as u16 {
                 let step = u64::from(rng.below(2000));
                 let closed_after_ns = 10_000 + rng.below(2_000_000);
-                let in_a_write = rng.percent(70);
-                plan.faults.push(Planned { step, fault: Fault::Crash { compute_node, in_a_write, closed_after_ns } });
+                let moment = if rng.percent(70) { Moment::InAWrite } else { Moment::Any };
+                plan.faults.push(Planned { step, fault: Fault::Crash { compute_node, moment, closed_after_ns } });
             }
         }
         if death {
@@ -239,6 +251,18 @@ impl FaultPlan {
         }
         plan.faults.sort_by_key(|planned| planned.step);
         plan
+    }
+
+    /// Of two compute nodes that die, the second one dies while it repairs what the first one left. For histories in which the dead are
+    /// recovered: a repair takes a few of some thousand steps, and left to chance no repairer died in 10,000 histories.
+    pub(super) fn kill_a_repairer(&mut self) {
+        let mut deaths = self.faults.iter_mut().filter(|planned| planned.fault.kind() == FaultKind::Crash);
+        let (Some(first), Some(second)) = (deaths.next(), deaths.next()) else { return };
+        for (planned, when) in [(first, Moment::InAWrite), (second, Moment::InATakeover)] {
+            if let Fault::Crash { moment, .. } = &mut planned.fault {
+                *moment = when;
+            }
+        }
     }
 
     /// Adds faults with `gap` steps between them on average.

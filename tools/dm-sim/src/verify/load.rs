@@ -2,7 +2,7 @@
 
 use super::coding::Coding;
 use super::draw::Draw;
-use super::faults::{Fault, FaultKind, Planned};
+use super::faults::{Fault, FaultKind, Moment, Planned};
 use super::subject::{Opened, Picture};
 use super::tolerance::Failed;
 use crate::check::{Answer, Call, History, OpId};
@@ -120,6 +120,9 @@ pub const VALUE_FIRST: u64 = 100_000;
 
 /// Steps a fault waits for its moment; then it happens in any case.
 const PATIENCE_STEPS: u64 = 400;
+
+/// Steps a death waits for a takeover: a waiter notices after a lease that the holder of a lock is dead.
+const TAKEOVER_STEPS: u64 = 10_000;
 
 /// Pictures that are kept.
 const PICTURES_MAX: usize = 8;
@@ -242,12 +245,21 @@ impl<'a, 'm> Load<'a, 'm> {
         };
         let happened = match fault {
             Fault::Drop { lane } => self.drop_future(driver, lane_of(driver, lane)),
-            Fault::Crash { compute_node, in_a_write, closed_after_ns } => {
-                let compute_node = ComputeNode(compute_node);
-                if in_a_write && self.patience < PATIENCE_STEPS && !driver.world().is_writing(compute_node) {
+            Fault::Crash { compute_node, moment, closed_after_ns } => {
+                let drawn = ComputeNode(compute_node);
+                let (victim, patience_steps) = match moment {
+                    Moment::Any => (Some(drawn), 0),
+                    Moment::InAWrite => (driver.world().is_writing(drawn).then_some(drawn), PATIENCE_STEPS),
+                    Moment::InATakeover => {
+                        let dead = &self.suffered.dead;
+                        (driver.world().taking_over().find(|node| !dead.contains(node)), TAKEOVER_STEPS)
+                    }
+                };
+                if victim.is_none() && self.patience < patience_steps {
                     self.patience += 1;
                     return false;
                 }
+                let compute_node = victim.unwrap_or(drawn);
                 self.patience = 0;
                 driver.kill_compute_node(compute_node);
                 self.suffered.dead.push(compute_node);

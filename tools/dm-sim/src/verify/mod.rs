@@ -44,7 +44,7 @@ mod walk;
 
 pub use chime::Chime;
 pub use draw::{Draw, Profile, Settings};
-pub use faults::{Fault, FaultKind, FaultPlan, Faults, Planned};
+pub use faults::{Fault, FaultKind, FaultPlan, Faults, Moment, Planned};
 pub use items::ItemsOver;
 pub use recovered::Recovered;
 pub use report::{Finding, Report};

@@ -86,6 +86,9 @@ impl fmt::Display for Replay {
 /// Turns of the epochs of all who live that an adoption may take.
 const ADOPTION_TURNS_MAX: u32 = 400;
 
+/// Of 100 histories in which two compute nodes die and the dead are recovered, the second one dies as a repairer in so many.
+const REPAIRERS_PERCENT: u32 = 30;
+
 /// More than any WRITE of a history.
 const WHOLE_WRITES_BYTES: u32 = 1 << 16;
 
@@ -167,7 +170,7 @@ impl<S: Subject> Verifier<S> {
             let shows = kind(&self.play(seed, &part, false).history) == Some(wanted);
             *(if shows { &mut bad } else { &mut good }) = middle;
         }
-        let mut part = Part { operations: bad, plan: Some(Draw::new(&self.settings, seed).plan) };
+        let mut part = Part { operations: bad, plan: Some(self.drawn(seed).plan) };
         // From the last: those that were to come after the end go at once.
         for at in (0..part.plan.as_ref().map_or(0, |plan| plan.faults.len())).rev() {
             let mut fewer = part.clone();
@@ -181,8 +184,19 @@ impl<S: Subject> Verifier<S> {
         Some(self.play(seed, &part, true))
     }
 
-    fn play(&mut self, seed: u64, part: &Part, logged: bool) -> Replay {
+    /// What a seed decides that is not the subject's own.
+    fn drawn(&self, seed: u64) -> Draw {
         let mut draw = Draw::new(&self.settings, seed);
+        // Of a stream of its own: what else is drawn does not depend on it.
+        let kills = Rng::new(seed ^ 0x5eed_000b).percent(REPAIRERS_PERCENT);
+        if kills && self.subject.after_death() == AfterDeath::Recovered {
+            draw.plan.kill_a_repairer();
+        }
+        draw
+    }
+
+    fn play(&mut self, seed: u64, part: &Part, logged: bool) -> Replay {
+        let mut draw = self.drawn(seed);
         if self.subject.after_death() == AfterDeath::Recovered {
             // Nobody has to give up.
             draw.deadline_ns = 0;

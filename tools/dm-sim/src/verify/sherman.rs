@@ -32,9 +32,10 @@ impl TreeKind for Sherman {
     }
 
     /// A descent starts over only if twice in a row a leaf is merged away and its place reused between the READ of its
-    /// parent and its own: once in tens of thousands of histories.
+    /// parent and its own: once in tens of thousands of histories. No compute node of a history fences itself: nobody tells its lease
+    /// the time, so to itself it is never late. [Descheduled holders](super::crash::descheduled_holders) do.
     fn rare_marks() -> &'static [Mark] {
-        &[Mark::Restart]
+        &[Mark::Restart, Mark::SelfFenced]
     }
 
     fn crash_cases() -> Vec<Case> {

@@ -11,11 +11,11 @@ use crate::verify::membership::Membership;
 use crate::verify::subject::{Opened, With};
 use crate::verify::walk::{self, Nodes, Plot};
 use dm_core::compute::nodes::NodeClass;
-use dm_core::error::Cause;
+use dm_core::error::{Cause, Effect};
 use dm_core::index::OperationKind;
 use dm_core::lane::{Lane, Mark};
 use dm_core::reclaim::{Epochs, Participant, Pin};
-use dm_core::recovery::lease::{LEASE_NS_MAX, Terms};
+use dm_core::recovery::lease::{LEASE_NS_MAX, Lease, Terms};
 use dm_core::remote::NodeGeometry;
 use dm_core::remote::chunks::{ChunkEntry, ChunkKind, ChunkWord};
 use dm_core::remote::rows::{Joiner, Member, Row, RowState, RowWord};
@@ -37,7 +37,7 @@ const LEASE_NS: u64 = 200_000;
 /// Values of the survivors' writes; those before have the number of their key plus 1000, the victim's is 2000.
 const SURVIVOR: u64 = 3000;
 const BEFORE: u64 = 1000;
-const VICTIM: u64 = 2000;
+pub(super) const VICTIM: u64 = 2000;
 
 /// What the first survivor does first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -198,21 +198,21 @@ fn thin<T>(all: &[T], max: usize) -> Vec<&T> {
 
 /// One run.
 #[derive(Debug, Default)]
-struct Ran {
+pub(super) struct Ran {
     /// Submits of the victim's operation.
     victim: Vec<Vec<Seen>>,
     /// Submits of the first survivor's first operation.
     survivor: Vec<Vec<Seen>>,
     /// That operation recovered a lock.
     recovered: bool,
-    findings: Vec<String>,
+    pub(super) findings: Vec<String>,
     marks: Vec<u64>,
     memory: Account,
 }
 
 impl Case {
     /// How numbers become keys.
-    const fn coding(&self) -> Coding {
+    pub(super) const fn coding(&self) -> Coding {
         Coding { key_shift: 8, digits: self.ground.digits }
     }
 }
@@ -233,7 +233,7 @@ fn plot(case: &Case) -> Plot {
 
 fn run(case: &Case, cut: Option<&Cut>, mode: Mode, repair: Option<&Cut>) -> Ran {
     let mut ran = Ran::default();
-    with_stage(case, &mut ran, &mut |stage| stage.play(cut, mode, repair));
+    with_stage(case, 1, &mut ran, &mut |stage| stage.play(cut, mode, repair));
     ran
 }
 
@@ -250,6 +250,11 @@ impl Probe {
         self.marks.get(mark as usize).is_some_and(|count| *count > 0)
     }
 
+    /// Its submits.
+    pub(super) fn submits(&self) -> &[Vec<Seen>] {
+        &self.submits
+    }
+
     /// WRITEs of entries.
     pub(super) fn entry_writes(&self) -> usize {
         self.submits.iter().flatten().filter(|seen| seen.label == Label::Entry && seen.verb == Verb::Write).count()
@@ -260,7 +265,7 @@ impl Probe {
 pub(super) fn probe(case: &Case) -> Probe {
     let mut probe = Probe::default();
     let mut ran = Ran::default();
-    with_stage(case, &mut ran, &mut |stage| {
+    with_stage(case, 1, &mut ran, &mut |stage| {
         stage.begin()?;
         let marks = || Mark::ALL.iter().map(|mark| stage.lanes[0].marked(*mark)).collect::<Vec<_>>();
         let before = marks();
@@ -272,8 +277,14 @@ pub(super) fn probe(case: &Case) -> Probe {
     probe
 }
 
-/// Sets everything up and calls `play` with it.
-fn with_stage(case: &Case, ran: &mut Ran, play: &mut dyn FnMut(&mut Stage<'_, '_>) -> Result<(), String>) {
+/// Sets everything up and calls `play` with it. The victim has `victims_lanes`, the others have one each.
+pub(super) fn with_stage(
+    case: &Case,
+    victims_lanes: u16,
+    ran: &mut Ran,
+    play: &mut dyn FnMut(&mut Stage<'_, '_>) -> Result<(), String>,
+) {
+    let lanes_of = |number: usize| if number == 0 { victims_lanes } else { 1 };
     let config = config(case);
     let mut table = Table::new(&config);
     let plot = plot(case);
@@ -285,7 +296,7 @@ fn with_stage(case: &Case, ran: &mut Ran, play: &mut dyn FnMut(&mut Stage<'_, '_
     for number in 0..COMPUTE_NODES {
         let mut scratch = vec![0; dm_core::remote::SCRATCH_BYTES];
         let lane = Lane::new(LaneId(0), &mut scratch);
-        let joiner = Joiner { token: 77 + number as u64, lanes: 1, host: "verify" };
+        let joiner = Joiner { token: 77 + number as u64, lanes: lanes_of(number), host: "verify" };
         let join = Membership::join(&lane, &geometry, &joiner, plot.redo_bytes(), terms);
         match table.drive(0, &lane, join, None, &mut Vec::new()) {
             Ok(Drive::Done(Ok(membership))) => joined.push(membership),
@@ -303,11 +314,11 @@ fn with_stage(case: &Case, ran: &mut Ran, play: &mut dyn FnMut(&mut Stage<'_, '_
     };
     let place = walk::place(&geometry, &config, walk::everything(), 0);
     let open = |number: usize, then: &mut dyn FnMut(&dyn Opened)| {
-        let (epochs, pins) = (Epochs::new(), [Pin::default()]);
+        let (epochs, pins) = (Epochs::new(), (0..lanes_of(number)).map(|_| Pin::default()).collect::<Vec<_>>());
         let epochs = Some(Participant { epochs: &epochs, pins: &pins });
         let here = Place { member: members[number], recovery: Some(&recoveries[number]), epochs, ..place };
         let spending = Spending {
-            lanes: 1,
+            lanes: lanes_of(number).into(),
             cache_bytes: 16 << 10,
             page_records: 64,
             // No two compute nodes know a lock that lies in a leaf by the same number.
@@ -324,13 +335,18 @@ fn with_stage(case: &Case, ran: &mut Ran, play: &mut dyn FnMut(&mut Stage<'_, '_
     let opened = walk::open_all(COMPUTE_NODES, &open, &[], &mut |opened| {
         let mut scratch = vec![vec![0; opened[0].plan().total_bytes]; COMPUTE_NODES];
         let lanes: Vec<Lane<'_>> = scratch.iter_mut().map(|scratch| Lane::new(LaneId(0), scratch)).collect();
+        let mut scratch = vec![vec![0; opened[0].plan().total_bytes]; usize::from(victims_lanes) - 1];
+        let leases: Vec<&Lease> = joined.iter().map(|membership| &membership.lease).collect();
+        let others: Vec<Lane<'_>> = (1..).zip(&mut scratch).map(|(id, bytes)| Lane::new(LaneId(id), bytes)).collect();
         let mut stage = Stage {
             case,
             geometry: &geometry,
             members: &members,
+            leases: &leases,
             table: &mut table,
             opened,
             lanes: &lanes,
+            others: &others,
             known: BTreeMap::new(),
             open: BTreeMap::new(),
             dead: Vec::new(),
@@ -351,13 +367,14 @@ fn with_stage(case: &Case, ran: &mut Ran, play: &mut dyn FnMut(&mut Stage<'_, '_
     ran.findings.append(&mut table.findings);
 }
 
-/// A holder that is slow but alive is not fenced, nor is one that said that it may be as slow; one that is fenced learns it, and can join again. The error says what
-/// went otherwise.
+/// A holder that is slow but alive is not fenced, nor is one that said that it may be as slow; one whose own clock says that its lease is
+/// over writes nothing; one that is fenced learns it, and can join again. The error says what went otherwise.
 pub fn descheduled_holders(case: &Case) -> Result<(), String> {
     let mut ran = Ran::default();
-    with_stage(case, &mut ran, &mut |stage| {
+    with_stage(case, 1, &mut ran, &mut |stage| {
         stage.slow_holder()?;
         stage.patient_holder()?;
+        stage.late_holder()?;
         stage.stopped_holder()
     });
     match ran.findings.first() {
@@ -366,20 +383,25 @@ pub fn descheduled_holders(case: &Case) -> Result<(), String> {
     }
 }
 
-struct Stage<'a, 'm> {
-    case: &'a Case,
+/// A case set up.
+pub(super) struct Stage<'a, 'm> {
+    pub(super) case: &'a Case,
     geometry: &'a [NodeGeometry],
-    members: &'a [Member],
-    table: &'a mut Table,
-    opened: &'a [&'a dyn Opened],
-    lanes: &'a [Lane<'m>],
+    pub(super) members: &'a [Member],
+    leases: &'a [&'a Lease],
+    pub(super) table: &'a mut Table,
+    pub(super) opened: &'a [&'a dyn Opened],
+    /// The first lane of each compute node.
+    pub(super) lanes: &'a [Lane<'m>],
+    /// The victim's other lanes.
+    pub(super) others: &'a [Lane<'m>],
     /// What is there.
     known: BTreeMap<u64, u64>,
     /// What may still come to be there instead: the doings of the dead, each until it has been seen, or all until the
     /// key is overwritten.
-    open: BTreeMap<u64, Vec<Option<u64>>>,
+    pub(super) open: BTreeMap<u64, Vec<Option<u64>>>,
     /// Compute nodes that died.
-    dead: Vec<usize>,
+    pub(super) dead: Vec<usize>,
     ran: &'a mut Ran,
 }
 
@@ -398,7 +420,7 @@ impl Stage<'_, '_> {
         self.go_on(1, mode)
     }
 
-    fn begin(&mut self) -> Result<(), String> {
+    pub(super) fn begin(&mut self) -> Result<(), String> {
         for key in self.case.story.inserted.clone() {
             let value = BEFORE + key;
             self.expect(0, key, Call::Insert { value })?;
@@ -406,21 +428,30 @@ impl Stage<'_, '_> {
         self.case.story.deleted.iter().try_for_each(|&key| self.expect(0, key, Call::Delete))
     }
 
-    /// Compute node 0 stops with a lock in its hands. `going_on` is tried meanwhile; then compute node 0 goes on, and
+    /// Compute node 0 stops with a lock in its hands, before the submit that unlocks. `meanwhile` is tried; then compute node 0 goes on, and
     /// its answer is returned.
-    fn stop(&mut self, mut meanwhile: impl FnMut(&mut Self) -> Result<(), String>) -> Result<Ended, String> {
+    fn stop(&mut self, meanwhile: impl FnMut(&mut Self) -> Result<(), String>) -> Result<Ended, String> {
+        let unlocks = |lane: &Lane<'_>| lane.port().requests().iter().any(|request| request.label == Label::Unlock);
+        self.stop_where(unlocks, meanwhile)
+    }
+
+    /// The same, where `here` says so of the lane before a submit.
+    fn stop_where(
+        &mut self,
+        here: impl Fn(&Lane<'_>) -> bool,
+        mut meanwhile: impl FnMut(&mut Self) -> Result<(), String>,
+    ) -> Result<Ended, String> {
         let (index, lane) = (self.opened[0], &self.lanes[0]);
         let row = self.members[0].row.0;
         let mut future = start(index, lane, self.case.coding(), 4, Call::Update { value: VICTIM }, 0);
         let mut seen = Vec::new();
         lane.port().start();
-        // Up to the submit that unlocks.
         for submit in 0.. {
             match self.table.advance(row, lane, future.as_mut(), None, Some(submit), &mut seen)? {
                 Drive::Stopped => {}
                 other => return Err(format!("an update that takes no lock: {other:?}")),
             }
-            if lane.port().requests().iter().any(|request| request.label == Label::Unlock) {
+            if here(lane) {
                 break;
             }
         }
@@ -486,6 +517,34 @@ impl Stage<'_, '_> {
             Ok(())
         })?;
         self.check(4, Call::Update { value: VICTIM }, &ended)
+    }
+
+    /// A holder that could not renew its lease for half of it, by its own clock: it posts no WRITE. When it has renewed its lease it settles,
+    /// and all is as before.
+    fn late_holder(&mut self) -> Result<(), String> {
+        let (index, lane, lease) = (self.opened[0], &self.lanes[0], self.leases[0]);
+        let fenced_itself = lane.marked(Mark::SelfFenced);
+        let late_us = (LEASE_NS / 1000) as u32;
+        // Before the CAS: what was to be written is decided when the lock is held.
+        let locks = |lane: &Lane<'_>| {
+            lane.port().requests().iter().any(|request| request.label == Label::Lock && request.verb != Verb::Read)
+        };
+        let ended = self.stop_where(locks, |_| {
+            lease.tick(late_us);
+            Ok(())
+        })?;
+        if !matches!(&ended, Ended::Failed(error) if error.cause == Cause::Fenced && error.effect == Effect::None) {
+            return Err(format!("an update of a holder whose lease is over: {ended:?}"));
+        }
+        if lane.marked(Mark::SelfFenced) == fenced_itself {
+            return Err("a holder whose lease is over did not notice it".to_owned());
+        }
+        lease.renewed(late_us);
+        let settled = self.table.drive(self.members[0].row.0, lane, index.settle(lane), None, &mut Vec::new())?;
+        if !matches!(settled, Drive::Done(Ok(()))) || lane.in_doubt() {
+            return Err(format!("settling after the lease was renewed: {settled:?}"));
+        }
+        self.expect(1, 4, Call::Get)
     }
 
     fn stopped_holder(&mut self) -> Result<(), String> {
@@ -632,7 +691,7 @@ impl Stage<'_, '_> {
     }
 
     /// What survivors do next, and the judgement at the end.
-    fn go_on(&mut self, survivor: usize, mode: Mode) -> Result<(), String> {
+    pub(super) fn go_on(&mut self, survivor: usize, mode: Mode) -> Result<(), String> {
         let keys: Vec<u64> = (0..KEYS).collect();
         // With two operations of unknown outcome on one key, a look has to come before a model does.
         match mode {
@@ -677,7 +736,7 @@ impl Stage<'_, '_> {
     }
 
     /// Compares an answer with the model, and learns from it.
-    fn check(&mut self, key: u64, call: Call, ended: &Ended) -> Result<(), String> {
+    pub(super) fn check(&mut self, key: u64, call: Call, ended: &Ended) -> Result<(), String> {
         let Ended::Point(answer) = *ended else {
             return Err(format!("{call:?} of key {key} ended with {ended:?}"));
         };

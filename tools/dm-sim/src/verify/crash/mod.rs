@@ -6,15 +6,18 @@
 //! concurrency: a *table* ([`table`]) executes requests one after the other. Then the survivors go on, in several
 //! orders, and are judged by a model. What they do is cut short in turn: repairers die, too.
 //!
-//! [`cases`]: which operations, on which trees. [`random`]: several deaths in one history with everything at once.
+//! [`cases`]: which operations, on which trees. [`handover`]: a death that takes two lanes of the victim. [`random`]: several deaths in
+//! one history with everything at once.
 
 pub mod cases;
 pub mod enumerate;
+pub mod handover;
 pub mod random;
 pub mod table;
 
 pub use cases::{Act, Case};
 pub use enumerate::{Enumeration, descheduled_holders, enumerate};
+pub use handover::merge_under_handed_over_lock;
 
 use crate::verify::run::Verifier;
 use crate::verify::subject::Subject;
@@ -22,8 +25,8 @@ use crate::verify::subject::Subject;
 /// Random histories that [`hunt`] begins with.
 const FIRST_HISTORIES: u64 = 100;
 
-/// Looks for something wrong, quickly: in a few random histories of the `subject`, then in thinned enumerations of `cases`,
-/// then in other histories, up to `histories`. How many runs it took, and what it was.
+/// Looks for something wrong, quickly: in a few random histories of the `subject`, then in deaths after hand-overs, one for every tree of
+/// `cases`, then in thinned enumerations of `cases`, then in other histories, up to `histories`. How many runs it took, and what it was.
 pub fn hunt<S: Subject>(subject: S, cases: &[Case], histories: u64) -> Option<(u64, String)> {
     let mut runs = 0;
     let settings = random::settings();
@@ -37,6 +40,12 @@ pub fn hunt<S: Subject>(subject: S, cases: &[Case], histories: u64) -> Option<(u
     };
     if let Some(found) = look(0..FIRST_HISTORIES.min(histories), &mut runs) {
         return Some(found);
+    }
+    for case in cases.iter().filter(|case| case.story.act == Act::Bulk(9)) {
+        runs += 1;
+        if let Err(what) = merge_under_handed_over_lock(case) {
+            return Some((runs, what));
+        }
     }
     for case in cases {
         runs += 1;

@@ -2,7 +2,7 @@
 
 use crate::rng::Rng;
 use crate::verify::draw::{Draw, Settings};
-use crate::verify::faults::{Fault, FaultKind, FaultPlan, Faults, Planned};
+use crate::verify::faults::{Fault, FaultKind, FaultPlan, Faults, Moment, Planned};
 use crate::verify::report::Report;
 use crate::verify::run::Verifier;
 use crate::verify::subject::Subject;
@@ -30,7 +30,8 @@ pub fn plan(settings: &Settings, seed: u64) -> FaultPlan {
     let mut step = u64::from(rng.below(2000));
     let mut faults = Vec::new();
     for compute_node in 0..deaths as u16 {
-        let fault = Fault::Crash { compute_node, in_a_write: rng.percent(80), closed_after_ns: 0 };
+        let moment = if rng.percent(80) { Moment::InAWrite } else { Moment::Any };
+        let fault = Fault::Crash { compute_node, moment, closed_after_ns: 0 };
         faults.push(Planned { step, fault });
         step += u64::from(rng.below(GAP_STEPS));
     }

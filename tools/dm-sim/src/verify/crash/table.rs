@@ -70,7 +70,7 @@ pub enum Drive<T> {
     Done(T),
     /// At its cut.
     Died,
-    /// Before the submit it was to stop at.
+    /// Before the submit it was to stop at, or parked before that.
     Stopped,
 }
 
@@ -134,7 +134,8 @@ impl Table {
         self.advance(row, lane, pin!(future), cut, None, seen)
     }
 
-    /// Drives `future` on, to its end, its cut, or before submit number `stop`.
+    /// Drives `future` on, to its end, its cut, or before submit number `stop`. One that may stop does so when it parks, too; whoever
+    /// drives it on then has woken it.
     pub fn advance<T>(
         &mut self,
         row: u16,
@@ -161,8 +162,11 @@ impl Table {
                 for (position, request) in requests.iter().enumerate() {
                     match request.verb {
                         Verb::Pause => pause_ns = request.operands[0].max(pause_ns),
-                        Verb::Park => return Err("it parks, and nobody is there to wake it".to_owned()),
-                        Verb::Wake => {}
+                        Verb::Park if stop.is_some() && !stopped_here => return Ok(Drive::Stopped),
+                        Verb::Park if !stopped_here => {
+                            return Err("it parks, and nobody is there to wake it".to_owned());
+                        }
+                        Verb::Park | Verb::Wake => {}
                         _ => travelling.push(position),
                     }
                 }

@@ -85,7 +85,7 @@ pub struct Story {
 pub const KEYS: u64 = 24;
 
 /// Keys 0, 2, 4, ...
-fn evens(count: u64) -> Vec<u64> {
+pub(super) fn evens(count: u64) -> Vec<u64> {
     (0..count).map(|key| key * 2).collect()
 }
 

@@ -1,0 +1,183 @@
+//! A lane that was handed the lock of a parent dies in the middle of a merge.
+//!
+//! Lane 0 of the victim splits a leaf. While it has the lock of the parent, lane 1 empties another leaf and queues for that lock. Lane 0
+//! writes the parent, behind a redo record, and hands the lock over. Lane 1 merges: it writes the parent, which is on the memory node of
+//! the left leaf; retires the right leaf, on another memory node; and dies when the redo record of the left leaf has landed and the leaf
+//! itself has not.
+//!
+//! Two redo records of one lock word are then in the slots of two lanes. The survivors have to find lane 1's: after lane 0's replay the
+//! parent would point to the retired leaf again.
+
+use super::cases::{Act, Case, Ground, KEYS, Story, evens};
+use super::enumerate::{Mode, Ran, Stage, VICTIM, probe, with_stage};
+use super::table::{ChainCut, Cut, Drive, Seen};
+use crate::check::Call;
+use crate::verify::load::start;
+use dm_core::index::OperationKind;
+use dm_core::lane::{Lane, Mark, Stage as LockStage};
+use dm_core::verbs::{Label, Verb};
+use dm_host::kinds::IndexParameters;
+
+/// Separators of an inner node: all leaves have one parent.
+const INNER_SPAN: usize = 32;
+
+/// Keys in steps of two that the tree is made of.
+const EVENS: u64 = KEYS / 2;
+
+/// The cases of the story on the ground of `case`, but over two memory nodes: one for every key to delete and to insert. None: it is no
+/// B+-tree, or lanes do not queue.
+fn cases_of(case: &Case) -> Vec<(Case, u64)> {
+    let parameters = match case.parameters {
+        IndexParameters::Sherman(sizes) => {
+            dm_core::sherman::parameters::Parameters { inner_span: INNER_SPAN, ..sizes }.into()
+        }
+        IndexParameters::Chime(sizes) => {
+            dm_core::chime::parameters::Parameters { inner_span: INNER_SPAN, ..sizes }.into()
+        }
+        _ => return Vec::new(),
+    };
+    if !case.ground.options.hierarchical {
+        return Vec::new();
+    }
+    let ground = Ground { nodes: 2, ..case.ground };
+    // Downwards: a split puts its right half on new memory, so right leaves are older, and on the memory node of the first chunk.
+    let inserted: Vec<u64> = evens(EVENS).into_iter().rev().collect();
+    let case_of = |deleted: Vec<u64>, act| {
+        let inserted = inserted.clone();
+        let story = Story { name: "a merge under a lock that was handed over", inserted, deleted, act };
+        Case { name: format!("{}; as in {}", story.name, case.name), parameters, ground, story }
+    };
+    let mut cases = Vec::new();
+    for first in evens(EVENS) {
+        // A leaf with up to so many records but one less is emptied by a delete of the last one.
+        for records in 1..=3 {
+            let keys: Vec<u64> = (0..records).map(|step| (first + 2 * step) % KEYS).collect();
+            let (last, others) = keys.split_last().expect("one at least");
+            let merges = case_of(others.to_vec(), Act::Point(OperationKind::Delete, *last));
+            if !splits_over_nodes(probe(&merges).submits()) {
+                continue;
+            }
+            for inserted in (1..KEYS).step_by(2) {
+                let splits = case_of(others.to_vec(), Act::Point(OperationKind::Insert, inserted));
+                let probe = probe(&splits);
+                if probe.did(Mark::LeafSplit) && !probe.did(Mark::RootGrowth) && !probe.did(Mark::InnerSplit) {
+                    cases.push((splits, *last));
+                }
+            }
+        }
+    }
+    cases
+}
+
+/// Whether an operation merges leaves on two memory nodes, the left one where the parent is.
+fn splits_over_nodes(submits: &[Vec<Seen>]) -> bool {
+    let write = |label| {
+        submits.iter().flatten().filter(move |seen| seen.verb == Verb::Write && seen.label == label).next_back()
+    };
+    match (write(Label::Parent), write(Label::Sibling), write(Label::Node)) {
+        (Some(parent), Some(right), Some(left)) => parent.node == left.node && parent.node != right.node,
+        _ => false,
+    }
+}
+
+/// Plays the story on grounds like that of `case`, with everything that survivors may do first. How often it came to the death it is about.
+pub fn merge_under_handed_over_lock(case: &Case) -> Result<u32, String> {
+    let mut deaths = 0;
+    for (splits, deleted) in cases_of(case) {
+        for mode in Mode::ALL {
+            let mut ran = Ran::default();
+            let mut died = false;
+            with_stage(&splits, 2, &mut ran, &mut |stage| {
+                died = stage.merge_under_handed_over_lock(deleted, mode)?;
+                Ok(())
+            });
+            if let Some(what) = ran.findings.first() {
+                return Err(format!(
+                    "{}, {:?}, delete of {deleted}, survivors {mode:?}: {what}",
+                    splits.name, splits.story.act
+                ));
+            }
+            if !died {
+                break;
+            }
+            deaths += 1;
+        }
+    }
+    Ok(deaths)
+}
+
+impl Stage<'_, '_> {
+    /// `false`: with these keys the lanes do not meet, or the merge is another one.
+    fn merge_under_handed_over_lock(&mut self, deleted: u64, mode: Mode) -> Result<bool, String> {
+        self.begin()?;
+        let Act::Point(OperationKind::Insert, inserted) = self.case.story.act else { return Ok(false) };
+        let (index, row, coding) = (self.opened[0], self.members[0].row.0, self.case.coding());
+        let (splitter, merger) = (&self.lanes[0], &self.others[0]);
+        let insert = Call::Insert { value: VICTIM };
+        let mut split = start(index, splitter, coding, inserted, insert, 0);
+        let mut merge = start(index, merger, coding, deleted, Call::Delete, 0);
+        let (mut split_seen, mut merge_seen) = (Vec::new(), Vec::new());
+        splitter.port().start();
+        merger.port().start();
+        // Up to the READ of the parent under its lock.
+        for submit in 0.. {
+            match self.table.advance(row, splitter, split.as_mut(), None, Some(submit), &mut split_seen)? {
+                Drive::Stopped if has(splitter, Label::Parent, Verb::Read) && holds(splitter) => break,
+                Drive::Stopped => {}
+                other => return Err(format!("an insert that splits, and locks no parent: {other:?}")),
+            }
+        }
+        // Up to the parent's lock, which is not free.
+        let parked = self.table.advance(row, merger, merge.as_mut(), None, Some(usize::MAX), &mut merge_seen)?;
+        let done = self.table.advance(row, splitter, split.as_mut(), None, None, &mut split_seen)?;
+        let Drive::Done(ended) = done else { return Err(format!("the insert: {done:?}")) };
+        self.check(inserted, insert, &ended)?;
+        if !matches!(parked, Drive::Stopped) {
+            return Err(format!("a delete that empties a leaf, and waits for no parent: {parked:?}"));
+        }
+        // Up to the WRITE of the left leaf.
+        for submit in merge_seen.len().. {
+            match self.table.advance(row, merger, merge.as_mut(), None, Some(submit), &mut merge_seen)? {
+                Drive::Stopped if has(merger, Label::Node, Verb::Write) => break,
+                Drive::Stopped => {}
+                // The split was of a neighbour.
+                Drive::Done(_) => return Ok(false),
+                Drive::Died => return Err("a death without a cut".to_owned()),
+            }
+        }
+        let left = merger.port().requests().iter().find(|request| request.label == Label::Node).map(|left| left.node.0);
+        let parent = merge_seen
+            .iter()
+            .flatten()
+            .filter(|seen| seen.label == Label::Parent && seen.verb == Verb::Write)
+            .next_back();
+        let parent = parent.map(|seen| seen.node);
+        if merger.marked(Mark::HandOver) == 0
+            || parent.is_none()
+            || parent != left
+            || has(merger, Label::Sibling, Verb::Write)
+        {
+            return Ok(false);
+        }
+        let chains = left.map(|node| ChainCut { node, whole: 1, part: None }).into_iter().collect();
+        let cut = Cut { submit: merge_seen.len(), chains, late: false };
+        match self.table.advance(row, merger, merge.as_mut(), Some(&cut), None, &mut merge_seen)? {
+            Drive::Died => {}
+            other => return Err(format!("the merge: {other:?}")),
+        }
+        drop((split, merge));
+        self.open.entry(deleted).or_default().push(None);
+        self.dead.push(0);
+        self.go_on(1, mode)?;
+        Ok(true)
+    }
+}
+
+/// Whether the next submit of a lane has such a request.
+fn has(lane: &Lane<'_>, label: Label, verb: Verb) -> bool {
+    lane.port().requests().iter().any(|request| request.label == label && request.verb == verb)
+}
+
+fn holds(lane: &Lane<'_>) -> bool {
+    lane.debts().iter().any(|debt| debt.stage == LockStage::Held)
+}
