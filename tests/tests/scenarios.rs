@@ -149,7 +149,9 @@ fn without_back_off_the_next_cas_follows_at_once() {
             let options = Options { hierarchical: false, back_off, ..Options::default() };
             alone(subject, &Direct, &Setup::new(Shape::words(8, 4)).switched(options), |client| {
                 client.put(1, 1);
-                [0, 1].map(|lane| client.arguments(lane, 1, 7, 0));
+                for lane in [0, 1] {
+                    client.arguments(lane, 1, 7, 0);
+                }
                 let (index, lanes, fabric) = (client.index, client.lanes, &mut *client.fabric);
                 // Up to the CAS of the lock.
                 let [mut holder, mut loser] = [0, 1].map(|lane: usize| {
