@@ -312,7 +312,6 @@ impl Bug {
         Self::TakeoverUnfenced,
         Self::LeaseByRemoteClock,
         Self::ImageAfterData,
-        Self::SlotsReusedUnderLock,
         Self::SplitWithoutImage,
         Self::TakeoverWithoutCopy,
         Self::TakeoverWithoutReplay,

@@ -8,7 +8,6 @@
 use crate::flight::{Flight, Happens, Slot, has_landed};
 use crate::log::What;
 use crate::world::{ComputeNode, World};
-use dm_core::remote::lock_word::LockWord;
 use dm_core::remote::rpc::Reply;
 use dm_core::verbs::{Assumptions, Label, NodeId, Status, Verb};
 
@@ -107,15 +106,12 @@ impl World {
         })
     }
 
-    /// Compute nodes whose CAS has taken a lock over, to replay a WRITE of its dead holder, and that have not been told so yet.
-    pub fn taking_over(&self) -> impl Iterator<Item = ComputeNode> {
+    /// Compute nodes that are replaying a WRITE, which has changed nothing yet, or not all.
+    pub fn replaying(&self) -> impl Iterator<Item = ComputeNode> {
         self.flights.in_use().filter_map(|slot| {
             let flight = self.flights.get(slot);
             let landed = u32::from(flight.landed).count_ones() >= u32::from(flight.bursts);
-            // Whoever has nothing to replay does not take the lock, but frees it.
-            let takes = LockWord(flight.request.operands[1]).row().0 == flight.compute_node + 1;
-            let taken = flight.request.label == Label::Takeover && takes && landed;
-            taken.then_some(ComputeNode(flight.compute_node))
+            (flight.request.label == Label::Replay && !landed).then_some(ComputeNode(flight.compute_node))
         })
     }
 

@@ -108,9 +108,8 @@ pub enum Moment {
     Any,
     /// When something of it is half done; at once, if it does not come to that for a while.
     InAWrite,
-    /// When some compute node has taken a lock over from a dead one and replayed nothing yet. That one dies, and not the one that is
-    /// named.
-    InATakeover,
+    /// When some compute node replays a WRITE, of a dead one or its own. That one dies, and not the one that is named.
+    InAReplay,
 }
 
 /// One fault. Numbers of lanes and memory nodes are taken modulo how many there are.
@@ -258,7 +257,7 @@ impl FaultPlan {
     pub(super) fn kill_a_repairer(&mut self) {
         let mut deaths = self.faults.iter_mut().filter(|planned| planned.fault.kind() == FaultKind::Crash);
         let (Some(first), Some(second)) = (deaths.next(), deaths.next()) else { return };
-        for (planned, when) in [(first, Moment::InAWrite), (second, Moment::InATakeover)] {
+        for (planned, when) in [(first, Moment::InAWrite), (second, Moment::InAReplay)] {
             if let Fault::Crash { moment, .. } = &mut planned.fault {
                 *moment = when;
             }

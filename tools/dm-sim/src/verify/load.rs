@@ -121,8 +121,8 @@ pub const VALUE_FIRST: u64 = 100_000;
 /// Steps a fault waits for its moment; then it happens in any case.
 const PATIENCE_STEPS: u64 = 400;
 
-/// Steps a death waits for a takeover: a waiter notices after a lease that the holder of a lock is dead.
-const TAKEOVER_STEPS: u64 = 10_000;
+/// Steps a death waits for a replay: a waiter notices after a lease that the holder of a lock is dead.
+const REPLAY_STEPS: u64 = 10_000;
 
 /// Pictures that are kept.
 const PICTURES_MAX: usize = 8;
@@ -250,9 +250,9 @@ impl<'a, 'm> Load<'a, 'm> {
                 let (victim, patience_steps) = match moment {
                     Moment::Any => (Some(drawn), 0),
                     Moment::InAWrite => (driver.world().is_writing(drawn).then_some(drawn), PATIENCE_STEPS),
-                    Moment::InATakeover => {
+                    Moment::InAReplay => {
                         let dead = &self.suffered.dead;
-                        (driver.world().taking_over().find(|node| !dead.contains(node)), TAKEOVER_STEPS)
+                        (driver.world().replaying().find(|node| !dead.contains(node)), REPLAY_STEPS)
                     }
                 };
                 if victim.is_none() && self.patience < patience_steps {

@@ -25,17 +25,10 @@ const INNER_SPAN: usize = 32;
 const EVENS: u64 = KEYS / 2;
 
 /// The cases of the story on the ground of `case`, but over two memory nodes: one for every key to delete and to insert. None: it is no
-/// B+-tree, or lanes do not queue.
+/// Sherman, or lanes do not queue.
 fn cases_of(case: &Case) -> Vec<(Case, u64)> {
-    let parameters = match case.parameters {
-        IndexParameters::Sherman(sizes) => {
-            dm_core::sherman::parameters::Parameters { inner_span: INNER_SPAN, ..sizes }.into()
-        }
-        IndexParameters::Chime(sizes) => {
-            dm_core::chime::parameters::Parameters { inner_span: INNER_SPAN, ..sizes }.into()
-        }
-        _ => return Vec::new(),
-    };
+    let IndexParameters::Sherman(sizes) = case.parameters else { return Vec::new() };
+    let parameters = dm_core::sherman::parameters::Parameters { inner_span: INNER_SPAN, ..sizes }.into();
     if !case.ground.options.hierarchical {
         return Vec::new();
     }
