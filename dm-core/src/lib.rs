@@ -5,28 +5,35 @@
 //! *completions*. The same code runs on a workstation over shared memory, on RDMA hosts, in a simulator, and on bare
 //! metal.
 //!
-//! # The map, in order of reading
+//! # The map, from the ground up
+//!
+//! A file imports from its own room and from rooms that stand above it in this table; a test holds the imports against it.
 //!
 //! | room | what it is |
 //! |---|---|
 //! | [`verbs`] | the vocabulary: requests, chains, completions, what a fabric offers and what can be relied upon |
+//! | [`error`] | errors of verbs and of decoding |
+//! | [`marks`] | things worth counting |
+//! | [`mutants`] | bugs put in on purpose, to test the judge; not in any product |
 //! | [`port`] | the mailbox between one operation and its driver; awaiting a submit is one round trip |
-//! | [`lane`] | one operation in flight, and what outlives its future |
 //! | [`machine`] | an operation driven by hand: for firmware, C and tests |
-//! | [`error`] | errors per layer; what a failed operation did nevertheless |
-//! | [`index`] | the trait every index implements, its operations and what they promise |
-//! | [`layout`] | bit-exact building blocks: cache-line versions, field maps |
-//! | [`remote`] | what every pool has: addresses, superblock, rows, catalog, chunk table, lock words |
-//! | [`compute`] | what the lanes of a compute node share: index cache, lock queues, ready nodes |
+//! | [`layout`] | bit-exact building blocks: cache-line versions, field maps, fixed structures |
+//! | [`remote`] | what every pool has, as stored: addresses, superblock, rows, catalog, chunk table, lock words |
+//! | [`operation`] | what can be asked of an index, how it ends, and where arguments and results lie |
+//! | [`lane`] | one operation in flight, and what outlives its future |
+//! | [`fabric`] | the trait of those that execute requests |
+//! | [`memory`] | memory granted by a pool: chunks, free lists, epochs, what a departed compute node leaves |
+//! | [`membership`] | which compute nodes live: rows, leases, fencing, redo records |
+//! | [`locks`] | the queues of a compute node's lanes in front of remote lock words |
+//! | [`recovery`] | what a death costs the others: waiting for a lock of the dead, and taking it over |
+//! | [`compute`] | what the lanes of a compute node share: index cache, batches, hotspot buffer |
+//! | [`index`] | the trait every index implements, and the catalog of a pool's indexes |
 //! | [`btree`] | what B+-trees share: nodes, locks, descent, linking of splits, root growth |
-//! | [`recovery`] | what a death costs: leases, fencing, takeover, redo |
-//! | [`reclaim`] | memory that comes back: whose a place is, and what happens to that of the gone |
-//! | [`sherman`] | the first index: a write-optimised B+-tree |
-//! | [`chime`] | a B+-tree whose leaves are hopscotch tables, READ by neighborhoods |
-//! | [`items`] | keys and values of any length over an index of fixed sizes |
 //! | [`radix`] | what radix trees share: slots, nodes, their space, copies of nodes |
+//! | [`sherman`] | a write-optimised B+-tree |
+//! | [`chime`] | a B+-tree whose leaves are hopscotch tables, READ by neighborhoods |
 //! | [`smart`] | an adaptive radix tree whose items are READ one by one |
-//! | [`planted`] | bugs on purpose, for those who try the judge; not in any product |
+//! | [`items`] | keys and values of any length over an index of fixed sizes |
 //!
 //! # Driving an operation
 //!
@@ -45,15 +52,20 @@ pub mod btree;
 pub mod chime;
 pub mod compute;
 pub mod error;
+pub mod fabric;
 pub mod index;
 pub mod items;
 pub mod lane;
 pub mod layout;
+pub mod locks;
 pub mod machine;
-pub mod planted;
+pub mod marks;
+pub mod membership;
+pub mod memory;
+pub mod mutants;
+pub mod operation;
 pub mod port;
 pub mod radix;
-pub mod reclaim;
 pub mod recovery;
 pub mod remote;
 pub mod sherman;

@@ -2,7 +2,7 @@
 //!
 //! Start a memory node first: `cargo run --release -p dm-host --bin dm-memd -- --size 64MiB --socket /tmp/dm.sock`
 
-use dm_core::index::OperationKind;
+use dm_core::operation::OperationKind;
 use dm_core::sherman::parameters::Parameters;
 use dm_host::compute_node::Pool;
 use dm_host::fabric::shm::ShmOptions;

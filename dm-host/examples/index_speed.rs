@@ -11,13 +11,15 @@
 //! `... -- 1000000 all 24 sherman,chime,smart rdwc` (and `threads2`: two threads of so many lanes) does so with each index once without
 //! and once with read delegation and write combining, whose rounds are YCSB's A, half updates, and C, under Zipf 0.99.
 
-use dm_core::index::{Index, Operation, OperationKind, Outcome};
+use dm_core::fabric::Fabric;
+use dm_core::index::Index;
 use dm_core::lane::Lane;
+use dm_core::operation::{Operation, OperationKind, Outcome};
 use dm_core::remote::catalog::{IndexKind, IndexNumber};
 use dm_core::remote::lock_word::RowId;
-use dm_core::remote::rows::Member;
+use dm_core::remote::row::Member;
 use dm_core::remote::superblock::{PoolPlan, Superblock};
-use dm_core::verbs::{Fabric, LaneId, NodeId};
+use dm_core::verbs::{LaneId, NodeId};
 use dm_host::assembly::{Place, Spending};
 use dm_host::compute_node;
 use dm_host::fabric::shm::litmus::Verdict;
@@ -144,7 +146,7 @@ impl Loop<'_> {
 impl Work for Loop<'_> {
     const TIMED: bool = false;
 
-    fn next(&mut self, _: usize, scratch: &mut [u8], plan: &dm_core::index::ScratchPlan) -> Next {
+    fn next(&mut self, _: usize, scratch: &mut [u8], plan: &dm_core::operation::ScratchPlan) -> Next {
         if self.left == 0 {
             return Next::Finished;
         }
@@ -386,7 +388,7 @@ fn drive<I: Index + Sync>(
             }
             drop(mates);
             let mut marks = Vec::new();
-            for mark in dm_core::lane::Mark::ALL {
+            for mark in dm_core::marks::Mark::ALL {
                 let count: u32 = lanes.iter().map(|lane| lane.marked(*mark)).sum();
                 if count > 0 {
                     marks.push(format!("{} {count}", mark.name()));

@@ -2,8 +2,9 @@
 //!
 //! `cargo run --release --example read_speed [-- GIB [READ_BYTES]]`
 
+use dm_core::fabric::Fabric;
 use dm_core::lane::Lane;
-use dm_core::verbs::{Fabric, Label, LaneId, NodeId, Request, Space};
+use dm_core::verbs::{Label, LaneId, NodeId, Request, Space};
 use dm_host::clock::Clock;
 use dm_host::fabric::shm::{ShmFabric, ShmOptions, litmus, measured_write_turn_ns};
 use dm_host::memory_node::RemoteNode;

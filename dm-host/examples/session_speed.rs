@@ -3,8 +3,9 @@
 //!
 //! `cargo run --release -p dm-host --example session_speed -- 1000000`
 
-use dm_core::index::{Index, Operation, OperationKind, Outcome, ScratchPlan};
+use dm_core::index::Index;
 use dm_core::lane::Lane;
+use dm_core::operation::{Operation, OperationKind, Outcome, ScratchPlan};
 use dm_core::remote::superblock::PoolPlan;
 use dm_core::sherman::parameters::Parameters;
 use dm_core::verbs::{LaneId, NodeId};

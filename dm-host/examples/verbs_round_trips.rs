@@ -4,9 +4,10 @@
 //!
 //! The memory node has to be one that nobody else uses, started with `--insecure`: its last bytes are written to.
 
+use dm_core::fabric::{Fabric as _, Posted};
 use dm_core::lane::Lane;
 use dm_core::port::State;
-use dm_core::verbs::{Fabric as _, Label, LaneId, NodeId, Posted, Request};
+use dm_core::verbs::{Label, LaneId, NodeId, Request};
 use dm_host::fabric::verbs::{VerbsFabric, VerbsOptions};
 use dm_host::memory_node::verbs::client::Peer;
 use std::error::Error;

@@ -6,9 +6,10 @@
 //! disturb little. Neither a NIC nor its driver is measured: a provider of rdma-core writes work-queue entries and rings a doorbell where
 //! this one keeps an identifier. Exit code 1 if a request costs more than the limit.
 
+use dm_core::fabric::{Fabric as _, Posted};
 use dm_core::lane::Lane;
 use dm_core::port::State;
-use dm_core::verbs::{Fabric as _, Label, LaneId, NodeId, Posted, Request};
+use dm_core::verbs::{Label, LaneId, NodeId, Request};
 use dm_host::clock::Clock;
 use dm_host::fabric::verbs::VerbsFabric;
 use rustix::time::{ClockId, clock_gettime};

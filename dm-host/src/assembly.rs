@@ -14,27 +14,27 @@ use dm_core::chime::{Chime, LeafLocks, parameters as chime};
 use dm_core::compute::batches::{Batches, Bucket, Seat};
 use dm_core::compute::cache::IndexCache;
 use dm_core::compute::hotspot::{self, Hotspot};
-use dm_core::compute::locks::{Entry, LockTable, Waiter};
-use dm_core::compute::nodes::{Fresh, NodeClass, NodePool, Shelf};
 use dm_core::compute::words::{self, WordTable};
 use dm_core::index::Index;
 use dm_core::items::block::{block_bytes, class_bytes, class_of};
 use dm_core::items::links::{Link, Links};
 use dm_core::items::pool::{self, BlockPool, Returned};
 use dm_core::items::{Items, Site, parameters as items};
-use dm_core::reclaim::{Collection, GENERATIONS, Ground, Participant, Plot, Quarantine, Share, Waiting, ground};
-use dm_core::recovery::redo::RedoError;
-use dm_core::recovery::{Recovery, RecoveryError};
+use dm_core::locks::table::{Entry, LockTable, Waiter};
+use dm_core::membership::redo::RedoError;
+use dm_core::membership::{Recovery, RecoveryError};
+use dm_core::memory::chunks::RequestIds;
+use dm_core::memory::node_pool::{NodePool, Shelf};
+use dm_core::memory::{Collection, GENERATIONS, Ground, Participant, Plot, Quarantine, Share, Waiting, ground};
 use dm_core::remote::NodeGeometry;
 use dm_core::remote::catalog::{IndexNumber, root_offset};
-use dm_core::remote::chunks::RequestIds;
-use dm_core::remote::rows::Member;
+use dm_core::remote::place::{Fresh, NodeClass};
+use dm_core::remote::row::Member;
 use dm_core::sherman::{Sherman, parameters as sherman};
 use dm_core::smart::parameters::ParameterError as SmartParameterError;
 use dm_core::verbs::{Assumptions, Capabilities, Guarantees, NodeId};
 #[cfg(target_os = "linux")]
-use memmap2::Advice;
-use memmap2::MmapMut;
+use memmap2::{Advice, MmapMut};
 pub use smart::{SmartRoom, SmartStorage, with_smart};
 use std::io;
 use std::sync::atomic::AtomicU32;
@@ -74,7 +74,7 @@ pub struct Spending {
     /// Keys and values of any length: retired blocks remembered per memory node, 16 bytes each; more are lost until the pool
     /// is swept.
     pub returned_blocks: usize,
-    /// Chunks of leaves and nodes (SMART), and of blocks, that are kept at a time of those that were collected ([`dm_core::reclaim::collect`]):
+    /// Chunks of leaves and nodes (SMART), and of blocks, that are kept at a time of those that were collected ([`dm_core::memory::collect`]):
     /// a bit for 16 bytes of each.
     pub collected_chunks: usize,
     /// Techniques that can be switched off.

@@ -11,17 +11,21 @@ use crate::memory_node::{AnnounceError, ConnectError, RemoteNode, connect};
 use crate::rootless::RootLost;
 use crate::solo::block_on;
 use dm_core::error::VerbError;
+use dm_core::fabric::Fabric;
+use dm_core::index::catalog::{self, CatalogError};
 use dm_core::lane::Lane;
-use dm_core::reclaim::{Epochs, Participant, Pin};
-use dm_core::recovery::Recovery;
-use dm_core::recovery::lease::{Lease, Pulse, Terms};
-use dm_core::recovery::redo::{self, Area};
-use dm_core::remote::catalog::{self, CatalogError, Definition, IndexEntry};
-use dm_core::remote::chunks::{self, ChunkEntry, ChunkKind, Granted, RequestIds};
-use dm_core::remote::rows::{self, Joiner, Member, RowError};
+use dm_core::membership::lease::{Lease, Pulse, Terms};
+use dm_core::membership::redo::{self, Area};
+use dm_core::membership::{Recovery, rows};
+use dm_core::memory::chunks::{self, Granted, RequestIds};
+use dm_core::memory::rows::RowError;
+use dm_core::memory::{Epochs, Participant, Pin};
+use dm_core::remote::catalog::{Definition, IndexEntry};
+use dm_core::remote::chunk::{ChunkEntry, ChunkKind};
+use dm_core::remote::row::{Joiner, Member};
 use dm_core::remote::superblock::{NodeDescription, Superblock, SuperblockError};
 use dm_core::remote::{NodeGeometry, SCRATCH_BYTES};
-use dm_core::verbs::{Fabric, Guarantees, LaneId, NodeId, Space};
+use dm_core::verbs::{Guarantees, LaneId, NodeId, Space};
 #[cfg(feature = "verbs")]
 use dm_core::verbs::{Label, Request};
 use std::fs;
@@ -425,7 +429,7 @@ fn token() -> u64 {
 /// This process's place in a pool. Dropping it leaves the pool.
 ///
 /// Others may take it for dead, if it is silent for a lease: then its operations fail with
-/// [`dm_core::error::Cause::Fenced`], and it joins the pool again for a new one. On shared memory they end the whole
+/// [`dm_core::operation::Cause::Fenced`], and it joins the pool again for a new one. On shared memory they end the whole
 /// process first.
 #[derive(Debug)]
 pub struct ComputeNode {

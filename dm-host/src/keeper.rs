@@ -6,14 +6,15 @@
 
 use crate::compute_node::{Pool, PoolError};
 use crate::fabric::any::AnyFabric;
+use dm_core::fabric::Fabric;
 use dm_core::lane::Lane;
 use dm_core::machine::{Step, poll_once};
+use dm_core::membership::lease::{self, Lease, Pulse, Stopped, Terms};
+use dm_core::memory::{Epochs, Participant, Pin};
 use dm_core::port::State;
-use dm_core::reclaim::{Epochs, Participant, Pin};
-use dm_core::recovery::lease::{self, Lease, Pulse, Stopped, Terms};
 use dm_core::remote::SCRATCH_BYTES;
-use dm_core::remote::rows::Member;
-use dm_core::verbs::{Fabric, LaneId, Verb};
+use dm_core::remote::row::Member;
+use dm_core::verbs::{LaneId, Verb};
 use std::fs;
 use std::pin::pin;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};

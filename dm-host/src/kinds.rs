@@ -2,16 +2,16 @@
 
 use crate::assembly::{AssemblyError, Place, Spending, with_chime, with_items, with_sherman, with_smart};
 use dm_core::chime::{Chime, parameters as chime};
-use dm_core::error::OpError;
-use dm_core::index::{Census, Index, Operation, Outcome, ScratchPlan};
+use dm_core::index::Index;
 use dm_core::items::{Items, parameters as items};
 use dm_core::lane::Lane;
+use dm_core::memory::orphans::Adopted;
+use dm_core::operation::{Census, OpError, Operation, Outcome, ScratchPlan};
 use dm_core::radix::slot::{NODE_BYTES_MAX, NodeType};
-use dm_core::reclaim::Adopted;
-use dm_core::recovery::sweep::Swept;
+use dm_core::recovery::Swept;
 use dm_core::remote::catalog::{IndexEntry, IndexKind, PARAMETER_BYTES};
+use dm_core::remote::features::Features;
 use dm_core::remote::lock_word::RowId;
-use dm_core::remote::superblock::Features;
 use dm_core::sherman::{Sherman, parameters as sherman};
 use dm_core::smart::{Smart, parameters as smart};
 use dm_core::verbs::Assumptions;
@@ -188,7 +188,7 @@ impl IndexParameters {
             return Err(IndexParameterError::Features { unknown });
         }
         let parameters = Self::decode(entry.kind, entry.parameters_version, &entry.parameters)?;
-        let feature = entry.features.incompatible & items::FEATURE_ITEMS != 0;
+        let feature = entry.features.incompatible & dm_core::remote::catalog::FEATURE_ITEMS != 0;
         if feature != parameters.items().is_some() {
             return Err(IndexParameterError::HalfItems { feature });
         }
@@ -221,7 +221,7 @@ impl IndexParameters {
 
     /// The features of a catalog entry.
     pub const fn features(&self) -> Features {
-        let incompatible = if self.items().is_some() { items::FEATURE_ITEMS } else { 0 };
+        let incompatible = if self.items().is_some() { dm_core::remote::catalog::FEATURE_ITEMS } else { 0 };
         Features { compatible: 0, read_only: 0, incompatible }
     }
 

@@ -21,7 +21,7 @@ pub use layout::{Layout, LineMode};
 pub use pages::Pages;
 
 use crate::fabric::shm::lines::{AccessError, Area, Sequences, WriterSlot};
-use dm_core::remote::address::LINE_BYTES;
+use dm_core::layout::LINE_BYTES;
 use dm_core::remote::superblock::MAGIC;
 use dm_core::verbs::Space;
 use layout::{SLOT_BYTES, WRITER_SLOTS};

@@ -25,9 +25,10 @@ use dm_core::chime::layout::Leaf as ChimeLeaf;
 use dm_core::error::VerbError;
 use dm_core::lane::Lane;
 use dm_core::layout::stripes;
+use dm_core::memory::chunks;
 use dm_core::remote::catalog::IndexEntry;
-use dm_core::remote::chunks::{self, ChunkEntry, ChunkKind, Grant};
-use dm_core::remote::rows::{self, RowState};
+use dm_core::remote::chunk::{ChunkEntry, ChunkKind, Grant};
+use dm_core::remote::row::RowState;
 use dm_core::sherman::layout::Leaf as ShermanLeaf;
 use dm_core::smart::layout::LeafState;
 use dm_core::verbs::{Label, LaneId, NodeId, Request};
@@ -151,7 +152,7 @@ impl Pool {
 
     /// Whether the compute node that a chunk was granted to is one of the pool.
     fn lives(&self, fabric: &mut AnyFabric, lane: &Lane<'_>, grant: &Grant) -> Result<bool, VerbError> {
-        let tenant = block_on(fabric, lane, rows::tenant(lane, self.home(), grant.row, 0))?;
+        let tenant = block_on(fabric, lane, dm_core::memory::rows::tenant(lane, self.home(), grant.row, 0))?;
         Ok(tenant
             .is_some_and(|word| word.state() == Some(RowState::Live) && word.incarnation() as u16 == grant.incarnation))
     }

@@ -68,7 +68,7 @@
 //! # Being taken for dead
 //!
 //! A session renews its lease all along ([`Membership::terms`]). One that could not, because the process was stopped or
-//! starved for too long, has been *fenced off* by others: every call fails with [`dm_core::error::Cause::Fenced`] and has
+//! starved for too long, has been *fenced off* by others: every call fails with [`dm_core::operation::Cause::Fenced`] and has
 //! changed nothing, unless it says so. Close it and open another one: that joins as a new compute node. (On shared memory
 //! the others end the process as well, before they go on; see `crate::memory_node`.) What it had locked is recovered by
 //! whoever wants it; what it had acknowledged is there.
@@ -103,9 +103,10 @@ use crate::compute_node::{Membership, Pool, PoolError};
 use crate::kinds::IndexParameters;
 use crate::metrics::Endpoint;
 use call::{Arguments, High};
-use dm_core::index::{Census, Operation, OperationKind, Outcome};
-use dm_core::remote::catalog::{CatalogError, IndexEntry};
-use dm_core::remote::rows::Member;
+use dm_core::index::catalog::CatalogError;
+use dm_core::operation::{Census, Operation, OperationKind, Outcome};
+use dm_core::remote::catalog::IndexEntry;
+use dm_core::remote::row::Member;
 use queue::Queue;
 use static_assertions::assert_impl_all;
 use std::net::SocketAddr;

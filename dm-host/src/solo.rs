@@ -1,10 +1,11 @@
 //! One future on one lane, driven to its end by the calling thread: for what a compute node does a few times in its
 //! life - reading superblocks, joining, creating an index - and for tools.
 
+use dm_core::fabric::{Fabric, Posted};
 use dm_core::lane::Lane;
 use dm_core::machine::{Step, poll_once};
 use dm_core::port::State;
-use dm_core::verbs::{Fabric, Posted, Verb};
+use dm_core::verbs::Verb;
 use std::future::Future;
 use std::pin::pin;
 use std::thread;

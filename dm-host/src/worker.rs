@@ -11,12 +11,14 @@
 use crate::clock::{Clock, Stamp};
 use crate::fetch;
 use dm_core::compute::window::Window;
-use dm_core::error::OpError;
-use dm_core::index::{Index, Operation, Outcome, ScratchPlan};
-use dm_core::lane::{Lane, Mark};
+use dm_core::fabric::{Fabric, Posted};
+use dm_core::index::Index;
+use dm_core::lane::Lane;
 use dm_core::machine::{Step, poll_once};
+use dm_core::marks::Mark;
+use dm_core::operation::{OpError, Operation, Outcome, ScratchPlan};
 use dm_core::port::Fetch;
-use dm_core::verbs::{Fabric, LaneId, Posted, Request, Verb};
+use dm_core::verbs::{LaneId, Request, Verb};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::OnceLock;

@@ -1,14 +1,17 @@
 //! Compute processes that are fenced off, and memory nodes that come back, with real processes: stopped, killed, late.
 
-use dm_core::error::{Cause, Effect, OpError};
-use dm_core::index::{Index, Operation, OperationKind, Outcome, Part};
-use dm_core::lane::{Lane, Mark};
-use dm_core::recovery::lease::Terms;
+use dm_core::fabric::{Fabric, Posted};
+use dm_core::index::Index;
+use dm_core::lane::Lane;
+use dm_core::marks::Mark;
+use dm_core::membership::lease::Terms;
+use dm_core::membership::rows;
+use dm_core::operation::{Cause, Effect, OpError, Operation, OperationKind, Outcome, Part};
 use dm_core::remote::lock_word::{LockWord, RowId};
-use dm_core::remote::rows::{self, Row, RowState};
+use dm_core::remote::row::{Row, RowState};
 use dm_core::remote::rpc::{self, Procedure, Reply};
 use dm_core::sherman::parameters::Parameters;
-use dm_core::verbs::{Completion, Fabric, Flags, Label, LaneId, NodeId, Posted, Request, Status};
+use dm_core::verbs::{Completion, Flags, Label, LaneId, NodeId, Request, Status};
 use dm_host::assembly::Spending;
 use dm_host::compute_node::{ComputeNode, Membership, Pool, PoolError};
 use dm_host::fabric::any::AnyFabric;

@@ -1,7 +1,7 @@
 //! Sessions with keys and values of any length.
 
-use dm_core::error::{Cause, Effect, OpError};
 use dm_core::items::parameters::Parameters;
+use dm_core::operation::{Cause, Effect, OpError};
 use dm_core::remote::catalog::IndexKind;
 use dm_core::sherman::parameters::Parameters as Fixed;
 use dm_host::compute_node::Pool;

@@ -1,7 +1,6 @@
 //! Sessions on memory of this process: what calls promise, under many threads and tasks.
 
-use dm_core::error::{Cause, Effect, OpError};
-use dm_core::index::OperationKind;
+use dm_core::operation::{Cause, Effect, OpError, OperationKind};
 use dm_core::remote::catalog::IndexKind;
 use dm_core::sherman::parameters::Parameters;
 use dm_core::verbs::{Label, NodeId, Request};

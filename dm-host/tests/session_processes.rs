@@ -1,7 +1,7 @@
 //! Sessions of several processes on memory nodes that are processes, too.
 
-use dm_core::index::{Census, OperationKind};
-use dm_core::remote::rows::RowState;
+use dm_core::operation::{Census, OperationKind};
+use dm_core::remote::row::RowState;
 use dm_core::sherman::parameters::Parameters;
 use dm_core::verbs::{Label, NodeId, Request};
 use dm_host::compute_node::{Pool, socket_in};
@@ -203,7 +203,7 @@ fn rows_in_use(pool: &Pool) -> usize {
     let rows = pool.with_lane(|fabric, lane| {
         let home = &pool.geometry()[0];
         let states = (1..home.row_count.min(64) as u16).map(|row| {
-            let row = dm_core::remote::rows::read(lane, home, dm_core::remote::lock_word::RowId(row), 0);
+            let row = dm_core::membership::rows::read(lane, home, dm_core::remote::lock_word::RowId(row), 0);
             solo::block_on(fabric, lane, row).unwrap().decode().unwrap().state
         });
         states.filter(|state| *state != RowState::Free).count()

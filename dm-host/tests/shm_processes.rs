@@ -1,7 +1,8 @@
 //! Several processes on one memory node: daemons that live, die and are lied to.
 
+use dm_core::fabric::Fabric;
 use dm_core::lane::Lane;
-use dm_core::verbs::{Completion, Fabric, Label, LaneId, NodeId, Request, Status};
+use dm_core::verbs::{Completion, Label, LaneId, NodeId, Request, Status};
 use dm_host::fabric::shm::{ShmFabric, ShmOptions};
 use dm_host::memory_node::wire::{Answer, HELLO_BYTES, Hello, VERSION, WELCOME_BYTES, refusal};
 use dm_host::memory_node::{ConnectError, RemoteNode, connect};

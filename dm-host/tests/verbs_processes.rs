@@ -1,12 +1,13 @@
 //! A memory node on an RDMA device and compute processes, all real: those who may not come in, those who are fenced,
 //! those who die. Needs a device; Soft-RoCE will do.
 
-use dm_core::error::Effect;
+use dm_core::fabric::Fabric as _;
 use dm_core::lane::Lane;
+use dm_core::operation::Effect;
 use dm_core::remote::lock_word::RowId;
 use dm_core::remote::rpc::{self, Procedure, Reply};
 use dm_core::sherman::parameters::Parameters;
-use dm_core::verbs::{Completion, Fabric as _, Label, LaneId, NodeId, Request, Status};
+use dm_core::verbs::{Completion, Label, LaneId, NodeId, Request, Status};
 use dm_host::compute_node::{Membership, Pool, PoolError};
 use dm_host::fabric::any::{AnyFabric, Node};
 use dm_host::fabric::verbs::VerbsOptions;

@@ -3,11 +3,10 @@
 use crate::pool::{Pool, place};
 use crate::subject::{Shape, Subject};
 use dm_core::btree::Options;
+use dm_core::fabric::{Fabric, Posted};
 use dm_core::lane::Lane;
 use dm_core::remote::NodeGeometry;
-use dm_core::verbs::{
-    Capabilities, Completion, Fabric, Guarantees, Label, LaneId, NodeId, Posted, Request, Space, Status,
-};
+use dm_core::verbs::{Capabilities, Completion, Guarantees, Label, LaneId, NodeId, Request, Space, Status};
 use dm_host::assembly::{Place, Spending};
 use dm_host::fabric::shm::litmus::Verdict;
 use dm_host::fabric::shm::{ShmFabric, ShmOptions};

@@ -3,17 +3,17 @@
 use crate::bed::{AnyFabric, Bed, Fixture, Setup, locks_taken};
 use crate::oracle::{Answer, key, stamp, value};
 use crate::subject::{AnyIndex, Opened, Running, Subject};
-use dm_core::error::OpError;
-use dm_core::index::{Census, Operation, OperationKind, Outcome};
+use dm_core::fabric::{Fabric, Posted};
 use dm_core::lane::Lane;
 use dm_core::machine::{Step, poll_once};
+use dm_core::membership::Recovery;
+use dm_core::membership::lease::{Lease, Pulse, Terms};
+use dm_core::membership::redo::{self, Area};
+use dm_core::memory::chunks::RequestIds;
+use dm_core::operation::{Census, OpError, Operation, OperationKind, Outcome};
 use dm_core::port::State;
-use dm_core::recovery::Recovery;
-use dm_core::recovery::lease::{Lease, Pulse, Terms};
-use dm_core::recovery::redo::{self, Area};
-use dm_core::remote::chunks::RequestIds;
 use dm_core::remote::{NodeGeometry, SCRATCH_BYTES};
-use dm_core::verbs::{Fabric, LaneId, Posted, Verb};
+use dm_core::verbs::{LaneId, Verb};
 use dm_sim::{Run, block_on};
 
 /// Submits an operation of a test may take. The longest legitimate ones give up after some 256 restarts.

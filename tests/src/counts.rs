@@ -4,8 +4,7 @@
 //! trips that it should take; where that is not what was counted the test fails, so a golden cannot be blessed against
 //! the table in the index's room.
 
-use dm_core::error::OpError;
-use dm_core::index::Outcome;
+use dm_core::operation::{OpError, Outcome};
 use dm_sim::Run;
 use std::fmt::Write as _;
 

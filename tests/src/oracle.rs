@@ -1,6 +1,6 @@
 //! What every operation has to answer, and keys and values that can be checked alone.
 
-use dm_core::index::{OperationKind, Outcome};
+use dm_core::operation::{OperationKind, Outcome};
 
 /// The key of number `n`. Keys longer than a word share prefixes, so that they differ late, past line ends too; the
 /// last number is the greatest key there is, 0 the least.

@@ -3,7 +3,7 @@
 use dm_core::remote::NodeGeometry;
 use dm_core::remote::catalog::IndexNumber;
 use dm_core::remote::lock_word::RowId;
-use dm_core::remote::rows::Member;
+use dm_core::remote::row::Member;
 use dm_core::remote::superblock::{PoolPlan, Superblock};
 use dm_core::verbs::{Capabilities, Guarantees, NodeId, Space};
 use dm_host::assembly::Place;

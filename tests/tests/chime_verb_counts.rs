@@ -1,9 +1,8 @@
 //! What every operation of CHIME asks of the fabric, step by step: the goldens in `tests/goldens/verbs/chime_*`.
 
 use dm_core::btree::Options;
-use dm_core::error::OpError;
-use dm_core::index::{OperationKind, Outcome};
-use dm_core::lane::Mark;
+use dm_core::marks::Mark;
+use dm_core::operation::{OpError, OperationKind, Outcome};
 use dm_core::verbs::{Label, Verb};
 use dm_sim::Run;
 use dm_tests::bed::{Direct, Fixture, Setup};

@@ -2,9 +2,8 @@
 
 use dm_core::btree::inner::{InnerMut, InnerShape};
 use dm_core::btree::node::{Header, SIBLING_AT};
-use dm_core::error::{Cause, OpError};
-use dm_core::index::{Operation, OperationKind, Outcome};
 use dm_core::layout::stripes;
+use dm_core::operation::{Cause, OpError, Operation, OperationKind, Outcome};
 use dm_core::radix::slot::{self, Child, Node, NodeType, Place, Slot};
 use dm_core::remote::NodeGeometry;
 use dm_core::remote::address::Address;

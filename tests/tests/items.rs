@@ -1,11 +1,11 @@
 //! Keys and values of any length, as they are: what the index answers, and what it asks of the fabric, step by step.
 
-use dm_core::error::{Cause, Effect, OpError};
-use dm_core::index::{Operation, OperationKind, Outcome, Part};
+use dm_core::items::block::{KEY_BYTES_LIMIT, VALUE_BYTES_LIMIT};
 use dm_core::items::key::KeyShape;
-use dm_core::items::parameters::{KEY_BYTES_LIMIT, Parameters, VALUE_BYTES_LIMIT};
+use dm_core::items::parameters::Parameters;
 use dm_core::items::slot::Slot;
-use dm_core::lane::Mark;
+use dm_core::marks::Mark;
+use dm_core::operation::{Cause, Effect, OpError, Operation, OperationKind, Outcome, Part};
 use dm_core::remote::catalog::IndexKind;
 use dm_core::{chime, sherman, smart};
 use dm_host::assembly::{AssemblyError, Place, Spending};

@@ -1,11 +1,14 @@
 //! The walk that tells which places of blocks are in use, while others change what it walks over.
 
-use dm_core::index::{Index, Operation, OperationKind, Outcome, Part};
+use dm_core::fabric::Fabric;
+use dm_core::index::Index;
 use dm_core::items::Items;
 use dm_core::items::parameters::Parameters;
-use dm_core::lane::{Lane, Mark};
+use dm_core::lane::Lane;
 use dm_core::machine::{Step, poll_once};
-use dm_core::verbs::{Fabric, LaneId, NodeId};
+use dm_core::marks::Mark;
+use dm_core::operation::{Operation, OperationKind, Outcome, Part};
+use dm_core::verbs::{LaneId, NodeId};
 use dm_core::{chime, sherman, smart};
 use dm_host::assembly::Spending;
 use dm_host::kinds::{AnyIndex, IndexParameters, with_index};

@@ -3,15 +3,19 @@
 //! A tiny memory executes the requests of several lanes one at a time, in an order that a list of choices gives: every
 //! interleaving of requests can happen, and a failing one can be told again.
 
-use dm_core::lane::{Lane, Mark};
+use dm_core::index::catalog::{self, CatalogError};
+use dm_core::lane::Lane;
 use dm_core::machine::{Step, poll_once};
-use dm_core::remote::catalog::{self, CatalogError, Definition, Entry, EntryState, EntryWord, IndexKind, IndexNumber};
-use dm_core::remote::chunks::{
-    self, ChunkEntry, ChunkKind, ChunkWord, Grant, Granted, RequestId, RequestIds, Tally, Want,
-};
+use dm_core::marks::Mark;
+use dm_core::membership::rows;
+use dm_core::memory::chunks::{self, Granted, RequestIds, Tally, Want};
+use dm_core::memory::rows::RowError;
+use dm_core::remote::catalog::{Definition, Entry, EntryState, EntryWord, IndexKind, IndexNumber};
+use dm_core::remote::chunk::{ChunkEntry, ChunkKind, ChunkWord, Grant, RequestId};
+use dm_core::remote::features::Features;
 use dm_core::remote::lock_word::RowId;
-use dm_core::remote::rows::{self, Joiner, Member, Row, RowError, RowState, RowWord};
-use dm_core::remote::superblock::{Features, PoolPlan, Superblock, SuperblockError};
+use dm_core::remote::row::{Joiner, Member, Row, RowState, RowWord};
+use dm_core::remote::superblock::{PoolPlan, Superblock, SuperblockError};
 use dm_core::remote::{NodeGeometry, SCRATCH_BYTES};
 use dm_core::sherman::parameters::Parameters;
 use dm_core::verbs::{Completion, LaneId, NodeId, Request, Status, Verb};
@@ -226,7 +230,7 @@ fn choices() -> impl Strategy<Value = Vec<(u8, u8)>> {
 /// States of all entries, and the names of the live ones.
 fn catalog_now(pool: &mut Pool) -> (Vec<EntryState>, Vec<String>) {
     let home = pool.home();
-    let states = (0..catalog::ENTRIES)
+    let states = (0..dm_core::remote::catalog::ENTRIES)
         .map(|entry| {
             let offset = home.catalog_entry(IndexNumber::new(entry).unwrap());
             EntryWord(u64::from_le_bytes(*pool.word(0, offset))).state().unwrap()
@@ -234,7 +238,7 @@ fn catalog_now(pool: &mut Pool) -> (Vec<EntryState>, Vec<String>) {
         .collect();
     lane!(lane);
     let mut names = Vec::new();
-    let mut visit = |entry: &catalog::IndexEntry| names.push(entry.name().to_owned());
+    let mut visit = |entry: &dm_core::remote::catalog::IndexEntry| names.push(entry.name().to_owned());
     alone(pool, &lane, None, catalog::list(&lane, &home, 0, &mut visit)).unwrap();
     (states, names)
 }
@@ -290,7 +294,7 @@ fn an_index_is_created_found_and_dropped() {
 #[test]
 fn a_full_catalog_and_a_bad_name_are_refused() {
     let mut pool = Pool::new(1, 4);
-    let names: Vec<String> = (0..catalog::ENTRIES).map(|entry| format!("index-{entry}")).collect();
+    let names: Vec<String> = (0..dm_core::remote::catalog::ENTRIES).map(|entry| format!("index-{entry}")).collect();
     for name in &names {
         assert!(create_together(&mut pool, &[name], &[])[0].is_ok());
     }
@@ -305,7 +309,7 @@ fn a_full_catalog_and_a_bad_name_are_refused() {
 fn a_creator_that_died_is_named() {
     let mut pool = Pool::new(1, 4);
     let home = pool.home();
-    let dead = EntryWord::new(EntryState::Creating, catalog::tag_of("users"), 3, member(9));
+    let dead = EntryWord::new(EntryState::Creating, dm_core::remote::catalog::tag_of("users"), 3, member(9));
     *pool.word(0, home.catalog_entry(IndexNumber::new(2).unwrap())) = dead.0.to_le_bytes();
     let result = create_together(&mut pool, &["users"], &[]);
     let busy = CatalogError::Busy { number: IndexNumber::new(2).unwrap(), row: RowId(9), incarnation: 1 };
@@ -363,7 +367,7 @@ static TWINS: LazyLock<(String, String)> = LazyLock::new(|| {
     let mut seen = std::collections::HashMap::new();
     let clash = |number| {
         let name = format!("index-{number}");
-        seen.insert(catalog::tag_of(&name), name.clone()).map(|other| (other, name))
+        seen.insert(dm_core::remote::catalog::tag_of(&name), name.clone()).map(|other| (other, name))
     };
     (0..1 << 21).find_map(clash).expect("tags have 21 bits")
 });
@@ -434,7 +438,7 @@ fn rows_that_await_a_sweep_or_are_used_up_are_not_joined() {
     let member = alone(&mut pool, &lane, None, rows::join(&lane, &home, &joiner(5), 0)).unwrap();
     alone(&mut pool, &lane, None, rows::leave(&lane, &home, member, false)).unwrap();
     assert_eq!(row_now(&mut pool, member.row).decode().unwrap().state, RowState::Fencing);
-    let used_up = RowWord::new(RowState::Free, 0, rows::INCARNATION_MAX);
+    let used_up = RowWord::new(RowState::Free, 0, dm_core::remote::row::INCARNATION_MAX);
     *pool.word(0, home.row_offset(RowId(2))) = used_up.0.to_le_bytes();
     let next = alone(&mut pool, &lane, None, rows::join(&lane, &home, &joiner(5), 0)).unwrap();
     assert_eq!(next.row, RowId(3));
@@ -570,9 +574,9 @@ fn a_dead_owners_chunk_has_one_heir() {
 
 #[test]
 fn request_numbers_end() {
-    assert_eq!(RequestId::new(chunks::REQUESTS_MAX), None);
+    assert_eq!(RequestId::new(dm_core::remote::chunk::REQUESTS_MAX), None);
     let requests = RequestIds::new();
-    assert!((0..chunks::REQUESTS_MAX).all(|number| requests.next() == RequestId::new(number)));
+    assert!((0..dm_core::remote::chunk::REQUESTS_MAX).all(|number| requests.next() == RequestId::new(number)));
     assert_eq!((requests.next(), requests.next()), (None, None));
 }
 

@@ -1,9 +1,8 @@
 //! Bugs that were, each told before it is played.
 
 use dm_core::btree::Options;
-use dm_core::error::Effect;
-use dm_core::index::{Operation, OperationKind, Outcome};
-use dm_core::lane::Mark;
+use dm_core::marks::Mark;
+use dm_core::operation::{Effect, Operation, OperationKind, Outcome};
 use dm_core::verbs::{Label, Status, Verb};
 use dm_tests::bed::{Direct, Failure, Setup, Slow, locks_taken};
 use dm_tests::client::{Stand, Steps, alone};

@@ -3,9 +3,10 @@
 //! A future may have [`FUTURE_BYTES_MAX`] bytes: firmware keeps them in static memory, hosts one per lane.
 
 use dm_core::chime::Chime;
-use dm_core::compute::locks::{Entry, Waiter};
-use dm_core::index::{Index, Operation, OperationKind};
+use dm_core::index::Index;
 use dm_core::lane::{Lane, Ledger};
+use dm_core::locks::table::{Entry, Waiter};
+use dm_core::operation::{Operation, OperationKind};
 use dm_core::port::Port;
 use dm_core::sherman::Sherman;
 use dm_core::smart::Smart;

@@ -1,15 +1,17 @@
 //! How much of the pool a SMART index takes: nodes have room for their own slots, not for the largest type's. And what happens when
 //! all of it is taken, and some waits for the epochs.
 
-use dm_core::error::{Cause, Effect, OpError};
-use dm_core::index::{Index, Operation, OperationKind, Outcome};
-use dm_core::lane::{Lane, Mark};
+use dm_core::fabric::Fabric;
+use dm_core::index::Index;
+use dm_core::lane::Lane;
 use dm_core::machine::{Step, poll_once};
-use dm_core::reclaim::{Epochs, Participant, Pin};
-use dm_core::remote::rows::{Joiner, Row};
+use dm_core::marks::Mark;
+use dm_core::memory::{Epochs, Participant, Pin};
+use dm_core::operation::{Cause, Effect, OpError, Operation, OperationKind, Outcome};
+use dm_core::remote::row::{Joiner, Row};
 use dm_core::smart::Smart;
 use dm_core::smart::parameters::Parameters;
-use dm_core::verbs::{Fabric, LaneId, NodeId, Space, Verb};
+use dm_core::verbs::{LaneId, NodeId, Space, Verb};
 use dm_host::assembly::{Place, Spending, with_smart};
 use dm_sim::block_on;
 use dm_tests::bed::{AnyFabric, Bed, Direct, Fixture, Setup, poke};

@@ -1,8 +1,8 @@
 //! What every operation of SMART asks of the fabric, step by step: the goldens in `tests/goldens/verbs/smart_*`.
 
 use dm_core::btree::Options;
-use dm_core::index::{Operation, OperationKind};
-use dm_core::lane::Mark;
+use dm_core::marks::Mark;
+use dm_core::operation::{Operation, OperationKind};
 use dm_core::verbs::{Label, Verb};
 use dm_tests::bed::{Direct, Fixture, Setup};
 use dm_tests::client::{Client, alone, on_bed};

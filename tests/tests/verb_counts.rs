@@ -5,7 +5,7 @@
 //! cannot be blessed against the table.
 
 use dm_core::btree::Options;
-use dm_core::index::{Operation, OperationKind};
+use dm_core::operation::{Operation, OperationKind};
 use dm_core::verbs::{Label, Verb};
 use dm_tests::bed::{Direct, Fixture, Setup};
 use dm_tests::client::{Client, Stand, Steps, alone, on_bed};

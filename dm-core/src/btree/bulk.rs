@@ -6,33 +6,14 @@
 
 use super::inner::InnerMut;
 use super::leaves::{Leaves, key_of, slice_mut};
-use super::lock::word_at;
 use super::node::{self, Header, KEY_BYTES_MAX, NodeFlags};
-use crate::compute::nodes::{Fresh, NodeClass};
-use crate::error::{Cause, Effect, OpError};
+use crate::btree::load::{BulkLoad, LEVELS_AT_ONCE, Open};
 use crate::lane::Lane;
-use crate::layout::stripes;
+use crate::layout::{stripes, word_at};
+use crate::operation::{Cause, Effect, OpError};
 use crate::remote::address::Address;
+use crate::remote::place::{Fresh, NodeClass};
 use crate::verbs::{Label, Request};
-
-/// Levels a bulk load can build. With default sizes that is 48^7 leaves.
-pub const LEVELS_AT_ONCE: usize = 8;
-
-/// The node being filled on one level; its image is the node image of the same number.
-#[derive(Clone, Copy, Debug, Default)]
-struct Open {
-    fresh: Fresh,
-    used: usize,
-}
-
-/// A bulk load under way.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct BulkLoad {
-    open: [Open; LEVELS_AT_ONCE],
-    levels: usize,
-    /// An append failed half-way, or its future was dropped: levels may not fit together, so the load cannot go on.
-    broken: bool,
-}
 
 const BROKEN: OpError = OpError::harmless(Cause::BadInput("the bulk load failed earlier: nothing of it is kept"));
 

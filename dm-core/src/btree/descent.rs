@@ -4,15 +4,16 @@
 //! and copied into the cache. A wrong copy costs round trips, never correctness: nodes are judged by their own fences.
 
 use super::inner::Inner;
-use super::lock::word_at;
 use super::node::{self, Header, NodeFlags, Standing, Wanted};
 use super::read::Target;
 use super::{LEVELS_MAX, MOVES_MAX, RESTARTS_MAX, Tree};
-use crate::error::{DecodeError, OpError};
-use crate::lane::{Lane, Mark};
-use crate::layout::stripes;
-use crate::planted::{Bug, planted};
-use crate::remote::address::{Address, LINE_BYTES};
+use crate::error::DecodeError;
+use crate::lane::Lane;
+use crate::layout::{LINE_BYTES, stripes, word_at};
+use crate::marks::Mark;
+use crate::mutants::{Bug, planted};
+use crate::operation::OpError;
+use crate::remote::address::Address;
 use crate::verbs::{Label, Request};
 use core::ops::Range;
 use core::sync::atomic::{AtomicU32, Ordering, fence};

@@ -20,7 +20,7 @@
 use super::node::{self, Header, NodeFlags};
 use crate::compute::cache::Branch;
 use crate::layout::stripes;
-use crate::planted::{Bug, planted};
+use crate::mutants::{Bug, planted};
 use crate::remote::address::Address;
 use core::cmp::Ordering;
 

@@ -4,22 +4,24 @@
 //! one is the index's own: it says so by `Leaves`. Visiting the leaf of a key is here; scans ([`super::scan`]), bulk
 //! loads ([`super::bulk`]) and the walk ([`super::walk`]) build on it.
 
-use super::bulk::BulkLoad;
 use super::descent::Spot;
 use super::node::{self, Header, KEY_BYTES_MAX, NodeFlags, Standing, Wanted};
 use super::read::{Seen, TORN_MAX, Target};
 use super::{MOVES_MAX, RESTARTS_MAX, Tree};
+use crate::btree::load::BulkLoad;
 use crate::compute::batches::Begun;
-use crate::compute::locks::LockTable;
-use crate::compute::nodes::NodeClass;
-use crate::error::{Cause, DecodeError, Effect, OpError};
-use crate::index::{Operation, Outcome, ScratchPlan};
-use crate::lane::{Debt, Lane, LockId, Mark};
+use crate::error::DecodeError;
+use crate::lane::{Debt, Lane};
 use crate::layout::stripes;
-use crate::planted::{Bug, planted};
-use crate::reclaim::Adopted;
-use crate::recovery::fence::fence;
+use crate::locks::table::LockTable;
+use crate::marks::Mark;
+use crate::membership::fence::fence;
+use crate::memory::orphans::Adopted;
+use crate::mutants::{Bug, planted};
+use crate::operation::{Cause, Effect, OpError, Operation, Outcome, ScratchPlan};
 use crate::remote::address::Address;
+use crate::remote::lock_word::LockId;
+use crate::remote::place::NodeClass;
 use crate::verbs::{Label, NodeId, Request};
 use core::future::Future;
 use core::ops::Range;

@@ -13,12 +13,14 @@ use super::inner::{Inner, InnerMut};
 use super::node::{self, Header, KEY_BYTES_MAX, NodeFlags, Standing, Wanted};
 use super::read::Target;
 use super::{LEVELS_MAX, MOVES_MAX, RESTARTS_MAX, Tree};
-use crate::compute::nodes::NodeClass;
-use crate::error::{Cause, DecodeError, Effect, OpError};
-use crate::lane::{Lane, Mark};
-use crate::layout::stripes;
-use crate::planted::{Bug, planted};
-use crate::remote::address::{Address, LINE_BYTES};
+use crate::error::DecodeError;
+use crate::lane::Lane;
+use crate::layout::{LINE_BYTES, stripes};
+use crate::marks::Mark;
+use crate::mutants::{Bug, planted};
+use crate::operation::{Cause, Effect, OpError};
+use crate::remote::address::Address;
+use crate::remote::place::NodeClass;
 use crate::verbs::{Label, Request};
 
 /// What a look at the locked parent says.

@@ -11,14 +11,17 @@
 //! A holder that seems dead is dealt with by [`crate::recovery`].
 
 use super::Tree;
-use crate::compute::locks::{Entered, Handed, LockTable, Turn, try_enter_tracked};
-use crate::error::{Cause, Effect, OpError};
-use crate::lane::{Debt, Lane, LockId, Mark, Stage};
-use crate::planted::{Bug, planted};
-use crate::recovery::push_by_lines;
-use crate::recovery::redo::Writes;
+use crate::lane::watch::Watched;
+use crate::lane::{Debt, Lane, Stage};
+use crate::layout::word_at;
+use crate::locks::table::{Entered, Handed, LockTable, Turn, try_enter_tracked};
+use crate::marks::Mark;
+use crate::membership::push_by_lines;
+use crate::membership::redo::Writes;
+use crate::mutants::{Bug, planted};
+use crate::operation::{Cause, OpError, silent_holder, unknown};
 use crate::remote::address::Address;
-use crate::remote::lock_word::{LockWord, lock_of};
+use crate::remote::lock_word::{LockId, LockWord, lock_of};
 use crate::verbs::{Completion, Label, NodeId, Request, Space, Status};
 use core::ops::Range;
 
@@ -621,31 +624,4 @@ impl Tree<'_> {
         self.leave(lane, debt.lock, (&self.locks, debt.lock));
         Ok(())
     }
-}
-
-/// What a lane does that waits for a lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Watched {
-    /// It waits on, so many ns if not as usual.
-    Wait(Option<u64>),
-    /// The holder has been silent for suspiciously long: the operation comes to an end for now, with [`silent_holder`], and
-    /// [`Tree::look_after`] is called.
-    Silent,
-}
-
-/// See [`Watched::Silent`].
-pub(crate) const fn silent_holder() -> OpError {
-    OpError::harmless(Cause::Retries { attempts: 0, what: "waiting for a silent holder" })
-}
-
-/// The error of an operation whose change may have been made.
-#[cold]
-pub(crate) fn unknown(cause: impl Into<Cause>) -> OpError {
-    OpError { effect: Effect::Unknown, cause: cause.into() }
-}
-
-/// A little-endian word of the scratch; 0 outside.
-#[inline]
-pub(crate) fn word_at(scratch: &[u8], at: usize) -> u64 {
-    scratch.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes)
 }

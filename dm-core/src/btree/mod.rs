@@ -25,36 +25,44 @@
 //! A split writes the new right sibling, then the old node with its lowered fence and the link in one WRITE: that WRITE
 //! is the split. The parent learns later ("half-split"); until then readers move right.
 
+pub mod adopt;
 pub mod bulk;
 pub mod descent;
 pub mod inner;
 pub mod leaves;
 pub mod link;
+pub mod load;
 pub mod lock;
 pub mod merge;
 pub mod node;
 pub mod read;
+pub mod recover;
 pub mod reserve;
 pub mod scan;
+pub mod signature;
+pub mod sweep;
 pub mod walk;
 
 use crate::compute::batches::Batches;
 use crate::compute::cache::IndexCache;
-use crate::compute::locks::LockTable;
-use crate::compute::nodes::NodePool;
-use crate::error::{Cause, OpError, VerbError};
-use crate::index::ScratchPlan;
-use crate::lane::{Lane, Mark};
-use crate::planted::{Bug, planted};
-use crate::reclaim::epochs::Pinned;
-use crate::reclaim::{Participant, Signature};
-use crate::recovery::Recovery;
-use crate::recovery::redo::{HEADER_BYTES, LOOK_BYTES};
+use crate::error::VerbError;
+use crate::lane::Lane;
+use crate::locks::table::LockTable;
+use crate::marks::Mark;
+use crate::membership::Recovery;
+use crate::membership::redo::{HEADER_BYTES, LOOK_BYTES};
+use crate::memory::Participant;
+use crate::memory::chunks::RequestIds;
+use crate::memory::epochs::Pinned;
+use crate::memory::node_pool::NodePool;
+use crate::memory::rows::RowError;
+use crate::mutants::{Bug, planted};
+use crate::operation::{Cause, OpError, ScratchPlan};
 use crate::remote::NodeGeometry;
 use crate::remote::address::Address;
 use crate::remote::catalog::IndexNumber;
-use crate::remote::chunks::RequestIds;
-use crate::remote::rows::{Member, RowError};
+use crate::remote::row::Member;
+use crate::remote::signature::Signature;
 use crate::verbs::{Capabilities, NodeId, Status};
 use core::ops::Range;
 use descent::RootCopy;
@@ -186,7 +194,7 @@ impl TreeScratch {
         let recovery = take(LOOK_BYTES + HEADER_BYTES + node_bytes);
         let node_stride = HEADER_BYTES + node_bytes;
         let leaves_at_once = leaves_at_once.max(1);
-        let node_buffers = NODE_BUFFERS_MIN.max(leaves_at_once + 1).max(bulk::LEVELS_AT_ONCE);
+        let node_buffers = NODE_BUFFERS_MIN.max(leaves_at_once + 1).max(load::LEVELS_AT_ONCE);
         let nodes = take(node_stride * node_buffers).start;
         let page = take(page_records * (key_bytes + value_bytes));
         let plan = ScratchPlan {
@@ -253,7 +261,7 @@ pub struct Tree<'s> {
 }
 
 impl<'s> Tree<'s> {
-    /// What follows pointers to leaves holds this: see [`crate::reclaim::epochs`].
+    /// What follows pointers to leaves holds this: see [`crate::memory::epochs`].
     #[inline]
     pub(crate) fn pin(&self, lane: &Lane<'_>) -> Pinned<'s> {
         self.epochs.map_or(Pinned::NONE, |part| part.pin(lane))

@@ -14,9 +14,9 @@
 use crate::error::DecodeError;
 use crate::layout::fields::Field;
 use crate::layout::stripes;
-use crate::planted::{Bug, planted};
-use crate::reclaim::Signature;
+use crate::mutants::{Bug, planted};
 use crate::remote::address::{Address, GENERATION_MASK};
+use crate::remote::signature::Signature;
 use bitflags::bitflags;
 use core::cmp::Ordering;
 
@@ -250,7 +250,7 @@ pub fn former_sibling(image: &[u8]) -> Address {
 mod tests {
     use super::*;
     use crate::remote::lock_word::RowId;
-    use crate::remote::rows::Member;
+    use crate::remote::row::Member;
     use crate::verbs::NodeId;
 
     const ADDRESS: Address = Address::new(NodeId(1), 0x4000, 3);

@@ -5,9 +5,11 @@
 //! READ under its lock: nobody writes it then, so that path cannot loop.
 
 use super::Tree;
-use crate::error::{DecodeError, OpError};
-use crate::lane::{Lane, Mark};
-use crate::planted::{Bug, planted};
+use crate::error::DecodeError;
+use crate::lane::Lane;
+use crate::marks::Mark;
+use crate::mutants::{Bug, planted};
+use crate::operation::OpError;
 use crate::remote::address::Address;
 use crate::verbs::{Completion, Label, Request};
 

@@ -10,13 +10,16 @@
 //! inner nodes that chain would grow until they give up.
 
 use super::Tree;
-use crate::compute::nodes::{Fresh, NodeClass, Put, STOCK_NODES};
-use crate::error::OpError;
-use crate::lane::{Lane, Mark};
+use crate::lane::{Lane, STOCK_NODES};
+use crate::marks::Mark;
+use crate::memory::chunks::{self, Granted, Want};
+use crate::memory::node_pool::Put;
+use crate::operation::OpError;
 use crate::port::OUTBOX_REQUESTS;
-use crate::remote::chunks::{self, ChunkKind, Grant, Granted, Want};
+use crate::remote::chunk::{ChunkKind, Grant};
 use crate::remote::lock_word::RowId;
-use crate::remote::rows::RowWord;
+use crate::remote::place::{Fresh, NodeClass};
+use crate::remote::row::RowWord;
 use crate::verbs::{Label, NodeId, Request};
 
 impl Tree<'_> {

@@ -10,10 +10,10 @@
 
 use super::leaves::{Leaves, SPAN_MAX, judge_leaf, key_of, slice};
 use super::node::{self, Header, KEY_BYTES_MAX};
-use crate::error::OpError;
-use crate::index::{Operation, Outcome};
-use crate::lane::{Lane, Mark};
-use crate::planted::{Bug, planted};
+use crate::lane::Lane;
+use crate::marks::Mark;
+use crate::mutants::{Bug, planted};
+use crate::operation::{OpError, Operation, Outcome};
 use crate::remote::address::Address;
 use crate::verbs::{Label, Request};
 use core::ops::Range;

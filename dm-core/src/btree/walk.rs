@@ -9,12 +9,12 @@ use super::inner::Inner;
 use super::leaves::{Leaves, slice};
 use super::node::{self, Header, KEY_BYTES_MAX, NodeFlags, Wanted};
 use super::read::Target;
-use crate::compute::nodes::NodeClass;
-use crate::error::{DecodeError, OpError};
-use crate::index::Census;
+use crate::error::DecodeError;
 use crate::lane::Lane;
 use crate::layout::stripes;
+use crate::operation::{Census, OpError};
 use crate::remote::address::Address;
+use crate::remote::place::NodeClass;
 use crate::verbs::Label;
 
 /// One node of a level.

@@ -41,10 +41,11 @@ mod shape;
 
 use crate::btree::node::{Header, KEY_BYTES_MAX};
 use crate::error::DecodeError;
+use crate::layout::LINE_BYTES;
 use crate::layout::fields::Field;
 use crate::layout::stripes::{self, Cursor, VERSION_MASK};
-use crate::planted::{Bug, planted};
-use crate::remote::address::{Address, GENERATION_MASK, LINE_BYTES};
+use crate::mutants::{Bug, planted};
+use crate::remote::address::{Address, GENERATION_MASK};
 use shape::Walk;
 
 pub use crate::btree::leaves::SPAN_MAX;

@@ -9,7 +9,7 @@
 //! written by anything but CAS, in no life of the place, so a CAS by somebody with a stale pointer is never overwritten, and
 //! never overwrites.
 //!
-//! Lanes of one compute node queue in a local table as for every lock of the tree ([`crate::compute::locks`]); a leaf's
+//! Lanes of one compute node queue in a local table as for every lock of the tree ([`crate::locks::table`]); a leaf's
 //! entry is found by a hash of its place.
 //!
 //! **Taken over** as every lock of the tree ([`crate::recovery`]): the held word names row and acquisition, and bit 63 tells it
@@ -19,18 +19,18 @@
 
 use super::Chime;
 use super::layout::Leaf;
-use super::speculate::Part;
 use super::vacancy::{ALL_FULL, HELD};
 use crate::btree::Tree;
 use crate::btree::leaves::{Leaves, slice};
-use crate::btree::lock::{Watched, silent_holder, unknown, word_at};
 use crate::btree::node::{Header, NodeFlags};
-use crate::compute::locks::{Entered, Handed, LockTable, Turn, try_enter_tracked};
-use crate::error::{Cause, OpError};
-use crate::lane::{Debt, Lane, LockId, Mark, Stage};
-use crate::layout::stripes;
+use crate::lane::watch::Watched;
+use crate::lane::{Debt, Lane, Stage};
+use crate::layout::{stripes, word_at};
+use crate::locks::table::{Entered, Handed, LockTable, Turn, try_enter_tracked};
+use crate::marks::Mark;
+use crate::operation::{Cause, OpError, silent_holder, unknown};
 use crate::remote::address::Address;
-use crate::remote::lock_word::lock_of;
+use crate::remote::lock_word::{LockId, lock_of};
 use crate::verbs::{Completion, Label, Request, Status};
 
 /// CAS attempts on one lock word before an operation gives up, if its deadline does not end it earlier.
@@ -492,4 +492,13 @@ impl<'s> Chime<'s> {
     pub(super) fn leaf_queue(&self, lock: LockId) -> (&LockTable<'s>, LockId) {
         (&self.locks, local(lock))
     }
+}
+
+/// A part of a leaf to READ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// `count` entries from `first` on, with a replica if there are enough of them.
+    Entries { first: usize, count: usize },
+    /// One entry and nothing else.
+    Entry(usize),
 }

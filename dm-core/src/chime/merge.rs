@@ -12,10 +12,11 @@ use super::layout::{Leaf, LeafMut, State};
 use super::lock::LeafHeld;
 use crate::btree::merge::Merge;
 use crate::btree::node::{Header, NodeFlags};
-use crate::error::OpError;
-use crate::lane::{Lane, LockId};
+use crate::lane::Lane;
 use crate::layout::stripes;
+use crate::operation::OpError;
 use crate::remote::address::Address;
+use crate::remote::lock_word::LockId;
 
 impl<'s> Merge<'s> for Chime<'s> {
     type HeldLeaf = LeafHeld;

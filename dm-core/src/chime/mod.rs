@@ -152,7 +152,7 @@
 //! - Inner nodes are never merged; leaves are joined when one is empty, not when they are merely sparse.
 //! - A generation has six bits: a pointer that survives 64 lives of one place unused passes the generation check.
 //! - A row of a compute node that had opened an index without recovery stays dead if the pool has other indexes of this kind:
-//!   nothing says whose leaves may name it ([`crate::recovery::sweep`]).
+//!   nothing says whose leaves may name it ([`crate::btree::sweep`]).
 //! - Opened without recovery, an index waits for the locks of the dead until its deadlines pass. A leaf torn by a writer that
 //!   died, or whose queue pair failed between the two WRITEs of a range that goes on at the first entry, is then reported as
 //!   corrupt.
@@ -170,30 +170,32 @@ pub mod vacancy;
 mod write;
 
 use crate::btree::Tree;
-use crate::btree::bulk::{Bulk, BulkLoad};
+use crate::btree::bulk::Bulk;
 use crate::btree::leaves::{Leaves, SPAN_MAX, slice, slice_mut};
-use crate::btree::lock::word_at;
+use crate::btree::load::BulkLoad;
 use crate::btree::merge::{BOUNCES_MAX, Merge};
 use crate::btree::read::Target;
 use crate::btree::scan::Scan;
 use crate::compute::hotspot::Hotspot;
-use crate::compute::locks::LockTable;
 use crate::compute::words::WordTable;
-use crate::error::{DecodeError, OpError};
-use crate::index::{Census, Index, Operation, OperationKind, Outcome, ScratchPlan};
-use crate::lane::{Debt, Lane, LockId, Mark};
-use crate::layout::stripes;
-use crate::reclaim::Adopted;
-use crate::recovery::sweep::Swept;
+use crate::error::DecodeError;
+use crate::index::Index;
+use crate::lane::{Debt, Lane};
+use crate::layout::{stripes, word_at};
+use crate::locks::table::LockTable;
+use crate::marks::Mark;
+use crate::memory::orphans::Adopted;
+use crate::operation::{Census, OpError, Operation, OperationKind, Outcome, ScratchPlan};
+use crate::recovery::Swept;
 use crate::remote::address::Address;
-use crate::remote::lock_word::RowId;
+use crate::remote::lock_word::{LockId, RowId};
 use crate::verbs::{Assumptions, Space};
 use layout::{Leaf, LeafMut, LeafShape, Touched};
 use parameters::{ParameterError, Parameters};
 use spin::Mutex;
 use vacancy::{Buckets, HELD};
 
-/// Marks that this room counts itself; those of [`crate::btree::MARKS`] and [`crate::remote::chunks::MARKS`] come on top.
+/// Marks that this room counts itself; those of [`crate::btree::MARKS`] and [`crate::memory::chunks::MARKS`] come on top.
 pub const MARKS: &[Mark] = &[
     Mark::Forwarded,
     Mark::LeafSplit,

@@ -4,9 +4,9 @@ use super::layout::{LeafShape, NEIGHBORHOOD_MAX, NEIGHBORHOOD_MIN, SPAN_MAX, SPA
 use crate::btree::TreeScratch;
 use crate::btree::inner::{InnerShape, SPAN_MAX as INNER_SPAN_MAX};
 use crate::btree::node::{KEY_BYTES_MAX, KEY_BYTES_MIN};
-use crate::index::ScratchPlan;
+use crate::layout::record::{Le16, Le32, record};
+use crate::operation::ScratchPlan;
 use crate::remote::catalog::PARAMETER_BYTES;
-use crate::remote::record::{Le16, Le32, record};
 use static_assertions::const_assert_eq;
 use thiserror::Error;
 use zerocopy::IntoBytes;

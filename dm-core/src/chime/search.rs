@@ -7,10 +7,11 @@ use crate::btree::leaves::{Leaves, key_of, slice};
 use crate::btree::node::KEY_BYTES_MAX;
 use crate::btree::read::TORN_MAX;
 use crate::btree::{RESTARTS_MAX, Tree};
-use crate::error::{DecodeError, OpError};
-use crate::index::Outcome;
-use crate::lane::{Lane, Mark};
-use crate::planted::{Bug, planted};
+use crate::error::DecodeError;
+use crate::lane::Lane;
+use crate::marks::Mark;
+use crate::mutants::{Bug, planted};
+use crate::operation::{OpError, Outcome};
 use crate::remote::address::Address;
 use crate::verbs::{Label, Request};
 

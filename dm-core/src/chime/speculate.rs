@@ -8,20 +8,11 @@ use super::write::{Change, Decision};
 use crate::btree::descent::Spot;
 use crate::btree::leaves::{key_of, slice, slice_mut};
 use crate::btree::node::KEY_BYTES_MAX;
-use crate::error::OpError;
-use crate::index::{OperationKind, Outcome};
-use crate::lane::{Lane, Mark};
+use crate::lane::Lane;
+use crate::marks::Mark;
+use crate::operation::{OpError, OperationKind, Outcome};
 use crate::remote::address::Address;
 use crate::verbs::{Label, Request};
-
-/// A part of a leaf to READ.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
-    /// `count` entries from `first` on, with a replica if there are enough of them.
-    Entries { first: usize, count: usize },
-    /// One entry and nothing else.
-    Entry(usize),
-}
 
 /// Where a key may be: its hash, and what follows from that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

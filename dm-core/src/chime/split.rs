@@ -24,12 +24,13 @@ use super::layout::{Leaf, LeafMut, SPAN_MAX, State, Touched};
 use super::lock::LeafHeld;
 use crate::btree::leaves::{key_of, slice_mut};
 use crate::btree::node::{self, Header, KEY_BYTES_MAX, NodeFlags};
-use crate::compute::nodes::{Fresh, NodeClass};
-use crate::error::{Cause, OpError};
-use crate::lane::{Lane, Mark};
+use crate::lane::Lane;
 use crate::layout::stripes;
-use crate::planted::{Bug, planted};
+use crate::marks::Mark;
+use crate::mutants::{Bug, planted};
+use crate::operation::{Cause, OpError};
 use crate::remote::address::Address;
+use crate::remote::place::{Fresh, NodeClass};
 use crate::verbs::{Label, Request};
 use heapless::Vec;
 

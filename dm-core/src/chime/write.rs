@@ -10,19 +10,19 @@
 use super::Chime;
 use super::layout::{Leaf, LeafMut, State, Touched};
 use super::lock::LeafHeld;
-use super::speculate::Part;
 use crate::btree::descent::Spot;
 use crate::btree::leaves::{Leaves, key_of, slice_mut};
-use crate::btree::lock::unknown;
 use crate::btree::merge::Merge;
 use crate::btree::node::{self, Header, KEY_BYTES_MAX, Standing};
 use crate::btree::read::{PAUSE_NS_MAX, TORN_LOCKED_MAX};
 use crate::btree::{MOVES_MAX, RESTARTS_MAX, Tree};
-use crate::error::{Cause, DecodeError, OpError};
-use crate::index::{OperationKind, Outcome};
-use crate::lane::{Lane, Mark};
+use crate::chime::lock::Part;
+use crate::error::DecodeError;
+use crate::lane::Lane;
 use crate::layout::stripes;
-use crate::planted::{Bug, planted};
+use crate::marks::Mark;
+use crate::mutants::{Bug, planted};
+use crate::operation::{Cause, OpError, OperationKind, Outcome, unknown};
 use crate::remote::address::Address;
 use crate::verbs::{Label, Request};
 

@@ -51,10 +51,10 @@
 //! A seat a lane (key, one value), a bucket or two; nothing per key. Keys that meet in a bucket do not wait for each
 //! other: one of them works alone.
 
-use crate::error::{Cause, Effect, OpError};
-use crate::index::{OperationKind, Outcome, ScratchPlan};
-use crate::lane::{Lane, Mark};
-use crate::planted::{Bug, planted};
+use crate::lane::Lane;
+use crate::marks::Mark;
+use crate::mutants::{Bug, planted};
+use crate::operation::{Cause, Effect, OpError, OperationKind, Outcome, ScratchPlan};
 use crate::verbs::{LaneId, Request};
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use spin::Mutex;

@@ -26,7 +26,8 @@
 //!
 //! Storage is handed in, all of it buckets: the budget is what it takes.
 
-use crate::remote::address::{Address, LINE_BYTES};
+use crate::layout::LINE_BYTES;
+use crate::remote::address::Address;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use static_assertions::const_assert_eq;
 

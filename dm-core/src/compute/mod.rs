@@ -3,8 +3,6 @@
 //! - [`batches`]: read delegation and write combining.
 //! - [`cache`]: copies of inner nodes, read without locks.
 //! - [`hotspot`]: where in their leaves popular keys are.
-//! - [`locks`]: the local half of hierarchical locks: FIFO queues and hand-over.
-//! - [`nodes`]: memory granted and not yet in use.
 //! - [`window`]: how many operations a thread has under way.
 //! - [`words`]: what lock words were when they were last seen.
 //!
@@ -13,7 +11,5 @@
 pub mod batches;
 pub mod cache;
 pub mod hotspot;
-pub mod locks;
-pub mod nodes;
 pub mod window;
 pub mod words;

@@ -18,12 +18,11 @@
 //! even ones.
 
 use crate::layout::fields::Field;
-use crate::planted::{Bug, planted};
-use crate::remote::record::{Le16, Le32, record};
+use crate::layout::record::{Le16, Le32, record};
+use crate::mutants::{Bug, planted};
 use static_assertions::{const_assert, const_assert_eq};
 use zerocopy::IntoBytes;
 
-use super::parameters::{KEY_BYTES_LIMIT, VALUE_BYTES_LIMIT};
 use super::slot::BlockPointer;
 
 record! {
@@ -215,3 +214,9 @@ mod tests {
         assert_eq!(read(&[0; 32], &POINTER, 1), None, "never written");
     }
 }
+
+/// Keys are at most this long, in bytes, whatever an index was created for: what a path of Linux can be.
+pub const KEY_BYTES_LIMIT: usize = 4096;
+
+/// Values are at most this long, in bytes, whatever an index was created for.
+pub const VALUE_BYTES_LIMIT: usize = 64 << 10;

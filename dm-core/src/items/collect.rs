@@ -1,4 +1,4 @@
-//! Collection of blocks that nobody knows of any more, in the terms of [`crate::reclaim::collect`].
+//! Collection of blocks that nobody knows of any more, in the terms of [`crate::memory::collect`].
 //!
 //! What a compute node had on its shelf when it died or left, what it had written and not named yet or unnamed and not kept yet, what
 //! it had never carved of its chunks, and what the living have lost: all of it lies in chunks for blocks, and no entry that
@@ -16,12 +16,12 @@
 use super::Items;
 use super::block::UNIT_BYTES;
 use super::pool::BLOCKS;
-use crate::error::OpError;
 use crate::index::Index;
 use crate::lane::Lane;
-use crate::reclaim::Collection;
-use crate::reclaim::collect::{Collects, Site};
-use crate::remote::chunks::ChunkKind;
+use crate::memory::Collection;
+use crate::memory::collect::{Collects, Site};
+use crate::operation::OpError;
+use crate::remote::chunk::ChunkKind;
 
 impl<'s, I: Index> Collects<'s> for Items<'s, I> {
     const REPLAYS: bool = true;

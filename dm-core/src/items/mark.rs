@@ -25,9 +25,9 @@ use super::block::{class_bytes, class_of};
 use super::scan::Step;
 use super::slot::{BlockPointer, Slot};
 use super::{Items, Progress};
-use crate::error::{Cause, OpError};
-use crate::index::{Index, Operation};
+use crate::index::Index;
 use crate::lane::Lane;
+use crate::operation::{Cause, OpError, Operation};
 use crate::verbs::NodeId;
 
 impl<I: Index> Items<'_, I> {

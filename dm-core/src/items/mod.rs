@@ -79,7 +79,7 @@
 //!
 //! # How long an operation is under way
 //!
-//! An operation has one pin ([`crate::reclaim::epochs`]) from before its first step to after its last, which all of its steps share. When
+//! An operation has one pin ([`crate::memory::epochs`]) from before its first step to after its last, which all of its steps share. When
 //! a row has reached an epoch, there is on that compute node, of the operations that began before,
 //!
 //! - nobody who follows what an entry said: no READ of such a block is under way, and no step that expects such a slot;
@@ -139,19 +139,22 @@ mod scan;
 mod settle;
 pub mod slot;
 
-use crate::error::{Cause, OpError};
-use crate::index::{Census, Index, Operation, OperationKind, Outcome, ScratchPlan};
-use crate::lane::{Lane, Mark};
+use crate::index::Index;
+use crate::lane::Lane;
+use crate::marks::Mark;
+use crate::memory::chunks::{self, RequestIds, Want};
+use crate::memory::collect::collect;
+use crate::memory::orphans::Adopted;
+use crate::memory::{Busy, Participant};
+use crate::operation::{Cause, Census, OpError, Operation, OperationKind, Outcome, ScratchPlan};
 use crate::port::State;
-use crate::reclaim::collect::collect;
-use crate::reclaim::{Adopted, Busy, Participant};
-use crate::recovery::sweep::Swept;
+use crate::recovery::Swept;
 use crate::remote::NodeGeometry;
 use crate::remote::address::Address;
 use crate::remote::catalog::IndexNumber;
-use crate::remote::chunks::{self, ChunkKind, Grant, RequestId, RequestIds, Want};
+use crate::remote::chunk::{ChunkKind, Grant, RequestId};
 use crate::remote::lock_word::RowId;
-use crate::remote::rows::Member;
+use crate::remote::row::Member;
 use crate::verbs::{Assumptions, NodeId};
 use block::class_of;
 use core::future::Future;

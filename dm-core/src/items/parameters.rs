@@ -1,29 +1,21 @@
 //! What is fixed when an index with items is created, and how the catalog keeps it.
 //!
 //! It is the last eight bytes of the parameter block of the index below, which has zeros there without items; and the
-//! catalog entry carries [`FEATURE_ITEMS`], so that a program that knows nothing of items does not take slots for values.
+//! catalog entry carries [`FEATURE_ITEMS`](crate::remote::catalog::FEATURE_ITEMS), so that a program that knows nothing of items does not take slots for values.
 
 use super::block::{block_bytes, class_bytes, class_of};
 use super::key::{ENTRY_KEY_BYTES_MIN, KeyShape};
 use super::slot::{SLOT_BYTES_MIN, inline_bytes_max};
-use crate::index::{LENGTHS_BYTES, RECORD_HEADER_BYTES, ScratchPlan};
+use crate::items::block::{KEY_BYTES_LIMIT, VALUE_BYTES_LIMIT};
+use crate::layout::record::{Le16, Le32, record};
+use crate::operation::{LENGTHS_BYTES, RECORD_HEADER_BYTES, ScratchPlan};
 use crate::port::OUTBOX_REQUESTS;
 use crate::remote::SCRATCH_BYTES;
 use crate::remote::catalog::PARAMETER_BYTES;
-use crate::remote::record::{Le16, Le32, record};
 use core::ops::Range;
 use static_assertions::const_assert_eq;
 use thiserror::Error;
 use zerocopy::IntoBytes;
-
-/// Incompatible feature of a catalog entry: its values are slots of items.
-pub const FEATURE_ITEMS: u64 = 1 << 0;
-
-/// Keys are at most this long, in bytes, whatever an index was created for: what a path of Linux can be.
-pub const KEY_BYTES_LIMIT: usize = 4096;
-
-/// Values are at most this long, in bytes, whatever an index was created for.
-pub const VALUE_BYTES_LIMIT: usize = 64 << 10;
 
 record! {
     /// The end of a parameter block.

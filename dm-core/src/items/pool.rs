@@ -6,9 +6,9 @@
 //!                                                                    └── by size class ◄── retired, next life
 //! ```
 //!
-//! What was collected, because nobody knew of it any more ([`crate::reclaim::collect`]), is used before a new chunk.
+//! What was collected, because nobody knew of it any more ([`crate::memory::collect`]), is used before a new chunk.
 //!
-//! Chunks are granted as those of nodes are ([`crate::remote::chunks`]) and serve all sizes, so that a small pool need not
+//! Chunks are granted as those of nodes are ([`crate::memory::chunks`]) and serve all sizes, so that a small pool need not
 //! have one per size. What a chunk has left when the next one comes is cut into places for later. If the pool has no chunk
 //! left, a larger place is cut in two.
 //!
@@ -30,8 +30,8 @@
 
 use super::block::{CLASSES, UNIT_BYTES, class_bytes, class_of};
 use super::slot::{BlockPointer, LIFE_MASK};
-use crate::planted::{Bug, planted};
-use crate::reclaim::{Collection, Share};
+use crate::memory::{Collection, Share};
+use crate::mutants::{Bug, planted};
 use crate::verbs::NodeId;
 use spin::Mutex;
 
@@ -190,7 +190,7 @@ impl<'s> BlockPool<'s> {
         Self { shelves, share: None }
     }
 
-    /// The same, where what nobody knows of any more is collected ([`crate::reclaim::collect`]).
+    /// The same, where what nobody knows of any more is collected ([`crate::memory::collect`]).
     #[must_use]
     pub fn with_collection(mut self, share: Share<'s>) -> Self {
         self.share = Some(share);
@@ -343,8 +343,8 @@ impl<'s> BlockPool<'s> {
 mod tests {
     extern crate std;
     use super::*;
-    use crate::reclaim::closed::ChunkName;
-    use crate::reclaim::{Epochs, Ground, Plot};
+    use crate::memory::closed::ChunkName;
+    use crate::memory::{Epochs, Ground, Plot};
     use crate::remote::superblock::small_for_tests;
     use std::vec::Vec;
 

@@ -6,16 +6,16 @@
 //!
 //! A block that is not what its entry said has been replaced since: the scan goes on at that entry, READing it again.
 
-use super::block;
 use super::key::{EntryKey, ROOT_LAYER};
 use super::parameters::BLOCKS_AT_ONCE;
 use super::point::copy_to;
 use super::slot::{BlockPointer, Slot};
-use super::{Items, Progress};
+use super::{Items, Progress, block};
 use crate::btree::RESTARTS_MAX;
-use crate::error::{Cause, Effect, OpError};
-use crate::index::{Index, Operation, OperationKind, Outcome, Part, RECORD_HEADER_BYTES};
-use crate::lane::{Lane, Mark};
+use crate::index::Index;
+use crate::lane::Lane;
+use crate::marks::Mark;
+use crate::operation::{Cause, Effect, OpError, Operation, OperationKind, Outcome, Part, RECORD_HEADER_BYTES};
 use core::future::Future;
 
 /// How far a scan is.

@@ -16,10 +16,11 @@
 
 use super::slot::{BlockPointer, Slot};
 use super::{Draft, Items, Progress};
-use crate::error::{Cause, OpError};
-use crate::index::{Index, Operation, OperationKind, Outcome};
-use crate::lane::{Lane, Mark};
-use crate::planted::{Bug, planted};
+use crate::index::Index;
+use crate::lane::Lane;
+use crate::marks::Mark;
+use crate::mutants::{Bug, planted};
+use crate::operation::{Cause, OpError, Operation, OperationKind, Outcome};
 use crate::verbs::Status;
 use core::future::Future;
 

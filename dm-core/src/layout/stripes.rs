@@ -27,8 +27,8 @@
 //! Codec functions take images of any content and any length; an access outside the image yields zeros or does
 //! nothing, so remote bytes cannot make them panic.
 
-use crate::planted::{Bug, planted};
-use crate::remote::address::LINE_BYTES;
+use crate::layout::LINE_BYTES;
+use crate::mutants::{Bug, planted};
 
 /// Payload bytes of one line.
 pub const LINE_PAYLOAD_BYTES: usize = LINE_BYTES - 1;

@@ -17,7 +17,7 @@
 //! section III.E), all of them in its header. All keys have one length, so no key is a prefix of another.
 //!
 //! **What never changes.** A node's header, and the whole prefix in front of its slots, for as long as anybody may know
-//! its address (places are used again when nobody does: [`crate::reclaim`]). A node that another is put above (a *header split*) keeps bytes in its header that are now also in the
+//! its address (places are used again when nobody does: [`crate::memory`]). A node that another is put above (a *header split*) keeps bytes in its header that are now also in the
 //! path: whoever arrives compares from where it stands.
 //!
 //! **What changes, and how.** Slots, by CAS of the whole word: empty -> leaf -> node -> other node, and once

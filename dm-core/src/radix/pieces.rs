@@ -1,11 +1,10 @@
 //! Pieces of memory that come back: lists of those that are ready, by size, and the queue of those that wait.
 //!
 //! What was published in the tree may be under way in somebody's hands when it is out of the tree, so it waits until by the
-//! [epochs](crate::reclaim::epochs) no compute node has a pointer that old. See [`crate::smart`] for why that is enough.
+//! [epochs](crate::memory::epochs) no compute node has a pointer that old. See [`crate::smart`] for why that is enough.
 
 use super::slot::{NodeType, Place, UNIT_BYTES};
-use super::space::Use;
-use crate::reclaim::Epochs;
+use crate::memory::Epochs;
 
 /// Sizes that come back: leaves, and nodes of each type.
 const SIZES: usize = 1 + NodeType::LARGEST.number() as usize;
@@ -457,4 +456,19 @@ mod tests {
         assert_eq!(queue.next(&epochs), Some(place(0)));
         assert!(queue.pop(&epochs).is_some() && queue.reserve(1) && !queue.reserve(1));
     }
+}
+
+/// What a piece of memory is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Use {
+    /// Leaves.
+    Leaf = 0,
+    /// Nodes.
+    Node = 1,
+}
+
+impl Use {
+    /// How many there are.
+    pub const COUNT: usize = 2;
 }

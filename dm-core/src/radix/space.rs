@@ -5,29 +5,15 @@
 
 use super::pieces::{Queue, Shelf};
 use super::slot::{Place, UNIT_BYTES};
-use crate::planted::{Bug, planted};
-use crate::reclaim::{Collection, Epochs, Share};
-use crate::remote::chunks::Granted;
+use crate::memory::chunks::Granted;
+use crate::memory::{Collection, Epochs, Share};
+use crate::mutants::{Bug, planted};
+use crate::radix::pieces::Use;
 use crate::remote::lock_word::RowId;
 use crate::verbs::NodeId;
 use core::sync::atomic::{AtomicU32, Ordering};
 use heapless::Vec;
 use spin::Mutex;
-
-/// What a piece of memory is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Use {
-    /// Leaves.
-    Leaf = 0,
-    /// Nodes.
-    Node = 1,
-}
-
-impl Use {
-    /// How many there are.
-    pub const COUNT: usize = 2;
-}
 
 /// Chunks between the places where two compute nodes begin to look for one: 2^32 divided by the golden ratio, so that any number of
 /// them are far apart, whatever the number of chunks (Knuth, The Art of Computer Programming vol. 3, section 6.4).
@@ -146,7 +132,7 @@ impl<'s> Space<'s> {
         self
     }
 
-    /// The same, where what nobody knows of any more is collected ([`crate::reclaim::collect`]).
+    /// The same, where what nobody knows of any more is collected ([`crate::memory::collect`]).
     #[must_use]
     pub fn with_collection(mut self, share: Share<'s>) -> Self {
         self.share = Some(share);

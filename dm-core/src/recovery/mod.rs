@@ -12,7 +12,7 @@
 //!        ▼                                           [`mod@fence`]
 //!  row LIVE -> FENCING, every memory node confirms, row -> DEAD
 //!        │
-//!        ▼                                           [`takeover`], [`redo`]
+//!        ▼                                           [`takeover`], [`redo`](crate::membership::redo)
 //!  redo image of that lock word?  no: CAS the word free
 //!        │ yes: copy it under a word of my own, CAS dead's word -> mine, replay it, CAS mine -> free
 //!        ▼
@@ -27,7 +27,7 @@
 //! [`Capabilities::crash_atomic_bytes`](crate::verbs::Capabilities) long, a packet of a NIC counted from the start of
 //! the message, or an aligned block of memory if it is no longer than a line.
 //!
-//! **A crash unit must be a line at least** ([`UNIT_BYTES_MIN`]); [`Recovery::new`] refuses less. Readers take no locks. They detect a
+//! **A crash unit must be a line at least** ([`UNIT_BYTES_MIN`](crate::membership::UNIT_BYTES_MIN)); [`Recovery::new`](crate::membership::Recovery::new) refuses less. Readers take no locks. They detect a
 //! mixture of lines by the lines' versions, and then READ under the lock, which recovers it. Nothing detects a
 //! mixture of words *within* a line: a reader would take half of a dead writer's entry for a record until somebody
 //! happens to write that leaf. No redo image helps against that; only a fabric whose lines survive whole does.
@@ -65,7 +65,7 @@
 //! debt remembers that there is an image, passes that on with the word, and every later WRITE of the acquisition has
 //! one, too. And it holds only while the last image is there, or none is. Two rules see to that.
 //!
-//! - **A redo record stays in its slot for as long as its lane holds the lock**, also when its WRITE has completed. [`redo`] says how, and
+//! - **A redo record stays in its slot for as long as its lane holds the lock**, also when its WRITE has completed. [`redo`](crate::membership::redo) says how, and
 //!   which race that closes.
 //! - **A lock word with more than one redo record is not handed over**: it is freed. A lane that has handed a word over uses its slots
 //!   again. An older record in the slot of the lane before it would then count as the last one.
@@ -92,7 +92,7 @@
 //! | amid | leaves | finished by |
 //! |---|---|---|
 //! | an entry or a whole node being written | a torn node, an image | the next who wants its lock: replay |
-//! | a split, before the old node's WRITE | a node nobody points to | adoption ([`crate::reclaim`]) |
+//! | a split, before the old node's WRITE | a node nobody points to | adoption ([`crate::memory`]) |
 //! | ..., after it | a half-split | readers move right; whoever meets it links it |
 //! | root growth or the first leaf, before the CAS of the root word | as a split | |
 //! | ..., after it | nothing | |
@@ -108,38 +108,21 @@
 //!
 //! How long is the longer of the waiter's own lease and what the holder said of its lease in its row, so that a tool
 //! with a short one does not end compute nodes that beat more slowly. What a row says is believed up to an hour
-//! ([`lease::LEASE_NS_MAX`]); beyond that it is corrupt, and the waiter says so.
+//! ([`LEASE_NS_MAX`](crate::remote::row::LEASE_NS_MAX)); beyond that it is corrupt, and the waiter says so.
 //!
-//! A compute node that could not renew within half a lease posts no more WRITEs ([`lease::Lease::may_write`]), so
+//! A compute node that could not renew within half a lease posts no more WRITEs ([`Lease::may_write`](crate::membership::lease::Lease::may_write)), so
 //! that it normally notices before the others do. That is politeness; what protects is the fence.
 //!
 //! # Open limits
 //!
 //! - 16-bit lock words name no acquisition: an index that uses them is opened without recovery.
 //! - A survivor whose redo slots are smaller than the dead's image cannot repair it, and says so
-//!   ([`crate::error::Cause::Corrupt`]); compute nodes of a pool should open their slots for its largest nodes.
+//!   ([`crate::operation::Cause::Corrupt`]); compute nodes of a pool should open their slots for its largest nodes.
 //! - A memory node that is down confirms no fence: what it and the others protect stays locked until it is back.
 
-pub mod fence;
-pub mod lease;
-pub mod redo;
-pub mod sweep;
 pub mod takeover;
 
-use crate::btree::lock::Watched;
-use crate::error::{Cause, OpError};
-use crate::lane::{Debt, Lane, Mark};
-use crate::planted::{Bug, planted};
-use crate::port::Port;
-use crate::remote::address::LINE_BYTES;
-use crate::remote::lock_word::{LockWord, RowId};
-use crate::remote::rows::Member;
-use crate::verbs::{Capabilities, Label, NodeId, Request};
-use core::sync::atomic::{AtomicU32, Ordering};
-use lease::{Lease, Pulse};
-use redo::{Area, HEADER_BYTES, Image, SLOTS_FOR_WRITES, Writes};
-use spin::Mutex;
-use thiserror::Error;
+use crate::marks::Mark;
 
 /// What this room counts.
 pub const MARKS: &[Mark] = &[
@@ -152,228 +135,20 @@ pub const MARKS: &[Mark] = &[
     Mark::RowSwept,
 ];
 
-/// Crash units must not be smaller: versions tell lines apart, not words.
-pub const UNIT_BYTES_MIN: u32 = LINE_BYTES as u32;
-
-/// Pushes the WRITE of `bytes` bytes at scratch offset `local` to `offset` on `node`; as two, if crash units of `unit_bytes`
-/// would else end in the middle of lines.
-pub(crate) fn push_by_lines(
-    port: &Port<'_>,
-    label: Label,
-    (node, offset): (NodeId, u64),
-    bytes: usize,
-    local: usize,
-    unit_bytes: u32,
-) {
-    let begins = (offset % LINE_BYTES as u64) as usize;
-    // Units no longer than a line are blocks of memory, and end with lines wherever a WRITE begins.
-    let front = if unit_bytes <= UNIT_BYTES_MIN || bytes <= unit_bytes as usize || begins == 0 {
-        0
-    } else {
-        LINE_BYTES - begins
-    };
-    if front > 0 {
-        port.push(Request::write(label, node, offset, front, local));
-    }
-    port.push(Request::write(label, node, offset + front as u64, bytes - front, local + front));
-}
-
-/// Sequences a lane takes at a time from its compute node's counter.
-const SEQUENCES_AT_ONCE: u64 = 1 << 10;
-
-/// Why a compute node cannot be recovered by others, so that it must not claim to be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum RecoveryError {
-    /// Lines of a dead sender may be torn in themselves.
-    #[error(
-        "of a WRITE whose sender dies this fabric keeps {crash_atomic_bytes} bytes together; readers without locks need \
-         a line, {UNIT_BYTES_MIN}, or several"
-    )]
-    Unit {
-        /// [`Capabilities::crash_atomic_bytes`].
-        crash_atomic_bytes: u32,
-    },
-    /// There is not a redo area for every memory node.
-    #[error("{areas} redo areas for {nodes} memory nodes")]
-    Areas {
-        /// How many there are.
-        areas: usize,
-        /// Memory nodes of the pool.
-        nodes: usize,
-    },
-    /// Nodes of an index do not fit its redo slots.
-    #[error(
-        "nodes of {node_bytes} bytes do not fit redo slots of {slot_bytes}, {} of them a header",
-        redo::HEADER_BYTES
-    )]
-    Slot {
-        /// The largest node.
-        node_bytes: usize,
-        /// The slots.
-        slot_bytes: u32,
-    },
-    /// More lanes than have slots and pulses.
-    #[error("{lanes} lanes, and redo slots for {room}")]
-    Lanes {
-        /// Lanes of the index.
-        lanes: usize,
-        /// Lanes with slots.
-        room: usize,
-    },
-}
-
-/// What makes a compute node's locks recoverable; all its lanes and indexes share it.
-pub struct Recovery<'s> {
-    member: Member,
-    /// Its own lease.
-    pub lease: &'s Lease,
-    pulses: &'s [Pulse],
-    /// Its redo area on each memory node.
-    areas: &'s [Area],
-    unit_bytes: u32,
-    /// Whether the fabric can fence at all.
-    fencing: bool,
-    /// The next sequence no lane has taken.
-    sequences: Mutex<u64>,
-    steps: AtomicU32,
-}
-
-impl<'s> Recovery<'s> {
-    /// `pulses`: one per lane. `areas`: one per memory node, made by [`redo::prepare`].
-    pub fn new(
-        member: Member,
-        lease: &'s Lease,
-        pulses: &'s [Pulse],
-        areas: &'s [Area],
-        capabilities: &Capabilities,
-    ) -> Result<Self, RecoveryError> {
-        let Capabilities { crash_atomic_bytes, fencing, .. } = *capabilities;
-        if crash_atomic_bytes < UNIT_BYTES_MIN || !crash_atomic_bytes.is_multiple_of(UNIT_BYTES_MIN) {
-            return Err(RecoveryError::Unit { crash_atomic_bytes });
-        }
-        let unit_bytes = crash_atomic_bytes;
-        Ok(Self {
-            member,
-            lease,
-            pulses,
-            areas,
-            unit_bytes,
-            fencing,
-            sequences: Mutex::new(1),
-            steps: AtomicU32::new(0),
-        })
-    }
-
-    /// Whether an index with nodes of `node_bytes`, `lanes` lanes and `nodes` memory nodes can use it.
-    pub fn check(&self, node_bytes: usize, lanes: usize, nodes: usize) -> Result<(), RecoveryError> {
-        if self.areas.len() != nodes {
-            return Err(RecoveryError::Areas { areas: self.areas.len(), nodes });
-        }
-        for area in self.areas {
-            let slot_bytes = area.slot_bytes();
-            if (slot_bytes as usize) < redo::HEADER_BYTES + node_bytes {
-                return Err(RecoveryError::Slot { node_bytes, slot_bytes });
-            }
-            let room = (area.slots() as usize / redo::SLOTS_PER_LANE).min(self.pulses.len());
-            if lanes > room {
-                return Err(RecoveryError::Lanes { lanes, room });
-            }
-        }
-        Ok(())
-    }
-
-    /// This compute node.
-    pub fn member(&self) -> Member {
-        self.member
-    }
-
-    /// A signal of life per lane: what [`lease::keep`] watches.
-    pub fn pulses(&self) -> &'s [Pulse] {
-        self.pulses
-    }
-
-    /// The word of a new acquisition. `None`: there are no more, and the compute node has to join anew.
-    pub(crate) fn word(&self, lane: &Lane<'_>) -> Option<LockWord> {
-        let sequence = lane.next_sequence(|| {
-            let mut next = self.sequences.lock();
-            let first = *next;
-            *next = first.saturating_add(SEQUENCES_AT_ONCE);
-            first..*next
-        });
-        LockWord::new(self.member.row, sequence)
-    }
-
-    /// Whether a WRITE of `bytes` bytes at `offset` may land in part.
-    #[inline]
-    pub(crate) const fn may_tear(&self, offset: u64, bytes: usize) -> bool {
-        let unit = self.unit_bytes as u64;
-        if self.unit_bytes <= UNIT_BYTES_MIN {
-            // Blocks of memory, whole lines.
-            let last = offset + bytes.saturating_sub(1) as u64;
-            return offset / UNIT_BYTES_MIN as u64 != last / UNIT_BYTES_MIN as u64;
-        }
-        bytes as u64 > unit
-    }
-
-    /// Pushes the image of `writes` to `node`, under the lock of `debt`. Their bytes are at scratch offset `at`; the image's
-    /// header goes in front of them. Whoever calls this pushes the WRITEs behind it.
-    pub(crate) fn push_image(
-        &self,
-        lane: &Lane<'_>,
-        debt: Debt,
-        node: NodeId,
-        writes: Writes,
-        at: usize,
-    ) -> Result<(), OpError> {
-        let port = lane.port();
-        let position =
-            if planted(Bug::SlotsReusedUnderLock) { port.pushed(Label::Redo) } else { lane.next_redo_slot() };
-        let area = self.areas.get(usize::from(node.0)).filter(|_| position < SLOTS_FOR_WRITES);
-        let slot = area.and_then(|area| area.slot_of(lane, position));
-        let (Some(slot), Some(start)) = (slot, at.checked_sub(HEADER_BYTES)) else {
-            port.withdraw();
-            return Err(OpError::harmless(Cause::BadInput("more redo images under a lane's locks than it has slots")));
-        };
-        let (word, incarnation, step) = (LockWord(debt.word), self.member.incarnation, self.next_step());
-        let image = Image { debt, word, incarnation, step, repair: false, writes };
-        let bytes = HEADER_BYTES + writes.total_bytes();
-        port.with(|scratch| image.seal(scratch.get_mut(start..start + bytes).unwrap_or_default()));
-        port.push(Request::write(Label::Redo, node, slot, bytes, start));
-        lane.has_image(debt.lock);
-        Ok(())
-    }
-
-    fn next_step(&self) -> u32 {
-        // Two lanes take steps for one word only with a hand-over between them, which orders them.
-        self.steps.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// Notes that a lane holds a lock, or none any more: for the heartbeat, which must not vouch for a lane that got
-    /// stuck.
-    #[inline]
-    pub(crate) fn holding(&self, lane: &Lane<'_>, holds: bool) {
-        if let Some(pulse) = self.pulses.get(usize::from(lane.id().0)) {
-            pulse.note(if holds { lane.next_turn() | 1 } else { 0 });
-        }
-    }
-
-    /// Whether the fabric can fence.
-    pub(crate) const fn can_fence(&self) -> bool {
-        self.fencing
-    }
-
-    /// Notes that a CAS lost against the word `found` of a lock.
-    pub(crate) fn watch_holder(&self, lane: &Lane<'_>, found: u64) -> Watched {
-        let (lease_ns, now_ns) = (self.lease.terms().lease_ns(), lane.port().elapsed_ns());
-        if lane.watch(|watch| watch.lost(found, now_ns, lease_ns)) {
-            return Watched::Silent;
-        }
-        Watched::Wait(lane.watch(|watch| watch.pause_ns(now_ns, lease_ns)))
-    }
-
-    /// Whether a row is this compute node's own.
-    fn is_self(&self, row: RowId) -> bool {
-        row == self.member.row
-    }
+/// What a sweep did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// Locks that named the row.
+    pub locks: u32,
+    /// Chunks of redo images given back.
+    pub chunks_freed: u32,
+    /// Chunks for nodes that stay granted to the dead row until they are adopted.
+    pub chunks_kept: u32,
+    /// Bytes of never written nodes in them.
+    pub unwritten_bytes: u64,
+    /// Whether the row was freed, by this sweep or another. It stays as it is, and so do its chunks, if it was that of a
+    /// compute node of *another* index whose locks lie in its leaves: sweeping there is for those who know that index. Where
+    /// there is such an index and nothing says which one the compute node had open, because that was opened without
+    /// recovery or a sweeper died right before it freed the row, the row is not freed either.
+    pub row_free: bool,
 }

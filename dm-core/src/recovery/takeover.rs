@@ -1,36 +1,23 @@
 //! Waiting for a lock whose holder may be dead, and taking it over from one that is.
 
-use super::Recovery;
-use super::fence::{Fenced, fence};
-use super::redo::{self, HEADER_BYTES, Image, LOOK_BYTES, SLOTS_FOR_WRITES, Wanted};
-use crate::btree::Tree;
-use crate::btree::leaves::Leaves;
-use crate::btree::lock::word_at;
-use crate::compute::locks::{LockTable, try_enter_tracked};
-use crate::error::{Cause, OpError};
-use crate::lane::{Debt, Lane, LockId, Mark, Stage};
-use crate::planted::{Bug, planted};
+use crate::lane::watch::Watch;
+use crate::lane::{Debt, Lane, Stage};
+use crate::layout::word_at;
+use crate::locks::table::{LockTable, try_enter_tracked};
+use crate::marks::Mark;
+use crate::membership::Recovery;
+use crate::membership::fence::{Fenced, fence};
+use crate::membership::redo::{self, HEADER_BYTES, Image, LOOK_BYTES, SLOTS_FOR_WRITES, Wanted};
+use crate::memory::chunks;
+use crate::mutants::{Bug, planted};
+use crate::operation::{Cause, OpError};
 use crate::remote::address::Address;
-use crate::remote::chunks::{self, ChunkEntry, Grant};
-use crate::remote::lock_word::{LockWord, RowId};
-use crate::remote::rows::{Member, Row, RowState, RowWord};
+use crate::remote::chunk::{ChunkEntry, Grant};
+use crate::remote::lock_word::{LockId, LockWord, RowId};
+use crate::remote::row::{Member, Row, RowState, RowWord};
 use crate::remote::{HOME, NodeGeometry};
 use crate::verbs::{Label, NodeId, Request, Space};
 use core::ops::Range;
-
-/// What a waiter has seen of a lock and of its holder, by its own clock: the nanoseconds its operation has waited.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Watch {
-    /// The lock word, and since when it is that.
-    word: u64,
-    since_ns: u64,
-    /// When the holder's row was looked at last.
-    looked_ns: u64,
-    /// What was there, and since when it is that.
-    row: (u64, u64),
-    row_since_ns: u64,
-    seen_row: bool,
-}
 
 /// A row, as far as leases are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,44 +26,6 @@ pub(crate) struct SeenRow {
     pub(super) heartbeat: u64,
     /// What it says of its lease; 0: nothing.
     pub(super) lease_ns: u64,
-}
-
-impl Watch {
-    /// Notes that a CAS lost against `word`. Whether it is time to look at the holder's row.
-    pub(crate) fn lost(&mut self, word: u64, now_ns: u64, lease_ns: u64) -> bool {
-        if word != self.word {
-            *self = Self { word, since_ns: now_ns, looked_ns: now_ns, ..Self::default() };
-            return false;
-        }
-        self.is_long(now_ns, lease_ns) && (!self.seen_row || now_ns - self.looked_ns >= lease_ns / 8)
-    }
-
-    /// Whether the lock has been held by the same acquisition for suspiciously long.
-    fn is_long(&self, now_ns: u64, lease_ns: u64) -> bool {
-        now_ns - self.since_ns >= lease_ns / 4
-    }
-
-    /// How long to pause before the next CAS, in ns, if something else than the usual.
-    pub(crate) fn pause_ns(&self, now_ns: u64, lease_ns: u64) -> Option<u64> {
-        (self.word != 0 && self.is_long(now_ns, lease_ns)).then_some(lease_ns / 64)
-    }
-
-    /// Since when the holder's row has not changed, if it was looked at and that was not the end of it.
-    pub(crate) fn watched_since(&self) -> Option<u64> {
-        self.seen_row.then_some(self.row_since_ns)
-    }
-
-    /// Notes what the holder's row says. Whether its lease is over: a whole lease without a change.
-    fn saw_row(&mut self, row: (u64, u64), now_ns: u64, lease_ns: u64) -> bool {
-        self.looked_ns = now_ns;
-        if !self.seen_row || self.row != row {
-            self.seen_row = true;
-            self.row = row;
-            self.row_since_ns = now_ns;
-            return false;
-        }
-        now_ns - self.row_since_ns >= lease_ns
-    }
 }
 
 /// What whoever recovers a lock works with.
@@ -328,118 +277,5 @@ impl Site<'_> {
             lane.port().submit().await?;
         }
         Ok(())
-    }
-}
-
-/// The locks of a B+-tree.
-struct TreeLocks<'a, 's, I> {
-    tree: &'a Tree<'s>,
-    index: &'a I,
-}
-
-impl<'s, I: Leaves<'s>> Guarded for TreeLocks<'_, 's, I> {
-    fn site(&self) -> Option<Site<'_>> {
-        self.tree.site()
-    }
-
-    fn queue(&self, lock: LockId) -> Option<(&LockTable<'_>, LockId)> {
-        self.tree.options.hierarchical.then(|| self.index.queue_of(lock))
-    }
-
-    fn word_place(&self, debt: &Debt) -> (NodeId, u64, Space) {
-        self.tree.word_place(debt)
-    }
-
-    fn word_request(&self, label: Label, debt: &Debt, compare: u64, swap: u64) -> Request {
-        self.tree.word_request(label, debt, compare, swap)
-    }
-
-    fn word_for(&self, lane: &Lane<'_>, lock: LockId) -> Result<u64, OpError> {
-        self.tree.word_for(lane, lock)
-    }
-
-    async fn free_word(&self, lane: &Lane<'_>, debt: &Debt) -> Result<u64, OpError> {
-        self.index.free_word(lane, debt).await
-    }
-
-    fn leave(&self, lane: &Lane<'_>, lock: LockId) {
-        self.tree.leave(lane, lock, self.index.queue_of(lock));
-    }
-}
-
-impl<'s> Tree<'s> {
-    /// What recoveries work with.
-    pub(super) fn site(&self) -> Option<Site<'_>> {
-        self.recovery.map(|recovery| Site {
-            recovery,
-            geometry: self.geometry,
-            owner: self.owner,
-            room: &self.scratch.recovery,
-        })
-    }
-
-    /// See [`Guarded::look_after`], of an operation whose [`Tree::acquire`] ended so.
-    pub(crate) async fn look_after(&self, index: &impl Leaves<'s>, lane: &Lane<'_>, debt: Debt) -> Result<(), OpError> {
-        TreeLocks { tree: self, index }.look_after(lane, debt).await
-    }
-
-    /// See [`Guarded::recover`].
-    pub(crate) async fn recover(
-        &self,
-        index: &impl Leaves<'s>,
-        lane: &Lane<'_>,
-        debt: Debt,
-        dead: LockWord,
-        incarnation: u32,
-    ) -> Result<(), OpError> {
-        match self.site() {
-            Some(site) => TreeLocks { tree: self, index }.recover(lane, site, debt, dead, incarnation).await,
-            None => Ok(()),
-        }
-    }
-
-    /// See [`Site::replay_own`].
-    pub(crate) async fn replay_own(&self, lane: &Lane<'_>, debt: &Debt, word: u64) -> Result<(), OpError> {
-        match self.site() {
-            Some(site) => site.replay_own(lane, debt, word).await,
-            None => Ok(()),
-        }
-    }
-
-    /// All lock words of this incarnation have been used.
-    pub(crate) const fn used_up() -> OpError {
-        OpError::harmless(Cause::BadInput("this incarnation has used all its lock words: join anew"))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const LEASE_NS: u64 = 800;
-
-    #[test]
-    fn a_lease_is_over_after_a_whole_one_without_a_heartbeat() {
-        let mut watch = Watch::default();
-        assert!(!watch.lost(7, 1000, LEASE_NS));
-        assert!(!watch.lost(7, 1199, LEASE_NS));
-        assert!(watch.lost(7, 1200, LEASE_NS), "a quarter of a lease");
-        assert!(!watch.saw_row((1, 1), 1200, LEASE_NS));
-        assert!(!watch.lost(7, 1299, LEASE_NS));
-        assert!(watch.lost(7, 1300, LEASE_NS), "an eighth later");
-        assert!(!watch.saw_row((1, 2), 1300, LEASE_NS), "it lives");
-        assert!(!watch.saw_row((1, 2), 2099, LEASE_NS));
-        assert!(watch.saw_row((1, 2), 2100, LEASE_NS));
-    }
-
-    #[test]
-    fn another_word_or_another_incarnation_begins_anew() {
-        let mut watch = Watch::default();
-        watch.lost(7, 0, LEASE_NS);
-        assert!(watch.lost(7, 500, LEASE_NS));
-        watch.saw_row((1, 1), 500, LEASE_NS);
-        assert!(!watch.lost(8, 2000, LEASE_NS));
-        assert!(!watch.saw_row((1, 1), 2000, LEASE_NS), "another holder's silence does not count");
-        assert!(!watch.saw_row((2, 1), 2900, LEASE_NS));
     }
 }

@@ -11,11 +11,9 @@
 //! there. A node repeats its generation in its first line; a pointer whose generation differs is stale. All zero is
 //! the null address: offset 0 is the superblock of a memory node and never a node of an index.
 
+use crate::layout::LINE_BYTES;
 use crate::verbs::NodeId;
 use core::fmt;
-
-/// Alignment of nodes, and of every line a NIC moves as one, in bytes.
-pub const LINE_BYTES: usize = 64;
 
 /// Generations count modulo 64.
 pub const GENERATION_MASK: u8 = 0x3f;

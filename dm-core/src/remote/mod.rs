@@ -16,12 +16,12 @@
 //!
 //! - [`address`]: pointers with generations.
 //! - [`superblock`]: where everything is, which version wrote it, and what a reader must understand.
-//! - [`rows`]: who is in the pool: compute nodes, their incarnations and heartbeats.
+//! - [`row`]: who is in the pool: compute nodes, their incarnations and heartbeats.
 //! - [`catalog`]: which indexes there are, their parameters and roots.
-//! - [`chunks`]: who was granted which memory, and what for.
+//! - [`chunk`]: who was granted which memory, and what for.
 //! - [`lock_word`]: lock words that name their holder.
 //! - [`rpc`]: the few things asked of a memory node's daemon.
-//! - [`record`]: how fixed structures are declared.
+//! - [`features`], [`place`], [`signature`]: feature words, places of nodes that nothing points to, owner tags.
 //!
 //! Two rules hold for all of them. Bytes from a memory node are untrusted: decoders check everything and answer with
 //! an error, whatever the bytes are. And no word is ever changed by both a memory node's CPU and verbs: the daemon
@@ -35,11 +35,13 @@
 
 pub mod address;
 pub mod catalog;
-pub mod chunks;
+pub mod chunk;
+pub mod features;
 pub mod lock_word;
-pub mod record;
-pub mod rows;
+pub mod place;
+pub mod row;
 pub mod rpc;
+pub mod signature;
 pub mod superblock;
 
 use crate::remote::lock_word::RowId;
@@ -114,7 +116,7 @@ impl NodeGeometry {
     /// Byte offset of compute-node row `row`.
     #[inline]
     pub const fn row_offset(&self, row: RowId) -> u64 {
-        self.rows + row.0 as u64 * rows::Row::BYTES as u64
+        self.rows + row.0 as u64 * row::Row::BYTES as u64
     }
 
     /// Byte offset of the redo area of compute-node row `row`, if the pool has one.

@@ -7,14 +7,14 @@
 //! Three feature words say what a reader must understand (as in ext4): an unknown *incompatible* feature refuses the
 //! pool, an unknown *read-only* feature allows reading only, an unknown *compatible* feature may be ignored.
 
-use crate::remote::NodeGeometry;
-use crate::remote::address::{Address, LINE_BYTES};
-use crate::remote::catalog;
-use crate::remote::record::{CRC, Le16, Le32, Le64, record};
-use crate::remote::rows::{ROW_COUNT_MAX, Row};
+use crate::layout::LINE_BYTES;
+use crate::layout::record::{CRC, Le16, Le32, Le64, record};
+use crate::remote::address::Address;
+use crate::remote::features::Features;
+use crate::remote::row::{ROW_COUNT_MAX, Row};
+use crate::remote::{NodeGeometry, catalog};
 use crate::verbs::{NodeId, Space};
-use static_assertions::const_assert;
-use static_assertions::const_assert_eq;
+use static_assertions::{const_assert, const_assert_eq};
 use thiserror::Error;
 use zerocopy::IntoBytes;
 
@@ -66,22 +66,6 @@ record! {
 }
 const_assert_eq!(Superblock::BYTES, 256);
 const_assert!(Superblock::BYTES <= crate::remote::SCRATCH_BYTES);
-
-/// What a pool may contain that not every reader of its format version understands. Version 1 knows none yet.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Features {
-    /// A reader may ignore these.
-    pub compatible: u64,
-    /// A reader that does not know one of these must not write.
-    pub read_only: u64,
-    /// A reader that does not know one of these must not read.
-    pub incompatible: u64,
-}
-
-impl Features {
-    /// What this code knows.
-    pub const KNOWN: Self = Self { compatible: 0, read_only: 0, incompatible: 0 };
-}
 
 /// Which pool a memory node belongs to, and as which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,7 +17,7 @@ use crate::btree::node::{self, KEY_BYTES_MAX};
 use crate::error::DecodeError;
 use crate::layout::fields::Field;
 use crate::layout::stripes::{self, Cursor, LINE_PAYLOAD_BYTES, VERSION_MASK};
-use crate::planted::{Bug, planted};
+use crate::mutants::{Bug, planted};
 use core::ops::Range;
 
 pub use crate::btree::leaves::SPAN_MAX;

@@ -9,9 +9,10 @@ use crate::btree::link::raise_node_version;
 use crate::btree::lock::Held;
 use crate::btree::merge::Merge;
 use crate::btree::node::KEY_BYTES_MAX;
-use crate::error::OpError;
-use crate::lane::{Lane, LockId};
+use crate::lane::Lane;
+use crate::operation::OpError;
 use crate::remote::address::Address;
+use crate::remote::lock_word::LockId;
 
 impl<'s> Merge<'s> for Sherman<'s> {
     type HeldLeaf = Held;

@@ -62,13 +62,13 @@
 //! - Inner nodes are never merged: a leaf that is the only child of its parent stays, though empty. A tree does not
 //!   get lower.
 //! - Leaves are joined when one is empty; there is no rebalancing of leaves that are merely sparse.
-//! - Opened without recovery, an index has no part in the pool's epochs ([`crate::reclaim::epochs`]): a pointer that survives
+//! - Opened without recovery, an index has no part in the pool's epochs ([`crate::memory::epochs`]): a pointer that survives
 //!   64 lives of one place unused passes the generation check. The fences are checked in any case, and those decide where
 //!   a key is; but a node that is not linked yet has fences, too.
 //! - Opened without recovery, an index waits for the locks of the dead until its deadlines pass, and a node torn by a
 //!   writer that died in the middle of a WRITE is reported as corrupt under its lock.
 //! - Nodes that a compute node was granted and had not linked when it left - the rest of its last chunk, retired nodes on
-//!   its shelves, a sibling whose split was dropped - wait for another compute node to adopt them ([`crate::reclaim`]). Without
+//!   its shelves, a sibling whose split was dropped - wait for another compute node to adopt them ([`crate::memory`]). Without
 //!   recovery nobody adopts.
 //! - 16-bit lock words without local queues cannot be settled after a dropped operation.
 
@@ -80,16 +80,19 @@ pub mod split;
 pub mod write;
 
 use crate::btree::Tree;
-use crate::btree::bulk::{Bulk, BulkLoad};
+use crate::btree::bulk::Bulk;
 use crate::btree::leaves::{Leaves, SPAN_MAX};
+use crate::btree::load::BulkLoad;
 use crate::btree::merge::{BOUNCES_MAX, Merge};
 use crate::btree::read::Target;
 use crate::btree::scan::Scan;
-use crate::error::{DecodeError, OpError};
-use crate::index::{Census, Index, Operation, OperationKind, Outcome, ScratchPlan};
-use crate::lane::{Lane, Mark};
-use crate::reclaim::Adopted;
-use crate::recovery::sweep::Swept;
+use crate::error::DecodeError;
+use crate::index::Index;
+use crate::lane::Lane;
+use crate::marks::Mark;
+use crate::memory::orphans::Adopted;
+use crate::operation::{Census, OpError, Operation, OperationKind, Outcome, ScratchPlan};
+use crate::recovery::Swept;
 use crate::remote::address::Address;
 use crate::remote::lock_word::RowId;
 use crate::verbs::{Assumptions, Space};
@@ -98,7 +101,7 @@ use layout::{Leaf, LeafMut, LeafShape};
 use parameters::{ParameterError, Parameters};
 use spin::Mutex;
 
-/// Marks that this room counts itself; those of [`crate::btree::MARKS`] and [`crate::remote::chunks::MARKS`] come on top.
+/// Marks that this room counts itself; those of [`crate::btree::MARKS`] and [`crate::memory::chunks::MARKS`] come on top.
 pub const MARKS: &[Mark] = &[Mark::Forwarded, Mark::LeafSplit, Mark::Merge, Mark::NodeReused, Mark::ScanRestart];
 
 /// A Sherman index on one compute node: all its lanes share this.

@@ -3,9 +3,8 @@
 use super::Sherman;
 use super::layout::Leaf;
 use crate::btree::leaves::Leaves;
-use crate::error::OpError;
-use crate::index::Outcome;
 use crate::lane::Lane;
+use crate::operation::{OpError, Outcome};
 
 impl Sherman<'_> {
     /// Steps: route; READ leaf; judge it; take the value. Linearizes within the READ whose image was accepted.

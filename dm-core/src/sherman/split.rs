@@ -12,12 +12,13 @@ use crate::btree::leaves::{key_of, slice_mut};
 use crate::btree::link::raise_node_version;
 use crate::btree::lock::Held;
 use crate::btree::node::{self, Header, KEY_BYTES_MAX, NodeFlags};
-use crate::compute::nodes::NodeClass;
-use crate::error::{Cause, OpError};
-use crate::lane::{Lane, Mark};
+use crate::lane::Lane;
 use crate::layout::stripes;
-use crate::planted::{Bug, planted};
+use crate::marks::Mark;
+use crate::mutants::{Bug, planted};
+use crate::operation::{Cause, OpError};
 use crate::remote::address::Address;
+use crate::remote::place::NodeClass;
 
 impl Sherman<'_> {
     /// Splits the locked, full leaf in image 0 and inserts the operation's record; then tells the parent.

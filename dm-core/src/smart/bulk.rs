@@ -5,11 +5,12 @@
 
 use super::Smart;
 use super::insert::{Attached, published};
-use super::search::{Reached, Way, corrupt};
-use crate::error::{Cause, OpError};
+use super::search::{Reached, Way};
 use crate::lane::Lane;
+use crate::operation::{Cause, OpError};
+use crate::radix::pieces::Use;
 use crate::radix::slot::{Place, Slot, UNIT_BYTES, word};
-use crate::radix::space::Use;
+use crate::smart::corrupt;
 use crate::verbs::{Label, Request};
 
 /// A bulk load under way.

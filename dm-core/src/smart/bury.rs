@@ -38,12 +38,13 @@
 use super::Smart;
 use super::layout::{LeafState, VALUE_AT};
 use super::search::{Judged, Spot, Way};
-use crate::error::OpError;
-use crate::lane::{Lane, Mark};
-use crate::planted::{Bug, planted};
+use crate::lane::Lane;
+use crate::marks::Mark;
+use crate::mutants::{Bug, planted};
+use crate::operation::OpError;
 use crate::port::OUTBOX_REQUESTS;
+use crate::radix::pieces::Use;
 use crate::radix::slot::{Child, Node, NodeType, Place, SLOTS_AT, Slot, set_word, word};
-use crate::radix::space::Use;
 use crate::verbs::{Label, Request};
 use core::sync::atomic::Ordering::Relaxed;
 

@@ -1,4 +1,4 @@
-//! Collection of leaves and nodes that nobody knows of any more, in the terms of [`crate::reclaim::collect`].
+//! Collection of leaves and nodes that nobody knows of any more, in the terms of [`crate::memory::collect`].
 //!
 //! **What the walk meets.** It goes through the tree in the order of keys, as a scan does (`walk`), and notes every slot word it
 //! sees: leaves need not be READ. It is many operations, each of which begins at the root slot and goes down to where the last one
@@ -8,13 +8,13 @@
 //! does. A walk that stops at key K has met whatever lies below K; what contains K is on the way down again.
 
 use super::Smart;
-use crate::error::OpError;
 use crate::lane::Lane;
+use crate::memory::Collection;
+use crate::memory::collect::{Collects, Site};
+use crate::operation::OpError;
+use crate::radix::pieces::Use;
 use crate::radix::slot::{NodeType, UNIT_BYTES};
-use crate::radix::space::Use;
-use crate::reclaim::Collection;
-use crate::reclaim::collect::{Collects, Site};
-use crate::remote::chunks::ChunkKind;
+use crate::remote::chunk::ChunkKind;
 
 impl<'s> Collects<'s> for Smart<'s> {
     fn site(&self) -> Option<(Site<'s>, &'s Collection<'s>)> {

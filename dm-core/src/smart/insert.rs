@@ -12,13 +12,18 @@
 
 use super::Smart;
 use super::parameters::CHAIN_NODES_MAX;
-use super::search::{Spot, Way, Why, corrupt};
-use crate::error::{Cause, Effect, OpError, VerbError};
-use crate::lane::{Lane, Mark};
-use crate::planted::{Bug, planted};
+use super::search::{Spot, Way, Why};
+use crate::error::VerbError;
+use crate::lane::Lane;
+use crate::marks::Mark;
+use crate::memory::chunks::{self, Want};
+use crate::mutants::{Bug, planted};
+use crate::operation::{Cause, Effect, OpError};
+use crate::radix::pieces::Use;
 use crate::radix::slot::{self, BYTES_MAX, COVERS_MAX, Child, Header, NodeType, Place, SLOTS_AT, Slot, word};
-use crate::radix::space::{Room, Use};
-use crate::remote::chunks::{self, ChunkKind, Grant, Want};
+use crate::radix::space::Room;
+use crate::remote::chunk::{ChunkKind, Grant};
+use crate::smart::corrupt;
 use crate::verbs::{Label, NodeId, Request};
 
 /// How an attempt to put a leaf in ended.

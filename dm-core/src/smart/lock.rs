@@ -1,14 +1,15 @@
 //! Locks of leaves: a word in each, and local queues in front of it as in [`crate::btree::lock`].
 
 use super::Smart;
-use super::search::corrupt;
-use crate::btree::lock::{Watched, silent_holder};
-use crate::compute::locks::{Entered, Handed, Turn, try_enter_tracked};
-use crate::error::{Cause, Effect, OpError};
-use crate::lane::{Debt, Lane, LockId, Mark, Stage};
+use crate::lane::watch::Watched;
+use crate::lane::{Debt, Lane, Stage};
+use crate::locks::table::{Entered, Handed, Turn, try_enter_tracked};
+use crate::marks::Mark;
+use crate::operation::{Cause, Effect, OpError, silent_holder};
 use crate::radix::slot::{Place, UNIT_BYTES, word};
 use crate::recovery::takeover::Guarded;
-use crate::remote::lock_word::{LockWord, lock_of};
+use crate::remote::lock_word::{LockId, LockWord, lock_of};
+use crate::smart::corrupt;
 use crate::verbs::{Completion, Label, Request, Status};
 
 /// CAS attempts on one lock word before an operation gives up, if its deadline does not end it earlier.
@@ -310,14 +311,14 @@ mod tests {
     use super::super::{Options, Parts};
     use super::*;
     use crate::compute::batches::Batches;
-    use crate::compute::locks::{Entry, LockTable, Waiter};
+    use crate::locks::table::{Entry, LockTable, Waiter};
     use crate::machine::{Step, poll_once};
+    use crate::memory::chunks::RequestIds;
     use crate::radix::cache::NodeCache;
     use crate::radix::space::Space;
     use crate::remote::catalog::IndexNumber;
-    use crate::remote::chunks::RequestIds;
     use crate::remote::lock_word::RowId;
-    use crate::remote::rows::Member;
+    use crate::remote::row::Member;
     use crate::remote::superblock::small_for_tests;
     use crate::verbs::{Capabilities, LaneId, NodeId};
     use core::pin::pin;

@@ -92,7 +92,7 @@
 //!
 //! # Memory that comes back
 //!
-//! A node that was replaced, and a leaf that was buried and has left the tree, wait until by the [epochs](crate::reclaim::epochs)
+//! A node that was replaced, and a leaf that was buried and has left the tree, wait until by the [epochs](crate::memory::epochs)
 //! nobody has a pointer to them; then their places are carved again ([`crate::radix::pieces`]). Nothing in them says
 //! which life they are of, so that all of the above rests on this:
 //!
@@ -134,7 +134,7 @@
 //! A pool that is mostly free has memory to spare, and slows nobody down: an operation waits only if an eighth of what is free waits, too;
 //! else it asks for the turn, and for what was lost to be collected, and has a chunk granted.
 //! How much is free a compute node estimates from the part of the chunk table that it READ when a chunk was granted to it last
-//! ([`crate::remote::chunks::Granted`]), without a request more. An estimate that is too high costs a chunk, the grant of which brings another one.
+//! ([`crate::memory::chunks::Granted`]), without a request more. An estimate that is too high costs a chunk, the grant of which brings another one.
 //!
 //! **Nothing is lost for want of room in the queue.** Who is about to take something out of the tree has room kept for it first,
 //! exactly as much as it may take, and waits in the same way if there is none; dropped, it gives the room back. There is
@@ -142,7 +142,7 @@
 //! that is full and half of the queue, too, by being forgotten. That takes more pieces out of use than both have room for; those that
 //! go round are an eighth or two of what was granted.
 //!
-//! *What nobody knows of any more* is collected ([`crate::reclaim::collect`], `collect`): what a compute node that died or left had ready;
+//! *What nobody knows of any more* is collected ([`crate::memory::collect`], `collect`): what a compute node that died or left had ready;
 //! what an operation had carved or taken out when it was dropped or failed in between; what is more than shelf and queue hold.
 //!
 //! *What does not come back* is what is in the tree and empty: deleted leaves in slots that no insert comes to, nodes of more than four slots whose leaves are all deleted, nodes that are
@@ -225,25 +225,27 @@ pub use bury::RETIRED_AT_ONCE_MAX;
 
 use crate::btree::{Options, RESTARTS_MAX};
 use crate::compute::batches::{Batches, Begun};
-use crate::compute::locks::LockTable;
-use crate::error::{Cause, Effect, OpError};
-use crate::index::{Census, Index, Operation, OperationKind, Outcome, ScratchPlan};
-use crate::lane::{Lane, Mark};
+use crate::index::Index;
+use crate::lane::Lane;
+use crate::locks::table::LockTable;
+use crate::marks::Mark;
+use crate::membership::Recovery;
+use crate::membership::fence::fence;
+use crate::memory::chunks::RequestIds;
+use crate::memory::collect::collect;
+use crate::memory::orphans::Adopted;
+use crate::memory::rows::RowError;
+use crate::memory::{Collection, Participant};
+use crate::operation::{Cause, Census, Effect, OpError, Operation, OperationKind, Outcome, ScratchPlan};
 use crate::port::State;
 use crate::radix::cache::NodeCache;
 use crate::radix::slot::{MEMORY_NODES_MAX, Place};
 use crate::radix::space::Space;
-use crate::reclaim::collect::collect;
-use crate::reclaim::{Adopted, Collection, Participant};
-use crate::recovery::Recovery;
-use crate::recovery::fence::fence;
-use crate::recovery::sweep::Swept;
-use crate::remote::HOME;
-use crate::remote::NodeGeometry;
+use crate::recovery::Swept;
 use crate::remote::catalog::{IndexNumber, root_offset};
-use crate::remote::chunks::RequestIds;
 use crate::remote::lock_word::RowId;
-use crate::remote::rows::{Member, RowError};
+use crate::remote::row::Member;
+use crate::remote::{HOME, NodeGeometry};
 use crate::verbs::{Assumptions, Capabilities, Request};
 use bulk::BulkLoad;
 use core::sync::atomic::AtomicU32;
@@ -263,7 +265,7 @@ const PATIENT_WAITS: u32 = 3;
 /// How often it waits at all, on a full pool: its deadline comes before.
 const WAITS_MAX: u32 = 1 << 16;
 
-/// Marks that this room counts itself; those of [`crate::remote::chunks::MARKS`] come on top.
+/// Marks that this room counts itself; those of [`crate::memory::chunks::MARKS`] come on top.
 pub const MARKS: &[Mark] = &[
     Mark::TornRead,
     Mark::LockedRead,
@@ -630,4 +632,9 @@ impl Index for Smart<'_> {
         let usage = self.cache.usage();
         (usage.used_bytes + usage.bucket_bytes, usage.budget_bytes)
     }
+}
+
+/// The error of an image no writer of ours produces.
+pub(super) const fn corrupt(place: Place, what: &'static str) -> OpError {
+    OpError::harmless(Cause::Corrupt { address: place.address(), what })
 }

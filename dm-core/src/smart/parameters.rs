@@ -2,12 +2,12 @@
 
 use super::layout::LeafShape;
 use crate::btree::node::{KEY_BYTES_MAX, KEY_BYTES_MIN};
-use crate::index::ScratchPlan;
+use crate::layout::record::{Le16, Le32, record};
+use crate::membership::redo::{HEADER_BYTES, LOOK_BYTES};
+use crate::operation::ScratchPlan;
 use crate::radix::slot::{COVERS_MAX, NODE_BYTES_MAX, NodeType};
-use crate::recovery::redo::{HEADER_BYTES, LOOK_BYTES};
 use crate::remote::SCRATCH_BYTES;
 use crate::remote::catalog::PARAMETER_BYTES;
-use crate::remote::record::{Le16, Le32, record};
 use core::ops::Range;
 use static_assertions::const_assert_eq;
 use thiserror::Error;

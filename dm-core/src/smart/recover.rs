@@ -14,21 +14,28 @@
 
 use super::Smart;
 use super::lock::{LeafHeld, local};
-use crate::btree::lock::{Watched, word_at};
-use crate::compute::locks::{LockTable, try_enter_tracked};
-use crate::error::{Cause, Effect, OpError, VerbError};
-use crate::lane::{Debt, Lane, LockId, Mark, Stage};
-use crate::planted::{Bug, planted};
+use crate::error::VerbError;
+use crate::index::catalog::{self, CatalogError};
+use crate::lane::watch::Watched;
+use crate::lane::{Debt, Lane, Stage};
+use crate::layout::word_at;
+use crate::locks::table::{LockTable, try_enter_tracked};
+use crate::marks::Mark;
+use crate::membership::fence::{Fenced, fence};
+use crate::membership::redo::Writes;
+use crate::membership::rows;
+use crate::memory::chunks;
+use crate::mutants::{Bug, planted};
+use crate::operation::{Cause, Effect, OpError};
 use crate::radix::slot::{NODE_BYTES_MAX, Place};
-use crate::recovery::fence::{Fenced, fence};
-use crate::recovery::redo::Writes;
-use crate::recovery::sweep::Swept;
+use crate::recovery::Swept;
 use crate::recovery::takeover::{Guarded, Site};
 use crate::remote::NodeGeometry;
-use crate::remote::catalog::{self, CatalogError, IndexNumber};
-use crate::remote::chunks::{self, ChunkKind};
-use crate::remote::lock_word::{LockWord, RowId};
-use crate::remote::rows::{self, RowState};
+use crate::remote::catalog::IndexEntry;
+use crate::remote::catalog::IndexNumber;
+use crate::remote::chunk::ChunkKind;
+use crate::remote::lock_word::{LockId, LockWord, RowId};
+use crate::remote::row::RowState;
 use crate::verbs::{Label, NodeId, Request, Space, Status};
 
 /// Lock word sequences a lane takes at once, without recovery.
@@ -246,7 +253,7 @@ impl Smart<'_> {
         incarnation: u32,
     ) -> Result<bool, OpError> {
         let mut others = false;
-        let mut look = |entry: &catalog::IndexEntry| others |= entry.number != self.number;
+        let mut look = |entry: &IndexEntry| others |= entry.number != self.number;
         match catalog::list(lane, home, self.scratch.small, &mut look).await {
             Ok(()) if !others => return Ok(false),
             Ok(()) => {}

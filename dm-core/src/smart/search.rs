@@ -7,12 +7,14 @@
 use super::Smart;
 use super::layout::LeafState;
 use super::lock::LeafHeld;
-use crate::error::{Cause, DecodeError, OpError};
-use crate::index::Outcome;
-use crate::lane::{Lane, Mark};
-use crate::planted::{Bug, planted};
+use crate::error::DecodeError;
+use crate::lane::Lane;
+use crate::marks::Mark;
+use crate::mutants::{Bug, planted};
+use crate::operation::{OpError, Outcome};
 use crate::radix::cache::Route;
 use crate::radix::slot::{Child, Compared, Node, NodeType, Place, SLOTS_AT, Slot, word};
+use crate::smart::corrupt;
 use crate::verbs::{Label, Request};
 use core::future::poll_fn;
 use core::task::Poll;
@@ -25,11 +27,6 @@ const TORN_LOCKED_MAX: u32 = 16;
 
 /// Pause between two of these, in ns.
 const TORN_PAUSE_NS: u64 = 2_000;
-
-/// The error of an image no writer of ours produces.
-pub(super) const fn corrupt(place: Place, what: &'static str) -> OpError {
-    OpError::harmless(Cause::Corrupt { address: place.address(), what })
-}
 
 /// Which tree.
 #[derive(Clone, Copy, Debug)]

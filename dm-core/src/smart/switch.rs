@@ -22,13 +22,15 @@
 //! slot it has to CAS is not frozen itself - or has been frozen since, which the next look from the root sees.
 
 use super::Smart;
-use super::search::{Spot, Way, corrupt};
-use crate::error::OpError;
-use crate::lane::{Lane, Mark};
-use crate::planted::{Bug, planted};
+use super::search::{Spot, Way};
+use crate::lane::Lane;
+use crate::marks::Mark;
+use crate::mutants::{Bug, planted};
+use crate::operation::OpError;
 use crate::port::OUTBOX_REQUESTS;
+use crate::radix::pieces::Use;
 use crate::radix::slot::{self, Child, Node, NodeType, Place, SLOTS_AT, Slot, set_word, word};
-use crate::radix::space::Use;
+use crate::smart::corrupt;
 use crate::verbs::{Label, Request};
 
 /// Passes over the slots: in each that leaves one unfrozen, somebody else has split a child.
@@ -190,7 +192,7 @@ impl Smart<'_> {
             lane.check_deadline()?;
         }
         let what = "freezing the slots of a full node";
-        Err(OpError::harmless(crate::error::Cause::Retries { attempts: PASSES_MAX, what }))
+        Err(OpError::harmless(crate::operation::Cause::Retries { attempts: PASSES_MAX, what }))
     }
 }
 

@@ -16,12 +16,14 @@
 use super::Smart;
 use super::layout::LeafState;
 use super::parameters::{LEAVES_AT_ONCE_MAX, NODE_IMAGES, PATH_BYTES};
-use super::search::{Spot, corrupt};
-use crate::error::{DecodeError, OpError};
-use crate::index::{Census, Operation, Outcome};
-use crate::lane::{Lane, Mark};
+use super::search::Spot;
+use crate::error::DecodeError;
+use crate::lane::Lane;
+use crate::marks::Mark;
+use crate::memory::Collection;
+use crate::operation::{Census, OpError, Operation, Outcome};
 use crate::radix::slot::{BYTES_MAX, Child, Header, Node, NodeType, Place, Slot, set_word, word};
-use crate::reclaim::Collection;
+use crate::smart::corrupt;
 use crate::verbs::{Label, Request};
 
 /// The path of a walk: what of it is not in the scratch.

@@ -14,10 +14,10 @@ use super::Smart;
 use super::insert::Attached;
 use super::layout::{LeafState, VALUE_AT};
 use super::search::{Judged, Reached, Spot};
-use crate::error::OpError;
-use crate::index::{OperationKind, Outcome};
-use crate::lane::{Lane, Mark};
-use crate::planted::{Bug, planted};
+use crate::lane::Lane;
+use crate::marks::Mark;
+use crate::mutants::{Bug, planted};
+use crate::operation::{OpError, OperationKind, Outcome};
 use crate::radix::slot::{Child, Place, Slot};
 use crate::verbs::{Label, Request};
 
@@ -140,7 +140,7 @@ impl Smart<'_> {
                 if ours {
                     lane.mark(Mark::BuriedMet);
                 } else if before.is_some() {
-                    return Err(super::search::corrupt(place, "a leaf whose key changed"));
+                    return Err(crate::smart::corrupt(place, "a leaf whose key changed"));
                 }
                 return Ok(None);
             }

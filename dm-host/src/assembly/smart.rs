@@ -2,13 +2,13 @@
 
 use super::{AssemblyError, LEAF_LOCKS_MAX, Place, Spending, granted, huge_zeroes, lock_entries};
 use dm_core::compute::batches::{Batches, Bucket, Seat};
-use dm_core::compute::locks::{Entry, LockTable, Waiter};
+use dm_core::locks::table::{Entry, LockTable, Waiter};
+use dm_core::memory::chunks::RequestIds;
+use dm_core::memory::{Collection, GENERATIONS, Ground, Plot, Share, ground};
 use dm_core::radix::cache::NodeCache;
-use dm_core::radix::pieces::{Piece, Queue, Shelf, Waiting};
+use dm_core::radix::pieces::{Piece, Queue, Shelf, Use, Waiting};
 use dm_core::radix::slot::{MEMORY_NODES_MAX, NODE_BYTES_MAX};
-use dm_core::radix::space::{Space, Stretch, Use};
-use dm_core::reclaim::{Collection, GENERATIONS, Ground, Plot, Share, ground};
-use dm_core::remote::chunks::RequestIds;
+use dm_core::radix::space::{Space, Stretch};
 use dm_core::smart::parameters::{Parameters, REGION_BYTES_MAX};
 use dm_core::smart::{Parts, RETIRED_AT_ONCE_MAX, Smart};
 use memmap2::MmapMut;

@@ -7,9 +7,10 @@ use super::verbs::{VerbsError, VerbsFabric};
 use crate::memory_node::verbs::client::Peer;
 use crate::memory_node::{AnnounceError, RemoteNode};
 use crate::region::Region;
+use dm_core::fabric::{Fabric, Posted};
 use dm_core::lane::Lane;
 use dm_core::remote::lock_word::RowId;
-use dm_core::verbs::{Capabilities, Fabric, Guarantees, NodeId, Posted};
+use dm_core::verbs::{Capabilities, Guarantees, NodeId};
 use std::sync::Arc;
 use thiserror::Error;
 

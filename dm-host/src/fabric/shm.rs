@@ -58,12 +58,13 @@ use crate::clock::Clock;
 use crate::memory_node::RemoteNode;
 use crate::region::{Backing, LineMode, Region, RegionError, RegionSpec};
 use counts::Counters;
+use dm_core::fabric::{Fabric, Posted};
 use dm_core::lane::Lane;
+use dm_core::layout::LINE_BYTES;
 use dm_core::port::OUTBOX_REQUESTS;
-use dm_core::remote::address::LINE_BYTES;
 use dm_core::verbs::{
-    Assumptions, Capabilities, Completion, Fabric, Flags, Guarantees, INLINE_BYTES_MAX, Label, LaneId, NodeId, Posted,
-    Request, Space, Status, Verb,
+    Assumptions, Capabilities, Completion, Flags, Guarantees, INLINE_BYTES_MAX, Label, LaneId, NodeId, Request, Space,
+    Status, Verb,
 };
 use lines::{AccessError, WriterSlot};
 use litmus::Litmus;

@@ -57,11 +57,11 @@ use calls::Calling;
 use chain::Work;
 use cm::{Channel, Id};
 use device::Device;
+use dm_core::fabric::{Fabric, Posted};
 use dm_core::lane::Lane;
 use dm_core::port::OUTBOX_REQUESTS;
 use dm_core::verbs::{
-    Capabilities, Completion, Fabric, Flags, Guarantees, INLINE_BYTES_MAX, Label, LaneId, NodeId, Posted, Request,
-    Status, Verb,
+    Capabilities, Completion, Flags, Guarantees, INLINE_BYTES_MAX, Label, LaneId, NodeId, Request, Status, Verb,
 };
 use harvest::saturated;
 use link::{ANSWER_BYTES, Link};

@@ -15,7 +15,8 @@
 //! with [`Layout::new`]; what a peer claims beyond that is only compared.
 
 use super::RegionError;
-use dm_core::remote::address::{Address, LINE_BYTES};
+use dm_core::layout::LINE_BYTES;
+use dm_core::remote::address::Address;
 
 /// How accesses keep 64-byte lines whole. All processes on one region must agree, so it is a property of the region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -3,7 +3,7 @@
 use super::Session;
 use super::error::SessionError;
 use super::queue::{Body, Claim, Waiter};
-use dm_core::index::{Operation, Outcome};
+use dm_core::operation::{Operation, Outcome};
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -141,7 +141,7 @@ impl<'a, T> Call<'a, T> {
 
     /// Gives the call a deadline, from now: time in the queue counts. An operation that has not been started by then
     /// never is ([`SessionError::Deadline`]); one that waits for locks or repeats itself gives up
-    /// ([`dm_core::error::Cause::Deadline`]) and says what it did. What was asked of a memory node is waited for.
+    /// ([`dm_core::operation::Cause::Deadline`]) and says what it did. What was asked of a memory node is waited for.
     ///
     /// Without one, an operation has 20 s from its start, and no bound on its time in the queue.
     ///

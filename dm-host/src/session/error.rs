@@ -4,7 +4,7 @@ use crate::assembly::AssemblyError;
 use crate::compute_node::PoolError;
 use crate::fabric::any::FabricError;
 use crate::kinds::{IndexParameterError, IndexParameters};
-use dm_core::error::{Effect, OpError};
+use dm_core::operation::{Effect, OpError};
 use std::time::Duration;
 use thiserror::Error;
 

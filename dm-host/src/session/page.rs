@@ -2,7 +2,7 @@
 
 use super::Session;
 use super::error::SessionError;
-use dm_core::index::{RECORD_HEADER_BYTES, Records};
+use dm_core::operation::{RECORD_HEADER_BYTES, Records};
 use std::ops::Bound;
 
 /// Ascending records, as one scan returned them.

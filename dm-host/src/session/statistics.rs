@@ -2,8 +2,8 @@
 
 use crate::metrics::put;
 use crate::worker::{Cost, Finished};
-use dm_core::index::OperationKind;
-use dm_core::remote::rows::Member;
+use dm_core::operation::OperationKind;
+use dm_core::remote::row::Member;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const KINDS: usize = OperationKind::ALL.len();

@@ -12,11 +12,12 @@
 //! Only parked operations are dropped: nothing of theirs is under way then, and the local queue is all they owe.
 
 use crate::fabric::any::Node;
-use dm_core::error::{Cause, Effect, OpError, VerbError};
-use dm_core::index::{Census, Index, Operation, Outcome, ScratchPlan};
+use dm_core::error::VerbError;
+use dm_core::index::Index;
 use dm_core::lane::{Lane, Stage};
-use dm_core::reclaim::Adopted;
-use dm_core::recovery::sweep::Swept;
+use dm_core::memory::orphans::Adopted;
+use dm_core::operation::{Cause, Census, Effect, OpError, Operation, Outcome, ScratchPlan};
+use dm_core::recovery::Swept;
 use dm_core::remote::lock_word::RowId;
 use dm_core::verbs::{Assumptions, Label, Status, Verb};
 use std::future::{Future, poll_fn};

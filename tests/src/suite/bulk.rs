@@ -5,8 +5,7 @@ use crate::bed::{Fixture, Setup};
 use crate::client::alone;
 use crate::oracle::{POINT, answer};
 use crate::subject::{Shape, Subject};
-use dm_core::error::{Cause, Effect};
-use dm_core::index::OperationKind;
+use dm_core::operation::{Cause, Effect, OperationKind};
 use dm_sim::rng::Rng;
 use std::collections::BTreeMap;
 
@@ -73,7 +72,7 @@ pub fn refuses_what_is_no_bulk_load(subject: &dyn Subject, fixture: &dyn Fixture
         }
         let lanes = [&client.lanes[1]];
         client.arguments(1, 100, 100, 0);
-        let insert = client.index.execute(lanes[0], dm_core::index::Operation::point(OperationKind::Insert));
+        let insert = client.index.execute(lanes[0], dm_core::operation::Operation::point(OperationKind::Insert));
         client.drive(1, insert).result.unwrap();
         let refused = client.bulk_finish().expect_err("the index is not empty any more");
         assert!(matches!(refused.cause, Cause::BadInput(_)) && refused.effect == Effect::None, "{refused}");

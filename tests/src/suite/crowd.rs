@@ -8,9 +8,9 @@
 use crate::bed::Setup;
 use crate::oracle::{self, answer, stamp, value};
 use crate::subject::{AnyIndex, Opened, Shape, Subject};
-use dm_core::error::{Cause, Effect, OpError};
-use dm_core::index::{Census, Operation, OperationKind, Outcome};
-use dm_core::lane::{Lane, Mark};
+use dm_core::lane::Lane;
+use dm_core::marks::Mark;
+use dm_core::operation::{Cause, Census, Effect, OpError, Operation, OperationKind, Outcome};
 use dm_core::verbs::{LaneId, NodeId, Status};
 use dm_sim::rng::Rng;
 use dm_sim::{Driver, DriverConfig, Event, LaneAt, World};

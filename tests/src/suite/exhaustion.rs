@@ -4,8 +4,7 @@ use super::operations::same;
 use crate::bed::{Fixture, Setup};
 use crate::client::{Client, alone};
 use crate::subject::{Shape, Subject};
-use dm_core::error::{Cause, Effect};
-use dm_core::index::{OperationKind, Outcome};
+use dm_core::operation::{Cause, Effect, OperationKind, Outcome};
 use std::collections::BTreeMap;
 
 /// Keys of the `i`-th insert: ascending, descending, or spread.

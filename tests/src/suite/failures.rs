@@ -4,7 +4,7 @@ use super::abandon::{CASES, Case, content, judge, prepare};
 use crate::bed::{Failure, Fixture};
 use crate::client::on_bed;
 use crate::subject::Subject;
-use dm_core::error::{Cause, Effect};
+use dm_core::operation::{Cause, Effect};
 use dm_core::verbs::Status;
 use dm_sim::block_on;
 

@@ -5,7 +5,7 @@ use crate::bed::{AnyFabric, Fixture, Setup, peek, poke};
 use crate::client::{Client, alone};
 use crate::oracle::POINT;
 use crate::subject::{Shape, Subject};
-use dm_core::index::{Operation, OperationKind};
+use dm_core::operation::{Operation, OperationKind};
 use dm_core::remote::NodeGeometry;
 use dm_core::verbs::{NodeId, Space};
 use dm_sim::block_on;

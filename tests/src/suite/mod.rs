@@ -24,7 +24,7 @@ pub mod operations;
 pub mod scans;
 
 use crate::client::Client;
-use dm_core::index::OperationKind;
+use dm_core::operation::OperationKind;
 use proptest::test_runner::{Config, TestRunner};
 
 /// A runner of `cases` cases that leaves no files behind: what failed is printed, shrunk.

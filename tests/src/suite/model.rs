@@ -5,7 +5,7 @@ use crate::bed::{Fixture, Setup};
 use crate::client::{Client, alone};
 use crate::oracle::answer;
 use crate::subject::{Shape, Subject};
-use dm_core::index::{Operation, OperationKind};
+use dm_core::operation::{Operation, OperationKind};
 use proptest::prelude::*;
 use proptest::sample::select;
 use std::collections::BTreeMap;

@@ -4,8 +4,7 @@ use crate::bed::{Fixture, Setup};
 use crate::client::{Client, alone};
 use crate::oracle::{POINT, answer};
 use crate::subject::{Shape, Subject};
-use dm_core::error::{Cause, Effect};
-use dm_core::index::{Operation, OperationKind, Outcome};
+use dm_core::operation::{Cause, Effect, Operation, OperationKind, Outcome};
 use std::collections::BTreeMap;
 
 /// Setups that differ in what an operation asks of the fabric.

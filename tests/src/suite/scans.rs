@@ -4,7 +4,7 @@ use super::fill;
 use crate::bed::{Fixture, Setup};
 use crate::client::alone;
 use crate::subject::{Shape, Subject};
-use dm_core::index::{Operation, OperationKind};
+use dm_core::operation::{Operation, OperationKind};
 
 /// Cursors continue where the page before ended, whatever the page size and however many leaves are READ at once, and
 /// stay valid when their key is deleted.

@@ -2,8 +2,9 @@
 //!
 //! `cargo run --release -p dm-sim --example timing_speed [seconds]`
 
-use dm_core::index::{Index, Operation, OperationKind, ScratchPlan};
+use dm_core::index::Index;
 use dm_core::lane::Lane;
+use dm_core::operation::{Operation, OperationKind, ScratchPlan};
 use dm_core::verbs::LaneId;
 use dm_host::worker::{Finished, Next, Work};
 use dm_sim::Memories;

@@ -4,11 +4,11 @@
 
 use crate::config::Config;
 use crate::memory::{Memories, atomic_result};
+use dm_core::fabric::{Fabric, Posted};
 use dm_core::lane::Lane;
 use dm_core::remote::rpc::{Procedure, Reply};
 use dm_core::verbs::{
-    Assumptions, Capabilities, Completion, Fabric, Flags, Guarantees, INLINE_BYTES_MAX, NodeId, Posted, Request,
-    Status, Verb,
+    Assumptions, Capabilities, Completion, Flags, Guarantees, INLINE_BYTES_MAX, NodeId, Request, Status, Verb,
 };
 use std::borrow::BorrowMut;
 

@@ -5,9 +5,10 @@
 //! assert_eq!(run.steps(), "read leaf 512; cas lock 8, read leaf 512; write entry 24, write unlock 8");
 //! ```
 
+use dm_core::fabric::{Fabric, Posted};
 use dm_core::lane::Lane;
 use dm_core::machine::{Step, poll_once};
-use dm_core::verbs::{Fabric, Label, LaneId, Posted, Verb};
+use dm_core::verbs::{Label, LaneId, Verb};
 use std::fmt::Write as _;
 use std::future::Future;
 use std::pin::pin;

@@ -3,7 +3,7 @@
 //!
 //! Histories of one key, so that every WRITE of an entry and every READ of a leaf is about that key.
 
-use dm_core::lane::Mark;
+use dm_core::marks::Mark;
 use dm_core::verbs::Verb;
 use dm_sim::check::{Answer, Call, Record};
 use dm_sim::log::What;

@@ -1,6 +1,6 @@
 //! Compute nodes die in the middle of operations, and the others go on.
 
-use dm_core::lane::Mark;
+use dm_core::marks::Mark;
 use dm_sim::verify::crash::{self, Act, Case, Enumeration, cases, random};
 use dm_sim::verify::{Chime, FaultKind, Faults, Recovered, Settings, Sherman, TreeKind, Verifier};
 

@@ -1,6 +1,6 @@
 //! Places of leaves go round, one life after the other, while an operation stands still and others have old pointers.
 
-use dm_core::lane::Mark;
+use dm_core::marks::Mark;
 use dm_sim::verify::{Chime, Sherman, TreeKind, lives};
 
 fn go_round<K: TreeKind>(kind: K, seeds: u64) {

@@ -1,10 +1,11 @@
 //! The timing dial: what it takes, what it limits, and that nothing is used more than there is.
 
 use dm_core::error::VerbError;
-use dm_core::error::{Cause, OpError};
-use dm_core::index::{Census, Index, Operation, OperationKind, Outcome, ScratchPlan};
-use dm_core::lane::{Lane, Mark};
-use dm_core::recovery::sweep::Swept;
+use dm_core::index::Index;
+use dm_core::lane::Lane;
+use dm_core::marks::Mark;
+use dm_core::operation::{Cause, Census, OpError, Operation, OperationKind, Outcome, ScratchPlan};
+use dm_core::recovery::Swept;
 use dm_core::remote::lock_word::RowId;
 use dm_core::verbs::{Assumptions, Label, LaneId, NodeId, Request, Space, Status};
 use dm_host::worker::{Finished, Next, Work};

@@ -12,8 +12,8 @@ use crate::pool::{Children, Start};
 use crate::report::table::size;
 use crate::workload::random::{Random, mix};
 use dm_core::index::Index as _;
+use dm_core::memory::chunks::{self, Tally};
 use dm_core::remote::catalog::IndexKind;
-use dm_core::remote::chunks::{self, Tally};
 use dm_core::verbs::NodeId;
 use dm_host::compute_node::{Membership, Pool};
 use dm_host::fabric::shm::ShmOptions;
@@ -333,7 +333,7 @@ fn footprint(pool: &Pool) -> Result<u64, Failure> {
 /// Everybody has left: whoever comes now adopts every chunk, and finds every place of it reached, or takes it.
 fn judge(
     pool: &Arc<Pool>,
-    terms: dm_core::recovery::lease::Terms,
+    terms: dm_core::membership::lease::Terms,
     kind: IndexKind,
     report: &mut Report,
 ) -> Result<(), Failure> {

@@ -22,7 +22,7 @@
 //! Millions of keys lie end to end in one arena, with eight bytes each that say where; while the file is read, a hash
 //! table of four-byte record numbers (5.7 to 11.4 bytes a key) finds duplicates. Nothing is allocated per key.
 
-use dm_core::items::parameters::KEY_BYTES_LIMIT;
+use dm_core::items::block::KEY_BYTES_LIMIT;
 use hashbrown::HashTable;
 use std::{
     fs::File,

@@ -2,10 +2,12 @@
 
 use crate::commands::Failure;
 use dm_core::error::VerbError;
+use dm_core::index::catalog;
 use dm_core::lane::Lane;
+use dm_core::memory::chunks::{self, Granted};
 use dm_core::remote::SCRATCH_BYTES;
-use dm_core::remote::catalog::{self, IndexEntry};
-use dm_core::remote::chunks::{self, ChunkEntry, Granted};
+use dm_core::remote::catalog::IndexEntry;
+use dm_core::remote::chunk::ChunkEntry;
 use dm_core::verbs::{Label, NodeId, Request};
 use dm_host::compute_node::{ComputeNode, Pool, socket_in};
 use dm_host::fabric::shm::ShmOptions;

@@ -5,7 +5,7 @@ use super::{
 };
 use crate::btree::node::{Header, NodeFlags};
 use crate::layout::stripes::{self, VERSION_MASK};
-use crate::planted::{Bug, planted};
+use crate::mutants::{Bug, planted};
 use crate::remote::address::GENERATION_MASK;
 
 /// Which entries an operation changed.

@@ -2,9 +2,9 @@
 
 use super::{REPLICA_BYTES, STATE_IN_BITMAP_MAX};
 use crate::btree::node;
+use crate::layout::LINE_BYTES;
 use crate::layout::city::city_hash_64;
 use crate::layout::stripes::{self, Cursor};
-use crate::remote::address::LINE_BYTES;
 use core::ops::Range;
 
 /// Sizes of an index's leaves.

@@ -1,8 +1,8 @@
 use super::*;
 use crate::btree::node::{self, NodeFlags};
-use crate::reclaim::Signature;
 use crate::remote::lock_word::RowId;
-use crate::remote::rows::Member;
+use crate::remote::row::Member;
+use crate::remote::signature::Signature;
 extern crate std;
 use std::vec;
 use std::vec::Vec;

@@ -12,7 +12,7 @@
 //!
 //! # Epochs
 //!
-//! A copy remembers the epoch of the operation that READ the node ([`crate::reclaim::epochs`]). Leaves are retired and
+//! A copy remembers the epoch of the operation that READ the node ([`crate::memory::epochs`]). Leaves are retired and
 //! their places used again, so the pointers of a level-1 copy that is older than the operation which asks count as not there; the node
 //! is READ anew. Inner nodes are for ever, and so are pointers to them.
 //!

@@ -5,7 +5,7 @@ use super::record::{
     EPOCH_BITS, EPOCH_MASK, FoundSlot, RECORD_WORDS, UNIT_WORDS, has_hints, hints_at, home, is_hashed, search,
     slots_at, units_hinted, units_of,
 };
-use crate::planted::{Bug, planted};
+use crate::mutants::{Bug, planted};
 use crate::port::Fetch;
 use crate::radix::slot::{Child, Compared, Header, NodeType, Slot};
 use core::sync::atomic::{

@@ -12,7 +12,7 @@
 //!
 //! # Epochs
 //!
-//! A copy remembers the epoch of the operation that READ the node ([`crate::reclaim::epochs`]); what is patched into it was
+//! A copy remembers the epoch of the operation that READ the node ([`crate::memory::epochs`]); what is patched into it was
 //! READ in that epoch or a later one. Places of nodes and leaves are used again, so copies older than the operation that asks
 //! count as not there, level by level and the root slot too; the node is READ anew. Of an epoch a copy has [`EPOCH_BITS`]
 //! bits: where the others change, all copies go.

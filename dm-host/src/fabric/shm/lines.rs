@@ -36,7 +36,7 @@ pub use vector::supported as vector_supported;
 use crate::fetch;
 #[cfg(doc)]
 use crate::region::LineMode;
-use dm_core::remote::address::LINE_BYTES;
+use dm_core::layout::LINE_BYTES;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 

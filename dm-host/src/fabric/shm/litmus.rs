@@ -8,7 +8,7 @@
 
 use super::lines::{Area, WriterSlot, vector_supported};
 use crate::region::LineMode;
-use dm_core::remote::address::LINE_BYTES;
+use dm_core::layout::LINE_BYTES;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};

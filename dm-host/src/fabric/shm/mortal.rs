@@ -1,6 +1,6 @@
 //! A process that dies in the middle of a WRITE: what a kill from outside hits too rarely to be relied upon in tests.
 
-use dm_core::remote::address::LINE_BYTES;
+use dm_core::layout::LINE_BYTES;
 use rustix::process::{Signal, getpid, kill_process};
 use std::cell::Cell;
 use std::hash::{BuildHasher as _, RandomState};

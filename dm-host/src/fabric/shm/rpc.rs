@@ -2,9 +2,10 @@
 
 use super::{ShmFabric, saturated};
 use crate::memory_node::Ticket;
+use dm_core::fabric::Posted;
 use dm_core::lane::Lane;
 use dm_core::port::OUTBOX_REQUESTS;
-use dm_core::verbs::{Completion, NodeId, Posted, Status, Verb};
+use dm_core::verbs::{Completion, NodeId, Status, Verb};
 use std::time::{Duration, Instant};
 
 /// How long a daemon may take to return from a call: it has next to nothing to do, and one processor to do it on.

@@ -1,7 +1,7 @@
 //! Queues by themselves, step by step.
 
 use super::*;
-use dm_core::index::OperationKind;
+use dm_core::operation::OperationKind;
 use std::sync::Arc;
 use std::task::Wake;
 

@@ -3,8 +3,7 @@
 use super::{End, Popped, Queue, lock};
 use crate::session::error::SessionError;
 use crate::worker::{Finished, Next, Work};
-use dm_core::error::Effect;
-use dm_core::index::{Outcome, Part, ScratchPlan};
+use dm_core::operation::{Effect, Outcome, Part, ScratchPlan};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 

@@ -1,8 +1,7 @@
 //! What is recorded of a run: operations with their answers, in one total order of events.
 
 use crate::driver::LaneAt;
-use dm_core::error::Effect;
-use dm_core::index::{OperationKind, Outcome};
+use dm_core::operation::{Effect, OperationKind, Outcome};
 use std::fmt;
 
 /// What was asked. The key is beside it: [`Record::key`].

@@ -145,7 +145,7 @@ impl Checker {
                 continue;
             }
             let (step, optional) = match record.answer {
-                None | Some((Answer::Failed(dm_core::error::Effect::Unknown), _)) => {
+                None | Some((Answer::Failed(dm_core::operation::Effect::Unknown), _)) => {
                     (Step::effect_of(record.call), true)
                 }
                 Some((answer, _)) => (Step::of(record.call, answer), false),

@@ -15,9 +15,9 @@
 //!
 //! * **Point operations are linearizable.** Keys are independent registers, so a history is linearizable if each
 //!   key's part of it is (Herlihy and Wing 1990, Theorem 1; the "P-compositionality" of Horn and Kroening 2015).
-//! * **Failed operations** keep their word: [`Effect::None`](dm_core::error::Effect::None) never took effect,
-//!   [`Effect::Done`](dm_core::error::Effect::Done) did before it responded, and
-//!   [`Effect::Unknown`](dm_core::error::Effect::Unknown) did, will or never does, but not after it is
+//! * **Failed operations** keep their word: [`Effect::None`](dm_core::operation::Effect::None) never took effect,
+//!   [`Effect::Done`](dm_core::operation::Effect::Done) did before it responded, and
+//!   [`Effect::Unknown`](dm_core::operation::Effect::Unknown) did, will or never does, but not after it is
 //!   [closed](history::History::close). A failed operation without effect may have had any reason to fail.
 //! * **Scans**: keys ascend strictly within the bounds, no more than the limit, a page that says `more` is full; and
 //!   for every key the page covers the scan is a get with the answer it implies: the pair, or absent. That is the

@@ -1,7 +1,7 @@
 //! One key as a register: what an operation with its answer needs it to hold, and what it makes of it.
 
 use crate::check::history::{Answer, Call};
-use dm_core::error::Effect;
+use dm_core::operation::Effect;
 
 /// What a key holds.
 pub type State = Option<u64>;

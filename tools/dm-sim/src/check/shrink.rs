@@ -12,7 +12,7 @@ use crate::check::history::{Answer, Call, History, OpId};
 use crate::check::linearizability::{Found, Search};
 use crate::check::model::{Item, Makes, Needs, State};
 use crate::check::scan::PageFault;
-use dm_core::error::Effect;
+use dm_core::operation::Effect;
 use std::fmt;
 
 /// What was found wrong with a history. Displayed, it ends in a sentence that says what was violated.

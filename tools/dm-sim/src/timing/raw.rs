@@ -1,9 +1,9 @@
 //! No index at all: an operation is one READ. What is left is the NIC, the link and the thread.
 
-use dm_core::error::OpError;
-use dm_core::index::{Census, Index, Operation, Outcome, ScratchPlan};
+use dm_core::index::Index;
 use dm_core::lane::Lane;
-use dm_core::recovery::sweep::Swept;
+use dm_core::operation::{Census, OpError, Operation, Outcome, ScratchPlan};
+use dm_core::recovery::Swept;
 use dm_core::remote::lock_word::RowId;
 use dm_core::verbs::{Assumptions, Label, NodeId, Request};
 
@@ -46,7 +46,7 @@ impl RawReads {
 }
 
 const NOTHING: OpError =
-    OpError::harmless(dm_core::error::Cause::BadInput("raw READs have no index: only look-ups can be run"));
+    OpError::harmless(dm_core::operation::Cause::BadInput("raw READs have no index: only look-ups can be run"));
 
 impl Index for RawReads {
     fn plan(&self) -> &ScratchPlan {

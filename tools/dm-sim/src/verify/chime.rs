@@ -9,9 +9,9 @@ use crate::rng::Rng;
 use dm_core::btree::Options;
 use dm_core::btree::node::{KEY_BYTES_MAX, KEY_BYTES_MIN};
 use dm_core::chime::parameters::{Parameters, VALUE_BYTES_MIN};
-use dm_core::lane::Mark;
 use dm_core::layout::stripes::LINE_PAYLOAD_BYTES;
-use dm_core::planted::Bug;
+use dm_core::marks::Mark;
+use dm_core::mutants::Bug;
 use dm_host::assembly::Spending;
 use dm_host::kinds::IndexParameters;
 
@@ -22,16 +22,16 @@ pub struct Chime;
 impl TreeKind for Chime {
     const NAME: &'static str = "chime";
     const NAME_RECOVERED: &'static str = "chime, recovered";
-    const ADOPTION: &'static [Mark] = dm_core::reclaim::MARKS;
+    const ADOPTION: &'static [Mark] = dm_core::memory::MARKS;
     /// A range that goes on at the first entry is two WRITEs, and only a redo image keeps them together.
     const WRITES_RECORDS_AT_ONCE: bool = false;
 
     fn marks() -> Vec<(&'static str, &'static [Mark])> {
         vec![
             ("btree", dm_core::btree::MARKS),
-            ("chunks", dm_core::remote::chunks::MARKS),
+            ("chunks", dm_core::memory::chunks::MARKS),
             ("batches", dm_core::compute::batches::MARKS),
-            ("quarantine", dm_core::reclaim::epochs::MARKS),
+            ("quarantine", dm_core::memory::epochs::MARKS),
             ("chime", dm_core::chime::MARKS),
         ]
     }

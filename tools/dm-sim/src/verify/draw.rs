@@ -7,8 +7,8 @@ use super::faults::{FaultPlan, Faults};
 use crate::config::{Config, Delays};
 use crate::rng::Rng;
 use crate::world::ComputeNode;
-use dm_core::index::OperationKind;
-use dm_core::reclaim::GENERATIONS;
+use dm_core::memory::GENERATIONS;
+use dm_core::operation::OperationKind;
 use dm_core::verbs::{Assumptions, Verb};
 use std::fmt;
 

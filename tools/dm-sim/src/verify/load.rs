@@ -11,10 +11,9 @@ use crate::memory::Memories;
 use crate::rng::Rng;
 use crate::workload::Workload;
 use crate::world::ComputeNode;
-use dm_core::error::{Cause, Effect, OpError};
-use dm_core::index::{Operation, OperationKind, Outcome};
 use dm_core::lane::Lane;
-use dm_core::reclaim::Adopted;
+use dm_core::memory::orphans::Adopted;
+use dm_core::operation::{Cause, Effect, OpError, Operation, OperationKind, Outcome};
 use dm_core::verbs::{NodeId, Status};
 
 /// Of what a lane does between operations, so much is adopting; the rest are turns.

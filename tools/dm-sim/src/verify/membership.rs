@@ -1,13 +1,13 @@
 //! What a compute node keeps so that others can go on when it dies, on a simulated fabric.
 
 use dm_core::lane::Lane;
-use dm_core::recovery::lease::{Lease, Pulse, Terms};
-use dm_core::recovery::redo::{self, Area};
-use dm_core::recovery::{Recovery, RecoveryError};
+use dm_core::membership::lease::{Lease, Pulse, Terms};
+use dm_core::membership::redo::{self, Area};
+use dm_core::membership::{Recovery, RecoveryError, rows};
+use dm_core::memory::chunks::RequestIds;
 use dm_core::remote::NodeGeometry;
 use dm_core::remote::catalog::IndexNumber;
-use dm_core::remote::chunks::RequestIds;
-use dm_core::remote::rows::{self, Joiner, Member};
+use dm_core::remote::row::{Joiner, Member};
 use dm_core::verbs::Capabilities;
 
 /// A compute node that has joined, with its redo areas.

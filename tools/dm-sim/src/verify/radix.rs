@@ -9,7 +9,7 @@ use dm_core::radix::slot::{Child, Node, Place, Slot, UNIT_BYTES};
 use dm_core::remote::NodeGeometry;
 use dm_core::remote::address::Address;
 use dm_core::remote::catalog::{IndexNumber, root_offset};
-use dm_core::remote::chunks::ChunkKind;
+use dm_core::remote::chunk::ChunkKind;
 use dm_core::smart::Smart;
 use dm_core::smart::layout::LeafShape;
 use dm_core::verbs::NodeId;

@@ -5,7 +5,7 @@ use super::faults::FaultKind;
 use super::tolerance::Failed;
 use crate::check::{Hardness, Violation};
 use crate::verify::run::History;
-use dm_core::lane::Mark;
+use dm_core::marks::Mark;
 use std::collections::BTreeMap;
 use std::fmt;
 

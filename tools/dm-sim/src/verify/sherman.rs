@@ -5,8 +5,8 @@ use super::draw::{Draw, Profile, WIDE_KEYS_MIN};
 use super::tree::{SHELF_HOLDS_ALL, TreeCase, TreeKind};
 use crate::rng::Rng;
 use dm_core::btree::Options;
-use dm_core::lane::Mark;
-use dm_core::planted::Bug;
+use dm_core::marks::Mark;
+use dm_core::mutants::Bug;
 use dm_core::sherman::parameters::Parameters;
 use dm_host::assembly::Spending;
 use dm_host::kinds::IndexParameters;
@@ -18,15 +18,15 @@ pub struct Sherman;
 impl TreeKind for Sherman {
     const NAME: &'static str = "sherman";
     const NAME_RECOVERED: &'static str = "sherman, recovered";
-    const ADOPTION: &'static [Mark] = dm_core::reclaim::MARKS;
+    const ADOPTION: &'static [Mark] = dm_core::memory::MARKS;
     const WRITES_RECORDS_AT_ONCE: bool = true;
 
     fn marks() -> Vec<(&'static str, &'static [Mark])> {
         vec![
             ("btree", dm_core::btree::MARKS),
             ("batches", dm_core::compute::batches::MARKS),
-            ("quarantine", dm_core::reclaim::epochs::MARKS),
-            ("chunks", dm_core::remote::chunks::MARKS),
+            ("quarantine", dm_core::memory::epochs::MARKS),
+            ("chunks", dm_core::memory::chunks::MARKS),
             ("sherman", dm_core::sherman::MARKS),
         ]
     }

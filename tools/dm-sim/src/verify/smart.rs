@@ -8,8 +8,8 @@ use super::draw::{Draw, Profile};
 use super::tree::{SHELF_HOLDS_ALL, TreeCase, TreeKind};
 use crate::rng::Rng;
 use dm_core::btree::Options;
-use dm_core::lane::Mark;
-use dm_core::planted::Bug;
+use dm_core::marks::Mark;
+use dm_core::mutants::Bug;
 use dm_core::smart::parameters::Parameters;
 use dm_host::assembly::Spending;
 use dm_host::kinds::IndexParameters;
@@ -27,14 +27,14 @@ const LOCK_COUNT: u32 = 1;
 impl TreeKind for Smart {
     const NAME: &'static str = "smart";
     const NAME_RECOVERED: &'static str = "smart, recovered";
-    const ADOPTION: &'static [Mark] = dm_core::reclaim::collect::MARKS;
+    const ADOPTION: &'static [Mark] = dm_core::memory::collect::MARKS;
     const WRITES_RECORDS_AT_ONCE: bool = true;
 
     fn marks() -> Vec<(&'static str, &'static [Mark])> {
         vec![
             ("batches", dm_core::compute::batches::MARKS),
-            ("quarantine", dm_core::reclaim::epochs::MARKS),
-            ("chunks", dm_core::remote::chunks::MARKS),
+            ("quarantine", dm_core::memory::epochs::MARKS),
+            ("chunks", dm_core::memory::chunks::MARKS),
             ("smart", dm_core::smart::MARKS),
         ]
     }

@@ -4,7 +4,7 @@ use super::faults::FaultKind;
 use super::load::Suffered;
 use super::subject::AfterDeath;
 use crate::check::OpId;
-use dm_core::error::{Cause, OpError};
+use dm_core::operation::{Cause, OpError};
 use dm_core::verbs::Status;
 
 /// An operation that failed.

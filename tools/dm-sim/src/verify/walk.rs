@@ -10,18 +10,19 @@ use crate::memory::Memories;
 use dm_core::btree::Tree;
 use dm_core::btree::inner::{Inner, InnerShape};
 use dm_core::btree::node::{Header, NodeFlags};
-use dm_core::compute::nodes::NodeClass;
-use dm_core::error::{Cause, Effect, OpError};
 use dm_core::lane::Lane;
 use dm_core::layout::stripes;
-use dm_core::reclaim::Collection;
-use dm_core::reclaim::epochs::epoch_of;
+use dm_core::memory::Collection;
+use dm_core::memory::epochs::epoch_of;
+use dm_core::memory::rows::RowError;
+use dm_core::operation::{Cause, Effect, OpError};
 use dm_core::remote::NodeGeometry;
 use dm_core::remote::address::Address;
 use dm_core::remote::catalog::{IndexNumber, root_offset};
-use dm_core::remote::chunks::{ChunkEntry, ChunkKind, ChunkWord};
+use dm_core::remote::chunk::{ChunkEntry, ChunkKind, ChunkWord};
 use dm_core::remote::lock_word::{HELD, RowId};
-use dm_core::remote::rows::{self, Joiner, Member, Row, RowError};
+use dm_core::remote::place::NodeClass;
+use dm_core::remote::row::{Joiner, Member, Row};
 use dm_core::remote::superblock::{PoolPlan, Superblock};
 use dm_core::smart::Smart;
 use dm_core::smart::layout::LeafShape;
@@ -433,7 +434,7 @@ fn walk<'m>(
 /// The pool's epoch.
 pub(super) fn pool_epoch(geometry: &[NodeGeometry], memories: &Memories) -> u32 {
     let home = geometry.first().zip(memories.get(NodeId(0)));
-    let word = home.map_or(0, |(home, memory)| memory.host.word(rows::epoch_offset(home)));
+    let word = home.map_or(0, |(home, memory)| memory.host.word(dm_core::remote::row::epoch_offset(home)));
     epoch_of(word).unwrap_or(0)
 }
 

@@ -1,9 +1,8 @@
 //! What every engine does: load, warm, run each workload, check, report. How it is done is a `Stage`'s business.
 
-use super::LoadBy;
-use super::baseline;
 use super::generator::Generator;
 use super::plan::{FabricPlan, KeySource, Plan, Run};
+use super::{LoadBy, baseline};
 use crate::commands::Failure;
 use crate::report::machine::Machine;
 use crate::report::simulation::Simulation;
@@ -12,13 +11,15 @@ use crate::workload::OperationKind;
 use crate::workload::keys::{KeyOrder, fill};
 use crate::workload::spec::{Phase, Spec, StandardWorkload};
 use crate::workload::trace::TraceWriter;
-use dm_core::index::{Census, Index, Part};
+use dm_core::fabric::Fabric;
+use dm_core::index::Index;
 use dm_core::lane::Lane;
+use dm_core::memory::chunks::{self, Tally};
+use dm_core::operation::{Census, Part};
 use dm_core::radix::cache::COPY_BYTES;
 use dm_core::remote::NodeGeometry;
 use dm_core::remote::catalog::{IndexKind, IndexNumber};
-use dm_core::remote::chunks::{self, Tally};
-use dm_core::verbs::{Assumptions, Fabric, Guarantees, NodeId};
+use dm_core::verbs::{Assumptions, Guarantees, NodeId};
 use dm_host::solo::block_on;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::fs::File;

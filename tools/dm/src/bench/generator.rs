@@ -6,7 +6,7 @@ use crate::workload::keys::{check, fill};
 use crate::workload::stream::{self, Draw, InsertCounter};
 use crate::workload::trace::{TraceRow, TraceWriter};
 use crate::workload::{OperationKind, keys};
-use dm_core::index::{self, Operation, Outcome, Part, ScratchPlan};
+use dm_core::operation::{Operation, Outcome, Part, ScratchPlan};
 use dm_core::verbs::{Label, Request, Verb};
 use dm_host::worker::{Finished, Next, Work};
 use std::fmt::Write as _;
@@ -150,9 +150,11 @@ impl<'a> Generator<'a> {
         }
         lane.identity = self.shared.keys.identity(record, plan.part(scratch, Part::Key));
         let operation = match kind {
-            OperationKind::Read | OperationKind::ReadModifyWrite => Operation::point(index::OperationKind::Get),
-            OperationKind::Update => Operation::point(index::OperationKind::Update),
-            OperationKind::Insert => Operation::point(index::OperationKind::Insert),
+            OperationKind::Read | OperationKind::ReadModifyWrite => {
+                Operation::point(dm_core::operation::OperationKind::Get)
+            }
+            OperationKind::Update => Operation::point(dm_core::operation::OperationKind::Update),
+            OperationKind::Insert => Operation::point(dm_core::operation::OperationKind::Insert),
             OperationKind::Scan => Operation::scan(scan_length),
         };
         match kind {
@@ -220,7 +222,7 @@ impl Work for Generator<'_> {
             // The key is still where it was.
             self.version = self.version.wrapping_add(1);
             put_value(lane.identity, self.version, scratch, plan);
-            return Next::Run(Operation::point(index::OperationKind::Update));
+            return Next::Run(Operation::point(dm_core::operation::OperationKind::Update));
         }
         match lane.stream.next() {
             Some(Ok(draw)) => lane.draw = draw,
@@ -391,7 +393,7 @@ impl Work for Warmer<'_> {
             return Next::Finished;
         }
         self.next += self.step;
-        Next::Run(Operation::point(index::OperationKind::Get))
+        Next::Run(Operation::point(dm_core::operation::OperationKind::Get))
     }
 
     fn done(&mut self, _: usize, finished: Finished<'_>) {

@@ -17,13 +17,14 @@ use crate::workload::OperationKind;
 use crate::workload::random::Random;
 use crate::workload::spec::{Phase, Spec};
 use crate::workload::stream::{InsertCounter, Workload};
-use dm_core::error::OpError;
-use dm_core::index::{self, Census, Index, Operation, Outcome, ScratchPlan};
-use dm_core::lane::{Lane, Mark};
+use dm_core::index::Index;
+use dm_core::lane::Lane;
+use dm_core::marks::Mark;
+use dm_core::operation::{Census, OpError, Operation, Outcome, ScratchPlan};
 use dm_core::remote::NodeGeometry;
 use dm_core::remote::catalog::IndexNumber;
 use dm_core::remote::lock_word::RowId;
-use dm_core::remote::rows::Member;
+use dm_core::remote::row::Member;
 use dm_core::remote::superblock::{PoolPlan, Superblock};
 use dm_core::verbs::{LaneId, NodeId};
 use dm_host::assembly::{AssemblyError, Place, SmartStorage, Storage};
@@ -430,7 +431,7 @@ impl Work for RawWork {
             return Next::Finished;
         }
         scratch[plan.key.clone()].copy_from_slice(&self.random.next_u64().to_le_bytes());
-        Next::Run(Operation::point(index::OperationKind::Get))
+        Next::Run(Operation::point(dm_core::operation::OperationKind::Get))
     }
 
     fn done(&mut self, _: usize, finished: Finished<'_>) {

@@ -2,9 +2,10 @@
 
 use super::Failure;
 use dm_core::lane::Lane;
+use dm_core::membership::rows;
 use dm_core::remote::NodeGeometry;
 use dm_core::remote::lock_word::{LockWord, RowId};
-use dm_core::remote::rows::{self, RowState, RowWord};
+use dm_core::remote::row::{RowState, RowWord};
 use dm_core::verbs::{Label, LaneId, NodeId, Request};
 use dm_host::compute_node::Pool;
 use dm_host::fabric::any::AnyFabric;

@@ -7,12 +7,14 @@
 use super::members::{Member, held_locks, members, on_lane, watch, with_eyes};
 use super::tool::{PoolArguments, with_tool};
 use super::{Failure, print};
+use dm_core::fabric::Fabric as _;
 use dm_core::index::Index as _;
 use dm_core::lane::Lane;
-use dm_core::recovery::fence::{Fenced, fence};
+use dm_core::membership::fence::{Fenced, fence};
+use dm_core::membership::rows;
 use dm_core::remote::catalog::{IndexEntry, IndexKind};
-use dm_core::remote::rows::{self, RowState};
-use dm_core::verbs::{Fabric as _, NodeId};
+use dm_core::remote::row::RowState;
+use dm_core::verbs::NodeId;
 use dm_host::compute_node::Pool;
 use dm_host::fabric::any::AnyFabric;
 use dm_host::solo::block_on;

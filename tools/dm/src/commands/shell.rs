@@ -2,7 +2,8 @@
 
 use super::tool::{PAGE_RECORDS, PoolArguments, Tool, with_tool};
 use super::{Failure, print};
-use dm_core::index::{Index, Operation, OperationKind, Outcome, Part};
+use dm_core::index::Index;
+use dm_core::operation::{Operation, OperationKind, Outcome, Part};
 use std::fmt::Write as _;
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 

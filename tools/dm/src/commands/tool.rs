@@ -3,10 +3,10 @@
 use super::Failure;
 use crate::keys;
 use crate::pool::{FabricName, Memory, RdmaArguments};
-use dm_core::error::OpError;
-use dm_core::index::{Census, Index, Operation, Outcome, Part};
+use dm_core::index::Index;
 use dm_core::lane::Lane;
-use dm_core::recovery::lease::Terms;
+use dm_core::membership::lease::Terms;
+use dm_core::operation::{Census, OpError, Operation, Outcome, Part};
 use dm_core::verbs::LaneId;
 use dm_host::assembly::Spending;
 use dm_host::compute_node::{ComputeNode, Membership, Pool};

@@ -2,11 +2,12 @@
 
 use super::remote::{error, hex, value};
 use super::{Sample, Structure};
-use dm_core::items::block::{self, CLASSES, class_bytes};
+use dm_core::items::block::{self, CLASSES, KEY_BYTES_LIMIT, VALUE_BYTES_LIMIT, class_bytes};
 use dm_core::items::key::{KeyShape, LAYER_BYTES};
-use dm_core::items::parameters::{BLOCK_AT, FEATURE_ITEMS, ItemsBlock, KEY_BYTES_LIMIT, Parameters, VALUE_BYTES_LIMIT};
+use dm_core::items::parameters::{BLOCK_AT, ItemsBlock, Parameters};
 use dm_core::items::slot::{self, BlockPointer, Slot};
 use dm_core::layout::fields::Field;
+use dm_core::remote::catalog::FEATURE_ITEMS;
 use dm_core::verbs::NodeId;
 
 /// Entry keys of 16 bytes: slices of seven.

@@ -3,14 +3,15 @@
 use super::{Sample, Structure, Values};
 use dm_core::layout::fields::Field;
 use dm_core::layout::stripes;
-use dm_core::reclaim::closed::{self, ChunkName, Collector};
-use dm_core::recovery::redo::{self, ImageHeader};
+use dm_core::membership::redo::{self, ImageHeader};
+use dm_core::memory::closed::{ChunkName, Collector};
 use dm_core::remote::address::Address;
-use dm_core::remote::catalog::{self, Definition, Entry, EntryState, EntryWord, IndexKind, IndexNumber};
-use dm_core::remote::chunks::{self, ChunkEntry, ChunkKind, ChunkWord, Grant, RequestId};
+use dm_core::remote::catalog::{Definition, Entry, EntryState, EntryWord, IndexKind, IndexNumber};
+use dm_core::remote::chunk::{ChunkEntry, ChunkKind, ChunkWord, Grant, RequestId};
+use dm_core::remote::features::Features;
 use dm_core::remote::lock_word::{LockWord, RowId};
-use dm_core::remote::rows::{self, Joiner, Member, Row, RowState, RowWord};
-use dm_core::remote::superblock::{self, Features, PoolPlan, Superblock};
+use dm_core::remote::row::{Joiner, Member, Row, RowState, RowWord};
+use dm_core::remote::superblock::{self, PoolPlan, Superblock};
 use dm_core::sherman::parameters::{ParameterBlock, Parameters};
 use dm_core::verbs::NodeId;
 use std::fmt::{Display, Write as _};
@@ -68,7 +69,7 @@ pub(super) const ADDRESS: Structure = Structure {
     )],
     constants: &[
         ("OFFSET_END", Address::OFFSET_END, "byte offsets are below this"),
-        ("LINE_BYTES", dm_core::remote::address::LINE_BYTES as u64, "alignment of nodes"),
+        ("LINE_BYTES", dm_core::layout::LINE_BYTES as u64, "alignment of nodes"),
     ],
     samples: || {
         vec![
@@ -184,7 +185,7 @@ pub(super) const SUPERBLOCK: Structure = Structure {
         ("SUPERBLOCK_ROOM_BYTES", superblock::SUPERBLOCK_ROOM_BYTES, "kept for the superblock"),
         ("HEAP_ALIGN_BYTES", superblock::HEAP_ALIGN_BYTES, "chunk 0 begins at, and chunks are, multiples of this"),
         ("ROW_COUNT", superblock::ROW_COUNT as u64, "compute-node rows of a new pool"),
-        ("CATALOG_BYTES", catalog::CATALOG_BYTES, "size of the catalog"),
+        ("CATALOG_BYTES", dm_core::remote::catalog::CATALOG_BYTES, "size of the catalog"),
     ],
     samples: || {
         let plan = PoolPlan {
@@ -290,8 +291,8 @@ pub(super) const ROW: Structure = Structure {
            that of the word, or the token does not end in its nonce, the rest is of an earlier life and means nothing.",
     tables: &[("row", Row::FIELDS), ("row word", RowWord::FIELDS)],
     constants: &[
-        ("INCARNATION_MAX", rows::INCARNATION_MAX as u64, "a row that has seen it is used up"),
-        ("ROW_COUNT_MAX", rows::ROW_COUNT_MAX as u64, "rows there can be"),
+        ("INCARNATION_MAX", dm_core::remote::row::INCARNATION_MAX as u64, "a row that has seen it is used up"),
+        ("ROW_COUNT_MAX", dm_core::remote::row::ROW_COUNT_MAX as u64, "rows there can be"),
     ],
     samples: || {
         let joiner = Joiner { token: 0x1234_5678_9abc_def1, lanes: 8, host: "cn-3.example" };
@@ -366,11 +367,11 @@ pub(super) const CATALOG_ENTRY: Structure = Structure {
            and the root word are changed by CAS; the rest is written before the entry becomes live and never after.",
     tables: &[("entry", Entry::FIELDS), ("entry word", EntryWord::FIELDS)],
     constants: &[
-        ("ENTRIES", catalog::ENTRIES as u64, "entries of a catalog"),
-        ("NAME_BYTES_MAX", catalog::NAME_BYTES_MAX as u64, "longest name"),
+        ("ENTRIES", dm_core::remote::catalog::ENTRIES as u64, "entries of a catalog"),
+        ("NAME_BYTES_MAX", dm_core::remote::catalog::NAME_BYTES_MAX as u64, "longest name"),
     ],
     samples: || {
-        let word = EntryWord::new(EntryState::Live, catalog::tag_of("users"), 4, MEMBER);
+        let word = EntryWord::new(EntryState::Live, dm_core::remote::catalog::tag_of("users"), 4, MEMBER);
         let definition = Definition {
             name: "users",
             kind: IndexKind::Sherman,
@@ -484,7 +485,7 @@ pub(super) const CHUNK_ENTRY: Structure = Structure {
     text: "One little-endian word, changed by CAS only. All zero is free.",
     tables: &[("fields", ChunkWord::FIELDS)],
     constants: &[
-        ("REQUESTS_MAX", chunks::REQUESTS_MAX as u64, "grants of one compute node in one incarnation"),
+        ("REQUESTS_MAX", dm_core::remote::chunk::REQUESTS_MAX as u64, "grants of one compute node in one incarnation"),
         ("INDEX_NONE", IndexNumber::NONE.get() as u64, "index of a chunk that serves none or all"),
     ],
     samples: || {
@@ -658,10 +659,14 @@ pub(super) const CLOSED_CHUNKS: Structure = Structure {
     text: "The second line of row 0 of memory node 0. Word 0 is changed by CAS only and names the collector; the other seven\n\
            words are that one's, and each names a chunk. While word 0 is zero nobody collects, and the rest means nothing.",
     tables: &[("word 0", Collector::FIELDS), ("words 1..8", ChunkName::FIELDS)],
-    constants: &[("CHUNKS_AT_ONCE", closed::CHUNKS_AT_ONCE as u64, "chunks that can be closed at a time")],
+    constants: &[(
+        "CHUNKS_AT_ONCE",
+        dm_core::remote::row::CHUNKS_AT_ONCE as u64,
+        "chunks that can be closed at a time",
+    )],
     samples: || {
         let line = |collector: Collector| {
-            let mut words = [0; 1 + closed::CHUNKS_AT_ONCE];
+            let mut words = [0; 1 + dm_core::remote::row::CHUNKS_AT_ONCE];
             words[0] = collector.0;
             words[1] = ChunkName::new(NodeId(1), 0).0;
             words[2] = ChunkName::new(NodeId(3), 0xbeef).0;
@@ -681,7 +686,7 @@ pub(super) const CLOSED_CHUNKS: Structure = Structure {
         ]
     },
     decode: |bytes| {
-        let Some(line) = bytes.first_chunk::<{ 8 * (1 + closed::CHUNKS_AT_ONCE) }>() else {
+        let Some(line) = bytes.first_chunk::<{ 8 * (1 + dm_core::remote::row::CHUNKS_AT_ONCE) }>() else {
             return error(&"too short");
         };
         let collector = Collector(word(line));

@@ -18,8 +18,8 @@ pub mod simulation;
 pub mod table;
 
 use crate::workload::OperationKind;
-use dm_core::index::Census;
-use dm_core::lane::Mark;
+use dm_core::marks::Mark;
+use dm_core::operation::Census;
 use hdrhistogram::Histogram;
 use machine::Machine;
 use serde::{Deserialize, Serialize};

@@ -7,7 +7,7 @@ use crate::commands::members::{held_locks, with_eyes};
 use crate::commands::repair::Repaired;
 use crate::pool::{Children, Start};
 use crate::workload::random::Random;
-use dm_core::recovery::lease::Terms;
+use dm_core::membership::lease::Terms;
 use dm_core::verbs::NodeId;
 use dm_host::compute_node::{Membership, Pool};
 use dm_host::fabric::shm::ShmOptions;

@@ -7,9 +7,9 @@ use super::ledger::{Entry, Ledger, VALUE_BYTES, is_delete, value_of, version_in}
 use crate::commands::tool::LeaseArguments;
 use crate::commands::{Failure, print};
 use crate::workload::random::Random;
-use dm_core::error::{Cause, OpError};
-use dm_core::recovery::redo::RedoError;
-use dm_core::remote::rows::RowError;
+use dm_core::membership::redo::RedoError;
+use dm_core::memory::rows::RowError;
+use dm_core::operation::{Cause, OpError};
 use dm_core::sherman::parameters::Parameters;
 use dm_core::verbs::Status;
 use dm_host::assembly::AssemblyError;
@@ -113,8 +113,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     });
     let terms = arguments.lease.terms()?;
     #[cfg(feature = "planted")]
-    if let Some(bug) = arguments.plant.as_deref().and_then(dm_core::planted::Bug::from_name) {
-        dm_core::planted::plant(Some(bug));
+    if let Some(bug) = arguments.plant.as_deref().and_then(dm_core::mutants::Bug::from_name) {
+        dm_core::mutants::plant(Some(bug));
     }
     let fabric = ShmOptions { die_in_write: arguments.die_in_write, ..ShmOptions::default() };
     let pool = Arc::new(Pool::connect(&arguments.pool, fabric).map_err(Failure::run)?);

@@ -28,7 +28,7 @@
 
 use super::{AccessError, LINE_WAIT_MS_MAX, Sequences, WriterSlot, vector};
 use crate::region::layout::SLOT_BYTES;
-use dm_core::remote::address::LINE_BYTES;
+use dm_core::layout::LINE_BYTES;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::time::{Duration, Instant};
 
@@ -314,8 +314,7 @@ pub(super) unsafe fn release_dead(
 /// taken.
 mod copy {
     #[cfg(target_arch = "x86_64")]
-    use super::LINE_BYTES;
-    use super::vector;
+    use super::{LINE_BYTES, vector};
 
     /// # Safety
     ///

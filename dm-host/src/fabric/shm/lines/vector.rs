@@ -129,7 +129,7 @@ pub(super) unsafe fn write_words(from: *const u8, to: *mut u8, bytes: usize) {
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use dm_core::remote::address::LINE_BYTES;
+    use dm_core::layout::LINE_BYTES;
     use std::arch::asm;
 
     /// Bytes `from..to` of a line; 0 <= from < to <= 64.

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::check::{Hardness, PointViolation};
-use dm_core::error::Effect;
+use dm_core::operation::Effect;
 
 const UNKNOWN: Answer = Answer::Failed(Effect::Unknown);
 const NO_EFFECT: Answer = Answer::Failed(Effect::None);

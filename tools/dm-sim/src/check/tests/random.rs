@@ -3,7 +3,7 @@
 use super::referees::{Map, any_order, parts, stateright};
 use super::*;
 use crate::rng::Rng;
-use dm_core::error::Effect;
+use dm_core::operation::Effect;
 
 /// How random histories are.
 #[derive(Clone, Copy)]

@@ -1,7 +1,7 @@
 //! Two other judges: one that tries every order, and stateright's tester.
 
 use crate::check::{Answer, Call, History};
-use dm_core::error::Effect;
+use dm_core::operation::Effect;
 use stateright::semantics::{ConsistencyTester, LinearizabilityTester, SequentialSpec};
 use std::collections::BTreeMap;
 

@@ -13,8 +13,9 @@ use super::enumerate::{Mode, Ran, Stage, VICTIM, probe, with_stage};
 use super::table::{ChainCut, Cut, Drive, Seen};
 use crate::check::Call;
 use crate::verify::load::start;
-use dm_core::index::OperationKind;
-use dm_core::lane::{Lane, Mark, Stage as LockStage};
+use dm_core::lane::{Lane, Stage as LockStage};
+use dm_core::marks::Mark;
+use dm_core::operation::OperationKind;
 use dm_core::verbs::{Label, Verb};
 use dm_host::kinds::IndexParameters;
 

@@ -8,12 +8,12 @@
 
 use crate::verify::accounting::Node;
 use crate::verify::subject::{Inside, Picture};
-use dm_core::error::OpError;
-use dm_core::index::{Census, Index, Operation, Outcome, Part, RECORD_HEADER_BYTES, ScratchPlan};
+use dm_core::index::Index;
 use dm_core::items::parameters::Parameters;
 use dm_core::lane::Lane;
-use dm_core::reclaim::Adopted;
-use dm_core::recovery::sweep::Swept;
+use dm_core::memory::orphans::Adopted;
+use dm_core::operation::{Census, OpError, Operation, Outcome, Part, RECORD_HEADER_BYTES, ScratchPlan};
+use dm_core::recovery::Swept;
 use dm_core::remote::lock_word::RowId;
 use dm_core::verbs::Assumptions;
 use std::future::Future;

@@ -3,7 +3,7 @@
 mod toy;
 
 use super::*;
-use dm_core::lane::Mark;
+use dm_core::marks::Mark;
 use dm_core::verbs::Assumptions;
 use toy::{Bug, Toy};
 

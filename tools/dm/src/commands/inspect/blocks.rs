@@ -4,9 +4,9 @@
 use super::super::Failure;
 use super::super::members::{WINDOW_BYTES, on_lane};
 use crate::report::table::size;
-use dm_core::index::Census;
 use dm_core::items::block::last_beginning;
 use dm_core::lane::Lane;
+use dm_core::operation::Census;
 use dm_core::verbs::{Label, NodeId, Request};
 use dm_host::fabric::any::AnyFabric;
 use dm_host::solo::block_on;

@@ -7,11 +7,12 @@
 use super::super::Failure;
 use super::super::members::{WINDOW_BYTES, on_lane};
 use super::blocks::BlockAccount;
-use dm_core::index::Census;
 use dm_core::lane::Lane;
+use dm_core::memory::chunks;
+use dm_core::operation::Census;
 use dm_core::radix::slot::{UNIT_BYTES, word};
 use dm_core::remote::catalog::IndexNumber;
-use dm_core::remote::chunks::{self, ChunkEntry, ChunkKind};
+use dm_core::remote::chunk::{ChunkEntry, ChunkKind};
 use dm_core::smart::layout::LeafState;
 use dm_core::verbs::{Label, NodeId, Request};
 use dm_host::compute_node::Pool;

@@ -7,7 +7,7 @@ mod record;
 
 use super::{Failure, print};
 use clap::{Args, ValueEnum};
-use dm_core::lane::Mark;
+use dm_core::marks::Mark;
 use dm_core::verbs::Assumptions;
 use dm_sim::verify::{
     Bounded, Chime, Faults, ItemsOver, Profile, Recovered, Report, Settings, Sherman, Smart, Subject, TreeKind,

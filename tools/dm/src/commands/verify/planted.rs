@@ -1,7 +1,7 @@
 //! `dm verify --planted`: does the judge find bugs that are there?
 
 use super::super::{Failure, print};
-use dm_core::planted::Bug;
+use dm_core::mutants::Bug;
 use dm_sim::verify::mixtures::mix;
 use dm_sim::verify::{Bounded, Faults, Finding, Profile, Recovered, Settings, Subject, TreeKind, Verifier};
 use std::fmt::Write as _;
@@ -215,7 +215,7 @@ fn check_can_plant() -> Result<(), Failure> {
 
 fn plant(bug: Option<Bug>) {
     #[cfg(feature = "planted")]
-    dm_core::planted::plant(bug);
+    dm_core::mutants::plant(bug);
     #[cfg(not(feature = "planted"))]
     let _ = bug;
 }

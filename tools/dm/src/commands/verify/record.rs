@@ -1,14 +1,13 @@
 //! What a run of `dm verify` came to, for machines, and to go on from.
 
 use super::super::Failure;
-use dm_core::lane::Mark;
+use dm_core::marks::Mark;
 use dm_sim::verify::{FaultKind, Profile, Report, Settings};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fmt;
-use std::fs;
 use std::io::Write as _;
 use std::path::Path;
+use std::{fmt, fs};
 
 /// Number of this format, and of what seeds mean: another draw makes other histories of the same seeds.
 const FORMAT: u32 = 1;

@@ -8,8 +8,8 @@ use super::{Act, Case, Ground, KEYS, Story, cross, evens};
 use crate::rng::Rng;
 use dm_core::btree::Options;
 use dm_core::chime::parameters::Parameters;
-use dm_core::index::OperationKind::{self, Delete, Get, Insert, Update, UpdateIf, Upsert};
-use dm_core::lane::Mark;
+use dm_core::marks::Mark;
+use dm_core::operation::OperationKind::{self, Delete, Get, Insert, Update, UpdateIf, Upsert};
 use dm_host::kinds::IndexParameters;
 
 /// What is looked for: a kind of operation, and whether what it did is what is meant.

@@ -10,7 +10,7 @@ pub use smart::all as smart;
 
 use crate::verify::coding::Digits;
 use dm_core::btree::Options;
-use dm_core::index::OperationKind;
+use dm_core::operation::OperationKind;
 use dm_host::kinds::IndexParameters;
 
 /// What the compute node does that dies.

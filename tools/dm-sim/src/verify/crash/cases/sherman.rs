@@ -2,7 +2,7 @@
 
 use super::{Act, Case, Ground, Story, cross, evens};
 use dm_core::btree::Options;
-use dm_core::index::OperationKind::{Delete, Get, Insert, Update, UpdateIf, Upsert};
+use dm_core::operation::OperationKind::{Delete, Get, Insert, Update, UpdateIf, Upsert};
 use dm_core::sherman::parameters::Parameters;
 
 /// The operations: every kind, and every kind of structure change. Leaves of two or three records, inner nodes of two

@@ -3,7 +3,7 @@
 use super::{Act, Case, Ground, KEYS, Story, cross, evens};
 use crate::verify::coding::Digits;
 use dm_core::btree::Options;
-use dm_core::index::OperationKind::{Delete, Get, Insert, Update, UpdateIf, Upsert};
+use dm_core::operation::OperationKind::{Delete, Get, Insert, Update, UpdateIf, Upsert};
 use dm_core::smart::parameters::Parameters;
 use dm_host::kinds::IndexParameters;
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  pool's epoch     a word of row 0, which is nobody's: raised by whoever has places that wait, by CAS
-//!        │ READ with every heartbeat, and many times in between ([`crate::recovery::lease::keep`])
+//!        │ READ with every heartbeat, and many times in between ([`crate::membership::lease::keep`])
 //!        ▼
 //!  `now`            what this compute node knows of it
 //!        │ an operation takes it as it begins           `Pin`, one per lane
@@ -46,7 +46,7 @@
 //!
 //! **Closed chunks**: with each epoch a compute node learns which chunks somebody collects ([`super::collect`]).
 //!
-//! **How fast they pass.** A compute node looks at the pool's epoch [`crate::recovery::lease::Terms::glance_ns`] apart, says
+//! **How fast they pass.** A compute node looks at the pool's epoch [`crate::membership::lease::Terms::glance_ns`] apart, says
 //! at once that its row has another one, and, while a turn of its own is open, looks at the rows that have not reached it.
 //! So an epoch takes two or three of these times, or as long as the longest operation, and is no longer bound to the heartbeat.
 //!
@@ -60,10 +60,13 @@
 
 use super::Busy;
 use super::closed::Closed;
-use crate::lane::{Lane, Mark};
-use crate::planted::{Bug, planted};
+use crate::lane::Lane;
+use crate::marks::Mark;
+use crate::memory::rows;
+use crate::memory::rows::{Glimpse, RowError};
+use crate::mutants::{Bug, planted};
 use crate::remote::lock_word::RowId;
-use crate::remote::rows::{self, Glimpse, Member, RowError, RowState, RowWord};
+use crate::remote::row::{self, Member, RowState, RowWord};
 use crate::remote::{HOME, NodeGeometry};
 use crate::verbs::{Label, Request};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst};
@@ -284,7 +287,7 @@ impl Epochs {
         };
         if raises {
             let (old, new) = (turn.pool_word, turn.pool_word + 1);
-            let raise = Request::cas(Label::Row, HOME, rows::epoch_offset(home), old, new);
+            let raise = Request::cas(Label::Row, HOME, row::epoch_offset(home), old, new);
             let found = lane.port().call(raise).await?.value;
             if let Some(epoch) = epoch_of(if found == old { new } else { found }) {
                 self.learn(lane, home, epoch, scratch).await?;
@@ -485,7 +488,7 @@ impl<'s> Participant<'s> {
         self.pins.get(usize::from(lane.id().0)).map_or(0, |Pin(pin)| pin.load(Relaxed))
     }
 
-    /// A turn without a heartbeat: WRITEs the epoch to the row, and goes on as [`crate::recovery::lease::keep`] does. Returns at
+    /// A turn without a heartbeat: WRITEs the epoch to the row, and goes on as [`crate::membership::lease::keep`] does. Returns at
     /// once if another lane is at it.
     ///
     /// Two round trips; while places wait, two more and one for eight rows.

@@ -5,11 +5,14 @@
 //! middle: the steps are a CAS that succeeds once, a call that may be repeated, and another such CAS. Nothing is taken
 //! over before the last memory node has confirmed, whoever asked it.
 
-use crate::error::{Cause, OpError};
-use crate::lane::{Lane, Mark};
+use crate::lane::Lane;
+use crate::marks::Mark;
+use crate::membership::rows;
+use crate::memory::rows::RowError;
+use crate::operation::{Cause, OpError};
 use crate::remote::NodeGeometry;
 use crate::remote::lock_word::RowId;
-use crate::remote::rows::{self, RowError, RowState, RowWord};
+use crate::remote::row::{RowState, RowWord};
 use crate::remote::rpc::{self, Reply};
 use crate::verbs::{NodeId, Request, Status};
 

@@ -12,8 +12,8 @@
 //! All other lives begin at once. Of the places that come back one in thirty-two waits, so that what waits is small
 //! against what is in use however fast places go round.
 
-use crate::compute::nodes::{Fresh, NodeClass};
 use crate::remote::address::GENERATION_MASK;
+use crate::remote::place::{Fresh, NodeClass};
 
 /// Lives of a place that generations tell apart.
 pub const GENERATIONS: u8 = GENERATION_MASK + 1;

@@ -9,7 +9,7 @@
 //! |---|---|
 //! | of a node that the root leads to | the tree |
 //! | that was never written | the owner of its chunk |
-//! | of a leaf that is retired | the compute node that retired it: it signs the leaf ([`Signature`]) |
+//! | of a leaf that is retired | the compute node that retired it: it signs the leaf ([`OwnerTag`](crate::remote::signature::Signature)) |
 //! | of a leaf that was written and that nothing leads to | the compute node that wrote it, which signed it, too |
 //! | of an inner node that nothing leads to | the owner of its chunk: inner nodes are never retired, so no other has their places |
 //!
@@ -49,7 +49,7 @@
 //! seen to the replay itself. Nobody locks N later to write to it: nothing leads there.
 //!
 //! **Was a place never written?** Its chunk was granted as a free one, so its bytes were zero: a chunk that anything was
-//! written to is never free again ([`crate::remote::chunks`]). So what lies in a place is zero or a node of the index. In
+//! written to is never free again ([`crate::memory::chunks`]). So what lies in a place is zero or a node of the index. In
 //! a chunk of somebody gone, whatever is no node of the index is nobody's.
 //!
 //! **Could it be signed by two?** A signature has room for 15 of the 16 bits of an incarnation, in a pool of 128 rows. One
@@ -85,7 +85,7 @@
 //! ([`crate::radix::pieces`]), and are told in bulk, so that turns are rare. What of its memory is whose nothing says, so it is
 //! collected ([`collect`]). Whoever retires something whose check has fewer
 //! values than a place has lives - generations, lengths, checksums are all finite - puts it through
-//! [`NodePool::put_again`](crate::compute::nodes::NodePool::put_again), or a quarantine of its own.
+//! [`NodePool::put_again`](crate::memory::node_pool::NodePool::put_again), or a quarantine of its own.
 //!
 //! Without recovery, in an index that is opened without epochs, nothing waits; and a compute node with such an index says nothing
 //! in its row, so that what others quarantine waits until it is gone.
@@ -103,22 +103,23 @@
 //! | a leaf that is merged away | at once; once in 32 lives of its place after every compute node has passed the epoch |
 //! | a leaf whose merge was dropped or failed in the middle; retired leaves that did not fit the shelf, or the quarantine | when the compute node is gone |
 
-pub mod adopt;
+pub mod chunks;
 pub mod closed;
 pub mod collect;
 pub mod epochs;
 pub mod ground;
+pub mod node_pool;
+pub mod orphans;
 pub mod quarantine;
-pub mod signature;
+pub mod rows;
 
-pub use adopt::Adopted;
 pub use collect::{Collection, Share};
 pub use epochs::{Epochs, Participant, Pin};
 pub use ground::{Ground, Plot};
+pub use orphans::Adopted;
 pub use quarantine::{GENERATIONS, Quarantine, Waiting};
-pub use signature::Signature;
 
-use crate::lane::Mark;
+use crate::marks::Mark;
 use core::sync::atomic::{AtomicBool, Ordering::Release, Ordering::SeqCst};
 
 /// What this room counts.

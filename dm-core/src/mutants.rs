@@ -38,7 +38,7 @@ macro_rules! bugs {
     };
 }
 
-use crate::lane::Mark;
+use crate::marks::Mark;
 
 bugs! {
     /// Node versions are compared in the first and the last line only, as the paper does (front and rear version).

@@ -27,15 +27,17 @@
 //! announced, or an earlier life's, has no image that matches.
 
 use super::push_by_lines;
-use crate::error::{Cause, OpError, VerbError};
+use crate::error::VerbError;
 use crate::lane::{Debt, Lane};
+use crate::layout::record::{Le32, Le64, record};
+use crate::memory::chunks::{self, RequestIds, Want};
+use crate::operation::{Cause, OpError};
 use crate::remote::NodeGeometry;
 use crate::remote::address::Address;
 use crate::remote::catalog::IndexNumber;
-use crate::remote::chunks::{self, ChunkKind, Grant, RequestIds, Want};
+use crate::remote::chunk::{ChunkKind, Grant};
 use crate::remote::lock_word::{LockWord, RowId};
-use crate::remote::record::{Le32, Le64, record};
-use crate::remote::rows::{Member, REDO_CHUNKS, Row};
+use crate::remote::row::{Member, REDO_CHUNKS, Row};
 use crate::verbs::{Label, NodeId, Request};
 use core::ops::Range;
 use static_assertions::const_assert_eq;

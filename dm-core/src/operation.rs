@@ -1,21 +1,16 @@
-//! The trait every index implements, and what its operations promise.
+//! Operations: what can be asked of an index, how it ends, and where arguments and results lie.
 //!
-//! Point operations are linearizable. `scan` returns ascending keys, each at most once, each pair current at some
-//! instant of the call, keys present throughout included; it is not a snapshot. Past its linearization point an
-//! operation succeeds even if somebody else must finish the structure change it began.
-//!
-//! **Where arguments and results are.** An operation's future holds no key and no value: they are in the lane's
-//! scratch, at the places [`ScratchPlan`] names. The caller writes them with [`crate::port::Port::with`] before it
-//! starts the future and reads the result there after it is done.
+//! An operation's future holds no key and no value: they are in the lane's scratch, at the places [`ScratchPlan`] names.
+//! The caller writes them with [`crate::port::Port::with`] before it starts the future and reads the result there after
+//! the future is done.
 
-use crate::error::OpError;
-use crate::lane::Lane;
-use crate::reclaim::Adopted;
-use crate::recovery::sweep::Swept;
+use crate::error::VerbError;
+use crate::remote::address::Address;
 use crate::remote::lock_word::RowId;
-use crate::verbs::Assumptions;
-use core::future::Future;
+use crate::remote::rpc::Reply;
+use crate::verbs::NodeId;
 use core::ops::Range;
+use thiserror::Error;
 
 /// What to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -348,49 +343,102 @@ pub struct Census {
     pub empty_leaves: u64,
 }
 
-/// A range index on disaggregated memory.
-///
-/// All state shared by the lanes of a compute node is inside and is `Sync`; all state of one operation is in its lane
-/// and its future. The futures are not `Send`: a lane stays on its worker.
-pub trait Index: Sync {
-    /// Where arguments and results are.
-    fn plan(&self) -> &ScratchPlan;
+/// What an operation that failed did to the index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Effect {
+    /// Nothing; it never will.
+    None,
+    /// It may have taken effect, or may still until the queue pair it used is confirmed closed.
+    Unknown,
+    /// It took effect.
+    Done,
+}
 
-    /// What the fabric must grant for this index to be correct, as configured.
-    fn assumptions(&self) -> Assumptions;
+/// Why an operation failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Cause {
+    /// A request failed.
+    #[error(transparent)]
+    Verb(#[from] VerbError),
+    /// Remote bytes that no writer of ours produces.
+    #[error("corrupt structure at {address}: {what}")]
+    Corrupt {
+        /// Where.
+        address: Address,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// The caller's deadline passed.
+    #[error("deadline passed after {elapsed_ns} ns")]
+    Deadline {
+        /// Time the operation had spent waiting.
+        elapsed_ns: u64,
+    },
+    /// The bound on retries was reached.
+    #[error("gave up after {attempts} attempts at {what}")]
+    Retries {
+        /// How many.
+        attempts: u32,
+        /// At what.
+        what: &'static str,
+    },
+    /// No memory node has room for a node this operation needs.
+    #[error("the pool is full: no memory node has a free chunk")]
+    PoolFull,
+    /// A lock's holder seems dead, and a memory node did not confirm that it can write no more. Nothing was taken over.
+    #[error("memory node {} cannot fence off compute-node row {}: {}", node.0, row.0, reply.name())]
+    CannotFence {
+        /// Whose row.
+        row: RowId,
+        /// Which memory node.
+        node: NodeId,
+        /// What it said.
+        reply: Reply,
+    },
+    /// This compute node has been fenced off; it may join again as a new incarnation.
+    #[error("this compute node has been fenced off")]
+    Fenced,
+    /// The operation was part of a batch whose leader was dropped or failed without knowing its effect.
+    #[error("the operation that this one was combined with was lost")]
+    LeaderLost,
+    /// The caller asked for something impossible.
+    #[error("{0}")]
+    BadInput(&'static str),
+}
 
-    /// Runs one operation; see [`OperationKind`] for what each answers.
-    fn execute<'a>(
-        &'a self,
-        lane: &'a Lane<'_>,
-        operation: Operation,
-    ) -> impl Future<Output = Result<Outcome, OpError>> + 'a;
+/// An operation that did not end with an outcome.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("{cause} ({})", match effect { Effect::None => "nothing was changed", Effect::Unknown => "it is unknown whether the change was made", Effect::Done => "the change was made" })]
+pub struct OpError {
+    /// What happened to the index nevertheless.
+    pub effect: Effect,
+    /// Why.
+    pub cause: Cause,
+}
 
-    /// Pays what a dropped operation left in the lane's ledger. Call it only after the port is idle again: all posted
-    /// requests have completed. Those that failed with their queue pair may still take effect: settling itself waits until that is
-    /// known to be closed, before it frees anything ([`Lane::close`]). It may be called again if it fails.
-    fn settle<'a>(&'a self, lane: &'a Lane<'_>) -> impl Future<Output = Result<(), OpError>> + 'a;
-
-    /// Walks the whole structure and checks every invariant; the first one broken is the error.
-    fn validate<'a>(&'a self, lane: &'a Lane<'_>) -> impl Future<Output = Result<Census, OpError>> + 'a;
-
-    /// Appends the record in `key` and `value` to a bulk load; keys must ascend. The load belongs to this lane until
-    /// [`Index::bulk_finish`], and the index must have been empty.
-    fn bulk_append<'a>(&'a self, lane: &'a Lane<'_>) -> impl Future<Output = Result<(), OpError>> + 'a;
-
-    /// Makes the bulk-loaded records visible, all at once.
-    fn bulk_finish<'a>(&'a self, lane: &'a Lane<'_>) -> impl Future<Output = Result<(), OpError>> + 'a;
-
-    /// Sweeps up after the dead compute node of `row`: its locks, what it left half done, memory it had no use for, and
-    /// the row itself. One that lives is left alone. Safe while the pool is in use, and to be repeated.
-    fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId) -> impl Future<Output = Result<Swept, OpError>> + 'a;
-
-    /// Makes memory of compute nodes that are gone this compute node's: see [`crate::reclaim`]. Safe while the pool is in use, and
-    /// to be repeated. An index without a way to tell whose memory is does nothing.
-    fn adopt<'a>(&'a self, _lane: &'a Lane<'_>) -> impl Future<Output = Result<Adopted, OpError>> + 'a {
-        async { Ok(Adopted::default()) }
+impl OpError {
+    /// An error of an operation that changed nothing.
+    pub const fn harmless(cause: Cause) -> Self {
+        Self { effect: Effect::None, cause }
     }
+}
 
-    /// Bytes the index cache uses now, and at most.
-    fn cache_bytes(&self) -> (u64, u64);
+impl From<VerbError> for OpError {
+    /// Before an operation posts its first WRITE or CAS nothing can have changed: that is what this says. Past that
+    /// point algorithms set the effect themselves.
+    fn from(error: VerbError) -> Self {
+        Self::harmless(Cause::Verb(error))
+    }
+}
+
+/// See [`Watched::Silent`].
+pub(crate) const fn silent_holder() -> OpError {
+    OpError::harmless(Cause::Retries { attempts: 0, what: "waiting for a silent holder" })
+}
+
+/// The error of an operation whose change may have been made.
+#[cold]
+pub(crate) fn unknown(cause: impl Into<Cause>) -> OpError {
+    OpError { effect: Effect::Unknown, cause: cause.into() }
 }

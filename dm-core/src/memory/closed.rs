@@ -16,19 +16,13 @@
 //! line was READ for the first time they hand nothing out again.
 
 use crate::layout::fields::Field;
+use crate::layout::record::{cut, mask};
 use crate::remote::NodeGeometry;
 use crate::remote::lock_word::RowId;
-use crate::remote::record::{cut, mask};
-use crate::remote::rows::Member;
+use crate::remote::row::{CHUNKS_AT_ONCE, LINE_WORDS, Member};
 use crate::verbs::NodeId;
 use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use spin::Mutex;
-
-/// Chunks closed at once: what a line has room for.
-pub const CHUNKS_AT_ONCE: usize = 7;
-
-/// Words of the line.
-pub(crate) const LINE_WORDS: usize = 1 + CHUNKS_AT_ONCE;
 
 /// Lists that are remembered for pools nobody has asked for a place since. Who missed more gives all up.
 const LISTS: usize = 64;

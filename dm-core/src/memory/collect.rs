@@ -59,15 +59,19 @@
 //! What others take out of a closed chunk while it is collected and reached, they must not keep: it stays where it is until the chunk
 //! is collected again, by whoever has it then.
 
-use super::closed::{CHUNKS_AT_ONCE, ChunkName, Collector};
+use super::closed::{ChunkName, Collector};
 use super::ground::Ground;
-use super::{Adopted, Busy, Epochs, Participant};
-use crate::error::{Cause, OpError};
-use crate::lane::{Lane, Mark};
-use crate::planted::{Bug, planted};
+use super::{Busy, Epochs, Participant};
+use crate::lane::Lane;
+use crate::marks::Mark;
+use crate::memory::chunks::{self, RequestIds};
+use crate::memory::orphans::Adopted;
+use crate::memory::rows;
+use crate::mutants::{Bug, planted};
+use crate::operation::{Cause, OpError};
 use crate::remote::catalog::IndexNumber;
-use crate::remote::chunks::{self, ChunkEntry, ChunkKind, Grant, RequestIds};
-use crate::remote::rows::{self, Member};
+use crate::remote::chunk::{ChunkEntry, ChunkKind, Grant};
+use crate::remote::row::{self, CHUNKS_AT_ONCE, Member};
 use crate::remote::{HOME, NodeGeometry};
 use crate::verbs::{Label, NodeId, Request};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -540,7 +544,7 @@ impl<'s> Site<'s> {
         lane: &Lane<'_>,
     ) -> Result<bool, OpError> {
         let Some(home) = self.geometry.first() else { return Ok(false) };
-        let (offset, at) = (rows::closed_offset(home), self.at);
+        let (offset, at) = (row::closed_offset(home), self.at);
         let mine = collection.work.lock().collector;
         let [found, ..] = rows::read_closed(lane, home, at).await?;
         if found != mine.0 {
@@ -632,7 +636,7 @@ impl<'s> Site<'s> {
     /// Nothing is closed any more.
     async fn end(&self, collection: &Collection<'_>, lane: &Lane<'_>) -> Result<(), OpError> {
         let Some(home) = self.geometry.first() else { return Ok(()) };
-        let (offset, at) = (rows::closed_offset(home), self.at);
+        let (offset, at) = (row::closed_offset(home), self.at);
         let mine = collection.work.lock().collector;
         // Whoever has the line by now, after an end that this compute node did not learn of, is another one.
         if rows::read_closed(lane, home, at).await?[0] == mine.0 {

@@ -6,24 +6,29 @@
 //! over the leaves of the tree, because an old pointer is all it takes to have locked a place that is not in use.
 //!
 //! **What comes back.** Redo chunks, for redo images. A chunk for nodes stays granted to the dead until somebody who lives
-//! adopts it: see [`crate::reclaim`].
+//! adopts it: see [`crate::memory`].
 //! [`Swept`] says how many bytes of such chunks were never written.
 
 use crate::btree::Tree;
 use crate::btree::leaves::Leaves;
-use crate::btree::lock::word_at;
 use crate::btree::node::Header;
-use crate::compute::locks::try_enter_tracked;
-use crate::compute::nodes::NodeClass;
-use crate::error::{Cause, OpError};
-use crate::lane::{Debt, Lane, LockId, Mark};
-use crate::planted::{Bug, planted};
+use crate::index::catalog::{self, CatalogError};
+use crate::lane::{Debt, Lane};
+use crate::layout::{LINE_BYTES, word_at};
+use crate::locks::table::try_enter_tracked;
+use crate::marks::Mark;
+use crate::membership::rows;
+use crate::memory::chunks;
+use crate::mutants::{Bug, planted};
+use crate::operation::{Cause, OpError};
 use crate::port::OUTBOX_REQUESTS;
-use crate::remote::address::{Address, LINE_BYTES};
-use crate::remote::catalog::{self, CatalogError, IndexEntry, IndexKind, IndexNumber};
-use crate::remote::chunks::{self, ChunkKind, Grant};
-use crate::remote::lock_word::{HELD, LockWord, RowId};
-use crate::remote::rows::{self, RowState, RowWord};
+use crate::recovery::Swept;
+use crate::remote::address::Address;
+use crate::remote::catalog::{IndexEntry, IndexKind, IndexNumber};
+use crate::remote::chunk::{ChunkKind, Grant};
+use crate::remote::lock_word::{HELD, LockId, LockWord, RowId};
+use crate::remote::place::NodeClass;
+use crate::remote::row::{RowState, RowWord};
 use crate::remote::{HOME, NodeGeometry};
 use crate::verbs::{Label, NodeId, Request};
 
@@ -35,24 +40,6 @@ const PASSES_MAX: u32 = 64;
 
 /// Between two passes, in ns.
 const PASS_NS: u64 = 1_000_000;
-
-/// What a sweep did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Swept {
-    /// Locks that named the row.
-    pub locks: u32,
-    /// Chunks of redo images given back.
-    pub chunks_freed: u32,
-    /// Chunks for nodes that stay granted to the dead row until they are adopted.
-    pub chunks_kept: u32,
-    /// Bytes of never written nodes in them.
-    pub unwritten_bytes: u64,
-    /// Whether the row was freed, by this sweep or another. It stays as it is, and so do its chunks, if it was that of a
-    /// compute node of *another* index whose locks lie in its leaves: sweeping there is for those who know that index. Where
-    /// there is such an index and nothing says which one the compute node had open, because that was opened without
-    /// recovery or a sweeper died right before it freed the row, the row is not freed either.
-    pub row_free: bool,
-}
 
 impl<'s> Tree<'s> {
     /// Sweeps up after the compute node of `row`, if that is FENCING or DEAD, or silent for the lease that this waits;
@@ -83,7 +70,9 @@ impl<'s> Tree<'s> {
             }
             _ => return Ok(swept),
         }
-        if super::fence::fence(lane, self.geometry, row, word).await? == super::fence::Fenced::Gone {
+        if crate::membership::fence::fence(lane, self.geometry, row, word).await?
+            == crate::membership::fence::Fenced::Gone
+        {
             return Ok(swept);
         }
         let word = word.with_state(RowState::Dead);

@@ -26,8 +26,9 @@
 //! walks the queue (at most as long as there are lanes).
 
 use crate::error::VerbError;
-use crate::lane::{Debt, Lane, LockId};
-use crate::planted::{Bug, planted};
+use crate::lane::{Debt, Lane};
+use crate::mutants::{Bug, planted};
+use crate::remote::lock_word::LockId;
 use crate::verbs::{LaneId, Request};
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};

@@ -1,58 +1,19 @@
 //! Nodes ready for use: what this compute node was granted and has not linked into an index.
 //!
-//! Memory comes in *chunks*, granted by a CAS on the chunk table of a memory node ([`crate::remote::chunks`]), and is
+//! Memory comes in *chunks*, granted by a CAS on the chunk table of a memory node ([`crate::memory::chunks`]), and is
 //! carved here into nodes of one class. A node that an index retired comes back here too, with its next generation
 //! and with the version its last image had, so that the next image continues the count and a READ across both lives
 //! is torn, not accepted.
 //!
 //! A lane takes nodes into its stock *before* it locks anything; a split never waits for memory under a lock.
 
-use crate::layout::stripes::VERSION_MASK;
-use crate::planted::{Bug, planted};
-use crate::reclaim::adopt::Adoption;
-use crate::reclaim::{Epochs, GENERATIONS, Quarantine};
+use crate::memory::orphans::Adoption;
+use crate::memory::{Epochs, GENERATIONS, Quarantine};
+use crate::mutants::{Bug, planted};
 use crate::remote::address::Address;
+use crate::remote::place::{Fresh, NodeClass};
 use crate::verbs::NodeId;
 use spin::Mutex;
-
-/// Size classes of an index's nodes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum NodeClass {
-    /// Leaves.
-    #[default]
-    Leaf = 0,
-    /// Inner nodes.
-    Inner = 1,
-}
-
-impl NodeClass {
-    /// How many there are.
-    pub const COUNT: usize = 2;
-
-    /// Every class.
-    pub const ALL: [Self; Self::COUNT] = [Self::Leaf, Self::Inner];
-}
-
-/// Nodes a lane keeps ready per class: a split takes one, root growth one more.
-pub const STOCK_NODES: usize = 2;
-
-/// A node nobody points to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Fresh {
-    /// Where, in the generation its next image will carry.
-    pub address: Address,
-    /// Node version of the image that is there now: 0 for memory never used.
-    pub version: u8,
-}
-
-impl Fresh {
-    /// The node after an image of it was written and abandoned: its next life continues the versions.
-    #[must_use]
-    pub const fn after_write(self) -> Self {
-        Self { address: self.address.next_generation(), version: (self.version + 1) & VERSION_MASK }
-    }
-}
 
 /// What is left of one class on one memory node. Storage for a [`NodePool`].
 #[derive(Debug, Default)]
@@ -100,7 +61,7 @@ impl<'s> NodePool<'s> {
         Self { shelves, node_bytes, adoption: Adoption::new(), quarantine: None, generations: GENERATIONS }
     }
 
-    /// The same, with a quarantine for places whose generations begin anew ([`crate::reclaim::quarantine`]). They do after
+    /// The same, with a quarantine for places whose generations begin anew ([`crate::memory::quarantine`]). They do after
     /// `generations` lives: a power of two from 2 to [`GENERATIONS`], which is what everybody else means by it; fewer are for
     /// those who want to see it happen. Any other number is taken for [`GENERATIONS`].
     #[must_use]

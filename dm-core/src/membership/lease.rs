@@ -1,16 +1,16 @@
 //! Leases: how a compute node shows that it lives, and how it learns that the others think otherwise.
 
 use crate::lane::Lane;
-use crate::reclaim::Participant;
-use crate::reclaim::epochs::{Turn, Waits};
+use crate::membership::rows;
+use crate::memory::Participant;
+use crate::memory::epochs::{Turn, Waits};
+use crate::memory::rows as memory_rows;
+use crate::memory::rows::RowError;
 use crate::remote::NodeGeometry;
-use crate::remote::rows::{self, Member, RowError};
+use crate::remote::row::{LEASE_NS_MAX, Member};
 use crate::verbs::Request;
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use thiserror::Error;
-
-/// The longest lease: an hour. Microseconds since some instant wrap around after 71 minutes. Rows say it in microseconds.
-pub const LEASE_NS_MAX: u64 = 3_600_000_000_000;
 
 /// Heartbeats a lease must have room for: one may be lost and one late.
 pub const BEATS_MIN: u64 = 3;
@@ -293,7 +293,9 @@ async fn glance(
         if left_ns <= pause_ns {
             return Ok(since_ns);
         }
-        if part.epochs.is_due(told, part.pins) || part.epochs.is_news(rows::read_epoch(lane, home, scratch).await?) {
+        if part.epochs.is_due(told, part.pins)
+            || part.epochs.is_news(memory_rows::read_epoch(lane, home, scratch).await?)
+        {
             let waits = Waits { lease_ns: terms.lease_ns, since_ns, for_all: false };
             told = part.turn_of(lane, home, member, waits, scratch).await?;
             since_ns = 0;
@@ -306,10 +308,10 @@ mod tests {
     extern crate std;
     use super::*;
     use crate::machine::{Step, poll_once};
-    use crate::reclaim::{Epochs, Pin};
+    use crate::memory::{Epochs, Pin};
     use crate::remote::SCRATCH_BYTES;
     use crate::remote::lock_word::RowId;
-    use crate::remote::rows::{Joiner, Row};
+    use crate::remote::row::{Joiner, Row};
     use crate::remote::superblock::small_for_tests;
     use crate::verbs::{Completion, Flags, LaneId, Status, Verb};
     use core::cell::Cell;
@@ -369,7 +371,7 @@ mod tests {
         }
 
         fn pool_epoch(&self) -> u64 {
-            self.word(rows::epoch_offset(&self.home))
+            self.word(crate::remote::row::epoch_offset(&self.home))
         }
 
         fn execute(&mut self, request: &Request, scratch: &mut [u8]) -> u64 {

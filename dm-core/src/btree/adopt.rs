@@ -1,26 +1,30 @@
 //! Adoption: the argument is in the room's header.
 
-use super::Busy;
-use super::signature::{self, Signature};
+use super::signature;
 use crate::btree::leaves::{Leaves, slice};
 use crate::btree::node::{self, Header, KEY_BYTES_MAX, NodeFlags, Standing, Wanted, header_bytes};
 use crate::btree::read::Target;
 use crate::btree::{LEVELS_MAX, MOVES_MAX, Tree};
-use crate::compute::nodes::{Fresh, NodeClass, Put};
-use crate::error::{Cause, OpError};
-use crate::lane::{Lane, Mark};
+use crate::lane::Lane;
+use crate::layout::record::Le64;
 use crate::layout::stripes::{self, VERSION_MASK};
-use crate::planted::{Bug, planted};
-use crate::recovery::redo::LOOK_BYTES;
+use crate::marks::Mark;
+use crate::membership::redo::LOOK_BYTES;
+use crate::memory::node_pool::Put;
+use crate::memory::orphans::{Adopted, Chunk};
+use crate::memory::rows;
+use crate::memory::{Busy, chunks};
+use crate::mutants::{Bug, planted};
+use crate::operation::{Cause, OpError};
 use crate::remote::NodeGeometry;
 use crate::remote::address::Address;
-use crate::remote::chunks::{self, ChunkEntry, ChunkKind, Grant};
+use crate::remote::chunk::{ChunkEntry, ChunkKind, Grant};
 use crate::remote::lock_word::RowId;
-use crate::remote::record::Le64;
-use crate::remote::rows::{self, RowState, RowWord};
+use crate::remote::place::{Fresh, NodeClass};
+use crate::remote::row::{RowState, RowWord};
+use crate::remote::signature::Signature;
 use crate::verbs::{Label, NodeId, Request};
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use spin::Mutex;
+use core::sync::atomic::Ordering;
 
 /// Nodes, or rows, READ at once.
 const WINDOW: u64 = 8;
@@ -33,64 +37,6 @@ const BOUNCES_MAX: u32 = 8;
 
 /// Between two descents for one key, in ns.
 const PAUSE_NS: u64 = 20_000;
-
-/// What an adoption came to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Adopted {
-    /// Somebody has gone since the last adoption, so that there was something to look at.
-    pub looked: bool,
-    /// Chunks of the gone that are this compute node's now.
-    pub chunks: u32,
-    /// Places of nodes in chunks that were looked into, its own among them.
-    pub places: u64,
-    /// Of these, what came back.
-    pub nodes: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// Chunks of the gone, and places in its own, that were left alone because the shelf has no room.
-    pub no_room: u64,
-    /// Places that somebody is at: another look is needed.
-    pub unsure: u64,
-    /// A collection is under way, and waits for epochs or for somebody else's ([`super::collect`]).
-    pub waits: bool,
-}
-
-impl Adopted {
-    /// Whether everything that could come back has.
-    pub const fn is_complete(&self) -> bool {
-        self.no_room == 0 && self.unsure == 0 && !self.waits
-    }
-}
-
-/// What a compute node remembers of its adoptions.
-#[derive(Debug)]
-pub struct Adoption {
-    busy: AtomicBool,
-    /// Lives of compute nodes that had ended when everything was looked at last, plus 1.
-    ended: AtomicU32,
-    /// The chunk that is being looked into. A request that fails ends the adoption, and the next one begins here: by the chunk
-    /// table the chunk is this compute node's, and nothing says any more that what was never written there is on no shelf.
-    under_way: Mutex<Option<Chunk>>,
-}
-
-/// A chunk of this compute node, and how far it has looked into it.
-#[derive(Clone, Copy, Debug)]
-struct Chunk {
-    node: NodeId,
-    number: u32,
-    class: NodeClass,
-    /// It was somebody's who is gone.
-    inherited: bool,
-    /// The first node that was not looked at.
-    next: u64,
-}
-
-impl Adoption {
-    /// Of a compute node that has looked at nothing yet.
-    pub(crate) const fn new() -> Self {
-        Self { busy: AtomicBool::new(false), ended: AtomicU32::new(0), under_way: Mutex::new(None) }
-    }
-}
 
 /// A place that is looked at.
 #[derive(Clone, Copy)]

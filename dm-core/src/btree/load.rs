@@ -1,0 +1,22 @@
+//! What a bulk load keeps between two records.
+
+use crate::remote::place::Fresh;
+
+/// Levels a bulk load can build. With default sizes that is 48^7 leaves.
+pub const LEVELS_AT_ONCE: usize = 8;
+
+/// The node being filled on one level; its image is the node image of the same number.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Open {
+    pub(super) fresh: Fresh,
+    pub(super) used: usize,
+}
+
+/// A bulk load under way.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BulkLoad {
+    pub(super) open: [Open; LEVELS_AT_ONCE],
+    pub(super) levels: usize,
+    /// An append failed half-way, or its future was dropped: levels may not fit together, so the load cannot go on.
+    pub(super) broken: bool,
+}

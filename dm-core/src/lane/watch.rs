@@ -1,0 +1,95 @@
+//! What a lane that waits for a lock has seen of the lock and of its holder.
+
+/// What a waiter has seen of a lock and of its holder, by its own clock: the nanoseconds its operation has waited.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Watch {
+    /// The lock word, and since when it is that.
+    pub(crate) word: u64,
+    since_ns: u64,
+    /// When the holder's row was looked at last.
+    looked_ns: u64,
+    /// What was there, and since when it is that.
+    row: (u64, u64),
+    row_since_ns: u64,
+    seen_row: bool,
+}
+
+impl Watch {
+    /// Notes that a CAS lost against `word`. Whether it is time to look at the holder's row.
+    pub(crate) fn lost(&mut self, word: u64, now_ns: u64, lease_ns: u64) -> bool {
+        if word != self.word {
+            *self = Self { word, since_ns: now_ns, looked_ns: now_ns, ..Self::default() };
+            return false;
+        }
+        self.is_long(now_ns, lease_ns) && (!self.seen_row || now_ns - self.looked_ns >= lease_ns / 8)
+    }
+
+    /// Whether the lock has been held by the same acquisition for suspiciously long.
+    fn is_long(&self, now_ns: u64, lease_ns: u64) -> bool {
+        now_ns - self.since_ns >= lease_ns / 4
+    }
+
+    /// How long to pause before the next CAS, in ns, if something else than the usual.
+    pub(crate) fn pause_ns(&self, now_ns: u64, lease_ns: u64) -> Option<u64> {
+        (self.word != 0 && self.is_long(now_ns, lease_ns)).then_some(lease_ns / 64)
+    }
+
+    /// Since when the holder's row has not changed, if it was looked at and that was not the end of it.
+    pub(crate) fn watched_since(&self) -> Option<u64> {
+        self.seen_row.then_some(self.row_since_ns)
+    }
+
+    /// Notes what the holder's row says. Whether its lease is over: a whole lease without a change.
+    pub(crate) fn saw_row(&mut self, row: (u64, u64), now_ns: u64, lease_ns: u64) -> bool {
+        self.looked_ns = now_ns;
+        if !self.seen_row || self.row != row {
+            self.seen_row = true;
+            self.row = row;
+            self.row_since_ns = now_ns;
+            return false;
+        }
+        now_ns - self.row_since_ns >= lease_ns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEASE_NS: u64 = 800;
+
+    #[test]
+    fn a_lease_is_over_after_a_whole_one_without_a_heartbeat() {
+        let mut watch = Watch::default();
+        assert!(!watch.lost(7, 1000, LEASE_NS));
+        assert!(!watch.lost(7, 1199, LEASE_NS));
+        assert!(watch.lost(7, 1200, LEASE_NS), "a quarter of a lease");
+        assert!(!watch.saw_row((1, 1), 1200, LEASE_NS));
+        assert!(!watch.lost(7, 1299, LEASE_NS));
+        assert!(watch.lost(7, 1300, LEASE_NS), "an eighth later");
+        assert!(!watch.saw_row((1, 2), 1300, LEASE_NS), "it lives");
+        assert!(!watch.saw_row((1, 2), 2099, LEASE_NS));
+        assert!(watch.saw_row((1, 2), 2100, LEASE_NS));
+    }
+
+    #[test]
+    fn another_word_or_another_incarnation_begins_anew() {
+        let mut watch = Watch::default();
+        watch.lost(7, 0, LEASE_NS);
+        assert!(watch.lost(7, 500, LEASE_NS));
+        watch.saw_row((1, 1), 500, LEASE_NS);
+        assert!(!watch.lost(8, 2000, LEASE_NS));
+        assert!(!watch.saw_row((1, 1), 2000, LEASE_NS), "another holder's silence does not count");
+        assert!(!watch.saw_row((2, 1), 2900, LEASE_NS));
+    }
+}
+
+/// What a lane does that waits for a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Watched {
+    /// It waits on, so many ns if not as usual.
+    Wait(Option<u64>),
+    /// The holder has been silent for suspiciously long: the operation comes to an end for now, with [`silent_holder`], and
+    /// [`Tree::look_after`] is called.
+    Silent,
+}

@@ -1,0 +1,253 @@
+//! Membership: which compute nodes are in the pool, which of them live, and what lets others finish their work.
+//!
+//! - [`rows`]: joining and leaving; a compute node's row.
+//! - [`lease`]: heartbeats, and how long a compute node may be silent.
+//! - [`mod@fence`]: making sure that a dead compute node can write no more.
+//! - [`redo`]: redo records: images of WRITEs, written ahead of them.
+
+pub mod fence;
+pub mod lease;
+pub mod redo;
+pub mod rows;
+
+use crate::lane::watch::Watched;
+use crate::lane::{Debt, Lane};
+use crate::layout::LINE_BYTES;
+use crate::membership::redo::{HEADER_BYTES, Image, SLOTS_FOR_WRITES, Writes};
+use crate::mutants::{Bug, planted};
+use crate::operation::{Cause, OpError};
+use crate::port::Port;
+use crate::remote::lock_word::{LockWord, RowId};
+use crate::remote::row::Member;
+use crate::verbs::{Capabilities, Label, NodeId, Request};
+use core::sync::atomic::{AtomicU32, Ordering};
+use lease::{Lease, Pulse};
+use redo::Area;
+use spin::Mutex;
+use thiserror::Error;
+
+/// Crash units must not be smaller: versions tell lines apart, not words.
+pub const UNIT_BYTES_MIN: u32 = LINE_BYTES as u32;
+
+/// Pushes the WRITE of `bytes` bytes at scratch offset `local` to `offset` on `node`; as two, if crash units of `unit_bytes`
+/// would else end in the middle of lines.
+pub(crate) fn push_by_lines(
+    port: &Port<'_>,
+    label: Label,
+    (node, offset): (NodeId, u64),
+    bytes: usize,
+    local: usize,
+    unit_bytes: u32,
+) {
+    let begins = (offset % LINE_BYTES as u64) as usize;
+    // Units no longer than a line are blocks of memory, and end with lines wherever a WRITE begins.
+    let front = if unit_bytes <= UNIT_BYTES_MIN || bytes <= unit_bytes as usize || begins == 0 {
+        0
+    } else {
+        LINE_BYTES - begins
+    };
+    if front > 0 {
+        port.push(Request::write(label, node, offset, front, local));
+    }
+    port.push(Request::write(label, node, offset + front as u64, bytes - front, local + front));
+}
+
+/// Sequences a lane takes at a time from its compute node's counter.
+const SEQUENCES_AT_ONCE: u64 = 1 << 10;
+
+/// Why a compute node cannot be recovered by others, so that it must not claim to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum RecoveryError {
+    /// Lines of a dead sender may be torn in themselves.
+    #[error(
+        "of a WRITE whose sender dies this fabric keeps {crash_atomic_bytes} bytes together; readers without locks need \
+         a line, {UNIT_BYTES_MIN}, or several"
+    )]
+    Unit {
+        /// [`Capabilities::crash_atomic_bytes`].
+        crash_atomic_bytes: u32,
+    },
+    /// There is not a redo area for every memory node.
+    #[error("{areas} redo areas for {nodes} memory nodes")]
+    Areas {
+        /// How many there are.
+        areas: usize,
+        /// Memory nodes of the pool.
+        nodes: usize,
+    },
+    /// Nodes of an index do not fit its redo slots.
+    #[error(
+        "nodes of {node_bytes} bytes do not fit redo slots of {slot_bytes}, {} of them a header",
+        redo::HEADER_BYTES
+    )]
+    Slot {
+        /// The largest node.
+        node_bytes: usize,
+        /// The slots.
+        slot_bytes: u32,
+    },
+    /// More lanes than have slots and pulses.
+    #[error("{lanes} lanes, and redo slots for {room}")]
+    Lanes {
+        /// Lanes of the index.
+        lanes: usize,
+        /// Lanes with slots.
+        room: usize,
+    },
+}
+
+/// What makes a compute node's locks recoverable; all its lanes and indexes share it.
+pub struct Recovery<'s> {
+    member: Member,
+    /// Its own lease.
+    pub lease: &'s Lease,
+    pulses: &'s [Pulse],
+    /// Its redo area on each memory node.
+    pub(crate) areas: &'s [Area],
+    pub(crate) unit_bytes: u32,
+    /// Whether the fabric can fence at all.
+    pub(crate) fencing: bool,
+    /// The next sequence no lane has taken.
+    sequences: Mutex<u64>,
+    steps: AtomicU32,
+}
+
+impl<'s> Recovery<'s> {
+    /// `pulses`: one per lane. `areas`: one per memory node, made by [`redo::prepare`].
+    pub fn new(
+        member: Member,
+        lease: &'s Lease,
+        pulses: &'s [Pulse],
+        areas: &'s [Area],
+        capabilities: &Capabilities,
+    ) -> Result<Self, RecoveryError> {
+        let Capabilities { crash_atomic_bytes, fencing, .. } = *capabilities;
+        if crash_atomic_bytes < UNIT_BYTES_MIN || !crash_atomic_bytes.is_multiple_of(UNIT_BYTES_MIN) {
+            return Err(RecoveryError::Unit { crash_atomic_bytes });
+        }
+        let unit_bytes = crash_atomic_bytes;
+        Ok(Self {
+            member,
+            lease,
+            pulses,
+            areas,
+            unit_bytes,
+            fencing,
+            sequences: Mutex::new(1),
+            steps: AtomicU32::new(0),
+        })
+    }
+
+    /// Whether an index with nodes of `node_bytes`, `lanes` lanes and `nodes` memory nodes can use it.
+    pub fn check(&self, node_bytes: usize, lanes: usize, nodes: usize) -> Result<(), RecoveryError> {
+        if self.areas.len() != nodes {
+            return Err(RecoveryError::Areas { areas: self.areas.len(), nodes });
+        }
+        for area in self.areas {
+            let slot_bytes = area.slot_bytes();
+            if (slot_bytes as usize) < redo::HEADER_BYTES + node_bytes {
+                return Err(RecoveryError::Slot { node_bytes, slot_bytes });
+            }
+            let room = (area.slots() as usize / redo::SLOTS_PER_LANE).min(self.pulses.len());
+            if lanes > room {
+                return Err(RecoveryError::Lanes { lanes, room });
+            }
+        }
+        Ok(())
+    }
+
+    /// This compute node.
+    pub fn member(&self) -> Member {
+        self.member
+    }
+
+    /// A signal of life per lane: what [`lease::keep`] watches.
+    pub fn pulses(&self) -> &'s [Pulse] {
+        self.pulses
+    }
+
+    /// The word of a new acquisition. `None`: there are no more, and the compute node has to join anew.
+    pub(crate) fn word(&self, lane: &Lane<'_>) -> Option<LockWord> {
+        let sequence = lane.next_sequence(|| {
+            let mut next = self.sequences.lock();
+            let first = *next;
+            *next = first.saturating_add(SEQUENCES_AT_ONCE);
+            first..*next
+        });
+        LockWord::new(self.member.row, sequence)
+    }
+
+    /// Whether a WRITE of `bytes` bytes at `offset` may land in part.
+    #[inline]
+    pub(crate) const fn may_tear(&self, offset: u64, bytes: usize) -> bool {
+        let unit = self.unit_bytes as u64;
+        if self.unit_bytes <= UNIT_BYTES_MIN {
+            // Blocks of memory, whole lines.
+            let last = offset + bytes.saturating_sub(1) as u64;
+            return offset / UNIT_BYTES_MIN as u64 != last / UNIT_BYTES_MIN as u64;
+        }
+        bytes as u64 > unit
+    }
+
+    /// Pushes the image of `writes` to `node`, under the lock of `debt`. Their bytes are at scratch offset `at`; the image's
+    /// header goes in front of them. Whoever calls this pushes the WRITEs behind it.
+    pub(crate) fn push_image(
+        &self,
+        lane: &Lane<'_>,
+        debt: Debt,
+        node: NodeId,
+        writes: Writes,
+        at: usize,
+    ) -> Result<(), OpError> {
+        let port = lane.port();
+        let position =
+            if planted(Bug::SlotsReusedUnderLock) { port.pushed(Label::Redo) } else { lane.next_redo_slot() };
+        let area = self.areas.get(usize::from(node.0)).filter(|_| position < SLOTS_FOR_WRITES);
+        let slot = area.and_then(|area| area.slot_of(lane, position));
+        let (Some(slot), Some(start)) = (slot, at.checked_sub(HEADER_BYTES)) else {
+            port.withdraw();
+            return Err(OpError::harmless(Cause::BadInput("more redo images under a lane's locks than it has slots")));
+        };
+        let (word, incarnation, step) = (LockWord(debt.word), self.member.incarnation, self.next_step());
+        let image = Image { debt, word, incarnation, step, repair: false, writes };
+        let bytes = HEADER_BYTES + writes.total_bytes();
+        port.with(|scratch| image.seal(scratch.get_mut(start..start + bytes).unwrap_or_default()));
+        port.push(Request::write(Label::Redo, node, slot, bytes, start));
+        lane.has_image(debt.lock);
+        Ok(())
+    }
+
+    pub(crate) fn next_step(&self) -> u32 {
+        // Two lanes take steps for one word only with a hand-over between them, which orders them.
+        self.steps.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Notes that a lane holds a lock, or none any more: for the heartbeat, which must not vouch for a lane that got
+    /// stuck.
+    #[inline]
+    pub(crate) fn holding(&self, lane: &Lane<'_>, holds: bool) {
+        if let Some(pulse) = self.pulses.get(usize::from(lane.id().0)) {
+            pulse.note(if holds { lane.next_turn() | 1 } else { 0 });
+        }
+    }
+
+    /// Whether the fabric can fence.
+    pub(crate) const fn can_fence(&self) -> bool {
+        self.fencing
+    }
+
+    /// Notes that a CAS lost against the word `found` of a lock.
+    pub(crate) fn watch_holder(&self, lane: &Lane<'_>, found: u64) -> Watched {
+        let (lease_ns, now_ns) = (self.lease.terms().lease_ns(), lane.port().elapsed_ns());
+        if lane.watch(|watch| watch.lost(found, now_ns, lease_ns)) {
+            return Watched::Silent;
+        }
+        Watched::Wait(lane.watch(|watch| watch.pause_ns(now_ns, lease_ns)))
+    }
+
+    /// Whether a row is this compute node's own.
+    pub(crate) fn is_self(&self, row: RowId) -> bool {
+        row == self.member.row
+    }
+}

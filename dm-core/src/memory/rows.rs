@@ -1,0 +1,222 @@
+//! What epochs and collections READ and WRITE of compute-node rows: epochs, closed chunks, which incarnations have ended.
+
+use crate::error::VerbError;
+use crate::lane::{Lane, word_at};
+use crate::layout::record::Le64;
+use crate::port::OUTBOX_REQUESTS;
+use crate::remote::lock_word::RowId;
+use crate::remote::row::{
+    EPOCH_AT, LINE_WORDS, Member, ROW_COUNT_MAX, Row, RowState, RowWord, closed_offset, epoch_offset,
+};
+use crate::remote::{HOME, NodeGeometry, SCRATCH_BYTES};
+use crate::verbs::{Label, Request};
+use static_assertions::const_assert;
+use thiserror::Error;
+use zerocopy::IntoBytes;
+
+/// Why a compute node could not join or beat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum RowError {
+    /// A request failed.
+    #[error(transparent)]
+    Verb(#[from] VerbError),
+    /// All rows are taken, being swept, or used up.
+    #[error("no compute-node row is free: {live} of {rows} are live, {fenced} await a sweep, {used_up} are used up")]
+    NoFreeRow {
+        /// Rows besides row 0.
+        rows: u32,
+        /// Live ones.
+        live: u32,
+        /// Fencing or dead ones.
+        fenced: u32,
+        /// Free ones that have seen [`INCARNATION_MAX`](crate::remote::row::INCARNATION_MAX).
+        used_up: u32,
+    },
+    /// The row word is not this compute node's any more: it has been fenced off.
+    #[error("compute-node row {} was fenced off: its word is {word:#018x}", row.0)]
+    Fenced {
+        /// Which row.
+        row: RowId,
+        /// What its word is now.
+        word: u64,
+    },
+    /// A row no writer of ours produces.
+    #[error("compute-node row {} is corrupt: {what}", row.0)]
+    Corrupt {
+        /// Which.
+        row: RowId,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// The joiner's low 28 token bits are zero, which would look like nobody.
+    #[error("the token must be random: its low 28 bits are zero")]
+    BadToken,
+}
+
+/// As [`heartbeat`], of `epoch` alone: whoever watches the heartbeat sees none.
+pub(crate) async fn publish_epoch(
+    lane: &Lane<'_>,
+    geometry: &NodeGeometry,
+    member: Member,
+    epoch: u64,
+    scratch: usize,
+) -> Result<u64, RowError> {
+    let offset = geometry.row_offset(member.row) + EPOCH_AT;
+    published(lane, geometry, member, Request::write_word(Label::Row, HOME, offset, epoch), scratch).await
+}
+
+/// Posts a WRITE to the own row, and looks at the row word and the pool's epoch behind it.
+pub(crate) async fn published(
+    lane: &Lane<'_>,
+    geometry: &NodeGeometry,
+    member: Member,
+    write: Request,
+    scratch: usize,
+) -> Result<u64, RowError> {
+    lane.port().push(write);
+    lane.port().push(Request::read(Label::Row, HOME, geometry.row_offset(member.row), 8, scratch));
+    lane.port().push(Request::read(Label::Row, HOME, epoch_offset(geometry), 8, scratch + 8));
+    lane.port().submit().await?;
+    let word = word_at(lane, scratch);
+    if word == member.word().0 {
+        Ok(word_at(lane, scratch + 8))
+    } else {
+        Err(RowError::Fenced { row: member.row, word })
+    }
+}
+
+/// READs the pool's epoch word. One round trip.
+pub(crate) async fn read_epoch(lane: &Lane<'_>, geometry: &NodeGeometry, scratch: usize) -> Result<u64, RowError> {
+    lane.port().call(Request::read(Label::Row, HOME, epoch_offset(geometry), 8, scratch)).await?;
+    Ok(word_at(lane, scratch))
+}
+
+/// READs which chunks are closed.
+pub(crate) async fn read_closed(
+    lane: &Lane<'_>,
+    geometry: &NodeGeometry,
+    scratch: usize,
+) -> Result<[u64; LINE_WORDS], VerbError> {
+    let read = Request::read(Label::Row, HOME, closed_offset(geometry), LINE_WORDS * 8, scratch);
+    lane.port().call(read).await?;
+    let mut line = [0; LINE_WORDS];
+    for (at, word) in line.iter_mut().enumerate() {
+        *word = word_at(lane, scratch + at * 8);
+    }
+    Ok(line)
+}
+
+/// READs the word of a row: whoever has it now. `None`: there is no such row.
+pub async fn tenant(
+    lane: &Lane<'_>,
+    geometry: &NodeGeometry,
+    row: RowId,
+    scratch: usize,
+) -> Result<Option<RowWord>, VerbError> {
+    if row.0 == 0 || u32::from(row.0) >= geometry.row_count {
+        return Ok(None);
+    }
+    lane.port().call(Request::read(Label::Row, HOME, geometry.row_offset(row), 8, scratch)).await?;
+    Ok(Some(RowWord(word_at(lane, scratch))))
+}
+
+/// How many lives of compute nodes are over, in all rows. One round trip for eight rows.
+pub(crate) async fn lives_ended(lane: &Lane<'_>, geometry: &NodeGeometry, scratch: usize) -> Result<u32, VerbError> {
+    Ok(lives(lane, geometry, scratch).await?.0)
+}
+
+/// The same, if nobody is dead who was not swept up after.
+pub(crate) async fn all_buried(
+    lane: &Lane<'_>,
+    geometry: &NodeGeometry,
+    scratch: usize,
+) -> Result<Option<u32>, VerbError> {
+    let (ended, dead) = lives(lane, geometry, scratch).await?;
+    Ok((!dead).then_some(ended))
+}
+
+/// How many lives are over, and whether a row is of somebody who is fenced or dead.
+async fn lives(lane: &Lane<'_>, geometry: &NodeGeometry, scratch: usize) -> Result<(u32, bool), VerbError> {
+    let (mut first, mut ended, mut dead) = (1, 0u32, false);
+    while first < geometry.row_count {
+        let count = (geometry.row_count - first).min(GLIMPSES);
+        for step in 0..count {
+            let offset = geometry.row_offset(RowId((first + step) as u16));
+            lane.port().push(Request::read(Label::Row, HOME, offset, 8, scratch + step as usize * 8));
+        }
+        lane.port().submit().await?;
+        for step in 0..count as usize {
+            let word = RowWord(word_at(lane, scratch + step * 8));
+            let under_way = word.state() != Some(RowState::Free);
+            ended = ended.wrapping_add(word.incarnation().wrapping_sub(under_way.into()));
+            dead |= under_way && word.state() != Some(RowState::Live);
+        }
+        first += count;
+    }
+    Ok((ended, dead))
+}
+
+/// What others' memory depends on, of one row: the head of its first line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Glimpse {
+    pub word: RowWord,
+    pub heartbeat: u64,
+    pub epoch: u64,
+    /// To which the other fields belong.
+    pub incarnation: u32,
+    /// 0: it has not said.
+    pub lease_ns: u64,
+}
+
+/// Bytes of a row that a glimpse is of.
+const GLIMPSE_BYTES: usize = core::mem::offset_of!(Row, lease_us) + size_of::<Le64>();
+
+/// Rows READ at once.
+const GLIMPSES: u32 = 8;
+
+const_assert!(GLIMPSES as usize * GLIMPSE_BYTES <= SCRATCH_BYTES && GLIMPSES as usize <= OUTBOX_REQUESTS);
+
+/// Calls `visit` with every row from `first` on, until it answers `false`. One round trip for eight rows.
+pub(crate) async fn glimpse_from(
+    lane: &Lane<'_>,
+    geometry: &NodeGeometry,
+    first: RowId,
+    scratch: usize,
+    visit: &mut impl FnMut(RowId, &Glimpse) -> bool,
+) -> Result<(), RowError> {
+    let rows = geometry.row_count.min(ROW_COUNT_MAX);
+    let mut first = u32::from(first.0);
+    while first < rows {
+        let count = (rows - first).min(GLIMPSES);
+        for step in 0..count {
+            let offset = geometry.row_offset(RowId((first + step) as u16));
+            let at = scratch + step as usize * GLIMPSE_BYTES;
+            lane.port().push(Request::read(Label::Row, HOME, offset, GLIMPSE_BYTES, at));
+        }
+        lane.port().submit().await?;
+        for step in 0..count {
+            let at = scratch + step as usize * GLIMPSE_BYTES;
+            let mut row = Row::ZERO;
+            lane.port().with(|bytes| {
+                let (to, from) = (row.as_mut_bytes().get_mut(..GLIMPSE_BYTES), bytes.get(at..at + GLIMPSE_BYTES));
+                if let (Some(to), Some(from)) = (to, from) {
+                    to.copy_from_slice(from);
+                }
+            });
+            let glimpse = Glimpse {
+                word: RowWord(row.word.get()),
+                heartbeat: row.heartbeat.get(),
+                epoch: row.epoch.get(),
+                incarnation: row.incarnation.get(),
+                // What no lease is, nobody has said.
+                lease_ns: row.lease_ns().ok().flatten().unwrap_or(0),
+            };
+            if !visit(RowId((first + step) as u16), &glimpse) {
+                return Ok(());
+            }
+        }
+        first += count;
+    }
+    Ok(())
+}

@@ -1,0 +1,201 @@
+//! Entries of the chunk table as stored: who was granted which memory, and what for.
+//!
+//! ```text
+//!  63            48 47            32 31               12 11     7 6     3 2    0
+//! ┌────────────────┬────────────────┬───────────────────┬────────┬───────┬──────┐
+//! │ incarnation    │ row            │ request           │ index  │ kind  │ state│   0 = free
+//! └────────────────┴────────────────┴───────────────────┴────────┴───────┴──────┘
+//! ```
+
+use crate::layout::fields::Field;
+use crate::layout::record::{cut, mask};
+use crate::remote::catalog::IndexNumber;
+use crate::remote::lock_word::RowId;
+use crate::remote::row::Member;
+
+/// Requests of one compute node in one incarnation.
+pub const REQUESTS_MAX: u32 = 1 << 20;
+
+/// Whose a chunk is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum ChunkState {
+    /// Nobody's, never used: its bytes are zero.
+    Free = 0,
+    /// Granted to the compute node the entry names.
+    Granted = 1,
+    /// Nobody's, but nodes lived there.
+    Used = 2,
+}
+
+impl ChunkState {
+    /// How many there are.
+    pub const COUNT: usize = 3;
+
+    /// Lower-case name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Free => "free",
+            Self::Granted => "granted",
+            Self::Used => "used",
+        }
+    }
+}
+
+/// What a chunk is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum ChunkKind {
+    /// Leaves of an index.
+    Leaf = 1,
+    /// Inner nodes of an index.
+    Inner = 2,
+    /// Redo images of a compute node, for the index that it has opened.
+    Redo = 3,
+    /// Variable-length keys and values.
+    Items = 4,
+    /// Anything else.
+    Other = 5,
+}
+
+impl ChunkKind {
+    /// One more than the largest number.
+    pub const COUNT: usize = 6;
+
+    /// Every kind, in numeric order.
+    pub const ALL: [Self; 5] = [Self::Leaf, Self::Inner, Self::Redo, Self::Items, Self::Other];
+
+    /// Lower-case name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Leaf => "leaf",
+            Self::Inner => "inner",
+            Self::Redo => "redo",
+            Self::Items => "items",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// Tells the grants of one compute node apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(u32);
+
+impl RequestId {
+    /// `None` from [`REQUESTS_MAX`] on.
+    pub const fn new(number: u32) -> Option<Self> {
+        if number < REQUESTS_MAX { Some(Self(number)) } else { None }
+    }
+
+    /// The number.
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+}
+
+/// An entry of the chunk table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(transparent)]
+pub struct ChunkWord(pub u64);
+
+/// An entry of the chunk table, decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChunkEntry {
+    /// Free, never used.
+    Free,
+    /// Free, but nodes of `kind` and `index` lived there.
+    Used {
+        /// What it was for.
+        kind: ChunkKind,
+        /// Which index it belonged to.
+        index: IndexNumber,
+    },
+    /// Granted.
+    Granted(Grant),
+}
+
+/// A grant as the table keeps it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// What for.
+    pub kind: ChunkKind,
+    /// For which index; [`IndexNumber::NONE`] if it serves them all.
+    pub index: IndexNumber,
+    /// Which request of its owner this was.
+    pub request: RequestId,
+    /// Its owner's row.
+    pub row: RowId,
+    /// Its owner's incarnation, low 16 bits: all there are ([`crate::remote::row::INCARNATION_MAX`]).
+    pub incarnation: u16,
+}
+
+impl Grant {
+    /// A grant to `member`.
+    pub const fn new(member: Member, kind: ChunkKind, index: IndexNumber, request: RequestId) -> Self {
+        Self { kind, index, request, row: member.row, incarnation: member.incarnation as u16 }
+    }
+
+    /// The entry of this grant.
+    #[inline]
+    pub const fn word(&self) -> ChunkWord {
+        ChunkWord(
+            ChunkState::Granted as u64
+                | (self.kind as u64) << 3
+                | (self.index.get() as u64) << 7
+                | (self.request.0 as u64) << 12
+                | (self.row.0 as u64) << 32
+                | (self.incarnation as u64) << 48,
+        )
+    }
+
+    /// The entry of this chunk when it is given back after nodes lived there.
+    pub(crate) const fn used(&self) -> ChunkWord {
+        ChunkWord(ChunkState::Used as u64 | (self.kind as u64) << 3 | (self.index.get() as u64) << 7)
+    }
+}
+
+impl ChunkWord {
+    /// Never used, nobody's.
+    pub const FREE: Self = Self(0);
+
+    /// The fields, for the goldens.
+    pub const FIELDS: &'static [Field] = &[
+        Field::bits(0, 0, 3, "state", "0 = free, 1 = granted, 2 = used: nobody's, but nodes lived there"),
+        Field::bits(0, 3, 4, "kind", "1 = leaf, 2 = inner, 3 = redo, 4 = items, 5 = other"),
+        Field::bits(0, 7, 5, "index", "entry of the catalog; 31 = no index"),
+        Field::bits(0, 12, 20, "request", "which grant of its owner this is"),
+        Field::bits(0, 32, 16, "row", "compute-node row of the owner"),
+        Field::bits(0, 48, 16, "incarnation", "incarnation of the owner"),
+    ];
+
+    /// Reads an entry. `Err` says what is wrong with it.
+    pub const fn decode(self) -> Result<ChunkEntry, &'static str> {
+        if self.0 == 0 {
+            return Ok(ChunkEntry::Free);
+        }
+        let kind = match cut(self.0, 3, 4) {
+            1 => ChunkKind::Leaf,
+            2 => ChunkKind::Inner,
+            3 => ChunkKind::Redo,
+            4 => ChunkKind::Items,
+            5 => ChunkKind::Other,
+            _ => return Err("unknown chunk kind"),
+        };
+        let Some(index) = IndexNumber::from_stored(cut(self.0, 7, 5) as u8) else {
+            return Err("chunk of an index that cannot be");
+        };
+        match cut(self.0, 0, 3) {
+            1 => {}
+            2 if self.0 & !mask(12) == 0 => return Ok(ChunkEntry::Used { kind, index }),
+            2 => return Err("used chunk with an owner"),
+            _ => return Err("unknown chunk state"),
+        }
+        let row = RowId(cut(self.0, 32, 16) as u16);
+        let incarnation = (self.0 >> 48) as u16;
+        if row.0 == 0 || incarnation == 0 {
+            return Err("chunk granted to nobody");
+        }
+        let request = RequestId(cut(self.0, 12, 20) as u32);
+        Ok(ChunkEntry::Granted(Grant { kind, index, request, row, incarnation }))
+    }
+}

@@ -1,0 +1,40 @@
+//! Places of nodes that nothing points to.
+
+use crate::layout::stripes::VERSION_MASK;
+use crate::remote::address::Address;
+
+/// Size classes of an index's nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum NodeClass {
+    /// Leaves.
+    #[default]
+    Leaf = 0,
+    /// Inner nodes.
+    Inner = 1,
+}
+
+impl NodeClass {
+    /// How many there are.
+    pub const COUNT: usize = 2;
+
+    /// Every class.
+    pub const ALL: [Self; Self::COUNT] = [Self::Leaf, Self::Inner];
+}
+
+/// A node nobody points to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fresh {
+    /// Where, in the generation its next image will carry.
+    pub address: Address,
+    /// Node version of the image that is there now: 0 for memory never used.
+    pub version: u8,
+}
+
+impl Fresh {
+    /// The node after an image of it was written and abandoned: its next life continues the versions.
+    #[must_use]
+    pub const fn after_write(self) -> Self {
+        Self { address: self.address.next_generation(), version: (self.version + 1) & VERSION_MASK }
+    }
+}

@@ -1,0 +1,274 @@
+//! Compute-node rows as stored: who is in the pool. The row of memory node 0 counts.
+
+use crate::layout::fields::Field;
+use crate::layout::record::{Le16, Le32, Le64, cut, mask, record, set_text, text};
+use crate::remote::NodeGeometry;
+use crate::remote::lock_word::RowId;
+use static_assertions::{const_assert, const_assert_eq};
+
+/// The longest lease: an hour. Microseconds since some instant wrap around after 71 minutes. Rows say it in microseconds.
+pub const LEASE_NS_MAX: u64 = 3_600_000_000_000;
+
+/// Chunks closed at once: what a line has room for.
+pub const CHUNKS_AT_ONCE: usize = 7;
+
+/// Words of the line.
+pub(crate) const LINE_WORDS: usize = 1 + CHUNKS_AT_ONCE;
+
+/// Rows there can be: row numbers have 16 bits.
+pub const ROW_COUNT_MAX: u32 = 1 << 16;
+
+/// The last incarnation of a row.
+pub const INCARNATION_MAX: u32 = 0xffff;
+
+/// Bytes of a host name.
+pub const HOST_BYTES_MAX: usize = 31;
+
+/// Redo chunk addresses a row has room for.
+pub const REDO_CHUNKS: usize = 4;
+
+record! {
+    /// A compute-node row as stored: two lines, the first of what changes.
+    pub struct Row {
+        word: Le64 = "row word: state, nonce, incarnation",
+        heartbeat: Le64 = "counter, raised while the compute node lives",
+        epoch: Le64 = "reclamation epoch it has reached; 0 = none; of row 0: how often the pool's epoch was raised",
+        incarnation: Le32 = "incarnation that the fields from offset 8 on belong to",
+        lanes: Le16 = "lanes of the compute node",
+        reserved_30: [u8; 2] = "zero",
+        token: Le64 = "random number of the process that joined",
+        redo_slot_bytes: Le32 = "bytes of a slot of its redo area on this memory node",
+        redo_slots: Le32 = "slots of its redo area on this memory node; 0 = none",
+        lease_us: Le32 = "how long it may be silent before others may take it for dead, in us; 0 = it has not said",
+        reserved_52: [u8; 12] = "zero",
+        redo: [Le64; 4] = "addresses of its redo chunks on this memory node; 0 = none",
+        host_bytes: u8 = "length of the host name",
+        host: [u8; 31] = "host name, UTF-8, zero-padded",
+    }
+}
+
+const_assert_eq!(Row::BYTES, 128);
+
+const_assert!(LEASE_NS_MAX / 1000 <= u32::MAX as u64);
+
+const_assert!(core::mem::offset_of!(Row, lease_us).is_multiple_of(8));
+
+/// How alive a compute node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum RowState {
+    /// Nobody; may be joined.
+    Free = 0,
+    /// In the pool, as far as its heartbeats tell.
+    Live = 1,
+    /// Its lease is over; memory nodes are closing its queue pairs.
+    Fencing = 2,
+    /// Nothing it posted can take effect any more; its locks may be taken over.
+    Dead = 3,
+}
+
+impl RowState {
+    /// The state of that number.
+    pub const fn from_number(number: u64) -> Option<Self> {
+        match number {
+            0 => Some(Self::Free),
+            1 => Some(Self::Live),
+            2 => Some(Self::Fencing),
+            3 => Some(Self::Dead),
+            _ => None,
+        }
+    }
+
+    /// Lower-case name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Free => "free",
+            Self::Live => "live",
+            Self::Fencing => "fencing",
+            Self::Dead => "dead",
+        }
+    }
+}
+
+/// The first word of a row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(transparent)]
+pub struct RowWord(pub u64);
+
+impl RowWord {
+    /// The fields, for the goldens.
+    pub const FIELDS: &'static [Field] = &[
+        Field::bits(0, 0, 4, "state", "0 = free, 1 = live, 2 = fencing, 3 = dead"),
+        Field::bits(0, 4, 28, "nonce", "low bits of the joiner's token; 0 while free"),
+        Field::bits(0, 32, 32, "incarnation", "raised by every join; at most 65535"),
+    ];
+
+    /// The word of a row.
+    #[inline]
+    pub const fn new(state: RowState, nonce: u32, incarnation: u32) -> Self {
+        Self(state as u64 | (nonce as u64 & mask(28)) << 4 | (incarnation as u64) << 32)
+    }
+
+    /// The state, if it is one.
+    #[inline]
+    pub const fn state(self) -> Option<RowState> {
+        RowState::from_number(cut(self.0, 0, 4))
+    }
+
+    /// Whether incarnation `incarnation` of this row is over for good, nothing it posted can take effect any more, and no lock
+    /// names it.
+    #[inline]
+    pub const fn is_gone(self, incarnation: u16) -> bool {
+        matches!(self.state(), Some(RowState::Free)) || self.incarnation() != incarnation as u32
+    }
+
+    /// Low bits of the joiner's token.
+    #[inline]
+    pub const fn nonce(self) -> u32 {
+        cut(self.0, 4, 28) as u32
+    }
+
+    /// Which life of the row this is, or was the last one if the row is free.
+    #[inline]
+    pub const fn incarnation(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
+    /// The same compute node in another state; a free row keeps no nonce.
+    #[inline]
+    #[must_use]
+    pub const fn with_state(self, state: RowState) -> Self {
+        let nonce = if matches!(state, RowState::Free) { 0 } else { self.nonce() };
+        Self::new(state, nonce, self.incarnation())
+    }
+}
+
+/// A compute node's place in the pool: the proof of a join, and the owner's name on chunks and catalog entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Member {
+    /// Its row.
+    pub row: RowId,
+    /// Which life of that row.
+    pub incarnation: u32,
+    /// Low 28 bits of its token, as in the row word.
+    pub nonce: u32,
+}
+
+impl Member {
+    /// The row word while it lives.
+    pub const fn word(self) -> RowWord {
+        RowWord::new(RowState::Live, self.nonce, self.incarnation)
+    }
+}
+
+/// Who joins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Joiner<'a> {
+    /// A random number, not 0, drawn once per start of a process: by it a retry recognises its own row.
+    pub token: u64,
+    /// Lanes it will run.
+    pub lanes: u16,
+    /// Its host's name; cut to [`HOST_BYTES_MAX`] bytes at a character.
+    pub host: &'a str,
+}
+
+/// A row, decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowView<'a> {
+    /// State.
+    pub state: RowState,
+    /// Incarnation; of a free row the last one.
+    pub incarnation: u32,
+    /// What the compute node said of itself; `None` while it has not, or if the row is free.
+    pub life: Option<Life<'a>>,
+}
+
+/// The part of a row that its compute node WRITEs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Life<'a> {
+    /// Raised while the compute node lives.
+    pub heartbeat: u64,
+    /// Reclamation epoch it has reached; 0 = none.
+    pub epoch: u64,
+    /// Its lanes.
+    pub lanes: u16,
+    /// Random number of its process.
+    pub token: u64,
+    /// How long it may be silent, in ns; `None`: it has not said.
+    pub lease_ns: Option<u64>,
+    /// Addresses of its redo chunks.
+    pub redo: [u64; REDO_CHUNKS],
+    /// Its host's name; "?" if that is not text.
+    pub host: &'a str,
+}
+
+impl Row {
+    /// Reads a row. `Err` says what is wrong with it.
+    pub fn decode(&self) -> Result<RowView<'_>, &'static str> {
+        let word = RowWord(self.word.get());
+        let state = word.state().ok_or("unknown row state")?;
+        let incarnation = word.incarnation();
+        if incarnation > INCARNATION_MAX {
+            return Err("row incarnation out of range");
+        }
+        // Both belong to the WRITE after the join; a READ amid it may see one without the other.
+        let token = self.token.get();
+        let written = self.incarnation.get() == incarnation && cut(token, 0, 28) == u64::from(word.nonce());
+        let lease_ns = self.lease_ns()?;
+        let life = (written && state != RowState::Free).then(|| Life {
+            heartbeat: self.heartbeat.get(),
+            epoch: self.epoch.get(),
+            lanes: self.lanes.get(),
+            token,
+            lease_ns,
+            redo: self.redo.map(Le64::get),
+            host: text(&self.host, self.host_bytes).unwrap_or("?"),
+        });
+        Ok(RowView { state, incarnation, life })
+    }
+
+    /// How long its compute node may be silent before it may be taken for dead, in ns: what it has said of itself. `None`: it
+    /// has not. `Err`: longer than any lease is.
+    pub fn lease_ns(&self) -> Result<Option<u64>, &'static str> {
+        let lease_ns = u64::from(self.lease_us.get()) * 1000;
+        if self.incarnation.get() != RowWord(self.word.get()).incarnation() || lease_ns == 0 {
+            return Ok(None);
+        }
+        if lease_ns <= LEASE_NS_MAX {
+            Ok(Some(lease_ns))
+        } else {
+            Err("a row says that its lease is longer than an hour")
+        }
+    }
+
+    /// The row of `joiner`, just joined as `member`.
+    pub fn of(member: Member, joiner: &Joiner<'_>) -> Self {
+        let mut row = Self::ZERO;
+        row.word = member.word().0.into();
+        row.incarnation = member.incarnation.into();
+        row.lanes = joiner.lanes.into();
+        row.token = joiner.token.into();
+        let mut cut = joiner.host.len().min(HOST_BYTES_MAX);
+        while !joiner.host.is_char_boundary(cut) {
+            cut -= 1;
+        }
+        // A name that is not text is no reason not to join: the row then has none.
+        row.host_bytes = set_text(&mut row.host, &joiner.host[..cut]).unwrap_or_else(|| {
+            row.host = [0; HOST_BYTES_MAX];
+            0
+        });
+        row
+    }
+}
+
+pub(crate) const EPOCH_AT: u64 = core::mem::offset_of!(Row, epoch) as u64;
+
+/// Byte offset of the pool's epoch.
+pub const fn epoch_offset(geometry: &NodeGeometry) -> u64 {
+    geometry.row_offset(RowId(0)) + EPOCH_AT
+}
+
+/// Byte offset of the line that says which chunks are closed.
+pub const fn closed_offset(geometry: &NodeGeometry) -> u64 {
+    geometry.row_offset(RowId(0)) + Row::BYTES as u64 - (LINE_WORDS * 8) as u64
+}

@@ -1,0 +1,340 @@
+//! The floors of dm-core: a file imports from its own room and from lower floors, and no files import each other in a
+//! circle. Of the other crates only the second rule is held; the circles they still have are named here.
+
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The rooms of dm-core from the ground up. Rooms of one floor do not import each other.
+const FLOORS: &[&[&str]] = &[
+    &["verbs", "marks"],
+    &["error", "mutants"],
+    &["port"],
+    &["machine"],
+    &["layout"],
+    &["remote"],
+    &["operation"],
+    &["lane"],
+    &["fabric"],
+    &["memory"],
+    &["membership"],
+    &["locks"],
+    &["recovery"],
+    &["compute"],
+    &["index"],
+    &["btree", "radix"],
+    &["sherman", "chime", "smart"],
+    &["items"],
+];
+
+/// Imports that still run up the floors of dm-core. The list only becomes shorter.
+const UPWARD: &[(&str, &str)] = &[
+    // What an operation on items knows between two steps lies in the lane.
+    ("lane", "items"),
+];
+
+/// Files that still import each other in a circle, by crate. The list only becomes shorter: a circle that is gone must go from here.
+const CIRCLES: &[(&str, &[&[&str]])] = &[
+    ("dm-core", &[&["index", "items", "lane", "memory::chunks", "memory::collect", "memory::rows"]]),
+    (
+        "dm-host",
+        &[
+            &["compute_node", "keeper", "rootless"],
+            &["fabric::shm::lines", "region"],
+            &["memory_node::client", "memory_node::watcher"],
+            &["memory_node::daemon", "memory_node::verbs", "memory_node::verbs::settings"],
+            &["session::call", "session::queue"],
+        ],
+    ),
+    (
+        "tools/dm",
+        &[
+            &[
+                "bench",
+                "bench::baseline",
+                "bench::engine",
+                "bench::generator",
+                "bench::plan",
+                "bench::shm",
+                "bench::sim",
+                "churn",
+                "commands",
+                "commands::tool",
+                "figures",
+                "pool",
+                "soak",
+            ],
+            &["report::simulation", "report::table"],
+        ],
+    ),
+    (
+        "tools/dm-sim",
+        &[
+            &["check::linearizability", "check::shrink"],
+            &["config", "effects", "schedule", "world"],
+            &[
+                "verify::chime",
+                "verify::items",
+                "verify::mixtures",
+                "verify::radix",
+                "verify::sherman",
+                "verify::smart",
+                "verify::tree",
+                "verify::walk",
+            ],
+            &["verify::draw", "verify::faults"],
+            &["verify::load", "verify::tolerance"],
+            &["verify::report", "verify::run"],
+        ],
+    ),
+    ("tests", &[&["bed", "subject"]]),
+];
+
+/// A module's name, from the root of its crate.
+type Module = Vec<String>;
+
+/// A crate's modules that are files, and which of them names which.
+#[derive(Default)]
+struct Imports {
+    files: BTreeSet<Module>,
+    edges: BTreeMap<Module, BTreeSet<Module>>,
+}
+
+impl Imports {
+    fn read(krate: &str) -> Self {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(krate).join("src");
+        let mut paths = Vec::new();
+        files_below(&root, &mut paths);
+        assert!(!paths.is_empty(), "{krate} has no sources at {}", root.display());
+        let mut imports = Self::default();
+        let mut texts = Vec::new();
+        for path in paths {
+            let module = module_of(path.strip_prefix(&root).expect("a path below the root"));
+            texts.push((module.clone(), fs::read_to_string(&path).expect("a source file")));
+            imports.files.insert(module);
+        }
+        for (module, text) in texts {
+            // Test modules and the crate's root may name anything.
+            if module.is_empty() || module.iter().any(|name| name == "tests") {
+                continue;
+            }
+            let tokens: TokenStream = text.parse().unwrap_or_else(|error| panic!("{}: {error}", module.join("::")));
+            let mut named = Vec::new();
+            scan(tokens, &module, &mut named);
+            let targets = named.iter().filter_map(|path| imports.file_of(path)).filter(|target| *target != module);
+            let targets: BTreeSet<Module> = targets.collect();
+            imports.edges.insert(module, targets);
+        }
+        imports
+    }
+
+    /// The file that a path leads into; the root is no file.
+    fn file_of(&self, path: &[String]) -> Option<Module> {
+        (1..=path.len()).rev().map(|length| path[..length].to_vec()).find(|module| self.files.contains(module))
+    }
+
+    /// What a file imports, but for its parents and children.
+    fn neighbours<'a>(&'a self, module: &'a Module) -> impl Iterator<Item = &'a Module> {
+        let targets = self.edges.get(module).into_iter().flatten();
+        targets.filter(move |target| !module.starts_with(target) && !target.starts_with(module))
+    }
+
+    fn reaches(&self, from: &Module, to: &Module) -> bool {
+        let mut seen = BTreeSet::new();
+        let mut next: Vec<&Module> = self.neighbours(from).collect();
+        while let Some(module) = next.pop() {
+            if module == to {
+                return true;
+            }
+            if seen.insert(module) {
+                next.extend(self.neighbours(module));
+            }
+        }
+        false
+    }
+
+    /// Sets of files each of which imports all others of its set, by way of others.
+    fn circles(&self) -> BTreeSet<Vec<String>> {
+        let mut circles = BTreeSet::new();
+        for module in self.edges.keys().filter(|module| self.reaches(module, module)) {
+            let together = self.edges.keys().filter(|other| self.reaches(module, other) && self.reaches(other, module));
+            circles.insert(together.map(|module| module.join("::")).collect());
+        }
+        circles
+    }
+}
+
+fn files_below(folder: &Path, files: &mut Vec<PathBuf>) {
+    let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    for entry in entries {
+        let path = entry.expect("an entry of a folder").path();
+        if path.is_dir() {
+            files_below(&path, files);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+}
+
+fn module_of(path: &Path) -> Module {
+    let names = path.with_extension("");
+    let names = names.iter().map(|name| name.to_string_lossy().into_owned());
+    names.filter(|name| name != "mod" && name != "lib" && name != "main").collect()
+}
+
+/// Collects the paths that begin with `crate`, `super` or `self`, in `use` items and elsewhere, from the crate's root.
+/// What is compiled for tests only is passed over; comments and strings are no tokens of paths.
+fn scan(tokens: TokenStream, module: &[String], named: &mut Vec<Module>) {
+    let tokens: Vec<TokenTree> = tokens.into_iter().collect();
+    let mut at = 0;
+    while at < tokens.len() {
+        match &tokens[at] {
+            TokenTree::Punct(punct) if punct.as_char() == '#' && is_cfg_test(tokens.get(at + 1)) => {
+                at = end_of_item(&tokens, at + 2);
+            }
+            TokenTree::Ident(ident) if ident == "mod" => match (tokens.get(at + 1), tokens.get(at + 2)) {
+                (Some(TokenTree::Ident(name)), Some(TokenTree::Group(body))) => {
+                    let inner = [module, &[name.to_string()]].concat();
+                    scan(body.stream(), &inner, named);
+                    at += 3;
+                }
+                _ => at += 1,
+            },
+            TokenTree::Ident(ident) if ident == "use" => {
+                let end = (at..tokens.len()).find(|&end| is_punct(&tokens[end], ';')).unwrap_or(tokens.len());
+                use_tree(&tokens[at + 1..end], &mut Vec::new(), module, named);
+                at = end + 1;
+            }
+            TokenTree::Ident(ident) if ident == "crate" || ident == "super" || ident == "self" => {
+                let (path, end) = path_at(&tokens, at);
+                // Alone they are a receiver, or how far something is visible.
+                if path.len() > 1 {
+                    named.extend(from_root(&path, module));
+                }
+                at = end;
+            }
+            TokenTree::Group(group) => {
+                scan(group.stream(), module, named);
+                at += 1;
+            }
+            _ => at += 1,
+        }
+    }
+}
+
+fn is_punct(token: &TokenTree, character: char) -> bool {
+    matches!(token, TokenTree::Punct(punct) if punct.as_char() == character)
+}
+
+fn is_cfg_test(token: Option<&TokenTree>) -> bool {
+    matches!(token, Some(TokenTree::Group(group)) if group.stream().to_string().replace(' ', "") == "cfg(test)")
+}
+
+/// Behind the item that begins at `at`: its body, or its semicolon.
+fn end_of_item(tokens: &[TokenTree], at: usize) -> usize {
+    let ends = |token: &TokenTree| match token {
+        TokenTree::Group(group) => group.delimiter() == Delimiter::Brace,
+        token => is_punct(token, ';'),
+    };
+    (at..tokens.len()).find(|&end| ends(&tokens[end])).map_or(tokens.len(), |end| end + 1)
+}
+
+/// The path of identifiers at `at`, and where it ends.
+fn path_at(tokens: &[TokenTree], at: usize) -> (Module, usize) {
+    let mut path = Vec::new();
+    let mut at = at;
+    while let Some(TokenTree::Ident(ident)) = tokens.get(at) {
+        path.push(ident.to_string());
+        at += 1;
+        let colons = tokens.get(at..at + 2).is_some_and(|two| two.iter().all(|token| is_punct(token, ':')));
+        if !colons {
+            break;
+        }
+        at += 2;
+    }
+    (path, at)
+}
+
+fn use_tree(tokens: &[TokenTree], front: &mut Module, module: &[String], named: &mut Vec<Module>) {
+    for branch in tokens.split(|token| is_punct(token, ',')) {
+        let depth = front.len();
+        let (path, end) = path_at(branch, 0);
+        front.extend(path);
+        match branch.get(end) {
+            Some(TokenTree::Group(group)) => {
+                let inner: Vec<TokenTree> = group.stream().into_iter().collect();
+                use_tree(&inner, front, module, named);
+            }
+            _ => named.extend(from_root(front, module)),
+        }
+        front.truncate(depth);
+    }
+}
+
+/// A path as it is from the crate's root. `None`: another crate's.
+fn from_root(path: &[String], module: &[String]) -> Option<Module> {
+    let first = path.first()?.as_str();
+    let ups = path.iter().take_while(|name| *name == "super").count();
+    let path: Module = path.iter().filter(|name| *name != "self").cloned().collect();
+    match first {
+        "crate" => Some(path[1..].to_vec()),
+        "self" => Some([module, &path].concat()),
+        "super" => Some([module.get(..module.len().checked_sub(ups)?)?, &path[ups..]].concat()),
+        _ => None,
+    }
+}
+
+#[test]
+fn files_of_dm_core_import_from_their_room_and_from_lower_floors() {
+    let imports = Imports::read("dm-core");
+    let floor = |module: &Module| {
+        let room = &module[0];
+        let floor = FLOORS.iter().position(|rooms| rooms.contains(&room.as_str()));
+        floor.unwrap_or_else(|| panic!("room {room} of dm-core has no floor: say in this test where it stands"))
+    };
+    let mut upward = BTreeSet::new();
+    for (module, targets) in &imports.edges {
+        for target in targets.iter().filter(|target| target[0] != module[0] && floor(target) >= floor(module)) {
+            upward.insert((module.join("::"), target.join("::")));
+        }
+    }
+    let listed = UPWARD.iter().map(|(from, to)| ((*from).to_owned(), (*to).to_owned())).collect();
+    assert_eq!(upward, listed, "imports from the same floor or a higher one, and those listed");
+    let rooms: BTreeSet<&str> = imports.files.iter().filter_map(|module| module.first()).map(String::as_str).collect();
+    let gone: Vec<&str> =
+        FLOORS.iter().flat_map(|rooms| rooms.iter()).copied().filter(|room| !rooms.contains(room)).collect();
+    assert!(gone.is_empty(), "floors for rooms that are not there: {gone:?}");
+}
+
+#[test]
+fn no_files_import_each_other_in_a_circle_but_those_listed() {
+    let mut wrong = Vec::new();
+    for (krate, listed) in CIRCLES {
+        let found = Imports::read(krate).circles();
+        let listed: BTreeSet<Vec<String>> =
+            listed.iter().map(|circle| circle.iter().map(|module| (*module).to_owned()).collect()).collect();
+        wrong.extend(found.difference(&listed).map(|circle| format!("{krate}: not listed: {circle:?}")));
+        wrong.extend(listed.difference(&found).map(|circle| format!("{krate}: gone, but listed: {circle:?}")));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The test above can fail: what it must see, and what it must pass over.
+#[test]
+fn paths_are_found_wherever_they_stand() {
+    let text = r#"
+        //! [`crate::comment`]
+        use crate::{a::{self, B}, c::D as E};
+        pub(crate) use super::sibling::F;
+        mod inner { use super::super::cousin; fn f() { const { crate::inline::g() } } }
+        fn h(text: &str) -> crate::h::I { macro_call!(crate::in_macro::J); "crate::string"; self.k() }
+        #[cfg(test)]
+        mod tests { use crate::only_for_tests; }
+    "#;
+    let mut named = Vec::new();
+    scan(text.parse().expect("tokens"), &["room".to_owned(), "file".to_owned()], &mut named);
+    let named: BTreeSet<String> = named.iter().map(|path| path.join("::")).collect();
+    let expected = ["a", "a::B", "c::D", "room::sibling::F", "room::cousin", "inline::g", "h::I", "in_macro::J"];
+    assert_eq!(named, expected.iter().map(|path| (*path).to_owned()).collect());
+}
