@@ -254,6 +254,10 @@ impl<'a, 'm, T> Driver<'a, 'm, T> {
         assert_eq!(slot.state, State::Idle, "lane {at} is not idle");
         slot.lane.port().start();
         slot.future = Some(future);
+        if !slot.lane.is_unsettled() {
+            let key = slot.key;
+            self.world.begins_operation(key);
+        }
         self.make_ready(index);
     }
 

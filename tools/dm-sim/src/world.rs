@@ -67,6 +67,8 @@ pub(crate) struct LaneState {
     pub(crate) worker: u32,
     /// Requests without completion.
     pub(crate) outstanding: u32,
+    /// The last request of the world, in post order, before the operation that it is in, or settles.
+    since: u64,
 }
 
 /// One queue pair: a worker of a compute node and a memory node.
@@ -252,7 +254,7 @@ impl World {
     /// Adds a lane that posts on the queue pairs of `worker`.
     pub fn add_lane(&mut self, worker: u32, position: u16) -> LaneKey {
         let compute_node = self.workers[worker as usize];
-        self.lanes.push(LaneState { compute_node, position, worker, outstanding: 0 });
+        self.lanes.push(LaneState { compute_node, position, worker, outstanding: 0, since: 0 });
         LaneKey(self.lanes.len() as u32 - 1)
     }
 
@@ -336,8 +338,8 @@ impl World {
         }
 
         if request.label == Label::Unlock && self.may_yet_change(lane) {
-            misuse =
-                misuse.or(Some("a lock is freed while a request of the same lane that failed may still take effect"));
+            misuse = misuse
+                .or(Some("a lock is freed while a request of the same operation that failed may still take effect"));
         }
 
         let refused = self.refusal(compute_node, queue_pair, request, misuse == Some(OUTSIDE));
@@ -373,11 +375,18 @@ impl World {
         slot
     }
 
-    /// Whether a request of `lane` that completed may still change something.
+    /// `lane` begins an operation and has nothing to settle. What requests of earlier operations may still change, no lock that the
+    /// operation takes guards: those had no lock, or it was settled.
+    pub(crate) fn begins_operation(&mut self, lane: LaneKey) {
+        self.lanes[lane.0 as usize].since = self.posted;
+    }
+
+    /// Whether a request of the operation that `lane` is in, or settles, completed and may still change something.
     fn may_yet_change(&self, lane: LaneKey) -> bool {
         self.flights.in_use().any(|slot| {
             let flight = self.flights.get(slot);
             flight.lane_key == lane.0
+                && flight.sequence > self.lanes[lane.0 as usize].since
                 && flight.completed
                 && flight.completion.status == Status::Flushed
                 && !matches!(flight.request.verb, Verb::Read | Verb::Rpc)
