@@ -158,12 +158,15 @@ impl Pool {
     }
 }
 
+/// What an image is looked at for.
+type Look<'p, T> = Box<dyn Fn(&[u8]) -> T + 'p>;
+
 /// What to look for in a chunk.
 struct Places<'p> {
     /// Bytes of a place.
     bytes: usize,
     /// Whether the image of a place is what is looked for.
-    is_it: Box<dyn Fn(&[u8]) -> bool + 'p>,
+    is_it: Look<'p, bool>,
     /// It is no proof.
     doubtful: bool,
 }
@@ -174,7 +177,7 @@ impl<'p> Places<'p> {
         let (leaf_bytes, inner_bytes) = parameters.node_bytes();
         let is_leaf = kind == ChunkKind::Leaf;
         let bytes = if is_leaf { leaf_bytes } else { inner_bytes };
-        let (key_bytes, records): (usize, Box<dyn Fn(&[u8]) -> usize + 'p>) = match parameters {
+        let (key_bytes, records): (usize, Look<'p, usize>) = match parameters {
             IndexParameters::Sherman(below) | IndexParameters::ShermanItems(below, _) => {
                 let shape = below.leaf();
                 (below.key_bytes, Box::new(move |image| ShermanLeaf::new(&shape, image).records()))

@@ -137,6 +137,12 @@ pub fn read<'a>(image: &'a [u8], pointer: &BlockPointer, index: u8) -> Option<(&
     image.get(BlockHeader::BYTES..)?.split_at_checked(key_bytes)
 }
 
+/// Keys are at most this long, in bytes, whatever an index was created for: what a path of Linux can be.
+pub const KEY_BYTES_LIMIT: usize = 4096;
+
+/// Values are at most this long, in bytes, whatever an index was created for.
+pub const VALUE_BYTES_LIMIT: usize = 64 << 10;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -214,9 +220,3 @@ mod tests {
         assert_eq!(read(&[0; 32], &POINTER, 1), None, "never written");
     }
 }
-
-/// Keys are at most this long, in bytes, whatever an index was created for: what a path of Linux can be.
-pub const KEY_BYTES_LIMIT: usize = 4096;
-
-/// Values are at most this long, in bytes, whatever an index was created for.
-pub const VALUE_BYTES_LIMIT: usize = 64 << 10;

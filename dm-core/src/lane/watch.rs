@@ -52,6 +52,16 @@ impl Watch {
     }
 }
 
+/// What a lane does that waits for a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Watched {
+    /// It waits on, so many ns if not as usual.
+    Wait(Option<u64>),
+    /// The holder has been silent for suspiciously long: the operation comes to an end for now, with [`silent_holder`], and
+    /// [`Tree::look_after`] is called.
+    Silent,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -82,14 +92,4 @@ mod tests {
         assert!(!watch.saw_row((1, 1), 2000, LEASE_NS), "another holder's silence does not count");
         assert!(!watch.saw_row((2, 1), 2900, LEASE_NS));
     }
-}
-
-/// What a lane does that waits for a lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Watched {
-    /// It waits on, so many ns if not as usual.
-    Wait(Option<u64>),
-    /// The holder has been silent for suspiciously long: the operation comes to an end for now, with [`silent_holder`], and
-    /// [`Tree::look_after`] is called.
-    Silent,
 }

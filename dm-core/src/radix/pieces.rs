@@ -340,6 +340,21 @@ impl<'s> Queue<'s> {
     }
 }
 
+/// What a piece of memory is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Use {
+    /// Leaves.
+    Leaf = 0,
+    /// Nodes.
+    Node = 1,
+}
+
+impl Use {
+    /// How many there are.
+    pub const COUNT: usize = 2;
+}
+
 #[cfg(test)]
 mod tests {
     extern crate std;
@@ -456,19 +471,4 @@ mod tests {
         assert_eq!(queue.next(&epochs), Some(place(0)));
         assert!(queue.pop(&epochs).is_some() && queue.reserve(1) && !queue.reserve(1));
     }
-}
-
-/// What a piece of memory is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Use {
-    /// Leaves.
-    Leaf = 0,
-    /// Nodes.
-    Node = 1,
-}
-
-impl Use {
-    /// How many there are.
-    pub const COUNT: usize = 2;
 }

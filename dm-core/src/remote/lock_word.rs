@@ -87,6 +87,27 @@ pub const fn lock_of(address: Address, locks: u32) -> LockId {
     LockId { node: address.node(), index: ((hash * locks as u64) >> 32) as u32 }
 }
 
+/// A lock word's place: memory node and index in its lock table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LockId {
+    /// The memory node.
+    pub node: NodeId,
+    /// Index of the word in that node's table.
+    pub index: u32,
+}
+
+impl LockId {
+    /// Set in the index of a lock whose word lies in the node it protects; the other bits are then its place in the index's
+    /// own local table, and [`Debt::protects`](crate::lane::Debt::protects) says where the word is.
+    pub const IN_NODE: u32 = 1 << 31;
+
+    /// Whether the word lies in the node it protects.
+    #[inline]
+    pub const fn in_node(self) -> bool {
+        self.index & Self::IN_NODE != 0
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -108,26 +129,5 @@ mod tests {
         let node = Address::new(NodeId(0), 0x4_0000, 1);
         assert_eq!(lock_of(node, 1000), lock_of(node.next_generation(), 1000));
         assert!(lock_of(node, 1).index == 0);
-    }
-}
-
-/// A lock word's place: memory node and index in its lock table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LockId {
-    /// The memory node.
-    pub node: NodeId,
-    /// Index of the word in that node's table.
-    pub index: u32,
-}
-
-impl LockId {
-    /// Set in the index of a lock whose word lies in the node it protects; the other bits are then its place in the index's
-    /// own local table, and [`Debt::protects`](crate::lane::Debt::protects) says where the word is.
-    pub const IN_NODE: u32 = 1 << 31;
-
-    /// Whether the word lies in the node it protects.
-    #[inline]
-    pub const fn in_node(self) -> bool {
-        self.index & Self::IN_NODE != 0
     }
 }

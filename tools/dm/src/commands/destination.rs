@@ -78,7 +78,7 @@ impl Destination {
             let flags = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
             OpenOptions::new().write(true).create_new(true).mode(0o600).custom_flags(flags).open(path)
         });
-        let temporary = temporary.map_err(|error| failed(error))?;
+        let temporary = temporary.map_err(failed)?;
         *known = Some(temporary.path().to_owned());
         drop(known);
         Ok(Self::File { temporary, path: path.to_owned(), permissions, unfinished })

@@ -65,9 +65,7 @@ fn cases_of(case: &Case) -> Vec<(Case, u64)> {
 
 /// Whether an operation merges leaves on two memory nodes, the left one where the parent is.
 fn splits_over_nodes(submits: &[Vec<Seen>]) -> bool {
-    let write = |label| {
-        submits.iter().flatten().filter(move |seen| seen.verb == Verb::Write && seen.label == label).next_back()
-    };
+    let write = |label| submits.iter().flatten().rfind(move |seen| seen.verb == Verb::Write && seen.label == label);
     match (write(Label::Parent), write(Label::Sibling), write(Label::Node)) {
         (Some(parent), Some(right), Some(left)) => parent.node == left.node && parent.node != right.node,
         _ => false,
@@ -140,11 +138,7 @@ impl Stage<'_, '_> {
             }
         }
         let left = merger.port().requests().iter().find(|request| request.label == Label::Node).map(|left| left.node.0);
-        let parent = merge_seen
-            .iter()
-            .flatten()
-            .filter(|seen| seen.label == Label::Parent && seen.verb == Verb::Write)
-            .next_back();
+        let parent = merge_seen.iter().flatten().rfind(|seen| seen.label == Label::Parent && seen.verb == Verb::Write);
         let parent = parent.map(|seen| seen.node);
         if merger.marked(Mark::HandOver) == 0
             || parent.is_none()

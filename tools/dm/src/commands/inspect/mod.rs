@@ -174,6 +174,10 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
                 })?);
             }
             let node = arguments.pool.join(&memory)?;
+            #[expect(
+                clippy::redundant_closure_for_method_calls,
+                reason = "the method is of a tool of one lifetime, and the tool's is any"
+            )]
             let census = with_tool(&node, &index.name, |tool| tool.census());
             match census {
                 Ok(census) => {
