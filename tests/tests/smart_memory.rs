@@ -176,7 +176,7 @@ fn inserts_wait_for_memory_when_the_pool_is_short_of_it_and_not_before() {
             let inserted = node.run(OperationKind::Insert, spread(n));
             assert_eq!(inserted, Ok(Outcome::Inserted), "the pool is full, and no insert has waited");
             n += 1;
-            let granted = node.lanes[0].marked(Mark::ChunkGranted) as u32;
+            let granted = node.lanes[0].marked(Mark::ChunkGranted);
             granted_when_it_waited = (node.waited > 0).then_some(granted);
         }
         let (granted, chunks) = (granted_when_it_waited.unwrap_or(0), node.chunks);

@@ -671,7 +671,7 @@ fn on_a_file(name: &str) -> (Nodes, fs::File) {
     nodes.daemons.push(daemon);
     let pool = nodes.pool();
     dm(&format!("create {pool} --name {name} --index sherman")).good();
-    let lines: String = (0..2000).map(|n| format!("put u64:{n} v{n}\n")).collect();
+    let lines = (0..2000).map(|n| format!("put u64:{n} v{n}")).collect::<Vec<_>>().join("\n") + "\n";
     assert_eq!(dm_fed(&format!("shell {pool} --index {name}"), lines.as_bytes()).code, Some(0));
     let region = fs::File::options().read(true).write(true).open(region).unwrap();
     (nodes, region)
