@@ -58,7 +58,6 @@ impl TreeKind for Smart {
     fn bugs() -> Vec<Bug> {
         let shared = [
             Bug::QuarantineTooShort,
-            Bug::SettleUnclosed,
             Bug::TakeoverUnfenced,
             Bug::LeaseByRemoteClock,
             Bug::ImageAfterData,
