@@ -47,8 +47,8 @@
 //! - **A torn entry is READ again**, never taken for absent; an entry's control byte says whether it is occupied, so
 //!   every key and every value can be stored.
 //! - **A READ that took longer than versions can vouch for** is repeated under the lock (the paper: READ again).
-//! - **Lock words have 64 bits**, name the holder's row and which of its acquisitions this is, and are released by CAS.
-//!   The paper's 16-bit words are an option for measurement. A word is handed over only to a lane that wants the same node.
+//! - **Lock words have 64 bits** (the paper's have 16), name the holder's row and which of its acquisitions this is, and are released by CAS.
+//!   A word is handed over only to a lane that wants the same node.
 //! - **Splits do not sort**: entries that stay keep their slots, so a crash in the middle of the WRITE loses none.
 //! - **A split links the sibling only if it is still alive**, READ under the parent's lock: leaves can be merged here.
 //! - **Deletes merge**: a leaf that lost its last record is joined with a neighbour under the same parent, and its
@@ -70,7 +70,6 @@
 //! - Nodes that a compute node was granted and had not linked when it left - the rest of its last chunk, retired nodes on
 //!   its shelves, a sibling whose split was dropped - wait for another compute node to adopt them ([`crate::memory`]). Without
 //!   recovery nobody adopts.
-//! - 16-bit lock words without local queues cannot be settled after a dropped operation.
 
 pub mod layout;
 mod merge;
