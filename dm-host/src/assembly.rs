@@ -19,7 +19,7 @@ use dm_core::index::Index;
 use dm_core::items::block::{block_bytes, class_bytes, class_of};
 use dm_core::items::links::{Link, Links};
 use dm_core::items::pool::{self, BlockPool, Returned};
-use dm_core::items::{Items, Site, parameters as items};
+use dm_core::items::{Items, LaneProgress, Site, parameters as items};
 use dm_core::locks::table::{Entry, LockTable, Waiter};
 use dm_core::membership::redo::RedoError;
 use dm_core::membership::{Recovery, RecoveryError};
@@ -547,6 +547,7 @@ pub struct ItemsStorage {
     returned: Vec<Returned>,
     returned_blocks: usize,
     memory_nodes: usize,
+    lanes: Vec<LaneProgress>,
     links: Vec<spin::Mutex<Link>>,
     plots: Vec<Plot>,
     marks: Vec<u64>,
@@ -557,6 +558,7 @@ pub struct ItemsStorage {
 #[derive(Debug)]
 pub struct ItemsRoom<'a> {
     shelves: Vec<spin::Mutex<pool::Shelf<'a>>>,
+    lanes: &'a [LaneProgress],
     links: &'a [spin::Mutex<Link>],
     collection: Collection<'a>,
 }
@@ -594,6 +596,7 @@ impl ItemsStorage {
             returned: vec![Returned::default(); memory_nodes * spending.returned_blocks],
             returned_blocks: spending.returned_blocks,
             memory_nodes,
+            lanes: (0..spending.lanes).map(|_| LaneProgress::default()).collect(),
             links: (0..spending.links).map(|_| spin::Mutex::new(Link::default())).collect(),
         })
     }
@@ -607,7 +610,12 @@ impl ItemsStorage {
             spin::Mutex::new(pool::Shelf::new(first))
         });
         let ground = Ground::new(&mut self.plots, &mut self.marks);
-        ItemsRoom { shelves: shelves.collect(), links: &self.links, collection: Collection::new(ground, self.eager) }
+        ItemsRoom {
+            shelves: shelves.collect(),
+            lanes: &self.lanes,
+            links: &self.links,
+            collection: Collection::new(ground, self.eager),
+        }
     }
 }
 
@@ -636,7 +644,7 @@ impl<'a> ItemsRoom<'a> {
             }
             None => BlockPool::new(&self.shelves),
         };
-        Items::new(below, site, *parameters, plan, blocks, Links::new(self.links))
+        Items::new(below, site, self.lanes, *parameters, plan, blocks, Links::new(self.links))
     }
 }
 

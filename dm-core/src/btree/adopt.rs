@@ -8,6 +8,7 @@ use crate::btree::{LEVELS_MAX, MOVES_MAX, Tree};
 use crate::lane::Lane;
 use crate::layout::record::Le64;
 use crate::layout::stripes::{self, VERSION_MASK};
+use crate::locks::protocol::Locks;
 use crate::marks::Mark;
 use crate::membership::redo::LOOK_BYTES;
 use crate::memory::node_pool::Put;

@@ -9,16 +9,16 @@ use super::node::{self, Header, KEY_BYTES_MAX, NodeFlags, Standing, Wanted};
 use super::read::{Seen, TORN_MAX, Target};
 use super::{MOVES_MAX, RESTARTS_MAX, Tree};
 use crate::btree::load::BulkLoad;
-use crate::compute::batches::Begun;
 use crate::error::DecodeError;
-use crate::lane::{Debt, Lane};
+use crate::index::runner::Run;
+use crate::lane::Lane;
 use crate::layout::stripes;
-use crate::locks::table::LockTable;
+use crate::locks::protocol::Locks;
 use crate::marks::Mark;
-use crate::membership::fence::fence;
 use crate::memory::orphans::Adopted;
 use crate::mutants::{Bug, planted};
-use crate::operation::{Cause, Effect, OpError, Operation, Outcome, ScratchPlan};
+use crate::operation::{Cause, OpError, Operation, ScratchPlan};
+use crate::recovery::takeover::Recoverable;
 use crate::remote::address::Address;
 use crate::remote::lock_word::LockId;
 use crate::remote::place::NodeClass;
@@ -42,7 +42,10 @@ pub(crate) struct Visit<R> {
 }
 
 /// An index of this family: the shared tree, and what is its own about leaves.
-pub(crate) trait Leaves<'s>: Sized {
+pub(crate) trait Leaves<'s>: Sized + Run<'s> {
+    /// How leaves are locked.
+    type LeafLocks: Recoverable;
+
     /// The part that B+-trees share.
     fn tree(&self) -> &Tree<'s>;
 
@@ -99,127 +102,19 @@ pub(crate) trait Leaves<'s>: Sized {
         Ok(())
     }
 
-    /// Whether the locks of leaves lie in them, behind their images, and not in the pool's tables.
-    fn locks_in_leaves(&self) -> bool {
-        false
-    }
+    /// The locks of leaves.
+    fn leaf_locks(&self) -> &Self::LeafLocks;
 
-    /// The lock that lies in the leaf at `leaf`. `None`: none does, or that cannot be a leaf.
-    fn lock_in(&self, _leaf: Address) -> Option<LockId> {
-        None
-    }
-
-    /// The local queues for a lock, and its entry in them.
-    fn queue_of(&self, lock: LockId) -> (&LockTable<'s>, LockId) {
-        (&self.tree().locks, lock)
-    }
-
-    /// What the word of a lock has to say when it is free. Of one that lies in a leaf that may take a READ of the leaf into
-    /// image 0; nobody is writing that.
-    async fn free_word(&self, _lane: &Lane<'_>, _debt: &Debt) -> Result<u64, OpError> {
-        Ok(0)
-    }
-
-    /// One attempt at an operation, whose deadline and watch are set.
-    async fn attempt_once(&self, lane: &Lane<'_>, operation: &Operation) -> Result<Outcome, OpError>;
-
-    /// Executes an operation: alone, or with others that want its key ([`crate::compute::batches`]); again whenever somebody
-    /// dead was in the way.
-    ///
-    /// No `async fn`: that keeps its arguments twice.
-    fn perform(&self, lane: &Lane<'_>, operation: Operation) -> impl Future<Output = Result<Outcome, OpError>> {
-        async move {
-            let tree = self.tree();
-            lane.check_settled()?;
-            lane.set_deadline(operation.wait_ns());
-            tree.check_standing()?;
-            lane.forget_watch();
-            if let Some((row, word)) = tree.waits_for_silent() {
-                // What comes of it the epochs' next turn sees. Who cannot confirm that it is closed keeps memory waiting, no more.
-                let _ = fence(lane, tree.geometry, row, word).await;
-            }
-            let _pinned = tree.pin(lane);
-            let mut leads = false;
-            let alone = tree.options.rdwc && tree.batches.stays_away(operation.kind);
-            if tree.options.rdwc && !alone {
-                match tree.batches.begin(lane, self.plan(), operation.kind).await? {
-                    Begun::Told(outcome) => return Ok(outcome),
-                    begun => leads = begun == Begun::Leads,
-                }
-            }
-            // A leader that tries again goes on leading. Its batch may be sealed, and then the value in its hands is that of
-            // the member that joined last: it must not be written when that member has been told to write for itself.
-            let result = loop {
-                let result = self.attempt_once(lane, &operation).await;
-                match self.unless_silent(lane, leads, result).await {
-                    Ok(None) => {}
-                    Ok(Some(outcome)) => break Ok(outcome),
-                    Err(error) => break Err(error),
-                }
-            };
-            if leads {
-                tree.batches.finish(lane, self.plan(), &result).await?;
-            }
-            if alone {
-                tree.batches.worked_alone(lane, operation.kind);
-            }
-            let outcome = result?;
-            self.watch_on(lane).await;
-            Ok(outcome)
-        }
-    }
-
-    /// Passes on how an attempt ended; unless a lock was in the way whose holder is silent: then looks after that, and says
-    /// `None`: try again. `leads`: the lane leads a batch, which waits.
-    async fn unless_silent<T>(
-        &self,
-        lane: &Lane<'_>,
-        leads: bool,
-        result: Result<T, OpError>,
-    ) -> Result<Option<T>, OpError> {
-        let result = match result {
-            Err(OpError { effect: Effect::None, .. }) if !lane.owes() && (leads || !lane.is_joined()) => {
-                match lane.take_suspect() {
-                    Some(debt) => self.tree().look_after(self, lane, debt).await.map(|()| None),
-                    None => result.map(Some),
-                }
-            }
-            result => result.map(Some),
-        };
-        result.map_err(|error| self.tree().note_fencing(error))
-    }
-
-    /// What an operation does that has its answer, but met a lock on the way whose holder is silent: it was about to tell a
-    /// parent of a split. The answer waits until that holder is known to live, or is dealt with. Were this left to others,
-    /// and all of them came to the lock as late, each would wait for a while, and nobody would ever take it over.
-    async fn watch_on(&self, lane: &Lane<'_>) {
-        let Some(recovery) = self.tree().recovery else { return };
-        let mut since = None;
-        // A request that failed leaves a debt, which is settled before the lane goes on.
-        while let Some(debt) = lane.suspected()
-            && !lane.owes()
-            && lane.check_deadline().is_ok()
-            && self.tree().look_after(self, lane, debt).await.is_ok()
-        {
-            let watched = lane.watch(|watch| watch.watched_since());
-            let lives = since.is_some() && watched != since;
-            if watched.is_none() || lives {
-                break;
-            }
-            since = watched;
-            let pause_ns = recovery.lease.terms().lease_ns() / 16;
-            if lane.port().call(Request::pause(pause_ns)).await.is_err() {
-                break;
-            }
-        }
-        lane.take_suspect();
+    /// The lock of a leaf whose word lies in the leaf. `None`: it lies in a table, or that cannot be a leaf.
+    fn lock_in(&self, leaf: Address) -> Option<LockId> {
+        if Self::LeafLocks::IN_NODES { self.leaf_locks().lock_of(leaf).ok() } else { None }
     }
 
     /// What settling does when locks and batches are settled: finds out what became of nodes that the lane was about to link.
     /// Nothing depends on it: what cannot be told soon, because a lock in the way is held, is told when the lane is settled
     /// next. `true`: it may have locked nodes, and a request of its own that failed leaves a debt like any other.
     async fn look_after_pending(&self, lane: &Lane<'_>) -> bool {
-        if lane.pending().is_none() || lane.owes() || self.tree().check_standing().is_err() {
+        if lane.pending().is_none() || lane.owes() || self.check_standing().is_err() {
             return false;
         }
         lane.set_deadline(PENDING_WAIT_NS);
@@ -234,11 +129,11 @@ pub(crate) trait Leaves<'s>: Sized {
     /// [`Tree::adopt`], again whenever somebody dead was in the way.
     async fn adopt_all(&self, lane: &Lane<'_>) -> Result<Adopted, OpError> {
         lane.set_deadline(u64::MAX);
-        self.tree().check_standing()?;
+        self.check_standing()?;
         lane.forget_watch();
         loop {
             let adopted = self.tree().adopt(self, lane).await;
-            if let Some(adopted) = self.unless_silent(lane, false, adopted).await? {
+            if let Some(adopted) = self.unless_unresponsive(lane, false, adopted).await? {
                 return Ok(adopted);
             }
         }

@@ -16,6 +16,7 @@ use super::{LEVELS_MAX, MOVES_MAX, RESTARTS_MAX, Tree};
 use crate::error::DecodeError;
 use crate::lane::Lane;
 use crate::layout::{LINE_BYTES, stripes};
+use crate::locks::protocol::{Held, Locks};
 use crate::marks::Mark;
 use crate::mutants::{Bug, planted};
 use crate::operation::{Cause, Effect, OpError};
@@ -169,7 +170,7 @@ impl Tree<'_> {
     async fn split_inner(
         &self,
         lane: &Lane<'_>,
-        held: super::lock::Held,
+        held: Held,
         parent: Address,
         right: Address,
     ) -> Result<Address, OpError> {
@@ -209,7 +210,7 @@ impl Tree<'_> {
     pub(crate) async fn write_split(
         &self,
         lane: &Lane<'_>,
-        held: super::lock::Held,
+        held: Held,
         (left, left_at): (Address, usize),
         (right, right_at): (Address, usize),
         bytes: usize,

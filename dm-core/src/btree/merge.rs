@@ -37,20 +37,22 @@ use super::Tree;
 use super::inner::{Inner, InnerMut};
 use super::leaves::{key_of, slice, slice_mut};
 use super::link::raise_node_version;
-use super::lock::Held;
 use super::node::{self, Header, KEY_BYTES_MAX, NodeFlags, Standing, Wanted};
 use super::read::Target;
 use super::walk::Walk;
+use crate::btree::sweep::TreeLocks;
 use crate::compute::cache::Branch;
 use crate::error::DecodeError;
-use crate::lane::{Debt, Lane};
+use crate::lane::Lane;
 use crate::layout::{LINE_BYTES, stripes, word_at};
+use crate::locks::protocol::{Held, Locks};
 use crate::marks::Mark;
 use crate::mutants::{Bug, planted};
 use crate::operation::{Cause, Census, OpError};
 use crate::recovery::Swept;
+use crate::recovery::sweep::Sweep;
 use crate::remote::address::Address;
-use crate::remote::lock_word::{HELD, LockId, RowId};
+use crate::remote::lock_word::{HELD, RowId};
 use crate::remote::place::{Fresh, NodeClass};
 use crate::verbs::{Label, Request};
 use heapless::Vec;
@@ -72,26 +74,8 @@ pub(crate) struct Pair {
 
 /// Merges of any index of this family.
 pub(crate) trait Merge<'s>: Walk<'s> {
-    /// A leaf whose lock this lane holds, and what its word will say when it is free.
-    type HeldLeaf: Copy;
-
-    /// Which lock protects a leaf. `None`: that is no leaf.
-    fn lock_of_leaf(&self, leaf: Address) -> Option<LockId>;
-
-    /// Acquires the lock of a leaf.
-    async fn lock(&self, lane: &Lane<'_>, leaf: Address) -> Result<Self::HeldLeaf, OpError>;
-
-    /// As [`Merge::lock`], without waiting for it.
-    async fn try_lock(&self, lane: &Lane<'_>, leaf: Address) -> Result<Option<Self::HeldLeaf>, OpError>;
-
-    /// Releases with nothing to write back.
-    async fn unlock(&self, lane: &Lane<'_>, held: Self::HeldLeaf) -> Result<(), OpError>;
-
-    /// As [`Tree::release_with`].
-    async fn unlock_with(&self, lane: &Lane<'_>, held: Self::HeldLeaf) -> Result<(), OpError>;
-
     /// Takes note of the image of a leaf that is held, in case its lock word says something about it.
-    fn note_image(&self, _held: &mut Self::HeldLeaf, _image: &[u8]) {}
+    fn note_image(&self, _held: &mut Held, _image: &[u8]) {}
 
     /// Records in an image.
     fn records(&self, image: &[u8]) -> usize;
@@ -120,14 +104,14 @@ pub(crate) trait Merge<'s>: Walk<'s> {
         let Some(spot) = tree.locate(lane, &self.plan().key, 1, true).await? else { return Ok(()) };
         let parent = spot.address;
         let (held, _) = tree.acquire(lane, parent, None).await?;
-        let mut leaves: Vec<Self::HeldLeaf, 2> = Vec::new();
+        let mut leaves: Vec<Held, 2> = Vec::new();
         let joined = self.join_locked(lane, &held, parent, emptied, &mut leaves).await;
         if let Err(failed @ OpError { cause: Cause::Verb(_), .. }) = joined {
             // It may have been a WRITE, and may still land in part: settling waits for that, and replays its image.
             return Err(failed);
         }
         for leaf in leaves.into_iter().rev() {
-            self.unlock(lane, leaf).await?;
+            self.leaf_locks().release(lane, leaf).await?;
         }
         tree.release(lane, held).await?;
         if let Some(fresh) = joined? {
@@ -145,9 +129,9 @@ pub(crate) trait Merge<'s>: Walk<'s> {
         held: &Held,
         parent: Address,
         emptied: Address,
-        leaves: &mut Vec<Self::HeldLeaf, 2>,
+        leaves: &mut Vec<Held, 2>,
     ) -> Result<Option<Fresh>, OpError> {
-        let tree = self.tree();
+        let (tree, locks) = (self.tree(), self.leaf_locks());
         let port = lane.port();
         let (left_at, parent_at, right_at) = (tree.scratch.node(0), tree.scratch.node(1), tree.scratch.node(2));
         let target = Target { address: parent, bytes: tree.inner.bytes, at: parent_at, label: Label::Parent };
@@ -160,7 +144,7 @@ pub(crate) trait Merge<'s>: Walk<'s> {
             })
             .await?;
         let Some(Some(pair)) = pair else { return Ok(None) };
-        let (Some(left_lock), Some(right_lock)) = (self.lock_of_leaf(pair.left), self.lock_of_leaf(pair.right)) else {
+        let (Ok(left_lock), Ok(right_lock)) = (locks.lock_of(pair.left), locks.lock_of(pair.right)) else {
             return Ok(None);
         };
         for (leaf, lock) in [(pair.left, left_lock), (pair.right, right_lock)] {
@@ -172,7 +156,7 @@ pub(crate) trait Merge<'s>: Walk<'s> {
                 None if planted(Bug::MergeUnlocked) && leaf == pair.right => continue,
                 None => {}
             }
-            let Some(leaf) = self.try_lock(lane, leaf).await? else { return Ok(None) };
+            let Some(leaf) = locks.try_acquire(lane, leaf, None).await? else { return Ok(None) };
             // Two fit the list.
             let _ = leaves.push(leaf);
         }
@@ -275,19 +259,20 @@ pub(crate) trait Merge<'s>: Walk<'s> {
         if left.is_null() {
             return Ok(());
         }
+        let locks = self.leaf_locks();
         if !planted(Bug::ReviveAtOnce) {
-            let held = self.lock(lane, left).await?;
-            self.unlock(lane, held).await?;
+            let (held, _) = locks.acquire(lane, left, None).await?;
+            locks.release(lane, held).await?;
         }
-        let mut held = self.lock(lane, right).await?;
+        let (mut held, _) = locks.acquire(lane, right, None).await?;
         match self.revive_locked(lane, left, right, &mut held).await {
             Ok(true) => {
                 lane.mark(Mark::MergeUndone);
-                self.unlock_with(lane, held).await
+                locks.release_with(lane, held).await
             }
-            Ok(false) => self.unlock(lane, held).await,
+            Ok(false) => locks.release(lane, held).await,
             Err(error) => {
-                self.unlock(lane, held).await?;
+                locks.release(lane, held).await?;
                 Err(error)
             }
         }
@@ -299,7 +284,7 @@ pub(crate) trait Merge<'s>: Walk<'s> {
         lane: &Lane<'_>,
         left: Address,
         right: Address,
-        held: &mut Self::HeldLeaf,
+        held: &mut Held,
     ) -> Result<bool, OpError> {
         let tree = self.tree();
         let (left_at, right_at) = (tree.scratch.node(2), tree.scratch.node(3));
@@ -330,9 +315,8 @@ pub(crate) trait Merge<'s>: Walk<'s> {
             self.note_image(held, right_image);
             Some(())
         });
-        let lock = self.lock_of_leaf(right);
-        if let (Some(()), Some(lock)) = (half_merged, lock) {
-            tree.push_in_place(lane, lock, Label::Revive, right, 0..self.retired_bytes(), right_at)?;
+        if half_merged.is_some() {
+            tree.push_in_place(lane, held.lock, Label::Revive, right, 0..self.retired_bytes(), right_at)?;
             return Ok(true);
         }
         Ok(false)
@@ -354,7 +338,7 @@ pub(crate) trait Merge<'s>: Walk<'s> {
             port.push(Request::read(Label::Walk, address.node(), address.offset(), LINE_BYTES, at));
             let lock = self.lock_in(address);
             if let Some(lock) = lock {
-                let (node, offset, space) = tree.word_place(&Debt::queued(lock, address));
+                let (node, offset, space) = self.leaf_locks().word_place(lock, address);
                 port.push(Request::read(Label::Lock, node, offset, 8, at + LINE_BYTES).in_space(space));
             }
             port.submit().await?;
@@ -362,8 +346,8 @@ pub(crate) trait Merge<'s>: Walk<'s> {
                 port.with(|scratch| (Header::read(slice(scratch, at, LINE_BYTES)), word_at(scratch, at + LINE_BYTES)));
             let Some(flags) = self.is_leaf(&header, address) else { return Ok(mended) };
             if lock.is_some() && word & HELD != 0 && tree.recovery.is_some() {
-                let held = self.lock(lane, address).await?;
-                self.unlock(lane, held).await?;
+                let (held, _) = self.leaf_locks().acquire(lane, address, None).await?;
+                self.leaf_locks().release(lane, held).await?;
                 mended = true;
             }
             if flags == NodeFlags::RETIRED {
@@ -395,7 +379,7 @@ pub(crate) trait Merge<'s>: Walk<'s> {
                     Err(error) => result = Err(error),
                 }
             }
-            if let Some(census) = self.unless_silent(lane, false, result).await? {
+            if let Some(census) = self.unless_unresponsive(lane, false, result).await? {
                 return Ok(census);
             }
         }
@@ -404,12 +388,13 @@ pub(crate) trait Merge<'s>: Walk<'s> {
     /// Sweeps up after a dead compute node, and mends what it left of merges.
     async fn sweep_and_mend(&self, lane: &Lane<'_>, row: RowId) -> Result<Swept, OpError> {
         let tree = self.tree();
-        let swept = tree.sweep(self, lane, row).await.map_err(|error| tree.note_fencing(error))?;
+        let swept =
+            TreeLocks { tree, index: self }.sweep_row(lane, row).await.map_err(|error| self.note_fencing(error))?;
         lane.forget_watch();
         loop {
             // What is in the way of mending may be another dead compute node's.
             let mended = self.mend(lane).await;
-            if self.unless_silent(lane, false, mended).await?.is_some() {
+            if self.unless_unresponsive(lane, false, mended).await?.is_some() {
                 return Ok(swept);
             }
         }

@@ -45,7 +45,7 @@ pub mod walk;
 
 use crate::compute::batches::Batches;
 use crate::compute::cache::IndexCache;
-use crate::error::VerbError;
+use crate::index::runner::Shared;
 use crate::lane::Lane;
 use crate::locks::table::LockTable;
 use crate::marks::Mark;
@@ -63,7 +63,7 @@ use crate::remote::address::Address;
 use crate::remote::catalog::IndexNumber;
 use crate::remote::row::Member;
 use crate::remote::signature::Signature;
-use crate::verbs::{Capabilities, NodeId, Status};
+use crate::verbs::{Capabilities, NodeId};
 use core::ops::Range;
 use descent::RootCopy;
 use inner::InnerShape;
@@ -262,6 +262,17 @@ impl<'s> Tree<'s> {
         self.epochs.map_or(Pinned::NONE, |part| part.pin(lane))
     }
 
+    /// What operations of an index with this tree share.
+    pub(crate) fn shared<'a>(&'a self, plan: &'a ScratchPlan) -> Shared<'a, 's> {
+        Shared {
+            plan,
+            batches: self.options.rdwc.then_some(&self.batches),
+            recovery: self.recovery,
+            epochs: self.epochs,
+            geometry: self.geometry,
+        }
+    }
+
     /// The epoch of the operation that the lane is in.
     #[inline]
     pub(crate) fn epoch(&self, lane: &Lane<'_>) -> u32 {
@@ -289,24 +300,6 @@ impl Tree<'_> {
     /// Compute-node rows of the pool.
     pub(crate) fn row_count(&self) -> u32 {
         self.geometry.first().map_or(0, |home| home.row_count)
-    }
-
-    /// Refuses an operation of a compute node that was fenced off.
-    pub(crate) fn check_standing(&self) -> Result<(), OpError> {
-        if self.recovery.is_some_and(|recovery| recovery.lease.is_fenced()) {
-            return Err(OpError::harmless(Cause::Fenced));
-        }
-        Ok(())
-    }
-
-    /// What a memory node says of a compute node that was fenced off is the end of it, not the failure of a request.
-    pub(crate) fn note_fencing(&self, error: OpError) -> OpError {
-        let fenced = matches!(error.cause, Cause::Verb(VerbError { status: Status::Fenced, .. }));
-        if let (true, Some(recovery)) = (fenced, self.recovery) {
-            recovery.lease.fenced();
-            return OpError { cause: Cause::Fenced, ..error };
-        }
-        error
     }
 
     /// Counts an attempt at something that others may keep from succeeding, against the operation's bounds.

@@ -7,6 +7,7 @@
 use super::Tree;
 use crate::error::DecodeError;
 use crate::lane::Lane;
+use crate::locks::protocol::Locks;
 use crate::marks::Mark;
 use crate::mutants::{Bug, planted};
 use crate::operation::OpError;

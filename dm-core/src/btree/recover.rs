@@ -3,51 +3,12 @@
 use super::Tree;
 use super::leaves::Leaves;
 use crate::lane::{Debt, Lane};
-use crate::locks::table::LockTable;
-use crate::operation::{Cause, OpError};
-use crate::recovery::takeover::{Guarded, Site};
-use crate::remote::lock_word::{LockId, LockWord};
-use crate::verbs::{Label, NodeId, Request, Space};
+use crate::locks::protocol::Locks;
+use crate::operation::OpError;
+use crate::recovery::takeover::{Recoverable, Site};
 
-/// The locks of a B+-tree.
-struct TreeLocks<'a, 's, I> {
-    tree: &'a Tree<'s>,
-    index: &'a I,
-}
-
-impl<'s, I: Leaves<'s>> Guarded for TreeLocks<'_, 's, I> {
+impl Recoverable for Tree<'_> {
     fn site(&self) -> Option<Site<'_>> {
-        self.tree.site()
-    }
-
-    fn queue(&self, lock: LockId) -> Option<(&LockTable<'_>, LockId)> {
-        self.tree.options.hierarchical.then(|| self.index.queue_of(lock))
-    }
-
-    fn word_place(&self, debt: &Debt) -> (NodeId, u64, Space) {
-        self.tree.word_place(debt)
-    }
-
-    fn word_request(&self, label: Label, debt: &Debt, compare: u64, swap: u64) -> Request {
-        self.tree.word_request(label, debt, compare, swap)
-    }
-
-    fn word_for(&self, lane: &Lane<'_>, lock: LockId) -> Result<u64, OpError> {
-        self.tree.word_for(lane, lock)
-    }
-
-    async fn free_word(&self, lane: &Lane<'_>, debt: &Debt) -> Result<u64, OpError> {
-        self.index.free_word(lane, debt).await
-    }
-
-    fn leave(&self, lane: &Lane<'_>, lock: LockId) {
-        self.tree.leave(lane, lock, self.index.queue_of(lock));
-    }
-}
-
-impl<'s> Tree<'s> {
-    /// What recoveries work with.
-    pub(super) fn site(&self) -> Option<Site<'_>> {
         self.recovery.map(|recovery| Site {
             recovery,
             geometry: self.geometry,
@@ -55,37 +16,32 @@ impl<'s> Tree<'s> {
             room: &self.scratch.recovery,
         })
     }
+}
 
-    /// See [`Guarded::look_after`], of an operation whose [`Tree::acquire`] ended so.
-    pub(crate) async fn look_after(&self, index: &impl Leaves<'s>, lane: &Lane<'_>, debt: Debt) -> Result<(), OpError> {
-        TreeLocks { tree: self, index }.look_after(lane, debt).await
-    }
+/// Whether the word of a lock lies in a leaf of the index, and not in a table.
+fn is_in_leaf<'s, I: Leaves<'s>>(debt: &Debt) -> bool {
+    I::LeafLocks::IN_NODES && debt.lock.in_node()
+}
 
-    /// See [`Guarded::recover`].
-    pub(crate) async fn recover(
+impl<'s> Tree<'s> {
+    /// See [`Recoverable::look_after`], of an operation whose [`Locks::acquire`] ended so.
+    pub(crate) async fn look_after<I: Leaves<'s>>(
         &self,
-        index: &impl Leaves<'s>,
+        index: &I,
         lane: &Lane<'_>,
         debt: Debt,
-        dead: LockWord,
-        incarnation: u32,
     ) -> Result<(), OpError> {
-        match self.site() {
-            Some(site) => TreeLocks { tree: self, index }.recover(lane, site, debt, dead, incarnation).await,
-            None => Ok(()),
+        if is_in_leaf::<I>(&debt) {
+            return index.leaf_locks().look_after(lane, debt).await;
         }
+        Recoverable::look_after(self, lane, debt).await
     }
 
     /// See [`Site::replay_own`].
-    pub(crate) async fn replay_own(&self, lane: &Lane<'_>, debt: &Debt, word: u64) -> Result<(), OpError> {
+    pub(crate) async fn replay_own(&self, lane: &Lane<'_>, debt: &Debt) -> Result<(), OpError> {
         match self.site() {
-            Some(site) => site.replay_own(lane, debt, word).await,
+            Some(site) => site.replay_own(lane, debt).await,
             None => Ok(()),
         }
-    }
-
-    /// All lock words of this incarnation have been used.
-    pub(crate) const fn used_up() -> OpError {
-        OpError::harmless(Cause::BadInput("this incarnation has used all its lock words: join anew"))
     }
 }

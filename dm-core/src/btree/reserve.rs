@@ -17,9 +17,7 @@ use crate::memory::node_pool::Put;
 use crate::operation::OpError;
 use crate::port::OUTBOX_REQUESTS;
 use crate::remote::chunk::{ChunkKind, Grant};
-use crate::remote::lock_word::RowId;
 use crate::remote::place::{Fresh, NodeClass};
-use crate::remote::row::RowWord;
 use crate::verbs::{Label, NodeId, Request};
 
 impl Tree<'_> {
@@ -81,16 +79,6 @@ impl Tree<'_> {
             lane.mark(Mark::QuarantineOver);
         }
         self.nodes.take(class, near)
-    }
-
-    /// Whether nodes were short while some waited for a compute node that has been silent for a lease: says so once.
-    #[inline]
-    pub(crate) fn waits_for_silent(&self) -> Option<(RowId, RowWord)> {
-        let part = self.epochs?;
-        if !self.recovery?.can_fence() {
-            return None;
-        }
-        part.epochs.silent_and_short()
     }
 
     /// Gets a chunk for nodes of `class`, from the memory nodes in turn so that the index spreads over them all.

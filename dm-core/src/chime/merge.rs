@@ -9,41 +9,15 @@
 
 use super::Chime;
 use super::layout::{Leaf, LeafMut, State};
-use super::lock::LeafHeld;
 use crate::btree::merge::Merge;
 use crate::btree::node::{Header, NodeFlags};
-use crate::lane::Lane;
 use crate::layout::stripes;
-use crate::operation::OpError;
-use crate::remote::address::Address;
-use crate::remote::lock_word::LockId;
+use crate::locks::protocol::Held;
 
 impl<'s> Merge<'s> for Chime<'s> {
-    type HeldLeaf = LeafHeld;
-
-    fn lock_of_leaf(&self, leaf: Address) -> Option<LockId> {
-        self.leaf_lock(leaf).ok()
-    }
-
-    async fn lock(&self, lane: &Lane<'_>, leaf: Address) -> Result<LeafHeld, OpError> {
-        Ok(self.lock_leaf(lane, leaf, None).await?.0)
-    }
-
-    async fn try_lock(&self, lane: &Lane<'_>, leaf: Address) -> Result<Option<LeafHeld>, OpError> {
-        self.try_lock_leaf(lane, leaf).await
-    }
-
-    async fn unlock(&self, lane: &Lane<'_>, held: LeafHeld) -> Result<(), OpError> {
-        self.unlock_leaf(lane, held, held.vacancy).await
-    }
-
-    async fn unlock_with(&self, lane: &Lane<'_>, held: LeafHeld) -> Result<(), OpError> {
-        self.unlock_leaf_with(lane, held, held.vacancy).await
-    }
-
-    fn note_image(&self, held: &mut LeafHeld, image: &[u8]) {
+    fn note_image(&self, held: &mut Held, image: &[u8]) {
         let retired = Header::read(image).flags.contains(NodeFlags::RETIRED);
-        held.vacancy = if retired { 0 } else { self.buckets.exact(&Leaf::new(&self.leaf, image)) };
+        held.free = if retired { 0 } else { self.buckets.exact(&Leaf::new(&self.leaf, image)) };
     }
 
     fn records(&self, image: &[u8]) -> usize {

@@ -180,15 +180,19 @@ use crate::compute::hotspot::Hotspot;
 use crate::compute::words::WordTable;
 use crate::error::DecodeError;
 use crate::index::Index;
-use crate::lane::{Debt, Lane};
+use crate::index::runner::{Run, Shared};
+use crate::lane::Debt;
+use crate::lane::Lane;
 use crate::layout::{stripes, word_at};
+use crate::locks::protocol::Locks;
 use crate::locks::table::LockTable;
 use crate::marks::Mark;
+use crate::memory::epochs::Pinned;
 use crate::memory::orphans::Adopted;
 use crate::operation::{Census, OpError, Operation, OperationKind, Outcome, ScratchPlan};
 use crate::recovery::Swept;
 use crate::remote::address::Address;
-use crate::remote::lock_word::{LockId, RowId};
+use crate::remote::lock_word::RowId;
 use crate::verbs::{Assumptions, Space};
 use layout::{Leaf, LeafMut, LeafShape, Touched};
 use parameters::{ParameterError, Parameters};
@@ -289,6 +293,8 @@ impl<'s> Chime<'s> {
 }
 
 impl<'s> Leaves<'s> for Chime<'s> {
+    type LeafLocks = Self;
+
     fn tree(&self) -> &Tree<'s> {
         &self.tree
     }
@@ -356,10 +362,37 @@ impl<'s> Leaves<'s> for Chime<'s> {
         look: impl FnMut(&mut [u8]) -> Result<R, DecodeError>,
     ) -> Result<Option<R>, OpError> {
         lane.mark(Mark::LockedRead);
-        let (held, _) = self.lock_leaf(lane, target.address, None).await?;
+        let (held, _) = self.acquire(lane, target.address, None).await?;
         let found = self.tree.read_locked(lane, target, false, look).await;
-        self.unlock_leaf(lane, held, held.vacancy).await?;
+        self.release(lane, held).await?;
         found
+    }
+
+    fn leaf_locks(&self) -> &Self {
+        self
+    }
+
+    async fn look_after_bounce(&self, lane: &Lane<'_>, left: Address, right: Address) -> Result<(), OpError> {
+        if lane.bounced_more_than(BOUNCES_MAX) {
+            self.undo_merge(lane, left, right).await?;
+        }
+        Ok(())
+    }
+}
+
+impl<'s> Run<'s> for Chime<'s> {
+    type UnderWay<'a, 'm>
+        = Pinned<'s>
+    where
+        Self: 'a,
+        'm: 'a;
+
+    fn shared(&self) -> Shared<'_, 's> {
+        self.tree.shared(&self.plan)
+    }
+
+    fn begin<'a, 'm>(&'a self, lane: &'a Lane<'m>) -> Pinned<'s> {
+        self.tree.pin(lane)
     }
 
     async fn attempt_once(&self, lane: &Lane<'_>, operation: &Operation) -> Result<Outcome, OpError> {
@@ -370,27 +403,8 @@ impl<'s> Leaves<'s> for Chime<'s> {
         }
     }
 
-    fn locks_in_leaves(&self) -> bool {
-        true
-    }
-
-    fn lock_in(&self, leaf: Address) -> Option<LockId> {
-        self.leaf_lock(leaf).ok()
-    }
-
-    fn queue_of(&self, lock: LockId) -> (&LockTable<'s>, LockId) {
-        if lock.in_node() { self.leaf_queue(lock) } else { (&self.tree.locks, lock) }
-    }
-
-    async fn free_word(&self, lane: &Lane<'_>, debt: &Debt) -> Result<u64, OpError> {
-        if debt.lock.in_node() { self.vacancy_of(lane, debt.protects).await } else { Ok(0) }
-    }
-
-    async fn look_after_bounce(&self, lane: &Lane<'_>, left: Address, right: Address) -> Result<(), OpError> {
-        if lane.bounced_more_than(BOUNCES_MAX) {
-            self.undo_merge(lane, left, right).await?;
-        }
-        Ok(())
+    async fn look_after(&self, lane: &Lane<'_>, debt: Debt) -> Result<(), OpError> {
+        self.tree.look_after(self, lane, debt).await
     }
 }
 
@@ -429,13 +443,13 @@ impl Index for Chime<'_> {
         lane.close(self.tree.scratch.small).await?;
         let _pinned = self.tree.pin(lane);
         // Both, whatever comes of the first. Locks before the batch: its members may be queued behind them.
-        let leaves = self.settle_leaves(lane).await;
-        self.tree.settle(lane).await?;
+        let leaves = self.settle_locks(lane).await;
+        self.tree.settle_locks(lane).await?;
         leaves?;
         self.tree.batches.settle(lane, &self.plan).await?;
         if self.look_after_pending(lane).await {
-            let leaves = self.settle_leaves(lane).await;
-            self.tree.settle(lane).await?;
+            let leaves = self.settle_locks(lane).await;
+            self.tree.settle_locks(lane).await?;
             leaves?;
         }
         Ok(())
@@ -460,7 +474,7 @@ impl Index for Chime<'_> {
 
     async fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId) -> Result<Swept, OpError> {
         lane.set_deadline(u64::MAX);
-        self.tree.check_standing()?;
+        self.check_standing()?;
         let _pinned = self.tree.pin(lane);
         self.sweep_and_mend(lane, row).await
     }

@@ -3,12 +3,12 @@
 
 use super::Chime;
 use super::layout::{Leaf, LeafMut, Touched};
-use super::lock::LeafHeld;
 use super::write::{Change, Decision};
 use crate::btree::descent::Spot;
 use crate::btree::leaves::{key_of, slice, slice_mut};
 use crate::btree::node::KEY_BYTES_MAX;
 use crate::lane::Lane;
+use crate::locks::protocol::Held;
 use crate::marks::Mark;
 use crate::operation::{OpError, OperationKind, Outcome};
 use crate::remote::address::Address;
@@ -102,13 +102,13 @@ impl Chime<'_> {
     pub(super) async fn change_entry(
         &self,
         lane: &Lane<'_>,
-        held: &LeafHeld,
+        held: &Held,
         (slot, early): (usize, bool),
         kind: OperationKind,
     ) -> Result<Option<Decision>, OpError> {
         let port = lane.port();
         if !early {
-            self.push_entry(lane, held.address, slot, true);
+            self.push_entry(lane, held.protects, slot, true);
             port.submit().await?;
         }
         let decision = port.with(|scratch| {
@@ -118,7 +118,7 @@ impl Chime<'_> {
             let at = self.tree.scratch.node(0) - self.tree.scratch.nodes;
             let image = slice_mut(nodes, at, self.leaf.bytes);
             let leaf = Leaf::new(&self.leaf, image);
-            if !leaf.holds(slot, held.address.generation(), key) {
+            if !leaf.holds(slot, held.protects.generation(), key) {
                 return None;
             }
             self.seal_write(lane, front);
@@ -141,7 +141,7 @@ impl Chime<'_> {
                 touched.add(slot);
                 leaf.raise(&touched);
             }
-            Some(Decision { outcome, change, vacancy: held.vacancy, emptied: false, slot: None })
+            Some(Decision { outcome, change, vacancy: held.free, emptied: false, slot: None })
         });
         if decision.is_none() {
             lane.mark(Mark::GuessedWrong);

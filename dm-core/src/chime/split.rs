@@ -21,11 +21,11 @@
 
 use super::Chime;
 use super::layout::{Leaf, LeafMut, SPAN_MAX, State, Touched};
-use super::lock::LeafHeld;
 use crate::btree::leaves::{key_of, slice_mut};
 use crate::btree::node::{self, Header, KEY_BYTES_MAX, NodeFlags};
 use crate::lane::Lane;
 use crate::layout::stripes;
+use crate::locks::protocol::{Held, Locks};
 use crate::marks::Mark;
 use crate::mutants::{Bug, planted};
 use crate::operation::{Cause, OpError};
@@ -37,16 +37,11 @@ use heapless::Vec;
 impl Chime<'_> {
     /// Splits the locked leaf, whole in image 0, and inserts the operation's record. Returns the new sibling, which the parent is
     /// to be told of.
-    pub(super) async fn split_and_insert(
-        &self,
-        lane: &Lane<'_>,
-        held: LeafHeld,
-        vacancy: u64,
-    ) -> Result<Address, OpError> {
-        let left = held.address;
+    pub(super) async fn split_and_insert(&self, lane: &Lane<'_>, held: Held, vacancy: u64) -> Result<Address, OpError> {
+        let left = held.protects;
         let home = self.hashed(lane).home;
         let Some(fresh) = lane.take_to_link(NodeClass::Leaf, left.node()) else {
-            self.unlock_leaf(lane, held, vacancy).await?;
+            self.release(lane, held.freed_as(vacancy)).await?;
             return Err(OpError::harmless(Cause::PoolFull));
         };
         lane.mark(Mark::LeafSplit);
@@ -59,7 +54,7 @@ impl Chime<'_> {
         let Some((left_vacancy, right_vacancy)) = port.with(|scratch| self.split_images(scratch, fresh, home)) else {
             lane.is_through(fresh);
             self.tree.give_back(NodeClass::Leaf, fresh);
-            self.unlock_leaf(lane, held, vacancy).await?;
+            self.release(lane, held.freed_as(vacancy)).await?;
             return Err(crate::btree::Tree::corrupt(left, "a leaf without a way to split for its keys"));
         };
         // Not there without the feature: the future of a link would lie within this one.
@@ -79,7 +74,7 @@ impl Chime<'_> {
         lane.change_is_next();
         self.tree.push_in_place(lane, held.lock, Label::Node, left, 0..self.leaf.bytes, left_at)?;
         self.remember_vacancy(right, right_vacancy);
-        self.unlock_leaf_with(lane, held, left_vacancy).await?;
+        self.release_with(lane, held.freed_as(left_vacancy)).await?;
         lane.is_through(fresh);
         Ok(right)
     }

@@ -9,7 +9,6 @@
 
 use super::Chime;
 use super::layout::{Leaf, LeafMut, State, Touched};
-use super::lock::LeafHeld;
 use crate::btree::descent::Spot;
 use crate::btree::leaves::{Leaves, key_of, slice_mut};
 use crate::btree::merge::Merge;
@@ -20,6 +19,7 @@ use crate::chime::lock::Part;
 use crate::error::DecodeError;
 use crate::lane::Lane;
 use crate::layout::stripes;
+use crate::locks::protocol::{Held, Locks, acquire, release_with};
 use crate::marks::Mark;
 use crate::mutants::{Bug, planted};
 use crate::operation::{Cause, OpError, OperationKind, Outcome, unknown};
@@ -73,7 +73,7 @@ enum Attempt {
     /// And the leaf at `emptied` seems to have no record any more.
     Done { outcome: Outcome, emptied: Option<Address> },
     /// The leaf, held, has no way for the record that has to go in. With its vacancy.
-    Full(LeafHeld, u64),
+    Full(Held, u64),
     /// Look for the leaf again: the copy that led there is old.
     Old,
     /// Look for the leaf again, from the root: the route was wrong.
@@ -180,20 +180,7 @@ impl Chime<'_> {
                     Part::Entries { first: home, count: self.entries_for(aim, self.remembered_vacancy(spot.address)) }
                 }
             });
-            // As `Chime::lock_leaf`, and below as `look_locked` and `unlock_leaf_with`, without futures around the common case.
-            let claim = self.claim_leaf(lane, spot.address)?;
-            let found = if claim.queued {
-                None
-            } else {
-                let tried = self.push_lock(lane, &claim.held, self.guess_of(&claim.held), follow);
-                port.submit().await?;
-                Some(self.judge_lock(lane, claim.held, tried))
-            };
-            let (held, early) = match found {
-                Some(Ok(held)) => (held, follow.is_some()),
-                Some(Err(found)) => self.lock_again(lane, claim.held, follow, found).await?,
-                None => self.lock_queued(lane, claim.held, follow).await?,
-            };
+            let (held, early) = acquire!(self, lane, spot.address, follow);
             let fetched = match follow {
                 Some(Part::Entries { count, .. }) if early => count,
                 _ => 0,
@@ -225,33 +212,28 @@ impl Chime<'_> {
             match seen {
                 Ok(Seen::Decided(decision)) => {
                     if decision.slot.is_some() {
-                        self.note(held.address, hashed, decision.slot);
+                        self.note(held.protects, hashed, decision.slot);
                     }
                     if decision.change == Change::Nothing {
-                        self.unlock_leaf(lane, held, decision.vacancy).await?;
+                        self.release(lane, held.freed_as(decision.vacancy)).await?;
                     } else {
                         self.push_change(lane, &held, decision.change)?;
-                        let unlock = self.push_unlock(lane, &held, decision.vacancy)?;
-                        port.submit().await.map_err(unknown)?;
-                        match unlock {
-                            Some(unlock) => self.released(lane, held, decision.vacancy, unlock)?,
-                            None => self.release_written(lane, held, decision.vacancy).await?,
-                        }
+                        release_with!(self, lane, held.freed_as(decision.vacancy));
                     }
                     let emptied = decision.emptied.then_some(spot.address);
                     return Ok(Attempt::Done { outcome: decision.outcome, emptied });
                 }
                 Ok(Seen::NoRoom(vacancy)) if !self.tree.ready_to_split(lane) => {
-                    self.unlock_leaf(lane, held, vacancy).await?;
+                    self.release(lane, held.freed_as(vacancy)).await?;
                     return Ok(Attempt::Short);
                 }
                 Ok(Seen::NoRoom(vacancy)) => return Ok(Attempt::Full(held, vacancy)),
                 Ok(Seen::Doubted) => {
-                    self.unlock_leaf(lane, held, held.vacancy).await?;
+                    self.release(lane, held).await?;
                     return Ok(Attempt::Old);
                 }
                 Ok(Seen::Elsewhere(standing)) => {
-                    self.unlock_leaf(lane, held, held.vacancy).await?;
+                    self.release(lane, held).await?;
                     let (from, address) = (spot.from, spot.address);
                     spot.address = self.wrong_leaf(lane, standing, spot, self.tree.scratch.node(0));
                     self.look_after_bounce(lane, from, address).await?;
@@ -259,11 +241,11 @@ impl Chime<'_> {
                     trusted = false;
                 }
                 Ok(Seen::Lost) => {
-                    self.unlock_leaf(lane, held, held.vacancy).await?;
+                    self.release(lane, held).await?;
                     return Ok(Attempt::Lost);
                 }
                 Err(error) => {
-                    self.unlock_leaf(lane, held, held.vacancy).await?;
+                    self.release(lane, held).await?;
                     return Err(error);
                 }
             }
@@ -285,7 +267,7 @@ impl Chime<'_> {
     }
 
     /// READs what it takes of the locked leaf and decides.
-    async fn look_locked(&self, lane: &Lane<'_>, held: &LeafHeld, aim: Aim<'_>) -> Result<Seen, OpError> {
+    async fn look_locked(&self, lane: &Lane<'_>, held: &Held, aim: Aim<'_>) -> Result<Seen, OpError> {
         let count = self.push_rest(lane, held, 0, aim);
         lane.port().submit().await?;
         match self.judge_read(lane, held, aim, count) {
@@ -297,15 +279,15 @@ impl Chime<'_> {
     /// Pushes the READs of what it takes of the locked leaf beyond the `fetched` entries from the home on that were READ in
     /// the chain of the lock's CAS. Returns how many entries that makes.
     #[inline]
-    fn push_rest(&self, lane: &Lane<'_>, held: &LeafHeld, fetched: usize, aim: Aim<'_>) -> usize {
-        let count = self.entries_for(aim, held.vacancy).max(fetched);
+    fn push_rest(&self, lane: &Lane<'_>, held: &Held, fetched: usize, aim: Aim<'_>) -> usize {
+        let count = self.entries_for(aim, held.free).max(fetched);
         if fetched >= count {
             // It is all there.
         } else if count >= self.leaf.span {
-            self.push_runs(lane, held.address, 0, count, true);
+            self.push_runs(lane, held.protects, 0, count, true);
         } else {
             let first = self.leaf.after(aim.home, fetched);
-            self.push_runs(lane, held.address, first, count - fetched, true);
+            self.push_runs(lane, held.protects, first, count - fetched, true);
         }
         count
     }
@@ -315,7 +297,7 @@ impl Chime<'_> {
     fn judge_read(
         &self,
         lane: &Lane<'_>,
-        held: &LeafHeld,
+        held: &Held,
         aim: Aim<'_>,
         count: usize,
     ) -> Result<Result<Seen, OpError>, Again> {
@@ -326,7 +308,7 @@ impl Chime<'_> {
             }
             Ok(seen) => Ok(Ok(seen)),
             Err(DecodeError::Stale) => Ok(Ok(Seen::Lost)),
-            Err(DecodeError::Corrupt(what)) => Ok(Err(Tree::corrupt(held.address, what))),
+            Err(DecodeError::Corrupt(what)) => Ok(Err(Tree::corrupt(held.protects, what))),
             Err(DecodeError::Torn) => {
                 lane.mark(Mark::TornRead);
                 Err(Again::Torn)
@@ -339,7 +321,7 @@ impl Chime<'_> {
     async fn look_again(
         &self,
         lane: &Lane<'_>,
-        held: &LeafHeld,
+        held: &Held,
         aim: Aim<'_>,
         count: usize,
         again: Again,
@@ -355,7 +337,7 @@ impl Chime<'_> {
                     torn += 1;
                     if torn >= TORN_LOCKED_MAX {
                         let what = "torn for good: a writer died in a WRITE";
-                        return Err(Tree::corrupt(held.address, what));
+                        return Err(Tree::corrupt(held.protects, what));
                     }
                     port.push(Request::pause(pause_ns));
                     port.submit().await?;
@@ -363,7 +345,7 @@ impl Chime<'_> {
                 }
             }
             let first = if count >= self.leaf.span { 0 } else { aim.home };
-            self.push_runs(lane, held.address, first, count, true);
+            self.push_runs(lane, held.protects, first, count, true);
             port.submit().await?;
             match self.judge_read(lane, held, aim, count) {
                 Ok(seen) => return seen,
@@ -377,7 +359,7 @@ impl Chime<'_> {
         &self,
         lane: &Lane<'_>,
         scratch: &mut [u8],
-        held: &LeafHeld,
+        held: &Held,
         aim: Aim<'_>,
         count: usize,
     ) -> Result<Seen, DecodeError> {
@@ -389,7 +371,7 @@ impl Chime<'_> {
         let at = self.tree.scratch.node(0) - self.tree.scratch.nodes;
         let image = slice_mut(nodes, at, self.leaf.bytes);
         if count >= self.leaf.span {
-            let mut standing = node::judge(image, &self.leaf_wanted(held.address), key);
+            let mut standing = node::judge(image, &self.leaf_wanted(held.protects), key);
             if planted(Bug::LargestKeyDecides) {
                 standing = standing.or(Ok(Standing::Here)).map(|standing| self.by_largest_key(image, key, standing));
             }
@@ -407,7 +389,7 @@ impl Chime<'_> {
             }
         }
         self.seal_write(lane, front);
-        Ok(self.decide(aim, key, front, image, held.vacancy, count))
+        Ok(self.decide(aim, key, front, image, held.free, count))
     }
 
     /// Where a leaf stands to a key by what it holds.
@@ -558,7 +540,7 @@ impl Chime<'_> {
     }
 
     /// Pushes the WRITEs of what was changed in image 0.
-    fn push_change(&self, lane: &Lane<'_>, held: &LeafHeld, change: Change) -> Result<(), OpError> {
+    fn push_change(&self, lane: &Lane<'_>, held: &Held, change: Change) -> Result<(), OpError> {
         let at = self.tree.scratch.node(0);
         if change != Change::Nothing {
             lane.change_is_next();
@@ -570,7 +552,7 @@ impl Chime<'_> {
                     lane.mark(Mark::Hop);
                 }
                 let [high, low] = self.leaf.runs(first, count).map(|run| self.leaf.write_range(&run));
-                let (tree, lock, leaf) = (&self.tree, held.lock, held.address);
+                let (tree, lock, leaf) = (&self.tree, held.lock, held.protects);
                 if low.is_empty() {
                     tree.push_in_place(lane, lock, Label::Entry, leaf, high, at)?;
                 } else {
@@ -582,7 +564,7 @@ impl Chime<'_> {
             Change::Leaf(reason) => {
                 lane.mark(reason);
                 let all = 0..self.leaf.bytes;
-                self.tree.push_in_place(lane, held.lock, Label::Node, held.address, all, at)?;
+                self.tree.push_in_place(lane, held.lock, Label::Node, held.protects, all, at)?;
             }
         }
         Ok(())

@@ -38,6 +38,7 @@
 use crate::error::VerbError;
 use crate::lane::{Lane, word_at};
 use crate::layout::record::Le64;
+use crate::operation::{Cause, OpError};
 use crate::port::OUTBOX_REQUESTS;
 use crate::remote::catalog::{
     Definition, ENTRIES, Entry, EntryState, EntryWord, IndexEntry, IndexNumber, NAME_BYTES_MAX, root_offset, tag_of,
@@ -141,6 +142,23 @@ pub async fn list(
         }
     }
     Ok(())
+}
+
+/// The numbers of the live indexes that `wanted` accepts, a bit each; for a sweep, which tells its caller what kept it from
+/// looking.
+pub(crate) async fn numbers(
+    lane: &Lane<'_>,
+    geometry: &NodeGeometry,
+    scratch: usize,
+    wanted: impl Fn(&IndexEntry) -> bool,
+) -> Result<u32, OpError> {
+    let mut numbers = 0;
+    let mut visit = |entry: &IndexEntry| numbers |= u32::from(wanted(entry)) << entry.number.get();
+    match list(lane, geometry, scratch, &mut visit).await {
+        Ok(()) => Ok(numbers),
+        Err(CatalogError::Verb(error)) => Err(error.into()),
+        Err(_) => Err(OpError::harmless(Cause::BadInput("the catalog of the pool cannot be read"))),
+    }
 }
 
 /// Creates an index: its entry, with a root word of 0. See the module's documentation for who wins of two creators.

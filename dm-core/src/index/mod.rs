@@ -9,6 +9,7 @@
 //! starts the future and reads the result there after it is done.
 
 pub mod catalog;
+pub(crate) mod runner;
 
 use crate::lane::Lane;
 use crate::memory::orphans::Adopted;

@@ -39,7 +39,7 @@ impl<I: Index> Items<'_, I> {
         if lane.is_unsettled() {
             return Err(OpError::harmless(Cause::BadInput("the lane is in doubt and has to be settled first")));
         }
-        lane.items().set(Progress::of(Operation::scan(u32::MAX)));
+        self.set_progress(lane, Progress::of(Operation::scan(u32::MAX)));
         // From the beginning, as for a census.
         self.aim(lane, true);
         loop {
@@ -54,13 +54,13 @@ impl<I: Index> Items<'_, I> {
 
     /// Asks for a page of the index below.
     async fn mark_next(&self, lane: &Lane<'_>, mark: &mut dyn FnMut(NodeId, u64, u64)) -> Result<Step, OpError> {
-        let mut progress = lane.items().get();
+        let mut progress = self.progress(lane);
         // Of this page, not of the walk.
         progress.operation.deadline_ns = lane.port().elapsed_ns().saturating_add(Operation::WAIT_NS_DEFAULT);
-        lane.items().set(progress);
+        self.set_progress(lane, progress);
         let page = self.ask_page(lane)?;
         let outcome = self.below.execute(lane, page).await;
-        Self::take_page(lane, outcome)?;
+        self.take_page(lane, outcome)?;
         if lane.owes() || lane.is_joined() {
             self.below.settle(lane).await.map_err(|error| OpError::harmless(error.cause))?;
         }
@@ -69,7 +69,7 @@ impl<I: Index> Items<'_, I> {
 
     /// Tells what the page of the index below names, up to the first link.
     fn mark_page(&self, lane: &Lane<'_>, mark: &mut dyn FnMut(NodeId, u64, u64)) -> Result<Step, OpError> {
-        let mut progress = lane.items().get();
+        let mut progress = self.progress(lane);
         let step = lane.port().with(|scratch| {
             while progress.page.at < progress.page.count {
                 if let Some(step) = self.mark_record(scratch, &mut progress, mark)? {
@@ -79,7 +79,7 @@ impl<I: Index> Items<'_, I> {
             }
             Ok(self.next_page(scratch, &mut progress))
         });
-        lane.items().set(progress);
+        self.set_progress(lane, progress);
         step
     }
 

@@ -164,6 +164,7 @@ use links::Links;
 use parameters::{ItemsScratch, Parameters};
 use pool::{BlockPool, FreshBlock, Retired};
 use slot::BlockPointer;
+use spin::Mutex;
 
 /// Marks that this room counts; those of the index below come on top.
 pub const MARKS: &[Mark] = &[
@@ -209,8 +210,12 @@ pub(crate) enum Draft {
     Unsure,
 }
 
-/// What an operation knows between two steps. It is in the lane so that futures stay small, and so that a dropped
-/// operation's block is not forgotten.
+/// What the operation of one lane knows between two steps. Storage for [`Items`], one per lane: so futures stay small, and a
+/// dropped operation's block is not forgotten.
+#[derive(Debug, Default)]
+pub struct LaneProgress(Mutex<Progress>);
+
+/// What an operation knows between two steps.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Progress {
     /// What was asked.
@@ -273,6 +278,7 @@ impl Default for Progress {
 pub struct Items<'s, I> {
     below: &'s I,
     site: Site<'s>,
+    lanes: &'s [LaneProgress],
     parameters: Parameters,
     shape: KeyShape,
     plan: ScratchPlan,
@@ -290,11 +296,27 @@ pub struct Items<'s, I> {
 }
 
 impl<'s, I: Index> Items<'s, I> {
+    /// What the lane's operation knows.
+    #[inline]
+    pub(super) fn progress(&self, lane: &Lane<'_>) -> Progress {
+        self.lanes.get(usize::from(lane.id().0)).map_or_else(Progress::default, |progress| *progress.0.lock())
+    }
+
+    /// Notes what the lane's operation knows, and whether that is to be settled.
+    #[inline]
+    pub(super) fn set_progress(&self, lane: &Lane<'_>, progress: Progress) {
+        if let Some(place) = self.lanes.get(usize::from(lane.id().0)) {
+            *place.0.lock() = progress;
+            lane.set_owes_more(progress.owes());
+        }
+    }
+
     /// Puts items over `below`. `plan` and `scratch` come from [`Parameters::plan`]; sizes have been checked
-    /// ([`Parameters::check`]).
+    /// ([`Parameters::check`]). `lanes`: one for each lane of the compute node.
     pub fn new(
         below: &'s I,
         site: Site<'s>,
+        lanes: &'s [LaneProgress],
         parameters: Parameters,
         (plan, scratch): (ScratchPlan, ItemsScratch),
         blocks: BlockPool<'s>,
@@ -304,7 +326,22 @@ impl<'s, I: Index> Items<'s, I> {
         let base = plan.key.start;
         let near = plan.moved_back(base);
         let (layers, collecting, adopting) = (AtomicU32::new(0), AtomicBool::new(false), AtomicBool::new(false));
-        Self { below, site, parameters, shape, plan, near, base, scratch, blocks, links, layers, collecting, adopting }
+        Self {
+            below,
+            site,
+            lanes,
+            parameters,
+            shape,
+            plan,
+            near,
+            base,
+            scratch,
+            blocks,
+            links,
+            layers,
+            collecting,
+            adopting,
+        }
     }
 
     /// The index below.
@@ -367,7 +404,7 @@ impl<'s, I: Index> Items<'s, I> {
     /// Gets a chunk, from the memory nodes in turn so that blocks spread over them all. `false`: there is none. What was asked
     /// for and not answered is asked for again when the lane is settled: it may have been granted.
     async fn grant(&self, lane: &Lane<'_>, request: RequestId, retry: bool) -> Result<bool, OpError> {
-        let wants = |wanted| lane.items().set(Progress { wanted, ..lane.items().get() });
+        let wants = |wanted| self.set_progress(lane, Progress { wanted, ..self.progress(lane) });
         wants(Some(request));
         let turn = request.get() as usize + usize::from(self.site.owner.row.0);
         let grant = Grant::new(self.site.owner, ChunkKind::Items, self.site.number, request);
@@ -446,14 +483,17 @@ impl<I: Index> Index for Items<'_, I> {
         lane: &'a Lane<'_>,
         operation: Operation,
     ) -> impl Future<Output = Result<Outcome, OpError>> + 'a {
-        let before = lane.items().get();
-        lane.items().set(Progress { operation, ..before });
+        let before = self.progress(lane);
+        self.set_progress(lane, Progress { operation, ..before });
         async move {
+            if usize::from(lane.id().0) >= self.lanes.len() {
+                return Err(OpError::harmless(Cause::BadInput("a lane number past what the index was opened for")));
+            }
             if lane.is_unsettled() {
                 return Err(OpError::harmless(Cause::BadInput("the lane is in doubt and has to be settled first")));
             }
             let mut under_way = self.begin_steps(lane);
-            let result = match lane.items().get().operation.kind {
+            let result = match self.progress(lane).operation.kind {
                 OperationKind::Scan => self.scan(lane, false).await,
                 _ => self.point(lane).await,
             };
@@ -491,9 +531,9 @@ impl<I: Index> Index for Items<'_, I> {
         let _under_way = self.begin_steps(lane);
         let mut census = self.below.validate(lane).await?;
         let operation = Operation { deadline_ns: u64::MAX, ..Operation::scan(u32::MAX) };
-        lane.items().set(Progress::of(operation));
+        self.set_progress(lane, Progress::of(operation));
         self.scan(lane, true).await?;
-        let page = lane.items().get().page;
+        let page = self.progress(lane).page;
         census.records = page.records;
         census.live_bytes += page.live_bytes;
         census.block_bytes = page.live_bytes;

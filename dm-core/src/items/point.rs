@@ -85,9 +85,9 @@ impl<I: Index> Items<'_, I> {
     #[expect(clippy::manual_async_fn, reason = "an `async fn` keeps its arguments twice")]
     pub(super) fn point<'a>(&'a self, lane: &'a Lane<'_>) -> impl Future<Output = Result<Outcome, OpError>> + 'a {
         async move {
-            let mut next = self.begin(lane, lane.items().get().operation.kind);
+            let mut next = self.begin(lane, self.progress(lane).operation.kind);
             loop {
-                let Operation { kind, deadline_ns, .. } = lane.items().get().operation;
+                let Operation { kind, deadline_ns, .. } = self.progress(lane).operation;
                 next = match next {
                     Next::Done(outcome) => return Ok(outcome),
                     Next::Examine => self.examine(lane, kind).await?,
@@ -111,7 +111,7 @@ impl<I: Index> Items<'_, I> {
 
     /// Goes down as far as links are known.
     fn begin(&self, lane: &Lane<'_>, kind: OperationKind) -> Next {
-        let mut progress = Progress::of(lane.items().get().operation);
+        let mut progress = Progress::of(self.progress(lane).operation);
         let ends = lane.port().with(|scratch| {
             let (front, ours) = self.split(scratch);
             loop {
@@ -124,7 +124,7 @@ impl<I: Index> Items<'_, I> {
                 progress.depth += 1;
             }
         });
-        lane.items().set(progress);
+        self.set_progress(lane, progress);
         if kind == OperationKind::Insert && ends { self.to(lane, Phase::Place) } else { Next::Ask }
     }
 
@@ -162,12 +162,12 @@ impl<I: Index> Items<'_, I> {
 
     /// Goes on with `phase`.
     fn to(&self, lane: &Lane<'_>, phase: Phase) -> Next {
-        let mut progress = lane.items().get();
+        let mut progress = self.progress(lane);
         progress.phase = phase;
         if phase == Phase::Place {
             progress.pointer = BlockPointer::NONE;
         }
-        lane.items().set(progress);
+        self.set_progress(lane, progress);
         if !matches!(phase, Phase::Place | Phase::Switch) || progress.draft == Draft::Written {
             return Next::Ask;
         }
@@ -177,7 +177,7 @@ impl<I: Index> Items<'_, I> {
 
     /// Puts the arguments of the next step where the index below wants them, and says what it is.
     fn ask(&self, lane: &Lane<'_>) -> OperationKind {
-        let mut progress = lane.items().get();
+        let mut progress = self.progress(lane);
         let below = self.below.plan();
         lane.begin_step();
         let mut unwanted = BlockPointer::NONE;
@@ -225,7 +225,7 @@ impl<I: Index> Items<'_, I> {
                 _ => OperationKind::UpdateIf,
             }
         });
-        lane.items().set(progress);
+        self.set_progress(lane, progress);
         self.retire(lane, &unwanted);
         if planted(Bug::BlockRetiredEarly) && matches!(progress.phase, Phase::Switch | Phase::Remove) {
             self.retire(lane, &progress.pointer);
@@ -235,13 +235,13 @@ impl<I: Index> Items<'_, I> {
 
     /// Decides what follows from the answer to a step.
     fn digest(&self, lane: &Lane<'_>, kind: OperationKind, result: Result<Outcome, OpError>) -> Result<Next, OpError> {
-        let progress = lane.items().get();
+        let progress = self.progress(lane);
         let changes = matches!(progress.phase, Phase::Place | Phase::Switch | Phase::Remove);
         let outcome = match result {
             Ok(outcome) => outcome,
             Err(error) => {
                 if error.effect == Effect::None {
-                    Self::not_switched(lane);
+                    self.not_switched(lane);
                 }
                 // Whatever became of making a layer: which keys there are with which values it does not change.
                 let effect = if changes { error.effect } else { Effect::None };
@@ -263,12 +263,12 @@ impl<I: Index> Items<'_, I> {
             }
             (Phase::Push, Outcome::Inserted) => Ok(self.to(lane, Phase::Link)),
             (Phase::Push, _) => {
-                Self::not_pushed(lane);
+                self.not_pushed(lane);
                 Err(Self::corrupt(&progress.pointer, "a new layer has entries"))
             }
             (Phase::Link, Outcome::Updated) => {
                 lane.mark(Mark::LayerMade);
-                Self::not_pushed(lane);
+                self.not_pushed(lane);
                 self.down(lane, kind, progress.made)
             }
             (Phase::Link, _) => {
@@ -276,19 +276,19 @@ impl<I: Index> Items<'_, I> {
                 Ok(self.to(lane, Phase::TakeBack))
             }
             (Phase::TakeBack, _) => {
-                Self::not_pushed(lane);
+                self.not_pushed(lane);
                 self.again(lane)
             }
             (Phase::Look, Outcome::Found) => self.consider(lane, kind),
             (Phase::Place, Outcome::Exists) | (Phase::Switch | Phase::Remove, Outcome::Mismatch) => {
-                Self::not_switched(lane);
+                self.not_switched(lane);
                 if progress.phase != Phase::Place {
-                    Self::count(lane)?;
+                    self.count(lane)?;
                 }
                 self.consider(lane, kind)
             }
             (Phase::Look | Phase::Switch | Phase::Remove, Outcome::Absent) => {
-                Self::not_switched(lane);
+                self.not_switched(lane);
                 if matches!(kind, OperationKind::Insert | OperationKind::Upsert) {
                     return Ok(self.to(lane, Phase::Place));
                 }
@@ -301,7 +301,7 @@ impl<I: Index> Items<'_, I> {
     /// Decides what follows from the slot that the index below has put out.
     fn consider(&self, lane: &Lane<'_>, kind: OperationKind) -> Result<Next, OpError> {
         use OperationKind::{Delete, Update, Upsert};
-        let mut progress = lane.items().get();
+        let mut progress = self.progress(lane);
         let below = self.below.plan();
         let (seen, ends) = lane.port().with(|scratch| {
             let (front, ours) = self.split(scratch);
@@ -317,7 +317,7 @@ impl<I: Index> Items<'_, I> {
             (seen, self.shape.ends(self.rest(ours, &progress).len()))
         });
         progress.pointer = if let Some(Seen::Block(pointer)) = seen { pointer } else { BlockPointer::NONE };
-        lane.items().set(progress);
+        self.set_progress(lane, progress);
         match seen {
             Some(Seen::Link(layer)) if !ends => self.down(lane, kind, layer),
             Some(Seen::Inline) if ends => self.found(lane, kind, Found::Slot),
@@ -333,7 +333,7 @@ impl<I: Index> Items<'_, I> {
 
     /// READs the block that an entry pointed to.
     async fn examine(&self, lane: &Lane<'_>, kind: OperationKind) -> Result<Next, OpError> {
-        let pointer = lane.items().get().pointer;
+        let pointer = self.progress(lane).pointer;
         let request = self.block_read(&pointer, self.scratch.blocks.start)?;
         lane.mark(Mark::BlockRead);
         lane.port().call(request).await?;
@@ -353,7 +353,7 @@ impl<I: Index> Items<'_, I> {
 
     /// Decides what follows from the block that was READ.
     fn judge(&self, lane: &Lane<'_>, kind: OperationKind) -> Result<Next, OpError> {
-        let mut progress = lane.items().get();
+        let mut progress = self.progress(lane);
         let pointer = progress.pointer;
         let slice = self.shape.slice_bytes();
         let made = if matches!(kind, OperationKind::Insert | OperationKind::Upsert) { self.new_layer()? } else { 0 };
@@ -390,7 +390,7 @@ impl<I: Index> Items<'_, I> {
             Whose::Mine => self.found(lane, kind, Found::Block),
             Whose::Other if made != 0 => {
                 progress.made = made;
-                lane.items().set(progress);
+                self.set_progress(lane, progress);
                 Ok(self.to(lane, Phase::Push))
             }
             Whose::Other => Ok(Next::Done(Outcome::Absent)),
@@ -402,7 +402,7 @@ impl<I: Index> Items<'_, I> {
                 }
                 lane.mark(Mark::BlockReplaced);
                 progress.doubted = Some(pointer);
-                lane.items().set(progress);
+                self.set_progress(lane, progress);
                 self.again(lane)
             }
         }
@@ -411,7 +411,7 @@ impl<I: Index> Items<'_, I> {
     /// Decides what follows from the key's present value.
     fn found(&self, lane: &Lane<'_>, kind: OperationKind, found: Found) -> Result<Next, OpError> {
         use OperationKind::{Delete, DeleteIf, Get, Insert, Scan, Update, UpdateIf, Upsert};
-        let pointer = lane.items().get().pointer;
+        let pointer = self.progress(lane).pointer;
         let as_expected = match kind {
             Update | Upsert => return Ok(self.to(lane, Phase::Switch)),
             Delete => return Ok(self.to(lane, Phase::Remove)),
@@ -445,7 +445,7 @@ impl<I: Index> Items<'_, I> {
 
     /// One layer down.
     fn down(&self, lane: &Lane<'_>, kind: OperationKind, layer: u64) -> Result<Next, OpError> {
-        let mut progress = lane.items().get();
+        let mut progress = self.progress(lane);
         if layer == ROOT_LAYER {
             return Err(Self::corrupt(&progress.pointer, "a link to the root layer"));
         }
@@ -456,22 +456,22 @@ impl<I: Index> Items<'_, I> {
             progress.depth += 1;
             self.shape.ends(self.rest(ours, &progress).len())
         });
-        lane.items().set(progress);
+        self.set_progress(lane, progress);
         Ok(self.to(lane, if kind == OperationKind::Insert && ends { Phase::Place } else { Phase::Look }))
     }
 
     /// Looks at the entry once more.
     fn again(&self, lane: &Lane<'_>) -> Result<Next, OpError> {
-        Self::count(lane)?;
+        self.count(lane)?;
         Ok(self.to(lane, Phase::Look))
     }
 
     /// Counts a step that somebody else's came before.
-    fn count(lane: &Lane<'_>) -> Result<(), OpError> {
+    fn count(&self, lane: &Lane<'_>) -> Result<(), OpError> {
         lane.mark(Mark::EntryChanged);
-        let mut progress = lane.items().get();
+        let mut progress = self.progress(lane);
         progress.attempts += 1;
-        lane.items().set(progress);
+        self.set_progress(lane, progress);
         if progress.attempts > RESTARTS_MAX {
             let what = "changing an entry before others do";
             return Err(OpError::harmless(Cause::Retries { attempts: RESTARTS_MAX, what }));
@@ -489,9 +489,9 @@ impl<I: Index> Items<'_, I> {
         });
         let fresh = self.place(lane, bytes).await?;
         let pointer = BlockPointer { place: fresh.place, life: fresh.life, bytes: bytes as u32 };
-        let mut progress = lane.items().get();
+        let mut progress = self.progress(lane);
         (progress.draft, progress.block) = (Draft::Written, pointer);
-        lane.items().set(progress);
+        self.set_progress(lane, progress);
         let image = lane.port().with(|scratch| {
             let (_, ours) = self.split(scratch);
             let (ours, blocks) = ours.split_at_mut_checked(self.near_range(&self.scratch.blocks).start)?;
@@ -500,12 +500,12 @@ impl<I: Index> Items<'_, I> {
         });
         image.ok_or(OpError::harmless(Cause::BadInput("a key and a value that fit no block")))?;
         progress.draft = Draft::Writing;
-        lane.items().set(progress);
+        self.set_progress(lane, progress);
         let padded = bytes.next_multiple_of(block::UNIT_BYTES);
         let at = self.scratch.blocks.start;
         lane.port().call(Request::write(Label::Block, pointer.node(), pointer.offset(), padded, at)).await?;
         progress.draft = Draft::Written;
-        lane.items().set(progress);
+        self.set_progress(lane, progress);
         Ok(())
     }
 

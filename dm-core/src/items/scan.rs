@@ -87,14 +87,14 @@ impl<I: Index> Items<'_, I> {
     ) -> impl Future<Output = Result<Outcome, OpError>> + 'a {
         async move {
             self.aim(lane, census);
-            if lane.items().get().operation.limit == 0 {
+            if self.progress(lane).operation.limit == 0 {
                 // Nothing was looked at, so there may be more.
                 return Ok(Outcome::Page { records: 0, more: true });
             }
             loop {
                 let below = self.ask_page(lane)?;
                 let outcome = self.below.execute(lane, below).await;
-                Self::take_page(lane, outcome)?;
+                self.take_page(lane, outcome)?;
                 if lane.owes() || lane.is_joined() {
                     self.below.settle(lane).await.map_err(|error| OpError::harmless(error.cause))?;
                 }
@@ -111,7 +111,7 @@ impl<I: Index> Items<'_, I> {
 
     /// Begins at the lower bound.
     pub(super) fn aim(&self, lane: &Lane<'_>, census: bool) {
-        let mut progress = Progress::of(lane.items().get().operation);
+        let mut progress = Progress::of(self.progress(lane).operation);
         lane.port().with(|scratch| {
             let (_, ours) = self.split(scratch);
             if census {
@@ -134,7 +134,7 @@ impl<I: Index> Items<'_, I> {
                 }
             }
         });
-        lane.items().set(progress);
+        self.set_progress(lane, progress);
     }
 
     /// Makes the place to go on from the lower bound's, in the present layer, if that layer is on its path; else the beginning.
@@ -202,9 +202,9 @@ impl<I: Index> Items<'_, I> {
 
     /// The next page of the present layer.
     pub(super) fn ask_page(&self, lane: &Lane<'_>) -> Result<Operation, OpError> {
-        let mut progress = lane.items().get();
+        let mut progress = self.progress(lane);
         progress.page.pages += 1;
-        lane.items().set(progress);
+        self.set_progress(lane, progress);
         // Links that damage made into a maze end here, whether there are records in it or not. A page brings an entry, or is the
         // last of a layer, to which one entry links.
         let entries_max = self.entries_max();
@@ -231,21 +231,21 @@ impl<I: Index> Items<'_, I> {
         })
     }
 
-    pub(super) fn take_page(lane: &Lane<'_>, outcome: Result<Outcome, OpError>) -> Result<(), OpError> {
+    pub(super) fn take_page(&self, lane: &Lane<'_>, outcome: Result<Outcome, OpError>) -> Result<(), OpError> {
         let Outcome::Page { records, more } = outcome.map_err(|error| OpError { effect: Effect::None, ..error })?
         else {
             return Err(OpError::harmless(Cause::BadInput("the index below answered what was not asked")));
         };
-        let mut progress = lane.items().get();
+        let mut progress = self.progress(lane);
         let page = &mut progress.page;
         (page.count, page.at, page.more, page.fetched) = (records, 0, more, 0);
-        lane.items().set(progress);
+        self.set_progress(lane, progress);
         Ok(())
     }
 
     /// Takes records of the page of the index below, as far as that goes without waiting.
     fn take_records(&self, lane: &Lane<'_>, census: bool) -> Result<Step, OpError> {
-        let mut progress = lane.items().get();
+        let mut progress = self.progress(lane);
         let operation = progress.operation;
         let step = loop {
             if progress.page.at == progress.page.count {
@@ -256,7 +256,7 @@ impl<I: Index> Items<'_, I> {
                 break step;
             }
         };
-        lane.items().set(progress);
+        self.set_progress(lane, progress);
         if matches!(step, Ok(Step::Below)) {
             lane.check_deadline()?;
         }

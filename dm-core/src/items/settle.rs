@@ -25,17 +25,17 @@ use crate::verbs::Status;
 use core::future::Future;
 
 impl<I: Index> Items<'_, I> {
-    fn set_draft(lane: &Lane<'_>, draft: Draft) {
-        let mut progress = lane.items().get();
+    fn set_draft(&self, lane: &Lane<'_>, draft: Draft) {
+        let mut progress = self.progress(lane);
         progress.draft = draft;
-        lane.items().set(progress);
+        self.set_progress(lane, progress);
     }
 
     /// The entry names the operation's block, or none, instead of the one that was considered.
     pub(super) fn switched(&self, lane: &Lane<'_>) {
-        let progress = lane.items().get();
+        let progress = self.progress(lane);
         if progress.draft == Draft::Switching || progress.draft == Draft::Unsure {
-            Self::set_draft(lane, Draft::None);
+            self.set_draft(lane, Draft::None);
             if !planted(Bug::BlockRetiredEarly) {
                 self.retire(lane, &progress.pointer);
             }
@@ -43,59 +43,59 @@ impl<I: Index> Items<'_, I> {
     }
 
     /// A step changed nothing: the entry does not name the operation's block.
-    pub(super) fn not_switched(lane: &Lane<'_>) {
-        let mut progress = lane.items().get();
+    pub(super) fn not_switched(&self, lane: &Lane<'_>) {
+        let mut progress = self.progress(lane);
         if progress.draft == Draft::Switching {
             progress.draft = if progress.block == BlockPointer::NONE { Draft::None } else { Draft::Written };
         }
         if progress.phase == super::point::Phase::Push {
             progress.pushed = false;
         }
-        lane.items().set(progress);
+        self.set_progress(lane, progress);
     }
 
     /// The new layer is linked, or has no entry.
-    pub(super) fn not_pushed(lane: &Lane<'_>) {
-        let mut progress = lane.items().get();
+    pub(super) fn not_pushed(&self, lane: &Lane<'_>) {
+        let mut progress = self.progress(lane);
         progress.pushed = false;
-        lane.items().set(progress);
+        self.set_progress(lane, progress);
     }
 
     /// Gives back the block that was written and that no entry names, now that the operation has ended.
     pub(super) fn end(&self, lane: &Lane<'_>) {
-        let progress = lane.items().get();
+        let progress = self.progress(lane);
         // Of the other drafts it is for settling to say: a WRITE that failed may still land.
         if progress.draft == Draft::Written {
-            Self::set_draft(lane, Draft::None);
+            self.set_draft(lane, Draft::None);
             self.retire(lane, &progress.block);
         }
     }
 
     /// Draws what conclusions there are from how far the step has come, now that the port is idle.
     pub(super) fn conclude(&self, lane: &Lane<'_>) {
-        let progress = lane.items().get();
+        let progress = self.progress(lane);
         match (progress.draft, lane.made_change()) {
             (Draft::None | Draft::Unsure, _) => {}
             // What was to land has.
             (Draft::Writing | Draft::Written, _) | (Draft::Switching, Some(false)) => {
-                Self::set_draft(lane, Draft::None);
+                self.set_draft(lane, Draft::None);
                 self.retire(lane, &progress.block);
             }
             (Draft::Switching, Some(true)) => self.switched(lane),
             (Draft::Switching, None) => {
                 let at_stake = [progress.block, progress.pointer].iter().any(|pointer| *pointer != BlockPointer::NONE);
-                Self::set_draft(lane, if at_stake { Draft::Unsure } else { Draft::None });
+                self.set_draft(lane, if at_stake { Draft::Unsure } else { Draft::None });
             }
         }
     }
 
     /// Finds out whether a chunk was granted.
     pub(super) async fn ask_again(&self, lane: &Lane<'_>) -> Result<(), OpError> {
-        let Some(request) = lane.items().get().wanted else { return Ok(()) };
+        let Some(request) = self.progress(lane).wanted else { return Ok(()) };
         match self.grant(lane, request, true).await {
             Err(error @ OpError { cause: Cause::Verb(verb), .. }) if Self::passes(verb.status) => return Err(error),
             // Without its memory nodes this compute node needs none of it.
-            Ok(_) | Err(_) => lane.items().set(Progress { wanted: None, ..lane.items().get() }),
+            Ok(_) | Err(_) => self.set_progress(lane, Progress { wanted: None, ..self.progress(lane) }),
         }
         Ok(())
     }
@@ -109,20 +109,20 @@ impl<I: Index> Items<'_, I> {
     #[expect(clippy::manual_async_fn, reason = "an `async fn` keeps its arguments twice")]
     pub(super) fn find_out(&self, lane: &Lane<'_>) -> impl Future<Output = Result<(), OpError>> {
         async move {
-            if lane.items().get().draft != Draft::Unsure {
+            if self.progress(lane).draft != Draft::Unsure {
                 return Ok(());
             }
             let slot = self.revisit(lane).await?;
-            let progress = lane.items().get();
+            let progress = self.progress(lane);
             lane.mark(Mark::EntryRevisited);
             match slot {
                 Visit::Block(pointer) if pointer == progress.block => self.switched(lane),
                 Visit::Block(pointer) if pointer == progress.pointer => {
-                    Self::set_draft(lane, Draft::None);
+                    self.set_draft(lane, Draft::None);
                     self.retire(lane, &progress.block);
                 }
                 _ => {
-                    Self::set_draft(lane, Draft::None);
+                    self.set_draft(lane, Draft::None);
                     lane.mark(Mark::BlockLost);
                     self.blocks.leave(&progress.block);
                 }
@@ -135,11 +135,11 @@ impl<I: Index> Items<'_, I> {
     #[expect(clippy::manual_async_fn, reason = "an `async fn` keeps its arguments twice")]
     pub(super) fn take_layer_back(&self, lane: &Lane<'_>) -> impl Future<Output = Result<(), OpError>> {
         async move {
-            if !lane.items().get().pushed {
+            if !self.progress(lane).pushed {
                 return Ok(());
             }
             match self.revisit(lane).await? {
-                Visit::Link(layer) if layer == lane.items().get().made => lane.mark(Mark::LayerMade),
+                Visit::Link(layer) if layer == self.progress(lane).made => lane.mark(Mark::LayerMade),
                 Visit::Nowhere => lane.mark(Mark::LayerLost),
                 _ => {
                     self.put_pushed_key(lane);
@@ -149,7 +149,7 @@ impl<I: Index> Items<'_, I> {
                     }
                 }
             }
-            Self::not_pushed(lane);
+            self.not_pushed(lane);
             Ok(())
         }
     }
@@ -160,7 +160,7 @@ impl<I: Index> Items<'_, I> {
         async move {
             lane.port().with(|scratch| {
                 let (front, ours) = self.split(scratch);
-                self.write_entry_key(front, ours, &lane.items().get());
+                self.write_entry_key(front, ours, &self.progress(lane));
             });
             let outcome = self.step(lane, OperationKind::Get).await?;
             let below = self.below.plan();
@@ -182,7 +182,7 @@ impl<I: Index> Items<'_, I> {
     #[expect(clippy::manual_async_fn, reason = "an `async fn` keeps its arguments twice")]
     fn step(&self, lane: &Lane<'_>, kind: OperationKind) -> impl Future<Output = Result<Option<Outcome>, OpError>> {
         async move {
-            let deadline_ns = lane.items().get().operation.deadline_ns;
+            let deadline_ns = self.progress(lane).operation.deadline_ns;
             let result = self.below.execute(lane, Operation { deadline_ns, ..Operation::point(kind) }).await;
             if lane.owes() || lane.is_joined() {
                 self.below.settle(lane).await?;

@@ -7,7 +7,6 @@
 pub(crate) mod watch;
 
 use crate::error::VerbError;
-use crate::items::Progress;
 use crate::lane::watch::Watch;
 use crate::marks::Mark;
 use crate::mutants::{Bug, planted};
@@ -110,8 +109,8 @@ pub struct Lane<'m> {
     change: Cell<Change>,
     /// The pin is an operation's whose steps are operations themselves: see [`crate::memory::epochs`].
     steps: Cell<bool>,
-    /// What an operation on items knows between two steps.
-    items: Cell<Progress>,
+    /// The index has more to settle than locks and a batch.
+    owes_more: Cell<bool>,
     /// The operation may be sent back to wait for memory.
     patient: Cell<bool>,
 }
@@ -151,7 +150,7 @@ impl<'m> Lane<'m> {
             alone: [const { Cell::new((0, 0)) }; 2],
             change: Cell::new(Change::No),
             steps: Cell::new(false),
-            items: Cell::new(Progress::default()),
+            owes_more: Cell::new(false),
             patient: Cell::new(false),
         }
     }
@@ -194,7 +193,7 @@ impl<'m> Lane<'m> {
 
     /// Whether an operation left anything to settle, whatever its requests are doing.
     pub fn is_unsettled(&self) -> bool {
-        self.joined.get() || !self.ledger.borrow().is_empty() || self.items.get().owes()
+        self.joined.get() || !self.ledger.borrow().is_empty() || self.owes_more.get()
     }
 
     /// Whether the ledger has entries: while an operation holds no lock, those that a failed request left.
@@ -471,10 +470,10 @@ impl<'m> Lane<'m> {
         self.steps.set(steps);
     }
 
-    /// What an operation on items knows between two steps.
+    /// Says whether the index has to settle more than locks and a batch: what that is, it keeps itself.
     #[inline]
-    pub(crate) const fn items(&self) -> &Cell<Progress> {
-        &self.items
+    pub(crate) fn set_owes_more(&self, owes: bool) {
+        self.owes_more.set(owes);
     }
 
     /// Nodes of `class` in stock.

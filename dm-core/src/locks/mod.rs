@@ -1,5 +1,10 @@
-//! Locks: the queues of a compute node's lanes in front of remote lock words.
+//! Locks: the queues of a compute node's lanes in front of remote lock words, and the one protocol that all indexes take
+//! locks by.
 //!
-//! - [`table`]: who of this compute node holds or waits for a lock, and how a held lock is handed over between lanes.
+//! - [`table`]: which lane of this compute node holds or waits for a lock, and how a held lock is handed over.
+//! - [`protocol`]: acquire, hand over, back off, release, settle; an index says where its words lie and what they carry.
 
+pub(crate) mod protocol;
 pub mod table;
+
+pub use protocol::Held;

@@ -239,8 +239,9 @@ impl<'s> LockTable<'s> {
     fn entry(&self, lock: LockId) -> Option<&Entry> {
         // An index past the table cannot come from `lock_of` with this table's size; if it does, the lanes share no
         // entry and meet at the remote word, which is slower and still right.
-        (lock.index < self.locks_per_node)
-            .then(|| self.entries.get(lock.node.0 as usize * self.locks_per_node as usize + lock.index as usize))?
+        let index = lock.index & !LockId::IN_NODE;
+        (index < self.locks_per_node)
+            .then(|| self.entries.get(lock.node.0 as usize * self.locks_per_node as usize + index as usize))?
     }
 
     /// Whether there is a place in the queues for `lane`.
@@ -400,20 +401,20 @@ impl<'s> LockTable<'s> {
     }
 }
 
-/// Asks for an entry of the local queues without waiting, and tracks `debt`, the lane's lock record from then on. `queue`: the table and
-/// the entry in it; `None`: lanes do not queue. `false`: another lane is the entry's holder.
+/// Asks for the entry of a lock without waiting, and tracks `debt`, the lane's lock record from then on. `queues`: `None` if lanes do
+/// not queue. `false`: another lane is the entry's holder.
 ///
 /// A lane whose ledger has no room for the record does not keep the entry: nobody would ever free it.
 pub(crate) fn try_enter_tracked(
-    queue: Option<(&LockTable<'_>, LockId)>,
+    queues: Option<&LockTable<'_>>,
     lane: &Lane<'_>,
     debt: Debt,
 ) -> Result<bool, VerbError> {
-    if queue.is_some_and(|(queues, entry)| !queues.try_enter(entry, lane.id())) {
+    if queues.is_some_and(|queues| !queues.try_enter(debt.lock, lane.id())) {
         return Ok(false);
     }
     lane.owe(debt).map(|()| true).inspect_err(|_| {
-        if let Some(next) = queue.and_then(|(queues, entry)| queues.leave(entry)) {
+        if let Some(next) = queues.and_then(|queues| queues.leave(debt.lock)) {
             lane.port().push(Request::wake(next));
         }
     })
@@ -493,16 +494,16 @@ mod tests {
             let debt = |index| Debt::queued(LockId { node: NodeId(1), index }, Address::NULL);
             let lane = Lane::new(LaneId(0), &mut []);
             let wanted = Debt::queued(LOCK, Address::NULL);
-            assert_eq!(try_enter_tracked(Some((table, LOCK)), &lane, wanted), Ok(true));
+            assert_eq!(try_enter_tracked(Some(table), &lane, wanted), Ok(true));
             assert_eq!((table.held(), lane.stage_of(LOCK).is_some()), (1, true));
             assert_eq!(table.leave(LOCK), None);
             lane.paid(LOCK);
             (0..DEBTS_MAX as u32).for_each(|index| lane.owe(debt(index)).unwrap());
-            assert_eq!(try_enter_tracked(Some((table, LOCK)), &lane, wanted), Err(VerbError::OVERFLOW));
+            assert_eq!(try_enter_tracked(Some(table), &lane, wanted), Err(VerbError::OVERFLOW));
             assert_eq!((table.held(), lane.debts().len()), (0, DEBTS_MAX));
             // Somebody else has it: nothing is tracked, and nothing is freed.
             assert_eq!(table.enter(LOCK, LaneId(1), 7), Entered::Holder);
-            assert_eq!(try_enter_tracked(Some((table, LOCK)), &lane, wanted), Ok(false));
+            assert_eq!(try_enter_tracked(Some(table), &lane, wanted), Ok(false));
             assert_eq!(table.held(), 1);
             assert!(lane.port().requests().iter().all(|request| request.verb != Verb::Wake));
         });

@@ -119,6 +119,7 @@
 //!   ([`crate::operation::Cause::Corrupt`]); compute nodes of a pool should open their slots for its largest nodes.
 //! - A memory node that is down confirms no fence: what it and the others protect stays locked until it is back.
 
+pub(crate) mod sweep;
 pub mod takeover;
 
 use crate::marks::Mark;

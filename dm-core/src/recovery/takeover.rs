@@ -3,7 +3,7 @@
 use crate::lane::watch::Watch;
 use crate::lane::{Debt, Lane, Stage};
 use crate::layout::word_at;
-use crate::locks::table::{LockTable, try_enter_tracked};
+use crate::locks::protocol::Locks;
 use crate::marks::Mark;
 use crate::membership::Recovery;
 use crate::membership::fence::{Fenced, fence};
@@ -13,10 +13,10 @@ use crate::mutants::{Bug, planted};
 use crate::operation::{Cause, OpError};
 use crate::remote::address::Address;
 use crate::remote::chunk::{ChunkEntry, Grant};
-use crate::remote::lock_word::{LockId, LockWord, RowId};
+use crate::remote::lock_word::{LockWord, RowId};
 use crate::remote::row::{Member, Row, RowState, RowWord};
 use crate::remote::{HOME, NodeGeometry};
-use crate::verbs::{Label, NodeId, Request, Space};
+use crate::verbs::{Label, NodeId, Request};
 use core::ops::Range;
 
 /// A row, as far as leases are concerned.
@@ -39,28 +39,10 @@ pub(crate) struct Site<'a> {
     pub(crate) room: &'a Range<usize>,
 }
 
-/// Locks that can be taken over: those of a B+-tree, in tables or in its leaves, or those of a radix tree's leaves.
-pub(crate) trait Guarded {
+/// Locks that can be taken over.
+pub(crate) trait Recoverable: Locks {
     /// `None`: opened without recovery.
     fn site(&self) -> Option<Site<'_>>;
-
-    /// The local queues for a lock, and its entry in them; `None`: lanes do not queue.
-    fn queue(&self, lock: LockId) -> Option<(&LockTable<'_>, LockId)>;
-
-    /// Where the word of a debt's lock is.
-    fn word_place(&self, debt: &Debt) -> (NodeId, u64, Space);
-
-    /// A CAS of the whole word of a debt's lock.
-    fn word_request(&self, label: Label, debt: &Debt, compare: u64, swap: u64) -> Request;
-
-    /// The word of a new acquisition of `lock`.
-    fn word_for(&self, lane: &Lane<'_>, lock: LockId) -> Result<u64, OpError>;
-
-    /// What the word of a lock has to say when it is free. That may take a READ of the node it lies in, which nobody is writing.
-    async fn free_word(&self, lane: &Lane<'_>, debt: &Debt) -> Result<u64, OpError>;
-
-    /// Strikes a debt out and lets the next lane of this compute node have its turn.
-    fn leave(&self, lane: &Lane<'_>, lock: LockId);
 
     /// What an operation does that ended because the holder of a lock was silent: it looks after that holder, and
     /// begins anew. Called where nothing is locked and nothing has been changed, at the very outside: the future of
@@ -68,7 +50,7 @@ pub(crate) trait Guarded {
     async fn look_after(&self, lane: &Lane<'_>, debt: Debt) -> Result<(), OpError> {
         let Some(site) = self.site() else { return Ok(()) };
         let lock = debt.lock;
-        if !try_enter_tracked(self.queue(lock), lane, debt)? {
+        if !self.try_enter(lane, debt)? {
             // Another lane of this compute node is at it, and has been waiting for as long.
             let pause_ns = site.recovery.lease.terms().lease_ns() / 64;
             lane.port().call(Request::pause(pause_ns)).await?;
@@ -97,7 +79,7 @@ pub(crate) trait Guarded {
         }
         // An operation that was sent back may have had this lock since, or waited for another one: then the holder it
         // has watched may live and be idle, without a sign of life, and is not to be fenced for a lock it does not hold.
-        let (node, offset, space) = self.word_place(&debt);
+        let (node, offset, space) = self.word_place(debt.lock, debt.protects);
         let at = site.room.start;
         lane.port().call(Request::read(Label::Lock, node, offset, 8, at).in_space(space)).await?;
         if lane.port().with(|scratch| word_at(scratch, at)) != found.0 {
@@ -149,7 +131,7 @@ pub(crate) trait Guarded {
     ) -> Result<(), OpError> {
         let Site { recovery, geometry, owner, room } = site;
         let lock = debt.lock;
-        let node = usize::from(lock.node.0);
+        let (node, place) = (usize::from(lock.node.0), (lock, debt.protects));
         let (Some(geometry), Some(area)) = (geometry.get(node), recovery.areas.get(node)) else {
             return Ok(());
         };
@@ -162,14 +144,14 @@ pub(crate) trait Guarded {
         let found = if planted(Bug::TakeoverWithoutReplay) { None } else { found };
         let Some(found) = found else {
             // Nothing of it is torn. Who loses finds the word gone, which is what was wanted.
-            let free = self.free_word(lane, &debt).await?;
-            let takeover = self.word_request(Label::Takeover, &debt, dead.0, free);
+            let free = self.free_word(lane, debt.protects).await?;
+            let takeover = self.word_request(Label::Takeover, place, dead.0, free);
             if port.call(takeover).await?.value == dead.0 {
                 lane.mark(Mark::Takeover);
             }
             return Ok(());
         };
-        let word = LockWord(self.word_for(lane, lock)?);
+        let word = LockWord(self.next_word(lane)?);
         let image_at = room.start + LOOK_BYTES;
         let image = Image {
             debt,
@@ -187,7 +169,7 @@ pub(crate) trait Guarded {
             port.call(Request::write(Label::Redo, lock.node, slot, bytes, image_at)).await?;
         }
         lane.owe(Debt { stage: Stage::Posted, word: word.0, imaged: true, ..debt })?;
-        let taken = port.call(self.word_request(Label::Takeover, &debt, dead.0, word.0)).await?.value;
+        let taken = port.call(self.word_request(Label::Takeover, place, dead.0, word.0)).await?.value;
         if taken != dead.0 {
             lane.owe(debt)?;
             return Ok(());
@@ -199,11 +181,11 @@ pub(crate) trait Guarded {
         lane.owe(Debt { stage: Stage::Held, word: word.0, imaged: true, ..debt })?;
         found.writes.replay(lane, lock.node, image_at + HEADER_BYTES, recovery.unit_bytes);
         let mut free = 0;
-        if lock.in_node() {
+        if Self::IN_NODES {
             port.submit().await?;
-            free = self.free_word(lane, &debt).await?;
+            free = self.free_word(lane, debt.protects).await?;
         }
-        let unlock = port.push(self.word_request(Label::Unlock, &debt, word.0, free));
+        let unlock = port.push(self.word_request(Label::Unlock, place, word.0, free));
         port.submit().await?;
         lane.mark(Mark::RedoReplayed);
         lane.owe(debt)?;
@@ -256,14 +238,14 @@ impl Site<'_> {
     }
 
     /// Repeats the WRITE that this lane's own queue pair may have cut short, before the lock is released.
-    pub(crate) async fn replay_own(&self, lane: &Lane<'_>, debt: &Debt, word: u64) -> Result<(), OpError> {
+    pub(crate) async fn replay_own(&self, lane: &Lane<'_>, debt: &Debt) -> Result<(), OpError> {
         let lock = debt.lock;
         let Some(geometry) = self.geometry.get(usize::from(lock.node.0)) else { return Ok(()) };
         let wanted = Wanted {
             row: self.owner.row,
             incarnation: self.owner.incarnation,
             lock: debt.lock_name(),
-            word: LockWord(word),
+            word: LockWord(debt.word),
             own: true,
         };
         let found = redo::find(lane, lock.node, geometry, &wanted, self.room).await?;

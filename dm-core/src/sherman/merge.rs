@@ -6,37 +6,10 @@
 use super::Sherman;
 use super::layout::{Leaf, LeafMut, SPAN_MAX};
 use crate::btree::link::raise_node_version;
-use crate::btree::lock::Held;
 use crate::btree::merge::Merge;
 use crate::btree::node::KEY_BYTES_MAX;
-use crate::lane::Lane;
-use crate::operation::OpError;
-use crate::remote::address::Address;
-use crate::remote::lock_word::LockId;
 
 impl<'s> Merge<'s> for Sherman<'s> {
-    type HeldLeaf = Held;
-
-    fn lock_of_leaf(&self, leaf: Address) -> Option<LockId> {
-        self.tree.lock_of(leaf)
-    }
-
-    async fn lock(&self, lane: &Lane<'_>, leaf: Address) -> Result<Held, OpError> {
-        Ok(self.tree.acquire(lane, leaf, None).await?.0)
-    }
-
-    async fn try_lock(&self, lane: &Lane<'_>, leaf: Address) -> Result<Option<Held>, OpError> {
-        self.tree.try_acquire(lane, leaf).await
-    }
-
-    async fn unlock(&self, lane: &Lane<'_>, held: Held) -> Result<(), OpError> {
-        self.tree.release(lane, held).await
-    }
-
-    async fn unlock_with(&self, lane: &Lane<'_>, held: Held) -> Result<(), OpError> {
-        self.tree.release_with(lane, held).await
-    }
-
     fn records(&self, image: &[u8]) -> usize {
         Leaf::new(&self.leaf, image).records()
     }

@@ -87,8 +87,12 @@ use crate::btree::read::Target;
 use crate::btree::scan::Scan;
 use crate::error::DecodeError;
 use crate::index::Index;
+use crate::index::runner::{Run, Shared};
+use crate::lane::Debt;
 use crate::lane::Lane;
+use crate::locks::protocol::Locks;
 use crate::marks::Mark;
+use crate::memory::epochs::Pinned;
 use crate::memory::orphans::Adopted;
 use crate::operation::{Census, OpError, Operation, OperationKind, Outcome, ScratchPlan};
 use crate::recovery::Swept;
@@ -130,6 +134,12 @@ impl<'s> Sherman<'s> {
 }
 
 impl<'s> Leaves<'s> for Sherman<'s> {
+    type LeafLocks = Tree<'s>;
+
+    fn leaf_locks(&self) -> &Tree<'s> {
+        &self.tree
+    }
+
     fn tree(&self) -> &Tree<'s> {
         &self.tree
     }
@@ -167,14 +177,6 @@ impl<'s> Leaves<'s> for Sherman<'s> {
         true
     }
 
-    async fn attempt_once(&self, lane: &Lane<'_>, operation: &Operation) -> Result<Outcome, OpError> {
-        match operation.kind {
-            OperationKind::Get => self.get(lane).await,
-            OperationKind::Scan => self.scan(lane, operation).await,
-            kind => self.write(lane, kind).await,
-        }
-    }
-
     fn read_leaf_locked<R>(
         &self,
         lane: &Lane<'_>,
@@ -189,6 +191,34 @@ impl<'s> Leaves<'s> for Sherman<'s> {
             self.undo_merge(lane, left, right).await?;
         }
         Ok(())
+    }
+}
+
+impl<'s> Run<'s> for Sherman<'s> {
+    type UnderWay<'a, 'm>
+        = Pinned<'s>
+    where
+        Self: 'a,
+        'm: 'a;
+
+    fn shared(&self) -> Shared<'_, 's> {
+        self.tree.shared(&self.plan)
+    }
+
+    fn begin<'a, 'm>(&'a self, lane: &'a Lane<'m>) -> Pinned<'s> {
+        self.tree.pin(lane)
+    }
+
+    async fn attempt_once(&self, lane: &Lane<'_>, operation: &Operation) -> Result<Outcome, OpError> {
+        match operation.kind {
+            OperationKind::Get => self.get(lane).await,
+            OperationKind::Scan => self.scan(lane, operation).await,
+            kind => self.write(lane, kind).await,
+        }
+    }
+
+    async fn look_after(&self, lane: &Lane<'_>, debt: Debt) -> Result<(), OpError> {
+        self.tree.look_after(self, lane, debt).await
     }
 }
 
@@ -227,10 +257,10 @@ impl Index for Sherman<'_> {
         lane.close(self.tree.scratch.small).await?;
         let _pinned = self.tree.pin(lane);
         // The lock first: members of a batch this lane leads may be queued behind it.
-        self.tree.settle(lane).await?;
+        self.tree.settle_locks(lane).await?;
         self.tree.batches.settle(lane, &self.plan).await?;
         if self.look_after_pending(lane).await {
-            self.tree.settle(lane).await?;
+            self.tree.settle_locks(lane).await?;
         }
         Ok(())
     }
@@ -254,7 +284,7 @@ impl Index for Sherman<'_> {
 
     async fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId) -> Result<Swept, OpError> {
         lane.set_deadline(u64::MAX);
-        self.tree.check_standing()?;
+        self.check_standing()?;
         let _pinned = self.tree.pin(lane);
         self.sweep_and_mend(lane, row).await
     }

@@ -11,13 +11,13 @@ use super::layout::{Leaf, LeafMut};
 use crate::btree::descent::Spot;
 use crate::btree::leaves::{Leaves, judge_leaf, key_of, slice_mut};
 use crate::btree::link::raise_node_version;
-use crate::btree::lock::Held;
 use crate::btree::merge::Merge;
 use crate::btree::node::{KEY_BYTES_MAX, Standing};
 use crate::btree::read::Torn;
 use crate::btree::{MOVES_MAX, RESTARTS_MAX, Tree};
 use crate::error::DecodeError;
 use crate::lane::Lane;
+use crate::locks::protocol::{Held, Locks, acquire, release_with};
 use crate::marks::Mark;
 use crate::operation::{Cause, OpError, OperationKind, Outcome, unknown};
 use crate::remote::address::Address;
@@ -121,26 +121,7 @@ impl Sherman<'_> {
                 }
             };
             let follow = self.tree.options.chain_lock_read.then(|| target.request_locked());
-            // As `Tree::acquire` and `Tree::read_locked`, without a future around the common case.
-            let claim = self.tree.claim(lane, address)?;
-            let found = if claim.queued {
-                None
-            } else {
-                let tried = self.tree.push_lock(lane, claim.held, follow);
-                lane.port().submit().await?;
-                Some(self.tree.judge_lock(lane, claim.held, tried))
-            };
-            let (held, is_read) = match found {
-                Some(Ok(read)) => (claim.held, read.is_some()),
-                Some(Err(found)) => {
-                    let (held, read) = self.tree.acquire_again(lane, claim.held, follow, found).await?;
-                    (held, read.is_some())
-                }
-                None => {
-                    let (held, read) = self.tree.acquire_queued(lane, claim.held, follow).await?;
-                    (held, read.is_some())
-                }
-            };
+            let (held, is_read) = acquire!(&self.tree, lane, address, follow);
             let read = if is_read {
                 Ok(())
             } else {
@@ -169,12 +150,8 @@ impl Sherman<'_> {
                 }
                 Some(Ok(Decision::Changed { outcome, slot, emptied })) => {
                     lane.change_is_next();
-                    let unlock = self.push_write(lane, held, address, at, slot)?;
-                    lane.port().submit().await.map_err(unknown)?;
-                    match unlock {
-                        Some(unlock) => self.tree.released(lane, held, unlock)?,
-                        None => self.tree.release_written(lane, held).await?,
-                    }
+                    self.push_write(lane, held, address, at, slot)?;
+                    release_with!(&self.tree, lane, held);
                     return Ok(Attempt::Done { outcome, emptied: emptied.then_some(address) });
                 }
                 Some(Ok(Decision::NoRoom)) if !self.tree.ready_to_split(lane) => {
@@ -260,23 +237,14 @@ impl Sherman<'_> {
         }
     }
 
-    /// Pushes the WRITE of entry `slot` of the image at `at` (or, with that technique off, of the node) and the unlock, as
-    /// [`Tree::release_with`] has them.
+    /// Pushes the WRITE of entry `slot` of the image at `at`, or, with that technique off, of the node.
     #[inline]
-    fn push_write(
-        &self,
-        lane: &Lane<'_>,
-        held: Held,
-        address: Address,
-        at: usize,
-        slot: usize,
-    ) -> Result<Option<usize>, OpError> {
+    fn push_write(&self, lane: &Lane<'_>, held: Held, address: Address, at: usize, slot: usize) -> Result<(), OpError> {
         if self.tree.options.entry_writes {
-            self.tree.push_in_place(lane, held.lock, Label::Entry, address, self.leaf.entry_range(slot), at)?;
+            self.tree.push_in_place(lane, held.lock, Label::Entry, address, self.leaf.entry_range(slot), at)
         } else {
             lane.port().with(|scratch| raise_node_version(slice_mut(scratch, at, self.leaf.bytes)));
-            self.tree.push_in_place(lane, held.lock, Label::Node, address, 0..self.leaf.bytes, at)?;
+            self.tree.push_in_place(lane, held.lock, Label::Node, address, 0..self.leaf.bytes, at)
         }
-        self.tree.push_unlock(lane, held)
     }
 }

@@ -27,7 +27,7 @@ const BROKEN: OpError = OpError::harmless(Cause::BadInput("the bulk load failed 
 impl Smart<'_> {
     /// Appends the operation's record.
     pub(super) async fn bulk_next(&self, lane: &Lane<'_>) -> Result<(), OpError> {
-        let _under_way = self.begin(lane);
+        let _under_way = self.pin(lane);
         let mut load = *self.bulk.lock();
         if load.broken {
             return Err(BROKEN);
@@ -83,7 +83,7 @@ impl Smart<'_> {
 
     /// Makes the records visible.
     pub(super) async fn bulk_end(&self, lane: &Lane<'_>) -> Result<(), OpError> {
-        let _under_way = self.begin(lane);
+        let _under_way = self.pin(lane);
         let load = core::mem::take(&mut *self.bulk.lock());
         if load.broken {
             return Err(BROKEN);

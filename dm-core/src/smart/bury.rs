@@ -39,6 +39,7 @@ use super::Smart;
 use super::layout::{LeafState, VALUE_AT};
 use super::search::{Judged, Spot, Way};
 use crate::lane::Lane;
+use crate::locks::protocol::Locks;
 use crate::marks::Mark;
 use crate::mutants::{Bug, planted};
 use crate::operation::OpError;
@@ -118,7 +119,7 @@ impl Smart<'_> {
         let held = if waits {
             let (held, read) = self.lock_leaf(lane, leaf).await?;
             if !read {
-                self.unlock_leaf(lane, held).await?;
+                self.release(lane, held).await?;
                 return Ok(false);
             }
             held
@@ -129,12 +130,12 @@ impl Smart<'_> {
         let judged = match self.read_locked(lane, &held, true).await {
             Ok(judged) => judged,
             Err(error) => {
-                self.unlock_leaf(lane, held).await?;
+                self.release(lane, held).await?;
                 return Err(error);
             }
         };
         if judged.state != LeafState::Deleted {
-            self.unlock_leaf(lane, held).await?;
+            self.release(lane, held).await?;
             return Ok(judged.state == LeafState::Buried);
         }
         lane.port().with(|scratch| {
@@ -143,7 +144,7 @@ impl Smart<'_> {
             }
         });
         self.push_in_place(lane, &held, VALUE_AT)?;
-        self.unlock_leaf_with(lane, held).await.map_err(|error| OpError::harmless(error.cause))?;
+        self.release_with(lane, held).await.map_err(|error| OpError::harmless(error.cause))?;
         lane.mark(Mark::Buried);
         Ok(true)
     }

@@ -8,6 +8,7 @@
 //! does. A walk that stops at key K has met whatever lies below K; what contains K is on the way down again.
 
 use super::Smart;
+use crate::index::runner::UnderWay;
 use crate::lane::Lane;
 use crate::memory::Collection;
 use crate::memory::collect::{Collects, Site};
@@ -40,7 +41,7 @@ impl<'s> Collects<'s> for Smart<'s> {
         lane.port().with(|scratch| scratch.get_mut(self.plan.key.clone()).unwrap_or_default().fill(0));
         let mut nodes = 0;
         loop {
-            let mut under_way = self.begin(lane);
+            let mut under_way = self.pin(lane);
             let result = self.mark_some(lane, collection, &mut nodes).await;
             under_way.ends(&result);
             if !result? {

@@ -224,30 +224,35 @@ mod write;
 pub use bury::RETIRED_AT_ONCE_MAX;
 
 use crate::btree::{Options, RESTARTS_MAX};
-use crate::compute::batches::{Batches, Begun};
+use crate::compute::batches::Batches;
 use crate::index::Index;
+use crate::index::runner::{self, Run, Shared};
+use crate::lane::Debt;
 use crate::lane::Lane;
+use crate::locks::protocol::Locks;
 use crate::locks::table::LockTable;
 use crate::marks::Mark;
 use crate::membership::Recovery;
-use crate::membership::fence::fence;
 use crate::memory::chunks::RequestIds;
 use crate::memory::collect::collect;
 use crate::memory::orphans::Adopted;
 use crate::memory::rows::RowError;
 use crate::memory::{Collection, Participant};
-use crate::operation::{Cause, Census, Effect, OpError, Operation, OperationKind, Outcome, ScratchPlan};
+use crate::operation::{Cause, Census, OpError, Operation, OperationKind, Outcome, ScratchPlan};
 use crate::port::State;
 use crate::radix::cache::NodeCache;
 use crate::radix::slot::{MEMORY_NODES_MAX, Place};
 use crate::radix::space::Space;
 use crate::recovery::Swept;
+use crate::recovery::sweep::Sweep;
+use crate::recovery::takeover::Recoverable;
 use crate::remote::catalog::{IndexNumber, root_offset};
 use crate::remote::lock_word::RowId;
 use crate::remote::row::Member;
 use crate::remote::{HOME, NodeGeometry};
 use crate::verbs::{Assumptions, Capabilities, Request};
 use bulk::BulkLoad;
+use core::future::Future;
 use core::sync::atomic::AtomicU32;
 use layout::LeafShape;
 use parameters::{ParameterError, Parameters, Scratch};
@@ -423,52 +428,11 @@ impl<'s> Smart<'s> {
     }
 
     /// What follows pointers holds the answer.
-    fn begin<'a, 'm>(&self, lane: &'a Lane<'m>) -> UnderWay<'a, 'm, 's> {
+    fn pin<'a, 'm>(&self, lane: &'a Lane<'m>) -> UnderWay<'a, 'm, 's> {
         if let Some(part) = self.epochs {
             part.enter(lane);
         }
         UnderWay { part: self.epochs, lane, collection: self.space.collection() }
-    }
-
-    /// Who is silent while memory is short is closed off. What comes of it the epochs' next turn sees; who cannot confirm
-    /// keeps memory waiting, no more.
-    async fn close_silent(&self, lane: &Lane<'_>) {
-        if self.recovery.is_some_and(Recovery::can_fence)
-            && let Some((row, word)) = self.epochs.and_then(|part| part.epochs.silent_and_short())
-        {
-            let _ = fence(lane, self.geometry, row, word).await;
-        }
-    }
-
-    /// An operation found no memory, and has done nothing: has it wait until the epochs have given some back, if some waits, and begin
-    /// anew. `false`: nothing waits, or the operation's time is over.
-    ///
-    /// While it waits it follows no pointers and holds no lock, so its pin goes: it would hold up the very epoch that it waits for.
-    /// That epoch passes with all the others' operations; who is silent is closed off meanwhile.
-    ///
-    /// The first waits are for memory that others' turns bring sooner than a chunk would be worth; if that takes longer than
-    /// [`PATIENCE_NS`], or came and went to others, a chunk is taken if the pool has one.
-    async fn await_memory(&self, lane: &Lane<'_>, waits: &mut u32) -> Result<bool, OpError> {
-        let (Some(part), Some(asked)) = (self.epochs, self.space.is_short()) else { return Ok(false) };
-        if lane.owes() || *waits == WAITS_MAX || lane.check_deadline().is_err() {
-            return Ok(false);
-        }
-        *waits += 1;
-        part.leave(lane);
-        self.close_silent(lane).await;
-        let port = lane.port();
-        let began_ns = port.elapsed_ns();
-        let mut pause_ns = PAUSE_NS.0;
-        let mut is_back = false;
-        while !is_back && port.elapsed_ns() - began_ns < PATIENCE_NS && lane.check_deadline().is_ok() {
-            port.call(Request::pause(pause_ns)).await?;
-            pause_ns = (pause_ns * 2).min(PAUSE_NS.1);
-            is_back = self.space.is_back(asked);
-        }
-        self.check_standing()?;
-        lane.set_patient(is_back && *waits < PATIENT_WAITS);
-        part.enter(lane);
-        Ok(true)
     }
 
     /// Local lock entries with a holder.
@@ -487,14 +451,14 @@ impl<'s> Smart<'s> {
 }
 
 /// An operation that follows pointers.
-struct UnderWay<'a, 'm, 's> {
+pub(crate) struct UnderWay<'a, 'm, 's> {
     part: Option<Participant<'s>>,
     lane: &'a Lane<'m>,
     collection: Option<&'s Collection<'s>>,
 }
 
-impl UnderWay<'_, '_, '_> {
-    /// It ends with `result`: if a request failed, it is still under way, until its lane is settled or used again.
+impl runner::UnderWay for UnderWay<'_, '_, '_> {
+    /// If a request failed, it is still under way, until its lane is settled or used again.
     fn ends<T>(&mut self, result: &Result<T, OpError>) {
         let failed = matches!(result, Err(OpError { cause: Cause::Verb(_), .. }));
         match self.part.take() {
@@ -502,7 +466,9 @@ impl UnderWay<'_, '_, '_> {
             _ => self.cut_short(),
         }
     }
+}
 
+impl UnderWay<'_, '_, '_> {
     /// What it had carved, or taken out of the tree, it may not have told the space.
     fn cut_short(&self) {
         if let Some(collection) = self.collection {
@@ -523,6 +489,72 @@ impl Drop for UnderWay<'_, '_, '_> {
     }
 }
 
+impl<'s> Run<'s> for Smart<'s> {
+    type UnderWay<'a, 'm>
+        = UnderWay<'a, 'm, 's>
+    where
+        Self: 'a,
+        'm: 'a;
+
+    fn shared(&self) -> Shared<'_, 's> {
+        Shared {
+            plan: &self.plan,
+            batches: self.options.rdwc.then_some(&self.batches),
+            recovery: self.recovery,
+            epochs: self.epochs,
+            geometry: self.geometry,
+        }
+    }
+
+    fn begin<'a, 'm>(&'a self, lane: &'a Lane<'m>) -> UnderWay<'a, 'm, 's> {
+        lane.set_patient(self.epochs.is_some());
+        self.pin(lane)
+    }
+
+    async fn attempt_once(&self, lane: &Lane<'_>, operation: &Operation) -> Result<Outcome, OpError> {
+        match operation.kind {
+            OperationKind::Get => self.get(lane).await,
+            OperationKind::Scan => self.scan(lane, operation).await,
+            kind => self.write(lane, kind).await,
+        }
+    }
+
+    async fn look_after(&self, lane: &Lane<'_>, debt: Debt) -> Result<(), OpError> {
+        Recoverable::look_after(self, lane, debt).await
+    }
+
+    /// An operation found no memory, and has done nothing: has it wait until the epochs have given some back, if some waits, and begin
+    /// anew. `false`: nothing waits, or the operation's time is over.
+    ///
+    /// While it waits it follows no pointers and holds no lock, so its pin goes: it would hold up the very epoch that it waits for.
+    /// That epoch passes with all the others' operations; who is silent is closed off meanwhile.
+    ///
+    /// The first waits are for memory that others' turns bring sooner than a chunk would be worth; if that takes longer than
+    /// [`PATIENCE_NS`], or came and went to others, a chunk is taken if the pool has one.
+    async fn await_memory(&self, lane: &Lane<'_>, waits: &mut u32) -> Result<bool, OpError> {
+        let (Some(part), Some(asked)) = (self.epochs, self.space.is_short()) else { return Ok(false) };
+        if lane.owes() || *waits == WAITS_MAX || lane.check_deadline().is_err() {
+            return Ok(false);
+        }
+        *waits += 1;
+        part.leave(lane);
+        self.fence_unresponsive(lane).await;
+        let port = lane.port();
+        let began_ns = port.elapsed_ns();
+        let mut pause_ns = PAUSE_NS.0;
+        let mut is_back = false;
+        while !is_back && port.elapsed_ns() - began_ns < PATIENCE_NS && lane.check_deadline().is_ok() {
+            port.call(Request::pause(pause_ns)).await?;
+            pause_ns = (pause_ns * 2).min(PAUSE_NS.1);
+            is_back = self.space.is_back(asked);
+        }
+        self.check_standing()?;
+        lane.set_patient(is_back && *waits < PATIENT_WAITS);
+        part.enter(lane);
+        Ok(true)
+    }
+}
+
 impl Index for Smart<'_> {
     fn plan(&self) -> &ScratchPlan {
         &self.plan
@@ -536,58 +568,20 @@ impl Index for Smart<'_> {
             | Assumptions::COMPLETION_IS_VISIBLE
     }
 
-    async fn execute<'a>(&'a self, lane: &'a Lane<'_>, operation: Operation) -> Result<Outcome, OpError> {
-        lane.check_settled()?;
-        lane.set_deadline(operation.wait_ns());
-        self.check_standing()?;
-        lane.forget_watch();
-        self.close_silent(lane).await;
-        let mut leads = false;
-        let alone = self.options.rdwc && self.batches.stays_away(operation.kind);
-        if self.options.rdwc && !alone {
-            match self.batches.begin(lane, &self.plan, operation.kind).await? {
-                Begun::Told(outcome) => return Ok(outcome),
-                begun => leads = begun == Begun::Leads,
-            }
-        }
-        let mut under_way = self.begin(lane);
-        lane.set_patient(self.epochs.is_some());
-        let mut waits = 0;
-        // A leader that tries again goes on leading, for the reason given at the B+-trees' `perform`.
-        let result = loop {
-            let result = match operation.kind {
-                OperationKind::Get => self.get(lane).await,
-                OperationKind::Scan => self.scan(lane, &operation).await,
-                kind => self.write(lane, kind).await,
-            };
-            match self.unless_silent(lane, leads, result).await {
-                Ok(None) => {}
-                Ok(Some(outcome)) => break Ok(outcome),
-                Err(full @ OpError { cause: Cause::PoolFull, effect: Effect::None }) => {
-                    match self.await_memory(lane, &mut waits).await {
-                        Ok(true) => {}
-                        Ok(false) => break Err(full),
-                        Err(error) => break Err(error),
-                    }
-                }
-                Err(error) => break Err(error),
-            }
-        };
-        under_way.ends(&result);
-        if leads {
-            self.batches.finish(lane, &self.plan, &result).await?;
-        }
-        if alone {
-            self.batches.worked_alone(lane, operation.kind);
-        }
-        result
+    fn execute<'a>(
+        &'a self,
+        lane: &'a Lane<'_>,
+        operation: Operation,
+    ) -> impl Future<Output = Result<Outcome, OpError>> + 'a {
+        // Its future, without another one around it.
+        self.perform(lane, operation)
     }
 
     async fn settle<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
         lane.set_deadline(Operation::WAIT_NS_DEFAULT);
         lane.close(self.scratch.small).await?;
         // The locks first: members of a batch this lane leads may be queued behind them.
-        self.settle_leaves(lane).await?;
+        self.settle_locks(lane).await?;
         if let Some(part) = self.epochs {
             // All it has posted is done, or was refused: see `Index::settle`.
             part.leave(lane);
@@ -597,7 +591,7 @@ impl Index for Smart<'_> {
 
     async fn validate<'a>(&'a self, lane: &'a Lane<'_>) -> Result<Census, OpError> {
         lane.set_deadline(u64::MAX);
-        let _under_way = self.begin(lane);
+        let _under_way = self.pin(lane);
         self.check(lane).await
     }
 
@@ -616,7 +610,7 @@ impl Index for Smart<'_> {
         lane.set_deadline(u64::MAX);
         self.check_standing()?;
         lane.forget_watch();
-        let _under_way = self.begin(lane);
+        let _under_way = self.pin(lane);
         self.sweep_row(lane, row).await
     }
 

@@ -6,9 +6,9 @@
 
 use super::Smart;
 use super::layout::LeafState;
-use super::lock::LeafHeld;
 use crate::error::DecodeError;
 use crate::lane::Lane;
+use crate::locks::protocol::{Held, Locks};
 use crate::marks::Mark;
 use crate::mutants::{Bug, planted};
 use crate::operation::{OpError, Outcome};
@@ -343,29 +343,29 @@ impl Smart<'_> {
         lane.mark(Mark::LockedRead);
         let (held, read) = self.lock_leaf(lane, place).await?;
         let judged = self.read_locked(lane, &held, read).await;
-        self.unlock_leaf(lane, held).await?;
+        self.release(lane, held).await?;
         judged
     }
 
     /// READs a leaf that this lane has locked into leaf image 0, unless it was `read` behind the lock's CAS. Nobody else
     /// writes it now. The last writer's WRITE took effect before its unlock; if it is torn all the same, that WRITE was
     /// cut short.
-    pub(super) async fn read_locked(&self, lane: &Lane<'_>, held: &LeafHeld, read: bool) -> Result<Judged, OpError> {
+    pub(super) async fn read_locked(&self, lane: &Lane<'_>, held: &Held, read: bool) -> Result<Judged, OpError> {
         let mut read = read;
         for _ in 0..TORN_LOCKED_MAX {
             if !read {
-                lane.port().call(self.leaf_request(held.place, 0)).await?;
+                lane.port().call(self.leaf_request(Place::of(held.protects), 0)).await?;
             }
             match self.judge_leaf(lane) {
                 Ok(judged) => return Ok(judged),
-                Err(DecodeError::Corrupt(what)) => return Err(corrupt(held.place, what)),
+                Err(DecodeError::Corrupt(what)) => return Err(corrupt(Place::of(held.protects), what)),
                 Err(_) => lane.mark(Mark::TornRead),
             }
             lane.port().push(Request::pause(TORN_PAUSE_NS));
             lane.port().submit().await?;
             read = false;
         }
-        Err(corrupt(held.place, "torn for good: a writer died in a WRITE"))
+        Err(corrupt(Place::of(held.protects), "torn for good: a writer died in a WRITE"))
     }
 
     /// Steps: route; READ leaf; compare. Linearizes within the READ whose image was accepted, or where the absence was seen

@@ -19,6 +19,7 @@ use super::parameters::{LEAVES_AT_ONCE_MAX, NODE_IMAGES, PATH_BYTES};
 use super::search::Spot;
 use crate::error::DecodeError;
 use crate::lane::Lane;
+use crate::locks::protocol::Locks;
 use crate::marks::Mark;
 use crate::memory::Collection;
 use crate::operation::{Census, OpError, Operation, Outcome};
@@ -261,7 +262,7 @@ impl Smart<'_> {
         keep(first, spare);
         let (held, _) = self.lock_leaf(lane, place).await?;
         let read = lane.port().call(self.leaf_request(place, i)).await;
-        self.unlock_leaf(lane, held).await?;
+        self.release(lane, held).await?;
         read?;
         if i > 0 {
             keep(spare, first);

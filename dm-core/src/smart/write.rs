@@ -15,6 +15,7 @@ use super::insert::Attached;
 use super::layout::{LeafState, VALUE_AT};
 use super::search::{Judged, Reached, Spot};
 use crate::lane::Lane;
+use crate::locks::protocol::Locks;
 use crate::marks::Mark;
 use crate::mutants::{Bug, planted};
 use crate::operation::{OpError, OperationKind, Outcome};
@@ -136,7 +137,7 @@ impl Smart<'_> {
             Ok(Judged { ours: true, state: LeafState::Deleted }) => false,
             Ok(Judged { ours: true, .. }) if planted(Bug::BuriedRevived) => false,
             Ok(Judged { ours, .. }) => {
-                self.unlock_leaf(lane, held).await?;
+                self.release(lane, held).await?;
                 if ours {
                     lane.mark(Mark::BuriedMet);
                 } else if before.is_some() {
@@ -145,7 +146,7 @@ impl Smart<'_> {
                 return Ok(None);
             }
             Err(error) => {
-                self.unlock_leaf(lane, held).await?;
+                self.release(lane, held).await?;
                 return Err(error);
             }
         };
@@ -154,7 +155,7 @@ impl Smart<'_> {
         let valid = if planted(Bug::LeafBeforeLock) { before.unwrap_or(valid) } else { valid };
         let (change, outcome) = self.decide(lane, kind, valid);
         if change == Change::Nothing {
-            self.unlock_leaf(lane, held).await?;
+            self.release(lane, held).await?;
             return Ok(Some(outcome));
         }
         if outcome == Outcome::Inserted {
@@ -176,7 +177,7 @@ impl Smart<'_> {
         if planted(Bug::DeleteClearsSlot) && change == Change::Remove {
             self.clear_slot(lane, place);
         }
-        self.unlock_leaf_with(lane, held).await?;
+        self.release_with(lane, held).await?;
         if change == Change::Remove {
             self.met_deleted();
         }

@@ -1,0 +1,205 @@
+//! How an operation runs, the same for every index: deadline, batch, pin, attempts, and what keeps an attempt from succeeding.
+//!
+//! ```text
+//!  settled? lease? ─► batch: told ─────────────────────────────► outcome
+//!                       └ leads, or alone ─► pin ─► attempt ─► outcome ─► batch answered ─► holder watched
+//!                                                    ▲  │
+//!                                                    │  ├ unresponsive holder: look after it
+//!                                                    └──┴ no memory: wait for epochs
+//! ```
+//!
+//! An attempt that changed nothing may end because the holder of a lock does not respond, or because a pool is short of
+//! memory. Both are dealt with here, at the very outside: the future of an attempt need not have room for a recovery.
+//!
+//! The pin comes after the batch: a lane that waits for its leader's answer follows no pointers, and must not hold up the
+//! epochs.
+
+use crate::compute::batches::{Batches, Begun};
+use crate::error::VerbError;
+use crate::lane::{Debt, Lane};
+use crate::membership::Recovery;
+use crate::membership::fence::fence;
+use crate::memory::Participant;
+use crate::memory::epochs::Pinned;
+use crate::operation::{Cause, Effect, OpError, Operation, Outcome, ScratchPlan};
+use crate::remote::NodeGeometry;
+use crate::verbs::{Request, Status};
+use core::future::Future;
+
+/// What the operations of an index share.
+#[derive(Clone, Copy)]
+pub(crate) struct Shared<'a, 's> {
+    /// Where arguments and results are.
+    pub plan: &'a ScratchPlan,
+    /// `None`: lanes do not share operations.
+    pub batches: Option<&'a Batches<'s>>,
+    /// `None`: opened without recovery.
+    pub recovery: Option<&'s Recovery<'s>>,
+    /// `None`: the index has no part in the pool's epochs.
+    pub epochs: Option<Participant<'s>>,
+    /// The memory nodes.
+    pub geometry: &'s [NodeGeometry],
+}
+
+/// An operation that follows pointers, for as long as this is held.
+pub(crate) trait UnderWay {
+    /// It ends with `result`.
+    fn ends<T>(&mut self, _result: &Result<T, OpError>) {}
+}
+
+impl UnderWay for Pinned<'_> {}
+
+/// An index whose operations run like this.
+pub(crate) trait Run<'s> {
+    /// What holds the epochs up while an operation follows pointers.
+    type UnderWay<'a, 'm>: UnderWay
+    where
+        Self: 'a,
+        'm: 'a;
+
+    /// What its operations share.
+    fn shared(&self) -> Shared<'_, 's>;
+
+    /// Begins to follow pointers.
+    fn begin<'a, 'm>(&'a self, lane: &'a Lane<'m>) -> Self::UnderWay<'a, 'm>;
+
+    /// One attempt at an operation, whose deadline and watch are set.
+    async fn attempt_once(&self, lane: &Lane<'_>, operation: &Operation) -> Result<Outcome, OpError>;
+
+    /// Looks after the holder of a lock, which does not respond.
+    async fn look_after(&self, lane: &Lane<'_>, debt: Debt) -> Result<(), OpError>;
+
+    /// An attempt found no memory, and has changed nothing: waits until the epochs have given some back, if some is on its way.
+    /// `false`: there is none, or the operation's time is over. `waits`: how often the operation has waited.
+    async fn await_memory(&self, _lane: &Lane<'_>, _waits: &mut u32) -> Result<bool, OpError> {
+        Ok(false)
+    }
+
+    /// Executes an operation: alone, or with others that want its key ([`crate::compute::batches`]); again whenever an
+    /// unresponsive compute node was in the way.
+    ///
+    /// No `async fn`: that keeps its arguments twice.
+    fn perform(&self, lane: &Lane<'_>, operation: Operation) -> impl Future<Output = Result<Outcome, OpError>> {
+        async move {
+            let Shared { plan, batches, .. } = self.shared();
+            lane.check_settled()?;
+            lane.set_deadline(operation.wait_ns());
+            self.check_standing()?;
+            lane.forget_watch();
+            self.fence_unresponsive(lane).await;
+            let alone = batches.filter(|batches| batches.stays_away(operation.kind));
+            let batches = if alone.is_some() { None } else { batches };
+            let mut leads = false;
+            if let Some(batches) = batches {
+                match batches.begin(lane, plan, operation.kind).await? {
+                    Begun::Told(outcome) => return Ok(outcome),
+                    begun => leads = begun == Begun::Leads,
+                }
+            }
+            let mut under_way = self.begin(lane);
+            let mut waits = 0;
+            // A leader that tries again goes on leading. Its batch may be sealed, and then the value in its hands is that of
+            // the member that joined last: it must not be written when that member has been told to write for itself.
+            let result = loop {
+                let result = self.attempt_once(lane, &operation).await;
+                match self.unless_unresponsive(lane, leads, result).await {
+                    Ok(None) => {}
+                    Ok(Some(outcome)) => break Ok(outcome),
+                    Err(full @ OpError { cause: Cause::PoolFull, effect: Effect::None }) => {
+                        match self.await_memory(lane, &mut waits).await {
+                            Ok(true) => {}
+                            Ok(false) => break Err(full),
+                            Err(error) => break Err(error),
+                        }
+                    }
+                    Err(error) => break Err(error),
+                }
+            };
+            under_way.ends(&result);
+            if let (true, Some(batches)) = (leads, batches) {
+                batches.finish(lane, plan, &result).await?;
+            }
+            if let Some(batches) = alone {
+                batches.worked_alone(lane, operation.kind);
+            }
+            let outcome = result?;
+            self.watch_on(lane).await;
+            Ok(outcome)
+        }
+    }
+
+    /// Passes on how an attempt ended; unless the holder of a lock in the way does not respond: then looks after it, and says
+    /// `None`: try again. `leads`: the lane leads a batch, which waits.
+    async fn unless_unresponsive<T>(
+        &self,
+        lane: &Lane<'_>,
+        leads: bool,
+        result: Result<T, OpError>,
+    ) -> Result<Option<T>, OpError> {
+        let result = match result {
+            Err(OpError { effect: Effect::None, .. }) if !lane.owes() && (leads || !lane.is_joined()) => {
+                match lane.take_suspect() {
+                    Some(debt) => self.look_after(lane, debt).await.map(|()| None),
+                    None => result.map(Some),
+                }
+            }
+            result => result.map(Some),
+        };
+        result.map_err(|error| self.note_fencing(error))
+    }
+
+    /// What an operation does that has its answer, but met a lock on the way whose holder does not respond: it was about to tell a
+    /// parent of a split. The answer waits until that holder is known to live, or is dealt with. Were this left to others,
+    /// and all of them came to the lock as late, each would wait for a while, and no lane would ever take it over.
+    async fn watch_on(&self, lane: &Lane<'_>) {
+        let Some(recovery) = self.shared().recovery else { return };
+        let mut since = None;
+        // A request that failed leaves a lock record, which is settled before the lane goes on.
+        while let Some(debt) = lane.suspected()
+            && !lane.owes()
+            && lane.check_deadline().is_ok()
+            && self.look_after(lane, debt).await.is_ok()
+        {
+            let watched = lane.watch(|watch| watch.watched_since());
+            let lives = since.is_some() && watched != since;
+            if watched.is_none() || lives {
+                break;
+            }
+            since = watched;
+            let pause_ns = recovery.lease.terms().lease_ns() / 16;
+            if lane.port().call(Request::pause(pause_ns)).await.is_err() {
+                break;
+            }
+        }
+        lane.take_suspect();
+    }
+
+    /// While memory is short, fences a compute node that does not respond and so holds up the epochs. The next epoch advance sees what
+    /// came of it; if it cannot be confirmed that the node is closed off, memory waits, no more.
+    async fn fence_unresponsive(&self, lane: &Lane<'_>) {
+        let Shared { recovery, epochs, geometry, .. } = self.shared();
+        if recovery.is_some_and(Recovery::can_fence)
+            && let Some((row, word)) = epochs.and_then(|part| part.epochs.silent_and_short())
+        {
+            let _ = fence(lane, geometry, row, word).await;
+        }
+    }
+
+    /// Refuses an operation of a compute node that was fenced off.
+    fn check_standing(&self) -> Result<(), OpError> {
+        if self.shared().recovery.is_some_and(|recovery| recovery.lease.is_fenced()) {
+            return Err(OpError::harmless(Cause::Fenced));
+        }
+        Ok(())
+    }
+
+    /// A memory node that refuses a compute node because it was fenced off ends that node's work: this is no failure of a request.
+    fn note_fencing(&self, error: OpError) -> OpError {
+        let fenced = matches!(error.cause, Cause::Verb(VerbError { status: Status::Fenced, .. }));
+        if let (true, Some(recovery)) = (fenced, self.shared().recovery) {
+            recovery.lease.fenced();
+            return OpError { cause: Cause::Fenced, ..error };
+        }
+        error
+    }
+}

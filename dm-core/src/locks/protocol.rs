@@ -1,0 +1,651 @@
+//! How a lane acquires and releases a lock, for every index: local queue, remote word, handover, release, settlement.
+//!
+//! An index says by [`Locks`] where the word of a lock lies, which CAS takes it, what the word carries while nobody holds
+//! the lock, and what is READ behind the CAS. Everything else is here.
+//!
+//! **Linearization.** A lock is acquired when its CAS finds the word free. From the completion of that CAS to the release
+//! only this lane posts WRITEs to the nodes that the word protects. READs under the lock are posted after the CAS completed,
+//! or behind it in its chain (ATOMIC_THEN_READ). So they see every WRITE whose unlock was ordered behind it
+//! (WRITE_THEN_ATOMIC, HOST_BEFORE_DEVICE).
+//!
+//! **Unlocking** is a CAS of the whole word. If another compute node took the lock over, this CAS fails: the lane learns that
+//! its compute node was fenced, and frees nobody else's lock.
+//!
+//! [`crate::recovery`] deals with a holder that no longer responds.
+
+use super::table::{Entered, Handed, LockTable, Turn, try_enter_tracked};
+use crate::lane::watch::Watched;
+use crate::lane::{Debt, Lane, Stage};
+use crate::layout::word_at;
+use crate::marks::Mark;
+use crate::membership::Recovery;
+use crate::mutants::{Bug, planted};
+use crate::operation::{Cause, OpError, silent_holder, unknown};
+use crate::remote::address::Address;
+use crate::remote::lock_word::{HELD, LockId, LockWord, RowId};
+use crate::verbs::{Completion, Label, NodeId, Request, Space, Status};
+
+/// [`Locks::acquire`] without a future around the common case, in which nobody else wants the lock: the caller's own future has its
+/// steps. Sherman's and CHIME's writes gain some 3 % by it.
+macro_rules! acquire {
+    ($locks:expr, $lane:expr, $protects:expr, $follow:expr) => {{
+        let (locks, lane, follow) = ($locks, $lane, $follow);
+        let claim = locks.claim(lane, $protects)?;
+        let first = if claim.queued {
+            None
+        } else {
+            let cas = locks.push_lock(lane, &claim.held, follow);
+            lane.port().submit().await?;
+            Some(locks.judge_lock(lane, claim.held, cas))
+        };
+        match first {
+            Some(Ok(held)) => (held, follow.is_some()),
+            Some(Err(found)) => locks.acquire_again(lane, claim.held, follow, found).await?,
+            None => locks.acquire_queued(lane, claim.held, follow).await?,
+        }
+    }};
+}
+pub(crate) use acquire;
+
+/// [`Locks::release_with`] likewise.
+macro_rules! release_with {
+    ($locks:expr, $lane:expr, $held:expr) => {{
+        let (locks, lane, held) = ($locks, $lane, $held);
+        let unlock = locks.push_unlock(lane, &held)?;
+        lane.port().submit().await.map_err(unknown)?;
+        match unlock {
+            Some(unlock) => locks.released(lane, held, unlock)?,
+            None => locks.release_written(lane, held).await?,
+        }
+    }};
+}
+pub(crate) use release_with;
+
+/// CAS attempts on one lock word before an operation gives up, if its deadline does not end it earlier.
+const ATTEMPTS_MAX: u32 = 1 << 20;
+
+/// First and longest pause between two CAS attempts, in ns. The first is about half a round trip.
+const BACK_OFF_NS: (u64, u64) = (1_000, 64_000);
+
+/// Sequences a lane takes at a time from its compute node's counter, without recovery.
+const SEQUENCES_AT_ONCE: u64 = 1 << 10;
+
+/// A lock that a lane holds, or has asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// The lock.
+    pub lock: LockId,
+    /// The node that the lane wants to write.
+    pub protects: Address,
+    /// The remote word while this lane holds the lock.
+    pub word: u64,
+    /// What the word says while nobody holds the lock: until the lock is held, what the lane expects; then what the CAS found;
+    /// and at the release, what the unlock writes.
+    pub free: u64,
+}
+
+impl Held {
+    /// The same lock, whose word shall say `free` when it is released.
+    pub(crate) const fn freed_as(self, free: u64) -> Self {
+        Self { free, ..self }
+    }
+}
+
+/// An acquisition that has begun.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Claim {
+    /// What is to be held.
+    pub held: Held,
+    /// The lane is in the local queue. Otherwise it is the entry's holder.
+    pub queued: bool,
+}
+
+/// Techniques of Sherman that can be switched off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Techniques {
+    /// Lanes queue locally before they send a CAS.
+    pub hierarchical: bool,
+    /// The unlock follows the WRITEs in their chain.
+    pub combine: bool,
+    /// A lane whose CAS lost pauses before the next one.
+    pub back_off: bool,
+}
+
+/// The locks of one kind in an index, and how a lane gets them.
+pub(crate) trait Locks {
+    /// Whether the words lie in the nodes that they protect, and not in tables of the memory nodes.
+    const IN_NODES: bool;
+
+    /// What can be READ behind the CAS of a lock, in its chain.
+    type Follow: Copy;
+
+    /// The local queues.
+    fn queues(&self) -> &LockTable<'_>;
+
+    /// Which techniques are on.
+    fn techniques(&self) -> Techniques;
+
+    /// `None`: the index was opened without recovery.
+    fn recovery(&self) -> Option<&Recovery<'_>>;
+
+    /// This compute node's row.
+    fn row(&self) -> RowId;
+
+    /// Where in the scratch a lock word may be READ to.
+    fn scratch_at(&self) -> usize;
+
+    /// The lock of the node at `address`. An address that cannot be such a node's is refused: no CAS may go there.
+    fn lock_of(&self, address: Address) -> Result<LockId, OpError>;
+
+    /// Where the word of `lock` is, which the lane wants for the node at `protects`.
+    fn word_place(&self, lock: LockId, protects: Address) -> (NodeId, u64, Space);
+
+    /// Tells nodes that share a local entry apart.
+    fn tag(&self, node: Address) -> u32;
+
+    /// Pushes what is READ of the locked node behind its CAS.
+    fn push_follow(&self, lane: &Lane<'_>, held: &Held, follow: Self::Follow);
+
+    /// Repeats the WRITE under the lock of `debt` that this lane's own queue pair may have cut short.
+    async fn replay_own(&self, lane: &Lane<'_>, debt: &Debt) -> Result<(), OpError>;
+
+    /// A CAS of the whole word of a lock.
+    fn word_request(&self, label: Label, (lock, protects): (LockId, Address), compare: u64, swap: u64) -> Request {
+        let (node, offset, space) = self.word_place(lock, protects);
+        Request::cas(label, node, offset, compare, swap).in_space(space)
+    }
+
+    /// The CAS that takes a lock which nobody holds and whose word says `held.free`.
+    #[inline]
+    fn take_request(&self, held: &Held) -> Request {
+        self.word_request(Label::Lock, (held.lock, held.protects), held.free, held.word)
+    }
+
+    /// Whether somebody holds a lock whose word is `found`.
+    #[inline]
+    fn is_held(found: u64) -> bool {
+        found != 0
+    }
+
+    /// Whether the CAS of [`Locks::take_request`] succeeds whatever a free word says.
+    #[inline]
+    fn takes_any_free_word(&self) -> bool {
+        false
+    }
+
+    /// The form that the word of an acquisition has here. `None`: the sequence has no room in it.
+    fn formed(word: LockWord) -> Option<LockWord> {
+        Some(word)
+    }
+
+    /// The table that counts sequences for all locks of the index, without recovery.
+    fn sequences(&self) -> &LockTable<'_> {
+        self.queues()
+    }
+
+    /// What a CAS of the lock should expect.
+    #[inline]
+    fn expected(&self, _lock: LockId, _protects: Address) -> u64 {
+        0
+    }
+
+    /// What the word of a lock that was handed over says when it is free.
+    fn handed_free(&self, _lock: LockId, _protects: Address) -> u64 {
+        0
+    }
+
+    /// Remembers what the word says when it is free: before a handover, or of a lock that has been `unlocked`.
+    #[inline]
+    fn remember(&self, _held: &Held, _unlocked: bool) {}
+
+    /// What the word has to say when it is free. That may take a READ of the node it lies in, which nobody is writing.
+    async fn free_word(&self, _lane: &Lane<'_>, _protects: Address) -> Result<u64, OpError> {
+        Ok(0)
+    }
+
+    // ---- what follows is the same for all ----
+
+    /// The word of a new acquisition.
+    fn next_word(&self, lane: &Lane<'_>) -> Result<u64, OpError> {
+        let word = match self.recovery() {
+            Some(recovery) => recovery.word(lane),
+            None => LockWord::new(self.row(), lane.next_sequence(|| self.sequences().sequences(SEQUENCES_AT_ONCE))),
+        };
+        let used_up = "this incarnation has used all its lock words: join anew";
+        word.and_then(Self::formed).map(|word| word.0).ok_or(OpError::harmless(Cause::BadInput(used_up)))
+    }
+
+    /// Whether this compute node may post WRITEs: its lease is not over, as far as it knows.
+    fn check_lease(&self, lane: &Lane<'_>) -> Result<(), OpError> {
+        if self.recovery().is_some_and(|recovery| !recovery.lease.may_write()) {
+            lane.mark(Mark::SelfFenced);
+            return Err(OpError::harmless(Cause::Fenced));
+        }
+        Ok(())
+    }
+
+    /// The lane holds the lock from now on.
+    #[inline]
+    fn hold(&self, lane: &Lane<'_>, lock: LockId) {
+        if let Some(recovery) = self.recovery() {
+            recovery.holding(lane, true);
+        }
+        lane.advance(lock, Stage::Held);
+    }
+
+    /// Drops the lane's lock record, and tells the heartbeat when it was the last one.
+    fn untrack(&self, lane: &Lane<'_>, lock: LockId) {
+        lane.paid(lock);
+        if let Some(recovery) = self.recovery()
+            && !lane.owes()
+        {
+            recovery.holding(lane, false);
+        }
+    }
+
+    /// Drops the lane's lock record and lets the next lane of this compute node have its turn.
+    fn leave(&self, lane: &Lane<'_>, lock: LockId) {
+        self.untrack(lane, lock);
+        if self.techniques().hierarchical
+            && let Some(next) = self.queues().leave(lock)
+        {
+            lane.port().push(Request::wake(next));
+        }
+    }
+
+    /// Notes that a CAS lost against the word `found`.
+    fn watch_holder(&self, lane: &Lane<'_>, found: u64) -> Watched {
+        let Some(recovery) = self.recovery() else { return Watched::Wait(None) };
+        recovery.watch_holder(lane, found)
+    }
+
+    /// Asks for the lock's entry in the local queues without waiting, and tracks `debt` from then on. `false`: another lane is
+    /// the entry's holder.
+    fn try_enter(&self, lane: &Lane<'_>, debt: Debt) -> Result<bool, OpError> {
+        let queues = self.techniques().hierarchical.then(|| self.queues());
+        Ok(try_enter_tracked(queues, lane, debt)?)
+    }
+
+    /// Acquires the lock of the node at `protects`, waiting for it. `follow` is READ behind every CAS, in its chain; the answer
+    /// says whether it was: not if the lock was handed over.
+    ///
+    /// An operation in a hurry takes the steps one by one, without a future around the common case:
+    ///
+    /// ```text
+    ///  claim ── first ──► push_lock, submit, judge_lock ── won ──► held
+    ///    └─ queued ─► acquire_queued            └─ lost ─► acquire_again
+    /// ```
+    async fn acquire(
+        &self,
+        lane: &Lane<'_>,
+        protects: Address,
+        follow: Option<Self::Follow>,
+    ) -> Result<(Held, bool), OpError> {
+        let claim = self.claim(lane, protects)?;
+        if claim.queued {
+            return self.acquire_queued(lane, claim.held, follow).await;
+        }
+        self.acquire_first(lane, claim.held, follow).await
+    }
+
+    /// Begins a lock record and asks for the local entry.
+    #[expect(
+        clippy::inline_always,
+        reason = "its result is taken apart at once; in memory that costs more than it does"
+    )]
+    #[inline(always)]
+    fn claim(&self, lane: &Lane<'_>, protects: Address) -> Result<Claim, OpError> {
+        let lock = self.lock_of(protects)?;
+        let queues = self.queues();
+        if !queues.knows(lane.id()) {
+            return Err(OpError::harmless(Cause::BadInput("a lane number past what the index was opened for")));
+        }
+        self.check_lease(lane)?;
+        let word = self.next_word(lane)?;
+        lane.owe(Debt { word, ..Debt::queued(lock, protects) })?;
+        let queued =
+            self.techniques().hierarchical && queues.enter(lock, lane.id(), self.tag(protects)) == Entered::Queued;
+        Ok(Claim { held: Held { lock, protects, word, free: self.expected(lock, protects) }, queued })
+    }
+
+    /// Pushes the CAS and what follows it; its position. The lane is the local entry's holder.
+    #[expect(
+        clippy::inline_always,
+        reason = "its result is taken apart at once; in memory that costs more than it does"
+    )]
+    #[inline(always)]
+    fn push_lock(&self, lane: &Lane<'_>, held: &Held, follow: Option<Self::Follow>) -> usize {
+        lane.advance(held.lock, Stage::Posted);
+        let cas = lane.port().push(self.take_request(held));
+        if let Some(follow) = follow {
+            self.push_follow(lane, held, follow);
+        }
+        cas
+    }
+
+    /// Judges the completion of the CAS that [`Locks::push_lock`] pushed: `Err` is the word found, a holder's or one that the
+    /// lane did not expect. If the submit failed, the lock record stays: whether the CAS won is not known, and settling looks.
+    #[expect(
+        clippy::inline_always,
+        reason = "its result is taken apart at once; in memory that costs more than it does"
+    )]
+    #[inline(always)]
+    fn judge_lock(&self, lane: &Lane<'_>, held: Held, cas: usize) -> Result<Held, u64> {
+        let found = lane.port().completion(cas).value;
+        let lost = Self::is_held(found) || found != held.free && !self.takes_any_free_word();
+        if lost && !planted(Bug::LostCasWins) {
+            return Err(found);
+        }
+        self.hold(lane, held.lock);
+        Ok(held.freed_as(found))
+    }
+
+    async fn acquire_first(
+        &self,
+        lane: &Lane<'_>,
+        held: Held,
+        follow: Option<Self::Follow>,
+    ) -> Result<(Held, bool), OpError> {
+        let cas = self.push_lock(lane, &held, follow);
+        lane.port().submit().await?;
+        match self.judge_lock(lane, held, cas) {
+            Ok(held) => Ok((held, follow.is_some())),
+            Err(found) => self.acquire_again(lane, held, follow, found).await,
+        }
+    }
+
+    /// Waits in the local queue, then goes on as if it had been first, unless the word comes along.
+    async fn acquire_queued(
+        &self,
+        lane: &Lane<'_>,
+        held: Held,
+        follow: Option<Self::Follow>,
+    ) -> Result<(Held, bool), OpError> {
+        let port = lane.port();
+        lane.mark(Mark::LockQueued);
+        loop {
+            port.push(Request::park(lane.remaining_ns()));
+            port.submit().await?;
+            match self.queues().turn(held.lock, lane.id()) {
+                Turn::Wait => {
+                    if let Err(late) = lane.check_deadline() {
+                        return self.leave_queue(lane, held).await.and(Err(late));
+                    }
+                }
+                Turn::Acquire => break,
+                Turn::Owned(handed) => {
+                    lane.mark(Mark::HandOver);
+                    return Ok((self.receive(lane, held, handed), false));
+                }
+            }
+        }
+        let held = held.freed_as(self.expected(held.lock, held.protects));
+        self.acquire_first(lane, held, follow).await
+    }
+
+    /// Takes a lock whose word came with the local entry.
+    fn receive(&self, lane: &Lane<'_>, held: Held, handed: Handed) -> Held {
+        lane.received(held.lock, handed.word, handed.imaged);
+        self.hold(lane, held.lock);
+        Held { word: handed.word, free: self.handed_free(held.lock, held.protects), ..held }
+    }
+
+    /// Tries again and again, after a CAS that found the word `found`.
+    async fn acquire_again(
+        &self,
+        lane: &Lane<'_>,
+        held: Held,
+        follow: Option<Self::Follow>,
+        found: u64,
+    ) -> Result<(Held, bool), OpError> {
+        let port = lane.port();
+        let Held { lock, protects, .. } = held;
+        let mut found = found;
+        let mut held = held.freed_as(self.expected(lock, protects));
+        let mut pause_ns = BACK_OFF_NS.0;
+        for _ in 1..ATTEMPTS_MAX {
+            lane.mark(if Self::is_held(found) { Mark::LockLost } else { Mark::GuessWrong });
+            lane.advance(lock, Stage::Queued);
+            if lane.check_deadline().is_err() {
+                break;
+            }
+            if Self::is_held(found) {
+                let long_ns = match self.watch_holder(lane, found) {
+                    Watched::Silent => {
+                        self.leave(lane, lock);
+                        lane.suspect(Debt::queued(lock, protects));
+                        return Err(silent_holder());
+                    }
+                    Watched::Wait(ns) => ns,
+                };
+                if self.techniques().back_off {
+                    // Exponential back-off with a lane-dependent part, so that losers do not return in step.
+                    let jitter = (u64::from(lane.next_turn() >> 16) * pause_ns) >> 16;
+                    port.push(Request::pause(long_ns.unwrap_or(pause_ns / 2 + jitter / 2)));
+                    port.submit().await?;
+                    pause_ns = (pause_ns * 2).min(BACK_OFF_NS.1);
+                }
+            } else {
+                held.free = found;
+            }
+            let cas = self.push_lock(lane, &held, follow);
+            port.submit().await?;
+            match self.judge_lock(lane, held, cas) {
+                Ok(held) => return Ok((held, follow.is_some())),
+                Err(other) => found = other,
+            }
+        }
+        self.leave(lane, lock);
+        lane.check_deadline()?;
+        Err(OpError::harmless(Cause::Retries { attempts: ATTEMPTS_MAX, what: "acquiring a lock" }))
+    }
+
+    /// Gives up a place in the local queue. If the turn came after all, passes it on.
+    async fn leave_queue(&self, lane: &Lane<'_>, held: Held) -> Result<(), OpError> {
+        match self.queues().cancel(held.lock, lane.id()) {
+            Turn::Wait => lane.paid(held.lock),
+            Turn::Acquire => self.leave(lane, held.lock),
+            Turn::Owned(handed) => {
+                let held = self.receive(lane, held, handed);
+                self.release(lane, held).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Tries to acquire without waiting, by a CAS of the lane's own: for a second lock, where waiting could deadlock.
+    async fn try_acquire(
+        &self,
+        lane: &Lane<'_>,
+        protects: Address,
+        follow: Option<Self::Follow>,
+    ) -> Result<Option<Held>, OpError> {
+        let lock = self.lock_of(protects)?;
+        self.check_lease(lane)?;
+        let word = self.next_word(lane)?;
+        if !self.queues().knows(lane.id())
+            || !self.try_enter(lane, Debt { stage: Stage::Posted, word, ..Debt::queued(lock, protects) })?
+        {
+            return Ok(None);
+        }
+        let mut held = Held { lock, protects, word, free: self.expected(lock, protects) };
+        // A second time if the word was free and said something else, and not a third: whoever changes it is about to use the
+        // node.
+        for _ in 0..2 {
+            let cas = self.push_lock(lane, &held, follow);
+            lane.port().submit().await?;
+            let found = match self.judge_lock(lane, held, cas) {
+                Ok(held) => return Ok(Some(held)),
+                Err(found) => found,
+            };
+            if Self::is_held(found) {
+                lane.mark(Mark::LockLost);
+                break;
+            }
+            lane.mark(Mark::GuessWrong);
+            held.free = found;
+        }
+        self.leave(lane, lock);
+        Ok(None)
+    }
+
+    /// Writes back and releases: the WRITEs are pushed already, all to the lock's memory node, and nothing else is.
+    ///
+    /// With command combination the unlock follows them in their chain; when the lock is handed over there is no
+    /// unlock. Past this call's first submit the change may have been made: errors say `Unknown`.
+    async fn release_with(&self, lane: &Lane<'_>, held: Held) -> Result<(), OpError> {
+        let unlock = self.push_unlock(lane, &held)?;
+        lane.port().submit().await.map_err(unknown)?;
+        match unlock {
+            Some(unlock) => self.released(lane, held, unlock),
+            None => self.release_written(lane, held).await,
+        }
+    }
+
+    /// The unlock of what is held.
+    #[inline]
+    fn unlock_request(&self, held: &Held) -> Request {
+        // A word that nobody holds never has that bit.
+        let unlock = self.word_request(Label::Unlock, (held.lock, held.protects), held.word, held.free & !HELD);
+        if planted(Bug::UnlockByWrite) {
+            return Request::write_word(Label::Unlock, unlock.node, unlock.offset, 0).in_space(unlock.space);
+        }
+        unlock
+    }
+
+    /// What a release with WRITEs pushes itself. `None`: the lock is released when they are done
+    /// ([`Locks::release_written`]), because it is handed over or commands are not combined.
+    #[expect(
+        clippy::inline_always,
+        reason = "its result is taken apart at once; in memory that costs more than it does"
+    )]
+    #[inline(always)]
+    fn push_unlock(&self, lane: &Lane<'_>, held: &Held) -> Result<Option<usize>, OpError> {
+        let port = lane.port();
+        if let Err(late) = self.check_lease(lane) {
+            // The lock record stays: settling frees the word, if nobody has taken the lock over by then.
+            port.withdraw();
+            lane.wrote_nothing();
+            return Err(late);
+        }
+        let Techniques { hierarchical, combine, .. } = self.techniques();
+        let passes =
+            hierarchical && self.queues().would_pass(held.lock, self.tag(held.protects)) && lane.may_pass(held.lock);
+        if !combine || passes {
+            return Ok(None);
+        }
+        let unlock = port.push(self.unlock_request(held));
+        Ok(Some(if planted(Bug::UnlockFirst) { port.last_first() } else { unlock }))
+    }
+
+    /// Judges the completion of an unlock that followed WRITEs.
+    #[inline]
+    fn released(&self, lane: &Lane<'_>, held: Held, unlock: usize) -> Result<(), OpError> {
+        self.unlocked(lane, held, lane.port().completion(unlock)).map_err(unknown)
+    }
+
+    /// Releases after WRITEs that are done.
+    async fn release_written(&self, lane: &Lane<'_>, held: Held) -> Result<(), OpError> {
+        self.release(lane, held).await.map_err(|error| unknown(error.cause))
+    }
+
+    /// Releases a lock with nothing to write back: hands it over, or unlocks and waits for that.
+    async fn release(&self, lane: &Lane<'_>, held: Held) -> Result<(), OpError> {
+        let imaged = lane.holds(held.lock).is_some_and(|debt| debt.imaged);
+        // While this lane holds the local entry: the next one that does may want to know.
+        self.remember(&held, false);
+        if self.techniques().hierarchical
+            && lane.may_pass(held.lock)
+            && let Some(next) =
+                self.queues().pass(held.lock, self.tag(held.protects), Handed { word: held.word, imaged })
+        {
+            self.untrack(lane, held.lock);
+            lane.port().push(Request::wake(next));
+            if planted(Bug::HandOverUnlocks) {
+                lane.port().push(self.unlock_request(&held).unsignaled());
+            }
+            return Ok(());
+        }
+        let completion = lane.port().call(self.unlock_request(&held)).await?;
+        self.unlocked(lane, held, completion).map_err(OpError::harmless)
+    }
+
+    /// Judges the completion of an unlock.
+    #[inline]
+    fn unlocked(&self, lane: &Lane<'_>, held: Held, completion: Completion) -> Result<(), Cause> {
+        self.remember(&held, true);
+        self.leave(lane, held.lock);
+        if completion.value == held.word || planted(Bug::UnlockByWrite) { Ok(()) } else { Err(Cause::Fenced) }
+    }
+
+    /// Settles the lane's lock records of this kind: see [`crate::index::Index::settle`].
+    ///
+    /// Every posted request has completed by then, so the remote word tells whether a posted CAS won, or whether an unlock
+    /// has freed it. A lock that was held may protect a half-split, which is a legal state: whoever meets it finishes it.
+    ///
+    /// If the lock's memory node is down, or this compute node was fenced, there is no word to free any more: the record is
+    /// dropped, and the lanes in the local queue get their turn and learn the same. Any other failure leaves that record, to
+    /// be settled again, and goes on with the others.
+    async fn settle_locks(&self, lane: &Lane<'_>) -> Result<(), OpError> {
+        let mut outcome = Ok(());
+        for debt in lane.debts().into_iter().filter(|debt| debt.lock.in_node() == Self::IN_NODES) {
+            match self.settle_lock(lane, debt).await {
+                Ok(()) => {}
+                Err(OpError { cause: Cause::Verb(error), .. })
+                    if matches!(error.status, Status::NodeDown | Status::Fenced) =>
+                {
+                    self.leave(lane, debt.lock);
+                }
+                Err(error) => {
+                    outcome = Err(error);
+                    continue;
+                }
+            }
+            lane.mark(Mark::Settled);
+        }
+        outcome
+    }
+
+    async fn settle_lock(&self, lane: &Lane<'_>, debt: Debt) -> Result<(), OpError> {
+        let at = self.scratch_at();
+        lane.close(at).await?;
+        let mut debt = debt;
+        if debt.stage == Stage::Queued {
+            let hierarchical = self.techniques().hierarchical;
+            match if hierarchical { self.queues().cancel(debt.lock, lane.id()) } else { Turn::Wait } {
+                Turn::Wait => {
+                    lane.paid(debt.lock);
+                    return Ok(());
+                }
+                Turn::Acquire => {
+                    self.leave(lane, debt.lock);
+                    return Ok(());
+                }
+                Turn::Owned(Handed { word, imaged }) => {
+                    // The table says so once: if this future is dropped too, the record tells the next.
+                    debt = Debt { stage: Stage::Held, word, imaged, ..debt };
+                    lane.owe(debt)?;
+                }
+            }
+        } else {
+            // Posted: the CAS may have won. Held: the future may have been dropped with the unlock on its way.
+            let (node, offset, space) = self.word_place(debt.lock, debt.protects);
+            lane.port().call(Request::read(Label::Lock, node, offset, 8, at).in_space(space)).await?;
+            let word = lane.port().with(|scratch| word_at(scratch, at));
+            if planted(Bug::SettleFreesStranger) && word != 0 {
+                debt.word = word;
+            }
+            if word != debt.word || planted(Bug::SettleForgets) {
+                self.leave(lane, debt.lock);
+                return Ok(());
+            }
+        }
+        // WRITEs under the lock are whole or were not begun, since their requests have completed; or their queue pair failed,
+        // and a redo record says what may be torn.
+        if debt.imaged {
+            self.replay_own(lane, &debt).await?;
+        }
+        let free = self.free_word(lane, debt.protects).await?;
+        self.release(lane, Held { lock: debt.lock, protects: debt.protects, word: debt.word, free }).await
+    }
+}

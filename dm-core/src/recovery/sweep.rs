@@ -1,0 +1,307 @@
+//! After a death: every lock that names the dead row is recovered, the row's redo chunks come back, the row is free.
+//!
+//! Safe while the pool is in use, and by several compute nodes at once: a lock is recovered as a waiter would recover it, a
+//! chunk changes hands by CAS, the row is freed by CAS. No lock can come to name a DEAD row. So one walk finds them all: over
+//! the lock tables, and over every place in every chunk for leaves of the index, if locks lie in leaves. A walk over the
+//! leaves that the index leads to would not do: an old pointer is all it takes to have locked a place that is not in use.
+//!
+//! Chunks for nodes stay granted to the dead row until a living compute node collects the orphans in them: see
+//! [`crate::memory`].
+
+use super::Swept;
+use super::takeover::{Recoverable, Site};
+use crate::lane::{Debt, Lane};
+use crate::layout::word_at;
+use crate::locks::protocol::Locks;
+use crate::marks::Mark;
+use crate::membership::fence::{Fenced, fence};
+use crate::membership::rows;
+use crate::memory::chunks;
+use crate::mutants::{Bug, planted};
+use crate::operation::{Cause, OpError};
+use crate::port::OUTBOX_REQUESTS;
+use crate::remote::NodeGeometry;
+use crate::remote::address::Address;
+use crate::remote::catalog::IndexNumber;
+use crate::remote::chunk::{ChunkKind, Grant};
+use crate::remote::lock_word::{LockId, LockWord, RowId};
+use crate::remote::row::{RowState, RowWord};
+use crate::verbs::{Label, NodeId, Request};
+
+/// Lock words of a table that one READ brings.
+const WINDOW: u32 = 64;
+
+/// Passes over all locks before a sweep gives up on those that its own compute node is busy with.
+const PASSES_MAX: u32 = 64;
+
+/// Between two passes, in ns.
+const PASS_NS: u64 = 1_000_000;
+
+/// An index whose locks a sweep can find.
+pub(crate) trait Sweep {
+    /// Locks in tables.
+    type Tables: Recoverable;
+
+    /// Locks in leaves.
+    type Leaves: Recoverable;
+
+    /// What recoveries work with. `None`: opened without recovery.
+    fn site(&self) -> Option<Site<'_>>;
+
+    /// Its number in the catalog.
+    fn number(&self) -> IndexNumber;
+
+    /// The locks that lie in the tables of the memory nodes.
+    fn tables(&self) -> Option<&Self::Tables>;
+
+    /// The locks that lie in leaves, and the bytes from one place for a leaf to the next.
+    fn leaves(&self) -> Option<(&Self::Leaves, usize)>;
+
+    /// The leaf that may be at an offset of a memory node.
+    fn leaf_at(&self, node: NodeId, offset: u64) -> Address;
+
+    /// The other indexes of the pool whose locks such a sweep does not find, a bit each.
+    async fn others(&self, lane: &Lane<'_>) -> Result<u32, OpError>;
+
+    /// Bytes of a dead row's chunk for nodes of this index that were never written.
+    async fn unwritten_bytes(
+        &self,
+        _lane: &Lane<'_>,
+        _chunk: (NodeId, &NodeGeometry, u32),
+        _kind: ChunkKind,
+    ) -> Result<u64, OpError> {
+        Ok(0)
+    }
+
+    /// Sweeps up after the compute node of `row`, if that is FENCING or DEAD, or does not respond for the lease that this waits;
+    /// one that lives is left alone. The lane must not be in an operation.
+    ///
+    /// Round trips: one per 64 lock words in tables, one per 16 or more leaves that have locks, one per chunk of every memory
+    /// node, and what each lock takes.
+    async fn sweep_row(&self, lane: &Lane<'_>, row: RowId) -> Result<Swept, OpError> {
+        let Some(site) = self.site() else {
+            return Err(OpError::harmless(Cause::BadInput("this index was opened without recovery")));
+        };
+        lane.check_settled()?;
+        let mut swept = Swept::default();
+        let (Some(home), Some(seen)) = (site.geometry.first(), site.read_row(lane, row).await?) else {
+            return Ok(swept);
+        };
+        match seen.word.state() {
+            Some(RowState::Fencing | RowState::Dead) => {}
+            Some(RowState::Live) if site.recovery.is_self(row) => return Ok(swept),
+            Some(RowState::Live) => {
+                if !site.lease_is_over(lane, row).await? {
+                    return Ok(swept);
+                }
+            }
+            Some(RowState::Free) => {
+                swept.row_free = true;
+                return Ok(swept);
+            }
+            _ => return Ok(swept),
+        }
+        if fence(lane, site.geometry, row, seen.word).await? == Fenced::Gone {
+            return Ok(swept);
+        }
+        let dead = (row, seen.word.with_state(RowState::Dead));
+        let mut clean = planted(Bug::RowFreedUnswept);
+        for _ in 0..PASSES_MAX {
+            if clean {
+                break;
+            }
+            let mut pass = Pass::default();
+            self.sweep_tables(lane, site, dead, &mut pass).await?;
+            self.sweep_leaves(lane, site, dead, &mut pass).await?;
+            swept.locks += pass.recovered;
+            // A pass that found some is followed by one that finds none: what was busy, or taken by a repairer that
+            // died since, is met again.
+            clean = pass.recovered == 0 && !pass.busy;
+            if !clean {
+                lane.check_deadline()?;
+                lane.port().call(Request::pause(PASS_NS)).await?;
+            }
+        }
+        if !clean {
+            let what = "sweeping the locks of a row";
+            return Err(OpError::harmless(Cause::Retries { attempts: PASSES_MAX, what }));
+        }
+        if self.is_for_others(lane, site, dead).await? {
+            return Ok(swept);
+        }
+        self.sweep_chunks(lane, site, dead, &mut swept).await?;
+        let (row, word) = dead;
+        let next = rows::advance(lane, home, row, word, RowState::Free).await;
+        let next = next.map_err(|_| OpError::harmless(Cause::BadInput("the row cannot be freed")))?;
+        swept.row_free = next.state() == Some(RowState::Free) || next.incarnation() != word.incarnation();
+        lane.mark(Mark::RowSwept);
+        Ok(swept)
+    }
+
+    /// Whether locks of another index, which this sweep does not find, may name the row. A compute node has one index open, and its
+    /// redo chunks say which.
+    async fn is_for_others(&self, lane: &Lane<'_>, site: Site<'_>, (row, word): Dead) -> Result<bool, OpError> {
+        let others = self.others(lane).await?;
+        if others == 0 {
+            return Ok(false);
+        }
+        for (number, geometry) in (0..).map(NodeId).zip(site.geometry) {
+            for chunk in 0..geometry.chunk_count {
+                let Some(grant) = site.read_grant(lane, number, geometry, chunk).await? else { continue };
+                let is_theirs = grant.row == row && u32::from(grant.incarnation) == word.incarnation();
+                if is_theirs && grant.kind == ChunkKind::Redo && grant.index != IndexNumber::NONE {
+                    return Ok(others >> grant.index.get() & 1 != 0);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// One pass over all lock tables.
+    async fn sweep_tables(&self, lane: &Lane<'_>, site: Site<'_>, dead: Dead, pass: &mut Pass) -> Result<(), OpError> {
+        let Some(locks) = self.tables() else { return Ok(()) };
+        let at = site.room.start;
+        for (node, geometry) in (0..).map(NodeId).zip(site.geometry) {
+            let mut first = 0;
+            while first < geometry.lock_count {
+                let count = WINDOW.min(geometry.lock_count - first);
+                let read = Request::read(Label::Lock, node, geometry.lock_offset(first), count as usize * 8, at);
+                lane.port().call(read.in_space(geometry.lock_space)).await?;
+                let mut named = words_naming::<Self::Tables>(lane, dead, count, |i| at + i as usize * 8);
+                while named != 0 {
+                    let lock = LockId { node, index: first + named.trailing_zeros() };
+                    named &= named - 1;
+                    pass.note(sweep_lock(locks, lane, site, Debt::queued(lock, Address::NULL), dead).await?);
+                }
+                first += count;
+            }
+        }
+        Ok(())
+    }
+
+    /// One pass over all places for leaves. One request brings the words of as many places as its share of the scratch has
+    /// room for, at least one.
+    async fn sweep_leaves(&self, lane: &Lane<'_>, site: Site<'_>, dead: Dead, pass: &mut Pass) -> Result<(), OpError> {
+        let Some((locks, place_bytes)) = self.leaves() else { return Ok(()) };
+        if place_bytes == 0 || planted(Bug::LeavesUnswept) {
+            return Ok(());
+        }
+        let share_bytes = site.room.len() / OUTBOX_REQUESTS;
+        let per_request = (1 + share_bytes.saturating_sub(8) / place_bytes).min(64 / OUTBOX_REQUESTS).max(1);
+        let request_bytes = (per_request - 1) * place_bytes + 8;
+        let at = |i: u32| {
+            let (request, i) = (i as usize / per_request, i as usize % per_request);
+            site.room.start + request * request_bytes + i * place_bytes
+        };
+        for (node, geometry) in (0..).map(NodeId).zip(site.geometry) {
+            for chunk in 0..geometry.chunk_count {
+                let Some(grant) = site.read_grant(lane, node, geometry, chunk).await? else { continue };
+                if grant.kind != ChunkKind::Leaf || grant.index != self.number() {
+                    continue;
+                }
+                let places = geometry.chunk_bytes / place_bytes as u64;
+                let leaf = |place: u64| self.leaf_at(node, geometry.chunk_offset(chunk) + place * place_bytes as u64);
+                let mut first = 0;
+                while first < places {
+                    let count = ((OUTBOX_REQUESTS * per_request) as u64).min(places - first) as u32;
+                    for step in (0..count).step_by(per_request) {
+                        let address = leaf(first + u64::from(step));
+                        let lock = locks.lock_of(address)?;
+                        let (node, offset, space) = locks.word_place(lock, address);
+                        let last = (count - step).min(per_request as u32) as usize - 1;
+                        let read = Request::read(Label::Lock, node, offset, last * place_bytes + 8, at(step));
+                        lane.port().push(read.in_space(space).untimed());
+                    }
+                    lane.port().submit().await?;
+                    let mut named = words_naming::<Self::Leaves>(lane, dead, count, at);
+                    while named != 0 {
+                        let address = leaf(first + u64::from(named.trailing_zeros()));
+                        named &= named - 1;
+                        let debt = Debt::queued(locks.lock_of(address)?, address);
+                        pass.note(sweep_lock(locks, lane, site, debt, dead).await?);
+                    }
+                    first += u64::from(count);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the row's redo chunks back; those for nodes stay its own.
+    async fn sweep_chunks(
+        &self,
+        lane: &Lane<'_>,
+        site: Site<'_>,
+        (row, word): Dead,
+        swept: &mut Swept,
+    ) -> Result<(), OpError> {
+        for (node, geometry) in (0..).map(NodeId).zip(site.geometry) {
+            for chunk in 0..geometry.chunk_count {
+                let Some(grant) = site.read_grant(lane, node, geometry, chunk).await? else { continue };
+                // Another compute node may have freed the row meanwhile, and a later incarnation may have chunks already.
+                if grant.row != row || u32::from(grant.incarnation) > word.incarnation() {
+                    continue;
+                }
+                let Grant { kind, index, .. } = grant;
+                if kind == ChunkKind::Redo {
+                    swept.chunks_freed += u32::from(chunks::set_used(lane, node, geometry, chunk, &grant).await?);
+                } else if index == self.number() {
+                    // Not even one without a node is free: the dead may have written the end of a node, and not its first line.
+                    swept.chunks_kept += 1;
+                    swept.unwritten_bytes += self.unwritten_bytes(lane, (node, geometry, chunk), kind).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A row, and its word in state DEAD.
+type Dead = (RowId, RowWord);
+
+/// What a pass over the locks of an index came to.
+#[derive(Default)]
+pub(crate) struct Pass {
+    recovered: u32,
+    /// A lane of this compute node is at a lock, and recovers that itself.
+    busy: bool,
+}
+
+impl Pass {
+    fn note(&mut self, recovered: bool) {
+        self.recovered += u32::from(recovered);
+        self.busy |= !recovered;
+    }
+}
+
+/// Which of `count` words, at most 64, that are in the scratch at `at(i)`, are held by the dead row.
+fn words_naming<L: Locks>(lane: &Lane<'_>, (row, _): Dead, count: u32, at: impl Fn(u32) -> usize) -> u64 {
+    lane.port().with(|scratch| {
+        (0..count).fold(0, |set, i| {
+            let word = word_at(scratch, at(i));
+            set | u64::from(L::is_held(word) && LockWord(word).row() == row) << i
+        })
+    })
+}
+
+/// Recovers one lock. `false`: a lane of this compute node is at it, and does that itself.
+async fn sweep_lock<L: Recoverable>(
+    locks: &L,
+    lane: &Lane<'_>,
+    site: Site<'_>,
+    debt: Debt,
+    (row, word): Dead,
+) -> Result<bool, OpError> {
+    if !locks.try_enter(lane, debt)? {
+        return Ok(false);
+    }
+    let at = site.room.start;
+    let (node, offset, space) = locks.word_place(debt.lock, debt.protects);
+    lane.port().call(Request::read(Label::Lock, node, offset, 8, at).in_space(space)).await?;
+    let found = LockWord(lane.port().with(|scratch| word_at(scratch, at)));
+    if L::is_held(found.0) && found.row() == row {
+        locks.recover(lane, site, debt, found, word.incarnation()).await?;
+    }
+    locks.leave(lane, debt.lock);
+    Ok(true)
+}
