@@ -1,7 +1,7 @@
 //! The manual: the words of this crate, and the proofs that its rooms rely on, one page each.
 //!
-//! Begin with the [`glossary`]. A page of a proof has the claim, the rule, why the rule is enough, the race that it closes, and
-//! the mutants ([`crate::mutants`]) that show that the rule is needed. The code points to its page.
+//! Begin with the [`glossary`]. A page of a proof has the claim, the rule, why the rule is enough, the race that it
+//! closes, and the mutants ([`crate::mutants`]) that show that the rule is needed. The code points to its page.
 //!
 //! | page | question |
 //! |---|---|
