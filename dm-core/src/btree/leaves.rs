@@ -1,7 +1,7 @@
-//! What the indexes of this family do alike with leaves that are not alike.
+//! What the indexes of this family do alike with leaves that differ.
 //!
-//! Leaves begin with the header of every node; what follows it, how an image is found whole, and which lock protects
-//! one is the index's own: it says so by `Leaves`. Visiting the leaf of a key is here; scans ([`super::scan`]), bulk
+//! Leaves begin with the header of every node. What follows it, how an image is found whole, and which lock protects a
+//! leaf is the index's own: it says so by `Leaves`. This file visits the leaf of a key; scans ([`super::scan`]), bulk
 //! loads ([`super::bulk`]) and the walk ([`super::walk`]) build on it.
 
 use super::descent::Spot;
@@ -30,10 +30,11 @@ use spin::Mutex;
 /// Entries a leaf can have at most.
 pub const SPAN_MAX: usize = 512;
 
-/// How long settling waits for a lock, in ns, to find out whether a node it was about to link has been linked.
+/// How long settling waits for a lock, in ns, to find out whether a node that its lane was about to link has been
+/// linked.
 const PENDING_WAIT_NS: u64 = 10_000_000;
 
-/// What a descent to a leaf and a look at it gave.
+/// Result of a descent to a leaf and a look at it.
 pub(crate) struct Visit<R> {
     /// What was seen.
     pub seen: R,
@@ -55,7 +56,7 @@ pub(crate) trait Leaves<'s>: Sized {
     /// Entries of a leaf.
     fn span(&self) -> usize;
 
-    /// What the walk READs of a leaf, in bytes: the image, and what of its place behind it is worth a look.
+    /// Bytes that the walk READs of a leaf: the image, and what is behind it in its place.
     fn walk_bytes(&self) -> usize {
         self.tree().leaf_bytes
     }
@@ -63,8 +64,8 @@ pub(crate) trait Leaves<'s>: Sized {
     /// Whether an image with one node version has every record that was there throughout the READ.
     fn whole(&self, image: &[u8]) -> Result<(), DecodeError>;
 
-    /// Writes the slots whose keys are not below `low` and, if given, below `high` into `slots`, in ascending key order,
-    /// each key once; returns how many.
+    /// Writes the slots whose keys are not below `low` and, if given, below `high` into `slots`, in ascending key
+    /// order, each key once; returns how many.
     fn sorted(&self, image: &[u8], low: &[u8], high: Option<&[u8]>, slots: &mut [u16; SPAN_MAX]) -> usize;
 
     /// Copies the record of `slot`, key and value, out.
@@ -73,19 +74,20 @@ pub(crate) trait Leaves<'s>: Sized {
     /// Checks every invariant of a quiet leaf, of which `image` has [`Leaves::walk_bytes`]; returns its records.
     fn check(&self, image: &[u8], low: &[u8], high: Option<&[u8]>) -> Result<u64, DecodeError>;
 
-    /// Puts the record that comes next in a bulk load into an image that has `used`. `false`: there is no room.
+    /// Puts the next record of a bulk load into an image that has `used` records. `false`: there is no room.
     fn append(&self, image: &mut [u8], used: usize, key: &[u8], value: &[u8]) -> bool;
 
-    /// Brings up to date what an image repeats of its header, before it is written for the first time.
+    /// Updates what an image repeats of its header, before it is written for the first time.
     fn seal(&self, _image: &mut [u8]) {}
 
-    /// Pushes what a leaf needs besides its image, at scratch offset `at`, when it is written for the first time.
+    /// Pushes what a leaf needs besides its image, which is at scratch offset `at`, when it is written for the first
+    /// time.
     fn push_companions(&self, _lane: &Lane<'_>, _address: Address, _at: usize) {}
 
-    /// READs a leaf under its lock until `look` accepts it, because READs without it did not tell. `None`: it is not
-    /// what the pointer promised.
+    /// READs a leaf under its lock until `look` accepts it, because READs without the lock did not decide. `None`: it
+    /// is not what the pointer promised.
     ///
-    /// No `async fn`: who has nothing to add hands on the tree's future, without another one around it.
+    /// No `async fn`: an index that has nothing to add returns the tree's future, without another one around it.
     fn read_leaf_locked<R>(
         &self,
         lane: &Lane<'_>,
@@ -93,8 +95,8 @@ pub(crate) trait Leaves<'s>: Sized {
         look: impl FnMut(&mut [u8]) -> Result<R, DecodeError>,
     ) -> impl Future<Output = Result<Option<R>, OpError>>;
 
-    /// Called when `right` may be a retired leaf that `left` still points to: an index that can tell whether somebody died in
-    /// the middle of a merge mends it.
+    /// Called when `right` may be a retired leaf to which `left` still links. An index that can tell whether a lane
+    /// died in the middle of a merge undoes that merge.
     async fn look_after_bounce(&self, _lane: &Lane<'_>, _left: Address, _right: Address) -> Result<(), OpError> {
         Ok(())
     }
@@ -114,8 +116,8 @@ pub(crate) trait Leaves<'s>: Sized {
         (&self.tree().locks, lock)
     }
 
-    /// What the word of a lock has to say when it is free. Of one that lies in a leaf that may take a READ of the leaf into
-    /// image 0; nobody is writing that.
+    /// The free word of a lock. Of a lock that lies in a leaf it may take a READ of the leaf into image 0; nobody is
+    /// writing the leaf then.
     async fn free_word(&self, _lane: &Lane<'_>, _debt: &Debt) -> Result<u64, OpError> {
         Ok(0)
     }
@@ -123,8 +125,8 @@ pub(crate) trait Leaves<'s>: Sized {
     /// One attempt at an operation, whose deadline and watch are set.
     async fn attempt_once(&self, lane: &Lane<'_>, operation: &Operation) -> Result<Outcome, OpError>;
 
-    /// Executes an operation: alone, or with others that want its key ([`crate::compute::batches`]); again whenever somebody
-    /// dead was in the way.
+    /// Executes an operation: alone, or with others that want its key ([`crate::compute::batches`]). Begins again
+    /// whenever a dead holder was in the way.
     ///
     /// No `async fn`: that keeps its arguments twice.
     fn perform(&self, lane: &Lane<'_>, operation: Operation) -> impl Future<Output = Result<Outcome, OpError>> {
@@ -135,7 +137,8 @@ pub(crate) trait Leaves<'s>: Sized {
             tree.check_standing()?;
             lane.forget_watch();
             if let Some((row, word)) = tree.waits_for_silent() {
-                // What comes of it the epochs' next turn sees. Who cannot confirm that it is closed keeps memory waiting, no more.
+                // The epochs' next turn sees the result. If fencing cannot be confirmed, memory waits longer; nothing
+                // else depends on it.
                 let _ = fence(lane, tree.geometry, row, word).await;
             }
             let _pinned = tree.pin(lane);
@@ -147,8 +150,8 @@ pub(crate) trait Leaves<'s>: Sized {
                     begun => leads = begun == Begun::Leads,
                 }
             }
-            // A leader that tries again goes on leading. Its batch may be sealed, and then the value in its hands is that of
-            // the member that joined last: it must not be written when that member has been told to write for itself.
+            // A leader that tries again continues to lead. Its batch may be sealed, and then it has the value of the
+            // member that joined last: it must not be written when that member has been told to write for itself.
             let result = loop {
                 let result = self.attempt_once(lane, &operation).await;
                 match self.unless_silent(lane, leads, result).await {
@@ -169,8 +172,8 @@ pub(crate) trait Leaves<'s>: Sized {
         }
     }
 
-    /// Passes on how an attempt ended; unless a lock was in the way whose holder is silent: then looks after that, and says
-    /// `None`: try again. `leads`: the lane leads a batch, which waits.
+    /// Passes on how an attempt ended. If the holder of a lock in the way is unresponsive, looks after that holder and
+    /// returns `None`: try again. `leads`: the lane leads a batch, which waits.
     async fn unless_silent<T>(
         &self,
         lane: &Lane<'_>,
@@ -189,13 +192,13 @@ pub(crate) trait Leaves<'s>: Sized {
         result.map_err(|error| self.tree().note_fencing(error))
     }
 
-    /// What an operation does that has its answer, but met a lock on the way whose holder is silent: it was about to tell a
-    /// parent of a split. The answer waits until that holder is known to live, or is dealt with. Were this left to others,
-    /// and all of them came to the lock as late, each would wait for a while, and nobody would ever take it over.
+    /// For an operation that has its result, but met a lock with an unresponsive holder on the way to link a split. The
+    /// result waits until that holder is known to live, or is dealt with. If this were left to others, and all of them
+    /// came to the lock as late, each would wait for a while, and nobody would ever take it over.
     async fn watch_on(&self, lane: &Lane<'_>) {
         let Some(recovery) = self.tree().recovery else { return };
         let mut since = None;
-        // A request that failed leaves a debt, which is settled before the lane goes on.
+        // A request that failed leaves a lock record, which is settled before the lane continues.
         while let Some(debt) = lane.suspected()
             && !lane.owes()
             && lane.check_deadline().is_ok()
@@ -215,15 +218,16 @@ pub(crate) trait Leaves<'s>: Sized {
         lane.take_suspect();
     }
 
-    /// What settling does when locks and batches are settled: finds out what became of nodes that the lane was about to link.
-    /// Nothing depends on it: what cannot be told soon, because a lock in the way is held, is told when the lane is settled
-    /// next. `true`: it may have locked nodes, and a request of its own that failed leaves a debt like any other.
+    /// The last part of settling, after locks and batches: finds out what became of nodes that the lane was about to
+    /// link. Nothing depends on it: what cannot be decided soon, because a lock in the way is held, is decided when the
+    /// lane is settled next. `true`: it may have locked nodes, and a request of its own that failed leaves a lock
+    /// record like any other.
     async fn look_after_pending(&self, lane: &Lane<'_>) -> bool {
         if lane.pending().is_none() || lane.owes() || self.tree().check_standing().is_err() {
             return false;
         }
         lane.set_deadline(PENDING_WAIT_NS);
-        // What the operation before saw of a holder is told in times of that operation.
+        // What the operation before saw of a holder is measured in that operation's time.
         lane.forget_watch();
         let _ = self.tree().resolve_pending(self, lane).await;
         lane.take_suspect();
@@ -231,7 +235,7 @@ pub(crate) trait Leaves<'s>: Sized {
         true
     }
 
-    /// [`Tree::adopt`], again whenever somebody dead was in the way.
+    /// [`Tree::adopt`], again whenever a dead holder was in the way.
     async fn adopt_all(&self, lane: &Lane<'_>) -> Result<Adopted, OpError> {
         lane.set_deadline(u64::MAX);
         self.tree().check_standing()?;
@@ -249,12 +253,12 @@ pub(crate) trait Leaves<'s>: Sized {
         Target { address, bytes: self.tree().leaf_bytes, at, label: Label::Leaf }
     }
 
-    /// The leaf that a pointer promises.
+    /// What a pointer to a leaf promises.
     fn leaf_wanted(&self, address: Address) -> Wanted {
         Wanted { address, index: self.tree().index, level: 0 }
     }
 
-    /// What follows from a leaf that does not cover the key: the next address to try.
+    /// The next address to try, after a leaf that does not cover the key.
     fn wrong_leaf(&self, lane: &Lane<'_>, standing: Standing, spot: &mut Spot, image_at: usize) -> Address {
         let tree = self.tree();
         match standing {
@@ -277,7 +281,8 @@ pub(crate) trait Leaves<'s>: Sized {
                 if !spot.from.is_null() {
                     lane.bounced();
                 }
-                // Where it leads, no link has led: if that is retired, too, it is nothing that its left neighbour points to.
+                // No link has led to the leaf that comes next: if that one is retired, too, its left neighbour does not
+                // link to it.
                 spot.from = Address::NULL;
                 tree.cache.invalidate(spot.parent);
                 left
@@ -286,7 +291,8 @@ pub(crate) trait Leaves<'s>: Sized {
         }
     }
 
-    /// Gives an empty tree its first leaf. Of several that try, one wins; the others' leaves go back on the shelf.
+    /// Gives an empty tree its first leaf. Of several lanes that try, one wins; the others' leaves return to the free
+    /// list.
     async fn plant(&self, lane: &Lane<'_>) -> Result<(), OpError> {
         let (node, offset) = self.tree().root_word;
         if !self.tree().reserve(lane, NodeClass::Leaf, 1, NodeId(0)).await? {
@@ -329,12 +335,12 @@ pub(crate) trait Leaves<'s>: Sized {
         Ok(())
     }
 
-    /// Finishes a half-split met on the way. The operation's own result stands whatever comes of it.
+    /// Finishes a half-split that the operation met. The operation's own result stands, whatever comes of it.
     async fn help(&self, lane: &Lane<'_>, help: Option<(u8, Address)>) {
         let tree = self.tree();
         let Some((level, right)) = help else { return };
         if lane.owes() {
-            // A request of the operation's last chapter failed and left a lock to settle. Asking for more locks now might
+            // A request of the operation's last part failed and left a lock to settle. Asking for more locks now might
             // ask for that one: the lane would queue behind itself.
             return;
         }
@@ -346,12 +352,12 @@ pub(crate) trait Leaves<'s>: Sized {
                 scratch.copy_within(from, to);
             }
         });
-        // What it could not finish, the next one who comes by will.
+        // What it could not finish, the next operation that meets it will.
         let _ = tree.link(lane, level, right).await;
     }
 
-    /// Descends to the leaf that covers the key, READs it into the image at `at` and looks at it: `look` gets the image,
-    /// the key, and the scratch range `out` to write to. `None`: the tree has no root.
+    /// Descends to the leaf that covers the key, READs it into the image at `at` and looks at it: `look` gets the
+    /// image, the key, and the scratch range `out` to write to. `None`: the tree has no root.
     async fn visit<R>(
         &self,
         lane: &Lane<'_>,
@@ -381,7 +387,7 @@ pub(crate) trait Leaves<'s>: Sized {
         }
     }
 
-    /// As [`Leaves::visit`], from where a descent arrived. `None`: that does not lead to the leaf.
+    /// As [`Leaves::visit`], from a descent cursor. `None`: that does not lead to the leaf.
     async fn visit_at<R>(
         &self,
         lane: &Lane<'_>,
@@ -394,7 +400,7 @@ pub(crate) trait Leaves<'s>: Sized {
         let nodes_at = self.tree().scratch.nodes;
         for _ in 0..MOVES_MAX {
             let address = spot.address;
-            // Whoever joins from here on must not be told what this READ samples.
+            // A member that joins from here on must not be told what this READ samples.
             self.tree().batches.seal(lane, |_| ());
             let wanted = self.leaf_wanted(address);
             let target = self.leaf_target(address, at);
@@ -431,7 +437,7 @@ pub(crate) trait Leaves<'s>: Sized {
                     break;
                 }
             }
-            // Half-splits are told by the parent that was followed; past the first hop there is none.
+            // The parent that was followed finds half-splits; past the first hop there is none.
             spot.fresh = false;
         }
         Ok(None)

@@ -2,10 +2,10 @@
 //! their work.
 //!
 //! ```text
-//!  row (memory node 0)      FREE ── join ──► LIVE ── lease over ──► FENCING ── all confirmed ──► DEAD ── swept ──► FREE
-//!                                             │ heartbeats
-//!  redo area (each memory node)               ▼
-//!    lane 0: WRITE│WRITE│WRITE│repair   lane 1: ...          a redo record goes ahead of each WRITE that may land in part
+//!  row (memory node 0)     FREE ─ join ─► LIVE ─ lease over ─► FENCING ─ all confirmed ─► DEAD ─ swept ─► FREE
+//!                                          │ heartbeats
+//!  redo area (each memory node)            ▼
+//!    lane 0: WRITE│WRITE│WRITE│repair   lane 1: ...      a redo record goes ahead of a WRITE that may land in part
 //! ```
 //!
 //! - [`rows`]: joining and leaving; a compute node's row ([manual](crate::manual::rows)).

@@ -37,7 +37,8 @@ use static_assertions::const_assert_eq;
 use thiserror::Error;
 use zerocopy::IntoBytes;
 
-/// Slots for the WRITEs a lane makes between its first lock and its last unlock: a merge changes two leaves and their parent.
+/// Slots for the WRITEs a lane makes between its first lock and its last unlock: a merge changes two leaves and their
+/// parent.
 pub const SLOTS_FOR_WRITES: usize = 3;
 
 /// Slots of a lane on each memory node.

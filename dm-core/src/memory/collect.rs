@@ -297,8 +297,9 @@ impl<'s> Share<'s> {
 /// ([`mark_and_sweep`](crate::manual::mark_and_sweep)). `adopted` says whether it waits for epochs. The lane must not
 /// be in an operation.
 ///
-/// Round trips: one for eight rows; of a collection, one for 64 chunks and one for each that is chosen, three to close
-/// them, the walk, one for each chunk that is taken over, and one to end.
+/// Round trips: one for eight rows; of a collection, one for each chunk entry that is looked at and one more for each
+/// that is this index's, three to close the chunks and one for each of them, the walk, one for each chunk that is taken
+/// over, and three to end.
 pub(crate) async fn collect<'s>(
     room: &impl Collects<'s>,
     lane: &Lane<'_>,
