@@ -16,7 +16,7 @@ const SIZES: usize = 1 + NodeType::LARGEST.number() as usize;
 /// operations wait where memory is short, and the shorter it is the less has to wait for that.
 pub const WAITING_SHARE: u64 = 8;
 
-/// A piece on a free list: storage for one.
+/// An extent on a free list: storage for one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Piece {
     offset: u64,
@@ -53,7 +53,7 @@ impl<'s> Shelf<'s> {
         Self { pieces, ..Self::default() }
     }
 
-    /// Whether there is no room for another piece.
+    /// Whether there is no room for another extent.
     pub const fn is_full(&self) -> bool {
         self.free == 0 && self.fresh as usize >= self.pieces.len()
     }
@@ -65,7 +65,7 @@ impl<'s> Shelf<'s> {
         }
     }
 
-    /// Puts a piece on its list. `false`: there is no room, or no list for its size.
+    /// Puts an extent on its list. `false`: there is no room, or no list for its size.
     pub fn put(&mut self, what: Use, offset: u64, bytes: usize) -> bool {
         let Some(head) = Self::list(what, bytes).and_then(|list| self.heads.get_mut(list)) else { return false };
         let at = if self.free > 0 {
@@ -96,12 +96,12 @@ impl<'s> Shelf<'s> {
         Some(offset)
     }
 
-    /// Takes a piece of that size.
+    /// Takes an extent of that size.
     pub fn take(&mut self, what: Use, bytes: usize) -> Option<u64> {
         self.pop(Self::list(what, bytes)?)
     }
 
-    /// Takes `bytes` off a larger piece of nodes. The rest is put back as pieces of smaller ones.
+    /// Takes `bytes` off a larger extent of nodes. The rest is put back as extents of smaller ones.
     pub fn take_off(&mut self, bytes: usize) -> Option<u64> {
         for list in 1..SIZES {
             let Some(size) = size_of_list(list) else { continue };
@@ -127,7 +127,7 @@ impl<'s> Shelf<'s> {
         None
     }
 
-    /// Forgets pieces for which `gone` is true.
+    /// Forgets extents for which `gone` is true.
     pub fn give_up(&mut self, gone: impl Fn(u64) -> bool) {
         for list in 0..SIZES {
             let (mut kept, mut next) = (0, self.heads.get(list).copied().unwrap_or_default());
@@ -150,7 +150,7 @@ impl<'s> Shelf<'s> {
         }
     }
 
-    /// Calls `visit` with every piece; leaves are of `leaf_bytes`.
+    /// Calls `visit` with every extent; leaves are of `leaf_bytes`.
     pub fn for_each(&self, leaf_bytes: usize, visit: &mut dyn FnMut(Use, u64, usize)) {
         for (list, head) in self.heads.iter().enumerate() {
             let (what, bytes) = size_of_list(list).map_or((Use::Leaf, leaf_bytes), |bytes| (Use::Node, bytes));
@@ -163,7 +163,7 @@ impl<'s> Shelf<'s> {
     }
 }
 
-/// A piece that waits: storage for one.
+/// An extent that waits: storage for one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Waiting {
     place: Place,
@@ -173,7 +173,7 @@ pub struct Waiting {
     entered: u32,
 }
 
-/// The limbo list: pieces that wait, in the order in which they came.
+/// The limbo list: extents that wait, in the order in which they came.
 ///
 /// A lane that is about to take something out of the tree reserves room here first ([`Queue::reserve`]), and waits if
 /// there is none. So nothing finds the list full.
@@ -182,7 +182,7 @@ pub struct Queue<'s> {
     pieces: &'s mut [Waiting],
     first: usize,
     count: usize,
-    /// Room that is reserved for pieces which may come.
+    /// Room that is reserved for extents which may come.
     reserved: usize,
     /// Bytes that wait, by use.
     bytes: [u64; Use::COUNT],
@@ -220,7 +220,7 @@ impl<'s> Queue<'s> {
         };
     }
 
-    /// Reserves room for `count` pieces, until [`Queue::unreserve`]. `false`: there is none now.
+    /// Reserves room for `count` extents, until [`Queue::unreserve`]. `false`: there is none now.
     pub const fn reserve(&mut self, count: usize) -> bool {
         let fits = self.count + self.reserved + count <= self.pieces.len();
         if fits {
@@ -229,7 +229,7 @@ impl<'s> Queue<'s> {
         fits
     }
 
-    /// Ends a reservation, whether the pieces came or not.
+    /// Ends a reservation, whether the extents came or not.
     pub const fn unreserve(&mut self, count: usize) {
         self.reserved = self.reserved.saturating_sub(count);
     }
@@ -240,7 +240,7 @@ impl<'s> Queue<'s> {
         bytes > 0 && bytes >= self.granted_bytes[what as usize].max(copies_bytes) / WAITING_SHARE
     }
 
-    /// Whether the pool is so short that waiting for the pieces of one use is better than having more granted.
+    /// Whether the pool is so short that waiting for the extents of one use is better than having more granted.
     pub const fn is_worth_waiting(&self, what: Use) -> bool {
         self.bytes[what as usize] >= self.free_bytes / WAITING_SHARE
     }
@@ -250,7 +250,7 @@ impl<'s> Queue<'s> {
         (self.count + self.reserved) * 2 >= self.pieces.len()
     }
 
-    /// Adds a piece, with copies of `copies_bytes`. `false`: there is no room.
+    /// Adds an extent, with copies of `copies_bytes`. `false`: there is no room.
     pub fn push(&mut self, epochs: &Epochs, what: Use, place: Place, bytes: usize, copies_bytes: u64) -> bool {
         let room = self.pieces.len();
         if self.count >= room {
@@ -290,13 +290,13 @@ impl<'s> Queue<'s> {
         self.count == 0 || epochs.is_over(asked)
     }
 
-    /// Where the piece lies that [`Queue::pop`] would return.
+    /// Where the extent lies that [`Queue::pop`] would return.
     pub fn next(&self, epochs: &Epochs) -> Option<Place> {
         let piece = self.pieces.get(self.first).filter(|_| self.count > 0)?;
         epochs.is_over(piece.entered).then_some(piece.place)
     }
 
-    /// The piece that has waited longest, if that is long enough.
+    /// The extent that has waited longest, if that is long enough.
     pub fn pop(&mut self, epochs: &Epochs) -> Option<(Use, Place, usize)> {
         if self.count == 0 {
             return None;
@@ -313,7 +313,7 @@ impl<'s> Queue<'s> {
         Some((what, place, bytes))
     }
 
-    /// Forgets pieces for which `gone` is true; the others keep their order.
+    /// Forgets extents for which `gone` is true; the others keep their order.
     pub fn give_up(&mut self, gone: impl Fn(Place) -> bool) {
         let (room, count) = (self.pieces.len().max(1), self.count);
         let mut kept = 0;
@@ -330,7 +330,7 @@ impl<'s> Queue<'s> {
         self.count = kept;
     }
 
-    /// Calls `visit` with every piece.
+    /// Calls `visit` with every extent.
     pub fn for_each(&self, visit: &mut dyn FnMut(Use, Place, usize)) {
         for at in 0..self.count {
             if let Some(piece) = self.pieces.get((self.first + at) % self.pieces.len()) {

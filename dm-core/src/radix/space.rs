@@ -20,11 +20,11 @@ use spin::Mutex;
 /// 6.4).
 const APART: u32 = 0x9E37_79B1;
 
-/// Unpublished pieces that are remembered, in addition to those that lie next to others. More are lost until they are
+/// Unpublished extents that are remembered, in addition to those that lie next to others. More are lost until they are
 /// collected.
 const SPARE_MAX: usize = 16;
 
-/// The bump arena of the chunk in use, and spare pieces. Storage for a [`Space`].
+/// The bump arena of the chunk in use, and spare extents. Storage for a [`Space`].
 #[derive(Debug, Default)]
 pub struct Stretch {
     next: u64,
@@ -36,12 +36,12 @@ pub struct Stretch {
     asking: bool,
     /// Bytes that were published here, are out of the tree, and found no room in the limbo list.
     retired_bytes: u64,
-    /// Bytes of pieces that there was no room to remember.
+    /// Bytes of extents that there was no room to remember.
     lost_bytes: u64,
 }
 
 impl Stretch {
-    /// Forgets pieces for which `gone` is true.
+    /// Forgets extents for which `gone` is true.
     fn give_up(&mut self, gone: impl Fn(u64) -> bool) {
         self.spare.retain(|spare| !gone(spare.0));
         if self.next < self.end && gone(self.next) {
@@ -49,14 +49,14 @@ impl Stretch {
         }
     }
 
-    /// Whether two pieces that meet at `offset` are of one chunk. Others are not joined: what is carved lies in one
+    /// Whether two extents that meet at `offset` are of one chunk. Others are not joined: what is carved lies in one
     /// chunk.
     const fn is_within(&self, offset: u64) -> bool {
         let (chunk, bytes) = self.chunk;
         bytes > 0 && !offset.abs_diff(chunk).is_multiple_of(bytes)
     }
 
-    /// Remembers a piece, joined with those that it meets.
+    /// Remembers an extent, joined with those that it meets.
     fn put(&mut self, offset: u64, bytes: u32) {
         let end = offset + u64::from(bytes);
         let (follows, precedes) = (self.is_within(offset), self.is_within(end));
@@ -87,7 +87,7 @@ impl Stretch {
     }
 }
 
-/// Reserved room in the limbo list. Given back when it is dropped: by then the pieces are there, or will not come.
+/// Reserved room in the limbo list. Given back when it is dropped: by then the extents are there, or will not come.
 #[derive(Debug)]
 pub struct Room<'a, 's> {
     queue: Option<&'a Mutex<Queue<'s>>>,
@@ -236,7 +236,7 @@ impl<'s> Space<'s> {
         Some(Place::new(node, offset))
     }
 
-    /// As [`Space::take`], from a larger free piece: before more memory is asked for.
+    /// As [`Space::take`], from a larger free extent: before more memory is asked for.
     pub fn take_off(&self, what: Use, node: NodeId, bytes: usize) -> Option<Place> {
         if what == Use::Leaf {
             return None;
@@ -299,8 +299,8 @@ impl<'s> Space<'s> {
         false
     }
 
-    /// Moves what has waited long enough to the free lists; returns how many pieces that are. If a free list is full,
-    /// they stay in the limbo list as long as half of that is free. Past that they become spare pieces, of which some
+    /// Moves what has waited long enough to the free lists; returns how many extents that are. If a free list is full,
+    /// they stay in the limbo list as long as half of that is free. Past that they become spare extents, of which some
     /// may be lost.
     pub fn release(&self) -> u32 {
         let Some((waiting, epochs)) = self.waiting else { return 0 };
@@ -331,7 +331,7 @@ impl<'s> Space<'s> {
         }
     }
 
-    /// Reserves room in the limbo list for `count` pieces that the caller is about to take out of the tree, until the
+    /// Reserves room in the limbo list for `count` extents that the caller is about to take out of the tree, until the
     /// result is dropped. `None`: there is none before others leave it.
     pub fn room_for(&self, count: usize) -> Option<Room<'_, 's>> {
         let queue = self.waiting.map(|(waiting, _)| waiting);
@@ -372,7 +372,7 @@ impl<'s> Space<'s> {
         self.waiting.is_none_or(|(waiting, epochs)| waiting.lock().is_back(epochs, asked))
     }
 
-    /// Calls `visit` with every piece that waits: to account for memory.
+    /// Calls `visit` with every extent that waits: to account for memory.
     pub fn for_each_waiting(&self, visit: &mut dyn FnMut(Use, Place, u64)) {
         if let Some((waiting, _)) = self.waiting {
             waiting.lock().for_each(&mut |what, place, bytes| visit(what, place, bytes as u64));
@@ -387,7 +387,7 @@ impl<'s> Space<'s> {
         })
     }
 
-    /// Calls `visit` with every piece that is ready for use: to account for memory. Leaves are of `leaf_bytes`.
+    /// Calls `visit` with every extent that is ready for use: to account for memory. Leaves are of `leaf_bytes`.
     pub fn for_each_ready(&self, leaf_bytes: usize, visit: &mut dyn FnMut(Use, Place, u64)) {
         self.heed();
         if let Some(collection) = self.collection() {
@@ -413,7 +413,7 @@ impl<'s> Space<'s> {
         }
     }
 
-    /// Adds a granted chunk of never used memory. The rest of the present one is remembered as a piece.
+    /// Adds a granted chunk of never used memory. The rest of the present one is remembered as an extent.
     pub fn add_chunk(&self, what: Use, node: NodeId, offset: u64, bytes: u64) {
         let Some(stretch) = self.stretch(what, node) else { return };
         if let Some((waiting, _)) = self.waiting {

@@ -59,9 +59,9 @@ pub const MARKS: &[Mark] = &[
 pub struct Swept {
     /// Locks that named the row.
     pub locks: u32,
-    /// Chunks of redo images given back.
+    /// Chunks of redo records given back.
     pub chunks_freed: u32,
-    /// Chunks for nodes that stay granted to the dead row until they are adopted.
+    /// Chunks for nodes that stay granted to the dead row until they are collected.
     pub chunks_kept: u32,
     /// Bytes of never written nodes in them.
     pub unwritten_bytes: u64,
