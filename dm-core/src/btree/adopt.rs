@@ -63,10 +63,10 @@ impl<'s> Tree<'s> {
     /// not be in an operation. Does nothing if no compute node has departed since the last time, or in an index that
     /// was opened without recovery.
     ///
-    /// Round trips: one for eight rows. If a compute node has departed: one per chunk entry; one for each chunk of leaves
-    /// or inner nodes of another compute node, to READ that one's row, and one more to take the chunk over; one for eight
-    /// nodes of every own chunk of leaves and of every chunk that was taken over; for each node of a departed one a
-    /// descent, for a leaf a lock, and for a place that is collected three or four.
+    /// Round trips: one for eight rows. If a compute node has departed: one per chunk entry; one for each chunk of
+    /// leaves or inner nodes of another compute node, to READ that one's row, and one more to take the chunk over; one
+    /// for eight nodes of every own chunk of leaves and of every chunk that was taken over; for each node of a departed
+    /// one a descent, for a leaf a lock, and for a place that is collected three or four.
     pub(crate) async fn adopt(&self, index: &impl Leaves<'s>, lane: &Lane<'_>) -> Result<Adopted, OpError> {
         let mut adopted = Adopted::default();
         if self.recovery.is_none() {
