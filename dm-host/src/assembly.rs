@@ -160,9 +160,6 @@ pub enum AssemblyError {
         /// What is missing.
         missing: Assumptions,
     },
-    /// A technique was switched on that the fabric has no verb for.
-    #[error("16-bit lock words need masked atomics, which this fabric does not have")]
-    NoMaskedAtomics,
     /// A node does not fit a chunk of the pool.
     #[error("nodes of {node_bytes} bytes do not fit the pool's chunks of {chunk_bytes} bytes")]
     Chunk {
@@ -183,11 +180,6 @@ pub enum AssemblyError {
     /// A fabric cannot be made.
     #[error(transparent)]
     Fabric(#[from] FabricError),
-    /// 16-bit lock words name no acquisition.
-    #[error(
-        "16-bit lock words are for measurement only: a dead holder's cannot be taken over, so they exclude recovery"
-    )]
-    NarrowRecovery,
     /// The kernel has no memory for the index cache.
     #[error("an index cache of {cache_bytes} bytes: {reason}")]
     Memory {
@@ -394,18 +386,12 @@ impl Storage {
         if spending.lanes >= usize::from(u16::MAX) {
             return Err(AssemblyError::Impossible("more than 65,534 lanes on one compute node"));
         }
-        if spending.options.narrow_locks && !place.capabilities.masked_atomics {
-            return Err(AssemblyError::NoMaskedAtomics);
-        }
         let node_bytes = sizes.leaf_place_bytes.max(sizes.inner.bytes);
         let chunk_bytes = place.geometry.iter().map(|node| node.chunk_bytes).min().unwrap_or(0);
         if node_bytes as u64 > chunk_bytes {
             return Err(AssemblyError::Chunk { node_bytes, chunk_bytes });
         }
         if let Some(recovery) = place.recovery {
-            if spending.options.narrow_locks {
-                return Err(AssemblyError::NarrowRecovery);
-            }
             recovery.check(node_bytes, spending.lanes, place.geometry.len())?;
         }
         if spending.lanes as u64 * sizes.lane_bytes as u64 > spending.scratch_bytes_max {
@@ -416,8 +402,7 @@ impl Storage {
             });
         }
 
-        let words_per_node = place.geometry.iter().map(|node| node.lock_count).max().unwrap_or(1);
-        let locks_per_node = words_per_node * if spending.options.narrow_locks { 4 } else { 1 };
+        let locks_per_node = place.geometry.iter().map(|node| node.lock_count).max().unwrap_or(1);
         let shelf_count = place.geometry.len() * NodeClass::COUNT;
         let words = IndexCache::words_for(spending.cache_bytes, sizes.key_bytes, sizes.children_max().1);
         let leaf_locks = place.geometry.len() * sizes.leaf_locks;

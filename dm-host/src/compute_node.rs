@@ -528,9 +528,6 @@ impl ComputeNode {
             return with_index(&place, parameters, spending, run);
         }
         parameters.check().map_err(AssemblyError::from)?;
-        if spending.options.narrow_locks {
-            return Err(AssemblyError::NarrowRecovery);
-        }
         // Two indexes would count lock words from 1, both of them.
         if self.opened.swap(true, Ordering::Relaxed) {
             return Err(AssemblyError::Reopened);

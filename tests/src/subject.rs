@@ -244,13 +244,12 @@ impl Subject for ShermanSubject {
             ("no command combination", Options { combine: false, ..on }),
             ("no local queues", Options { hierarchical: false, ..on }),
             ("whole-node writes", Options { entry_writes: false, ..on }),
-            ("narrow locks", Options { narrow_locks: true, ..on }),
             ("READ chained to the lock", Options { chain_lock_read: true, ..on }),
             ("shared operations", Options { rdwc: true, ..on }),
         ];
         let off = Options { combine: false, hierarchical: false, entry_writes: false, ..on };
         switches.push(("the paper's baseline", off));
-        switches.push(("everything else", Options { narrow_locks: true, chain_lock_read: true, combine: false, ..on }));
+        switches.push(("everything else", Options { chain_lock_read: true, combine: false, ..on }));
         switches
     }
 }

@@ -184,9 +184,4 @@ impl Fixture for Verbs {
         assert!(setup.region_bytes as u64 <= REGION_BYTES, "{setup:?}");
         format(&setup.pool(subject), AnyFabric::new(AtOnce(Some(cluster))))
     }
-
-    fn switches(&self, subject: &dyn Subject) -> Vec<(&'static str, Options)> {
-        // 16-bit lock words need masked atomics, which are not offered.
-        subject.switches().into_iter().filter(|(_, options)| !options.narrow_locks).collect()
-    }
 }

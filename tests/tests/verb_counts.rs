@@ -106,7 +106,6 @@ fn operations_with_one_switch_turned() {
         ("no command combination", Options { combine: false, ..on }, true, (4, 3)),
         ("no local queues", Options { hierarchical: false, ..on }, true, (3, 3)),
         ("whole-node writes", Options { entry_writes: false, ..on }, true, (3, 3)),
-        ("16-bit lock words by masked CAS", Options { narrow_locks: true, ..on }, true, (3, 3)),
         ("READ chained to the lock's CAS", Options { chain_lock_read: true, ..on }, true, (2, 2)),
     ] {
         lines.title(title);

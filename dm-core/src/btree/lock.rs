@@ -60,37 +60,22 @@ pub(crate) struct Tried {
 /// Sequences a lane takes at a time from its compute node's counter, without recovery.
 const SEQUENCES_AT_ONCE: u64 = 1 << 10;
 
-/// Bits of one narrow lock word.
-const NARROW_BITS: u32 = 16;
-
 impl Tree<'_> {
     /// The lock of the node at `address`.
     pub fn lock_of(&self, address: Address) -> Option<LockId> {
         let locks = self.geometry.get(address.node().0 as usize)?.lock_count;
-        Some(lock_of(address, locks * if self.options.narrow_locks { 64 / NARROW_BITS } else { 1 }))
+        Some(lock_of(address, locks))
     }
 
-    /// Offset of the 64-bit word that holds `lock`, and the shift within it.
-    fn lock_place(&self, lock: LockId) -> (u64, u32) {
+    /// Offset of the word of `lock` in its memory node's table.
+    fn lock_offset(&self, lock: LockId) -> u64 {
         let table = self.geometry.get(lock.node.0 as usize).map_or(0, |node| node.lock_table);
-        if self.options.narrow_locks {
-            let per_word = 64 / NARROW_BITS;
-            (table + u64::from(lock.index / per_word) * 8, lock.index % per_word * NARROW_BITS)
-        } else {
-            (table + u64::from(lock.index) * 8, 0)
-        }
+        table + u64::from(lock.index) * 8
     }
 
     pub(crate) fn lock_request(&self, label: Label, lock: LockId, compare: u64, swap: u64) -> Request {
-        let (offset, shift) = self.lock_place(lock);
         let space = self.geometry.get(lock.node.0 as usize).map_or_else(Default::default, |node| node.lock_space);
-        let request = if self.options.narrow_locks {
-            let mask = ((1 << NARROW_BITS) - 1) << shift;
-            Request::masked_cas(label, lock.node, offset, [compare << shift, swap << shift, mask, mask])
-        } else {
-            Request::cas(label, lock.node, offset, compare, swap)
-        };
-        request.in_space(space)
+        Request::cas(label, lock.node, self.lock_offset(lock), compare, swap).in_space(space)
     }
 
     /// Where the word of a debt's lock is: in a table, or behind the image of the node it lies in.
@@ -100,7 +85,7 @@ impl Tree<'_> {
             return (node, debt.protects.offset() + self.leaf_bytes as u64, Space::Host);
         }
         let space = self.geometry.get(node.0 as usize).map_or_else(Default::default, |node| node.lock_space);
-        (node, self.lock_place(debt.lock).0, space)
+        (node, self.lock_offset(debt.lock), space)
     }
 
     /// A CAS of the whole word of a debt's lock.
@@ -121,15 +106,6 @@ impl Tree<'_> {
         unlock
     }
 
-    /// The lock's own bits of the word a CAS returned.
-    fn lock_value(&self, lock: LockId, completion: Completion) -> u64 {
-        if !self.options.narrow_locks {
-            return completion.value;
-        }
-        let (_, shift) = self.lock_place(lock);
-        (completion.value >> shift) & ((1 << NARROW_BITS) - 1)
-    }
-
     /// A number for one acquisition of this compute node, none twice: shared by all locks of the index, in tables and in nodes.
     pub(crate) fn sequence(&self, lane: &Lane<'_>) -> u64 {
         lane.next_sequence(|| self.locks.sequences(SEQUENCES_AT_ONCE))
@@ -137,9 +113,6 @@ impl Tree<'_> {
 
     /// The word of a new acquisition of `lock`.
     pub(crate) fn word_for(&self, lane: &Lane<'_>, lock: LockId) -> Result<u64, OpError> {
-        if self.options.narrow_locks && !lock.in_node() {
-            return Ok(u64::from(self.owner.row.0));
-        }
         let word = match self.recovery {
             Some(recovery) => recovery.word(lane),
             None => LockWord::new(self.owner.row, self.sequence(lane)),
@@ -309,7 +282,7 @@ impl Tree<'_> {
     #[inline(always)]
     pub(crate) fn judge_lock(&self, lane: &Lane<'_>, held: Held, tried: Tried) -> Result<Option<Completion>, u64> {
         let port = lane.port();
-        let found = self.lock_value(held.lock, port.completion(tried.cas));
+        let found = port.completion(tried.cas).value;
         if found != 0 && !planted(Bug::LostCasWins) {
             return Err(found);
         }
@@ -440,7 +413,7 @@ impl Tree<'_> {
             return Ok(None);
         }
         let completion = lane.port().call(self.lock_request(Label::Lock, lock, 0, word)).await?;
-        if self.lock_value(lock, completion) != 0 {
+        if completion.value != 0 {
             lane.mark(Mark::LockLost);
             self.leave(lane, lock, (&self.locks, lock));
             return Ok(None);
@@ -537,7 +510,7 @@ impl Tree<'_> {
     /// Judges the completion of an unlock.
     #[inline]
     fn unlocked(&self, lane: &Lane<'_>, held: Held, completion: Completion) -> Result<(), Cause> {
-        let whole = self.lock_value(held.lock, completion) == held.word || planted(Bug::UnlockByWrite);
+        let whole = completion.value == held.word || planted(Bug::UnlockByWrite);
         self.leave(lane, held.lock, (&self.locks, held.lock));
         if whole { Ok(()) } else { Err(Cause::Fenced) }
     }
@@ -591,28 +564,17 @@ impl Tree<'_> {
                     }
                 }
             }
-            Stage::Posted | Stage::Held if self.options.narrow_locks && !self.options.hierarchical => {
-                // The word names this compute node, and any of its lanes may be meant.
-                return Err(OpError::harmless(Cause::BadInput("16-bit lock words without local queues do not settle")));
-            }
             // Held, too: the future may have been dropped with the unlock on its way.
             Stage::Posted | Stage::Held => {
                 let at = self.scratch.small;
-                let shift = self.lock_place(debt.lock).1;
                 let (node, offset, space) = self.word_place(&debt);
                 lane.port().call(Request::read(Label::Lock, node, offset, 8, at).in_space(space)).await?;
                 let word = lane.port().with(|scratch| word_at(scratch, at));
                 if planted(Bug::SettleFreesStranger) {
                     held.word = word;
                 }
-                if self.options.narrow_locks {
-                    // A narrow word cannot tell this lane's CAS from another's of this compute node; the local
-                    // entry can: nobody else of this compute node sends requests for it.
-                    (word >> shift) & ((1 << NARROW_BITS) - 1) == debt.word
-                } else {
-                    let freed = planted(Bug::SettleFreesStranger) && word != 0;
-                    freed || word == debt.word && !planted(Bug::SettleForgets)
-                }
+                let freed = planted(Bug::SettleFreesStranger) && word != 0;
+                freed || word == debt.word && !planted(Bug::SettleForgets)
             }
         };
         if owned {

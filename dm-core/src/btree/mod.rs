@@ -122,10 +122,6 @@ pub struct Options {
     pub hierarchical: bool,
     /// A write that does not split sends one entry (Sherman section 4.4, "two-level versions"). Off: the whole node.
     pub entry_writes: bool,
-    /// 16-bit lock words by masked CAS, as in the paper. For measurement only. They name the holder, but no
-    /// acquisition, so a dead holder's lock cannot be taken over. Without `hierarchical` they do not even tell two
-    /// lanes apart, so a dropped operation cannot be settled and leaves its lock held.
-    pub narrow_locks: bool,
     /// The leaf is READ in the chain of the lock's CAS: one round trip less, one READ wasted when the CAS loses.
     pub chain_lock_read: bool,
     /// A lane that loses the CAS of a lock pauses before the next one, longer each time. Off: the next CAS follows at
@@ -148,7 +144,6 @@ impl Default for Options {
             combine: true,
             hierarchical: true,
             entry_writes: true,
-            narrow_locks: false,
             chain_lock_read: false,
             back_off: true,
             read_guard: true,

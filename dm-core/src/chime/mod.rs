@@ -108,7 +108,7 @@
 //! - Opened without recovery, an index waits for the locks of dead holders until its deadlines pass. A leaf torn by a
 //!   writer that died, or whose queue pair failed between the two WRITEs of a range that continues at the first entry,
 //!   is then reported as corrupt.
-//! - `entry_writes` off and 16-bit lock words are Sherman's: the former is ignored, the latter is for inner nodes only.
+//! - `entry_writes` off is Sherman's: it is ignored.
 
 pub mod hop;
 pub mod layout;

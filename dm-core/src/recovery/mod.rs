@@ -34,7 +34,6 @@
 //!
 //! # Limits
 //!
-//! - 16-bit lock words name no acquisition: an index that uses them is opened without recovery.
 //! - A survivor whose redo slots are smaller than the dead's redo record cannot repair it, and says so
 //!   ([`crate::operation::Cause::Corrupt`]). Compute nodes of a pool should open their slots for its largest nodes.
 //! - A memory node that is down confirms no fence: what it and the others protect stays locked until it is back.

@@ -56,9 +56,8 @@
 //!   every key and every value can be stored.
 //! - **A READ that took longer than versions can vouch for** is repeated under the lock (the paper: READ again), so
 //!   that no loop is without end.
-//! - **Lock words have 64 bits**, name the holder's row and the acquisition, and are released by CAS, so that a death
-//!   can be repaired. The paper's 16-bit words are an option for measurement. A word is handed over only to a lane that
-//!   wants the same node.
+//! - **Lock words have 64 bits** (the paper's have 16), name the holder's row and the acquisition, and are released by
+//!   CAS, so that a death can be repaired. A word is handed over only to a lane that wants the same node.
 //! - **Splits do not sort**: entries that stay keep their slots, so a crash in the middle of the WRITE loses none.
 //! - **A split links the sibling only if it is still live**, READ under the parent's lock: leaves can be merged here.
 //! - **Deletes merge**: a leaf that lost its last record is joined with a neighbour under the same parent, and its
@@ -81,7 +80,6 @@
 //! - Nodes that a compute node was granted and had not linked when it left wait for another compute node to collect
 //!   them ([`crate::memory`]): the rest of its last chunk, retired nodes in its free lists, a sibling whose split was
 //!   dropped. Without recovery none does.
-//! - 16-bit lock words without local queues cannot be settled after a dropped operation.
 
 pub mod layout;
 mod merge;

@@ -114,7 +114,7 @@
 //!   writer that died is reported as corrupt.
 //! - When a slot was confirmed, what it leads to is READ once more, though it cannot have changed.
 //! - A bulk load inserts record by record.
-//! - `entry_writes`, `narrow_locks` and `read_guard` have no effect here.
+//! - `entry_writes` and `read_guard` have no effect here.
 
 mod bulk;
 mod bury;

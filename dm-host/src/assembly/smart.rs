@@ -82,9 +82,6 @@ impl SmartStorage {
         if spending.lanes >= usize::from(u16::MAX) {
             return Err(AssemblyError::Impossible("more than 65,534 lanes on one compute node"));
         }
-        if spending.options.narrow_locks {
-            return Err(AssemblyError::Impossible("16-bit lock words: leaves of a SMART index have none"));
-        }
         let node_bytes = NODE_BYTES_MAX.max(parameters.leaf().place_bytes);
         let chunk_bytes = place.geometry.iter().map(|node| node.chunk_bytes).min().unwrap_or(0);
         if node_bytes as u64 > chunk_bytes {

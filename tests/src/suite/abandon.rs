@@ -245,9 +245,6 @@ pub fn waiters_may_leave(subject: &dyn Subject, fixture: &dyn Fixture) {
         let mut rng = Rng::new(seed);
         let switches = fixture.switches(subject);
         let (_, options) = switches[rng.below(switches.len() as u32) as usize];
-        if options.narrow_locks && !options.hierarchical {
-            continue;
-        }
         let mut setup = Setup { region_bytes: 256 << 10, ..Setup::new(Shape::words(2, 2)).switched(options) };
         setup.locks = [1, 3, 61][rng.below(3) as usize];
         setup.spending.hand_overs_max = rng.below(5) as u8;

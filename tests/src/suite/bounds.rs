@@ -24,10 +24,6 @@ fn set_locks(subject: &dyn Subject, shape: &Shape, client: &mut Client<'_, '_>, 
 /// An operation that cannot get its lock ends at its deadline, without effect, and owes nothing; readers do not care.
 pub fn ends_at_its_deadline(subject: &dyn Subject, fixture: &dyn Fixture) {
     for (name, options) in fixture.switches(subject) {
-        if options.narrow_locks {
-            // A stranger's word is another there.
-            continue;
-        }
         alone(subject, fixture, &Setup::new(Shape::words(4, 4)).switched(options), |client| {
             fill(client, 50, 1);
             set_locks(subject, &Shape::words(4, 4), client, true);

@@ -153,9 +153,6 @@ pub fn lanes_agree_under_adversity(subject: &dyn Subject) {
 pub fn lanes_agree_while_others_are_dropped(subject: &dyn Subject) {
     let mut marks = Marks::default();
     for (name, setup) in setups(subject) {
-        if setup.spending.options.narrow_locks && !setup.spending.options.hierarchical {
-            continue;
-        }
         for seed in seeds(1_000_000, 12) {
             let crowd = Crowd { compute_nodes: 2, lanes: 3, operations: 60, drops: 60, dies_after: 0 };
             run(subject, &setup, crowd, seed, &name, &mut marks);
@@ -169,7 +166,7 @@ pub fn lanes_agree_while_others_are_dropped(subject: &dyn Subject) {
 pub fn a_memory_node_dies_among_many_lanes(subject: &dyn Subject) {
     let mut marks = Marks::default();
     for (name, setup) in setups(subject) {
-        if setup.nodes < 2 || setup.spending.options.narrow_locks {
+        if setup.nodes < 2 {
             continue;
         }
         for seed in seeds(0, 6) {

@@ -176,7 +176,6 @@ fn techniques_can_be_switched_off_and_on() {
         "--without cache",
         "--without on-chip",
         "--with chain-lock-read",
-        "--with narrow-locks",
         "--lines sequence",
     ] {
         let out = dm(&format!("{SMALL} --workload a {techniques}")).good();

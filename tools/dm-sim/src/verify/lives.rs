@@ -117,7 +117,7 @@ fn with_scene<K: TreeKind>(
     let (story, generations) = if is_radix { (Story::Returns, 2) } else { (story, generations) };
     let config = Config::with_nodes(1 + rng.below(2) as usize, 512 << 10);
     let node_bytes = parameters.node_bytes();
-    let plot = Plot::of(&parameters, 61, 1, node_bytes.0.max(node_bytes.1).next_multiple_of(4096) as u64);
+    let plot = Plot::of(&parameters, 61, node_bytes.0.max(node_bytes.1).next_multiple_of(4096) as u64);
     let geometry = plot.geometry(&config);
     let mut memories = Memories::new(&config.host_bytes, config.device_bytes as usize);
     plot.format(&config, &mut memories);

@@ -88,7 +88,7 @@ struct Instant {
 /// Mixes what the operations of `seed` leave in the leaf of `case`, until something is wrong.
 pub fn mix(case: &MixedCase, seed: u64) -> Mixed {
     let config = Config::with_nodes(1, REGION_BYTES);
-    let plot = Plot::of(&case.parameters, 16, 1, CHUNK_BYTES);
+    let plot = Plot::of(&case.parameters, 16, CHUNK_BYTES);
     let mut memories = Memories::new(&config.host_bytes, 0);
     plot.format(&config, &mut memories);
     let geometry = plot.geometry(&config);

@@ -69,7 +69,6 @@ impl<K: TreeKind> Subject for Recovered<K> {
 
     fn draw(&self, draw: &Draw, rng: &mut Rng) -> TreeCase {
         let mut case = K::draw(draw, rng);
-        case.spending.options.narrow_locks = false;
         if case.spending.returned_nodes > 1 {
             // So that memory of the dead finds room, and nothing is lost.
             case.spending.returned_nodes = SHELF_HOLDS_ALL;

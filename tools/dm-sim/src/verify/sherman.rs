@@ -95,14 +95,13 @@ impl TreeKind for Sherman {
             Profile::Growth => (parameters.leaf_span, parameters.inner_span) = (2, 2),
         }
         let hierarchical = rng.percent(70);
-        // Without local queues several lanes of a compute node send requests for one word, and a narrow word cannot
-        // tell whose CAS won: a lane in doubt cannot be settled.
-        let can_narrow = draw.dial.masked_atomics && (hierarchical || !draw.plan.doubts());
+        let (combine, entry_writes) = (rng.percent(70), rng.percent(70));
+        // A draw for an option that is gone: with it pinned seeds keep their histories.
+        let _ = draw.dial.masked_atomics && (hierarchical || !draw.plan.doubts()) && rng.percent(40);
         let options = Options {
-            combine: rng.percent(70),
+            combine,
             hierarchical,
-            entry_writes: rng.percent(70),
-            narrow_locks: can_narrow && rng.percent(40),
+            entry_writes,
             chain_lock_read: rng.percent(40),
             rdwc: rng.percent(30),
             ..Options::default()

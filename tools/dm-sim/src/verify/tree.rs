@@ -44,8 +44,7 @@ pub struct TreeCase {
 
 impl TreeCase {
     pub(super) fn plot(&self) -> Plot {
-        let locks_per_word = if self.spending.options.narrow_locks { 4 } else { 1 };
-        Plot::of(&self.parameters, self.lock_count, locks_per_word, self.chunk_bytes)
+        Plot::of(&self.parameters, self.lock_count, self.chunk_bytes)
     }
 
     /// Its part in the epochs.

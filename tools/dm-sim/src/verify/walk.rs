@@ -20,7 +20,7 @@ use dm_core::remote::NodeGeometry;
 use dm_core::remote::address::Address;
 use dm_core::remote::catalog::{IndexNumber, root_offset};
 use dm_core::remote::chunk::{ChunkEntry, ChunkKind, ChunkWord};
-use dm_core::remote::lock_word::{HELD, RowId};
+use dm_core::remote::lock_word::{HELD, LockWord, RowId};
 use dm_core::remote::place::NodeClass;
 use dm_core::remote::row::{Joiner, Member, Row};
 use dm_core::remote::superblock::{PoolPlan, Superblock};
@@ -34,9 +34,8 @@ use zerocopy::IntoBytes;
 /// What a look from outside has to know of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Plot {
-    /// Lock words per memory node, and how many locks each holds.
+    /// Lock words per memory node.
     pub lock_count: u32,
-    pub locks_per_word: u32,
     /// Bytes of every chunk.
     pub chunk_bytes: u64,
     pub nodes: Nodes,
@@ -64,7 +63,7 @@ pub(super) struct TreeNodes {
 
 impl Plot {
     /// For an index of any kind.
-    pub fn of(parameters: &IndexParameters, lock_count: u32, locks_per_word: u32, chunk_bytes: u64) -> Self {
+    pub fn of(parameters: &IndexParameters, lock_count: u32, chunk_bytes: u64) -> Self {
         let tree = |inner, leaf_bytes| {
             Nodes::Tree(TreeNodes { inner, leaf_bytes, leaf_place_bytes: parameters.node_bytes().0 })
         };
@@ -79,7 +78,7 @@ impl Plot {
                 Nodes::Radix(parameters.leaf())
             }
         };
-        Self { lock_count, locks_per_word, chunk_bytes, nodes, parameters: *parameters }
+        Self { lock_count, chunk_bytes, nodes, parameters: *parameters }
     }
 
     /// Bytes of the largest WRITE that needs a redo image.
@@ -182,11 +181,10 @@ impl Plot {
             let memory = node.space(geometry.lock_space);
             for index in 0..geometry.lock_count {
                 let word = memory.word(geometry.lock_offset(index));
-                // A wide word names its holder in the low 16 bits, a narrow one is nothing else.
-                let parts = self.locks_per_word;
-                let rows = (0..parts).map(|part| (word >> (16 * part)) as u16);
-                let named = rows.filter(|row| word != 0 && (*row != 0 || parts == 1));
-                held.extend(named.map(|row| HeldLock { node: NodeId(number), compute_node: row.wrapping_sub(1) }));
+                if word != 0 {
+                    let row = LockWord(word).row().0;
+                    held.push(HeldLock { node: NodeId(number), compute_node: row.wrapping_sub(1) });
+                }
             }
         }
         held

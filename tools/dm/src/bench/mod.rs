@@ -328,8 +328,6 @@ names! {
     With {
         /// READ the leaf in the chain of the lock's CAS
         ChainLockRead,
-        /// The paper's 16-bit lock words
-        NarrowLocks,
         /// Read delegation and write combining
         Rdwc,
     }

@@ -310,7 +310,6 @@ impl Plan {
                 combine: !without(Without::Combine),
                 hierarchical: !without(Without::Hierarchical),
                 entry_writes: !without(Without::EntryWrites),
-                narrow_locks: with(With::NarrowLocks),
                 chain_lock_read: with(With::ChainLockRead),
                 back_off: !without(Without::BackOff),
                 read_guard: !without(Without::ReadGuard),
@@ -357,11 +356,7 @@ impl Plan {
             threads,
             lanes: arguments.lanes,
             spending,
-            membership: Membership {
-                terms: arguments.lease.terms()?,
-                // 16-bit lock words name no acquisition.
-                recovery: !without(Without::Recovery) && !with(With::NarrowLocks),
-            },
+            membership: Membership { terms: arguments.lease.terms()?, recovery: !without(Without::Recovery) },
             pool: arguments.pool.clone(),
             start: Start {
                 memory_nodes: arguments.memory_nodes,

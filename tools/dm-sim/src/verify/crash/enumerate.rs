@@ -228,7 +228,7 @@ fn config(case: &Case) -> Config {
 
 fn plot(case: &Case) -> Plot {
     let chunk_bytes = case.parameters.node_bytes().0.max(case.parameters.node_bytes().1).next_multiple_of(4096);
-    Plot::of(&case.parameters, case.ground.locks, 1, chunk_bytes as u64)
+    Plot::of(&case.parameters, case.ground.locks, chunk_bytes as u64)
 }
 
 fn run(case: &Case, cut: Option<&Cut>, mode: Mode, repair: Option<&Cut>) -> Ran {
