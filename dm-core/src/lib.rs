@@ -11,6 +11,7 @@
 //!
 //! | room | what it is |
 //! |---|---|
+//! | [`manual`] | no code: the glossary, and the proofs behind the rules of the other rooms, one page each |
 //! | [`verbs`] | the vocabulary: requests, chains, completions, what a fabric offers and what can be relied upon |
 //! | [`error`] | errors of verbs and of decoding |
 //! | [`marks`] | things worth counting |
@@ -59,6 +60,7 @@ pub mod lane;
 pub mod layout;
 pub mod locks;
 pub mod machine;
+pub mod manual;
 pub mod marks;
 pub mod membership;
 pub mod memory;

@@ -1,4 +1,5 @@
-//! Adoption: the argument is in the room's header.
+//! Orphan collection: memory of departed compute nodes, found by owner tags. The argument is in
+//! [`orphans`](crate::manual::orphans).
 
 use super::signature;
 use crate::btree::leaves::{Leaves, slice};
@@ -33,7 +34,7 @@ const WINDOW: u64 = 8;
 /// Descents for one key before a place counts as unsure.
 const DESCENTS_MAX: u32 = 16;
 
-/// Times a descent is sent back by a retired leaf before it gives up: the merge is not complete.
+/// How often a retired leaf sends a descent back before the descent gives up: the merge is not complete.
 const BOUNCES_MAX: u32 = 8;
 
 /// Between two descents for one key, in ns.
@@ -45,7 +46,7 @@ struct Place {
     class: NodeClass,
     node: NodeId,
     offset: u64,
-    /// Where its head is in the scratch.
+    /// Scratch offset of its head.
     at: usize,
 }
 
@@ -54,17 +55,19 @@ enum Cover {
     Node(Address),
     /// The tree has no such level.
     Nothing,
-    /// Somebody is at it.
+    /// Another lane is changing it.
     Unsure,
 }
 
 impl<'s> Tree<'s> {
-    /// Makes memory of compute nodes that are gone this compute node's: see the room. The lane must not be in an operation.
-    /// Does nothing if nobody has gone since the last time, or in an index that was opened without recovery.
+    /// Makes memory of departed compute nodes this compute node's ([`orphans`](crate::manual::orphans)). The lane must
+    /// not be in an operation. Does nothing if no compute node has departed since the last time, or in an index that
+    /// was opened without recovery.
     ///
-    /// Round trips: one for eight rows, and one for 64 chunk entries; if somebody has gone, one for eight nodes of every
-    /// chunk of its own and for each chunk of the gone two; and for each node of theirs a descent, of leaves a lock, and if
-    /// it comes back three or four.
+    /// Round trips: one for eight rows. If a compute node has departed: one per chunk entry; one for each chunk of
+    /// leaves or inner nodes of another compute node, to READ that one's row, and one more to take the chunk over; one
+    /// for eight nodes of every own chunk of leaves and of every chunk that was taken over; for each node of a departed
+    /// one a descent, for a leaf a lock, and for a place that is collected three or four.
     pub(crate) async fn adopt(&self, index: &impl Leaves<'s>, lane: &Lane<'_>) -> Result<Adopted, OpError> {
         let mut adopted = Adopted::default();
         if self.recovery.is_none() {
@@ -96,7 +99,7 @@ impl<'s> Tree<'s> {
         Ok(adopted)
     }
 
-    /// Whether a chunk is this compute node's, or is so now, because it was one of the gone: it is under way then.
+    /// Whether a chunk is this compute node's, or is now, because it was that of a departed one. It is under way then.
     async fn may_look_into(
         &self,
         lane: &Lane<'_>,
@@ -131,7 +134,7 @@ impl<'s> Tree<'s> {
             };
             let heir = Grant::new(self.owner, grant.kind, grant.index, request);
             if !chunks::inherit(lane, node, geometry, chunk, grant, &heir).await? {
-                // Somebody else's now.
+                // It is another compute node's now.
                 return Ok(false);
             }
             adopted.chunks += 1;
@@ -176,24 +179,24 @@ impl<'s> Tree<'s> {
         Ok(())
     }
 
-    /// What is READ of a node: header and fences.
+    /// Bytes that are READ of a node: header and fences.
     fn head_bytes(&self) -> usize {
         stripes::stored_bytes(header_bytes(self.inner.key_bytes))
     }
 
-    /// Whoever has the row now. `None`: there is no such row.
+    /// The word of a row. `None`: there is no such row.
     async fn tenant(&self, lane: &Lane<'_>, row: RowId) -> Result<Option<RowWord>, OpError> {
         let Some(home) = self.geometry.first() else { return Ok(None) };
         Ok(rows::tenant(lane, home, row, self.scratch.small).await?)
     }
 
-    /// Whether whoever signed is gone for certain.
+    /// Whether the compute node of an owner tag has certainly departed.
     async fn is_gone(&self, lane: &Lane<'_>, signature: Signature) -> Result<bool, OpError> {
         let Some(tenant) = self.tenant(lane, signature.row(self.row_count())).await? else { return Ok(false) };
         Ok(tenant.state() == Some(RowState::Free) || !signature.names(tenant.incarnation(), self.row_count()))
     }
 
-    /// Puts a place on the shelf if it is nobody's. Its head is in the scratch.
+    /// Puts a place on the free list if it belongs to nobody. Its head is in the scratch.
     async fn look_at_place(
         &self,
         index: &impl Leaves<'s>,
@@ -221,7 +224,7 @@ impl<'s> Tree<'s> {
             NodeClass::Inner => inherited,
             NodeClass::Leaf => self.is_gone(lane, signature).await?,
         };
-        // A level that no tree has: bytes no writer of ours produces stay what they are.
+        // A level that no tree has: bytes that this crate never writes stay what they are.
         if !nobodys || header.level >= LEVELS_MAX {
             return Ok(());
         }
@@ -254,7 +257,7 @@ impl<'s> Tree<'s> {
             }
             let small = self.scratch.small;
             lane.port().call(Request::read(Label::Header, node, offset, head, small)).await?;
-            // Mine if it is the same still, and to be found by others when I am gone.
+            // Own if it has not changed, and to be found by others when this compute node has departed.
             let signed = lane.port().with(|scratch| {
                 let (image, again) = (slice(scratch, at, head), slice(scratch, small, head));
                 let mut word: [u8; signature::WORD_BYTES] =
@@ -282,11 +285,12 @@ impl<'s> Tree<'s> {
         Ok(())
     }
 
-    /// Finds out what became of nodes that a dropped or failed operation of this lane was about to link, and puts those that
-    /// nothing leads to on the shelf. The lane holds no lock and owes nothing. What cannot be told now is told next time.
+    /// Finds out what became of nodes that a dropped or failed operation of this lane was about to link, and puts those
+    /// that nothing leads to on the free list. The lane has no lock record. What cannot be decided now is decided next
+    /// time.
     ///
-    /// They are this compute node's, and nobody else's, as long as they are not linked: nothing of the operation is under way
-    /// any more, and its lock was released after whatever it had posted was done, or done again.
+    /// They are this compute node's, and nobody else's, as long as they are unlinked: nothing of the operation is under
+    /// way any more, and its lock was released after whatever it had posted was done, or replayed.
     pub(crate) async fn resolve_pending(&self, index: &impl Leaves<'s>, lane: &Lane<'_>) -> Result<(), OpError> {
         while let Some((class, fresh)) = lane.pending() {
             let Fresh { address, version } = fresh;
@@ -307,14 +311,15 @@ impl<'s> Tree<'s> {
             let back = if header.index == 0 && version == 0 {
                 Some(fresh)
             } else if is_mine(&header, signature) && self.nodes.next_life(here) == address {
-                // As it was, but perhaps for a part of an image: the next one differs from that, too.
+                // As it was, but perhaps for a part of an image: the next image must differ from that, too.
                 Some(Fresh { version: version.wrapping_add(1) & VERSION_MASK, ..fresh })
             } else if is_written(&header, signature) {
                 self.note_key(lane, at, false);
                 match self.is_out(index, lane, header.level, here).await? {
                     Some(true) => {
-                        // It may have been linked all the same, and then retired by others while this lane looked: whoever did that
-                        // has signed it. If it is as it was, nothing led to it then, and nothing will.
+                        // It may have been linked all the same, and then retired by others while this lane looked: that
+                        // lane has written its owner tag. If the head has not changed, nothing led to it then, and
+                        // nothing will.
                         lane.port()
                             .call(Request::read(Label::Header, address.node(), address.offset(), head, at))
                             .await?;
@@ -330,7 +335,7 @@ impl<'s> Tree<'s> {
             };
             lane.is_through(fresh);
             match back {
-                // Its life is over before it began: what it was given, others may have a pointer to.
+                // Its first image was written and never linked: others may have a pointer to that.
                 Some(back) if back.address != fresh.address => self.give_back_again(lane, class, back),
                 Some(back) => self.give_back(class, back),
                 None => {}
@@ -339,7 +344,8 @@ impl<'s> Tree<'s> {
         Ok(())
     }
 
-    /// Puts the key whose cover tells whether the node whose head is at scratch offset `at` is reachable into the `separator` range.
+    /// Puts a key into the `separator` range. The node that covers it tells whether the node whose head is at scratch
+    /// offset `at` is reachable.
     fn note_key(&self, lane: &Lane<'_>, at: usize, retired: bool) {
         let head = self.head_bytes();
         lane.port().with(|scratch| {
@@ -360,8 +366,8 @@ impl<'s> Tree<'s> {
     }
 
     fn take_back(&self, lane: &Lane<'_>, class: NodeClass, fresh: Fresh, adopted: &mut Adopted) {
-        // There was room; others may have filled it, and then the node waits until this compute node is gone.
-        // What was never written has no earlier life.
+        // There was room. Others may have filled it; then the node waits until this compute node has departed. A place
+        // that was never written has no earlier node.
         let put = if fresh.version == 0 && fresh.address.generation() == 0 {
             if self.nodes.put(class, fresh) { Put::Ready } else { Put::NoRoom }
         } else {
@@ -377,8 +383,8 @@ impl<'s> Tree<'s> {
         }
     }
 
-    /// Whether nothing leads, or will ever lead, to the node at `here`, which would cover the key in the `separator` range if
-    /// anything did. `None`: somebody is at it.
+    /// Whether nothing leads, or will ever lead, to the node at `here`, which would cover the key in the `separator`
+    /// range if it were reachable. `None`: another lane is changing it.
     async fn is_out(
         &self,
         index: &impl Leaves<'s>,
@@ -462,12 +468,12 @@ impl<'s> Tree<'s> {
 /// Bytes of the head of a node at most: header and fences of the longest keys.
 const HEAD_BYTES_MAX: usize = stripes::stored_bytes(header_bytes(KEY_BYTES_MAX));
 
-// What is READ of a node in one go fits what is there for it.
+// One READ of heads fits its scratch.
 static_assertions::const_assert!(HEAD_BYTES_MAX <= crate::btree::SMALL_BYTES);
 static_assertions::const_assert!(HEAD_BYTES_MAX <= LOOK_BYTES);
 static_assertions::const_assert!(WINDOW as usize * size_of::<Le64>() <= crate::btree::SMALL_BYTES);
 
-/// The key before `key`, which is not the lowest: no fence that is above another one is.
+/// The key before `key`. `key` is not the lowest: a fence that is above another one never is.
 fn step_down(key: &mut [u8]) {
     for byte in key.iter_mut().rev() {
         let (less, borrowed) = byte.overflowing_sub(1);

@@ -1,8 +1,8 @@
 //! Bulk load: ascending records into an empty index, one node open per level.
 //!
-//! Leaves are filled to four fifths, left to right; a full one is closed - it learns its right neighbour's address,
-//! which is reserved by then - and written, and its neighbour is appended to the level above. Nothing is visible until
-//! the root word is set.
+//! Leaves are filled to four fifths, left to right. A full one is closed: it gets its right neighbour's address, which
+//! is reserved by then, and is written, and its neighbour is appended to the level above. Nothing is visible until the
+//! root word is set.
 
 use super::inner::InnerMut;
 use super::leaves::{Leaves, key_of, slice_mut};
@@ -30,7 +30,7 @@ pub(crate) trait Bulk<'s>: Leaves<'s> {
         if load.broken {
             return Err(BROKEN);
         }
-        // Stays so if this future is dropped.
+        // It stays so if this future is dropped.
         self.bulk().lock().broken = true;
         let result = self.append_to(lane, &mut load).await;
         *self.bulk().lock() = load;
@@ -39,7 +39,7 @@ pub(crate) trait Bulk<'s>: Leaves<'s> {
 
     async fn append_to(&self, lane: &Lane<'_>, load: &mut BulkLoad) -> Result<(), OpError> {
         let port = lane.port();
-        // The last key lives in the help range, which nothing else uses in a bulk load.
+        // The last key lies in the help range, which nothing else uses in a bulk load.
         let last = self.tree().scratch.help.clone();
         if load.levels == 0 {
             let at = self.tree().scratch.small;
@@ -116,7 +116,7 @@ pub(crate) trait Bulk<'s>: Leaves<'s> {
         lane.take_stock(class, near).ok_or(OpError::harmless(Cause::PoolFull))
     }
 
-    /// Starts the image of `level`, unbounded for now.
+    /// Starts the image of `level`, without a high fence yet.
     fn open(&self, scratch: &mut [u8], level: usize, fresh: Fresh, low: &[u8]) {
         let bytes = if level == 0 { self.tree().leaf_bytes } else { self.tree().inner.bytes };
         let image = slice_mut(scratch, self.tree().scratch.node(level), bytes);

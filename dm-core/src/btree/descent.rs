@@ -1,7 +1,7 @@
-//! From a key to the node that covers it.
+//! Descents: from a key to the node that covers it.
 //!
-//! The route through the cache costs no round trip; from where it ends, inner nodes are READ, one round trip per level,
-//! and copied into the cache. A wrong copy costs round trips, never correctness: nodes are judged by their own fences.
+//! The route through the cache costs no round trip. From where it ends, inner nodes are READ, one round trip per level,
+//! and copied into the cache. A wrong copy costs round trips, never correctness: each node passes its own fence check.
 
 use super::inner::Inner;
 use super::node::{self, Header, NodeFlags, Standing, Wanted};
@@ -33,7 +33,8 @@ impl RootCopy {
     /// `None`: not known.
     #[inline]
     pub fn get(&self) -> Option<(Address, u8)> {
-        // Seqlock: Acquire keeps the words behind the first sequence read, the fence keeps the second behind them.
+        // Seqlock: Acquire orders the words after the first load of the sequence, the fence orders the second load
+        // after them.
         let sequence = self.sequence.load(Ordering::Acquire);
         let low = self.low.load(Ordering::Relaxed);
         let high = self.high.load(Ordering::Relaxed);
@@ -62,21 +63,22 @@ impl RootCopy {
     }
 }
 
-/// Where a descent arrived: a pointer to a node of the wanted level, not READ yet.
+/// The descent cursor: a pointer to a node of the wanted level, which was not READ yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spot {
     /// The node.
     pub address: Address,
     /// The node whose pointer was followed; null if it is the root.
     pub parent: Address,
-    /// What the parent has for the node's right neighbour, if its nodes keep that ([`super::inner`]); null at the right
-    /// edge, and for the root.
+    /// What the parent names as the node's right neighbour, if its nodes keep that ([`super::inner`]); null at the
+    /// right edge, and for the root.
     pub next: Address,
-    /// The parent (or the root word) was READ in this descent, so it is no old copy that says so.
+    /// The parent (or the root word) was READ in this descent, so the pointer is not from an old copy.
     pub fresh: bool,
-    /// A half-split met on the way, at this level, whose right half is here; its separator is in the `help` range.
+    /// A half-split that the descent met, at this level, whose right node is here; its separator is in the `help`
+    /// range.
     pub help: Option<(u8, Address)>,
-    /// The node whose link to the right was followed to get here; null if it was not a link.
+    /// The node whose sibling link led here; null if it was not a link.
     pub from: Address,
 }
 
@@ -89,7 +91,7 @@ impl Tree<'_> {
         self.read_root(lane).await
     }
 
-    /// Root and level, by two READs: the root word, and the first line of the node, which is atomic.
+    /// Root and level, by two READs: the root word, and the first line of the node, which is of one instant.
     pub async fn read_root(&self, lane: &Lane<'_>) -> Result<Option<(Address, u8)>, OpError> {
         let at = self.scratch.small;
         let port = lane.port();
@@ -107,13 +109,13 @@ impl Tree<'_> {
                 self.root.set(address, header.level);
                 return Ok(Some((address, header.level)));
             }
-            // A root is never retired, so this is a root that grew between the two READs, or not ours at all.
+            // A root is never retired, so this is a root that grew between the two READs, or no node of this index.
             Self::attempt(lane, &mut attempts, MOVES_MAX, "reading the root")?;
         }
     }
 
-    /// Where copies alone lead: the node of `level` that covers the key at scratch range `key`. `None`: they do not reach
-    /// it. No round trip.
+    /// Where copies alone lead: the node of `level` that covers the key at scratch range `key`. `None`: the copies do
+    /// not reach it. No round trip.
     #[inline]
     pub fn route(&self, lane: &Lane<'_>, key: &Range<usize>, level: u8) -> Option<Spot> {
         let (root, root_level) = self.root.get()?;
@@ -220,8 +222,8 @@ impl Tree<'_> {
                             // The root covers everything, so this is no longer the root.
                             self.root.forget();
                         }
-                        // Only a descent to a leaf takes note: there is one place for a separator, and descents to
-                        // parents happen while a note is still to be acted upon.
+                        // Only a descent to a leaf notes it: there is one range for a separator, and descents to
+                        // parents happen while a noted separator is still to be linked.
                         if spot.fresh && (level == 0 || planted(Bug::HelpOverwritten)) {
                             help = Some((at_level, sibling));
                             spot.help = help;
@@ -257,7 +259,7 @@ impl Tree<'_> {
     }
 }
 
-/// Whether a header line shows a live node in the life that `address` means, whose low fence is `low`.
+/// Whether a header line is of a live node with the generation of `address`, whose low fence is `low`.
 pub(crate) fn is_live(line: &[u8], address: Address, index: u8, level: u8, low: &[u8]) -> bool {
     let header = Header::read(line);
     header.index == index

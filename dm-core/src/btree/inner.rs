@@ -11,8 +11,8 @@
 //!
 //! The extension, of indexes that want one (`X` = 8, else 0), is the *next* pointer: the leftmost child of the right
 //! neighbour, null at the right edge. So a node names for each child the one to its right, the last included. It never
-//! goes stale: a node's leftmost child is the same for life (merges retire the right one of two children), and when the
-//! right neighbour splits, its left half keeps that child.
+//! becomes wrong: a node keeps its leftmost child (merges retire the right one of two children), and when the right
+//! neighbour splits, its left half keeps that child.
 //!
 //! Child `i` covers keys from separator `i` (child 0: the low fence) to separator `i + 1` (the last: the high fence).
 //! Inner nodes are written whole; their entry versions stay 0.
@@ -24,7 +24,7 @@ use crate::mutants::{Bug, planted};
 use crate::remote::address::Address;
 use core::cmp::Ordering;
 
-/// Separators an inner node can hold at most, whatever its size; bounds loops over remote counts.
+/// Separators an inner node can hold at most, whatever its size; limits loops over remote counts.
 pub const SPAN_MAX: usize = 1024;
 
 /// Sizes of an index's inner nodes.
@@ -77,7 +77,7 @@ pub struct Inner<'a> {
 }
 
 impl<'a> Inner<'a> {
-    /// `None` if the count exceeds the span: no writer of ours produces that.
+    /// `None` if the count exceeds the span: this crate never writes that.
     #[inline]
     pub fn new(shape: &'a InnerShape, image: &'a [u8]) -> Option<Self> {
         let inner = Self { shape, image };
@@ -90,7 +90,7 @@ impl<'a> Inner<'a> {
         stripes::half(self.image, node::COUNT_AT) as usize
     }
 
-    /// Position of the child that covers `key`: the number of separators not above it.
+    /// Position of the child that covers `key`: the number of separators that are not above it.
     #[inline]
     pub fn position(&self, key: &[u8]) -> usize {
         let (mut low, mut high) = (0, self.separators());
@@ -111,7 +111,8 @@ impl<'a> Inner<'a> {
         Address::from_bits(stripes::word(self.image, self.shape.child_at(i)))
     }
 
-    /// The child to the right of child `i`; null if there is none, or for the last child of a node that does not keep it.
+    /// The child to the right of child `i`; null if there is none, or for the last child of a node that does not keep
+    /// it.
     #[inline]
     pub fn next(&self, i: usize) -> Address {
         if i < self.separators() {
@@ -166,7 +167,7 @@ impl Branch for Inner<'_> {
     }
 }
 
-/// Changes to an image under construction: of a node that is locked, or not linked yet.
+/// Changes to an image of a node that is locked, or unlinked.
 pub struct InnerMut<'a> {
     shape: &'a InnerShape,
     image: &'a mut [u8],
@@ -178,7 +179,7 @@ impl<'a> InnerMut<'a> {
         Self { shape, image }
     }
 
-    /// To look at.
+    /// A read-only view.
     pub fn view(&self) -> Inner<'_> {
         Inner { shape: self.shape, image: self.image }
     }
@@ -201,7 +202,7 @@ impl<'a> InnerMut<'a> {
     }
 
     fn copy_slot(&mut self, from: usize, to: usize) {
-        // One byte at a time through a small buffer: slots are K + 8 <= 72 bytes.
+        // Through a small buffer: slots are K + 8 <= 72 bytes.
         let bytes = self.shape.key_bytes + 8;
         let mut slot = [0; node::KEY_BYTES_MAX + 8];
         let Some(slot) = slot.get_mut(..bytes) else { return };
@@ -225,7 +226,7 @@ impl<'a> InnerMut<'a> {
         true
     }
 
-    /// Appends without looking for the place: bulk load.
+    /// Appends at the end, without a search: bulk load.
     pub fn append(&mut self, separator: &[u8], child: Address) -> bool {
         let count = self.view().separators();
         if count >= self.shape.span {
@@ -250,8 +251,8 @@ impl<'a> InnerMut<'a> {
     /// the same shape, which gets `address` and this node's right edge. Writes the separator between the two into
     /// `between`. Entries that stay are not touched.
     ///
-    /// What moves up is the middle separator of all, the new one included: else a node of two separators could leave
-    /// a half with a single child, again and again, and a tree would grow by a level every few inserts.
+    /// The middle separator of all, the new one included, moves up. Otherwise a node of two separators could leave a
+    /// half with a single child, again and again, and a tree would grow by a level every few inserts.
     pub fn split(
         &mut self,
         right: &mut [u8],

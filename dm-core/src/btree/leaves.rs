@@ -1,7 +1,7 @@
-//! What the indexes of this family do alike with leaves that are not alike.
+//! What the indexes of this family do alike with leaves that differ.
 //!
-//! Leaves begin with the header of every node; what follows it, how an image is found whole, and which lock protects
-//! one is the index's own: it says so by `Leaves`. Visiting the leaf of a key is here; scans ([`super::scan`]), bulk
+//! Leaves begin with the header of every node. What follows it, how an image is found whole, and which lock protects a
+//! leaf is the index's own: it says so by `Leaves`. This file visits the leaf of a key; scans ([`super::scan`]), bulk
 //! loads ([`super::bulk`]) and the walk ([`super::walk`]) build on it.
 
 use super::descent::Spot;
@@ -30,10 +30,11 @@ use spin::Mutex;
 /// Entries a leaf can have at most.
 pub const SPAN_MAX: usize = 512;
 
-/// How long settling waits for a lock, in ns, to find out whether a node it was about to link has been linked.
+/// How long settling waits for a lock, in ns, to find out whether a node that its lane was about to link has been
+/// linked.
 const PENDING_WAIT_NS: u64 = 10_000_000;
 
-/// What a descent to a leaf and a look at it gave.
+/// Result of a descent to a leaf and a look at it.
 pub(crate) struct Visit<R> {
     /// What was seen.
     pub seen: R,
@@ -58,7 +59,7 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
     /// Entries of a leaf.
     fn span(&self) -> usize;
 
-    /// What the walk READs of a leaf, in bytes: the image, and what of its place behind it is worth a look.
+    /// Bytes that the walk READs of a leaf: the image, and what is behind it in its place.
     fn walk_bytes(&self) -> usize {
         self.tree().leaf_bytes
     }
@@ -66,8 +67,8 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
     /// Whether an image with one node version has every record that was there throughout the READ.
     fn whole(&self, image: &[u8]) -> Result<(), DecodeError>;
 
-    /// Writes the slots whose keys are not below `low` and, if given, below `high` into `slots`, in ascending key order,
-    /// each key once; returns how many.
+    /// Writes the slots whose keys are not below `low` and, if given, below `high` into `slots`, in ascending key
+    /// order, each key once; returns how many.
     fn sorted(&self, image: &[u8], low: &[u8], high: Option<&[u8]>, slots: &mut [u16; SPAN_MAX]) -> usize;
 
     /// Copies the record of `slot`, key and value, out.
@@ -76,19 +77,20 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
     /// Checks every invariant of a quiet leaf, of which `image` has [`Leaves::walk_bytes`]; returns its records.
     fn check(&self, image: &[u8], low: &[u8], high: Option<&[u8]>) -> Result<u64, DecodeError>;
 
-    /// Puts the record that comes next in a bulk load into an image that has `used`. `false`: there is no room.
+    /// Puts the next record of a bulk load into an image that has `used` records. `false`: there is no room.
     fn append(&self, image: &mut [u8], used: usize, key: &[u8], value: &[u8]) -> bool;
 
-    /// Brings up to date what an image repeats of its header, before it is written for the first time.
+    /// Updates what an image repeats of its header, before it is written for the first time.
     fn seal(&self, _image: &mut [u8]) {}
 
-    /// Pushes what a leaf needs besides its image, at scratch offset `at`, when it is written for the first time.
+    /// Pushes what a leaf needs besides its image, which is at scratch offset `at`, when it is written for the first
+    /// time.
     fn push_companions(&self, _lane: &Lane<'_>, _address: Address, _at: usize) {}
 
-    /// READs a leaf under its lock until `look` accepts it, because READs without it did not tell. `None`: it is not
-    /// what the pointer promised.
+    /// READs a leaf under its lock until `look` accepts it, because READs without the lock did not decide. `None`: it
+    /// is not what the pointer promised.
     ///
-    /// No `async fn`: who has nothing to add hands on the tree's future, without another one around it.
+    /// No `async fn`: an index that has nothing to add returns the tree's future, without another one around it.
     fn read_leaf_locked<R>(
         &self,
         lane: &Lane<'_>,
@@ -96,8 +98,8 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
         look: impl FnMut(&mut [u8]) -> Result<R, DecodeError>,
     ) -> impl Future<Output = Result<Option<R>, OpError>>;
 
-    /// Called when `right` may be a retired leaf that `left` still points to: an index that can tell whether somebody died in
-    /// the middle of a merge mends it.
+    /// Called when `right` may be a retired leaf to which `left` still links. An index that can tell whether a lane
+    /// died in the middle of a merge undoes that merge.
     async fn look_after_bounce(&self, _lane: &Lane<'_>, _left: Address, _right: Address) -> Result<(), OpError> {
         Ok(())
     }
@@ -110,15 +112,16 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
         if Self::LeafLocks::IN_NODES { self.leaf_locks().lock_of(leaf).ok() } else { None }
     }
 
-    /// What settling does when locks and batches are settled: finds out what became of nodes that the lane was about to link.
-    /// Nothing depends on it: what cannot be told soon, because a lock in the way is held, is told when the lane is settled
-    /// next. `true`: it may have locked nodes, and a request of its own that failed leaves a debt like any other.
+    /// The last part of settling, after locks and batches: finds out what became of nodes that the lane was about to
+    /// link. Nothing depends on it: what cannot be decided soon, because a lock in the way is held, is decided when the
+    /// lane is settled next. `true`: it may have locked nodes, and a request of its own that failed leaves a lock
+    /// record like any other.
     async fn look_after_pending(&self, lane: &Lane<'_>) -> bool {
         if lane.pending().is_none() || lane.owes() || self.check_standing().is_err() {
             return false;
         }
         lane.set_deadline(PENDING_WAIT_NS);
-        // What the operation before saw of a holder is told in times of that operation.
+        // What the operation before saw of a holder is measured in that operation's time.
         lane.forget_watch();
         let _ = self.tree().resolve_pending(self, lane).await;
         lane.take_suspect();
@@ -126,7 +129,7 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
         true
     }
 
-    /// [`Tree::adopt`], again whenever somebody dead was in the way.
+    /// [`Tree::adopt`], again whenever a dead holder was in the way.
     async fn adopt_all(&self, lane: &Lane<'_>) -> Result<Adopted, OpError> {
         lane.set_deadline(u64::MAX);
         self.check_standing()?;
@@ -144,12 +147,12 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
         Target { address, bytes: self.tree().leaf_bytes, at, label: Label::Leaf }
     }
 
-    /// The leaf that a pointer promises.
+    /// What a pointer to a leaf promises.
     fn leaf_wanted(&self, address: Address) -> Wanted {
         Wanted { address, index: self.tree().index, level: 0 }
     }
 
-    /// What follows from a leaf that does not cover the key: the next address to try.
+    /// The next address to try, after a leaf that does not cover the key.
     fn wrong_leaf(&self, lane: &Lane<'_>, standing: Standing, spot: &mut Spot, image_at: usize) -> Address {
         let tree = self.tree();
         match standing {
@@ -172,7 +175,8 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
                 if !spot.from.is_null() {
                     lane.bounced();
                 }
-                // Where it leads, no link has led: if that is retired, too, it is nothing that its left neighbour points to.
+                // No link has led to the leaf that comes next: if that one is retired, too, its left neighbour does not
+                // link to it.
                 spot.from = Address::NULL;
                 tree.cache.invalidate(spot.parent);
                 left
@@ -181,7 +185,8 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
         }
     }
 
-    /// Gives an empty tree its first leaf. Of several that try, one wins; the others' leaves go back on the shelf.
+    /// Gives an empty tree its first leaf. Of several lanes that try, one wins; the others' leaves return to the free
+    /// list.
     async fn plant(&self, lane: &Lane<'_>) -> Result<(), OpError> {
         let (node, offset) = self.tree().root_word;
         if !self.tree().reserve(lane, NodeClass::Leaf, 1, NodeId(0)).await? {
@@ -224,12 +229,12 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
         Ok(())
     }
 
-    /// Finishes a half-split met on the way. The operation's own result stands whatever comes of it.
+    /// Finishes a half-split that the operation met. The operation's own result stands, whatever comes of it.
     async fn help(&self, lane: &Lane<'_>, help: Option<(u8, Address)>) {
         let tree = self.tree();
         let Some((level, right)) = help else { return };
         if lane.owes() {
-            // A request of the operation's last chapter failed and left a lock to settle. Asking for more locks now might
+            // A request of the operation's last part failed and left a lock to settle. Asking for more locks now might
             // ask for that one: the lane would queue behind itself.
             return;
         }
@@ -241,12 +246,12 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
                 scratch.copy_within(from, to);
             }
         });
-        // What it could not finish, the next one who comes by will.
+        // What it could not finish, the next operation that meets it will.
         let _ = tree.link(lane, level, right).await;
     }
 
-    /// Descends to the leaf that covers the key, READs it into the image at `at` and looks at it: `look` gets the image,
-    /// the key, and the scratch range `out` to write to. `None`: the tree has no root.
+    /// Descends to the leaf that covers the key, READs it into the image at `at` and looks at it: `look` gets the
+    /// image, the key, and the scratch range `out` to write to. `None`: the tree has no root.
     async fn visit<R>(
         &self,
         lane: &Lane<'_>,
@@ -276,7 +281,7 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
         }
     }
 
-    /// As [`Leaves::visit`], from where a descent arrived. `None`: that does not lead to the leaf.
+    /// As [`Leaves::visit`], from a descent cursor. `None`: that does not lead to the leaf.
     async fn visit_at<R>(
         &self,
         lane: &Lane<'_>,
@@ -289,7 +294,7 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
         let nodes_at = self.tree().scratch.nodes;
         for _ in 0..MOVES_MAX {
             let address = spot.address;
-            // Whoever joins from here on must not be told what this READ samples.
+            // A member that joins from here on must not be told what this READ samples.
             self.tree().batches.seal(lane, |_| ());
             let wanted = self.leaf_wanted(address);
             let target = self.leaf_target(address, at);
@@ -326,7 +331,7 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
                     break;
                 }
             }
-            // Half-splits are told by the parent that was followed; past the first hop there is none.
+            // The parent that was followed finds half-splits; past the first hop there is none.
             spot.fresh = false;
         }
         Ok(None)

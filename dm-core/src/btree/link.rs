@@ -1,12 +1,8 @@
-//! Telling a parent of a new right sibling; splitting inner nodes; growing the root.
+//! Linking: naming a new right sibling in its parent; splitting inner nodes; growing the root.
 //!
-//! One procedure serves the split that just happened and a half-split that somebody else left behind. It is
-//! idempotent: whoever comes second finds the separator in place.
-//!
-//! **Why a dead child is never linked.** A leaf may be merged away between its split and the linking. The merge retires
-//! it while it holds the parent's lock, and removes what the parent says about it. The linker holds the same lock while
-//! it READs the child's first line: if that shows a live node of the expected life, a merge of it can only come later,
-//! and will find and remove the link; if not, there is nothing to link. Inner nodes are never retired.
+//! One procedure serves the split that just happened and a half-split that another lane left. It is idempotent: the
+//! second lane finds the separator in place. A retired leaf is never linked, since the linker READs the child's first
+//! line under the parent's lock ([`half_splits`](crate::manual::half_splits)).
 
 use super::descent::is_live;
 use super::inner::{Inner, InnerMut};
@@ -24,11 +20,11 @@ use crate::remote::address::Address;
 use crate::remote::place::NodeClass;
 use crate::verbs::{Label, Request};
 
-/// What a look at the locked parent says.
+/// Result of a look at the locked parent.
 enum Parent {
     /// The separator is to the right of this node.
     Right(Address),
-    /// Nothing to do: already linked, or the child is gone.
+    /// Nothing to do: already linked, or the child has been retired.
     Settled,
     /// The separator went in.
     Inserted,
@@ -121,7 +117,7 @@ impl Tree<'_> {
         }
     }
 
-    /// Judges the locked parent's image and, if there is room, puts the separator in.
+    /// Judges the locked parent's image and, if there is room, inserts the separator.
     fn look_at_parent(
         &self,
         scratch: &mut [u8],
@@ -206,7 +202,7 @@ impl Tree<'_> {
     }
 
     /// Writes a new sibling, then the node that links to it, and releases: in one chain if both are on one memory node
-    /// (Sherman section 4.2), else the sibling first. The WRITE of the old node is the split.
+    /// (Sherman section 4.2), otherwise the sibling first. The WRITE of the old node is the split.
     pub(crate) async fn write_split(
         &self,
         lane: &Lane<'_>,
@@ -235,11 +231,11 @@ impl Tree<'_> {
     }
 
     /// Makes sure that the tree has a level above `level`: if the root is at `level`, a new root is built from it and
-    /// its right sibling, whoever split it. `true`: that made `right` known.
+    /// its right sibling, whichever lane split it. `true`: that made `right` known.
     ///
-    /// The linearization point is the CAS of the root word. Its expectation is the old root, so of several that try one
-    /// wins; the others' nodes go back on the shelf. A root's sibling cannot be merged away before a parent exists, so
-    /// what was read without a lock still holds when the CAS succeeds.
+    /// The linearization point is the CAS of the root word, which expects the old root. Of several lanes that try one
+    /// wins; the others' nodes return to the free list. What was READ without a lock still holds then
+    /// ([`half_splits`](crate::manual::half_splits)).
     async fn grow_above(&self, lane: &Lane<'_>, level: u8, right: Address) -> Result<bool, OpError> {
         if self.root.get().is_some_and(|(_, root_level)| root_level > level) {
             return Ok(false);
@@ -256,18 +252,18 @@ impl Tree<'_> {
                 return Ok(false);
             }
             if root_level + 1 >= LEVELS_MAX {
-                // A root that no reader would accept: the tree stays as it is, its right part reached by links.
+                // No reader would accept a higher root: the tree stays as it is, its right part reached by links.
                 return Err(OpError::harmless(Cause::Retries { attempts: 0, what: "growing past the most levels" }));
             }
             let bytes = if level == 0 { self.leaf_bytes } else { self.inner.bytes };
             let old_at = self.scratch.node(2);
             let target = Target { address: root, bytes, at: old_at, label: Label::Node };
             let wanted = Wanted { address: root, index: self.index, level: root_level };
-            // Without the lock, which for a leaf is the index's business: what stays unsure is looked at again.
+            // Without the lock, which for a leaf is the index's own: what stays undecided is READ again.
             let sibling = self
                 .read_unlocked(lane, target, |scratch| {
                     let image = scratch.get(old_at..old_at + bytes).unwrap_or_default();
-                    // Any key to the right of everything: only the standing to the high fence matters.
+                    // Any key to the right of everything: only the comparison with the high fence matters.
                     match node::judge(image, &wanted, &[0xff; KEY_BYTES_MAX][..self.inner.key_bytes])? {
                         Standing::Right(sibling) => Ok(Some(sibling)),
                         _ => Ok(None),
@@ -275,7 +271,7 @@ impl Tree<'_> {
                 })
                 .await?;
             let Ok(Some(Some(sibling))) = sibling else {
-                // Not a half-split root (any more), or not sure: look again.
+                // Not a half-split root (any more), or undecided: READ again.
                 continue;
             };
             let Some(fresh) = lane.take_to_link(NodeClass::Inner, root.node()) else {
@@ -332,7 +328,7 @@ impl Tree<'_> {
     }
 }
 
-/// How an attempt to link ended.
+/// Result of an attempt to link.
 enum Linked {
     /// The parent knows the node, or does not need to.
     Done,

@@ -1,4 +1,4 @@
-//! What a bulk load keeps between two records.
+//! State of a bulk load between two records.
 
 use crate::remote::place::Fresh;
 
@@ -17,6 +17,7 @@ pub(super) struct Open {
 pub struct BulkLoad {
     pub(super) open: [Open; LEVELS_AT_ONCE],
     pub(super) levels: usize,
-    /// An append failed half-way, or its future was dropped: levels may not fit together, so the load cannot go on.
+    /// An append failed in the middle, or its future was dropped: levels may not fit together, so the load cannot
+    /// continue.
     pub(super) broken: bool,
 }

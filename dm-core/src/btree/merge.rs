@@ -1,37 +1,13 @@
-//! Joining an emptied leaf with a neighbour, so that its memory comes back; and what is done about a merge whose lane died.
+//! Merges: an emptied leaf is joined with a neighbour, so that its memory is reused; and half-merges are undone.
 //!
-//! Only leaves that are neighbours under one parent are joined, and only if one of them is empty: the left one takes
-//! what the right one has, its high fence and its sibling; the right one is *retired*: it forwards readers to the left,
-//! and its parent forgets it. Then it goes back on the shelf, in its next generation.
+//! Only neighbours under one parent are joined, and only if one of them is empty. The left leaf takes the records, the
+//! high fence and the sibling of the right one. The right leaf is *retired*: it sends readers back to the left one, and
+//! its parent forgets it. Then its place returns to the free list, with its next generation.
 //!
-//! **Locks.** Parent first, waiting; then both leaves, without waiting: a lane that holds a lock never waits for
-//! another, so nothing can deadlock, whatever words the hash makes them share. If a leaf is busy, nothing is joined.
-//!
-//! **Readers.** The parent is WRITten first, then what of the right node says that it is retired, then the left node. After
-//! the first, the right leaf is what a half-split's right half is: reached through its left neighbour. After the second,
-//! readers bounce between the two - "to the right", "back to the left" - a few times, until the third. No record changes
-//! while this happens: both leaves are locked.
-//!
-//! **A half-merge.** Who dies between the second and the third leaves a retired leaf that its left neighbour still
-//! points to. (The other order would leave two live leaves for the same keys, one of them reached through old copies of
-//! the parent.) Whoever bounces more than [`BOUNCES_MAX`] times *revives* the right leaf: a half-split again.
-//!
-//! That must not happen while the third WRITE may still land. The merging lane has the locks of both leaves until it
-//! has landed. So the reviver first acquires the left leaf's lock, and releases it: if the merge was alive it is over
-//! by now, and if its lane died, the takeover of that lock has replayed the third WRITE, if it had begun. Then it locks
-//! the right leaf, and READs the left one: if that *still* points to the right one, no WRITE that would have changed
-//! that can come any more, and nobody else merges a retired leaf.
-//!
-//! The left leaf may itself have been joined with *its* left neighbour since. Then that one points to the right leaf, which
-//! forwards to the left one, which is retired and forwards on: the reviver looks at the leaf whose link has led to the
-//! right one, and not at the one that is forwarded to. That the third WRITE cannot land any more is certain then, too: it was
-//! for a leaf whose lock somebody else has had since.
-//!
-//! The three WRITEs go out in one submit if all nodes are on one memory node, where a chain keeps their order; where
-//! two are on different ones, and the index is opened with recovery, the next waits for the one before.
-//!
-//! **Linkers.** Whoever wants to link the right node needs the parent's lock and then sees that it is retired; see
-//! [`super::link`].
+//! Locks: the parent, waiting; then both leaves, without waiting. WRITEs: the parent, then the retired leaf, then the
+//! left leaf. A lane that dies between the last two leaves a *half-merge*. An operation that is sent back and forth
+//! more than [`BOUNCES_MAX`] times *revives* the right leaf: a half-split again. [`merges`](crate::manual::merges) says
+//! why this order, and why the revival cannot race with a merge that is under way.
 
 use super::Tree;
 use super::inner::{Inner, InnerMut};
@@ -57,8 +33,8 @@ use crate::remote::place::{Fresh, NodeClass};
 use crate::verbs::{Label, Request};
 use heapless::Vec;
 
-/// How often an operation bounces between a leaf and its retired right neighbour before it looks after them: a merge
-/// that is alive is over after fewer round trips.
+/// How many forwarding retries between a leaf and its retired right neighbour an operation makes before it looks after
+/// them. A merge that is alive is over after fewer round trips.
 pub const BOUNCES_MAX: u32 = 3;
 
 /// Two neighbours under one parent.
@@ -80,22 +56,22 @@ pub(crate) trait Merge<'s>: Walk<'s> {
     /// Records in an image.
     fn records(&self, image: &[u8]) -> usize;
 
-    /// Brings what `right` has to `left`, which has to be empty if there is any.
+    /// Moves the records of `right` to `left`, which has to be empty if there are any.
     fn take_records(&self, left: &mut [u8], right: &[u8]);
 
     /// Gives an image that is written as a whole its next version.
     fn renew(&self, image: &mut [u8]);
 
-    /// Bytes, from its first on, of a leaf's image that say whether it is retired: if more than a line, all of them, and they
-    /// are [renewed](Merge::renew).
+    /// Bytes of a leaf's image, from its first on, that say whether it is retired. If that is more than a line it is
+    /// all of the image, which is then [renewed](Merge::renew).
     fn retired_bytes(&self) -> usize {
         LINE_BYTES
     }
 
-    /// Joins the leaf at `emptied`, which covers the operation's key, with a neighbour if that can be done at once. The
-    /// operation's own result stands whatever comes of it.
+    /// Joins the leaf at `emptied`, which covers the operation's key, with a neighbour, if that can be done at once.
+    /// The operation's own result stands, whatever comes of it.
     async fn join_emptied(&self, lane: &Lane<'_>, emptied: Address) {
-        // A failed request leaves its debts in the ledger, where settling finds them.
+        // A failed request leaves its lock records, which settling finds.
         let _ = self.try_join(lane, emptied).await;
     }
 
@@ -107,7 +83,8 @@ pub(crate) trait Merge<'s>: Walk<'s> {
         let mut leaves: Vec<Held, 2> = Vec::new();
         let joined = self.join_locked(lane, &held, parent, emptied, &mut leaves).await;
         if let Err(failed @ OpError { cause: Cause::Verb(_), .. }) = joined {
-            // It may have been a WRITE, and may still land in part: settling waits for that, and replays its image.
+            // It may have been a WRITE, and may still land in part: settling waits for that, and replays its redo
+            // record.
             return Err(failed);
         }
         for leaf in leaves.into_iter().rev() {
@@ -151,7 +128,7 @@ pub(crate) trait Merge<'s>: Walk<'s> {
             match lane.holds(lock) {
                 // A word of a table may protect several nodes.
                 Some(_) if !lock.in_node() => continue,
-                // One local entry for two words: the ledger could not tell them apart.
+                // One local entry for two words: the lane's lock records could not tell them apart.
                 Some(_) => return Ok(None),
                 None if planted(Bug::MergeUnlocked) && leaf == pair.right => continue,
                 None => {}
@@ -198,8 +175,8 @@ pub(crate) trait Merge<'s>: Walk<'s> {
         Ok(Some(next_life(right, version)))
     }
 
-    /// Builds the three new images. `None`: the leaves are not what the parent and the emptied leaf promised.
-    /// Returns the node version of the retired image.
+    /// Builds the three new images. `None`: the leaves are not what the parent and the emptied leaf promised. Returns
+    /// the node version of the retired image.
     fn join_images(
         &self,
         scratch: &mut [u8],
@@ -247,14 +224,14 @@ pub(crate) trait Merge<'s>: Walk<'s> {
         stripes::node_version(right)
     }
 
-    /// The flag that tells whether a leaf is retired, if the header is that of the leaf a pointer was made for.
+    /// The flag that says whether a leaf is retired, if the header is that of the leaf that a pointer means.
     fn is_leaf(&self, header: &Header, address: Address) -> Option<NodeFlags> {
         let is = header.index == self.tree().index && header.level == 0 && header.generation == address.generation();
         is.then(|| header.flags.intersection(NodeFlags::RETIRED))
     }
 
-    /// Brings `right`, a retired leaf that `left` still points to, back, if whoever retired it died before `left` took
-    /// over. Uses node images 2 and 3.
+    /// Revives `right`, a retired leaf to which `left` still links, if the lane that retired it died before it wrote
+    /// `left`. Uses node images 2 and 3.
     async fn undo_merge(&self, lane: &Lane<'_>, left: Address, right: Address) -> Result<(), OpError> {
         if left.is_null() {
             return Ok(());
@@ -296,7 +273,8 @@ pub(crate) trait Merge<'s>: Walk<'s> {
             let (head, tail) = scratch.split_at_mut_checked(right_at)?;
             let left_image = slice(head, left_at, tree.leaf_bytes);
             let right_image = slice_mut(tail, 0, tree.leaf_bytes);
-            // A left leaf that is being written is one that others are at; who still bounces afterwards comes again.
+            // If the left leaf is being written, other lanes are at work there; an operation that is still sent back
+            // afterwards comes again.
             stripes::node_version(left_image)?;
             let header = Header::read(left_image);
             let linked = self.is_leaf(&header, left) == Some(NodeFlags::empty()) && header.sibling == right;
@@ -322,8 +300,8 @@ pub(crate) trait Merge<'s>: Walk<'s> {
         Ok(false)
     }
 
-    /// Looks along the leaves for half-merges and undoes them; where locks lie in leaves, for such that are held as well, and
-    /// waits until they are not: who holds one without being there is found out. `true`: there was something.
+    /// Goes along the leaves and undoes half-merges. Where locks lie in leaves, it also waits for each held lock, so
+    /// that a dead holder is noticed. `true`: there was something.
     ///
     /// One READ per leaf, one after the other.
     async fn mend(&self, lane: &Lane<'_>) -> Result<bool, OpError> {
@@ -367,14 +345,14 @@ pub(crate) trait Merge<'s>: Walk<'s> {
         Err(Tree::corrupt(address, "a level without an end"))
     }
 
-    /// Walks the tree. What a dead compute node left of a merge does not validate before somebody has finished with it.
+    /// Walks the tree. What a dead compute node left of a merge fails the walk until it is undone.
     async fn mend_and_walk(&self, lane: &Lane<'_>) -> Result<Census, OpError> {
         loop {
             let mut result = self.walk(lane).await;
             if let Err(OpError { cause: Cause::Corrupt { .. }, .. }) = result {
                 match self.mend(lane).await {
                     Ok(true) => result = self.walk(lane).await,
-                    // What keeps it from mending is the damage that the walk has named.
+                    // The damage that the walk has named keeps it from undoing half-merges.
                     Ok(false) | Err(OpError { cause: Cause::Corrupt { .. } | Cause::Retries { .. }, .. }) => {}
                     Err(error) => result = Err(error),
                 }
@@ -385,14 +363,14 @@ pub(crate) trait Merge<'s>: Walk<'s> {
         }
     }
 
-    /// Sweeps up after a dead compute node, and mends what it left of merges.
+    /// Sweeps up after a dead compute node, and undoes its half-merges.
     async fn sweep_and_mend(&self, lane: &Lane<'_>, row: RowId) -> Result<Swept, OpError> {
         let tree = self.tree();
         let swept =
             TreeLocks { tree, index: self }.sweep_row(lane, row).await.map_err(|error| self.note_fencing(error))?;
         lane.forget_watch();
         loop {
-            // What is in the way of mending may be another dead compute node's.
+            // Another dead compute node's lock may be in the way.
             let mended = self.mend(lane).await;
             if self.unless_unresponsive(lane, false, mended).await?.is_some() {
                 return Ok(swept);
@@ -401,15 +379,15 @@ pub(crate) trait Merge<'s>: Walk<'s> {
     }
 }
 
-/// The place of a leaf that is retired, the last version of whose image is this.
+/// The place of a retired leaf with its next generation; `version` is that of its last image.
 fn next_life(leaf: Address, version: u8) -> Fresh {
     let address = if planted(Bug::SameGeneration) { leaf } else { leaf.next_generation() };
     Fresh { address, version }
 }
 
 impl Tree<'_> {
-    /// Which neighbour the leaf at `emptied`, which covers `key`, can be joined with, by a locked parent's image. `None`:
-    /// the parent is not its parent (any more), or has no other child.
+    /// Which neighbour the leaf at `emptied`, which covers `key`, can be joined with, by a locked parent's image.
+    /// `None`: the parent is not its parent (any more), or has no other child.
     pub(crate) fn choose_pair(
         &self,
         image: &[u8],

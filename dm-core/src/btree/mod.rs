@@ -1,29 +1,44 @@
-//! What B+-trees on disaggregated memory share: Sherman, CHIME and DEX differ in their leaves, not here.
+//! What B+-trees on disaggregated memory share. The indexes differ in their leaves, not here.
 //!
-//! - [`node`]: headers, fences, how an image is judged.
-//! - [`inner`]: inner nodes.
-//! - [`lock`]: acquiring, handing over and releasing node locks; paying what a dropped operation owed.
-//! - [`read`]: one node, READ until it is whole, however long that takes others.
-//! - [`descent`]: from a key to the node that covers it: root, cached route, inner nodes, moves to the right.
-//! - [`link`]: telling parents of new siblings, splitting inner nodes, growing the root; own splits and others'.
-//! - [`merge`]: joining an emptied leaf with a neighbour, and finishing with merges whose lanes died.
-//! - [`reserve`]: memory before locks.
-//! - [`leaves`]: what indexes say about their leaves, and visiting the leaf of a key.
-//! - [`scan`]: ascending records, a page at a time.
-//! - [`bulk`]: ascending records into an empty index.
-//! - [`walk`]: the walk that checks every invariant.
+//! ```text
+//!  level 1      ┌ inner: low │ high │ sibling ─────────────────────────► ┌ inner
+//!               │ child 0 │ separator 1, child │ separator 2, child      │ ...
+//!               └────┼──────────────────┼─────────────────┼              └
+//!  level 0      ┌ leaf ┐ sibling   ┌ leaf ┐ sibling   ┌ leaf ┐ sibling
+//!               │ ...  │ ────────► │ ...  │ ────────► │ ...  │ ────────► ...
+//!               └──────┘           └──────┘           └──────┘
+//! ```
 //!
-//! **The tree's invariants.** Every level is a list of nodes linked to the right whose fences partition the key space.
-//! A node's low fence never changes while it lives; its high fence falls by a split and rises by a merge. Whoever
-//! reaches a live node of the right level whose fences cover the key has the right node, however it got there: no
-//! route has to be up to date, routes only have to lead to the node or to its left.
+//! | room | what it is |
+//! |---|---|
+//! | [`node`] | headers, fences, how an image is judged |
+//! | [`inner`] | inner nodes |
+//! | [`lock`] | acquiring, handing over and releasing node locks; settling those of a dropped operation |
+//! | [`read`] | one node, READ until it is whole, however long others keep it torn |
+//! | [`descent`] | from a key to the node that covers it: root, cached route, inner nodes, moves to the right |
+//! | [`link`] | naming new siblings in parents, splitting inner nodes, growing the root; own splits and others' |
+//! | [`merge`] | joining an emptied leaf with a neighbour, and undoing half-merges |
+//! | [`reserve`] | memory before locks |
+//! | [`adopt`], [`signature`] | orphan collection, owner tags |
+//! | [`recover`], [`sweep`] | takeover, and sweeping up after a death |
+//! | [`leaves`] | what indexes say about their leaves, and visiting the leaf of a key |
+//! | [`scan`] | ascending records, a page at a time |
+//! | [`bulk`], [`load`] | ascending records into an empty index |
+//! | [`walk`] | the walk that checks every invariant |
 //!
-//! A generation tells one life of a place from the next. It does not change when a boundary moves: whoever READs a whole
-//! node finds the boundary in its fences, and an index that READs parts of one has to know it by other means (CHIME: from
-//! the sibling pointer, see [`crate::chime`]).
+//! **Invariants.** Every level is a list of nodes linked to the right whose fences partition the key space. A node's
+//! low fence never changes while it lives; its high fence falls by a split and rises by a merge. A live node of the
+//! right level whose fences cover the key is the right node, whatever route led to it: routes only have to lead to the
+//! node or to its left. Proofs: [`half_splits`](crate::manual::half_splits), [`merges`](crate::manual::merges),
+//! [`torn_reads`](crate::manual::torn_reads), [`btree_scans`](crate::manual::btree_scans),
+//! [`locks`](crate::manual::locks).
 //!
-//! A split writes the new right sibling, then the old node with its lowered fence and the link in one WRITE: that WRITE
-//! is the split. The parent learns later ("half-split"); until then readers move right.
+//! **Generations.** A generation tells one node of a place from the next. It does not change when a boundary moves. A
+//! lane that READs a whole node finds the boundary in its fences. An index that READs parts of a node has to know it by
+//! other means (CHIME: from the sibling pointer, [`chime_leaf_identity`](crate::manual::chime_leaf_identity)).
+//!
+//! **Splits.** A split writes the new right sibling, then the old node with its lowered fence and the link in one
+//! WRITE: that WRITE is the split. The parent learns later ("half-split"); until then readers move right.
 
 pub mod adopt;
 pub mod bulk;
@@ -72,13 +87,13 @@ use inner::InnerShape;
 /// leaves than any pool holds.
 pub const LEVELS_MAX: u8 = 32;
 
-/// How often an operation starts over before it reports that it cannot make progress.
+/// How often an operation starts over before it reports that it makes no progress.
 pub const RESTARTS_MAX: u32 = 256;
 
 /// Moves to the right on one level before an operation starts over with a fresh path.
 pub const MOVES_MAX: u32 = 64;
 
-/// Marks that this room counts, and the rooms it builds on.
+/// Marks of this room and of the rooms it builds on.
 pub const MARKS: &[Mark] = &[
     Mark::TornRead,
     Mark::GuardRefusal,
@@ -97,7 +112,7 @@ pub const MARKS: &[Mark] = &[
     Mark::Settled,
 ];
 
-/// Techniques that can be switched off, one by one, for the factor analyses of the papers. All on is the default.
+/// Techniques that can be switched off, one by one, for the factor analyses of the papers. All are on by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Write-back and unlock in one chain; new sibling, old node and unlock in one chain on one memory node (Sherman
@@ -109,16 +124,17 @@ pub struct Options {
     pub entry_writes: bool,
     /// The leaf is READ in the chain of the lock's CAS: one round trip less, one READ wasted when the CAS loses.
     pub chain_lock_read: bool,
-    /// Who loses the CAS of a lock pauses before the next, longer each time. Off: the next CAS follows at once, as in the
-    /// systems Sherman was compared with.
+    /// A lane that loses the CAS of a lock pauses before the next one, longer each time. Off: the next CAS follows at
+    /// once, as in the systems Sherman was compared with.
     pub back_off: bool,
-    /// READs that took too long for versions to vouch for are not trusted. Off, for measurement only: what the papers' programs
-    /// do.
+    /// READs that took longer than versions can vouch for are not trusted. Off, for measurement only: what the papers'
+    /// programs do.
     pub read_guard: bool,
-    /// A leaf that hops cannot make room in is rewritten with its records in other entries, if that does (CHIME only). Off: it
-    /// is split, as in the paper.
+    /// A leaf in which hops make no room is rewritten with its records in other entries, if that makes room (CHIME
+    /// only). Off: it is split, as in the paper.
     pub rearrange: bool,
-    /// Lanes that want one key at one time share one operation (SMART section 4.4, "read delegation and write combining").
+    /// Lanes that want one key at one time share one operation (SMART section 4.4, "read delegation and write
+    /// combining").
     pub rdwc: bool,
 }
 
@@ -144,17 +160,17 @@ pub struct TreeScratch {
     pub key: Range<usize>,
     /// The separator of a split that is being linked.
     pub separator: Range<usize>,
-    /// The separator of somebody else's half-split that was met on the way.
+    /// The separator of another lane's half-split that the operation met.
     pub help: Range<usize>,
     /// 512 bytes for words, header lines and lines of the chunk table.
     pub small: usize,
-    /// What recovery READs, and a redo image.
+    /// What recovery READs, and a redo record.
     pub recovery: Range<usize>,
-    /// Node images, a gap for the header of a redo image in front of each: start of the first gap.
+    /// Node images, each behind a gap for the header of a redo record: start of the first gap.
     pub nodes: usize,
     /// Distance from one node image to the next, gap included, in bytes.
     pub node_stride: usize,
-    /// Node images there is room for, at least [`NODE_BUFFERS_MIN`].
+    /// How many node images there is room for, at least [`NODE_BUFFERS_MIN`].
     pub node_buffers: usize,
     /// Leaves a scan READs at once, at least 1; each has an image of its own.
     pub leaves_at_once: usize,
@@ -167,8 +183,8 @@ pub const NODE_BUFFERS_MIN: usize = 4;
 pub const SMALL_BYTES: usize = 512;
 
 impl TreeScratch {
-    /// Lays out the scratch of a lane for nodes of up to `node_bytes` bytes: `page_records` records a scan returns at most,
-    /// `leaves_at_once` leaves it READs in parallel.
+    /// Lays out the scratch of a lane for nodes of up to `node_bytes` bytes: `page_records` records a scan returns at
+    /// most, `leaves_at_once` leaves it READs in parallel.
     pub fn plan(
         key_bytes: usize,
         value_bytes: usize,
@@ -241,7 +257,7 @@ pub struct Tree<'s> {
     pub options: Options,
     /// What makes locks recoverable; `None`: a dead compute node's locks stay held.
     pub recovery: Option<&'s Recovery<'s>>,
-    /// Its part in the pool's epochs; `None`: its row says nothing of how old this index's pointers are.
+    /// Its part in the pool's epochs; `None`: its row says no epoch.
     pub epochs: Option<Participant<'s>>,
     /// Scratch ranges of a lane.
     pub scratch: TreeScratch,
@@ -249,14 +265,14 @@ pub struct Tree<'s> {
     pub locks: LockTable<'s>,
     /// Operations of several lanes on one key.
     pub batches: Batches<'s>,
-    /// Ready nodes.
+    /// Free nodes.
     pub nodes: NodePool<'s>,
     /// Copies of inner nodes.
     pub cache: IndexCache<'s>,
 }
 
 impl<'s> Tree<'s> {
-    /// What follows pointers to leaves holds this: see [`crate::memory::epochs`].
+    /// An operation that follows pointers to leaves holds this: see [`crate::memory::epochs`].
     #[inline]
     pub(crate) fn pin(&self, lane: &Lane<'_>) -> Pinned<'s> {
         self.epochs.map_or(Pinned::NONE, |part| part.pin(lane))
@@ -279,7 +295,7 @@ impl<'s> Tree<'s> {
         self.epochs.map_or(0, |part| part.epoch(lane))
     }
 
-    /// A turn of the epochs, for whoever has no keeper: [`Participant::turn`].
+    /// A turn of the epochs, for a compute node without a keeper of its heartbeat: [`Participant::turn`].
     pub async fn turn(&self, lane: &Lane<'_>) -> Result<(), RowError> {
         let (Some(part), Some(home)) = (self.epochs, self.geometry.first()) else { return Ok(()) };
         part.turn(lane, home, self.owner, self.scratch.small).await
@@ -287,12 +303,12 @@ impl<'s> Tree<'s> {
 }
 
 impl Tree<'_> {
-    /// The error of an image no writer of ours produces.
+    /// The error of an image that this crate never writes.
     pub(crate) fn corrupt(address: Address, what: &'static str) -> OpError {
         OpError::harmless(Cause::Corrupt { address, what })
     }
 
-    /// This compute node's name in leaves.
+    /// This compute node's owner tag in leaves.
     pub(crate) fn signature(&self) -> Signature {
         Signature::of(self.owner, self.row_count())
     }
@@ -311,7 +327,7 @@ impl Tree<'_> {
         lane.check_deadline()
     }
 
-    /// Whether a READ took so long that 4-bit versions may have come round while it was under way.
+    /// Whether a READ took so long that 4-bit versions may have come round meanwhile.
     #[inline]
     pub(crate) fn exposed_too_long(&self, elapsed_ns: u32) -> bool {
         let most_ns = self.capabilities.exposure_ns_max();

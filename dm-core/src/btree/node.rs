@@ -128,7 +128,7 @@ impl Header {
     }
 }
 
-/// What a reader wants to find.
+/// What a reader expects at a pointer.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
     /// The pointer it followed.
@@ -139,21 +139,22 @@ pub struct Wanted {
     pub level: u8,
 }
 
-/// Where a sound image stands to a key.
+/// Fence check: where a sound image stands to a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// The node covers the key.
     Here,
-    /// The key is at or past the high fence: go to the right neighbour.
+    /// The key is at or above the high fence: go to the right neighbour.
     Right(Address),
-    /// The node was merged away: go to the left neighbour that took over.
+    /// The node was merged away: go to the left neighbour, which took over its keys.
     Forward(Address),
 }
 
-/// Judges an image: whole, the node that was wanted, and where it stands to `key`.
+/// Judges an image: of one WRITE, the node that was wanted, and its fence check for `key`.
 ///
-/// A live node never changes its low fence, so a key below it means that the pointer was wrong ([`DecodeError::Stale`]).
-/// The generation is compared first: it is what tells a reused node from the one a pointer was made for.
+/// A live node never changes its low fence, so a key below it means that the pointer was wrong
+/// ([`DecodeError::Stale`]). The generation is compared first: it tells a reused place from the node that a pointer
+/// meant.
 #[inline]
 pub fn judge(image: &[u8], wanted: &Wanted, key: &[u8]) -> Result<Standing, DecodeError> {
     if planted(Bug::LeafUnchecked) && wanted.level == 0 && stripes::node_version(image).is_some() {
@@ -163,7 +164,8 @@ pub fn judge(image: &[u8], wanted: &Wanted, key: &[u8]) -> Result<Standing, Deco
         stripes::node_version(image).ok_or(DecodeError::Torn)?;
     }
     // All of these lie in the first line, which is of one instant even if the image is torn. That matters under a lock,
-    // too: a retired node may be in its next life's first WRITE, which needs no lock because nobody points there.
+    // too: in the place of a retired node the first WRITE of the next node may be under way, which needs no lock
+    // because nothing points there.
     let header = Header::read(image);
     if header.index != wanted.index || header.generation != wanted.address.generation() || header.level != wanted.level
     {
@@ -218,9 +220,9 @@ pub fn set_right(image: &mut [u8], high: Option<&[u8]>, sibling: Address) {
     }
 }
 
-/// Marks the image of a leaf as retired in favour of `left`, its place to be used again by whoever is called `owner`. What changes is in
-/// the first line, and the version stays: whoever looks at a retired node looks at nothing else. The right neighbour is
-/// kept where [`revive`] finds it.
+/// Marks the image of a leaf as retired in favour of `left`, with the owner tag `owner` of the compute node that will
+/// reuse its place. What changes is in the first line, and the version stays: a reader of a retired leaf looks at
+/// nothing else. The right neighbour is kept where [`revive`] finds it.
 pub fn retire(image: &mut [u8], left: Address, owner: Signature) {
     let mut header = Header::read(image);
     stripes::write(image, LOW_AT, &header.sibling.to_bits().to_le_bytes());
@@ -241,7 +243,7 @@ pub fn revive(image: &mut [u8], low: &[u8]) {
     stripes::write(image, LOW_AT, low);
 }
 
-/// The right neighbour that a retired node had.
+/// The right neighbour that a retired leaf had.
 pub fn former_sibling(image: &[u8]) -> Address {
     Address::from_bits(stripes::word(image, LOW_AT))
 }

@@ -1,8 +1,9 @@
-//! One node, READ until it is whole.
+//! READs of one node, until it is whole.
 //!
-//! Readers take no lock. An image is accepted if its versions agree and the READ was short enough for 4-bit versions
-//! to vouch for it; a torn one is READ again, a few times. A READ that took too long, or a node that stays torn, is
-//! READ under its lock: nobody writes it then, so that path cannot loop.
+//! Readers take no lock. An image is accepted if its versions agree and the READ was short enough for 4-bit versions to
+//! vouch for it. A torn one is READ again, a few times. A READ that took too long, or a node that stays torn, is READ
+//! under its lock: nobody writes the node then, so that path cannot loop. See
+//! [`torn_reads`](crate::manual::torn_reads).
 
 use super::Tree;
 use crate::error::DecodeError;
@@ -22,7 +23,7 @@ pub(crate) const TORN_MAX: u32 = 8;
 pub(crate) const TORN_LOCKED_MAX: u32 = 40;
 pub(crate) const PAUSE_NS_MAX: u64 = 128_000;
 
-/// Where a node image goes, and what the READ is called.
+/// Where a node image goes, and the label of the READ.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
     /// The pointer to follow.
@@ -31,7 +32,7 @@ pub struct Target {
     pub bytes: usize,
     /// Scratch offset of the image.
     pub at: usize,
-    /// The step.
+    /// The label of the step.
     pub label: Label,
 }
 
@@ -42,20 +43,20 @@ impl Target {
         Request::read(self.label, self.address.node(), self.address.offset(), self.bytes, self.at)
     }
 
-    /// The READ under the node's lock: versions need not vouch for it, so it may take as long as it likes.
+    /// The READ under the node's lock: versions need not vouch for it, so it may take any time.
     #[inline]
     pub const fn request_locked(&self) -> Request {
         self.request().untimed()
     }
 }
 
-/// READs without the lock did not tell: the image stayed torn, or took longer than versions can vouch for.
+/// READs without the lock did not decide: the image stayed torn, or took longer than versions can vouch for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unsure;
 
-/// What a READ without the lock brought.
+/// Result of a READ without the lock.
 pub(crate) enum Seen<R> {
-    /// What was looked for; `None`: the image is sound and not what the pointer promised.
+    /// What `look` returned; `None`: the image is sound and not what the pointer promised.
     Found(Option<R>),
     /// READ again.
     Torn,
@@ -85,7 +86,7 @@ impl Tree<'_> {
         self.read_under_lock(lane, target, look).await
     }
 
-    /// As [`Tree::read`], without resorting to the lock.
+    /// As [`Tree::read`], but it never takes the lock.
     pub async fn read_unlocked<R>(
         &self,
         lane: &Lane<'_>,
@@ -103,7 +104,7 @@ impl Tree<'_> {
         Ok(Err(Unsure))
     }
 
-    /// Looks at what a READ without the lock brought.
+    /// Looks at the image of a READ without the lock.
     #[inline]
     pub(crate) fn look_unlocked<R>(
         &self,
@@ -126,7 +127,7 @@ impl Tree<'_> {
         Ok(Seen::Torn)
     }
 
-    /// READs a node whose READs without the lock did not tell.
+    /// READs a node under its lock, because READs without the lock did not decide.
     pub(crate) async fn read_under_lock<R>(
         &self,
         lane: &Lane<'_>,
@@ -142,10 +143,9 @@ impl Tree<'_> {
 
     /// READs a node whose lock this lane holds, unless `already`: then it was READ in the chain of the lock's CAS.
     ///
-    /// Nobody changes a node in use without its lock. But the place may have been retired, and somebody may be writing
-    /// the first image of its next life right now, which needs no lock since nothing points there; a stale pointer is
-    /// all it takes to be here. So a torn image is READ again until that WRITE must have landed; only what stays torn
-    /// is what a dead writer left.
+    /// Nobody changes a node in use without its lock. But the place may have been retired, and the first image of the
+    /// next node may be on its way there, without a lock. So a torn image is READ again until that WRITE must have
+    /// landed. Only what stays torn is what a dead writer left ([`torn_reads`](crate::manual::torn_reads)).
     pub async fn read_locked<R>(
         &self,
         lane: &Lane<'_>,
@@ -162,7 +162,7 @@ impl Tree<'_> {
         }
     }
 
-    /// Looks at what a READ under the lock brought.
+    /// Looks at the image of a READ under the lock.
     #[inline]
     pub(crate) fn look_locked<R>(
         lane: &Lane<'_>,
@@ -177,7 +177,7 @@ impl Tree<'_> {
         }
     }
 
-    /// Goes on from an image that was torn under the lock.
+    /// Continues after an image that was torn under the lock.
     pub(crate) async fn read_locked_again<R>(
         &self,
         lane: &Lane<'_>,

@@ -1,13 +1,13 @@
 //! Memory before locks.
 //!
-//! A lane that may have to split takes nodes into its stock before it locks anything, from the compute node's shelves:
-//! that costs no round trip. If a leaf turns out to have no room and the stock is short, because the shelves are empty,
-//! the lane unlocks and has a chunk granted - two round trips or more, with nothing locked - before it tries again. So a
-//! pool that is full costs nothing until a node is needed.
+//! A lane that may have to split takes nodes from the compute node's free lists into its stock before it locks
+//! anything. That costs no round trip. If a leaf turns out to have no room, and the stock is short because the free
+//! lists are empty, the lane unlocks and has a chunk granted (two round trips or more, with nothing locked) before it
+//! tries again. So a full pool costs nothing until a node is needed.
 //!
-//! A leaf split needs inner nodes too: one for a parent that is full, or for a new root. They are part of the reserve,
-//! because a split whose sibling no parent can be told leaves a chain that readers walk, and on a pool that is out of
-//! inner nodes that chain would grow until they give up.
+//! A leaf split needs inner nodes, too: one for a parent that is full, or for a new root. They are part of the reserve.
+//! A split whose sibling no parent can name leaves a chain that readers walk, and on a pool that is out of inner nodes
+//! that chain would grow until they give up.
 
 use super::Tree;
 use crate::lane::{Lane, STOCK_NODES};
@@ -26,7 +26,7 @@ impl Tree<'_> {
         lane.stocked(NodeClass::Leaf) > 0 && lane.stocked(NodeClass::Inner) == STOCK_NODES
     }
 
-    /// Brings the lane's stock to what a leaf split may need, as far as the shelves have it: no round trip.
+    /// Fills the lane's stock up to what a leaf split may need, as far as the free lists have it: no round trip.
     pub fn prepare_to_split(&self, lane: &Lane<'_>, near: NodeId) {
         for (class, count) in [(NodeClass::Leaf, 1), (NodeClass::Inner, STOCK_NODES)] {
             while lane.stocked(class) < count {
@@ -38,13 +38,14 @@ impl Tree<'_> {
         }
     }
 
-    /// As [`Tree::prepare_to_split`], with chunks granted where the shelves are empty. `false`: the pool has no more.
+    /// As [`Tree::prepare_to_split`], with chunks granted where the free lists are empty. `false`: the pool has no
+    /// more.
     pub async fn reserve_to_split(&self, lane: &Lane<'_>, near: NodeId) -> Result<bool, OpError> {
         Ok(self.reserve(lane, NodeClass::Leaf, 1, near).await?
             && self.reserve(lane, NodeClass::Inner, STOCK_NODES, near).await?)
     }
 
-    /// Brings the lane's stock of `class` to `count` nodes (at most [`STOCK_NODES`]), from `near` if there are any.
+    /// Fills the lane's stock of `class` up to `count` nodes (at most [`STOCK_NODES`]), from `near` if there are any.
     /// `false`: the pool has no more.
     pub async fn reserve(
         &self,
@@ -72,8 +73,8 @@ impl Tree<'_> {
         Ok(true)
     }
 
-    /// Takes a node from the shelves. Those that have waited for long enough are put there first: they come before memory that was
-    /// never used.
+    /// Takes a node from a free list. First, places that have waited long enough move from the limbo list to the free
+    /// lists: they come before memory that was never used.
     fn take_node(&self, lane: &Lane<'_>, class: NodeClass, near: NodeId) -> Option<Fresh> {
         for _ in 0..self.nodes.release() {
             lane.mark(Mark::QuarantineOver);
@@ -100,9 +101,9 @@ impl Tree<'_> {
         Ok(true)
     }
 
-    /// Where locks lie in leaves: frees those of a new chunk. Its memory may have been somebody's redo images, or nodes that
-    /// were never linked. Nobody has a pointer into it, so this is the only time these words are written by anything but
-    /// CAS.
+    /// Where locks lie in leaves: frees those of a new chunk. The chunk was granted as a free one, so the words are
+    /// zero already ([`chunks`]); with this they are zero whatever the memory node did. Nobody has a pointer into the
+    /// chunk, so this is the only time that these words are written by anything but CAS.
     ///
     /// One WRITE of 8 bytes per leaf, as many at once as a submit carries.
     async fn clear_words(&self, lane: &Lane<'_>, class: NodeClass, granted: &Granted) -> Result<(), OpError> {
@@ -121,18 +122,18 @@ impl Tree<'_> {
         Ok(())
     }
 
-    /// Returns a place whose last life is over; `fresh` is its next one. Nothing leads to it.
+    /// Returns a place whose node is out of use; `fresh` is the next one. Nothing leads to it.
     pub(crate) fn give_back_again(&self, lane: &Lane<'_>, class: NodeClass, fresh: Fresh) {
         match self.nodes.put_again(class, fresh) {
             Put::Waits => lane.mark(Mark::Quarantined),
-            // It waits until this compute node is gone, and others adopt it.
+            // Without room it waits until this compute node has departed, and another one collects it.
             Put::Ready | Put::NoRoom => {}
         }
     }
 
-    /// Returns a node that was taken and not written to the shelves.
+    /// Returns a node that was taken and not written to its free list.
     pub(crate) fn give_back(&self, class: NodeClass, fresh: Fresh) {
-        // Of a shelf that is full the node waits until this compute node is gone, and others adopt it.
+        // If the free list is full, the node waits until this compute node has departed, and another one collects it.
         let _ = self.nodes.put(class, fresh);
     }
 }

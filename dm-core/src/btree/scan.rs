@@ -1,12 +1,12 @@
 //! Scan: ascending records from a key on, a page at a time.
 //!
-//! Each leaf is judged like a get's: versions, generation, fences. The walk keeps a *bound*: everything below it has
+//! Each leaf is judged like a get's: versions, generation, fences. The scan keeps a *bound*: everything below it has
 //! been delivered or found absent. It starts at the caller's key and moves to the high fence of each leaf that was
-//! taken; a leaf counts only if it covers the bound. So no key comes twice and none that was there throughout is
-//! missed, whatever splits and merges go on.
+//! taken; a leaf counts only if it covers the bound. So no key comes twice, and none that was there throughout is
+//! missed, whatever splits and merges go on ([`btree_scans`](crate::manual::btree_scans)).
 //!
-//! Leaves to the right are READ several at a time when the cached parent names them (Sherman section 4.5); one that does
-//! not continue where the one before ended is discarded and looked for again.
+//! Leaves to the right are READ several at a time when the cached parent names them (Sherman section 4.5). A leaf that
+//! does not continue where the one before ended is discarded and looked for again.
 
 use super::leaves::{Leaves, SPAN_MAX, judge_leaf, key_of, slice};
 use super::node::{self, Header, KEY_BYTES_MAX};
@@ -31,7 +31,7 @@ pub(crate) struct Progress {
     after: bool,
 }
 
-/// What one leaf gave.
+/// Result of taking from one leaf.
 #[derive(Clone, Copy)]
 pub(crate) struct Taken {
     /// The page is full before the leaf was.
@@ -46,7 +46,7 @@ pub(crate) trait Scan<'s>: Leaves<'s> {
     /// A page of records, from the operation's key on.
     async fn scan(&self, lane: &Lane<'_>, operation: &Operation) -> Result<Outcome, OpError> {
         let port = lane.port();
-        // The bound lives in the separator range, which nothing else uses in a scan.
+        // The bound lies in the separator range, which nothing else uses in a scan.
         let bound = self.tree().scratch.separator.clone();
         port.with(|scratch| {
             if bound.end <= scratch.len() {
@@ -59,7 +59,7 @@ pub(crate) trait Scan<'s>: Leaves<'s> {
             after: operation.after,
         };
         if progress.wanted == 0 {
-            // Nothing was looked at, so there may be more.
+            // No leaf was READ, so there may be more.
             return Ok(Outcome::Page { records: 0, more: true });
         }
         loop {
@@ -72,7 +72,7 @@ pub(crate) trait Scan<'s>: Leaves<'s> {
             let mut next = taken.sibling;
             loop {
                 let ahead = self.leaves_ahead(lane, &bound, next, &progress);
-                // The chain broke: look for the bound from the root.
+                // The first leaf did not continue at the bound: look for the bound from the root.
                 let Ok(taken) = self.take_leaves(lane, operation, &bound, &ahead, &mut progress).await? else {
                     lane.mark(Mark::ScanRestart);
                     break;
@@ -111,7 +111,7 @@ pub(crate) trait Scan<'s>: Leaves<'s> {
         Ok(Some(lane.port().with(|scratch| self.take(scratch, at, operation, bound, progress))))
     }
 
-    /// The leaf at `next`, and those that the cached parent names behind it, as many as are likely to be wanted.
+    /// The leaf at `next`, and those that the cached parent names behind it, as many as the page probably needs.
     fn leaves_ahead(
         &self,
         lane: &Lane<'_>,
@@ -145,8 +145,8 @@ pub(crate) trait Scan<'s>: Leaves<'s> {
         ahead
     }
 
-    /// READs `ahead` at once and takes from each that continues where the one before ended. `Err(())`: the first does
-    /// not.
+    /// READs the leaves `ahead` at once and takes from each that continues where the one before ended. `Err(())`: the
+    /// first one does not.
     async fn take_leaves(
         &self,
         lane: &Lane<'_>,

@@ -1,20 +1,20 @@
-//! Whose the place of a leaf is that nothing points to: a name in the leaf itself.
+//! Owner tags: which compute node the place of an unreachable leaf belongs to, written in the leaf itself.
 
 use crate::btree::node::{COUNT_AT, FLAGS_AT, NodeFlags};
 use crate::layout::{LINE_BYTES, stripes};
 use crate::remote::signature::{COUNT_BITS, FLAG_BITS, Signature};
 
-/// Bytes of a node that have the whole signature, and the version, generation and flags with it: one word.
+/// Bytes of a node that have the whole owner tag, and the version, generation and flags with it: one word.
 pub const WORD_BYTES: usize = 8;
 
 impl Signature {
-    /// What an image of a leaf says; any bytes say something.
+    /// The owner tag in an image of a leaf; any bytes give some tag.
     pub fn read(image: &[u8]) -> Self {
         let high = stripes::byte(image, FLAGS_AT) >> FLAG_BITS;
         Self(u32::from(high) << COUNT_BITS | u32::from(stripes::half(image, COUNT_AT)))
     }
 
-    /// Signs an image of a leaf.
+    /// Writes the owner tag into an image of a leaf.
     pub fn write(self, image: &mut [u8]) {
         let flags = stripes::byte(image, FLAGS_AT) & NodeFlags::all().bits();
         stripes::write(image, FLAGS_AT, &[flags | ((self.0 >> COUNT_BITS) as u8) << FLAG_BITS]);
@@ -22,7 +22,7 @@ impl Signature {
     }
 }
 
-// All of it, and all flags, in the first word of the first line; and the flags leave the room.
+// All of it, and all flags, in the first word of the first line; and the flags leave room for it.
 static_assertions::const_assert!(stripes::stored_offset(COUNT_AT) + 2 <= WORD_BYTES);
 static_assertions::const_assert!(stripes::stored_offset(FLAGS_AT) < WORD_BYTES && WORD_BYTES <= LINE_BYTES);
 static_assertions::const_assert!(NodeFlags::all().bits() < 1 << FLAG_BITS);

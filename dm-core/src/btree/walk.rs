@@ -86,8 +86,8 @@ pub(crate) trait Walk<'s>: Leaves<'s> {
         Err(Tree::corrupt(first, "a level without an end"))
     }
 
-    /// Judges one node, its image going to `at`. The `separator` range holds where its left neighbour ended, and then
-    /// where it ends.
+    /// Judges one node, its image going to `at`. On entry the `separator` range holds where its left neighbour ended,
+    /// afterwards where it ends itself.
     async fn walk_node(
         &self,
         lane: &Lane<'_>,
@@ -137,8 +137,8 @@ pub(crate) trait Walk<'s>: Leaves<'s> {
         node.ok_or(Tree::corrupt(address, "a link leads to something else"))
     }
 
-    /// READs a node, without its lock: nobody is at work, and a word that is not a lock would be waited for in vain. For that reason
-    /// no version comes round either, however long a READ takes.
+    /// READs a node without its lock: the index is quiet, and a word that is not a lock would be waited for in vain.
+    /// For the same reason no version comes round, however long a READ takes.
     async fn read_at<R>(
         &self,
         lane: &Lane<'_>,
@@ -166,8 +166,8 @@ pub(crate) trait Walk<'s>: Leaves<'s> {
         Ok(inner.child(0))
     }
 
-    /// Walks the level below along its links from `below`, past every child the node in `parent_at` names. Returns
-    /// where the next parent's children should go on.
+    /// Walks the level below along its links from `below`, past every child that the node in `parent_at` names. Returns
+    /// where the next parent's children should begin.
     #[expect(clippy::too_many_arguments, reason = "a step of the walk, with the walk's whole state")]
     async fn match_children(
         &self,
@@ -190,7 +190,7 @@ pub(crate) trait Walk<'s>: Leaves<'s> {
             let separator = separator.get(..bytes).unwrap_or_default();
             let mut hops = 0u64;
             while below != child {
-                // A node that no parent names: half-split, unless the child never comes.
+                // A node that no parent names: a half-split, unless the child never comes.
                 if below.is_null() || hops > self.nodes_max() {
                     return Err(Tree::corrupt(parent, "a child that is not on the level below"));
                 }
@@ -245,7 +245,7 @@ pub(crate) trait Walk<'s>: Leaves<'s> {
         }
     }
 
-    /// Counts nodes right of the last one the level above names.
+    /// Counts nodes right of the last one that the level above names.
     async fn count_trailing(
         &self,
         lane: &Lane<'_>,

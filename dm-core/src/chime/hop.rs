@@ -1,39 +1,32 @@
-//! Making room: hopscotch insertion (Herlihy, Shavit, Tzafrir, DISC 2008; CHIME section 4.1.2), and when the place of a
+//! Making room: hopscotch insertion (Herlihy, Shavit, Tzafrir, DISC 2008; CHIME section 4.1.2), and when the entry of a
 //! deleted record may be used again.
 //!
 //! From the home of the new key on, look for a *hole*: an entry that is empty, or dead under the condition below. While
-//! the hole is too far from the home, move into it, of the `H - 1` entries before it, the *farthest* whose key's home is
-//! near enough to the hole; where that was is the new hole.
+//! the hole is too far from the home, the *farthest* of the `H - 1` entries before it moves into it, of those whose
+//! key's home is near enough to the hole. The entry where that key was is the new hole.
 //!
-//! **The rule that readers rely on**: *between two WRITEs of the whole node, when an entry's key is replaced by another,
-//! the new key lies farther from its home there than the old one did.* So a place never again gets a key of the same home.
-//! Number entries by their distance from the new key's home; a key at `y` with displacement `d` has its home at `y - d`.
-//!
-//! - A key at `y` can move to the hole at `x` iff `(x - y) + d < H`, that is, iff its home lies after `x - H`.
-//! - First move: the hole at `x` takes the key at `y`, the farthest of those that can. Next move: the hole at `y` takes the
-//!   key at `z < y`. That key could not move to `x`, or it would have been the farthest (or it lies before `x - H`, and
-//!   its home too), so its home lies at or before `x - H`, hence before the home of the key it replaces: farther.
-//! - The new key comes last and replaces one whose home lies after `x - H >= 0`, the new key's home being 0: farther.
-//! - The first hole, if it is empty, replaces nothing; if it is dead, what comes there has to be farther from its home than
-//!   the dead key is: that is the condition.
+//! **The rule that readers rely on**: *between two WRITEs of the whole node, when an entry's key is replaced by
+//! another, the new key lies farther from its home there than the old one did.* So an entry never again gets a key of
+//! the same home. A dead entry is filled only if what comes there lies farther from its home than the dead key does.
+//! [`chime_neighborhoods`](crate::manual::chime_neighborhoods) proves that hops keep the rule, and that it is enough.
 //!
 //! A dead record whose own key comes back is revived in place: it is the same key.
 //!
-//! # Any way there is
+//! # Rearrangement
 //!
-//! Hops go forward only. In a leaf that was split once that leaves room unused: records lie far from their homes with holes
-//! before them. When no hop helps and the leaf is going to be written as a whole anyway, records may move in both
-//! directions within their neighborhoods: entries and records are the two sides of a bipartite graph, and a shortest
-//! *augmenting path* (Berge, PNAS 1957) from the new record to an empty entry makes room if there is any arrangement that
-//! has it. With 64 entries and neighborhoods of 8 a leaf then splits when it is 93 % full, instead of 88 %.
+//! Hops go forward only. In a leaf that was split once that leaves room unused: records lie far from their homes with
+//! holes before them. When no hop helps and the leaf is going to be written as a whole anyway, records may move in both
+//! directions within their neighborhoods. Entries and records are the two sides of a bipartite graph, and a shortest
+//! *augmenting path* (Berge, PNAS 1957) from the new record to an empty entry makes room if any arrangement has it.
+//! With 64 entries and neighborhoods of 8 a leaf then splits when it is 93 % full, instead of 88 %.
 
 use super::layout::{LeafMut, SPAN_MAX, State, Touched};
 use heapless::Vec;
 
 impl LeafMut<'_> {
-    /// Puts a record, whose key is neither live nor dead here, into the neighborhood of `home`, by hops if need be. Of the
-    /// image the `count` entries from `home` on may be looked at. Returns how far from `home` the hole was: everything
-    /// changed lies between. `None`: there is no way, and nothing was changed.
+    /// Inserts a record, whose key is neither live nor dead here, into the neighborhood of `home`, by hops if needed.
+    /// Only the `count` entries of the image from `home` on may be looked at. Returns how far from `home` the hole was:
+    /// all changes lie between. `None`: no hops make room, and nothing was changed.
     pub fn place(
         &mut self,
         home: usize,
@@ -53,7 +46,7 @@ impl LeafMut<'_> {
                 continue;
             }
             if let Some(displacement) = dead {
-                // What lies here now is nobody's any more.
+                // The dead record here is overwritten.
                 let slot = shape.after(home, hole);
                 let former = shape.after(slot, shape.span - displacement);
                 self.set_bit(former, displacement, false);
@@ -61,7 +54,7 @@ impl LeafMut<'_> {
             }
             let mut at = hole;
             while at >= shape.neighborhood {
-                // `reaches` went the same way.
+                // `reaches` took the same steps.
                 let (from, displacement) = self.farthest(home, at)?;
                 self.hop(home, from, at, displacement, touched);
                 at = from;
@@ -76,7 +69,8 @@ impl LeafMut<'_> {
         None
     }
 
-    /// Whether a hole at distance `hole` can be brought into the neighborhood of `home`, and if it is dead, filled at all.
+    /// Whether a hole at distance `hole` can be brought into the neighborhood of `home`, and, if it is dead, be filled
+    /// at all.
     fn reaches(&self, home: usize, hole: usize, dead: Option<usize>) -> bool {
         let mut at = hole;
         let mut first = true;
@@ -118,19 +112,19 @@ impl LeafMut<'_> {
         touched.add_bitmap(owner);
     }
 
-    /// As [`LeafMut::place`] with all entries and without its rule: by any moves of records within their neighborhoods. Only in
-    /// images without dead records that are written as a whole. `false`: there is no arrangement with this record, and
-    /// nothing was changed.
+    /// As [`LeafMut::place`] with all entries and without its rule: by any moves of records within their neighborhoods.
+    /// Only for images without dead records that are written as a whole. `false`: no arrangement has room for this
+    /// record, and nothing was changed.
     pub fn rearrange(&mut self, home: usize, key: &[u8], value: &[u8]) -> bool {
         let shape = self.shape();
-        // For each entry reached: the one whose record would move there; itself: the new record would.
+        // For each entry that was reached: the entry whose record would move there; itself: the new record would.
         let mut from = [u16::MAX; SPAN_MAX];
         let mut queue: Vec<u16, SPAN_MAX> = Vec::new();
         for slot in (0..shape.neighborhood).map(|distance| shape.after(home, distance)) {
             if let Some(mark) = from.get_mut(slot) {
                 *mark = slot as u16;
             }
-            // There is room: as many as slots, each once.
+            // It has room: as many as slots, each once.
             let _ = queue.push(slot as u16);
         }
         let mut next = 0;
@@ -153,7 +147,7 @@ impl LeafMut<'_> {
             }
         };
         let mut at = hole;
-        // Ends: each entry was reached from one reached before, and the first from none.
+        // Ends: each entry was reached from one that was reached before, and the first from none.
         while let Some(source) = from.get(at).map(|&source| usize::from(source)).filter(|&source| source != at) {
             let owner = self.view().home_of(source);
             self.copy_within(source, at);
@@ -167,8 +161,8 @@ impl LeafMut<'_> {
         true
     }
 
-    /// The live slots, one after the other from `home`, whose removal would make room for a key of that home (CHIME section
-    /// 4.4, "critical keys"). `visit` gets each; among them are always the `H` of the neighborhood, if they are live.
+    /// Visits the live slots, one after the other from `home`, whose removal would make room for a key of that home
+    /// (CHIME section 4.4, "critical keys"). The live ones of the `H` of the neighborhood are always among them.
     pub fn critical(&self, home: usize, mut visit: impl FnMut(usize)) {
         let shape = self.shape();
         for hole in 0..shape.span {
@@ -205,13 +199,13 @@ mod tests {
         image
     }
 
-    /// A leaf, what is in it, and what it looked like after each operation since it was last written as a whole.
+    /// A leaf, what is in it, and each image of it since it was last written as a whole.
     struct Model {
         shape: LeafShape,
         image: Vec<u8>,
         records: BTreeMap<u64, u64>,
         epoch: Vec<(Vec<u8>, BTreeMap<u64, u64>)>,
-        /// How often hops went through: a test that never hops proves nothing.
+        /// How many hops there were: a test that never hops proves nothing.
         hops: usize,
     }
 
@@ -304,7 +298,7 @@ mod tests {
             }
         }
 
-        /// Everything is where it should be.
+        /// Every invariant of a leaf holds.
         fn sound(&self) {
             assert_eq!(self.leaf().check(&[0; 8], None), Ok(self.records.len() as u64));
             let mut value = [0; 8];
@@ -318,8 +312,8 @@ mod tests {
             assert_eq!(self.leaf().sorted(&[0; 8], None, &mut slots), self.records.len());
         }
 
-        /// READs every entry as it was at some other instant of the epoch, and looks for the keys that were there all the
-        /// time. Returns how many were missed without notice.
+        /// READs every entry as it was at some other instant since the last WRITE of the whole, and looks for the keys
+        /// that were there all the time. Returns how many were missed without notice.
         fn misses(&self, draw: &mut impl FnMut(usize) -> usize) -> usize {
             let window = 2 + draw(7);
             let instants = &self.epoch[self.epoch.len().saturating_sub(window)..];
@@ -360,7 +354,7 @@ mod tests {
         }
     }
 
-    /// Histories on one leaf; returns records missed by readers that mix instants, and hops.
+    /// Random runs on one leaf; returns records missed by readers that mix instants, and hops.
     fn run(seed: u64, how: State) -> (usize, usize) {
         let mut draw = random(seed);
         let neighborhood = [2, 3, 4, 8][draw(4)];
@@ -404,7 +398,7 @@ mod tests {
         let (mut rearranged, mut full) = (0, 0);
         for seed in 0..2000 {
             let (mut model, key) = stuck(seed);
-            // As after a split: the upper half of the keys has gone, and others come.
+            // As after a split: the upper half of the keys has left, and others come.
             let middle = *model.records.keys().nth(model.records.len() / 2).unwrap();
             for slot in 0..model.shape.span {
                 let mut resident = [0; 8];
@@ -445,7 +439,7 @@ mod tests {
         assert!(rearranged > 100 && full > 100, "{rearranged} rearranged, {full} full");
     }
 
-    /// A leaf that has no way for a key; the keys in it.
+    /// A leaf in which hops make no room for a key; the keys in it.
     fn stuck(seed: u64) -> (Model, u64) {
         let mut draw = random(seed);
         let neighborhood = [2, 4, 8, 16][draw(4)];

@@ -20,21 +20,21 @@
 //!           └───────────────────────────────────────────────────┴────────────┘
 //! ```
 //!
-//! A key's *home* is its hash modulo the span; it lies in one of the `H` entries from there on, cyclically (its
+//! A key's *home* is its hash modulo the span. The key lies in one of the `H` entries from there on, cyclically (its
 //! *neighborhood*), and bit `o` of its home's bitmap is set if it lies `o` entries further on.
 //!
 //! **Versions of parts.** Every replica and every entry begins with a version byte: NV in the low half as in the lines'
-//! version bytes, the entry's EV in the high half (0 in replicas). A READ of entries `a..b` begins at the version byte of
-//! entry `a`, or of the replica before it; each further line it touches begins with that line's version byte. So every
-//! piece that is of one instant shows an NV, wherever the READ begins, and READs that agree on NV in all pieces of all
-//! their segments saw one life of the image between two WRITEs of the whole node.
+//! version bytes, the entry's EV in the high half (0 in replicas). A READ of entries `a..b` begins at the version byte
+//! of entry `a`, or of the replica before it; each further line it touches begins with that line's version byte. So
+//! every piece that is of one instant shows an NV, wherever the READ begins. READs that agree on NV in all pieces of
+//! all their segments saw one image between two WRITEs of the whole node.
 //!
-//! **Entries name the life of their leaf.** Each repeats the generation; in a retired leaf they show the next one. So an entry
-//! that is READ alone, without a replica, tells whether it is of the leaf that a pointer means: see [`super`], "Why one
-//! entry can be enough".
+//! **Entries repeat the generation of their leaf**; in a retired leaf they show the next one. So an entry that is READ
+//! alone, without a replica, tells whether it is of the leaf that a pointer means
+//! ([`chime_entries`](crate::manual::chime_entries)).
 //!
-//! **Dead records.** A delete leaves key and bitmap bit and says *dead*; see [`super::hop`] for when the place may be used
-//! again, and [`super`] for why.
+//! **Dead records.** A delete leaves key and bitmap bit and says *dead*. [`super::hop`] says when the entry may be used
+//! again, and [`chime_neighborhoods`](crate::manual::chime_neighborhoods) why.
 
 mod change;
 mod shape;
@@ -60,12 +60,13 @@ pub const NEIGHBORHOOD_MIN: usize = 2;
 pub const NEIGHBORHOOD_MAX: usize = 16;
 /// Payload bytes of a replica.
 pub const REPLICA_BYTES: usize = 10;
-/// Bit of a replica's second byte: somebody wrote it.
+/// Bit of a replica's second byte: the replica was written.
 const WRITTEN: u8 = 1 << 6;
 /// Bit of a replica's second byte: the node is out of the tree.
 const RETIRED: u8 = 1 << 7;
 
-/// Neighborhoods up to this long leave a byte of the bitmap's word for generation and state; behind others' there is one.
+/// Neighborhoods up to this long leave a byte of the bitmap's word for generation and state; longer ones have it behind
+/// the bitmap.
 const STATE_IN_BITMAP_MAX: usize = 8;
 /// Bit of that byte: the entry holds a record.
 const LIVE_BIT: u8 = 1 << 7;
@@ -108,7 +109,7 @@ pub enum State {
     Dead,
 }
 
-/// What a replica says.
+/// Contents of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Replica {
     /// Generation of the leaf's address.
@@ -119,14 +120,14 @@ pub struct Replica {
     pub sibling: Address,
 }
 
-/// An image of a leaf, all of it or some runs; what was not READ must not be asked for.
+/// An image of a leaf, all of it or some runs. What was not READ must not be asked for.
 #[derive(Clone, Copy)]
 pub struct Leaf<'a> {
     shape: &'a LeafShape,
     image: &'a [u8],
 }
 
-/// Generation and state, as stored, to state.
+/// The state in the byte of generation and state.
 #[inline]
 const fn state_of(flags: u8) -> State {
     if flags & LIVE_BIT != 0 {
@@ -168,13 +169,13 @@ impl<'a> Leaf<'a> {
         Walk::new(self.shape, first, count)
     }
 
-    /// As [`Leaf::state`], of the entry that begins here.
+    /// As [`Leaf::state`], for the entry that begins here.
     #[inline]
     fn state_at(&self, here: Cursor) -> State {
         state_of(here.forward(self.shape.key_at() - 1).byte(self.image))
     }
 
-    /// As [`Leaf::is_whole`], of the entry that begins here.
+    /// As [`Leaf::is_whole`], for the entry that begins here.
     #[inline]
     fn is_whole_at(&self, here: Cursor) -> bool {
         let version = here.byte(self.image) >> 4;
@@ -182,7 +183,7 @@ impl<'a> Leaf<'a> {
             .all(|line| self.image.get(line).is_some_and(|byte| byte >> 4 == version))
     }
 
-    /// As [`Leaf::bitmap`], of the entry that begins here.
+    /// As [`Leaf::bitmap`], for the entry that begins here.
     #[inline]
     fn bitmap_at(&self, here: Cursor) -> u16 {
         let low = here.forward(1).byte(self.image);
@@ -192,7 +193,7 @@ impl<'a> Leaf<'a> {
         u16::from_le_bytes([low, here.forward(2).byte(self.image)])
     }
 
-    /// As [`Leaf::home_of`], of the entry `slot`, which begins here.
+    /// As [`Leaf::home_of`], for the entry `slot`, which begins here.
     #[inline]
     fn home_at(&self, slot: usize, here: Cursor) -> usize {
         if self.shape.key_bytes != 8 {
@@ -218,7 +219,8 @@ impl<'a> Leaf<'a> {
         }
     }
 
-    /// Whether entry `slot`, READ alone, is of one WRITE, of a leaf in its life `generation`, and holds a record with `key`.
+    /// Whether entry `slot`, READ alone, is of one WRITE, of a leaf with this generation, and holds a record with
+    /// `key`.
     pub fn holds(&self, slot: usize, generation: u8, key: &[u8]) -> bool {
         let version = self.version(slot);
         let of_one_node_write = stripes::crossings(self.shape.entry_at(slot), self.shape.entry_bytes())
@@ -260,7 +262,7 @@ impl<'a> Leaf<'a> {
         self.walk(first, count.min(self.shape.span)).all(|(_, here)| self.is_whole_at(here))
     }
 
-    /// What replica `group` says.
+    /// The contents of replica `group`.
     #[inline]
     pub fn replica(&self, group: usize) -> Replica {
         let at = self.shape.replica_at(group);
@@ -324,8 +326,8 @@ impl<'a> Leaf<'a> {
         stripes::read(self.image, self.shape.entry_at(slot) + self.shape.key_at(), out);
     }
 
-    /// The slot of the neighborhood of `home` in which `key` is in this state. No versions are looked at: for images
-    /// of a locked leaf.
+    /// The slot of the neighborhood of `home` in which `key` is in this state. Checks no versions: for images of a
+    /// locked leaf.
     #[inline]
     pub fn find_locked(&self, home: usize, key: &[u8], wanted: State) -> Option<usize> {
         let mut near = self.walk(home, self.shape.neighborhood);
@@ -342,11 +344,11 @@ impl<'a> Leaf<'a> {
         found.map(|(slot, _)| slot)
     }
 
-    /// The slot that holds `key`, looked for by a reader in the neighborhood of `home`, whose pieces agree.
+    /// The slot that holds `key`, for a reader of the neighborhood of `home` whose pieces agree.
     ///
-    /// A match counts if it is whole. *No match* counts only if all entries are whole and every bit of the home's bitmap
-    /// leads to a key of that home: else a hop was under way, and the key may have been where the reader was not
-    /// ([`super`], "Why a key that is there is found").
+    /// A match counts if it is of one WRITE. *No match* counts only if all entries are, and every bit of the home's
+    /// bitmap leads to a key of that home. Otherwise a hop was under way, and the key may have been where the reader
+    /// was not ([`chime_neighborhoods`](crate::manual::chime_neighborhoods)).
     #[inline]
     pub fn find(&self, home: usize, key: &[u8]) -> Result<Option<usize>, DecodeError> {
         if let Some(slot) = self.find_locked(home, key, State::Live) {
@@ -363,8 +365,8 @@ impl<'a> Leaf<'a> {
         Ok(None)
     }
 
-    /// Whether an image with one node version has every record that was there throughout the READ: as [`Leaf::find`] for
-    /// every home at once.
+    /// Whether an image with one node version has every record that was there throughout the READ: as [`Leaf::find`],
+    /// for every home at once.
     pub fn settled(&self) -> Result<(), DecodeError> {
         let mut rebuilt = [0u16; SPAN_MAX];
         for (slot, here) in self.walk(0, self.shape.span) {
@@ -417,14 +419,14 @@ impl<'a> Leaf<'a> {
             if first < low_prefix || first > high_prefix || self.state_at(here) != State::Live {
                 continue;
             }
-            // On the edges the rest of the key decides.
+            // At the bounds the rest of the key decides.
             if first == low_prefix || first == high_prefix {
                 self.read_key(slot, left);
                 if &*left < low || high.is_some_and(|high| &*left >= high) {
                     continue;
                 }
             }
-            // There is room: as many as slots.
+            // It has room: as many as slots.
             let _ = order.push((first, slot as u16));
         }
         if is_long {
@@ -458,8 +460,8 @@ impl<'a> Leaf<'a> {
         count
     }
 
-    /// Checks a quiet leaf with these fences: versions, replicas, every key in its neighborhood and within the fences, none
-    /// twice, bitmaps exact. Returns its records.
+    /// Checks a quiet leaf with these fences: versions, replicas, every key in its neighborhood and within the fences,
+    /// none twice, bitmaps exact. Returns its records.
     pub fn check(&self, low: &[u8], high: Option<&[u8]>) -> Result<u64, DecodeError> {
         self.settled()?;
         let version = stripes::node_version(self.image).ok_or(DecodeError::Torn)?;
@@ -485,7 +487,7 @@ impl<'a> Leaf<'a> {
             }
         }
         let (records, dead) = (self.records(), self.dead());
-        // No bit leads nowhere, as `settled` has seen; so if there are as many as keys, each key has one.
+        // Every bit leads to a key, as `settled` has seen; so if there are as many bits as keys, each key has one.
         if bits != records + dead {
             return Err(DecodeError::Corrupt("a key without its bit in its home's bitmap"));
         }

@@ -1,11 +1,11 @@
-//! What [`crate::btree::merge`] asks about leaves of CHIME: their locks lie in them, and a record that comes to a leaf from its
-//! right neighbour goes to the same entry, where its home's neighborhood is the same.
+//! Merges, as [`crate::btree::merge`] asks for them: the locks of CHIME's leaves lie in them, and a record that a leaf
+//! takes from its right neighbour goes to the same entry, where its home's neighborhood is the same.
 //!
-//! Whether a leaf is retired is said in every replica, so a leaf is retired, and revived, by a WRITE of all of it.
+//! Every replica says whether a leaf is retired, so a leaf is retired, and revived, by a WRITE of all of it.
 //!
-//! **Readers of parts.** Both leaves are locked until all three WRITEs have completed, so no record changes meanwhile. Who
-//! still sees a part of the right leaf as it was finds what is current; who sees a part of it as retired, or of the left
-//! leaf with its new sibling, finds that it is not what the parent's copy says, and READs more.
+//! **Readers of parts.** Both leaves are locked until all three WRITEs have completed, so no record changes meanwhile.
+//! A reader that still sees a part of the right leaf as it was finds what is current. One that sees a part of it as
+//! retired, or of the left leaf with its new sibling, finds that it is not what the parent's copy says, and READs more.
 
 use super::Chime;
 use super::layout::{Leaf, LeafMut, State};

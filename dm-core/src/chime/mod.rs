@@ -1,6 +1,14 @@
-//! CHIME: a B+-tree whose leaves are hopscotch tables, so that a get READs the neighborhood of its key and not the leaf.
+//! CHIME: a B+-tree whose leaves are hopscotch tables, so that a get READs the neighborhood of its key and not the
+//! leaf.
 //!
 //! After Luo et al., "CHIME: A Cache-Efficient and High-Performance Hybrid Index on Disaggregated Memory" (SOSP 2024).
+//!
+//! ```text
+//!  leaf  ┌────────┬───────────┬─────────┬─────┬─────────┬───────────┬─────────┬─────┬─────────┬───────────┐
+//!        │ header │ replica 0 │ entry 0 │ ... │ H - 1   │ replica 1 │ entry H │ ... │ 2 H - 1 │ lock word │
+//!        └────────┴───────────┴─────────┴─────┴─────────┴───────────┴─────────┴─────┴─────────┴───────────┘
+//!                                   └── home of a key: it lies in one of the H entries from there on ──┘
+//! ```
 //!
 //! # Round trips
 //!
@@ -8,7 +16,7 @@
 //!
 //! | operation | round trips | requests |
 //! |---|---|---|
-//! | get | 1 | READ neighborhood (two READs in one chain if it goes on at the first entry) |
+//! | get | 1 | READ neighborhood (two READs in one chain if it continues at the first entry) |
 //! | get of a key that the hotspot buffer knows | 1 | READ entry; if it was wrong, one more for the neighborhood |
 //! | update, delete, upsert of a present key | 3 | CAS lock; READ neighborhood; WRITE entry + CAS unlock |
 //! | ... update, upsert, `update_if` of one that the hotspot buffer knows | 3 | CAS lock; READ entry; WRITE entry + CAS unlock |
@@ -23,9 +31,10 @@
 //! | a leaf that its cached parent describes wrongly | + 2 | READ neighborhood; READ parent; go on |
 //! | a half-split leaf whose parent does not know | + 1, + 1 | READ leaf; READ sibling; and the split is finished |
 //!
-//! A lock handed over saves the CAS and the unlock. Without masked atomics a lock's CAS has to guess the free word; a wrong
-//! guess is one round trip more. [`Options::chain_lock_read`](crate::btree::Options) makes the 3 a 2: entry, neighborhood or,
-//! of an insert, the hop range that the word's last known vacancy asks for is READ behind the CAS in its chain.
+//! A lock handed over saves the CAS and the unlock. Without masked atomics a lock's CAS has to guess the free word; a
+//! wrong guess is one round trip more. [`Options::chain_lock_read`](crate::btree::Options) makes the 3 a 2: entry,
+//! neighborhood or, of an insert, the hop range that the word's last known vacancy asks for is READ behind the CAS in
+//! its chain.
 //!
 //! # Rooms
 //!
@@ -39,123 +48,66 @@
 //! | `search` | get |
 //! | `speculate` | one entry instead of a neighborhood |
 //! | `write` | insert, update, upsert, `update_if`, delete |
-//! | `split` | what an insert does when there is no way |
+//! | `split` | what an insert does when no hops make room |
 //! | `merge` | what a delete does when it took the last record |
 //!
 //! Inner nodes and their locks, descents, linking, scans, bulk loads and the walk are [`crate::btree`]'s.
 //!
-//! # Why a part of a leaf is enough to know which leaf it is
+//! # Why it is right
 //!
-//! A neighborhood has no fences, but it has a replica: generation, in use or not, sibling. The descent brings the child
-//! `p` that the parent names for the key, and the child `s` that it names next. If the replica has the generation of `p`, is
-//! in use and has the sibling `s`, generation included, the leaf covers the key:
+//! Each claim has a page of the manual:
 //!
-//! - A low fence never changes while a node lives, and the generations say that both lives are those the parent meant. The
-//!   parent, however old its copy, said of them: `low(p) <= key < low(s)`.
-//! - A live leaf covers `low(p)` to its high fence, which is the low fence of its sibling: the level is a list that partitions
-//!   the keys. Its sibling is `s`. So it covers the key.
+//! - A part of a leaf is enough to know which leaf it is: [`chime_leaf_identity`](crate::manual::chime_leaf_identity).
+//! - A key that is there is found, though it may hop: [`chime_neighborhoods`](crate::manual::chime_neighborhoods).
+//! - One entry can be enough: [`chime_entries`](crate::manual::chime_entries).
+//! - A split makes room, and the new sibling needs no lock: [`chime_splits`](crate::manual::chime_splits).
 //!
-//! Boundaries move only by WRITEs of the whole leaf, which raise NV; all parts that were READ agree on NV. For the last
-//! child of a parent, `s` comes from the parent's next pointer ([`crate::btree::inner`]). At the right edge it is null, on
-//! both sides; the root alone has no parent, and covers everything iff it has no sibling.
-//!
-//! A generation that did not change when a boundary moved does no harm here: the sibling changes with every boundary, and
-//! it cannot come back, since a place that returns has another generation.
-//!
-//! # Why a key that is there is found
-//!
-//! Lines are READ at different instants, and a key may hop from where the reader comes too late to where it has been too
-//! early. The reader compares: each bit of the home's bitmap, as READ, must lead to a key of that home, as READ. Claim: a
-//! key `k` that is in the leaf throughout is found, or some bit leads to no such key.
-//!
-//! Let `x` be where `k` was at the instant the bitmap was READ, so `x`'s bit is set. Entry `x` was READ at another instant. If
-//! it had `k` then, `k` is found. If it was empty, the bit leads nowhere. Else it had another key; and between two WRITEs of
-//! the whole leaf an entry never has two different keys of one home ([`hop`], "the rule"): so that key is not of this home,
-//! and the bit leads to no key of it. This holds for any number of hops, inserts and deletes during the READ.
-//!
-//! The rule is why a delete does not empty the entry: it says *dead*, and key and bit stay until another key may take the
-//! place, or the leaf is written as a whole. (With deletes that empty the entry two writes are enough to miss a key: the
-//! reader sees `j` at `x`; `j` is deleted; an insert makes `k`, of the same home, hop to `x`; the reader sees the bitmap and
-//! where `k` was before.) A search that meets nothing but its key dead answers *absent*, which it was at that instant.
-//!
-//! # Why one entry can be enough
-//!
-//! Where a key was last seen is remembered ([`crate::compute::hotspot`]), and that one entry is READ: no replica, no bitmap.
-//! It does not tell its leaf's fences or sibling, so nothing follows from *not* finding the key there. Claim: an entry that
-//! is of one WRITE, says *live*, has the key and shows the generation of the pointer `p` that the READ followed, has the
-//! key's current value at some instant of the READ.
-//!
-//! By the generation it is an entry of `p`'s leaf in the life that `p` means; a retired leaf shows the next generation in
-//! every entry. (The published entry does not tell one life from the next. Without that the claim is false: the place may
-//! be in use again for the sibling of a split that has not happened yet, or never does, with a record in the same entry.)
-//! A pointer of that life exists only since the leaf was linked. So what is left is an entry of a live leaf, and how a
-//! key can leave it or change in it:
-//!
-//! - *Updates, deletes and inserts of a deleted key* change the entry itself, under the leaf's lock: the entry has the newest.
-//! - *Hops* copy the record to another entry of the leaf and put another key in its place, by WRITEs that have landed before
-//!   the lock is free. Nobody changes the copy before, so until its old place is overwritten both are current.
-//! - *Splits* vacate the entry by the WRITE of the whole leaf. Nobody gets to the sibling before that has landed everywhere
-//!   (`split`), so until then nobody changes the copy there.
-//! - *Merges* copy records to the left neighbour and retire the leaf; both stay locked until all WRITEs have landed.
-//!
-//! In short: a copy of a record can be changed only after the record it was copied from is gone. Under the leaf's lock the
-//! same entry is enough to change the value: the leaf has the key, so it is the key's leaf. Whoever repairs a leaf keeps
-//! this up: no entry of a leaf in use is live that is not within its fences.
-//!
-//! # When a compute node dies
-//!
-//! As for every B+-tree ([`crate::recovery`]); what is CHIME's own:
-//!
-//! - A lock word in a leaf names row and acquisition. Where the leaf has room, which the word says while it is free, is READ
-//!   from the leaf by whoever ends a dead holder's acquisition (`lock`).
-//! - A change of a record is one WRITE, or two if its entries go on at the first one. If it may land in part - it spans crash
-//!   units, or is two - a redo image of all of it goes before it in its chain, so after the takeover it is there wholly
-//!   or not at all: no hop that has left and not arrived, no bit without its key.
-//! - A range of entries begins in the middle of a line. If it is longer than a packet it is posted as two WRITEs, so that
-//!   the packets end where lines end ([`crate::recovery`], "Where packets end"): a line of which half had landed would show
-//!   one version to all of its entries, and a record of two halves.
-//! - Until then readers see what is there. Lines that landed and lines that did not are like lines READ at two instants, one
-//!   before the change and one after it, so what was said above holds: no key is missed without notice, and the value of
-//!   one that moves is the same in both places. What a reader has seen of the change stays: if any of it landed, its image
-//!   did.
-//! - Locks are swept in every place that ever was a leaf's, in use or not: an old pointer is all it takes to lock one.
+//! **Deaths** are repaired as in every B+-tree ([`crate::recovery`]). A change of a record is one WRITE, or two if its
+//! entries continue at the first one. If it may land in part, one redo record of all of it goes ahead of it, so after
+//! the takeover it is there completely or not at all. A range of entries that is longer than a packet is posted as two
+//! WRITEs, so that packets end where lines end ([`redo_records`](crate::manual::redo_records)). The free word is READ
+//! from the leaf by whoever ends a dead holder's acquisition ([`locks`](crate::manual::locks)). A sweep goes over every
+//! place that ever was a leaf's: an old pointer is enough to lock one.
 //!
 //! # What it assumes
 //!
 //! LINE_ATOMIC, WORD_ATOMIC (versions), WRITE_THEN_WRITE (sibling before node), WRITE_THEN_ATOMIC (entries before
-//! unlock), COMPLETION_IS_VISIBLE. FAILED_CAS_IS_SILENT and ATOMIC_EXCLUDES_WRITE are *not* needed: words under CAS are never
-//! written otherwise, from the first life of a place to the last. HOST_BEFORE_DEVICE if the lock table of inner nodes is in
-//! device memory; ATOMIC_THEN_READ if `chain_lock_read` is on; TIMED_READS, since versions have four bits.
+//! unlock), COMPLETION_IS_VISIBLE. FAILED_CAS_IS_SILENT and ATOMIC_EXCLUDES_WRITE are *not* needed: words under CAS are
+//! never written otherwise once their chunk is in use. HOST_BEFORE_DEVICE if the lock table of inner nodes is in device
+//! memory; ATOMIC_THEN_READ if `chain_lock_read` is on; TIMED_READS, since versions have four bits.
 //!
-//! # Where it departs from the paper, and why
+//! # Deviations from the paper
 //!
-//! - **Leaves keep their fences**, once, in the header; no largest key in the lock word. A half-split is decided by the fence
-//!   and not by the largest key, which deletes can move; the separator need not be the largest key plus one.
-//! - **The sibling's generation** is compared with the sibling, and the replica's with the pointer: leaves are retired and
-//!   reused here.
+//! - **Leaves keep their fences**, once, in the header; no largest key in the lock word. A half-split is decided by the
+//!   fence and not by the largest key, which deletes can move; the separator need not be the largest key plus one.
+//! - **The sibling's generation** is compared with the sibling, and the replica's with the pointer: leaves are retired
+//!   and reused here.
 //! - **A parent names what comes after its last child** (also in the authors' code, not in the paper).
-//! - **An insert READs the whole neighborhood** at least; the paper's stops at the first entry with room, and puts a key that
-//!   lies behind it into the leaf twice.
-//! - **Every entry whose bytes change raises its EV**, the home whose bitmap changes included.
-//! - **Deletes**, with dead records; the paper clears the entry (above).
-//! - **A leaf that no hop helps is rearranged** before it is split, and splits at the median of its records if that makes room
-//!   for the new one on its side: after random inserts leaves are 65 % full (H = 8), instead of 59 %. Readers do not
-//!   notice: a record is always within the neighborhood of its home.
+//! - **An insert READs the whole neighborhood** at least; the paper's stops at the first entry with room, and puts a
+//!   key that lies behind it into the leaf twice.
+//! - **Every entry whose bytes change raises its EV**, the home whose bitmap changes included, so that a mixture is
+//!   noticed.
+//! - **Deletes** leave dead records; the paper clears the entry, and then readers can miss a key.
+//! - **A leaf in which no hop makes room is rearranged** before it is split, and splits at the median of its records if
+//!   that makes room for the new one on its side: after random inserts leaves are 65 % full (H = 8), instead of 59 %.
+//!   Readers do not notice: a record is always within the neighborhood of its home.
 //! - **An occupied flag**, not reserved keys and values.
 //! - **Entries repeat the generation**, which makes READs of single entries safe.
 //! - **Lock words** name their holder while held, and are released by CAS; 63 bits of vacancy, which is a hint.
-//! - **A new sibling is written unlocked**: see `split` for why that is safe here.
-//! - **A whole leaf can be joined** with an empty neighbour; a half-split is finished by whoever finds it.
+//! - **A new sibling is written unlocked**: nobody reaches it before the old leaf's WRITE has landed everywhere.
+//! - **A whole leaf can be joined** with an empty neighbour; a half-split is finished by the next operation that meets
+//!   it.
 //!
-//! # Open limits
+//! # Limits
 //!
 //! - Inner nodes are never merged; leaves are joined when one is empty, not when they are merely sparse.
-//! - A generation has six bits: a pointer that survives 64 lives of one place unused passes the generation check.
-//! - A row of a compute node that had opened an index without recovery stays dead if the pool has other indexes of this kind:
-//!   nothing says whose leaves may name it ([`crate::btree::sweep`]).
-//! - Opened without recovery, an index waits for the locks of the dead until its deadlines pass. A leaf torn by a writer that
-//!   died, or whose queue pair failed between the two WRITEs of a range that goes on at the first entry, is then reported as
-//!   corrupt.
+//! - A generation has six bits. In an index opened without epochs a pointer that is unused for 64 reuses of one place
+//!   passes the generation check ([`generations`](crate::manual::generations)).
+//! - A row of a compute node that had opened an index without recovery stays dead if the pool has other indexes of this
+//!   kind: nothing says whose leaves may name it ([`crate::btree::sweep`]).
+//! - Opened without recovery, an index waits for the locks of dead holders until its deadlines pass. A leaf torn by a
+//!   writer that died, or whose queue pair failed between the two WRITEs of a range that continues at the first entry,
+//!   is then reported as corrupt.
 //! - `entry_writes` off is Sherman's: it is ignored.
 
 pub mod hop;
@@ -199,7 +151,7 @@ use parameters::{ParameterError, Parameters};
 use spin::Mutex;
 use vacancy::{Buckets, HELD};
 
-/// Marks that this room counts itself; those of [`crate::btree::MARKS`] and [`crate::memory::chunks::MARKS`] come on top.
+/// Marks of this room; those of [`crate::btree::MARKS`] and [`crate::memory::chunks::MARKS`] are in addition.
 pub const MARKS: &[Mark] = &[
     Mark::Forwarded,
     Mark::LeafSplit,
@@ -225,7 +177,7 @@ pub struct LeafLocks<'s> {
     pub table: LockTable<'s>,
     /// Local entries per memory node, at least 1.
     pub locks_per_node: u32,
-    /// Remembered words, one place per local entry.
+    /// Remembered free words, one place per local entry.
     pub words: WordTable<'s>,
 }
 
@@ -243,8 +195,8 @@ pub struct Chime<'s> {
 }
 
 impl<'s> Chime<'s> {
-    /// Puts an index together. `tree.scratch` and `plan` come from [`Parameters::plan`]; `tree.cache` keeps next pointers
-    /// ([`IndexCache::with_next`](crate::compute::cache::IndexCache::with_next)).
+    /// Puts an index together. `tree.scratch` and `plan` come from [`Parameters::plan`]; `tree.cache` keeps next
+    /// pointers ([`IndexCache::with_next`](crate::compute::cache::IndexCache::with_next)).
     pub fn new(
         tree: Tree<'s>,
         leaf_locks: LeafLocks<'s>,
@@ -434,7 +386,7 @@ impl Index for Chime<'_> {
         lane: &'a Lane<'_>,
         operation: Operation,
     ) -> impl Future<Output = Result<Outcome, OpError>> + 'a {
-        // Its future, without another one around it.
+        // The tree's future, without another one around it.
         self.perform(lane, operation)
     }
 

@@ -31,8 +31,8 @@ pub const VALUE_BYTES_MAX: usize = 1024;
 /// And at least this long.
 pub const VALUE_BYTES_MIN: usize = 8;
 
-/// Memory nodes are at most this large, in bytes: lanes that queue for a leaf name it by 32 bits of its line's number, and a
-/// lock is handed over to who names the same.
+/// Memory nodes are at most this large, in bytes: lanes that queue for a leaf name it by 32 bits of its line's number,
+/// and a lock is handed over to a lane that names the same.
 pub const REGION_BYTES_MAX: u64 = 1 << 38;
 
 /// The only hash so far.

@@ -15,32 +15,33 @@ use crate::operation::{OpError, Outcome};
 use crate::remote::address::Address;
 use crate::verbs::{Label, Request};
 
-/// What a look at a neighborhood gave.
+/// Result of a look at a neighborhood.
 enum Look {
-    /// The key is there, in this slot, its value in the output; or it is not.
+    /// The key is there, in this slot, its value in the output; or it is not there.
     Seen(Option<usize>),
-    /// The leaf is not the one the parent spoke of.
+    /// The leaf is not the one that the parent means.
     Doubted,
     /// Torn again and again, or READ too slowly for versions to vouch.
     Unsure,
 }
 
-/// What looks at the parts of a leaf gave.
+/// Result of looks at the parts of a leaf.
 enum Near {
     /// Whether the key is there, its value in the output; and a half-split to finish.
     Told(bool, Option<(u8, Address)>),
-    /// That takes a look at the whole leaf.
+    /// The whole leaf has to be READ.
     Unsure(Spot),
 }
 
 impl Chime<'_> {
-    /// Steps: route; if the hotspot buffer knows the key, READ its entry, and if it is there take the value; READ neighborhood; check versions, then the sibling against the parent's next pointer; take the value.
-    /// Linearizes within the READ whose image was accepted.
+    /// Steps: route; if the hotspot buffer knows the key, READ its entry, and take the value if the key is there; READ
+    /// neighborhood; check versions, then the sibling against the parent's next pointer; take the value. Linearizes
+    /// within the READ whose image was accepted.
     ///
-    /// If the sibling is another, the parent's copy may be old: it is READ again. If it still is another, the leaf has
-    /// split and the parent does not know: the leaf is READ whole and its fences decide.
+    /// If the sibling differs, the parent's copy may be old: the parent is READ again. If the sibling still differs,
+    /// the leaf has split and the parent does not know: the leaf is READ as a whole and its fences decide.
     pub(super) async fn get(&self, lane: &Lane<'_>) -> Result<Outcome, OpError> {
-        // One after the other from here: futures of the later ones are not to lie within those of the earlier.
+        // One after the other from here: futures of the later ones must not lie within those of the earlier.
         let (found, help) = match self.find(lane).await? {
             Near::Told(found, help) => (found, help),
             Near::Unsure(spot) => self.find_in_leaf(lane, spot).await?,
@@ -87,7 +88,7 @@ impl Chime<'_> {
         }
     }
 
-    /// Looks for the key in the whole leaf that a descent arrived at, or the one that this leads to: its fences decide.
+    /// Looks for the key in the whole leaf that a descent arrived at, or in the one that this leads to: fences decide.
     async fn find_in_leaf(&self, lane: &Lane<'_>, spot: Spot) -> Result<(bool, Option<(u8, Address)>), OpError> {
         let mut spot = spot;
         let key_range = &self.plan.key;
@@ -109,7 +110,7 @@ impl Chime<'_> {
         Ok(visit.map_or((false, None), |visit| (visit.seen, visit.help)))
     }
 
-    /// Forgets the copy that led to a leaf.
+    /// Invalidates the copy that led to a leaf.
     pub(super) fn forget(&self, spot: &Spot) {
         if spot.parent.is_null() {
             self.tree.root.forget();
@@ -118,8 +119,8 @@ impl Chime<'_> {
         }
     }
 
-    /// Pushes READs of the `count` entries from `first` on into node image 0, each byte to its own place; of all entries, of
-    /// the whole image. Returns the positions of the READs.
+    /// Pushes READs of the `count` entries from `first` on into node image 0, each byte to its own place; of all
+    /// entries, of the whole image. Returns the positions of the READs.
     pub(super) fn push_runs(
         &self,
         lane: &Lane<'_>,
@@ -158,7 +159,7 @@ impl Chime<'_> {
         let port = lane.port();
         // A neighborhood that is the whole leaf is READ as such, header included.
         let runs = self.leaf.runs(home, self.leaf.neighborhood);
-        // Whoever joins from here on must not be told what this READ samples.
+        // A member that joins from here on must not be told what this READ samples.
         self.tree.batches.seal(lane, |_| ());
         for _ in 0..TORN_MAX {
             let reads = self.push_runs(lane, spot.address, home, self.leaf.neighborhood, false);
@@ -203,9 +204,9 @@ impl Chime<'_> {
         Ok(Look::Unsure)
     }
 
-    /// Whether the entries READ, a neighborhood at least, are of one image, and that image is of the leaf that the parent
-    /// spoke of: in use, of the pointer's generation, and with the right neighbour that the parent has next. Then it covers
-    /// what the parent says it does: see [`super`].
+    /// Whether the entries READ, a neighborhood at least, are of one image, and that image is of the leaf that the
+    /// parent means: in use, of the pointer's generation, and with the sibling that the parent names next. Then it
+    /// covers what the parent says ([`chime_leaf_identity`](crate::manual::chime_leaf_identity)).
     pub(super) fn is_spoken_of(
         &self,
         image: &[u8],

@@ -1,5 +1,5 @@
 //! Speculative READs: of one entry, where the hotspot buffer says that the key is (CHIME section 4.3.2). See
-//! [`super`], "Why one entry can be enough".
+//! [`chime_entries`](crate::manual::chime_entries) for why one entry can be enough.
 
 use super::Chime;
 use super::layout::{Leaf, LeafMut, Touched};
@@ -14,7 +14,7 @@ use crate::operation::{OpError, OperationKind, Outcome};
 use crate::remote::address::Address;
 use crate::verbs::{Label, Request};
 
-/// Where a key may be: its hash, and what follows from that.
+/// A key's hash, and what follows from that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hashed {
     pub hash: u64,
@@ -44,7 +44,7 @@ impl Chime<'_> {
         guess
     }
 
-    /// Takes note of where the key was found, or that it was not.
+    /// Notes where the key was found, or that it was not.
     pub(super) fn note(&self, leaf: Address, hashed: Hashed, slot: Option<usize>) {
         if !self.hotspot.is_on() {
             return;
@@ -64,11 +64,11 @@ impl Chime<'_> {
         lane.port().push(if locked { request.untimed() } else { request })
     }
 
-    /// READs entry `slot` of the leaf and takes the key's value from it. `false`: the key is not there, which says nothing.
-    /// Linearizes within the READ.
+    /// READs entry `slot` of the leaf and takes the key's value from it. `false`: the key is not there, from which
+    /// nothing follows. Linearizes within the READ.
     pub(super) async fn get_entry(&self, lane: &Lane<'_>, spot: &Spot, slot: usize) -> Result<bool, OpError> {
         let port = lane.port();
-        // Whoever joins from here on must not be told what this READ samples.
+        // A member that joins from here on must not be told what this READ samples.
         self.tree.batches.seal(lane, |_| ());
         let position = self.push_entry(lane, spot.address, slot, false);
         port.submit().await?;
@@ -97,8 +97,8 @@ impl Chime<'_> {
         matches!(kind, OperationKind::Update | OperationKind::UpdateIf | OperationKind::Upsert)
     }
 
-    /// READs entry `slot` of the locked leaf, unless `early`: then it was READ in the chain of the lock's CAS. If the key is
-    /// there, changes its value in the image.
+    /// READs entry `slot` of the locked leaf, unless `early`: then it was READ in the chain of the lock's CAS. If the
+    /// key is there, changes its value in the image.
     pub(super) async fn change_entry(
         &self,
         lane: &Lane<'_>,

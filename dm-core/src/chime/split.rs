@@ -1,23 +1,13 @@
-//! Splitting a leaf that has no way for a record that has to go in.
+//! Splitting a leaf in which no hops make room for a record that has to go in.
 //!
 //! The records from the separator on move to a new right sibling, each to the same entry there; those that stay are not
-//! touched. On the new key's side one of the *critical* keys has to be gone - those whose removal makes room for it (CHIME
-//! section 4.4). The median of all keys does that almost always, and halves the leaf. Else the separator is the paper's: the
-//! middle one of the critical keys and the new one, so that on either side at least one of them is gone. (Among the critical
-//! keys are those of the neighborhood, two at least; the first and the middle one of them and the new key differ.)
+//! touched. On the new key's side one of the *critical* keys has to be gone: those whose removal makes room for it
+//! (CHIME section 4.4). The median of all keys does that almost always, and halves the leaf. Otherwise the separator is
+//! the paper's: the middle one of the critical keys and the new one.
 //!
-//! **Why one is enough.** Critical entries are the nearest ones to the home: if the moves that bring the hole at one to the
-//! home jump across a nearer entry, the first that does could end there as well. So when some critical key is gone the
-//! first empty entry is critical too, and all entries before it are as they were.
-//!
-//! The sibling is written first, then the old leaf with its lowered fence, the link and without the moved entries: that WRITE
-//! is both the split and, wherever the record went, the insert.
-//!
-//! **Why the sibling needs no lock of ours.** While lines of the old leaf's WRITE are still landing, one that has landed may
-//! show the new sibling, and another still has keys that moved. Nobody follows the link from a part of a leaf: a sibling
-//! that differs is only ever a reason to READ the whole leaf, and a whole image is accepted when all its lines are of one
-//! WRITE. So whoever arrives at the sibling, by the link or by the parent that is told later, does so after the old leaf's
-//! WRITE has landed in every line, and no reader of the old leaf sees a moved key there after it was changed.
+//! The sibling is written first, then the old leaf with its lowered fence, the link and without the moved entries: that
+//! WRITE is both the split and, wherever the record went, the insert. [`chime_splits`](crate::manual::chime_splits)
+//! says why one critical key is enough, and why the sibling needs no lock.
 
 use super::Chime;
 use super::layout::{Leaf, LeafMut, SPAN_MAX, State, Touched};
@@ -57,7 +47,7 @@ impl Chime<'_> {
             self.release(lane, held.freed_as(vacancy)).await?;
             return Err(crate::btree::Tree::corrupt(left, "a leaf without a way to split for its keys"));
         };
-        // Not there without the feature: the future of a link would lie within this one.
+        // Compiled with the feature only: the future of a link would lie within this one.
         #[cfg(feature = "planted")]
         let left_at = if planted(Bug::LinkedBeforeLanding) {
             self.link_early(lane, right, (left_at, right_at)).await?
@@ -79,8 +69,8 @@ impl Chime<'_> {
         Ok(right)
     }
 
-    /// The bug of that name: the new sibling is written and linked, and the old leaf is not. Returns where the image of the
-    /// latter is then.
+    /// The mutant of that name: the new sibling is written and linked before the old leaf is written. Returns where the
+    /// image of the old leaf is then.
     #[cfg(feature = "planted")]
     async fn link_early(
         &self,
@@ -96,15 +86,15 @@ impl Chime<'_> {
         Ok(aside)
     }
 
-    /// Builds both halves with the record in one of them, the separator in its scratch range; returns their vacancies. `None`:
-    /// the image is not one that our writers make.
+    /// Builds both halves with the record in one of them, the separator in its scratch range; returns their vacancies.
+    /// `None`: the image is not one that this crate writes.
     fn split_images(&self, scratch: &mut [u8], fresh: Fresh, home: usize) -> Option<(u64, u64)> {
         let mut room = [0; KEY_BYTES_MAX];
         let key = key_of(scratch, &self.plan.key, &mut room);
         let key_bytes = self.leaf.key_bytes;
         let (front, nodes) = scratch.split_at_mut_checked(self.tree.scratch.nodes)?;
         let (left, right) = nodes.split_at_mut_checked(self.tree.scratch.node_stride)?;
-        // Each behind its gap.
+        // Each image is behind its gap.
         let at = self.tree.scratch.node(0) - self.tree.scratch.nodes;
         let (left, right) = (slice_mut(left, at, self.leaf.bytes), slice_mut(right, at, self.leaf.bytes));
         let version = stripes::node_version(left)?;
@@ -195,12 +185,12 @@ impl Chime<'_> {
         Some(())
     }
 
-    /// The median of all keys and `key`, if a critical key does not stay with `key`; else the middle one of the critical keys
-    /// and `key`.
+    /// The median of all keys and `key`, if a critical key does not stay with `key`; otherwise the middle one of the
+    /// critical keys and `key`.
     fn choose_separator(&self, image: &mut [u8], key: &[u8], home: usize, separator: &mut [u8]) -> Option<()> {
         let mut critical: Vec<u16, SPAN_MAX> = Vec::new();
         LeafMut::new(&self.leaf, image).critical(home, |slot| {
-            // There is room: as many as slots.
+            // It has room: as many as slots.
             let _ = critical.push(slot as u16);
         });
         let leaf = Leaf::new(&self.leaf, image);
@@ -233,7 +223,7 @@ impl Chime<'_> {
             let slot = critical.get(if middle < below { middle } else { middle - 1 })?;
             leaf.read_key(*slot as usize, separator);
         }
-        // Both sides get a key, and of the first something is left behind.
+        // Both sides get a key, and at least one leaves the first.
         (middle > 0).then_some(())
     }
 }

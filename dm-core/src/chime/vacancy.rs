@@ -14,9 +14,9 @@
 //! The entries of a leaf are divided into at most 63 buckets of consecutive entries: with `V = min(63, span)` buckets,
 //! entry `i` is in bucket `i * V / span`. Memory that was never used, all zero, says that there is room everywhere.
 //!
-//! **Vacancy is a hint.** It decides how much an insert READs, nothing else: an insert that finds no room in what it READ
-//! READs the whole leaf. In the usual course it is exact where buckets have one entry, and errs only towards *full*
-//! where they have more.
+//! **Vacancy is a hint.** It decides how much an insert READs, nothing else: an insert that finds no room in what it
+//! READ READs the whole leaf. Normally it is exact where buckets have one entry, and errs only towards *full* where
+//! they have more.
 
 use super::layout::{Leaf, LeafShape, State};
 
@@ -58,8 +58,8 @@ impl Buckets {
         if self.count == self.span { bucket } else { (bucket * self.span).div_ceil(self.count) }
     }
 
-    /// How many entries from `home` on reach to the end of the first bucket with room, as far as `vacancy` says. A bucket
-    /// counts only if all of it lies at or after `home`. The span if there is none.
+    /// How many entries from `home` on reach to the end of the first bucket with room, by `vacancy`. A bucket counts
+    /// only if all of it lies at or after `home`. The span if there is none.
     pub fn hop_range(&self, vacancy: u64, home: usize) -> usize {
         let start = self.of(home);
         for step in 0..=self.count {
@@ -89,8 +89,8 @@ impl Buckets {
         full
     }
 
-    /// The vacancy after an operation that READ `count` entries from `first` on and `filled` one of them: what it saw is
-    /// said exactly where buckets have one entry, else as exactly as a part of a bucket allows.
+    /// The vacancy after an operation that READ `count` entries from `first` on and `filled` one of them. It says what
+    /// was seen, exactly where buckets have one entry, otherwise as exactly as a part of a bucket allows.
     pub fn observed(
         &self,
         vacancy: u64,

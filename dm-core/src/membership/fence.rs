@@ -1,9 +1,9 @@
-//! Making sure that a dead compute node is dead.
+//! Fencing: making sure that a compute node that is taken for dead can write no more.
 //!
-//! LIVE -> FENCING, then every memory node of the pool closes the row's queue pairs and says that nothing they carried
-//! can take effect any more, then FENCING -> DEAD. Any number of survivors may do this at once, each may die in the
-//! middle: the steps are a CAS that succeeds once, a call that may be repeated, and another such CAS. Nothing is taken
-//! over before the last memory node has confirmed, whoever asked it.
+//! The row becomes FENCING. Then every memory node of the pool closes the row's queue pairs, and confirms that nothing
+//! they carried can take effect any more. Then the row becomes DEAD. Any number of survivors may do this at once, and
+//! each may die in the middle: the steps are a CAS that succeeds once, a call that may be repeated, and another such
+//! CAS. Nothing is taken over before the last memory node has confirmed ([`takeover`](crate::manual::takeover)).
 
 use crate::lane::Lane;
 use crate::marks::Mark;
@@ -16,7 +16,7 @@ use crate::remote::row::{RowState, RowWord};
 use crate::remote::rpc::{self, Reply};
 use crate::verbs::{NodeId, Request, Status};
 
-/// Between two calls of a memory node that is still closing queue pairs, in ns: first and longest.
+/// Pause between two calls of a memory node that is still closing queue pairs, in ns: first and longest.
 const PENDING_NS: (u64, u64) = (10_000, 10_000_000);
 
 /// Calls of one memory node before giving up, if the caller's deadline does not come first: some minutes.
@@ -25,12 +25,12 @@ const CALLS_MAX: u32 = 1 << 14;
 /// Calls that may be lost.
 const FLUSHED_MAX: u32 = 8;
 
-/// What a row came to.
+/// Result of fencing a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fenced {
-    /// DEAD: what it held may be taken over.
+    /// DEAD: its locks may be taken over.
     Dead,
-    /// It is not the compute node any more that was suspected: it left, or another one has joined there.
+    /// It is no longer the compute node that was suspected: that left, or another one has joined there.
     Gone,
 }
 
@@ -42,11 +42,11 @@ fn row_error(error: RowError) -> OpError {
     }
 }
 
-/// Fences the compute node whose row word is `seen` off every memory node. Returns when its row is DEAD.
+/// Fences the compute node whose row word is `seen` at every memory node. Returns when its row is DEAD.
 ///
 /// [`Cause::CannotFence`] names the first memory node that did not confirm: then nothing may be taken over.
 ///
-/// Round trips: a CAS, a call for each memory node (more while one says that it is under way), a CAS.
+/// Round trips: a CAS, a call for each memory node (more while one reports that it is not done), a CAS.
 pub async fn fence(lane: &Lane<'_>, geometry: &[NodeGeometry], row: RowId, seen: RowWord) -> Result<Fenced, OpError> {
     let Some(home) = geometry.first() else {
         return Err(OpError::harmless(Cause::BadInput("a pool without memory nodes")));
@@ -84,9 +84,9 @@ async fn confirm(lane: &Lane<'_>, node: NodeId, row: RowId, incarnation: u32) ->
     for _ in 0..CALLS_MAX {
         let reply = match lane.port().call(rpc::fence(node, row, incarnation)).await {
             Ok(completion) => Reply::from_value(completion.value).unwrap_or(Reply::Unknown),
-            // No fabric with a way to ask.
+            // The fabric has no way to ask.
             Err(error) if error.status == Status::Unsupported => return Err(cannot(Reply::Unknown)),
-            // Lost, there or back: asked again. A queue pair that fails for good says so every time.
+            // The call or its reply was lost: ask again. A queue pair that fails for good reports that every time.
             Err(error) if error.status == Status::Flushed && flushed < FLUSHED_MAX => {
                 flushed += 1;
                 Reply::Pending

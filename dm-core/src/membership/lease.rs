@@ -1,4 +1,5 @@
-//! Leases: how a compute node shows that it lives, and how it learns that the others think otherwise.
+//! Leases: how a compute node shows that it lives, and how it learns that others fenced it. See
+//! [`leases`](crate::manual::leases).
 
 use crate::lane::Lane;
 use crate::membership::rows;
@@ -18,11 +19,11 @@ pub const BEATS_MIN: u64 = 3;
 /// Looks at the pool's epoch for each heartbeat, at least.
 const GLANCES_PER_BEAT: u64 = 8;
 
-/// The longest time between two of them: 20 ms. Memory that was taken out of a tree comes back after two or three; 50 READs of 8
-/// bytes a second and compute node are nothing to a memory node.
+/// The longest time between two of them: 20 ms. Memory that was taken out of a tree is reused after two or three. 50
+/// READs of 8 bytes a second and compute node are nothing to a memory node.
 const GLANCE_NS_MAX: u64 = 20_000_000;
 
-/// Why a lease is none.
+/// Why a lease is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum LeaseError {
@@ -45,7 +46,7 @@ pub enum LeaseError {
     },
 }
 
-/// How long a compute node may be silent.
+/// How long a compute node may be without a heartbeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
     lease_ns: u64,
@@ -59,8 +60,8 @@ impl Terms {
     /// Ten seconds: for virtual machines, which may be paused.
     pub const VIRTUAL: Self = Self { lease_ns: 10_000_000_000, heartbeat_ns: 1_250_000_000 };
 
-    /// A lease of `lease_ns`, renewed every `heartbeat_ns`. Each compute node says its own in its row, and whoever waits for it
-    /// takes the longer one.
+    /// A lease of `lease_ns`, renewed every `heartbeat_ns`. Each compute node says its own in its row. A waiter takes
+    /// the longer one.
     pub const fn new(lease_ns: u64, heartbeat_ns: u64) -> Result<Self, LeaseError> {
         if lease_ns == 0 || heartbeat_ns == 0 {
             return Err(LeaseError::Zero);
@@ -79,7 +80,7 @@ impl Terms {
         Self::new(lease_ns, lease_ns / 8)
     }
 
-    /// How long others wait before they fence a silent compute node, in ns.
+    /// How long others wait before they fence an unresponsive compute node, in ns.
     pub const fn lease_ns(self) -> u64 {
         self.lease_ns
     }
@@ -99,11 +100,11 @@ impl Terms {
 const GOOD: u8 = 0;
 const FENCED: u8 = 1;
 
-/// A compute node's view of its own lease, shared by its lanes and whoever keeps the heartbeat.
+/// A compute node's view of its own lease, shared by its lanes and by the keeper of its heartbeat.
 ///
-/// Time enters as data: whoever has a clock calls [`Lease::tick`] with it, before lanes are polled and before a
-/// heartbeat is posted. One that never ticks never notices that it is late; the fence protects the others all the
-/// same.
+/// Time enters as data: a caller that has a clock passes it to [`Lease::tick`], before lanes are polled and before a
+/// heartbeat is posted. A compute node that never ticks never notices that it is late. Fencing protects the others all
+/// the same.
 #[derive(Debug)]
 pub struct Lease {
     terms: Terms,
@@ -124,28 +125,28 @@ impl Lease {
         self.terms
     }
 
-    /// Says what time it is: microseconds since any instant, wrapping around.
+    /// Sets the time: microseconds since any instant, wrapping around.
     #[inline]
     pub fn tick(&self, now_us: u32) {
         self.now_us.store(now_us, Ordering::Relaxed);
     }
 
-    /// The time told last.
+    /// The time that was set last.
     pub fn now_us(&self) -> u32 {
         self.now_us.load(Ordering::Relaxed)
     }
 
-    /// Says that a heartbeat *posted* at `posted_us` completed.
+    /// Notes that a heartbeat *posted* at `posted_us` completed.
     pub fn renewed(&self, posted_us: u32) {
         self.renewed_us.store(posted_us, Ordering::Relaxed);
     }
 
-    /// Says that others have fenced this compute node off. There is no way back: it joins as a new incarnation.
+    /// Notes that others have fenced this compute node. There is no way back: it joins as a new incarnation.
     pub fn fenced(&self) {
         self.standing.store(FENCED, Ordering::Relaxed);
     }
 
-    /// Whether others have fenced this compute node off.
+    /// Whether others have fenced this compute node.
     #[inline]
     pub fn is_fenced(&self) -> bool {
         self.standing.load(Ordering::Relaxed) == FENCED
@@ -161,12 +162,12 @@ impl Lease {
     }
 }
 
-/// A lane's sign of life. Storage for a [`super::Recovery`]; one per lane.
+/// A lane's progress, as the keeper of the heartbeat sees it. Storage for a [`super::Recovery`]; one per lane.
 #[derive(Debug, Default)]
 pub struct Pulse {
-    /// 0: the lane holds no lock. Else a number that is another one at the next acquisition.
+    /// 0: the lane holds no lock. Otherwise a number that changes with the next acquisition.
     holding: AtomicU32,
-    /// What the keeper saw last, and how many heartbeats ago that changed.
+    /// What the keeper saw last, and for how many heartbeats it has not changed.
     seen: AtomicU32,
     unchanged: AtomicU32,
 }
@@ -192,11 +193,10 @@ impl Pulse {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Stopped {
-    /// Others fenced this compute node off, or its row cannot be reached.
+    /// Others fenced this compute node, or its row cannot be reached.
     #[error(transparent)]
     Row(#[from] RowError),
-    /// A lane has been holding a lock for a lease without coming to an end: its thread is gone, or stuck. Others may
-    /// take the lock.
+    /// A lane has held a lock for a whole lease: its thread is gone, or stuck. Others may take the lock over.
     #[error("lane {lane} has held a lock for {beats} heartbeats without progress")]
     Stuck {
         /// Which.
@@ -206,22 +206,24 @@ pub enum Stopped {
     },
 }
 
-/// Keeps a compute node's row alive, on a lane of its own, until it is fenced or a lane is stuck. Runs for ever.
+/// Keeps a compute node's row alive, on a lane of its own, until the compute node is fenced or a lane is stuck. Runs
+/// for ever.
 ///
-/// A heartbeat whose outcome is not known (its queue pair failed) ends it, too: the caller makes the queue pair anew
+/// A heartbeat whose outcome is not known (its queue pair failed) ends it, too. The caller makes the queue pair anew
 /// and calls again with `counter` = the last one returned, plus 2.
 ///
-/// With every heartbeat goes a turn of the epochs of `part`. In between the pool's epoch is looked at every
-/// [`Terms::glance_ns`], and a turn without a heartbeat follows if it has moved, if this compute node has a turn open or
+/// With every heartbeat goes a turn of the epochs of `part`. In between the pool's epoch is READ every
+/// [`Terms::glance_ns`]. A turn without a heartbeat follows if it has moved, if this compute node has a turn open or
 /// wants one, or if its row could say another epoch than it does.
 ///
-/// One round trip every [`Terms::heartbeat_ns`]: a WRITE and two READs in one chain; one every [`Terms::glance_ns`], a READ of 8
-/// bytes: fifty a second at the usual terms. For each epoch that passes two chains more of a WRITE and two READs; by who waits for
-/// it, a CAS and one round trip for eight rows. `scratch`: 512 bytes.
+/// Round trips: one every [`Terms::heartbeat_ns`], a WRITE and two READs in one chain; one every [`Terms::glance_ns`],
+/// a READ of 8 bytes: fifty a second by default. For each epoch that passes two chains more of a WRITE and two READs;
+/// if this compute node waits for it, a CAS and one round trip for eight rows. `scratch`: 512 bytes.
 ///
-/// **Time.** A heartbeat is due when its time is over by what the completions say, pauses among them, so that what glances take
-/// does not put it off; never before at least one pause. How long others were silent is counted in pauses as they were asked for,
-/// none of which is ever shorter: a compute node that was stopped itself does not take that for the others' silence.
+/// **Time.** A heartbeat is due when the completions, those of pauses included, add up to its time; so the time that
+/// glances take does not delay it. It never comes before at least one pause. How long others were unresponsive is
+/// counted in pauses as they were asked for, and no pause is shorter: a compute node that was stopped itself does not
+/// take that for the others' silence.
 pub async fn keep(
     lane: &Lane<'_>,
     home: &NodeGeometry,
@@ -243,7 +245,7 @@ pub async fn keep(
             }
         }
         counter += 1;
-        // The others' lease begins when the WRITE takes effect, so ours begins no later than its post.
+        // The others' lease begins when the WRITE takes effect, so this compute node's begins no later than its post.
         let posted_us = lease.now_us();
         let posted_ns = lane.port().elapsed_ns();
         // A turn begins before the pool's epoch is READ.
@@ -273,8 +275,8 @@ pub async fn keep(
     }
 }
 
-/// Looks at the pool's epoch until the next heartbeat is due, the last one having been posted at `posted_ns` of the lane's time, and said
-/// `told`. Answers how long it has paused since the last turn, in ns.
+/// Looks at the pool's epoch until the next heartbeat is due. The last one was posted at `posted_ns` of the lane's time
+/// and said `told`. Returns how long it has paused since the last turn, in ns.
 async fn glance(
     lane: &Lane<'_>,
     home: &NodeGeometry,
@@ -324,7 +326,7 @@ mod tests {
         Terms::of(1_000_000_000).unwrap()
     }
 
-    /// A memory node's rows, and keepers that are awake in turn.
+    /// A memory node's rows, and keepers that run in turn.
     struct Rows {
         region: Vec<u8>,
         home: NodeGeometry,
@@ -394,7 +396,8 @@ mod tests {
             0
         }
 
-        /// Keeps the leases of `nodes` until `until` says so, at most for `time_ns`; answers how many requests each has sent.
+        /// Keeps the leases of `nodes` until `until` is true, at most for `time_ns`; returns how many requests each has
+        /// sent.
         fn keep(&mut self, nodes: &[&Node], time_ns: u64, mut until: impl FnMut(&Self) -> bool) -> Vec<usize> {
             let home = self.home;
             let mut room: Vec<_> = nodes.iter().map(|_| std::vec![0; SCRATCH_BYTES]).collect();
@@ -485,7 +488,8 @@ mod tests {
         let beats = 10;
         let sent = pool.keep(&[&node], beats * terms().heartbeat_ns() - 1, |_| false);
         assert_eq!(pool.heartbeat(&node), beats);
-        // A heartbeat takes three requests, and the place of one of eight glances. The first one looks at what is closed.
+        // A heartbeat takes three requests, and the place of one of eight glances. The first glance READs the closed
+        // chunks.
         assert_eq!(sent, [10 * (3 + 7) + 1]);
         assert_eq!((Terms::HARDWARE.glance_ns(), Terms::VIRTUAL.glance_ns()), (20_000_000, 20_000_000));
         assert_eq!(Terms::new(8, 1).unwrap().glance_ns(), 1);
@@ -509,7 +513,7 @@ mod tests {
         here.epochs.want();
         let glance_ns = terms().glance_ns();
         pool.keep(&[&here], 10 * glance_ns, |_| false);
-        // Both were stopped; this one is the first that goes on.
+        // Both were stopped; this one continues first.
         here.oversleeps.1.set(100 * terms().lease_ns());
         pool.keep(&[&here], 101 * terms().lease_ns(), |pool| pool.now_ns > 100 * terms().lease_ns());
         here.epochs.is_short();

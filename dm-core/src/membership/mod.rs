@@ -1,9 +1,17 @@
-//! Membership: which compute nodes are in the pool, which of them live, and what lets others finish their work.
+//! Membership: which compute nodes are in the pool, which of them live, and the redo records that let others finish
+//! their work.
 //!
-//! - [`rows`]: joining and leaving; a compute node's row.
-//! - [`lease`]: heartbeats, and how long a compute node may be silent.
-//! - [`mod@fence`]: making sure that a dead compute node can write no more.
-//! - [`redo`]: redo records: images of WRITEs, written ahead of them.
+//! ```text
+//!  row (memory node 0)     FREE ─ join ─► LIVE ─ lease over ─► FENCING ─ all confirmed ─► DEAD ─ swept ─► FREE
+//!                                          │ heartbeats
+//!  redo area (each memory node)            ▼
+//!    lane 0: WRITE│WRITE│WRITE│repair   lane 1: ...      a redo record goes ahead of a WRITE that may land in part
+//! ```
+//!
+//! - [`rows`]: joining and leaving; a compute node's row ([manual](crate::manual::rows)).
+//! - [`lease`]: heartbeats, and when a compute node counts as unresponsive ([manual](crate::manual::leases)).
+//! - [`mod@fence`]: making sure that a dead compute node can write no more ([manual](crate::manual::takeover)).
+//! - [`redo`]: redo records: images of WRITEs, written ahead of them ([manual](crate::manual::redo_records)).
 
 pub mod fence;
 pub mod lease;
@@ -26,11 +34,12 @@ use redo::Area;
 use spin::Mutex;
 use thiserror::Error;
 
-/// Crash units must not be smaller: versions tell lines apart, not words.
+/// Crash units must not be smaller: versions tell lines apart, not words. See
+/// [`redo_records`](crate::manual::redo_records).
 pub const UNIT_BYTES_MIN: u32 = LINE_BYTES as u32;
 
-/// Pushes the WRITE of `bytes` bytes at scratch offset `local` to `offset` on `node`; as two, if crash units of `unit_bytes`
-/// would else end in the middle of lines.
+/// Pushes the WRITE of `bytes` bytes at scratch offset `local` to `offset` on `node`. It is posted as two if crash
+/// units of `unit_bytes` would otherwise end in the middle of lines.
 pub(crate) fn push_by_lines(
     port: &Port<'_>,
     label: Label,
@@ -55,11 +64,11 @@ pub(crate) fn push_by_lines(
 /// Sequences a lane takes at a time from its compute node's counter.
 const SEQUENCES_AT_ONCE: u64 = 1 << 10;
 
-/// Why a compute node cannot be recovered by others, so that it must not claim to be.
+/// Why other compute nodes cannot recover this one's locks, so that it must not claim that they can.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum RecoveryError {
-    /// Lines of a dead sender may be torn in themselves.
+    /// A line may be torn in itself when its sender dies.
     #[error(
         "of a WRITE whose sender dies this fabric keeps {crash_atomic_bytes} bytes together; readers without locks need \
          a line, {UNIT_BYTES_MIN}, or several"
@@ -68,7 +77,7 @@ pub enum RecoveryError {
         /// [`Capabilities::crash_atomic_bytes`].
         crash_atomic_bytes: u32,
     },
-    /// There is not a redo area for every memory node.
+    /// The number of redo areas is not that of memory nodes.
     #[error("{areas} redo areas for {nodes} memory nodes")]
     Areas {
         /// How many there are.
@@ -87,7 +96,7 @@ pub enum RecoveryError {
         /// The slots.
         slot_bytes: u32,
     },
-    /// More lanes than have slots and pulses.
+    /// There are more lanes than redo slots and pulses.
     #[error("{lanes} lanes, and redo slots for {room}")]
     Lanes {
         /// Lanes of the index.
@@ -162,12 +171,12 @@ impl<'s> Recovery<'s> {
         self.member
     }
 
-    /// A signal of life per lane: what [`lease::keep`] watches.
+    /// The progress of each lane: what [`lease::keep`] watches.
     pub fn pulses(&self) -> &'s [Pulse] {
         self.pulses
     }
 
-    /// The word of a new acquisition. `None`: there are no more, and the compute node has to join anew.
+    /// The lock word of a new acquisition. `None`: all are used, and the compute node has to join anew.
     pub(crate) fn word(&self, lane: &Lane<'_>) -> Option<LockWord> {
         let sequence = lane.next_sequence(|| {
             let mut next = self.sequences.lock();
@@ -183,15 +192,15 @@ impl<'s> Recovery<'s> {
     pub(crate) const fn may_tear(&self, offset: u64, bytes: usize) -> bool {
         let unit = self.unit_bytes as u64;
         if self.unit_bytes <= UNIT_BYTES_MIN {
-            // Blocks of memory, whole lines.
+            // Blocks of memory are whole lines.
             let last = offset + bytes.saturating_sub(1) as u64;
             return offset / UNIT_BYTES_MIN as u64 != last / UNIT_BYTES_MIN as u64;
         }
         bytes as u64 > unit
     }
 
-    /// Pushes the image of `writes` to `node`, under the lock of `debt`. Their bytes are at scratch offset `at`; the image's
-    /// header goes in front of them. Whoever calls this pushes the WRITEs behind it.
+    /// Pushes the redo record of `writes` to `node`, under the lock of `debt`. Their bytes are at scratch offset `at`;
+    /// the record's header goes before them. The caller pushes the WRITEs behind it.
     pub(crate) fn push_image(
         &self,
         lane: &Lane<'_>,
@@ -219,12 +228,11 @@ impl<'s> Recovery<'s> {
     }
 
     pub(crate) fn next_step(&self) -> u32 {
-        // Two lanes take steps for one word only with a hand-over between them, which orders them.
+        // Two lanes take steps for one word only with a handover between them, which orders them.
         self.steps.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Notes that a lane holds a lock, or none any more: for the heartbeat, which must not vouch for a lane that got
-    /// stuck.
+    /// Notes whether a lane holds a lock. The heartbeat must not vouch for a lane that is stuck.
     #[inline]
     pub(crate) fn holding(&self, lane: &Lane<'_>, holds: bool) {
         if let Some(pulse) = self.pulses.get(usize::from(lane.id().0)) {
@@ -237,7 +245,7 @@ impl<'s> Recovery<'s> {
         self.fencing
     }
 
-    /// Notes that a CAS lost against the word `found` of a lock.
+    /// Notes that a CAS lost against the lock word `found`.
     pub(crate) fn watch_holder(&self, lane: &Lane<'_>, found: u64) -> Watched {
         let (lease_ns, now_ns) = (self.lease.terms().lease_ns(), lane.port().elapsed_ns());
         if lane.watch(|watch| watch.lost(found, now_ns, lease_ns)) {

@@ -1,4 +1,4 @@
-//! Redo images: what a WRITE was about to do, kept where its memory node survives its sender.
+//! Redo records: what a WRITE was about to do, kept where its memory node survives its sender.
 //!
 //! ```text
 //!  redo area of a compute node on one memory node: up to four chunks, cut into slots
@@ -7,24 +7,17 @@
 //! └────────────────────────────────┘└───────────
 //! ```
 //!
-//! **Rule.** A redo record stays in its slot for as long as its lane holds the lock. So a lane takes its slots one after the other, and
-//! begins with the first one again when it has no lock record any more. Its slot for repairs it uses only while it has no other lock
-//! record.
+//! **Rule.** A redo record stays in its slot for as long as its lane holds the lock. So a lane takes its slots one
+//! after the other, and begins with the first one again when it has no lock record any more. It uses its slot for
+//! repairs only while it has no other lock record. See [`redo_records`](crate::manual::redo_records) for the reason and
+//! for the race that this closes.
 //!
-//! **Reason.** Whoever ends an acquisition replays the redo record with the last step ([`super`]): a repairer, or the lane itself after
-//! its queue pair failed. That the WRITE of a redo record has completed is not enough to overwrite the record. Without it an older
-//! record of the same lock word counts as the last one, and its replay takes back what was written since.
-//!
-//! **The race it closes.** Lane A writes a parent and hands the parent's lock over to lane B. A's redo record stays in A's slot. B merges
-//! two leaves, of which the right one is on another memory node than the parent and the left one. B writes the parent, waits, retires the
-//! right leaf, waits, and writes the left leaf. If the redo record of the left leaf overwrites that of the parent and B dies then, the
-//! parent's lock word leads to A's record. Its replay brings the pointer to the retired leaf back.
-//!
-//! A merge has the most redo records under the locks of one lane: of the parent, of the right leaf and of the left leaf.
+//! A merge has the most redo records under the locks of one lane: of the parent, of the right leaf and of the left
+//! leaf.
 //!
 //! The row of the compute node *on that memory node* says where its area there is, how long slots are and how many
-//! there are. It repeats the incarnation it was written for; so does every image. An area that a crash left half
-//! announced, or an earlier life's, has no image that matches.
+//! there are. The row repeats the incarnation for which it was written, and so does every redo record. An area that a
+//! crash left half announced, or that of an earlier incarnation, has no record that matches.
 
 use super::push_by_lines;
 use crate::error::VerbError;
@@ -44,14 +37,15 @@ use static_assertions::const_assert_eq;
 use thiserror::Error;
 use zerocopy::IntoBytes;
 
-/// Slots for the WRITEs a lane makes between its first lock and its last unlock: a merge changes two leaves and their parent.
+/// Slots for the WRITEs a lane makes between its first lock and its last unlock: a merge changes two leaves and their
+/// parent.
 pub const SLOTS_FOR_WRITES: usize = 3;
 
 /// Slots of a lane on each memory node.
 pub const SLOTS_PER_LANE: usize = SLOTS_FOR_WRITES + 1;
 
 record! {
-    /// The header of a redo image as stored; the bytes follow.
+    /// The header of a redo record as stored; the bytes follow.
     pub struct ImageHeader {
         checksum: Le32 = "CRC-32C of the header behind it and of the bytes",
         bytes: Le32 = "length of the WRITE",
@@ -68,15 +62,15 @@ record! {
 }
 const_assert_eq!(ImageHeader::BYTES, HEADER_BYTES);
 
-/// Bytes of an image in front of what it repeats.
+/// Bytes of a redo record before those that it repeats.
 pub const HEADER_BYTES: usize = 64;
 
-/// CRC-32C by table: images are made on the way of writes.
+/// CRC-32C by table: redo records are made on the path of writes.
 const CRC: crc::Crc<u32> = crc::Crc::<u32>::new(&crc::CRC_32_ISCSI);
 
 const CHECKSUM_BYTES: usize = size_of::<Le32>();
 
-/// The checksum of an image: all of it but the checksum itself.
+/// The checksum of a redo record: all of it but the checksum itself.
 pub fn checksum(image: &[u8]) -> u32 {
     CRC.checksum(image.get(CHECKSUM_BYTES..).unwrap_or_default())
 }
@@ -125,8 +119,8 @@ impl Area {
         self.slot(u32::from(lane.id().0) * SLOTS_PER_LANE as u32 + position as u32)
     }
 
-    /// The area that a row announces for `incarnation`. `None`: none, or that of another life. Whatever the row says,
-    /// all slots are inside the heap.
+    /// The area that a row announces for `incarnation`. `None`: none, or that of another incarnation. Whatever the row
+    /// says, all slots are inside the heap.
     fn announced(row: &Row, incarnation: u32, geometry: &NodeGeometry) -> Result<Option<Self>, &'static str> {
         let (slot_bytes, slots) = (row.redo_slot_bytes.get(), row.redo_slots.get());
         if row.incarnation.get() != incarnation || slots == 0 {
@@ -149,7 +143,7 @@ impl Area {
     }
 }
 
-/// Why a compute node got no redo areas.
+/// Why a compute node has no redo areas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum RedoError {
@@ -243,19 +237,19 @@ async fn announce(
         }
     });
     let at = geometry.row_offset(member.row);
-    // The lease lies between them, and is not this function's to change.
+    // The lease lies between them, and this function must not change it.
     let slots = core::mem::offset_of!(Row, redo_slot_bytes)..core::mem::offset_of!(Row, lease_us);
     let chunks = core::mem::offset_of!(Row, redo)..core::mem::offset_of!(Row, host_bytes);
     for part in [slots, chunks] {
         lane.port().push(Request::write(Label::Redo, node, at + part.start as u64, part.len(), scratch + part.start));
     }
-    // The first memory node's row got its incarnation from the join; the others' rows serve redo alone.
+    // The row on the first memory node got its incarnation from the join. The rows on the others serve redo alone.
     let incarnation = core::mem::offset_of!(Row, incarnation);
     lane.port().push(Request::write(Label::Redo, node, at + incarnation as u64, CHECKSUM_BYTES, scratch + incarnation));
     lane.port().submit().await
 }
 
-/// What an image says, beside the bytes.
+/// What a redo record says, beside the bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Image {
     pub(crate) debt: Debt,
@@ -266,8 +260,8 @@ pub(crate) struct Image {
     pub(crate) writes: Writes,
 }
 
-/// The WRITEs an image repeats: one, or two of one node that have to land both or neither. Their bytes lie one behind the
-/// other.
+/// The WRITEs that a redo record repeats: one, or two of one node that have to land both or not at all. Their bytes lie
+/// one behind the other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Writes {
     pub(crate) offset: u64,
@@ -307,7 +301,7 @@ impl Writes {
 }
 
 impl Image {
-    /// Completes an image: `image` is room for a header and the bytes behind it, which are there already.
+    /// Completes a redo record: `image` is room for a header, with the bytes behind it.
     pub(crate) fn seal(&self, image: &mut [u8]) {
         let mut header = ImageHeader::ZERO;
         header.bytes = (self.writes.bytes as u32).into();
@@ -324,7 +318,7 @@ impl Image {
     }
 }
 
-/// An image found, in the scratch.
+/// A redo record that was found, in the scratch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) step: u32,
@@ -334,7 +328,7 @@ pub(crate) struct Found {
     pub(crate) writes: Writes,
 }
 
-/// Which image is looked for.
+/// Which redo record is looked for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted {
     pub(crate) row: RowId,
@@ -342,7 +336,7 @@ pub(crate) struct Wanted {
     /// See [`Debt::lock_name`].
     pub(crate) lock: u32,
     pub(crate) word: LockWord,
-    /// The row is the compute node's own: its lanes are at work.
+    /// The row is the compute node's own: its lanes may be at work.
     pub(crate) own: bool,
 }
 
@@ -357,13 +351,13 @@ impl Wanted {
 /// Headers READ at once.
 const HEADERS_AT_ONCE: u32 = 8;
 
-/// Scratch for looking: a row, or headers; then an image.
+/// Scratch for looking: a row, or headers; then a redo record.
 pub(crate) const LOOK_BYTES: usize = HEADER_BYTES * HEADERS_AT_ONCE as usize;
 
-/// Looks through the redo area of a row on one memory node for the last whole image of a lock word. It is in the
-/// scratch behind the first [`LOOK_BYTES`] of `room` afterwards. Its WRITE lies in the heap.
+/// Searches the redo area of a row on one memory node for the last complete redo record of a lock word. Afterwards the
+/// record is in the scratch behind the first [`LOOK_BYTES`] of `room`. Its WRITE lies in the heap.
 ///
-/// Round trips: one for the row, one per eight slots, one per image that might be it, one more if there were several.
+/// Round trips: one for the row, one per eight slots, one per record that may match, one more if there were several.
 pub(crate) async fn find(
     lane: &Lane<'_>,
     node: NodeId,
@@ -401,7 +395,7 @@ pub(crate) async fn find(
         while candidates != 0 {
             let slot = first + candidates.trailing_zeros();
             candidates &= candidates - 1;
-            // What is in the scratch afterwards is of this slot, whether it is whole or not.
+            // What is in the scratch afterwards is of this slot, whether it is complete or not.
             loaded = Some(slot);
             let Some(found) = load(lane, node, geometry, &area, slot, wanted, room).await? else { continue };
             // Steps wrap around; two of one acquisition are close.
@@ -414,7 +408,7 @@ pub(crate) async fn find(
     let Some((slot, found)) = best else { return Ok(None) };
     if loaded != Some(slot) && load(lane, node, geometry, &area, slot, wanted, room).await? != Some(found) {
         if wanted.own {
-            // Of another lane, that had handed the word over and has gone on: its WRITE is complete.
+            // Of another lane, which handed the word over and has continued: its WRITE is complete.
             return Ok(None);
         }
         return Err(corrupt(row_at, "a redo image of a dead compute node changed"));
@@ -422,7 +416,7 @@ pub(crate) async fn find(
     Ok(Some(found))
 }
 
-/// READs the image in one slot. `None`: it is not whole, or not what is wanted.
+/// READs the redo record in one slot. `None`: it is not complete, or not the one that is wanted.
 async fn load(
     lane: &Lane<'_>,
     node: NodeId,

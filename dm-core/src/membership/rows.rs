@@ -1,4 +1,4 @@
-//! Compute-node rows: who is in the pool. Those of memory node 0 count.
+//! Compute-node rows: which compute nodes are in the pool. Those of memory node 0 count.
 //!
 //! ```text
 //!  row word      63               32 31            4 3     0
@@ -14,22 +14,16 @@
 //!        └───────────────────────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! Row 0 is nobody: lock words and chunk entries say 0 for "no row". A free row remembers the last incarnation that
-//! lived there; joining raises it by one, so that `(row, incarnation)` never names two compute nodes. Incarnations end
-//! at [`INCARNATION_MAX`] because chunk and catalog entries keep 16 bits of them: a row that has seen them all is used
-//! up, and says so, rather than be mistaken for its own past.
+//! Row 0 is no compute node: lock words and chunk entries say 0 for "no row". A free row remembers its last
+//! incarnation, and a join raises it by one. So `(row, incarnation)` never names two compute nodes. See
+//! [`rows`](crate::manual::rows) for who may change what, and for halves of a row that belong to an earlier
+//! incarnation.
 //!
-//! **Who may do what.** Any compute node may move a row that is not its own from LIVE to FENCING when its lease is
-//! over, and from FENCING to DEAD when every memory node has confirmed; all steps may be repeated by others, so nobody
-//! needs to own them. DEAD becomes FREE only after a sweep found no lock word naming the row. A compute node that
-//! leaves with all its lanes settled knows that itself and frees its row; one that cannot say so leaves a FENCING row.
+//! **Row 0** has two things of the pool, and is zero otherwise. Its epoch field is the pool's epoch, changed by CAS
+//! only ([`crate::memory::epochs`]). Its second line says which chunks are closed ([`crate::memory::closed`]).
 //!
-//! **Row 0**, nobody's, has two things of the pool's, and is zero for the rest. Its epoch field is the pool's, changed by CAS
-//! only ([`crate::memory::epochs`]); its second line says which chunks are closed ([`crate::memory::closed`]).
-//!
-//! **Stale halves.** Joining changes the row word first and WRITEs the rest afterwards. The rest repeats the
-//! incarnation and the token it belongs to: while they are not the row word's, heartbeat, epoch and name are those of
-//! an earlier life and mean nothing ([`Row::decode`] says so). No order of lines within a READ is assumed.
+//! **Limit.** Incarnations end at [`INCARNATION_MAX`], because chunk and catalog entries keep 16 bits of them. A row
+//! that has used them all is reported as used up.
 
 use crate::lane::Lane;
 use crate::lane::word_at;
@@ -45,7 +39,7 @@ use zerocopy::IntoBytes;
 
 const_assert!(Row::BYTES <= SCRATCH_BYTES);
 
-/// What a look at all row words found.
+/// Result of a look at all row words.
 #[derive(Clone, Copy, Debug, Default)]
 struct Look {
     mine: Option<Member>,
@@ -55,7 +49,7 @@ struct Look {
     used_up: u32,
 }
 
-/// Joins the pool: [`claim`], then [`introduce`]. For fabrics on which nobody has to be told in between.
+/// Joins the pool: [`claim`], then [`introduce`]. For fabrics on which memory nodes need not be told in between.
 ///
 /// Round trips: rows / 16 to look, 1 CAS, 1 WRITE; more for each lost race.
 pub async fn join(
@@ -69,14 +63,14 @@ pub async fn join(
     Ok(member)
 }
 
-/// Claims a free row by CAS: the one thing a compute node may do before memory nodes know whom to fence for the row. The
-/// rest of the row is for [`introduce`].
+/// Claims a free row by CAS: the one thing that a compute node may do before memory nodes know which process to fence
+/// for the row. The rest of the row is for [`introduce`].
 ///
-/// A retry after a failure of unknown effect passes the same token. It looks first: a live row with the token's nonce
-/// whose token is the same, or not written yet, is its own. (Another process with the same 28 bits that died, or
-/// stands, between its CAS and its WRITE would be mistaken for it; tokens are random so that this does not happen.) A
-/// retry comes after the old queue pair is known to be closed, else its CAS may still take effect later; the row it
-/// then claims for nobody never beats, and is fenced like any dead one.
+/// A retry after a failure of unknown effect passes the same token. It looks first: a live row with the token's nonce,
+/// whose token is the same or not written yet, is its own. (Another process with the same 28 bits would be mistaken for
+/// it, if that process died or stopped between its CAS and its WRITE; tokens are random so that this does not happen.)
+/// A retry comes after the old queue pair is known to be closed. Otherwise its CAS may still take effect later; the row
+/// that it claims then never beats, and is fenced like any dead one.
 ///
 /// Round trips: rows / 16 to look, 1 CAS; more for each lost race.
 pub async fn claim(
@@ -89,7 +83,7 @@ pub async fn claim(
     if nonce == 0 {
         return Err(RowError::BadToken);
     }
-    // A lost race means that somebody else joined: there are at most as many as there are rows.
+    // A lost race means that another compute node joined: there are at most as many as there are rows.
     let mut look = Look::default();
     for _ in 0..geometry.row_count {
         look = look_at_words(lane, geometry, joiner, nonce, scratch).await?;
@@ -154,10 +148,10 @@ async fn look_at_words(
     Ok(look)
 }
 
-/// Says who has claimed the row: WRITEs everything but the row word, which stays the CAS's own. One round trip.
+/// Completes the row that was claimed: WRITEs everything but the row word, which changes by CAS only. One round trip.
 ///
-/// On a fabric that fences, this comes after every memory node knows whom to fence for the row: a WRITE that came late,
-/// from a compute node that was fenced meanwhile, would overwrite what the next tenant says of itself.
+/// On a fabric that fences, this comes after every memory node knows which process to fence for the row. Otherwise a
+/// late WRITE of a compute node that was fenced meanwhile would overwrite what the next one in the row says of itself.
 pub async fn introduce(
     lane: &Lane<'_>,
     geometry: &NodeGeometry,
@@ -177,8 +171,8 @@ pub async fn introduce(
     Ok(())
 }
 
-/// Says how long the compute node may be silent, after [`introduce`]: whoever waits for it waits for as long at least, whatever
-/// lease that has itself. Rounded up to microseconds. One round trip.
+/// Says, after [`introduce`], how long the compute node may be without a heartbeat. A waiter waits at least that long,
+/// whatever its own lease is. Rounded up to microseconds. One round trip.
 pub async fn declare_lease(
     lane: &Lane<'_>,
     geometry: &NodeGeometry,
@@ -192,8 +186,8 @@ pub async fn declare_lease(
     Ok(())
 }
 
-/// Says that the compute node is alive: WRITEs `counter` and `epoch`, and looks whether the row is still its own.
-/// `counter` has to differ from the last one; `epoch` is the reclamation epoch its lanes have reached, 0 = none.
+/// Renews the lease: WRITEs `counter` and `epoch`, and looks whether the row is still its own. `counter` has to differ
+/// from the last one; `epoch` is the reclamation epoch its lanes have reached, 0 = none.
 ///
 /// Returns the pool's epoch word.
 ///
@@ -218,20 +212,20 @@ pub async fn heartbeat(
 
 /// Leaves the pool.
 ///
-/// `settled` is the caller's word that every lane's ledger is empty, every posted request has completed and no queue
-/// pair failed without being confirmed closed: then no lock names the row, now or later, and it is free at once.
-/// Otherwise the row is left FENCING for others to finish with. Its chunks stay its own in both cases: nodes of
-/// indexes live in them.
+/// `settled` is the caller's promise that no lane has a lock record, every posted request has completed, and no queue
+/// pair failed without being confirmed closed. Then no lock names the row, now or later, and it is free at once.
+/// Otherwise the row is left FENCING for others to finish. Its chunks stay its own in both cases: nodes of indexes live
+/// in them.
 ///
 /// One round trip. Leaving again after an unknown outcome is harmless.
 pub async fn leave(lane: &Lane<'_>, geometry: &NodeGeometry, member: Member, settled: bool) -> Result<(), RowError> {
     let state = if settled { RowState::Free } else { RowState::Fencing };
     advance(lane, geometry, member.row, member.word(), state).await?;
-    // A row that is not ours any more was left before, or fenced: gone either way.
+    // A row that is no longer this compute node's was left before, or fenced: either way it is done.
     Ok(())
 }
 
-/// Moves a row to `state` if its word is still `seen`. Answers the word it then has.
+/// Moves a row to `state` if its word is still `seen`. Returns the word that it then has.
 ///
 /// The caller keeps the order of the picture above: FENCING before any memory node is asked to fence, DEAD only when
 /// all have confirmed, FREE only after the sweep.

@@ -1,4 +1,5 @@
-//! The chunk table: who was granted which memory, and what for. Every memory node has one, for its own chunks.
+//! The chunk table: which compute node was granted which memory, and what for. Every memory node has one, for its own
+//! chunks.
 //!
 //! ```text
 //!  63            48 47            32 31               12 11     7 6     3 2    0
@@ -7,20 +8,20 @@
 //! └────────────────┴────────────────┴───────────────────┴────────┴───────┴──────┘
 //! ```
 //!
-//! A compute node takes a chunk by a CAS free -> granted that carries its name and a *request* number no other of its
-//! grants has. If it does not learn whether the CAS took effect, it looks for that number before it tries again. A
-//! dead compute node's chunks are found by a walk over the table.
+//! A compute node takes a chunk by a CAS from free to granted. The new entry carries its row, its incarnation and a
+//! *request* number that no other of its grants has. A compute node that does not learn whether the CAS took effect
+//! looks for that number before it tries again. A dead compute node's chunks are found by a walk over the table.
 //!
 //! **Widths.** State 3 bits (two used beyond free), kind 4 (five used), index 5 (a catalog has 16 entries; 31 = no
-//! index), row 16 (as in lock words). Incarnation 16 and request 20 bits bound what one row may ever do: a row is
-//! used up after 65535 joins, a compute node after 2^20 grants (8 TB in chunks of 8 MB), after which it joins anew.
-//! Both refuse at their bound: wrapping around would let a retry take a chunk of an earlier life, which is live, for
-//! the one it asked for. Nothing re-grants live memory.
+//! index), row 16 (as in lock words). Incarnation 16 and request 20 bits limit what one row may ever do: a row is used
+//! up after 65535 joins, and a compute node after 2^20 grants (8 TB in chunks of 8 MB), after which it joins anew. Both
+//! limits are refused. If the numbers wrapped around, a retry could take a chunk of an earlier incarnation, which is in
+//! use, for the one it asked for. Memory that is in use is never granted again.
 //!
-//! **Giving back.** A chunk that was never written becomes free again: that the bytes of a free chunk are zero is how places
-//! that were never written are told from others ([`crate::memory`]). One that was used becomes *used*, not free: cached
-//! pointers into it outlive it, and only a grant that says that it can do with what lies there may have it. Redo images say
-//! themselves what they belong to, so chunks of them serve for redo images again.
+//! **Giving back.** A chunk that was never written becomes free again. The bytes of a free chunk are zero: places that
+//! were never written are told from others by that ([`crate::memory`]). A chunk that was used becomes *used*, not free:
+//! cached pointers into it outlive it. Only a grant that accepts old bytes may have it. Redo records name what they
+//! belong to, so chunks of redo records are granted for redo records again.
 //!
 //! No word of this table is ever changed by a memory node's CPU.
 
@@ -34,16 +35,17 @@ use crate::remote::{NodeGeometry, SCRATCH_BYTES};
 use crate::verbs::{Label, NodeId, Request};
 use core::sync::atomic::{AtomicU32, Ordering};
 
-/// Marks that this room counts.
+/// Marks of this room.
 pub const MARKS: &[Mark] = &[Mark::ChunkGranted, Mark::ChunkRaceLost];
 
-/// Entries one READ brings.
+/// Entries that one READ brings.
 const WINDOW: u32 = (SCRATCH_BYTES / 8) as u32;
 
-/// Passes over the table before a grant gives up although every pass saw free chunks and lost the race for each.
+/// Passes over the table before a grant gives up although every pass saw free chunks and lost the race for each of
+/// them.
 const PASSES_MAX: u32 = 16;
 
-/// Hands out the request numbers of one compute node in one incarnation; shared by its lanes.
+/// Request numbers of one compute node in one incarnation; shared by its lanes.
 #[derive(Debug, Default)]
 pub struct RequestIds(AtomicU32);
 
@@ -60,22 +62,22 @@ impl RequestIds {
     }
 }
 
-/// What is asked for.
+/// A request for a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Want {
     /// The entry to write.
     pub grant: Grant,
-    /// This request was made before and its outcome is unknown: look for it first. (The queue pair it went over is
-    /// known to be closed by now, so that it takes effect before the look or never.)
+    /// This request was made before, and its outcome is unknown: look for it first. The queue pair that it went over is
+    /// known to be closed by now, so the request took effect before the look or never will.
     pub retry: bool,
-    /// The caller can do with what lies in the chunk, so it may be one that was used for the same kind of thing.
+    /// The caller accepts old bytes in the chunk: it may be one that was used for the same kind.
     pub reuse: bool,
-    /// Chunk to begin the search at; any number will do. Compute nodes that begin apart do not race.
+    /// Chunk at which the search begins; any number will do. Compute nodes that begin at different chunks do not race.
     pub hint: u32,
 }
 
 impl Want {
-    /// Whether a chunk with that entry can be had.
+    /// Whether a chunk with that entry satisfies the request.
     fn can_have(&self, entry: ChunkWord) -> bool {
         match entry.decode() {
             Ok(ChunkEntry::Free) => true,
@@ -98,11 +100,11 @@ pub struct Granted {
     pub bytes: u64,
     /// The entry, to release it with.
     pub grant: Grant,
-    /// Whether nodes lived there before. A chunk found by a retry says no: it was free when it was granted, or the
+    /// Whether the chunk was used before. A chunk that a retry found says no: it was free when it was granted, or the
     /// caller knows better.
     pub used: bool,
-    /// Of a hundred chunks that the search for it READ the entries of, how many could be had, itself among them: a sample of how full
-    /// the pool is, which costs no request. 0: it was found by a retry, which says nothing.
+    /// Of a hundred chunks whose entries the search READ, how many could be granted, this one among them. It samples
+    /// how full the pool is and costs no request. 0: a retry found the chunk, which says nothing.
     pub free_percent: u8,
 }
 
@@ -141,7 +143,7 @@ pub async fn grant(
                 let cas = Request::cas(Label::Chunk, node, geometry.chunk_entry(chunk), found, swap);
                 if lane.port().call(cas).await?.value == found || planted(Bug::ChunkTwice) {
                     lane.mark(Mark::ChunkGranted);
-                    // The CAS overwrote nothing of what was READ; in the windows before nothing could be had.
+                    // The CAS overwrote nothing of what was READ. The windows before had no chunk to grant.
                     let entry = |at: u32| ChunkWord(word_at(lane, scratch + at as usize * 8));
                     let free = (0..end - from).filter(|at| want.can_have(entry(*at))).count() as u64;
                     let looked_at = u64::from(end - from) + u64::from(step) * u64::from(WINDOW);
@@ -161,7 +163,7 @@ pub async fn grant(
 
 /// Asks `near` for a chunk, then the other memory nodes in turn. `geometries[n]` is that of memory node `n`.
 ///
-/// A retry looks for its own entry on all of them before it asks any: the first try may have gone to any.
+/// A retry looks for its own entry on all of them before it asks any: the first try may have gone to any of them.
 pub async fn grant_any(
     lane: &Lane<'_>,
     geometries: &[NodeGeometry],
@@ -193,8 +195,8 @@ pub async fn grant_any(
     Ok(None)
 }
 
-/// Gives a chunk back. `used`: nodes of it were linked into an index at some time. Answers whether the chunk was still
-/// the caller's; after an unknown outcome it may be asked again.
+/// Gives a chunk back. `used`: nodes of it were linked into an index at some time. Returns whether the chunk was still
+/// the caller's. After an unknown outcome it may be called again.
 ///
 /// One round trip.
 pub async fn release(
@@ -204,17 +206,17 @@ pub async fn release(
     used: bool,
 ) -> Result<bool, VerbError> {
     let mine = granted.grant.word();
-    // A chunk that was used before stays so: this life may have been quiet, an earlier one was not.
+    // A chunk that was used before stays used: this owner may have written nothing, an earlier one has.
     let next = if used || granted.used { granted.grant.used() } else { ChunkWord::FREE };
     let offset = geometry.chunk_entry(granted.chunk);
     let cas = Request::cas(Label::Chunk, granted.node, offset, mine.0, next.0);
     Ok(lane.port().call(cas).await?.value == mine.0)
 }
 
-/// Makes chunk `chunk` of `node`, granted to a dead compute node as `seen`, that of `heir`. Answers whether it is now:
-/// of several heirs one gets it. What it holds stays as it is.
+/// Makes chunk `chunk` of `node`, granted to a dead compute node as `seen`, that of `heir`. Returns whether it is the
+/// heir's now: of several heirs one gets it. The bytes of the chunk stay as they are.
 ///
-/// One round trip. After an unknown outcome a walk tells.
+/// One round trip. After an unknown outcome a walk finds out.
 pub async fn inherit(
     lane: &Lane<'_>,
     node: NodeId,
@@ -228,7 +230,7 @@ pub async fn inherit(
     Ok(lane.port().call(cas).await?.value == seen)
 }
 
-/// Says of a chunk that nobody is at work in it any more. `false`: it is not granted so any longer. One round trip.
+/// Marks a chunk as used: nobody allocates in it any more. `false`: it is no longer granted as given. One round trip.
 pub(crate) async fn set_used(
     lane: &Lane<'_>,
     node: NodeId,
@@ -255,7 +257,7 @@ pub(crate) async fn read_entry(
 
 /// READs the whole table and calls `visit` with every chunk's number and entry.
 ///
-/// One round trip per 64 chunks. The entries are each of some instant of the walk, not all of one.
+/// One round trip per 64 chunks. Each entry is of some instant of the walk; the entries are not all of one instant.
 pub async fn walk(
     lane: &Lane<'_>,
     node: NodeId,
@@ -275,14 +277,14 @@ pub async fn walk(
     Ok(())
 }
 
-/// Chunks of a table by what they are. Fill it with [`Tally::count`] from a [`walk`].
+/// Counts of a table's chunks by state. Fill it with [`Tally::count`] from a [`walk`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tally {
     /// Never used.
     pub free: u32,
     /// Given back after use.
     pub used: u32,
-    /// Entries no writer of ours produces.
+    /// Entries that this crate never writes.
     pub corrupt: u32,
     /// Granted ones, by index number and kind.
     pub granted: [[u32; ChunkKind::COUNT]; IndexNumber::COUNT],

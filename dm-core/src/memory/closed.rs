@@ -1,4 +1,5 @@
-//! Chunks that are closed: somebody collects what is nobody's in them, so nobody takes places there or puts some back.
+//! The collection set: chunks that are *closed*, because a compute node collects what belongs to nobody in them. No
+//! place in them is taken or put back.
 //!
 //! ```text
 //!  row 0, second line     word 0                                 words 1..8
@@ -7,13 +8,13 @@
 //!                        └─────────────┴──────┴─────────────┘   └─────────────┴───────────┘
 //! ```
 //!
-//! Word 0 names who collects, and is changed by CAS; 0: nobody. The other words are that one's. See
-//! [`super::collect`] for what it is good for and why it is right.
+//! Word 0 names the collector and is changed by CAS; 0: there is none. The other words belong to the collector. See
+//! [`mark_and_sweep`](crate::manual::mark_and_sweep) for what it is good for and why it is right.
 //!
-//! A compute node READs the line whenever it learns of another epoch, *before* it takes that for its own. Pools of places
-//! look at [`Closed::version`] before they hand one out, and *give up* what they have in chunks that were closed since
-//! they looked last; they refuse what lies in one that is closed, with the lock held under which they would keep it. Before the
-//! line was READ for the first time they hand nothing out again.
+//! A compute node READs the line whenever it learns of another epoch, *before* it takes that epoch for its own. Before
+//! a pool hands out a place it looks at [`Closed::version`], and *gives up* what it has in chunks that were closed
+//! since it looked last. It refuses what lies in a closed chunk while it has the lock under which it would keep the
+//! place. Before the line was READ for the first time, pools reuse nothing.
 
 use crate::layout::fields::Field;
 use crate::layout::record::{cut, mask};
@@ -24,15 +25,15 @@ use crate::verbs::NodeId;
 use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use spin::Mutex;
 
-/// Lists that are remembered for pools nobody has asked for a place since. Who missed more gives all up.
+/// Lists that are remembered for pools that hand out no places. A pool that missed more gives up everything.
 const LISTS: usize = 64;
 
-/// Who collects.
+/// The collector of a collection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Collector(pub u64);
 
 impl Collector {
-    /// Nobody.
+    /// There is no collector.
     pub const NOBODY: Self = Self(0);
 
     /// The fields, for the goldens.
@@ -63,7 +64,7 @@ impl Collector {
     }
 }
 
-/// A chunk that is closed.
+/// A chunk of the collection set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChunkName(pub u64);
 
@@ -90,7 +91,7 @@ impl ChunkName {
         (cut(self.0, 0, 32) as u32).checked_sub(1)
     }
 
-    /// That of the byte at `offset` of `node`, if it is in the heap.
+    /// The chunk of the byte at `offset` of `node`, if that is in the heap.
     pub fn of(geometry: &[NodeGeometry], node: NodeId, offset: u64) -> Option<Self> {
         Some(Self::new(node, geometry.get(usize::from(node.0))?.chunk_of(offset)?))
     }
@@ -105,18 +106,19 @@ type List = [ChunkName; CHUNKS_AT_ONCE];
 struct Lists {
     /// As READ last.
     line: [u64; LINE_WORDS],
-    /// The last collection of this compute node that is over: a line READ before its end may be learned after it.
+    /// The last collection of this compute node that ended: a line that was READ before its end may be learned after
+    /// it.
     over: Collector,
     /// By version.
     closed: [List; LISTS],
 }
 
-/// What a compute node knows of closed chunks; part of its [`super::Epochs`].
+/// What a compute node knows of the collection set; part of its [`super::Epochs`].
 #[derive(Debug)]
 pub struct Closed {
-    /// Lists there have been.
+    /// Number of collection sets there have been.
     version: AtomicU32,
-    /// Chunks that are closed now; [`UNREAD`]: nobody has looked yet.
+    /// Chunks that are closed now; [`UNREAD`]: the line was never READ.
     count: AtomicU32,
     lists: Mutex<Lists>,
 }
@@ -128,7 +130,7 @@ impl Default for Closed {
 }
 
 impl Closed {
-    /// Of a compute node that has not looked yet.
+    /// Of a compute node that has not READ the line.
     pub const fn new() -> Self {
         Self {
             version: AtomicU32::new(0),
@@ -141,8 +143,8 @@ impl Closed {
         }
     }
 
-    /// Takes note of the line. A READ may bring words of two collections: then the next one, of the epoch that the later
-    /// one waits for, brings other words, and what was closed in error is open again.
+    /// Notes the line. A READ may bring words of two collections. Then the READ of the next epoch, for which the later
+    /// collection waits, brings other words, and a chunk that was closed in error is open again.
     pub(crate) fn learn(&self, line: [u64; LINE_WORDS]) {
         let mut lists = self.lists.lock();
         let is_over = lists.over != Collector::NOBODY && line.first() == Some(&lists.over.0);
@@ -170,7 +172,7 @@ impl Closed {
         }
     }
 
-    /// The collection of `collector`, who is this compute node, is over.
+    /// The collection of `collector`, which is this compute node, has ended.
     pub(crate) fn end(&self, collector: Collector) {
         let mut lists = self.lists.lock();
         lists.over = collector;
@@ -223,7 +225,7 @@ impl Since<'_> {
     /// Whether what was kept of that chunk has to be given up.
     pub fn has(&self, name: Option<ChunkName>) -> bool {
         let lists = self.closed.lists.lock();
-        // Others may have come on top meanwhile: they count, too.
+        // Later sets may have been added meanwhile: they count, too.
         let version = self.closed.version.load(SeqCst);
         let count = version.wrapping_sub(self.seen);
         if count as usize > LISTS {

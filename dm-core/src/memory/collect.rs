@@ -1,63 +1,17 @@
-//! Collection: what nobody knows of any more, in memory that does not say whose it is, is found by a walk.
+//! Mark-and-sweep: finds memory that only departed compute nodes knew of, where no owner tag says whose it is.
 //!
-//! Leaves of B+-trees are signed, so that others can tell whose they are ([`super`], *adoption*). Blocks of items, and
-//! leaves and nodes of radix trees, say nothing: what a compute node had on its shelves when it died or left, or in an operation that was
-//! cut short, looks like what somebody else took out of the index and has on his. Here it is told by asking everybody to let go:
+//! Leaves of B+-trees have owner tags ([`super`]). Blocks of items, and leaves and nodes of radix trees, have none. So
+//! all compute nodes give up what they have in a few *closed* chunks, the index is walked, and what the walk does not
+//! meet is free. [`mark_and_sweep`](crate::manual::mark_and_sweep) has the steps, and why each is needed.
 //!
-//! ```text
-//!  the collector                             row 0                  everybody, the collector too
-//!  ────────────────────────────────────────────────────────────────────────────────────────────
-//!  names itself and up to seven chunks   ──► line 2 (`closed`)
-//!  a turn of the epochs                  ──► pool's epoch + 1   ──► READs line 2, gives up what it has in these chunks,
-//!                                                                   and then takes the epoch for its own
-//!  all rows have that epoch              ◄── rows
-//!  walks the index, marks what it reaches
-//!  another turn
-//!  takes the chunks of the gone over     ──► chunk table
-//!  closes the line                       ──► line 2
-//!  what is not marked is ready (`ground`)
-//! ```
+//! **Round trips.** For every compute node one READ of a line per epoch. For the collector, for seven chunks: two epoch
+//! advances, a walk over the index, and one bit for 16 bytes of these chunks.
 //!
-//! # Why it is right
+//! **When.** A compute node has departed; or memory is short, or an eighth of what was granted is known to be lost, and
+//! some of this compute node's own memory may be lost.
 //!
-//! *From the first turn to the end nobody takes a place in a closed chunk, and nobody keeps one.* A compute node READs the line after
-//! it has learned of the epoch that the turn raised, which was raised after the line was written; only then its operations begin with
-//! that epoch, and its row may say it. Its pools give up what they have in closed chunks before they hand a place out to an
-//! operation that began later, and refuse what lies there. What an *earlier* operation has in its hands is published or refused when
-//! that ends, and its row does not say the epoch before. A chunk's owner is the only one who carves what was never used of it: he is
-//! gone, or is the collector, who gives that up as well.
-//!
-//! *Who joins meanwhile* introduces itself and READs the line; before that its pools hand nothing out again. If it READ the line before that was
-//! written, its row was there when the first turn looked, which waits for a row that says no epoch. Else it knows what is closed,
-//! or the second turn did not find its row, either: then all of its operations began after the walk.
-//!
-//! *So what is reachable in a closed chunk only becomes less*, and all that was reachable throughout the walk is met by it: that is for
-//! the index to say, whose entries move (`Collects::mark`). **What the walk does not meet was not reachable at its end.** Nobody
-//! will publish it, for nobody has it.
-//!
-//! *The second turn* begins when the walk has ended. When all rows have passed it, all operations that overlapped the walk are over: those
-//! with an old pointer to what is ready now, those that took something out before the walk came there and give it back late, and those that had posted
-//! something whose effect was not known yet (operations of indexes that are collected end when nothing they posted can take effect any
-//! more). What an operation takes out that began after the walk had been reached by it, and is marked. So from here on a place may be kept
-//! again, and the line may say so at any time.
-//!
-//! **When somebody dies.** A collector whose row is free or another's has posted its last; whoever finds it named there begins anew. What
-//! it had opened was its own, in chunks that are its own by the chunk table: chunks of somebody gone. A compute node that
-//! dies in between is not waited for when its row is DEAD, and nothing of it can take effect any more by then. One that is fenced and does not know
-//! it can write nothing to what it opens.
-//!
-//! **When a request fails**, the next call goes on where this one stopped: every step may be repeated.
-//!
-//! # What it costs
-//!
-//! For everybody one READ of a line an epoch. For the collector, for seven chunks, two turns and a walk over the index; a bit for 16 bytes of
-//! the chunks that are looked into. So it begins only when somebody has gone; or when memory is short, or an eighth of what was granted is
-//! known to be lost, and something of its own may be.
-//!
-//! # What does not come back
-//!
-//! What others take out of a closed chunk while it is collected and reached, they must not keep: it stays where it is until the chunk
-//! is collected again, by whoever has it then.
+//! **Limit.** What other compute nodes take out of a closed chunk, after the walk reached it, stays where it is until
+//! the chunk is collected again.
 
 use super::closed::{ChunkName, Collector};
 use super::ground::Ground;
@@ -77,14 +31,13 @@ use crate::verbs::{Label, NodeId, Request};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use spin::Mutex;
 
-/// What this room counts.
+/// Marks of this room.
 pub const MARKS: &[Mark] = &[Mark::ChunkAdopted];
 
-/// Of the bytes that were granted, one in so many has to be known to be lost before own chunks are collected while memory is not
-/// short.
+/// While memory is not short, own chunks are collected only if one in so many of the granted bytes is known to be lost.
 const LOST_SHARE: u64 = 8;
 
-/// What a room has that collects.
+/// What a collection works with.
 #[derive(Clone, Copy)]
 pub(crate) struct Site<'a> {
     /// Its part in the epochs.
@@ -103,21 +56,23 @@ pub(crate) struct Site<'a> {
 
 /// A room whose memory is collected.
 pub(crate) trait Collects<'s> {
-    /// What repairers do again for the dead may make a place reachable that was in the hands of an operation that died: it is waited
-    /// until none of that can be under way before the index is walked.
+    /// A repairer's replay may make a place reachable that was in the hands of an operation that died. The walk waits
+    /// until no such replay can be under way.
     const REPLAYS: bool = false;
 
-    /// What it takes. `None`: it was opened without epochs, or without ground.
+    /// What a collection works with. `None`: the index was opened without epochs, or without storage for mark bitmaps.
     fn site(&self) -> Option<(Site<'s>, &'s Collection<'s>)>;
 
-    /// What it uses chunks of that kind for, and the smallest place it carves there, in bytes. `None`: not at all.
+    /// What the room uses chunks of that kind for, and the smallest place it carves there, in bytes. `None`: it does
+    /// not.
     fn carves(&self, kind: ChunkKind) -> Option<(u8, usize)>;
 
-    /// Gives up what its pool has in chunks that were closed: what its pool does by itself when it is asked for a place.
+    /// Gives up what the room's pool has in closed chunks. The pool does the same by itself when it is asked for a
+    /// place.
     fn heed(&self);
 
-    /// Walks the index and calls [`Collection::reach`] for every place that is reachable from the beginning of the walk to its end, and maybe for
-    /// others. Its operations are short: epochs go on meanwhile.
+    /// Walks the index and calls [`Collection::reach`] for every place that is reachable from the beginning of the walk
+    /// to its end, and maybe for others. Its operations are short, so that epochs advance meanwhile.
     async fn mark(&self, lane: &Lane<'_>) -> Result<(), OpError>;
 }
 
@@ -129,9 +84,9 @@ enum Phase {
     Idle,
     /// The chunks are chosen.
     Chosen,
-    /// The line is written; turns begun then.
+    /// The line is written; number of turns begun by then.
     Closed(u32),
-    /// The index was walked; turns begun then.
+    /// The index was walked; number of turns begun by then.
     Marked(u32),
     /// What was found is ready.
     Opened,
@@ -150,17 +105,17 @@ struct Work {
     phase: Phase,
     collector: Collector,
     targets: heapless::Vec<Target, CHUNKS_AT_ONCE>,
-    /// All chunks are being gone through: lives that had ended then, plus one.
+    /// A pass over all chunks is under way: incarnations that had ended when it began, plus one.
     round: Option<u32>,
-    /// Own ones, too, unless a bulk load has begun since these many.
+    /// The pass includes own chunks, unless more bulk loads than these have begun.
     own: Option<u32>,
-    /// The chunk from which on is looked for others.
+    /// The chunk at which the pass continues.
     next: (u16, u32),
-    /// Lives that had ended before the turn that is waited for; `None`: somebody dead had not been swept up after.
+    /// Incarnations that had ended before the turn that is waited for; `None`: a dead row was not swept then.
     buried: Option<u32>,
 }
 
-/// What is known of losses.
+/// What is known of lost memory.
 #[derive(Debug)]
 struct Known {
     granted_bytes: u64,
@@ -168,29 +123,29 @@ struct Known {
     lost_bytes: u64,
 }
 
-/// What a compute node has collected of one room's memory, and how far it is with more.
+/// What a compute node has collected of one room's memory, and how far its present collection is.
 #[derive(Debug)]
 pub struct Collection<'s> {
     ground: Mutex<Ground<'s>>,
-    /// The ground has something, or may have.
+    /// There may be something to take.
     open: AtomicBool,
     busy: AtomicBool,
-    /// Lives of compute nodes that had ended when all chunks were gone through last, plus one.
+    /// Incarnations that had ended at the last complete pass over all chunks, plus one.
     ended: AtomicU32,
-    /// Something of its own chunks may be lost.
+    /// Memory in its own chunks may be lost.
     lost: AtomicBool,
     /// Memory is short.
     short: AtomicBool,
-    /// Own chunks are collected whenever there is time: to see it happen.
+    /// Own chunks are collected whenever there is time, so that tests see it.
     eager: bool,
-    /// Bulk loads begun, and those ended: odd while what is carved is reachable from nowhere on purpose.
+    /// Bulk loads begun, and those ended: odd while a load carves places that nothing reaches on purpose.
     loads: AtomicU32,
     known: Mutex<Known>,
     work: Mutex<Work>,
 }
 
 impl<'s> Collection<'s> {
-    /// Nothing is. `eager`: own chunks are collected in any case.
+    /// Nothing was collected yet. `eager`: own chunks are collected in any case.
     pub const fn new(ground: Ground<'s>, eager: bool) -> Self {
         Self {
             ground: Mutex::new(ground),
@@ -214,13 +169,13 @@ impl<'s> Collection<'s> {
         }
     }
 
-    /// The walk comes to a place.
+    /// The walk meets a place.
     pub(crate) fn reach(&self, node: NodeId, offset: u64, bytes: u64) {
         self.ground.lock().reach(node, offset, bytes);
     }
 
-    /// Takes `bytes` of what was collected for `what`, on `near` if there is some, at a multiple of `step_bytes` from the beginning of
-    /// its chunk.
+    /// Takes `bytes` of what was collected for `what`, on `near` if there is some, at a multiple of `step_bytes` from
+    /// the beginning of its chunk.
     #[inline]
     pub(crate) fn take(&self, what: u8, near: NodeId, bytes: usize, step_bytes: usize) -> Option<(NodeId, u64)> {
         if !self.open.load(Ordering::Acquire) {
@@ -229,28 +184,28 @@ impl<'s> Collection<'s> {
         self.ground.lock().take(what, near, bytes, step_bytes)
     }
 
-    /// Gives up what lies in chunks that `closed` says are closed.
+    /// Gives up what lies in chunks that are in the set `closed`.
     pub(crate) fn give_up(&self, closed: impl Fn(ChunkName) -> bool) {
         self.ground.lock().give_up(closed);
     }
 
-    /// Calls `visit` with what each run is for, its memory node, offset and bytes, of all that is ready.
+    /// Calls `visit` with the use, the memory node, the offset and the bytes of each ready run.
     pub(crate) fn for_each_ready(&self, visit: &mut dyn FnMut(u8, NodeId, u64, u64)) {
         self.ground.lock().for_each_ready(visit);
     }
 
-    /// An operation was cut short, and what it had carved or taken out may be known to nobody.
+    /// An operation was cut short: what it had carved or taken out may be lost.
     pub(crate) fn may_have_lost(&self) {
         self.lost.store(true, Ordering::Relaxed);
     }
 
-    /// Own chunks are worth a look, whatever is known of losses.
+    /// Own chunks are worth a pass, whatever is known of losses.
     pub fn demand(&self) {
         self.may_have_lost();
         self.is_short();
     }
 
-    /// A bulk load begins or ends: between the two no root leads to what it carves, and own chunks are left alone.
+    /// A bulk load begins or ends. Between the two no root leads to what it carves, and own chunks are not collected.
     pub(crate) fn loads(&self, begins: bool) {
         let loads = self.loads.load(Ordering::SeqCst);
         if loads.is_multiple_of(2) == begins {
@@ -263,7 +218,7 @@ impl<'s> Collection<'s> {
         Some(self.loads.load(Ordering::SeqCst)).filter(|loads| loads.is_multiple_of(2))
     }
 
-    /// Memory is short: own chunks are worth a look, if something may be lost.
+    /// Memory is short: own chunks are worth a pass, if something may be lost.
     pub(crate) fn is_short(&self) {
         self.short.store(true, Ordering::Relaxed);
     }
@@ -273,7 +228,7 @@ impl<'s> Collection<'s> {
         self.known.lock().granted_bytes += bytes;
     }
 
-    /// Of what was granted, so many bytes are lost.
+    /// So many bytes of what was granted are lost.
     pub(crate) fn has_lost(&self, bytes: u64) {
         self.may_have_lost();
         let mut known = self.known.lock();
@@ -285,12 +240,12 @@ impl<'s> Collection<'s> {
     }
 }
 
-/// A pool's part in collections: what was collected for it, and what it has to let go.
+/// A pool's part in collections: what was collected for it, and what it has to give up.
 pub struct Share<'s> {
     collection: &'s Collection<'s>,
     epochs: &'s Epochs,
     geometry: &'s [NodeGeometry],
-    /// Up to which version it has given up what was closed.
+    /// The version up to which the pool has given up what was closed.
     heeded: AtomicU32,
 }
 
@@ -305,20 +260,22 @@ impl<'s> Share<'s> {
         self.collection
     }
 
-    /// Whether what lies there must not be kept. To be asked with the lock held under which it would be: whoever gives up what
-    /// is closed takes that, too, and comes before, when this says so, or after, and finds it.
+    /// Whether a place there must not be kept. To be asked with the lock held under which it would be kept. A pass that
+    /// gives up closed places takes that lock, too: it comes before, and then this says so, or after, and then it finds
+    /// the place.
     pub(crate) fn is_closed(&self, node: NodeId, offset: u64) -> bool {
         self.epochs.closed().has(ChunkName::of(self.geometry, node, offset)) && !planted(Bug::ClosedKept)
     }
 
-    /// As [`Share::is_closed`], or nobody has looked yet: of what may be handed out again before there was a turn. (What waits for one
-    /// is given up then. Of chunks that this compute node was granted only its own collector closes any, and that waits for one, too.)
+    /// As [`Share::is_closed`], or the line was never READ: for what may be handed out before a turn. (What waits for a
+    /// turn is given up then. Chunks that this compute node was granted are closed only by its own collector, which
+    /// waits for one, too.)
     pub(crate) fn may_be_closed(&self, node: NodeId, offset: u64) -> bool {
         !self.epochs.closed().is_read() || self.is_closed(node, offset)
     }
 
-    /// Before places are handed out: if chunks were closed since this was asked last, has `give_up` forget what lies where its
-    /// argument says so.
+    /// Before places are handed out: if chunks were closed since the last call, has `give_up` forget the places for
+    /// which its argument is true.
     #[inline]
     pub(crate) fn heed(&self, give_up: impl FnOnce(&dyn Fn(NodeId, u64) -> bool)) {
         let heeded = self.heeded.load(Ordering::Acquire);
@@ -331,16 +288,18 @@ impl<'s> Share<'s> {
         let since = self.epochs.closed().since(heeded);
         give_up(&|node, offset| since.has(ChunkName::of(self.geometry, node, offset)));
         self.collection.give_up(|name| since.has(Some(name)));
-        // What others gave up meanwhile is given up, too: this is not before any of theirs.
+        // What other lanes gave up meanwhile is given up again: this runs not before any of theirs.
         self.heeded.fetch_max(since.version, Ordering::Release);
     }
 }
 
-/// Goes on with a collection as far as it gets without waiting, or begins one if there is reason: see the file. What waits for epochs
-/// says so in `adopted`. The lane must not be in an operation.
+/// Continues a collection as far as it gets without waiting, or begins one if there is a reason
+/// ([`mark_and_sweep`](crate::manual::mark_and_sweep)). `adopted` says whether it waits for epochs. The lane must not
+/// be in an operation.
 ///
-/// Round trips: one for eight rows; of a collection, one for 64 chunks and one for each that is chosen, three to close them, the walk, and one each to take
-/// chunks over, and one.
+/// Round trips: one for eight rows; of a collection, one for each chunk entry that is looked at and one more for each
+/// that is this index's, three to close the chunks and one for each of them, the walk, one for each chunk that is taken
+/// over, and three to end.
 pub(crate) async fn collect<'s>(
     room: &impl Collects<'s>,
     lane: &Lane<'_>,
@@ -348,7 +307,7 @@ pub(crate) async fn collect<'s>(
 ) -> Result<(), OpError> {
     let Some((site, collection)) = room.site() else { return Ok(()) };
     let Some(_busy) = Busy::begin(&collection.busy) else { return Ok(()) };
-    // Of a pool that nobody asks for places.
+    // For a pool that is not asked for places.
     room.heed();
     loop {
         let phase = collection.work.lock().phase;
@@ -391,18 +350,18 @@ pub(crate) async fn collect<'s>(
     }
 }
 
-/// What there is to collect.
+/// The result of choosing chunks.
 enum Choice {
     /// Chunks were chosen.
     Made,
-    /// All have been gone through.
+    /// The pass over all chunks is complete.
     RoundOver,
-    /// There is no reason, or no ground.
+    /// There is no reason, or no storage for mark bitmaps.
     Nothing,
 }
 
 impl<'s> Site<'s> {
-    /// Chooses chunks, if there is reason to collect and ground for it.
+    /// Chooses chunks, if there is a reason to collect and storage for their mark bitmaps.
     async fn choose(
         &self,
         room: &impl Collects<'s>,
@@ -429,7 +388,7 @@ impl<'s> Site<'s> {
                 return Ok(Choice::Nothing);
             }
             if collection.ended.load(Ordering::Relaxed) != ended {
-                // What was on a shelf of somebody gone may lie in one's own chunks.
+                // A place that a departed compute node had in a free list may lie in one's own chunks.
                 collection.may_have_lost();
             }
             let mut work = collection.work.lock();
@@ -438,7 +397,7 @@ impl<'s> Site<'s> {
         };
         adopted.looked = true;
         if short && collection.ground.lock().room(home.chunk_bytes) == 0 {
-            // What is left there may be had again, with own chunks.
+            // What is left there can be collected again, with own chunks.
             collection.ground.lock().make_room();
             collection.may_have_lost();
         }
@@ -474,7 +433,7 @@ impl<'s> Site<'s> {
             if adopted.no_room > 0 {
                 return Ok(Choice::Nothing);
             }
-            // Somebody else may have gone since it began.
+            // Another compute node may have departed since the pass began.
             work.round = None;
             collection.ended.store(round, Ordering::Relaxed);
             return Ok(Choice::RoundOver);
@@ -485,7 +444,7 @@ impl<'s> Site<'s> {
         Ok(Choice::Made)
     }
 
-    /// Whether a chunk is to be collected: of a compute node that is gone, or if so its `own`.
+    /// Whether a chunk is to be collected: that of a departed compute node, or if `own` is set, this compute node's.
     async fn is_worth(
         &self,
         room: &impl Collects<'s>,
@@ -514,10 +473,10 @@ impl<'s> Site<'s> {
         Ok(tenant.is_some_and(|tenant| tenant.is_gone(grant.incarnation)))
     }
 
-    /// Whether no repairer can be at what somebody dead left under a lock, now that a turn is over. A row is DEAD until its locks are
-    /// taken over, and whoever takes one over does again what there is to be done in the same operation. So it is over when a turn has
-    /// passed that began when nobody was dead, and nobody has died since: all that had taken over have ended, and were not cut
-    /// short. If not, the next turn is waited for.
+    /// Whether no repairer can be replaying what a dead compute node left, now that a turn is over. A row is DEAD until
+    /// its locks are taken over, and a repairer replays in the same operation in which it takes over. So it is certain
+    /// after a turn that began when no row was fenced or dead, if no compute node has died since: all repairers have
+    /// ended their operations, and were not cut short. Otherwise the next turn is waited for.
     async fn has_buried<R: Collects<'s>>(
         &self,
         _: &R,
@@ -536,7 +495,7 @@ impl<'s> Site<'s> {
         Ok(false)
     }
 
-    /// Closes the chunks. `false`: somebody else collects.
+    /// Closes the chunks. `false`: another compute node collects.
     async fn close<R: Collects<'s>>(
         &self,
         _: &R,
@@ -551,7 +510,7 @@ impl<'s> Site<'s> {
             let named = Collector(found);
             if named != Collector::NOBODY {
                 let tenant = rows::tenant(lane, home, named.row(), at).await?;
-                // No row of that number: nobody ever wrote that.
+                // There is no row of that number: this crate never writes that.
                 if !tenant.is_none_or(|tenant| tenant.is_gone(named.incarnation())) {
                     return Ok(false);
                 }
@@ -560,7 +519,8 @@ impl<'s> Site<'s> {
                 return Ok(false);
             }
         }
-        // Somebody else may have taken some over since they were chosen. From here on nobody does: he would have the line.
+        // Other compute nodes may have taken some over since they were chosen. From here on none does: it would need
+        // the line.
         let chosen = collection.work.lock().targets.clone();
         for target in &chosen {
             let Some(geometry) = self.geometry.get(usize::from(target.node.0)) else { continue };
@@ -587,7 +547,7 @@ impl<'s> Site<'s> {
         Ok(true)
     }
 
-    /// The WRITE of names of chunks into the line at `offset`.
+    /// The WRITE of the names of chunks into the line at `offset`.
     fn names(lane: &Lane<'_>, offset: u64, at: usize, names: &[ChunkName; CHUNKS_AT_ONCE]) -> Request {
         lane.port().with(|scratch| {
             let room = scratch.get_mut(at..at + size_of_val(names)).unwrap_or_default();
@@ -598,7 +558,7 @@ impl<'s> Site<'s> {
         Request::write(Label::Row, HOME, offset + 8, size_of_val(names), at)
     }
 
-    /// Takes chunks of the gone over, and opens them and own ones.
+    /// Takes chunks of departed compute nodes over, and makes them and own ones ready.
     async fn open(&self, collection: &Collection<'_>, lane: &Lane<'_>, adopted: &mut Adopted) -> Result<(), OpError> {
         loop {
             let last = collection.work.lock().targets.last().copied();
@@ -612,7 +572,7 @@ impl<'s> Site<'s> {
                 let request = self.requests.next().ok_or(OpError::harmless(Cause::BadInput(used_up)))?;
                 let heir = Grant::new(self.owner, grant.kind, grant.index, request);
                 is_mine = chunks::inherit(lane, node, geometry, chunk, &grant, &heir).await?;
-                // It may be by an earlier call that did not learn of it.
+                // It may be own, by an earlier call that did not learn of it.
                 if !is_mine {
                     let entry = chunks::read_entry(lane, node, geometry, chunk, self.at).await?;
                     is_mine = matches!(entry.decode(), Ok(ChunkEntry::Granted(now)) if self.is_own(&now));
@@ -633,12 +593,12 @@ impl<'s> Site<'s> {
         Ok(())
     }
 
-    /// Nothing is closed any more.
+    /// Ends the collection: no chunk is closed any more.
     async fn end(&self, collection: &Collection<'_>, lane: &Lane<'_>) -> Result<(), OpError> {
         let Some(home) = self.geometry.first() else { return Ok(()) };
         let (offset, at) = (row::closed_offset(home), self.at);
         let mine = collection.work.lock().collector;
-        // Whoever has the line by now, after an end that this compute node did not learn of, is another one.
+        // After an end that this compute node did not learn of, another collector may have the line.
         if rows::read_closed(lane, home, at).await?[0] == mine.0 {
             lane.port().call(Self::names(lane, offset, at, &Default::default())).await?;
             lane.port().call(Request::cas(Label::Row, HOME, offset, mine.0, Collector::NOBODY.0)).await?;

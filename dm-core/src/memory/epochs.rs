@@ -1,62 +1,34 @@
-//! Epochs: how long every compute node's pointers are known to be gone.
+//! Epochs: when no compute node has an old pointer any more.
 //!
 //! ```text
-//!  pool's epoch     a word of row 0, which is nobody's: raised by whoever has places that wait, by CAS
+//!  pool's epoch     a word of row 0: raised by CAS, by a compute node with places in its limbo list
 //!        │ READ with every heartbeat, and many times in between ([`crate::membership::lease::keep`])
 //!        ▼
 //!  `now`            what this compute node knows of it
 //!        │ an operation takes it as it begins           `Pin`, one per lane
 //!        ▼
-//!  its row's epoch  the lowest epoch of an operation under way, or `now`: goes out when it is another one
-//!        │ READ by whoever has places that wait
+//!  its row's epoch  the lowest epoch of an operation under way, or `now`; published when it changes
+//!        │ READ by a compute node with places in its limbo list
 //!        ▼
 //!  `cleared`        places that entered before that turn may be used again
 //! ```
 //!
-//! **What a row's epoch says:** nobody on this compute node holds a pointer that was READ before the compute node knew
-//! of this epoch. That is so because an operation uses pointers that it has READ itself, and copies of level-1 nodes that
-//! were READ by operations of its own epoch or a later one ([`crate::compute::cache`], *epochs*); older ones count as not
-//! there. Pointers to inner nodes of B+-trees are not meant: these are never retired. Those of radix trees are
-//! ([`crate::smart`]).
+//! **What a row's epoch says:** this compute node holds no pointer that was READ before it knew of this epoch. See
+//! [`epochs`](crate::manual::epochs) for why that is enough, and for the race between a pin and a row that is
+//! published.
 //!
-//! **Why it is enough for a place to wait until all rows have passed.** The place entered the quarantine when nothing in
-//! remote memory led there any more. Then a *turn* began, READ the pool's epoch, `e`, and had it raised. Whoever knows of
-//! `e + 1` learned it after that; a row that says `e + 1` or more holds pointers younger than that, and to this place
-//! there is none. A compute node whose row is free, or says nothing yet of its present life, has none at all; one that
-//! joins later will have younger ones.
+//! **Who asks for turns.** While places of a B+-tree wait, every heartbeat begins one. A radix tree asks for one, and
+//! it begins at the next look at the pool's epoch.
 //!
-//! *A retired leaf may lead to another one* that was retired before or after it, its place reused. Whoever came to the
-//! former had a pointer to it that was good at some time; what a leaf says when it is retired was good when it was
-//! retired, which is no earlier. So what is followed from an old pointer is never older than that pointer.
+//! **Closed chunks.** With each epoch a compute node learns which chunks are closed ([`super::collect`]).
 //!
-//! *An operation of steps* ([`crate::items`]) keeps in its hands, from one operation of the index below to the next, what it was told and
-//! places it took. So its pin is one for all of them: what begins and ends within it neither ends it nor takes a newer epoch
-//! for it.
+//! **Costs.** Two stores and a load per operation. 8 bytes more READ per heartbeat, and 8 bytes READ per glance. A line
+//! per epoch. For each epoch: a CAS, two chains of a WRITE and two READs to the own row, a look at all rows by whoever
+//! waits for it, and one READ of each level-1 node, or copy, in use. An epoch takes two or three glances
+//! ([`crate::membership::lease::Terms::glance_ns`]), or as long as the longest operation.
 //!
-//! **The race between an operation that begins and a row that is about to be published**: the operation stores its pin and
-//! then looks at `now` again; the keeper stores `now` and then looks at the pins; both in the one order of SeqCst. So
-//! either the keeper sees the pin, or the operation sees the new `now` and takes that.
-//!
-//! **Silent compute nodes.** A row that does not move for a lease holds up all others' memory. Who runs short of it
-//! fences that compute node, as one that waits for its lock would; when its row is DEAD nobody waits
-//! for it. One that beats and does not end an operation is waited for: operations have deadlines.
-//!
-//! **Who asks for turns**: as long as places of a B+-tree wait, every heartbeat begins one; or one is begun when a radix
-//! tree wants one, at the next look at the pool's epoch.
-//!
-//! **Closed chunks**: with each epoch a compute node learns which chunks somebody collects ([`super::collect`]).
-//!
-//! **How fast they pass.** A compute node looks at the pool's epoch [`crate::membership::lease::Terms::glance_ns`] apart, says
-//! at once that its row has another one, and, while a turn of its own is open, looks at the rows that have not reached it.
-//! So an epoch takes two or three of these times, or as long as the longest operation, and is no longer bound to the heartbeat.
-//!
-//! **Rows that have reached an epoch are not looked at again** for it: a row goes up, and who joins in one that was free, or
-//! whose compute node is gone, has younger pointers. A turn that is open costs one look at each row, and one at the eight
-//! rows from the one that holds it up on every time after that.
-//!
-//! **Costs**: two stores and a load per operation; 8 bytes more READ per heartbeat, and 8 bytes READ per glance; a line per epoch; per epoch
-//! that anybody raises, a CAS, two chains of a WRITE and two READs to the own row, a look at all rows by who waits for it,
-//! and a READ of each level-1 node, or copy, in use.
+//! **Limit.** A compute node that beats and does not end an operation holds up all limbo lists: operations have
+//! deadlines. One that is unresponsive is fenced when memory is short.
 
 use super::Busy;
 use super::closed::Closed;
@@ -73,16 +45,17 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed, Ordering::Rel
 use heapless::Deque;
 use spin::Mutex;
 
-/// What this room and the quarantine count.
+/// Marks of this room and of the limbo list.
 pub const MARKS: &[Mark] = &[Mark::Quarantined, Mark::QuarantineOver];
 
-/// The last epoch: a hundred years of eight a second. A pool's word past it is not believed, and places wait for ever.
+/// The last epoch: a hundred years of eight a second. A larger word of the pool is not believed, and then places wait
+/// for ever.
 pub const EPOCH_MAX: u32 = u32::MAX - 1;
 
-/// Turns whose epoch not all rows have reached: more than an epoch takes.
+/// Turns whose epoch not all rows have reached: more than one epoch needs.
 const TURNS_OPEN_MAX: usize = 8;
 
-/// The first row that is somebody's.
+/// The first row of a compute node.
 const FIRST_ROW: RowId = RowId(1);
 
 /// An operation's epoch: storage for a [`Participant`], one per lane.
@@ -95,7 +68,7 @@ const IDLE: u32 = 0;
 /// A compute node's view of the epochs, shared by its lanes, its indexes and its keeper.
 #[derive(Debug)]
 pub struct Epochs {
-    /// The pool's epoch as far as this compute node knows it.
+    /// The pool's epoch, as this compute node knows it.
     now: AtomicU32,
     /// Turns begun.
     turns: AtomicU32,
@@ -103,9 +76,9 @@ pub struct Epochs {
     cleared: AtomicU32,
     /// Places that wait.
     waiting: AtomicU32,
-    /// Turns of at least this number raise the epoch once, though nothing is said to wait; 0: none is wanted.
+    /// The first turn of at least this number raises the epoch, though nothing is said to wait; 0: none is wanted.
     wanted: AtomicU32,
-    /// Pointers are held that no pin accounts for.
+    /// Pointers are held that have no pin.
     mute: AtomicBool,
     /// Nodes were short while places waited.
     short: AtomicBool,
@@ -120,15 +93,15 @@ pub struct Epochs {
 struct State {
     /// The pool's epoch at the last turn.
     seen: u32,
-    /// Turn, and the epoch that all rows have to reach. In ascending order.
+    /// A turn, and the epoch that all rows have to reach for it. In ascending order.
     open: Deque<(u32, u32), TURNS_OPEN_MAX>,
-    /// All rows in front of this one have reached this epoch.
+    /// All rows before this one have reached this epoch.
     passed: (u32, RowId),
     watch: Watch,
     silent: Option<(RowId, RowWord)>,
 }
 
-/// The row that holds the oldest turn up.
+/// The row that holds up the oldest turn.
 #[derive(Clone, Copy, Debug, Default)]
 struct Watch {
     row: RowId,
@@ -166,18 +139,18 @@ impl Epochs {
         }
     }
 
-    /// From here on the row says nothing ("none"), and others' places wait until this compute node is gone: for whoever
-    /// uses an index without pins.
+    /// From now on the row says no epoch, and the limbo lists of others wait until this compute node has departed: for
+    /// whoever uses an index without pins.
     pub fn mute(&self) {
         self.mute.store(true, SeqCst);
     }
 
-    /// Turns begun: what a place that enters is told.
+    /// Turns begun: what a place notes when it enters the limbo list.
     pub(crate) fn turns(&self) -> u32 {
         self.turns.load(SeqCst)
     }
 
-    /// Whether a place that was told `entered` may be used again.
+    /// Whether a place that entered after `entered` turns may be used again.
     pub(crate) fn is_over(&self, entered: u32) -> bool {
         self.cleared.load(SeqCst).wrapping_sub(entered).cast_signed() > 0
     }
@@ -191,14 +164,14 @@ impl Epochs {
         }
     }
 
-    /// The next turn is to raise the epoch, and no later one for that: for whoever has places wait, and would rather have many of
-    /// them wait than one pass soon.
+    /// The next turn raises the epoch, and no later one for that: for an index that would rather have many places wait
+    /// than one advance soon.
     pub(crate) fn want(&self) {
-        // 0 is none: where turns come round to that, the one after is wanted.
+        // 0 is none: where the number of turns wraps around to 0, the turn after it is wanted.
         self.wanted.store(self.turns().wrapping_add(1).max(1), SeqCst);
     }
 
-    /// What was wanted, if this turn is that.
+    /// What was wanted, if this turn serves it.
     fn wanted_of(&self, number: u32) -> Option<u32> {
         let wanted = self.wanted.load(SeqCst);
         (wanted != 0 && number.wrapping_sub(wanted).cast_signed() >= 0).then_some(wanted)
@@ -211,7 +184,7 @@ impl Epochs {
         self.state.lock().open.clear();
     }
 
-    /// What may be published: 0 = nothing.
+    /// The epoch that may be published: 0 = none.
     pub fn vouched(&self, pins: &[Pin]) -> u32 {
         let now = self.now.load(SeqCst);
         if self.mute.load(SeqCst) {
@@ -230,9 +203,9 @@ impl Epochs {
         self.collections.fetch_add(1, Relaxed)
     }
 
-    /// Takes the pool's epoch for its own, if that is another one. First it READs which chunks are closed: whoever
-    /// closed some, and waits for a turn that began after that, may rely on it when a row says an epoch ([`super::collect`]). There is
-    /// one turn at a time on a compute node, its keeper's or a lane's, so what was READ last is learned last.
+    /// Takes the pool's epoch for its own, if that is another one. First it READs which chunks are closed: a collector
+    /// that waits for a turn relies on that when a row says an epoch ([`super::collect`]). One turn at a time is under
+    /// way on a compute node, its keeper's or a lane's, so what was READ last is learned last.
     async fn learn(&self, lane: &Lane<'_>, home: &NodeGeometry, epoch: u32, scratch: usize) -> Result<(), RowError> {
         if epoch > self.now.load(SeqCst) || !self.closed.is_read() {
             let line = rows::read_closed(lane, home, scratch).await?;
@@ -242,8 +215,8 @@ impl Epochs {
         Ok(())
     }
 
-    /// Whether there is reason for a turn, though the pool's epoch may not have moved: somebody here waits for one, or the row,
-    /// which says `told`, could say another epoch.
+    /// Whether there is reason for a turn, though the pool's epoch may not have moved: something here waits for one, or
+    /// the row, which says `told`, could say another epoch.
     pub(crate) fn is_due(&self, told: u32, pins: &[Pin]) -> bool {
         self.wanted.load(SeqCst) != 0 || self.vouched(pins) != told || !self.state.lock().open.is_empty()
     }
@@ -258,8 +231,8 @@ impl Epochs {
         self.turns.fetch_add(1, SeqCst).wrapping_add(1)
     }
 
-    /// Ends a turn that found `pool_word`: raises the pool's epoch if places wait for that, and finds out which have waited
-    /// for long enough.
+    /// Ends a turn that found `pool_word`: raises the pool's epoch if places wait for that, and finds out which places
+    /// have waited long enough.
     pub(crate) async fn end(
         &self,
         lane: &Lane<'_>,
@@ -277,10 +250,10 @@ impl Epochs {
                 && state.ask(turn.number, epoch + 1)
                 && let Some(wanted) = wanted
             {
-                // Unless another one is by now.
+                // Unless another turn is wanted by now.
                 let _ = self.wanted.compare_exchange(wanted, 0, SeqCst, SeqCst);
             }
-            // Who else has raised it since the last turn did so for all that waited then.
+            // If another compute node has raised it since the last turn, that serves all that waited then.
             let idle = state.seen == epoch;
             state.seen = epoch;
             idle && state.open.back().is_some_and(|(_, due)| *due > epoch)
@@ -302,7 +275,7 @@ impl Epochs {
             };
             (due, if state.passed.0 == due { state.passed.1 } else { FIRST_ROW })
         };
-        // Of rows that are not looked at again it is known that they have reached that.
+        // Rows that are not READ again are known to have reached that.
         let mut reached = if first == FIRST_ROW { u32::MAX } else { due };
         let mut behind = None;
         let visit = &mut |row: RowId, glimpse: &Glimpse| {
@@ -334,7 +307,7 @@ impl Epochs {
         Ok(())
     }
 
-    /// All that waits has waited for long enough.
+    /// All places that wait have waited long enough.
     #[cfg(test)]
     pub(crate) fn clear_all_for_tests(&self) {
         self.cleared.store(self.turns().wrapping_add(1), SeqCst);
@@ -345,8 +318,8 @@ impl Epochs {
         self.short.store(true, Relaxed);
     }
 
-    /// The compute node that places wait for, if it has been silent for a lease and nodes have been short since this was
-    /// asked.
+    /// The compute node that places wait for, if it has been unresponsive for a lease and nodes have been short since
+    /// the last call.
     #[inline]
     pub(crate) fn silent_and_short(&self) -> Option<(RowId, RowWord)> {
         if !self.short.load(Relaxed) || !self.short.swap(false, Relaxed) {
@@ -357,12 +330,12 @@ impl Epochs {
 }
 
 impl State {
-    /// A turn wants all rows to reach `due`. `false`: there is no room, and what entered waits for a later turn.
+    /// A turn that needs all rows to reach `due`. `false`: there is no room, and what entered waits for a later turn.
     fn ask(&mut self, turn: u32, due: u32) -> bool {
         if let Some(last) = self.open.back_mut()
             && last.1 >= due
         {
-            // What entered since waits for the same: it, too, was READ after.
+            // What entered since waits for the same epoch: it, too, was READ after.
             last.0 = turn;
             return true;
         }
@@ -392,14 +365,14 @@ pub(crate) struct Turn {
     pub waits: Waits,
 }
 
-/// How a turn waits for others.
+/// How a turn waits for other compute nodes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waits {
-    /// How long this compute node lets others be silent, in ns.
+    /// How long this compute node lets others be unresponsive, in ns.
     pub lease_ns: u64,
-    /// Since the last turn, in ns: no more than that.
+    /// Since the last turn, in ns: at most that.
     pub since_ns: u64,
-    /// It begins an epoch if places of B+-trees wait; else only if one was wanted.
+    /// It raises the epoch if places of B+-trees wait; otherwise only if one was wanted.
     pub for_all: bool,
 }
 
@@ -418,12 +391,12 @@ pub struct Participant<'s> {
 }
 
 impl<'s> Participant<'s> {
-    /// Begins an operation of `lane`; it ends when the answer is dropped. Within another operation of that lane it is that
-    /// one's.
+    /// Begins an operation of `lane`, which ends when the result is dropped. Within another operation of that lane it
+    /// shares that one's pin.
     #[inline]
     pub(crate) fn pin(&self, lane: &Lane<'_>) -> Pinned<'s> {
         let Some(pin) = self.pins.get(usize::from(lane.id().0)) else {
-            // Nothing says from when on its pointers are.
+            // Nothing says how old its pointers are.
             self.epochs.mute();
             return Pinned(None);
         };
@@ -441,9 +414,9 @@ impl<'s> Participant<'s> {
         }
     }
 
-    /// Begins an operation of `lane` that posts more than READs where pointers lead: what it posted may take effect when it has
-    /// ended, if its future was dropped or a request failed. So it ends when [`Participant::leave`] says so, or the next one begins, which
-    /// none does as long as that may be. A step of an operation has that one's.
+    /// Begins an operation of `lane` that posts more than READs where pointers lead. What it posted may take effect
+    /// after its future was dropped or a request failed. So it ends with [`Participant::leave`], or when the next one
+    /// begins, which it does only when nothing can take effect any more. A step of an operation shares that one's pin.
     pub(crate) fn enter(&self, lane: &Lane<'_>) {
         if lane.is_in_steps() {
             return;
@@ -455,8 +428,8 @@ impl<'s> Participant<'s> {
         }
     }
 
-    /// Nothing that `lane` has posted can take effect any more, and it follows no pointers; unless this was a step of an
-    /// operation, which goes on.
+    /// Nothing that `lane` has posted can take effect any more, and it follows no pointers; unless this was a step of
+    /// an operation, which continues.
     pub(crate) fn leave(&self, lane: &Lane<'_>) {
         if lane.is_in_steps() {
             return;
@@ -476,7 +449,7 @@ impl<'s> Participant<'s> {
         lane.set_in_steps(true);
     }
 
-    /// As [`Participant::leave`], of such an operation.
+    /// As [`Participant::leave`], for such an operation.
     pub(crate) fn leave_steps(&self, lane: &Lane<'_>) {
         lane.set_in_steps(false);
         self.leave(lane);
@@ -488,8 +461,8 @@ impl<'s> Participant<'s> {
         self.pins.get(usize::from(lane.id().0)).map_or(0, |Pin(pin)| pin.load(Relaxed))
     }
 
-    /// A turn without a heartbeat: WRITEs the epoch to the row, and goes on as [`crate::membership::lease::keep`] does. Returns at
-    /// once if another lane is at it.
+    /// A turn without a heartbeat: WRITEs the epoch to the row, and continues as [`crate::membership::lease::keep`]
+    /// does. Returns at once if another lane does it.
     ///
     /// Two round trips; while places wait, two more and one for eight rows.
     pub async fn turn(
@@ -504,7 +477,7 @@ impl<'s> Participant<'s> {
         self.turn_of(lane, home, member, waits, scratch).await.map(|_| ())
     }
 
-    /// A turn without a heartbeat; answers the epoch that the row says from then on.
+    /// A turn without a heartbeat; returns the epoch that the row says from then on.
     pub(crate) async fn turn_of(
         &self,
         lane: &Lane<'_>,
@@ -527,7 +500,7 @@ impl<'s> Participant<'s> {
 pub(crate) struct Pinned<'s>(Option<&'s Pin>);
 
 impl Pinned<'_> {
-    /// Where nobody counts.
+    /// Where there are no epochs.
     pub const NONE: Self = Self(None);
 }
 
@@ -542,9 +515,9 @@ impl Drop for Pinned<'_> {
 }
 
 impl Glimpse {
-    /// From which epoch on its compute node's pointers are; 0: it does not say. `None`: it has none.
+    /// The epoch since which its compute node's pointers are; 0: it does not say. `None`: it has no pointers.
     fn holds_from(&self) -> Option<u64> {
-        // One that is being fenced may still be reading.
+        // A compute node that is being fenced may still read.
         let alive = matches!(self.word.state(), Some(RowState::Live | RowState::Fencing));
         (alive && self.incarnation == self.word.incarnation()).then_some(self.epoch)
     }

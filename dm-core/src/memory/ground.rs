@@ -1,8 +1,8 @@
-//! Chunks that were collected: a bit for each unit of 16 bytes says whether it is somebody's.
+//! Mark bitmaps of collected chunks: a bit for each unit of 16 bytes says whether it is in use.
 //!
-//! A [`Plot`] is a chunk's. While the index is walked it is *surveyed*: what is reached is marked. Then it is *open*: what is
-//! not marked is carved, from its beginning on and around again, and marked. A plot in which nothing more is found
-//! makes room for another chunk.
+//! A [`Plot`] is the bitmap of one chunk. While the index is walked it is *surveyed*: what is reached is marked. Then
+//! it is *open*: what is not marked is carved, from its beginning on and around again, and marked. A bitmap in which
+//! nothing more is found is replaced by that of another chunk.
 
 use super::closed::ChunkName;
 use crate::verbs::NodeId;
@@ -10,10 +10,10 @@ use crate::verbs::NodeId;
 /// Bytes of a unit.
 pub const UNIT_BYTES: usize = 16;
 
-/// Units of a word of marks.
+/// Units of a word of a bitmap.
 const WORD_UNITS: usize = u64::BITS as usize;
 
-/// Words of marks for a chunk of `chunk_bytes`.
+/// Words of a bitmap for a chunk of `chunk_bytes`.
 pub const fn words_for(chunk_bytes: u64) -> usize {
     (chunk_bytes as usize / UNIT_BYTES).div_ceil(WORD_UNITS)
 }
@@ -26,7 +26,7 @@ enum Standing {
     Open,
 }
 
-/// A chunk, and what is known of it besides its marks. Storage for a [`Ground`].
+/// A chunk and its state, besides its marks. Storage for a [`Ground`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Plot {
     standing: Standing,
@@ -35,17 +35,17 @@ pub struct Plot {
     /// First byte.
     offset: u64,
     units: usize,
-    /// What it is for: whatever the room means by it.
+    /// What it is for, as the room numbers its uses.
     what: u8,
-    /// Of the smallest thing that is carved there.
+    /// Bytes of the smallest place that is carved there.
     least: usize,
-    /// The unit from which on is looked next.
+    /// The unit at which the search continues.
     next: usize,
-    /// So many units in a row were not found.
+    /// So many consecutive units were not found.
     too_many: usize,
 }
 
-/// The chunks of one room on one compute node.
+/// Collected chunks of one room on one compute node.
 #[derive(Debug, Default)]
 pub struct Ground<'s> {
     plots: &'s mut [Plot],
@@ -62,7 +62,7 @@ impl<'s> Ground<'s> {
         self.marks.len().checked_div(self.plots.len()).unwrap_or(0)
     }
 
-    /// Chunks of that size that may be surveyed now. Those that are open make room only if nothing is left to find.
+    /// Chunks of that size that may be surveyed now. An open one makes room only if nothing is left to find.
     pub fn room(&self, chunk_bytes: u64) -> usize {
         if words_for(chunk_bytes) > self.words_per_plot() {
             return 0;
@@ -70,7 +70,7 @@ impl<'s> Ground<'s> {
         self.plots.iter().filter(|plot| plot.standing != Standing::Surveyed && plot.is_used_up()).count()
     }
 
-    /// Has a chunk surveyed, in which nothing smaller than `least_bytes` will be carved. `false`: there is no room.
+    /// Begins to survey a chunk in which nothing smaller than `least_bytes` will be carved. `false`: there is no room.
     pub fn survey(
         &mut self,
         name: ChunkName,
@@ -91,7 +91,7 @@ impl<'s> Ground<'s> {
         true
     }
 
-    /// Forgets what was reached in chunks that are surveyed: the walk begins.
+    /// Forgets what was reached in surveyed chunks: the walk begins.
     pub fn begin(&mut self) {
         let words = self.words_per_plot().max(1);
         for (plot, marks) in self.plots.iter().zip(self.marks.chunks_mut(words)) {
@@ -116,7 +116,7 @@ impl<'s> Ground<'s> {
         }
     }
 
-    /// The chunk is this compute node's, and what was not reached is ready. Answers how many bytes that are.
+    /// The chunk is this compute node's, and what was not reached is ready. Returns how many bytes that are.
     pub fn open(&mut self, name: ChunkName) -> u64 {
         let words = self.words_per_plot().max(1);
         let mut bytes = 0;
@@ -133,7 +133,7 @@ impl<'s> Ground<'s> {
         bytes
     }
 
-    /// Forgets a chunk that is surveyed.
+    /// Forgets a surveyed chunk.
     pub fn forget(&mut self, name: ChunkName) {
         let is_it = |plot: &&mut Plot| plot.standing == Standing::Surveyed && plot.name == name;
         for plot in self.plots.iter_mut().filter(is_it) {
@@ -141,21 +141,21 @@ impl<'s> Ground<'s> {
         }
     }
 
-    /// Forgets all chunks that are surveyed.
+    /// Forgets all surveyed chunks.
     pub fn abandon(&mut self) {
         for plot in self.plots.iter_mut().filter(|plot| plot.standing == Standing::Surveyed) {
             *plot = Plot::default();
         }
     }
 
-    /// Forgets open chunks that `closed` says are closed.
+    /// Forgets open chunks that are in the set `closed`.
     pub fn give_up(&mut self, closed: impl Fn(ChunkName) -> bool) {
         for plot in self.plots.iter_mut().filter(|plot| plot.standing == Standing::Open && closed(plot.name)) {
             *plot = Plot::default();
         }
     }
 
-    /// Makes room: of the open chunks the one that was looked through most is forgotten.
+    /// Makes room: forgets the open chunk that was searched most.
     pub fn make_room(&mut self) {
         let open = self.plots.iter_mut().filter(|plot| plot.standing == Standing::Open);
         if let Some(plot) = open.min_by_key(|plot| plot.too_many) {
@@ -174,7 +174,7 @@ impl<'s> Ground<'s> {
                     continue;
                 }
                 let found = find(marks, plot.next, plot.units, units, step).or_else(|| {
-                    // From its beginning; once around and what is not found is not there.
+                    // From its beginning again; what is not found in one round is not there.
                     let found = find(marks, 0, plot.units, units, step);
                     if found.is_none() {
                         plot.too_many = units;
@@ -191,7 +191,7 @@ impl<'s> Ground<'s> {
         None
     }
 
-    /// Calls `visit` with what each run is for, its memory node, offset and bytes, of everything that is ready.
+    /// Calls `visit` with the use, the memory node, the offset and the bytes of each ready run.
     pub fn for_each_ready(&self, visit: &mut dyn FnMut(u8, NodeId, u64, u64)) {
         let words = self.words_per_plot().max(1);
         for (plot, marks) in self.plots.iter().zip(self.marks.chunks(words)) {
@@ -227,7 +227,7 @@ fn set(marks: &mut [u64], first: usize, last: usize) {
     }
 }
 
-/// The first units from `from` on, up to `end`, that are not marked: first, and one past the last.
+/// The first units from `from` on, up to `end`, that are not marked: the first, and one past the last.
 fn gap(marks: &[u64], from: usize, end: usize) -> Option<(usize, usize)> {
     let first = next_with(marks, from, end, false);
     (first < end).then(|| (first, next_with(marks, first, end, true)))
@@ -247,7 +247,7 @@ fn next_with(marks: &[u64], from: usize, end: usize, marked: bool) -> usize {
     end
 }
 
-/// So many units in a row that are not marked, the first of them a multiple of `step`.
+/// The first of so many consecutive units that are not marked, at a multiple of `step`.
 fn find(marks: &[u64], from: usize, end: usize, units: usize, step: usize) -> Option<usize> {
     let mut at = from;
     while let Some((first, past)) = gap(marks, at, end) {

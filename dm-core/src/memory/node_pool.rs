@@ -1,11 +1,11 @@
-//! Nodes ready for use: what this compute node was granted and has not linked into an index.
+//! Free lists: nodes that this compute node was granted and has not linked into an index.
 //!
 //! Memory comes in *chunks*, granted by a CAS on the chunk table of a memory node ([`crate::memory::chunks`]), and is
-//! carved here into nodes of one class. A node that an index retired comes back here too, with its next generation
-//! and with the version its last image had, so that the next image continues the count and a READ across both lives
-//! is torn, not accepted.
+//! carved here into nodes of one allocation class. A node that an index retired returns here, too, with its next
+//! generation and with the version that its last image had. So the next image continues the count, and a READ across
+//! both is torn and not accepted.
 //!
-//! A lane takes nodes into its stock *before* it locks anything; a split never waits for memory under a lock.
+//! A lane takes nodes into its stock *before* it locks anything: a split never waits for memory under a lock.
 
 use crate::memory::orphans::Adoption;
 use crate::memory::{Epochs, GENERATIONS, Quarantine};
@@ -15,7 +15,7 @@ use crate::remote::place::{Fresh, NodeClass};
 use crate::verbs::NodeId;
 use spin::Mutex;
 
-/// What is left of one class on one memory node. Storage for a [`NodePool`].
+/// Free list and bump arena of one class on one memory node. Storage for a [`NodePool`].
 #[derive(Debug, Default)]
 pub struct Shelf<'s> {
     next: u64,
@@ -25,33 +25,33 @@ pub struct Shelf<'s> {
 }
 
 impl<'s> Shelf<'s> {
-    /// An empty shelf that remembers up to `returned.len()` retired nodes.
+    /// An empty one that remembers up to `returned.len()` retired nodes.
     pub fn new(returned: &'s mut [Fresh]) -> Self {
         Self { next: 0, end: 0, returned, count: 0 }
     }
 }
 
-/// Ready nodes of one index on one compute node, shared by its lanes.
+/// Free nodes of one index on one compute node, shared by its lanes.
 pub struct NodePool<'s> {
-    /// Shelf of class `c` on memory node `n`: `n * NodeClass::COUNT + c`.
+    /// The free list of class `c` on memory node `n`: `n * NodeClass::COUNT + c`.
     shelves: &'s [Mutex<Shelf<'s>>],
     node_bytes: [u32; NodeClass::COUNT],
     adoption: Adoption,
-    /// Where places wait, and for what. `None`: nothing waits.
+    /// The limbo list, and what its places wait for. `None`: nothing waits.
     quarantine: Option<(&'s Mutex<Quarantine<'s>>, &'s Epochs)>,
-    /// Generations before the first comes again.
+    /// Generations before the first one comes again.
     generations: u8,
 }
 
-/// What became of a place that was put back.
+/// What happened to a place that was put back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a place that does not fit is not used again for long"]
 pub enum Put {
-    /// It is on its shelf.
+    /// It is on its free list.
     Ready,
-    /// It is in the quarantine.
+    /// It is in the limbo list.
     Waits,
-    /// There is no room: it waits until this compute node is gone.
+    /// There is no room: it waits until this compute node has departed.
     NoRoom,
 }
 
@@ -61,9 +61,9 @@ impl<'s> NodePool<'s> {
         Self { shelves, node_bytes, adoption: Adoption::new(), quarantine: None, generations: GENERATIONS }
     }
 
-    /// The same, with a quarantine for places whose generations begin anew ([`crate::memory::quarantine`]). They do after
-    /// `generations` lives: a power of two from 2 to [`GENERATIONS`], which is what everybody else means by it; fewer are for
-    /// those who want to see it happen. Any other number is taken for [`GENERATIONS`].
+    /// The same, with a limbo list for places whose generations begin again ([`crate::memory::quarantine`]). They do
+    /// after `generations` nodes of a place: a power of two from 2 to [`GENERATIONS`], which is what all other code
+    /// means by it. Fewer are for tests that want to see it happen. Any other number counts as [`GENERATIONS`].
     #[must_use]
     pub const fn with_quarantine(
         mut self,
@@ -114,8 +114,8 @@ impl<'s> NodePool<'s> {
         Some(Fresh { address, version: 0 })
     }
 
-    /// Puts back a node that nothing points to any more. If the shelf is full the node waits until this compute node is gone, and
-    /// this says so.
+    /// Puts back a node that nothing points to any more. `false`: the free list is full, and the node waits until this
+    /// compute node has departed.
     #[must_use = "a node that does not fit is not used again for long"]
     pub fn put(&self, class: NodeClass, fresh: Fresh) -> bool {
         let Some(shelf) = self.shelf(class, fresh.address.node()) else { return false };
@@ -127,13 +127,14 @@ impl<'s> NodePool<'s> {
         true
     }
 
-    /// The address of the place in its next life.
+    /// The address of the place with its next generation.
     pub(crate) const fn next_life(&self, address: Address) -> Address {
         let generation = address.next_generation().generation() & (self.generations - 1);
         Address::new(address.node(), address.offset(), generation)
     }
 
-    /// Puts back a place whose last life is over: `fresh` is its next one. Nothing in remote memory points to any other.
+    /// Puts back a place whose node is out of use: `fresh` is the next one. Nothing in remote memory points to any node
+    /// there.
     pub fn put_again(&self, class: NodeClass, fresh: Fresh) -> Put {
         let generation = fresh.address.generation() & (self.generations - 1);
         let address = Address::new(fresh.address.node(), fresh.address.offset(), generation);
@@ -152,16 +153,17 @@ impl<'s> NodePool<'s> {
         if self.put(class, fresh) { Put::Ready } else { Put::NoRoom }
     }
 
-    /// Puts places that have waited for long enough on their shelves; returns how many.
+    /// Puts places that have waited long enough on their free lists; returns how many.
     pub(crate) fn release(&self) -> u32 {
         let Some((quarantine, epochs)) = self.quarantine else { return 0 };
         let mut released = 0;
         loop {
-            // A statement of its own: the lock must not be held while the shelf's is.
+            // A statement of its own: the lock must not be held while the free list's is.
             let over = quarantine.lock().pop(|entered| epochs.is_over(entered));
             let Some((class, fresh)) = over else { return released };
             epochs.waits(false);
-            // There may be no room on the shelf: then it waits until this compute node is gone, like all that do not fit.
+            // If the free list has no room, the place waits until this compute node has departed, like all that do not
+            // fit.
             released += u32::from(self.put(class, fresh));
         }
     }
@@ -171,8 +173,8 @@ impl<'s> NodePool<'s> {
         self.quarantine.is_some_and(|(quarantine, _)| !quarantine.lock().is_empty())
     }
 
-    /// Adds a granted chunk of never used memory: `bytes` from byte `offset` of `node`. What the present chunk of that
-    /// shelf has left is returned to it first, node by node, as far as the shelf remembers.
+    /// Adds a granted chunk of never used memory: `bytes` from byte `offset` of `node`. First the rest of the present
+    /// chunk goes to the free list, node by node, as far as there is room.
     pub fn add_chunk(&self, class: NodeClass, node: NodeId, offset: u64, bytes: u64) {
         let size = self.node_bytes[class as usize] as u64;
         let Some(shelf) = self.shelf(class, node) else { return };
@@ -189,7 +191,7 @@ impl<'s> NodePool<'s> {
         shelf.end = offset + bytes;
     }
 
-    /// Calls `visit` with every node that is ready for use, or will be when it has waited: to account for memory.
+    /// Calls `visit` with every node that is free or waits: to account for memory.
     pub fn for_each_ready(&self, visit: &mut dyn FnMut(NodeClass, Fresh)) {
         if let Some((quarantine, _)) = self.quarantine {
             quarantine.lock().for_each(visit);
@@ -208,7 +210,7 @@ impl<'s> NodePool<'s> {
         }
     }
 
-    /// What this compute node remembers of its adoptions.
+    /// Progress of this compute node's orphan collections.
     pub(crate) const fn adoption(&self) -> &Adoption {
         &self.adoption
     }
@@ -220,7 +222,7 @@ impl<'s> NodePool<'s> {
         (shelf.returned.len() - shelf.count) as u64
     }
 
-    /// Nodes of `class` on `node` ready for use.
+    /// Free nodes of `class` on `node`.
     pub fn ready(&self, class: NodeClass, node: NodeId) -> u64 {
         let Some(shelf) = self.shelf(class, node) else { return 0 };
         let shelf = shelf.lock();

@@ -1,56 +1,57 @@
-//! Orphans: memory that only a departed compute node knew of. What looking for them came to, and how far it is.
+//! Orphans: memory that only a departed compute node knew of. Results and progress of looking for them.
 
 use crate::remote::place::NodeClass;
 use crate::verbs::NodeId;
 use core::sync::atomic::{AtomicBool, AtomicU32};
 use spin::Mutex;
 
-/// What an adoption came to.
+/// Result of an orphan collection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Adopted {
-    /// Somebody has gone since the last adoption, so that there was something to look at.
+    /// A compute node has departed since the last one, so that there was something to look at.
     pub looked: bool,
-    /// Chunks of the gone that are this compute node's now.
+    /// Chunks of departed compute nodes that are this compute node's now.
     pub chunks: u32,
-    /// Places of nodes in chunks that were looked into, its own among them.
+    /// Places that were looked at, in own and in taken chunks.
     pub places: u64,
-    /// Of these, what came back.
+    /// Of these, how many are free now.
     pub nodes: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Chunks of the gone, and places in its own, that were left alone because the shelf has no room.
+    /// Chunks of departed compute nodes, and places in own chunks, that were left because the free list has no room.
     pub no_room: u64,
-    /// Places that somebody is at: another look is needed.
+    /// Places that another lane is using: another look is needed.
     pub unsure: u64,
-    /// A collection is under way, and waits for epochs or for somebody else's ([`crate::memory::collect`]).
+    /// A mark-and-sweep is under way, and waits for epochs or for another collector ([`crate::memory::collect`]).
     pub waits: bool,
 }
 
 impl Adopted {
-    /// Whether everything that could come back has.
+    /// Whether everything that can be reused is.
     pub const fn is_complete(&self) -> bool {
         self.no_room == 0 && self.unsure == 0 && !self.waits
     }
 }
 
-/// What a compute node remembers of its adoptions.
+/// Progress of a compute node's orphan collections.
 #[derive(Debug)]
 pub struct Adoption {
     pub(crate) busy: AtomicBool,
-    /// Lives of compute nodes that had ended when everything was looked at last, plus 1.
+    /// Incarnations that had ended when everything was looked at last, plus 1.
     pub(crate) ended: AtomicU32,
-    /// The chunk that is being looked into. A request that fails ends the adoption, and the next one begins here: by the chunk
-    /// table the chunk is this compute node's, and nothing says any more that what was never written there is on no shelf.
+    /// The chunk that is being looked at. A failed request ends the collection, and the next one continues here: by the
+    /// chunk table the chunk is this compute node's, and nothing says any more that its never written places are on no
+    /// free list.
     pub(crate) under_way: Mutex<Option<Chunk>>,
 }
 
-/// A chunk of this compute node, and how far it has looked into it.
+/// A chunk of this compute node, and how far it was looked at.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chunk {
     pub(crate) node: NodeId,
     pub(crate) number: u32,
     pub(crate) class: NodeClass,
-    /// It was somebody's who is gone.
+    /// It was that of a departed compute node.
     pub(crate) inherited: bool,
     /// The first node that was not looked at.
     pub(crate) next: u64,

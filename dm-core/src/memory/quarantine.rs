@@ -1,21 +1,14 @@
-//! Places that wait until nobody can have a pointer to one of their earlier lives.
+//! Limbo list: places that wait until no compute node can have a pointer to one of their earlier nodes.
 //!
-//! Generations tell [`GENERATIONS`] lives of a place apart, and go on at the first. So a pointer that was kept for that many
-//! lives would be taken for one to the present life, and would lead, at worst, to a node that its writer has not linked
-//! yet, or never will: what is changed there is lost, and what is read there may be old. Where a life begins whose generation is
-//! the first of either half of them, the place waits here for the [epochs](super::epochs) to pass: of two lives of one
-//! generation one such wait lies between, and no pointer to the former is left when the latter begins.
-//!
-//! (The first of *either* half, because an entry of a retired CHIME leaf shows the generation of the life to come, so that
-//! life's generation is there to be taken for an older one's before that life begins.)
-//!
-//! All other lives begin at once. Of the places that come back one in thirty-two waits, so that what waits is small
-//! against what is in use however fast places go round.
+//! Generations tell [`GENERATIONS`] nodes of a place apart, and begin again at the first. A place whose next generation
+//! is the first of *either* half of them waits here for the [epochs](super::epochs). All others are ready at once: of
+//! the places that return, one in thirty-two waits. See [`generations`](crate::manual::generations) for why that is
+//! needed and enough, and why it is either half.
 
 use crate::remote::address::GENERATION_MASK;
 use crate::remote::place::{Fresh, NodeClass};
 
-/// Lives of a place that generations tell apart.
+/// Nodes of a place that generations tell apart.
 pub const GENERATIONS: u8 = GENERATION_MASK + 1;
 
 /// A place that waits. Storage for a [`Quarantine`].
@@ -36,7 +29,7 @@ pub struct Quarantine<'s> {
 }
 
 impl<'s> Quarantine<'s> {
-    /// An empty one with room for `places.len()`.
+    /// An empty list with room for `places.len()`.
     pub fn new(places: &'s mut [Waiting]) -> Self {
         Self { places, first: 0, count: 0 }
     }
@@ -54,7 +47,7 @@ impl<'s> Quarantine<'s> {
         true
     }
 
-    /// The place that has waited longest, if `is_over` says so of it.
+    /// The place that has waited longest, if `is_over` is true of it.
     pub(crate) fn pop(&mut self, is_over: impl FnOnce(u32) -> bool) -> Option<(NodeClass, Fresh)> {
         if self.count == 0 {
             return None;

@@ -1,4 +1,4 @@
-//! What epochs and collections READ and WRITE of compute-node rows: epochs, closed chunks, which incarnations have ended.
+//! What epochs and collections READ and WRITE of rows: epochs, closed chunks, which incarnations have ended.
 
 use crate::error::VerbError;
 use crate::lane::{Lane, word_at};
@@ -33,7 +33,7 @@ pub enum RowError {
         /// Free ones that have seen [`INCARNATION_MAX`](crate::remote::row::INCARNATION_MAX).
         used_up: u32,
     },
-    /// The row word is not this compute node's any more: it has been fenced off.
+    /// The row word is not this compute node's any more: it was fenced.
     #[error("compute-node row {} was fenced off: its word is {word:#018x}", row.0)]
     Fenced {
         /// Which row.
@@ -41,7 +41,7 @@ pub enum RowError {
         /// What its word is now.
         word: u64,
     },
-    /// A row no writer of ours produces.
+    /// A row that this crate never writes.
     #[error("compute-node row {} is corrupt: {what}", row.0)]
     Corrupt {
         /// Which.
@@ -49,12 +49,12 @@ pub enum RowError {
         /// What is wrong with it.
         what: &'static str,
     },
-    /// The joiner's low 28 token bits are zero, which would look like nobody.
+    /// The low 28 bits of the joiner's token are zero, which would look like no compute node.
     #[error("the token must be random: its low 28 bits are zero")]
     BadToken,
 }
 
-/// As [`heartbeat`], of `epoch` alone: whoever watches the heartbeat sees none.
+/// As [`heartbeat`], of `epoch` alone: the heartbeat does not change.
 pub(crate) async fn publish_epoch(
     lane: &Lane<'_>,
     geometry: &NodeGeometry,
@@ -107,7 +107,7 @@ pub(crate) async fn read_closed(
     Ok(line)
 }
 
-/// READs the word of a row: whoever has it now. `None`: there is no such row.
+/// READs the word of a row. `None`: there is no such row.
 pub async fn tenant(
     lane: &Lane<'_>,
     geometry: &NodeGeometry,
@@ -121,12 +121,12 @@ pub async fn tenant(
     Ok(Some(RowWord(word_at(lane, scratch))))
 }
 
-/// How many lives of compute nodes are over, in all rows. One round trip for eight rows.
+/// How many incarnations have ended, in all rows. One round trip for eight rows.
 pub(crate) async fn lives_ended(lane: &Lane<'_>, geometry: &NodeGeometry, scratch: usize) -> Result<u32, VerbError> {
     Ok(lives(lane, geometry, scratch).await?.0)
 }
 
-/// The same, if nobody is dead who was not swept up after.
+/// The same, if no row is fenced or dead.
 pub(crate) async fn all_buried(
     lane: &Lane<'_>,
     geometry: &NodeGeometry,
@@ -136,7 +136,7 @@ pub(crate) async fn all_buried(
     Ok((!dead).then_some(ended))
 }
 
-/// How many lives are over, and whether a row is of somebody who is fenced or dead.
+/// How many incarnations have ended, and whether a row is fenced or dead.
 async fn lives(lane: &Lane<'_>, geometry: &NodeGeometry, scratch: usize) -> Result<(u32, bool), VerbError> {
     let (mut first, mut ended, mut dead) = (1, 0u32, false);
     while first < geometry.row_count {
@@ -157,15 +157,15 @@ async fn lives(lane: &Lane<'_>, geometry: &NodeGeometry, scratch: usize) -> Resu
     Ok((ended, dead))
 }
 
-/// What others' memory depends on, of one row: the head of its first line.
+/// The head of a row's first line: what the memory of other compute nodes depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Glimpse {
     pub word: RowWord,
     pub heartbeat: u64,
     pub epoch: u64,
-    /// To which the other fields belong.
+    /// The incarnation to which the other fields belong.
     pub incarnation: u32,
-    /// 0: it has not said.
+    /// 0: the row does not say.
     pub lease_ns: u64,
 }
 
@@ -177,7 +177,7 @@ const GLIMPSES: u32 = 8;
 
 const_assert!(GLIMPSES as usize * GLIMPSE_BYTES <= SCRATCH_BYTES && GLIMPSES as usize <= OUTBOX_REQUESTS);
 
-/// Calls `visit` with every row from `first` on, until it answers `false`. One round trip for eight rows.
+/// Calls `visit` with every row from `first` on, until it returns `false`. One round trip for eight rows.
 pub(crate) async fn glimpse_from(
     lane: &Lane<'_>,
     geometry: &NodeGeometry,
@@ -209,7 +209,7 @@ pub(crate) async fn glimpse_from(
                 heartbeat: row.heartbeat.get(),
                 epoch: row.epoch.get(),
                 incarnation: row.incarnation.get(),
-                // What no lease is, nobody has said.
+                // A value that is no lease counts as none.
                 lease_ns: row.lease_ns().ok().flatten().unwrap_or(0),
             };
             if !visit(RowId((first + step) as u16), &glimpse) {

@@ -1,7 +1,8 @@
 //! What radix trees on disaggregated memory share: slots, nodes, node space, and copies of nodes on the compute node.
 //!
 //! - [`slot`]: slot words and node headers; what an image of a node says about a key.
-//! - [`space`]: memory for nodes and leaves, carved from granted chunks in units of 16 bytes; [`pieces`]: what of it comes back.
+//! - [`space`]: memory for nodes and leaves, carved from granted chunks in units of 16 bytes; [`pieces`]: its free
+//!   lists and its limbo list.
 //! - [`cache`]: copies of nodes, followed from the root by their own slots.
 //!
 //! ```text
@@ -11,25 +12,26 @@
 //!        └────────┴────────┴────────┴────────┴─────┴────────┘
 //! ```
 //!
-//! **Positions.** Position `d` is byte `d` of the key. The slots of a node are told apart by the byte at one position, the
-//! node's; its header repeats the (up to six) bytes in front of it. A child reached through a slot at position `p` begins
-//! at `p + 1`: between there and its own position lie the bytes that its path skips ("pessimistic path compression", ART
-//! section III.E), all of them in its header. All keys have one length, so no key is a prefix of another.
+//! **Positions.** Position `d` is byte `d` of the key. The slots of a node are told apart by the byte at one position,
+//! the node's; its header repeats the (up to six) bytes in front of it. A child reached through a slot at position `p`
+//! begins at `p + 1`: between there and its own position lie the bytes that its path skips ("pessimistic path
+//! compression", ART section III.E), all of them in its header. All keys have one length, so no key is a prefix of
+//! another.
 //!
-//! **What never changes.** A node's header, and the whole prefix in front of its slots, for as long as anybody may know
-//! its address (places are used again when nobody does: [`crate::memory`]). A node that another is put above (a *header split*) keeps bytes in its header that are now also in the
-//! path: whoever arrives compares from where it stands.
+//! **What never changes.** A node's header, and the whole prefix in front of its slots, for as long as any operation
+//! may know its address (its place is reused later: [`crate::memory`]). A node that another is put above (a *header
+//! split*) keeps bytes in its header that are then also in the path: a descent compares from where it stands.
 //!
-//! **What changes, and how.** Slots, by CAS of the whole word: empty -> leaf -> node -> other node, and once
-//! anything -> the same *frozen*. An empty slot is filled only by who has found all slots in front of it taken, so slots
+//! **What changes, and how.** Slots, by CAS of the whole word: empty -> leaf -> node -> other node, and once anything
+//! -> the same *frozen*. An empty slot is filled only by a lane that has found all slots in front of it taken. So slots
 //! are filled in ascending order without a gap, and no byte has two.
 //!
-//! **Node space.** A node has room for the slots of its type and no more. Room is not reserved for growth: a node that
-//! is full is *replaced*. Its slots are frozen one by one (a frozen word never changes again, so the sum of them is
-//! exact), a node that has room is written with the same header and the same words, and the CAS of the one slot that
-//! points to the old node publishes it. A node is frozen when it is full, or when hardly anything is left in it ([`crate::smart`]):
-//! then its empty slots are frozen, too, in the same order as others, and whoever meets a frozen one looks for no other. Whoever needs to change a frozen slot finishes the replacement first; whoever only reads goes through it.
-//! The old node's place waits until by the epochs nobody goes through it any more, and is carved again.
+//! **Node replacement.** A node has room for the slots of its type and no more. Room is not reserved for growth: a full
+//! node is *replaced*. Its slots are frozen one by one, a node that has room is written with the same header and the
+//! same words, and the CAS of the one slot that points to the old node publishes it. A node is also frozen when hardly
+//! anything is left in it ([`crate::smart`]). A lane that needs to change a frozen slot finishes the replacement first;
+//! one that only reads goes through it. The old node's place waits in the limbo list. See
+//! [`node_replacement`](crate::manual::node_replacement) for why no insert is lost.
 
 pub mod cache;
 pub mod pieces;

@@ -1,21 +1,22 @@
-//! Pieces of memory that come back: lists of those that are ready, by size, and the queue of those that wait.
+//! Free lists by size, and the limbo list, of memory for radix trees.
 //!
-//! What was published in the tree may be under way in somebody's hands when it is out of the tree, so it waits until by the
-//! [epochs](crate::memory::epochs) no compute node has a pointer that old. See [`crate::smart`] for why that is enough.
+//! An operation may still have a pointer to what was published in the tree when it is out of the tree. So it waits
+//! until by the [epochs](crate::memory::epochs) no compute node has a pointer that old
+//! ([`smart_memory`](crate::manual::smart_memory)).
 
 use super::slot::{NodeType, Place, UNIT_BYTES};
 use crate::memory::Epochs;
 
-/// Sizes that come back: leaves, and nodes of each type.
+/// Sizes that are reused: leaves, and nodes of each type.
 const SIZES: usize = 1 + NodeType::LARGEST.number() as usize;
 
-/// Of the bytes that were granted, and of the bytes of copies, one in so many has to wait before a turn of the epochs is asked
-/// for. Each turn has every copy that is used READ once more. When so much of one use waits, it is better to wait for that turn than to
-/// have another chunk granted, provided that it is one in so many of what is free in the pool, too: operations wait where memory is
-/// short, and the shorter it is the less has to wait for that.
+/// A turn of the epochs is asked for when one in so many of the granted bytes, and of the bytes of copies, waits. After
+/// each turn every copy that is used is READ once more. When so much of one use waits, waiting for that turn is better
+/// than having another chunk granted, provided that it is also one in so many of what is free in the pool. So
+/// operations wait where memory is short, and the shorter it is the less has to wait for that.
 pub const WAITING_SHARE: u64 = 8;
 
-/// A piece on a [`Shelf`]: storage for one.
+/// An extent on a free list: storage for one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Piece {
     offset: u64,
@@ -23,13 +24,13 @@ pub struct Piece {
     next: u32,
 }
 
-/// Pieces of a memory node that are ready, by size.
+/// Free lists of a memory node, by size.
 #[derive(Debug, Default)]
 pub struct Shelf<'s> {
     pieces: &'s mut [Piece],
-    /// Pieces from here on were never used.
+    /// Entries from here on were never used.
     fresh: u32,
-    /// Pieces that were, and are not.
+    /// Entries that were used, and are not in use now.
     free: u32,
     heads: [u32; SIZES],
 }
@@ -41,7 +42,7 @@ const fn size_of_list(list: usize) -> Option<usize> {
     }
 }
 
-/// Whether a piece of so many units is of nodes without a rest: sums of 3 and 5.
+/// Whether so many units can be cut into nodes without a rest: sums of 3 and 5.
 const fn divides(units: usize) -> bool {
     !matches!(units, 1 | 2 | 4 | 7)
 }
@@ -52,7 +53,7 @@ impl<'s> Shelf<'s> {
         Self { pieces, ..Self::default() }
     }
 
-    /// Whether there is no room for another piece.
+    /// Whether there is no room for another extent.
     pub const fn is_full(&self) -> bool {
         self.free == 0 && self.fresh as usize >= self.pieces.len()
     }
@@ -64,7 +65,7 @@ impl<'s> Shelf<'s> {
         }
     }
 
-    /// Remembers a piece. `false`: there is no room, or none of its size.
+    /// Puts an extent on its list. `false`: there is no room, or no list for its size.
     pub fn put(&mut self, what: Use, offset: u64, bytes: usize) -> bool {
         let Some(head) = Self::list(what, bytes).and_then(|list| self.heads.get_mut(list)) else { return false };
         let at = if self.free > 0 {
@@ -95,12 +96,12 @@ impl<'s> Shelf<'s> {
         Some(offset)
     }
 
-    /// Takes a piece of that size.
+    /// Takes an extent of that size.
     pub fn take(&mut self, what: Use, bytes: usize) -> Option<u64> {
         self.pop(Self::list(what, bytes)?)
     }
 
-    /// Takes `bytes` off a larger piece of nodes, the rest of which is put back as such of smaller ones.
+    /// Takes `bytes` off a larger extent of nodes. The rest is put back as extents of smaller ones.
     pub fn take_off(&mut self, bytes: usize) -> Option<u64> {
         for list in 1..SIZES {
             let Some(size) = size_of_list(list) else { continue };
@@ -126,7 +127,7 @@ impl<'s> Shelf<'s> {
         None
     }
 
-    /// Forgets pieces that `gone` says must not be kept.
+    /// Forgets extents for which `gone` is true.
     pub fn give_up(&mut self, gone: impl Fn(u64) -> bool) {
         for list in 0..SIZES {
             let (mut kept, mut next) = (0, self.heads.get(list).copied().unwrap_or_default());
@@ -149,7 +150,7 @@ impl<'s> Shelf<'s> {
         }
     }
 
-    /// Calls `visit` with every piece; leaves are of `leaf_bytes`.
+    /// Calls `visit` with every extent; leaves are of `leaf_bytes`.
     pub fn for_each(&self, leaf_bytes: usize, visit: &mut dyn FnMut(Use, u64, usize)) {
         for (list, head) in self.heads.iter().enumerate() {
             let (what, bytes) = size_of_list(list).map_or((Use::Leaf, leaf_bytes), |bytes| (Use::Node, bytes));
@@ -162,7 +163,7 @@ impl<'s> Shelf<'s> {
     }
 }
 
-/// A piece that waits: storage for one.
+/// An extent that waits: storage for one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Waiting {
     place: Place,
@@ -172,26 +173,26 @@ pub struct Waiting {
     entered: u32,
 }
 
-/// Pieces that wait, in the order in which they came.
+/// The limbo list: extents that wait, in the order in which they came.
 ///
-/// Who is about to take something out of the tree reserves room here before ([`Queue::reserve`]), and waits if there is none, so that
-/// nothing finds the queue full.
+/// A lane that is about to take something out of the tree reserves room here first ([`Queue::reserve`]), and waits if
+/// there is none. So nothing finds the list full.
 #[derive(Debug)]
 pub struct Queue<'s> {
     pieces: &'s mut [Waiting],
     first: usize,
     count: usize,
-    /// Room that is promised to pieces which may come.
+    /// Room that is reserved for extents which may come.
     reserved: usize,
     /// Bytes that wait, by use.
     bytes: [u64; Use::COUNT],
     /// Bytes of chunks, by use.
     granted_bytes: [u64; Use::COUNT],
-    /// Bytes of chunks that nobody had, as far as this compute node knows.
+    /// Bytes of chunks that were free, as far as this compute node knows.
     free_bytes: u64,
-    /// All turns are asked for: to see them happen.
+    /// All turns are asked for, so that tests see them.
     eager: bool,
-    /// The turns begun when one was asked for that has not passed.
+    /// The turns begun when a turn was asked for that is not over.
     asked: Option<u32>,
 }
 
@@ -202,13 +203,13 @@ impl<'s> Queue<'s> {
         Self { pieces, first: 0, count: 0, reserved: 0, bytes, granted_bytes, free_bytes: 0, eager, asked: None }
     }
 
-    /// Counts a chunk.
+    /// Counts a granted chunk.
     pub const fn grant(&mut self, what: Use, bytes: u64) {
         self.granted_bytes[what as usize] += bytes;
     }
 
-    /// Notes what came of asking for a chunk, in a pool of `pool_bytes` of chunks: of those that are not this compute node's, as many in
-    /// a hundred are taken to be free as of those that the search saw; `None`: it found none.
+    /// Notes the result of asking for a chunk, in a pool of `pool_bytes` of chunks. Of the chunks that are not this
+    /// compute node's, as many in a hundred count as free as of those that the search saw; `None`: it found none.
     pub fn note_pool(&mut self, pool_bytes: u64, free_percent: Option<u8>) {
         let others_bytes = pool_bytes.saturating_sub(self.granted_bytes.iter().sum());
         self.free_bytes = match free_percent {
@@ -219,7 +220,7 @@ impl<'s> Queue<'s> {
         };
     }
 
-    /// Promises room to `count` pieces, until [`Queue::unreserve`] says how many there are none of any more. `false`: there is none now.
+    /// Reserves room for `count` extents, until [`Queue::unreserve`]. `false`: there is none now.
     pub const fn reserve(&mut self, count: usize) -> bool {
         let fits = self.count + self.reserved + count <= self.pieces.len();
         if fits {
@@ -228,18 +229,18 @@ impl<'s> Queue<'s> {
         fits
     }
 
-    /// Takes a promise back, kept or not.
+    /// Ends a reservation, whether the extents came or not.
     pub const fn unreserve(&mut self, count: usize) {
         self.reserved = self.reserved.saturating_sub(count);
     }
 
-    /// Whether so much of one use waits that it is to come back before more is granted, beside copies of `copies_bytes`.
+    /// Whether so much of one use waits that it should be reused before more is granted, with copies of `copies_bytes`.
     pub fn is_crowded(&self, what: Use, copies_bytes: u64) -> bool {
         let bytes = self.bytes[what as usize];
         bytes > 0 && bytes >= self.granted_bytes[what as usize].max(copies_bytes) / WAITING_SHARE
     }
 
-    /// Whether the pool is so short that it is better to wait for what waits of one use than to have more granted.
+    /// Whether the pool is so short that waiting for the extents of one use is better than having more granted.
     pub const fn is_worth_waiting(&self, what: Use) -> bool {
         self.bytes[what as usize] >= self.free_bytes / WAITING_SHARE
     }
@@ -249,7 +250,7 @@ impl<'s> Queue<'s> {
         (self.count + self.reserved) * 2 >= self.pieces.len()
     }
 
-    /// Has a piece wait, beside copies of `copies_bytes`. `false`: there is no room.
+    /// Adds an extent, with copies of `copies_bytes`. `false`: there is no room.
     pub fn push(&mut self, epochs: &Epochs, what: Use, place: Place, bytes: usize, copies_bytes: u64) -> bool {
         let room = self.pieces.len();
         if self.count >= room {
@@ -269,8 +270,8 @@ impl<'s> Queue<'s> {
         true
     }
 
-    /// Asks for a turn, unless one is under way that was asked for. Answers what to ask [`Queue::is_back`] about; `None`: nothing waits
-    /// or is about to.
+    /// Asks for a turn, unless one that was asked for is under way. Returns what to pass to [`Queue::is_back`]; `None`:
+    /// nothing waits or is about to.
     pub fn ask(&mut self, epochs: &Epochs) -> Option<u32> {
         match self.asked.filter(|asked| !epochs.is_over(*asked)) {
             _ if self.count == 0 => (self.reserved > 0).then(|| epochs.turns()),
@@ -284,18 +285,18 @@ impl<'s> Queue<'s> {
         }
     }
 
-    /// Whether there is something to be had since [`Queue::ask`] answered `asked`.
+    /// Whether something became free since [`Queue::ask`] returned `asked`.
     pub fn is_back(&self, epochs: &Epochs, asked: u32) -> bool {
         self.count == 0 || epochs.is_over(asked)
     }
 
-    /// Where the piece lies that [`Queue::pop`] would answer.
+    /// Where the extent lies that [`Queue::pop`] would return.
     pub fn next(&self, epochs: &Epochs) -> Option<Place> {
         let piece = self.pieces.get(self.first).filter(|_| self.count > 0)?;
         epochs.is_over(piece.entered).then_some(piece.place)
     }
 
-    /// The piece that has waited longest, if that is long enough.
+    /// The extent that has waited longest, if that is long enough.
     pub fn pop(&mut self, epochs: &Epochs) -> Option<(Use, Place, usize)> {
         if self.count == 0 {
             return None;
@@ -312,7 +313,7 @@ impl<'s> Queue<'s> {
         Some((what, place, bytes))
     }
 
-    /// Forgets pieces that `gone` says must not be kept; the others keep their order.
+    /// Forgets extents for which `gone` is true; the others keep their order.
     pub fn give_up(&mut self, gone: impl Fn(Place) -> bool) {
         let (room, count) = (self.pieces.len().max(1), self.count);
         let mut kept = 0;
@@ -329,7 +330,7 @@ impl<'s> Queue<'s> {
         self.count = kept;
     }
 
-    /// Calls `visit` with every piece.
+    /// Calls `visit` with every extent.
     pub fn for_each(&self, visit: &mut dyn FnMut(Use, Place, usize)) {
         for at in 0..self.count {
             if let Some(piece) = self.pieces.get((self.first + at) % self.pieces.len()) {
@@ -340,7 +341,7 @@ impl<'s> Queue<'s> {
     }
 }
 
-/// What a piece of memory is for.
+/// What memory is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Use {

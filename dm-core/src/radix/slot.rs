@@ -61,8 +61,8 @@ impl Place {
         Self::new(self.node(), self.offset() + bytes as u64)
     }
 
-    /// The same in 64 bits of an [`Address`], for ledgers and errors. The low bits of the offset are where other indexes have
-    /// a generation, which this family has none of.
+    /// The same in 64 bits of an [`Address`], for lock records and errors. The low bits of the offset are where other
+    /// indexes have a generation; this family has none.
     #[inline]
     pub const fn address(self) -> Address {
         Address::from_bits(self.0)
@@ -174,7 +174,7 @@ impl Slot {
         Self(Self::pointer(place) | (kind.0 as u64) << 8 | partial as u64)
     }
 
-    /// The byte it stands for.
+    /// The byte that it stands for.
     #[inline]
     pub const fn partial(self) -> u8 {
         self.0 as u8
@@ -213,7 +213,7 @@ impl Slot {
         Self(self.0 & !FROZEN)
     }
 
-    /// The pointer alone: what a copy of the node it leads to is found by.
+    /// The pointer alone: a copy of the node it leads to is found by it.
     #[inline]
     pub const fn target(self) -> u64 {
         self.0 & !(FROZEN | 0xff)
@@ -263,8 +263,8 @@ impl Header {
         Field::bytes(16, 0, "slots", "8 bytes each"),
     ];
 
-    /// The header of a node at `position` whose keys all begin like `key`, repeating what is from `begin` on; as much of it as
-    /// it can if that is too much.
+    /// The header of a node at `position` whose keys all begin like `key`. It repeats the bytes from `begin` on; as
+    /// many of the last ones as it can if these are too many.
     pub fn new(kind: NodeType, begin: usize, position: usize, key: &[u8]) -> Self {
         let begin = begin.max(position.saturating_sub(BYTES_MAX)).min(position);
         let mut bytes = [0; BYTES_MAX];
@@ -292,7 +292,7 @@ impl Header {
         Some(Self { position, kind, size, bytes: [first, second, third, fourth, fifth, sixth] })
     }
 
-    /// Compares `key`, of which everything in front of `begin` is known to fit.
+    /// Compares with `key`, of which everything in front of `begin` is known to match.
     #[inline]
     pub fn compare(&self, begin: usize, key: &[u8]) -> Compared {
         let position = usize::from(self.position);
@@ -315,7 +315,7 @@ impl Header {
     }
 }
 
-/// What [`Header::compare`] says.
+/// Result of [`Header::compare`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compared {
     /// All bytes up to the position are the key's.
@@ -348,19 +348,19 @@ pub struct Node<'a> {
     pub header: Header,
 }
 
-/// What a look for a byte among the slots of an image gave.
+/// Result of a search for a byte among the slots of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Searched {
     /// The slot of that byte: its number and word.
     pub found: Option<(usize, Slot)>,
     /// The first empty slot.
     pub empty: Option<usize>,
-    /// Some slot, empty or not, is not frozen: the node has not been replaced when that slot was READ.
+    /// Some slot, empty or not, is not frozen: the node had not been replaced when that slot was READ.
     pub current: bool,
 }
 
 impl<'a> Node<'a> {
-    /// Reads an image that a slot for a node of `kind` of index `index` (catalog number plus 1) led to.
+    /// Checks an image to which a slot for a node of `kind` of index `index` (catalog number plus 1) led.
     #[inline]
     pub fn new(image: &'a [u8], kind: NodeType, index: u8) -> Result<Self, DecodeError> {
         let Some(header) = Header::from_word(word(image, 0)) else {

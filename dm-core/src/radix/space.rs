@@ -1,7 +1,7 @@
 //! Memory for nodes and leaves: granted chunks, carved in units of 16 bytes from their first byte on.
 //!
-//! What was carved and lost the race to be published is carved again first. What was published and is out of the tree comes
-//! back when nobody has a pointer to it any more ([`super::pieces`]), and then before memory that was never used.
+//! What was carved and lost the race to be published is used first. What was published and is out of the tree is reused
+//! when no compute node has a pointer to it any more ([`super::pieces`]), and then before memory that was never used.
 
 use super::pieces::{Queue, Shelf};
 use super::slot::{Place, UNIT_BYTES};
@@ -15,32 +15,33 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use heapless::Vec;
 use spin::Mutex;
 
-/// Chunks between the places where two compute nodes begin to look for one: 2^32 divided by the golden ratio, so that any number of
-/// them are far apart, whatever the number of chunks (Knuth, The Art of Computer Programming vol. 3, section 6.4).
+/// Chunks between those at which two compute nodes begin to search: 2^32 divided by the golden ratio, so that any
+/// number of them are far apart, whatever the number of chunks (Knuth, The Art of Computer Programming vol. 3, section
+/// 6.4).
 const APART: u32 = 0x9E37_79B1;
 
-/// Pieces remembered that were not published, in addition to those that lie next to others; more are lost until the pool is
-/// rebuilt.
+/// Unpublished extents that are remembered, in addition to those that lie next to others. More are lost until they are
+/// collected.
 const SPARE_MAX: usize = 16;
 
-/// What is left of the chunk in use, and pieces that came back. Storage for a [`Space`].
+/// The bump arena of the chunk in use, and spare extents. Storage for a [`Space`].
 #[derive(Debug, Default)]
 pub struct Stretch {
     next: u64,
     end: u64,
     spare: Vec<(u64, u32), SPARE_MAX>,
-    /// First byte of some chunk, and how many all have.
+    /// First byte of some chunk, and how many bytes all have.
     chunk: (u64, u64),
     /// A lane is asking for another chunk.
     asking: bool,
-    /// Bytes that were published here, are out of the tree, and found no room among those that wait.
+    /// Bytes that were published here, are out of the tree, and found no room in the limbo list.
     retired_bytes: u64,
-    /// Bytes of pieces that there was no place to remember.
+    /// Bytes of extents that there was no room to remember.
     lost_bytes: u64,
 }
 
 impl Stretch {
-    /// Forgets pieces that `gone` says must not be kept.
+    /// Forgets extents for which `gone` is true.
     fn give_up(&mut self, gone: impl Fn(u64) -> bool) {
         self.spare.retain(|spare| !gone(spare.0));
         if self.next < self.end && gone(self.next) {
@@ -48,13 +49,14 @@ impl Stretch {
         }
     }
 
-    /// Whether two pieces that meet at `offset` are of one chunk. Others are not put together: what is carved lies in one chunk.
+    /// Whether two extents that meet at `offset` are of one chunk. Others are not joined: what is carved lies in one
+    /// chunk.
     const fn is_within(&self, offset: u64) -> bool {
         let (chunk, bytes) = self.chunk;
         bytes > 0 && !offset.abs_diff(chunk).is_multiple_of(bytes)
     }
 
-    /// Remembers a piece, as part of another one where they meet.
+    /// Remembers an extent, joined with those that it meets.
     fn put(&mut self, offset: u64, bytes: u32) {
         let end = offset + u64::from(bytes);
         let (follows, precedes) = (self.is_within(offset), self.is_within(end));
@@ -73,7 +75,7 @@ impl Stretch {
             }
         }
         if self.spare.push((offset, bytes)).is_err() {
-            // The smallest goes.
+            // The smallest one is lost.
             let mut piece = (offset, bytes);
             if let Some(smallest) = self.spare.iter_mut().min_by_key(|spare| spare.1)
                 && smallest.1 < bytes
@@ -85,7 +87,7 @@ impl Stretch {
     }
 }
 
-/// Room among the pieces that wait, for some that are about to. Given back when it is dropped: by then they are there, or will not come.
+/// Reserved room in the limbo list. Given back when it is dropped: by then the extents are there, or will not come.
 #[derive(Debug)]
 pub struct Room<'a, 's> {
     queue: Option<&'a Mutex<Queue<'s>>>,
@@ -100,13 +102,13 @@ impl Drop for Room<'_, '_> {
     }
 }
 
-/// Memory of one index ready for use on one compute node, shared by its lanes.
+/// Free memory of one index on one compute node, shared by its lanes.
 pub struct Space<'s> {
-    /// For use `u` on memory node `n`: `n * Use::COUNT + u`.
+    /// That of use `u` on memory node `n`: `n * Use::COUNT + u`.
     stretches: &'s [Mutex<Stretch>],
-    /// One per memory node; none: nothing that was published comes back.
+    /// One per memory node; none: nothing that was published is reused.
     shelves: &'s [Mutex<Shelf<'s>>],
-    /// What waits, and for what.
+    /// The limbo list, and what it waits for.
     waiting: Option<(&'s Mutex<Queue<'s>>, &'s Epochs)>,
     share: Option<Share<'s>>,
     /// The number of the chunk granted last, plus one.
@@ -119,7 +121,7 @@ impl<'s> Space<'s> {
         Self { stretches, shelves: &[], waiting: None, share: None, last_chunk: AtomicU32::new(0) }
     }
 
-    /// The same, where what is out of the tree comes back. `shelves`: one per memory node.
+    /// The same, where memory that leaves the tree is reused. `shelves`: one per memory node.
     #[must_use]
     pub const fn with_returns(
         mut self,
@@ -132,7 +134,7 @@ impl<'s> Space<'s> {
         self
     }
 
-    /// The same, where what nobody knows of any more is collected ([`crate::memory::collect`]).
+    /// The same, with a mark-and-sweep of lost memory ([`crate::memory::collect`]).
     #[must_use]
     pub fn with_collection(mut self, share: Share<'s>) -> Self {
         self.share = Some(share);
@@ -149,7 +151,7 @@ impl<'s> Space<'s> {
         self.share.as_ref().is_some_and(|share| share.is_closed(node, offset))
     }
 
-    /// Gives up what it has in chunks that were closed.
+    /// Gives up what it has in closed chunks.
     pub fn heed(&self) {
         let Some(share) = &self.share else { return };
         share.heed(|gone| {
@@ -166,7 +168,7 @@ impl<'s> Space<'s> {
         });
     }
 
-    /// Where the search for the next chunk begins: behind the last one, or at first apart from other compute nodes.
+    /// Where the search for the next chunk begins: behind the last one, or at first far from other compute nodes'.
     pub fn hint(&self, row: RowId) -> u32 {
         match self.last_chunk.load(Ordering::Relaxed) {
             0 => u32::from(row.0).wrapping_sub(1).wrapping_mul(APART),
@@ -174,7 +176,7 @@ impl<'s> Space<'s> {
         }
     }
 
-    /// Notes what came of asking for a chunk, in a pool of `pool_bytes` of chunks.
+    /// Notes the result of asking for a chunk, in a pool of `pool_bytes` of chunks.
     pub fn note_chunk(&self, pool_bytes: u64, granted: Option<&Granted>) {
         if let Some(granted) = granted {
             self.last_chunk.store(granted.chunk.wrapping_add(1), Ordering::Relaxed);
@@ -184,12 +186,12 @@ impl<'s> Space<'s> {
         }
     }
 
-    /// Whether the caller is the one to ask for a chunk; else another lane is at it.
+    /// Whether the caller is the one to ask for a chunk; otherwise another lane does.
     pub fn begins_to_ask(&self, what: Use, node: NodeId) -> bool {
         self.stretch(what, node).is_none_or(|stretch| !core::mem::replace(&mut stretch.lock().asking, true))
     }
 
-    /// The answer is there.
+    /// The asking has ended.
     pub fn ends_asking(&self, what: Use, node: NodeId) {
         if let Some(stretch) = self.stretch(what, node) {
             stretch.lock().asking = false;
@@ -221,7 +223,7 @@ impl<'s> Space<'s> {
             let (offset, size) = stretch.spare.swap_remove(at);
             let rest = size - bytes as u32;
             if rest > 0 {
-                // There is room: one was just taken out.
+                // It has room: one was just taken out.
                 let _ = stretch.spare.push((offset + bytes as u64, rest));
             }
             return Some(Place::new(node, offset));
@@ -234,7 +236,7 @@ impl<'s> Space<'s> {
         Some(Place::new(node, offset))
     }
 
-    /// As [`Space::take`], from a larger piece that came back: before more memory is asked for.
+    /// As [`Space::take`], from a larger free extent: before more memory is asked for.
     pub fn take_off(&self, what: Use, node: NodeId, bytes: usize) -> Option<Place> {
         if what == Use::Leaf {
             return None;
@@ -244,7 +246,7 @@ impl<'s> Space<'s> {
         Some(Place::new(node, offset))
     }
 
-    /// As [`Space::take`], of what was collected, on `near` if there is some.
+    /// As [`Space::take`], from what was collected, on `near` if there is some.
     pub fn take_collected(&self, what: Use, near: NodeId, bytes: usize) -> Option<Place> {
         let step = if what == Use::Leaf { bytes } else { UNIT_BYTES };
         self.heed();
@@ -252,13 +254,13 @@ impl<'s> Space<'s> {
         Some(Place::new(node, offset))
     }
 
-    /// As [`Space::take`], on `near` if there is room, or else on any other.
+    /// As [`Space::take`], on `near` if there is room, otherwise on any other.
     pub fn take_near(&self, what: Use, near: NodeId, bytes: usize) -> Option<Place> {
         let nodes = self.memory_nodes();
         (0..nodes).find_map(|step| self.take(what, NodeId(((usize::from(near.0) + step) % nodes) as u16), bytes))
     }
 
-    /// Gives back `bytes` that no slot has ever led to.
+    /// Gives back `bytes` to which no slot has ever led.
     pub fn put(&self, what: Use, place: Place, bytes: usize) {
         if let Some(stretch) = self.stretch(what, place.node()) {
             let mut stretch = stretch.lock();
@@ -275,8 +277,8 @@ impl<'s> Space<'s> {
         }
     }
 
-    /// Notes that what was published at `place` is out of the tree, which has copies of `copies_bytes` here. Answers whether
-    /// it will be used again when it has waited; else it stays as it is until it is collected.
+    /// Notes that what was published at `place` is out of the tree, which has copies of `copies_bytes` here. Returns
+    /// whether it will be reused when it has waited; otherwise it stays as it is until it is collected.
     pub fn retire(&self, what: Use, place: Place, bytes: usize, copies_bytes: u64) -> bool {
         if planted(Bug::ReusedAtOnce) {
             return self.shelf(place.node()).is_some_and(|shelf| shelf.lock().put(what, place.offset(), bytes));
@@ -297,8 +299,9 @@ impl<'s> Space<'s> {
         false
     }
 
-    /// Makes ready what has waited for long enough; answers how many pieces that are. Where there is no room among those that are
-    /// ready, they stay among those that wait, as long as half of the room there is free: only past that are pieces forgotten.
+    /// Moves what has waited long enough to the free lists; returns how many extents that are. If a free list is full,
+    /// they stay in the limbo list as long as half of that is free. Past that they become spare extents, of which some
+    /// may be lost.
     pub fn release(&self) -> u32 {
         let Some((waiting, epochs)) = self.waiting else { return 0 };
         let mut released = 0;
@@ -312,13 +315,14 @@ impl<'s> Space<'s> {
             if !is_half_full && self.shelf(next.node()).is_some_and(|shelf| shelf.lock().is_full()) {
                 return released;
             }
-            // A statement of its own: the lock must not be held while the shelf's is. Another lane may have been faster.
+            // A statement of its own: the lock must not be held while the free list's is. Another lane may have been
+            // faster.
             let over = waiting.lock().pop(epochs);
             let Some((what, place, bytes)) = over else { return released };
             released += 1;
             let kept = self.shelf(place.node()).is_some_and(|shelf| {
                 let mut shelf = shelf.lock();
-                // Closed since it was taken out of those that wait: given up.
+                // Closed since it left the limbo list: given up.
                 self.is_closed(place.node(), place.offset()) || shelf.put(what, place.offset(), bytes)
             });
             if !kept {
@@ -327,25 +331,26 @@ impl<'s> Space<'s> {
         }
     }
 
-    /// Has room kept for `count` pieces that the caller is about to take out of the tree, until the answer is dropped. `None`: there is
-    /// none before others come back.
+    /// Reserves room in the limbo list for `count` extents that the caller is about to take out of the tree, until the
+    /// result is dropped. `None`: there is none before others leave it.
     pub fn room_for(&self, count: usize) -> Option<Room<'_, 's>> {
         let queue = self.waiting.map(|(waiting, _)| waiting);
         let fits = queue.is_none_or(|queue| queue.lock().reserve(count));
         fits.then_some(Room { queue, count })
     }
 
-    /// Whether so much waits that it is to come back before more is asked for, beside copies of `copies_bytes`.
+    /// Whether so much waits that it should be reused before more is granted, with copies of `copies_bytes`.
     pub fn is_crowded(&self, what: Use, copies_bytes: u64) -> bool {
         self.waiting.is_some_and(|(waiting, _)| waiting.lock().is_crowded(what, copies_bytes))
     }
 
-    /// Whether the pool is so short that it is better to wait for what waits than to ask for more.
+    /// Whether the pool is so short that waiting is better than asking for more.
     pub fn is_worth_waiting(&self, what: Use) -> bool {
         self.waiting.is_some_and(|(waiting, _)| waiting.lock().is_worth_waiting(what))
     }
 
-    /// What waits, or was lost, is to come back soon. Answers what to ask [`Space::is_back`] about; `None`: nothing waits.
+    /// Asks for a turn, and for a collection, since memory is wanted soon. Returns what to pass to [`Space::is_back`];
+    /// `None`: nothing waits.
     pub fn ask_back(&self) -> Option<u32> {
         if let Some(collection) = self.collection() {
             collection.is_short();
@@ -354,7 +359,7 @@ impl<'s> Space<'s> {
         waiting.lock().ask(epochs)
     }
 
-    /// As [`Space::ask_back`], of a pool that is short: who holds the epochs up is closed off.
+    /// As [`Space::ask_back`], when the pool is short: an unresponsive compute node that holds the epochs up is fenced.
     pub fn is_short(&self) -> Option<u32> {
         if let Some((_, epochs)) = self.waiting {
             epochs.is_short();
@@ -362,19 +367,19 @@ impl<'s> Space<'s> {
         self.ask_back()
     }
 
-    /// Whether something has come back, or nothing waits any more, since [`Space::is_short`] answered `asked`.
+    /// Whether something became free, or nothing waits any more, since [`Space::is_short`] returned `asked`.
     pub fn is_back(&self, asked: u32) -> bool {
         self.waiting.is_none_or(|(waiting, epochs)| waiting.lock().is_back(epochs, asked))
     }
 
-    /// Calls `visit` with every piece that waits: to account for memory.
+    /// Calls `visit` with every extent that waits: to account for memory.
     pub fn for_each_waiting(&self, visit: &mut dyn FnMut(Use, Place, u64)) {
         if let Some((waiting, _)) = self.waiting {
             waiting.lock().for_each(&mut |what, place, bytes| visit(what, place, bytes as u64));
         }
     }
 
-    /// Bytes that this compute node took out of the tree for good, and bytes it carved and does not know any more.
+    /// Bytes that this compute node took out of the tree for good, and bytes that it carved and has lost.
     pub fn retired_and_lost(&self) -> (u64, u64) {
         self.stretches.iter().fold((0, 0), |(retired, lost), stretch| {
             let stretch = stretch.lock();
@@ -382,7 +387,7 @@ impl<'s> Space<'s> {
         })
     }
 
-    /// Calls `visit` with every piece that is ready for use: to account for memory. Leaves are of `leaf_bytes`.
+    /// Calls `visit` with every extent that is ready for use: to account for memory. Leaves are of `leaf_bytes`.
     pub fn for_each_ready(&self, leaf_bytes: usize, visit: &mut dyn FnMut(Use, Place, u64)) {
         self.heed();
         if let Some(collection) = self.collection() {
@@ -408,7 +413,7 @@ impl<'s> Space<'s> {
         }
     }
 
-    /// Adds a granted chunk of never used memory. What the present one has left is remembered as a piece.
+    /// Adds a granted chunk of never used memory. The rest of the present one is remembered as an extent.
     pub fn add_chunk(&self, what: Use, node: NodeId, offset: u64, bytes: u64) {
         let Some(stretch) = self.stretch(what, node) else { return };
         if let Some((waiting, _)) = self.waiting {

@@ -97,7 +97,7 @@ impl<'a> Leaf<'a> {
         Self { shape, image }
     }
 
-    /// The entries, by a cursor at the control byte of each.
+    /// The entries, with a cursor at the control byte of each.
     #[inline]
     fn entries(&self) -> impl Iterator<Item = (usize, Cursor)> {
         let entry_bytes = self.shape.entry_bytes();
@@ -145,8 +145,8 @@ impl<'a> Leaf<'a> {
 
     /// The slot that holds `key`.
     ///
-    /// A torn entry is never taken for an absent one: a match must be whole, and "no match" is only said if all
-    /// entries are.
+    /// A torn entry is never taken for an absent one: a match must be of one WRITE, and "no match" is said only if all
+    /// entries are ([`torn_reads`](crate::manual::torn_reads)).
     #[inline]
     pub fn find(&self, key: &[u8]) -> Result<Option<usize>, DecodeError> {
         match self.scan_for(key) {
@@ -236,7 +236,7 @@ impl<'a> Leaf<'a> {
                     _ => true,
                 };
             if inside {
-                // There is room: as many as slots.
+                // It has room: as many as slots.
                 let _ = order.push((word, slot as u16));
             }
         }
@@ -264,7 +264,7 @@ impl<'a> Leaf<'a> {
             if entry.byte(self.image) & OCCUPIED != 0 && word >= low && high.is_none_or(|high| word < high) {
                 in_order &= word >= last;
                 last = word;
-                // There is room: as many as slots.
+                // It has room: as many as slots.
                 let _ = order.push(u128::from(word) << 16 | slot as u128);
             }
         }
@@ -277,7 +277,8 @@ impl<'a> Leaf<'a> {
         order.len()
     }
 
-    /// Checks a quiet leaf with these fences: entries whole, keys within the fences, none twice. Returns its records.
+    /// Checks a quiet leaf with these fences: entries of one WRITE, keys within the fences, none twice. Returns its
+    /// records.
     pub fn check(&self, low: &[u8], high: Option<&[u8]>) -> Result<u64, DecodeError> {
         self.all_whole()?;
         let mut slots = [0; SPAN_MAX];
@@ -297,7 +298,7 @@ impl<'a> Leaf<'a> {
     }
 }
 
-/// Changes to a leaf image that is locked, or not linked yet.
+/// Changes to an image of a leaf that is locked, or unlinked.
 pub struct LeafMut<'a> {
     shape: &'a LeafShape,
     image: &'a mut [u8],
@@ -309,7 +310,7 @@ impl<'a> LeafMut<'a> {
         Self { shape, image }
     }
 
-    /// To look at.
+    /// A read-only view.
     pub fn view(&self) -> Leaf<'_> {
         Leaf { shape: self.shape, image: self.image }
     }
@@ -343,7 +344,7 @@ impl<'a> LeafMut<'a> {
 
     /// Copies the record in `slot` of `from` into `to`.
     pub fn copy_from(&mut self, from: &Leaf<'_>, slot: usize, to: usize) {
-        // Key and value are adjacent: moved in pieces, since values may be long.
+        // Key and value are adjacent. They are moved in pieces, since values may be long.
         let mut piece = [0; 64];
         let bytes = self.shape.key_bytes + self.shape.value_bytes;
         let mut done = 0;

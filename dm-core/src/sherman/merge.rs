@@ -1,7 +1,7 @@
-//! What [`crate::btree::merge`] asks about leaves of Sherman: their locks are the tables', and records that come to a leaf from
-//! its right neighbour go into its first slots.
+//! Merges, as [`crate::btree::merge`] asks for them: the locks of Sherman's leaves are the tables', and records that a
+//! leaf takes from its right neighbour go into its first slots.
 //!
-//! A leaf is retired by its first line alone: its records stay as they are, and come back with it.
+//! A leaf is retired by its first line alone: its records stay as they are, and are valid again if it is revived.
 
 use super::Sherman;
 use super::layout::{Leaf, LeafMut, SPAN_MAX};

@@ -3,6 +3,14 @@
 //! After Wang et al., "Sherman: A Write-Optimized Distributed B+Tree Index on Disaggregated Memory" (SIGMOD 2022) and
 //! its revision "Building Write-Optimized Tree Indexes on Disaggregated Memory" (2023).
 //!
+//! ```text
+//!  catalog          inner nodes (copied in the cache)            leaf: entries in any order
+//! ┌───────────┐    ┌──────────────────────────────────┐    ┌────────┬─────────┬─────────┬─────────┬──
+//! │ root word │───►│ low, high, sibling │ separators  │───►│ header │ entry 0 │ (free)  │ entry 2 │ ...
+//! └───────────┘    │                    │ children    │    └────────┴─────────┴─────────┴─────────┴──
+//!                  └──────────────────────────────────┘     lock word: in the memory node's lock table
+//! ```
+//!
 //! # Round trips
 //!
 //! With the leaf's address from the cached route (a miss adds one READ per level that is not cached):
@@ -12,10 +20,10 @@
 //! | get | 1 | READ leaf | |
 //! | update, upsert or delete of a present key; insert into a leaf with room | 3 | CAS lock; READ leaf; WRITE entry + CAS unlock | 2: READ; WRITE |
 //! | update or delete of an absent key, insert of a present one | 3 | CAS; READ; CAS unlock | 1: READ |
-//! | insert that splits a leaf, sibling on the same memory node | 3 + 3 | CAS; READ; WRITE sibling + WRITE node + CAS unlock; then the parent: CAS; READ parent + READ sibling's line; WRITE parent + CAS unlock | |
+//! | insert that splits a leaf, sibling on the same memory node | 3 + 3 | CAS; READ leaf; WRITE sibling + WRITE node + CAS unlock; then the parent: CAS; READ parent + READ sibling's line; WRITE parent + CAS unlock | |
 //! | ... each inner split above | + 3 | as the leaf's | |
 //! | ... new root, in place of the parent's 3 | 5 | READ root word; its first line; the old root; WRITE new root; CAS root word | |
-//! | delete that empties a leaf | 3 + 9 | as above; then CAS parent; READ parent; CAS left; CAS right; READ both; WRITE left + right + parent; three CAS unlock | |
+//! | delete that empties a leaf | 3 + 9 | as above; then CAS parent; READ parent; CAS left; CAS right; READ both; WRITE parent + right + left; three CAS unlock | |
 //! | scan of n leaves | 1 + n / leaves READ at once | READ leaves the cached parent names, in parallel | |
 //!
 //! [`Options::chain_lock_read`](crate::btree::Options) makes the 3 a 2: the READ follows the CAS in its chain.
@@ -31,45 +39,47 @@
 //! | [`split`] | what an insert does when there is no room |
 //! | `merge` | what a delete does when it took the last record: [`crate::btree::merge`] |
 //!
-//! Inner nodes, locks, descents, linking, scans, bulk loads and the walk are [`crate::btree`]'s.
+//! Inner nodes, locks, descents, linking, scans, bulk loads and the walk are [`crate::btree`]'s, and so are the proofs.
 //!
 //! # What it assumes
 //!
 //! LINE_ATOMIC, WORD_ATOMIC (versions), WRITE_THEN_WRITE (sibling before node), WRITE_THEN_ATOMIC (entry before
-//! unlock), COMPLETION_IS_VISIBLE. FAILED_CAS_IS_SILENT and ATOMIC_EXCLUDES_WRITE are *not* needed: words under CAS are never
-//! written otherwise. HOST_BEFORE_DEVICE if the lock table is in device memory; ATOMIC_THEN_READ if
+//! unlock), COMPLETION_IS_VISIBLE. FAILED_CAS_IS_SILENT and ATOMIC_EXCLUDES_WRITE are *not* needed: words under CAS are
+//! never written otherwise. HOST_BEFORE_DEVICE if the lock table is in device memory; ATOMIC_THEN_READ if
 //! `chain_lock_read` is on; TIMED_READS, since versions have four bits.
 //!
-//! # Where it departs from the paper, and why
+//! # Deviations from the paper
 //!
-//! - **Versions per cache line** instead of front and rear versions: the paper's check accepts mixtures of two
-//!   WRITEs even if lines are read and written in ascending order (Ziegler et al., SIGMOD 2023).
+//! - **Versions per cache line** instead of front and rear versions: the paper's check accepts mixtures of two WRITEs
+//!   even if lines are read and written in ascending order (Ziegler et al., SIGMOD 2023).
 //! - **A torn entry is READ again**, never taken for absent; an entry's control byte says whether it is occupied, so
 //!   every key and every value can be stored.
-//! - **A READ that took longer than versions can vouch for** is repeated under the lock (the paper: READ again).
-//! - **Lock words have 64 bits** (the paper's have 16), name the holder's row and which of its acquisitions this is, and are released by CAS.
-//!   A word is handed over only to a lane that wants the same node.
+//! - **A READ that took longer than versions can vouch for** is repeated under the lock (the paper: READ again), so
+//!   that no loop is without end.
+//! - **Lock words have 64 bits** (the paper's have 16), name the holder's row and the acquisition, and are released by
+//!   CAS, so that a death can be repaired. A word is handed over only to a lane that wants the same node.
 //! - **Splits do not sort**: entries that stay keep their slots, so a crash in the middle of the WRITE loses none.
-//! - **A split links the sibling only if it is still alive**, READ under the parent's lock: leaves can be merged here.
+//! - **A split links the sibling only if it is still live**, READ under the parent's lock: leaves can be merged here.
 //! - **Deletes merge**: a leaf that lost its last record is joined with a neighbour under the same parent, and its
-//!   memory comes back with another generation. The paper mentions merging and gives no procedure.
-//! - **The root is found by its word in the catalog**, cached with its level and replaced when a descent finds it wrong;
-//!   no messages between compute nodes.
-//! - **The cache holds inner nodes of every level** within one byte budget, not level 1 and the two top levels.
+//!   place is reused with another generation. The paper mentions merging and gives no procedure.
+//! - **The root is found by its word in the catalog**, cached with its level and replaced when a descent finds it
+//!   wrong; compute nodes exchange no messages.
+//! - **The cache holds inner nodes of every level** within one byte budget, not level 1 and the two top levels: the
+//!   budget is all that has to be configured.
 //!
-//! # Open limits
+//! # Limits
 //!
-//! - Inner nodes are never merged: a leaf that is the only child of its parent stays, though empty. A tree does not
-//!   get lower.
-//! - Leaves are joined when one is empty; there is no rebalancing of leaves that are merely sparse.
-//! - Opened without recovery, an index has no part in the pool's epochs ([`crate::memory::epochs`]): a pointer that survives
-//!   64 lives of one place unused passes the generation check. The fences are checked in any case, and those decide where
-//!   a key is; but a node that is not linked yet has fences, too.
-//! - Opened without recovery, an index waits for the locks of the dead until its deadlines pass, and a node torn by a
-//!   writer that died in the middle of a WRITE is reported as corrupt under its lock.
-//! - Nodes that a compute node was granted and had not linked when it left - the rest of its last chunk, retired nodes on
-//!   its shelves, a sibling whose split was dropped - wait for another compute node to adopt them ([`crate::memory`]). Without
-//!   recovery nobody adopts.
+//! - Inner nodes are never merged: a leaf that is the only child of its parent stays, though empty. A tree does not get
+//!   lower.
+//! - Leaves are joined when one is empty; leaves that are merely sparse are not rebalanced.
+//! - Opened without recovery, an index has no part in the pool's epochs ([`crate::memory::epochs`]): a pointer that is
+//!   unused for 64 reuses of one place passes the generation check. The fence check decides where a key is in any case;
+//!   but an unlinked node has fences, too ([`generations`](crate::manual::generations)).
+//! - Opened without recovery, an index waits for the locks of dead holders until its deadlines pass. A node torn by a
+//!   writer that died in the middle of a WRITE is then reported as corrupt under its lock.
+//! - Nodes that a compute node was granted and had not linked when it left wait for another compute node to collect
+//!   them ([`crate::memory`]): the rest of its last chunk, retired nodes in its free lists, a sibling whose split was
+//!   dropped. Without recovery none does.
 
 pub mod layout;
 mod merge;
@@ -104,7 +114,7 @@ use layout::{Leaf, LeafMut, LeafShape};
 use parameters::{ParameterError, Parameters};
 use spin::Mutex;
 
-/// Marks that this room counts itself; those of [`crate::btree::MARKS`] and [`crate::memory::chunks::MARKS`] come on top.
+/// Marks of this room; those of [`crate::btree::MARKS`] and [`crate::memory::chunks::MARKS`] are in addition.
 pub const MARKS: &[Mark] = &[Mark::Forwarded, Mark::LeafSplit, Mark::Merge, Mark::NodeReused, Mark::ScanRestart];
 
 /// A Sherman index on one compute node: all its lanes share this.
@@ -248,7 +258,7 @@ impl Index for Sherman<'_> {
         lane: &'a Lane<'_>,
         operation: Operation,
     ) -> impl Future<Output = Result<Outcome, OpError>> + 'a {
-        // Its future, without another one around it.
+        // The tree's future, without another one around it.
         self.perform(lane, operation)
     }
 

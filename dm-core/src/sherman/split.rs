@@ -2,8 +2,7 @@
 //!
 //! The upper half, by key, moves to a new right sibling; entries that stay keep their slots. The sibling is written
 //! first, then the old leaf with its lowered fence, the link and without the moved entries: that WRITE is both the
-//! split and, wherever the record went, the insert. A reader that has the old image still finds every key in it; one
-//! that has the new image finds the link.
+//! split and, wherever the record went, the insert ([`half_splits`](crate::manual::half_splits)).
 
 use super::Sherman;
 use super::layout::{Leaf, LeafMut, SPAN_MAX};
@@ -21,7 +20,8 @@ use crate::remote::address::Address;
 use crate::remote::place::NodeClass;
 
 impl Sherman<'_> {
-    /// Splits the locked, full leaf in image 0 and inserts the operation's record; then tells the parent.
+    /// Splits the locked, full leaf in image 0 and inserts the operation's record; then links the sibling in the
+    /// parent.
     pub(super) async fn split_and_insert(&self, lane: &Lane<'_>, held: Held, left: Address) -> Result<(), OpError> {
         let Some(fresh) = lane.take_to_link(NodeClass::Leaf, left.node()) else {
             self.tree.release(lane, held).await?;
@@ -59,7 +59,7 @@ impl Sherman<'_> {
         lane.change_is_next();
         self.tree.write_split(lane, held, (left, left_at), (right, right_at), self.leaf.bytes).await?;
         lane.is_through(fresh);
-        // The record is in. If the parent cannot be told now, whoever finds the half-split will.
+        // The record is in. If the parent cannot be told now, the next operation that meets the half-split does it.
         let _ = self.tree.link(lane, 0, right).await;
         Ok(())
     }
@@ -87,7 +87,7 @@ impl Sherman<'_> {
         node::set_right(left, Some(separator), next);
     }
 
-    /// Against the law of this room: moves entries that stay.
+    /// The mutant that moves entries that stay.
     fn sort_those_that_stay(&self, left: &mut [u8]) {
         let (mut slots, lowest) = ([0; SPAN_MAX], [0; KEY_BYTES_MAX]);
         let Some(lowest) = lowest.get(..self.leaf.key_bytes) else { return };
@@ -96,7 +96,7 @@ impl Sherman<'_> {
             if to >= count {
                 return;
             }
-            // Half of the slots are free: whoever is in the way goes there first.
+            // Half of the slots are free: an entry that is in the way goes there first.
             let free = Leaf::new(&self.leaf, left).free_slot();
             let from = usize::from(slots[to]);
             let Some(free) = free.filter(|_| from != to) else { continue };

@@ -1,7 +1,7 @@
 //! Bulk load: ascending records into an empty index.
 //!
-//! The records are inserted, as by any insert, into a tree of their own, whose root slot is 16 bytes that nobody else knows.
-//! Nothing is visible until the index's root slot is set to its word.
+//! The records are inserted, as by any insert, into a tree of their own, whose root slot is 16 bytes that no other
+//! compute node knows. Nothing is visible until the index's root slot is set to its word.
 
 use super::Smart;
 use super::insert::{Attached, published};
@@ -32,7 +32,7 @@ impl Smart<'_> {
         if load.broken {
             return Err(BROKEN);
         }
-        // Stays so if this future is dropped.
+        // It stays so if this future is dropped.
         self.bulk.lock().broken = true;
         let result = self.append_to(lane, &mut load).await;
         *self.bulk.lock() = load;

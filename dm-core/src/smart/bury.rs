@@ -1,39 +1,17 @@
-//! Deleted leaves leave the tree.
+//! Tombstones of deleted leaves are finalized, and then the leaves leave the tree.
 //!
-//! A delete leaves its leaf where it is, for the next insert of the key. So that others can have its slot and its place, it is
-//! *buried* first: under its lock, if it is still deleted, it gets a state that is final. A buried leaf is in the tree, or
-//! out of it, and does not matter either way. It goes
+//! A delete leaves its leaf where it is, for the next insert of the key. So that its slot and its place can be reused,
+//! its tombstone is *finalized* first: under the leaf's lock, if it is still deleted, the leaf gets a state that is
+//! final. It leaves the tree when an insert comes to its slot, or when its node is replaced.
+//! [`tombstones`](crate::manual::tombstones) says when exactly, why no insert is lost, and why no redo record is
+//! replayed over the next leaf of the place.
 //!
-//! - when an insert of any key comes to the slot that leads to it: the CAS that would have split it puts the new leaf in its
-//!   place;
-//! - when an insert comes to a node of the smallest type that has room, and leaves that are deleted: it is replaced by one without
-//!   them before, as if it were full. Else each slot of a node of the largest type, which never is, in which two keys ever
-//!   met would keep four leaves for ever, whatever is there;
-//! - when a full node is replaced: it is left out. So is a small node below that has no other leaves, and one that has one
-//!   other leaf makes room for that: else each slot that two keys ever met in would keep a node for ever.
-//!
-//! Deleted leaves in slots that no insert comes to, in nodes of more than four slots that do not fill up, stay, and what is below;
-//! so do larger nodes all of whose leaves are deleted.
-//!
-//! **A node below that goes** is frozen first, its empty slots too, so that nothing can be added to it any more; its deleted
-//! leaves are buried, and then it is exact what is left. The slot that leads to it is frozen already, being one of the full node's:
-//! so whoever would rather replace it has to replace the full node, too. If that replacement is not this one, the frozen node is in the
-//! tree as it is, and is replaced by whoever needs to change it. If more than one leaf was left after all, likewise.
-//!
-//! **Why an insert of its key is not lost.** It brings the leaf back under the lock, and then the leaf is not deleted any
-//! more; or it finds the leaf buried, and looks afresh. Only leaves that are buried ever leave the tree.
-//!
-//! **Why nothing is written there any more.** Who buries a leaf, or finds it buried, holds its lock by a CAS of its own. When that won,
-//! the lock was free: every acquisition that had written the leaf was over, its redo images void. Whoever acquires it
-//! later finds it buried, and writes nothing. So no image of a past life is ever replayed over the next one; and as
-//! leaves lie on leaves, a lock word stays one from life to life, is changed by CAS only, and may even be held when the next
-//! life begins.
-//!
-//! **What looking costs.** Which leaves of a full node are deleted, a READ of eight bytes of each tells; a small node below takes
-//! one READ of itself and as many of eight bytes as it has slots. These are only sent if
-//! there is reason to: every delete, and every deleted leaf met, by this compute node is good for [`LOOKS_PER_DELETED`] of them.
-//! Where nothing is deleted, nothing is READ. A look into a node with room, on the way of an insert, is a round trip of its own, and
-//! counts as [`LOOKS_PER_LITTER`]; if it finds something, what follows is the replacement of a node of four slots, and another descent.
+//! **What looking costs.** A READ of eight bytes of each leaf tells which leaves of a full node are deleted. A small
+//! node below takes one READ of itself, and as many of eight bytes as it has slots. These are only sent if there is
+//! reason to: every delete, and every deleted leaf met, by this compute node pays for [`LOOKS_PER_DELETED`] of them.
+//! Where nothing is deleted, nothing is READ. A look into a node with room, on the way of an insert, is a round trip of
+//! its own, and counts as [`LOOKS_PER_LITTER`]. If it finds something, the replacement of a node of four slots follows,
+//! and another descent.
 
 use super::Smart;
 use super::layout::{LeafState, VALUE_AT};
@@ -49,69 +27,69 @@ use crate::radix::slot::{Child, Node, NodeType, Place, SLOTS_AT, Slot, set_word,
 use crate::verbs::{Label, Request};
 use core::sync::atomic::Ordering::Relaxed;
 
-/// READs of leaves' states that a deleted leaf is good for.
+/// READs of leaves' states that a deleted leaf pays for.
 const LOOKS_PER_DELETED: u32 = 16;
 
-/// More than that are not saved up: two of the largest nodes, with nothing but small ones below.
+/// At most so many are saved up: two of the largest nodes, with nothing but small ones below.
 const LOOKS_MAX: u32 = 2 * 256 * (1 + BELOW_MAX.slots() as u32);
 
 /// The largest node below that is looked into.
 const BELOW_MAX: NodeType = NodeType::SMALLEST;
 
-/// Looks that a look at a leaf costs which is a round trip of its own, on the way of an insert: the budget for them is tighter.
+/// Price of a look at a leaf which is a round trip of its own, on the way of an insert: the budget for them is tighter.
 const LOOKS_PER_LITTER: u32 = 4;
 
-/// Pieces that leave the tree with one node at once, at most: itself, and for each slot a small node with its leaves.
+/// Places that leave the tree with one node at once, at most: itself, and for each slot a small node with its leaves.
 pub const RETIRED_AT_ONCE_MAX: usize = 1 + 256 * (1 + BELOW_MAX.slots());
 
-/// Which image of a node is for what, while a full node is replaced: image 0 has that node; no walk is under way.
+/// Use of node images while a full node is replaced: image 0 has that node; no walk is under way.
 const SEALS: usize = 1;
 const BELOW: usize = 2;
 const SEALS_BELOW: usize = 3;
 
 impl Smart<'_> {
-    /// A leaf was deleted here, or met deleted.
+    /// Notes that a leaf was deleted here, or was met deleted.
     pub(super) fn met_deleted(&self) {
         let looks = self.looks.load(Relaxed);
         self.looks.store((looks + LOOKS_PER_DELETED).min(LOOKS_MAX), Relaxed);
     }
 
-    /// Takes `count` looks off those there are reason for.
+    /// Takes `count` looks from the budget, if it has so many.
     fn may_look(&self, count: u32) -> bool {
         let looks = self.looks.load(Relaxed);
-        // Lanes that meet here may both look; it is a matter of cost only.
+        // Two lanes that meet here may both look: this decides about cost only.
         count > 0 && looks >= count && {
             self.looks.store(looks - count, Relaxed);
             true
         }
     }
 
-    /// What was published at `place` is out of the tree.
+    /// Notes that what was published at `place` is out of the tree.
     pub(super) fn retire(&self, lane: &Lane<'_>, way: &Way, what: Use, place: Place, bytes: usize) {
         if !way.copies {
-            // Of a tree that nobody else knows.
+            // Of a tree that only this compute node knows.
             self.space.put(what, place, bytes);
         } else if self.space.retire(what, place, bytes, self.cache.used_bytes()) {
             lane.mark(Mark::Quarantined);
         }
     }
 
-    /// Whether `leaf`, which is another key's or buried and in leaf image 0, is buried and may leave the tree. If it is deleted,
-    /// it is buried now, unless somebody has it locked.
+    /// Whether `leaf`, which is another key's or finalized and in leaf image 0, is finalized and may leave the tree. If
+    /// it is deleted, it is finalized now, unless another lane has it locked.
     pub(super) async fn is_buried(&self, lane: &Lane<'_>, leaf: Place, judged: Judged) -> Result<bool, OpError> {
         if judged.state == LeafState::Valid {
             return Ok(false);
         }
         self.met_deleted();
-        // The slot of the key's own leaf is the only one that its next leaf can have: it is worth waiting for, and whoever
-        // holds the lock may be dead.
+        // The key's next leaf can only have the slot of its present leaf: that is worth waiting for, and the holder of
+        // the lock may be dead.
         self.bury(lane, leaf, judged.ours).await
     }
 
-    /// Locks a leaf, if nobody has it locked or this `waits`, READs it into leaf image 0, and buries it if it is deleted. Answers
-    /// whether it is buried and may leave the tree.
+    /// Locks a leaf, if it is unlocked or this `waits`, READs it into leaf image 0, and finalizes it if it is deleted.
+    /// Returns whether it is finalized and may leave the tree.
     ///
-    /// The operation's own change is still to come: what fails here has no effect.
+    /// The operation's own change is still to come: a failure here has no effect.
     async fn bury(&self, lane: &Lane<'_>, leaf: Place, waits: bool) -> Result<bool, OpError> {
         if planted(Bug::BuryUnlocked) {
             return self.bury_unlocked(lane, leaf).await;
@@ -179,7 +157,7 @@ impl Smart<'_> {
         Slot(lane.port().with(|scratch| word(scratch, at)))
     }
 
-    /// READs the seals of the leaves of node image `image` into node image `seals`, where no node is.
+    /// READs the seals of the leaves of node image `image` into node image `seals`, which has no node then.
     async fn read_seals(&self, lane: &Lane<'_>, kind: NodeType, image: usize, seals: usize) -> Result<(), OpError> {
         let (port, at) = (lane.port(), self.scratch.node(seals));
         let mut pushed = 0;
@@ -198,15 +176,15 @@ impl Smart<'_> {
         Ok(())
     }
 
-    /// Whether the seal that was READ of a leaf is of one that was deleted.
+    /// Whether the seal that was READ is that of a deleted leaf.
     fn seems_deleted(&self, lane: &Lane<'_>, seals: usize, number: usize) -> bool {
         let at = self.scratch.node(seals) + 8 * number;
         let seal = lane.port().with(|scratch| word(scratch, at));
         matches!(LeafState::of_seal(seal), Some(LeafState::Deleted | LeafState::Buried))
     }
 
-    /// Whether leaves are deleted in the small node in node image 0, to which `spot` leads and whose first empty slot is `empty`. Looks
-    /// only if there is reason to.
+    /// Whether leaves are deleted in the small node in node image 0, to which `spot` leads and whose first empty slot
+    /// is `empty`. Looks only if the budget allows.
     pub(super) async fn is_littered(&self, lane: &Lane<'_>, spot: &Spot, empty: usize) -> Result<bool, OpError> {
         let Ok(Child::Node(kind, _)) = spot.word.child() else { return Ok(false) };
         if kind > BELOW_MAX || empty == 0 {
@@ -224,9 +202,9 @@ impl Smart<'_> {
         Ok(deleted > 0)
     }
 
-    /// Buries leaves of the frozen node in node image 0, and of small nodes below it, if there is reason to look for such that are
-    /// deleted. The slots that need not be in the next node are empty in the image then, or lead to the leaf that is left; and the words
-    /// they had are in the image of seals, where all others are 0.
+    /// Finalizes leaves of the frozen node in node image 0, and of small nodes below it, if the budget allows to look
+    /// for deleted ones. Afterwards the slots that the next node need not have are empty in the image, or lead to the
+    /// leaf that is left. The words that they had are in the image of seals, where all others are 0.
     pub(super) async fn bury_some(&self, lane: &Lane<'_>, kind: NodeType) -> Result<(), OpError> {
         let (mut leaves, mut below) = (0, 0);
         for number in 0..kind.slots() {
@@ -267,8 +245,8 @@ impl Smart<'_> {
         Ok(())
     }
 
-    /// Freezes a node below the full one, if at most one of its leaves is not deleted, and buries the others. Answers what is left of
-    /// it: nothing, or a leaf; `None`: it has to stay.
+    /// Freezes a node below the full one, if at most one of its leaves is not deleted, and finalizes the others.
+    /// Returns what is left of it: nothing, or a leaf; `None`: it has to stay.
     async fn bury_below(&self, lane: &Lane<'_>, kind: NodeType, node: Place) -> Result<Option<Slot>, OpError> {
         self.read_below(lane, kind, node).await?;
         let stay = |deleted: &dyn Fn(usize) -> bool| {
@@ -277,7 +255,7 @@ impl Smart<'_> {
                 let slot = self.slot_in(lane, BELOW, number);
                 stay += match self.leaf_in(lane, BELOW, number) {
                     Some(_) => u32::from(!deleted(number)),
-                    // One is as good as two: only a leaf can take the node's place.
+                    // One node counts as two leaves: only a leaf can take the node's place.
                     None if !slot.is_empty() => 2,
                     None => 0,
                 };
@@ -296,7 +274,7 @@ impl Smart<'_> {
             return Ok(None);
         }
         self.freeze(lane, node, kind, BELOW).await?;
-        // Leaves that came meanwhile have no seals here.
+        // Leaves that were inserted meanwhile have no seals here.
         self.read_seals(lane, kind, BELOW, SEALS_BELOW).await?;
         if stay(&|number| self.seems_deleted(lane, SEALS_BELOW, number)) > 1 {
             return Ok(None);
@@ -332,7 +310,7 @@ impl Smart<'_> {
         Ok(())
     }
 
-    /// As many pieces as [`Smart::retire_buried`] may find, at most.
+    /// How many places [`Smart::retire_buried`] may find, at most.
     pub(super) fn count_buried(&self, lane: &Lane<'_>, kind: NodeType) -> usize {
         let at = self.scratch.node(SEALS);
         let was = |number| Slot(lane.port().with(|scratch| word(scratch, at + 8 * number)));
@@ -344,7 +322,7 @@ impl Smart<'_> {
         pieces.sum()
     }
 
-    /// What [`Smart::bury_some`] has left out is out of the tree.
+    /// Puts what [`Smart::bury_some`] has left out into the limbo list.
     pub(super) async fn retire_buried(&self, lane: &Lane<'_>, way: &Way, kind: NodeType) -> Result<(), OpError> {
         for number in 0..kind.slots() {
             let at = self.scratch.node(SEALS) + 8 * number;
@@ -357,7 +335,7 @@ impl Smart<'_> {
                 Ok(Child::Node(below, node)) => {
                     lane.mark(Mark::NodeLeftOut);
                     let left = self.leaf_in(lane, 0, number);
-                    // Frozen, and nobody has its place yet.
+                    // It is frozen, and its place is not reused yet.
                     self.read_below(lane, below, node).await?;
                     for number in 0..below.slots() {
                         let leaf = self.leaf_in(lane, BELOW, number);

@@ -1,11 +1,9 @@
-//! Collection of leaves and nodes that nobody knows of any more, in the terms of [`crate::memory::collect`].
+//! Mark-and-sweep of leaves and nodes ([`crate::memory::collect`]).
 //!
-//! **What the walk meets.** It goes through the tree in the order of keys, as a scan does (`walk`), and notes every slot word it
-//! sees: leaves need not be READ. It is many operations, each of which begins at the root slot and goes down to where the last one
-//! stopped. What is reachable throughout is met: a leaf or node belongs to one prefix for its life, and is below every
-//! slot word of that path in whichever node the walk finds that word, as it was put there before the walk and nothing that is in the tree moves
-//! to another path: a node that comes above it, or takes the place of one above it, leads to it, and an image READ before that still
-//! does. A walk that stops at key K has met whatever lies below K; what contains K is on the way down again.
+//! The walk goes through the tree in the order of keys, as a scan does (`walk`), and notes every slot word it sees:
+//! leaves need not be READ. It is many operations, each of which begins at the root slot and goes down to where the
+//! last one stopped. [`smart_scans`](crate::manual::smart_scans) says why it meets everything that is reachable
+//! throughout.
 
 use super::Smart;
 use crate::index::runner::UnderWay;

@@ -3,12 +3,9 @@
 //! Steps: carve memory; WRITE what is new; CAS of one slot. The CAS is the linearization point, and the only step that
 //! others can see. If it loses, nothing has happened: what was carved is kept for the next time.
 //!
-//! A slot that leads to a deleted leaf is as good as an empty one: the leaf is *buried* ([`super::bury`]), and the CAS puts
-//! the new one in its place.
-//!
-//! **Two inserts of one byte** into a node: each goes through the empty slots in ascending order and looks at every word
-//! its CAS finds, so the second finds the first. **Two splits** of one slot, or a split and anything else: the CAS expects
-//! the very word that the decision was made on, and no word comes back to a slot it has left.
+//! A slot that leads to a deleted leaf is as good as an empty one: the tombstone is *finalized* ([`super::bury`]), and
+//! the CAS puts the new leaf in its place. [`smart_records`](crate::manual::smart_records) says why two inserts of one
+//! byte, and two splits of one slot, exclude each other.
 
 use super::Smart;
 use super::parameters::CHAIN_NODES_MAX;
@@ -26,12 +23,12 @@ use crate::remote::chunk::{ChunkKind, Grant};
 use crate::smart::corrupt;
 use crate::verbs::{Label, NodeId, Request};
 
-/// How an attempt to put a leaf in ended.
+/// Result of an attempt to put a leaf in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Attached {
     /// The key is in.
     Done,
-    /// Somebody else changed the slot, or the node had to be replaced: look again, from copies or from the root.
+    /// Another lane changed the slot, or the node had to be replaced: look again, from copies or from the root.
     Again { copied: bool },
 }
 
@@ -41,8 +38,8 @@ pub(super) fn published(error: VerbError) -> OpError {
 }
 
 impl<'s> Smart<'s> {
-    /// Puts the operation's record in where its descent ended. `tidies`: the operation may replace a node first that has room, because of
-    /// deleted leaves; once.
+    /// Puts the operation's record in where its descent ended. `tidies`: the operation may first replace a node that
+    /// has room, because of deleted leaves; once.
     pub(super) async fn attach(
         &self,
         lane: &Lane<'_>,
@@ -67,7 +64,7 @@ impl<'s> Smart<'s> {
             }
             Why::Leaf(leaf, judged) => match self.is_buried(lane, leaf, judged).await? {
                 true => self.replace_leaf(lane, way, &spot, leaf).await,
-                // The key's own, buried, and its lock passes from lane to lane.
+                // It is the key's own leaf, finalized, and its lock is handed from lane to lane.
                 false if judged.ours => Ok(Attached::Again { copied: false }),
                 false => self.split(lane, way, &spot, why).await,
             },
@@ -75,8 +72,8 @@ impl<'s> Smart<'s> {
         }
     }
 
-    /// Carves `bytes`, on `near` if that has room, with a chunk granted where nobody has. `PoolFull` is for the operation to wait
-    /// and begin anew, as long as there is something to wait for: [`Smart::await_memory`].
+    /// Carves `bytes`, on `near` if that has room, with a chunk granted where no memory node has. After `PoolFull` the
+    /// operation waits and begins again, as long as there is something to wait for: [`Smart::await_memory`].
     pub(super) async fn carve(&self, lane: &Lane<'_>, what: Use, near: NodeId, bytes: usize) -> Result<Place, OpError> {
         for _ in 0..self.space.release() {
             lane.mark(Mark::QuarantineOver);
@@ -86,15 +83,16 @@ impl<'s> Smart<'s> {
             return Ok(place);
         }
         let full = OpError::harmless(Cause::PoolFull);
-        // Memory that is written over and over is to come back, and is waited for where the pool is short of it; else every turn of
-        // the epochs would cost a chunk.
+        // Memory that is overwritten again and again should be reused, and is waited for where the pool is short of it.
+        // Otherwise every turn of the epochs would cost a chunk.
         if self.space.is_crowded(what, self.cache.used_bytes()) {
             if lane.is_patient() && self.space.is_worth_waiting(what) {
                 return Err(full);
             }
             self.space.ask_back();
         }
-        // One lane of the compute node asks, the others wait for what it gets; not for long, as its future may be dropped.
+        // One lane of the compute node asks, the others wait for what it gets; not for long, as its future may be
+        // dropped.
         for _ in 0..ASKS_AWAITED {
             if self.space.begins_to_ask(what, near) {
                 break;
@@ -104,7 +102,7 @@ impl<'s> Smart<'s> {
                 return Ok(place);
             }
         }
-        // Other lanes may use up what this one was granted.
+        // Other lanes may use up the chunk that this one was granted.
         for _ in 0..CHUNKS_MAX {
             let Some(request) = self.requests.next() else { break };
             let kind = match what {
@@ -129,10 +127,11 @@ impl<'s> Smart<'s> {
         self.space.take_near(what, near, bytes).ok_or(full)
     }
 
-    /// Room among what waits for `count` pieces that are about to leave the tree. Without it they would be lost.
+    /// Reserves room in the limbo list for `count` places that are about to leave the tree. Without it they would be
+    /// lost.
     pub(super) fn room_for(&self, way: &Way, count: usize) -> Result<Option<Room<'_, 's>>, OpError> {
         if !way.copies {
-            // Of a tree that nobody else knows: nothing waits.
+            // Of a tree that only this compute node knows: nothing waits.
             return Ok(None);
         }
         self.space.room_for(count).map(Some).ok_or(OpError::harmless(Cause::PoolFull))
@@ -151,8 +150,8 @@ impl<'s> Smart<'s> {
         lane.port().push(Request::write(Label::Leaf, place.node(), place.offset(), self.leaf.fresh_bytes(), at));
     }
 
-    /// CAS of the slot at `place` from `from` to `to`, behind the WRITEs that are pushed: in their chain if all of them are
-    /// on its memory node (`here`), else when they are done. Answers what it found.
+    /// CAS of the slot at `place` from `from` to `to`, behind the WRITEs that are pushed: in their chain if all of them
+    /// are on its memory node (`here`), otherwise when they are done. Returns what it found.
     pub(super) async fn publish(
         &self,
         lane: &Lane<'_>,
@@ -197,7 +196,7 @@ impl<'s> Smart<'s> {
         self.push_leaf(lane, leaf);
         let mut here = leaf.node() == node.node();
         for index in empty..kind.slots() {
-            // One that the image has taken is another byte's: the descent looked at all of them.
+            // A slot that is taken in the image is another byte's: the descent looked at all of them.
             let seen = Slot(lane.port().with(|scratch| word(scratch, at + SLOTS_AT + 8 * index)));
             if !seen.is_empty() {
                 continue;
@@ -220,13 +219,13 @@ impl<'s> Smart<'s> {
                 break;
             }
         }
-        // Filled up, or the byte has a slot by now: the next look sees which.
+        // The node is full, or the byte has a slot by now: the next look sees which.
         lane.port().withdraw();
         self.space.put(Use::Leaf, leaf, self.leaf.place_bytes);
         Ok(Attached::Again { copied: true })
     }
 
-    /// Puts a leaf in the place of one that is buried.
+    /// Puts a leaf in the place of a finalized one.
     async fn replace_leaf(&self, lane: &Lane<'_>, way: &Way, spot: &Spot, buried: Place) -> Result<Attached, OpError> {
         let parent = spot.place(way);
         let _room = self.room_for(way, 1)?;
@@ -243,7 +242,7 @@ impl<'s> Smart<'s> {
             return Ok(Attached::Again { copied: !found.is_frozen() });
         }
         lane.mark(Mark::LeafReplaced);
-        // That slot was the only one that led there, and nobody brings a buried leaf back.
+        // That slot was the only one that led there, and a finalized leaf is never brought back.
         self.retire(lane, way, Use::Leaf, buried, self.leaf.place_bytes);
         if way.copies {
             self.cache.patch(spot.owner, usize::from(spot.index), to, self.epoch(lane));
@@ -254,13 +253,13 @@ impl<'s> Smart<'s> {
     /// Puts new nodes, or the leaf alone, between a slot and what it leads to.
     ///
     /// - Root slot empty: the leaf.
-    /// - Another leaf: as many nodes as the common bytes need, each with up to six in its header and one at its position;
-    ///   contiguous, in one WRITE. Both leaves are in the last.
-    /// - A node whose header differs: one node with the bytes in front of the difference, and in it that node and the leaf. The
-    ///   old node keeps its header: the bytes it now has twice are compared by nobody.
+    /// - Another leaf: as many nodes as the common bytes need, each with up to six in its header and one at its
+    ///   position; contiguous, in one WRITE. Both leaves are in the last.
+    /// - A node whose header differs: one node with the bytes in front of the difference, and in it that node and the
+    ///   leaf. The old node keeps its header: the bytes that are twice there now are compared by nobody.
     async fn split(&self, lane: &Lane<'_>, way: &Way, spot: &Spot, why: Why) -> Result<Attached, OpError> {
         let place = spot.place(way);
-        // The turn spreads what is new over the memory nodes; the old child stays where it is.
+        // A counter of the lane spreads what is new over the memory nodes; the old child stays where it is.
         let near = match why {
             Why::Empty => place.node(),
             _ => NodeId((lane.next_turn() >> 8) as u16 % self.geometry.len().max(1) as u16),
@@ -337,7 +336,7 @@ impl<'s> Smart<'s> {
                 self.space.put(Use::Node, nodes, count * node_bytes);
             }
             self.space.put(Use::Leaf, leaf, self.leaf.place_bytes);
-            // A slot that is frozen is not the one that counts; any other word can be followed.
+            // A frozen slot is not the one that counts; any other word can be followed.
             if way.copies && !found.is_frozen() {
                 self.cache.patch(spot.owner, usize::from(spot.index), found, self.epoch(lane));
             }
@@ -373,9 +372,10 @@ impl<'s> Smart<'s> {
     }
 }
 
-/// How often a lane looks whether the one that asks for a chunk has got it, and the pause in between, in ns: some round trips.
+/// How often a lane looks whether the lane that asks for a chunk has got it, and the pause in between, in ns: some
+/// round trips.
 const ASKS_AWAITED: u32 = 16;
 const ASK_PAUSE_NS: u64 = 1_000;
 
-/// Chunks an operation asks for in a row, others using up what it was granted.
+/// Chunks an operation asks for in a row, while other lanes use up what it was granted.
 const CHUNKS_MAX: u32 = 16;

@@ -8,9 +8,9 @@
 //!   WRITTEN by updates: seal, value                              changed by CAS only
 //! ```
 //!
-//! The *seal* is the leaf's state and a checksum of state, value and key: a READ that met a WRITE half done does not fit it.
-//! The key never changes. The lock is a word of its own that names its holder, behind everything else, so that no WRITE
-//! ever covers it once the leaf is published.
+//! The *seal* is the leaf's state and a checksum of state, value and key: an image that mixes two WRITEs does not fit
+//! it. The key never changes. The lock is a word of its own that names its holder, behind everything else, so that no
+//! WRITE covers it once the leaf is published.
 
 use crate::error::DecodeError;
 use crate::layout::fields::Field;
@@ -20,7 +20,7 @@ use crc::{CRC_64_WE, Crc, Table};
 /// The checksum of the paper's authors (CRC-64/WE), sixteen bytes at a time.
 static CHECKSUM: Crc<u64, Table<16>> = Crc::<u64, Table<16>>::new(&CRC_64_WE);
 
-/// What has become of a leaf: its state byte.
+/// State of a leaf: its state byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum LeafState {
@@ -28,7 +28,8 @@ pub enum LeafState {
     Valid = 1,
     /// It was deleted, and may be inserted again.
     Deleted = 2,
-    /// It was deleted, and this leaf stays as it is, in the tree or out of it, until its place is used for another one.
+    /// It was deleted, and its tombstone is finalized: this leaf stays as it is, in the tree or out of it, until its
+    /// place is reused.
     Buried = 3,
 }
 
@@ -64,7 +65,7 @@ pub struct LeafShape {
     pub key_at: usize,
     /// Where the lock is.
     pub lock_at: usize,
-    /// What a leaf takes: a multiple of 16.
+    /// Bytes of a leaf's place: a multiple of 16.
     pub place_bytes: usize,
 }
 
@@ -80,7 +81,7 @@ impl LeafShape {
         Self { key_bytes, value_bytes, key_at, lock_at, place_bytes }
     }
 
-    /// What a READ brings: everything but the lock.
+    /// What a READ covers: everything but the lock.
     #[inline]
     pub const fn read_bytes(&self) -> usize {
         self.key_at + self.key_bytes
@@ -92,8 +93,8 @@ impl LeafShape {
         self.key_at
     }
 
-    /// What the first WRITE of a leaf sends: everything but the lock, which is 0 where memory was never used, and since then
-    /// changed by CAS only.
+    /// What the first WRITE of a leaf covers: everything but the lock, which is 0 where memory was never used, and
+    /// since then changed by CAS only.
     #[inline]
     pub const fn fresh_bytes(&self) -> usize {
         self.lock_at
@@ -106,7 +107,7 @@ impl LeafShape {
         digest.finalize() & !0xff | u64::from(state)
     }
 
-    /// Writes a record that is there, lock free.
+    /// Writes a record that is there, without the lock word.
     pub fn build(&self, image: &mut [u8], key: &[u8], value: &[u8]) {
         let Some(image) = image.get_mut(..self.place_bytes) else { return };
         image.fill(0);
@@ -115,7 +116,7 @@ impl LeafShape {
         self.close(image, LeafState::Valid);
     }
 
-    /// Replaces the value of an image and seals it as there.
+    /// Replaces the value of an image and seals it as valid.
     pub fn set_value(&self, image: &mut [u8], value: &[u8]) {
         copy(image, VALUE_AT, value, self.value_bytes);
         self.close(image, LeafState::Valid);

@@ -1,7 +1,7 @@
 //! SMART: an adaptive radix tree whose nodes are changed by CAS and whose records are READ one by one.
 //!
-//! After Luo et al., "SMART: A High-Performance Adaptive Radix Tree for Disaggregated Memory" (OSDI 2023; extended in ACM
-//! TOS 20(3), 2024). Slots, nodes and copies of nodes are [`crate::radix`]'s.
+//! After Luo et al., "SMART: A High-Performance Adaptive Radix Tree for Disaggregated Memory" (OSDI 2023; extended in
+//! ACM TOS 20(3), 2024). Slots, nodes and copies of nodes are [`crate::radix`]'s.
 //!
 //! ```text
 //!  catalog            node at position 0        node at position 3           leaf
@@ -12,8 +12,8 @@
 //!
 //! # Round trips
 //!
-//! With the key's slot known from copies (a miss adds one READ a node that is not copied, and one if not even the root slot
-//! is known), new memory on the slot's memory node:
+//! With the key's slot known from copies (a miss adds one READ a node that is not copied, and one if not even the root
+//! slot is known), new memory on the slot's memory node:
 //!
 //! | operation | round trips | requests |
 //! |---|---|---|
@@ -44,169 +44,77 @@
 //! | [`layout`] | leaves |
 //! | `search` | descents; get |
 //! | `lock` | locks of leaves |
-//! | `recover` | what survivors do for the dead |
-//! | `bury` | deleted leaves that leave the tree |
-//! | `collect` | what nobody knows of any more |
+//! | `recover` | takeover and sweep of leaves' locks |
+//! | `bury` | tombstones are finalized, and deleted leaves leave the tree |
+//! | `collect` | mark-and-sweep of lost memory |
 //! | `write` | insert, update, upsert, `update_if`, delete, of a key that has a leaf |
-//! | `insert` | slots and splits for one that has none |
-//! | `switch` | full nodes |
+//! | `insert` | slots and splits for a key that has none |
+//! | `switch` | full nodes are replaced |
 //! | `walk` | scans; the walk that checks everything |
 //! | `bulk` | bulk loads |
 //!
 //! # Why it is right
 //!
-//! *A key has at most one leaf in the tree, and every leaf that is not buried is there.* A leaf's key never changes. A delete
-//! says so in the leaf; an insert of the key brings it back, until somebody *buries* it ("bury": a final state, set under
-//! the leaf's lock), and only a buried leaf is ever taken out of the tree. A leaf
-//! comes into the tree by one CAS: of an empty slot of the node that the key's byte belongs to, of which it is known that no
-//! slot has that byte ([`crate::radix`]: slots fill in ascending order, whoever tries one has seen all in front of it), or
-//! of a slot whose word led to a buried leaf, or to something else than the key's path. So:
+//! Each claim has a page of the manual:
 //!
-//! *Whoever holds an image of a leaf with the right key that is not buried has the record*, however it got there and however old
-//! the slot was: get
-//! and writes linearize at that leaf alone, its READ or its WRITE under its lock, and owe nothing to the structure above.
-//!
-//! *Absence is an answer of such a leaf, or of the structure*, and then has to be seen at an instant within the call ("fresh"). A
-//! slot word that a
-//! copy has may be old: another node may be in between now, or a larger one instead. So a leaf of another key or a buried one, or a
-//! node of another prefix, that only a copy led to means nothing before the slot has been READ and has the same word.
-//! (A buried leaf of the key, by a fresh word: when the word was READ, it was the key's only leaf. If it was buried then,
-//! the key was absent; if not, it was when it was buried, before another leaf could come.) What is READ itself is fresh:
-//!
-//! - The root slot, READ now.
-//! - A word that is not frozen, in a node READ now: a node is replaced only after all its slots are frozen, so when this
-//!   word was READ the node was part of the tree. (Nodes get into the tree before anybody knows of them.)
-//! - A frozen word, in a node READ now to which a fresh word led: if it was frozen when that word was READ, it was there then;
-//!   else there is an instant in between at which it had just been frozen, and the node had not been replaced.
-//! - That no slot of a node has the key's byte: if some slot is not frozen, when that was READ: the first empty slot was empty then,
-//!   as it never becomes that again, and all behind it were, and those in front have other bytes for ever. If all are
-//!   frozen, when the fresh word that led there was READ.
-//!
-//! *Every change of a slot expects the word it was decided on*, raw, as it was READ. No word comes back while anybody expects
-//! it: a slot goes from empty to a leaf, to other leaves and new nodes above them, to replacements of these, and is frozen at
-//! last; their places are used again, but not before those operations have ended. So a CAS that wins was decided on what is there.
-//!
-//! *Updates.* A leaf is written by the holder of its lock only, and only its seal and value: not its key, which others compare,
-//! nor its lock, which others CAS. The image that counts is READ behind the CAS that took the lock. The WRITE is over before
-//! the CAS that unlocks (WRITE before atomic of one chain).
-//!
-//! # Memory that comes back
-//!
-//! A node that was replaced, and a leaf that was buried and has left the tree, wait until by the [epochs](crate::memory::epochs)
-//! nobody has a pointer to them; then their places are carved again ([`crate::radix::pieces`]). Nothing in them says
-//! which life they are of, so that all of the above rests on this:
-//!
-//! **Every pointer an operation of epoch e follows led to something that was in the tree at an instant when the pool's epoch was e or
-//! more**, so that who took it out of the tree, after that, waits for this operation. Of words it has READ itself, from the
-//! root slot on: what is reached from a node that was in the tree at an instant was in the tree then or later (as under
-//! "fresh", a frozen word, too, was there when its node was). Of words of copies: those count only if they were READ by
-//! operations of epoch e or later ([`crate::radix::cache`]), who knew of e by then; and a copy is of the node's present
-//! life, for its pointer and the node itself were READ by such operations. The same holds for what follows from there on.
-//!
-//! **An operation ends when nothing it posted can take effect any more**, not before: a CAS of a slot, or of a lock, that lands late
-//! must find the life it was meant for. So one whose future was dropped or whose request failed, and one that owes a
-//! lock, holds the epochs up until its lane is settled or used again. A compute node that died holds them up until its row
-//! is DEAD, when memory nodes have confirmed that nothing of it can land any more.
-//!
-//! **Out of the tree once.** A leaf or node is led to by one slot of the tree. The CAS that changes this slot, or the one above
-//! the frozen node that has it, takes it out; who wins that CAS, and nobody else, has the place wait. Who dies or is
-//! dropped behind it loses the place, until it is collected.
-//!
-//! **Recovery.** Repairers change leaves only: they replay what the dead WROTE under a lock. A leaf that leaves the tree has been
-//! seen buried and its lock free (`bury`), so no image is of a later acquisition than its last life's, and none of an
-//! earlier one is looked for. A lock word stays a lock word: chunks for leaves have nothing but leaves, and a new leaf is
-//! WRITTEN up to its lock and no further. So it may be taken over, swept, freed late, in whatever life that comes to be.
-//!
-//! **Who knows nothing of a tree does not wait for it**: nodes that a bulk load replaces are carved again at once.
-//!
-//! *What it costs.* Behind a turn of the epochs every copy is READ once more when it is used. So a turn is asked for only
-//! when an eighth of the bytes waits that this compute node was granted, or of its copies if those are more; or half of the queue's
-//! room; or when memory is short. A node of S slots is replaced after S/4 inserts into it at the
-//! earliest, and has 16 + 8 S bytes: with an eighth of copies of one size waiting, eight are READ again for each that came back, two
-//! inserts or more apart; most of those inserts READ the node anyway.
-//!
-//! **Waiting instead of growing.** When an eighth of these bytes waits, of nodes or of leaves, whichever is short, an operation that
-//! finds nothing ready waits for that turn before it has a chunk granted, for a second at most; and when the
-//! pool has no chunk, as long as anything waits, until its deadline. It does so with nothing done and nothing held, not even its pin, and
-//! begins anew (`await_memory`). So under inserts and deletes as fast as they come memory stays at what the tree has and an eighth or two
-//! more; what is faster than the epochs is slowed down to them.
-//!
-//! A pool that is mostly free has memory to spare, and slows nobody down: an operation waits only if an eighth of what is free waits, too;
-//! else it asks for the turn, and for what was lost to be collected, and has a chunk granted.
-//! How much is free a compute node estimates from the part of the chunk table that it READ when a chunk was granted to it last
-//! ([`crate::memory::chunks::Granted`]), without a request more. An estimate that is too high costs a chunk, the grant of which brings another one.
-//!
-//! **Nothing is lost for want of room in the queue.** Who is about to take something out of the tree has room kept for it first,
-//! exactly as much as it may take, and waits in the same way if there is none; dropped, it gives the room back. There is
-//! an end to waiting, since pieces leave the queue with the epochs: to the shelf of those that are ready, or, when
-//! that is full and half of the queue, too, by being forgotten. That takes more pieces out of use than both have room for; those that
-//! go round are an eighth or two of what was granted.
-//!
-//! *What nobody knows of any more* is collected ([`crate::memory::collect`], `collect`): what a compute node that died or left had ready;
-//! what an operation had carved or taken out when it was dropped or failed in between; what is more than shelf and queue hold.
-//!
-//! *What does not come back* is what is in the tree and empty: deleted leaves in slots that no insert comes to, nodes of more than four slots whose leaves are all deleted, nodes that are
-//! larger than they need be and never full, and what is below nodes that are not.
+//! - A key has at most one leaf, an image of it is believed however old the slot was, and absence is seen within the
+//!   call: [`smart_records`](crate::manual::smart_records).
+//! - A full node is replaced while others insert: [`node_replacement`](crate::manual::node_replacement).
+//! - Deleted leaves leave the tree, and no insert is lost: [`tombstones`](crate::manual::tombstones).
+//! - Memory is reused when no pointer to it is left; operations wait for it where the pool is short:
+//!   [`smart_memory`](crate::manual::smart_memory).
+//! - Scans, and the walk of a collection, meet what is there throughout: [`smart_scans`](crate::manual::smart_scans).
 //!
 //! # What it assumes
 //!
-//! WORD_ATOMIC (slots, seals); WRITE_THEN_WRITE and WRITE_THEN_ATOMIC (what is new before the slot that leads there; data
-//! before unlock); ATOMIC_THEN_READ (the leaf behind its lock); COMPLETION_IS_VISIBLE (what is new on one memory node
-//! before the slot on another). Nothing about lines or how long a READ takes: a seal fits one image, and words of one
-//! READ are never related to each other by time. ATOMIC_EXCLUDES_WRITE and FAILED_CAS_IS_SILENT are *not* needed: once
-//! published, words under CAS are never written otherwise.
+//! WORD_ATOMIC (slots, seals); WRITE_THEN_WRITE and WRITE_THEN_ATOMIC (what is new before the slot that leads there;
+//! data before unlock); ATOMIC_THEN_READ (the leaf behind its lock); COMPLETION_IS_VISIBLE (what is new on one memory
+//! node before the slot on another). Nothing about lines or how long a READ takes: a seal fits one image, and words of
+//! one READ are never related to each other by time. ATOMIC_EXCLUDES_WRITE and FAILED_CAS_IS_SILENT are *not* needed:
+//! once published, words under CAS are never written otherwise.
 //!
-//! # Where it departs from the paper, and why
+//! # Deviations from the paper
 //!
-//! - **No reverse pointers.** They are hints that have to be repaired, and each leaf and node pays 8 bytes and each split an
-//!   atomic for them. Absence that a copy suggests is confirmed at the slot in any case, one READ of 8 bytes.
-//! - **Headers do not change.** A header split puts a node above, and the old one keeps bytes that are then in the path, too:
-//!   they cannot differ from the path, so it does not matter who compares them. No header CAS, no race of two trimmers.
-//! - **A node has room for its own slots.** The paper reserves 2 KB for each, so that it grows in place; here a full node is
-//!   frozen and replaced, at about one CAS more for each slot filled. So a slot that readers cannot see does not exist, and a
-//!   type is the same in slot and header. Units of 16 bytes, 40 bits of them: 16 TB a memory node, 256 memory nodes.
-//! - **Deletes are tombstones under the leaf's lock**, slots stay as they are, until an insert needs the slot or the node is
-//!   full. The paper's clears slots and merges nodes, which loses inserts.
-//! - **The lock names its holder**, in a word of its own; it is released by CAS. The paper's is a bit at the end of the data,
-//!   written back with it, and asks that a WRITE lands in ascending order.
+//! - **No reverse pointers.** They are hints that have to be repaired; each leaf and node pays 8 bytes and each split
+//!   an atomic for them. Absence that a copy suggests is confirmed at the slot in any case, one READ of 8 bytes.
+//! - **Headers do not change.** A header split puts a node above. The old one keeps bytes that are then in the path,
+//!   too: they cannot differ from the path, so it does not matter which lane compares them. No header CAS, no race of
+//!   two trimmers.
+//! - **A node has room for its own slots.** The paper reserves 2 KB for each, so that it grows in place. Here a full
+//!   node is frozen and replaced, at about one CAS more for each slot filled. So a slot that readers cannot see does
+//!   not exist, and a type is the same in slot and header. Units of 16 bytes, 40 bits of them: 16 TB a memory node, 256
+//!   memory nodes.
+//! - **Deletes are tombstones under the leaf's lock.** Slots stay as they are until an insert needs the slot or the
+//!   node is full. The paper clears slots and merges nodes, which loses inserts.
+//! - **The lock names its holder**, in a word of its own, and is released by CAS. The paper's is a bit at the end of
+//!   the data, written back with it, and needs a WRITE that lands in ascending order.
 //! - **The root slot and the top node are copied** like all others.
-//! - **Copies are found by the slot that leads to their node**, not by prefix: a lookup follows the path as a descent does.
+//! - **Copies are found by the slot that leads to their node**, not by prefix: a lookup follows the path as a descent
+//!   does.
 //! - **The leaf's length is not in the slot**: all leaves have one length. Those seven bits are 0.
-//! - **Items of variable length are entries with blocks** ([`crate::items`]), not leaves that move. The paper writes another leaf
-//!   and CASes the slot; then a copy of the slot leads to the old leaf, which has the right key and says it is valid until a
-//!   later WRITE, so it has to be sealed first. Here a record does not move: its leaf has an entry of fixed size, which
-//!   is changed in place under its lock, and names the block; what leaves the tree is sealed as buried first. Nothing that is copied leads to a block, so each READ of one follows
-//!   a READ of its leaf, in the same operation, and an entry that was changed is seen. The place of a block is given back after
-//!   the leaf names it no more, and its life, its length and its checksum tell who READs it too late.
+//! - **Items of variable length are entries with blocks** ([`crate::items`]), not leaves that move. The paper writes
+//!   another leaf and CASes the slot; a copy of the slot then leads to the old leaf, which has the right key and says
+//!   that it is valid until a later WRITE. Here a record does not move: its leaf has an entry of fixed size that names
+//!   the block and is changed in place under its lock. Nothing that is copied leads to a block, so each READ of one
+//!   follows a READ of its leaf in the same operation. The place of a block is given back after the leaf names it no
+//!   more; generation, length and checksum tell a lane that READs it too late.
 //!
-//! # What the published design gets wrong, and where that would be here
+//! [`smart_published`](crate::manual::smart_published) lists what the published design gets wrong, and the mutants that
+//! put it here.
 //!
-//! | there | here | planted as |
-//! |---|---|---|
-//! | an update writes the leaf back as it was before its lock was taken, flags and all | it decides on the image READ behind the lock's CAS, and writes seal and value | `leaf-before-lock`, `whole-leaf` |
-//! | absence found through an old slot is believed | the slot is READ again | `cached-negative` |
-//! | a writer goes on below a slot that readers cannot see yet | there are none; what comes nearest is a change below a frozen slot | `frozen-followed` |
-//! | a late repair sets a reverse pointer back | no reverse pointers | |
-//! | a delete clears the slot, and two inserts then fill two slots with one byte | slots stay | `delete-clears-slot`, `same-byte-twice` |
-//! | a delete ignores the leaf's lock | it takes it | `delete-unlocked` |
-//! | an insert is lost in a node that a merge is about to drop | nodes are dropped only when they are full, after all slots are frozen | `switch-unfrozen` |
-//! | slots have no version: memory that is used again makes a CAS win that was decided on something else | it waits for whoever may have decided | `reused-at-once`, `copies-outlive`, `pins-end-early`, `retired-in-vain` |
-//! | a merge of headers changes two words on two nodes, and may need more than six bytes | headers do not change, nodes do not merge | |
-//! | a delete whose merge lost begins anew and reports absence | nothing follows the WRITE of a delete but its unlock; what comes nearest is another look | `delete-looks-again` |
-//! | a replaced leaf is valid until a WRITE that nobody waits for | leaves are changed in place, of items, too; one that leaves the tree is buried before | `bury-unlocked`, `buried-revived`, `buried-is-absent` |
-//!
-//! # Open limits
+//! # Limits
 //!
 //! - Keys and values of one size, but for items.
-//! - A deleted record keeps its leaf until an insert comes to its slot or fills its node. Opened without epochs, nothing comes
-//!   back that was published, and nothing is collected.
-//! - Copies of nodes are a third as large as the tree, so that cached look-ups on shared memory wait for lines of copies. Where a worker has
-//!   several lanes, others have their turns meanwhile ([`crate::port::Port::fetch`]); one lane alone waits.
-//! - Opened without recovery: a compute node that dies while it holds a leaf's lock keeps it, and a leaf torn by a writer that
-//!   died is reported as corrupt.
+//! - A deleted record keeps its leaf until an insert comes to its slot or fills its node. Opened without epochs,
+//!   nothing that was published is reused, and nothing is collected.
+//! - Copies of nodes are a third as large as the tree, so that cached lookups on shared memory wait for lines of
+//!   copies. Where a worker has several lanes, others run meanwhile ([`crate::port::Port::fetch`]); one lane alone
+//!   waits.
+//! - Opened without recovery: a compute node that dies while it holds a leaf's lock keeps it, and a leaf torn by a
+//!   writer that died is reported as corrupt.
 //! - When a slot was confirmed, what it leads to is READ once more, though it cannot have changed.
 //! - A bulk load inserts record by record.
-//! - `entry_writes` and `read_guard` have nothing to switch here.
+//! - `entry_writes` and `read_guard` have no effect here.
 
 mod bulk;
 mod bury;
@@ -258,19 +166,19 @@ use layout::LeafShape;
 use parameters::{ParameterError, Parameters, Scratch};
 use spin::Mutex;
 
-/// How long an operation waits for memory in one go, in ns: many turns of the epochs, but less than a lease.
+/// How long an operation waits for memory at once, in ns: many turns of the epochs, but less than a lease.
 const PATIENCE_NS: u64 = 1_000_000_000;
 
 /// First and longest pause while it waits, in ns.
 const PAUSE_NS: (u64, u64) = (500_000, 4_000_000);
 
-/// How often it waits rather than have a chunk granted: what came back may have gone to others.
+/// How often it waits rather than have a chunk granted: what was freed may have gone to others.
 const PATIENT_WAITS: u32 = 3;
 
 /// How often it waits at all, on a full pool: its deadline comes before.
 const WAITS_MAX: u32 = 1 << 16;
 
-/// Marks that this room counts itself; those of [`crate::memory::chunks::MARKS`] come on top.
+/// Marks of this room; those of [`crate::memory::chunks::MARKS`] are in addition.
 pub const MARKS: &[Mark] = &[
     Mark::TornRead,
     Mark::LockedRead,
@@ -318,14 +226,14 @@ pub struct Parts<'s> {
     pub locks_per_node: u32,
     /// Operations of several lanes on one key.
     pub batches: Batches<'s>,
-    /// Memory ready for use.
+    /// Free memory.
     pub space: Space<'s>,
     /// Copies of nodes.
     pub cache: NodeCache<'s>,
     /// What makes its locks recoverable; `None`: a dead holder's locks stay held.
     pub recovery: Option<&'s Recovery<'s>>,
-    /// Its part in the pool's epochs, with a pin for every lane; `None`: what it takes out of the tree is not used again, and its row
-    /// says nothing of how old its pointers are.
+    /// Its part in the pool's epochs, with a pin for every lane; `None`: what it takes out of the tree is not reused,
+    /// and its row says no epoch.
     pub epochs: Option<Participant<'s>>,
 }
 
@@ -348,7 +256,7 @@ pub struct Smart<'s> {
     cache: NodeCache<'s>,
     recovery: Option<&'s Recovery<'s>>,
     epochs: Option<Participant<'s>>,
-    /// READs of leaves' states there is reason for: see [`bury`].
+    /// Budget for READs of leaves' states: see [`bury`].
     looks: AtomicU32,
     leaf: LeafShape,
     plan: ScratchPlan,
@@ -416,7 +324,7 @@ impl<'s> Smart<'s> {
         self.epochs.is_some()
     }
 
-    /// A turn of the epochs, for whoever has no keeper: [`Participant::turn`].
+    /// A turn of the epochs, for a compute node without a keeper of its heartbeat: [`Participant::turn`].
     pub async fn turn(&self, lane: &Lane<'_>) -> Result<(), RowError> {
         let (Some(part), Some(home)) = (self.epochs, self.geometry.first()) else { return Ok(()) };
         part.turn(lane, home, self.owner, self.scratch.small).await
@@ -440,7 +348,7 @@ impl<'s> Smart<'s> {
         self.locks.held()
     }
 
-    /// Counts an attempt at something that others may keep from succeeding, against the operation's bounds.
+    /// Counts an attempt at something that others may keep from succeeding, against the operation's limits.
     fn attempt(lane: &Lane<'_>, attempts: &mut u32, what: &'static str) -> Result<(), OpError> {
         *attempts += 1;
         if *attempts > RESTARTS_MAX {
@@ -583,7 +491,7 @@ impl Index for Smart<'_> {
         // The locks first: members of a batch this lane leads may be queued behind them.
         self.settle_locks(lane).await?;
         if let Some(part) = self.epochs {
-            // All it has posted is done, or was refused: see `Index::settle`.
+            // All that it has posted is done, or was refused: see `Index::settle`.
             part.leave(lane);
         }
         if self.options.rdwc { self.batches.settle(lane, &self.plan).await } else { Ok(()) }
@@ -628,7 +536,7 @@ impl Index for Smart<'_> {
     }
 }
 
-/// The error of an image no writer of ours produces.
+/// The error of an image that this crate never writes.
 pub(super) const fn corrupt(place: Place, what: &'static str) -> OpError {
     OpError::harmless(Cause::Corrupt { address: place.address(), what })
 }

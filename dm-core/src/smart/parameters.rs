@@ -30,8 +30,8 @@ pub const VALUE_BYTES_MAX: usize = 1024;
 /// And at least this long.
 pub const VALUE_BYTES_MIN: usize = 8;
 
-/// Memory nodes are at most this large, in bytes: lanes that queue for a leaf name it by 32 bits of its unit's number, and a
-/// lock is handed over to who names the same.
+/// Memory nodes are at most this large, in bytes: lanes that queue for a leaf name it by 32 bits of its unit's number,
+/// and a lock is handed over to a lane that names the same.
 pub const REGION_BYTES_MAX: u64 = 1 << 36;
 
 /// What is fixed when an index is created.
@@ -120,8 +120,8 @@ impl Parameters {
         LeafShape::new(self.key_bytes, self.value_bytes)
     }
 
-    /// Scratch of a lane: `page_records` records a scan returns at most, `leaves_at_once` as for a B+-tree, four of
-    /// this index's leaves for one.
+    /// Scratch of a lane: `page_records` records that a scan returns at most, `leaves_at_once` as for a B+-tree, four
+    /// of this index's leaves for one.
     pub fn plan(&self, page_records: usize, leaves_at_once: usize) -> (ScratchPlan, Scratch) {
         let leaf = self.leaf();
         let mut end = 0;
@@ -136,7 +136,7 @@ impl Parameters {
         let leaves_at_once = leaves_at_once.saturating_mul(LEAVES_FOR_ONE).clamp(1, LEAVES_AT_ONCE_MAX);
         let recovery = take(LOOK_BYTES + HEADER_BYTES + leaf.write_bytes());
         let fresh_leaf = take(leaf.place_bytes).start;
-        // In front of leaf image 0, the header of its redo image.
+        // Before leaf image 0, the header of its redo record.
         take(HEADER_BYTES);
         let leaves = take(leaf.place_bytes * leaves_at_once).start;
         let build = take(NODE_BYTES_MAX.max(CHAIN_NODES_MAX * NodeType::SMALLEST.bytes())).start;
@@ -160,16 +160,16 @@ impl Parameters {
     }
 }
 
-/// Nodes a leaf split makes at most: keys of 64 bytes that differ in the last.
+/// Nodes that a leaf split makes at most: keys of 64 bytes that differ in the last.
 pub const CHAIN_NODES_MAX: usize = KEY_BYTES_MAX / COVERS_MAX + 1;
 
-/// Images of nodes a lane keeps while it walks; deeper ones take the places of those above, which are READ again.
+/// Images of nodes that a lane keeps while it walks. Deeper ones take the places of those above, which are READ again.
 pub const NODE_IMAGES: usize = 4;
 
-/// Leaves that a scan READs at once where a B+-tree's READs one: they are of one record.
+/// Leaves that a scan READs at once where a B+-tree's scan READs one: they have one record each.
 const LEAVES_FOR_ONE: usize = 4;
 
-/// Leaves READ at once, at most: requests a submit can carry.
+/// Leaves READ at once, at most: requests that a submit can carry.
 pub const LEAVES_AT_ONCE_MAX: usize = 16;
 
 /// Bytes of a level of a walk's path.
@@ -182,7 +182,7 @@ pub struct Scratch {
     pub last: Range<usize>,
     /// 512 bytes for words and lines of tables.
     pub small: usize,
-    /// What recovery READs, and a redo image.
+    /// What recovery READs, and a redo record.
     pub recovery: Range<usize>,
     /// The leaf being written.
     pub fresh_leaf: usize,

@@ -1,8 +1,8 @@
-//! From a key to its leaf, or to where its leaf would be; and get.
+//! Descents: from a key to its leaf, or to where its leaf would be; and get.
 //!
-//! A descent stands at a slot: its place, a word it had, and where its child begins. The word is *fresh* if there was an
-//! instant since the operation began at which the slot had this word and its node was part of the tree. Words of copies
-//! are not. See [`super`] for what follows from it.
+//! A descent stands at a slot: its place, a word it had, and where its child begins. The word is *fresh* if there was
+//! an instant since the operation began at which the slot had this word and its node was part of the tree. Words of
+//! copies are not fresh. [`smart_records`](crate::manual::smart_records) says what follows from it.
 
 use super::Smart;
 use super::layout::LeafState;
@@ -19,16 +19,16 @@ use crate::verbs::{Label, Request};
 use core::future::poll_fn;
 use core::task::Poll;
 
-/// READs of a leaf that does not fit its seal before it is READ under its lock.
+/// READs of a leaf that does not fit its seal, before it is READ under its lock.
 const TORN_MAX: u32 = 8;
 
-/// READs under the lock of a leaf that does not fit its seal before it counts as broken.
+/// READs under the lock of a leaf that does not fit its seal, before it counts as corrupt.
 const TORN_LOCKED_MAX: u32 = 16;
 
 /// Pause between two of these, in ns.
 const TORN_PAUSE_NS: u64 = 2_000;
 
-/// Which tree.
+/// The tree that an operation works on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Way {
     /// Where its root slot is.
@@ -37,10 +37,10 @@ pub(super) struct Way {
     pub copies: bool,
 }
 
-/// A slot on the way.
+/// The descent cursor: a slot on the way.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spot {
-    /// Its word, as it was before it was frozen if it is.
+    /// Its word; if that is frozen, as it was before.
     pub word: Slot,
     /// Where its child begins.
     pub depth: u8,
@@ -73,23 +73,24 @@ impl Spot {
     }
 }
 
-/// Why the key's leaf is not there.
+/// Why there is no leaf of the key.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Why {
     /// The root slot is empty.
     Empty,
-    /// The slot leads to this leaf, which is another key's or buried; it is in leaf image 0.
+    /// The slot leads to this leaf, which is another key's or finalized; it is in leaf image 0.
     Leaf(Place, Judged),
     /// The slot leads to a node whose header differs from the key at this position; it is in node image 0.
     Header(usize),
-    /// The slot leads to this node, which has no slot for the key's byte; it is in node image 0. With its first empty slot.
+    /// The slot leads to this node, which has no slot for the key's byte; it is in node image 0. With its first empty
+    /// slot.
     Slot(Place, Option<u16>),
 }
 
 /// What an image of a leaf says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Judged {
-    /// It is the operation's key's.
+    /// It has the operation's key.
     pub ours: bool,
     pub state: LeafState,
 }
@@ -103,7 +104,7 @@ pub(super) enum Reached {
     Gap(Spot, Why),
 }
 
-/// What a look at a node gave.
+/// Result of a look at a node.
 enum Look {
     /// No node of this index, or one that cannot be here.
     Unfit(&'static str),
@@ -157,11 +158,11 @@ impl Smart<'_> {
         Ok(Spot::at_root(word, true))
     }
 
-    /// Goes to the operation's key. `copied`: from where the copies end. `helps`: a node that somebody has begun to freeze
-    /// is replaced on the way, so that the slot where the descent ends can be changed.
+    /// Descends to the operation's key. `copied`: from where the copies end. `helps`: a node that another lane has
+    /// begun to freeze is replaced on the way, so that the slot where the descent ends can be changed.
     ///
-    /// Every turn goes down, or makes the slot fresh, or starts from the root, where all is fresh. Fresh stays fresh: so there
-    /// are few turns that do not go down, except for helping, which is bounded.
+    /// Every iteration goes down, or makes the slot fresh, or starts from the root, where all is fresh. Fresh stays
+    /// fresh. So few iterations do not go down, except for helping, which is limited.
     pub(super) async fn find(&self, lane: &Lane<'_>, way: &Way, copied: bool, helps: bool) -> Result<Reached, OpError> {
         let route = if copied && way.copies { self.route(lane).await } else { None };
         let mut spot = match route {
@@ -242,7 +243,7 @@ impl Smart<'_> {
         }
     }
 
-    /// Where copies lead. While lines of these are far, other lanes may have their turns, if the driver says so.
+    /// Where copies lead. While lines of these are far, other lanes may run, if the driver supports it.
     pub(super) async fn route(&self, lane: &Lane<'_>) -> Option<Route> {
         let epoch = self.epoch(lane);
         let mut walk = self.cache.enter_at_root(epoch)?;
@@ -257,8 +258,8 @@ impl Smart<'_> {
         .await
     }
 
-    /// READs a slot of which only a copy is known: it is as the copy says, or changed, or no longer the one that counts,
-    /// which begins the descent anew.
+    /// READs a slot of which only a copy is known. It is as the copy says, or changed, or no longer the one that
+    /// counts; then the descent begins again.
     async fn confirm(&self, lane: &Lane<'_>, way: &Way, spot: Spot) -> Result<Spot, OpError> {
         let (place, at) = (spot.place(way), self.scratch.small);
         if spot.owner.is_empty() {
@@ -307,7 +308,7 @@ impl Smart<'_> {
             }
             let position = node.header.position;
             let searched = node.search(key.get(usize::from(position)).copied().unwrap_or_default());
-            // An image without a slot that is still its own is of a node that may be gone.
+            // An image in which every slot is frozen may be of a node that has been replaced.
             if way.copies && searched.current {
                 self.cache.insert(spot.word, &node, self.epoch(lane));
             }
@@ -329,7 +330,7 @@ impl Smart<'_> {
         })
     }
 
-    /// READs a leaf into leaf image 0 until it is whole, under its lock if others keep it torn.
+    /// READs a leaf into leaf image 0 until it is whole; under its lock if others keep it torn.
     async fn read_leaf(&self, lane: &Lane<'_>, place: Place) -> Result<Judged, OpError> {
         for _ in 0..TORN_MAX {
             lane.port().call(self.leaf_request(place, 0)).await?;
@@ -368,10 +369,10 @@ impl Smart<'_> {
         Err(corrupt(Place::of(held.protects), "torn for good: a writer died in a WRITE"))
     }
 
-    /// Steps: route; READ leaf; compare. Linearizes within the READ whose image was accepted, or where the absence was seen
-    /// fresh: see [`super`].
+    /// Steps: route; READ leaf; compare. Linearizes within the READ whose image was accepted, or where the absence was
+    /// seen fresh ([`smart_records`](crate::manual::smart_records)).
     pub(super) async fn get(&self, lane: &Lane<'_>) -> Result<Outcome, OpError> {
-        // Before the first READ: whatever decides is of an instant after all members have called.
+        // Before the first READ: the deciding instant is after all members have called.
         self.batches.seal(lane, |_| ());
         match self.find(lane, &self.way(), true, false).await? {
             Reached::Leaf(_, true) => {
@@ -386,7 +387,7 @@ impl Smart<'_> {
     pub(super) fn output(&self, lane: &Lane<'_>) {
         lane.port().with(|scratch| {
             let start = self.scratch.leaf(0) + super::layout::VALUE_AT;
-            // The output lies in front of the leaves.
+            // The output lies before the leaves.
             let to = self.plan.output.start;
             if start + self.plan.value_bytes <= scratch.len() && to + self.plan.value_bytes <= scratch.len() {
                 scratch.copy_within(start..start + self.plan.value_bytes, to);

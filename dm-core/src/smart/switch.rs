@@ -1,25 +1,13 @@
-//! Type switch: a full node is replaced by one that has room, mostly of the next type.
+//! Node replacement: a full node is replaced by one that has room, mostly of the next type.
 //!
-//! Steps: freeze all slots; READ nothing more of them, since a frozen word never changes; bury the deleted leaves there are
-//! ([`super::bury`]); WRITE the new node, without these; CAS of the slot that leads to the old one. That CAS is the switch. An insert that has found a node full puts its leaf into the new one before it is
-//! published, and linearizes at that CAS; who only helps changes no record, so nobody's answer depends on when it does.
+//! Steps: freeze all slots; READ nothing more of them, since a frozen word never changes; finalize tombstones
+//! ([`super::bury`]); WRITE the new node, without finalized leaves; CAS of the slot that leads to the old one. That CAS
+//! is the replacement. An insert that has found a node full puts its leaf into the new one before it is published, and
+//! linearizes at that CAS. A lane that only helps changes no record.
 //!
-//! **Why the copy is exact.** A slot is CASed from its word to the same word frozen, and every other change of a slot
-//! expects a word that is not frozen. When the last slot is frozen all of them are as they will be for as long as anybody
-//! knows of the node, and that is what is written; except for leaves that are buried, which are nobody's any more.
-//!
-//! **Its type** is the smallest of which a quarter stays free, so that what a replacement costs is shared by as many inserts
-//! as it freezes slots, four at most to one; of the largest type all of it may be taken.
-//!
-//! **Why nobody loses an insert.** An empty slot that is frozen is not filled: the CAS of who was about to loses, and it looks again,
-//! as splits of children do.
-//!
-//! **Helping.** Any number of lanes may do this at once with the same node: they freeze the same words, write the same
-//! node in different places, but for deleted leaves that some leave out and some do not, and one CAS wins. Who wins
-//! has the old node's place wait, and those of the leaves it has left out: nothing leads there any more. Those that the others have
-//! buried may be in the tree, and stay there until somebody needs their slots. So whoever meets a frozen slot that it has to change does it all itself,
-//! whether the one who began is slow or dead. It begins at the topmost such node of its way from the root, so that the
-//! slot it has to CAS is not frozen itself - or has been frozen since, which the next look from the root sees.
+//! The new type is the smallest of which a quarter stays free; of the largest type all of it may be taken.
+//! [`node_replacement`](crate::manual::node_replacement) says why the new node is exact, why no insert is lost, and why
+//! any number of lanes may do this at once.
 
 use super::Smart;
 use super::search::{Spot, Way};
@@ -33,10 +21,10 @@ use crate::radix::slot::{self, Child, Node, NodeType, Place, SLOTS_AT, Slot, set
 use crate::smart::corrupt;
 use crate::verbs::{Label, Request};
 
-/// Passes over the slots: in each that leaves one unfrozen, somebody else has split a child.
+/// Passes over the slots. In each that leaves one unfrozen, another lane has split a child.
 const PASSES_MAX: u32 = 64;
 
-/// The type of a node in the place of one of `kind`, of which `count` slots are taken. `None`: there is no such.
+/// The type of the node that replaces one of `kind`, for `count` taken slots. `None`: there is none.
 fn type_for(count: usize, kind: NodeType) -> Option<NodeType> {
     let mut larger = NodeType::SMALLEST;
     while larger.slots() * 3 / 4 < count {
@@ -50,7 +38,7 @@ fn type_for(count: usize, kind: NodeType) -> Option<NodeType> {
 
 impl Smart<'_> {
     /// Replaces the node at `node`, to which `spot` leads and whose image is node image 0; `inserts`: and puts the
-    /// operation's record into the new one. Answers whether this replacement is the one that was published.
+    /// operation's record into the new one. Returns whether this replacement is the one that was published.
     pub(super) async fn switch(
         &self,
         lane: &Lane<'_>,
@@ -131,7 +119,7 @@ impl Smart<'_> {
                     self.cache.insert(to, &node, self.epoch(lane));
                 }
             });
-            // The switch is done, whatever becomes of what it has left over.
+            // The replacement is done, whatever becomes of the leaves that it has left out.
             let _ = self.retire_buried(lane, way, kind).await;
         }
         Ok(true)
@@ -139,8 +127,8 @@ impl Smart<'_> {
 
     /// Freezes every slot and leaves the frozen words in node image `image`, which is of this node.
     ///
-    /// With masked atomics a slot is frozen whatever its word is. Without, the word has to be known: where somebody else was
-    /// faster the CAS brings it, and it is tried again.
+    /// With masked atomics a slot is frozen whatever its word is. Without, the word has to be known: where another lane
+    /// was faster the CAS brings it, and it is tried again.
     pub(super) async fn freeze(
         &self,
         lane: &Lane<'_>,

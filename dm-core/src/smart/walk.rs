@@ -1,17 +1,12 @@
 //! Walks in key order: scans, and the walk that checks every invariant.
 //!
 //! A walk keeps its path in the scratch, 16 bytes a level: the slot that leads to the node, the first byte still to be
-//! visited there, and where the node begins. Four node images are kept; a node whose image has made room for a deeper one
-//! is READ again when the walk comes back to it.
+//! visited there, and where the node begins. Four node images are kept. A node whose image was overwritten by a deeper
+//! one is READ again when the walk returns to it.
 //!
-//! **Why a scan is complete.** It begins at the root slot, READ now, and trusts no copy. Every node it enters was part of the
-//! tree at some instant of the call: the root slot's was, and a word found in a node that was part of the tree at an
-//! instant was there then, or has been put there later, when the node was part of the tree, too (frozen words were put
-//! there before the node was replaced). A record that is there throughout the call is in the leaf of its key, which
-//! is below every slot of its path in whichever node the walk found that slot: a leaf that is not buried never leaves the
-//! subtree of a slot word, and a replaced node has all such words of its replacement's beginning. So the walk comes to it. It
-//! takes each byte of a node once, in ascending order, so keys ascend and none comes twice. Each leaf is READ whole, so each
-//! pair was current in its READ.
+//! A scan begins at the root slot, READ now, and trusts no copy. It takes each byte of a node once, in ascending order,
+//! so keys ascend and none comes twice. Each leaf is READ whole, so each pair was current in its READ.
+//! [`smart_scans`](crate::manual::smart_scans) says why a scan is complete.
 
 use super::Smart;
 use super::layout::LeafState;
@@ -27,7 +22,7 @@ use crate::radix::slot::{BYTES_MAX, Child, Header, Node, NodeType, Place, Slot, 
 use crate::smart::corrupt;
 use crate::verbs::{Label, Request};
 
-/// The path of a walk: what of it is not in the scratch.
+/// The path of a walk: the part that is not in the scratch.
 struct Path {
     /// Nodes entered and not left.
     levels: usize,
@@ -99,7 +94,7 @@ impl Smart<'_> {
         });
     }
 
-    /// Has the image of the path's last node in its place.
+    /// READs the path's last node, unless its image is still there.
     async fn fetch(&self, lane: &Lane<'_>, path: &mut Path) -> Result<(), OpError> {
         let Some(level) = path.levels.checked_sub(1) else { return Ok(()) };
         let Some(owner) = path.images.get_mut(level % NODE_IMAGES) else { return Ok(()) };
@@ -189,8 +184,8 @@ impl Smart<'_> {
         Ok(children)
     }
 
-    /// Pushes READs of leaves into the leaf images. Images are as far apart as places: leaves that lie one behind the other, as
-    /// those do that were inserted one after the other, take one READ.
+    /// Pushes READs of leaves into the leaf images. Images are as far apart as places. Leaves that lie one behind the
+    /// other, as leaves do that were inserted one after the other, take one READ.
     fn push_leaves(&self, lane: &Lane<'_>, children: &Children) {
         let mut run: Option<(Place, Request)> = None;
         for (i, leaf) in children.leaves.iter().enumerate().take(children.count) {
@@ -213,8 +208,9 @@ impl Smart<'_> {
         }
     }
 
-    /// READs leaves into the leaf images; those that are torn again, one by one, and under their locks in the end if this is
-    /// one that `locks`. (Who checks an index does not wait for locks: it is quiet, or its memory may be of any content.)
+    /// READs leaves into the leaf images. Torn ones are READ again, one by one, and under their locks in the end if
+    /// `locks` is set. (A walk that checks an index does not wait for locks: the index is quiet, or its memory may have
+    /// any content.)
     async fn read_leaves(&self, lane: &Lane<'_>, children: &Children, locks: bool) -> Result<(), OpError> {
         self.push_leaves(lane, children);
         lane.port().submit().await?;
@@ -248,7 +244,7 @@ impl Smart<'_> {
         })
     }
 
-    /// Locks a leaf, READs it into leaf image `i`, and lets go. Leaf image 0 is what it was.
+    /// Locks a leaf, READs it into leaf image `i`, and unlocks it. Leaf image 0 keeps its content.
     async fn read_leaf_locked(&self, lane: &Lane<'_>, place: Place, i: usize) -> Result<(), OpError> {
         let bytes = self.leaf.read_bytes();
         let (first, spare) = (self.scratch.leaf(0), self.scratch.fresh_leaf);
@@ -270,8 +266,8 @@ impl Smart<'_> {
         Ok(())
     }
 
-    /// Steps: READ root slot; down along the lower bound, a READ a node; from there on in ascending order, leaves of a node
-    /// in one submit.
+    /// Steps: READ root slot; down along the lower bound, a READ a node; from there on in ascending order, leaves of a
+    /// node in one submit.
     pub(super) async fn scan(&self, lane: &Lane<'_>, operation: &Operation) -> Result<Outcome, OpError> {
         let limit = (operation.limit as usize).min(self.plan.page_records());
         let mut records = 0;
@@ -311,8 +307,8 @@ impl Smart<'_> {
                     return Ok(Outcome::Page { records: records as u32, more: true });
                 }
             } else if let Some((slot, _, place)) = children.node {
-                // Each node of the tree is entered once. Slots of several nodes that lead to one are damage: without this, a scan
-                // would go through all combinations of them.
+                // Each node of the tree is entered once. Slots of several nodes that lead to one are damage: without
+                // this limit, a scan would go through all combinations of them.
                 nodes += 1;
                 if nodes > self.nodes_max() {
                     return Err(corrupt(place, MORE_NODES));
@@ -327,7 +323,7 @@ impl Smart<'_> {
         Ok(Outcome::Page { records: records as u32, more: false })
     }
 
-    /// Nodes the pool has room for: a walk that enters more is in a maze that damage made.
+    /// Nodes the pool has room for: a walk that enters more goes round in damage.
     fn nodes_max(&self) -> u64 {
         let pool_bytes: u64 = self.geometry.iter().map(|node| node.region_bytes).sum();
         pool_bytes / NodeType::SMALLEST.bytes() as u64
@@ -374,8 +370,8 @@ impl Smart<'_> {
         Ok(())
     }
 
-    /// Whether a leaf's key has the bytes by which a path of `levels` nodes turned towards it, the last of them that of its slot.
-    /// Of the bytes in between, nodes' headers know.
+    /// Whether a leaf's key has the bytes by which a path of `levels` nodes led to it, the last of them that of its
+    /// slot. The nodes' headers have the bytes in between.
     fn is_on_path(&self, scratch: &[u8], levels: usize, children: &Children, leaf: Slot, key: &[u8]) -> bool {
         let level = |i: usize| {
             let at = self.scratch.path + i * PATH_BYTES;
@@ -393,11 +389,11 @@ impl Smart<'_> {
                 .all(|turn| turn.is_some_and(|(at, byte)| key.get(at).is_some_and(|found| u16::from(*found) == byte)))
     }
 
-    /// Puts what is wanted of the leaf images, to which a path of `levels` nodes led, onto the page. Answers whether the upper
-    /// bound was passed.
+    /// Puts what is wanted of the leaf images, to which a path of `levels` nodes led, onto the page. Returns whether
+    /// the upper bound was passed.
     ///
-    /// A leaf's key never changes, so one that is not of its path, or not above the one before, is damage. Left alone, it would
-    /// send the next page back to where this one began.
+    /// A leaf's key never changes, so a leaf that is not of its path, or not above the one before, is damage. Left
+    /// alone, it would send the next page back to where this one began.
     fn take(
         &self,
         lane: &Lane<'_>,
@@ -451,7 +447,7 @@ impl Smart<'_> {
         })
     }
 
-    /// The error of a leaf no writer of ours produces.
+    /// The error of a leaf that this crate never writes.
     fn corrupt_leaf(&self, leaf: Slot, what: &'static str) -> OpError {
         match leaf.child() {
             Ok(Child::Leaf(place)) => corrupt(place, what),
@@ -459,8 +455,9 @@ impl Smart<'_> {
         }
     }
 
-    /// Notes what is reachable from the lower bound on, for [`Collection::reach`], until it has entered so many nodes that epochs
-    /// should not have to wait for more. Answers whether that is so; the lower bound is then what comes next.
+    /// Marks what is reachable from the lower bound on ([`Collection::reach`]), until it has entered as many nodes as
+    /// one operation should, so that epochs do not wait for longer. Returns whether it stopped for that; the lower
+    /// bound is then where the next one begins.
     pub(super) async fn mark_some(
         &self,
         lane: &Lane<'_>,
@@ -511,7 +508,8 @@ impl Smart<'_> {
                     entered += 1;
                 }
                 *nodes += 1;
-                // Slots of several nodes that lead to one, as in `count_node`; here each may be met again by a later operation.
+                // Slots of several nodes that lead to one, as in `count_node`; here each may be met again by a later
+                // operation.
                 if *nodes > 4 * self.nodes_max() {
                     return Err(corrupt(place, MORE_NODES));
                 }
@@ -524,7 +522,7 @@ impl Smart<'_> {
         Ok(false)
     }
 
-    /// Where the next operation begins is below node `level`, if that was entered.
+    /// Moves the lower bound to where the next operation begins: below node `level`, if that was entered.
     fn raise_to_node(&self, lane: &Lane<'_>, path: &Path, level: usize, begin: usize) -> Result<(), OpError> {
         if path.levels <= level {
             return Ok(());
@@ -553,7 +551,7 @@ impl Smart<'_> {
         });
     }
 
-    /// Visits every node and leaf: headers fit, every byte has one slot, keys lie where they are found and ascend.
+    /// Visits every node and leaf: headers match, every byte has one slot, keys lie where they are found and ascend.
     pub(super) async fn check(&self, lane: &Lane<'_>) -> Result<Census, OpError> {
         let mut census = Census::default();
         let root: Spot = self.read_root(lane, &self.way()).await?;
@@ -621,8 +619,8 @@ impl Smart<'_> {
             census.half_splits += u64::from(frozen > 0);
             census.inner_nodes += 1;
             census.live_bytes += node.header.kind.bytes() as u64;
-            // Slots of several nodes that lead to one: leaves below would be found under two paths; without any, the walk
-            // would go through all combinations.
+            // Slots of several nodes that lead to one: leaves below would be found under two paths. Without leaves, the
+            // walk would go through all combinations.
             if census.live_bytes > pool_bytes {
                 return Err(MORE_NODES);
             }
@@ -630,7 +628,8 @@ impl Smart<'_> {
         })
     }
 
-    /// Checks leaves that were READ: each key has the bytes of its path, which is in the operation's key, and keys ascend.
+    /// Checks leaves that were READ: each key has the bytes of its path, which is in the operation's key, and keys
+    /// ascend.
     fn count_leaves(
         &self,
         lane: &Lane<'_>,
@@ -679,7 +678,7 @@ impl Smart<'_> {
     }
 }
 
-/// What is said of damage by more than one of these walks.
+/// An error message of more than one of these walks.
 const MORE_NODES: &str = "more nodes than the pool has room for";
 const ANOTHER_PREFIX: &str = "a leaf of another prefix";
 const NOT_ASCENDING: &str = "a key that does not ascend";
@@ -687,7 +686,7 @@ const NOT_ASCENDING: &str = "a key that does not ascend";
 /// Nodes that an operation of a collection enters besides those on its way down.
 const MARKED_AT_ONCE: u32 = 32;
 
-/// READs of a leaf that is torn before its lock is taken, and READs after that before it counts as broken.
+/// READs of a torn leaf before its lock is taken, and READs after that before it counts as corrupt.
 const TORN_MAX: u32 = 8;
 const TORN_LATE_MAX: u32 = 16;
 

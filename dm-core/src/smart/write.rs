@@ -1,12 +1,12 @@
 //! Insert, update, upsert, `update_if` and delete of a key that has a leaf: under the leaf's lock.
 //!
-//! Steps: find the leaf; lock + READ leaf; decide; WRITE seal and value + unlock. The linearization point is the WRITE: a
-//! reader that meets it half done sees an image that does not fit its seal. What an image READ without the lock decides
-//! already (insert of a record that is there, anything else of one that is not, `update_if` of another value) needs no
-//! lock, and linearizes in that READ.
+//! Steps: find the leaf; lock + READ leaf; decide; WRITE seal and value + unlock. The linearization point is the WRITE:
+//! a reader that meets it half done sees an image that does not fit its seal. What an image READ without the lock
+//! decides already (insert of a record that is there, anything else of one that is not, `update_if` of another value)
+//! needs no lock, and linearizes in that READ.
 //!
-//! A leaf is one key's as long as anybody knows of it, so a lane may lock a leaf that only a copy has led to
-//! ([`Options::chain_lock_read`] saves the first READ so): if it is another key's, or buried, it lets go.
+//! A leaf has one key as long as any operation knows of it. So a lane may lock a leaf to which only a copy has led
+//! ([`Options::chain_lock_read`] saves the first READ so): if it is another key's, or finalized, the lane unlocks it.
 //!
 //! [`Options::chain_lock_read`]: crate::btree::Options
 
@@ -22,13 +22,13 @@ use crate::operation::{OpError, OperationKind, Outcome};
 use crate::radix::slot::{Child, Place, Slot};
 use crate::verbs::{Label, Request};
 
-/// What an operation does to a leaf.
+/// Change of a leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change {
     Nothing,
-    /// The value, and the record is there.
+    /// Put the value; the record is there.
     Put,
-    /// The record is not there any more.
+    /// The record is deleted.
     Remove,
 }
 
@@ -52,7 +52,7 @@ impl Smart<'_> {
                     if let Some(outcome) = self.write_leaf(lane, kind, place, Some(valid)).await? {
                         return Ok(outcome);
                     }
-                    // It was buried meanwhile.
+                    // It was finalized meanwhile.
                     copied = false;
                 }
                 Reached::Gap(..) if !inserts => return Ok(Outcome::Absent),
@@ -80,7 +80,7 @@ impl Smart<'_> {
         (change == Change::Nothing).then_some(outcome)
     }
 
-    /// What an operation does to leaf image 0, and its outcome. A value that comes with it is in the output.
+    /// What an operation does to leaf image 0, and its outcome. A value that belongs to the outcome is in the output.
     fn decide(&self, lane: &Lane<'_>, kind: OperationKind, valid: bool) -> (Change, Outcome) {
         use OperationKind::{Delete, DeleteIf, Get, Insert, Scan, Update, UpdateIf, Upsert};
         match (kind, valid) {
@@ -112,8 +112,8 @@ impl Smart<'_> {
         }
     }
 
-    /// Writes a leaf under its lock. `None`: it is buried, or another key's. `before`: whether the record was there when it was
-    /// READ without the lock, which does not matter any more.
+    /// Writes a leaf under its lock. `None`: it is finalized, or another key's. `before`: whether the record was there
+    /// when it was READ without the lock; it does not matter any more.
     async fn write_leaf(
         &self,
         lane: &Lane<'_>,
@@ -150,7 +150,7 @@ impl Smart<'_> {
                 return Err(error);
             }
         };
-        // A write batch is sealed while nobody else can change what it will write over: see `compute::batches`.
+        // A write batch is sealed while nobody else can change what it will overwrite: see `compute::batches`.
         self.seal(lane);
         let valid = if planted(Bug::LeafBeforeLock) { before.unwrap_or(valid) } else { valid };
         let (change, outcome) = self.decide(lane, kind, valid);
@@ -187,7 +187,7 @@ impl Smart<'_> {
         Ok(Some(outcome))
     }
 
-    /// The bug of that name: the slot that copies know for the leaf becomes empty.
+    /// The mutant of that name: the slot that copies know for the leaf becomes empty.
     #[cold]
     fn clear_slot(&self, lane: &Lane<'_>, leaf: Place) {
         let key = self.plan.key.clone();

@@ -13,14 +13,14 @@ use crate::remote::address::GENERATION_MASK;
 pub struct Touched([u64; SPAN_MAX / 64]);
 
 impl Touched {
-    /// Takes note of an entry.
+    /// Adds an entry.
     pub fn add(&mut self, slot: usize) {
         if let Some(word) = self.0.get_mut(slot / 64) {
             *word |= 1 << (slot % 64);
         }
     }
 
-    /// Takes note of an entry whose bitmap was changed.
+    /// Adds an entry whose bitmap was changed.
     pub fn add_bitmap(&mut self, slot: usize) {
         if !planted(Bug::BitmapKeepsVersion) {
             self.add(slot);
@@ -39,7 +39,7 @@ impl Touched {
     }
 }
 
-/// Changes to a leaf image that is locked, or not linked yet. Entry versions are raised once, by [`LeafMut::raise`].
+/// Changes to an image of a leaf that is locked, or unlinked. Entry versions are raised once, by [`LeafMut::raise`].
 pub struct LeafMut<'a> {
     shape: &'a LeafShape,
     image: &'a mut [u8],
@@ -51,7 +51,7 @@ impl<'a> LeafMut<'a> {
         Self { shape, image }
     }
 
-    /// To look at.
+    /// A read-only view.
     pub fn view(&self) -> Leaf<'_> {
         Leaf { shape: self.shape, image: self.image }
     }
@@ -61,7 +61,7 @@ impl<'a> LeafMut<'a> {
         self.shape
     }
 
-    /// Says whether `slot` holds a record; its bytes stay.
+    /// Sets the state of `slot`; its bytes stay.
     pub fn set_state(&mut self, slot: usize, state: State) {
         let state = match state {
             State::Empty => 0,
@@ -77,7 +77,7 @@ impl<'a> LeafMut<'a> {
         stripes::write(self.image, self.shape.entry_at(slot) + self.shape.key_at() - 1, &[flags]);
     }
 
-    /// Says whether a key of home `home` lies `distance` entries further on.
+    /// Sets or clears the bit that says that a key of home `home` lies `distance` entries further on.
     pub fn set_bit(&mut self, home: usize, distance: usize, set: bool) {
         let bitmap = self.view().bitmap(home);
         let bit = 1u16.checked_shl(distance as u32).unwrap_or(0);
@@ -86,7 +86,7 @@ impl<'a> LeafMut<'a> {
         stripes::write(self.image, self.shape.entry_at(home) + 1, bytes);
     }
 
-    /// Puts a record into `slot`; bitmaps are the caller's.
+    /// Puts a record into `slot`; the caller sets bitmaps.
     pub fn put(&mut self, slot: usize, key: &[u8], value: &[u8]) {
         let at = self.shape.entry_at(slot) + self.shape.key_at();
         stripes::write(self.image, at, key);
@@ -100,12 +100,12 @@ impl<'a> LeafMut<'a> {
         stripes::write(self.image, at, value);
     }
 
-    /// Copies the record in `from` to `to`; states and bitmaps are the caller's.
+    /// Copies the record in `from` to `to`; the caller sets states and bitmaps.
     pub fn copy_within(&mut self, from: usize, to: usize) {
         let (from, to) = (self.shape.entry_at(from), self.shape.entry_at(to));
         let key_at = self.shape.key_at();
         let bytes = self.shape.key_bytes + self.shape.value_bytes;
-        // Values may be long: in pieces.
+        // In pieces, since values may be long.
         let mut piece = [0; 64];
         let mut done = 0;
         while done < bytes {
@@ -116,7 +116,7 @@ impl<'a> LeafMut<'a> {
         }
     }
 
-    /// Copies the live record in `slot` of another image to the same slot of this one, and gives its home the bit.
+    /// Copies the live record in `slot` of another image to the same slot of this one, and sets its home's bit.
     pub fn adopt(&mut self, from: &Leaf<'_>, slot: usize) {
         let at = self.shape.entry_at(slot) + self.shape.key_at();
         let bytes = self.shape.key_bytes + self.shape.value_bytes;
@@ -133,7 +133,7 @@ impl<'a> LeafMut<'a> {
         self.set_bit(home, self.shape.distance(home, slot), true);
     }
 
-    /// Empties `slot` and takes its key's bit away. Only in images that are written as a whole.
+    /// Empties `slot` and clears its key's bit. Only in images that are written as a whole.
     pub fn vacate(&mut self, slot: usize) {
         let home = self.view().home_of(slot);
         self.set_bit(home, self.shape.distance(home, slot), false);
@@ -160,8 +160,8 @@ impl<'a> LeafMut<'a> {
         }
     }
 
-    /// Finishes an image that is written as a whole: `version` goes to every line, entry and replica, and replicas and entries
-    /// repeat what the header says now.
+    /// Completes an image that is written as a whole: `version` goes to every line, entry and replica, and replicas and
+    /// entries repeat the header.
     pub fn seal(&mut self, version: u8) {
         let version = version & VERSION_MASK;
         stripes::set_node_version(self.image, version);
@@ -174,7 +174,7 @@ impl<'a> LeafMut<'a> {
         for group in 0..self.shape.groups() {
             stripes::write(self.image, self.shape.replica_at(group), &replica);
         }
-        // Who READs an entry of a retired leaf alone must not take it for one of the life that ended.
+        // A lane that READs an entry of a retired leaf alone must not take it for one of the leaf that was.
         let life = if retired == 0 { header.generation } else { header.generation.wrapping_add(1) };
         for slot in 0..self.shape.span {
             let old = self.view().version(slot);

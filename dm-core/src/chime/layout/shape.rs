@@ -68,7 +68,7 @@ impl LeafShape {
         self.span.div_ceil(self.neighborhood)
     }
 
-    /// What decides where a key is.
+    /// The hash that decides the home of a key.
     #[inline]
     pub fn hash(&self, key: &[u8]) -> u64 {
         city_hash_64(key)
@@ -80,7 +80,7 @@ impl LeafShape {
         self.home_of_hash(self.hash(key))
     }
 
-    /// The home of the keys with this hash.
+    /// The home of keys with this hash.
     #[inline]
     pub fn home_of_hash(&self, hash: u64) -> usize {
         if self.span.is_power_of_two() {
@@ -109,7 +109,7 @@ impl LeafShape {
         if end <= self.span { [first..end, 0..0] } else { [first..self.span, 0..end - self.span] }
     }
 
-    /// What a READ of a run covers, relative to the node: the replica travels with a group's first entry.
+    /// What a READ of a run covers, relative to the node: a group's replica is READ with its first entry.
     #[inline]
     pub const fn read_range(&self, run: &Range<usize>) -> Range<usize> {
         if run.start >= run.end {
@@ -139,7 +139,7 @@ impl LeafShape {
     }
 }
 
-/// Entries one after the other, cyclically, and where they begin. Dividing once, at the start.
+/// Entries one after the other, cyclically, and their offsets. It divides once, at the start.
 #[derive(Clone, Debug)]
 pub(super) struct Walk<'a> {
     shape: &'a LeafShape,

@@ -1,4 +1,4 @@
-//! The log: a ring of records, found by buckets and chains, with room made at its head.
+//! The log: a ring of records, found by buckets and chains. Space is made at its head.
 
 use super::record::{EPOCH_BITS, RECORD_WORDS, UNIT_WORDS};
 use super::{NodeCache, POSITION_END};
@@ -14,7 +14,7 @@ const HEAT_UNITS: usize = 4;
 const HEAT_BITS: usize = 2;
 /// Units whose marks share a word. A log has a multiple of these.
 pub(super) const BLOCK_UNITS: usize = HEAT_UNITS * (u32::BITS as usize / HEAT_BITS);
-/// Records that survive so many passes of the hand after they were last used.
+/// A record survives so many passes of the clock's hand after it was last used.
 const HEAT_MAX: u32 = 3;
 
 #[derive(Debug, Default)]
@@ -47,12 +47,12 @@ impl<'s> NodeCache<'s> {
 
     #[inline]
     pub(super) fn bucket(&self, target: u64) -> Option<&'s AtomicU32> {
-        // Multiply, and take the top, where every bit has had a say.
+        // The upper half of a product, which every bit has influenced.
         let mixed = (target ^ target >> 29).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
         self.buckets.get(((mixed * self.buckets.len() as u64) >> 32) as usize)
     }
 
-    /// The word that says how warm the record at `position` is, and where in it.
+    /// The word that has the heat of the record at `position`, and where in it.
     #[inline]
     pub(super) fn heat(&self, position: u32) -> Option<(&'s AtomicU32, u32)> {
         let at = (position % self.units().max(1)) as usize / HEAT_UNITS;
@@ -60,7 +60,7 @@ impl<'s> NodeCache<'s> {
         Some((self.heat.get(at / marks)?, (at % marks * HEAT_BITS) as u32))
     }
 
-    /// Makes the record at `position` as warm as can be.
+    /// Gives the record at `position` the most heat.
     #[inline]
     pub(super) fn warm(&self, position: u32) {
         if let Some((word, shift)) = self.heat(position)
@@ -70,10 +70,10 @@ impl<'s> NodeCache<'s> {
         }
     }
 
-    /// Says how warm the record at `position` is that a writer has put there.
+    /// Sets the heat of the record that a writer has put at `position`.
     pub(super) fn set_heat(&self, position: u32, heat: u32) {
         if let Some((word, shift)) = self.heat(position) {
-            // Readers may warm its neighbours, and nobody else changes the word.
+            // Readers may set the heat of its neighbours, and nobody else changes the word.
             word.fetch_and(!(HEAT_MAX << shift), Relaxed);
             word.fetch_or(heat << shift, Relaxed);
         }
@@ -87,7 +87,7 @@ impl<'s> NodeCache<'s> {
         chain.store(position, Release);
     }
 
-    /// Makes room for `units` at the tail, in one piece. `false`: the record is larger than the log.
+    /// Makes room for `units` at the tail, in one piece. `false`: the record is too large for the log.
     pub(super) fn make_room(&self, writer: &mut Writer, units: usize, moves: usize) -> bool {
         let mut moves = moves;
         let all = self.units();
@@ -97,7 +97,7 @@ impl<'s> NodeCache<'s> {
         if self.tail.load(Relaxed) >= POSITION_END {
             self.empty();
         }
-        // Ends: every turn frees a record.
+        // Ends: every iteration frees a record.
         for _ in 0..=all {
             let (head, tail) = (self.head.load(Relaxed), self.tail.load(Relaxed));
             let pad = Self::pad(tail, units as u32, all);
@@ -107,7 +107,7 @@ impl<'s> NodeCache<'s> {
             }
             let Some(record) = self.record(head, 1) else { return false };
             let [_, _, _, size, ..] = record else { return false };
-            // A pad: no record is of no size.
+            // Padding: no record has the size 0.
             let size = size.load(Relaxed);
             let size = if size >> EPOCH_BITS == 0 { size } else { size >> EPOCH_BITS }.clamp(1, all);
             // Readers of it learn that it is gone before anything is written there.
@@ -132,7 +132,7 @@ impl<'s> NodeCache<'s> {
         }
     }
 
-    /// Counts the record that was at `head` no more.
+    /// Stops counting the record that was at `head`.
     pub(super) fn discount(&self, head: u32, units: u32) {
         let Some([_, _, _, size, low, high, header, _, ..]) = self.record(head, RECORD_WORDS / UNIT_WORDS) else {
             return;
@@ -152,12 +152,12 @@ impl<'s> NodeCache<'s> {
         if at + units > all { all - at } else { 0 }
     }
 
-    /// Fills up to the end of the ring with a record of nothing.
+    /// Fills the ring up to its end with padding.
     fn pad_to(&self, tail: u32, pad: u32) {
         if pad == 0 {
             return;
         }
-        // With its target, so that nobody takes it for what was here before.
+        // With its target, so that no reader takes it for what was here before.
         let units = (pad as usize).min(RECORD_WORDS / UNIT_WORDS);
         for (word, value) in self.record(tail, units).into_iter().flatten().zip([tail, 0, 0, pad, 0, 0, 0, 0]) {
             word.store(value, Relaxed);
@@ -165,7 +165,7 @@ impl<'s> NodeCache<'s> {
         self.tail.store(tail + pad, Relaxed);
     }
 
-    /// Appends the record that was at `from` again, if its bucket is warm and it is the copy that lookups find.
+    /// Appends the record that was at `from` again, if it has heat. Its copy is the one that lookups find.
     fn keep(&self, from: u32, size: u32) -> bool {
         if size < (RECORD_WORDS / UNIT_WORDS) as u32 {
             return false;
@@ -174,7 +174,7 @@ impl<'s> NodeCache<'s> {
         let [_, _, _, _, low, high, ..] = source else { return false };
         let target = u64::from(high.load(Relaxed)) << 32 | u64::from(low.load(Relaxed));
         let warm = self.heat(from).map_or(0, |(word, shift)| word.load(Relaxed) >> shift & HEAT_MAX);
-        // A pad has no target. A record has no second copy: it is patched in place.
+        // Padding has no target. A record has no second copy: it is patched in place.
         if warm == 0 || target == 0 {
             return false;
         }
@@ -187,8 +187,8 @@ impl<'s> NodeCache<'s> {
         let to = tail + pad;
         self.set_heat(to, warm - 1);
         let Some(place) = self.record(to, size as usize) else { return false };
-        // The room is what was free in front of the record, and the record: its new place begins before its old one, so
-        // words are copied before they are overwritten.
+        // The room is what was free before the record, and the record itself. The new place begins before the old one,
+        // so words are copied before they are overwritten.
         for (to, from) in place.iter().zip(source) {
             to.store(from.load(Relaxed), Relaxed);
         }

@@ -18,17 +18,17 @@ use core::sync::atomic::{
 const CHAIN_MAX: usize = 16;
 /// Copies of a level that have no more units than this are near the processor: a quarter of its second-level cache.
 const NEAR_UNITS: u32 = (256 << 10) / (4 * UNIT_WORDS as u32);
-/// Levels a lookup follows: keys have no more bytes.
+/// Levels that a lookup follows: keys have no more bytes.
 pub(super) const LEVELS_MAX: usize = 64;
 
-/// Where a lookup ended: a slot, as some copy has it.
+/// Result of a lookup: a slot, as some copy has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
     /// The slot's word in the copy.
     pub word: Slot,
     /// Where its child begins.
     pub depth: usize,
-    /// The slot that leads to the node it is in, as far as copies know; empty: it is the root slot.
+    /// The slot that leads to the node which has this slot, as far as copies know; empty: this is the root slot.
     pub owner: Slot,
     /// Its number there.
     pub index: usize,
@@ -40,22 +40,22 @@ pub struct Walk {
     /// Where it is.
     pub route: Route,
     below: Below,
-    /// Lines of the next record have been asked for.
+    /// The lines of the next record have been prefetched.
     asked: bool,
-    /// How often the log had been emptied when it began: positions mean the same for as long.
+    /// How often the log had been emptied when the lookup began: positions keep their meaning until the next time.
     life: u32,
 }
 
-/// What one copy said.
+/// Result of a look at one copy.
 enum Step {
     Miss,
     Down { index: usize, word: Slot, position: usize, place: Below },
 }
 
-/// Where a child's record may be, and where to note where it is.
+/// Where a child's record may be, and where to note its position.
 #[derive(Clone, Copy, Default)]
 struct Below {
-    /// What the parent's record says; 0: nothing.
+    /// The hint in the parent's record; 0: none.
     hint: u32,
     /// The parent's record, 0 if it has no hints, and where in it.
     parent: u32,
@@ -63,7 +63,8 @@ struct Below {
 }
 
 impl NodeCache<'_> {
-    /// Follows copies from the last root slot towards `key`, those of `epoch` and later ones. `None`: no root slot was seen since.
+    /// Follows copies from the last root slot towards `key`: those of `epoch` and later ones. `None`: no root slot was
+    /// seen since.
     #[inline]
     pub fn route(&self, key: &[u8], epoch: u32) -> Option<Route> {
         let mut walk = self.enter_at_root(epoch)?;
@@ -71,7 +72,7 @@ impl NodeCache<'_> {
         Some(walk.route)
     }
 
-    /// The beginning of what [`NodeCache::route`] does at once.
+    /// The first step of [`NodeCache::route`].
     #[inline]
     pub fn enter_at_root(&self, epoch: u32) -> Option<Walk> {
         let word = self.root_slot(epoch)?;
@@ -79,8 +80,8 @@ impl NodeCache<'_> {
         Some(Walk { route, below: Below::default(), asked: false, life: self.lives.load(Acquire) })
     }
 
-    /// Goes on: to the end, or, with somebody who fetches lines, until it needs some that may be far. They are on their way
-    /// then, and this says `false`: to be called again.
+    /// Continues: to the end, or, with a `fetch`, until it needs lines that may be far. Then they are being prefetched,
+    /// and this returns `false`: to be called again.
     #[inline]
     pub fn follow(&self, walk: &mut Walk, key: &[u8], epoch: u32, fetch: Option<Fetch>) -> bool {
         // Keys have no more levels.
@@ -101,8 +102,8 @@ impl NodeCache<'_> {
         true
     }
 
-    /// Asks for the lines of the next record, if the parent's says where it is, and copies of its level are so many
-    /// that these are probably far.
+    /// Prefetches the lines of the next record, if the parent's record says where it is, and if its level has so many
+    /// copies that the lines are probably far.
     #[inline]
     fn ask(&self, walk: &Walk, kind: NodeType, key: &[u8], fetch: Fetch) -> bool {
         let Some(units) = self.units_at.get(walk.route.depth) else { return false };
@@ -132,7 +133,7 @@ impl NodeCache<'_> {
         true
     }
 
-    /// Where the copy seems to be of the node that `target` points to.
+    /// The position where a copy of the node that `target` points to seems to be.
     #[inline]
     pub(super) fn find(&self, target: u64) -> Option<u32> {
         let mut position = self.bucket(target)?.load(Acquire);
@@ -183,7 +184,8 @@ impl NodeCache<'_> {
         let [_, turn, _, size, _, _, low, high, ..] = record else { return Step::Miss };
         let before = turn.load(Acquire);
         let size = size.load(Relaxed);
-        // All records are of the era that the root slot was of, or of a later one: then it may be found too old, which costs a READ.
+        // All records are of the era that the root slot had, or of a later one. A later one may be taken for too old,
+        // which costs a READ.
         if size & EPOCH_MASK < epoch & EPOCH_MASK && !planted(Bug::CopiesOutlive) {
             return Step::Miss;
         }
@@ -193,8 +195,8 @@ impl NodeCache<'_> {
             return Step::Miss;
         }
         let at = usize::from(header.position);
-        // Mostly nothing is skipped, and the byte is known before the header has come from memory: by a branch, which is
-        // foretold, and not by arithmetic the slot is fetched at once.
+        // Mostly nothing is skipped, and the byte is known before the header has come from memory. With a branch, which
+        // is predicted, the slot is loaded at once; with arithmetic it is not.
         let found = if at == begin {
             key.get(core::hint::black_box(begin)).and_then(|partial| search(record, kind, *partial))
         } else {
@@ -217,12 +219,12 @@ impl NodeCache<'_> {
         Step::Down { index, word, position: at, place }
     }
 
-    /// Notes in the parent's record where its child's is, if no writer is at work.
+    /// Notes the position of a child's record in the parent's record, if no writer is at work.
     #[cold]
     fn note_hint(&self, below: Below, life: u32, position: u32) {
         let Some(_writer) = self.writer.try_lock() else { return };
-        // Nothing moves now: if the parent's record is still there, the place is one of its hints. What has begun anew
-        // since the lookup saw it may have another record there.
+        // Nothing moves now: if the parent's record is still there, the place is one of its hints. If the log was
+        // emptied since the lookup saw it, another record may be there.
         if self.lives.load(Relaxed) == life
             && self.is_live(below.parent)
             && let Some([at, ..]) = self.record(below.parent, RECORD_WORDS / UNIT_WORDS)

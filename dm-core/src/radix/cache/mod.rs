@@ -1,25 +1,17 @@
 //! Copies of nodes on the compute node: from the root to the deepest slot they know, without a round trip.
 //!
-//! A copy is found by the slot that leads to its node: a lookup begins with the last root slot seen and follows the copies'
-//! own slots, comparing headers as a descent does. It ends at a slot that leads to a leaf or to a node of which there is
-//! no copy; that slot's place, its word as copied, and where its child begins are the answer.
+//! A copy is found by the slot that leads to its node. A lookup begins with the last root slot seen and follows the
+//! copies' own slots, comparing headers as a descent does. It ends at a slot that leads to a leaf, or to a node of
+//! which there is no copy. That slot's place, its word as copied, and where its child begins are the result.
 //!
-//! # What a copy may be
-//!
-//! Old, in its slots: they change in memory and nobody tells. A header never does. So an answer is a slot of the
-//! key's own path that once had this word; whoever follows it checks ([`crate::smart`] says how). Nothing that a lookup
-//! *does not* find in a copy is ever an answer.
-//!
-//! # Epochs
-//!
-//! A copy remembers the epoch of the operation that READ the node ([`crate::memory::epochs`]); what is patched into it was
-//! READ in that epoch or a later one. Places of nodes and leaves are used again, so copies older than the operation that asks
-//! count as not there, level by level and the root slot too; the node is READ anew. Of an epoch a copy has [`EPOCH_BITS`]
-//! bits: where the others change, all copies go.
+//! **What a copy may be.** Old, in its slots; a header never changes. So a result is a slot of the key's own path that
+//! once had this word, and whoever follows it checks ([`crate::smart`]). Nothing that a lookup *does not* find in a
+//! copy is ever an answer. Copies older than the operation that asks count as absent. The rules for epochs, positions,
+//! readers and writers, and why a reader never sees a mixture, are in [`node_copies`](crate::manual::node_copies).
 //!
 //! # Storage
 //!
-//! Handed in by the host as atomic words, all of it accounted for ([`Usage`]):
+//! Atomic words from the host, all of them accounted for ([`Usage`]):
 //!
 //! ```text
 //!         ┌─────────┬──────┬──────────────────────────────────────────────────┐
@@ -33,37 +25,26 @@
 //!                               and epoch
 //! ```
 //!
-//! The log is a ring of records of any size, the newest behind the tail; space is made at the head ("log"). Positions count on
-//! and on, in units of 16 bytes, so a position says by itself whether its record is still there: *between head and tail*.
-//! Records of one bucket are linked from newer to older, and a chain ends at the first that is gone; nobody has to unlink.
+//! Positions count on and on, in units of 16 bytes. Records of one bucket are linked from newer to older.
 //!
-//! Slots of nodes with four or eight lie as they do in the node ("record"). Those of larger ones lie in a hash table with linear probing as
-//! large as the node, by their bytes, so that the place of a byte follows from the byte; which slot of the
-//! node it is, the *numbers* say, a byte each. Nodes that have mostly nodes below have *hints*: where each child's
-//! record is, which saves the look into its bucket, a cache line that nothing else brings. Only writers write hints.
+//! Slots of nodes with four or eight lie as they do in the node ("record"). Those of larger ones lie in a hash table
+//! with linear probing that is as large as the node, by their bytes, so that the place of a byte follows from the byte.
+//! The *numbers*, a byte each, say which slot of the node it is. Nodes that have mostly nodes below have *hints*: where
+//! each child's record is. A hint saves the look into a bucket, a cache line that nothing else brings.
 //!
 //! # Memory that is far
 //!
-//! Copies are a third as large as the tree, and a lookup that comes to one whose lines are nowhere near the processor waits
-//! for them longer than for all else in a cached search. So it may go in steps ("lookup", [`NodeCache::follow`]): where copies of the next level are many, it
-//! asks for the lines it will want, which follow from the parent's hint and the key's next byte, and comes back
-//! when other lanes have had their turns. What it holds meanwhile is a slot's word and a hint, of its own epoch; both are
-//! treated as if they had just been loaded: the position is looked at anew, with the node it shall be of.
+//! Copies are a third as large as the tree. A lookup that comes to a copy whose lines are not near the processor waits
+//! for them longer than for everything else in a cached search. So it may go in steps ([`NodeCache::follow`]): where
+//! the next level has many copies, it prefetches the lines that it will want, which follow from the parent's hint and
+//! the key's next byte, and continues when other lanes have had their turns.
 //!
 //! # Eviction
 //!
-//! The oldest record goes, unless it was used since it was appended: then it is appended again, one degree cooler (a CLOCK with counts whose hand
-//! is the head of the log). How warm a record is, two bits say by where it begins, away from it: so they are few lines, all of
-//! them near, and a reader has no need to write where a record may be gone. One insertion moves at most [`MOVES_MAX`] records: it ends whatever readers do.
-//!
-//! # Readers and writers
-//!
-//! Readers take no lock, and write nothing but heat, which decides about nothing but eviction: a bit that is set late, for a record that
-//! is gone, makes its successor warm. Writers take turns under one spin lock.
-//! A writer moves the head *before* it writes where old records were, and a record that is patched in place has an odd
-//! turn meanwhile; a reader looks at both again after it has read. If it saw anything of a newer writing, the fences
-//! (release between head or turn and data, acquire between data and the second look) let it see the new head or turn
-//! as well, and the answer is a miss.
+//! The oldest record goes, unless it was used since it was appended: then it is appended again, one degree cooler (a
+//! CLOCK with counts whose hand is the head of the log). Two bits say how warm a record is. They are found by where the
+//! record begins, and lie away from it: so they are few lines, all near the processor, and a reader need not write
+//! where a record may be gone. One insertion moves at most [`MOVES_MAX`] records.
 
 mod log;
 mod lookup;
@@ -90,14 +71,14 @@ use spin::Mutex;
 const UNITS_PER_BUCKET: usize = 8;
 /// Records one insertion moves to the tail.
 pub const MOVES_MAX: usize = 8;
-/// Positions begin anew, with an empty log, before they wrap around.
+/// Positions start again, with an empty log, before they wrap around.
 const POSITION_END: u32 = 1 << 31;
 /// The smallest log: some of the smallest nodes.
 const LOG_UNITS_MIN: usize = 64;
-/// The largest log: positions between head and tail are told apart by less than half of them.
+/// The largest log: positions between head and tail are told apart by less than half of the values.
 const LOG_UNITS_MAX: usize = 1 << 30;
 
-/// What epochs whose copies can be told apart have in common.
+/// What epochs that copies can tell apart have in common.
 const fn era_of(epoch: u32) -> u32 {
     epoch >> EPOCH_BITS
 }
@@ -115,9 +96,9 @@ pub struct Usage {
     pub bucket_bytes: u64,
     /// Bytes that are neither.
     pub slack_bytes: u64,
-    /// Records that went.
+    /// Records that were evicted.
     pub evictions: u64,
-    /// Records that were moved instead.
+    /// Records that were moved to the tail instead.
     pub moves: u64,
 }
 
@@ -125,15 +106,15 @@ pub struct Usage {
 pub struct NodeCache<'s> {
     budget_words: usize,
     buckets: &'s [AtomicU32],
-    /// How warm the record is that begins in each [`HEAT_UNITS`] of the log.
+    /// Heat of the record that begins in each [`HEAT_UNITS`] of the log.
     heat: &'s [AtomicU32],
     log: &'s [AtomicU32],
     /// Oldest record, and where the next one goes.
     head: AtomicU32,
     tail: AtomicU32,
-    /// Turn, low half and high half of the last root slot, and the epoch of who has READ it.
+    /// Turn, low half and high half of the last root slot, and the epoch of the operation that READ it.
     root: [AtomicU32; 4],
-    /// Of the epochs of all copies.
+    /// The era of the epochs of all copies.
     era: AtomicU32,
     /// How often the log was emptied.
     lives: AtomicU32,
@@ -144,7 +125,8 @@ pub struct NodeCache<'s> {
 }
 
 impl<'s> NodeCache<'s> {
-    /// A cache in `storage`, whatever that holds now. One that is too small always misses, except for the root slot.
+    /// A cache in `storage`, whose content does not matter. One that is too small always misses, except for the root
+    /// slot.
     pub fn new(storage: &'s [AtomicU32]) -> Self {
         // As many units as there is room for with their buckets.
         const BLOCK_WORDS: usize = BLOCK_UNITS * UNIT_WORDS + BLOCK_UNITS / UNITS_PER_BUCKET + 1;
@@ -174,7 +156,7 @@ impl<'s> NodeCache<'s> {
         cache
     }
 
-    /// The same, but the oldest copy always goes: what [`NodeCache::new`] is compared with.
+    /// The same, but the oldest copy always goes: for comparison with [`NodeCache::new`].
     #[must_use]
     pub fn first_in_first_out(mut self) -> Self {
         self.moves_max = 0;
@@ -205,7 +187,7 @@ impl<'s> NodeCache<'s> {
         }
         let _writer = self.writer.lock();
         let [.., seen] = &self.root;
-        // Who READ it later knows better.
+        // The operation with the later epoch has READ it later.
         if seen.load(Relaxed) <= epoch && self.enter(epoch) {
             self.write_root(slot, epoch);
         }
@@ -222,8 +204,8 @@ impl<'s> NodeCache<'s> {
         turn.store(before.wrapping_add(2), Release);
     }
 
-    /// Whether copies may be added that are of `epoch`: those of another era have gone by then, and of one that is over none is
-    /// added. The caller has the writers' lock.
+    /// Whether copies of `epoch` may be added. Copies of another era have gone by then, and copies of an era that is
+    /// over are not added. The caller has the writers' lock.
     fn enter(&self, epoch: u32) -> bool {
         let (here, era) = (era_of(epoch), self.era.load(Relaxed));
         if here > era {
@@ -234,7 +216,8 @@ impl<'s> NodeCache<'s> {
         here >= era
     }
 
-    /// Copies the node that slot `to` leads to, which an operation of `epoch` has READ; what an older copy of it knew is forgotten.
+    /// Copies the node that slot `to` leads to, which an operation of `epoch` has READ. It replaces what an older copy
+    /// knew.
     pub fn insert(&self, to: Slot, node: &Node<'_>, epoch: u32) {
         let kind = node.header.kind;
         if self.log.is_empty() {
@@ -247,7 +230,7 @@ impl<'s> NodeCache<'s> {
         if let Some(position) = self.find(to.target()) {
             let Some(record) = self.record(position, units_of(kind)) else { return };
             if epoch_of(record) <= epoch & EPOCH_MASK {
-                // The place may have had another life, of the same type: all of it is another one.
+                // The place may have had another node of the same type: everything of the record is replaced.
                 let (header, units) = (node.header.word(), units_in(record));
                 self.discount(position, units);
                 self.count(header, units);
@@ -297,8 +280,8 @@ impl<'s> NodeCache<'s> {
         self.link(record, target, position);
     }
 
-    /// Notes that slot `index` of the node that `owner` leads to said `word` to an operation of `epoch`. A copy that is younger
-    /// stays as it is.
+    /// Notes that slot `index` of the node that `owner` leads to had `word` when an operation of `epoch` READ it. A
+    /// younger copy stays as it is.
     pub fn patch(&self, owner: Slot, index: usize, word: Slot, epoch: u32) {
         if owner.is_empty() {
             self.set_root(word, epoch);
@@ -324,7 +307,7 @@ impl<'s> NodeCache<'s> {
         let mut writer = self.writer.lock();
         self.empty();
         *writer = Writer::default();
-        // Whoever comes next may be of any epoch.
+        // The next operation may be of any epoch.
         self.write_root(Slot::EMPTY, 0);
         self.era.store(0, Release);
     }
@@ -359,7 +342,7 @@ impl<'s> NodeCache<'s> {
             units.store(0, Relaxed);
         }
         self.lives.store(self.lives.load(Relaxed).wrapping_add(1), Release);
-        // No position is there while both change; who sees the new head sees the new tail. Position 0 is none.
+        // No position is live while both change; a reader that sees the new head sees the new tail. Position 0 is none.
         self.head.store(u32::MAX, Relaxed);
         fence(Release);
         self.tail.store(self.units(), Relaxed);

@@ -17,7 +17,7 @@ const HASHED_SLOTS: usize = 16;
 pub const EPOCH_BITS: u32 = 24;
 pub(super) const EPOCH_MASK: u32 = (1 << EPOCH_BITS) - 1;
 
-/// A record's word of its size and its epoch. One that pads the end of the log has its size where others have their epoch.
+/// A record's word of size and epoch. Padding at the end of the log has its size where others have their epoch.
 pub(super) const fn sized(units: u32, epoch: u32) -> u32 {
     units << EPOCH_BITS | epoch & EPOCH_MASK
 }
@@ -70,7 +70,7 @@ pub(super) fn units_in(record: &[AtomicU32]) -> u32 {
     record.get(3).map_or(0, |size| size.load(Relaxed) >> EPOCH_BITS)
 }
 
-/// The epoch of a record, as much of it as that has.
+/// The low bits of a record's epoch.
 pub(super) fn epoch_of(record: &[AtomicU32]) -> u32 {
     record.get(3).map_or(0, |size| size.load(Relaxed) & EPOCH_MASK)
 }
@@ -137,15 +137,15 @@ fn slot_of([low, high]: &[AtomicU32; 2]) -> Slot {
     Slot(u64::from(high.load(Relaxed)) << 32 | u64::from(low.load(Relaxed)))
 }
 
-/// Where a byte's slot lies in a table of so many, a power of two, unless others are there. Multiplied, bytes in a row lie apart,
-/// and so do bytes that are multiples of something.
+/// Where a byte's slot lies in a table of so many, a power of two, if the place is not taken. Multiplied, consecutive
+/// bytes lie apart, and so do bytes that are multiples of something.
 #[inline]
 pub(super) const fn home(partial: u8, slots: usize) -> usize {
     (partial.wrapping_mul(0x9d) as usize * slots) >> 8
 }
 
-/// The place of a byte's slot in a table of them, or the empty one where it would be. `None`: the table is full of others.
-/// The low half of a word tells both its byte and whether it is empty.
+/// The place of a byte's slot in a table of them, or the empty one where it would be. `None`: the table is full of
+/// others. The low half of a word has both its byte and whether it is empty.
 #[inline]
 fn probe(slots: &[[AtomicU32; 2]], partial: u8) -> Option<usize> {
     let mask = slots.len().wrapping_sub(1);
@@ -173,7 +173,8 @@ pub const COPY_BYTES: [usize; 7] = {
     bytes
 };
 
-// A record's size has room above its epoch, and that of a pad, which is shorter than the record it makes room for, in its place.
+// A record's size has room above its epoch. The size of padding, which is shorter than the record that it makes room
+// for, has room in the epoch's place.
 static_assertions::const_assert!(units_hinted(NodeType::LARGEST) < 1 << (u32::BITS - EPOCH_BITS));
 // Headers hold what lookups compare; slots begin where images have them.
 static_assertions::const_assert!(BYTES_MAX == 6 && SLOTS_AT == 16);

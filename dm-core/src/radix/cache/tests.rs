@@ -41,7 +41,7 @@ fn lookups_follow_copies_and_patches() {
     insert(&cache, below, &image(1, 5, &key, [Slot::leaf(b'x', Place::new(NodeId(0), 3232)), leaf]));
     let route = cache.route(&key, 0).unwrap();
     assert_eq!((route.word, route.depth, route.owner, route.index), (leaf, 6, below, 1));
-    // A key that differs where the path skips ends above; one whose byte no slot has, too.
+    // A key that differs where the path skips ends above; so does one whose byte no slot has.
     assert_eq!(cache.route(b"abcdXfgh", 0).unwrap().word, below);
     assert_eq!(cache.route(b"abcdeXgh", 0).unwrap().word, below);
     cache.clear();
@@ -69,12 +69,12 @@ fn copies_older_than_who_asks_count_as_not_there() {
     cache.patch(top, 0, leaf(9).under(b'a'), 4);
     cache.patch(below, 0, leaf(8), 5);
     assert_eq!((word(4), word(5)), (Some(leaf(8)), Some(below)));
-    // The next life of a place: another header under the same slot word.
+    // The next node of a place: another header under the same slot word.
     copy(below, &image(1, 2, &key, [leaf(6).under(b'c')]), 5);
     assert_eq!(cache.route(&key, 5).unwrap().depth, 3);
     copy(below, &image(1, 1, &key, [leaf(7)]), 4);
     assert_eq!(cache.route(&key, 5).unwrap().depth, 3);
-    // Where the bits run out, all copies go, and late ones do not come back.
+    // Where the bits of an epoch wrap around, all copies go, and late ones do not return.
     let next = 5 + (1 << EPOCH_BITS);
     assert_eq!(word(next), None);
     cache.set_root(top, next);
@@ -132,8 +132,8 @@ fn warm_copies_outlive_cold_ones() {
     assert!(cache.usage().evictions > 500 && cache.usage().moves > 100, "{:?}", cache.usage());
 }
 
-/// A tree of two levels with 4096 nodes of as many sizes as there are, of which the nodes are asked for in proportion to a
-/// Zipf distribution (0.99) over their numbers, scattered. Answers for how many of the lookups the cache knew the node.
+/// A tree of two levels with 4096 nodes of all sizes, which are asked for in proportion to a Zipf distribution (0.99)
+/// over their numbers, scattered. Returns for how many of the lookups the cache knew the node.
 fn hits_on_zipf(cache: &NodeCache<'_>, lookups: u32) -> u32 {
     const NODES: usize = 4096;
     let mut sums = Vec::new();
@@ -151,7 +151,7 @@ fn hits_on_zipf(cache: &NodeCache<'_>, lookups: u32) -> u32 {
         let rank = sums.partition_point(|sum| *sum < drawn).min(NODES - 1);
         let number = (rank * 2_654_435_761 % NODES) as u64;
         let to = node_slot(1 + (number % 4) as u8, 1000 + 100 * number);
-        // A tree whose root slot leads to that node: what is asked is whether there is a copy of it.
+        // A tree whose root slot leads to that node: the question is whether there is a copy of it.
         cache.set_root(to, 0);
         if cache.route(&key, 0).is_some_and(|route| route.depth > 0) {
             hits += 1;
@@ -243,7 +243,7 @@ fn counted(cache: &NodeCache<'_>) -> [u32; LEVELS_MAX] {
     while at < tail {
         let [_, _, _, size] = cache.record(at, 1).unwrap() else { panic!() };
         let [low, high, header, _] = cache.record(at + 1, 1).unwrap() else { panic!() };
-        // Filler at the end of the ring, of one unit or more.
+        // Padding at the end of the ring, of one unit or more.
         if size.load(Relaxed) >> EPOCH_BITS == 0 || low.load(Relaxed) == 0 && high.load(Relaxed) == 0 {
             at += size.load(Relaxed);
             continue;
@@ -261,7 +261,7 @@ fn copies_of_each_level_are_counted() {
     let cache = NodeCache::new(&words);
     for n in 0..20_000u64 {
         let kind = 1 + (n % 6) as u8;
-        // Places come again, now and then for a node at another position.
+        // Places are reused, now and then for a node at another position.
         let to = node_slot(kind, 1000 + n * 7919 % 500);
         insert(&cache, to, &image(kind, (n / 500 % 5) as usize, b"xxxxxxxx", []));
         if n % 97 == 0 {
@@ -275,7 +275,7 @@ fn copies_of_each_level_are_counted() {
     assert!(cache.units_at.iter().all(|units| units.load(Relaxed) == 0));
 }
 
-/// Two levels of nodes under a root of 256, of which those of the lowest are too many to be near.
+/// Two levels of nodes under a root of 256, of which those of the lowest level are too many to be near.
 #[test]
 fn lookups_in_steps_end_where_others_do() {
     fn nothing(_: &AtomicU32) {}
@@ -303,7 +303,7 @@ fn lookups_in_steps_end_where_others_do() {
         }
     };
     let (mut asked, mut steps) = (0, 0);
-    // The first time, nobody has noted where the lowest ones are.
+    // The first time, no record has the positions of the lowest ones.
     for _ in 0..2 {
         asked = 0;
         all(&mut |key| {
@@ -318,7 +318,7 @@ fn lookups_in_steps_end_where_others_do() {
         });
     }
     assert_eq!(asked, steps / 2, "the lowest level is far, and no other");
-    // What a lookup waits for may go meanwhile, and come back elsewhere; so may the log's positions.
+    // What a lookup waits for may go meanwhile, and return elsewhere; so may the log's positions.
     for turn in 0..9 {
         cache.clear();
         cache.set_root(top, 0);
