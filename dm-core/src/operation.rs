@@ -432,7 +432,7 @@ impl From<VerbError> for OpError {
     }
 }
 
-/// See [`Watched::Silent`].
+/// See `Watched::Silent`.
 pub(crate) const fn silent_holder() -> OpError {
     OpError::harmless(Cause::Retries { attempts: 0, what: "waiting for a silent holder" })
 }

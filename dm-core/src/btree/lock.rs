@@ -1,6 +1,6 @@
 //! Locks of nodes, whose words lie in the lock tables of the memory nodes, and WRITEs under them.
 //!
-//! How a lock is acquired and released: [`crate::locks::protocol`].
+//! How a lock is acquired and released: `crate::locks::protocol`.
 
 use super::Tree;
 use crate::lane::{Debt, Lane};

@@ -1,6 +1,6 @@
 //! Locks of leaves: the word lies in the leaf, and while it is free it says where there is room ([`super::vacancy`]).
 //!
-//! How a lock is acquired and released: [`crate::locks::protocol`]. What is special here:
+//! How a lock is acquired and released: `crate::locks::protocol`. What is special here:
 //!
 //! - The CAS is a masked one that compares bit 63 only and swaps everything: it returns the vacancy with the lock (CHIME
 //!   section 4.2.1). Without masked atomics it is a plain CAS that expects the word as it was last seen. If the word is free

@@ -2,7 +2,7 @@
 //! locks by.
 //!
 //! - [`table`]: which lane of this compute node holds or waits for a lock, and how a held lock is handed over.
-//! - [`protocol`]: acquire, hand over, back off, release, settle; an index says where its words lie and what they carry.
+//! - `protocol`: acquire, hand over, back off, release, settle; an index says where its words lie and what they carry.
 
 pub(crate) mod protocol;
 pub mod table;

@@ -73,7 +73,7 @@ impl<'s> Smart<'s> {
     }
 
     /// Carves `bytes`, on `near` if that has room, with a chunk granted where no memory node has. After `PoolFull` the
-    /// operation waits and begins again, as long as there is something to wait for: [`Smart::await_memory`].
+    /// operation waits and begins again, as long as there is something to wait for: `Smart::await_memory`.
     pub(super) async fn carve(&self, lane: &Lane<'_>, what: Use, near: NodeId, bytes: usize) -> Result<Place, OpError> {
         for _ in 0..self.space.release() {
             lane.mark(Mark::QuarantineOver);

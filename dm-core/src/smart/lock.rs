@@ -1,4 +1,4 @@
-//! Locks of leaves: a word in each. How a lock is acquired and released: [`crate::locks::protocol`].
+//! Locks of leaves: a word in each. How a lock is acquired and released: `crate::locks::protocol`.
 
 use super::{Smart, corrupt};
 use crate::lane::{Debt, Lane};
