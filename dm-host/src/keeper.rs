@@ -4,8 +4,8 @@
 //! the heartbeat ends - the compute node was fenced, a lane is stuck in a lock, memory node 0 is down - it goes on
 //! telling the time, so that every lane notices that the lease was not renewed.
 
-use crate::compute_node::{Pool, PoolError};
 use crate::fabric::any::AnyFabric;
+use crate::pool::{Pool, PoolError};
 use dm_core::fabric::Fabric;
 use dm_core::lane::Lane;
 use dm_core::machine::{Step, poll_once};

@@ -6,7 +6,8 @@
 //! - [`fabric`]: who executes verbs. [`fabric::shm`] does so with loads and stores on mapped regions, `fabric::verbs`
 //!   (feature `verbs`) with queue pairs of an RDMA device.
 //! - [`memory_node`]: the daemon that owns a region and hands it out, and the client that connects to it.
-//! - [`compute_node`]: a process that is connected to a pool, and has a row there.
+//! - [`pool`]: the memory nodes that this process is connected to, and the indexes there.
+//! - [`compute_node`]: a process that has a row in a pool.
 //! - [`rootless`]: an index whose root word is 0: new, or damaged.
 //! - [`keeper`]: the thread that keeps its lease.
 //! - [`solo`]: one future on one lane, driven by the calling thread.
@@ -26,6 +27,7 @@ pub mod keeper;
 pub mod kinds;
 pub mod memory_node;
 pub mod metrics;
+pub mod pool;
 pub mod region;
 pub mod rootless;
 pub mod session;

@@ -40,7 +40,6 @@ const CIRCLES: &[(&str, &[&[&str]])] = &[
     (
         "dm-host",
         &[
-            &["compute_node", "keeper", "rootless"],
             &["fabric::shm::lines", "region"],
             &["memory_node::client", "memory_node::watcher"],
             &["memory_node::daemon", "memory_node::verbs", "memory_node::verbs::settings"],

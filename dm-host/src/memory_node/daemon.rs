@@ -11,8 +11,8 @@
 #[cfg(feature = "verbs")]
 use super::verbs::settings::VerbsArguments;
 use super::{ServeOptions, serve};
-use crate::compute_node::{self, pool_id, pool_name};
 use crate::fabric::shm::{lines, litmus};
+use crate::pool::{self, pool_id, pool_name};
 use crate::region::layout::DEVICE_BYTES_DEFAULT;
 use crate::region::{Backing, LineMode, Region, RegionSpec};
 use clap::{Args, Parser, ValueEnum};
@@ -187,7 +187,7 @@ fn run_shm(arguments: &Arguments, stop: BorrowedFd<'_>) -> Result<(), Box<dyn Er
     let (plan, incarnation) = arguments.plan_for(&region, region.layout().device_bytes)?;
     options.incarnation = incarnation;
     // Before anything else: a region that cannot hold a pool is refused before the socket exists.
-    let superblock = compute_node::format(&plan)?;
+    let superblock = pool::format(&plan)?;
     let format = |region: &Region| region.write_image(0, &superblock);
     serve(region, &options, format, stop, |ready| {
         // Whoever started us may have closed its end: no reason to stop.

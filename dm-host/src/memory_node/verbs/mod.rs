@@ -30,11 +30,11 @@ pub mod wire;
 
 use super::ServeError;
 use super::daemon::Arguments;
-use crate::compute_node;
 use crate::fabric::verbs::cm::{Channel, Id};
 use crate::fabric::verbs::profile::Profile;
 use crate::fabric::verbs::{VerbsError, choose_mtu, mtu_bytes};
 use crate::metrics::Endpoint;
+use crate::pool;
 use crate::region::layout::DEVICE_BYTES_DEFAULT;
 use crate::region::{LineMode, Region, RegionSpec};
 use counters::Counters;
@@ -104,7 +104,7 @@ pub(super) fn run(arguments: &Arguments, stop: BorrowedFd<'_>) -> Result<(), Box
         );
     }
     let found = region.is_kept();
-    let superblock = compute_node::format(&plan)?;
+    let superblock = pool::format(&plan)?;
     region.write_image(0, &superblock)?;
     let pages = region.pages().to_string();
     let registered = Registered::new(region, &device, settings.registration_size, device_bytes)?;

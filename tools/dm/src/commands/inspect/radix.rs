@@ -15,8 +15,8 @@ use dm_core::remote::catalog::IndexNumber;
 use dm_core::remote::chunk::{ChunkEntry, ChunkKind};
 use dm_core::smart::layout::LeafState;
 use dm_core::verbs::{Label, NodeId, Request};
-use dm_host::compute_node::Pool;
 use dm_host::fabric::any::AnyFabric;
+use dm_host::pool::Pool;
 use dm_host::solo::block_on;
 use serde::Serialize;
 
