@@ -85,6 +85,7 @@
 pub mod byte_string;
 mod call;
 mod calls;
+mod deadline;
 mod error;
 mod page;
 mod queue;
