@@ -34,9 +34,10 @@
 //! - [`message`]: what is said on every control connection. [`wire`]: the greeting on this one.
 //! - [`server`][]: [`serve`]. [`members`]: who announced what. `process`: a client, named for good.
 //! - [`client`][]: [`connect`]. `calls`: calls that wait for their return; `watcher`: the thread that receives them.
-//! - [`daemon`]: the program around [`serve`], with its command line.
+//! - [`daemon`]: the program around [`serve`]. `arguments`: its command line; [`size`]: sizes there.
 //! - `verbs` (feature `verbs`): the same on an RDMA device.
 
+mod arguments;
 mod calls;
 pub mod client;
 pub mod daemon;
@@ -44,6 +45,7 @@ pub mod members;
 pub mod message;
 pub(crate) mod process;
 pub mod server;
+pub mod size;
 #[cfg(feature = "verbs")]
 pub mod verbs;
 mod watcher;

@@ -2,9 +2,9 @@
 //!
 //! [`ShmFabric::post`] returns with the completions. Requests execute in the order of the submit, so each chain
 //! executes in post order. As on a queue pair, a chain stops at its first failure: later requests of that submit to
-//! the same memory node end as [`Status::Flushed`] without effect.
+//! the same memory node end as [`Status::Flushed`] without effect. The memory is accessed through [`lines`], which keep
+//! lines and words whole.
 //!
-//! - [`lines`]: accesses that keep lines and words whole, and why they are sound.
 //! - [`litmus`]: probing whether vector moves tear.
 //! - [`counts`][]: counters.
 //! - `rpc`: calls to daemons. `mortal`: deaths in the middle of a WRITE, for tests.
@@ -49,13 +49,13 @@
 //! ends the WRITE of the one line that a dead process was in ([`lines`]), before it says that the process is fenced.
 
 pub mod counts;
-pub mod lines;
 pub mod litmus;
 mod mortal;
 mod rpc;
 
 use crate::clock::Clock;
 use crate::memory_node::RemoteNode;
+use crate::region::lines::{self, AccessError, WriterSlot};
 use crate::region::{Backing, LineMode, Region, RegionError, RegionSpec};
 use counts::Counters;
 use dm_core::fabric::{Fabric, Posted};
@@ -66,7 +66,6 @@ use dm_core::verbs::{
     Assumptions, Capabilities, Completion, Flags, Guarantees, INLINE_BYTES_MAX, Label, LaneId, NodeId, Request, Space,
     Status, Verb,
 };
-use lines::{AccessError, WriterSlot};
 use litmus::Litmus;
 use mortal::Mortal;
 pub use rpc::CALL_WAIT;

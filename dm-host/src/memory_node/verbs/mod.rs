@@ -29,7 +29,7 @@ pub mod settings;
 pub mod wire;
 
 use super::ServeError;
-use super::daemon::Arguments;
+use super::arguments::Arguments;
 use crate::fabric::verbs::cm::{Channel, Id};
 use crate::fabric::verbs::profile::Profile;
 use crate::fabric::verbs::{VerbsError, choose_mtu, mtu_bytes};
@@ -50,8 +50,8 @@ use wire::Welcome;
 
 /// The daemon of a memory node on an RDMA device, until `stop` becomes readable.
 pub(super) fn run(arguments: &Arguments, stop: BorrowedFd<'_>) -> Result<(), Box<dyn Error>> {
-    let settings = arguments.verbs();
-    let (node, nodes) = arguments.numbers();
+    let settings = &arguments.verbs;
+    let (node, nodes) = (arguments.node_id, arguments.memory_nodes);
     if node >= nodes {
         return Err(ServeError::Number { node, nodes }.into());
     }
@@ -89,7 +89,7 @@ pub(super) fn run(arguments: &Arguments, stop: BorrowedFd<'_>) -> Result<(), Box
     {
         return Err(doubt.into());
     }
-    let device_bytes = device_memory(arguments.device_size(), device.limits().device_bytes, device.name())?;
+    let device_bytes = device_memory(arguments.device_size, device.limits().device_bytes, device.name())?;
 
     // Everything that can be refused for its size is, before memory is taken.
     crate::fabric::verbs::memory::check_locked_memory(size)?;
