@@ -38,27 +38,7 @@ const UPWARD: &[(&str, &str)] = &[
 const CIRCLES: &[(&str, &[&[&str]])] = &[
     ("dm-core", &[&["index", "items", "lane", "memory::chunks", "memory::collect", "memory::rows"]]),
     ("dm-host", &[]),
-    (
-        "tools/dm",
-        &[
-            &[
-                "bench",
-                "bench::baseline",
-                "bench::engine",
-                "bench::generator",
-                "bench::plan",
-                "bench::shm",
-                "bench::sim",
-                "churn",
-                "commands",
-                "commands::tool",
-                "figures",
-                "pool",
-                "soak",
-            ],
-            &["report::simulation", "report::table"],
-        ],
-    ),
+    ("tools/dm", &[]),
     (
         "tools/dm-sim",
         &[

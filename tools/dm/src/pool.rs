@@ -1,6 +1,6 @@
 //! Memory nodes for a command: child processes of its own, or running ones found by their control sockets.
 
-use crate::commands::Failure;
+use crate::failure::Failure;
 use dm_core::error::VerbError;
 use dm_core::index::catalog;
 use dm_core::lane::Lane;

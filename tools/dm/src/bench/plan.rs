@@ -1,7 +1,7 @@
 //! What the command line means, checked before anything starts.
 
 use super::{Arguments, DistributionName, FabricName, IndexName, LoadBy, With, Without, WorkloadName, ZipfName};
-use crate::commands::Failure;
+use crate::failure::Failure;
 use crate::keys::{BadKeys, RealKeys};
 use crate::pool::{RdmaArguments, Start};
 use crate::workload::keys::{self, Keys};

@@ -2,7 +2,7 @@
 //!
 //! Everything is read from /sys and /proc, so it works without RDMA libraries, without a device and without rights.
 
-use super::{Failure, print};
+use crate::failure::{Failure, print};
 use dm_host::fabric::devices::{self, RdmaDevice, RdmaGid, RdmaPort};
 use std::fmt::Write as _;
 use std::fs;

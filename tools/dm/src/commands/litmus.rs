@@ -12,8 +12,8 @@
 //! | atomic-write | WRITE word = `t`, then READ it | fetch-and-add 0 on it | the READ brings another value |
 //! | failed-cas | WRITE word = `t`, then READ it | CAS on it whose comparison fails | the READ brings another value |
 
-use super::tool::PoolArguments;
-use super::{Failure, print};
+use crate::failure::{Failure, print};
+use crate::tool::PoolArguments;
 use clap::builder::RangedU64ValueParser;
 use dm_core::error::VerbError;
 use dm_core::fabric::Fabric as _;

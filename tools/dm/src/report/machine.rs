@@ -1,6 +1,6 @@
 //! The machine that a number comes from, as Linux tells it under `/proc`.
 
-use super::table::{counted, size};
+use super::text::{counted, size};
 use serde::{Deserialize, Serialize};
 use std::{fmt, fs, thread};
 

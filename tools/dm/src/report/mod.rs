@@ -14,8 +14,10 @@
 
 pub mod json;
 pub mod machine;
+pub mod repaired;
 pub mod simulation;
 pub mod table;
+pub mod text;
 
 use crate::workload::OperationKind;
 use dm_core::marks::Mark;

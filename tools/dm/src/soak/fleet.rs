@@ -2,10 +2,10 @@
 
 use super::ledger::{Entry, Ledger};
 use super::writer::{INDEX, PARAMETERS, REFUSED, Summary, VIOLATION};
-use crate::commands::Failure;
-use crate::commands::members::{held_locks, with_eyes};
-use crate::commands::repair::Repaired;
+use crate::failure::Failure;
+use crate::members::{held_locks, with_eyes};
 use crate::pool::{Children, Start};
+use crate::report::repaired::Repaired;
 use crate::workload::random::Random;
 use dm_core::membership::lease::Terms;
 use dm_core::verbs::NodeId;

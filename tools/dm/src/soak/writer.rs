@@ -4,8 +4,8 @@
 //! exit code [`VIOLATION`].
 
 use super::ledger::{Entry, Ledger, VALUE_BYTES, is_delete, value_of, version_in};
-use crate::commands::tool::LeaseArguments;
-use crate::commands::{Failure, print};
+use crate::failure::{Failure, print};
+use crate::tool::LeaseArguments;
 use crate::workload::random::Random;
 use dm_core::membership::redo::RedoError;
 use dm_core::memory::rows::RowError;

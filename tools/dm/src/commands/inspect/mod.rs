@@ -7,11 +7,11 @@ mod account;
 mod blocks;
 mod radix;
 
-use super::members::{held_locks, members, on_lane, watch, with_eyes};
-use super::tool::{PoolArguments, with_tool};
-use super::{Failure, print};
+use crate::failure::{Failure, print};
+use crate::members::{held_locks, members, on_lane, watch, with_eyes};
 use crate::report::Tree;
-use crate::report::table::size;
+use crate::report::text::size;
+use crate::tool::{PoolArguments, with_tool};
 use account::{Account, account};
 use dm_core::items::parameters::Parameters;
 use dm_core::lane::Lane;

@@ -4,9 +4,9 @@
 //!
 //! On a pool in use this is a picture of many instants; sums are right when nobody writes.
 
-use super::super::Failure;
-use super::super::members::{WINDOW_BYTES, on_lane};
 use super::blocks::BlockAccount;
+use crate::failure::Failure;
+use crate::members::{WINDOW_BYTES, on_lane};
 use dm_core::lane::Lane;
 use dm_core::memory::chunks;
 use dm_core::operation::Census;

@@ -1,6 +1,6 @@
 //! Who is in a pool, and who holds its locks: looked at without joining it.
 
-use super::Failure;
+use crate::failure::Failure;
 use dm_core::lane::Lane;
 use dm_core::membership::rows;
 use dm_core::remote::NodeGeometry;
