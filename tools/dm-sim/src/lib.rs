@@ -46,6 +46,7 @@
 #![forbid(unsafe_code)]
 
 pub mod check;
+mod compute_node;
 pub mod config;
 pub mod direct;
 pub mod driver;
@@ -63,10 +64,11 @@ pub mod verify;
 pub mod workload;
 pub mod world;
 
+pub use compute_node::ComputeNode;
 pub use config::{Config, Delays};
 pub use direct::DirectFabric;
 pub use driver::{Driver, DriverConfig, Event, LaneAt, Op, Stuck};
 pub use memory::{Memories, Memory, MemoryNode};
 pub use run::{Counts, Run, block_on};
 pub use workload::{Workload, run_workload};
-pub use world::{ComputeNode, World};
+pub use world::World;
