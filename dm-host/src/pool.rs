@@ -8,6 +8,7 @@ use crate::kinds::{IndexParameterError, IndexParameters};
 use crate::memory_node::{AnnounceError, ConnectError, RemoteNode, connect};
 use crate::solo::block_on;
 use dm_core::error::VerbError;
+#[cfg(feature = "verbs")]
 use dm_core::fabric::Fabric;
 use dm_core::index::catalog::{self, CatalogError};
 use dm_core::lane::Lane;
