@@ -17,7 +17,7 @@ use dm_core::remote::catalog::{Definition, IndexEntry};
 use dm_core::remote::chunk::{ChunkEntry, ChunkKind};
 use dm_core::remote::row::{Joiner, Member};
 use dm_core::verbs::{Guarantees, NodeId};
-use std::fs;
+use rustix::system::uname;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -45,8 +45,8 @@ impl Pool {
         if unknown != 0 {
             return Err(PoolError::ReadOnly { unknown });
         }
-        let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-        let joiner = Joiner { token: token(), lanes, host: host.trim() };
+        let system = uname();
+        let joiner = Joiner { token: token(), lanes, host: system.nodename().to_str().unwrap_or_default() };
         let member =
             self.with_lane(|fabric, lane| block_on(fabric, lane, rows::claim(lane, self.home(), &joiner, 0)))??;
         // Before the first WRITE, every memory node knows whom to end if this row is fenced; its module tells why.

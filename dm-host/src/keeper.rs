@@ -15,7 +15,7 @@ use dm_core::port::State;
 use dm_core::remote::SCRATCH_BYTES;
 use dm_core::remote::row::Member;
 use dm_core::verbs::{LaneId, Verb};
-use std::fs;
+use procfs::{CpuInfo, Current as _};
 use std::pin::pin;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, OnceLock};
@@ -31,9 +31,8 @@ pub fn terms_here() -> Terms {
     static VIRTUAL: OnceLock<bool> = OnceLock::new();
     let is_virtual = VIRTUAL.get_or_init(|| {
         // What cannot be told may be a virtual machine.
-        let Ok(text) = fs::read_to_string("/proc/cpuinfo") else { return true };
-        let flags = text.lines().find(|line| line.starts_with("flags"));
-        flags.is_none_or(|flags| flags.split_ascii_whitespace().any(|flag| flag == "hypervisor"))
+        let Ok(processors) = CpuInfo::current() else { return true };
+        processors.flags(0).is_none_or(|flags| flags.contains(&"hypervisor"))
     });
     if *is_virtual { Terms::VIRTUAL } else { Terms::HARDWARE }
 }

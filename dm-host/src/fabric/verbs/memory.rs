@@ -3,6 +3,7 @@
 use super::device::Device;
 use super::{VerbsError, last_error};
 use memmap2::{Advice, MmapOptions, MmapRaw};
+use procfs::process::Process;
 use rdma_sys::{
     ibv_access_flags, ibv_alloc_dm, ibv_alloc_dm_attr, ibv_dereg_mr, ibv_dm, ibv_free_dm, ibv_memcpy_to_dm, ibv_mr,
     ibv_reg_dm_mr, ibv_reg_mr,
@@ -238,14 +239,11 @@ impl DeviceMemory {
 /// Whether `bytes` more may be locked: by the limit of this process, unless it has CAP_IPC_LOCK.
 pub(crate) fn check_locked_memory(bytes: u64) -> Result<(), VerbsError> {
     let Some(limit) = getrlimit(Resource::Memlock).current else { return Ok(()) };
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    let status = Process::myself().and_then(|process| process.status()).ok();
     /// Bit of CAP_IPC_LOCK (capabilities(7)).
     const IPC_LOCK: u32 = 14;
-    let capable = field("CapEff:")
-        .and_then(|bits| u64::from_str_radix(bits, 16).ok())
-        .is_some_and(|bits| bits & (1 << IPC_LOCK) != 0);
-    let locked = field("VmPin:").and_then(|text| text.split(' ').next()?.parse::<u64>().ok()).unwrap_or(0) << 10;
+    let capable = status.as_ref().is_some_and(|status| status.capeff & (1 << IPC_LOCK) != 0);
+    let locked = status.and_then(|status| status.vmpin).unwrap_or(0) << 10;
     if capable || locked.saturating_add(bytes) <= limit {
         return Ok(());
     }
