@@ -2,7 +2,7 @@
 //!
 //! A region is one file, mapped shared by the daemon and by every compute process: a memfd (which dies with its last
 //! user), a file on tmpfs, hugetlbfs or a disk, or a DAX device. [`layout`] says where things are in it. Bytes are
-//! reached through [`Region::area`] only, whose accesses ([`lines`]) keep 64-byte lines and words whole; no reference to them
+//! reached through [`Region::area`] only, whose accesses (`lines`) keep 64-byte lines and words whole; no reference to them
 //! ever exists.
 //!
 //! **Who may have it.** A daemon has the file to itself, and has it only when nobody else maps it any more: two locks
@@ -15,7 +15,7 @@
 
 mod backing;
 pub mod layout;
-pub mod lines;
+pub(crate) mod lines;
 mod pages;
 mod survivors;
 

@@ -160,7 +160,7 @@ impl RemoteNode {
     }
 
     /// Has the daemon note that this process acts for a compute-node row, so that fencing the row ends this process. To be
-    /// done at every memory node before the first WRITE under that name; see [`super::members`] for why.
+    /// done at every memory node before the first WRITE under that name; `members` tells why.
     pub fn announce(&self, row: RowId, incarnation: u32) -> Result<(), AnnounceError> {
         match self.ask(ANNOUNCE, row, incarnation)? {
             value if value == Reply::Done as u64 => Ok(()),

@@ -108,8 +108,6 @@ pub(crate) struct Block {
     /// Dropped, hence deregistered, before the memory is unmapped.
     registration: Registration,
     memory: MmapRaw,
-    /// Huge pages, transparent ones or small ones.
-    pub(crate) pages: &'static str,
 }
 
 impl Block {
@@ -120,8 +118,8 @@ impl Block {
         let huge = (bytes >= HUGE / 2)
             .then(|| map(MmapOptions::new().len(bytes.next_multiple_of(HUGE)).huge(Some(21)).populate()).ok())
             .flatten();
-        let (memory, pages) = if let Some(memory) = huge {
-            (memory, "2 MiB pages")
+        let memory = if let Some(memory) = huge {
+            memory
         } else {
             let memory = map(MmapOptions::new().len(bytes.max(1))).map_err(|source| VerbsError::Call {
                 doing: "map local memory for",
@@ -129,15 +127,15 @@ impl Block {
                 source,
             })?;
             // Not fatal: small pages cost the device more translations.
-            let transparent = bytes >= HUGE && memory.advise(Advice::HugePage).is_ok();
-            (memory, if transparent { "transparent huge pages where possible" } else { "4 KiB pages" })
+            let _ = bytes >= HUGE && memory.advise(Advice::HugePage).is_ok();
+            memory
         };
         check_locked_memory(memory.len() as u64)?;
         // A mapping does not begin at address 0.
         let start = NonNull::new(memory.as_mut_ptr()).unwrap_or(NonNull::dangling());
         // SAFETY: the mapping lives in the same value, after the registration; no references to it are ever made.
         let registration = unsafe { Registration::new(device, start, memory.len(), Reach::Local) }?;
-        Ok(Self { registration, memory, pages })
+        Ok(Self { registration, memory })
     }
 
     pub(crate) fn bytes(&self) -> usize {

@@ -16,15 +16,15 @@
 //! the few calls there are ([`dm_core::remote::rpc`]), so that no receive queue is needed on the data path.
 //!
 //! - [`wire`]: the messages. [`secret`]: the shared secret.
-//! - [`settings`]: command line and file. [`registered`]: the region, registered.
-//! - [`server`]: sessions, queue pairs, fencing. [`counters`]: what it counts.
+//! - [`settings`]: command line and file. `registered`: the region, registered.
+//! - `server`: sessions, queue pairs, fencing. `counters`: what it counts.
 //! - [`client`]: the compute process's end.
 
 pub mod client;
-pub mod counters;
-pub mod registered;
+mod counters;
+mod registered;
 pub mod secret;
-pub mod server;
+mod server;
 pub mod settings;
 pub mod wire;
 
