@@ -49,7 +49,7 @@ pub struct Draw {
     pub operations: u32,
     /// Keys.
     pub keys: u32,
-    /// Where a key's number is in its bytes: see [`super::coding::Coding`].
+    /// Where a key's number is in its bytes: see `Coding`.
     pub key_shift: u32,
     /// Of 100 operations so many go to one of two hot keys.
     pub hot_percent: u32,

@@ -8,42 +8,42 @@
 //!          every key read once more, the structure validated, locks looked at, the history checked ──► Finding
 //! ```
 //!
-//! In reading order: [`settings`] (what the person who verifies decides), [`draw`] (what a seed decides, "swarm testing": Groce et
-//! al., ISSTA 2012), [`faults`] and [`fault_plan`] (what goes wrong, as data), [`subject`] (what is tested), [`tree`] and [`recovered`] (B+-trees as subjects), [`sherman`],
-//! [`chime`] and [`smart`], [`coding`] (keys and values that give themselves away), [`load`] (what lanes are asked, what they suffer, and the recorder), [`tolerance`] (which failures
-//! that excuses), [`accounting`] (where memory went), [`run`] (one history from beginning to end), [`report`] (what many
+//! In reading order: `settings` (what the person who verifies decides), `draw` (what a seed decides, "swarm testing": Groce et
+//! al., ISSTA 2012), `faults` and `fault_plan` (what goes wrong, as data), `subject` (what is tested), `tree` and `recovered` (B+-trees as subjects), `sherman`,
+//! `chime` and `smart`, `coding` (keys and values that give themselves away), `load` (what lanes are asked, what they suffer, and the recorder), `tolerance` (which failures
+//! that excuses), `accounting` (where memory went), `run` (one history from beginning to end), `report` (what many
 //! came to). [`crash`]: every point at which an operation can be cut short. [`lives`]: places that go round while operations
 //! stand still. [`mixtures`]: READs of lines of several instants.
 //!
 //! Everything about a history follows from its seed and the [`Settings`]: [`Verifier::run`] twice is the same twice,
 //! and [`Verifier::replay`] shows it again with every request.
 
-pub mod accounting;
+mod accounting;
 mod blocks;
-pub mod chime;
+mod chime;
 mod chunk_table;
-pub mod coding;
+mod coding;
 pub mod crash;
-pub mod draw;
-pub mod fault_plan;
-pub mod faults;
+mod draw;
+mod fault_plan;
+mod faults;
 pub mod items;
 pub mod lives;
-pub mod load;
-pub mod membership;
+mod load;
+mod membership;
 pub mod mixtures;
 mod radix;
-pub mod recovered;
-pub mod report;
-pub mod run;
-pub mod settings;
-pub mod sherman;
-pub mod smart;
-pub mod subject;
+mod recovered;
+mod report;
+mod run;
+mod settings;
+mod sherman;
+mod smart;
+mod subject;
 #[cfg(test)]
 mod tests;
-pub mod tolerance;
-pub mod tree;
+mod tolerance;
+mod tree;
 mod walk;
 
 pub use chime::Chime;
