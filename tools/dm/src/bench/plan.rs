@@ -86,11 +86,6 @@ impl KeySource {
             Self::Real(keys) => keys.len() as u64,
         }
     }
-
-    /// Whether there is no key.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
 }
 
 fn identity_of(slot: &[u8]) -> u64 {
