@@ -4,8 +4,8 @@
 
 use dm_core::operation::OperationKind;
 use dm_core::sherman::parameters::Parameters;
-use dm_host::compute_node::Pool;
 use dm_host::fabric::shm::ShmOptions;
+use dm_host::pool::Pool;
 use dm_host::session::{Session, SessionOptions, byte_string};
 use std::ops::Bound;
 use std::path::PathBuf;

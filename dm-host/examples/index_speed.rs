@@ -21,11 +21,11 @@ use dm_core::remote::row::Member;
 use dm_core::remote::superblock::{PoolPlan, Superblock};
 use dm_core::verbs::{LaneId, NodeId};
 use dm_host::assembly::{Place, Spending};
-use dm_host::compute_node;
 use dm_host::fabric::shm::litmus::Verdict;
 use dm_host::fabric::shm::{ShmFabric, ShmOptions};
 use dm_host::kinds::{AnyIndex, IndexParameters, with_index};
 use dm_host::memory_node::RemoteNode;
+use dm_host::pool;
 use dm_host::region::{Backing, LineMode, Region, RegionSpec};
 use dm_host::solo::block_on;
 use dm_host::worker::{self, Finished, Next, Wakes, Work};
@@ -317,7 +317,7 @@ fn serve(asked: &Asked, (kind, shares): (IndexKind, bool), rounds: &Receiver<Rou
         device_bytes: 262_144,
         redo_row_bytes: 0,
     };
-    let image = compute_node::format(&plan).expect("a plan that fits");
+    let image = pool::format(&plan).expect("a plan that fits");
     region.write_image(0, &image).expect("a region that holds a superblock");
     let geometry = [Superblock::decode(&image).expect("what was formatted").geometry];
     let node = Arc::new(RemoteNode::in_process(region));

@@ -9,12 +9,13 @@ use dm_core::operation::{Operation, OperationKind, Outcome, ScratchPlan};
 use dm_core::remote::superblock::PoolPlan;
 use dm_core::sherman::parameters::Parameters;
 use dm_core::verbs::{LaneId, NodeId};
-use dm_host::compute_node::{self, Membership, Pool};
+use dm_host::compute_node::Membership;
 use dm_host::fabric::any::AnyFabric;
 use dm_host::fabric::shm::ShmOptions;
 use dm_host::fabric::shm::litmus::Verdict;
 use dm_host::kinds::with_index;
 use dm_host::memory_node::RemoteNode;
+use dm_host::pool::{self, Pool};
 use dm_host::region::{Backing, Region, RegionSpec};
 use dm_host::session::{Session, SessionOptions};
 use dm_host::worker::{self, Finished, Next, Wakes, Work};
@@ -86,7 +87,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         backing: Backing::Memfd,
     };
     let plan = PoolPlan {
-        pool_id: compute_node::pool_id("speed"),
+        pool_id: pool::pool_id("speed"),
         pool_incarnation: 1,
         node: NodeId(0),
         nodes: 1,
@@ -97,7 +98,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         redo_row_bytes: 0,
     };
     let region = Region::create(&spec)?;
-    region.write_image(0, &compute_node::format(&plan)?)?;
+    region.write_image(0, &pool::format(&plan)?)?;
     let node = Arc::new(RemoteNode::in_process(region));
     let pool = Arc::new(Pool::of(vec![("here".into(), node)], ShmOptions::default())?);
     let spinning = SessionOptions { spin: Duration::from_micros(50), ..SessionOptions::default() };

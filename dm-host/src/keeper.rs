@@ -4,8 +4,8 @@
 //! the heartbeat ends - the compute node was fenced, a lane is stuck in a lock, memory node 0 is down - it goes on
 //! telling the time, so that every lane notices that the lease was not renewed.
 
-use crate::compute_node::{Pool, PoolError};
 use crate::fabric::any::AnyFabric;
+use crate::pool::{Pool, PoolError};
 use dm_core::fabric::Fabric;
 use dm_core::lane::Lane;
 use dm_core::machine::{Step, poll_once};
@@ -15,7 +15,7 @@ use dm_core::port::State;
 use dm_core::remote::SCRATCH_BYTES;
 use dm_core::remote::row::Member;
 use dm_core::verbs::{LaneId, Verb};
-use std::fs;
+use procfs::{CpuInfo, Current as _};
 use std::pin::pin;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, OnceLock};
@@ -31,9 +31,8 @@ pub fn terms_here() -> Terms {
     static VIRTUAL: OnceLock<bool> = OnceLock::new();
     let is_virtual = VIRTUAL.get_or_init(|| {
         // What cannot be told may be a virtual machine.
-        let Ok(text) = fs::read_to_string("/proc/cpuinfo") else { return true };
-        let flags = text.lines().find(|line| line.starts_with("flags"));
-        flags.is_none_or(|flags| flags.split_ascii_whitespace().any(|flag| flag == "hypervisor"))
+        let Ok(processors) = CpuInfo::current() else { return true };
+        processors.flags(0).is_none_or(|flags| flags.contains(&"hypervisor"))
     });
     if *is_virtual { Terms::VIRTUAL } else { Terms::HARDWARE }
 }

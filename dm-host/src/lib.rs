@@ -6,8 +6,9 @@
 //! - [`fabric`]: who executes verbs. [`fabric::shm`] does so with loads and stores on mapped regions, `fabric::verbs`
 //!   (feature `verbs`) with queue pairs of an RDMA device.
 //! - [`memory_node`]: the daemon that owns a region and hands it out, and the client that connects to it.
-//! - [`compute_node`]: a process that is connected to a pool, and has a row there.
-//! - [`rootless`]: an index whose root word is 0: new, or damaged.
+//! - [`pool`]: the memory nodes that this process is connected to, and the indexes there.
+//! - [`compute_node`]: a process that has a row in a pool.
+//! - `rootless`: an index whose root word is 0: new, or damaged.
 //! - [`keeper`]: the thread that keeps its lease.
 //! - [`solo`]: one future on one lane, driven by the calling thread.
 //! - [`assembly`]: an index put together, with the storage that the core only borrows.
@@ -25,9 +26,10 @@ mod fetch;
 pub mod keeper;
 pub mod kinds;
 pub mod memory_node;
-pub mod metrics;
+mod metrics;
+pub mod pool;
 pub mod region;
-pub mod rootless;
+mod rootless;
 pub mod session;
 pub mod solo;
 pub mod worker;

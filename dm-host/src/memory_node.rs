@@ -24,26 +24,28 @@
 //!
 //! A process's sockets are closed only after the last of its threads has left user mode, and a live process closes its
 //! socket only after it has unmapped the region, so the end of the stream also says that nothing is written any more by
-//! that process. What keeps a process that runs, or is stopped, from writing is fencing: [`members`] has the protocol and
+//! that process. What keeps a process that runs, or is stopped, from writing is fencing: `members` has the protocol and
 //! its proof.
 //!
 //! A daemon that dies takes nothing with it but the calls: its clients see the end of the stream and let go of the region
 //! ([`RemoteNode`]). If the region is a file, a new daemon takes it up as it is, in the pool's next incarnation, once all
 //! of them have ([`daemon`]).
 //!
-//! - [`message`]: what is said on every control connection. [`wire`]: the greeting on this one.
-//! - [`server`][]: [`serve`]. [`members`]: who announced what. `process`: a client, named for good.
-//! - [`client`][]: [`connect`]. `calls`: calls that wait for their return; `watcher`: the thread that receives them.
-//! - [`daemon`]: the program around [`serve`], with its command line.
+//! - `message`: what is said on every control connection. [`wire`]: the greeting on this one.
+//! - `server`: [`serve`]. `members`: who announced what. `process`: a client, named for good.
+//! - `client`: [`connect`]. `calls`: calls that wait for their return; `watcher`: the thread that receives them.
+//! - [`daemon`]: the program around [`serve`]. `arguments`: its command line; `size`: sizes there.
 //! - `verbs` (feature `verbs`): the same on an RDMA device.
 
+mod arguments;
 mod calls;
-pub mod client;
+mod client;
 pub mod daemon;
-pub mod members;
-pub mod message;
+mod members;
+mod message;
 pub(crate) mod process;
-pub mod server;
+mod server;
+mod size;
 #[cfg(feature = "verbs")]
 pub mod verbs;
 mod watcher;

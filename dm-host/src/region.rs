@@ -2,7 +2,8 @@
 //!
 //! A region is one file, mapped shared by the daemon and by every compute process: a memfd (which dies with its last
 //! user), a file on tmpfs, hugetlbfs or a disk, or a DAX device. [`layout`] says where things are in it. Bytes are
-//! reached through [`Region::area`] only; no reference to them ever exists.
+//! reached through [`Region::area`] only, whose accesses (`lines`) keep 64-byte lines and words whole; no reference to them
+//! ever exists.
 //!
 //! **Who may have it.** A daemon has the file to itself, and has it only when nobody else maps it any more: two locks
 //! say so, both of which the kernel takes back when their holder ends, however it ends (`backing`). A file that holds
@@ -14,17 +15,18 @@
 
 mod backing;
 pub mod layout;
+pub(crate) mod lines;
 mod pages;
 mod survivors;
 
 pub use layout::{Layout, LineMode};
 pub use pages::Pages;
 
-use crate::fabric::shm::lines::{AccessError, Area, Sequences, WriterSlot};
 use dm_core::layout::LINE_BYTES;
 use dm_core::remote::superblock::MAGIC;
 use dm_core::verbs::Space;
 use layout::{SLOT_BYTES, WRITER_SLOTS};
+use lines::{AccessError, Area, Sequences, WriterSlot};
 use memmap2::{Advice, MmapOptions, MmapRaw};
 use rustix::fs::{FileType, fstat};
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};

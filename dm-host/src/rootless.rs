@@ -16,9 +16,9 @@
 //! records, in chunks of compute nodes that are gone, are a reason to doubt. Who reads the index as a whole is told
 //! ([`Pool::lost_root`]); who opens it is not ([`Pool::check_root`]), as after a load that died it is as good as new.
 
-use crate::compute_node::{Pool, PoolError};
 use crate::fabric::any::AnyFabric;
 use crate::kinds::IndexParameters;
+use crate::pool::{Pool, PoolError, RootLost};
 use crate::solo::block_on;
 use dm_core::btree::node::{Header, KEY_BYTES_MAX, LOW_AT, NodeFlags};
 use dm_core::chime::layout::Leaf as ChimeLeaf;
@@ -32,36 +32,6 @@ use dm_core::remote::row::RowState;
 use dm_core::sherman::layout::Leaf as ShermanLeaf;
 use dm_core::smart::layout::LeafState;
 use dm_core::verbs::{Label, LaneId, NodeId, Request};
-use thiserror::Error;
-
-/// Why an index whose root word is 0 is not taken for an empty one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum RootLost {
-    /// A node is there that was its root.
-    #[error(
-        "its root word is 0, but a node that covers all keys is on memory node {} at {offset:#x}: the root word was overwritten",
-        node.0
-    )]
-    Certain {
-        /// Which memory node.
-        node: NodeId,
-        /// Where the node is.
-        offset: u64,
-    },
-    /// Records are there, of compute nodes that are gone.
-    #[error(
-        "its root word is 0, but a leaf with a record is on memory node {} at {offset:#x}: the root word was overwritten, or a bulk \
-         load into it died",
-        node.0
-    )]
-    Doubtful {
-        /// Which memory node.
-        node: NodeId,
-        /// Where the leaf is.
-        offset: u64,
-    },
-}
 
 /// Bytes READ at once.
 const WINDOW_BYTES: usize = 64 << 10;

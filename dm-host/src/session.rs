@@ -2,7 +2,7 @@
 //!
 //! ```no_run
 //! use dm_core::sherman::parameters::Parameters;
-//! use dm_host::compute_node::Pool;
+//! use dm_host::pool::Pool;
 //! use dm_host::fabric::shm::ShmOptions;
 //! use dm_host::session::{Session, SessionOptions, byte_string};
 //! use std::sync::Arc;
@@ -85,6 +85,7 @@
 pub mod byte_string;
 mod call;
 mod calls;
+mod deadline;
 mod error;
 mod page;
 mod queue;
@@ -99,9 +100,10 @@ pub use page::{Page, Scan};
 pub use statistics::{KindStatistics, Statistics};
 
 use crate::assembly::Spending;
-use crate::compute_node::{Membership, Pool, PoolError};
+use crate::compute_node::Membership;
 use crate::kinds::IndexParameters;
 use crate::metrics::Endpoint;
+use crate::pool::{Pool, PoolError};
 use call::{Arguments, High};
 use dm_core::index::catalog::CatalogError;
 use dm_core::operation::{Census, Operation, OperationKind, Outcome};

@@ -4,8 +4,8 @@ use dm_core::operation::{Cause, Effect, OpError, OperationKind};
 use dm_core::remote::catalog::IndexKind;
 use dm_core::sherman::parameters::Parameters;
 use dm_core::verbs::{Label, NodeId, Request};
-use dm_host::compute_node::Pool;
 use dm_host::kinds::IndexParameters;
+use dm_host::pool::Pool;
 use dm_host::session::{
     Delete, Insert, OpenError, Session, SessionError, SessionOptions, Update, UpdateIf, Upsert, byte_string,
 };

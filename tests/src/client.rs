@@ -1,6 +1,7 @@
 //! Lanes driven by hand: to the end of each operation, or only to a certain step.
 
-use crate::bed::{AnyFabric, Bed, Fixture, Setup, locks_taken};
+use crate::bed::{Bed, Fixture, Setup};
+use crate::fabric::{AnyFabric, locks_taken};
 use crate::oracle::{Answer, key, stamp, value};
 use crate::subject::{AnyIndex, Opened, Running, Subject};
 use dm_core::fabric::{Fabric, Posted};

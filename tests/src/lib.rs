@@ -3,7 +3,7 @@
 //! In order of reading:
 //!
 //! - [`subject`]: what is tested. A new index is one [`subject::Subject`].
-//! - [`bed`]: what it is tested on: a formatted pool on some fabric, and a fabric that fails where a test wants it to.
+//! - [`bed`]: what it is tested on: a formatted pool on some fabric. [`fabric`]: one that fails where a test wants it to.
 //! - [`oracle`]: keys, self-checking values, and what every operation has to answer.
 //! - [`client`]: one lane, driven to the end of each operation or only to a certain step.
 //! - [`suite`]: the tests, as functions of a subject and a fixture.
@@ -15,6 +15,7 @@
 pub mod bed;
 pub mod client;
 pub mod counts;
+pub mod fabric;
 pub mod goldens;
 pub mod oracle;
 pub mod pool;

@@ -1,6 +1,6 @@
 //! What is tested: an index, behind a face that does not know which.
 
-use crate::bed::{AnyFabric, peek, poke};
+use crate::fabric::{AnyFabric, peek, poke};
 use dm_core::btree::Options;
 use dm_core::btree::inner::Inner;
 use dm_core::btree::node::Header;

@@ -1,6 +1,7 @@
 //! Beds on an RDMA device: memory nodes that are threads of this process, reached by queue pairs.
 
-use crate::bed::{AnyFabric, Bed, Fixture, Setup, format};
+use crate::bed::{Bed, Fixture, Setup, format};
+use crate::fabric::AnyFabric;
 use crate::subject::Subject;
 use clap::Parser as _;
 use dm_core::btree::Options;

@@ -10,8 +10,9 @@ use dm_core::remote::address::Address;
 use dm_core::remote::catalog::{IndexNumber, root_offset};
 use dm_core::verbs::{NodeId, Space};
 use dm_core::{chime, sherman};
-use dm_tests::bed::{AnyFabric, Direct, Setup, peek, poke};
+use dm_tests::bed::{Direct, Setup};
 use dm_tests::client::{Client, alone};
+use dm_tests::fabric::{AnyFabric, peek, poke};
 use dm_tests::subject::{ChimeSubject, Shape, ShermanSubject, SmartSubject, Subject};
 
 fn root_at(geometry: &[NodeGeometry]) -> u64 {

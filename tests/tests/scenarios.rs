@@ -4,8 +4,9 @@ use dm_core::btree::Options;
 use dm_core::marks::Mark;
 use dm_core::operation::{Effect, Operation, OperationKind, Outcome};
 use dm_core::verbs::{Label, Status, Verb};
-use dm_tests::bed::{Direct, Failure, Setup, Slow, locks_taken};
+use dm_tests::bed::{Direct, Setup, Slow};
 use dm_tests::client::{Stand, Steps, alone};
+use dm_tests::fabric::{Failure, locks_taken};
 use dm_tests::subject::{ChimeSubject, Shape, ShermanSubject, SmartSubject, Subject};
 
 /// Inner nodes split before the new separator went in, so a node of two separators left a half with a single child.

@@ -2,11 +2,10 @@
 //!
 //! [`ShmFabric::post`] returns with the completions. Requests execute in the order of the submit, so each chain
 //! executes in post order. As on a queue pair, a chain stops at its first failure: later requests of that submit to
-//! the same memory node end as [`Status::Flushed`] without effect.
+//! the same memory node end as [`Status::Flushed`] without effect. The memory is accessed through `lines`, which keep
+//! lines and words whole.
 //!
-//! - [`lines`]: accesses that keep lines and words whole, and why they are sound.
 //! - [`litmus`]: probing whether vector moves tear.
-//! - [`counts`][]: counters.
 //! - `rpc`: calls to daemons. `mortal`: deaths in the middle of a WRITE, for tests.
 //!
 //! # What is guaranteed, and why
@@ -24,7 +23,7 @@
 //! | ATOMIC_THEN_READ | by construction | an x86 locked instruction completes before any later load; elsewhere the acquire half of `SeqCst` |
 //! | COMPLETION_IS_VISIBLE | by construction | the store buffer is empty when the post returns, so whoever posts later, in real time, loads the new bytes: caches are coherent |
 //! | HOST_BEFORE_DEVICE | by construction | device memory is memory like any other here; the order of the chain holds across both |
-//! | ATOMIC_EXCLUDES_WRITE | by construction | a word's cache line is held during a locked instruction, so a store is before or after it, not lost in it; a store of part of a word leaves the other bytes alone (masked store) or merges by an atomic, so not even a WRITE of *other bytes* of the word loses one. Exception in vector mode: a WRITE of 33 to 63 bytes of one line that itself begins or ends inside the word, at an odd byte ([`lines`] tells why) |
+//! | ATOMIC_EXCLUDES_WRITE | by construction | a word's cache line is held during a locked instruction, so a store is before or after it, not lost in it; a store of part of a word leaves the other bytes alone (masked store) or merges by an atomic, so not even a WRITE of *other bytes* of the word loses one. Exception in vector mode: a WRITE of 33 to 63 bytes of one line that itself begins or ends inside the word, at an odd byte (`lines` tells why) |
 //! | FAILED_CAS_IS_SILENT | by construction | no value other than the present one is ever stored, and nobody comes between |
 //! | WRITE_ASCENDING | by construction | lines, and words within lines in sequence mode, are stored in ascending order, and stores become visible in program order; with sequence words each line is published by a release store before the next is touched |
 //! | TIMED_READS | by construction | a READ of more than one line that is not UNTIMED has stamps of its own ([`crate::clock`]) around the loads that count; the others need none: one line is atomic, and of an UNTIMED one nobody asks. And [`measured_write_turn_ns`] is a lower bound of what a WRITE takes here |
@@ -46,18 +45,16 @@
 //!
 //! **A sender that dies** leaves whole lines: `crash_atomic_bytes` is 64. In vector mode the part of a line that a WRITE
 //! covers is stored by one instruction, and a process is killed between two. In sequence mode the memory node's daemon
-//! ends the WRITE of the one line that a dead process was in ([`lines`]), before it says that the process is fenced.
+//! ends the WRITE of the one line that a dead process was in (`lines`), before it says that the process is fenced.
 
-pub mod counts;
-pub mod lines;
 pub mod litmus;
 mod mortal;
 mod rpc;
 
 use crate::clock::Clock;
 use crate::memory_node::RemoteNode;
+use crate::region::lines::{self, AccessError, WriterSlot};
 use crate::region::{Backing, LineMode, Region, RegionError, RegionSpec};
-use counts::Counters;
 use dm_core::fabric::{Fabric, Posted};
 use dm_core::lane::Lane;
 use dm_core::layout::LINE_BYTES;
@@ -66,7 +63,6 @@ use dm_core::verbs::{
     Assumptions, Capabilities, Completion, Flags, Guarantees, INLINE_BYTES_MAX, Label, LaneId, NodeId, Request, Space,
     Status, Verb,
 };
-use lines::{AccessError, WriterSlot};
 use litmus::Litmus;
 use mortal::Mortal;
 pub use rpc::CALL_WAIT;
@@ -145,22 +141,6 @@ impl Default for ShmOptions {
     }
 }
 
-/// A request that was executed.
-#[derive(Clone, Copy, Debug)]
-pub struct TraceEvent {
-    /// Whose.
-    pub lane: LaneId,
-    /// Its position in the submit.
-    pub position: usize,
-    /// What was asked.
-    pub request: Request,
-    /// How it ended.
-    pub completion: Completion,
-}
-
-/// Sees every executed request.
-pub type Trace = Box<dyn FnMut(&TraceEvent) + Send>;
-
 /// One worker's access to the memory nodes of a pool.
 pub struct ShmFabric {
     nodes: Vec<Arc<RemoteNode>>,
@@ -168,8 +148,6 @@ pub struct ShmFabric {
     capabilities: Capabilities,
     mode: LineMode,
     clock: Clock,
-    counters: Counters,
-    trace: Option<Trace>,
     /// Lanes whose requests wait for the next poll, in the order of their posts.
     posted: VecDeque<usize>,
     /// Lanes whose submits wait for returns from daemons.
@@ -249,8 +227,6 @@ impl ShmFabric {
             capabilities,
             mode,
             clock: Clock::get(),
-            counters: Counters::default(),
-            trace: None,
             posted: VecDeque::new(),
             calling: Vec::new(),
             mortal: options.die_in_write.map(Mortal::new),
@@ -272,25 +248,9 @@ impl ShmFabric {
         self.writers.get(usize::from(node.0)).copied()
     }
 
-    /// What was executed so far.
-    pub fn counters(&self) -> &Counters {
-        &self.counters
-    }
-
-    /// Counts from zero again; returns what was counted.
-    pub fn reset_counters(&mut self) -> Counters {
-        std::mem::take(&mut self.counters)
-    }
-
-    /// Shows every executed request to `trace` from now on.
-    pub fn set_trace(&mut self, trace: Option<Trace>) {
-        self.trace = trace;
-    }
-
     /// Executes one request, of those in post order.
     #[inline]
     fn execute(&mut self, request: &Request, scratch: &mut [u8], submitted: &mut Submitted) -> Completion {
-        self.counters.count(request);
         let mut completion = Completion::default();
         completion.status = match self.nodes.get(usize::from(request.node.0)) {
             None => Status::Refused,
@@ -482,7 +442,7 @@ impl ShmFabric {
     /// Executes what a lane submitted, and delivers the completions.
     ///
     /// Only READs of several lines are timed, and of those only the ones that are not UNTIMED: what others take is less
-    /// than the stamps would cost, and nothing but a deadline wants to know. A trace wants to know, so a traced request is timed.
+    /// than the stamps would cost, and nothing but a deadline wants to know.
     #[inline]
     fn execute_all(&mut self, lane: &Lane<'_>, ahead: bool, returns: &[(usize, Completion)]) {
         let port = lane.port();
@@ -492,18 +452,14 @@ impl ShmFabric {
         if !ahead && requests.len() > 1 {
             self.look_ahead(&requests[1..]);
         }
-        let mut travelled = false;
         let mut elapsed_ns = 0;
         for (position, request) in requests.iter().enumerate() {
             if request.verb.is_local() {
                 continue;
             }
-            travelled = true;
-            let began = self.trace.as_ref().map(|_| self.clock.before());
             let returned = returns.iter().find(|(at, _)| *at == position);
-            let mut completion = match returned {
+            let completion = match returned {
                 Some((_, completion)) => {
-                    self.counters.count(request);
                     if completion.status != Status::Ok {
                         let _ = submitted.stopped.push(request.node);
                     }
@@ -511,14 +467,8 @@ impl ShmFabric {
                 }
                 None => self.execute(request, scratch, &mut submitted),
             };
-            if let (Some(began), 0) = (began, completion.elapsed_ns) {
-                completion.elapsed_ns = saturated(self.clock.ns_between(began, self.clock.after()));
-            }
             elapsed_ns += u64::from(completion.elapsed_ns);
             port.complete(position, completion);
-            if let Some(trace) = &mut self.trace {
-                trace(&TraceEvent { lane: lane.id(), position, request: *request, completion });
-            }
         }
         if submitted.buffered {
             fence(Ordering::SeqCst);
@@ -530,9 +480,6 @@ impl ShmFabric {
                 let completion = port.completion(position);
                 port.complete(position, Completion { status: Status::NodeDown, ..completion });
             }
-        }
-        if travelled {
-            self.counters.count_round_trip();
         }
         drop(requests);
         port.finish(scratch, elapsed_ns);

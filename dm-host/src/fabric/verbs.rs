@@ -227,11 +227,6 @@ impl VerbsFabric {
         &self.device
     }
 
-    /// What pages its copies are in.
-    pub fn local_pages(&self) -> &'static str {
-        self.blocks.last().map_or("none yet", |block| block.pages)
-    }
-
     /// Has the queue pair to `node` fail, as a cable would: for tests of what follows.
     pub fn break_link(&mut self, node: NodeId) {
         if let Some(link) = self.links.get_mut(usize::from(node.0)) {

@@ -2,7 +2,7 @@
 
 use super::calls::{Calls, Heard, Ticket};
 use super::message::{ANNOUNCE, WITHDRAW};
-use super::watcher::{self, Watched};
+use super::watcher::{self, Connection, Watched};
 use super::wire::{Hello, VERSION, WELCOME_BYTES, Welcome, WireError};
 use crate::region::{Region, RegionError};
 use dm_core::remote::lock_word::RowId;
@@ -160,7 +160,7 @@ impl RemoteNode {
     }
 
     /// Has the daemon note that this process acts for a compute-node row, so that fencing the row ends this process. To be
-    /// done at every memory node before the first WRITE under that name; see [`super::members`] for why.
+    /// done at every memory node before the first WRITE under that name; `members` tells why.
     pub fn announce(&self, row: RowId, incarnation: u32) -> Result<(), AnnounceError> {
         match self.ask(ANNOUNCE, row, incarnation)? {
             value if value == Reply::Done as u64 => Ok(()),
@@ -191,26 +191,29 @@ impl RemoteNode {
             std::thread::sleep(Duration::from_micros(50));
         }
     }
+}
 
-    // ---- for the watcher -------------------------------------------------------------------------------------
-
-    pub(super) fn socket(&self) -> Option<&UnixStream> {
+impl Connection for RemoteNode {
+    fn socket(&self) -> Option<&UnixStream> {
         self.socket.as_ref()
     }
 
-    /// Receives what the daemon said.
-    pub(super) fn receive(&self) -> Heard {
+    fn receive(&self) -> Heard {
         self.socket.as_ref().map_or(Heard::End, |socket| self.calls.receive(socket))
     }
 
-    /// The connection is over: lets go of the memory.
-    pub(super) fn end(&self) {
+    /// Lets go of the memory.
+    fn end(&self) {
         // Before the memory is exchanged: who saw private memory sees the flag.
         self.mark_down();
         if let Err(error) = self.region.detach() {
             // It then goes with this process; until then no other daemon gets the file.
             tracing::error!("memory node {}: cannot let go of its memory: {error}", self.node_id.0);
         }
+    }
+
+    fn node_id(&self) -> NodeId {
+        self.node_id
     }
 }
 
@@ -270,7 +273,8 @@ pub fn connect(socket: &Path) -> Result<Arc<RemoteNode>, ConnectError> {
         socket: Some(stream),
     });
     if let Some(stream) = &node.socket {
-        let watched = watcher::watch(stream, Arc::downgrade(&node)).map_err(no_answer)?;
+        let weak = Arc::downgrade(&node);
+        let watched = watcher::watch(stream, weak).map_err(no_answer)?;
         // Set once, here.
         let _ = node.watched.set(watched);
     }

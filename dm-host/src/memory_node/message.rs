@@ -1,19 +1,12 @@
 //! What the control protocols of both fabrics have in common; little-endian.
 //!
-//! ```text
-//! Head     0 magic[8]  8 version u32  12 a number u32: mostly an answer                               16 bytes
-//! Call     0 id u64    8 procedure u64  16 a u64  24 b u64  32 c u64                                   40 bytes
-//! Return   0 id u64    8 value u64                                                                    16 bytes
-//! ```
-//!
-//! Every greeting begins with a head. Magic and version stand at the same place in every version to come, so that two ends of
+//! Every greeting begins with a [`Head`]. Magic and version stand at the same place in every version to come, so that two ends of
 //! different versions can say so. A return repeats the id of its call; returns may come in any order. Every call may be made again after an
 //! unknown outcome.
 
 use thiserror::Error;
-
-/// Bytes of a head.
-pub const HEAD_BYTES: usize = 16;
+use zerocopy::byteorder::little_endian::{U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned, transmute};
 
 /// Bytes of a [`Call`].
 pub const CALL_BYTES: usize = 40;
@@ -50,19 +43,27 @@ pub enum HeadError {
     Full,
 }
 
-/// A head.
-pub fn head(magic: [u8; 8], version: u32, number: u32) -> [u8; HEAD_BYTES] {
-    let mut bytes = [0; HEAD_BYTES];
-    bytes[..8].copy_from_slice(&magic);
-    bytes[8..12].copy_from_slice(&version.to_le_bytes());
-    bytes[12..].copy_from_slice(&number.to_le_bytes());
-    bytes
+/// How a greeting begins.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub struct Head {
+    magic: [u8; 8],
+    version: U32,
+    /// Mostly an answer.
+    number: U32,
+}
+
+impl Head {
+    /// The head of a message.
+    pub const fn new(magic: [u8; 8], version: u32, number: u32) -> Self {
+        Self { magic, version: U32::new(version), number: U32::new(number) }
+    }
 }
 
 /// The version and the number of a message that begins with `magic`, whatever they are.
 pub fn any_head(bytes: &[u8], magic: [u8; 8]) -> Result<(u32, u32), HeadError> {
-    match bytes.first_chunk::<HEAD_BYTES>() {
-        Some(bytes) if bytes[..8] == magic => Ok((u32_at(bytes, 8), u32_at(bytes, 12))),
+    match Head::ref_from_prefix(bytes) {
+        Ok((head, _)) if head.magic == magic => Ok((head.version.get(), head.number.get())),
         _ => Err(HeadError::Magic),
     }
 }
@@ -87,17 +88,15 @@ pub struct Call {
 impl Call {
     /// As sent.
     pub fn encode(&self) -> [u8; CALL_BYTES] {
-        let mut bytes = [0; CALL_BYTES];
-        bytes[..8].copy_from_slice(&self.id.to_le_bytes());
-        for (to, word) in bytes[8..].chunks_exact_mut(8).zip(self.operands) {
-            to.copy_from_slice(&word.to_le_bytes());
-        }
-        bytes
+        let [a, b, c, d] = self.operands;
+        transmute!([self.id, a, b, c, d].map(U64::new))
     }
 
     /// As received: any bytes are one.
     pub fn decode(bytes: &[u8; CALL_BYTES]) -> Self {
-        Self { id: u64_at(bytes, 0), operands: [8, 16, 24, 32].map(|at| u64_at(bytes, at)) }
+        let words: [U64; 5] = transmute!(*bytes);
+        let [id, operands @ ..] = words.map(U64::get);
+        Self { id, operands }
     }
 }
 
@@ -113,31 +112,15 @@ pub struct Return {
 impl Return {
     /// As sent.
     pub fn encode(&self) -> [u8; RETURN_BYTES] {
-        let mut bytes = [0; RETURN_BYTES];
-        bytes[..8].copy_from_slice(&self.id.to_le_bytes());
-        bytes[8..].copy_from_slice(&self.value.to_le_bytes());
-        bytes
+        transmute!([self.id, self.value].map(U64::new))
     }
 
     /// As received.
     pub fn decode(bytes: &[u8; RETURN_BYTES]) -> Self {
-        Self { id: u64_at(bytes, 0), value: u64_at(bytes, 8) }
+        let words: [U64; 2] = transmute!(*bytes);
+        let [id, value] = words.map(U64::get);
+        Self { id, value }
     }
-}
-
-/// The number at byte `at`; 0 past the end.
-pub(super) fn u16_at(bytes: &[u8], at: usize) -> u16 {
-    bytes.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |word| u16::from_le_bytes(*word))
-}
-
-/// The number at byte `at`; 0 past the end.
-pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    bytes.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |word| u32::from_le_bytes(*word))
-}
-
-/// The number at byte `at`; 0 past the end.
-pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    bytes.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |word| u64::from_le_bytes(*word))
 }
 
 #[cfg(test)]
@@ -156,9 +139,9 @@ mod tests {
     #[test]
     fn another_version_is_told_from_another_protocol() {
         let magic = *b"dm-test\n";
-        assert_eq!(same_head(&head(magic, 3, 7), magic, 3), Ok(7));
-        assert_eq!(any_head(&head(magic, 9, 1), magic), Ok((9, 1)));
-        let error = same_head(&head(magic, 9, 7), magic, 3).unwrap_err();
+        assert_eq!(same_head(Head::new(magic, 3, 7).as_bytes(), magic, 3), Ok(7));
+        assert_eq!(any_head(Head::new(magic, 9, 1).as_bytes(), magic), Ok((9, 1)));
+        let error = same_head(Head::new(magic, 9, 7).as_bytes(), magic, 3).unwrap_err();
         assert_eq!(error, HeadError::Version { theirs: 9, ours: 3 });
         assert!(error.to_string().contains("version 9") && error.to_string().contains("version 3"));
         assert_eq!(same_head(b"GET / HTTP/1.1\r\n", magic, 3), Err(HeadError::Magic));

@@ -1,7 +1,7 @@
 //! One sleeping thread that hears memory nodes' daemons, and learns of their ends, for the whole process.
 
 use super::calls::Heard;
-use super::client::RemoteNode;
+use dm_core::verbs::NodeId;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll;
 use rustix::io::Errno;
@@ -12,9 +12,24 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
+/// A connection to a memory node's daemon.
+pub(super) trait Connection: Send + Sync {
+    /// Its control socket.
+    fn socket(&self) -> Option<&UnixStream>;
+
+    /// Receives what the daemon said.
+    fn receive(&self) -> Heard;
+
+    /// It is over.
+    fn end(&self);
+
+    /// Which memory node.
+    fn node_id(&self) -> NodeId;
+}
+
 struct Watcher {
     epoll: OwnedFd,
-    nodes: Mutex<HashMap<u64, Weak<RemoteNode>>>,
+    nodes: Mutex<HashMap<u64, Weak<dyn Connection>>>,
     next: AtomicU64,
 }
 
@@ -25,7 +40,7 @@ pub(super) struct Watched {
 }
 
 /// Has `node` receive what comes on `socket`, its control socket, and told when that ends.
-pub(super) fn watch(socket: &UnixStream, node: Weak<RemoteNode>) -> io::Result<Watched> {
+pub(super) fn watch(socket: &UnixStream, node: Weak<dyn Connection>) -> io::Result<Watched> {
     let watcher = watcher()?;
     let key = watcher.next.fetch_add(1, Ordering::Relaxed);
     // First: the socket may have ended already.
@@ -65,7 +80,7 @@ fn watcher() -> io::Result<&'static Watcher> {
 
 impl Watcher {
     /// The node of a key. It may be dropped here, last of all, which wants the mutex: so that is not held.
-    fn node(&self, key: u64) -> Option<Arc<RemoteNode>> {
+    fn node(&self, key: u64) -> Option<Arc<dyn Connection>> {
         self.nodes.lock().unwrap_or_else(PoisonError::into_inner).get(&key).and_then(Weak::upgrade)
     }
 }

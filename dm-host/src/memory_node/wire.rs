@@ -1,18 +1,12 @@
-//! The greeting over a Unix socket, version 3; what both ends say after it is in [`super::message`].
-//!
-//! ```text
-//! Hello    0 head, its number zero                                                                    16 bytes
-//! Welcome  0 head, its number an answer  16 connection u32  20 node u16  22 nodes u16
-//!         24 region_bytes u64  32 file_bytes u64  40 page_bytes u64  48 device_at u64
-//!         56 sequence_at u64   64 slots_at u64    72 device_bytes u32  76 mode u32
-//!         80 fencing u32  84 zero u32                                                                 88 bytes
-//! ```
+//! The greeting over a Unix socket, version 3; what both ends say after it is in `message`.
 //!
 //! With [`Answer::Welcome`] comes the region's file descriptor; with any other answer all that follows is zero.
 
-use super::message::{HEAD_BYTES, HeadError, any_head, head, same_head, u16_at, u32_at, u64_at};
+use super::message::{Head, HeadError, any_head, same_head};
 use crate::region::{Layout, LineMode};
 use thiserror::Error;
+use zerocopy::byteorder::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, FromZeros as _, Immutable, IntoBytes, KnownLayout, Unaligned, transmute};
 
 /// How each message begins.
 pub const MAGIC: [u8; 8] = *b"dm-memd\n";
@@ -21,10 +15,32 @@ pub const MAGIC: [u8; 8] = *b"dm-memd\n";
 pub const VERSION: u32 = 3;
 
 /// Bytes of a [`Hello`].
-pub const HELLO_BYTES: usize = HEAD_BYTES;
+pub const HELLO_BYTES: usize = size_of::<Head>();
 
 /// Bytes of a [`Welcome`].
-pub const WELCOME_BYTES: usize = 88;
+pub const WELCOME_BYTES: usize = size_of::<WelcomeFrame>();
+
+/// A [`Welcome`] as sent; its head's number is an [`Answer`].
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct WelcomeFrame {
+    head: Head,
+    connection: U32,
+    node: U16,
+    nodes: U16,
+    region_bytes: U64,
+    file_bytes: U64,
+    page_bytes: U64,
+    device_at: U64,
+    sequence_at: U64,
+    slots_at: U64,
+    device_bytes: U32,
+    mode: U32,
+    fencing: U32,
+    zero: U32,
+}
+
+const _: () = assert!(HELLO_BYTES == 16 && WELCOME_BYTES == 88, "sizes on the wire");
 
 /// Why a message was not understood.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -51,7 +67,7 @@ pub struct Hello {
 impl Hello {
     /// As sent.
     pub fn encode(self) -> [u8; HELLO_BYTES] {
-        head(MAGIC, self.version, 0)
+        transmute!(Head::new(MAGIC, self.version, 0))
     }
 
     /// As received. Any version decodes: the server answers with its own.
@@ -91,25 +107,24 @@ pub struct Welcome {
 impl Welcome {
     /// As sent.
     pub fn encode(&self) -> [u8; WELCOME_BYTES] {
-        let mut bytes = refusal(Answer::Welcome);
-        bytes[16..20].copy_from_slice(&self.connection.to_le_bytes());
-        bytes[20..22].copy_from_slice(&self.node.to_le_bytes());
-        bytes[22..24].copy_from_slice(&self.nodes.to_le_bytes());
-        let layout = &self.layout;
-        for (at, value) in [
-            (24, layout.region_bytes),
-            (32, layout.file_bytes),
-            (40, layout.page_bytes),
-            (48, layout.device_at),
-            (56, layout.sequence_at),
-            (64, layout.slots_at),
-        ] {
-            bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
-        }
-        bytes[72..76].copy_from_slice(&layout.device_bytes.to_le_bytes());
-        bytes[76..80].copy_from_slice(&layout.mode.code().to_le_bytes());
-        bytes[80..84].copy_from_slice(&u32::from(self.fencing).to_le_bytes());
-        bytes
+        let Layout { region_bytes, device_bytes, mode, page_bytes, device_at, sequence_at, slots_at, file_bytes } =
+            self.layout;
+        transmute!(WelcomeFrame {
+            head: Head::new(MAGIC, VERSION, Answer::Welcome as u32),
+            connection: self.connection.into(),
+            node: self.node.into(),
+            nodes: self.nodes.into(),
+            region_bytes: region_bytes.into(),
+            file_bytes: file_bytes.into(),
+            page_bytes: page_bytes.into(),
+            device_at: device_at.into(),
+            sequence_at: sequence_at.into(),
+            slots_at: slots_at.into(),
+            device_bytes: device_bytes.into(),
+            mode: mode.code().into(),
+            fencing: u32::from(self.fencing).into(),
+            zero: U32::ZERO,
+        })
     }
 
     /// As received. What comes out is sound: the layout is one that [`Layout::new`] makes.
@@ -119,16 +134,17 @@ impl Welcome {
             2 => return Err(HeadError::Full.into()),
             answer => return Err(WireError::Answer(answer)),
         }
-        let code = u32_at(bytes, 76);
+        let frame: WelcomeFrame = transmute!(*bytes);
+        let code = frame.mode.get();
         let mode = LineMode::from_code(code).ok_or_else(|| WireError::Layout(format!("line mode {code}")))?;
-        let layout = Layout::new(u64_at(bytes, 24), u32_at(bytes, 72), mode, u64_at(bytes, 40))
+        let layout = Layout::new(frame.region_bytes.get(), frame.device_bytes.get(), mode, frame.page_bytes.get())
             .map_err(|error| WireError::Layout(error.to_string()))?;
         let welcome = Self {
-            connection: u32_at(bytes, 16),
-            node: u16_at(bytes, 20),
-            nodes: u16_at(bytes, 22),
+            connection: frame.connection.get(),
+            node: frame.node.get(),
+            nodes: frame.nodes.get(),
             layout,
-            fencing: u32_at(bytes, 80) == 1,
+            fencing: frame.fencing == 1,
         };
         if welcome.encode() != *bytes {
             return Err(WireError::Layout("its parts are elsewhere than this release puts them".to_owned()));
@@ -142,9 +158,8 @@ impl Welcome {
 
 /// A message that lets nobody in.
 pub fn refusal(answer: Answer) -> [u8; WELCOME_BYTES] {
-    let mut bytes = [0; WELCOME_BYTES];
-    bytes[..HEAD_BYTES].copy_from_slice(&head(MAGIC, VERSION, answer as u32));
-    bytes
+    let head = Head::new(MAGIC, VERSION, answer as u32);
+    transmute!(WelcomeFrame { head, ..WelcomeFrame::new_zeroed() })
 }
 
 #[cfg(test)]

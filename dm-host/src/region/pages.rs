@@ -1,6 +1,8 @@
 //! What the kernel says about pages: free huge ones, transparent ones, sizes of DAX devices.
 
 use super::Layout;
+use procfs::process::Process;
+use procfs::{Current as _, Meminfo};
 use rustix::fs::fstatfs;
 use std::fmt;
 use std::io;
@@ -34,38 +36,23 @@ impl fmt::Display for Pages {
 /// Looks up what the mapping that begins at `base` is made of.
 pub(super) fn look(base: usize, layout: &Layout) -> Pages {
     let mut pages = Pages { page_bytes: layout.page_bytes, transparent_huge_bytes: 0, bytes: layout.file_bytes };
-    let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap_or_default();
-    let mut inside = false;
-    for line in smaps.lines() {
-        if let Some((start, end)) = line.split(' ').next().and_then(|range| range.split_once('-'))
-            && let (Ok(start), Ok(end)) = (usize::from_str_radix(start, 16), usize::from_str_radix(end, 16))
-        {
-            inside = start < base + layout.file_bytes as usize && base < end;
-        } else if inside && (line.starts_with("ShmemPmdMapped:") || line.starts_with("FilePmdMapped:")) {
-            pages.transparent_huge_bytes += kib(line).unwrap_or(0);
-        }
+    let base = base as u64;
+    let Ok(maps) = Process::myself().and_then(|process| process.smaps()) else { return pages };
+    for map in maps.iter().filter(|map| map.address.0 < base + layout.file_bytes && base < map.address.1) {
+        let huge = ["ShmemPmdMapped", "FilePmdMapped"].iter().filter_map(|name| map.extension.map.get(*name));
+        pages.transparent_huge_bytes += huge.sum::<u64>();
     }
     pages
 }
 
-/// Bytes in a line such as `MemAvailable:   23 kB`.
-fn kib(line: &str) -> Option<u64> {
-    line.split_whitespace().nth(1)?.parse::<u64>().ok()?.checked_mul(1024)
-}
-
-fn meminfo(name: &str) -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    kib(text.lines().find(|line| line.starts_with(name))?)
-}
-
 /// Memory that can be had without swapping.
 pub(super) fn memory_available() -> Option<u64> {
-    meminfo("MemAvailable:")
+    Meminfo::current().ok()?.mem_available
 }
 
 /// Size of a default huge page.
 pub(super) fn huge_bytes() -> u64 {
-    meminfo("Hugepagesize:").unwrap_or(2 << 20)
+    Meminfo::current().ok().and_then(|memory| memory.hugepagesize).unwrap_or(2 << 20)
 }
 
 /// Huge pages nobody has taken or reserved.

@@ -1,6 +1,7 @@
 //! One call: the operation, and its result to come.
 
 use super::Session;
+use super::deadline::Deadline;
 use super::error::SessionError;
 use super::queue::{Body, Claim, Waiter};
 use dm_core::operation::{Operation, Outcome};
@@ -110,30 +111,6 @@ pub(super) enum Started {
     NoRoom,
 }
 
-/// When to give up.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Deadline {
-    since: Instant,
-    at: Instant,
-}
-
-impl Deadline {
-    /// `None`: so late that no clock gets there.
-    pub(super) fn after(time: Duration) -> Option<Self> {
-        let since = Instant::now();
-        since.checked_add(time).map(|at| Self { since, at })
-    }
-
-    /// Time left; fails if there is none.
-    pub(super) fn left(self) -> Result<Duration, SessionError> {
-        let now = Instant::now();
-        if now >= self.at {
-            return Err(SessionError::Deadline { waited: now.saturating_duration_since(self.since) });
-        }
-        Ok(self.at - now)
-    }
-}
-
 impl<'a, T> Call<'a, T> {
     pub(super) fn new(session: &'a Session, arguments: Result<Arguments<'a>, SessionError>, fetch: Fetch<T>) -> Self {
         Self { session, arguments, fetch, deadline: None, stage: Stage::New }
@@ -222,7 +199,7 @@ impl<'a, T> Call<'a, T> {
     fn park(&self) {
         match self.deadline {
             None => thread::park(),
-            Some(deadline) => thread::park_timeout(deadline.at.saturating_duration_since(Instant::now())),
+            Some(deadline) => thread::park_timeout(deadline.left().unwrap_or_default()),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Many calls at once.
 
-use super::call::{Call, Deadline, Stage, Started};
+use super::call::{Call, Stage, Started};
+use super::deadline::Deadline;
 use super::error::SessionError;
 use std::future::Future;
 use std::pin::Pin;

@@ -1,9 +1,9 @@
 //! What opening a session and calling it can fail with.
 
 use crate::assembly::AssemblyError;
-use crate::compute_node::PoolError;
 use crate::fabric::any::FabricError;
 use crate::kinds::{IndexParameterError, IndexParameters};
+use crate::pool::PoolError;
 use dm_core::operation::{Effect, OpError};
 use std::time::Duration;
 use thiserror::Error;

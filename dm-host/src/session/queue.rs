@@ -29,7 +29,7 @@ mod work;
 
 pub(super) use work::QueueWork;
 
-use super::call::Deadline;
+use super::deadline::Deadline;
 use super::error::SessionError;
 use super::statistics::WorkerSums;
 use dm_core::operation::{Effect, OpError, Operation, Outcome, Part, ScratchPlan};

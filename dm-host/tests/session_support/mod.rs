@@ -4,9 +4,9 @@
 
 use dm_core::remote::superblock::PoolPlan;
 use dm_core::verbs::NodeId;
-use dm_host::compute_node::{self, Pool};
 use dm_host::fabric::shm::ShmOptions;
 use dm_host::memory_node::RemoteNode;
+use dm_host::pool::{self, Pool};
 use dm_host::region::{Backing, LineMode, Region, RegionSpec};
 use dm_host::session::SessionOptions;
 use std::future::Future;
@@ -33,7 +33,7 @@ pub fn pool_here(nodes: u16) -> Arc<Pool> {
             redo_row_bytes: 0,
         };
         let region = Region::create(&spec).unwrap();
-        region.write_image(0, &compute_node::format(&plan).unwrap()).unwrap();
+        region.write_image(0, &pool::format(&plan).unwrap()).unwrap();
         (format!("node {node}").into(), Arc::new(RemoteNode::in_process_at(region, NodeId(node), nodes)))
     };
     Arc::new(Pool::of((0..nodes).map(node).collect(), ShmOptions::default()).unwrap())

@@ -1,8 +1,9 @@
 //! Deadlines, retries, memory nodes that are down.
 
 use super::fill;
-use crate::bed::{Failure, Fixture, Setup, poke};
+use crate::bed::{Fixture, Setup};
 use crate::client::{Client, alone, on_bed};
+use crate::fabric::{Failure, poke};
 use crate::oracle::POINT;
 use crate::subject::{Shape, Subject};
 use dm_core::operation::{Cause, Effect, Operation, OperationKind};

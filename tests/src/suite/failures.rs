@@ -1,8 +1,9 @@
 //! The k-th submit fails, for every k.
 
 use super::abandon::{CASES, Case, content, judge, prepare};
-use crate::bed::{Failure, Fixture};
+use crate::bed::Fixture;
 use crate::client::on_bed;
+use crate::fabric::Failure;
 use crate::subject::Subject;
 use dm_core::operation::{Cause, Effect};
 use dm_core::verbs::Status;

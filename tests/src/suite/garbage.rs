@@ -1,8 +1,9 @@
 //! Memory of any content: a typed error or an outcome, never a panic, never an operation without an end.
 
 use super::{fill, runner};
-use crate::bed::{AnyFabric, Fixture, Setup, peek, poke};
+use crate::bed::{Fixture, Setup};
 use crate::client::{Client, alone};
+use crate::fabric::{AnyFabric, peek, poke};
 use crate::oracle::POINT;
 use crate::subject::{Shape, Subject};
 use dm_core::operation::{Operation, OperationKind};

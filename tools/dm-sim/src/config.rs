@@ -1,7 +1,7 @@
 //! The semantics dial: what the simulated fabric guarantees, and how it uses the freedom that is left.
 
+use crate::compute_node::ComputeNode;
 use crate::memory::MemoryNode;
-use crate::world::ComputeNode;
 use dm_core::verbs::{Assumptions, Capabilities, Guarantees, INLINE_BYTES_MAX, Status, Verb};
 
 /// Answers a [`dm_core::verbs::Verb::Rpc`] on a memory node: its operands in, the completion's value out.

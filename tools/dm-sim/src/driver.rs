@@ -7,7 +7,8 @@
 //! A lane that can go on is polled after a random computing time (see [`crate::config::Delays::cpu_ns`]), so the order
 //! in which ready lanes run is random, and part of what the seed determines.
 
-use crate::world::{ComputeNode, LaneKey, SubmitKey, World};
+use crate::compute_node::ComputeNode;
+use crate::world::{LaneKey, SubmitKey, World};
 use dm_core::lane::Lane;
 use dm_core::machine::{Step, poll_once};
 use dm_core::verbs::{Completion, Request, Verb};

@@ -1,21 +1,13 @@
 //! Effects: what happens to memory, and to a request, when its time has come.
 
-use crate::flight::{BURST_LOST, Flight, Happens, NO_SUBMIT, Slot, has_landed};
+use crate::compute_node::ComputeNode;
+use crate::flight::{BURST_LOST, Flight, Happens, NO_SUBMIT, Slot, WriteBack, has_landed};
 use crate::log::What;
 use crate::memory::atomic_result;
-use crate::world::{ComputeNode, Misuse, World};
+use crate::world::{Misuse, World};
 use dm_core::remote::rpc::Procedure;
-use dm_core::verbs::{Assumptions, Flags, Request, Space, Status, Verb};
+use dm_core::verbs::{Assumptions, Flags, Request, Status, Verb};
 use std::ops::Range;
-
-/// A word that an atomic will write again.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct WriteBack {
-    slot: Slot,
-    node: u16,
-    space: Space,
-    offset: u64,
-}
 
 impl World {
     /// Lets the next event happen; `false` if there is none.

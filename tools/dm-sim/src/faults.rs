@@ -5,9 +5,10 @@
 //! `crash_atomic_bytes`. What is still to come may come late: until the responder's side is confirmed closed
 //! ([`World::close_queue_pairs`]) packets of the dead may land.
 
+use crate::compute_node::ComputeNode;
 use crate::flight::{Flight, Happens, Slot, has_landed};
 use crate::log::What;
-use crate::world::{ComputeNode, World};
+use crate::world::World;
 use dm_core::remote::rpc::Reply;
 use dm_core::verbs::{Assumptions, Label, NodeId, Status, Verb};
 

@@ -1,6 +1,6 @@
 //! Requests on their way: the records, recycled, and the queue of what happens next.
 
-use dm_core::verbs::{Completion, Request};
+use dm_core::verbs::{Completion, Request, Space};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -205,4 +205,13 @@ impl Agenda {
         let events = std::mem::take(&mut self.heap).into_vec();
         self.heap = events.into_iter().filter_map(|Reverse(event)| rewrite(event).map(Reverse)).collect();
     }
+}
+
+/// A word that an atomic will write again.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WriteBack {
+    pub(crate) slot: Slot,
+    pub(crate) node: u16,
+    pub(crate) space: Space,
+    pub(crate) offset: u64,
 }

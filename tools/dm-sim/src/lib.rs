@@ -2,14 +2,14 @@
 //!
 //! In reading order:
 //!
-//! 1. [`config`]: the semantics dial: what is guaranteed, how long things take.
-//! 2. [`memory`]: memory nodes, and what an atomic does to a word.
-//! 3. [`direct`] and [`run`]: the fabric without time, and one operation on it from beginning to end.
+//! 1. `config`: the semantics dial: what is guaranteed, how long things take.
+//! 2. `memory`: memory nodes, and what an atomic does to a word.
+//! 3. `direct` and `run`: the fabric without time, and one operation on it from beginning to end.
 //! 4. [`rng`]: the one source of randomness.
-//! 5. [`schedule`]: when a request takes effect; the table of orders.
+//! 5. `schedule`: when a request takes effect; the table of orders.
 //! 6. [`world`]: requests in, completions out; in between they are records in `flight`, and `effects` happen.
-//! 7. [`driver`]: many lanes of many compute nodes on one world. [`workload`]: keeps them busy.
-//! 8. [`faults`]: what can break.
+//! 7. `driver`: many lanes of many compute nodes on one world. `workload`: keeps them busy.
+//! 8. `faults`: what can break.
 //! 9. [`log`]: one line per thing that happened. `turns`: a check on the writers.
 //! 10. [`check`]: judges what lanes did and were told.
 //! 11. [`verify`]: runs an index under schedules drawn from seeds, and judges it.
@@ -46,27 +46,29 @@
 #![forbid(unsafe_code)]
 
 pub mod check;
-pub mod config;
-pub mod direct;
-pub mod driver;
+mod compute_node;
+mod config;
+mod direct;
+mod driver;
 mod effects;
-pub mod faults;
+mod faults;
 mod flight;
 pub mod log;
-pub mod memory;
+mod memory;
 pub mod rng;
-pub mod run;
-pub mod schedule;
+mod run;
+mod schedule;
 pub mod timing;
 mod turns;
 pub mod verify;
-pub mod workload;
+mod workload;
 pub mod world;
 
+pub use compute_node::ComputeNode;
 pub use config::{Config, Delays};
 pub use direct::DirectFabric;
 pub use driver::{Driver, DriverConfig, Event, LaneAt, Op, Stuck};
 pub use memory::{Memories, Memory, MemoryNode};
 pub use run::{Counts, Run, block_on};
 pub use workload::{Workload, run_workload};
-pub use world::{ComputeNode, World};
+pub use world::World;

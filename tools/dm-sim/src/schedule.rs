@@ -12,9 +12,9 @@
 //!
 //! A host-memory WRITE before anything in device memory is ordered by HOST_BEFORE_DEVICE instead. A timing model replaces `plan` and nothing else.
 
+use crate::compute_node::ComputeNode;
 use crate::config::{Config, Delays};
 use crate::rng::Rng;
-use crate::world::ComputeNode;
 use dm_core::verbs::{Assumptions, Flags, Request, Space, Verb};
 
 /// Into how many instants a transfer can fall apart. More than a few add events and no new kind of picture.

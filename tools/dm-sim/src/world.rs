@@ -4,9 +4,9 @@
 //! advances with [`World::step`], finished submits come out of [`World::take_ready`] and [`World::deliver`].
 //! [`crate::driver::Driver`] connects that to lanes.
 
+use crate::compute_node::ComputeNode;
 use crate::config::Config;
-use crate::effects::WriteBack;
-use crate::flight::{Agenda, Flight, Flights, Happens, NO_SUBMIT, Slot};
+use crate::flight::{Agenda, Flight, Flights, Happens, NO_SUBMIT, Slot, WriteBack};
 use crate::log::{LogLine, What};
 use crate::memory::Memories;
 use crate::rng::Rng;
@@ -14,10 +14,6 @@ use crate::schedule::{Order, Plan, deal, plan, plan_refusal};
 use crate::turns::Turns;
 use dm_core::port::OUTBOX_REQUESTS;
 use dm_core::verbs::{Assumptions, Completion, Flags, INLINE_BYTES_MAX, Label, Request, Status, Verb};
-
-/// A compute node, 0-based.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ComputeNode(pub u16);
 
 /// A lane known to a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

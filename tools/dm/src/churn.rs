@@ -6,18 +6,19 @@
 //! Then every record is read, the tree is walked, and every place of every chunk must be reached or come back; of an index whose
 //! memory is collected in runs, the footprint has to do.
 
-use crate::commands::tool::{LeaseArguments, with_tool};
-use crate::commands::{Failure, print};
+use crate::failure::{Failure, print};
 use crate::pool::{Children, Start};
-use crate::report::table::size;
+use crate::report::text::size;
+use crate::tool::{LeaseArguments, with_tool};
 use crate::workload::random::{Random, mix};
 use dm_core::index::Index as _;
 use dm_core::memory::chunks::{self, Tally};
 use dm_core::remote::catalog::IndexKind;
 use dm_core::verbs::NodeId;
-use dm_host::compute_node::{Membership, Pool};
+use dm_host::compute_node::Membership;
 use dm_host::fabric::shm::ShmOptions;
 use dm_host::kinds::IndexParameters;
+use dm_host::pool::Pool;
 use dm_host::session::{Delete, Insert, Session, SessionOptions, Update};
 use dm_host::solo::block_on;
 use serde::Serialize;

@@ -7,8 +7,8 @@ mod chime;
 mod rdwc;
 mod smart;
 
-use crate::bench::{self, engine, plan::Plan};
-use crate::commands::Failure;
+use crate::bench::{self, plan::Plan};
+use crate::failure::{Failure, print};
 use crate::report::Report;
 use clap::Parser;
 use std::fmt::Write as _;
@@ -406,9 +406,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             let rival = rival(figure, &command).map_or_else(String::new, |rival| format!("{rival}\n"));
             format!("# {}\n{command}\n{rival}", figure.title)
         });
-        return crate::commands::print(&lines.collect::<String>());
+        return print(&lines.collect::<String>());
     }
-    crate::commands::print("| figure | paper | ours (simulated) | ratio | remarks |\n|---|---|---|---|---|\n")?;
+    print("| figure | paper | ours (simulated) | ratio | remarks |\n|---|---|---|---|---|\n")?;
     let mut last: Option<(String, Report)> = None;
     for figure in figures {
         let command = command(figure);
@@ -418,7 +418,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             _ => measure(&command)?,
         };
         let rival = rival(figure, &command).map(|rival| measure(&rival)).transpose()?;
-        crate::commands::print(&line(figure, &report, rival.as_ref()))?;
+        print(&line(figure, &report, rival.as_ref()))?;
         last = Some((command, report));
     }
     Ok(())
@@ -427,7 +427,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 fn measure(command: &str) -> Result<Report, Failure> {
     let words = command.split_whitespace().skip(1);
     let bench = Bench::try_parse_from(words).map_err(|error| Failure::Run(format!("{command}: {error}")))?;
-    let mut measured = engine::run(&Plan::new(&bench.arguments)?)?;
+    let mut measured = bench::execute(&Plan::new(&bench.arguments)?)?;
     let report = measured.reports.pop();
     measured.verdict()?;
     report.ok_or_else(|| Failure::Run(format!("{command}: no workload")))

@@ -1,6 +1,6 @@
 //! Memory nodes for a command: child processes of its own, or running ones found by their control sockets.
 
-use crate::commands::Failure;
+use crate::failure::Failure;
 use dm_core::error::VerbError;
 use dm_core::index::catalog;
 use dm_core::lane::Lane;
@@ -9,8 +9,9 @@ use dm_core::remote::SCRATCH_BYTES;
 use dm_core::remote::catalog::IndexEntry;
 use dm_core::remote::chunk::ChunkEntry;
 use dm_core::verbs::{Label, NodeId, Request};
-use dm_host::compute_node::{ComputeNode, Pool, socket_in};
+use dm_host::compute_node::ComputeNode;
 use dm_host::fabric::shm::ShmOptions;
+use dm_host::pool::{Pool, socket_in};
 use dm_host::solo::block_on;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -41,8 +42,6 @@ pub struct Start {
 pub struct Children {
     daemons: Vec<Child>,
     sockets: Vec<PathBuf>,
-    /// What the first one said when it was ready.
-    ready: String,
     /// Holds the sockets; removed last.
     directory: TempDir,
 }
@@ -59,7 +58,7 @@ impl Children {
         when_told_to_stop(move || {
             let _ = std::fs::remove_dir_all(sockets);
         })?;
-        let mut children = Self { daemons: Vec::new(), sockets: Vec::new(), ready: String::new(), directory };
+        let mut children = Self { daemons: Vec::new(), sockets: Vec::new(), directory };
         for node in 0..start.memory_nodes {
             let socket = socket_in(children.directory.path(), node);
             let mut command = Command::new(&program);
@@ -84,23 +83,20 @@ impl Children {
             children.sockets.push(socket);
         }
         for node in 0..children.daemons.len() {
-            let ready = children.wait_ready(node)?;
-            if node == 0 {
-                children.ready = ready;
-            }
+            children.wait_ready(node)?;
         }
         Ok(children)
     }
 
     /// The line a daemon prints once clients can connect.
-    fn wait_ready(&mut self, node: usize) -> Result<String, Failure> {
+    fn wait_ready(&mut self, node: usize) -> Result<(), Failure> {
         let daemon = &mut self.daemons[node];
         let mut line = String::new();
         if let Some(out) = daemon.stdout.take() {
             let _ = BufReader::new(out).read_line(&mut line);
         }
         if line.starts_with("READY") {
-            return Ok(line.trim_end().to_owned());
+            return Ok(());
         }
         // It has closed its output, so it has ended or is about to; what it said on the way is the reason.
         let mut said = String::new();
@@ -115,11 +111,6 @@ impl Children {
     /// Their control sockets, by number.
     pub fn sockets(&self) -> &[PathBuf] {
         &self.sockets
-    }
-
-    /// What memory node 0 said of itself.
-    pub fn ready(&self) -> &str {
-        &self.ready
     }
 }
 

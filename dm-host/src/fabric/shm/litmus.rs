@@ -6,8 +6,8 @@
 //! [`LineMode::Vector`], not granted by construction. Seeing one refutes the profile: some processors execute a
 //! 64-byte store as two of 32 bytes (AMD Zen 4).
 
-use super::lines::{Area, WriterSlot, vector_supported};
 use crate::region::LineMode;
+use crate::region::lines::{Area, WriterSlot, vector_supported};
 use dm_core::layout::LINE_BYTES;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

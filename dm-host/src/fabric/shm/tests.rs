@@ -1,5 +1,4 @@
 use super::*;
-use std::sync::Mutex;
 
 const MODES: [LineMode; 2] = [LineMode::Vector, LineMode::Sequence];
 const REGION_BYTES: u64 = 1 << 20;
@@ -179,34 +178,6 @@ fn a_memory_node_that_is_down_says_so() {
     node.mark_down();
     let requests = [Request::fetch_add(Label::Tool, N0, 64, 1), Request::write_word(Label::Tool, N0, 0, 1)];
     assert_eq!(statuses(&post(&mut fabric, &mut [], &requests)), [Status::NodeDown; 2]);
-}
-
-#[test]
-fn requests_are_counted_by_step() {
-    let mut fabric = fabric_on(&node(LineMode::Sequence), ShmOptions::default());
-    let seen = Arc::new(Mutex::new(Vec::new()));
-    let log = Arc::clone(&seen);
-    fabric.set_trace(Some(Box::new(move |event| log.lock().unwrap().push((event.position, event.request.label)))));
-    let mut scratch = [0; 128];
-    post(
-        &mut fabric,
-        &mut scratch,
-        &[Request::cas(Label::Lock, N0, 0, 0, 1), Request::read(Label::Leaf, N0, 64, 128, 0)],
-    );
-    post(
-        &mut fabric,
-        &mut scratch,
-        &[Request::write(Label::Entry, N0, 64, 24, 0), Request::write_word(Label::Unlock, N0, 0, 0).unsignaled()],
-    );
-    post(&mut fabric, &mut scratch, &[Request::pause(1)]);
-    let counters = fabric.reset_counters();
-    let total = counters.total();
-    assert_eq!((total.requests, total.round_trips, total.atomics), (4, 2, 1));
-    assert_eq!((total.bytes_read, total.bytes_written), (128, 32));
-    assert_eq!(counters.step(Label::Leaf, Verb::Read), 1);
-    assert_eq!(counters.steps().count(), 4);
-    assert_eq!(fabric.counters().total(), counts::VerbCounts::default());
-    assert_eq!(*seen.lock().unwrap(), [(0, Label::Lock), (1, Label::Leaf), (0, Label::Entry), (1, Label::Unlock)]);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use super::device::Device;
 use super::{VerbsError, last_error};
 use memmap2::{Advice, MmapOptions, MmapRaw};
+use procfs::process::Process;
 use rdma_sys::{
     ibv_access_flags, ibv_alloc_dm, ibv_alloc_dm_attr, ibv_dereg_mr, ibv_dm, ibv_free_dm, ibv_memcpy_to_dm, ibv_mr,
     ibv_reg_dm_mr, ibv_reg_mr,
@@ -107,8 +108,6 @@ pub(crate) struct Block {
     /// Dropped, hence deregistered, before the memory is unmapped.
     registration: Registration,
     memory: MmapRaw,
-    /// Huge pages, transparent ones or small ones.
-    pub(crate) pages: &'static str,
 }
 
 impl Block {
@@ -119,8 +118,8 @@ impl Block {
         let huge = (bytes >= HUGE / 2)
             .then(|| map(MmapOptions::new().len(bytes.next_multiple_of(HUGE)).huge(Some(21)).populate()).ok())
             .flatten();
-        let (memory, pages) = if let Some(memory) = huge {
-            (memory, "2 MiB pages")
+        let memory = if let Some(memory) = huge {
+            memory
         } else {
             let memory = map(MmapOptions::new().len(bytes.max(1))).map_err(|source| VerbsError::Call {
                 doing: "map local memory for",
@@ -128,15 +127,15 @@ impl Block {
                 source,
             })?;
             // Not fatal: small pages cost the device more translations.
-            let transparent = bytes >= HUGE && memory.advise(Advice::HugePage).is_ok();
-            (memory, if transparent { "transparent huge pages where possible" } else { "4 KiB pages" })
+            let _ = bytes >= HUGE && memory.advise(Advice::HugePage).is_ok();
+            memory
         };
         check_locked_memory(memory.len() as u64)?;
         // A mapping does not begin at address 0.
         let start = NonNull::new(memory.as_mut_ptr()).unwrap_or(NonNull::dangling());
         // SAFETY: the mapping lives in the same value, after the registration; no references to it are ever made.
         let registration = unsafe { Registration::new(device, start, memory.len(), Reach::Local) }?;
-        Ok(Self { registration, memory, pages })
+        Ok(Self { registration, memory })
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -238,14 +237,11 @@ impl DeviceMemory {
 /// Whether `bytes` more may be locked: by the limit of this process, unless it has CAP_IPC_LOCK.
 pub(crate) fn check_locked_memory(bytes: u64) -> Result<(), VerbsError> {
     let Some(limit) = getrlimit(Resource::Memlock).current else { return Ok(()) };
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    let status = Process::myself().and_then(|process| process.status()).ok();
     /// Bit of CAP_IPC_LOCK (capabilities(7)).
     const IPC_LOCK: u32 = 14;
-    let capable = field("CapEff:")
-        .and_then(|bits| u64::from_str_radix(bits, 16).ok())
-        .is_some_and(|bits| bits & (1 << IPC_LOCK) != 0);
-    let locked = field("VmPin:").and_then(|text| text.split(' ').next()?.parse::<u64>().ok()).unwrap_or(0) << 10;
+    let capable = status.as_ref().is_some_and(|status| status.capeff & (1 << IPC_LOCK) != 0);
+    let locked = status.and_then(|status| status.vmpin).unwrap_or(0) << 10;
     if capable || locked.saturating_add(bytes) <= limit {
         return Ok(());
     }

@@ -16,25 +16,25 @@
 //! the few calls there are ([`dm_core::remote::rpc`]), so that no receive queue is needed on the data path.
 //!
 //! - [`wire`]: the messages. [`secret`]: the shared secret.
-//! - [`settings`]: command line and file. [`registered`]: the region, registered.
-//! - [`server`]: sessions, queue pairs, fencing. [`counters`]: what it counts.
+//! - [`settings`]: command line and file. `registered`: the region, registered.
+//! - `server`: sessions, queue pairs, fencing. `counters`: what it counts.
 //! - [`client`]: the compute process's end.
 
 pub mod client;
-pub mod counters;
-pub mod registered;
+mod counters;
+mod registered;
 pub mod secret;
-pub mod server;
+mod server;
 pub mod settings;
 pub mod wire;
 
 use super::ServeError;
-use super::daemon::Arguments;
-use crate::compute_node;
+use super::arguments::Arguments;
 use crate::fabric::verbs::cm::{Channel, Id};
 use crate::fabric::verbs::profile::Profile;
 use crate::fabric::verbs::{VerbsError, choose_mtu, mtu_bytes};
 use crate::metrics::Endpoint;
+use crate::pool;
 use crate::region::layout::DEVICE_BYTES_DEFAULT;
 use crate::region::{LineMode, Region, RegionSpec};
 use counters::Counters;
@@ -50,8 +50,8 @@ use wire::Welcome;
 
 /// The daemon of a memory node on an RDMA device, until `stop` becomes readable.
 pub(super) fn run(arguments: &Arguments, stop: BorrowedFd<'_>) -> Result<(), Box<dyn Error>> {
-    let settings = arguments.verbs();
-    let (node, nodes) = arguments.numbers();
+    let settings = &arguments.verbs;
+    let (node, nodes) = (arguments.node_id, arguments.memory_nodes);
     if node >= nodes {
         return Err(ServeError::Number { node, nodes }.into());
     }
@@ -89,7 +89,7 @@ pub(super) fn run(arguments: &Arguments, stop: BorrowedFd<'_>) -> Result<(), Box
     {
         return Err(doubt.into());
     }
-    let device_bytes = device_memory(arguments.device_size(), device.limits().device_bytes, device.name())?;
+    let device_bytes = device_memory(arguments.device_size, device.limits().device_bytes, device.name())?;
 
     // Everything that can be refused for its size is, before memory is taken.
     crate::fabric::verbs::memory::check_locked_memory(size)?;
@@ -104,7 +104,7 @@ pub(super) fn run(arguments: &Arguments, stop: BorrowedFd<'_>) -> Result<(), Box
         );
     }
     let found = region.is_kept();
-    let superblock = compute_node::format(&plan)?;
+    let superblock = pool::format(&plan)?;
     region.write_image(0, &superblock)?;
     let pages = region.pages().to_string();
     let registered = Registered::new(region, &device, settings.registration_size, device_bytes)?;

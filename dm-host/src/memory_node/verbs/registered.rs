@@ -95,11 +95,6 @@ impl Registered {
         Ok(Self { registrations, device_memory, piece_bytes, took: began.elapsed(), region })
     }
 
-    /// The region.
-    pub fn region(&self) -> &Region {
-        &self.region
-    }
-
     /// Address of the region, as peers name it.
     pub fn base(&self) -> u64 {
         self.region.base().as_ptr().expose_provenance() as u64

@@ -28,6 +28,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
+use zerocopy::IntoBytes as _;
 
 /// Sessions a memory node takes: well below what a process may have open by default.
 pub const SESSIONS_MAX: usize = 500;
@@ -407,7 +408,7 @@ impl Server {
 
     fn connect(&self, id: Id, event: &Event) -> Result<(), Answer> {
         let refuse = |id: &Id, answer: Answer| {
-            id.reject(&wire::pair_refusal(answer));
+            id.reject(wire::pair_refusal(answer).as_bytes());
             answer
         };
         let pair = match Pair::decode(&event.private) {

@@ -47,7 +47,7 @@ pub struct VerbsArguments {
     pub metrics: Option<SocketAddr>,
 
     /// Size of one registration of the region, a power of two; several are made at a time
-    #[arg(long, value_name = "SIZE", value_parser = crate::memory_node::daemon::bytes, default_value = "4GiB")]
+    #[arg(long, value_name = "SIZE", value_parser = crate::memory_node::size::bytes, default_value = "4GiB")]
     pub registration_size: u64,
 
     /// What the platform is known for beyond the specification: specification, rc-x86-host, soft-roce [default: by

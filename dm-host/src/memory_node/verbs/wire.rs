@@ -1,12 +1,12 @@
 //! The greeting over TCP, and the private data of connection requests; version 2, little-endian. What both ends say after
-//! the greeting is in [`crate::memory_node::message`].
+//! the greeting is in `message`.
 //!
 //! ```text
-//!   client                                               memory node
-//!     Hello     0 magic[8]  8 version u32  12 zero u32  16 nonce[32]                      48 bytes ──►
-//!     ◄── 48 bytes   Challenge  0 magic[8]  8 version u32  12 answer u32  16 nonce[32]
-//!     Proof     0 HMAC-SHA256(secret, "client" nonce nonce)[32]                           32 bytes ──►
-//!     ◄── 112 bytes + 4 per key   Welcome  0 magic[8]  8 version u32  12 answer u32  16 proof[32]  48 facts
+//!   client                                                      memory node
+//!     Hello ──────────────────────────────────────────────────────────►
+//!     ◄────────────────────────────────── Challenge, which is a Hello, too
+//!     Proof: HMAC-SHA256(secret, "client" nonce nonce)[32] ───────────►
+//!     ◄────────── Welcome with a proof of its own, and four bytes per key
 //! ```
 //!
 //! No key of the region is told before the proof
@@ -15,19 +15,16 @@
 //!
 //! The queue pairs themselves are connected by librdmacm. Its private data (56 bytes at most in a request) is too small
 //! for a challenge and its answer, let alone a list of keys; it carries the *ticket* that the welcome gave:
-//!
-//! ```text
-//!   Request   0 magic[8]  8 version u32  12 mtu u8  13 zero[3]  16 ticket u64  24 number u64          32 bytes
-//!   Response  0 magic[8]  8 version u32  12 mtu u8  13 zero[3]                                        16 bytes
-//!   Refusal   0 magic[8]  8 version u32  12 reason u32                                                16 bytes
-//! ```
+//! a request and its response are a [`Pair`], a refusal a head with the reason.
 //!
 //! Nothing here is encrypted, nor are RDMA packets: who can read the network can take a queue pair over. The secret
 //! keeps out those who can merely connect.
 
 use crate::fabric::verbs::profile::Profile;
-use crate::memory_node::message::{HEAD_BYTES, HeadError, any_head, head, same_head, u16_at, u32_at, u64_at};
+use crate::memory_node::message::{Head, HeadError, any_head, same_head};
 use thiserror::Error;
+use zerocopy::byteorder::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, FromZeros as _, Immutable, IntoBytes, KnownLayout, Unaligned, transmute};
 
 /// How control messages begin.
 pub const MAGIC: [u8; 8] = *b"dm-rdma\n";
@@ -42,10 +39,49 @@ pub const VERSION: u32 = 2;
 pub const PROOF_BYTES: usize = 32;
 
 /// Bytes of a [`Hello`] or a challenge.
-pub const HELLO_BYTES: usize = 48;
+pub const HELLO_BYTES: usize = size_of::<HelloFrame>();
 
 /// Bytes of a welcome without its keys.
-pub const WELCOME_BYTES: usize = 112;
+pub const WELCOME_BYTES: usize = size_of::<WelcomeFrame>();
+
+/// A [`Hello`] as sent; its head's number is an [`Answer`].
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct HelloFrame {
+    head: Head,
+    nonce: [u8; PROOF_BYTES],
+}
+
+/// A [`Welcome`] as sent, before its keys; its head's number is an [`Answer`].
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct WelcomeFrame {
+    head: Head,
+    proof: [u8; PROOF_BYTES],
+    ticket: U64,
+    node: U16,
+    nodes: U16,
+    profile: U32,
+    region_bytes: U64,
+    device_bytes: U32,
+    device_key: U32,
+    base: U64,
+    registration_bytes: U64,
+    keys: U64,
+    features: U32,
+    zero: U32,
+}
+
+/// A [`Pair`] as sent; its head's number is the largest packet.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct PairFrame {
+    head: Head,
+    ticket: U64,
+    number: U64,
+}
+
+const _: () = assert!(HELLO_BYTES == 48 && WELCOME_BYTES == 112 && PAIR_BYTES == 32, "sizes on the wire");
 
 /// Registrations of one region.
 pub const KEYS_MAX: usize = 4096;
@@ -140,10 +176,8 @@ pub struct Hello {
 impl Hello {
     /// As sent.
     pub fn encode(&self) -> [u8; HELLO_BYTES] {
-        let mut bytes = [0; HELLO_BYTES];
-        bytes[..16].copy_from_slice(&head(MAGIC, self.version, self.answer as u32));
-        bytes[16..].copy_from_slice(&self.nonce);
-        bytes
+        let head = Head::new(MAGIC, self.version, self.answer as u32);
+        transmute!(HelloFrame { head, nonce: self.nonce })
     }
 
     /// As received. Any version decodes.
@@ -151,8 +185,7 @@ impl Hello {
         let (version, number) = any_head(bytes, MAGIC)?;
         let answer =
             Answer::from_number(number).ok_or(WireError::Field { what: "answer", value: u64::from(number) })?;
-        let mut nonce = [0; PROOF_BYTES];
-        nonce.copy_from_slice(&bytes[16..]);
+        let HelloFrame { nonce, .. } = transmute!(*bytes);
         Ok(Self { version, answer, nonce })
     }
 }
@@ -191,25 +224,23 @@ pub const OVERLAP_BYTES: u64 = 2 << 20;
 impl Welcome {
     /// As sent.
     pub fn encode(&self, proof: &[u8; PROOF_BYTES]) -> Vec<u8> {
-        let mut bytes = vec![0; WELCOME_BYTES];
-        bytes[..16].copy_from_slice(&head(MAGIC, VERSION, Answer::Yes as u32));
-        bytes[16..48].copy_from_slice(proof);
-        for (at, value) in [
-            (48, self.ticket),
-            (64, self.region_bytes),
-            (80, self.base),
-            (88, self.registration_bytes),
-            (96, self.keys.len() as u64),
-        ] {
-            bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
-        }
-        bytes[56..58].copy_from_slice(&self.node.to_le_bytes());
-        bytes[58..60].copy_from_slice(&self.nodes.to_le_bytes());
-        let features = u32::from(self.masked_atomics);
-        for (at, value) in [(60, self.profile as u32), (72, self.device_bytes), (76, self.device_key), (104, features)]
-        {
-            bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
-        }
+        let frame = WelcomeFrame {
+            head: Head::new(MAGIC, VERSION, Answer::Yes as u32),
+            proof: *proof,
+            ticket: self.ticket.into(),
+            node: self.node.into(),
+            nodes: self.nodes.into(),
+            profile: (self.profile as u32).into(),
+            region_bytes: self.region_bytes.into(),
+            device_bytes: self.device_bytes.into(),
+            device_key: self.device_key.into(),
+            base: self.base.into(),
+            registration_bytes: self.registration_bytes.into(),
+            keys: (self.keys.len() as u64).into(),
+            features: u32::from(self.masked_atomics).into(),
+            zero: U32::ZERO,
+        };
+        let mut bytes = frame.as_bytes().to_vec();
         bytes.extend(self.keys.iter().flat_map(|key| key.to_le_bytes()));
         bytes
     }
@@ -224,19 +255,20 @@ impl Welcome {
             _ => return Err(WireError::Field { what: "answer", value: u64::from(number) }),
         }
         let field = |what, value| Err(WireError::Field { what, value });
-        let number = u32_at(bytes, 60);
+        let frame: WelcomeFrame = transmute!(*bytes);
+        let number = frame.profile.get();
         let Some(profile) = Profile::from_number(number) else { return field("profile", u64::from(number)) };
         let welcome = Self {
-            ticket: u64_at(bytes, 48),
-            node: u16_at(bytes, 56),
-            nodes: u16_at(bytes, 58),
+            ticket: frame.ticket.get(),
+            node: frame.node.get(),
+            nodes: frame.nodes.get(),
             profile,
-            region_bytes: u64_at(bytes, 64),
-            device_bytes: u32_at(bytes, 72),
-            device_key: u32_at(bytes, 76),
-            masked_atomics: u32_at(bytes, 104) & 1 != 0,
-            base: u64_at(bytes, 80),
-            registration_bytes: u64_at(bytes, 88),
+            region_bytes: frame.region_bytes.get(),
+            device_bytes: frame.device_bytes.get(),
+            device_key: frame.device_key.get(),
+            masked_atomics: frame.features.get() & 1 != 0,
+            base: frame.base.get(),
+            registration_bytes: frame.registration_bytes.get(),
             keys: Vec::new(),
         };
         let Self { registration_bytes, region_bytes, .. } = welcome;
@@ -249,13 +281,11 @@ impl Welcome {
         if region_bytes == 0 || welcome.base.checked_add(region_bytes).is_none() {
             return field("region_bytes", region_bytes);
         }
-        let keys = u64_at(bytes, 96);
+        let keys = frame.keys.get();
         if keys > KEYS_MAX as u64 || keys != region_bytes.div_ceil(registration_bytes) {
             return field("keys", keys);
         }
-        let mut proof = [0; PROOF_BYTES];
-        proof.copy_from_slice(&bytes[16..48]);
-        Ok((welcome, proof, keys as usize))
+        Ok((welcome, frame.proof, keys as usize))
     }
 
     /// The key that names `bytes` bytes at `offset`; `None` if they are not in the region or in no single registration.
@@ -271,9 +301,8 @@ impl Welcome {
 
 /// A message that lets nobody in, in the place of a challenge or a welcome.
 pub fn refusal(answer: Answer) -> [u8; WELCOME_BYTES] {
-    let mut bytes = [0; WELCOME_BYTES];
-    bytes[..16].copy_from_slice(&head(MAGIC, VERSION, answer as u32));
-    bytes
+    let head = Head::new(MAGIC, VERSION, answer as u32);
+    transmute!(WelcomeFrame { head, ..WelcomeFrame::new_zeroed() })
 }
 
 /// Private data of a connection request or of its response.
@@ -288,16 +317,13 @@ pub struct Pair {
 }
 
 /// Bytes of a [`Pair`].
-pub const PAIR_BYTES: usize = 32;
+pub const PAIR_BYTES: usize = size_of::<PairFrame>();
 
 impl Pair {
     /// As sent.
     pub fn encode(&self) -> [u8; PAIR_BYTES] {
-        let mut bytes = [0; PAIR_BYTES];
-        bytes[..16].copy_from_slice(&head(PAIR_MAGIC, VERSION, u32::from(self.mtu)));
-        bytes[16..24].copy_from_slice(&self.ticket.to_le_bytes());
-        bytes[24..].copy_from_slice(&self.number.to_le_bytes());
-        bytes
+        let head = Head::new(PAIR_MAGIC, VERSION, u32::from(self.mtu));
+        transmute!(PairFrame { head, ticket: self.ticket.into(), number: self.number.into() })
     }
 
     /// As received; zeros may follow.
@@ -307,13 +333,14 @@ impl Pair {
         if !(1..=5).contains(&mtu) {
             return Err(WireError::Field { what: "mtu", value: u64::from(mtu) });
         }
-        Ok(Self { mtu: mtu as u8, ticket: u64_at(bytes, 16), number: u64_at(bytes, 24) })
+        let PairFrame { ticket, number, .. } = transmute!(*bytes);
+        Ok(Self { mtu: mtu as u8, ticket: ticket.get(), number: number.get() })
     }
 }
 
 /// Private data of a refused connection request.
-pub fn pair_refusal(answer: Answer) -> [u8; HEAD_BYTES] {
-    head(PAIR_MAGIC, VERSION, answer as u32)
+pub fn pair_refusal(answer: Answer) -> Head {
+    Head::new(PAIR_MAGIC, VERSION, answer as u32)
 }
 
 /// Why a connection request was refused, by its private data.
@@ -351,11 +378,12 @@ mod tests {
     fn what_is_sent_is_received() {
         let bytes = welcome().encode(&[9; 32]);
         let (mut decoded, proof, keys) = Welcome::decode(bytes.first_chunk().unwrap()).unwrap();
-        decoded.keys = bytes[WELCOME_BYTES..].chunks_exact(4).map(|key| u32_at(key, 0)).collect();
+        decoded.keys =
+            bytes[WELCOME_BYTES..].chunks_exact(4).map(|key| u32::from_le_bytes(key.try_into().unwrap())).collect();
         assert_eq!((decoded, proof, keys), (welcome(), [9; 32], 3));
         let pair = Pair { mtu: 3, ticket: 1 << 60, number: 9 };
         assert_eq!(Pair::decode(&pair.encode()), Ok(pair));
-        assert_eq!(decode_pair_refusal(&pair_refusal(Answer::Ticket)), Some(WireError::Ticket));
+        assert_eq!(decode_pair_refusal(pair_refusal(Answer::Ticket).as_bytes()), Some(WireError::Ticket));
         let refused = Welcome::decode(&refusal(Answer::Secret));
         assert_eq!(refused, Err(WireError::Secret));
     }

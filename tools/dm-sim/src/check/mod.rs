@@ -34,11 +34,13 @@ pub mod history;
 pub mod linearizability;
 pub mod model;
 pub mod scan;
+pub mod search;
 pub mod shrink;
 #[cfg(test)]
 mod tests;
 
 pub use history::{Answer, Call, History, Moment, OpId, Record};
-pub use linearizability::{Checker, Hardness, Verdict};
+pub use linearizability::{Checker, Verdict};
 pub use scan::PageFault;
+pub use search::Hardness;
 pub use shrink::{PageViolation, PointViolation, Violation};

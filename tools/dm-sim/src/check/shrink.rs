@@ -9,9 +9,9 @@
 //!   then is what it starts with.
 
 use crate::check::history::{Answer, Call, History, OpId};
-use crate::check::linearizability::{Found, Search};
 use crate::check::model::{Item, Makes, Needs, State};
 use crate::check::scan::PageFault;
+use crate::check::search::{Found, Search};
 use dm_core::operation::Effect;
 use std::fmt;
 

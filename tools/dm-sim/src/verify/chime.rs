@@ -2,8 +2,9 @@
 //! merges are common; every technique on or off; locks by masked and by plain CAS, as the fabric has it.
 
 use super::crash::cases::{self, Case};
-use super::draw::{Draw, Profile};
+use super::draw::Draw;
 use super::mixtures::MixedCase;
+use super::settings::Profile;
 use super::tree::{SHELF_HOLDS_ALL, TreeCase, TreeKind};
 use crate::rng::Rng;
 use dm_core::btree::Options;

@@ -1,6 +1,6 @@
 //! Lives: places go round while an operation stands still, and others come with pointers that are old.
 //!
-//! What the random histories of [`super::run`] meet once in a million is arranged here: one compute node inserts and
+//! What the random histories of `run` meet once in a million is arranged here: one compute node inserts and
 //! deletes the same keys over and over, so that the places of leaves have one life after the other; in most of the
 //! stories generations begin anew after two. Then one of its operations stands still after any of its round trips, others do what they do, and it goes on.
 //! What everybody was answered is a history like any other, and judged like one.

@@ -2,15 +2,15 @@
 
 use super::coding::Coding;
 use super::draw::Draw;
-use super::faults::{Fault, FaultKind, Moment, Planned};
+use super::faults::{Fault, FaultKind, Moment, Planned, Suffered};
 use super::subject::{Opened, Picture};
 use super::tolerance::Failed;
 use crate::check::{Answer, Call, History, OpId};
+use crate::compute_node::ComputeNode;
 use crate::driver::{Driver, LaneAt, Op};
 use crate::memory::Memories;
 use crate::rng::Rng;
 use crate::workload::Workload;
-use crate::world::ComputeNode;
 use dm_core::lane::Lane;
 use dm_core::memory::orphans::Adopted;
 use dm_core::operation::{Cause, Effect, OpError, Operation, OperationKind, Outcome};
@@ -58,24 +58,6 @@ enum Consequence {
     Closed(ComputeNode),
     /// The failed queue pair is closed and made again.
     Reconnected(u32, NodeId),
-}
-
-/// What became of the plan.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Suffered {
-    /// Faults that happened, by [`FaultKind`].
-    pub counts: [u64; FaultKind::ALL.len()],
-    /// Compute nodes that are dead.
-    pub dead: Vec<ComputeNode>,
-    /// The memory node that is down.
-    pub down: Option<NodeId>,
-}
-
-impl Suffered {
-    /// Whether a fault of this kind happened.
-    pub fn any(&self, kind: FaultKind) -> bool {
-        self.counts[kind as usize] > 0
-    }
 }
 
 /// Takes a picture of the index: see [`super::subject::Subject::picture`].

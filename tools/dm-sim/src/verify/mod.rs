@@ -8,47 +8,53 @@
 //!          every key read once more, the structure validated, locks looked at, the history checked ──► Finding
 //! ```
 //!
-//! In reading order: [`draw`] (what a seed decides, "swarm testing": Groce et al., ISSTA 2012), [`faults`] (what goes
-//! wrong, as data), [`subject`] (what is tested), [`tree`] and [`recovered`] (B+-trees as subjects), [`sherman`],
-//! [`chime`] and [`smart`], [`coding`] (keys and values that give themselves away), [`load`] (what lanes are asked, what they suffer, and the recorder), [`tolerance`] (which failures
-//! that excuses), [`accounting`] (where memory went), [`run`] (one history from beginning to end), [`report`] (what many
+//! In reading order: `settings` (what the person who verifies decides), `draw` (what a seed decides, "swarm testing": Groce et
+//! al., ISSTA 2012), `faults` and `fault_plan` (what goes wrong, as data), `subject` (what is tested), `tree` and `recovered` (B+-trees as subjects), `sherman`,
+//! `chime` and `smart`, `coding` (keys and values that give themselves away), `load` (what lanes are asked, what they suffer, and the recorder), `tolerance` (which failures
+//! that excuses), `accounting` (where memory went), `run` (one history from beginning to end), `report` (what many
 //! came to). [`crash`]: every point at which an operation can be cut short. [`lives`]: places that go round while operations
 //! stand still. [`mixtures`]: READs of lines of several instants.
 //!
 //! Everything about a history follows from its seed and the [`Settings`]: [`Verifier::run`] twice is the same twice,
 //! and [`Verifier::replay`] shows it again with every request.
 
-pub mod accounting;
-pub mod chime;
-pub mod coding;
+mod accounting;
+mod blocks;
+mod chime;
+mod chunk_table;
+mod coding;
 pub mod crash;
-pub mod draw;
-pub mod faults;
+mod draw;
+mod fault_plan;
+mod faults;
 pub mod items;
 pub mod lives;
-pub mod load;
-pub mod membership;
+mod load;
+mod membership;
 pub mod mixtures;
 mod radix;
-pub mod recovered;
-pub mod report;
-pub mod run;
-pub mod sherman;
-pub mod smart;
-pub mod subject;
+mod recovered;
+mod report;
+mod run;
+mod settings;
+mod sherman;
+mod smart;
+mod subject;
 #[cfg(test)]
 mod tests;
-pub mod tolerance;
-pub mod tree;
+mod tolerance;
+mod tree;
 mod walk;
 
 pub use chime::Chime;
-pub use draw::{Draw, Profile, Settings};
-pub use faults::{Fault, FaultKind, FaultPlan, Faults, Moment, Planned};
+pub use draw::Draw;
+pub use fault_plan::FaultPlan;
+pub use faults::{Fault, FaultKind, Faults, Moment, Planned};
 pub use items::ItemsOver;
 pub use recovered::Recovered;
-pub use report::{Finding, Report};
-pub use run::{History, Replay, Verifier};
+pub use report::{Finding, History, Report};
+pub use run::{Replay, Verifier};
+pub use settings::{Profile, Settings};
 pub use sherman::Sherman;
 pub use smart::Smart;
 pub use subject::{AfterDeath, Inside, Opened, Subject};

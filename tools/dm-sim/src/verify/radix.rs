@@ -1,9 +1,9 @@
 //! A look at a radix tree from outside: by slots and headers only.
 
 use super::accounting::{Holdings, Node as Piece};
-use super::items::Found;
+use super::blocks::Found;
+use super::chunk_table::{chunks, pool_epoch};
 use super::subject::Picture;
-use super::walk::{chunks, pool_epoch};
 use crate::memory::Memories;
 use dm_core::radix::slot::{Child, Node, Place, Slot, UNIT_BYTES};
 use dm_core::remote::NodeGeometry;

@@ -1,10 +1,9 @@
 //! What histories came to.
 
 use super::accounting::Account;
-use super::faults::FaultKind;
+use super::faults::{FaultKind, Suffered};
 use super::tolerance::Failed;
-use crate::check::{Hardness, Violation};
-use crate::verify::run::History;
+use crate::check::{self, Hardness, Violation};
 use dm_core::marks::Mark;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -88,6 +87,33 @@ impl fmt::Display for Finding {
             Self::Setup(what) => write!(f, "The index could not be set up: {what}."),
         }
     }
+}
+
+/// What one seed came to.
+#[derive(Clone, Debug)]
+pub struct History {
+    /// What the lanes did, and the reads after them.
+    pub record: check::History,
+    /// What is wrong. The violation of the promises comes first, if there is one.
+    pub findings: Vec<Finding>,
+    /// Why the checker could not judge it.
+    pub too_hard: Option<Hardness>,
+    /// Tolerable failures, by cause.
+    pub failed: Vec<String>,
+    /// Operations that overlap with another one on their key.
+    pub overlapping: u64,
+    /// Operations of the load.
+    pub operations: u64,
+    /// What went wrong.
+    pub suffered: Suffered,
+    /// Where the memory went, if that was looked at.
+    pub memory: Option<Account>,
+    /// Whether operations on one key were shared between lanes; `None`: the index does not say.
+    pub rdwc: Option<bool>,
+    /// Steps of the driver.
+    pub steps: u64,
+    /// Coverage marks, by [`Mark`].
+    pub marks: Vec<u64>,
 }
 
 /// Sums over histories.

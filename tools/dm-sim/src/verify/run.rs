@@ -2,13 +2,15 @@
 
 use super::accounting::{Account, Holdings, Node, account};
 use super::coding::Coding;
-use super::draw::{Draw, Filling, Settings};
-use super::faults::{FaultKind, FaultPlan};
-use super::load::{Ended, Load, Suffered, VALUE_FIRST, start};
-use super::report::{Finding, Report};
+use super::draw::{Draw, Filling};
+use super::fault_plan::FaultPlan;
+use super::faults::{FaultKind, Suffered};
+use super::load::{Ended, Load, VALUE_FIRST, start};
+use super::report::{Finding, History, Report};
+use super::settings::Settings;
 use super::subject::{AfterDeath, HeldLock, Opened, Picture, Subject};
 use super::tolerance::Failed;
-use crate::check::{self, Answer, Call, Checker, Hardness, Verdict};
+use crate::check::{self, Answer, Call, Checker, Verdict};
 use crate::config::Config;
 use crate::direct::DirectFabric;
 use crate::driver::{Driver, DriverConfig, LaneAt};
@@ -25,33 +27,6 @@ use dm_core::operation::{Cause, OpError, OperationKind};
 use dm_core::remote::lock_word::RowId;
 use dm_core::verbs::{Assumptions, Guarantees, LaneId};
 use std::fmt;
-
-/// What one seed came to.
-#[derive(Clone, Debug)]
-pub struct History {
-    /// What the lanes did, and the reads after them.
-    pub record: check::History,
-    /// What is wrong. The violation of the promises comes first, if there is one.
-    pub findings: Vec<Finding>,
-    /// Why the checker could not judge it.
-    pub too_hard: Option<Hardness>,
-    /// Tolerable failures, by cause.
-    pub failed: Vec<String>,
-    /// Operations that overlap with another one on their key.
-    pub overlapping: u64,
-    /// Operations of the load.
-    pub operations: u64,
-    /// What went wrong.
-    pub suffered: Suffered,
-    /// Where the memory went, if that was looked at.
-    pub memory: Option<Account>,
-    /// Whether operations on one key were shared between lanes; `None`: the index does not say.
-    pub rdwc: Option<bool>,
-    /// Steps of the driver.
-    pub steps: u64,
-    /// Coverage marks, by [`Mark`].
-    pub marks: Vec<u64>,
-}
 
 /// A history shown.
 #[derive(Clone, Debug)]

@@ -1,7 +1,8 @@
 //! Sherman as a subject: tiny nodes, few lock words, every technique on or off.
 
 use super::crash::cases::{self, Case};
-use super::draw::{Draw, Profile, WIDE_KEYS_MIN};
+use super::draw::{Draw, WIDE_KEYS_MIN};
+use super::settings::Profile;
 use super::tree::{SHELF_HOLDS_ALL, TreeCase, TreeKind};
 use crate::rng::Rng;
 use dm_core::btree::Options;

@@ -4,7 +4,8 @@
 
 use super::coding::Digits;
 use super::crash::cases::{self, Case};
-use super::draw::{Draw, Profile};
+use super::draw::Draw;
+use super::settings::Profile;
 use super::tree::{SHELF_HOLDS_ALL, TreeCase, TreeKind};
 use crate::rng::Rng;
 use dm_core::btree::Options;

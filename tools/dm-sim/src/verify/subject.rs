@@ -157,7 +157,7 @@ impl<I: Inside> Opened for With<'_, I> {
 pub struct HeldLock {
     /// Whose memory it is in.
     pub node: NodeId,
-    /// The compute node it names, as [`crate::world::ComputeNode`] counts.
+    /// The compute node it names, as [`crate::ComputeNode`] counts.
     pub compute_node: u16,
 }
 

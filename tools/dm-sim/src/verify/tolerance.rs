@@ -1,7 +1,6 @@
 //! Which failures are excused by what went wrong.
 
-use super::faults::FaultKind;
-use super::load::Suffered;
+use super::faults::{FaultKind, Suffered};
 use super::subject::AfterDeath;
 use crate::check::OpId;
 use dm_core::operation::{Cause, OpError};

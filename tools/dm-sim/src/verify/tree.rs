@@ -4,9 +4,10 @@
 use super::accounting::Holdings;
 use super::coding::{Coding, Digits};
 use super::crash;
-use super::draw::{Draw, Profile};
+use super::draw::Draw;
 use super::items::stretched::{Stretch, Stretched};
 use super::mixtures::MixedCase;
+use super::settings::Profile;
 use super::subject::{HeldLock, Opened, Picture, Subject, With};
 use super::walk::{self, Plot};
 use crate::config::Config;

@@ -1,8 +1,9 @@
 //! A pool for an index, and a look at the index from outside: straight at the memories, by links and headers only. What
 //! `validate` says from within is compared with this. Of radix trees it is [`super::radix`] that looks.
 
-use super::accounting::{Chunk, Holdings, Node, UNIT_BYTES};
-use super::items::Found;
+use super::accounting::{Holdings, Node, UNIT_BYTES};
+use super::blocks::Found;
+use super::chunk_table::{chunks, pool_epoch};
 use super::radix;
 use super::subject::{HeldLock, Inside, Opened, Picture};
 use crate::config::Config;
@@ -13,7 +14,6 @@ use dm_core::btree::node::{Header, NodeFlags};
 use dm_core::lane::Lane;
 use dm_core::layout::stripes;
 use dm_core::memory::Collection;
-use dm_core::memory::epochs::epoch_of;
 use dm_core::memory::rows::RowError;
 use dm_core::operation::{Cause, Effect, OpError};
 use dm_core::remote::NodeGeometry;
@@ -429,13 +429,6 @@ fn walk<'m>(
     Ok(())
 }
 
-/// The pool's epoch.
-pub(super) fn pool_epoch(geometry: &[NodeGeometry], memories: &Memories) -> u32 {
-    let home = geometry.first().zip(memories.get(NodeId(0)));
-    let word = home.map_or(0, |(home, memory)| memory.host.word(dm_core::remote::row::epoch_offset(home)));
-    epoch_of(word).unwrap_or(0)
-}
-
 /// The inner nodes that are whole.
 fn picture(plot: &TreeNodes, geometry: &[NodeGeometry], memories: &Memories) -> Picture {
     let epoch = pool_epoch(geometry, memories);
@@ -479,34 +472,4 @@ fn holdings(
         holdings.reached.extend(found.blocks()?);
     }
     Ok(holdings)
-}
-
-/// Chunks granted, of nodes or units whose sizes `node_bytes` says; `None`: this index has none of that kind.
-pub(super) fn chunks(
-    geometry: &[NodeGeometry],
-    memories: &Memories,
-    node_bytes: impl Fn(ChunkKind) -> Option<u64>,
-    is_of_units: bool,
-) -> Result<Vec<Chunk>, String> {
-    let mut chunks = Vec::new();
-    for (number, geometry) in (0..).zip(geometry) {
-        let Some(memory) = memories.get(NodeId(number)) else { continue };
-        for chunk in 0..geometry.chunk_count {
-            let entry = ChunkWord(memory.host.word(geometry.chunk_entry(chunk))).decode();
-            let ChunkEntry::Granted(grant) = entry.map_err(|what| format!("chunk {chunk} of {number}: {what}"))? else {
-                continue;
-            };
-            if grant.kind == ChunkKind::Redo {
-                continue;
-            }
-            let Some(node_bytes) = node_bytes(grant.kind) else {
-                return Err(format!("chunk {chunk} of {number} is for {}", grant.kind.name()));
-            };
-            let (offset, bytes) = (geometry.chunk_offset(chunk), geometry.chunk_bytes);
-            let is_of_pieces = grant.kind == ChunkKind::Items;
-            let is_of_units = is_of_units || is_of_pieces;
-            chunks.push(Chunk { node: NodeId(number), offset, bytes, node_bytes, is_of_units, is_of_pieces });
-        }
-    }
-    Ok(chunks)
 }

@@ -1,16 +1,16 @@
 //! What every engine does: load, warm, run each workload, check, report. How it is done is a `Stage`'s business.
 
+use super::LoadBy;
+use super::comparison::Comparison;
 use super::generator::Generator;
-use super::plan::{FabricPlan, KeySource, Plan, Run};
-use super::{LoadBy, baseline};
-use crate::commands::Failure;
+use super::plan::{KeySource, Plan, Run};
+use crate::failure::Failure;
 use crate::report::machine::Machine;
 use crate::report::simulation::Simulation;
 use crate::report::{Basis, Guarantee, Hotspot, KindReport, Report, Tree, VerbCounts};
 use crate::workload::OperationKind;
 use crate::workload::keys::{KeyOrder, fill};
 use crate::workload::spec::{Phase, Spec, StandardWorkload};
-use crate::workload::trace::TraceWriter;
 use dm_core::fabric::Fabric;
 use dm_core::index::Index;
 use dm_core::lane::Lane;
@@ -22,9 +22,7 @@ use dm_core::remote::catalog::{IndexKind, IndexNumber};
 use dm_core::verbs::{Assumptions, Guarantees, NodeId};
 use dm_host::solo::block_on;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::fs::File;
 use std::io::IsTerminal as _;
-use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 /// Records between two keys that warm the cache: a few leaves.
@@ -51,7 +49,7 @@ pub struct Measured {
     /// One per workload and repetition.
     pub reports: Vec<Report>,
     /// The comparison with a bare loop.
-    pub baseline: Option<baseline::Comparison>,
+    pub baseline: Option<Comparison>,
     /// What the memory nodes' regions are made of.
     pub pages: String,
     /// Why the index is not sound; `None`: it is, or was not checked.
@@ -64,23 +62,6 @@ impl Measured {
         self.broken
             .map_or(Ok(()), |broken| Err(Failure::Run(format!("the index is not sound after the run: {broken}"))))
     }
-}
-
-/// Does what was planned.
-pub fn run(plan: &Plan) -> Result<Measured, Failure> {
-    // The trace is created first: a name that cannot be written to is told before minutes of work.
-    let trace = plan.trace.as_deref().map(TraceWriter::create).transpose().map_err(Failure::run)?.map(Mutex::new);
-    if let Some(path) = &plan.json {
-        File::create(path).map_err(|error| Failure::Run(format!("{}: {error}", path.display())))?;
-    }
-    let measured = match &plan.fabric {
-        FabricPlan::Shm | FabricPlan::Verbs(_) => super::shm::run(plan, trace.as_ref())?,
-        FabricPlan::Sim(sim) => super::sim::run(plan, sim)?,
-    };
-    if let Some(trace) = trace {
-        trace.into_inner().unwrap_or_else(PoisonError::into_inner).finish().map_err(Failure::run)?;
-    }
-    Ok(measured)
 }
 
 /// An index, and who runs operations on it.

@@ -7,9 +7,10 @@
 //! | [`generator`] | the load: draws operations, checks what comes back, counts |
 //! | [`engine`] | what every engine does: loading, warming, running, validating |
 //! | [`shm`] | real threads, memory nodes that are processes |
+//! | `threads` | an open index and the threads that work on it |
 //! | [`sim`] | a cluster in virtual time |
 //! | [`sweep`] | the same for several values of one option; curves |
-//! | [`baseline`] | the same look-ups and updates in a bare loop, to compare the engine with |
+//! | [`baseline`] | the same look-ups and updates in a bare loop, to compare the engine with; [`comparison`]: what came of it |
 //! | [`output`] | tables and JSON |
 //!
 //! Load generators drive lanes directly: one worker thread per `--threads`, each with a fabric value and `--lanes` lanes
@@ -18,6 +19,7 @@
 //! **Retries** are counted per operation as the worker does: see [`dm_host::worker::RETRIES`].
 
 pub mod baseline;
+pub mod comparison;
 pub mod engine;
 pub mod generator;
 pub mod output;
@@ -25,13 +27,17 @@ pub mod plan;
 pub mod shm;
 pub mod sim;
 pub mod sweep;
+mod threads;
 
-use crate::commands::Failure;
-use crate::commands::tool::LeaseArguments;
+use crate::failure::Failure;
 use crate::pool::RdmaArguments;
+use crate::tool::LeaseArguments;
+use crate::workload::trace::TraceWriter;
 use clap::ValueEnum;
 use clap::builder::RangedU64ValueParser;
+use std::fs::File;
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 
 /// Arguments of `dm bench`.
 #[derive(Clone, Debug, clap::Args)]
@@ -353,7 +359,24 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     for notice in &plan.notices {
         eprintln!("note: {notice}");
     }
-    let measured = engine::run(&plan)?;
+    let measured = execute(&plan)?;
     output::write(&plan, &measured)?;
     measured.verdict()
+}
+
+/// Does what was planned.
+pub(crate) fn execute(plan: &plan::Plan) -> Result<engine::Measured, Failure> {
+    // The trace is created first: a name that cannot be written to is told before minutes of work.
+    let trace = plan.trace.as_deref().map(TraceWriter::create).transpose().map_err(Failure::run)?.map(Mutex::new);
+    if let Some(path) = &plan.json {
+        File::create(path).map_err(|error| Failure::Run(format!("{}: {error}", path.display())))?;
+    }
+    let measured = match &plan.fabric {
+        plan::FabricPlan::Shm | plan::FabricPlan::Verbs(_) => shm::run(plan, trace.as_ref())?,
+        plan::FabricPlan::Sim(sim) => sim::run(plan, sim)?,
+    };
+    if let Some(trace) = trace {
+        trace.into_inner().unwrap_or_else(PoisonError::into_inner).finish().map_err(Failure::run)?;
+    }
+    Ok(measured)
 }

@@ -1,9 +1,9 @@
 //! What `dm bench` prints and writes.
 
-use super::baseline::Comparison;
+use super::comparison::Comparison;
 use super::engine::Measured;
 use super::plan::Plan;
-use crate::commands::{Failure, print};
+use crate::failure::{Failure, print};
 use crate::report::json::{Document, SCHEMA_VERSION};
 use crate::report::table;
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,7 @@
 //! What the command line means, checked before anything starts.
 
 use super::{Arguments, DistributionName, FabricName, IndexName, LoadBy, With, Without, WorkloadName, ZipfName};
-use crate::commands::Failure;
+use crate::failure::Failure;
 use crate::keys::{BadKeys, RealKeys};
 use crate::pool::{RdmaArguments, Start};
 use crate::workload::keys::{self, Keys};
@@ -85,11 +85,6 @@ impl KeySource {
             Self::Made(_) => u64::MAX,
             Self::Real(keys) => keys.len() as u64,
         }
-    }
-
-    /// Whether there is no key.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 }
 

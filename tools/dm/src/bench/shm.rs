@@ -2,9 +2,10 @@
 
 use super::baseline;
 use super::engine::{Driven, Loaded, Measured, Stage, bulk_load, gather, measure, tally, validate, warm_key};
-use super::generator::{Generator, Shared, Warmer};
+use super::generator::{Generator, Warmer};
 use super::plan::{FabricPlan, Plan, Run};
-use crate::commands::Failure;
+use super::threads::{Bench, Setting, Thread};
+use crate::failure::Failure;
 use crate::pool::{FabricName, Memory, RdmaArguments, discard};
 use crate::report::{Hotspot, MEASURED_ON_SHM, MEASURED_ON_VERBS, Report};
 use crate::workload::spec::Spec;
@@ -15,26 +16,15 @@ use dm_core::index::Index;
 use dm_core::lane::Lane;
 use dm_core::operation::Census;
 use dm_core::remote::catalog::IndexEntry;
-use dm_core::sherman::Sherman;
-use dm_core::verbs::{Guarantees, LaneId, Space};
+use dm_core::verbs::{LaneId, Space};
 use dm_host::assembly::AssemblyError;
-use dm_host::compute_node::{ComputeNode, Pool, PoolError};
+use dm_host::compute_node::ComputeNode;
 use dm_host::fabric::any::AnyFabric;
 use dm_host::kinds::AnyIndex;
-use dm_host::worker::{self, Wakes, Work};
-use indicatif::ProgressBar;
+use dm_host::pool::PoolError;
 use std::fs::File;
 use std::num::NonZeroU32;
-use std::ops::Deref;
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, Barrier, Mutex};
-use std::time::{Duration, Instant};
-
-/// A worker's part that outlives single runs.
-pub(super) struct Thread<'m> {
-    pub(super) lanes: Vec<Lane<'m>>,
-    pub(super) fabric: AnyFabric,
-}
+use std::sync::{Arc, Mutex};
 
 /// Does what was planned.
 pub fn run(plan: &Plan, trace: Option<&Mutex<TraceWriter<File>>>) -> Result<Measured, Failure> {
@@ -107,33 +97,6 @@ fn open(node: &ComputeNode, plan: &Plan) -> Result<(IndexEntry, bool), Failure> 
     }
 }
 
-/// What is measured with.
-pub(super) struct Setting<'a> {
-    pub(super) plan: &'a Plan,
-    pub(super) pool: &'a Pool,
-    pub(super) node: &'a ComputeNode,
-    entry: &'a IndexEntry,
-    trace: Option<&'a Mutex<TraceWriter<File>>>,
-    guarantees: Guarantees,
-    fabric_name: &'static str,
-    measured_on: String,
-}
-
-pub(super) struct Bench<'a, 's, I> {
-    setting: &'a Setting<'a>,
-    pub(super) index: &'a I,
-    /// The same, if it is one: the bare loop is of its kind.
-    pub(super) sherman: Option<&'a Sherman<'s>>,
-}
-
-impl<'a, I> Deref for Bench<'a, '_, I> {
-    type Target = Setting<'a>;
-
-    fn deref(&self) -> &Setting<'a> {
-        self.setting
-    }
-}
-
 impl<I: Index> Bench<'_, '_, I> {
     fn run(&self, fabric: AnyFabric) -> Result<Measured, Failure> {
         let plan = self.plan;
@@ -155,61 +118,6 @@ impl<I: Index> Bench<'_, '_, I> {
             measured.baseline = Some(baseline::compare(self, &mut stage.workers[0], records)?);
         }
         Ok(measured)
-    }
-
-    fn shared<'b>(&'b self, inserts: &'b InsertCounter) -> Shared<'b> {
-        Shared::new(&self.plan.keys, inserts, self.trace)
-    }
-
-    /// Runs each work on its thread; returns them and how long it took from the first start to the last end.
-    fn drive<W: Work + Send>(
-        &self,
-        threads: &mut [Thread<'_>],
-        works: Vec<W>,
-        shared: &Shared<'_>,
-        progress: &ProgressBar,
-    ) -> Result<(Vec<W>, Duration), Failure> {
-        let wakes = &Wakes::new(threads.len(), usize::from(self.plan.lanes));
-        let barrier = &Barrier::new(threads.len());
-        let (index, node) = (self.index, self.node);
-        let ended = std::thread::scope(|scope| {
-            let running: Vec<_> = threads
-                .iter_mut()
-                .zip(works)
-                .map(|(thread, mut work)| {
-                    scope.spawn(move || {
-                        barrier.wait();
-                        let began = Instant::now();
-                        let ended = worker::run(index, &thread.lanes, &mut thread.fabric, &mut work, wakes);
-                        if let Err(error) = ended {
-                            // Its lanes could not be settled.
-                            node.owe();
-                            shared.fail(error.to_string());
-                        }
-                        (work, began, Instant::now())
-                    })
-                })
-                .collect();
-            while !progress.is_hidden() && running.iter().any(|thread| !thread.is_finished()) {
-                progress.set_position(shared.done.load(Ordering::Relaxed));
-                std::thread::sleep(Duration::from_millis(50));
-            }
-            running.into_iter().map(std::thread::ScopedJoinHandle::join).collect::<Vec<_>>()
-        });
-        progress.finish_and_clear();
-        let mut works = Vec::new();
-        let (mut first, mut last) = (None::<Instant>, None::<Instant>);
-        for thread in ended {
-            let (work, began, end) = thread.map_err(|_| Failure::Run("a worker thread panicked".to_owned()))?;
-            works.push(work);
-            first = Some(first.map_or(began, |first| first.min(began)));
-            last = Some(last.map_or(end, |last| last.max(end)));
-        }
-        if let Some(failure) = shared.take_failure() {
-            return Err(Failure::Run(failure));
-        }
-        let wall = first.zip(last).map_or(Duration::ZERO, |(first, last)| last.duration_since(first));
-        Ok((works, wall))
     }
 }
 

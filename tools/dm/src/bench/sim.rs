@@ -9,7 +9,7 @@ use super::baseline::thread_ns;
 use super::engine::{Driven, Loaded, Measured, Stage, bulk_load, gather, measure, progress, tally, validate, warm_key};
 use super::generator::{Generator, Shared, Warmer};
 use super::plan::{Plan, Run, SimPlan};
-use crate::commands::Failure;
+use crate::failure::Failure;
 use crate::report::machine::Machine;
 use crate::report::simulation::{Mark as MarkCount, Simulation};
 use crate::report::{Hotspot, KindReport, MEASURED_ON_SIM, OperationCost, Report, VerbCounts, VerbTotal};

@@ -1,10 +1,10 @@
 //! `dm bench --sweep OPTION=VALUE,...`: the same benchmark for several values of one option, as a table, a CSV file and
 //! a throughput-latency curve.
 
-use super::{Arguments, engine, plan::Plan};
-use crate::commands::{Failure, print};
+use super::{Arguments, execute, plan::Plan};
+use crate::failure::{Failure, print};
 use crate::report::Report;
-use crate::report::table::{push_row, push_table, table_of};
+use crate::report::text::{push_row, push_table, table_of};
 use plotters::prelude::*;
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -57,7 +57,7 @@ pub fn run(arguments: &Arguments, sweep: &str, prefix: &Path) -> Result<(), Fail
     }
     let mut points = Vec::new();
     for (value, plan) in plans {
-        let measured = engine::run(&plan)?;
+        let measured = execute(&plan)?;
         points.extend(measured.reports.iter().map(|report| Point { value: value.to_owned(), report: report.clone() }));
         measured.verdict()?;
     }

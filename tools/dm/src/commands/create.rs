@@ -1,7 +1,7 @@
 //! `dm create`: an empty index.
 
-use super::tool::PoolArguments;
-use super::{Failure, print};
+use crate::failure::{Failure, print};
+use crate::tool::PoolArguments;
 use dm_core::remote::catalog::IndexKind;
 use dm_core::{
     chime::parameters as chime, items::parameters as items, sherman::parameters as sherman, smart::parameters as smart,

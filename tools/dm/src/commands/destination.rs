@@ -1,6 +1,6 @@
 //! Where a file goes that must be whole or not there: beside its name until it is done, or straight into what is no file.
 
-use super::Failure;
+use crate::failure::Failure;
 use crate::pool::when_told_to_stop;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};

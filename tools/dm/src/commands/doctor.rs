@@ -2,8 +2,10 @@
 //!
 //! Everything is read from /sys and /proc, so it works without RDMA libraries, without a device and without rights.
 
-use super::{Failure, print};
+use crate::failure::{Failure, print};
 use dm_host::fabric::devices::{self, RdmaDevice, RdmaGid, RdmaPort};
+use procfs::process::Process;
+use rustix::system::uname;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
@@ -62,7 +64,7 @@ impl Machine {
             memlock: memlock(),
             huge_pages,
             shmem_transparent: chosen(&text(Path::new("/sys/kernel/mm/transparent_hugepage/shmem_enabled"))),
-            kernel: text(Path::new("/proc/sys/kernel/osrelease")),
+            kernel: uname().release().to_string_lossy().into_owned(),
         }
     }
 
@@ -256,11 +258,8 @@ fn memlock() -> Option<u64> {
     use rustix::process::{Resource, getrlimit};
     /// CAP_IPC_LOCK, as a bit of the effective set (capabilities(7)).
     const IPC_LOCK: u64 = 1 << 14;
-    let status = text(Path::new("/proc/self/status"));
-    let capable = status
-        .lines()
-        .find_map(|line| u64::from_str_radix(line.strip_prefix("CapEff:")?.trim(), 16).ok())
-        .is_some_and(|bits| bits & IPC_LOCK != 0);
+    let status = Process::myself().and_then(|process| process.status());
+    let capable = status.is_ok_and(|status| status.capeff & IPC_LOCK != 0);
     if capable { None } else { getrlimit(Resource::Memlock).current }
 }
 

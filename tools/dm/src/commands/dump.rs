@@ -22,15 +22,15 @@
 //! CHIME: of the same neighborhood), or the mark that it is in use may have been changed, of one record for each entry.
 
 use super::destination::Destination;
-use super::tool::{PoolArguments, Tool, show, with_tool};
-use super::{Failure, print};
+use crate::failure::{Failure, print};
 use crate::pool::discard;
+use crate::tool::{PoolArguments, Tool, show, with_tool};
 use crc::{CRC_32_ISO_HDLC, Crc, Digest};
 use dm_core::index::Index;
 use dm_core::operation::{Operation, OperationKind, RECORD_HEADER_BYTES};
 use dm_core::remote::catalog::IndexKind;
-use dm_host::compute_node::PoolError;
 use dm_host::kinds::IndexParameters;
+use dm_host::pool::PoolError;
 use dm_host::solo::block_on;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};

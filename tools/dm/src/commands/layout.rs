@@ -1,6 +1,6 @@
 //! `dm layout`.
 
-use super::{Failure, print};
+use crate::failure::{Failure, print};
 use crate::layout::{self, STRUCTURES};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;

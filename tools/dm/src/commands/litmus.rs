@@ -12,8 +12,8 @@
 //! | atomic-write | WRITE word = `t`, then READ it | fetch-and-add 0 on it | the READ brings another value |
 //! | failed-cas | WRITE word = `t`, then READ it | CAS on it whose comparison fails | the READ brings another value |
 
-use super::tool::PoolArguments;
-use super::{Failure, print};
+use crate::failure::{Failure, print};
+use crate::tool::PoolArguments;
 use clap::builder::RangedU64ValueParser;
 use dm_core::error::VerbError;
 use dm_core::fabric::Fabric as _;
@@ -24,9 +24,10 @@ use dm_core::remote::catalog::{IndexKind, IndexNumber};
 use dm_core::remote::chunk::{ChunkKind, Grant, RequestId};
 use dm_core::verbs::{Assumptions, Guarantees, Label, LaneId, NodeId, Request};
 use dm_host::assembly::{Place, Spending};
-use dm_host::compute_node::{ComputeNode, Pool};
+use dm_host::compute_node::ComputeNode;
 use dm_host::fabric::any::AnyFabric;
 use dm_host::kinds::{IndexParameters, with_index};
+use dm_host::pool::Pool;
 use dm_host::solo::block_on;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};

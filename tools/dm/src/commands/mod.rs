@@ -10,17 +10,15 @@ mod dump;
 mod inspect;
 mod layout;
 mod litmus;
-pub(crate) mod members;
-pub(crate) mod repair;
-mod shell;
-pub(crate) mod tool;
+mod repair;
+pub(crate) mod shell;
 mod verify;
 
+use crate::failure::Failure;
 use crate::{bench, churn, figures, soak};
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 use dm_host::memory_node::daemon;
-use std::fmt;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
@@ -71,34 +69,6 @@ enum Command {
     Litmus(litmus::Arguments),
     /// Be the daemon of one memory node, as dm-memd is
     Memd(Box<daemon::Arguments>),
-}
-
-/// Why a command ended early.
-#[derive(Debug)]
-pub enum Failure {
-    /// What was asked for makes no sense: exit code 2.
-    Usage(String),
-    /// It could not be done: exit code 1.
-    Run(String),
-}
-
-impl Failure {
-    /// A usage error from anything that can be said.
-    pub fn usage(error: impl fmt::Display) -> Self {
-        Self::Usage(error.to_string())
-    }
-
-    /// A failure from anything that can be said.
-    pub fn run(error: impl fmt::Display) -> Self {
-        Self::Run(error.to_string())
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Self::Usage(text) | Self::Run(text)) = self;
-        f.write_str(text)
-    }
 }
 
 /// Reads the command line and does what it says.
@@ -153,14 +123,4 @@ fn one_line(error: &clap::Error) -> String {
     let text = text.split("\n\nFor more information").next().unwrap_or_default();
     let words: Vec<_> = text.trim_start_matches("error: ").split_whitespace().collect();
     words.join(" ")
-}
-
-/// Writes to the standard output. A reader that has gone (`dm ... | head`) is no failure of ours, but there is no point
-/// in going on.
-pub fn print(text: &str) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(1),
-        written => written.map_err(|error| Failure::Run(format!("cannot write to the standard output: {error}"))),
-    }
 }

@@ -4,9 +4,10 @@
 //! silent for a lease are fenced, their locks recovered, memory nobody uses given back, and the rows freed. Everything in
 //! it may be repeated, by several at once, on a pool in use.
 
-use super::members::{Member, held_locks, members, on_lane, watch, with_eyes};
-use super::tool::{PoolArguments, with_tool};
-use super::{Failure, print};
+use crate::failure::{Failure, print};
+use crate::members::{Member, held_locks, members, on_lane, watch, with_eyes};
+use crate::report::repaired::Repaired;
+use crate::tool::{PoolArguments, with_tool};
 use dm_core::fabric::Fabric as _;
 use dm_core::index::Index as _;
 use dm_core::lane::Lane;
@@ -15,10 +16,9 @@ use dm_core::membership::rows;
 use dm_core::remote::catalog::{IndexEntry, IndexKind};
 use dm_core::remote::row::RowState;
 use dm_core::verbs::NodeId;
-use dm_host::compute_node::Pool;
 use dm_host::fabric::any::AnyFabric;
+use dm_host::pool::Pool;
 use dm_host::solo::block_on;
-use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -37,26 +37,6 @@ pub(super) struct Arguments {
     /// Print JSON
     #[arg(long)]
     json: bool,
-}
-
-/// What was done, of the whole pool.
-#[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Repaired {
-    /// Rows that were live and silent for a lease: fenced.
-    pub(crate) rows_fenced: u32,
-    /// Rows freed.
-    pub(crate) rows_freed: u32,
-    /// Rows that stay dead, because the pool has several indexes whose locks lie in their leaves, and nothing says which of them
-    /// those compute nodes had open.
-    pub(crate) rows_kept: u32,
-    /// Locks that were recovered.
-    pub(crate) locks: u32,
-    /// Chunks given back.
-    pub(crate) chunks_freed: u32,
-    /// Chunks with nodes, granted to a row that is gone until a compute node adopts them.
-    pub(crate) chunks_kept: u32,
-    /// Bytes of nodes never written in those.
-    pub(crate) unwritten_bytes: u64,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {

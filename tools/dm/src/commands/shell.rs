@@ -1,7 +1,7 @@
 //! `dm shell`: operations by hand.
 
-use super::tool::{PAGE_RECORDS, PoolArguments, Tool, with_tool};
-use super::{Failure, print};
+use crate::failure::{Failure, print};
+use crate::tool::{PAGE_RECORDS, PoolArguments, Tool, with_tool};
 use dm_core::index::Index;
 use dm_core::operation::{Operation, OperationKind, Outcome, Part};
 use std::fmt::Write as _;
@@ -149,7 +149,7 @@ fn scan(tool: &mut Tool<'_, '_, '_, '_>, arguments: &[&str]) -> Result<String, S
 }
 
 /// Cuts a line into words. Blanks separate; in double quotes they do not, and `\` takes the next character as it is.
-pub(super) fn words(line: &str) -> Result<Vec<String>, String> {
+pub(crate) fn words(line: &str) -> Result<Vec<String>, String> {
     let mut words = Vec::new();
     let mut letters = line.chars().peekable();
     loop {

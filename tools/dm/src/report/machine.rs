@@ -1,8 +1,10 @@
 //! The machine that a number comes from, as Linux tells it under `/proc`.
 
-use super::table::{counted, size};
+use super::text::{counted, size};
+use procfs::{CpuInfo, Current as _, Meminfo};
+use rustix::system::uname;
 use serde::{Deserialize, Serialize};
-use std::{fmt, fs, thread};
+use std::{fmt, thread};
 
 /// The machine; `None` where the system does not say.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,35 +28,18 @@ pub struct Machine {
 impl Machine {
     /// Looks at this machine. What cannot be read is `None`: a report without a model name is still a report.
     pub fn detect() -> Self {
-        let read = |path| fs::read_to_string(path).unwrap_or_default();
-        let logical_cores = thread::available_parallelism().map_or(0, |cores| cores.get() as u32);
-        let release = read("/proc/sys/kernel/osrelease");
-        Self::parse(&read("/proc/cpuinfo"), &read("/proc/meminfo"), &release, logical_cores)
-    }
-
-    fn parse(cpu_info: &str, memory_info: &str, release: &str, logical_cores: u32) -> Self {
-        let text = |text: &str| (!text.trim().is_empty()).then(|| text.trim().to_owned());
-        // "MemTotal:  16303212 kB"; counts of pages have no unit.
-        let number = |name| -> Option<u64> {
-            let mut words = field(memory_info, name)?.split_whitespace();
-            let number: u64 = words.next()?.parse().ok()?;
-            Some(if words.next() == Some("kB") { number * 1_024 } else { number })
-        };
+        let cpu = CpuInfo::current().ok();
+        let memory = Meminfo::current().ok();
         Self {
-            cpu_model: field(cpu_info, "model name").and_then(text),
-            logical_cores,
-            kernel_release: text(release),
-            memory_bytes: number("MemTotal"),
-            huge_page_bytes: number("Hugepagesize"),
-            huge_pages_total: number("HugePages_Total"),
-            huge_pages_free: number("HugePages_Free"),
+            cpu_model: cpu.and_then(|cpu| cpu.model_name(0).map(str::to_owned)),
+            logical_cores: thread::available_parallelism().map_or(0, |cores| cores.get() as u32),
+            kernel_release: uname().release().to_str().ok().map(str::to_owned),
+            memory_bytes: memory.as_ref().map(|memory| memory.mem_total),
+            huge_page_bytes: memory.as_ref().and_then(|memory| memory.hugepagesize),
+            huge_pages_total: memory.as_ref().and_then(|memory| memory.hugepages_total),
+            huge_pages_free: memory.as_ref().and_then(|memory| memory.hugepages_free),
         }
     }
-}
-
-/// What follows the colon in the first line that begins with `name`.
-fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
-    info.lines().filter_map(|line| line.split_once(':')).find(|(key, _)| key.trim() == name).map(|(_, value)| value)
 }
 
 impl fmt::Display for Machine {
@@ -79,34 +64,26 @@ impl fmt::Display for Machine {
 mod tests {
     use super::*;
 
-    const CPU_INFO: &str = "processor\t: 0\nmodel name\t: Intel(R) Xeon(R) Gold 6242R CPU @ 3.10GHz\nflags\t\t: fpu\n\n\
-                            processor\t: 1\nmodel name\t: Another\n";
-    const MEMORY_INFO: &str = "MemTotal:       16303212 kB\nMemFree:  1 kB\nHugePages_Total:     512\n\
-                               HugePages_Free:      500\nHugepagesize:       2048 kB\n";
-
     #[test]
-    fn the_files_of_linux_are_read() {
-        let machine = Machine::parse(CPU_INFO, MEMORY_INFO, "6.1.0-18-amd64\n", 2);
-        assert_eq!(machine.cpu_model.as_deref(), Some("Intel(R) Xeon(R) Gold 6242R CPU @ 3.10GHz"));
-        assert_eq!(machine.kernel_release.as_deref(), Some("6.1.0-18-amd64"));
-        assert_eq!(machine.memory_bytes, Some(16_303_212 * 1_024));
-        assert_eq!(machine.huge_page_bytes, Some(2 << 20));
-        assert_eq!((machine.huge_pages_total, machine.huge_pages_free), (Some(512), Some(500)));
+    fn what_is_known_is_said_in_one_line() {
+        let machine = Machine {
+            cpu_model: Some("Intel(R) Xeon(R) Gold 6242R CPU @ 3.10GHz".to_owned()),
+            logical_cores: 2,
+            kernel_release: Some("6.1.0-18-amd64".to_owned()),
+            memory_bytes: Some(16_303_212 * 1_024),
+            huge_page_bytes: Some(2 << 20),
+            huge_pages_total: Some(512),
+            huge_pages_free: Some(500),
+        };
         assert_eq!(
             machine.to_string(),
             "Intel(R) Xeon(R) Gold 6242R CPU @ 3.10GHz, 2 cores, 15.5 GiB memory, 500 of 512 huge pages of 2.0 MiB free, \
              kernel 6.1.0-18-amd64"
         );
-    }
-
-    #[test]
-    fn what_is_not_said_is_unknown() {
-        let machine = Machine::parse("processor: 0\n", "MemTotal: lots\n", "", 1);
-        assert_eq!(machine, Machine { logical_cores: 1, ..Machine::default() });
+        let machine = Machine { logical_cores: 1, ..Machine::default() };
         assert_eq!(machine.to_string(), "unknown, 1 core, memory unknown, huge pages unknown, kernel unknown");
     }
 
-    #[cfg(target_os = "linux")]
     #[test]
     fn this_machine_has_cores_memory_and_a_kernel() {
         let machine = Machine::detect();

@@ -14,8 +14,10 @@
 
 pub mod json;
 pub mod machine;
+pub mod repaired;
 pub mod simulation;
 pub mod table;
+pub mod text;
 
 use crate::workload::OperationKind;
 use dm_core::marks::Mark;
@@ -34,9 +36,6 @@ pub const LATENCY_DIGITS: u8 = 3;
 
 /// What kind of number the shm fabric gives.
 pub const MEASURED_ON_SHM: &str = "shm: one machine, memory nodes are processes; not a network";
-
-/// What kind of number the ram fabric gives.
-pub const MEASURED_ON_RAM: &str = "ram: one process, memory nodes are arrays; not a network";
 
 /// What kind of number the simulated fabric gives.
 pub const MEASURED_ON_SIM: &str = "sim: virtual time of modelled NICs; not a measurement";

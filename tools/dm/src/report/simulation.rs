@@ -1,6 +1,6 @@
 //! What only a simulated run has: the profile, what was used how much, how fast the simulation was.
 
-use super::table::{push_row, push_table, table_of};
+use super::text::{push_row, push_table, table_of};
 use dm_sim::timing::Usage;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;

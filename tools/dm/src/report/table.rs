@@ -1,11 +1,9 @@
 //! The report for people.
 
+use super::text::{counted, push_row, push_table, size, table_of};
 use super::{Basis, Guarantee, KindReport, Report, simulation};
-use comfy_table::{Cell, CellAlignment, Table};
+use comfy_table::Table;
 use std::fmt::Write;
-
-/// A rule under the header, blanks between the columns, and nothing else.
-const PRESET: &str = "     --            ";
 
 /// The whole report as text: what was measured, on what, per kind of operation, per label and verb, memory, guarantees.
 /// Every line ends with LF and has no blanks before it.
@@ -67,21 +65,6 @@ fn heading(report: &Report, workload: &str) -> String {
     }
     text.push('\n');
     text
-}
-
-/// A number of bytes as people read it: `512 B`, `1.5 KiB`, `15.5 GiB`.
-pub fn size(bytes: u64) -> String {
-    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
-    if bytes < 1_024 {
-        return format!("{bytes} B");
-    }
-    let power = (bytes.ilog2() / 10) as usize;
-    format!("{:.1} {}", bytes as f64 / (1_u64 << (10 * power)) as f64, UNITS[power - 1])
-}
-
-/// `1 lane`, `2 lanes`.
-pub(super) fn counted(count: u64, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 fn operations(reports: &[&Report]) -> Table {
@@ -228,30 +211,6 @@ fn mops(ops_per_s: f64) -> String {
     format!("{:.3}", ops_per_s / 1e6)
 }
 
-pub(crate) fn table_of(header: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_preset(PRESET).set_header(header.iter().copied());
-    table
-}
-
-/// Adds a row whose columns from `numbers` on are aligned to the right.
-pub(crate) fn push_row(table: &mut Table, cells: Vec<String>, numbers: usize) {
-    let aligned = |(column, cell): (usize, String)| {
-        let alignment = if column < numbers { CellAlignment::Left } else { CellAlignment::Right };
-        Cell::new(cell).set_alignment(alignment)
-    };
-    table.add_row(cells.into_iter().enumerate().map(aligned));
-}
-
-pub(crate) fn push_table(text: &mut String, table: &Table) {
-    for line in table.lines() {
-        // The padding of the first column would set every line in by one.
-        let line = line.strip_prefix(' ').unwrap_or(&line);
-        text.push_str(line.trim_end());
-        text.push('\n');
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::{
@@ -277,11 +236,5 @@ mod tests {
         let text = render(&report);
         assert!(text.contains("0 operations in 0.000 s, 0 failed"), "{text}");
         assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
-    }
-
-    #[test]
-    fn sizes_are_read_in_binary_units() {
-        let sizes = [0, 1_023, 1_024, 1_536, (1 << 20) - 1, 1 << 20, 1 << 40, u64::MAX].map(size);
-        assert_eq!(sizes, ["0 B", "1023 B", "1.0 KiB", "1.5 KiB", "1024.0 KiB", "1.0 MiB", "1.0 TiB", "16.0 EiB"]);
     }
 }

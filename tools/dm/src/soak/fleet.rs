@@ -2,15 +2,16 @@
 
 use super::ledger::{Entry, Ledger};
 use super::writer::{INDEX, PARAMETERS, REFUSED, Summary, VIOLATION};
-use crate::commands::Failure;
-use crate::commands::members::{held_locks, with_eyes};
-use crate::commands::repair::Repaired;
+use crate::failure::Failure;
+use crate::members::{held_locks, with_eyes};
 use crate::pool::{Children, Start};
+use crate::report::repaired::Repaired;
 use crate::workload::random::Random;
 use dm_core::membership::lease::Terms;
 use dm_core::verbs::NodeId;
-use dm_host::compute_node::{Membership, Pool};
+use dm_host::compute_node::Membership;
 use dm_host::fabric::shm::ShmOptions;
+use dm_host::pool::Pool;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
 use std::io::{BufRead as _, BufReader, Read as _};

@@ -23,8 +23,8 @@ pub mod ledger;
 pub mod verdict;
 pub mod writer;
 
-use crate::commands::tool::LeaseArguments;
-use crate::commands::{Failure, print};
+use crate::failure::{Failure, print};
+use crate::tool::LeaseArguments;
 use clap::builder::RangedU64ValueParser;
 use fleet::{Events, Fleet};
 use serde::Serialize;

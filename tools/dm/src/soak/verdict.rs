@@ -3,9 +3,9 @@
 use super::fleet::Fleet;
 use super::ledger::version_in;
 use super::writer::{INDEX, key_of};
-use crate::commands::Failure;
-use crate::commands::members::{held_locks, members, with_eyes};
-use crate::commands::tool::with_tool;
+use crate::failure::Failure;
+use crate::members::{held_locks, members, with_eyes};
+use crate::tool::with_tool;
 use dm_core::index::Index as _;
 use dm_core::memory::chunks;
 use dm_core::operation::{Operation, OperationKind, Outcome};

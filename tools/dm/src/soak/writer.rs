@@ -4,8 +4,8 @@
 //! exit code [`VIOLATION`].
 
 use super::ledger::{Entry, Ledger, VALUE_BYTES, is_delete, value_of, version_in};
-use crate::commands::tool::LeaseArguments;
-use crate::commands::{Failure, print};
+use crate::failure::{Failure, print};
+use crate::tool::LeaseArguments;
 use crate::workload::random::Random;
 use dm_core::membership::redo::RedoError;
 use dm_core::memory::rows::RowError;
@@ -13,8 +13,9 @@ use dm_core::operation::{Cause, OpError};
 use dm_core::sherman::parameters::Parameters;
 use dm_core::verbs::Status;
 use dm_host::assembly::AssemblyError;
-use dm_host::compute_node::{Membership, Pool, PoolError};
+use dm_host::compute_node::Membership;
 use dm_host::fabric::shm::ShmOptions;
+use dm_host::pool::{Pool, PoolError};
 use dm_host::session::{Delete, Insert, OpenError, Session, SessionError, SessionOptions, Update};
 use rustix::process::{Signal, set_parent_process_death_signal};
 use serde::{Deserialize, Serialize};

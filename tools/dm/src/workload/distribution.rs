@@ -246,11 +246,6 @@ impl ScrambledZipfian {
         Self { ranks, range: range.max(1) }
     }
 
-    /// How many numbers there are to draw from.
-    pub const fn range(&self) -> u64 {
-        self.range
-    }
-
     /// The next number, `0..range`.
     #[inline]
     pub fn number(&self, random: &mut Random) -> u64 {

@@ -185,11 +185,6 @@ impl Workload {
         Ok(Self { spec, seed, lanes, popularity, scan_lengths, kind_ends })
     }
 
-    /// The workload as specified.
-    pub const fn spec(&self) -> &Spec {
-        &self.spec
-    }
-
     /// The operations of lane `lane`, `0..lanes`. `inserts` is shared by the lanes of a process (a compute node) and starts
     /// at the record count, for a load too.
     pub fn lane(&self, lane: u32, inserts: Arc<InsertCounter>) -> Lane {

@@ -1,10 +1,12 @@
 //! Random deaths: several in one history, repairers among them.
 
 use crate::rng::Rng;
-use crate::verify::draw::{Draw, Settings};
-use crate::verify::faults::{Fault, FaultKind, FaultPlan, Faults, Moment, Planned};
+use crate::verify::draw::Draw;
+use crate::verify::fault_plan::FaultPlan;
+use crate::verify::faults::{Fault, FaultKind, Faults, Moment, Planned};
 use crate::verify::report::Report;
 use crate::verify::run::Verifier;
+use crate::verify::settings::Settings;
 use crate::verify::subject::Subject;
 
 /// Steps between two deaths: about what it takes to wait for a lease and to recover a lock or two.

@@ -4,23 +4,18 @@
 
 pub mod stretched;
 
-use super::accounting::Node;
 use super::chime::Chime;
 use super::crash::Case;
-use super::draw::{Draw, Profile};
+use super::draw::Draw;
+use super::settings::Profile;
 use super::sherman::Sherman;
 use super::smart::Smart;
 use super::tree::{SHELF_HOLDS_ALL, TreeCase, TreeKind};
 use crate::rng::Rng;
-use dm_core::items::block::{block_bytes, class_bytes, class_of};
-use dm_core::items::key::{KeyShape, ROOT_LAYER};
-use dm_core::items::slot::Slot;
 use dm_core::marks::Mark;
 use dm_core::mutants::Bug;
-use dm_core::smart::layout::LeafState;
 use dm_core::{chime, items, sherman, smart};
 use dm_host::kinds::IndexParameters;
-use std::collections::BTreeSet;
 use stretched::Stretch;
 
 /// A kind of tree that can have items over it.
@@ -176,94 +171,4 @@ fn spend(case: &mut TreeCase, stretch: Stretch, rng: &mut Rng) {
     // Keys are shorter here before they are stretched.
     case.digits = case.digits.map(|digits| digits.within(stretch.key_bytes));
     case.stretch = Some(stretch);
-}
-
-/// What was found in leaves: which blocks there are, and in which layers.
-#[derive(Debug)]
-pub(super) struct Found {
-    keys: KeyShape,
-    longest: u64,
-    links: Vec<(u64, u64)>,
-    blocks: Vec<(u64, Node)>,
-}
-
-impl Found {
-    /// Nothing yet, of an index with `parameters`. `None`: it has no items.
-    pub(super) fn nothing(parameters: &IndexParameters) -> Option<Self> {
-        let items = parameters.items()?;
-        let entry_key_bytes = match parameters {
-            IndexParameters::ShermanItems(below, _) => below.key_bytes,
-            IndexParameters::ChimeItems(below, _) => below.key_bytes,
-            IndexParameters::SmartItems(below, _) => below.key_bytes,
-            _ => return None,
-        };
-        let longest = class_bytes(class_of(block_bytes(items.key_bytes_max, items.value_bytes_max))) as u64;
-        Some(Self { keys: KeyShape::new(entry_key_bytes), longest, links: Vec::new(), blocks: Vec::new() })
-    }
-
-    /// Adds what the image of a leaf names.
-    pub(super) fn add(&mut self, parameters: &IndexParameters, image: &[u8]) {
-        let low = [0; 64];
-        match parameters {
-            IndexParameters::ShermanItems(below, _) => {
-                let shape = below.leaf();
-                let leaf = sherman::layout::Leaf::new(&shape, image);
-                let mut slots = [0; sherman::layout::SPAN_MAX];
-                let count = leaf.sorted(&low[..below.key_bytes], None, &mut slots);
-                for &slot in &slots[..count] {
-                    let (mut entry_key, mut value) = (vec![0; below.key_bytes], vec![0; below.value_bytes]);
-                    leaf.read_key(slot.into(), &mut entry_key);
-                    leaf.read_value(slot.into(), &mut value);
-                    self.add_entry(&entry_key, &value);
-                }
-            }
-            IndexParameters::ChimeItems(below, _) => {
-                let shape = below.leaf();
-                let leaf = chime::layout::Leaf::new(&shape, image);
-                let mut slots = [0; chime::layout::SPAN_MAX];
-                let count = leaf.sorted(&low[..below.key_bytes], None, &mut slots);
-                for &slot in &slots[..count] {
-                    let (mut entry_key, mut value) = (vec![0; below.key_bytes], vec![0; below.value_bytes]);
-                    leaf.read_key(slot.into(), &mut entry_key);
-                    leaf.read_value(slot.into(), &mut value);
-                    self.add_entry(&entry_key, &value);
-                }
-            }
-            IndexParameters::SmartItems(below, _) => {
-                let shape = below.leaf();
-                // What was deleted is no entry. What is torn is none either: it is for those who READ it to say so.
-                if shape.state(image) == Ok(LeafState::Valid) {
-                    self.add_entry(shape.key(image), shape.value(image));
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn add_entry(&mut self, entry_key: &[u8], value: &[u8]) {
-        let layer = self.keys.read(entry_key).map_or(u64::MAX, |entry| entry.layer);
-        match Slot::read(value) {
-            Some(Slot::Block(pointer)) => {
-                let bytes = class_bytes(class_of(pointer.bytes as usize)) as u64;
-                self.blocks.push((layer, Node { node: pointer.node(), offset: pointer.offset(), bytes }));
-            }
-            Some(Slot::Link(below)) => self.links.push((layer, below)),
-            _ => {}
-        }
-    }
-
-    /// The blocks that are somebody's. A layer that was made and never linked names a block that is named, or was, by the entry
-    /// it was made for.
-    pub(super) fn blocks(mut self) -> Result<Vec<Node>, String> {
-        let mut linked = BTreeSet::from([ROOT_LAYER]);
-        while let Some(at) = self.links.iter().position(|(from, _)| linked.contains(from)) {
-            linked.insert(self.links.swap_remove(at).1);
-        }
-        let named: Vec<Node> =
-            self.blocks.into_iter().filter(|(layer, _)| linked.contains(layer)).map(|(_, node)| node).collect();
-        match named.iter().find(|node| node.bytes > self.longest) {
-            Some(long) => Err(format!("a block of {} bytes at {}:{:#x}", long.bytes, long.node.0, long.offset)),
-            None => Ok(named),
-        }
-    }
 }

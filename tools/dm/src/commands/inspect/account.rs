@@ -3,9 +3,9 @@
 //! On a pool in use this is a picture of many instants. A place that was reached by the walk and is not any more counts as
 //! both, or as neither; sums are right when nobody writes.
 
-use super::super::Failure;
-use super::super::members::{Member, WINDOW_BYTES, on_lane};
 use super::blocks::BlockAccount;
+use crate::failure::Failure;
+use crate::members::{Member, WINDOW_BYTES, on_lane};
 use dm_core::btree::node::{Header, NodeFlags};
 use dm_core::lane::Lane;
 use dm_core::layout::LINE_BYTES;
@@ -17,8 +17,8 @@ use dm_core::remote::lock_word::RowId;
 use dm_core::remote::row::RowState;
 use dm_core::remote::signature::Signature;
 use dm_core::verbs::{Label, NodeId, Request};
-use dm_host::compute_node::Pool;
 use dm_host::fabric::any::AnyFabric;
+use dm_host::pool::Pool;
 use dm_host::solo::block_on;
 use serde::Serialize;
 use std::collections::BTreeMap;

@@ -1,9 +1,9 @@
 //! Where the memory for keys and values of any length is: the blocks that the walk reached, and what was never written. The rest is
 //! ready on compute nodes, or waits to be collected by those that live.
 
-use super::super::Failure;
-use super::super::members::{WINDOW_BYTES, on_lane};
-use crate::report::table::size;
+use crate::failure::Failure;
+use crate::members::{WINDOW_BYTES, on_lane};
+use crate::report::text::size;
 use dm_core::items::block::last_beginning;
 use dm_core::lane::Lane;
 use dm_core::operation::Census;

@@ -4,9 +4,9 @@
 //!
 //! On a pool in use this is a picture of many instants; sums are right when nobody writes.
 
-use super::super::Failure;
-use super::super::members::{WINDOW_BYTES, on_lane};
 use super::blocks::BlockAccount;
+use crate::failure::Failure;
+use crate::members::{WINDOW_BYTES, on_lane};
 use dm_core::lane::Lane;
 use dm_core::memory::chunks;
 use dm_core::operation::Census;
@@ -15,8 +15,8 @@ use dm_core::remote::catalog::IndexNumber;
 use dm_core::remote::chunk::{ChunkEntry, ChunkKind};
 use dm_core::smart::layout::LeafState;
 use dm_core::verbs::{Label, NodeId, Request};
-use dm_host::compute_node::Pool;
 use dm_host::fabric::any::AnyFabric;
+use dm_host::pool::Pool;
 use dm_host::solo::block_on;
 use serde::Serialize;
 

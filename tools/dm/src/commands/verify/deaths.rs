@@ -1,6 +1,6 @@
 //! `dm verify --enumerate`: every point at which a compute node can die in an operation, and random deaths.
 
-use super::super::{Failure, print};
+use crate::failure::{Failure, print};
 use dm_sim::verify::crash::{self, Act, Enumeration, random};
 use dm_sim::verify::{Recovered, Report, TreeKind, Verifier};
 use indicatif::{ProgressBar, ProgressDrawTarget};

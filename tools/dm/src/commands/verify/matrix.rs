@@ -4,8 +4,8 @@
 //! does not. A guarantee that breaks the index has to be declared. One that is declared and broke nothing is listed:
 //! seeds do not prove that it is superfluous.
 
-use super::super::{Failure, print};
 use super::planted::{Hunt, lasting_faults};
+use crate::failure::{Failure, print};
 use dm_core::verbs::Assumptions;
 use dm_sim::verify::{Bounded, Settings, TreeKind, Verifier};
 use std::fmt::Write as _;

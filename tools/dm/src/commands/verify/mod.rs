@@ -5,7 +5,7 @@ mod matrix;
 mod planted;
 mod record;
 
-use super::{Failure, print};
+use crate::failure::{Failure, print};
 use clap::{Args, ValueEnum};
 use dm_core::marks::Mark;
 use dm_core::verbs::Assumptions;

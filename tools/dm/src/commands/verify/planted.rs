@@ -1,6 +1,6 @@
 //! `dm verify --planted`: does the judge find bugs that are there?
 
-use super::super::{Failure, print};
+use crate::failure::{Failure, print};
 use dm_core::mutants::Bug;
 use dm_sim::verify::mixtures::mix;
 use dm_sim::verify::{Bounded, Faults, Finding, Profile, Recovered, Settings, Subject, TreeKind, Verifier};

@@ -1,6 +1,6 @@
 //! What a run of `dm verify` came to, for machines, and to go on from.
 
-use super::super::Failure;
+use crate::failure::Failure;
 use dm_core::marks::Mark;
 use dm_sim::verify::{FaultKind, Profile, Report, Settings};
 use serde::{Deserialize, Serialize};

@@ -16,7 +16,7 @@
 //! instant* is more than that, and nothing in Rust's sense rests on it: a torn line is wrong data that the layers
 //! above detect or not, never undefined behaviour.
 //!
-//! **Order.** Each access is followed by whatever the caller puts between ([`super`] says which fences close what).
+//! **Order.** Each access is followed by whatever the caller puts between ([`crate::fabric::shm`] says which fences close what).
 //! Lines are accessed in ascending order.
 //!
 //! **Odd ends in vector mode.** A byte-masked 64-byte store tears in the middle of the line, so parts of 33 to 63 bytes
@@ -33,9 +33,9 @@ mod vector;
 
 pub use vector::supported as vector_supported;
 
-use crate::fetch;
 #[cfg(doc)]
-use crate::region::LineMode;
+use super::LineMode;
+use crate::fetch;
 use dm_core::layout::LINE_BYTES;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};

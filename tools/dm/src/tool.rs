@@ -1,6 +1,6 @@
 //! What the commands that work by hand share: a pool named on the command line, one lane, text for keys and values.
 
-use super::Failure;
+use crate::failure::Failure;
 use crate::keys;
 use crate::pool::{FabricName, Memory, RdmaArguments};
 use dm_core::index::Index;
@@ -9,10 +9,11 @@ use dm_core::membership::lease::Terms;
 use dm_core::operation::{Census, OpError, Operation, Outcome, Part};
 use dm_core::verbs::LaneId;
 use dm_host::assembly::Spending;
-use dm_host::compute_node::{ComputeNode, Membership, Pool};
+use dm_host::compute_node::{ComputeNode, Membership};
 use dm_host::fabric::any::AnyFabric;
 use dm_host::keeper::terms_here;
 use dm_host::kinds::{AnyIndex, IndexParameters};
+use dm_host::pool::Pool;
 use dm_host::solo::block_on;
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -338,7 +339,7 @@ mod tests {
             for text in texts {
                 let slot = parse(text, bytes, "key").unwrap();
                 let shown = show(&slot);
-                let words = super::super::shell::words(&shown).unwrap();
+                let words = crate::commands::shell::words(&shown).unwrap();
                 assert_eq!(words.len(), 1, "{shown}");
                 assert_eq!(parse(&words[0], bytes, "key").unwrap(), slot, "{text} {shown}");
             }
@@ -350,7 +351,7 @@ mod tests {
     #[test]
     fn items_that_are_shown_can_be_typed_again() {
         for item in [&b""[..], b"a", b"u64:7", b"say \"hi", "ü x".as_bytes(), b"\xff\0", b"\n", &[7; 200]] {
-            let words = super::super::shell::words(&show_item(item)).unwrap();
+            let words = crate::commands::shell::words(&show_item(item)).unwrap();
             assert_eq!(words.len(), 1, "{item:?}");
             assert_eq!(parse_item(&words[0], "key").unwrap(), item);
         }

@@ -1,14 +1,14 @@
 //! Who is in a pool, and who holds its locks: looked at without joining it.
 
-use super::Failure;
+use crate::failure::Failure;
 use dm_core::lane::Lane;
 use dm_core::membership::rows;
 use dm_core::remote::NodeGeometry;
 use dm_core::remote::lock_word::{LockWord, RowId};
 use dm_core::remote::row::{RowState, RowWord};
 use dm_core::verbs::{Label, LaneId, NodeId, Request};
-use dm_host::compute_node::Pool;
 use dm_host::fabric::any::AnyFabric;
+use dm_host::pool::Pool;
 use dm_host::solo::block_on;
 use std::time::{Duration, Instant};
 

@@ -1,0 +1,383 @@
+//! A pool that this process is connected to: its memory nodes, and what their superblocks and the catalog say.
+
+use crate::fabric::any::{AnyFabric, FabricError, Node};
+use crate::fabric::shm::{ShmFabric, ShmOptions};
+#[cfg(feature = "verbs")]
+use crate::fabric::verbs::{VerbsError, VerbsFabric, VerbsOptions};
+use crate::kinds::{IndexParameterError, IndexParameters};
+use crate::memory_node::{AnnounceError, ConnectError, RemoteNode, connect};
+use crate::solo::block_on;
+use dm_core::error::VerbError;
+#[cfg(feature = "verbs")]
+use dm_core::fabric::Fabric;
+use dm_core::index::catalog::{self, CatalogError};
+use dm_core::lane::Lane;
+use dm_core::memory::rows::RowError;
+use dm_core::remote::catalog::IndexEntry;
+use dm_core::remote::superblock::{NodeDescription, Superblock, SuperblockError};
+use dm_core::remote::{NodeGeometry, SCRATCH_BYTES};
+#[cfg(feature = "verbs")]
+use dm_core::verbs::{Label, Request};
+use dm_core::verbs::{LaneId, NodeId, Space};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use thiserror::Error;
+
+/// Why a pool cannot be used.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum PoolError {
+    /// A memory node cannot be reached.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// The fabric cannot be made.
+    #[error(transparent)]
+    Fabric(#[from] FabricError),
+    /// A memory node's superblock is not one to work with.
+    #[error("memory node at {}: {source}", socket.display())]
+    Superblock {
+        /// Its control socket.
+        socket: PathBuf,
+        /// What is wrong.
+        source: SuperblockError,
+    },
+    /// The memory nodes do not belong together.
+    #[error("memory node at {} belongs to pool {found}, the others to pool {expected}", socket.display())]
+    Mixed {
+        /// The one that differs.
+        socket: PathBuf,
+        /// Its pool.
+        found: String,
+        /// That of the first.
+        expected: String,
+    },
+    /// The memory nodes are not of one life of the pool.
+    #[error(
+        "memory node {node} is of incarnation {found} of the pool, memory node 0 of {expected}: restart all of them on \
+         their files (or make a new pool), and with one --incarnation"
+    )]
+    Incarnation {
+        /// The one that differs.
+        node: u16,
+        /// Its incarnation.
+        found: u64,
+        /// That of memory node 0.
+        expected: u64,
+    },
+    /// A memory node did not take note of this compute node.
+    #[error(transparent)]
+    Announce(#[from] AnnounceError),
+    /// The pool was written by a program that knows more.
+    #[error("the pool uses features this program does not know (read-only {unknown:#x}): it may only be read")]
+    ReadOnly {
+        /// The feature bits.
+        unknown: u64,
+    },
+    /// Something about compute-node rows.
+    #[error(transparent)]
+    Row(#[from] RowError),
+    /// Something about the catalog.
+    #[error(transparent)]
+    Catalog(#[from] CatalogError),
+    /// There is no index of that name.
+    #[error("the pool has no index \"{name}\"; it has {}", if known.is_empty() { "none".to_owned() } else { known.join(", ") })]
+    NoIndex {
+        /// What was looked for.
+        name: String,
+        /// What there is.
+        known: Vec<String>,
+    },
+    /// An index whose parameters this program cannot use, or other ones than asked for.
+    #[error("index \"{name}\": {source}")]
+    Parameters {
+        /// Its name.
+        name: String,
+        /// Why.
+        source: IndexParameterError,
+    },
+    /// The root word of an index is 0, and its memory says that it had another one.
+    #[error("index \"{name}\": {source}")]
+    RootLost {
+        /// Its name.
+        name: String,
+        /// Why.
+        source: RootLost,
+    },
+    /// A chunk table could not be read or changed.
+    #[error(transparent)]
+    Verb(#[from] VerbError),
+    /// The keeper's thread could not be started.
+    #[error("starting a thread: {0}")]
+    Thread(std::io::Error),
+}
+
+/// Why an index whose root word is 0 is not taken for an empty one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum RootLost {
+    /// A node is there that was its root.
+    #[error(
+        "its root word is 0, but a node that covers all keys is on memory node {} at {offset:#x}: the root word was overwritten",
+        node.0
+    )]
+    Certain {
+        /// Which memory node.
+        node: NodeId,
+        /// Where the node is.
+        offset: u64,
+    },
+    /// Records are there, of compute nodes that are gone.
+    #[error(
+        "its root word is 0, but a leaf with a record is on memory node {} at {offset:#x}: the root word was overwritten, or a bulk \
+         load into it died",
+        node.0
+    )]
+    Doubtful {
+        /// Which memory node.
+        node: NodeId,
+        /// Where the leaf is.
+        offset: u64,
+    },
+}
+
+/// Text of a pool id: its characters, or hex digits if it has other bytes.
+pub fn pool_name(id: [u8; 16]) -> String {
+    let text: Vec<u8> = id.into_iter().take_while(|&byte| byte != 0).collect();
+    match String::from_utf8(text) {
+        Ok(text) if !text.is_empty() && text.chars().all(|c| c.is_ascii_graphic()) => text,
+        _ => format!("{:032x}", u128::from_be_bytes(id)),
+    }
+}
+
+/// A pool this process is connected to.
+#[derive(Debug)]
+pub struct Pool {
+    nodes: Vec<Node>,
+    descriptions: Vec<NodeDescription>,
+    geometry: Vec<NodeGeometry>,
+    reach: Reach,
+    /// For what is run now and then: a queue pair takes longer to connect than most of that takes to run.
+    spare: Mutex<Vec<AnyFabric>>,
+}
+
+/// How the memory nodes are reached.
+#[derive(Debug)]
+enum Reach {
+    Shm(ShmOptions),
+    #[cfg(feature = "verbs")]
+    Verbs(Arc<VerbsOptions>),
+}
+
+impl Pool {
+    /// Connects to all memory nodes of a pool, given their control sockets in any order.
+    pub fn connect(sockets: &[PathBuf], options: ShmOptions) -> Result<Self, PoolError> {
+        let mut nodes = Vec::new();
+        for socket in sockets {
+            nodes.push((socket.clone(), connect(socket)?));
+        }
+        nodes.sort_by_key(|(_, node)| node.node_id().0);
+        Self::of(nodes, options)
+    }
+
+    /// A pool of memory nodes that are connected already, with a name for each.
+    pub fn of(nodes: Vec<(PathBuf, Arc<RemoteNode>)>, options: ShmOptions) -> Result<Self, PoolError> {
+        let superblocks = nodes.iter().map(|(socket, node)| {
+            let mut bytes = [0; Superblock::BYTES];
+            // A region too small for a superblock reads as zeros, which is not one.
+            let _ = node.region().area(Space::Host).read(0, &mut bytes);
+            (socket.clone(), bytes)
+        });
+        let descriptions = describe(superblocks)?;
+        let nodes = nodes.into_iter().map(|(_, node)| Node::Shm(node)).collect();
+        let pool = Self::assemble(nodes, descriptions, Reach::Shm(options));
+        // Checks order and number of the nodes.
+        pool.fabric()?;
+        Ok(pool)
+    }
+
+    /// Connects to all memory nodes of a pool on RDMA devices, given their addresses in any order.
+    #[cfg(feature = "verbs")]
+    pub fn connect_verbs(addresses: &[String], options: VerbsOptions) -> Result<Self, PoolError> {
+        use crate::memory_node::verbs::client::Peer;
+        let mut peers = Vec::new();
+        for address in addresses {
+            peers.push(
+                Peer::connect(address, options.secret.as_ref()).map_err(VerbsError::from).map_err(FabricError::from)?,
+            );
+        }
+        peers.sort_by_key(|peer| peer.node_id().0);
+        let mut options = options;
+        let mut fabric = VerbsFabric::new(&peers, &Arc::new(options.clone())).map_err(FabricError::from)?;
+        // Once for all workers: their fabrics differ in nothing that matters for it.
+        options.write_turn_ns_min = Some(Fabric::capabilities(&fabric).write_turn_ns_min);
+        let mut superblocks = Vec::new();
+        for peer in &peers {
+            let mut scratch = vec![0; Superblock::BYTES];
+            let lane = Lane::new(LaneId(0), &mut scratch);
+            let read = Request::read(Label::Super, peer.node_id(), 0, Superblock::BYTES, 0);
+            block_on(&mut fabric, &lane, lane.port().call(read)).map_err(RowError::from)?;
+            let bytes = lane.port().with(|scratch| scratch.first_chunk().copied());
+            superblocks.push((PathBuf::from(peer.address()), bytes.unwrap_or([0; Superblock::BYTES])));
+        }
+        let descriptions = describe(superblocks.into_iter())?;
+        let nodes = peers.into_iter().map(Node::Verbs).collect();
+        let pool = Self::assemble(nodes, descriptions, Reach::Verbs(Arc::new(options)));
+        pool.put_back(AnyFabric::Verbs(Box::new(fabric)));
+        Ok(pool)
+    }
+
+    fn assemble(nodes: Vec<Node>, descriptions: Vec<NodeDescription>, reach: Reach) -> Self {
+        let geometry = descriptions.iter().map(|description| description.geometry).collect();
+        Self { nodes, descriptions, geometry, reach, spare: Mutex::default() }
+    }
+
+    /// What each memory node's superblock says.
+    pub fn descriptions(&self) -> &[NodeDescription] {
+        &self.descriptions
+    }
+
+    /// Where things are on each memory node.
+    pub fn geometry(&self) -> &[NodeGeometry] {
+        &self.geometry
+    }
+
+    /// The memory nodes.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// A fabric for one worker.
+    pub fn fabric(&self) -> Result<AnyFabric, PoolError> {
+        Ok(self.make_fabric()?)
+    }
+
+    fn make_fabric(&self) -> Result<AnyFabric, FabricError> {
+        match &self.reach {
+            Reach::Shm(options) => {
+                let nodes = self.nodes.iter().filter_map(Node::shm).cloned().collect();
+                Ok(AnyFabric::Shm(Box::new(ShmFabric::new(nodes, *options)?)))
+            }
+            #[cfg(feature = "verbs")]
+            Reach::Verbs(options) => {
+                let peers: Vec<_> = self.nodes.iter().filter_map(Node::verbs).cloned().collect();
+                Ok(AnyFabric::Verbs(Box::new(VerbsFabric::new(&peers, options)?)))
+            }
+        }
+    }
+
+    fn spare(&self) -> MutexGuard<'_, Vec<AnyFabric>> {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps a fabric for the next short run, if making one is worth avoiding.
+    fn put_back(&self, fabric: AnyFabric) {
+        if !matches!(self.reach, Reach::Shm(_)) {
+            self.spare().push(fabric);
+        }
+    }
+
+    /// The first memory node: the one whose catalog and rows count.
+    pub(crate) fn home(&self) -> &NodeGeometry {
+        // `of` made a fabric, which refuses a pool without nodes.
+        &self.geometry[0]
+    }
+
+    /// Runs something short on a lane of its own, with [`SCRATCH_BYTES`] of scratch at offset 0.
+    pub fn with_lane<R>(&self, run: impl FnOnce(&mut AnyFabric, &Lane<'_>) -> R) -> Result<R, PoolError> {
+        Ok(self.with_lane_of(run)?)
+    }
+
+    pub(crate) fn with_lane_of<R>(&self, run: impl FnOnce(&mut AnyFabric, &Lane<'_>) -> R) -> Result<R, FabricError> {
+        let spare = self.spare().pop();
+        let mut fabric = spare.map_or_else(|| self.make_fabric(), Ok)?;
+        let mut scratch = vec![0; SCRATCH_BYTES];
+        let lane = Lane::new(LaneId(0), &mut scratch);
+        let result = run_on(&mut fabric, &lane, run);
+        drop(lane);
+        self.put_back(fabric);
+        Ok(result)
+    }
+
+    /// Every index of the pool.
+    pub fn indexes(&self) -> Result<Vec<IndexEntry>, PoolError> {
+        let mut found = Vec::new();
+        self.with_lane(|fabric, lane| {
+            block_on(fabric, lane, catalog::list(lane, self.home(), 0, &mut |entry| found.push(*entry)))
+        })??;
+        Ok(found)
+    }
+
+    /// The index called `name`.
+    pub fn find_index(&self, name: &str) -> Result<(IndexEntry, IndexParameters), PoolError> {
+        let entry =
+            self.with_lane(|fabric, lane| block_on(fabric, lane, catalog::find(lane, self.home(), name, 0)))??;
+        let Some(entry) = entry else {
+            let known = self.indexes()?.iter().map(|entry| entry.name().to_owned()).collect();
+            return Err(PoolError::NoIndex { name: name.to_owned(), known });
+        };
+        let parameters =
+            IndexParameters::of(&entry).map_err(|source| PoolError::Parameters { name: name.to_owned(), source })?;
+        Ok((entry, parameters))
+    }
+}
+
+/// Ties the lane's lifetime to the fabric's.
+fn run_on<'m, R>(fabric: &mut AnyFabric, lane: &Lane<'m>, run: impl FnOnce(&mut AnyFabric, &Lane<'m>) -> R) -> R {
+    run(fabric, lane)
+}
+
+/// Decodes superblocks, each with the name of its memory node, which must be of one pool.
+fn describe(
+    superblocks: impl Iterator<Item = (PathBuf, [u8; Superblock::BYTES])>,
+) -> Result<Vec<NodeDescription>, PoolError> {
+    let mut descriptions: Vec<NodeDescription> = Vec::new();
+    for (socket, bytes) in superblocks {
+        let description = match Superblock::decode(&bytes) {
+            Ok(description) => description,
+            Err(source) => return Err(PoolError::Superblock { socket, source }),
+        };
+        if let Some(first) = descriptions.first()
+            && first.identity.pool_id != description.identity.pool_id
+        {
+            return Err(PoolError::Mixed {
+                socket,
+                found: pool_name(description.identity.pool_id),
+                expected: pool_name(first.identity.pool_id),
+            });
+        }
+        descriptions.push(description);
+    }
+    if let Some(first) = descriptions.first()
+        && let Some(other) =
+            descriptions.iter().find(|other| other.identity.pool_incarnation != first.identity.pool_incarnation)
+    {
+        return Err(PoolError::Incarnation {
+            node: other.identity.node.0,
+            found: other.identity.pool_incarnation,
+            expected: first.identity.pool_incarnation,
+        });
+    }
+    Ok(descriptions)
+}
+
+/// Formats the region of a new memory node: used by the daemon and by tools that serve memory themselves.
+pub fn format(
+    plan: &dm_core::remote::superblock::PoolPlan,
+) -> Result<Vec<u8>, dm_core::remote::superblock::FormatError> {
+    use zerocopy::IntoBytes;
+    Ok(plan.format()?.as_bytes().to_vec())
+}
+
+/// The id of a pool called `name`: its first 16 bytes.
+pub fn pool_id(name: &str) -> [u8; 16] {
+    let mut id = [0; 16];
+    for (to, from) in id.iter_mut().zip(name.bytes()) {
+        *to = from;
+    }
+    id
+}
+
+/// A control socket's path in `directory`, by number of the memory node.
+pub fn socket_in(directory: &Path, node: u16) -> PathBuf {
+    directory.join(format!("memory-node-{node}.sock"))
+}

@@ -1,0 +1,28 @@
+//! When a call gives up.
+
+use super::error::SessionError;
+use std::time::{Duration, Instant};
+
+/// When to give up.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Deadline {
+    since: Instant,
+    at: Instant,
+}
+
+impl Deadline {
+    /// `None`: so late that no clock gets there.
+    pub(super) fn after(time: Duration) -> Option<Self> {
+        let since = Instant::now();
+        since.checked_add(time).map(|at| Self { since, at })
+    }
+
+    /// Time left; fails if there is none.
+    pub(super) fn left(self) -> Result<Duration, SessionError> {
+        let now = Instant::now();
+        if now >= self.at {
+            return Err(SessionError::Deadline { waited: now.saturating_duration_since(self.since) });
+        }
+        Ok(self.at - now)
+    }
+}

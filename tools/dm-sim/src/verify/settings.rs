@@ -1,0 +1,100 @@
+//! What the person who verifies decides.
+
+use super::faults::Faults;
+use dm_core::verbs::Assumptions;
+
+/// What the person who verifies decides; seeds draw within. Ranges are inclusive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Compute nodes, at least 1.
+    pub compute_nodes: (u32, u32),
+    /// Lanes of all compute nodes together; every compute node has at least one.
+    pub lanes: (u32, u32),
+    /// Operations of a history.
+    pub operations: (u32, u32),
+    /// Keys they are about.
+    pub keys: (u32, u32),
+    /// Memory nodes, up to 4.
+    pub memory_nodes: (u32, u32),
+    /// Bytes of each memory node.
+    pub memory_bytes: usize,
+    /// What may go wrong besides, in some of the histories.
+    pub faults: Faults,
+    /// Whether the fabric has masked CAS; `None`: some do.
+    pub masked_cas: Option<bool>,
+    /// What all histories are about; `None`: each draws its own.
+    pub profile: Option<Profile>,
+    /// Guarantees that the fabric says it grants and does not.
+    pub withdrawn: Assumptions,
+    /// Steps after which a history that does not end is given up.
+    pub steps_max: u64,
+}
+
+impl Default for Settings {
+    /// Few keys and lanes, so that they meet.
+    fn default() -> Self {
+        Self {
+            compute_nodes: (2, 4),
+            lanes: (3, 8),
+            operations: (60, 120),
+            keys: (2, 64),
+            memory_nodes: (1, 3),
+            memory_bytes: 512 << 10,
+            faults: Faults::NONE,
+            masked_cas: None,
+            profile: None,
+            withdrawn: Assumptions::empty(),
+            steps_max: 1_000_000,
+        }
+    }
+}
+
+/// What a history is about: most are about everything, some about what needs many things to meet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Profile {
+    /// Anything.
+    Mixed,
+    /// The last compute node only reads, and its requests sleep long; all others overwrite one or two keys, so often that
+    /// versions come round while it sleeps.
+    Wraparound,
+    /// The last compute node only reads, and its requests sleep, but not so long that it notices; all others insert and
+    /// delete, so that a READ is of several lives of an entry or a node.
+    SlowReaders,
+    /// Hardly more keys than a leaf holds come and go: splits and merges, nodes reused at once.
+    Churn,
+    /// The first compute node inserts and deletes, so that it reuses nodes, and its WRITEs sleep; the others overwrite and
+    /// read, with pointers that are often old: they come to nodes in the middle of their next life's first WRITE.
+    Reuse,
+    /// Keys only come: splits on many levels at a time.
+    Growth,
+    /// The first compute node fills and empties leaves, so that it reuses nodes; the last one only reads, and so rarely that
+    /// what it knows of inner nodes is often old. Never drawn: other profiles have some of it.
+    OldRoutes,
+}
+
+impl Profile {
+    /// Every profile.
+    pub const ALL: [Self; 7] =
+        [Self::Mixed, Self::Wraparound, Self::SlowReaders, Self::Churn, Self::Reuse, Self::Growth, Self::OldRoutes];
+
+    /// Its name on command lines and in records.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Mixed => "mixed",
+            Self::Wraparound => "wraparound",
+            Self::SlowReaders => "slow-readers",
+            Self::Churn => "churn",
+            Self::Reuse => "reuse",
+            Self::Growth => "growth",
+            Self::OldRoutes => "old-routes",
+        }
+    }
+
+    /// The profile of that name. The error names those there are.
+    pub fn parse(name: &str) -> Result<Self, String> {
+        Self::ALL.into_iter().find(|profile| profile.name() == name).ok_or_else(|| {
+            let known = Self::ALL.map(Self::name);
+            format!("there is no profile \"{name}\"; there are {}", known.join(", "))
+        })
+    }
+}

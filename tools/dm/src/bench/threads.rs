@@ -1,0 +1,113 @@
+//! An index that is measured, and the threads that work on it.
+
+use super::generator::Shared;
+use super::plan::Plan;
+use crate::failure::Failure;
+use crate::workload::stream::InsertCounter;
+use crate::workload::trace::TraceWriter;
+use dm_core::index::Index;
+use dm_core::lane::Lane;
+use dm_core::remote::catalog::IndexEntry;
+use dm_core::sherman::Sherman;
+use dm_core::verbs::Guarantees;
+use dm_host::compute_node::ComputeNode;
+use dm_host::fabric::any::AnyFabric;
+use dm_host::pool::Pool;
+use dm_host::worker::{self, Wakes, Work};
+use indicatif::ProgressBar;
+use std::fs::File;
+use std::ops::Deref;
+use std::sync::atomic::Ordering;
+use std::sync::{Barrier, Mutex};
+use std::time::{Duration, Instant};
+
+/// A worker's part that outlives single runs.
+pub(super) struct Thread<'m> {
+    pub(super) lanes: Vec<Lane<'m>>,
+    pub(super) fabric: AnyFabric,
+}
+
+/// What is measured with.
+pub(super) struct Setting<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) pool: &'a Pool,
+    pub(super) node: &'a ComputeNode,
+    pub(super) entry: &'a IndexEntry,
+    pub(super) trace: Option<&'a Mutex<TraceWriter<File>>>,
+    pub(super) guarantees: Guarantees,
+    pub(super) fabric_name: &'static str,
+    pub(super) measured_on: String,
+}
+
+/// An index that is measured.
+pub(super) struct Bench<'a, 's, I> {
+    pub(super) setting: &'a Setting<'a>,
+    pub(super) index: &'a I,
+    /// The same, if it is one: the bare loop is of its kind.
+    pub(super) sherman: Option<&'a Sherman<'s>>,
+}
+
+impl<'a, I> Deref for Bench<'a, '_, I> {
+    type Target = Setting<'a>;
+
+    fn deref(&self) -> &Setting<'a> {
+        self.setting
+    }
+}
+
+impl<I: Index> Bench<'_, '_, I> {
+    pub(super) fn shared<'b>(&'b self, inserts: &'b InsertCounter) -> Shared<'b> {
+        Shared::new(&self.plan.keys, inserts, self.trace)
+    }
+
+    /// Runs each work on its thread; returns them and how long it took from the first start to the last end.
+    pub(super) fn drive<W: Work + Send>(
+        &self,
+        threads: &mut [Thread<'_>],
+        works: Vec<W>,
+        shared: &Shared<'_>,
+        progress: &ProgressBar,
+    ) -> Result<(Vec<W>, Duration), Failure> {
+        let wakes = &Wakes::new(threads.len(), usize::from(self.plan.lanes));
+        let barrier = &Barrier::new(threads.len());
+        let (index, node) = (self.index, self.node);
+        let ended = std::thread::scope(|scope| {
+            let running: Vec<_> = threads
+                .iter_mut()
+                .zip(works)
+                .map(|(thread, mut work)| {
+                    scope.spawn(move || {
+                        barrier.wait();
+                        let began = Instant::now();
+                        let ended = worker::run(index, &thread.lanes, &mut thread.fabric, &mut work, wakes);
+                        if let Err(error) = ended {
+                            // Its lanes could not be settled.
+                            node.owe();
+                            shared.fail(error.to_string());
+                        }
+                        (work, began, Instant::now())
+                    })
+                })
+                .collect();
+            while !progress.is_hidden() && running.iter().any(|thread| !thread.is_finished()) {
+                progress.set_position(shared.done.load(Ordering::Relaxed));
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            running.into_iter().map(std::thread::ScopedJoinHandle::join).collect::<Vec<_>>()
+        });
+        progress.finish_and_clear();
+        let mut works = Vec::new();
+        let (mut first, mut last) = (None::<Instant>, None::<Instant>);
+        for thread in ended {
+            let (work, began, end) = thread.map_err(|_| Failure::Run("a worker thread panicked".to_owned()))?;
+            works.push(work);
+            first = Some(first.map_or(began, |first| first.min(began)));
+            last = Some(last.map_or(end, |last| last.max(end)));
+        }
+        if let Some(failure) = shared.take_failure() {
+            return Err(Failure::Run(failure));
+        }
+        let wall = first.zip(last).map_or(Duration::ZERO, |(first, last)| last.duration_since(first));
+        Ok((works, wall))
+    }
+}
