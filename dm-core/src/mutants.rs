@@ -1,6 +1,6 @@
 //! Bugs planted on purpose, to try whether the judge finds them.
 //!
-//! Each is one line in the room it belongs to: `if planted(Bug::X) { do it wrong }`. Without the cargo feature `planted`
+//! Each is one line in the room it belongs to: `if planted(Mutant::X) { do it wrong }`. Without the cargo feature `planted`
 //! the function is a constant `false` and the lines compile to nothing: no product has them. With it a tool chooses one
 //! with `plant`; none is the default.
 
@@ -9,9 +9,9 @@ macro_rules! bugs {
         /// A bug that can be planted.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u8)]
-        pub enum Bug { $($(#[doc = $doc])+ $name,)* }
+        pub enum Mutant { $($(#[doc = $doc])+ $name,)* }
 
-        impl Bug {
+        impl Mutant {
             /// Every bug, in numeric order.
             pub const ALL: &'static [Self] = &[$(Self::$name,)*];
 
@@ -218,7 +218,7 @@ bugs! {
     ItemsPinsEndEarly = "items-pins-end-early", None;
 }
 
-impl Bug {
+impl Mutant {
     /// Those of SMART.
     pub const SMART: &'static [Self] = &[
         Self::CachedNegative,
@@ -341,21 +341,21 @@ static PLANTED: core::sync::atomic::AtomicU8 = core::sync::atomic::AtomicU8::new
 
 /// Plants a bug, or none, for the whole process.
 #[cfg(feature = "planted")]
-pub fn plant(bug: Option<Bug>) {
+pub fn plant(bug: Option<Mutant>) {
     PLANTED.store(bug.map_or(u8::MAX, |bug| bug as u8), core::sync::atomic::Ordering::Relaxed);
 }
 
 /// Whether this bug is planted.
 #[cfg(feature = "planted")]
 #[inline]
-pub(crate) fn planted(bug: Bug) -> bool {
+pub(crate) fn planted(bug: Mutant) -> bool {
     PLANTED.load(core::sync::atomic::Ordering::Relaxed) == bug as u8
 }
 
 /// Whether this bug is planted: no.
 #[cfg(not(feature = "planted"))]
 #[inline]
-pub(crate) const fn planted(_: Bug) -> bool {
+pub(crate) const fn planted(_: Mutant) -> bool {
     false
 }
 
@@ -365,8 +365,8 @@ mod tests {
 
     #[test]
     fn names_are_told_apart_and_lead_back() {
-        for bug in Bug::ALL {
-            assert_eq!(Bug::from_name(bug.name()), Some(*bug));
+        for bug in Mutant::ALL {
+            assert_eq!(Mutant::from_name(bug.name()), Some(*bug));
             assert!(!planted(*bug), "{} is planted though nobody did", bug.name());
         }
     }

@@ -432,8 +432,8 @@ impl From<VerbError> for OpError {
     }
 }
 
-/// See `Watched::Silent`.
-pub(crate) const fn silent_holder() -> OpError {
+/// See `Watched::Unresponsive`.
+pub(crate) const fn unresponsive_holder() -> OpError {
     OpError::harmless(Cause::Retries { attempts: 0, what: "waiting for a silent holder" })
 }
 

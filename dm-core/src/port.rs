@@ -16,7 +16,7 @@
 //! ```
 //!
 //! A future dropped between submit and completion leaves the port *in doubt* ([`Port::in_doubt`]): the requests run
-//! on, and the lane's ledger ([`crate::lane::Ledger`]) says what has to be settled before the lane is used again.
+//! on, and the lane's ledger ([`crate::lane::LockRecords`]) says what has to be settled before the lane is used again.
 
 use crate::error::VerbError;
 use crate::verbs::{Completion, Flags, Label, NodeId, Request, Status, Verb};

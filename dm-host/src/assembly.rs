@@ -11,7 +11,7 @@ use dm_core::btree::descent::RootCopy;
 use dm_core::btree::inner::InnerShape;
 use dm_core::btree::{Options, Tree, TreeScratch};
 use dm_core::chime::{Chime, LeafLocks, parameters as chime};
-use dm_core::compute::batches::{Batches, Bucket, Seat};
+use dm_core::compute::batches::{BatchSlot, Batches, Bucket};
 use dm_core::compute::cache::IndexCache;
 use dm_core::compute::hotspot::{self, Hotspot};
 use dm_core::compute::words::{self, WordTable};
@@ -24,11 +24,11 @@ use dm_core::locks::table::{Entry, LockTable, Waiter};
 use dm_core::membership::redo::RedoError;
 use dm_core::membership::{Recovery, RecoveryError};
 use dm_core::memory::chunks::RequestIds;
-use dm_core::memory::node_pool::{NodePool, Shelf};
-use dm_core::memory::{Collection, GENERATIONS, Ground, Participant, Plot, Quarantine, Share, Waiting, ground};
+use dm_core::memory::node_pool::{FreeList, NodePool};
+use dm_core::memory::{Collection, GENERATIONS, LimboList, MarkBitmap, Participant, Plot, Share, Waiting, mark_bitmap};
 use dm_core::remote::NodeGeometry;
 use dm_core::remote::catalog::{IndexNumber, root_offset};
-use dm_core::remote::place::{Fresh, NodeClass};
+use dm_core::remote::place::{NodeClass, UnlinkedNode};
 use dm_core::remote::row::Member;
 use dm_core::sherman::{Sherman, parameters as sherman};
 use dm_core::smart::parameters::ParameterError as SmartParameterError;
@@ -324,7 +324,7 @@ pub struct Storage {
     leaf_waiters: Vec<Waiter>,
     leaf_words: Vec<words::Place>,
     hotspot: Vec<hotspot::Bucket>,
-    returned: Vec<Fresh>,
+    returned: Vec<UnlinkedNode>,
     waiting: Vec<Waiting>,
     returned_nodes: usize,
     shelf_count: usize,
@@ -345,13 +345,13 @@ pub struct Room<'a> {
     leaf_waiters: &'a [Waiter],
     leaf_words: &'a [words::Place],
     hotspot: &'a [hotspot::Bucket],
-    shelves: Vec<spin::Mutex<Shelf<'a>>>,
-    quarantine: spin::Mutex<Quarantine<'a>>,
+    free_lists: Vec<spin::Mutex<FreeList<'a>>>,
+    quarantine: spin::Mutex<LimboList<'a>>,
     words: &'a [AtomicU32],
     requests: &'a RequestIds,
     locks_per_node: u32,
     buckets: [&'a [spin::Mutex<Bucket>]; 2],
-    seats: Vec<Seat<'a>>,
+    batch_slots: Vec<BatchSlot<'a>>,
 }
 
 impl Storage {
@@ -406,9 +406,9 @@ impl Storage {
         let shelf_count = place.geometry.len() * NodeClass::COUNT;
         let words = IndexCache::words_for(spending.cache_bytes, sizes.key_bytes, sizes.children_max().1);
         let leaf_locks = place.geometry.len() * sizes.leaf_locks;
-        let seats = if spending.options.rdwc { spending.lanes } else { 0 };
+        let batch_slots = if spending.options.rdwc { spending.lanes } else { 0 };
         // Twice as many buckets as lanes: few keys that meet in one by chance.
-        let buckets = || (0..2 * seats).map(|_| spin::Mutex::new(Bucket::default())).collect();
+        let buckets = || (0..2 * batch_slots).map(|_| spin::Mutex::new(Bucket::default())).collect();
         Ok(Self {
             entries: lock_entries(place.geometry.len() * locks_per_node as usize),
             waiters: (0..spending.lanes).map(|_| Waiter::default()).collect(),
@@ -416,7 +416,7 @@ impl Storage {
             leaf_waiters: (0..spending.lanes).map(|_| Waiter::default()).collect(),
             leaf_words: (0..leaf_locks).map(|_| words::Place::default()).collect(),
             hotspot: (0..Hotspot::buckets_for(sizes.hotspot_bytes)).map(|_| hotspot::Bucket::default()).collect(),
-            returned: vec![Fresh::default(); shelf_count * spending.returned_nodes],
+            returned: vec![UnlinkedNode::default(); shelf_count * spending.returned_nodes],
             waiting: vec![Waiting::default(); if place.epochs.is_some() { spending.returned_nodes } else { 0 }],
             returned_nodes: spending.returned_nodes,
             shelf_count,
@@ -427,7 +427,7 @@ impl Storage {
             requests: RequestIds::default(),
             locks_per_node,
             buckets: [buckets(), buckets()],
-            values: vec![0; seats * sizes.value_bytes],
+            values: vec![0; batch_slots * sizes.value_bytes],
             value_bytes: sizes.value_bytes,
         })
     }
@@ -449,14 +449,14 @@ impl Storage {
             values,
             ..
         } = self;
-        let shelves = if self.returned_nodes == 0 {
-            (0..self.shelf_count).map(|_| spin::Mutex::new(Shelf::default())).collect()
+        let free_lists = if self.returned_nodes == 0 {
+            (0..self.shelf_count).map(|_| spin::Mutex::new(FreeList::default())).collect()
         } else {
-            returned.chunks_mut(self.returned_nodes).map(|returned| spin::Mutex::new(Shelf::new(returned))).collect()
+            returned.chunks_mut(self.returned_nodes).map(|returned| spin::Mutex::new(FreeList::new(returned))).collect()
         };
         // A mapping begins on a page and was asked for in whole words; if it were not, the cache would always miss.
         let words = <[AtomicU32]>::mut_from_bytes(words).map_or(&[][..], |words| words);
-        let seats = values.chunks_mut(self.value_bytes).map(Seat::new).collect();
+        let batch_slots = values.chunks_mut(self.value_bytes).map(BatchSlot::new).collect();
         let buckets = [&*buckets[0], &*buckets[1]];
         let locks_per_node = self.locks_per_node;
         Room {
@@ -466,13 +466,13 @@ impl Storage {
             leaf_waiters,
             leaf_words,
             hotspot,
-            shelves,
-            quarantine: spin::Mutex::new(Quarantine::new(waiting)),
+            free_lists,
+            quarantine: spin::Mutex::new(LimboList::new(waiting)),
             words,
             requests,
             locks_per_node,
             buckets,
-            seats,
+            batch_slots,
         }
     }
 }
@@ -514,7 +514,7 @@ impl<'a> Room<'a> {
         let home = place.geometry.first().ok_or(AssemblyError::Impossible("a pool without memory nodes"))?;
         let children_max = sizes.children_max().0;
         let cache = if sizes.keeps_next { IndexCache::with_next } else { IndexCache::new };
-        let mut nodes = NodePool::new(&self.shelves, [sizes.leaf_place_bytes as u32, sizes.inner.bytes as u32]);
+        let mut nodes = NodePool::new(&self.free_lists, [sizes.leaf_place_bytes as u32, sizes.inner.bytes as u32]);
         if let Some(part) = place.epochs {
             nodes = nodes.with_quarantine(&self.quarantine, part.epochs, spending.generations);
         }
@@ -534,7 +534,7 @@ impl<'a> Room<'a> {
             epochs: place.epochs,
             scratch: sizes.scratch,
             locks: LockTable::new(self.entries, self.locks_per_node, self.waiters, spending.hand_overs_max),
-            batches: Batches::new(self.buckets[0], self.buckets[1], &self.seats),
+            batches: Batches::new(self.buckets[0], self.buckets[1], &self.batch_slots),
             nodes,
             cache: cache(self.words, sizes.key_bytes, children_max),
         })
@@ -557,7 +557,7 @@ pub struct ItemsStorage {
 /// An [`ItemsStorage`], ready to be borrowed.
 #[derive(Debug)]
 pub struct ItemsRoom<'a> {
-    shelves: Vec<spin::Mutex<pool::Shelf<'a>>>,
+    free_lists: Vec<spin::Mutex<pool::FreeList<'a>>>,
     lanes: &'a [LaneProgress],
     links: &'a [spin::Mutex<Link>],
     collection: Collection<'a>,
@@ -591,7 +591,7 @@ impl ItemsStorage {
         let plots = if place.epochs.is_some() { spending.collected_chunks } else { 0 };
         Ok(Self {
             plots: vec![Plot::default(); plots],
-            marks: vec![0; plots * ground::words_for(chunk_bytes_max)],
+            marks: vec![0; plots * mark_bitmap::words_for(chunk_bytes_max)],
             eager: spending.generations != GENERATIONS,
             returned: vec![Returned::default(); memory_nodes * spending.returned_blocks],
             returned_blocks: spending.returned_blocks,
@@ -604,17 +604,17 @@ impl ItemsStorage {
     /// Puts the shelves up.
     pub fn furnish(&mut self) -> ItemsRoom<'_> {
         let mut returned = self.returned.as_mut_slice();
-        let shelves = (0..self.memory_nodes).map(|_| {
+        let free_lists = (0..self.memory_nodes).map(|_| {
             let (first, rest) = std::mem::take(&mut returned).split_at_mut(self.returned_blocks);
             returned = rest;
-            spin::Mutex::new(pool::Shelf::new(first))
+            spin::Mutex::new(pool::FreeList::new(first))
         });
-        let ground = Ground::new(&mut self.plots, &mut self.marks);
+        let mark_bitmap = MarkBitmap::new(&mut self.plots, &mut self.marks);
         ItemsRoom {
-            shelves: shelves.collect(),
+            free_lists: free_lists.collect(),
             lanes: &self.lanes,
             links: &self.links,
-            collection: Collection::new(ground, self.eager),
+            collection: Collection::new(mark_bitmap, self.eager),
         }
     }
 }
@@ -640,9 +640,9 @@ impl<'a> ItemsRoom<'a> {
         let blocks = match place.epochs {
             Some(part) => {
                 let share = Share::new(&self.collection, part.epochs, place.geometry);
-                BlockPool::new(&self.shelves).with_collection(share)
+                BlockPool::new(&self.free_lists).with_collection(share)
             }
-            None => BlockPool::new(&self.shelves),
+            None => BlockPool::new(&self.free_lists),
         };
         Items::new(below, site, self.lanes, *parameters, plan, blocks, Links::new(self.links))
     }

@@ -8,7 +8,7 @@ use crate::pool::{Pool, PoolError};
 use crate::solo::block_on;
 use dm_core::fabric::Fabric;
 use dm_core::index::catalog;
-use dm_core::membership::lease::{Lease, Pulse, Terms};
+use dm_core::membership::lease::{Lease, LeaseConfig, ProgressCounter};
 use dm_core::membership::redo::{self, Area};
 use dm_core::membership::{Recovery, rows};
 use dm_core::memory::chunks::{self, Granted, RequestIds};
@@ -26,7 +26,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Membership {
     /// How long it may be silent before others take it for dead: the same for all compute nodes of a pool.
-    pub terms: Terms,
+    pub terms: LeaseConfig,
     /// Whether others can go on when it dies with a lock in its hands: costs a redo image in the chain of larger WRITEs,
     /// and a chunk or more on each memory node. Without it, as on a fabric that cannot fence, such a lock stays held.
     pub recovery: bool,
@@ -66,7 +66,7 @@ impl Pool {
             member,
             recovery: membership.recovery,
             lease: Arc::new(Lease::new(membership.terms)),
-            pulses: (0..lanes).map(|_| Pulse::default()).collect(),
+            progress_counters: (0..lanes).map(|_| ProgressCounter::default()).collect(),
             epochs: Arc::default(),
             pins: (0..lanes).map(|_| Pin::default()).collect(),
             keeper: None,
@@ -76,7 +76,7 @@ impl Pool {
         };
         // From here on a failure leaves the pool.
         let epochs = (Arc::clone(&node.epochs), Arc::clone(&node.pins));
-        let keeper = Keeper::start(self, member, Arc::clone(&node.lease), Arc::clone(&node.pulses), epochs)?;
+        let keeper = Keeper::start(self, member, Arc::clone(&node.lease), Arc::clone(&node.progress_counters), epochs)?;
         node.keeper = Some(keeper);
         Ok(node)
     }
@@ -119,7 +119,7 @@ pub struct ComputeNode {
     recovery: bool,
     lease: Arc<Lease>,
     /// One per lane.
-    pulses: Arc<[Pulse]>,
+    progress_counters: Arc<[ProgressCounter]>,
     epochs: Arc<Epochs>,
     /// One per lane.
     pins: Arc<[Pin]>,
@@ -140,7 +140,7 @@ impl ComputeNode {
     }
 
     /// How long it may be silent.
-    pub fn terms(&self) -> Terms {
+    pub fn terms(&self) -> LeaseConfig {
         self.lease.terms()
     }
 
@@ -213,7 +213,7 @@ impl ComputeNode {
         if self.opened.swap(true, Ordering::Relaxed) {
             return Err(AssemblyError::Reopened);
         }
-        let (lanes, node_bytes) = (self.pulses.len() as u16, parameters.redo_bytes());
+        let (lanes, node_bytes) = (self.progress_counters.len() as u16, parameters.redo_bytes());
         let mut areas = vec![Area::default(); self.pool.nodes().len()];
         let requests = RequestIds::default();
         let (geometry, member) = (self.pool.geometry(), self.member);
@@ -221,7 +221,7 @@ impl ComputeNode {
             let redo = redo::prepare(lane, geometry, member, place.number, &requests, lanes, node_bytes, 0, &mut areas);
             block_on(fabric, lane, redo)
         })??;
-        let recovery = Recovery::new(self.member, &self.lease, &self.pulses, &areas, &place.capabilities)?;
+        let recovery = Recovery::new(self.member, &self.lease, &self.progress_counters, &areas, &place.capabilities)?;
         with_index(&Place { recovery: Some(&recovery), ..place }, parameters, spending, run)
     }
 

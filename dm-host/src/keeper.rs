@@ -9,7 +9,7 @@ use crate::pool::{Pool, PoolError};
 use dm_core::fabric::Fabric;
 use dm_core::lane::Lane;
 use dm_core::machine::{Step, poll_once};
-use dm_core::membership::lease::{self, Lease, Pulse, Stopped, Terms};
+use dm_core::membership::lease::{self, Lease, LeaseConfig, ProgressCounter, Stopped};
 use dm_core::memory::{Epochs, Participant, Pin};
 use dm_core::port::State;
 use dm_core::remote::SCRATCH_BYTES;
@@ -23,18 +23,18 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// How often the lease is told the time, at most: half a lease is many of these. As often, at most, the pool's epoch is looked
-/// at: [`Terms::glance_ns`].
+/// at: [`LeaseConfig::glance_ns`].
 const TICK_MAX: Duration = Duration::from_millis(20);
 
 /// The lease of this machine unless told otherwise: ten seconds in a virtual machine, which may be paused, else two.
-pub fn terms_here() -> Terms {
+pub fn terms_here() -> LeaseConfig {
     static VIRTUAL: OnceLock<bool> = OnceLock::new();
     let is_virtual = VIRTUAL.get_or_init(|| {
         // What cannot be told may be a virtual machine.
         let Ok(processors) = CpuInfo::current() else { return true };
         processors.flags(0).is_none_or(|flags| flags.contains(&"hypervisor"))
     });
-    if *is_virtual { Terms::VIRTUAL } else { Terms::HARDWARE }
+    if *is_virtual { LeaseConfig::VIRTUAL } else { LeaseConfig::HARDWARE }
 }
 
 /// A running keeper; ends when dropped.
@@ -44,12 +44,12 @@ pub(crate) struct Keeper {
 }
 
 impl Keeper {
-    /// Keeps `lease` for `member`, whose lanes show in `pulses` that they get on, and in its pins since when.
+    /// Keeps `lease` for `member`, whose lanes show in `progress_counters` that they get on, and in its pins since when.
     pub(crate) fn start(
         pool: &Arc<Pool>,
         member: Member,
         lease: Arc<Lease>,
-        pulses: Arc<[Pulse]>,
+        progress_counters: Arc<[ProgressCounter]>,
         (epochs, pins): (Arc<Epochs>, Arc<[Pin]>),
     ) -> Result<Self, PoolError> {
         let fabric = pool.fabric()?;
@@ -59,7 +59,7 @@ impl Keeper {
             .name("dm-keeper".to_owned())
             .spawn(move || {
                 let part = Participant { epochs: &epochs, pins: &pins };
-                run(&pool, fabric, (member, part), &lease, &pulses, &stopped);
+                run(&pool, fabric, (member, part), &lease, &progress_counters, &stopped);
             })
             .map_err(PoolError::Thread)?;
         Ok(Self { thread: Some((stop, thread)) })
@@ -87,19 +87,19 @@ fn run(
     fabric: AnyFabric,
     who: (Member, Participant<'_>),
     lease: &Lease,
-    pulses: &[Pulse],
+    progress_counters: &[ProgressCounter],
     stopped: &Receiver<()>,
 ) {
     let mut scratch = vec![0; SCRATCH_BYTES];
     let lane = Lane::new(LaneId(0), &mut scratch);
     let mut time = Time { began: Instant::now(), tick: tick(lease.terms()), lease, stopped };
-    let ended = keep(pool, fabric, &lane, who, pulses, &mut time);
+    let ended = keep(pool, fabric, &lane, who, progress_counters, &mut time);
     let Some(why) = ended else { return };
     tracing::warn!("the heartbeat of compute-node row {} ended: {why}", who.0.row.0);
     while time.wait(time.tick) {}
 }
 
-fn tick(terms: Terms) -> Duration {
+fn tick(terms: LeaseConfig) -> Duration {
     Duration::from_nanos(terms.heartbeat_ns() / 2).min(TICK_MAX)
 }
 
@@ -139,12 +139,12 @@ fn keep(
     mut fabric: AnyFabric,
     lane: &Lane<'_>,
     who: (Member, Participant<'_>),
-    pulses: &[Pulse],
+    progress_counters: &[ProgressCounter],
     time: &mut Time<'_>,
 ) -> Option<Stopped> {
     let lanes = std::slice::from_ref(lane);
     let port = lane.port();
-    let mut future = pin!(lease::keep(lane, pool.home(), who, time.lease, pulses, 0, 0));
+    let mut future = pin!(lease::keep(lane, pool.home(), who, time.lease, progress_counters, 0, 0));
     port.start();
     loop {
         time.tell();

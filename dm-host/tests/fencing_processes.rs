@@ -4,7 +4,7 @@ use dm_core::fabric::{Fabric, Posted};
 use dm_core::index::Index;
 use dm_core::lane::Lane;
 use dm_core::marks::Mark;
-use dm_core::membership::lease::Terms;
+use dm_core::membership::lease::LeaseConfig;
 use dm_core::membership::rows;
 use dm_core::operation::{Cause, Effect, OpError, Operation, OperationKind, Outcome, Part};
 use dm_core::remote::lock_word::{LockWord, RowId};
@@ -185,7 +185,7 @@ const SHORT: &str = "short";
 const LEASE: Duration = Duration::from_secs(2);
 
 fn watched() -> Membership {
-    Membership { terms: Terms::of(LEASE.as_nanos() as u64).unwrap(), ..Membership::default() }
+    Membership { terms: LeaseConfig::of(LEASE.as_nanos() as u64).unwrap(), ..Membership::default() }
 }
 
 /// A point operation on a record whose value is its key. Where its compute node could not say for half a lease that it
@@ -514,7 +514,7 @@ fn a_memory_node_on_a_file_comes_back_with_its_data() {
         let again = connect(&[&daemon]).unwrap();
         assert_eq!(again.descriptions()[0].identity.pool_incarnation, 2);
         let mut options = session_support::options(1, 2);
-        options.membership.terms = Terms::of(200_000_000).unwrap();
+        options.membership.terms = LeaseConfig::of(200_000_000).unwrap();
         let second = Session::open(&again, "kept", &options).unwrap();
         for key in 0..500u64 {
             let value = second.get(&key.to_be_bytes()).wait().unwrap();
@@ -542,7 +542,7 @@ fn a_session_that_was_fenced_says_so_and_another_goes_on() {
     let daemon = Daemon::start(&directory.path().join("memd"), &[]);
     let pool = connect(&[&daemon]).unwrap();
     let mut options = session_support::options(1, 2);
-    options.membership.terms = Terms::of(400_000_000).unwrap();
+    options.membership.terms = LeaseConfig::of(400_000_000).unwrap();
     let session = Session::open_or_create(&pool, "fenced", PARAMETERS, &options).unwrap();
     let (key, value) = ([7; 8], [1; 8]);
     session.upsert(&key, &value).wait().unwrap();

@@ -8,7 +8,7 @@ use dm_core::fabric::{Fabric, Posted};
 use dm_core::lane::Lane;
 use dm_core::machine::{Step, poll_once};
 use dm_core::membership::Recovery;
-use dm_core::membership::lease::{Lease, Pulse, Terms};
+use dm_core::membership::lease::{Lease, LeaseConfig, ProgressCounter};
 use dm_core::membership::redo::{self, Area};
 use dm_core::memory::chunks::RequestIds;
 use dm_core::operation::{Census, OpError, Operation, OperationKind, Outcome};
@@ -50,20 +50,21 @@ pub fn on_bed(
 ) {
     let Bed { geometry, fabric } = bed;
     let mut place = crate::pool::place(geometry, number, Fabric::capabilities(fabric), Fabric::guarantees(fabric));
-    let lease = Lease::new(Terms::HARDWARE);
-    let pulses: Vec<_> = (0..setup.spending.lanes).map(|_| Pulse::default()).collect();
+    let lease = Lease::new(LeaseConfig::HARDWARE);
+    let progress_counters: Vec<_> = (0..setup.spending.lanes).map(|_| ProgressCounter::default()).collect();
     let mut areas = vec![Area::default(); geometry.len()];
     if setup.recovery.is_some() {
         let mut scratch = vec![0; SCRATCH_BYTES];
         let lane = Lane::new(LaneId(0), &mut scratch);
         let requests = RequestIds::default();
-        let (lanes, node_bytes) = (pulses.len() as u16, subject.node_bytes_max(&setup.shape));
+        let (lanes, node_bytes) = (progress_counters.len() as u16, subject.node_bytes_max(&setup.shape));
         let (member, index) = (place.member, place.number);
         let prepare = redo::prepare(&lane, geometry, member, index, &requests, lanes, node_bytes, 0, &mut areas);
         block_on(&lane, fabric, prepare).unwrap().result.unwrap_or_else(|error| panic!("{error}"));
     }
     let recovery = setup.recovery.map(|_| {
-        Recovery::new(place.member, &lease, &pulses, &areas, &place.capabilities).expect("lines survive whole")
+        Recovery::new(place.member, &lease, &progress_counters, &areas, &place.capabilities)
+            .expect("lines survive whole")
     });
     place.recovery = recovery.as_ref();
     let mut run = |opened: &Opened<'_>| {
@@ -204,7 +205,7 @@ impl<'m> Client<'_, 'm> {
     /// No lane in doubt, no lock held, here or there.
     pub fn assert_quiet(&mut self, when: &str) {
         for lane in self.lanes {
-            assert!(!lane.in_doubt(), "{when}: lane {} owes {:?}", lane.id().0, lane.debts());
+            assert!(!lane.in_doubt(), "{when}: lane {} owes {:?}", lane.id().0, lane.lock_records());
         }
         assert_eq!((self.locks_held)(), 0, "{when}: a local lock entry is taken");
         assert_eq!(locks_taken(self.fabric, self.geometry), [], "{when}: a lock word is held");

@@ -4,7 +4,6 @@ use crate::bed::{Bed, Fixture, Setup, format};
 use crate::fabric::AnyFabric;
 use crate::subject::Subject;
 use clap::Parser as _;
-use dm_core::btree::Options;
 use dm_core::fabric::{Fabric, Posted};
 use dm_core::lane::Lane;
 use dm_core::port::State;

@@ -4,7 +4,7 @@
 
 use dm_core::chime::Chime;
 use dm_core::index::Index;
-use dm_core::lane::{Lane, Ledger};
+use dm_core::lane::{Lane, LockRecords};
 use dm_core::locks::table::{Entry, Waiter};
 use dm_core::operation::{Operation, OperationKind};
 use dm_core::port::Port;
@@ -49,7 +49,7 @@ fn sizes_are_as_blessed_and_futures_fit_their_bound() {
         ("Request", size_of::<Request>()),
         ("Completion", size_of::<Completion>()),
         ("Port", size_of::<Port<'_>>()),
-        ("Ledger", size_of::<Ledger>()),
+        ("LockRecords", size_of::<LockRecords>()),
         ("Lane", size_of::<Lane<'_>>()),
         ("Sherman", size_of::<Sherman<'_>>()),
         ("Chime", size_of::<Chime<'_>>()),

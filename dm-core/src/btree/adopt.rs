@@ -1,9 +1,9 @@
 //! Orphan collection: memory of departed compute nodes, found by owner tags. The argument is in
 //! [`orphans`](crate::manual::orphans).
 
-use super::signature;
+use super::owner_tag;
 use crate::btree::leaves::{Leaves, slice};
-use crate::btree::node::{self, Header, KEY_BYTES_MAX, NodeFlags, Standing, Wanted, header_bytes};
+use crate::btree::node::{self, FenceCheck, Header, KEY_BYTES_MAX, NodeFlags, Wanted, header_bytes};
 use crate::btree::read::Target;
 use crate::btree::{LEVELS_MAX, MOVES_MAX, Tree};
 use crate::lane::Lane;
@@ -16,15 +16,15 @@ use crate::memory::node_pool::Put;
 use crate::memory::orphans::{Adopted, Chunk};
 use crate::memory::rows;
 use crate::memory::{Busy, chunks};
-use crate::mutants::{Bug, planted};
+use crate::mutants::{Mutant, planted};
 use crate::operation::{Cause, OpError};
 use crate::remote::NodeGeometry;
 use crate::remote::address::Address;
 use crate::remote::chunk::{ChunkEntry, ChunkKind, Grant};
 use crate::remote::lock_word::RowId;
-use crate::remote::place::{Fresh, NodeClass};
+use crate::remote::owner_tag::OwnerTag;
+use crate::remote::place::{NodeClass, UnlinkedNode};
 use crate::remote::row::{RowState, RowWord};
-use crate::remote::signature::Signature;
 use crate::verbs::{Label, NodeId, Request};
 use core::sync::atomic::Ordering;
 
@@ -35,7 +35,7 @@ const WINDOW: u64 = 8;
 const DESCENTS_MAX: u32 = 16;
 
 /// How often a retired leaf sends a descent back before the descent gives up: the merge is not complete.
-const BOUNCES_MAX: u32 = 8;
+const FORWARDING_RETRIES_MAX: u32 = 8;
 
 /// Between two descents for one key, in ns.
 const PAUSE_NS: u64 = 20_000;
@@ -119,7 +119,7 @@ impl<'s> Tree<'s> {
         let nodes = geometry.chunk_bytes / node_bytes.max(1);
         if !mine {
             let Some(tenant) = self.tenant(lane, grant.row).await? else { return Ok(false) };
-            if !tenant.is_gone(grant.incarnation) && !planted(Bug::AdoptsTheLiving) {
+            if !tenant.is_gone(grant.incarnation) && !planted(Mutant::AdoptsTheLiving) {
                 return Ok(false);
             }
             if self.nodes.room(class, node) < nodes {
@@ -191,9 +191,9 @@ impl<'s> Tree<'s> {
     }
 
     /// Whether the compute node of an owner tag has certainly departed.
-    async fn is_gone(&self, lane: &Lane<'_>, signature: Signature) -> Result<bool, OpError> {
-        let Some(tenant) = self.tenant(lane, signature.row(self.row_count())).await? else { return Ok(false) };
-        Ok(tenant.state() == Some(RowState::Free) || !signature.names(tenant.incarnation(), self.row_count()))
+    async fn is_gone(&self, lane: &Lane<'_>, owner_tag: OwnerTag) -> Result<bool, OpError> {
+        let Some(tenant) = self.tenant(lane, owner_tag.row(self.row_count())).await? else { return Ok(false) };
+        Ok(tenant.state() == Some(RowState::Free) || !owner_tag.names(tenant.incarnation(), self.row_count()))
     }
 
     /// Puts a place on the free list if it belongs to nobody. Its head is in the scratch.
@@ -210,19 +210,24 @@ impl<'s> Tree<'s> {
         let look = |scratch: &mut [u8]| {
             let image = slice(scratch, at, head);
             let version = image.first().map_or(0, |byte| byte & VERSION_MASK);
-            (Header::read(image), Signature::read(image), version)
+            (Header::read(image), OwnerTag::read(image), version)
         };
-        let (mut header, mut signature, mut version) = lane.port().with(look);
+        let (mut header, mut owner_tag, mut version) = lane.port().with(look);
         // Without a node of this index at its beginning a place is not in the tree.
         if header.index != self.index {
             if inherited {
-                self.take_back(lane, class, Fresh { address: Address::new(node, offset, 0), version: 0 }, adopted);
+                self.take_back(
+                    lane,
+                    class,
+                    UnlinkedNode { address: Address::new(node, offset, 0), version: 0 },
+                    adopted,
+                );
             }
             return Ok(());
         }
         let nobodys = match class {
             NodeClass::Inner => inherited,
-            NodeClass::Leaf => self.is_gone(lane, signature).await?,
+            NodeClass::Leaf => self.is_gone(lane, owner_tag).await?,
         };
         // A level that no tree has: bytes that this crate never writes stay what they are.
         if !nobodys || header.level >= LEVELS_MAX {
@@ -233,9 +238,9 @@ impl<'s> Tree<'s> {
             let address = Address::new(node, offset, header.generation);
             let target = Target { address, bytes: head, at, label: Label::Header };
             if let Some(seen) = index.read_leaf_locked(lane, target, |scratch| Ok(look(scratch))).await? {
-                (header, signature, version) = seen;
+                (header, owner_tag, version) = seen;
             }
-            if header.index != self.index || header.level != 0 || !self.is_gone(lane, signature).await? {
+            if header.index != self.index || header.level != 0 || !self.is_gone(lane, owner_tag).await? {
                 return Ok(());
             }
         }
@@ -260,27 +265,27 @@ impl<'s> Tree<'s> {
             // Own if it has not changed, and to be found by others when this compute node has departed.
             let signed = lane.port().with(|scratch| {
                 let (image, again) = (slice(scratch, at, head), slice(scratch, small, head));
-                let mut word: [u8; signature::WORD_BYTES] =
+                let mut word: [u8; owner_tag::WORD_BYTES] =
                     (image == again).then(|| again.first_chunk().copied())??;
                 let retired = Header { flags: header.flags | NodeFlags::RETIRED, ..header };
                 retired.write(&mut word);
-                self.signature().write(&mut word);
+                self.owner_tag().write(&mut word);
                 Some(u64::from_le_bytes(word))
             });
             let Some(word) = signed else {
                 adopted.unsure += 1;
                 return Ok(());
             };
-            if !self.is_gone(lane, signature).await? {
+            if !self.is_gone(lane, owner_tag).await? {
                 adopted.unsure += 1;
                 return Ok(());
             }
             self.check_lease(lane)?;
-            if !planted(Bug::AdoptsUnsigned) {
+            if !planted(Mutant::AdoptsUnsigned) {
                 lane.port().call(Request::write_word(Label::Header, node, offset, word)).await?;
             }
         }
-        let fresh = Fresh { address: here, version }.after_write();
+        let fresh = UnlinkedNode { address: here, version }.after_write();
         self.take_back(lane, class, fresh, adopted);
         Ok(())
     }
@@ -293,27 +298,26 @@ impl<'s> Tree<'s> {
     /// way any more, and its lock was released after whatever it had posted was done, or replayed.
     pub(crate) async fn resolve_pending(&self, index: &impl Leaves<'s>, lane: &Lane<'_>) -> Result<(), OpError> {
         while let Some((class, fresh)) = lane.pending() {
-            let Fresh { address, version } = fresh;
+            let UnlinkedNode { address, version } = fresh;
             let (head, at) = (self.head_bytes(), self.scratch.recovery.start);
             lane.port().call(Request::read(Label::Header, address.node(), address.offset(), head, at)).await?;
-            let look = |scratch: &mut [u8]| {
-                (Header::read(slice(scratch, at, head)), Signature::read(slice(scratch, at, head)))
+            let look =
+                |scratch: &mut [u8]| (Header::read(slice(scratch, at, head)), OwnerTag::read(slice(scratch, at, head)));
+            let (header, owner_tag) = lane.port().with(look);
+            let is_mine = |header: &Header, owner_tag: OwnerTag| {
+                header.index == self.index && (class == NodeClass::Inner || owner_tag == self.owner_tag())
             };
-            let (header, signature) = lane.port().with(look);
-            let is_mine = |header: &Header, signature: Signature| {
-                header.index == self.index && (class == NodeClass::Inner || signature == self.signature())
-            };
-            let is_written = |header: &Header, signature: Signature| {
+            let is_written = |header: &Header, owner_tag: OwnerTag| {
                 let retired = class == NodeClass::Leaf && header.flags.contains(NodeFlags::RETIRED);
-                is_mine(header, signature) && header.generation == address.generation() && !retired
+                is_mine(header, owner_tag) && header.generation == address.generation() && !retired
             };
             let here = Address::new(address.node(), address.offset(), header.generation);
             let back = if header.index == 0 && version == 0 {
                 Some(fresh)
-            } else if is_mine(&header, signature) && self.nodes.next_life(here) == address {
+            } else if is_mine(&header, owner_tag) && self.nodes.next_life(here) == address {
                 // As it was, but perhaps for a part of an image: the next image must differ from that, too.
-                Some(Fresh { version: version.wrapping_add(1) & VERSION_MASK, ..fresh })
-            } else if is_written(&header, signature) {
+                Some(UnlinkedNode { version: version.wrapping_add(1) & VERSION_MASK, ..fresh })
+            } else if is_written(&header, owner_tag) {
                 self.note_key(lane, at, false);
                 match self.is_out(index, lane, header.level, here).await? {
                     Some(true) => {
@@ -323,8 +327,8 @@ impl<'s> Tree<'s> {
                         lane.port()
                             .call(Request::read(Label::Header, address.node(), address.offset(), head, at))
                             .await?;
-                        let (header, signature) = lane.port().with(look);
-                        is_written(&header, signature).then_some(fresh.after_write())
+                        let (header, owner_tag) = lane.port().with(look);
+                        is_written(&header, owner_tag).then_some(fresh.after_write())
                     }
                     Some(false) => None,
                     None => return Ok(()),
@@ -365,7 +369,7 @@ impl<'s> Tree<'s> {
         });
     }
 
-    fn take_back(&self, lane: &Lane<'_>, class: NodeClass, fresh: Fresh, adopted: &mut Adopted) {
+    fn take_back(&self, lane: &Lane<'_>, class: NodeClass, fresh: UnlinkedNode, adopted: &mut Adopted) {
         // There was room. Others may have filled it; then the node waits until this compute node has departed. A place
         // that was never written has no earlier node.
         let put = if fresh.version == 0 && fresh.address.generation() == 0 {
@@ -405,7 +409,7 @@ impl<'s> Tree<'s> {
                 Cover::Node(found) if found.place() == here.place() => return Ok(Some(false)),
                 Cover::Node(found) => found,
             };
-            if planted(Bug::AdoptsUnlocked) {
+            if planted(Mutant::AdoptsUnlocked) {
                 return Ok(Some(true));
             }
             let judge = |scratch: &mut [u8]| self.judge_at(scratch, target(found), level);
@@ -415,14 +419,14 @@ impl<'s> Tree<'s> {
             } else {
                 self.read_under_lock(lane, target(found), judge).await?
             };
-            if judged == Some(Standing::Here) {
+            if judged == Some(FenceCheck::Here) {
                 return Ok(Some(true));
             }
         }
         Ok(None)
     }
 
-    fn judge_at(&self, scratch: &[u8], target: Target, level: u8) -> Result<Standing, crate::error::DecodeError> {
+    fn judge_at(&self, scratch: &[u8], target: Target, level: u8) -> Result<FenceCheck, crate::error::DecodeError> {
         let wanted = Wanted { address: target.address, index: self.index, level };
         let image = scratch.get(target.at..target.at + target.bytes).unwrap_or_default();
         node::judge(image, &wanted, scratch.get(self.scratch.separator.clone()).unwrap_or_default())
@@ -432,28 +436,28 @@ impl<'s> Tree<'s> {
     async fn cover(&self, lane: &Lane<'_>, level: u8) -> Result<Cover, OpError> {
         let key = self.scratch.separator.clone();
         let bytes = if level == 0 { self.leaf_bytes } else { self.inner.bytes };
-        let mut bounces = 0;
+        let mut forwarding_retries = 0;
         for descent in 0..DESCENTS_MAX {
             if descent > 0 {
                 lane.port().call(Request::pause(PAUSE_NS)).await?;
             }
-            let Some(spot) = self.locate(lane, &key, level, descent == 0).await? else { return Ok(Cover::Nothing) };
-            let mut address = spot.address;
+            let Some(cursor) = self.locate(lane, &key, level, descent == 0).await? else { return Ok(Cover::Nothing) };
+            let mut address = cursor.address;
             for _ in 0..MOVES_MAX {
                 let target = Target { address, bytes, at: self.scratch.node(1), label: Label::Walk };
                 let judged = self.read_unlocked(lane, target, |scratch| self.judge_at(scratch, target, level)).await?;
                 match judged {
-                    Ok(Some(Standing::Here)) => return Ok(Cover::Node(address)),
-                    Ok(Some(Standing::Right(right))) => address = right,
-                    Ok(Some(Standing::Forward(left))) => {
-                        bounces += 1;
-                        if bounces > BOUNCES_MAX {
+                    Ok(Some(FenceCheck::Here)) => return Ok(Cover::Node(address)),
+                    Ok(Some(FenceCheck::Right(right))) => address = right,
+                    Ok(Some(FenceCheck::Forward(left))) => {
+                        forwarding_retries += 1;
+                        if forwarding_retries > FORWARDING_RETRIES_MAX {
                             return Ok(Cover::Unsure);
                         }
                         address = left;
                     }
                     Ok(None) => {
-                        self.cache.invalidate(spot.parent);
+                        self.cache.invalidate(cursor.parent);
                         break;
                     }
                     Err(_) => break,

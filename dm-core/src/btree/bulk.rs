@@ -12,7 +12,7 @@ use crate::lane::Lane;
 use crate::layout::{stripes, word_at};
 use crate::operation::{Cause, Effect, OpError};
 use crate::remote::address::Address;
-use crate::remote::place::{Fresh, NodeClass};
+use crate::remote::place::{NodeClass, UnlinkedNode};
 use crate::verbs::{Label, Request};
 
 const BROKEN: OpError = OpError::harmless(Cause::BadInput("the bulk load failed earlier: nothing of it is kept"));
@@ -110,14 +110,14 @@ pub(crate) trait Bulk<'s>: Leaves<'s> {
         Ok(())
     }
 
-    async fn allocate(&self, lane: &Lane<'_>, class: NodeClass) -> Result<Fresh, OpError> {
+    async fn allocate(&self, lane: &Lane<'_>, class: NodeClass) -> Result<UnlinkedNode, OpError> {
         let near = self.tree().root_word.0;
         self.tree().reserve(lane, class, 1, near).await?;
         lane.take_stock(class, near).ok_or(OpError::harmless(Cause::PoolFull))
     }
 
     /// Starts the image of `level`, without a high fence yet.
-    fn open(&self, scratch: &mut [u8], level: usize, fresh: Fresh, low: &[u8]) {
+    fn open(&self, scratch: &mut [u8], level: usize, fresh: UnlinkedNode, low: &[u8]) {
         let bytes = if level == 0 { self.tree().leaf_bytes } else { self.tree().inner.bytes };
         let image = slice_mut(scratch, self.tree().scratch.node(level), bytes);
         let header = Header {
@@ -130,7 +130,7 @@ pub(crate) trait Bulk<'s>: Leaves<'s> {
         };
         node::start(image, &header, low, None);
         if level == 0 {
-            self.tree().signature().write(image);
+            self.tree().owner_tag().write(image);
         }
         stripes::set_node_version(image, fresh.version.wrapping_add(1));
     }

@@ -4,14 +4,14 @@
 //! and copied into the cache. A wrong copy costs round trips, never correctness: each node passes its own fence check.
 
 use super::inner::Inner;
-use super::node::{self, Header, NodeFlags, Standing, Wanted};
+use super::node::{self, FenceCheck, Header, NodeFlags, Wanted};
 use super::read::Target;
 use super::{LEVELS_MAX, MOVES_MAX, RESTARTS_MAX, Tree};
 use crate::error::DecodeError;
 use crate::lane::Lane;
 use crate::layout::{LINE_BYTES, stripes, word_at};
 use crate::marks::Mark;
-use crate::mutants::{Bug, planted};
+use crate::mutants::{Mutant, planted};
 use crate::operation::OpError;
 use crate::remote::address::Address;
 use crate::verbs::{Label, Request};
@@ -65,7 +65,7 @@ impl RootCopy {
 
 /// The descent cursor: a pointer to a node of the wanted level, which was not READ yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Spot {
+pub struct DescentCursor {
     /// The node.
     pub address: Address,
     /// The node whose pointer was followed; null if it is the root.
@@ -117,13 +117,13 @@ impl Tree<'_> {
     /// Where copies alone lead: the node of `level` that covers the key at scratch range `key`. `None`: the copies do
     /// not reach it. No round trip.
     #[inline]
-    pub fn route(&self, lane: &Lane<'_>, key: &Range<usize>, level: u8) -> Option<Spot> {
+    pub fn route(&self, lane: &Lane<'_>, key: &Range<usize>, level: u8) -> Option<DescentCursor> {
         let (root, root_level) = self.root.get()?;
         let epoch = self.epoch(lane);
         let route = lane.port().with(|scratch| {
             self.cache.route(root, root_level, level, scratch.get(key.clone()).unwrap_or_default(), epoch)
         });
-        (route.level == level && !route.stale).then(|| Spot {
+        (route.level == level && !route.stale).then(|| DescentCursor {
             address: route.address,
             parent: route.parent.unwrap_or(Address::NULL),
             next: route.next,
@@ -141,7 +141,7 @@ impl Tree<'_> {
         key: &Range<usize>,
         level: u8,
         cached: bool,
-    ) -> Result<Option<Spot>, OpError> {
+    ) -> Result<Option<DescentCursor>, OpError> {
         let port = lane.port();
         let mut cached = cached;
         let mut attempts = 0;
@@ -156,7 +156,7 @@ impl Tree<'_> {
                 cached = false;
                 continue;
             }
-            let mut spot = Spot {
+            let mut cursor = DescentCursor {
                 address: root,
                 parent: Address::NULL,
                 next: Address::NULL,
@@ -173,44 +173,44 @@ impl Tree<'_> {
                 if route.stale {
                     lane.mark(Mark::StaleCache);
                 }
-                spot.address = route.address;
-                spot.parent = route.parent.unwrap_or(Address::NULL);
-                spot.next = route.next;
+                cursor.address = route.address;
+                cursor.parent = route.parent.unwrap_or(Address::NULL);
+                cursor.next = route.next;
                 at_level = route.level;
             }
             let mut moves = 0;
             while at_level > level {
                 let target = Target {
-                    address: spot.address,
+                    address: cursor.address,
                     bytes: self.inner.bytes,
                     at: self.scratch.node(0),
                     label: Label::Inner,
                 };
-                let wanted = Wanted { address: spot.address, index: self.index, level: at_level };
+                let wanted = Wanted { address: cursor.address, index: self.index, level: at_level };
                 let step = self
                     .read(lane, target, |scratch| {
                         let image = scratch.get(target.at..target.at + target.bytes).unwrap_or_default();
                         let key = scratch.get(key.clone()).unwrap_or_default();
-                        let standing = node::judge(image, &wanted, key)?;
+                        let fence_check = node::judge(image, &wanted, key)?;
                         let inner = Inner::new(&self.inner, image)
                             .ok_or(DecodeError::Corrupt("an inner node with more separators than its span"))?;
                         let position = inner.position(key);
-                        Ok((standing, (inner.child(position), inner.next(position))))
+                        Ok((fence_check, (inner.child(position), inner.next(position))))
                     })
                     .await?;
                 match step {
-                    Some((Standing::Here, (child, next))) => {
-                        self.cache_image(lane, spot.address, target.at);
+                    Some((FenceCheck::Here, (child, next))) => {
+                        self.cache_image(lane, cursor.address, target.at);
                         if child.is_null() {
-                            return Err(Self::corrupt(spot.address, "an inner node with a null child"));
+                            return Err(Self::corrupt(cursor.address, "an inner node with a null child"));
                         }
-                        spot.parent = spot.address;
-                        spot.address = child;
-                        spot.next = next;
-                        spot.fresh = true;
+                        cursor.parent = cursor.address;
+                        cursor.address = child;
+                        cursor.next = next;
+                        cursor.fresh = true;
                         at_level -= 1;
                     }
-                    Some((Standing::Right(sibling), _)) => {
+                    Some((FenceCheck::Right(sibling), _)) => {
                         lane.mark(Mark::MoveRight);
                         moves += 1;
                         if moves > MOVES_MAX {
@@ -218,24 +218,24 @@ impl Tree<'_> {
                             Self::attempt(lane, &mut attempts, RESTARTS_MAX, "finding a path to the key")?;
                             continue 'restart;
                         }
-                        if spot.parent.is_null() {
+                        if cursor.parent.is_null() {
                             // The root covers everything, so this is no longer the root.
                             self.root.forget();
                         }
                         // Only a descent to a leaf notes it: there is one range for a separator, and descents to
                         // parents happen while a noted separator is still to be linked.
-                        if spot.fresh && (level == 0 || planted(Bug::HelpOverwritten)) {
+                        if cursor.fresh && (level == 0 || planted(Mutant::HelpOverwritten)) {
                             help = Some((at_level, sibling));
-                            spot.help = help;
+                            cursor.help = help;
                             port.with(|scratch| self.note_help(scratch, target.at));
-                        } else if !spot.fresh {
-                            self.cache.invalidate(spot.parent);
+                        } else if !cursor.fresh {
+                            self.cache.invalidate(cursor.parent);
                         }
-                        spot.address = sibling;
+                        cursor.address = sibling;
                     }
-                    Some((Standing::Forward(_), _)) | None => {
+                    Some((FenceCheck::Forward(_), _)) | None => {
                         lane.mark(Mark::Restart);
-                        self.cache.invalidate(spot.parent);
+                        self.cache.invalidate(cursor.parent);
                         self.root.forget();
                         Self::attempt(lane, &mut attempts, RESTARTS_MAX, "finding a path to the key")?;
                         cached = false;
@@ -243,7 +243,7 @@ impl Tree<'_> {
                     }
                 }
             }
-            return Ok(Some(spot));
+            return Ok(Some(cursor));
         }
     }
 

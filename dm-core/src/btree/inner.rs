@@ -20,7 +20,7 @@
 use super::node::{self, Header, NodeFlags};
 use crate::compute::cache::Branch;
 use crate::layout::stripes;
-use crate::mutants::{Bug, planted};
+use crate::mutants::{Mutant, planted};
 use crate::remote::address::Address;
 use core::cmp::Ordering;
 
@@ -295,7 +295,7 @@ impl<'a> InnerMut<'a> {
         }
         self.set_count(stay);
         self.set_next(first);
-        if !planted(Bug::InnerKeepsFence) {
+        if !planted(Mutant::InnerKeepsFence) {
             node::set_right(self.image, Some(between), address);
         }
         if side == Ordering::Less {

@@ -4,8 +4,8 @@
 //! leaf is the index's own: it says so by `Leaves`. This file visits the leaf of a key; scans ([`super::scan`]), bulk
 //! loads ([`super::bulk`]) and the walk ([`super::walk`]) build on it.
 
-use super::descent::Spot;
-use super::node::{self, Header, KEY_BYTES_MAX, NodeFlags, Standing, Wanted};
+use super::descent::DescentCursor;
+use super::node::{self, FenceCheck, Header, KEY_BYTES_MAX, NodeFlags, Wanted};
 use super::read::{Seen, TORN_MAX, Target};
 use super::{MOVES_MAX, RESTARTS_MAX, Tree};
 use crate::btree::load::BulkLoad;
@@ -16,7 +16,7 @@ use crate::layout::stripes;
 use crate::locks::protocol::Locks;
 use crate::marks::Mark;
 use crate::memory::orphans::Adopted;
-use crate::mutants::{Bug, planted};
+use crate::mutants::{Mutant, planted};
 use crate::operation::{Cause, OpError, Operation, ScratchPlan};
 use crate::recovery::takeover::Recoverable;
 use crate::remote::address::Address;
@@ -100,7 +100,7 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
 
     /// Called when `right` may be a retired leaf to which `left` still links. An index that can tell whether a lane
     /// died in the middle of a merge undoes that merge.
-    async fn look_after_bounce(&self, _lane: &Lane<'_>, _left: Address, _right: Address) -> Result<(), OpError> {
+    async fn mend_forwarding(&self, _lane: &Lane<'_>, _left: Address, _right: Address) -> Result<(), OpError> {
         Ok(())
     }
 
@@ -117,7 +117,7 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
     /// lane is settled next. `true`: it may have locked nodes, and a request of its own that failed leaves a lock
     /// record like any other.
     async fn look_after_pending(&self, lane: &Lane<'_>) -> bool {
-        if lane.pending().is_none() || lane.owes() || self.check_standing().is_err() {
+        if lane.pending().is_none() || lane.has_lock_records() || self.check_not_fenced().is_err() {
             return false;
         }
         lane.set_deadline(PENDING_WAIT_NS);
@@ -132,7 +132,7 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
     /// [`Tree::adopt`], again whenever a dead holder was in the way.
     async fn adopt_all(&self, lane: &Lane<'_>) -> Result<Adopted, OpError> {
         lane.set_deadline(u64::MAX);
-        self.check_standing()?;
+        self.check_not_fenced()?;
         lane.forget_watch();
         loop {
             let adopted = self.tree().adopt(self, lane).await;
@@ -153,35 +153,41 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
     }
 
     /// The next address to try, after a leaf that does not cover the key.
-    fn wrong_leaf(&self, lane: &Lane<'_>, standing: Standing, spot: &mut Spot, image_at: usize) -> Address {
+    fn wrong_leaf(
+        &self,
+        lane: &Lane<'_>,
+        fence_check: FenceCheck,
+        cursor: &mut DescentCursor,
+        image_at: usize,
+    ) -> Address {
         let tree = self.tree();
-        match standing {
-            Standing::Right(sibling) => {
+        match fence_check {
+            FenceCheck::Right(sibling) => {
                 lane.mark(Mark::MoveRight);
-                if spot.parent.is_null() {
+                if cursor.parent.is_null() {
                     tree.root.forget();
                 }
-                if spot.fresh {
-                    spot.help = Some((0, sibling));
+                if cursor.fresh {
+                    cursor.help = Some((0, sibling));
                     lane.port().with(|scratch| tree.note_help(scratch, image_at));
                 } else {
-                    tree.cache.invalidate(spot.parent);
+                    tree.cache.invalidate(cursor.parent);
                 }
-                spot.from = spot.address;
+                cursor.from = cursor.address;
                 sibling
             }
-            Standing::Forward(left) => {
+            FenceCheck::Forward(left) => {
                 lane.mark(Mark::Forwarded);
-                if !spot.from.is_null() {
-                    lane.bounced();
+                if !cursor.from.is_null() {
+                    lane.count_forwarding_retry();
                 }
                 // No link has led to the leaf that comes next: if that one is retired, too, its left neighbour does not
                 // link to it.
-                spot.from = Address::NULL;
-                tree.cache.invalidate(spot.parent);
+                cursor.from = Address::NULL;
+                tree.cache.invalidate(cursor.parent);
                 left
             }
-            Standing::Here => spot.address,
+            FenceCheck::Here => cursor.address,
         }
     }
 
@@ -208,14 +214,14 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
                 sibling: Address::NULL,
             };
             node::start(image, &header, &[0; KEY_BYTES_MAX][..self.plan().key_bytes], None);
-            self.tree().signature().write(image);
+            self.tree().owner_tag().write(image);
             stripes::set_node_version(image, fresh.version.wrapping_add(1));
             self.seal(image);
         });
         let address = fresh.address;
         port.call(Request::write(Label::Root, address.node(), address.offset(), self.tree().leaf_bytes, at)).await?;
         let mut cas = Request::cas(Label::Root, node, offset, 0, address.to_bits());
-        if planted(Bug::RootOverwritten) {
+        if planted(Mutant::RootOverwritten) {
             cas = Request::write_word(Label::Root, node, offset, address.to_bits());
         }
         let old = port.call(cas).await?.value;
@@ -233,7 +239,7 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
     async fn help(&self, lane: &Lane<'_>, help: Option<(u8, Address)>) {
         let tree = self.tree();
         let Some((level, right)) = help else { return };
-        if lane.owes() {
+        if lane.has_lock_records() {
             // A request of the operation's last part failed and left a lock to settle. Asking for more locks now might
             // ask for that one: the lane would queue behind itself.
             return;
@@ -264,14 +270,14 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
         let mut attempts = 0;
         loop {
             let route = if cached { self.tree().route(lane, key_range, 0) } else { None };
-            let mut spot = match route {
-                Some(spot) => spot,
+            let mut cursor = match route {
+                Some(cursor) => cursor,
                 None => match self.tree().locate(lane, key_range, 0, cached).await? {
-                    Some(spot) => spot,
+                    Some(cursor) => cursor,
                     None => return Ok(None),
                 },
             };
-            if let Some(visit) = self.visit_at(lane, &mut spot, key_range, at, &mut look, out).await? {
+            if let Some(visit) = self.visit_at(lane, &mut cursor, key_range, at, &mut look, out).await? {
                 return Ok(Some(visit));
             }
             lane.mark(if cached { Mark::StaleCache } else { Mark::Restart });
@@ -285,7 +291,7 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
     async fn visit_at<R>(
         &self,
         lane: &Lane<'_>,
-        spot: &mut Spot,
+        cursor: &mut DescentCursor,
         key_range: &Range<usize>,
         at: usize,
         mut look: impl FnMut(&[u8], &[u8], &mut [u8]) -> Result<R, DecodeError>,
@@ -293,7 +299,7 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
     ) -> Result<Option<Visit<R>>, OpError> {
         let nodes_at = self.tree().scratch.nodes;
         for _ in 0..MOVES_MAX {
-            let address = spot.address;
+            let address = cursor.address;
             // A member that joins from here on must not be told what this READ samples.
             self.tree().batches.seal(lane, |_| ());
             let wanted = self.leaf_wanted(address);
@@ -320,19 +326,19 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
                 }
             };
             match seen {
-                Some(Ok(seen)) => return Ok(Some(Visit { seen, help: spot.help })),
-                Some(Err(standing)) => {
-                    let from = spot.from;
-                    spot.address = self.wrong_leaf(lane, standing, spot, at);
-                    self.look_after_bounce(lane, from, address).await?;
+                Some(Ok(seen)) => return Ok(Some(Visit { seen, help: cursor.help })),
+                Some(Err(fence_check)) => {
+                    let from = cursor.from;
+                    cursor.address = self.wrong_leaf(lane, fence_check, cursor, at);
+                    self.mend_forwarding(lane, from, address).await?;
                 }
                 None => {
-                    self.tree().cache.invalidate(spot.parent);
+                    self.tree().cache.invalidate(cursor.parent);
                     break;
                 }
             }
             // The parent that was followed finds half-splits; past the first hop there is none.
-            spot.fresh = false;
+            cursor.fresh = false;
         }
         Ok(None)
     }
@@ -375,9 +381,9 @@ pub(crate) fn judge_leaf<R>(
     wanted: &Wanted,
     key: &[u8],
     look: impl FnOnce(&[u8]) -> Result<R, DecodeError>,
-) -> Result<Result<R, Standing>, DecodeError> {
+) -> Result<Result<R, FenceCheck>, DecodeError> {
     match node::judge(image, wanted, key)? {
-        Standing::Here => look(image).map(Ok),
+        FenceCheck::Here => look(image).map(Ok),
         elsewhere => Ok(Err(elsewhere)),
     }
 }

@@ -6,7 +6,7 @@
 
 use super::descent::is_live;
 use super::inner::{Inner, InnerMut};
-use super::node::{self, Header, KEY_BYTES_MAX, NodeFlags, Standing, Wanted};
+use super::node::{self, FenceCheck, Header, KEY_BYTES_MAX, NodeFlags, Wanted};
 use super::read::Target;
 use super::{LEVELS_MAX, MOVES_MAX, RESTARTS_MAX, Tree};
 use crate::error::DecodeError;
@@ -14,7 +14,7 @@ use crate::lane::Lane;
 use crate::layout::{LINE_BYTES, stripes};
 use crate::locks::protocol::{Held, Locks};
 use crate::marks::Mark;
-use crate::mutants::{Bug, planted};
+use crate::mutants::{Mutant, planted};
 use crate::operation::{Cause, Effect, OpError};
 use crate::remote::address::Address;
 use crate::remote::place::NodeClass;
@@ -44,14 +44,14 @@ impl Tree<'_> {
             if self.grow_above(lane, level, right).await? {
                 return Ok(());
             }
-            let Some(spot) = self.locate(lane, &separator, level + 1, attempts == 0).await? else {
+            let Some(cursor) = self.locate(lane, &separator, level + 1, attempts == 0).await? else {
                 Self::attempt(lane, &mut attempts, RESTARTS_MAX, "finding a parent")?;
                 continue;
             };
-            match self.link_at(lane, level, right, spot.address).await? {
+            match self.link_at(lane, level, right, cursor.address).await? {
                 Linked::Done => return Ok(()),
                 Linked::Lost => {
-                    self.cache.invalidate(spot.parent);
+                    self.cache.invalidate(cursor.parent);
                     Self::attempt(lane, &mut attempts, RESTARTS_MAX, "linking a node to its parent")?;
                 }
                 Linked::Split(sibling) => {
@@ -133,16 +133,16 @@ impl Tree<'_> {
             let line = scratch.get(self.scratch.small..self.scratch.small + LINE_BYTES).unwrap_or_default();
             // The first line holds a low fence of up to 48 bytes; of a longer one it holds the beginning.
             let known = separator.len().min(stripes::LINE_PAYLOAD_BYTES - node::LOW_AT);
-            let known = if planted(Bug::PivotNotMaximum) { 0 } else { known };
-            if !is_live(line, right, self.index, 0, &separator[..known]) && !planted(Bug::LinksDead) {
+            let known = if planted(Mutant::PivotNotMaximum) { 0 } else { known };
+            if !is_live(line, right, self.index, 0, &separator[..known]) && !planted(Mutant::LinksDead) {
                 return Ok(Parent::Settled);
             }
         }
         let image = scratch.get_mut(target.at..target.at + target.bytes).unwrap_or_default();
         match node::judge(image, wanted, separator)? {
-            Standing::Right(sibling) => return Ok(Parent::Right(sibling)),
-            Standing::Forward(_) => return Err(DecodeError::Stale),
-            Standing::Here => {}
+            FenceCheck::Right(sibling) => return Ok(Parent::Right(sibling)),
+            FenceCheck::Forward(_) => return Err(DecodeError::Stale),
+            FenceCheck::Here => {}
         }
         let inner = Inner::new(&self.inner, image)
             .ok_or(DecodeError::Corrupt("an inner node with more separators than its span"))?;
@@ -217,9 +217,9 @@ impl Tree<'_> {
         if right.node() != left.node() || !self.options.combine {
             port.submit().await?;
         }
-        if planted(Bug::SplitWithoutImage) {
+        if planted(Mutant::SplitWithoutImage) {
             port.push(Request::write(Label::Node, left.node(), left.offset(), bytes, left_at));
-        } else if planted(Bug::SplitSorts) {
+        } else if planted(Mutant::SplitSorts) {
             let rest = bytes - LINE_BYTES;
             let (offset, at) = (left.offset() + LINE_BYTES as u64, left_at + LINE_BYTES);
             port.push(Request::write(Label::Node, left.node(), offset, rest, at));
@@ -265,7 +265,7 @@ impl Tree<'_> {
                     let image = scratch.get(old_at..old_at + bytes).unwrap_or_default();
                     // Any key to the right of everything: only the comparison with the high fence matters.
                     match node::judge(image, &wanted, &[0xff; KEY_BYTES_MAX][..self.inner.key_bytes])? {
-                        Standing::Right(sibling) => Ok(Some(sibling)),
+                        FenceCheck::Right(sibling) => Ok(Some(sibling)),
                         _ => Ok(None),
                     }
                 })
@@ -310,7 +310,7 @@ impl Tree<'_> {
             }
             lane.mark(Mark::RootRaceLost);
             self.give_back_again(lane, NodeClass::Inner, fresh.after_write());
-            if planted(Bug::RootRaceGivesUp) {
+            if planted(Mutant::RootRaceGivesUp) {
                 return Err(Self::corrupt(root, "no longer the root"));
             }
             self.reserve(lane, NodeClass::Inner, 2, root.node()).await?;
@@ -340,7 +340,7 @@ enum Linked {
 
 /// Raises the node version of a whole image that is about to be written back.
 pub(crate) fn raise_node_version(image: &mut [u8]) {
-    if planted(Bug::SameNodeVersion) {
+    if planted(Mutant::SameNodeVersion) {
         return;
     }
     let version = stripes::node_version(image).unwrap_or(0);

@@ -1,6 +1,6 @@
 //! State of a bulk load between two records.
 
-use crate::remote::place::Fresh;
+use crate::remote::place::UnlinkedNode;
 
 /// Levels a bulk load can build. With default sizes that is 48^7 leaves.
 pub const LEVELS_AT_ONCE: usize = 8;
@@ -8,7 +8,7 @@ pub const LEVELS_AT_ONCE: usize = 8;
 /// The node being filled on one level; its image is the node image of the same number.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Open {
-    pub(super) fresh: Fresh,
+    pub(super) fresh: UnlinkedNode,
     pub(super) used: usize,
 }
 

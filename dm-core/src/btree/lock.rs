@@ -3,12 +3,12 @@
 //! How a lock is acquired and released: `crate::locks::protocol`.
 
 use super::Tree;
-use crate::lane::{Debt, Lane};
+use crate::lane::{Lane, LockRecord};
 use crate::locks::protocol::{Held, Locks, Techniques};
 use crate::locks::table::LockTable;
 use crate::membership::redo::Writes;
 use crate::membership::{Recovery, push_by_lines};
-use crate::mutants::{Bug, planted};
+use crate::mutants::{Mutant, planted};
 use crate::operation::OpError;
 use crate::remote::address::Address;
 use crate::remote::lock_word::{LockId, RowId, lock_of};
@@ -62,8 +62,8 @@ impl Locks for Tree<'_> {
         lane.port().push(follow);
     }
 
-    async fn replay_own(&self, lane: &Lane<'_>, debt: &Debt) -> Result<(), OpError> {
-        Tree::replay_own(self, lane, debt).await
+    async fn replay_own(&self, lane: &Lane<'_>, lock_record: &LockRecord) -> Result<(), OpError> {
+        Tree::replay_own(self, lane, lock_record).await
     }
 }
 
@@ -85,14 +85,14 @@ impl Tree<'_> {
         let (offset, bytes, local) = (address.offset() + within.start as u64, within.len(), at + within.start);
         let node = address.node();
         if let Some(recovery) = self.recovery
-            && let Some(debt) = lane.holds(lock)
-            && (debt.imaged || recovery.may_tear(offset, bytes))
+            && let Some(lock_record) = lane.holds(lock)
+            && (lock_record.has_redo_record || recovery.may_tear(offset, bytes))
         {
-            if planted(Bug::ImageAfterData) {
+            if planted(Mutant::ImageAfterData) {
                 self.push_part(lane, label, (node, offset), bytes, local);
             }
-            recovery.push_image(lane, debt, node, Writes::one(offset, bytes), local)?;
-            if planted(Bug::ImageAfterData) {
+            recovery.push_redo_record(lane, lock_record, node, Writes::one(offset, bytes), local)?;
+            if planted(Mutant::ImageAfterData) {
                 return Ok(());
             }
         }
@@ -104,7 +104,7 @@ impl Tree<'_> {
     /// Pushes a WRITE to part of a node, of which a sender that dies leaves whole lines: also where nobody recovers the dead, so
     /// that versions tell what they left.
     fn push_part(&self, lane: &Lane<'_>, label: Label, place: (NodeId, u64), bytes: usize, local: usize) {
-        let unit_bytes = if planted(Bug::CutsWithinLines) { 0 } else { self.capabilities.crash_atomic_bytes };
+        let unit_bytes = if planted(Mutant::CutsWithinLines) { 0 } else { self.capabilities.crash_atomic_bytes };
         push_by_lines(lane.port(), label, place, bytes, local, unit_bytes);
     }
 
@@ -123,7 +123,7 @@ impl Tree<'_> {
         let port = lane.port();
         let (node, base) = (address.node(), address.offset());
         if let Some(recovery) = self.recovery
-            && let Some(debt) = lane.holds(lock)
+            && let Some(lock_record) = lane.holds(lock)
         {
             port.with(|scratch| {
                 let middle = spare + first.len();
@@ -139,8 +139,8 @@ impl Tree<'_> {
                 ..Writes::one(base + first.start as u64, first.len())
             };
             let writes =
-                if planted(Bug::SecondWithoutImage) { Writes::one(writes.offset, writes.bytes) } else { writes };
-            recovery.push_image(lane, debt, node, writes, spare)?;
+                if planted(Mutant::SecondWithoutImage) { Writes::one(writes.offset, writes.bytes) } else { writes };
+            recovery.push_redo_record(lane, lock_record, node, writes, spare)?;
         }
         for range in [first, second] {
             self.push_part(lane, label, (node, base + range.start as u64), range.len(), at + range.start);

@@ -6,14 +6,14 @@
 //!
 //! Locks: the parent, waiting; then both leaves, without waiting. WRITEs: the parent, then the retired leaf, then the
 //! left leaf. A lane that dies between the last two leaves a *half-merge*. An operation that is sent back and forth
-//! more than [`BOUNCES_MAX`] times *revives* the right leaf: a half-split again. [`merges`](crate::manual::merges) says
+//! more than [`FORWARDING_RETRIES_MAX`] times *revives* the right leaf: a half-split again. [`merges`](crate::manual::merges) says
 //! why this order, and why the revival cannot race with a merge that is under way.
 
 use super::Tree;
 use super::inner::{Inner, InnerMut};
 use super::leaves::{key_of, slice, slice_mut};
 use super::link::raise_node_version;
-use super::node::{self, Header, KEY_BYTES_MAX, NodeFlags, Standing, Wanted};
+use super::node::{self, FenceCheck, Header, KEY_BYTES_MAX, NodeFlags, Wanted};
 use super::read::Target;
 use super::walk::Walk;
 use crate::btree::sweep::TreeLocks;
@@ -23,19 +23,19 @@ use crate::lane::Lane;
 use crate::layout::{LINE_BYTES, stripes, word_at};
 use crate::locks::protocol::{Held, Locks};
 use crate::marks::Mark;
-use crate::mutants::{Bug, planted};
+use crate::mutants::{Mutant, planted};
 use crate::operation::{Cause, Census, OpError};
 use crate::recovery::Swept;
 use crate::recovery::sweep::Sweep;
 use crate::remote::address::Address;
 use crate::remote::lock_word::{HELD, RowId};
-use crate::remote::place::{Fresh, NodeClass};
+use crate::remote::place::{NodeClass, UnlinkedNode};
 use crate::verbs::{Label, Request};
 use heapless::Vec;
 
 /// How many forwarding retries between a leaf and its retired right neighbour an operation makes before it looks after
 /// them. A merge that is alive is over after fewer round trips.
-pub const BOUNCES_MAX: u32 = 3;
+pub const FORWARDING_RETRIES_MAX: u32 = 3;
 
 /// Two neighbours under one parent.
 #[derive(Clone, Copy)]
@@ -77,8 +77,8 @@ pub(crate) trait Merge<'s>: Walk<'s> {
 
     async fn try_join(&self, lane: &Lane<'_>, emptied: Address) -> Result<(), OpError> {
         let tree = self.tree();
-        let Some(spot) = tree.locate(lane, &self.plan().key, 1, true).await? else { return Ok(()) };
-        let parent = spot.address;
+        let Some(cursor) = tree.locate(lane, &self.plan().key, 1, true).await? else { return Ok(()) };
+        let parent = cursor.address;
         let (held, _) = tree.acquire(lane, parent, None).await?;
         let mut leaves: Vec<Held, 2> = Vec::new();
         let joined = self.join_locked(lane, &held, parent, emptied, &mut leaves).await;
@@ -93,7 +93,7 @@ pub(crate) trait Merge<'s>: Walk<'s> {
         tree.release(lane, held).await?;
         if let Some(fresh) = joined? {
             lane.mark(Mark::Merge);
-            if !planted(Bug::RetireBeforeSwitch) {
+            if !planted(Mutant::RetireBeforeSwitch) {
                 tree.give_back_again(lane, NodeClass::Leaf, fresh);
             }
         }
@@ -107,7 +107,7 @@ pub(crate) trait Merge<'s>: Walk<'s> {
         parent: Address,
         emptied: Address,
         leaves: &mut Vec<Held, 2>,
-    ) -> Result<Option<Fresh>, OpError> {
+    ) -> Result<Option<UnlinkedNode>, OpError> {
         let (tree, locks) = (self.tree(), self.leaf_locks());
         let port = lane.port();
         let (left_at, parent_at, right_at) = (tree.scratch.node(0), tree.scratch.node(1), tree.scratch.node(2));
@@ -130,7 +130,7 @@ pub(crate) trait Merge<'s>: Walk<'s> {
                 Some(_) if !lock.in_node() => continue,
                 // One local entry for two words: the lane's lock records could not tell them apart.
                 Some(_) => return Ok(None),
-                None if planted(Bug::MergeUnlocked) && leaf == pair.right => continue,
+                None if planted(Mutant::MergeUnlocked) && leaf == pair.right => continue,
                 None => {}
             }
             let Some(leaf) = locks.try_acquire(lane, leaf, None).await? else { return Ok(None) };
@@ -152,7 +152,7 @@ pub(crate) trait Merge<'s>: Walk<'s> {
         }
         let ordered = tree.recovery.is_some();
         let (left, right) = (pair.left, pair.right);
-        if planted(Bug::RetireBeforeSwitch) {
+        if planted(Mutant::RetireBeforeSwitch) {
             tree.give_back_again(lane, NodeClass::Leaf, next_life(right, version));
         }
         tree.push_in_place(lane, held.lock, Label::Parent, parent, 0..tree.inner.bytes, parent_at)?;
@@ -160,14 +160,14 @@ pub(crate) trait Merge<'s>: Walk<'s> {
             port.submit().await?;
         }
         let push_left = || tree.push_in_place(lane, left_lock, Label::Node, left, 0..tree.leaf_bytes, left_at);
-        if planted(Bug::MergeLeftFirst) {
+        if planted(Mutant::MergeLeftFirst) {
             push_left()?;
         }
         tree.push_in_place(lane, right_lock, Label::Sibling, right, 0..self.retired_bytes(), right_at)?;
         if ordered && right.node() != left.node() {
             port.submit().await?;
         }
-        if !planted(Bug::MergeLeftFirst) {
+        if !planted(Mutant::MergeLeftFirst) {
             push_left()?;
         }
         port.submit().await?;
@@ -214,7 +214,7 @@ pub(crate) trait Merge<'s>: Walk<'s> {
         let high = high.get_mut(..tree.inner.key_bytes)?;
         let bounded = node::read_high(right, high);
         node::set_right(left, bounded.then_some(&*high), Header::read(right).sibling);
-        node::retire(right, pair.left, tree.signature());
+        node::retire(right, pair.left, tree.owner_tag());
         InnerMut::new(&tree.inner, parent).remove(pair.separator);
         raise_node_version(parent);
         self.renew(left);
@@ -237,7 +237,7 @@ pub(crate) trait Merge<'s>: Walk<'s> {
             return Ok(());
         }
         let locks = self.leaf_locks();
-        if !planted(Bug::ReviveAtOnce) {
+        if !planted(Mutant::ReviveAtOnce) {
             let (held, _) = locks.acquire(lane, left, None).await?;
             locks.release(lane, held).await?;
         }
@@ -309,9 +309,9 @@ pub(crate) trait Merge<'s>: Walk<'s> {
         let port = lane.port();
         let key = tree.scratch.separator.clone();
         port.with(|scratch| scratch.get_mut(key.clone()).unwrap_or_default().fill(0));
-        let Some(spot) = tree.locate(lane, &key, 0, false).await? else { return Ok(false) };
+        let Some(cursor) = tree.locate(lane, &key, 0, false).await? else { return Ok(false) };
         let at = tree.scratch.small;
-        let (mut before, mut address, mut mended) = (Address::NULL, spot.address, false);
+        let (mut before, mut address, mut mended) = (Address::NULL, cursor.address, false);
         for _ in 0..self.nodes_max() {
             port.push(Request::read(Label::Walk, address.node(), address.offset(), LINE_BYTES, at));
             let lock = self.lock_in(address);
@@ -380,9 +380,9 @@ pub(crate) trait Merge<'s>: Walk<'s> {
 }
 
 /// The place of a retired leaf with its next generation; `version` is that of its last image.
-fn next_life(leaf: Address, version: u8) -> Fresh {
-    let address = if planted(Bug::SameGeneration) { leaf } else { leaf.next_generation() };
-    Fresh { address, version }
+fn next_life(leaf: Address, version: u8) -> UnlinkedNode {
+    let address = if planted(Mutant::SameGeneration) { leaf } else { leaf.next_generation() };
+    UnlinkedNode { address, version }
 }
 
 impl Tree<'_> {
@@ -395,7 +395,7 @@ impl Tree<'_> {
         key: &[u8],
         emptied: Address,
     ) -> Result<Option<Pair>, DecodeError> {
-        if node::judge(image, wanted, key)? != Standing::Here {
+        if node::judge(image, wanted, key)? != FenceCheck::Here {
             return Ok(None);
         }
         let inner = Inner::new(&self.inner, image)

@@ -19,7 +19,7 @@
 //! | [`link`] | naming new siblings in parents, splitting inner nodes, growing the root; own splits and others' |
 //! | [`merge`] | joining an emptied leaf with a neighbour, and undoing half-merges |
 //! | [`reserve`] | memory before locks |
-//! | [`adopt`], [`signature`] | orphan collection, owner tags |
+//! | [`adopt`], [`owner_tag`] | orphan collection, owner tags |
 //! | [`recover`], [`sweep`] | takeover, and sweeping up after a death |
 //! | [`leaves`] | what indexes say about their leaves, and visiting the leaf of a key |
 //! | [`scan`] | ascending records, a page at a time |
@@ -50,11 +50,11 @@ pub mod load;
 pub mod lock;
 pub mod merge;
 pub mod node;
+pub mod owner_tag;
 pub mod read;
 pub mod recover;
 pub mod reserve;
 pub mod scan;
-pub mod signature;
 pub mod sweep;
 pub mod walk;
 
@@ -71,13 +71,13 @@ use crate::memory::chunks::RequestIds;
 use crate::memory::epochs::Pinned;
 use crate::memory::node_pool::NodePool;
 use crate::memory::rows::RowError;
-use crate::mutants::{Bug, planted};
+use crate::mutants::{Mutant, planted};
 use crate::operation::{Cause, OpError, ScratchPlan};
 use crate::remote::NodeGeometry;
 use crate::remote::address::Address;
 use crate::remote::catalog::IndexNumber;
+use crate::remote::owner_tag::OwnerTag;
 use crate::remote::row::Member;
-use crate::remote::signature::Signature;
 use crate::verbs::{Capabilities, NodeId};
 use core::ops::Range;
 use descent::RootCopy;
@@ -309,8 +309,8 @@ impl Tree<'_> {
     }
 
     /// This compute node's owner tag in leaves.
-    pub(crate) fn signature(&self) -> Signature {
-        Signature::of(self.owner, self.row_count())
+    pub(crate) fn owner_tag(&self) -> OwnerTag {
+        OwnerTag::of(self.owner, self.row_count())
     }
 
     /// Compute-node rows of the pool.
@@ -331,6 +331,6 @@ impl Tree<'_> {
     #[inline]
     pub(crate) fn exposed_too_long(&self, elapsed_ns: u32) -> bool {
         let most_ns = self.capabilities.exposure_ns_max();
-        self.options.read_guard && !planted(Bug::NoGuard) && elapsed_ns > most_ns
+        self.options.read_guard && !planted(Mutant::NoGuard) && elapsed_ns > most_ns
     }
 }

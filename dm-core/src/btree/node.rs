@@ -14,9 +14,9 @@
 use crate::error::DecodeError;
 use crate::layout::fields::Field;
 use crate::layout::stripes;
-use crate::mutants::{Bug, planted};
+use crate::mutants::{Mutant, planted};
 use crate::remote::address::{Address, GENERATION_MASK};
-use crate::remote::signature::Signature;
+use crate::remote::owner_tag::OwnerTag;
 use bitflags::bitflags;
 use core::cmp::Ordering;
 
@@ -99,7 +99,7 @@ pub struct Header {
     pub index: u8,
     /// See [`NodeFlags`].
     pub flags: NodeFlags,
-    /// Separators of an inner node; of a leaf a part of its [`Signature`].
+    /// Separators of an inner node; of a leaf a part of its [`OwnerTag`].
     pub count: u16,
     /// Right neighbour, or of a retired node the left one.
     pub sibling: Address,
@@ -141,7 +141,7 @@ pub struct Wanted {
 
 /// Fence check: where a sound image stands to a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum FenceCheck {
     /// The node covers the key.
     Here,
     /// The key is at or above the high fence: go to the right neighbour.
@@ -156,11 +156,11 @@ pub enum Standing {
 /// ([`DecodeError::Stale`]). The generation is compared first: it tells a reused place from the node that a pointer
 /// meant.
 #[inline]
-pub fn judge(image: &[u8], wanted: &Wanted, key: &[u8]) -> Result<Standing, DecodeError> {
-    if planted(Bug::LeafUnchecked) && wanted.level == 0 && stripes::node_version(image).is_some() {
-        return Ok(Standing::Here);
+pub fn judge(image: &[u8], wanted: &Wanted, key: &[u8]) -> Result<FenceCheck, DecodeError> {
+    if planted(Mutant::LeafUnchecked) && wanted.level == 0 && stripes::node_version(image).is_some() {
+        return Ok(FenceCheck::Here);
     }
-    if planted(Bug::TornIsResidue) {
+    if planted(Mutant::TornIsResidue) {
         stripes::node_version(image).ok_or(DecodeError::Torn)?;
     }
     // All of these lie in the first line, which is of one instant even if the image is torn. That matters under a lock,
@@ -172,7 +172,7 @@ pub fn judge(image: &[u8], wanted: &Wanted, key: &[u8]) -> Result<Standing, Deco
         return Err(DecodeError::Stale);
     }
     if header.flags.contains(NodeFlags::RETIRED) {
-        return Ok(Standing::Forward(header.sibling));
+        return Ok(FenceCheck::Forward(header.sibling));
     }
     stripes::node_version(image).ok_or(DecodeError::Torn)?;
     if stripes::compare(image, LOW_AT, key) == Ordering::Greater {
@@ -180,14 +180,14 @@ pub fn judge(image: &[u8], wanted: &Wanted, key: &[u8]) -> Result<Standing, Deco
     }
     if !header.flags.contains(NodeFlags::UNBOUNDED)
         && stripes::compare(image, high_at(key.len()), key) != Ordering::Greater
-        && !planted(Bug::NoMoveRight)
+        && !planted(Mutant::NoMoveRight)
     {
         if header.sibling.is_null() {
             return Err(DecodeError::Corrupt("a bounded node without a right neighbour"));
         }
-        return Ok(Standing::Right(header.sibling));
+        return Ok(FenceCheck::Right(header.sibling));
     }
-    Ok(Standing::Here)
+    Ok(FenceCheck::Here)
 }
 
 /// Starts an image of a node: zeroes it, and writes header and fences. `high` = `None`: unbounded.
@@ -223,13 +223,13 @@ pub fn set_right(image: &mut [u8], high: Option<&[u8]>, sibling: Address) {
 /// Marks the image of a leaf as retired in favour of `left`, with the owner tag `owner` of the compute node that will
 /// reuse its place. What changes is in the first line, and the version stays: a reader of a retired leaf looks at
 /// nothing else. The right neighbour is kept where [`revive`] finds it.
-pub fn retire(image: &mut [u8], left: Address, owner: Signature) {
+pub fn retire(image: &mut [u8], left: Address, owner: OwnerTag) {
     let mut header = Header::read(image);
     stripes::write(image, LOW_AT, &header.sibling.to_bits().to_le_bytes());
-    header.flags.set(NodeFlags::RETIRED, !planted(Bug::MergeForgetsForward));
+    header.flags.set(NodeFlags::RETIRED, !planted(Mutant::MergeForgetsForward));
     header.sibling = left;
     header.write(image);
-    if !planted(Bug::RetiredUnsigned) {
+    if !planted(Mutant::RetiredUnsigned) {
         owner.write(image);
     }
 }
@@ -257,7 +257,7 @@ mod tests {
 
     const ADDRESS: Address = Address::new(NodeId(1), 0x4000, 3);
     const MEMBER: Member = Member { row: RowId(7), incarnation: 3, nonce: 1 };
-    const OWNER: Signature = Signature::of(MEMBER, 128);
+    const OWNER: OwnerTag = OwnerTag::of(MEMBER, 128);
     const WANTED: Wanted = Wanted { address: ADDRESS, index: 1, level: 0 };
 
     fn sample() -> [u8; 128] {
@@ -278,11 +278,11 @@ mod tests {
     #[test]
     fn fences_decide_where_a_key_is() {
         let image = sample();
-        assert_eq!(judge(&image, &WANTED, &10u64.to_be_bytes()), Ok(Standing::Here));
-        assert_eq!(judge(&image, &WANTED, &19u64.to_be_bytes()), Ok(Standing::Here));
+        assert_eq!(judge(&image, &WANTED, &10u64.to_be_bytes()), Ok(FenceCheck::Here));
+        assert_eq!(judge(&image, &WANTED, &19u64.to_be_bytes()), Ok(FenceCheck::Here));
         assert_eq!(
             judge(&image, &WANTED, &20u64.to_be_bytes()),
-            Ok(Standing::Right(Address::new(NodeId(1), 0x8000, 0)))
+            Ok(FenceCheck::Right(Address::new(NodeId(1), 0x8000, 0)))
         );
         assert_eq!(judge(&image, &WANTED, &9u64.to_be_bytes()), Err(DecodeError::Stale));
     }
@@ -305,7 +305,7 @@ mod tests {
         let mut image = sample();
         let left = Address::new(NodeId(1), 0x2000, 0);
         retire(&mut image, left, OWNER);
-        assert_eq!(judge(&image, &WANTED, &15u64.to_be_bytes()), Ok(Standing::Forward(left)));
+        assert_eq!(judge(&image, &WANTED, &15u64.to_be_bytes()), Ok(FenceCheck::Forward(left)));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::error::DecodeError;
 use crate::lane::Lane;
 use crate::locks::protocol::Locks;
 use crate::marks::Mark;
-use crate::mutants::{Bug, planted};
+use crate::mutants::{Mutant, planted};
 use crate::operation::OpError;
 use crate::remote::address::Address;
 use crate::verbs::{Completion, Label, Request};
@@ -136,7 +136,7 @@ impl Tree<'_> {
     ) -> Result<Option<R>, OpError> {
         lane.mark(Mark::LockedRead);
         let (held, _) = self.acquire(lane, target.address, None).await?;
-        let found = self.read_locked(lane, target, planted(Bug::LockedReadKeepsImage), look).await;
+        let found = self.read_locked(lane, target, planted(Mutant::LockedReadKeepsImage), look).await;
         self.release(lane, held).await?;
         found
     }
@@ -186,7 +186,7 @@ impl Tree<'_> {
     ) -> Result<Option<R>, OpError> {
         let mut pause_ns = 1_000;
         for _ in 1..TORN_LOCKED_MAX {
-            if planted(Bug::TornIsResidue) {
+            if planted(Mutant::TornIsResidue) {
                 break;
             }
             lane.mark(Mark::TornRead);

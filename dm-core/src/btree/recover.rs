@@ -2,7 +2,7 @@
 
 use super::Tree;
 use super::leaves::Leaves;
-use crate::lane::{Debt, Lane};
+use crate::lane::{Lane, LockRecord};
 use crate::locks::protocol::Locks;
 use crate::operation::OpError;
 use crate::recovery::takeover::{Recoverable, Site};
@@ -19,8 +19,8 @@ impl Recoverable for Tree<'_> {
 }
 
 /// Whether the word of a lock lies in a leaf of the index, and not in a table.
-fn is_in_leaf<'s, I: Leaves<'s>>(debt: &Debt) -> bool {
-    I::LeafLocks::IN_NODES && debt.lock.in_node()
+fn is_in_leaf<'s, I: Leaves<'s>>(lock_record: &LockRecord) -> bool {
+    I::LeafLocks::IN_NODES && lock_record.lock.in_node()
 }
 
 impl<'s> Tree<'s> {
@@ -29,18 +29,18 @@ impl<'s> Tree<'s> {
         &self,
         index: &I,
         lane: &Lane<'_>,
-        debt: Debt,
+        lock_record: LockRecord,
     ) -> Result<(), OpError> {
-        if is_in_leaf::<I>(&debt) {
-            return index.leaf_locks().look_after(lane, debt).await;
+        if is_in_leaf::<I>(&lock_record) {
+            return index.leaf_locks().look_after(lane, lock_record).await;
         }
-        Recoverable::look_after(self, lane, debt).await
+        Recoverable::look_after(self, lane, lock_record).await
     }
 
     /// See [`Site::replay_own`].
-    pub(crate) async fn replay_own(&self, lane: &Lane<'_>, debt: &Debt) -> Result<(), OpError> {
+    pub(crate) async fn replay_own(&self, lane: &Lane<'_>, lock_record: &LockRecord) -> Result<(), OpError> {
         match self.site() {
-            Some(site) => site.replay_own(lane, debt).await,
+            Some(site) => site.replay_own(lane, lock_record).await,
             None => Ok(()),
         }
     }

@@ -17,7 +17,7 @@ use crate::memory::node_pool::Put;
 use crate::operation::OpError;
 use crate::port::OUTBOX_REQUESTS;
 use crate::remote::chunk::{ChunkKind, Grant};
-use crate::remote::place::{Fresh, NodeClass};
+use crate::remote::place::{NodeClass, UnlinkedNode};
 use crate::verbs::{Label, NodeId, Request};
 
 impl Tree<'_> {
@@ -75,7 +75,7 @@ impl Tree<'_> {
 
     /// Takes a node from a free list. First, places that have waited long enough move from the limbo list to the free
     /// lists: they come before memory that was never used.
-    fn take_node(&self, lane: &Lane<'_>, class: NodeClass, near: NodeId) -> Option<Fresh> {
+    fn take_node(&self, lane: &Lane<'_>, class: NodeClass, near: NodeId) -> Option<UnlinkedNode> {
         for _ in 0..self.nodes.release() {
             lane.mark(Mark::QuarantineOver);
         }
@@ -123,7 +123,7 @@ impl Tree<'_> {
     }
 
     /// Returns a place whose node is out of use; `fresh` is the next one. Nothing leads to it.
-    pub(crate) fn give_back_again(&self, lane: &Lane<'_>, class: NodeClass, fresh: Fresh) {
+    pub(crate) fn give_back_again(&self, lane: &Lane<'_>, class: NodeClass, fresh: UnlinkedNode) {
         match self.nodes.put_again(class, fresh) {
             Put::Waits => lane.mark(Mark::Quarantined),
             // Without room it waits until this compute node has departed, and another one collects it.
@@ -132,7 +132,7 @@ impl Tree<'_> {
     }
 
     /// Returns a node that was taken and not written to its free list.
-    pub(crate) fn give_back(&self, class: NodeClass, fresh: Fresh) {
+    pub(crate) fn give_back(&self, class: NodeClass, fresh: UnlinkedNode) {
         // If the free list is full, the node waits until this compute node has departed, and another one collects it.
         let _ = self.nodes.put(class, fresh);
     }

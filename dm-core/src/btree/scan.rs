@@ -12,7 +12,7 @@ use super::leaves::{Leaves, SPAN_MAX, judge_leaf, key_of, slice};
 use super::node::{self, Header, KEY_BYTES_MAX};
 use crate::lane::Lane;
 use crate::marks::Mark;
-use crate::mutants::{Bug, planted};
+use crate::mutants::{Mutant, planted};
 use crate::operation::{OpError, Operation, Outcome};
 use crate::remote::address::Address;
 use crate::verbs::{Label, Request};
@@ -172,7 +172,7 @@ pub(crate) trait Scan<'s>: Leaves<'s> {
                 let mut room = [0; KEY_BYTES_MAX];
                 let key = key_of(scratch, bound, &mut room);
                 let image = slice(scratch, at, self.tree().leaf_bytes);
-                if planted(Bug::ScanUnchecked) {
+                if planted(Mutant::ScanUnchecked) {
                     return Some(self.take(scratch, at, operation, bound, progress));
                 }
                 let sound = judge_leaf(image, &wanted, key, |image| self.whole(image));

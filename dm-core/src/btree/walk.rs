@@ -108,7 +108,7 @@ pub(crate) trait Walk<'s>: Leaves<'s> {
                 low.copy_from_slice(scratch.get(bound.clone()).unwrap_or_default());
             }
             let image = slice(scratch, at, bytes);
-            if node::judge(image, &wanted, low)? != node::Standing::Here {
+            if node::judge(image, &wanted, low)? != node::FenceCheck::Here {
                 return Err(DecodeError::Corrupt("a node does not cover where its left neighbour ends"));
             }
             let header = Header::read(image);

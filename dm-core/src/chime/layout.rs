@@ -44,7 +44,7 @@ use crate::error::DecodeError;
 use crate::layout::LINE_BYTES;
 use crate::layout::fields::Field;
 use crate::layout::stripes::{self, Cursor, VERSION_MASK};
-use crate::mutants::{Bug, planted};
+use crate::mutants::{Mutant, planted};
 use crate::remote::address::{Address, GENERATION_MASK};
 use shape::Walk;
 
@@ -356,7 +356,7 @@ impl<'a> Leaf<'a> {
         }
         let bitmap = self.bitmap(home);
         for (distance, (slot, here)) in self.walk(home, self.shape.neighborhood).enumerate() {
-            let leads = bitmap >> distance & 1 != 0 && !planted(Bug::BitmapUnchecked);
+            let leads = bitmap >> distance & 1 != 0 && !planted(Mutant::BitmapUnchecked);
             let led_astray = || self.state_at(here) == State::Empty || self.home_at(slot, here) != home;
             if !self.is_whole_at(here) || leads && led_astray() {
                 return Err(DecodeError::Torn);

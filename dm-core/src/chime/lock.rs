@@ -17,7 +17,7 @@ use super::vacancy::{ALL_FULL, HELD};
 use crate::btree::Tree;
 use crate::btree::leaves::slice;
 use crate::btree::node::{Header, NodeFlags};
-use crate::lane::{Debt, Lane};
+use crate::lane::{Lane, LockRecord};
 use crate::layout::stripes;
 use crate::locks::protocol::{Held, Locks, Techniques};
 use crate::locks::table::LockTable;
@@ -79,8 +79,8 @@ impl Locks for Chime<'_> {
         }
     }
 
-    async fn replay_own(&self, lane: &Lane<'_>, debt: &Debt) -> Result<(), OpError> {
-        self.tree.replay_own(lane, debt).await
+    async fn replay_own(&self, lane: &Lane<'_>, lock_record: &LockRecord) -> Result<(), OpError> {
+        self.tree.replay_own(lane, lock_record).await
     }
 
     #[inline]

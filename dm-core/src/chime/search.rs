@@ -2,7 +2,7 @@
 
 use super::Chime;
 use super::layout::{Leaf, Runs};
-use crate::btree::descent::Spot;
+use crate::btree::descent::DescentCursor;
 use crate::btree::leaves::{Leaves, key_of, slice};
 use crate::btree::node::KEY_BYTES_MAX;
 use crate::btree::read::TORN_MAX;
@@ -10,7 +10,7 @@ use crate::btree::{RESTARTS_MAX, Tree};
 use crate::error::DecodeError;
 use crate::lane::Lane;
 use crate::marks::Mark;
-use crate::mutants::{Bug, planted};
+use crate::mutants::{Mutant, planted};
 use crate::operation::{OpError, Outcome};
 use crate::remote::address::Address;
 use crate::verbs::{Label, Request};
@@ -30,7 +30,7 @@ enum Near {
     /// Whether the key is there, its value in the output; and a half-split to finish.
     Told(bool, Option<(u8, Address)>),
     /// The whole leaf has to be READ.
-    Unsure(Spot),
+    Unsure(DescentCursor),
 }
 
 impl Chime<'_> {
@@ -44,7 +44,7 @@ impl Chime<'_> {
         // One after the other from here: futures of the later ones must not lie within those of the earlier.
         let (found, help) = match self.find(lane).await? {
             Near::Told(found, help) => (found, help),
-            Near::Unsure(spot) => self.find_in_leaf(lane, spot).await?,
+            Near::Unsure(cursor) => self.find_in_leaf(lane, cursor).await?,
         };
         if help.is_some() {
             self.help(lane, help).await;
@@ -59,38 +59,42 @@ impl Chime<'_> {
         let home = hashed.home;
         let mut attempts = 0;
         loop {
-            let Some(mut spot) = self.tree.locate(lane, key_range, 0, true).await? else {
+            let Some(mut cursor) = self.tree.locate(lane, key_range, 0, true).await? else {
                 return Ok(Near::Told(false, None));
             };
-            if let Some(slot) = self.guess(lane, spot.address, hashed)
-                && self.get_entry(lane, &spot, slot).await?
+            if let Some(slot) = self.guess(lane, cursor.address, hashed)
+                && self.get_entry(lane, &cursor, slot).await?
             {
-                return Ok(Near::Told(true, spot.help));
+                return Ok(Near::Told(true, cursor.help));
             }
-            match self.look(lane, &spot, home).await? {
+            match self.look(lane, &cursor, home).await? {
                 Look::Seen(slot) => {
-                    self.note(spot.address, hashed, slot);
-                    return Ok(Near::Told(slot.is_some(), spot.help));
+                    self.note(cursor.address, hashed, slot);
+                    return Ok(Near::Told(slot.is_some(), cursor.help));
                 }
-                Look::Unsure => return Ok(Near::Unsure(spot)),
+                Look::Unsure => return Ok(Near::Unsure(cursor)),
                 Look::Doubted => {
                     // The root word was READ again since the last look, or the parent in this descent.
-                    spot.fresh |= spot.parent.is_null() && attempts > 0;
-                    if spot.fresh {
+                    cursor.fresh |= cursor.parent.is_null() && attempts > 0;
+                    if cursor.fresh {
                         lane.mark(Mark::Doubted);
-                        return Ok(Near::Unsure(spot));
+                        return Ok(Near::Unsure(cursor));
                     }
                 }
             }
             lane.mark(Mark::StaleCache);
-            self.forget(&spot);
+            self.forget(&cursor);
             Tree::attempt(lane, &mut attempts, RESTARTS_MAX, "finding the leaf of a key")?;
         }
     }
 
     /// Looks for the key in the whole leaf that a descent arrived at, or in the one that this leads to: fences decide.
-    async fn find_in_leaf(&self, lane: &Lane<'_>, spot: Spot) -> Result<(bool, Option<(u8, Address)>), OpError> {
-        let mut spot = spot;
+    async fn find_in_leaf(
+        &self,
+        lane: &Lane<'_>,
+        cursor: DescentCursor,
+    ) -> Result<(bool, Option<(u8, Address)>), OpError> {
+        let mut cursor = cursor;
         let key_range = &self.plan.key;
         let home = self.hashed(lane).home;
         let at = self.tree.scratch.node(0);
@@ -102,7 +106,7 @@ impl Chime<'_> {
             }
             Ok(slot.is_some())
         };
-        if let Some(visit) = self.visit_at(lane, &mut spot, key_range, at, look, &self.plan.output).await? {
+        if let Some(visit) = self.visit_at(lane, &mut cursor, key_range, at, look, &self.plan.output).await? {
             return Ok((visit.seen, visit.help));
         }
         self.tree.root.forget();
@@ -111,11 +115,11 @@ impl Chime<'_> {
     }
 
     /// Invalidates the copy that led to a leaf.
-    pub(super) fn forget(&self, spot: &Spot) {
-        if spot.parent.is_null() {
+    pub(super) fn forget(&self, cursor: &DescentCursor) {
+        if cursor.parent.is_null() {
             self.tree.root.forget();
         } else {
-            self.tree.cache.invalidate(spot.parent);
+            self.tree.cache.invalidate(cursor.parent);
         }
     }
 
@@ -155,14 +159,14 @@ impl Chime<'_> {
         positions
     }
 
-    async fn look(&self, lane: &Lane<'_>, spot: &Spot, home: usize) -> Result<Look, OpError> {
+    async fn look(&self, lane: &Lane<'_>, cursor: &DescentCursor, home: usize) -> Result<Look, OpError> {
         let port = lane.port();
         // A neighborhood that is the whole leaf is READ as such, header included.
         let runs = self.leaf.runs(home, self.leaf.neighborhood);
         // A member that joins from here on must not be told what this READ samples.
         self.tree.batches.seal(lane, |_| ());
         for _ in 0..TORN_MAX {
-            let reads = self.push_runs(lane, spot.address, home, self.leaf.neighborhood, false);
+            let reads = self.push_runs(lane, cursor.address, home, self.leaf.neighborhood, false);
             port.submit().await?;
             let elapsed_ns = reads.map(|read| port.completion(read).elapsed_ns).max().unwrap_or(0);
             if self.tree.exposed_too_long(elapsed_ns) {
@@ -177,7 +181,7 @@ impl Chime<'_> {
                 let key = key_of(front, &self.plan.key, &mut room);
                 let at = self.tree.scratch.node(0) - self.tree.scratch.nodes;
                 let image = slice(nodes, at, self.leaf.bytes);
-                if !self.is_spoken_of(image, &runs, home, spot)? {
+                if !self.is_spoken_of(image, &runs, home, cursor)? {
                     return Ok(None);
                 }
                 let leaf = Leaf::new(&self.leaf, image);
@@ -212,16 +216,16 @@ impl Chime<'_> {
         image: &[u8],
         runs: &Runs,
         home: usize,
-        spot: &Spot,
+        cursor: &DescentCursor,
     ) -> Result<bool, DecodeError> {
         let leaf = Leaf::new(&self.leaf, image);
         if !leaf.agrees(runs) {
             return Err(DecodeError::Torn);
         }
         let replica = leaf.replica(self.leaf.replica_near(home));
-        if planted(Bug::LifeUnchecked) {
-            return Ok(replica.in_use && replica.sibling.place() == spot.next.place());
+        if planted(Mutant::LifeUnchecked) {
+            return Ok(replica.in_use && replica.sibling.place() == cursor.next.place());
         }
-        Ok(replica.in_use && replica.generation == spot.address.generation() && replica.sibling == spot.next)
+        Ok(replica.in_use && replica.generation == cursor.address.generation() && replica.sibling == cursor.next)
     }
 }

@@ -4,7 +4,7 @@
 use super::Chime;
 use super::layout::{Leaf, LeafMut, Touched};
 use super::write::{Change, Decision};
-use crate::btree::descent::Spot;
+use crate::btree::descent::DescentCursor;
 use crate::btree::leaves::{key_of, slice, slice_mut};
 use crate::btree::node::KEY_BYTES_MAX;
 use crate::lane::Lane;
@@ -66,11 +66,16 @@ impl Chime<'_> {
 
     /// READs entry `slot` of the leaf and takes the key's value from it. `false`: the key is not there, from which
     /// nothing follows. Linearizes within the READ.
-    pub(super) async fn get_entry(&self, lane: &Lane<'_>, spot: &Spot, slot: usize) -> Result<bool, OpError> {
+    pub(super) async fn get_entry(
+        &self,
+        lane: &Lane<'_>,
+        cursor: &DescentCursor,
+        slot: usize,
+    ) -> Result<bool, OpError> {
         let port = lane.port();
         // A member that joins from here on must not be told what this READ samples.
         self.tree.batches.seal(lane, |_| ());
-        let position = self.push_entry(lane, spot.address, slot, false);
+        let position = self.push_entry(lane, cursor.address, slot, false);
         port.submit().await?;
         let slow = self.tree.exposed_too_long(port.completion(position).elapsed_ns);
         let found = !slow
@@ -80,7 +85,7 @@ impl Chime<'_> {
                 let key = key_of(front, &self.plan.key, &mut room);
                 let at = self.tree.scratch.node(0) - self.tree.scratch.nodes;
                 let leaf = Leaf::new(&self.leaf, slice(nodes, at, self.leaf.bytes));
-                let found = leaf.holds(slot, spot.address.generation(), key);
+                let found = leaf.holds(slot, cursor.address.generation(), key);
                 if found {
                     leaf.read_value(slot, front.get_mut(self.plan.output.clone()).unwrap_or_default());
                 }

@@ -17,10 +17,10 @@ use crate::lane::Lane;
 use crate::layout::stripes;
 use crate::locks::protocol::{Held, Locks};
 use crate::marks::Mark;
-use crate::mutants::{Bug, planted};
+use crate::mutants::{Mutant, planted};
 use crate::operation::{Cause, OpError};
 use crate::remote::address::Address;
-use crate::remote::place::{Fresh, NodeClass};
+use crate::remote::place::{NodeClass, UnlinkedNode};
 use crate::verbs::{Label, Request};
 use heapless::Vec;
 
@@ -49,12 +49,12 @@ impl Chime<'_> {
         };
         // Compiled with the feature only: the future of a link would lie within this one.
         #[cfg(feature = "planted")]
-        let left_at = if planted(Bug::LinkedBeforeLanding) {
+        let left_at = if planted(Mutant::LinkedBeforeLanding) {
             self.link_early(lane, right, (left_at, right_at)).await?
         } else {
             left_at
         };
-        if !planted(Bug::LinkedBeforeLanding) {
+        if !planted(Mutant::LinkedBeforeLanding) {
             port.push(Request::write(Label::Sibling, right.node(), right.offset(), self.leaf.bytes, right_at));
         }
         port.push(self.first_vacancy_request(right, right_vacancy));
@@ -88,7 +88,7 @@ impl Chime<'_> {
 
     /// Builds both halves with the record in one of them, the separator in its scratch range; returns their vacancies.
     /// `None`: the image is not one that this crate writes.
-    fn split_images(&self, scratch: &mut [u8], fresh: Fresh, home: usize) -> Option<(u64, u64)> {
+    fn split_images(&self, scratch: &mut [u8], fresh: UnlinkedNode, home: usize) -> Option<(u64, u64)> {
         let mut room = [0; KEY_BYTES_MAX];
         let key = key_of(scratch, &self.plan.key, &mut room);
         let key_bytes = self.leaf.key_bytes;
@@ -107,7 +107,7 @@ impl Chime<'_> {
         let mut told = [0; KEY_BYTES_MAX];
         let told = told.get_mut(..key_bytes)?;
         told.copy_from_slice(separator);
-        if planted(Bug::PivotNotMaximum) {
+        if planted(Mutant::PivotNotMaximum) {
             self.cut_behind_largest(left, key, separator);
         }
         let mut high = [0; KEY_BYTES_MAX];
@@ -116,7 +116,7 @@ impl Chime<'_> {
         let generation = fresh.address.generation();
         let header = Header { generation, flags: NodeFlags::empty(), ..Header::read(left) };
         node::start(right, &header, separator, bounded.then_some(&*high));
-        self.tree.signature().write(right);
+        self.tree.owner_tag().write(right);
         let mut resident = [0; KEY_BYTES_MAX];
         let resident = resident.get_mut(..key_bytes)?;
         for slot in 0..self.leaf.span {

@@ -9,10 +9,10 @@
 
 use super::Chime;
 use super::layout::{Leaf, LeafMut, State, Touched};
-use crate::btree::descent::Spot;
+use crate::btree::descent::DescentCursor;
 use crate::btree::leaves::{Leaves, key_of, slice_mut};
 use crate::btree::merge::Merge;
-use crate::btree::node::{self, Header, KEY_BYTES_MAX, Standing};
+use crate::btree::node::{self, FenceCheck, Header, KEY_BYTES_MAX};
 use crate::btree::read::{PAUSE_NS_MAX, TORN_LOCKED_MAX};
 use crate::btree::{MOVES_MAX, RESTARTS_MAX, Tree};
 use crate::chime::lock::Part;
@@ -21,7 +21,7 @@ use crate::lane::Lane;
 use crate::layout::stripes;
 use crate::locks::protocol::{Held, Locks, acquire, release_with};
 use crate::marks::Mark;
-use crate::mutants::{Bug, planted};
+use crate::mutants::{Mutant, planted};
 use crate::operation::{Cause, OpError, OperationKind, Outcome, unknown};
 use crate::remote::address::Address;
 use crate::verbs::{Label, Request};
@@ -63,7 +63,7 @@ enum Seen {
     /// The leaf is not the one the parent spoke of.
     Doubted,
     /// The key is in another leaf.
-    Elsewhere(Standing),
+    Elsewhere(FenceCheck),
     /// The pointer was wrong.
     Lost,
 }
@@ -95,7 +95,7 @@ enum Again {
 #[derive(Clone, Copy)]
 struct Aim<'a> {
     kind: OperationKind,
-    spot: &'a Spot,
+    cursor: &'a DescentCursor,
     home: usize,
     /// The parent's word counts, if the leaf's sibling agrees with it. Else the leaf's fences decide.
     trusted: bool,
@@ -107,8 +107,8 @@ impl Chime<'_> {
         let mut cached = true;
         let mut attempts = 0;
         loop {
-            let spot = self.tree.locate(lane, &self.plan.key, 0, cached).await?;
-            let Some(mut spot) = spot else {
+            let cursor = self.tree.locate(lane, &self.plan.key, 0, cached).await?;
+            let Some(mut cursor) = cursor else {
                 if !inserts {
                     return Ok(Outcome::Absent);
                 }
@@ -117,18 +117,18 @@ impl Chime<'_> {
                 continue;
             };
             if inserts {
-                self.tree.prepare_to_split(lane, spot.address.node());
+                self.tree.prepare_to_split(lane, cursor.address.node());
             }
             // The root word was READ again since the last attempt.
-            spot.fresh |= spot.parent.is_null() && attempts > 0;
-            match self.write_at(lane, kind, &mut spot).await? {
+            cursor.fresh |= cursor.parent.is_null() && attempts > 0;
+            match self.write_at(lane, kind, &mut cursor).await? {
                 // What may follow is done from here: a future for it is not to lie within that of the attempt.
                 Attempt::Done { outcome, emptied } => {
                     if let Some(leaf) = emptied {
                         self.join_emptied(lane, leaf).await;
                     }
-                    if spot.help.is_some() {
-                        self.help(lane, spot.help).await;
+                    if cursor.help.is_some() {
+                        self.help(lane, cursor.help).await;
                     }
                     return Ok(outcome);
                 }
@@ -136,26 +136,26 @@ impl Chime<'_> {
                     let right = self.split_and_insert(lane, held, vacancy).await?;
                     // The record is in. If the parent cannot be told now, whoever finds the half-split will.
                     let linked = self.tree.link(lane, 0, right).await;
-                    if planted(Bug::RootRaceGivesUp) {
+                    if planted(Mutant::RootRaceGivesUp) {
                         linked?;
                     }
-                    self.help(lane, spot.help).await;
+                    self.help(lane, cursor.help).await;
                     return Ok(Outcome::Inserted);
                 }
                 Attempt::Short => {
-                    if !self.tree.reserve_to_split(lane, spot.address.node()).await? {
+                    if !self.tree.reserve_to_split(lane, cursor.address.node()).await? {
                         return Err(OpError::harmless(Cause::PoolFull));
                     }
                     Tree::attempt(lane, &mut attempts, RESTARTS_MAX, "reserving nodes for a split")?;
                 }
                 Attempt::Old => {
                     lane.mark(Mark::StaleCache);
-                    self.forget(&spot);
+                    self.forget(&cursor);
                     Tree::attempt(lane, &mut attempts, RESTARTS_MAX, "finding the leaf of a key")?;
                 }
                 Attempt::Lost => {
                     lane.mark(if cached { Mark::StaleCache } else { Mark::Restart });
-                    self.tree.cache.invalidate(spot.parent);
+                    self.tree.cache.invalidate(cursor.parent);
                     self.tree.root.forget();
                     cached = false;
                     Tree::attempt(lane, &mut attempts, RESTARTS_MAX, "finding the leaf of a key")?;
@@ -164,23 +164,28 @@ impl Chime<'_> {
         }
     }
 
-    /// Writes at the leaf that `spot` names, or at one that it leads to.
-    async fn write_at(&self, lane: &Lane<'_>, kind: OperationKind, spot: &mut Spot) -> Result<Attempt, OpError> {
+    /// Writes at the leaf that `cursor` names, or at one that it leads to.
+    async fn write_at(
+        &self,
+        lane: &Lane<'_>,
+        kind: OperationKind,
+        cursor: &mut DescentCursor,
+    ) -> Result<Attempt, OpError> {
         let port = lane.port();
         let hashed = self.hashed(lane);
         let home = hashed.home;
         let mut trusted = true;
         for _ in 0..MOVES_MAX {
-            let mut aim = Aim { kind, spot: &*spot, home, trusted };
+            let mut aim = Aim { kind, cursor: &*cursor, home, trusted };
             let guess =
-                if trusted && Self::needs_one_entry(kind) { self.guess(lane, spot.address, hashed) } else { None };
+                if trusted && Self::needs_one_entry(kind) { self.guess(lane, cursor.address, hashed) } else { None };
             let follow = (self.tree.options.chain_lock_read && trusted).then(|| match guess {
                 Some(slot) => Part::Entry(slot),
                 None => {
-                    Part::Entries { first: home, count: self.entries_for(aim, self.remembered_vacancy(spot.address)) }
+                    Part::Entries { first: home, count: self.entries_for(aim, self.remembered_vacancy(cursor.address)) }
                 }
             });
-            let (held, early) = acquire!(self, lane, spot.address, follow);
+            let (held, early) = acquire!(self, lane, cursor.address, follow);
             let fetched = match follow {
                 Some(Part::Entries { count, .. }) if early => count,
                 _ => 0,
@@ -203,7 +208,7 @@ impl Chime<'_> {
                 }
                 Err(error) => Err(error),
             };
-            if matches!(seen, Ok(Seen::Doubted)) && spot.fresh {
+            if matches!(seen, Ok(Seen::Doubted)) && cursor.fresh {
                 // What the parent says now is not what the leaf says: a half-split, most likely.
                 lane.mark(Mark::Doubted);
                 aim.trusted = false;
@@ -220,7 +225,7 @@ impl Chime<'_> {
                         self.push_change(lane, &held, decision.change)?;
                         release_with!(self, lane, held.freed_as(decision.vacancy));
                     }
-                    let emptied = decision.emptied.then_some(spot.address);
+                    let emptied = decision.emptied.then_some(cursor.address);
                     return Ok(Attempt::Done { outcome: decision.outcome, emptied });
                 }
                 Ok(Seen::NoRoom(vacancy)) if !self.tree.ready_to_split(lane) => {
@@ -232,12 +237,12 @@ impl Chime<'_> {
                     self.release(lane, held).await?;
                     return Ok(Attempt::Old);
                 }
-                Ok(Seen::Elsewhere(standing)) => {
+                Ok(Seen::Elsewhere(fence_check)) => {
                     self.release(lane, held).await?;
-                    let (from, address) = (spot.from, spot.address);
-                    spot.address = self.wrong_leaf(lane, standing, spot, self.tree.scratch.node(0));
-                    self.look_after_bounce(lane, from, address).await?;
-                    spot.fresh = false;
+                    let (from, address) = (cursor.from, cursor.address);
+                    cursor.address = self.wrong_leaf(lane, fence_check, cursor, self.tree.scratch.node(0));
+                    self.mend_forwarding(lane, from, address).await?;
+                    cursor.fresh = false;
                     trusted = false;
                 }
                 Ok(Seen::Lost) => {
@@ -371,17 +376,19 @@ impl Chime<'_> {
         let at = self.tree.scratch.node(0) - self.tree.scratch.nodes;
         let image = slice_mut(nodes, at, self.leaf.bytes);
         if count >= self.leaf.span {
-            let mut standing = node::judge(image, &self.leaf_wanted(held.protects), key);
-            if planted(Bug::LargestKeyDecides) {
-                standing = standing.or(Ok(Standing::Here)).map(|standing| self.by_largest_key(image, key, standing));
+            let mut fence_check = node::judge(image, &self.leaf_wanted(held.protects), key);
+            if planted(Mutant::LargestKeyDecides) {
+                fence_check = fence_check
+                    .or(Ok(FenceCheck::Here))
+                    .map(|fence_check| self.by_largest_key(image, key, fence_check));
             }
-            let standing = standing?;
-            if standing != Standing::Here {
-                return Ok(Seen::Elsewhere(standing));
+            let fence_check = fence_check?;
+            if fence_check != FenceCheck::Here {
+                return Ok(Seen::Elsewhere(fence_check));
             }
             Leaf::new(&self.leaf, image).settled()?;
         } else {
-            if !self.is_spoken_of(image, &self.leaf.runs(aim.home, count), aim.home, aim.spot)? {
+            if !self.is_spoken_of(image, &self.leaf.runs(aim.home, count), aim.home, aim.cursor)? {
                 return Ok(Seen::Doubted);
             }
             if !Leaf::new(&self.leaf, image).entries_whole(aim.home, count) {
@@ -393,18 +400,18 @@ impl Chime<'_> {
     }
 
     /// Where a leaf stands to a key by what it holds.
-    fn by_largest_key(&self, image: &[u8], key: &[u8], standing: Standing) -> Standing {
+    fn by_largest_key(&self, image: &[u8], key: &[u8], fence_check: FenceCheck) -> FenceCheck {
         let leaf = Leaf::new(&self.leaf, image);
         let mut resident = [0; KEY_BYTES_MAX];
-        let Some(resident) = resident.get_mut(..key.len()) else { return standing };
+        let Some(resident) = resident.get_mut(..key.len()) else { return fence_check };
         let any_above = (0..self.leaf.span).any(|slot| {
             leaf.read_key(slot, resident);
             leaf.state(slot) == State::Live && &*resident >= key
         });
         let sibling = Header::read(image).sibling;
-        match standing {
-            Standing::Here if !any_above && !sibling.is_null() => Standing::Right(sibling),
-            standing => standing,
+        match fence_check {
+            FenceCheck::Here if !any_above && !sibling.is_null() => FenceCheck::Right(sibling),
+            fence_check => fence_check,
         }
     }
 
@@ -429,7 +436,7 @@ impl Chime<'_> {
         let found = leaf.find_locked(home, key, State::Live);
         let seen = |slot: usize| {
             let range =
-                if planted(Bug::RangeEndsAtRoom) { self.buckets.hop_range(vacancy, home) } else { self.leaf.span };
+                if planted(Mutant::RangeEndsAtRoom) { self.buckets.hop_range(vacancy, home) } else { self.leaf.span };
             !matches!(kind, Insert | Upsert) || self.leaf.distance(home, slot) < range
         };
         let Some(slot) = found.filter(|slot| seen(*slot)) else {
@@ -471,7 +478,7 @@ impl Chime<'_> {
             Outcome::Deleted => {
                 leaf.set_state(slot, State::Dead);
                 touched.add(slot);
-                if planted(Bug::DeleteEmpties) {
+                if planted(Mutant::DeleteEmpties) {
                     leaf.vacate(slot);
                     touched.add(home);
                     change = Change::Entries { first: home, count: self.leaf.distance(home, slot) + 1 };

@@ -53,7 +53,7 @@
 
 use crate::lane::Lane;
 use crate::marks::Mark;
-use crate::mutants::{Bug, planted};
+use crate::mutants::{Mutant, planted};
 use crate::operation::{Cause, Effect, OpError, OperationKind, Outcome, ScratchPlan};
 use crate::verbs::{LaneId, Request};
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
@@ -113,7 +113,7 @@ impl Default for Bucket {
 
 /// A lane's part in a batch. Storage for [`Batches`].
 #[derive(Debug)]
-pub struct Seat<'s> {
+pub struct BatchSlot<'s> {
     state: AtomicU8,
     /// Of reads, of writes.
     accounts: [Account; 2],
@@ -154,7 +154,7 @@ impl Account {
     }
 }
 
-impl<'s> Seat<'s> {
+impl<'s> BatchSlot<'s> {
     /// `value`: as long as values are.
     pub fn new(value: &'s mut [u8]) -> Self {
         let place = Place {
@@ -275,15 +275,19 @@ pub enum Joined {
 pub struct Batches<'s> {
     reads: &'s [Mutex<Bucket>],
     writes: &'s [Mutex<Bucket>],
-    seats: &'s [Seat<'s>],
+    batch_slots: &'s [BatchSlot<'s>],
     /// Of reads, of writes: odd while all lanes work alone. Changes with each rest that begins and each that ends.
     rests: [AtomicU32; 2],
 }
 
 impl<'s> Batches<'s> {
-    /// `seats`: one per lane. `reads` and `writes`: some per lane; more of them means fewer keys that work alone.
-    pub const fn new(reads: &'s [Mutex<Bucket>], writes: &'s [Mutex<Bucket>], seats: &'s [Seat<'s>]) -> Self {
-        Self { reads, writes, seats, rests: [const { AtomicU32::new(0) }; 2] }
+    /// `batch_slots`: one per lane. `reads` and `writes`: some per lane; more of them means fewer keys that work alone.
+    pub const fn new(
+        reads: &'s [Mutex<Bucket>],
+        writes: &'s [Mutex<Bucket>],
+        batch_slots: &'s [BatchSlot<'s>],
+    ) -> Self {
+        Self { reads, writes, batch_slots, rests: [const { AtomicU32::new(0) }; 2] }
     }
 
     fn bucket(&self, kind: OperationKind, key: &[u8]) -> Option<&Mutex<Bucket>> {
@@ -338,13 +342,13 @@ impl<'s> Batches<'s> {
 
     /// Counts the batch that `lane` led; what its operation took, in ns.
     fn judge(&self, lane: LaneId, took_ns: u64) {
-        let Some(seat) = self.seat(lane.0) else { return };
+        let Some(batch_slot) = self.batch_slot(lane.0) else { return };
         let (kind, members) = {
-            let place = seat.place.lock();
+            let place = batch_slot.place.lock();
             (place.kind, place.count)
         };
         let side = Self::side(kind);
-        if let (Some(account), Some(rests)) = (seat.accounts.get(side), self.rests.get(side))
+        if let (Some(account), Some(rests)) = (batch_slot.accounts.get(side), self.rests.get(side))
             && account.count(u32::from(members), took_ns)
         {
             let number = rests.load(Ordering::Relaxed);
@@ -354,8 +358,8 @@ impl<'s> Batches<'s> {
         }
     }
 
-    fn seat(&self, lane: u16) -> Option<&Seat<'s>> {
-        self.seats.get(usize::from(lane))
+    fn batch_slot(&self, lane: u16) -> Option<&BatchSlot<'s>> {
+        self.batch_slots.get(usize::from(lane))
     }
 
     /// Whether an operation of `kind` may be a member of a batch whose leader does `leader`. An upsert cannot be part of
@@ -370,30 +374,32 @@ impl<'s> Batches<'s> {
         if !Self::fits(kind, kind) || key.len() > KEY_BYTES_MAX {
             return Joined::Alone;
         }
-        let (Some(bucket), Some(seat)) = (self.bucket(kind, key), self.seat(lane.0)) else { return Joined::Alone };
+        let (Some(bucket), Some(batch_slot)) = (self.bucket(kind, key), self.batch_slot(lane.0)) else {
+            return Joined::Alone;
+        };
         let mut bucket = bucket.lock();
-        if let Some(leader) = self.seat(bucket.open) {
+        if let Some(leader) = self.batch_slot(bucket.open) {
             let mut leading = leader.place.lock();
-            let strange = leading.key() != key && !planted(Bug::StrangersJoin);
+            let strange = leading.key() != key && !planted(Mutant::StrangersJoin);
             if strange || !Self::fits(leading.kind, kind) {
                 return Joined::Alone;
             }
             leading.keep(value);
-            let mut place = seat.place.lock();
+            let mut place = batch_slot.place.lock();
             place.begin(kind, key);
             place.next = leading.members;
             leading.members = lane.0;
             leading.count = leading.count.saturating_add(1);
-            seat.state.store(FOLLOWS, Ordering::Relaxed);
+            batch_slot.state.store(FOLLOWS, Ordering::Relaxed);
             return Joined::Follows;
         }
-        let under_way = self.seat(bucket.reading).is_some_and(|reading| reading.place.lock().key() == key);
-        let mut place = seat.place.lock();
+        let under_way = self.batch_slot(bucket.reading).is_some_and(|reading| reading.place.lock().key() == key);
+        let mut place = batch_slot.place.lock();
         place.begin(kind, key);
         place.keep(value);
         bucket.open = lane.0;
         let fills = kind == OperationKind::Get && under_way;
-        seat.state.store(if fills { FILLS } else { LEADS }, Ordering::Relaxed);
+        batch_slot.state.store(if fills { FILLS } else { LEADS }, Ordering::Relaxed);
         if fills { Joined::Fills } else { Joined::Leads }
     }
 
@@ -408,17 +414,17 @@ impl<'s> Batches<'s> {
     }
 
     fn seal_seat(&self, lane: LaneId, take: impl FnOnce(&[u8])) {
-        let Some(seat) = self.seat(lane.0) else { return };
-        if seat.state.load(Ordering::Relaxed) != LEADS {
+        let Some(batch_slot) = self.batch_slot(lane.0) else { return };
+        if batch_slot.state.load(Ordering::Relaxed) != LEADS {
             return;
         }
-        self.close(lane, seat, true, take);
+        self.close(lane, batch_slot, true, take);
     }
 
-    fn close(&self, lane: LaneId, seat: &Seat<'_>, seals: bool, take: impl FnOnce(&[u8])) {
+    fn close(&self, lane: LaneId, batch_slot: &BatchSlot<'_>, seals: bool, take: impl FnOnce(&[u8])) {
         // Kind and key are the leader's own and do not change while it leads.
         let (kind, key, key_bytes, closed) = {
-            let place = seat.place.lock();
+            let place = batch_slot.place.lock();
             (place.kind, place.key, place.key_bytes, place.closed)
         };
         if closed {
@@ -426,9 +432,9 @@ impl<'s> Batches<'s> {
         }
         let Some(bucket) = self.bucket(kind, key.get(..key_bytes).unwrap_or_default()) else { return };
         let mut bucket = bucket.lock();
-        let mut place = seat.place.lock();
+        let mut place = batch_slot.place.lock();
         place.sealed |= seals;
-        let late = if kind == OperationKind::Get { Bug::SampleBeforeJoin } else { Bug::SealAtRelease };
+        let late = if kind == OperationKind::Get { Mutant::SampleBeforeJoin } else { Mutant::SealAtRelease };
         if seals && planted(late) {
             take(place.value);
             return;
@@ -447,13 +453,13 @@ impl<'s> Batches<'s> {
     /// never sealed, sends them away. None left: ends the batch and says whether that frees a reader that fills the next.
     fn answer(&self, lane: LaneId, result: &Result<Outcome, OpError>, found: &[u8]) -> Answered {
         let mut answered = Answered { woken: heapless::Vec::new(), is_done: true };
-        let Some(seat) = self.seat(lane.0) else { return answered };
-        self.close(lane, seat, false, |_| ());
+        let Some(batch_slot) = self.batch_slot(lane.0) else { return answered };
+        self.close(lane, batch_slot, false, |_| ());
         let (told, mut next) = {
-            let place = seat.place.lock();
+            let place = batch_slot.place.lock();
             (place.sealed, place.members)
         };
-        while let Some(member) = self.seat(next) {
+        while let Some(member) = self.batch_slot(next) {
             if answered.woken.push(LaneId(next)).is_err() {
                 answered.is_done = false;
                 break;
@@ -470,7 +476,7 @@ impl<'s> Batches<'s> {
             }
             drop(place);
             // Before the member can leave its seat: from then on its `next` is another batch's.
-            seat.place.lock().members = next;
+            batch_slot.place.lock().members = next;
             // Release: the member that loads this with Acquire sees its answer.
             member.state.store(ANSWERED, Ordering::Release);
         }
@@ -479,19 +485,19 @@ impl<'s> Batches<'s> {
 
     /// Ends the batch that `lane` leads, all members being answered. Returns the reader that let the next batch fill.
     fn end(&self, lane: LaneId) -> Option<LaneId> {
-        let seat = self.seat(lane.0)?;
+        let batch_slot = self.batch_slot(lane.0)?;
         let (kind, key, key_bytes) = {
-            let place = seat.place.lock();
+            let place = batch_slot.place.lock();
             (place.kind, place.key, place.key_bytes)
         };
         let bucket = self.bucket(kind, key.get(..key_bytes).unwrap_or_default())?;
         let mut bucket = bucket.lock();
-        seat.state.store(IDLE, Ordering::Relaxed);
+        batch_slot.state.store(IDLE, Ordering::Relaxed);
         if bucket.reading != lane.0 || kind != OperationKind::Get {
             return None;
         }
         bucket.reading = NOBODY;
-        let filling = self.seat(bucket.open)?;
+        let filling = self.batch_slot(bucket.open)?;
         // It may have given up waiting: then there is nothing to change.
         filling
             .state
@@ -533,12 +539,12 @@ impl<'s> Batches<'s> {
 
     /// Parks until the READ under way is back, or for as long as the operation may.
     async fn fill(&self, lane: &Lane<'_>) -> Result<(), OpError> {
-        let Some(seat) = self.seat(lane.id().0) else { return Ok(()) };
+        let Some(batch_slot) = self.batch_slot(lane.id().0) else { return Ok(()) };
         // Acquire is not needed for data, there is none; it pairs with the Release all the same.
-        while seat.state.load(Ordering::Acquire) == FILLS {
+        while batch_slot.state.load(Ordering::Acquire) == FILLS {
             if lane.check_deadline().is_err() {
                 // Filling is a favour. From here on nobody waits for the other's READ.
-                seat.state.store(LEADS, Ordering::Relaxed);
+                batch_slot.state.store(LEADS, Ordering::Relaxed);
                 break;
             }
             lane.port().push(Request::park(lane.remaining_ns()));
@@ -554,8 +560,8 @@ impl<'s> Batches<'s> {
         plan: &ScratchPlan,
         kind: OperationKind,
     ) -> Result<Option<Outcome>, OpError> {
-        let Some(seat) = self.seat(lane.id().0) else { return Ok(None) };
-        while seat.state.load(Ordering::Acquire) != ANSWERED {
+        let Some(batch_slot) = self.batch_slot(lane.id().0) else { return Ok(None) };
+        while batch_slot.state.load(Ordering::Acquire) != ANSWERED {
             if let Err(late) = lane.check_deadline() {
                 // The value of a write may be written all the same. The seat stays taken: settling waits for the answer.
                 let effect = if kind == OperationKind::Get { Effect::None } else { Effect::Unknown };
@@ -565,7 +571,7 @@ impl<'s> Batches<'s> {
             lane.port().submit().await?;
         }
         let answer = lane.port().with(|scratch| {
-            let place = seat.place.lock();
+            let place = batch_slot.place.lock();
             if place.answer == Answer::Outcome(Outcome::Found)
                 && let Some(output) = scratch.get_mut(plan.output.clone())
             {
@@ -575,7 +581,7 @@ impl<'s> Batches<'s> {
             }
             place.answer
         });
-        seat.state.store(IDLE, Ordering::Relaxed);
+        batch_slot.state.store(IDLE, Ordering::Relaxed);
         lane.set_joined(false);
         match answer {
             Answer::Alone => Ok(None),
@@ -593,9 +599,9 @@ impl<'s> Batches<'s> {
         result: &Result<Outcome, OpError>,
     ) -> Result<(), OpError> {
         if let Err(failed @ OpError { effect: Effect::Unknown, .. }) = result
-            && let Some(seat) = self.seat(lane.id().0)
+            && let Some(batch_slot) = self.batch_slot(lane.id().0)
         {
-            seat.place.lock().failed = Some(*failed);
+            batch_slot.place.lock().failed = Some(*failed);
             return Ok(());
         }
         self.judge(lane.id(), lane.port().elapsed_ns());
@@ -633,23 +639,23 @@ impl<'s> Batches<'s> {
     /// have completed, and it owes no lock any more. A leader's members learn that nobody knows what became of it, or work for themselves if it had not sealed
     /// the batch; a member waits for its answer, since its seat belongs to the batch until then.
     pub async fn settle(&self, lane: &Lane<'_>, plan: &ScratchPlan) -> Result<(), OpError> {
-        let Some(seat) = self.seat(lane.id().0) else { return Ok(()) };
-        match seat.state.load(Ordering::Acquire) {
+        let Some(batch_slot) = self.batch_slot(lane.id().0) else { return Ok(()) };
+        match batch_slot.state.load(Ordering::Acquire) {
             LEADS | FILLS => {
                 let lost = {
-                    let place = seat.place.lock();
+                    let place = batch_slot.place.lock();
                     let effect = if place.kind == OperationKind::Get { Effect::None } else { Effect::Unknown };
                     Err(place.failed.unwrap_or(OpError { effect, cause: Cause::LeaderLost }))
                 };
                 self.conclude(lane, plan, &lost).await
             }
             FOLLOWS | ANSWERED => {
-                while seat.state.load(Ordering::Acquire) != ANSWERED {
+                while batch_slot.state.load(Ordering::Acquire) != ANSWERED {
                     lane.check_deadline()?;
                     lane.port().push(Request::park(lane.remaining_ns()));
                     lane.port().submit().await?;
                 }
-                seat.state.store(IDLE, Ordering::Relaxed);
+                batch_slot.state.store(IDLE, Ordering::Relaxed);
                 lane.set_joined(false);
                 Ok(())
             }
@@ -671,10 +677,10 @@ mod tests {
 
     fn with_batches(test: impl FnOnce(&Batches<'_>)) {
         let mut values = [[0; 8]; 6];
-        let seats: Vec<_> = values.iter_mut().map(|value| Seat::new(value)).collect();
+        let batch_slots: Vec<_> = values.iter_mut().map(|value| BatchSlot::new(value)).collect();
         // One bucket: all keys meet.
         let (reads, writes) = ([Mutex::new(Bucket::default())], [Mutex::new(Bucket::default())]);
-        test(&Batches::new(&reads, &writes, &seats));
+        test(&Batches::new(&reads, &writes, &batch_slots));
     }
 
     fn value(n: u64) -> [u8; 8] {
@@ -682,9 +688,9 @@ mod tests {
     }
 
     fn told(batches: &Batches<'_>, lane: u16) -> Answer {
-        let seat = batches.seat(lane).unwrap();
-        assert_eq!(seat.state.swap(IDLE, Ordering::Acquire), ANSWERED);
-        seat.place.lock().answer
+        let batch_slot = batches.batch_slot(lane).unwrap();
+        assert_eq!(batch_slot.state.swap(IDLE, Ordering::Acquire), ANSWERED);
+        batch_slot.place.lock().answer
     }
 
     #[test]
@@ -740,7 +746,7 @@ mod tests {
             batches.seal_seat(LaneId(1), |_| ());
             assert_eq!(batches.answer(LaneId(1), &Ok(Outcome::Found), &value(8)).woken, [LaneId(2)]);
             assert_eq!(told(batches, 2), Answer::Outcome(Outcome::Found));
-            assert_eq!(*batches.seat(2).unwrap().place.lock().value, value(8));
+            assert_eq!(*batches.batch_slot(2).unwrap().place.lock().value, value(8));
         });
     }
 
@@ -775,10 +781,10 @@ mod tests {
     #[test]
     fn many_members_are_answered_in_groups() {
         let mut values = [[0; 8]; 2 * WAKES_AT_ONCE + 2];
-        let seats: Vec<_> = values.iter_mut().map(|value| Seat::new(value)).collect();
+        let batch_slots: Vec<_> = values.iter_mut().map(|value| BatchSlot::new(value)).collect();
         let buckets = [Mutex::new(Bucket::default())];
-        let batches = Batches::new(&[], &buckets, &seats);
-        for lane in 0..seats.len() as u16 {
+        let batches = Batches::new(&[], &buckets, &batch_slots);
+        for lane in 0..batch_slots.len() as u16 {
             batches.join(LaneId(lane), OperationKind::Update, KEY, &value(1));
         }
         batches.seal_seat(LaneId(0), |_| ());
@@ -790,7 +796,7 @@ mod tests {
                 break;
             }
         }
-        assert_eq!(woken, seats.len() - 1);
+        assert_eq!(woken, batch_slots.len() - 1);
     }
 
     #[test]

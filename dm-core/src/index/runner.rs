@@ -16,7 +16,7 @@
 
 use crate::compute::batches::{Batches, Begun};
 use crate::error::VerbError;
-use crate::lane::{Debt, Lane};
+use crate::lane::{Lane, LockRecord};
 use crate::membership::Recovery;
 use crate::membership::fence::fence;
 use crate::memory::Participant;
@@ -67,7 +67,7 @@ pub(crate) trait Run<'s> {
     async fn attempt_once(&self, lane: &Lane<'_>, operation: &Operation) -> Result<Outcome, OpError>;
 
     /// Looks after the holder of a lock, which does not respond.
-    async fn look_after(&self, lane: &Lane<'_>, debt: Debt) -> Result<(), OpError>;
+    async fn look_after(&self, lane: &Lane<'_>, lock_record: LockRecord) -> Result<(), OpError>;
 
     /// An attempt found no memory, and has changed nothing: waits until the epochs have given some back, if some is on its way.
     /// `false`: there is none, or the operation's time is over. `waits`: how often the operation has waited.
@@ -84,7 +84,7 @@ pub(crate) trait Run<'s> {
             let Shared { plan, batches, .. } = self.shared();
             lane.check_settled()?;
             lane.set_deadline(operation.wait_ns());
-            self.check_standing()?;
+            self.check_not_fenced()?;
             lane.forget_watch();
             self.fence_unresponsive(lane).await;
             let alone = batches.filter(|batches| batches.stays_away(operation.kind));
@@ -137,9 +137,9 @@ pub(crate) trait Run<'s> {
         result: Result<T, OpError>,
     ) -> Result<Option<T>, OpError> {
         let result = match result {
-            Err(OpError { effect: Effect::None, .. }) if !lane.owes() && (leads || !lane.is_joined()) => {
+            Err(OpError { effect: Effect::None, .. }) if !lane.has_lock_records() && (leads || !lane.is_joined()) => {
                 match lane.take_suspect() {
-                    Some(debt) => self.look_after(lane, debt).await.map(|()| None),
+                    Some(lock_record) => self.look_after(lane, lock_record).await.map(|()| None),
                     None => result.map(Some),
                 }
             }
@@ -155,10 +155,10 @@ pub(crate) trait Run<'s> {
         let Some(recovery) = self.shared().recovery else { return };
         let mut since = None;
         // A request that failed leaves a lock record, which is settled before the lane goes on.
-        while let Some(debt) = lane.suspected()
-            && !lane.owes()
+        while let Some(lock_record) = lane.suspected()
+            && !lane.has_lock_records()
             && lane.check_deadline().is_ok()
-            && self.look_after(lane, debt).await.is_ok()
+            && self.look_after(lane, lock_record).await.is_ok()
         {
             let watched = lane.watch(|watch| watch.watched_since());
             let lives = since.is_some() && watched != since;
@@ -179,14 +179,14 @@ pub(crate) trait Run<'s> {
     async fn fence_unresponsive(&self, lane: &Lane<'_>) {
         let Shared { recovery, epochs, geometry, .. } = self.shared();
         if recovery.is_some_and(Recovery::can_fence)
-            && let Some((row, word)) = epochs.and_then(|part| part.epochs.silent_and_short())
+            && let Some((row, word)) = epochs.and_then(|part| part.epochs.unresponsive_and_short())
         {
             let _ = fence(lane, geometry, row, word).await;
         }
     }
 
     /// Refuses an operation of a compute node that was fenced off.
-    fn check_standing(&self) -> Result<(), OpError> {
+    fn check_not_fenced(&self) -> Result<(), OpError> {
         if self.shared().recovery.is_some_and(|recovery| recovery.lease.is_fenced()) {
             return Err(OpError::harmless(Cause::Fenced));
         }

@@ -162,7 +162,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use key::KeyShape;
 use links::Links;
 use parameters::{ItemsScratch, Parameters};
-use pool::{BlockPool, FreshBlock, Retired};
+use pool::{BlockPool, Retired, UnlinkedBlock};
 use slot::BlockPointer;
 use spin::Mutex;
 
@@ -383,7 +383,7 @@ impl<'s, I: Index> Items<'s, I> {
     }
 
     /// A place for a block of `bytes`.
-    async fn place(&self, lane: &Lane<'_>, bytes: usize) -> Result<FreshBlock, OpError> {
+    async fn place(&self, lane: &Lane<'_>, bytes: usize) -> Result<UnlinkedBlock, OpError> {
         let class = class_of(bytes);
         // Lanes begin apart.
         let nodes = self.site.geometry.len().max(1);

@@ -26,7 +26,7 @@ use crate::btree::RESTARTS_MAX;
 use crate::index::Index;
 use crate::lane::Lane;
 use crate::marks::Mark;
-use crate::mutants::{Bug, planted};
+use crate::mutants::{Mutant, planted};
 use crate::operation::{Cause, Effect, OpError, Operation, OperationKind, Outcome, Part};
 use crate::verbs::{Label, Request};
 use core::future::Future;
@@ -101,7 +101,7 @@ impl<I: Index> Items<'_, I> {
                         self.digest(lane, kind, result)?
                     }
                 };
-                if (lane.owes() || lane.is_joined()) && !matches!(next, Next::Done(_)) {
+                if (lane.has_lock_records() || lane.is_joined()) && !matches!(next, Next::Done(_)) {
                     // What the index below did past its own change failed. It takes no further step before that is settled.
                     self.below.settle(lane).await.map_err(|error| OpError::harmless(error.cause))?;
                 }
@@ -221,13 +221,13 @@ impl<I: Index> Items<'_, I> {
             }
             match progress.phase {
                 Phase::Place => OperationKind::Insert,
-                Phase::Link if planted(Bug::LinkUnconditional) => OperationKind::Update,
+                Phase::Link if planted(Mutant::LinkUnconditional) => OperationKind::Update,
                 _ => OperationKind::UpdateIf,
             }
         });
         self.set_progress(lane, progress);
         self.retire(lane, &unwanted);
-        if planted(Bug::BlockRetiredEarly) && matches!(progress.phase, Phase::Switch | Phase::Remove) {
+        if planted(Mutant::BlockRetiredEarly) && matches!(progress.phase, Phase::Switch | Phase::Remove) {
             self.retire(lane, &progress.pointer);
         }
         kind

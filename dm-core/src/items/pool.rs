@@ -31,14 +31,14 @@
 use super::block::{CLASSES, UNIT_BYTES, class_bytes, class_of};
 use super::slot::{BlockPointer, LIFE_MASK};
 use crate::memory::{Collection, Share};
-use crate::mutants::{Bug, planted};
+use crate::mutants::{Mutant, planted};
 use crate::verbs::NodeId;
 use spin::Mutex;
 
 /// No entry.
 const NONE: u32 = u32::MAX;
 
-/// A place nobody points to. Storage for a [`Shelf`].
+/// A place nobody points to. Storage for a [`FreeList`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Returned {
     offset: u64,
@@ -49,7 +49,7 @@ pub struct Returned {
 
 /// A place to write a block to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FreshBlock {
+pub struct UnlinkedBlock {
     /// Memory node and offset, as in [`BlockPointer::place`].
     pub place: u64,
     /// The life that begins.
@@ -58,7 +58,7 @@ pub struct FreshBlock {
 
 /// Places of one memory node. Storage for a [`BlockPool`].
 #[derive(Debug)]
-pub struct Shelf<'s> {
+pub struct FreeList<'s> {
     /// The rest of the present chunk.
     next: u64,
     end: u64,
@@ -71,7 +71,7 @@ pub struct Shelf<'s> {
     entries: &'s mut [Returned],
 }
 
-impl<'s> Shelf<'s> {
+impl<'s> FreeList<'s> {
     /// An empty shelf that remembers up to `entries.len()` places.
     pub fn new(entries: &'s mut [Returned]) -> Self {
         Self { next: 0, end: 0, first: [NONE; CLASSES], free: NONE, used: 0, entries }
@@ -180,14 +180,14 @@ pub(super) const BLOCKS: u8 = 0;
 
 /// Places of one index on one compute node, shared by its lanes.
 pub struct BlockPool<'s> {
-    shelves: &'s [Mutex<Shelf<'s>>],
+    free_lists: &'s [Mutex<FreeList<'s>>],
     share: Option<Share<'s>>,
 }
 
 impl<'s> BlockPool<'s> {
     /// One shelf per memory node.
-    pub const fn new(shelves: &'s [Mutex<Shelf<'s>>]) -> Self {
-        Self { shelves, share: None }
+    pub const fn new(free_lists: &'s [Mutex<FreeList<'s>>]) -> Self {
+        Self { free_lists, share: None }
     }
 
     /// The same, where what nobody knows of any more is collected ([`crate::memory::collect`]).
@@ -211,8 +211,8 @@ impl<'s> BlockPool<'s> {
     pub(super) fn heed(&self) {
         if let Some(share) = &self.share {
             share.heed(|gone| {
-                for (node, shelf) in (0..).map(NodeId).zip(self.shelves) {
-                    shelf.lock().give_up(|offset| gone(node, offset));
+                for (node, free_list) in (0..).map(NodeId).zip(self.free_lists) {
+                    free_list.lock().give_up(|offset| gone(node, offset));
                 }
             });
         }
@@ -241,30 +241,34 @@ impl<'s> BlockPool<'s> {
         }
     }
 
-    fn on_any(&self, near: NodeId, mut look: impl FnMut(&mut Shelf<'s>) -> Option<(u64, u32)>) -> Option<FreshBlock> {
-        let nodes = self.shelves.len();
+    fn on_any(
+        &self,
+        near: NodeId,
+        mut look: impl FnMut(&mut FreeList<'s>) -> Option<(u64, u32)>,
+    ) -> Option<UnlinkedBlock> {
+        let nodes = self.free_lists.len();
         (0..nodes).find_map(|step| {
             let node = (usize::from(near.0) + step) % nodes;
-            let (offset, life) = look(&mut self.shelves.get(node)?.lock())?;
-            Some(FreshBlock { place: BlockPointer::place_of(NodeId(node as u16), offset), life })
+            let (offset, life) = look(&mut self.free_lists.get(node)?.lock())?;
+            Some(UnlinkedBlock { place: BlockPointer::place_of(NodeId(node as u16), offset), life })
         })
     }
 
     /// Takes a place of `class`, preferably on `near`. `None`: a chunk is needed.
-    pub fn take(&self, class: usize, near: NodeId) -> Option<FreshBlock> {
+    pub fn take(&self, class: usize, near: NodeId) -> Option<UnlinkedBlock> {
         self.heed();
-        self.on_any(near, |shelf| shelf.take(class)).or_else(|| {
+        self.on_any(near, |free_list| free_list.take(class)).or_else(|| {
             let (node, offset) = self.collection()?.take(BLOCKS, near, class_bytes(class), UNIT_BYTES)?;
-            Some(FreshBlock { place: BlockPointer::place_of(node, offset), life: 0 })
+            Some(UnlinkedBlock { place: BlockPointer::place_of(node, offset), life: 0 })
         })
     }
 
     /// Takes part of a larger place: when there is no chunk to be had.
-    pub fn take_larger(&self, class: usize, near: NodeId) -> Option<FreshBlock> {
+    pub fn take_larger(&self, class: usize, near: NodeId) -> Option<UnlinkedBlock> {
         self.heed();
         let mut lost = 0;
-        let found = self.on_any(near, |shelf| {
-            let (found, of_rest) = shelf.take_larger(class)?;
+        let found = self.on_any(near, |free_list| {
+            let (found, of_rest) = free_list.take_larger(class)?;
             lost += of_rest;
             Some(found)
         });
@@ -274,13 +278,13 @@ impl<'s> BlockPool<'s> {
 
     /// Adds a granted chunk of memory that was never used.
     pub fn add_chunk(&self, node: NodeId, offset: u64, bytes: u64) {
-        let Some(shelf) = self.shelves.get(usize::from(node.0)) else { return };
+        let Some(free_list) = self.free_lists.get(usize::from(node.0)) else { return };
         if let Some(collection) = self.collection() {
             collection.grant(bytes);
         }
-        let mut shelf = shelf.lock();
-        let lost = if self.is_closed(node, offset) { bytes } else { shelf.go_on_with(offset, offset + bytes) };
-        drop(shelf);
+        let mut free_list = free_list.lock();
+        let lost = if self.is_closed(node, offset) { bytes } else { free_list.go_on_with(offset, offset + bytes) };
+        drop(free_list);
         self.has_lost(lost);
     }
 
@@ -289,19 +293,19 @@ impl<'s> BlockPool<'s> {
     /// The block's WRITE must have ended: one that is still on its way would land in the next life.
     #[must_use = "a place that is forgotten leaks"]
     pub fn retire(&self, pointer: &BlockPointer) -> Retired {
-        let Some(shelf) = self.shelves.get(usize::from(pointer.node().0)) else { return Retired::Forgotten };
-        let life = if planted(Bug::BlockLifeKept) { pointer.life } else { pointer.life.wrapping_add(1) & LIFE_MASK };
-        let mut shelf = shelf.lock();
+        let Some(free_list) = self.free_lists.get(usize::from(pointer.node().0)) else { return Retired::Forgotten };
+        let life = if planted(Mutant::BlockLifeKept) { pointer.life } else { pointer.life.wrapping_add(1) & LIFE_MASK };
+        let mut free_list = free_list.lock();
         let may_be_closed = |share: &Share<'_>| share.may_be_closed(pointer.node(), pointer.offset());
         // It may be handed out again at once.
         let retired = if self.share.as_ref().is_some_and(may_be_closed) {
             Retired::Left
-        } else if shelf.push(class_of(pointer.bytes as usize), pointer.offset(), life) {
+        } else if free_list.push(class_of(pointer.bytes as usize), pointer.offset(), life) {
             Retired::Kept
         } else {
             Retired::Forgotten
         };
-        drop(shelf);
+        drop(free_list);
         if retired != Retired::Kept {
             self.leave(pointer);
         }
@@ -318,19 +322,19 @@ impl<'s> BlockPool<'s> {
     /// Calls `visit` with memory node, offset and bytes of everything that is ready: to account for memory.
     pub fn for_each_ready(&self, visit: &mut dyn FnMut(NodeId, u64, u64)) {
         self.heed();
-        for (node, shelf) in (0..).map(NodeId).zip(self.shelves) {
-            let shelf = shelf.lock();
-            for (class, &first) in shelf.first.iter().enumerate() {
+        for (node, free_list) in (0..).map(NodeId).zip(self.free_lists) {
+            let free_list = free_list.lock();
+            for (class, &first) in free_list.first.iter().enumerate() {
                 let mut at = first;
                 // Lists of entries are never longer than there are entries.
-                for _ in 0..shelf.entries.len() {
-                    let Some(entry) = shelf.entries.get(at as usize) else { break };
+                for _ in 0..free_list.entries.len() {
+                    let Some(entry) = free_list.entries.get(at as usize) else { break };
                     visit(node, entry.offset, class_bytes(class) as u64);
                     at = entry.next;
                 }
             }
-            if shelf.next < shelf.end {
-                visit(node, shelf.next, shelf.end - shelf.next);
+            if free_list.next < free_list.end {
+                visit(node, free_list.next, free_list.end - free_list.next);
             }
         }
         if let Some(collection) = self.collection() {
@@ -344,15 +348,15 @@ mod tests {
     extern crate std;
     use super::*;
     use crate::memory::closed::ChunkName;
-    use crate::memory::{Epochs, Ground, Plot};
+    use crate::memory::{Epochs, MarkBitmap, Plot};
     use crate::remote::superblock::small_for_tests;
     use std::vec::Vec;
 
     #[test]
     fn every_byte_of_a_chunk_is_taken_once_or_ready() {
         let mut entries = [Returned::default(); 512];
-        let shelves = [Mutex::new(Shelf::new(&mut entries))];
-        let pool = BlockPool::new(&shelves);
+        let free_lists = [Mutex::new(FreeList::new(&mut entries))];
+        let pool = BlockPool::new(&free_lists);
         assert_eq!(pool.take(0, NodeId(0)), None);
         let mut taken: Vec<(u64, u64, u32)> = Vec::new();
         let mut granted = 0;
@@ -404,9 +408,9 @@ mod tests {
         let chunk = |number: u32| geometry[0].chunk_offset(number);
         let (epochs, mut entries) = (Epochs::new(), [Returned::default(); 4]);
         let (mut plots, mut marks) = ([Plot::default(); 1], [0; 4]);
-        let collection = Collection::new(Ground::new(&mut plots, &mut marks), false);
-        let shelves = [Mutex::new(Shelf::new(&mut entries))];
-        let pool = BlockPool::new(&shelves).with_collection(Share::new(&collection, &epochs, &geometry));
+        let collection = Collection::new(MarkBitmap::new(&mut plots, &mut marks), false);
+        let free_lists = [Mutex::new(FreeList::new(&mut entries))];
+        let pool = BlockPool::new(&free_lists).with_collection(Share::new(&collection, &epochs, &geometry));
         let pointer = |offset: u64| BlockPointer { place: offset, life: 3, bytes: 30 };
         assert_eq!(pool.retire(&pointer(chunk(4))), Retired::Left, "nobody knows whether somebody collects there");
         epochs.closed().learn([0; 8]);
@@ -436,13 +440,13 @@ mod tests {
     #[test]
     fn a_place_comes_back_in_its_next_life() {
         let mut entries = [Returned::default(); 1];
-        let shelves = [Mutex::new(Shelf::new(&mut entries))];
-        let pool = BlockPool::new(&shelves);
+        let free_lists = [Mutex::new(FreeList::new(&mut entries))];
+        let pool = BlockPool::new(&free_lists);
         pool.add_chunk(NodeId(0), 4096, 64);
         let first = pool.take(class_of(40), NodeId(0)).expect("a chunk");
         let pointer = BlockPointer { place: first.place, life: LIFE_MASK, bytes: 40 };
         assert_eq!(pool.retire(&pointer), Retired::Kept);
         assert_eq!(pool.retire(&BlockPointer { place: 8192, ..pointer }), Retired::Forgotten, "one entry");
-        assert_eq!(pool.take(class_of(48), NodeId(0)), Some(FreshBlock { place: first.place, life: 0 }), "it wraps");
+        assert_eq!(pool.take(class_of(48), NodeId(0)), Some(UnlinkedBlock { place: first.place, life: 0 }), "it wraps");
     }
 }

@@ -19,7 +19,7 @@ use super::{Draft, Items, Progress};
 use crate::index::Index;
 use crate::lane::Lane;
 use crate::marks::Mark;
-use crate::mutants::{Bug, planted};
+use crate::mutants::{Mutant, planted};
 use crate::operation::{Cause, OpError, Operation, OperationKind, Outcome};
 use crate::verbs::Status;
 use core::future::Future;
@@ -36,7 +36,7 @@ impl<I: Index> Items<'_, I> {
         let progress = self.progress(lane);
         if progress.draft == Draft::Switching || progress.draft == Draft::Unsure {
             self.set_draft(lane, Draft::None);
-            if !planted(Bug::BlockRetiredEarly) {
+            if !planted(Mutant::BlockRetiredEarly) {
                 self.retire(lane, &progress.pointer);
             }
         }
@@ -184,7 +184,7 @@ impl<I: Index> Items<'_, I> {
         async move {
             let deadline_ns = self.progress(lane).operation.deadline_ns;
             let result = self.below.execute(lane, Operation { deadline_ns, ..Operation::point(kind) }).await;
-            if lane.owes() || lane.is_joined() {
+            if lane.has_lock_records() || lane.is_joined() {
                 self.below.settle(lane).await?;
             }
             match result {

@@ -1,7 +1,7 @@
 //! A lane: one operation in flight, and what outlives the operation's future.
 //!
 //! The future of an operation may be dropped between any two polls. What it owed to others by then - a place in a
-//! lock queue, a CAS on its way, a held lock - is in the lane's [`Ledger`]; nodes it reserved but did not use are in
+//! lock queue, a CAS on its way, a held lock - is in the lane's [`LockRecords`]; nodes it reserved but did not use are in
 //! its stock. [`crate::index::Index::settle`] pays the debts before the lane is used again.
 
 pub(crate) mod watch;
@@ -9,12 +9,12 @@ pub(crate) mod watch;
 use crate::error::VerbError;
 use crate::lane::watch::Watch;
 use crate::marks::Mark;
-use crate::mutants::{Bug, planted};
+use crate::mutants::{Mutant, planted};
 use crate::operation::{Cause, OpError};
 use crate::port::Port;
 use crate::remote::address::Address;
 use crate::remote::lock_word::LockId;
-use crate::remote::place::{Fresh, NodeClass};
+use crate::remote::place::{NodeClass, UnlinkedNode};
 use crate::verbs::{Label, LaneId, NodeId, Request, Status};
 use core::cell::{Cell, RefCell};
 use heapless::Vec;
@@ -32,7 +32,7 @@ pub enum Stage {
 
 /// One lock the lane is involved with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Debt {
+pub struct LockRecord {
     /// Which.
     pub lock: LockId,
     /// How far.
@@ -42,17 +42,17 @@ pub struct Debt {
     /// The node it was taken for.
     pub protects: Address,
     /// There is a redo image of this acquisition: every WRITE from now on needs one.
-    pub imaged: bool,
+    pub has_redo_record: bool,
     /// There are more of them. A lane that hands the word over uses its slots again, and an older image left in another lane's slot
     /// would count as the last one: so this word is not handed over.
-    pub imaged_again: bool,
+    pub has_several_redo_records: bool,
 }
 
-impl Debt {
+impl LockRecord {
     /// What a lane owes that is about to ask for `lock`, to protect the node at `protects`.
     #[inline]
     pub(crate) const fn queued(lock: LockId, protects: Address) -> Self {
-        Self { lock, stage: Stage::Queued, word: 0, protects, imaged: false, imaged_again: false }
+        Self { lock, stage: Stage::Queued, word: 0, protects, has_redo_record: false, has_several_redo_records: false }
     }
 
     /// The lock's name in redo images: its index in its memory node's table; or of one that lies in a node, whose index is
@@ -64,7 +64,7 @@ impl Debt {
 }
 
 /// Locks one operation can be involved with at a time: a merge holds two leaves and their parent.
-pub const DEBTS_MAX: usize = 4;
+pub const LOCK_RECORDS_MAX: usize = 4;
 
 /// First and longest pause of a lane that waits until a queue pair is closed, in ns.
 const CLOSING_NS: (u64, u64) = (10_000, 10_000_000);
@@ -76,16 +76,16 @@ const CLOSING_MAX: u32 = 1 << 12;
 pub const PENDING_MAX: usize = 3;
 
 /// What a lane owes.
-pub type Ledger = Vec<Debt, DEBTS_MAX>;
+pub type LockRecords = Vec<LockRecord, LOCK_RECORDS_MAX>;
 
 /// One in-flight operation's place to live.
 pub struct Lane<'m> {
     id: LaneId,
     port: Port<'m>,
-    ledger: RefCell<Ledger>,
-    stock: RefCell<[Vec<Fresh, STOCK_NODES>; NodeClass::COUNT]>,
+    lock_records: RefCell<LockRecords>,
+    stock: RefCell<[Vec<UnlinkedNode, STOCK_NODES>; NodeClass::COUNT]>,
     /// Nodes that the operation has taken out of stock and not linked yet.
-    pending: RefCell<Vec<(NodeClass, Fresh), PENDING_MAX>>,
+    pending: RefCell<Vec<(NodeClass, UnlinkedNode), PENDING_MAX>>,
     marks: [Cell<u32>; Mark::ALL.len()],
     marks_total: Cell<u32>,
     /// A small counter for choices that should differ between lanes and calls but need no randomness (back-off).
@@ -95,11 +95,11 @@ pub struct Lane<'m> {
     /// What the operation has seen of a lock it waits for.
     watch: Cell<Watch>,
     /// The lock whose holder somebody should look after.
-    suspect: Cell<Option<Debt>>,
+    suspect: Cell<Option<LockRecord>>,
     /// Redo slots taken since the lane had no lock record: see [`crate::membership::redo`].
     redo_slots: Cell<u8>,
     /// How often the operation was sent back by a retired node to the one that had led it there.
-    bounces: Cell<u32>,
+    forwarding_retries: Cell<u32>,
     deadline_ns: Cell<u64>,
     /// The operation is part of a batch; see [`crate::compute::batches`].
     joined: Cell<bool>,
@@ -134,7 +134,7 @@ impl<'m> Lane<'m> {
         Self {
             id,
             port: Port::new(scratch),
-            ledger: RefCell::new(Vec::new()),
+            lock_records: RefCell::new(Vec::new()),
             stock: RefCell::new([const { Vec::new() }; NodeClass::COUNT]),
             pending: RefCell::new(Vec::new()),
             marks: [const { Cell::new(0) }; Mark::ALL.len()],
@@ -144,7 +144,7 @@ impl<'m> Lane<'m> {
             watch: Cell::new(Watch::default()),
             suspect: Cell::new(None),
             redo_slots: Cell::new(0),
-            bounces: Cell::new(0),
+            forwarding_retries: Cell::new(0),
             deadline_ns: Cell::new(u64::MAX),
             joined: Cell::new(false),
             alone: [const { Cell::new((0, 0)) }; 2],
@@ -193,13 +193,13 @@ impl<'m> Lane<'m> {
 
     /// Whether an operation left anything to settle, whatever its requests are doing.
     pub fn is_unsettled(&self) -> bool {
-        self.joined.get() || !self.ledger.borrow().is_empty() || self.owes_more.get()
+        self.joined.get() || !self.lock_records.borrow().is_empty() || self.owes_more.get()
     }
 
     /// Whether the ledger has entries: while an operation holds no lock, those that a failed request left.
     #[inline]
-    pub(crate) fn owes(&self) -> bool {
-        !self.ledger.borrow().is_empty()
+    pub(crate) fn has_lock_records(&self) -> bool {
+        !self.lock_records.borrow().is_empty()
     }
 
     /// Waits until no request of this lane can take effect any more: those that failed with their queue pair may until
@@ -213,7 +213,7 @@ impl<'m> Lane<'m> {
     pub(crate) async fn close(&self, at: usize) -> Result<(), VerbError> {
         let (mut pause_ns, mut asked) = (CLOSING_NS.0, 0);
         while let Some(node) = self.port.unclosed() {
-            if planted(Bug::SettleUnclosed) {
+            if planted(Mutant::SettleUnclosed) {
                 return Ok(());
             }
             self.judge_swap();
@@ -236,53 +236,57 @@ impl<'m> Lane<'m> {
     /// Fails while an operation has left locks or a batch to settle: whoever would go on with the lane would use its redo slots again, and
     /// might wait for a lock that it holds itself.
     pub(crate) fn check_settled(&self) -> Result<(), OpError> {
-        if self.owes() || self.joined.get() {
+        if self.has_lock_records() || self.joined.get() {
             return Err(OpError::harmless(Cause::BadInput("the lane is in doubt and has to be settled first")));
         }
         Ok(())
     }
 
     /// The debts, to look at.
-    pub fn debts(&self) -> Ledger {
-        self.ledger.borrow().clone()
+    pub fn lock_records(&self) -> LockRecords {
+        self.lock_records.borrow().clone()
     }
 
-    /// Writes or advances a debt. A ledger that is full means an algorithm took more locks than [`DEBTS_MAX`]; it is
+    /// Writes or advances a debt. A ledger that is full means an algorithm took more locks than [`LOCK_RECORDS_MAX`]; it is
     /// told before it posts anything.
     #[inline]
-    pub(crate) fn owe(&self, debt: Debt) -> Result<(), VerbError> {
-        let mut ledger = self.ledger.borrow_mut();
-        if let Some(known) = ledger.iter_mut().find(|known| known.lock == debt.lock) {
-            *known = debt;
+    pub(crate) fn track(&self, lock_record: LockRecord) -> Result<(), VerbError> {
+        let mut lock_records = self.lock_records.borrow_mut();
+        if let Some(known) = lock_records.iter_mut().find(|known| known.lock == lock_record.lock) {
+            *known = lock_record;
             return Ok(());
         }
-        ledger.push(debt).map_err(|_| VerbError::OVERFLOW)
+        lock_records.push(lock_record).map_err(|_| VerbError::OVERFLOW)
     }
 
     /// Notes how far a debt that is written already has come.
     #[inline]
     pub(crate) fn advance(&self, lock: LockId, stage: Stage) {
-        if let Some(debt) = self.ledger.borrow_mut().iter_mut().find(|debt| debt.lock == lock) {
-            debt.stage = stage;
+        if let Some(lock_record) =
+            self.lock_records.borrow_mut().iter_mut().find(|lock_record| lock_record.lock == lock)
+        {
+            lock_record.stage = stage;
         }
     }
 
     /// Notes the word that came with a hand-over.
-    pub(crate) fn received(&self, lock: LockId, word: u64, imaged: bool) {
-        if let Some(debt) = self.ledger.borrow_mut().iter_mut().find(|debt| debt.lock == lock) {
-            debt.word = word;
-            (debt.imaged, debt.imaged_again) = (imaged, false);
+    pub(crate) fn received(&self, lock: LockId, word: u64, has_redo_record: bool) {
+        if let Some(lock_record) =
+            self.lock_records.borrow_mut().iter_mut().find(|lock_record| lock_record.lock == lock)
+        {
+            lock_record.word = word;
+            (lock_record.has_redo_record, lock_record.has_several_redo_records) = (has_redo_record, false);
         }
     }
 
     /// Strikes a debt out.
     #[inline]
-    pub(crate) fn paid(&self, lock: LockId) {
-        let mut ledger = self.ledger.borrow_mut();
-        if let Some(position) = ledger.iter().position(|debt| debt.lock == lock) {
-            ledger.swap_remove(position);
+    pub(crate) fn untrack(&self, lock: LockId) {
+        let mut lock_records = self.lock_records.borrow_mut();
+        if let Some(position) = lock_records.iter().position(|lock_record| lock_record.lock == lock) {
+            lock_records.swap_remove(position);
         }
-        if ledger.is_empty() {
+        if lock_records.is_empty() {
             self.redo_slots.set(0);
         }
     }
@@ -296,16 +300,24 @@ impl<'m> Lane<'m> {
         usize::from(slot)
     }
 
-    /// Whether the word of a lock that this lane holds may be handed over: see [`Debt::imaged_again`].
+    /// Whether the word of a lock that this lane holds may be handed over: see [`LockRecord::has_several_redo_records`].
     #[inline]
     pub(crate) fn may_pass(&self, lock: LockId) -> bool {
-        !self.ledger.borrow().iter().any(|debt| debt.lock == lock && debt.imaged_again)
+        !self
+            .lock_records
+            .borrow()
+            .iter()
+            .any(|lock_record| lock_record.lock == lock && lock_record.has_several_redo_records)
     }
 
     /// Whether this lane holds `lock`, and with which word.
     #[inline]
-    pub(crate) fn holds(&self, lock: LockId) -> Option<Debt> {
-        self.ledger.borrow().iter().find(|debt| debt.lock == lock && debt.stage == Stage::Held).copied()
+    pub(crate) fn holds(&self, lock: LockId) -> Option<LockRecord> {
+        self.lock_records
+            .borrow()
+            .iter()
+            .find(|lock_record| lock_record.lock == lock && lock_record.stage == Stage::Held)
+            .copied()
     }
 
     /// Looks at the lane's watch on a lock.
@@ -317,52 +329,58 @@ impl<'m> Lane<'m> {
     }
 
     /// Notes that the holder of the lock this lane was `queued` for has been silent for long.
-    pub(crate) fn suspect(&self, queued: Debt) {
+    pub(crate) fn suspect(&self, queued: LockRecord) {
         self.suspect.set(Some(queued));
     }
 
     /// What the lane was queued for whose holder was silent.
-    pub(crate) fn suspected(&self) -> Option<Debt> {
+    pub(crate) fn suspected(&self) -> Option<LockRecord> {
         self.suspect.get()
     }
 
     /// The same, once.
-    pub(crate) fn take_suspect(&self) -> Option<Debt> {
+    pub(crate) fn take_suspect(&self) -> Option<LockRecord> {
         self.suspect.take()
     }
 
     /// Counts a bounce.
-    pub(crate) fn bounced(&self) {
-        self.bounces.set(self.bounces.get() + 1);
+    pub(crate) fn count_forwarding_retry(&self) {
+        self.forwarding_retries.set(self.forwarding_retries.get() + 1);
     }
 
     /// Whether there were more than `max` bounces; if so, begins to count anew.
-    pub(crate) fn bounced_more_than(&self, max: u32) -> bool {
-        let more = self.bounces.get() > max;
+    pub(crate) fn forwarded_more_than(&self, max: u32) -> bool {
+        let more = self.forwarding_retries.get() > max;
         if more {
-            self.bounces.set(0);
+            self.forwarding_retries.set(0);
         }
         more
     }
 
     /// Forgets what an earlier operation saw, by its own clock.
     pub(crate) fn forget_watch(&self) {
-        self.bounces.set(0);
+        self.forwarding_retries.set(0);
         self.watch.set(Watch::default());
         self.suspect.set(None);
     }
 
     /// How far the lane is with `lock`.
     pub(crate) fn stage_of(&self, lock: LockId) -> Option<Stage> {
-        self.ledger.borrow().iter().find(|debt| debt.lock == lock).map(|debt| debt.stage)
+        self.lock_records
+            .borrow()
+            .iter()
+            .find(|lock_record| lock_record.lock == lock)
+            .map(|lock_record| lock_record.stage)
     }
 
     /// Notes that there is a redo image of a lock that is held.
     #[inline]
-    pub(crate) fn has_image(&self, lock: LockId) {
-        if let Some(debt) = self.ledger.borrow_mut().iter_mut().find(|debt| debt.lock == lock) {
-            debt.imaged_again = debt.imaged;
-            debt.imaged = true;
+    pub(crate) fn note_redo_record(&self, lock: LockId) {
+        if let Some(lock_record) =
+            self.lock_records.borrow_mut().iter_mut().find(|lock_record| lock_record.lock == lock)
+        {
+            lock_record.has_several_redo_records = lock_record.has_redo_record;
+            lock_record.has_redo_record = true;
         }
     }
 
@@ -483,28 +501,28 @@ impl<'m> Lane<'m> {
     }
 
     /// Puts a reserved node into stock; gives it back if the stock is full.
-    pub(crate) fn stock(&self, class: NodeClass, fresh: Fresh) -> Result<(), Fresh> {
+    pub(crate) fn stock(&self, class: NodeClass, fresh: UnlinkedNode) -> Result<(), UnlinkedNode> {
         self.stock.borrow_mut()[class as usize].push(fresh)
     }
 
     /// Calls `visit` with every node in stock.
-    pub fn for_each_stocked(&self, visit: &mut dyn FnMut(NodeClass, Fresh)) {
-        for (class, shelf) in NodeClass::ALL.into_iter().zip(self.stock.borrow().iter()) {
-            shelf.iter().for_each(|fresh| visit(class, *fresh));
+    pub fn for_each_stocked(&self, visit: &mut dyn FnMut(NodeClass, UnlinkedNode)) {
+        for (class, free_list) in NodeClass::ALL.into_iter().zip(self.stock.borrow().iter()) {
+            free_list.iter().for_each(|fresh| visit(class, *fresh));
         }
     }
 
     /// Takes a node out of stock, one on `near` if there is one.
-    pub(crate) fn take_stock(&self, class: NodeClass, near: NodeId) -> Option<Fresh> {
+    pub(crate) fn take_stock(&self, class: NodeClass, near: NodeId) -> Option<UnlinkedNode> {
         let mut stock = self.stock.borrow_mut();
-        let shelf = &mut stock[class as usize];
-        let position = shelf.iter().position(|fresh| fresh.address.node() == near).unwrap_or(0);
-        (position < shelf.len()).then(|| shelf.swap_remove(position))
+        let free_list = &mut stock[class as usize];
+        let position = free_list.iter().position(|fresh| fresh.address.node() == near).unwrap_or(0);
+        (position < free_list.len()).then(|| free_list.swap_remove(position))
     }
 
     /// As [`Lane::take_stock`], for a node that is to be linked: until [`Lane::is_through`] says that it is, or was put back, the lane
     /// remembers it, so that settling can find out what became of it.
-    pub(crate) fn take_to_link(&self, class: NodeClass, near: NodeId) -> Option<Fresh> {
+    pub(crate) fn take_to_link(&self, class: NodeClass, near: NodeId) -> Option<UnlinkedNode> {
         let fresh = self.take_stock(class, near)?;
         // Of more than there is room for, the place waits until this compute node is gone.
         let _ = self.pending.borrow_mut().push((class, fresh));
@@ -512,7 +530,7 @@ impl<'m> Lane<'m> {
     }
 
     /// What became of a node is certain.
-    pub(crate) fn is_through(&self, fresh: Fresh) {
+    pub(crate) fn is_through(&self, fresh: UnlinkedNode) {
         let mut pending = self.pending.borrow_mut();
         if let Some(position) = pending.iter().position(|(_, pending)| pending.address == fresh.address) {
             pending.swap_remove(position);
@@ -520,7 +538,7 @@ impl<'m> Lane<'m> {
     }
 
     /// A node of which nobody knows what became of it.
-    pub(crate) fn pending(&self) -> Option<(NodeClass, Fresh)> {
+    pub(crate) fn pending(&self) -> Option<(NodeClass, UnlinkedNode)> {
         self.pending.borrow().first().copied()
     }
 

@@ -57,9 +57,9 @@ impl Watch {
 pub(crate) enum Watched {
     /// It waits on, so many ns if not as usual.
     Wait(Option<u64>),
-    /// The holder has been silent for suspiciously long: the operation comes to an end for now, with `silent_holder`, and
+    /// The holder has been silent for suspiciously long: the operation comes to an end for now, with `unresponsive_holder`, and
     /// `look_after` is called.
-    Silent,
+    Unresponsive,
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@
 //! nothing, so remote bytes cannot make them panic.
 
 use crate::layout::LINE_BYTES;
-use crate::mutants::{Bug, planted};
+use crate::mutants::{Mutant, planted};
 
 /// Payload bytes of one line.
 pub const LINE_PAYLOAD_BYTES: usize = LINE_BYTES - 1;
@@ -231,7 +231,7 @@ pub fn half(image: &[u8], at: usize) -> u16 {
 #[inline]
 pub fn node_version(image: &[u8]) -> Option<u8> {
     let first = *image.first()? & VERSION_MASK;
-    if planted(Bug::BookendVersions) {
+    if planted(Mutant::BookendVersions) {
         return (*image.get(image.len().saturating_sub(LINE_BYTES))? & VERSION_MASK == first).then_some(first);
     }
     // No early exit: the common case reads them all, and a branch-free loop is a quarter of the time.

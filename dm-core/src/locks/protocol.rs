@@ -15,12 +15,12 @@
 
 use super::table::{Entered, Handed, LockTable, Turn, try_enter_tracked};
 use crate::lane::watch::Watched;
-use crate::lane::{Debt, Lane, Stage};
+use crate::lane::{Lane, LockRecord, Stage};
 use crate::layout::word_at;
 use crate::marks::Mark;
 use crate::membership::Recovery;
-use crate::mutants::{Bug, planted};
-use crate::operation::{Cause, OpError, silent_holder, unknown};
+use crate::mutants::{Mutant, planted};
+use crate::operation::{Cause, OpError, unknown, unresponsive_holder};
 use crate::remote::address::Address;
 use crate::remote::lock_word::{HELD, LockId, LockWord, RowId};
 use crate::verbs::{Completion, Label, NodeId, Request, Space, Status};
@@ -146,8 +146,8 @@ pub(crate) trait Locks {
     /// Pushes what is READ of the locked node behind its CAS.
     fn push_follow(&self, lane: &Lane<'_>, held: &Held, follow: Self::Follow);
 
-    /// Repeats the WRITE under the lock of `debt` that this lane's own queue pair may have cut short.
-    async fn replay_own(&self, lane: &Lane<'_>, debt: &Debt) -> Result<(), OpError>;
+    /// Repeats the WRITE under the lock of `lock_record` that this lane's own queue pair may have cut short.
+    async fn replay_own(&self, lane: &Lane<'_>, lock_record: &LockRecord) -> Result<(), OpError>;
 
     /// A CAS of the whole word of a lock.
     fn word_request(&self, label: Label, (lock, protects): (LockId, Address), compare: u64, swap: u64) -> Request {
@@ -235,9 +235,9 @@ pub(crate) trait Locks {
 
     /// Drops the lane's lock record, and tells the heartbeat when it was the last one.
     fn untrack(&self, lane: &Lane<'_>, lock: LockId) {
-        lane.paid(lock);
+        lane.untrack(lock);
         if let Some(recovery) = self.recovery()
-            && !lane.owes()
+            && !lane.has_lock_records()
         {
             recovery.holding(lane, false);
         }
@@ -259,11 +259,11 @@ pub(crate) trait Locks {
         recovery.watch_holder(lane, found)
     }
 
-    /// Asks for the lock's entry in the local queues without waiting, and tracks `debt` from then on. `false`: another lane is
+    /// Asks for the lock's entry in the local queues without waiting, and tracks `lock_record` from then on. `false`: another lane is
     /// the entry's holder.
-    fn try_enter(&self, lane: &Lane<'_>, debt: Debt) -> Result<bool, OpError> {
+    fn try_enter(&self, lane: &Lane<'_>, lock_record: LockRecord) -> Result<bool, OpError> {
         let queues = self.techniques().hierarchical.then(|| self.queues());
-        Ok(try_enter_tracked(queues, lane, debt)?)
+        Ok(try_enter_tracked(queues, lane, lock_record)?)
     }
 
     /// Acquires the lock of the node at `protects`, waiting for it. `follow` is READ behind every CAS, in its chain; the answer
@@ -302,7 +302,7 @@ pub(crate) trait Locks {
         }
         self.check_lease(lane)?;
         let word = self.next_word(lane)?;
-        lane.owe(Debt { word, ..Debt::queued(lock, protects) })?;
+        lane.track(LockRecord { word, ..LockRecord::queued(lock, protects) })?;
         let queued =
             self.techniques().hierarchical && queues.enter(lock, lane.id(), self.tag(protects)) == Entered::Queued;
         Ok(Claim { held: Held { lock, protects, word, free: self.expected(lock, protects) }, queued })
@@ -333,7 +333,7 @@ pub(crate) trait Locks {
     fn judge_lock(&self, lane: &Lane<'_>, held: Held, cas: usize) -> Result<Held, u64> {
         let found = lane.port().completion(cas).value;
         let lost = Self::is_held(found) || found != held.free && !self.takes_any_free_word();
-        if lost && !planted(Bug::LostCasWins) {
+        if lost && !planted(Mutant::LostCasWins) {
             return Err(found);
         }
         self.hold(lane, held.lock);
@@ -385,7 +385,7 @@ pub(crate) trait Locks {
 
     /// Takes a lock whose word came with the local entry.
     fn receive(&self, lane: &Lane<'_>, held: Held, handed: Handed) -> Held {
-        lane.received(held.lock, handed.word, handed.imaged);
+        lane.received(held.lock, handed.word, handed.has_redo_record);
         self.hold(lane, held.lock);
         Held { word: handed.word, free: self.handed_free(held.lock, held.protects), ..held }
     }
@@ -411,10 +411,10 @@ pub(crate) trait Locks {
             }
             if Self::is_held(found) {
                 let long_ns = match self.watch_holder(lane, found) {
-                    Watched::Silent => {
+                    Watched::Unresponsive => {
                         self.leave(lane, lock);
-                        lane.suspect(Debt::queued(lock, protects));
-                        return Err(silent_holder());
+                        lane.suspect(LockRecord::queued(lock, protects));
+                        return Err(unresponsive_holder());
                     }
                     Watched::Wait(ns) => ns,
                 };
@@ -443,7 +443,7 @@ pub(crate) trait Locks {
     /// Gives up a place in the local queue. If the turn came after all, passes it on.
     async fn leave_queue(&self, lane: &Lane<'_>, held: Held) -> Result<(), OpError> {
         match self.queues().cancel(held.lock, lane.id()) {
-            Turn::Wait => lane.paid(held.lock),
+            Turn::Wait => lane.untrack(held.lock),
             Turn::Acquire => self.leave(lane, held.lock),
             Turn::Owned(handed) => {
                 let held = self.receive(lane, held, handed);
@@ -464,7 +464,7 @@ pub(crate) trait Locks {
         self.check_lease(lane)?;
         let word = self.next_word(lane)?;
         if !self.queues().knows(lane.id())
-            || !self.try_enter(lane, Debt { stage: Stage::Posted, word, ..Debt::queued(lock, protects) })?
+            || !self.try_enter(lane, LockRecord { stage: Stage::Posted, word, ..LockRecord::queued(lock, protects) })?
         {
             return Ok(None);
         }
@@ -507,7 +507,7 @@ pub(crate) trait Locks {
     fn unlock_request(&self, held: &Held) -> Request {
         // A word that nobody holds never has that bit.
         let unlock = self.word_request(Label::Unlock, (held.lock, held.protects), held.word, held.free & !HELD);
-        if planted(Bug::UnlockByWrite) {
+        if planted(Mutant::UnlockByWrite) {
             return Request::write_word(Label::Unlock, unlock.node, unlock.offset, 0).in_space(unlock.space);
         }
         unlock
@@ -535,7 +535,7 @@ pub(crate) trait Locks {
             return Ok(None);
         }
         let unlock = port.push(self.unlock_request(held));
-        Ok(Some(if planted(Bug::UnlockFirst) { port.last_first() } else { unlock }))
+        Ok(Some(if planted(Mutant::UnlockFirst) { port.last_first() } else { unlock }))
     }
 
     /// Judges the completion of an unlock that followed WRITEs.
@@ -551,17 +551,17 @@ pub(crate) trait Locks {
 
     /// Releases a lock with nothing to write back: hands it over, or unlocks and waits for that.
     async fn release(&self, lane: &Lane<'_>, held: Held) -> Result<(), OpError> {
-        let imaged = lane.holds(held.lock).is_some_and(|debt| debt.imaged);
+        let has_redo_record = lane.holds(held.lock).is_some_and(|lock_record| lock_record.has_redo_record);
         // While this lane holds the local entry: the next one that does may want to know.
         self.remember(&held, false);
         if self.techniques().hierarchical
             && lane.may_pass(held.lock)
             && let Some(next) =
-                self.queues().pass(held.lock, self.tag(held.protects), Handed { word: held.word, imaged })
+                self.queues().pass(held.lock, self.tag(held.protects), Handed { word: held.word, has_redo_record })
         {
             self.untrack(lane, held.lock);
             lane.port().push(Request::wake(next));
-            if planted(Bug::HandOverUnlocks) {
+            if planted(Mutant::HandOverUnlocks) {
                 lane.port().push(self.unlock_request(&held).unsignaled());
             }
             return Ok(());
@@ -575,7 +575,7 @@ pub(crate) trait Locks {
     fn unlocked(&self, lane: &Lane<'_>, held: Held, completion: Completion) -> Result<(), Cause> {
         self.remember(&held, true);
         self.leave(lane, held.lock);
-        if completion.value == held.word || planted(Bug::UnlockByWrite) { Ok(()) } else { Err(Cause::Fenced) }
+        if completion.value == held.word || planted(Mutant::UnlockByWrite) { Ok(()) } else { Err(Cause::Fenced) }
     }
 
     /// Settles the lane's lock records of this kind: see [`crate::index::Index::settle`].
@@ -588,13 +588,15 @@ pub(crate) trait Locks {
     /// be settled again, and goes on with the others.
     async fn settle_locks(&self, lane: &Lane<'_>) -> Result<(), OpError> {
         let mut outcome = Ok(());
-        for debt in lane.debts().into_iter().filter(|debt| debt.lock.in_node() == Self::IN_NODES) {
-            match self.settle_lock(lane, debt).await {
+        for lock_record in
+            lane.lock_records().into_iter().filter(|lock_record| lock_record.lock.in_node() == Self::IN_NODES)
+        {
+            match self.settle_lock(lane, lock_record).await {
                 Ok(()) => {}
                 Err(OpError { cause: Cause::Verb(error), .. })
                     if matches!(error.status, Status::NodeDown | Status::Fenced) =>
                 {
-                    self.leave(lane, debt.lock);
+                    self.leave(lane, lock_record.lock);
                 }
                 Err(error) => {
                     outcome = Err(error);
@@ -606,46 +608,50 @@ pub(crate) trait Locks {
         outcome
     }
 
-    async fn settle_lock(&self, lane: &Lane<'_>, debt: Debt) -> Result<(), OpError> {
+    async fn settle_lock(&self, lane: &Lane<'_>, lock_record: LockRecord) -> Result<(), OpError> {
         let at = self.scratch_at();
         lane.close(at).await?;
-        let mut debt = debt;
-        if debt.stage == Stage::Queued {
+        let mut lock_record = lock_record;
+        if lock_record.stage == Stage::Queued {
             let hierarchical = self.techniques().hierarchical;
-            match if hierarchical { self.queues().cancel(debt.lock, lane.id()) } else { Turn::Wait } {
+            match if hierarchical { self.queues().cancel(lock_record.lock, lane.id()) } else { Turn::Wait } {
                 Turn::Wait => {
-                    lane.paid(debt.lock);
+                    lane.untrack(lock_record.lock);
                     return Ok(());
                 }
                 Turn::Acquire => {
-                    self.leave(lane, debt.lock);
+                    self.leave(lane, lock_record.lock);
                     return Ok(());
                 }
-                Turn::Owned(Handed { word, imaged }) => {
+                Turn::Owned(Handed { word, has_redo_record }) => {
                     // The table says so once: if this future is dropped too, the record tells the next.
-                    debt = Debt { stage: Stage::Held, word, imaged, ..debt };
-                    lane.owe(debt)?;
+                    lock_record = LockRecord { stage: Stage::Held, word, has_redo_record, ..lock_record };
+                    lane.track(lock_record)?;
                 }
             }
         } else {
             // Posted: the CAS may have won. Held: the future may have been dropped with the unlock on its way.
-            let (node, offset, space) = self.word_place(debt.lock, debt.protects);
+            let (node, offset, space) = self.word_place(lock_record.lock, lock_record.protects);
             lane.port().call(Request::read(Label::Lock, node, offset, 8, at).in_space(space)).await?;
             let word = lane.port().with(|scratch| word_at(scratch, at));
-            if planted(Bug::SettleFreesStranger) && word != 0 {
-                debt.word = word;
+            if planted(Mutant::SettleFreesStranger) && word != 0 {
+                lock_record.word = word;
             }
-            if word != debt.word || planted(Bug::SettleForgets) {
-                self.leave(lane, debt.lock);
+            if word != lock_record.word || planted(Mutant::SettleForgets) {
+                self.leave(lane, lock_record.lock);
                 return Ok(());
             }
         }
         // WRITEs under the lock are whole or were not begun, since their requests have completed; or their queue pair failed,
         // and a redo record says what may be torn.
-        if debt.imaged {
-            self.replay_own(lane, &debt).await?;
+        if lock_record.has_redo_record {
+            self.replay_own(lane, &lock_record).await?;
         }
-        let free = self.free_word(lane, debt.protects).await?;
-        self.release(lane, Held { lock: debt.lock, protects: debt.protects, word: debt.word, free }).await
+        let free = self.free_word(lane, lock_record.protects).await?;
+        self.release(
+            lane,
+            Held { lock: lock_record.lock, protects: lock_record.protects, word: lock_record.word, free },
+        )
+        .await
     }
 }

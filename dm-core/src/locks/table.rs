@@ -26,8 +26,8 @@
 //! walks the queue (at most as long as there are lanes).
 
 use crate::error::VerbError;
-use crate::lane::{Debt, Lane};
-use crate::mutants::{Bug, planted};
+use crate::lane::{Lane, LockRecord};
+use crate::mutants::{Mutant, planted};
 use crate::remote::lock_word::LockId;
 use crate::verbs::{LaneId, Request};
 use core::ops::{Deref, DerefMut};
@@ -206,7 +206,7 @@ pub struct Handed {
     /// The remote word.
     pub word: u64,
     /// There is a redo image of this acquisition: every WRITE from now on needs one.
-    pub imaged: bool,
+    pub has_redo_record: bool,
 }
 
 /// Local lock entries of one compute node.
@@ -295,8 +295,8 @@ impl<'s> LockTable<'s> {
         }
         match state {
             GRANTED => Turn::Acquire,
-            GRANTED_WITH_WORD => Turn::Owned(Handed { word: waiter.word(), imaged: false }),
-            GRANTED_WITH_IMAGED_WORD => Turn::Owned(Handed { word: waiter.word(), imaged: true }),
+            GRANTED_WITH_WORD => Turn::Owned(Handed { word: waiter.word(), has_redo_record: false }),
+            GRANTED_WITH_IMAGED_WORD => Turn::Owned(Handed { word: waiter.word(), has_redo_record: true }),
             _ => Turn::Wait,
         }
     }
@@ -316,7 +316,7 @@ impl<'s> LockTable<'s> {
         let state = if let Some(handed) = handed {
             waiter.set_word(handed.word);
             entry.handed = entry.handed.saturating_add(1);
-            if handed.imaged { GRANTED_WITH_IMAGED_WORD } else { GRANTED_WITH_WORD }
+            if handed.has_redo_record { GRANTED_WITH_IMAGED_WORD } else { GRANTED_WITH_WORD }
         } else {
             entry.handed = 0;
             GRANTED
@@ -365,12 +365,12 @@ impl<'s> LockTable<'s> {
         if entry.holder == lane.0 {
             let state = waiter.state.swap(IDLE, Ordering::Relaxed);
             return match state {
-                GRANTED_WITH_WORD => Turn::Owned(Handed { word: waiter.word(), imaged: false }),
-                GRANTED_WITH_IMAGED_WORD => Turn::Owned(Handed { word: waiter.word(), imaged: true }),
+                GRANTED_WITH_WORD => Turn::Owned(Handed { word: waiter.word(), has_redo_record: false }),
+                GRANTED_WITH_IMAGED_WORD => Turn::Owned(Handed { word: waiter.word(), has_redo_record: true }),
                 _ => Turn::Acquire,
             };
         }
-        if planted(Bug::HandToCancelled) {
+        if planted(Mutant::HandToCancelled) {
             return Turn::Wait;
         }
         let mut before = NOBODY;
@@ -401,20 +401,20 @@ impl<'s> LockTable<'s> {
     }
 }
 
-/// Asks for the entry of a lock without waiting, and tracks `debt`, the lane's lock record from then on. `queues`: `None` if lanes do
+/// Asks for the entry of a lock without waiting, and tracks `lock_record`, the lane's lock record from then on. `queues`: `None` if lanes do
 /// not queue. `false`: another lane is the entry's holder.
 ///
 /// A lane whose ledger has no room for the record does not keep the entry: nobody would ever free it.
 pub(crate) fn try_enter_tracked(
     queues: Option<&LockTable<'_>>,
     lane: &Lane<'_>,
-    debt: Debt,
+    lock_record: LockRecord,
 ) -> Result<bool, VerbError> {
-    if queues.is_some_and(|queues| !queues.try_enter(debt.lock, lane.id())) {
+    if queues.is_some_and(|queues| !queues.try_enter(lock_record.lock, lane.id())) {
         return Ok(false);
     }
-    lane.owe(debt).map(|()| true).inspect_err(|_| {
-        if let Some(next) = queues.and_then(|queues| queues.leave(debt.lock)) {
+    lane.track(lock_record).map(|()| true).inspect_err(|_| {
+        if let Some(next) = queues.and_then(|queues| queues.leave(lock_record.lock)) {
             lane.port().push(Request::wake(next));
         }
     })
@@ -423,7 +423,7 @@ pub(crate) fn try_enter_tracked(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lane::DEBTS_MAX;
+    use crate::lane::LOCK_RECORDS_MAX;
     use crate::remote::address::Address;
     use crate::verbs::{NodeId, Verb};
     extern crate std;
@@ -433,7 +433,7 @@ mod tests {
 
     /// An odd word has an image.
     const fn handed(word: u64) -> Handed {
-        Handed { word, imaged: word % 2 == 1 }
+        Handed { word, has_redo_record: word % 2 == 1 }
     }
 
     fn with_table(hand_overs_max: u8, test: impl FnOnce(&LockTable<'_>)) {
@@ -491,16 +491,16 @@ mod tests {
     #[test]
     fn a_lane_without_room_for_a_lock_record_keeps_no_entry() {
         with_table(4, |table| {
-            let debt = |index| Debt::queued(LockId { node: NodeId(1), index }, Address::NULL);
+            let lock_record = |index| LockRecord::queued(LockId { node: NodeId(1), index }, Address::NULL);
             let lane = Lane::new(LaneId(0), &mut []);
-            let wanted = Debt::queued(LOCK, Address::NULL);
+            let wanted = LockRecord::queued(LOCK, Address::NULL);
             assert_eq!(try_enter_tracked(Some(table), &lane, wanted), Ok(true));
             assert_eq!((table.held(), lane.stage_of(LOCK).is_some()), (1, true));
             assert_eq!(table.leave(LOCK), None);
-            lane.paid(LOCK);
-            (0..DEBTS_MAX as u32).for_each(|index| lane.owe(debt(index)).unwrap());
+            lane.untrack(LOCK);
+            (0..LOCK_RECORDS_MAX as u32).for_each(|index| lane.track(lock_record(index)).unwrap());
             assert_eq!(try_enter_tracked(Some(table), &lane, wanted), Err(VerbError::OVERFLOW));
-            assert_eq!((table.held(), lane.debts().len()), (0, DEBTS_MAX));
+            assert_eq!((table.held(), lane.lock_records().len()), (0, LOCK_RECORDS_MAX));
             // Somebody else has it: nothing is tracked, and nothing is freed.
             assert_eq!(table.enter(LOCK, LaneId(1), 7), Entered::Holder);
             assert_eq!(try_enter_tracked(Some(table), &lane, wanted), Ok(false));

@@ -48,12 +48,12 @@ pub enum LeaseError {
 
 /// How long a compute node may be without a heartbeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Terms {
+pub struct LeaseConfig {
     lease_ns: u64,
     heartbeat_ns: u64,
 }
 
-impl Terms {
+impl LeaseConfig {
     /// Two seconds: for hosts of their own.
     pub const HARDWARE: Self = Self { lease_ns: 2_000_000_000, heartbeat_ns: 250_000_000 };
 
@@ -107,7 +107,7 @@ const FENCED: u8 = 1;
 /// the same.
 #[derive(Debug)]
 pub struct Lease {
-    terms: Terms,
+    terms: LeaseConfig,
     standing: AtomicU8,
     /// Microseconds of some clock of this compute node, wrapping.
     now_us: AtomicU32,
@@ -116,12 +116,12 @@ pub struct Lease {
 
 impl Lease {
     /// A lease just begun, at time 0 of its clock.
-    pub const fn new(terms: Terms) -> Self {
+    pub const fn new(terms: LeaseConfig) -> Self {
         Self { terms, standing: AtomicU8::new(GOOD), now_us: AtomicU32::new(0), renewed_us: AtomicU32::new(0) }
     }
 
     /// Its terms.
-    pub const fn terms(&self) -> Terms {
+    pub const fn terms(&self) -> LeaseConfig {
         self.terms
     }
 
@@ -164,7 +164,7 @@ impl Lease {
 
 /// A lane's progress, as the keeper of the heartbeat sees it. Storage for a [`super::Recovery`]; one per lane.
 #[derive(Debug, Default)]
-pub struct Pulse {
+pub struct ProgressCounter {
     /// 0: the lane holds no lock. Otherwise a number that changes with the next acquisition.
     holding: AtomicU32,
     /// What the keeper saw last, and for how many heartbeats it has not changed.
@@ -172,7 +172,7 @@ pub struct Pulse {
     unchanged: AtomicU32,
 }
 
-impl Pulse {
+impl ProgressCounter {
     #[inline]
     pub(crate) fn note(&self, holding: u32) {
         self.holding.store(holding, Ordering::Relaxed);
@@ -213,10 +213,10 @@ pub enum Stopped {
 /// and calls again with `counter` = the last one returned, plus 2.
 ///
 /// With every heartbeat goes a turn of the epochs of `part`. In between the pool's epoch is READ every
-/// [`Terms::glance_ns`]. A turn without a heartbeat follows if it has moved, if this compute node has a turn open or
+/// [`LeaseConfig::glance_ns`]. A turn without a heartbeat follows if it has moved, if this compute node has a turn open or
 /// wants one, or if its row could say another epoch than it does.
 ///
-/// Round trips: one every [`Terms::heartbeat_ns`], a WRITE and two READs in one chain; one every [`Terms::glance_ns`],
+/// Round trips: one every [`LeaseConfig::heartbeat_ns`], a WRITE and two READs in one chain; one every [`LeaseConfig::glance_ns`],
 /// a READ of 8 bytes: fifty a second by default. For each epoch that passes two chains more of a WRITE and two READs;
 /// if this compute node waits for it, a CAS and one round trip for eight rows. `scratch`: 512 bytes.
 ///
@@ -229,7 +229,7 @@ pub async fn keep(
     home: &NodeGeometry,
     (member, part): (Member, Participant<'_>),
     lease: &Lease,
-    pulses: &[Pulse],
+    progress_counters: &[ProgressCounter],
     counter: u64,
     scratch: usize,
 ) -> (u64, Stopped) {
@@ -238,8 +238,8 @@ pub async fn keep(
     let mut counter = counter;
     let mut paused_ns = 0;
     loop {
-        for (number, pulse) in pulses.iter().enumerate() {
-            let beats = pulse.beats_unchanged();
+        for (number, progress_counter) in progress_counters.iter().enumerate() {
+            let beats = progress_counter.beats_unchanged();
             if beats > beats_max {
                 return (counter, Stopped::Stuck { lane: number, beats });
             }
@@ -281,7 +281,7 @@ async fn glance(
     lane: &Lane<'_>,
     home: &NodeGeometry,
     (member, part): (Member, Participant<'_>),
-    terms: Terms,
+    terms: LeaseConfig,
     (posted_ns, told): (u64, u32),
     scratch: usize,
 ) -> Result<u64, RowError> {
@@ -322,8 +322,8 @@ mod tests {
     use zerocopy::IntoBytes;
 
     /// A second, eight heartbeats, glances of 15.6 ms.
-    fn terms() -> Terms {
-        Terms::of(1_000_000_000).unwrap()
+    fn terms() -> LeaseConfig {
+        LeaseConfig::of(1_000_000_000).unwrap()
     }
 
     /// A memory node's rows, and keepers that run in turn.
@@ -475,7 +475,7 @@ mod tests {
         pool.keep(&[&here, &there], 20 * terms().heartbeat_ns(), |_| here.epochs.is_over(entered));
         assert!(!here.epochs.is_over(entered), "it began before");
         here.epochs.is_short();
-        assert_eq!(here.epochs.silent_and_short(), None, "it beats");
+        assert_eq!(here.epochs.unresponsive_and_short(), None, "it beats");
         there.part().leave(&lane);
         pool.keep(&[&here, &there], 4 * terms().glance_ns(), |_| here.epochs.is_over(entered));
         assert!(here.epochs.is_over(entered));
@@ -491,8 +491,8 @@ mod tests {
         // A heartbeat takes three requests, and the place of one of eight glances. The first glance READs the closed
         // chunks.
         assert_eq!(sent, [10 * (3 + 7) + 1]);
-        assert_eq!((Terms::HARDWARE.glance_ns(), Terms::VIRTUAL.glance_ns()), (20_000_000, 20_000_000));
-        assert_eq!(Terms::new(8, 1).unwrap().glance_ns(), 1);
+        assert_eq!((LeaseConfig::HARDWARE.glance_ns(), LeaseConfig::VIRTUAL.glance_ns()), (20_000_000, 20_000_000));
+        assert_eq!(LeaseConfig::new(8, 1).unwrap().glance_ns(), 1);
     }
 
     #[test]
@@ -517,25 +517,25 @@ mod tests {
         here.oversleeps.1.set(100 * terms().lease_ns());
         pool.keep(&[&here], 101 * terms().lease_ns(), |pool| pool.now_ns > 100 * terms().lease_ns());
         here.epochs.is_short();
-        assert_eq!(here.epochs.silent_and_short(), None);
+        assert_eq!(here.epochs.unresponsive_and_short(), None);
         pool.keep(&[&here], terms().lease_ns() + 2 * terms().heartbeat_ns(), |_| false);
         here.epochs.is_short();
-        assert_eq!(here.epochs.silent_and_short(), Some((there.member.row, there.member.word())));
+        assert_eq!(here.epochs.unresponsive_and_short(), Some((there.member.row, there.member.word())));
     }
 
     #[test]
     fn absurd_terms_are_refused() {
-        assert_eq!(Terms::of(0), Err(LeaseError::Zero));
-        assert_eq!(Terms::of(7), Err(LeaseError::Zero), "no time for a heartbeat");
-        assert_eq!(Terms::new(1000, 334), Err(LeaseError::Short { lease_ns: 1000, heartbeat_ns: 334 }));
-        assert!(Terms::new(1000, 333).is_ok());
-        assert!(Terms::of(LEASE_NS_MAX).is_ok());
-        assert_eq!(Terms::of(LEASE_NS_MAX + 1), Err(LeaseError::Long { lease_ns: LEASE_NS_MAX + 1 }));
+        assert_eq!(LeaseConfig::of(0), Err(LeaseError::Zero));
+        assert_eq!(LeaseConfig::of(7), Err(LeaseError::Zero), "no time for a heartbeat");
+        assert_eq!(LeaseConfig::new(1000, 334), Err(LeaseError::Short { lease_ns: 1000, heartbeat_ns: 334 }));
+        assert!(LeaseConfig::new(1000, 333).is_ok());
+        assert!(LeaseConfig::of(LEASE_NS_MAX).is_ok());
+        assert_eq!(LeaseConfig::of(LEASE_NS_MAX + 1), Err(LeaseError::Long { lease_ns: LEASE_NS_MAX + 1 }));
     }
 
     #[test]
     fn who_could_not_renew_for_half_a_lease_writes_no_more_until_it_could() {
-        let lease = Lease::new(Terms::of(2_000_000).unwrap());
+        let lease = Lease::new(LeaseConfig::of(2_000_000).unwrap());
         // Clocks wrap around.
         let start = u32::MAX - 400;
         lease.tick(start);
@@ -552,13 +552,20 @@ mod tests {
 
     #[test]
     fn a_lane_that_holds_the_same_lock_heartbeat_after_heartbeat_is_noticed() {
-        let pulse = Pulse::default();
-        assert_eq!(pulse.beats_unchanged(), 0);
-        pulse.note(5);
-        assert_eq!([pulse.beats_unchanged(), pulse.beats_unchanged(), pulse.beats_unchanged()], [0, 1, 2]);
-        pulse.note(7);
-        assert_eq!([pulse.beats_unchanged(), pulse.beats_unchanged()], [0, 1]);
-        pulse.note(0);
-        assert_eq!(pulse.beats_unchanged(), 0);
+        let progress_counter = ProgressCounter::default();
+        assert_eq!(progress_counter.beats_unchanged(), 0);
+        progress_counter.note(5);
+        assert_eq!(
+            [
+                progress_counter.beats_unchanged(),
+                progress_counter.beats_unchanged(),
+                progress_counter.beats_unchanged()
+            ],
+            [0, 1, 2]
+        );
+        progress_counter.note(7);
+        assert_eq!([progress_counter.beats_unchanged(), progress_counter.beats_unchanged()], [0, 1]);
+        progress_counter.note(0);
+        assert_eq!(progress_counter.beats_unchanged(), 0);
     }
 }

@@ -19,17 +19,17 @@ pub mod redo;
 pub mod rows;
 
 use crate::lane::watch::Watched;
-use crate::lane::{Debt, Lane};
+use crate::lane::{Lane, LockRecord};
 use crate::layout::LINE_BYTES;
 use crate::membership::redo::{HEADER_BYTES, Image, SLOTS_FOR_WRITES, Writes};
-use crate::mutants::{Bug, planted};
+use crate::mutants::{Mutant, planted};
 use crate::operation::{Cause, OpError};
 use crate::port::Port;
 use crate::remote::lock_word::{LockWord, RowId};
 use crate::remote::row::Member;
 use crate::verbs::{Capabilities, Label, NodeId, Request};
 use core::sync::atomic::{AtomicU32, Ordering};
-use lease::{Lease, Pulse};
+use lease::{Lease, ProgressCounter};
 use redo::Area;
 use spin::Mutex;
 use thiserror::Error;
@@ -111,7 +111,7 @@ pub struct Recovery<'s> {
     member: Member,
     /// Its own lease.
     pub lease: &'s Lease,
-    pulses: &'s [Pulse],
+    progress_counters: &'s [ProgressCounter],
     /// Its redo area on each memory node.
     pub(crate) areas: &'s [Area],
     pub(crate) unit_bytes: u32,
@@ -123,11 +123,11 @@ pub struct Recovery<'s> {
 }
 
 impl<'s> Recovery<'s> {
-    /// `pulses`: one per lane. `areas`: one per memory node, made by [`redo::prepare`].
+    /// `progress_counters`: one per lane. `areas`: one per memory node, made by [`redo::prepare`].
     pub fn new(
         member: Member,
         lease: &'s Lease,
-        pulses: &'s [Pulse],
+        progress_counters: &'s [ProgressCounter],
         areas: &'s [Area],
         capabilities: &Capabilities,
     ) -> Result<Self, RecoveryError> {
@@ -139,7 +139,7 @@ impl<'s> Recovery<'s> {
         Ok(Self {
             member,
             lease,
-            pulses,
+            progress_counters,
             areas,
             unit_bytes,
             fencing,
@@ -158,7 +158,7 @@ impl<'s> Recovery<'s> {
             if (slot_bytes as usize) < redo::HEADER_BYTES + node_bytes {
                 return Err(RecoveryError::Slot { node_bytes, slot_bytes });
             }
-            let room = (area.slots() as usize / redo::SLOTS_PER_LANE).min(self.pulses.len());
+            let room = (area.slots() as usize / redo::SLOTS_PER_LANE).min(self.progress_counters.len());
             if lanes > room {
                 return Err(RecoveryError::Lanes { lanes, room });
             }
@@ -172,8 +172,8 @@ impl<'s> Recovery<'s> {
     }
 
     /// The progress of each lane: what [`lease::keep`] watches.
-    pub fn pulses(&self) -> &'s [Pulse] {
-        self.pulses
+    pub fn progress_counters(&self) -> &'s [ProgressCounter] {
+        self.progress_counters
     }
 
     /// The lock word of a new acquisition. `None`: all are used, and the compute node has to join anew.
@@ -199,31 +199,31 @@ impl<'s> Recovery<'s> {
         bytes as u64 > unit
     }
 
-    /// Pushes the redo record of `writes` to `node`, under the lock of `debt`. Their bytes are at scratch offset `at`;
+    /// Pushes the redo record of `writes` to `node`, under the lock of `lock_record`. Their bytes are at scratch offset `at`;
     /// the record's header goes before them. The caller pushes the WRITEs behind it.
-    pub(crate) fn push_image(
+    pub(crate) fn push_redo_record(
         &self,
         lane: &Lane<'_>,
-        debt: Debt,
+        lock_record: LockRecord,
         node: NodeId,
         writes: Writes,
         at: usize,
     ) -> Result<(), OpError> {
         let port = lane.port();
         let position =
-            if planted(Bug::SlotsReusedUnderLock) { port.pushed(Label::Redo) } else { lane.next_redo_slot() };
+            if planted(Mutant::SlotsReusedUnderLock) { port.pushed(Label::Redo) } else { lane.next_redo_slot() };
         let area = self.areas.get(usize::from(node.0)).filter(|_| position < SLOTS_FOR_WRITES);
         let slot = area.and_then(|area| area.slot_of(lane, position));
         let (Some(slot), Some(start)) = (slot, at.checked_sub(HEADER_BYTES)) else {
             port.withdraw();
             return Err(OpError::harmless(Cause::BadInput("more redo images under a lane's locks than it has slots")));
         };
-        let (word, incarnation, step) = (LockWord(debt.word), self.member.incarnation, self.next_step());
-        let image = Image { debt, word, incarnation, step, repair: false, writes };
+        let (word, incarnation, step) = (LockWord(lock_record.word), self.member.incarnation, self.next_step());
+        let image = Image { lock_record, word, incarnation, step, repair: false, writes };
         let bytes = HEADER_BYTES + writes.total_bytes();
         port.with(|scratch| image.seal(scratch.get_mut(start..start + bytes).unwrap_or_default()));
         port.push(Request::write(Label::Redo, node, slot, bytes, start));
-        lane.has_image(debt.lock);
+        lane.note_redo_record(lock_record.lock);
         Ok(())
     }
 
@@ -235,8 +235,8 @@ impl<'s> Recovery<'s> {
     /// Notes whether a lane holds a lock. The heartbeat must not vouch for a lane that is stuck.
     #[inline]
     pub(crate) fn holding(&self, lane: &Lane<'_>, holds: bool) {
-        if let Some(pulse) = self.pulses.get(usize::from(lane.id().0)) {
-            pulse.note(if holds { lane.next_turn() | 1 } else { 0 });
+        if let Some(progress_counter) = self.progress_counters.get(usize::from(lane.id().0)) {
+            progress_counter.note(if holds { lane.next_turn() | 1 } else { 0 });
         }
     }
 
@@ -249,7 +249,7 @@ impl<'s> Recovery<'s> {
     pub(crate) fn watch_holder(&self, lane: &Lane<'_>, found: u64) -> Watched {
         let (lease_ns, now_ns) = (self.lease.terms().lease_ns(), lane.port().elapsed_ns());
         if lane.watch(|watch| watch.lost(found, now_ns, lease_ns)) {
-            return Watched::Silent;
+            return Watched::Unresponsive;
         }
         Watched::Wait(lane.watch(|watch| watch.pause_ns(now_ns, lease_ns)))
     }

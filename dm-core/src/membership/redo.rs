@@ -21,7 +21,7 @@
 
 use super::push_by_lines;
 use crate::error::VerbError;
-use crate::lane::{Debt, Lane};
+use crate::lane::{Lane, LockRecord};
 use crate::layout::record::{Le32, Le64, record};
 use crate::memory::chunks::{self, RequestIds, Want};
 use crate::operation::{Cause, OpError};
@@ -252,7 +252,7 @@ async fn announce(
 /// What a redo record says, beside the bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Image {
-    pub(crate) debt: Debt,
+    pub(crate) lock_record: LockRecord,
     pub(crate) word: LockWord,
     pub(crate) incarnation: u32,
     pub(crate) step: u32,
@@ -309,7 +309,7 @@ impl Image {
         header.offset = self.writes.offset.into();
         header.more_offset = self.writes.more_offset.into();
         header.more_bytes = (self.writes.more_bytes as u32).into();
-        header.lock = self.debt.lock_name().into();
+        header.lock = self.lock_record.lock_name().into();
         header.incarnation = self.incarnation.into();
         header.step = self.step.into();
         header.repair = u32::from(self.repair).into();
@@ -333,7 +333,7 @@ pub(crate) struct Found {
 pub(crate) struct Wanted {
     pub(crate) row: RowId,
     pub(crate) incarnation: u32,
-    /// See [`Debt::lock_name`].
+    /// See [`LockRecord::lock_name`].
     pub(crate) lock: u32,
     pub(crate) word: LockWord,
     /// The row is the compute node's own: its lanes may be at work.

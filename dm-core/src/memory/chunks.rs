@@ -28,7 +28,7 @@
 use crate::error::VerbError;
 use crate::lane::{Lane, word_at};
 use crate::marks::Mark;
-use crate::mutants::{Bug, planted};
+use crate::mutants::{Mutant, planted};
 use crate::remote::catalog::IndexNumber;
 use crate::remote::chunk::{ChunkEntry, ChunkKind, ChunkWord, Grant, REQUESTS_MAX, RequestId};
 use crate::remote::{NodeGeometry, SCRATCH_BYTES};
@@ -141,7 +141,7 @@ pub async fn grant(
                 let used = found != ChunkWord::FREE.0;
                 let swap = want.grant.word().0;
                 let cas = Request::cas(Label::Chunk, node, geometry.chunk_entry(chunk), found, swap);
-                if lane.port().call(cas).await?.value == found || planted(Bug::ChunkTwice) {
+                if lane.port().call(cas).await?.value == found || planted(Mutant::ChunkTwice) {
                     lane.mark(Mark::ChunkGranted);
                     // The CAS overwrote nothing of what was READ. The windows before had no chunk to grant.
                     let entry = |at: u32| ChunkWord(word_at(lane, scratch + at as usize * 8));

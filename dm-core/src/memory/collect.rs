@@ -14,14 +14,14 @@
 //! the chunk is collected again.
 
 use super::closed::{ChunkName, Collector};
-use super::ground::Ground;
+use super::mark_bitmap::MarkBitmap;
 use super::{Busy, Epochs, Participant};
 use crate::lane::Lane;
 use crate::marks::Mark;
 use crate::memory::chunks::{self, RequestIds};
 use crate::memory::orphans::Adopted;
 use crate::memory::rows;
-use crate::mutants::{Bug, planted};
+use crate::mutants::{Mutant, planted};
 use crate::operation::{Cause, OpError};
 use crate::remote::catalog::IndexNumber;
 use crate::remote::chunk::{ChunkEntry, ChunkKind, Grant};
@@ -126,7 +126,7 @@ struct Known {
 /// What a compute node has collected of one room's memory, and how far its present collection is.
 #[derive(Debug)]
 pub struct Collection<'s> {
-    ground: Mutex<Ground<'s>>,
+    mark_bitmap: Mutex<MarkBitmap<'s>>,
     /// There may be something to take.
     open: AtomicBool,
     busy: AtomicBool,
@@ -146,9 +146,9 @@ pub struct Collection<'s> {
 
 impl<'s> Collection<'s> {
     /// Nothing was collected yet. `eager`: own chunks are collected in any case.
-    pub const fn new(ground: Ground<'s>, eager: bool) -> Self {
+    pub const fn new(mark_bitmap: MarkBitmap<'s>, eager: bool) -> Self {
         Self {
-            ground: Mutex::new(ground),
+            mark_bitmap: Mutex::new(mark_bitmap),
             open: AtomicBool::new(false),
             busy: AtomicBool::new(false),
             ended: AtomicU32::new(0),
@@ -171,7 +171,7 @@ impl<'s> Collection<'s> {
 
     /// The walk meets a place.
     pub(crate) fn reach(&self, node: NodeId, offset: u64, bytes: u64) {
-        self.ground.lock().reach(node, offset, bytes);
+        self.mark_bitmap.lock().reach(node, offset, bytes);
     }
 
     /// Takes `bytes` of what was collected for `what`, on `near` if there is some, at a multiple of `step_bytes` from
@@ -181,17 +181,17 @@ impl<'s> Collection<'s> {
         if !self.open.load(Ordering::Acquire) {
             return None;
         }
-        self.ground.lock().take(what, near, bytes, step_bytes)
+        self.mark_bitmap.lock().take(what, near, bytes, step_bytes)
     }
 
     /// Gives up what lies in chunks that are in the set `closed`.
     pub(crate) fn give_up(&self, closed: impl Fn(ChunkName) -> bool) {
-        self.ground.lock().give_up(closed);
+        self.mark_bitmap.lock().give_up(closed);
     }
 
     /// Calls `visit` with the use, the memory node, the offset and the bytes of each ready run.
     pub(crate) fn for_each_ready(&self, visit: &mut dyn FnMut(u8, NodeId, u64, u64)) {
-        self.ground.lock().for_each_ready(visit);
+        self.mark_bitmap.lock().for_each_ready(visit);
     }
 
     /// An operation was cut short: what it had carved or taken out may be lost.
@@ -264,7 +264,7 @@ impl<'s> Share<'s> {
     /// gives up closed places takes that lock, too: it comes before, and then this says so, or after, and then it finds
     /// the place.
     pub(crate) fn is_closed(&self, node: NodeId, offset: u64) -> bool {
-        self.epochs.closed().has(ChunkName::of(self.geometry, node, offset)) && !planted(Bug::ClosedKept)
+        self.epochs.closed().has(ChunkName::of(self.geometry, node, offset)) && !planted(Mutant::ClosedKept)
     }
 
     /// As [`Share::is_closed`], or the line was never READ: for what may be handed out before a turn. (What waits for a
@@ -279,7 +279,7 @@ impl<'s> Share<'s> {
     #[inline]
     pub(crate) fn heed(&self, give_up: impl FnOnce(&dyn Fn(NodeId, u64) -> bool)) {
         let heeded = self.heeded.load(Ordering::Acquire);
-        if heeded != self.epochs.closed().version() && !planted(Bug::ClosedKept) {
+        if heeded != self.epochs.closed().version() && !planted(Mutant::ClosedKept) {
             self.give_up(heeded, give_up);
         }
     }
@@ -323,21 +323,21 @@ pub(crate) async fn collect<'s>(
                 }
             }
             Phase::Closed(turns) => {
-                if !site.part.epochs.is_over(turns) && !planted(Bug::WalkAtOnce) {
+                if !site.part.epochs.is_over(turns) && !planted(Mutant::WalkAtOnce) {
                     site.part.epochs.want();
                     adopted.waits = true;
                     return Ok(());
                 }
-                if !site.has_buried(room, collection, lane).await? && !planted(Bug::WalkBeforeReplays) {
+                if !site.has_buried(room, collection, lane).await? && !planted(Mutant::WalkBeforeReplays) {
                     adopted.waits = true;
                     return Ok(());
                 }
-                collection.ground.lock().begin();
+                collection.mark_bitmap.lock().begin();
                 room.mark(lane).await?;
                 collection.work.lock().phase = Phase::Marked(site.part.epochs.turns());
             }
             Phase::Marked(turns) => {
-                if !site.part.epochs.is_over(turns) && !planted(Bug::OpenAtOnce) {
+                if !site.part.epochs.is_over(turns) && !planted(Mutant::OpenAtOnce) {
                     site.part.epochs.want();
                     adopted.waits = true;
                     return Ok(());
@@ -371,7 +371,7 @@ impl<'s> Site<'s> {
     ) -> Result<Choice, OpError> {
         let Some(home) = self.geometry.first() else { return Ok(Choice::Nothing) };
         // Of a choice that failed.
-        collection.ground.lock().abandon();
+        collection.mark_bitmap.lock().abandon();
         let short = collection.short.swap(false, Ordering::Relaxed);
         let round = collection.work.lock().round;
         let round = if let Some(round) = round {
@@ -396,9 +396,9 @@ impl<'s> Site<'s> {
             ended
         };
         adopted.looked = true;
-        if short && collection.ground.lock().room(home.chunk_bytes) == 0 {
+        if short && collection.mark_bitmap.lock().room(home.chunk_bytes) == 0 {
             // What is left there can be collected again, with own chunks.
-            collection.ground.lock().make_room();
+            collection.mark_bitmap.lock().make_room();
             collection.may_have_lost();
         }
         let (mut next, own) = {
@@ -418,7 +418,7 @@ impl<'s> Site<'s> {
                 }
                 let name = ChunkName::new(node, chunk);
                 let place = (node, geometry.chunk_offset(chunk), geometry.chunk_bytes);
-                if !collection.ground.lock().survey(name, place, what, least) {
+                if !collection.mark_bitmap.lock().survey(name, place, what, least) {
                     adopted.no_room += u64::from(targets.is_empty());
                     break;
                 }
@@ -527,7 +527,7 @@ impl<'s> Site<'s> {
             let entry = chunks::read_entry(lane, target.node, geometry, target.chunk, at).await?;
             if entry != target.grant.word() {
                 let name = ChunkName::new(target.node, target.chunk);
-                collection.ground.lock().forget(name);
+                collection.mark_bitmap.lock().forget(name);
                 let mut work = collection.work.lock();
                 work.targets.retain(|target| ChunkName::new(target.node, target.chunk) != name);
             }
@@ -583,12 +583,12 @@ impl<'s> Site<'s> {
                 }
             }
             if is_mine {
-                adopted.bytes += collection.ground.lock().open(name);
+                adopted.bytes += collection.mark_bitmap.lock().open(name);
                 collection.open.store(true, Ordering::Release);
             }
             collection.work.lock().targets.pop();
         }
-        collection.ground.lock().abandon();
+        collection.mark_bitmap.lock().abandon();
         collection.work.lock().phase = Phase::Opened;
         Ok(())
     }

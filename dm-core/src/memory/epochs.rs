@@ -25,7 +25,7 @@
 //! **Costs.** Two stores and a load per operation. 8 bytes more READ per heartbeat, and 8 bytes READ per glance. A line
 //! per epoch. For each epoch: a CAS, two chains of a WRITE and two READs to the own row, a look at all rows by whoever
 //! waits for it, and one READ of each level-1 node, or copy, in use. An epoch takes two or three glances
-//! ([`crate::membership::lease::Terms::glance_ns`]), or as long as the longest operation.
+//! ([`crate::membership::lease::LeaseConfig::glance_ns`]), or as long as the longest operation.
 //!
 //! **Limit.** A compute node that beats and does not end an operation holds up all limbo lists: operations have
 //! deadlines. One that is unresponsive is fenced when memory is short.
@@ -35,8 +35,8 @@ use super::closed::Closed;
 use crate::lane::Lane;
 use crate::marks::Mark;
 use crate::memory::rows;
-use crate::memory::rows::{Glimpse, RowError};
-use crate::mutants::{Bug, planted};
+use crate::memory::rows::{RowError, RowSummary};
+use crate::mutants::{Mutant, planted};
 use crate::remote::lock_word::RowId;
 use crate::remote::row::{self, Member, RowState, RowWord};
 use crate::remote::{HOME, NodeGeometry};
@@ -209,7 +209,7 @@ impl Epochs {
     async fn learn(&self, lane: &Lane<'_>, home: &NodeGeometry, epoch: u32, scratch: usize) -> Result<(), RowError> {
         if epoch > self.now.load(SeqCst) || !self.closed.is_read() {
             let line = rows::read_closed(lane, home, scratch).await?;
-            self.closed.learn(if planted(Bug::ClosedUnread) { Default::default() } else { line });
+            self.closed.learn(if planted(Mutant::ClosedUnread) { Default::default() } else { line });
             self.now.fetch_max(epoch, SeqCst);
         }
         Ok(())
@@ -278,21 +278,21 @@ impl Epochs {
         // Rows that are not READ again are known to have reached that.
         let mut reached = if first == FIRST_ROW { u32::MAX } else { due };
         let mut behind = None;
-        let visit = &mut |row: RowId, glimpse: &Glimpse| {
-            let Some(epoch) = glimpse.holds_from() else { return true };
-            if planted(Bug::QuarantineTooShort) && row != member.row {
+        let visit = &mut |row: RowId, row_summary: &RowSummary| {
+            let Some(epoch) = row_summary.holds_from() else { return true };
+            if planted(Mutant::QuarantineTooShort) && row != member.row {
                 return true;
             }
             let epoch = u32::try_from(epoch).unwrap_or(0);
             reached = reached.min(epoch);
             if epoch < due {
-                behind = Some((row, *glimpse));
+                behind = Some((row, *row_summary));
             }
             epoch >= due
         };
         rows::glimpse_from(lane, home, first, scratch, visit).await?;
         let mut state = self.state.lock();
-        let Some((row, glimpse)) = behind else {
+        let Some((row, row_summary)) = behind else {
             while let Some(&(number, due)) = state.open.front()
                 && due <= reached
             {
@@ -303,7 +303,7 @@ impl Epochs {
             return Ok(());
         };
         state.passed = (due, row);
-        state.silent = if row == member.row { None } else { state.watch.saw(row, &glimpse, &turn.waits) };
+        state.silent = if row == member.row { None } else { state.watch.saw(row, &row_summary, &turn.waits) };
         Ok(())
     }
 
@@ -321,7 +321,7 @@ impl Epochs {
     /// The compute node that places wait for, if it has been unresponsive for a lease and nodes have been short since
     /// the last call.
     #[inline]
-    pub(crate) fn silent_and_short(&self) -> Option<(RowId, RowWord)> {
+    pub(crate) fn unresponsive_and_short(&self) -> Option<(RowId, RowWord)> {
         if !self.short.load(Relaxed) || !self.short.swap(false, Relaxed) {
             return None;
         }
@@ -344,14 +344,14 @@ impl State {
 }
 
 impl Watch {
-    fn saw(&mut self, row: RowId, glimpse: &Glimpse, waits: &Waits) -> Option<(RowId, RowWord)> {
-        let seen = (glimpse.word.0, glimpse.heartbeat);
+    fn saw(&mut self, row: RowId, row_summary: &RowSummary, waits: &Waits) -> Option<(RowId, RowWord)> {
+        let seen = (row_summary.word.0, row_summary.heartbeat);
         if self.row != row || self.seen != seen {
             *self = Self { row, seen, unchanged_ns: 0 };
             return None;
         }
         self.unchanged_ns = self.unchanged_ns.saturating_add(waits.since_ns);
-        (self.unchanged_ns >= waits.lease_ns.max(glimpse.lease_ns)).then_some((row, glimpse.word))
+        (self.unchanged_ns >= waits.lease_ns.max(row_summary.lease_ns)).then_some((row, row_summary.word))
     }
 }
 
@@ -423,7 +423,7 @@ impl<'s> Participant<'s> {
         }
         self.leave(lane);
         let pinned = self.pin(lane);
-        if !planted(Bug::PinsEndEarly) {
+        if !planted(Mutant::PinsEndEarly) {
             core::mem::forget(pinned);
         }
     }
@@ -442,7 +442,7 @@ impl<'s> Participant<'s> {
     /// As [`Participant::enter`], for an operation whose steps are operations themselves.
     pub(crate) fn enter_steps(&self, lane: &Lane<'_>) {
         self.leave_steps(lane);
-        if planted(Bug::ItemsPinsEndEarly) {
+        if planted(Mutant::ItemsPinsEndEarly) {
             return;
         }
         self.enter(lane);
@@ -514,7 +514,7 @@ impl Drop for Pinned<'_> {
     }
 }
 
-impl Glimpse {
+impl RowSummary {
     /// The epoch since which its compute node's pointers are; 0: it does not say. `None`: it has no pointers.
     fn holds_from(&self) -> Option<u64> {
         // A compute node that is being fenced may still read.
@@ -596,12 +596,12 @@ mod tests {
     fn silence_is_counted_from_the_last_change() {
         let mut watch = Watch::default();
         let word = Member { row: RowId(3), incarnation: 1, nonce: 1 }.word();
-        let glimpse = |heartbeat| Glimpse { word, heartbeat, epoch: 1, incarnation: 1, lease_ns: 20 };
+        let row_summary = |heartbeat| RowSummary { word, heartbeat, epoch: 1, incarnation: 1, lease_ns: 20 };
         let waits = Waits { lease_ns: 10, since_ns: 10, for_all: true };
-        assert_eq!(watch.saw(RowId(3), &glimpse(1), &waits), None);
-        assert_eq!(watch.saw(RowId(3), &glimpse(1), &waits), None, "its own lease is longer");
-        assert_eq!(watch.saw(RowId(3), &glimpse(2), &waits), None);
-        assert_eq!(watch.saw(RowId(3), &glimpse(2), &waits), None);
-        assert_eq!(watch.saw(RowId(3), &glimpse(2), &waits), Some((RowId(3), word)));
+        assert_eq!(watch.saw(RowId(3), &row_summary(1), &waits), None);
+        assert_eq!(watch.saw(RowId(3), &row_summary(1), &waits), None, "its own lease is longer");
+        assert_eq!(watch.saw(RowId(3), &row_summary(2), &waits), None);
+        assert_eq!(watch.saw(RowId(3), &row_summary(2), &waits), None);
+        assert_eq!(watch.saw(RowId(3), &row_summary(2), &waits), Some((RowId(3), word)));
     }
 }

@@ -13,16 +13,16 @@
 //! |---|---|
 //! | [`chunks`] | the chunk table: grants |
 //! | [`node_pool`] | free lists of B+-tree nodes |
-//! | [`quarantine`] | limbo list: places that wait for an epoch |
+//! | [`limbo`] | limbo list: places that wait for an epoch |
 //! | [`epochs`] | when no compute node has an old pointer any more |
 //! | [`rows`] | what epochs and collections READ and WRITE of rows |
 //! | [`orphans`] | progress of an orphan collection |
-//! | [`collect`], [`closed`], [`ground`] | mark-and-sweep: memory without owner tags |
+//! | [`collect`], [`closed`], [`mark_bitmap`] | mark-and-sweep: memory without owner tags |
 //!
 //! # Whose a place is
 //!
 //! Free lists and stocks end with their compute node. So remote memory says whose each place is: a leaf that is
-//! retired, or was written and is unlinked, has the [owner tag](crate::remote::signature) of the compute node that
+//! retired, or was written and is unlinked, has the [owner tag](crate::remote::owner_tag) of the compute node that
 //! wrote it. Any other place outside of the tree belongs to the owner of its chunk. What belongs to a departed compute
 //! node is collected: [`Index::adopt`](crate::index::Index::adopt), and [`orphans`](crate::manual::orphans) for why no
 //! place is taken that is in use. Memory of radix trees and of items has no owner tags:
@@ -56,17 +56,17 @@ pub mod chunks;
 pub mod closed;
 pub mod collect;
 pub mod epochs;
-pub mod ground;
+pub mod limbo;
+pub mod mark_bitmap;
 pub mod node_pool;
 pub mod orphans;
-pub mod quarantine;
 pub mod rows;
 
 pub use collect::{Collection, Share};
 pub use epochs::{Epochs, Participant, Pin};
-pub use ground::{Ground, Plot};
+pub use limbo::{GENERATIONS, LimboList, Waiting};
+pub use mark_bitmap::{MarkBitmap, Plot};
 pub use orphans::Adopted;
-pub use quarantine::{GENERATIONS, Quarantine, Waiting};
 
 use crate::marks::Mark;
 use core::sync::atomic::{AtomicBool, Ordering::Release, Ordering::SeqCst};

@@ -159,7 +159,7 @@ async fn lives(lane: &Lane<'_>, geometry: &NodeGeometry, scratch: usize) -> Resu
 
 /// The head of a row's first line: what the memory of other compute nodes depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Glimpse {
+pub(crate) struct RowSummary {
     pub word: RowWord,
     pub heartbeat: u64,
     pub epoch: u64,
@@ -183,7 +183,7 @@ pub(crate) async fn glimpse_from(
     geometry: &NodeGeometry,
     first: RowId,
     scratch: usize,
-    visit: &mut impl FnMut(RowId, &Glimpse) -> bool,
+    visit: &mut impl FnMut(RowId, &RowSummary) -> bool,
 ) -> Result<(), RowError> {
     let rows = geometry.row_count.min(ROW_COUNT_MAX);
     let mut first = u32::from(first.0);
@@ -204,7 +204,7 @@ pub(crate) async fn glimpse_from(
                     to.copy_from_slice(from);
                 }
             });
-            let glimpse = Glimpse {
+            let row_summary = RowSummary {
                 word: RowWord(row.word.get()),
                 heartbeat: row.heartbeat.get(),
                 epoch: row.epoch.get(),
@@ -212,7 +212,7 @@ pub(crate) async fn glimpse_from(
                 // A value that is no lease counts as none.
                 lease_ns: row.lease_ns().ok().flatten().unwrap_or(0),
             };
-            if !visit(RowId((first + step) as u16), &glimpse) {
+            if !visit(RowId((first + step) as u16), &row_summary) {
                 return Ok(());
             }
         }

@@ -26,7 +26,7 @@ pub struct Piece {
 
 /// Free lists of a memory node, by size.
 #[derive(Debug, Default)]
-pub struct Shelf<'s> {
+pub struct FreeList<'s> {
     pieces: &'s mut [Piece],
     /// Entries from here on were never used.
     fresh: u32,
@@ -47,7 +47,7 @@ const fn divides(units: usize) -> bool {
     !matches!(units, 1 | 2 | 4 | 7)
 }
 
-impl<'s> Shelf<'s> {
+impl<'s> FreeList<'s> {
     /// An empty one with room for `pieces.len()`.
     pub fn new(pieces: &'s mut [Piece]) -> Self {
         Self { pieces, ..Self::default() }
@@ -58,15 +58,15 @@ impl<'s> Shelf<'s> {
         self.free == 0 && self.fresh as usize >= self.pieces.len()
     }
 
-    fn list(what: Use, bytes: usize) -> Option<usize> {
+    fn list(what: AllocationClass, bytes: usize) -> Option<usize> {
         match what {
-            Use::Leaf => Some(0),
-            Use::Node => (1..SIZES).find(|&list| size_of_list(list) == Some(bytes)),
+            AllocationClass::Leaf => Some(0),
+            AllocationClass::Node => (1..SIZES).find(|&list| size_of_list(list) == Some(bytes)),
         }
     }
 
     /// Puts an extent on its list. `false`: there is no room, or no list for its size.
-    pub fn put(&mut self, what: Use, offset: u64, bytes: usize) -> bool {
+    pub fn put(&mut self, what: AllocationClass, offset: u64, bytes: usize) -> bool {
         let Some(head) = Self::list(what, bytes).and_then(|list| self.heads.get_mut(list)) else { return false };
         let at = if self.free > 0 {
             self.free - 1
@@ -97,7 +97,7 @@ impl<'s> Shelf<'s> {
     }
 
     /// Takes an extent of that size.
-    pub fn take(&mut self, what: Use, bytes: usize) -> Option<u64> {
+    pub fn take(&mut self, what: AllocationClass, bytes: usize) -> Option<u64> {
         self.pop(Self::list(what, bytes)?)
     }
 
@@ -115,7 +115,7 @@ impl<'s> Shelf<'s> {
                 let Some(size) = size_of_list(smaller) else { continue };
                 while rest >= size && divides((rest - size) / UNIT_BYTES) {
                     // There is room for one; for more there may not be.
-                    if !self.put(Use::Node, at, size) {
+                    if !self.put(AllocationClass::Node, at, size) {
                         return Some(offset);
                     }
                     at += size as u64;
@@ -151,9 +151,10 @@ impl<'s> Shelf<'s> {
     }
 
     /// Calls `visit` with every extent; leaves are of `leaf_bytes`.
-    pub fn for_each(&self, leaf_bytes: usize, visit: &mut dyn FnMut(Use, u64, usize)) {
+    pub fn for_each(&self, leaf_bytes: usize, visit: &mut dyn FnMut(AllocationClass, u64, usize)) {
         for (list, head) in self.heads.iter().enumerate() {
-            let (what, bytes) = size_of_list(list).map_or((Use::Leaf, leaf_bytes), |bytes| (Use::Node, bytes));
+            let (what, bytes) =
+                size_of_list(list).map_or((AllocationClass::Leaf, leaf_bytes), |bytes| (AllocationClass::Node, bytes));
             let mut next = *head;
             while let Some(piece) = next.checked_sub(1).and_then(|at| self.pieces.get(at as usize)) {
                 visit(what, piece.offset, bytes);
@@ -167,7 +168,7 @@ impl<'s> Shelf<'s> {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Waiting {
     place: Place,
-    /// A multiple of 16, plus its [`Use`].
+    /// A multiple of 16, plus its [`AllocationClass`].
     bytes: u32,
     /// Turns begun when it entered.
     entered: u32,
@@ -185,9 +186,9 @@ pub struct Queue<'s> {
     /// Room that is reserved for extents which may come.
     reserved: usize,
     /// Bytes that wait, by use.
-    bytes: [u64; Use::COUNT],
+    bytes: [u64; AllocationClass::COUNT],
     /// Bytes of chunks, by use.
-    granted_bytes: [u64; Use::COUNT],
+    granted_bytes: [u64; AllocationClass::COUNT],
     /// Bytes of chunks that were free, as far as this compute node knows.
     free_bytes: u64,
     /// All turns are asked for, so that tests see them.
@@ -199,12 +200,12 @@ pub struct Queue<'s> {
 impl<'s> Queue<'s> {
     /// An empty one with room for `pieces.len()`. `eager`: a turn is asked for whenever something waits.
     pub const fn new(pieces: &'s mut [Waiting], eager: bool) -> Self {
-        let (bytes, granted_bytes) = ([0; Use::COUNT], [0; Use::COUNT]);
+        let (bytes, granted_bytes) = ([0; AllocationClass::COUNT], [0; AllocationClass::COUNT]);
         Self { pieces, first: 0, count: 0, reserved: 0, bytes, granted_bytes, free_bytes: 0, eager, asked: None }
     }
 
     /// Counts a granted chunk.
-    pub const fn grant(&mut self, what: Use, bytes: u64) {
+    pub const fn grant(&mut self, what: AllocationClass, bytes: u64) {
         self.granted_bytes[what as usize] += bytes;
     }
 
@@ -235,13 +236,13 @@ impl<'s> Queue<'s> {
     }
 
     /// Whether so much of one use waits that it should be reused before more is granted, with copies of `copies_bytes`.
-    pub fn is_crowded(&self, what: Use, copies_bytes: u64) -> bool {
+    pub fn is_crowded(&self, what: AllocationClass, copies_bytes: u64) -> bool {
         let bytes = self.bytes[what as usize];
         bytes > 0 && bytes >= self.granted_bytes[what as usize].max(copies_bytes) / WAITING_SHARE
     }
 
     /// Whether the pool is so short that waiting for the extents of one use is better than having more granted.
-    pub const fn is_worth_waiting(&self, what: Use) -> bool {
+    pub const fn is_worth_waiting(&self, what: AllocationClass) -> bool {
         self.bytes[what as usize] >= self.free_bytes / WAITING_SHARE
     }
 
@@ -251,7 +252,14 @@ impl<'s> Queue<'s> {
     }
 
     /// Adds an extent, with copies of `copies_bytes`. `false`: there is no room.
-    pub fn push(&mut self, epochs: &Epochs, what: Use, place: Place, bytes: usize, copies_bytes: u64) -> bool {
+    pub fn push(
+        &mut self,
+        epochs: &Epochs,
+        what: AllocationClass,
+        place: Place,
+        bytes: usize,
+        copies_bytes: u64,
+    ) -> bool {
         let room = self.pieces.len();
         if self.count >= room {
             self.ask(epochs);
@@ -297,7 +305,7 @@ impl<'s> Queue<'s> {
     }
 
     /// The extent that has waited longest, if that is long enough.
-    pub fn pop(&mut self, epochs: &Epochs) -> Option<(Use, Place, usize)> {
+    pub fn pop(&mut self, epochs: &Epochs) -> Option<(AllocationClass, Place, usize)> {
         if self.count == 0 {
             return None;
         }
@@ -307,7 +315,8 @@ impl<'s> Queue<'s> {
         }
         self.first = (self.first + 1) % self.pieces.len();
         self.count -= 1;
-        let what = if bytes & 1 == Use::Node as u32 { Use::Node } else { Use::Leaf };
+        let what =
+            if bytes & 1 == AllocationClass::Node as u32 { AllocationClass::Node } else { AllocationClass::Leaf };
         let bytes = (bytes & !1) as usize;
         self.bytes[what as usize] -= bytes as u64;
         Some((what, place, bytes))
@@ -320,7 +329,11 @@ impl<'s> Queue<'s> {
         for at in 0..count {
             let Some(&piece) = self.pieces.get((self.first + at) % room) else { continue };
             if gone(piece.place) {
-                let of_use = if piece.bytes & 1 == Use::Node as u32 { Use::Node } else { Use::Leaf };
+                let of_use = if piece.bytes & 1 == AllocationClass::Node as u32 {
+                    AllocationClass::Node
+                } else {
+                    AllocationClass::Leaf
+                };
                 self.bytes[of_use as usize] -= u64::from(piece.bytes & !1);
             } else if let Some(to) = self.pieces.get_mut((self.first + kept) % room) {
                 *to = piece;
@@ -331,10 +344,14 @@ impl<'s> Queue<'s> {
     }
 
     /// Calls `visit` with every extent.
-    pub fn for_each(&self, visit: &mut dyn FnMut(Use, Place, usize)) {
+    pub fn for_each(&self, visit: &mut dyn FnMut(AllocationClass, Place, usize)) {
         for at in 0..self.count {
             if let Some(piece) = self.pieces.get((self.first + at) % self.pieces.len()) {
-                let what = if piece.bytes & 1 == Use::Node as u32 { Use::Node } else { Use::Leaf };
+                let what = if piece.bytes & 1 == AllocationClass::Node as u32 {
+                    AllocationClass::Node
+                } else {
+                    AllocationClass::Leaf
+                };
                 visit(what, piece.place, (piece.bytes & !1) as usize);
             }
         }
@@ -344,14 +361,14 @@ impl<'s> Queue<'s> {
 /// What memory is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
-pub enum Use {
+pub enum AllocationClass {
     /// Leaves.
     Leaf = 0,
     /// Nodes.
     Node = 1,
 }
 
-impl Use {
+impl AllocationClass {
     /// How many there are.
     pub const COUNT: usize = 2;
 }
@@ -363,9 +380,9 @@ mod tests {
     use crate::verbs::NodeId;
     use std::vec::Vec;
 
-    fn all(shelf: &Shelf<'_>) -> Vec<(Use, u64, usize)> {
+    fn all(free_list: &FreeList<'_>) -> Vec<(AllocationClass, u64, usize)> {
         let mut pieces = Vec::new();
-        shelf.for_each(32, &mut |what, offset, bytes| pieces.push((what, offset, bytes)));
+        free_list.for_each(32, &mut |what, offset, bytes| pieces.push((what, offset, bytes)));
         pieces.sort_unstable_by_key(|piece| piece.1);
         pieces
     }
@@ -373,15 +390,25 @@ mod tests {
     #[test]
     fn pieces_come_back_by_their_size() {
         let mut room = [Piece::default(); 3];
-        let mut shelf = Shelf::new(&mut room);
+        let mut free_list = FreeList::new(&mut room);
         for round in 0..4 {
-            assert!(shelf.put(Use::Node, 4096, 48) && shelf.put(Use::Leaf, 8192, 32) && shelf.put(Use::Node, 4144, 80));
-            assert!(!shelf.put(Use::Node, 0, 48), "there is no room, round {round}");
-            assert_eq!(shelf.take(Use::Node, 144), None);
-            assert_eq!((shelf.take(Use::Node, 48), shelf.take(Use::Node, 48)), (Some(4096), None));
-            assert_eq!((shelf.take(Use::Leaf, 32), shelf.take(Use::Node, 80)), (Some(8192), Some(4144)));
+            assert!(
+                free_list.put(AllocationClass::Node, 4096, 48)
+                    && free_list.put(AllocationClass::Leaf, 8192, 32)
+                    && free_list.put(AllocationClass::Node, 4144, 80)
+            );
+            assert!(!free_list.put(AllocationClass::Node, 0, 48), "there is no room, round {round}");
+            assert_eq!(free_list.take(AllocationClass::Node, 144), None);
+            assert_eq!(
+                (free_list.take(AllocationClass::Node, 48), free_list.take(AllocationClass::Node, 48)),
+                (Some(4096), None)
+            );
+            assert_eq!(
+                (free_list.take(AllocationClass::Leaf, 32), free_list.take(AllocationClass::Node, 80)),
+                (Some(8192), Some(4144))
+            );
         }
-        assert!(!shelf.put(Use::Node, 0, 96), "no node has that size");
+        assert!(!free_list.put(AllocationClass::Node, 0, 96), "no node has that size");
     }
 
     #[test]
@@ -390,13 +417,13 @@ mod tests {
             for smaller in 1..list {
                 let (size, bytes) = (size_of_list(list).unwrap(), size_of_list(smaller).unwrap());
                 let mut room = [Piece::default(); 16];
-                let mut shelf = Shelf::new(&mut room);
-                assert!(shelf.put(Use::Node, 4096, size));
-                let Some(taken) = shelf.take_off(bytes) else {
+                let mut free_list = FreeList::new(&mut room);
+                assert!(free_list.put(AllocationClass::Node, 4096, size));
+                let Some(taken) = free_list.take_off(bytes) else {
                     assert!(!divides((size - bytes) / UNIT_BYTES));
                     continue;
                 };
-                let pieces = all(&shelf);
+                let pieces = all(&free_list);
                 assert_eq!(taken, 4096);
                 let end = pieces.iter().fold(4096 + bytes as u64, |end, piece| {
                     assert_eq!(piece.1, end, "pieces are next to each other");
@@ -412,23 +439,23 @@ mod tests {
         let mut room = [Waiting::default(); 8];
         let epochs = Epochs::new();
         let mut queue = Queue::new(&mut room, false);
-        queue.grant(Use::Leaf, 1024);
+        queue.grant(AllocationClass::Leaf, 1024);
         let place = |at: u64| Place::new(NodeId(1), 4096 + 16 * at);
-        assert!(queue.push(&epochs, Use::Leaf, place(0), 32, 0));
+        assert!(queue.push(&epochs, AllocationClass::Leaf, place(0), 32, 0));
         assert!(queue.asked.is_none());
-        assert!(queue.push(&epochs, Use::Node, place(2), 96, 0));
+        assert!(queue.push(&epochs, AllocationClass::Node, place(2), 96, 0));
         assert_eq!((queue.asked, queue.pop(&epochs)), (Some(0), None), "an eighth waits");
         let mut seen = Vec::new();
         queue.for_each(&mut |what, place, bytes| seen.push((what, place, bytes)));
-        assert_eq!(seen, [(Use::Leaf, place(0), 32), (Use::Node, place(2), 96)]);
+        assert_eq!(seen, [(AllocationClass::Leaf, place(0), 32), (AllocationClass::Node, place(2), 96)]);
         epochs.clear_all_for_tests();
-        assert_eq!(queue.pop(&epochs), Some((Use::Leaf, place(0), 32)));
-        assert_eq!(queue.pop(&epochs), Some((Use::Node, place(2), 96)));
-        assert_eq!((queue.pop(&epochs), queue.bytes), (None, [0; Use::COUNT]));
+        assert_eq!(queue.pop(&epochs), Some((AllocationClass::Leaf, place(0), 32)));
+        assert_eq!(queue.pop(&epochs), Some((AllocationClass::Node, place(2), 96)));
+        assert_eq!((queue.pop(&epochs), queue.bytes), (None, [0; AllocationClass::COUNT]));
         for at in 0..8 {
-            assert!(queue.push(&epochs, Use::Leaf, place(at), 16, 1 << 20));
+            assert!(queue.push(&epochs, AllocationClass::Leaf, place(at), 16, 1 << 20));
         }
-        assert!(!queue.push(&epochs, Use::Leaf, place(9), 16, 1 << 20), "there is no room");
+        assert!(!queue.push(&epochs, AllocationClass::Leaf, place(9), 16, 1 << 20), "there is no room");
         assert!(queue.asked.is_some());
     }
 
@@ -442,29 +469,32 @@ mod tests {
         assert!(queue.reserve(3) && !queue.reserve(2) && queue.reserve(1));
         let turn = queue.ask(&epochs);
         assert!(turn.is_some_and(|turn| queue.is_back(&epochs, turn)), "who reserved is soon done");
-        queue.grant(Use::Leaf, 256);
-        queue.grant(Use::Node, 1024);
-        assert!(!queue.is_crowded(Use::Leaf, 0));
+        queue.grant(AllocationClass::Leaf, 256);
+        queue.grant(AllocationClass::Node, 1024);
+        assert!(!queue.is_crowded(AllocationClass::Leaf, 0));
         for at in 0..4 {
-            assert!(queue.push(&epochs, Use::Leaf, place(2 * at), 32, 0), "it was promised");
+            assert!(queue.push(&epochs, AllocationClass::Leaf, place(2 * at), 32, 0), "it was promised");
         }
         queue.unreserve(4);
         assert!(!queue.reserve(1) && queue.is_half_full());
-        assert!(queue.is_crowded(Use::Leaf, 1024) && !queue.is_crowded(Use::Leaf, 2048), "an eighth of the copies");
-        assert!(!queue.is_crowded(Use::Node, 0), "no nodes wait");
+        assert!(
+            queue.is_crowded(AllocationClass::Leaf, 1024) && !queue.is_crowded(AllocationClass::Leaf, 2048),
+            "an eighth of the copies"
+        );
+        assert!(!queue.is_crowded(AllocationClass::Node, 0), "no nodes wait");
         // 1,280 bytes are its own. Of the others one in four is free, then one in eight.
         queue.note_pool(1280 + 8192, Some(25));
-        assert!(!queue.is_worth_waiting(Use::Leaf), "an eighth of what is free is more");
+        assert!(!queue.is_worth_waiting(AllocationClass::Leaf), "an eighth of what is free is more");
         queue.note_pool(1280 + 8192, Some(0));
-        assert!(!queue.is_worth_waiting(Use::Leaf), "a search that saw nothing says nothing");
+        assert!(!queue.is_worth_waiting(AllocationClass::Leaf), "a search that saw nothing says nothing");
         queue.note_pool(1280 + 8192, Some(12));
-        assert!(queue.is_worth_waiting(Use::Leaf), "less is free");
+        assert!(queue.is_worth_waiting(AllocationClass::Leaf), "less is free");
         queue.note_pool(1280 + 8192, Some(100));
-        assert!(!queue.is_worth_waiting(Use::Leaf), "all is free");
+        assert!(!queue.is_worth_waiting(AllocationClass::Leaf), "all is free");
         queue.note_pool(1280 + 8192, None);
-        assert!(queue.is_worth_waiting(Use::Leaf), "the pool is full");
+        assert!(queue.is_worth_waiting(AllocationClass::Leaf), "the pool is full");
         queue.note_pool(0, Some(100));
-        assert!(queue.is_worth_waiting(Use::Leaf), "a pool that says it is smaller than what it granted");
+        assert!(queue.is_worth_waiting(AllocationClass::Leaf), "a pool that says it is smaller than what it granted");
         let asked = queue.ask(&epochs).unwrap();
         assert_eq!((queue.is_back(&epochs, asked), queue.next(&epochs)), (false, None));
         epochs.clear_all_for_tests();

@@ -3,12 +3,12 @@
 //! What was carved and lost the race to be published is used first. What was published and is out of the tree is reused
 //! when no compute node has a pointer to it any more ([`super::pieces`]), and then before memory that was never used.
 
-use super::pieces::{Queue, Shelf};
+use super::pieces::{FreeList, Queue};
 use super::slot::{Place, UNIT_BYTES};
 use crate::memory::chunks::Granted;
 use crate::memory::{Collection, Epochs, Share};
-use crate::mutants::{Bug, planted};
-use crate::radix::pieces::Use;
+use crate::mutants::{Mutant, planted};
+use crate::radix::pieces::AllocationClass;
 use crate::remote::lock_word::RowId;
 use crate::verbs::NodeId;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -26,7 +26,7 @@ const SPARE_MAX: usize = 16;
 
 /// The bump arena of the chunk in use, and spare extents. Storage for a [`Space`].
 #[derive(Debug, Default)]
-pub struct Stretch {
+pub struct BumpArena {
     next: u64,
     end: u64,
     spare: Vec<(u64, u32), SPARE_MAX>,
@@ -40,7 +40,7 @@ pub struct Stretch {
     lost_bytes: u64,
 }
 
-impl Stretch {
+impl BumpArena {
     /// Forgets extents for which `gone` is true.
     fn give_up(&mut self, gone: impl Fn(u64) -> bool) {
         self.spare.retain(|spare| !gone(spare.0));
@@ -104,10 +104,10 @@ impl Drop for Room<'_, '_> {
 
 /// Free memory of one index on one compute node, shared by its lanes.
 pub struct Space<'s> {
-    /// That of use `u` on memory node `n`: `n * Use::COUNT + u`.
-    stretches: &'s [Mutex<Stretch>],
+    /// That of use `u` on memory node `n`: `n * AllocationClass::COUNT + u`.
+    arenas: &'s [Mutex<BumpArena>],
     /// One per memory node; none: nothing that was published is reused.
-    shelves: &'s [Mutex<Shelf<'s>>],
+    free_lists: &'s [Mutex<FreeList<'s>>],
     /// The limbo list, and what it waits for.
     waiting: Option<(&'s Mutex<Queue<'s>>, &'s Epochs)>,
     share: Option<Share<'s>>,
@@ -116,20 +116,20 @@ pub struct Space<'s> {
 }
 
 impl<'s> Space<'s> {
-    /// `stretches`: [`Use::COUNT`] per memory node.
-    pub const fn new(stretches: &'s [Mutex<Stretch>]) -> Self {
-        Self { stretches, shelves: &[], waiting: None, share: None, last_chunk: AtomicU32::new(0) }
+    /// `arenas`: [`AllocationClass::COUNT`] per memory node.
+    pub const fn new(arenas: &'s [Mutex<BumpArena>]) -> Self {
+        Self { arenas, free_lists: &[], waiting: None, share: None, last_chunk: AtomicU32::new(0) }
     }
 
-    /// The same, where memory that leaves the tree is reused. `shelves`: one per memory node.
+    /// The same, where memory that leaves the tree is reused. `free_lists`: one per memory node.
     #[must_use]
     pub const fn with_returns(
         mut self,
-        shelves: &'s [Mutex<Shelf<'s>>],
+        free_lists: &'s [Mutex<FreeList<'s>>],
         waiting: &'s Mutex<Queue<'s>>,
         epochs: &'s Epochs,
     ) -> Self {
-        self.shelves = shelves;
+        self.free_lists = free_lists;
         self.waiting = Some((waiting, epochs));
         self
     }
@@ -155,15 +155,15 @@ impl<'s> Space<'s> {
     pub fn heed(&self) {
         let Some(share) = &self.share else { return };
         share.heed(|gone| {
-            for (node, shelf) in (0..).map(NodeId).zip(self.shelves) {
-                shelf.lock().give_up(|offset| gone(node, offset));
+            for (node, free_list) in (0..).map(NodeId).zip(self.free_lists) {
+                free_list.lock().give_up(|offset| gone(node, offset));
             }
             if let Some((waiting, _)) = self.waiting {
                 waiting.lock().give_up(|place| gone(place.node(), place.offset()));
             }
-            for (number, stretch) in self.stretches.iter().enumerate() {
-                let node = NodeId((number / Use::COUNT) as u16);
-                stretch.lock().give_up(|offset| gone(node, offset));
+            for (number, arena) in self.arenas.iter().enumerate() {
+                let node = NodeId((number / AllocationClass::COUNT) as u16);
+                arena.lock().give_up(|offset| gone(node, offset));
             }
         });
     }
@@ -187,89 +187,89 @@ impl<'s> Space<'s> {
     }
 
     /// Whether the caller is the one to ask for a chunk; otherwise another lane does.
-    pub fn begins_to_ask(&self, what: Use, node: NodeId) -> bool {
-        self.stretch(what, node).is_none_or(|stretch| !core::mem::replace(&mut stretch.lock().asking, true))
+    pub fn begins_to_ask(&self, what: AllocationClass, node: NodeId) -> bool {
+        self.arena(what, node).is_none_or(|arena| !core::mem::replace(&mut arena.lock().asking, true))
     }
 
     /// The asking has ended.
-    pub fn ends_asking(&self, what: Use, node: NodeId) {
-        if let Some(stretch) = self.stretch(what, node) {
-            stretch.lock().asking = false;
+    pub fn ends_asking(&self, what: AllocationClass, node: NodeId) {
+        if let Some(arena) = self.arena(what, node) {
+            arena.lock().asking = false;
         }
     }
 
     /// Memory nodes.
     pub const fn memory_nodes(&self) -> usize {
-        self.stretches.len() / Use::COUNT
+        self.arenas.len() / AllocationClass::COUNT
     }
 
-    fn stretch(&self, what: Use, node: NodeId) -> Option<&Mutex<Stretch>> {
-        self.stretches.get(usize::from(node.0) * Use::COUNT + what as usize)
+    fn arena(&self, what: AllocationClass, node: NodeId) -> Option<&Mutex<BumpArena>> {
+        self.arenas.get(usize::from(node.0) * AllocationClass::COUNT + what as usize)
     }
 
-    fn shelf(&self, node: NodeId) -> Option<&Mutex<Shelf<'s>>> {
-        self.shelves.get(usize::from(node.0))
+    fn free_list(&self, node: NodeId) -> Option<&Mutex<FreeList<'s>>> {
+        self.free_lists.get(usize::from(node.0))
     }
 
     /// Takes `bytes`, a multiple of 16, on `node`.
-    pub fn take(&self, what: Use, node: NodeId, bytes: usize) -> Option<Place> {
+    pub fn take(&self, what: AllocationClass, node: NodeId, bytes: usize) -> Option<Place> {
         self.heed();
-        let came_back = self.shelf(node).and_then(|shelf| shelf.lock().take(what, bytes));
+        let came_back = self.free_list(node).and_then(|free_list| free_list.lock().take(what, bytes));
         if let Some(offset) = came_back {
             return Some(Place::new(node, offset));
         }
-        let mut stretch = self.stretch(what, node)?.lock();
-        if let Some(at) = stretch.spare.iter().position(|spare| spare.1 as usize >= bytes) {
-            let (offset, size) = stretch.spare.swap_remove(at);
+        let mut arena = self.arena(what, node)?.lock();
+        if let Some(at) = arena.spare.iter().position(|spare| spare.1 as usize >= bytes) {
+            let (offset, size) = arena.spare.swap_remove(at);
             let rest = size - bytes as u32;
             if rest > 0 {
                 // It has room: one was just taken out.
-                let _ = stretch.spare.push((offset + bytes as u64, rest));
+                let _ = arena.spare.push((offset + bytes as u64, rest));
             }
             return Some(Place::new(node, offset));
         }
-        let offset = stretch.next;
-        if offset + bytes as u64 > stretch.end {
+        let offset = arena.next;
+        if offset + bytes as u64 > arena.end {
             return None;
         }
-        stretch.next += bytes as u64;
+        arena.next += bytes as u64;
         Some(Place::new(node, offset))
     }
 
     /// As [`Space::take`], from a larger free extent: before more memory is asked for.
-    pub fn take_off(&self, what: Use, node: NodeId, bytes: usize) -> Option<Place> {
-        if what == Use::Leaf {
+    pub fn take_off(&self, what: AllocationClass, node: NodeId, bytes: usize) -> Option<Place> {
+        if what == AllocationClass::Leaf {
             return None;
         }
         self.heed();
-        let offset = self.shelf(node)?.lock().take_off(bytes)?;
+        let offset = self.free_list(node)?.lock().take_off(bytes)?;
         Some(Place::new(node, offset))
     }
 
     /// As [`Space::take`], from what was collected, on `near` if there is some.
-    pub fn take_collected(&self, what: Use, near: NodeId, bytes: usize) -> Option<Place> {
-        let step = if what == Use::Leaf { bytes } else { UNIT_BYTES };
+    pub fn take_collected(&self, what: AllocationClass, near: NodeId, bytes: usize) -> Option<Place> {
+        let step = if what == AllocationClass::Leaf { bytes } else { UNIT_BYTES };
         self.heed();
         let (node, offset) = self.collection()?.take(what as u8, near, bytes, step)?;
         Some(Place::new(node, offset))
     }
 
     /// As [`Space::take`], on `near` if there is room, otherwise on any other.
-    pub fn take_near(&self, what: Use, near: NodeId, bytes: usize) -> Option<Place> {
+    pub fn take_near(&self, what: AllocationClass, near: NodeId, bytes: usize) -> Option<Place> {
         let nodes = self.memory_nodes();
         (0..nodes).find_map(|step| self.take(what, NodeId(((usize::from(near.0) + step) % nodes) as u16), bytes))
     }
 
     /// Gives back `bytes` to which no slot has ever led.
-    pub fn put(&self, what: Use, place: Place, bytes: usize) {
-        if let Some(stretch) = self.stretch(what, place.node()) {
-            let mut stretch = stretch.lock();
+    pub fn put(&self, what: AllocationClass, place: Place, bytes: usize) {
+        if let Some(arena) = self.arena(what, place.node()) {
+            let mut arena = arena.lock();
             let lost = if self.is_closed(place.node(), place.offset()) {
                 bytes as u64
             } else {
-                let before = stretch.lost_bytes;
-                stretch.put(place.offset(), bytes as u32);
-                stretch.lost_bytes - before
+                let before = arena.lost_bytes;
+                arena.put(place.offset(), bytes as u32);
+                arena.lost_bytes - before
             };
             if let Some(collection) = self.collection().filter(|_| lost > 0) {
                 collection.has_lost(lost);
@@ -279,9 +279,11 @@ impl<'s> Space<'s> {
 
     /// Notes that what was published at `place` is out of the tree, which has copies of `copies_bytes` here. Returns
     /// whether it will be reused when it has waited; otherwise it stays as it is until it is collected.
-    pub fn retire(&self, what: Use, place: Place, bytes: usize, copies_bytes: u64) -> bool {
-        if planted(Bug::ReusedAtOnce) {
-            return self.shelf(place.node()).is_some_and(|shelf| shelf.lock().put(what, place.offset(), bytes));
+    pub fn retire(&self, what: AllocationClass, place: Place, bytes: usize, copies_bytes: u64) -> bool {
+        if planted(Mutant::ReusedAtOnce) {
+            return self
+                .free_list(place.node())
+                .is_some_and(|free_list| free_list.lock().put(what, place.offset(), bytes));
         }
         if let Some((waiting, epochs)) = self.waiting {
             let mut waiting = waiting.lock();
@@ -293,8 +295,8 @@ impl<'s> Space<'s> {
             collection.has_lost(bytes as u64);
             return false;
         }
-        if let Some(stretch) = self.stretch(what, place.node()) {
-            stretch.lock().retired_bytes += bytes as u64;
+        if let Some(arena) = self.arena(what, place.node()) {
+            arena.lock().retired_bytes += bytes as u64;
         }
         false
     }
@@ -312,7 +314,7 @@ impl<'s> Space<'s> {
                 (waiting.next(epochs), waiting.is_half_full())
             };
             let Some(next) = next else { return released };
-            if !is_half_full && self.shelf(next.node()).is_some_and(|shelf| shelf.lock().is_full()) {
+            if !is_half_full && self.free_list(next.node()).is_some_and(|free_list| free_list.lock().is_full()) {
                 return released;
             }
             // A statement of its own: the lock must not be held while the free list's is. Another lane may have been
@@ -320,10 +322,10 @@ impl<'s> Space<'s> {
             let over = waiting.lock().pop(epochs);
             let Some((what, place, bytes)) = over else { return released };
             released += 1;
-            let kept = self.shelf(place.node()).is_some_and(|shelf| {
-                let mut shelf = shelf.lock();
+            let kept = self.free_list(place.node()).is_some_and(|free_list| {
+                let mut free_list = free_list.lock();
                 // Closed since it left the limbo list: given up.
-                self.is_closed(place.node(), place.offset()) || shelf.put(what, place.offset(), bytes)
+                self.is_closed(place.node(), place.offset()) || free_list.put(what, place.offset(), bytes)
             });
             if !kept {
                 self.put(what, place, bytes);
@@ -340,12 +342,12 @@ impl<'s> Space<'s> {
     }
 
     /// Whether so much waits that it should be reused before more is granted, with copies of `copies_bytes`.
-    pub fn is_crowded(&self, what: Use, copies_bytes: u64) -> bool {
+    pub fn is_crowded(&self, what: AllocationClass, copies_bytes: u64) -> bool {
         self.waiting.is_some_and(|(waiting, _)| waiting.lock().is_crowded(what, copies_bytes))
     }
 
     /// Whether the pool is so short that waiting is better than asking for more.
-    pub fn is_worth_waiting(&self, what: Use) -> bool {
+    pub fn is_worth_waiting(&self, what: AllocationClass) -> bool {
         self.waiting.is_some_and(|(waiting, _)| waiting.lock().is_worth_waiting(what))
     }
 
@@ -373,7 +375,7 @@ impl<'s> Space<'s> {
     }
 
     /// Calls `visit` with every extent that waits: to account for memory.
-    pub fn for_each_waiting(&self, visit: &mut dyn FnMut(Use, Place, u64)) {
+    pub fn for_each_waiting(&self, visit: &mut dyn FnMut(AllocationClass, Place, u64)) {
         if let Some((waiting, _)) = self.waiting {
             waiting.lock().for_each(&mut |what, place, bytes| visit(what, place, bytes as u64));
         }
@@ -381,32 +383,37 @@ impl<'s> Space<'s> {
 
     /// Bytes that this compute node took out of the tree for good, and bytes that it carved and has lost.
     pub fn retired_and_lost(&self) -> (u64, u64) {
-        self.stretches.iter().fold((0, 0), |(retired, lost), stretch| {
-            let stretch = stretch.lock();
-            (retired + stretch.retired_bytes, lost + stretch.lost_bytes)
+        self.arenas.iter().fold((0, 0), |(retired, lost), arena| {
+            let arena = arena.lock();
+            (retired + arena.retired_bytes, lost + arena.lost_bytes)
         })
     }
 
     /// Calls `visit` with every extent that is ready for use: to account for memory. Leaves are of `leaf_bytes`.
-    pub fn for_each_ready(&self, leaf_bytes: usize, visit: &mut dyn FnMut(Use, Place, u64)) {
+    pub fn for_each_ready(&self, leaf_bytes: usize, visit: &mut dyn FnMut(AllocationClass, Place, u64)) {
         self.heed();
         if let Some(collection) = self.collection() {
             collection.for_each_ready(&mut |what, node, offset, bytes| {
-                let what = if what == Use::Leaf as u8 { Use::Leaf } else { Use::Node };
+                let what =
+                    if what == AllocationClass::Leaf as u8 { AllocationClass::Leaf } else { AllocationClass::Node };
                 visit(what, Place::new(node, offset), bytes);
             });
         }
-        for (node, shelf) in (0..).zip(self.shelves) {
-            shelf.lock().for_each(leaf_bytes, &mut |what, offset, bytes| {
+        for (node, free_list) in (0..).zip(self.free_lists) {
+            free_list.lock().for_each(leaf_bytes, &mut |what, offset, bytes| {
                 visit(what, Place::new(NodeId(node), offset), bytes as u64);
             });
         }
-        for (number, stretch) in self.stretches.iter().enumerate() {
-            let node = NodeId((number / Use::COUNT) as u16);
-            let what = if number.is_multiple_of(Use::COUNT) { Use::Leaf } else { Use::Node };
-            let stretch = stretch.lock();
-            let rest = (stretch.next, stretch.end - stretch.next);
-            let spare = stretch.spare.iter().map(|spare| (spare.0, u64::from(spare.1)));
+        for (number, arena) in self.arenas.iter().enumerate() {
+            let node = NodeId((number / AllocationClass::COUNT) as u16);
+            let what = if number.is_multiple_of(AllocationClass::COUNT) {
+                AllocationClass::Leaf
+            } else {
+                AllocationClass::Node
+            };
+            let arena = arena.lock();
+            let rest = (arena.next, arena.end - arena.next);
+            let spare = arena.spare.iter().map(|spare| (spare.0, u64::from(spare.1)));
             for (offset, bytes) in spare.chain([rest]).filter(|piece| piece.1 > 0) {
                 visit(what, Place::new(node, offset), bytes);
             }
@@ -414,28 +421,28 @@ impl<'s> Space<'s> {
     }
 
     /// Adds a granted chunk of never used memory. The rest of the present one is remembered as an extent.
-    pub fn add_chunk(&self, what: Use, node: NodeId, offset: u64, bytes: u64) {
-        let Some(stretch) = self.stretch(what, node) else { return };
+    pub fn add_chunk(&self, what: AllocationClass, node: NodeId, offset: u64, bytes: u64) {
+        let Some(arena) = self.arena(what, node) else { return };
         if let Some((waiting, _)) = self.waiting {
             waiting.lock().grant(what, bytes);
         }
         if let Some(collection) = self.collection() {
             collection.grant(bytes);
         }
-        let mut stretch = stretch.lock();
+        let mut arena = arena.lock();
         if self.is_closed(node, offset) {
             // Granted before it was closed: it is collected with the others.
             return;
         }
-        let rest = (stretch.end - stretch.next) & !(UNIT_BYTES as u64 - 1);
+        let rest = (arena.end - arena.next) & !(UNIT_BYTES as u64 - 1);
         if let (true, Ok(size)) = (rest > 0, u32::try_from(rest)) {
-            let next = stretch.next;
-            (stretch.next, stretch.end) = (0, 0);
-            stretch.put(next, size);
+            let next = arena.next;
+            (arena.next, arena.end) = (0, 0);
+            arena.put(next, size);
         }
-        stretch.chunk = (offset, bytes);
-        stretch.next = offset;
-        stretch.end = offset + bytes;
+        arena.chunk = (offset, bytes);
+        arena.next = offset;
+        arena.end = offset + bytes;
     }
 }
 
@@ -448,63 +455,75 @@ mod tests {
 
     #[test]
     fn pieces_do_not_overlap_and_come_back() {
-        let stretches: Vec<_> = (0..4).map(|_| Mutex::new(Stretch::default())).collect();
-        let space = Space::new(&stretches);
-        assert_eq!(space.take(Use::Leaf, NodeId(1), 32), None);
-        space.add_chunk(Use::Leaf, NodeId(1), 4096, 128);
+        let arenas: Vec<_> = (0..4).map(|_| Mutex::new(BumpArena::default())).collect();
+        let space = Space::new(&arenas);
+        assert_eq!(space.take(AllocationClass::Leaf, NodeId(1), 32), None);
+        space.add_chunk(AllocationClass::Leaf, NodeId(1), 4096, 128);
         let at = |offset| Some(Place::new(NodeId(1), offset));
-        assert_eq!(space.take_near(Use::Leaf, NodeId(0), 48), at(4096));
-        assert_eq!(space.take(Use::Leaf, NodeId(1), 48), at(4144));
-        assert_eq!(space.take(Use::Leaf, NodeId(1), 48), None, "32 are left");
+        assert_eq!(space.take_near(AllocationClass::Leaf, NodeId(0), 48), at(4096));
+        assert_eq!(space.take(AllocationClass::Leaf, NodeId(1), 48), at(4144));
+        assert_eq!(space.take(AllocationClass::Leaf, NodeId(1), 48), None, "32 are left");
         let ready = || {
             let mut pieces = Vec::new();
             space.for_each_ready(32, &mut |what, place, bytes| pieces.push((what, place.offset(), bytes)));
             pieces
         };
-        assert_eq!(ready(), [(Use::Leaf, 4192, 32)]);
-        space.put(Use::Leaf, Place::new(NodeId(1), 4096), 48);
-        assert_eq!(ready(), [(Use::Leaf, 4096, 48), (Use::Leaf, 4192, 32)]);
-        assert_eq!(space.take(Use::Leaf, NodeId(1), 32), at(4096));
-        assert_eq!(space.take(Use::Leaf, NodeId(1), 16), at(4128), "the rest of it");
-        space.add_chunk(Use::Leaf, NodeId(1), 8192, 64);
-        assert_eq!(space.take(Use::Leaf, NodeId(1), 32), at(4192), "what the first chunk had left");
-        assert_eq!(space.take(Use::Leaf, NodeId(1), 64), at(8192));
-        assert_eq!(space.take(Use::Node, NodeId(1), 16), None, "another use");
+        assert_eq!(ready(), [(AllocationClass::Leaf, 4192, 32)]);
+        space.put(AllocationClass::Leaf, Place::new(NodeId(1), 4096), 48);
+        assert_eq!(ready(), [(AllocationClass::Leaf, 4096, 48), (AllocationClass::Leaf, 4192, 32)]);
+        assert_eq!(space.take(AllocationClass::Leaf, NodeId(1), 32), at(4096));
+        assert_eq!(space.take(AllocationClass::Leaf, NodeId(1), 16), at(4128), "the rest of it");
+        space.add_chunk(AllocationClass::Leaf, NodeId(1), 8192, 64);
+        assert_eq!(space.take(AllocationClass::Leaf, NodeId(1), 32), at(4192), "what the first chunk had left");
+        assert_eq!(space.take(AllocationClass::Leaf, NodeId(1), 64), at(8192));
+        assert_eq!(space.take(AllocationClass::Node, NodeId(1), 16), None, "another use");
         assert_eq!(ready(), []);
-        space.put(Use::Leaf, Place::new(NodeId(1), 8192), 64);
-        assert_eq!(space.take(Use::Leaf, NodeId(1), 64), at(8192), "the last comes back whole");
-        assert!(!space.retire(Use::Node, Place::new(NodeId(0), 16), 48, 0), "nothing comes back here");
+        space.put(AllocationClass::Leaf, Place::new(NodeId(1), 8192), 64);
+        assert_eq!(space.take(AllocationClass::Leaf, NodeId(1), 64), at(8192), "the last comes back whole");
+        assert!(!space.retire(AllocationClass::Node, Place::new(NodeId(0), 16), 48, 0), "nothing comes back here");
         for piece in 0..20 {
-            space.put(Use::Leaf, Place::new(NodeId(1), 16_384 + 64 * piece), 16 + 16 * (piece as usize % 2));
+            space.put(
+                AllocationClass::Leaf,
+                Place::new(NodeId(1), 16_384 + 64 * piece),
+                16 + 16 * (piece as usize % 2),
+            );
         }
         assert_eq!(space.retired_and_lost(), (48, 64), "sixteen are remembered, of the largest");
-        let space = Space::new(&stretches);
-        space.add_chunk(Use::Node, NodeId(1), 4096, 128);
-        assert_eq!(space.take(Use::Node, NodeId(1), 80), at(4096));
-        space.add_chunk(Use::Node, NodeId(1), 4224, 128);
-        let pieces = [(Use::Node, 4176, 48), (Use::Node, 4224, 128)];
-        assert_eq!(ready().into_iter().filter(|piece| piece.0 == Use::Node).collect::<Vec<_>>(), pieces, "two chunks");
+        let space = Space::new(&arenas);
+        space.add_chunk(AllocationClass::Node, NodeId(1), 4096, 128);
+        assert_eq!(space.take(AllocationClass::Node, NodeId(1), 80), at(4096));
+        space.add_chunk(AllocationClass::Node, NodeId(1), 4224, 128);
+        let pieces = [(AllocationClass::Node, 4176, 48), (AllocationClass::Node, 4224, 128)];
+        assert_eq!(
+            ready().into_iter().filter(|piece| piece.0 == AllocationClass::Node).collect::<Vec<_>>(),
+            pieces,
+            "two chunks"
+        );
     }
 
     #[test]
     fn what_was_published_waits_and_comes_back_first() {
-        let stretches: Vec<_> = (0..2).map(|_| Mutex::new(Stretch::default())).collect();
+        let arenas: Vec<_> = (0..2).map(|_| Mutex::new(BumpArena::default())).collect();
         let (mut room, mut slots) = ([Waiting::default(); 4], [Piece::default(); 4]);
-        let (epochs, shelves) = (Epochs::new(), [Mutex::new(Shelf::new(&mut slots))]);
+        let (epochs, free_lists) = (Epochs::new(), [Mutex::new(FreeList::new(&mut slots))]);
         let queue = Mutex::new(Queue::new(&mut room, true));
-        let space = Space::new(&stretches).with_returns(&shelves, &queue, &epochs);
-        space.add_chunk(Use::Node, NodeId(0), 4096, 1024);
-        let (small, large) =
-            (space.take(Use::Node, NodeId(0), 48).unwrap(), space.take(Use::Node, NodeId(0), 144).unwrap());
-        assert!(space.retire(Use::Node, small, 48, 0) && space.retire(Use::Node, large, 144, 0));
+        let space = Space::new(&arenas).with_returns(&free_lists, &queue, &epochs);
+        space.add_chunk(AllocationClass::Node, NodeId(0), 4096, 1024);
+        let (small, large) = (
+            space.take(AllocationClass::Node, NodeId(0), 48).unwrap(),
+            space.take(AllocationClass::Node, NodeId(0), 144).unwrap(),
+        );
+        assert!(
+            space.retire(AllocationClass::Node, small, 48, 0) && space.retire(AllocationClass::Node, large, 144, 0)
+        );
         assert_eq!(space.release(), 0, "no turn has passed");
-        assert_eq!(space.take(Use::Node, NodeId(0), 48), Some(Place::new(NodeId(0), 4288)), "never used");
+        assert_eq!(space.take(AllocationClass::Node, NodeId(0), 48), Some(Place::new(NodeId(0), 4288)), "never used");
         epochs.clear_all_for_tests();
         assert_eq!(space.release(), 2);
-        assert_eq!(space.take(Use::Node, NodeId(0), 48), Some(small));
-        assert_eq!(space.take_off(Use::Node, NodeId(0), 48), Some(large), "cut off a larger one");
-        assert_eq!(space.take(Use::Node, NodeId(0), 48), Some(large.plus(96)));
-        assert_eq!(space.take(Use::Node, NodeId(0), 48), Some(large.plus(48)));
+        assert_eq!(space.take(AllocationClass::Node, NodeId(0), 48), Some(small));
+        assert_eq!(space.take_off(AllocationClass::Node, NodeId(0), 48), Some(large), "cut off a larger one");
+        assert_eq!(space.take(AllocationClass::Node, NodeId(0), 48), Some(large.plus(96)));
+        assert_eq!(space.take(AllocationClass::Node, NodeId(0), 48), Some(large.plus(48)));
         assert_eq!(space.retired_and_lost(), (0, 0));
     }
 }

@@ -10,14 +10,14 @@
 
 use super::Swept;
 use super::takeover::{Recoverable, Site};
-use crate::lane::{Debt, Lane};
+use crate::lane::{Lane, LockRecord};
 use crate::layout::word_at;
 use crate::locks::protocol::Locks;
 use crate::marks::Mark;
 use crate::membership::fence::{Fenced, fence};
 use crate::membership::rows;
 use crate::memory::chunks;
-use crate::mutants::{Bug, planted};
+use crate::mutants::{Mutant, planted};
 use crate::operation::{Cause, OpError};
 use crate::port::OUTBOX_REQUESTS;
 use crate::remote::NodeGeometry;
@@ -105,7 +105,7 @@ pub(crate) trait Sweep {
             return Ok(swept);
         }
         let dead = (row, seen.word.with_state(RowState::Dead));
-        let mut clean = planted(Bug::RowFreedUnswept);
+        let mut clean = planted(Mutant::RowFreedUnswept);
         for _ in 0..PASSES_MAX {
             if clean {
                 break;
@@ -171,7 +171,7 @@ pub(crate) trait Sweep {
                 while named != 0 {
                     let lock = LockId { node, index: first + named.trailing_zeros() };
                     named &= named - 1;
-                    pass.note(sweep_lock(locks, lane, site, Debt::queued(lock, Address::NULL), dead).await?);
+                    pass.note(sweep_lock(locks, lane, site, LockRecord::queued(lock, Address::NULL), dead).await?);
                 }
                 first += count;
             }
@@ -183,7 +183,7 @@ pub(crate) trait Sweep {
     /// room for, at least one.
     async fn sweep_leaves(&self, lane: &Lane<'_>, site: Site<'_>, dead: Dead, pass: &mut Pass) -> Result<(), OpError> {
         let Some((locks, place_bytes)) = self.leaves() else { return Ok(()) };
-        if place_bytes == 0 || planted(Bug::LeavesUnswept) {
+        if place_bytes == 0 || planted(Mutant::LeavesUnswept) {
             return Ok(());
         }
         let share_bytes = site.room.len() / OUTBOX_REQUESTS;
@@ -217,8 +217,8 @@ pub(crate) trait Sweep {
                     while named != 0 {
                         let address = leaf(first + u64::from(named.trailing_zeros()));
                         named &= named - 1;
-                        let debt = Debt::queued(locks.lock_of(address)?, address);
-                        pass.note(sweep_lock(locks, lane, site, debt, dead).await?);
+                        let lock_record = LockRecord::queued(locks.lock_of(address)?, address);
+                        pass.note(sweep_lock(locks, lane, site, lock_record, dead).await?);
                     }
                     first += u64::from(count);
                 }
@@ -289,19 +289,19 @@ async fn sweep_lock<L: Recoverable>(
     locks: &L,
     lane: &Lane<'_>,
     site: Site<'_>,
-    debt: Debt,
+    lock_record: LockRecord,
     (row, word): Dead,
 ) -> Result<bool, OpError> {
-    if !locks.try_enter(lane, debt)? {
+    if !locks.try_enter(lane, lock_record)? {
         return Ok(false);
     }
     let at = site.room.start;
-    let (node, offset, space) = locks.word_place(debt.lock, debt.protects);
+    let (node, offset, space) = locks.word_place(lock_record.lock, lock_record.protects);
     lane.port().call(Request::read(Label::Lock, node, offset, 8, at).in_space(space)).await?;
     let found = LockWord(lane.port().with(|scratch| word_at(scratch, at)));
     if L::is_held(found.0) && found.row() == row {
-        locks.recover(lane, site, debt, found, word.incarnation()).await?;
+        locks.recover(lane, site, lock_record, found, word.incarnation()).await?;
     }
-    locks.leave(lane, debt.lock);
+    locks.leave(lane, lock_record.lock);
     Ok(true)
 }

@@ -1,7 +1,7 @@
 //! Waiting for a lock whose holder may be dead, and taking it over from one that is.
 
 use crate::lane::watch::Watch;
-use crate::lane::{Debt, Lane, Stage};
+use crate::lane::{Lane, LockRecord, Stage};
 use crate::layout::word_at;
 use crate::locks::protocol::Locks;
 use crate::marks::Mark;
@@ -9,7 +9,7 @@ use crate::membership::Recovery;
 use crate::membership::fence::{Fenced, fence};
 use crate::membership::redo::{self, HEADER_BYTES, Image, LOOK_BYTES, SLOTS_FOR_WRITES, Wanted};
 use crate::memory::chunks;
-use crate::mutants::{Bug, planted};
+use crate::mutants::{Mutant, planted};
 use crate::operation::{Cause, OpError};
 use crate::remote::address::Address;
 use crate::remote::chunk::{ChunkEntry, Grant};
@@ -47,16 +47,16 @@ pub(crate) trait Recoverable: Locks {
     /// What an operation does that ended because the holder of a lock was silent: it looks after that holder, and
     /// begins anew. Called where nothing is locked and nothing has been changed, at the very outside: the future of
     /// an operation need not have room for a recovery behind everything else.
-    async fn look_after(&self, lane: &Lane<'_>, debt: Debt) -> Result<(), OpError> {
+    async fn look_after(&self, lane: &Lane<'_>, lock_record: LockRecord) -> Result<(), OpError> {
         let Some(site) = self.site() else { return Ok(()) };
-        let lock = debt.lock;
-        if !self.try_enter(lane, debt)? {
+        let lock = lock_record.lock;
+        if !self.try_enter(lane, lock_record)? {
             // Another lane of this compute node is at it, and has been waiting for as long.
             let pause_ns = site.recovery.lease.terms().lease_ns() / 64;
             lane.port().call(Request::pause(pause_ns)).await?;
             return Ok(());
         }
-        let looked = self.look_at_holder(lane, site, debt).await;
+        let looked = self.look_at_holder(lane, site, lock_record).await;
         // Unless a takeover is under way, whose outcome settling will look for.
         if lane.stage_of(lock) == Some(Stage::Queued) {
             self.leave(lane, lock);
@@ -68,7 +68,7 @@ pub(crate) trait Recoverable: Locks {
     /// lock, which is free or somebody else's afterwards.
     ///
     /// The lane has the local entry of the lock and no remote word of it.
-    async fn look_at_holder(&self, lane: &Lane<'_>, site: Site<'_>, debt: Debt) -> Result<(), OpError> {
+    async fn look_at_holder(&self, lane: &Lane<'_>, site: Site<'_>, lock_record: LockRecord) -> Result<(), OpError> {
         let found = LockWord(lane.watch(|watch| watch.word));
         let row = found.row();
         let recovery = site.recovery;
@@ -79,7 +79,7 @@ pub(crate) trait Recoverable: Locks {
         }
         // An operation that was sent back may have had this lock since, or waited for another one: then the holder it
         // has watched may live and be idle, without a sign of life, and is not to be fenced for a lock it does not hold.
-        let (node, offset, space) = self.word_place(debt.lock, debt.protects);
+        let (node, offset, space) = self.word_place(lock_record.lock, lock_record.protects);
         let at = site.room.start;
         lane.port().call(Request::read(Label::Lock, node, offset, 8, at).in_space(space)).await?;
         if lane.port().with(|scratch| word_at(scratch, at)) != found.0 {
@@ -91,7 +91,7 @@ pub(crate) trait Recoverable: Locks {
         let now_ns = lane.port().elapsed_ns();
         let over = lane.watch(|watch| watch.saw_row((seen.word.0, seen.heartbeat), now_ns, lease_ns));
         let by_its_clock = seen.heartbeat * recovery.lease.terms().heartbeat_ns() < lane.port().elapsed_ns();
-        let over = over || planted(Bug::LeaseByRemoteClock) && by_its_clock;
+        let over = over || planted(Mutant::LeaseByRemoteClock) && by_its_clock;
         let word = seen.word;
         match word.state() {
             Some(RowState::Live) if !over => return Ok(()),
@@ -106,8 +106,8 @@ pub(crate) trait Recoverable: Locks {
                 return Ok(());
             }
         }
-        if planted(Bug::TakeoverUnfenced) || fence(lane, site.geometry, row, word).await? == Fenced::Dead {
-            self.recover(lane, site, debt, found, word.incarnation()).await?;
+        if planted(Mutant::TakeoverUnfenced) || fence(lane, site.geometry, row, word).await? == Fenced::Dead {
+            self.recover(lane, site, lock_record, found, word.incarnation()).await?;
         }
         lane.watch(|watch| *watch = Watch::default());
         Ok(())
@@ -116,7 +116,7 @@ pub(crate) trait Recoverable: Locks {
     /// Ends an acquisition of a dead compute node: whatever of its last WRITE is missing is done, and the lock word is
     /// not `dead` any more. Several may do this at once; each may die anywhere in it.
     ///
-    /// `debt` is the lane's own, in stage `Queued`, and is that again afterwards.
+    /// `lock_record` is the lane's own, in stage `Queued`, and is that again afterwards.
     ///
     /// What the word of a lock that lies in a node says when it is free comes from the node, READ once nobody but this lane
     /// can be writing it: while the word is the dead's, whose every WRITE has landed or never will, and nothing is torn; or
@@ -125,26 +125,26 @@ pub(crate) trait Recoverable: Locks {
         &self,
         lane: &Lane<'_>,
         site: Site<'_>,
-        debt: Debt,
+        lock_record: LockRecord,
         dead: LockWord,
         incarnation: u32,
     ) -> Result<(), OpError> {
         let Site { recovery, geometry, owner, room } = site;
-        let lock = debt.lock;
-        let (node, place) = (usize::from(lock.node.0), (lock, debt.protects));
+        let lock = lock_record.lock;
+        let (node, place) = (usize::from(lock.node.0), (lock, lock_record.protects));
         let (Some(geometry), Some(area)) = (geometry.get(node), recovery.areas.get(node)) else {
             return Ok(());
         };
         let port = lane.port();
-        let wanted = Wanted { row: dead.row(), incarnation, lock: debt.lock_name(), word: dead, own: false };
+        let wanted = Wanted { row: dead.row(), incarnation, lock: lock_record.lock_name(), word: dead, own: false };
         let found = redo::find(lane, lock.node, geometry, &wanted, room).await?;
         if !recovery.lease.may_write() {
             return Err(OpError::harmless(Cause::Fenced));
         }
-        let found = if planted(Bug::TakeoverWithoutReplay) { None } else { found };
+        let found = if planted(Mutant::TakeoverWithoutReplay) { None } else { found };
         let Some(found) = found else {
             // Nothing of it is torn. Who loses finds the word gone, which is what was wanted.
-            let free = self.free_word(lane, debt.protects).await?;
+            let free = self.free_word(lane, lock_record.protects).await?;
             let takeover = self.word_request(Label::Takeover, place, dead.0, free);
             if port.call(takeover).await?.value == dead.0 {
                 lane.mark(Mark::Takeover);
@@ -154,7 +154,7 @@ pub(crate) trait Recoverable: Locks {
         let word = LockWord(self.next_word(lane)?);
         let image_at = room.start + LOOK_BYTES;
         let image = Image {
-            debt,
+            lock_record,
             word,
             incarnation: owner.incarnation,
             step: recovery.next_step(),
@@ -165,30 +165,30 @@ pub(crate) trait Recoverable: Locks {
         port.with(|scratch| image.seal(scratch.get_mut(image_at..image_at + bytes).unwrap_or_default()));
         let Some(slot) = area.slot_of(lane, SLOTS_FOR_WRITES) else { return Ok(()) };
         // Waited for: if the takeover succeeds, the copy is there.
-        if !planted(Bug::TakeoverWithoutCopy) {
+        if !planted(Mutant::TakeoverWithoutCopy) {
             port.call(Request::write(Label::Redo, lock.node, slot, bytes, image_at)).await?;
         }
-        lane.owe(Debt { stage: Stage::Posted, word: word.0, imaged: true, ..debt })?;
+        lane.track(LockRecord { stage: Stage::Posted, word: word.0, has_redo_record: true, ..lock_record })?;
         let taken = port.call(self.word_request(Label::Takeover, place, dead.0, word.0)).await?.value;
         if taken != dead.0 {
-            lane.owe(debt)?;
+            lane.track(lock_record)?;
             return Ok(());
         }
         lane.mark(Mark::Takeover);
         if found.repair {
             lane.mark(Mark::RepairerDied);
         }
-        lane.owe(Debt { stage: Stage::Held, word: word.0, imaged: true, ..debt })?;
+        lane.track(LockRecord { stage: Stage::Held, word: word.0, has_redo_record: true, ..lock_record })?;
         found.writes.replay(lane, lock.node, image_at + HEADER_BYTES, recovery.unit_bytes);
         let mut free = 0;
         if Self::IN_NODES {
             port.submit().await?;
-            free = self.free_word(lane, debt.protects).await?;
+            free = self.free_word(lane, lock_record.protects).await?;
         }
         let unlock = port.push(self.word_request(Label::Unlock, place, word.0, free));
         port.submit().await?;
         lane.mark(Mark::RedoReplayed);
-        lane.owe(debt)?;
+        lane.track(lock_record)?;
         if port.completion(unlock).value == word.0 { Ok(()) } else { Err(OpError::harmless(Cause::Fenced)) }
     }
 }
@@ -238,14 +238,14 @@ impl Site<'_> {
     }
 
     /// Repeats the WRITE that this lane's own queue pair may have cut short, before the lock is released.
-    pub(crate) async fn replay_own(&self, lane: &Lane<'_>, debt: &Debt) -> Result<(), OpError> {
-        let lock = debt.lock;
+    pub(crate) async fn replay_own(&self, lane: &Lane<'_>, lock_record: &LockRecord) -> Result<(), OpError> {
+        let lock = lock_record.lock;
         let Some(geometry) = self.geometry.get(usize::from(lock.node.0)) else { return Ok(()) };
         let wanted = Wanted {
             row: self.owner.row,
             incarnation: self.owner.incarnation,
-            lock: debt.lock_name(),
-            word: LockWord(debt.word),
+            lock: lock_record.lock_name(),
+            word: LockWord(lock_record.word),
             own: true,
         };
         let found = redo::find(lane, lock.node, geometry, &wanted, self.room).await?;

@@ -98,7 +98,7 @@ pub struct LockId {
 
 impl LockId {
     /// Set in the index of a lock whose word lies in the node it protects; the other bits are then its place in the index's
-    /// own local table, and [`Debt::protects`](crate::lane::Debt::protects) says where the word is.
+    /// own local table, and [`LockRecord::protects`](crate::lane::LockRecord::protects) says where the word is.
     pub const IN_NODE: u32 = 1 << 31;
 
     /// Whether the word lies in the node it protects.

@@ -21,7 +21,7 @@
 //! - [`chunk`]: who was granted which memory, and what for.
 //! - [`lock_word`]: lock words that name their holder.
 //! - [`rpc`]: the few things asked of a memory node's daemon.
-//! - [`features`], [`place`], [`signature`]: feature words, places of nodes that nothing points to, owner tags.
+//! - [`features`], [`place`], [`owner_tag`]: feature words, places of nodes that nothing points to, owner tags.
 //!
 //! Two rules hold for all of them. Bytes from a memory node are untrusted: decoders check everything and answer with
 //! an error, whatever the bytes are. And no word is ever changed by both a memory node's CPU and verbs: the daemon
@@ -38,10 +38,10 @@ pub mod catalog;
 pub mod chunk;
 pub mod features;
 pub mod lock_word;
+pub mod owner_tag;
 pub mod place;
 pub mod row;
 pub mod rpc;
-pub mod signature;
 pub mod superblock;
 
 use crate::remote::lock_word::RowId;

@@ -24,14 +24,14 @@ impl NodeClass {
 
 /// A node nobody points to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Fresh {
+pub struct UnlinkedNode {
     /// Where, in the generation its next image will carry.
     pub address: Address,
     /// Node version of the image that is there now: 0 for memory never used.
     pub version: u8,
 }
 
-impl Fresh {
+impl UnlinkedNode {
     /// The node after an image of it was written and abandoned: its next life continues the versions.
     #[must_use]
     pub const fn after_write(self) -> Self {

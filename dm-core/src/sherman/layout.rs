@@ -17,7 +17,7 @@ use crate::btree::node::{self, KEY_BYTES_MAX};
 use crate::error::DecodeError;
 use crate::layout::fields::Field;
 use crate::layout::stripes::{self, Cursor, LINE_PAYLOAD_BYTES, VERSION_MASK};
-use crate::mutants::{Bug, planted};
+use crate::mutants::{Mutant, planted};
 use core::ops::Range;
 
 pub use crate::btree::leaves::SPAN_MAX;
@@ -151,7 +151,7 @@ impl<'a> Leaf<'a> {
     pub fn find(&self, key: &[u8]) -> Result<Option<usize>, DecodeError> {
         match self.scan_for(key) {
             Some(slot) if self.is_whole(slot) => Ok(Some(slot)),
-            _ if planted(Bug::TornIsAbsent) => Ok(None),
+            _ if planted(Mutant::TornIsAbsent) => Ok(None),
             Some(_) => Err(DecodeError::Torn),
             None => self.all_whole().map(|()| None),
         }
@@ -317,7 +317,7 @@ impl<'a> LeafMut<'a> {
 
     fn touch(&mut self, slot: usize, occupied: bool) {
         let at = self.shape.entry_at(slot);
-        let reset = planted(Bug::DeleteResetsVersion) && !occupied;
+        let reset = planted(Mutant::DeleteResetsVersion) && !occupied;
         let version = if reset { 0 } else { (self.view().control(slot) + 1) & VERSION_MASK };
         stripes::write(self.image, at, &[version | if occupied { OCCUPIED } else { 0 }]);
         stripes::set_entry_version(self.image, at, self.shape.entry_bytes(), version);

@@ -92,14 +92,14 @@ use crate::btree::Tree;
 use crate::btree::bulk::Bulk;
 use crate::btree::leaves::{Leaves, SPAN_MAX};
 use crate::btree::load::BulkLoad;
-use crate::btree::merge::{BOUNCES_MAX, Merge};
+use crate::btree::merge::{FORWARDING_RETRIES_MAX, Merge};
 use crate::btree::read::Target;
 use crate::btree::scan::Scan;
 use crate::error::DecodeError;
 use crate::index::Index;
 use crate::index::runner::{Run, Shared};
-use crate::lane::Debt;
 use crate::lane::Lane;
+use crate::lane::LockRecord;
 use crate::locks::protocol::Locks;
 use crate::marks::Mark;
 use crate::memory::epochs::Pinned;
@@ -196,8 +196,8 @@ impl<'s> Leaves<'s> for Sherman<'s> {
         self.tree.read_under_lock(lane, target, look)
     }
 
-    async fn look_after_bounce(&self, lane: &Lane<'_>, left: Address, right: Address) -> Result<(), OpError> {
-        if lane.bounced_more_than(BOUNCES_MAX) {
+    async fn mend_forwarding(&self, lane: &Lane<'_>, left: Address, right: Address) -> Result<(), OpError> {
+        if lane.forwarded_more_than(FORWARDING_RETRIES_MAX) {
             self.undo_merge(lane, left, right).await?;
         }
         Ok(())
@@ -227,8 +227,8 @@ impl<'s> Run<'s> for Sherman<'s> {
         }
     }
 
-    async fn look_after(&self, lane: &Lane<'_>, debt: Debt) -> Result<(), OpError> {
-        self.tree.look_after(self, lane, debt).await
+    async fn look_after(&self, lane: &Lane<'_>, lock_record: LockRecord) -> Result<(), OpError> {
+        self.tree.look_after(self, lane, lock_record).await
     }
 }
 
@@ -294,7 +294,7 @@ impl Index for Sherman<'_> {
 
     async fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId) -> Result<Swept, OpError> {
         lane.set_deadline(u64::MAX);
-        self.check_standing()?;
+        self.check_not_fenced()?;
         let _pinned = self.tree.pin(lane);
         self.sweep_and_mend(lane, row).await
     }

@@ -14,7 +14,7 @@ use crate::lane::Lane;
 use crate::layout::stripes;
 use crate::locks::protocol::{Held, Locks};
 use crate::marks::Mark;
-use crate::mutants::{Bug, planted};
+use crate::mutants::{Mutant, planted};
 use crate::operation::{Cause, OpError};
 use crate::remote::address::Address;
 use crate::remote::place::NodeClass;
@@ -75,15 +75,15 @@ impl Sherman<'_> {
         let bounded = node::read_high(left, high);
         let header = Header { generation: address.generation(), flags: NodeFlags::empty(), ..Header::read(left) };
         node::start(right, &header, separator, bounded.then_some(&*high));
-        self.tree.signature().write(right);
+        self.tree.owner_tag().write(right);
         for (to, &slot) in moved.iter().enumerate() {
             LeafMut::new(&self.leaf, right).copy_from(&Leaf::new(&self.leaf, left), slot as usize, to);
             LeafMut::new(&self.leaf, left).clear(slot as usize);
         }
-        if planted(Bug::SplitSorts) {
+        if planted(Mutant::SplitSorts) {
             self.sort_those_that_stay(left);
         }
-        let next = if planted(Bug::LostSibling) { Header::read(left).sibling } else { address };
+        let next = if planted(Mutant::LostSibling) { Header::read(left).sibling } else { address };
         node::set_right(left, Some(separator), next);
     }
 

@@ -8,11 +8,11 @@
 
 use super::Sherman;
 use super::layout::{Leaf, LeafMut};
-use crate::btree::descent::Spot;
+use crate::btree::descent::DescentCursor;
 use crate::btree::leaves::{Leaves, judge_leaf, key_of, slice_mut};
 use crate::btree::link::raise_node_version;
 use crate::btree::merge::Merge;
-use crate::btree::node::{KEY_BYTES_MAX, Standing};
+use crate::btree::node::{FenceCheck, KEY_BYTES_MAX};
 use crate::btree::read::Torn;
 use crate::btree::{MOVES_MAX, RESTARTS_MAX, Tree};
 use crate::error::DecodeError;
@@ -53,10 +53,10 @@ impl Sherman<'_> {
         let mut attempts = 0;
         loop {
             let route = if cached { self.tree.route(lane, &self.plan.key, 0) } else { None };
-            let mut spot = match route {
-                Some(spot) => spot,
+            let mut cursor = match route {
+                Some(cursor) => cursor,
                 None => match self.tree.locate(lane, &self.plan.key, 0, cached).await? {
-                    Some(spot) => spot,
+                    Some(cursor) => cursor,
                     None if !inserts => return Ok(Outcome::Absent),
                     None => {
                         self.plant(lane).await?;
@@ -66,33 +66,33 @@ impl Sherman<'_> {
                 },
             };
             if inserts {
-                self.tree.prepare_to_split(lane, spot.address.node());
+                self.tree.prepare_to_split(lane, cursor.address.node());
             }
-            match self.write_at(lane, kind, &mut spot).await? {
+            match self.write_at(lane, kind, &mut cursor).await? {
                 // What may follow is done from here: a future for it is not to lie within that of the attempt.
                 Attempt::Done { outcome, emptied } => {
                     if let Some(leaf) = emptied {
                         self.join_emptied(lane, leaf).await;
                     }
-                    if spot.help.is_some() {
-                        self.help(lane, spot.help).await;
+                    if cursor.help.is_some() {
+                        self.help(lane, cursor.help).await;
                     }
                     return Ok(outcome);
                 }
                 Attempt::Full(held, leaf) => {
                     self.split_and_insert(lane, held, leaf).await?;
-                    self.help(lane, spot.help).await;
+                    self.help(lane, cursor.help).await;
                     return Ok(Outcome::Inserted);
                 }
                 Attempt::Short => {
-                    if !self.tree.reserve_to_split(lane, spot.address.node()).await? {
+                    if !self.tree.reserve_to_split(lane, cursor.address.node()).await? {
                         return Err(OpError::harmless(Cause::PoolFull));
                     }
                     Tree::attempt(lane, &mut attempts, RESTARTS_MAX, "reserving nodes for a split")?;
                 }
                 Attempt::Lost => {
                     lane.mark(if cached { Mark::StaleCache } else { Mark::Restart });
-                    self.tree.cache.invalidate(spot.parent);
+                    self.tree.cache.invalidate(cursor.parent);
                     self.tree.root.forget();
                     cached = false;
                     Tree::attempt(lane, &mut attempts, RESTARTS_MAX, "finding the leaf of a key")?;
@@ -101,11 +101,16 @@ impl Sherman<'_> {
         }
     }
 
-    /// Writes at the leaf that `spot` names, or at one that it leads to.
-    async fn write_at(&self, lane: &Lane<'_>, kind: OperationKind, spot: &mut Spot) -> Result<Attempt, OpError> {
+    /// Writes at the leaf that `cursor` names, or at one that it leads to.
+    async fn write_at(
+        &self,
+        lane: &Lane<'_>,
+        kind: OperationKind,
+        cursor: &mut DescentCursor,
+    ) -> Result<Attempt, OpError> {
         let at = self.tree.scratch.node(0);
         for _ in 0..MOVES_MAX {
-            let address = spot.address;
+            let address = cursor.address;
             let target = self.leaf_target(address, at);
             let wanted = self.leaf_wanted(address);
             let look = |scratch: &mut [u8]| {
@@ -159,15 +164,15 @@ impl Sherman<'_> {
                     return Ok(Attempt::Short);
                 }
                 Some(Ok(Decision::NoRoom)) => return Ok(Attempt::Full(held, address)),
-                Some(Err(standing)) => {
+                Some(Err(fence_check)) => {
                     self.tree.release(lane, held).await?;
-                    if standing == Standing::Here {
+                    if fence_check == FenceCheck::Here {
                         return Ok(Attempt::Lost);
                     }
-                    let from = spot.from;
-                    spot.address = self.wrong_leaf(lane, standing, spot, at);
-                    self.look_after_bounce(lane, from, address).await?;
-                    spot.fresh = false;
+                    let from = cursor.from;
+                    cursor.address = self.wrong_leaf(lane, fence_check, cursor, at);
+                    self.mend_forwarding(lane, from, address).await?;
+                    cursor.fresh = false;
                 }
                 None => {
                     self.tree.release(lane, held).await?;

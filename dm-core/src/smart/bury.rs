@@ -15,14 +15,14 @@
 
 use super::Smart;
 use super::layout::{LeafState, VALUE_AT};
-use super::search::{Judged, Spot, Way};
+use super::search::{DescentCursor, Judged, Way};
 use crate::lane::Lane;
 use crate::locks::protocol::Locks;
 use crate::marks::Mark;
-use crate::mutants::{Bug, planted};
+use crate::mutants::{Mutant, planted};
 use crate::operation::OpError;
 use crate::port::OUTBOX_REQUESTS;
-use crate::radix::pieces::Use;
+use crate::radix::pieces::AllocationClass;
 use crate::radix::slot::{Child, Node, NodeType, Place, SLOTS_AT, Slot, set_word, word};
 use crate::verbs::{Label, Request};
 use core::sync::atomic::Ordering::Relaxed;
@@ -65,7 +65,7 @@ impl Smart<'_> {
     }
 
     /// Notes that what was published at `place` is out of the tree.
-    pub(super) fn retire(&self, lane: &Lane<'_>, way: &Way, what: Use, place: Place, bytes: usize) {
+    pub(super) fn retire(&self, lane: &Lane<'_>, way: &Way, what: AllocationClass, place: Place, bytes: usize) {
         if !way.copies {
             // Of a tree that only this compute node knows.
             self.space.put(what, place, bytes);
@@ -91,7 +91,7 @@ impl Smart<'_> {
     ///
     /// The operation's own change is still to come: a failure here has no effect.
     async fn bury(&self, lane: &Lane<'_>, leaf: Place, waits: bool) -> Result<bool, OpError> {
-        if planted(Bug::BuryUnlocked) {
+        if planted(Mutant::BuryUnlocked) {
             return self.bury_unlocked(lane, leaf).await;
         }
         let held = if waits {
@@ -183,10 +183,15 @@ impl Smart<'_> {
         matches!(LeafState::of_seal(seal), Some(LeafState::Deleted | LeafState::Buried))
     }
 
-    /// Whether leaves are deleted in the small node in node image 0, to which `spot` leads and whose first empty slot
+    /// Whether leaves are deleted in the small node in node image 0, to which `cursor` leads and whose first empty slot
     /// is `empty`. Looks only if the budget allows.
-    pub(super) async fn is_littered(&self, lane: &Lane<'_>, spot: &Spot, empty: usize) -> Result<bool, OpError> {
-        let Ok(Child::Node(kind, _)) = spot.word.child() else { return Ok(false) };
+    pub(super) async fn has_tombstones(
+        &self,
+        lane: &Lane<'_>,
+        cursor: &DescentCursor,
+        empty: usize,
+    ) -> Result<bool, OpError> {
+        let Ok(Child::Node(kind, _)) = cursor.word.child() else { return Ok(false) };
         if kind > BELOW_MAX || empty == 0 {
             return Ok(false);
         }
@@ -330,7 +335,7 @@ impl Smart<'_> {
             match was.child() {
                 Ok(Child::Leaf(leaf)) => {
                     lane.mark(Mark::LeafLeftOut);
-                    self.retire(lane, way, Use::Leaf, leaf, self.leaf.place_bytes);
+                    self.retire(lane, way, AllocationClass::Leaf, leaf, self.leaf.place_bytes);
                 }
                 Ok(Child::Node(below, node)) => {
                     lane.mark(Mark::NodeLeftOut);
@@ -341,10 +346,10 @@ impl Smart<'_> {
                         let leaf = self.leaf_in(lane, BELOW, number);
                         if let Some(leaf) = leaf.filter(|leaf| Some(*leaf) != left) {
                             lane.mark(Mark::LeafLeftOut);
-                            self.retire(lane, way, Use::Leaf, leaf, self.leaf.place_bytes);
+                            self.retire(lane, way, AllocationClass::Leaf, leaf, self.leaf.place_bytes);
                         }
                     }
-                    self.retire(lane, way, Use::Node, node, below.bytes());
+                    self.retire(lane, way, AllocationClass::Node, node, below.bytes());
                 }
                 _ => {}
             }

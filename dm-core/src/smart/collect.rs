@@ -11,7 +11,7 @@ use crate::lane::Lane;
 use crate::memory::Collection;
 use crate::memory::collect::{Collects, Site};
 use crate::operation::OpError;
-use crate::radix::pieces::Use;
+use crate::radix::pieces::AllocationClass;
 use crate::radix::slot::{NodeType, UNIT_BYTES};
 use crate::remote::chunk::ChunkKind;
 
@@ -24,8 +24,8 @@ impl<'s> Collects<'s> for Smart<'s> {
 
     fn carves(&self, kind: ChunkKind) -> Option<(u8, usize)> {
         match kind {
-            ChunkKind::Leaf => Some((Use::Leaf as u8, self.leaf.place_bytes)),
-            ChunkKind::Inner => Some((Use::Node as u8, NodeType::SMALLEST.bytes().max(UNIT_BYTES))),
+            ChunkKind::Leaf => Some((AllocationClass::Leaf as u8, self.leaf.place_bytes)),
+            ChunkKind::Inner => Some((AllocationClass::Node as u8, NodeType::SMALLEST.bytes().max(UNIT_BYTES))),
             _ => None,
         }
     }

@@ -9,14 +9,14 @@
 
 use super::Smart;
 use super::parameters::CHAIN_NODES_MAX;
-use super::search::{Spot, Way, Why};
+use super::search::{DescentCursor, Way, Why};
 use crate::error::VerbError;
 use crate::lane::Lane;
 use crate::marks::Mark;
 use crate::memory::chunks::{self, Want};
-use crate::mutants::{Bug, planted};
+use crate::mutants::{Mutant, planted};
 use crate::operation::{Cause, Effect, OpError};
-use crate::radix::pieces::Use;
+use crate::radix::pieces::AllocationClass;
 use crate::radix::slot::{self, BYTES_MAX, COVERS_MAX, Child, Header, NodeType, Place, SLOTS_AT, Slot, word};
 use crate::radix::space::Room;
 use crate::remote::chunk::{ChunkKind, Grant};
@@ -44,37 +44,43 @@ impl<'s> Smart<'s> {
         &self,
         lane: &Lane<'_>,
         way: &Way,
-        (spot, why): (Spot, Why),
+        (cursor, why): (DescentCursor, Why),
         tidies: &mut bool,
     ) -> Result<Attached, OpError> {
         match why {
             Why::Slot(node, None) => {
                 // The replacement has the record from the beginning.
-                let published = self.switch(lane, way, &spot, node, true).await?;
+                let published = self.switch(lane, way, &cursor, node, true).await?;
                 Ok(if published { Attached::Done } else { Attached::Again { copied: false } })
             }
             Why::Slot(node, Some(empty)) => {
-                if *tidies && self.is_littered(lane, &spot, usize::from(empty)).await? {
+                if *tidies && self.has_tombstones(lane, &cursor, usize::from(empty)).await? {
                     *tidies = false;
                     // Without the record: a node with room may have a slot for its byte by the time it is frozen.
-                    let published = self.switch(lane, way, &spot, node, false).await?;
+                    let published = self.switch(lane, way, &cursor, node, false).await?;
                     return Ok(Attached::Again { copied: published });
                 }
-                self.fill_slot(lane, way, &spot, node, usize::from(empty)).await
+                self.fill_slot(lane, way, &cursor, node, usize::from(empty)).await
             }
             Why::Leaf(leaf, judged) => match self.is_buried(lane, leaf, judged).await? {
-                true => self.replace_leaf(lane, way, &spot, leaf).await,
+                true => self.replace_leaf(lane, way, &cursor, leaf).await,
                 // It is the key's own leaf, finalized, and its lock is handed from lane to lane.
                 false if judged.ours => Ok(Attached::Again { copied: false }),
-                false => self.split(lane, way, &spot, why).await,
+                false => self.split(lane, way, &cursor, why).await,
             },
-            Why::Empty | Why::Header(_) => self.split(lane, way, &spot, why).await,
+            Why::Empty | Why::Header(_) => self.split(lane, way, &cursor, why).await,
         }
     }
 
     /// Carves `bytes`, on `near` if that has room, with a chunk granted where no memory node has. After `PoolFull` the
     /// operation waits and begins again, as long as there is something to wait for: `Smart::await_memory`.
-    pub(super) async fn carve(&self, lane: &Lane<'_>, what: Use, near: NodeId, bytes: usize) -> Result<Place, OpError> {
+    pub(super) async fn carve(
+        &self,
+        lane: &Lane<'_>,
+        what: AllocationClass,
+        near: NodeId,
+        bytes: usize,
+    ) -> Result<Place, OpError> {
         for _ in 0..self.space.release() {
             lane.mark(Mark::QuarantineOver);
         }
@@ -106,8 +112,8 @@ impl<'s> Smart<'s> {
         for _ in 0..CHUNKS_MAX {
             let Some(request) = self.requests.next() else { break };
             let kind = match what {
-                Use::Leaf => ChunkKind::Leaf,
-                Use::Node => ChunkKind::Inner,
+                AllocationClass::Leaf => ChunkKind::Leaf,
+                AllocationClass::Node => ChunkKind::Inner,
             };
             let grant = Grant::new(self.owner, kind, self.number, request);
             let want = Want { grant, retry: false, reuse: false, hint: self.space.hint(self.owner.row) };
@@ -180,12 +186,12 @@ impl<'s> Smart<'s> {
         &self,
         lane: &Lane<'_>,
         way: &Way,
-        spot: &Spot,
+        cursor: &DescentCursor,
         node: Place,
         empty: usize,
     ) -> Result<Attached, OpError> {
-        let Ok(Child::Node(kind, _)) = spot.word.child() else { return Ok(Attached::Again { copied: false }) };
-        let leaf = self.carve(lane, Use::Leaf, node.node(), self.leaf.place_bytes).await?;
+        let Ok(Child::Node(kind, _)) = cursor.word.child() else { return Ok(Attached::Again { copied: false }) };
+        let leaf = self.carve(lane, AllocationClass::Leaf, node.node(), self.leaf.place_bytes).await?;
         let at = self.scratch.node(0);
         let partial = lane.port().with(|scratch| {
             let mut room = [0; 64];
@@ -206,7 +212,7 @@ impl<'s> Smart<'s> {
             here = true;
             if found == Slot::EMPTY {
                 if way.copies {
-                    self.cache.patch(spot.word, index, to, self.epoch(lane));
+                    self.cache.patch(cursor.word, index, to, self.epoch(lane));
                 }
                 return Ok(Attached::Done);
             }
@@ -214,38 +220,44 @@ impl<'s> Smart<'s> {
                 // Not the next one: slots fill in ascending order, and this one, if it is empty, stays so.
                 break;
             }
-            if found.partial() == partial && !planted(Bug::SameByteTwice) {
+            if found.partial() == partial && !planted(Mutant::SameByteTwice) {
                 lane.mark(Mark::SameByte);
                 break;
             }
         }
         // The node is full, or the byte has a slot by now: the next look sees which.
         lane.port().withdraw();
-        self.space.put(Use::Leaf, leaf, self.leaf.place_bytes);
+        self.space.put(AllocationClass::Leaf, leaf, self.leaf.place_bytes);
         Ok(Attached::Again { copied: true })
     }
 
     /// Puts a leaf in the place of a finalized one.
-    async fn replace_leaf(&self, lane: &Lane<'_>, way: &Way, spot: &Spot, buried: Place) -> Result<Attached, OpError> {
-        let parent = spot.place(way);
+    async fn replace_leaf(
+        &self,
+        lane: &Lane<'_>,
+        way: &Way,
+        cursor: &DescentCursor,
+        buried: Place,
+    ) -> Result<Attached, OpError> {
+        let parent = cursor.place(way);
         let _room = self.room_for(way, 1)?;
-        let leaf = self.carve(lane, Use::Leaf, parent.node(), self.leaf.place_bytes).await?;
+        let leaf = self.carve(lane, AllocationClass::Leaf, parent.node(), self.leaf.place_bytes).await?;
         self.push_leaf(lane, leaf);
-        let to = Slot::leaf(spot.word.partial(), leaf);
+        let to = Slot::leaf(cursor.word.partial(), leaf);
         lane.change_is_next();
-        let found = self.publish(lane, leaf.node() == parent.node(), parent, spot.word, to).await?;
-        if found != spot.word {
-            self.space.put(Use::Leaf, leaf, self.leaf.place_bytes);
+        let found = self.publish(lane, leaf.node() == parent.node(), parent, cursor.word, to).await?;
+        if found != cursor.word {
+            self.space.put(AllocationClass::Leaf, leaf, self.leaf.place_bytes);
             if way.copies && !found.is_frozen() {
-                self.cache.patch(spot.owner, usize::from(spot.index), found, self.epoch(lane));
+                self.cache.patch(cursor.owner, usize::from(cursor.index), found, self.epoch(lane));
             }
             return Ok(Attached::Again { copied: !found.is_frozen() });
         }
         lane.mark(Mark::LeafReplaced);
         // That slot was the only one that led there, and a finalized leaf is never brought back.
-        self.retire(lane, way, Use::Leaf, buried, self.leaf.place_bytes);
+        self.retire(lane, way, AllocationClass::Leaf, buried, self.leaf.place_bytes);
         if way.copies {
-            self.cache.patch(spot.owner, usize::from(spot.index), to, self.epoch(lane));
+            self.cache.patch(cursor.owner, usize::from(cursor.index), to, self.epoch(lane));
         }
         Ok(Attached::Done)
     }
@@ -257,14 +269,14 @@ impl<'s> Smart<'s> {
     ///   position; contiguous, in one WRITE. Both leaves are in the last.
     /// - A node whose header differs: one node with the bytes in front of the difference, and in it that node and the
     ///   leaf. The old node keeps its header: the bytes that are twice there now are compared by nobody.
-    async fn split(&self, lane: &Lane<'_>, way: &Way, spot: &Spot, why: Why) -> Result<Attached, OpError> {
-        let place = spot.place(way);
+    async fn split(&self, lane: &Lane<'_>, way: &Way, cursor: &DescentCursor, why: Why) -> Result<Attached, OpError> {
+        let place = cursor.place(way);
         // A counter of the lane spreads what is new over the memory nodes; the old child stays where it is.
         let near = match why {
             Why::Empty => place.node(),
             _ => NodeId((lane.next_turn() >> 8) as u16 % self.geometry.len().max(1) as u16),
         };
-        let begin = usize::from(spot.depth);
+        let begin = usize::from(cursor.depth);
         // Position of the first byte that differs, and the byte that the old child has there.
         let difference = lane.port().with(|scratch| {
             let mut room = [0; 64];
@@ -290,12 +302,13 @@ impl<'s> Smart<'s> {
             return Err(corrupt(place, "a path that is too long"));
         }
         let node_bytes = NodeType::SMALLEST.bytes();
-        let nodes = if count > 0 { self.carve(lane, Use::Node, near, count * node_bytes).await? } else { place };
-        let leaf = match self.carve(lane, Use::Leaf, nodes.node(), self.leaf.place_bytes).await {
+        let nodes =
+            if count > 0 { self.carve(lane, AllocationClass::Node, near, count * node_bytes).await? } else { place };
+        let leaf = match self.carve(lane, AllocationClass::Leaf, nodes.node(), self.leaf.place_bytes).await {
             Ok(leaf) => leaf,
             Err(error) => {
                 if count > 0 {
-                    self.space.put(Use::Node, nodes, count * node_bytes);
+                    self.space.put(AllocationClass::Node, nodes, count * node_bytes);
                 }
                 return Err(error);
             }
@@ -317,10 +330,10 @@ impl<'s> Smart<'s> {
                     start = position + 1;
                 } else {
                     let header = Header::new(NodeType::SMALLEST, start, at, key);
-                    slot::build(image, &header, self.index, [spot.word.under(old_byte), Slot::leaf(byte(at), leaf)]);
+                    slot::build(image, &header, self.index, [cursor.word.under(old_byte), Slot::leaf(byte(at), leaf)]);
                 }
             }
-            let partial = spot.word.partial();
+            let partial = cursor.word.partial();
             if count > 0 { Slot::node(partial, NodeType::SMALLEST, nodes) } else { Slot::leaf(partial, leaf) }
         });
         if count > 0 {
@@ -330,15 +343,15 @@ impl<'s> Smart<'s> {
         self.push_leaf(lane, leaf);
         lane.change_is_next();
         let here = leaf.node() == place.node() && (count == 0 || nodes.node() == place.node());
-        let found = self.publish(lane, here, place, spot.word, to).await?;
-        if found != spot.word {
+        let found = self.publish(lane, here, place, cursor.word, to).await?;
+        if found != cursor.word {
             if count > 0 {
-                self.space.put(Use::Node, nodes, count * node_bytes);
+                self.space.put(AllocationClass::Node, nodes, count * node_bytes);
             }
-            self.space.put(Use::Leaf, leaf, self.leaf.place_bytes);
+            self.space.put(AllocationClass::Leaf, leaf, self.leaf.place_bytes);
             // A frozen slot is not the one that counts; any other word can be followed.
             if way.copies && !found.is_frozen() {
-                self.cache.patch(spot.owner, usize::from(spot.index), found, self.epoch(lane));
+                self.cache.patch(cursor.owner, usize::from(cursor.index), found, self.epoch(lane));
             }
             return Ok(Attached::Again { copied: !found.is_frozen() });
         }
@@ -351,7 +364,7 @@ impl<'s> Smart<'s> {
             lane.mark(Mark::LongPath);
         }
         if way.copies {
-            self.cache.patch(spot.owner, usize::from(spot.index), to, self.epoch(lane));
+            self.cache.patch(cursor.owner, usize::from(cursor.index), to, self.epoch(lane));
             self.copy_chain(lane, to, count);
         }
         Ok(Attached::Done)

@@ -1,7 +1,7 @@
 //! Locks of leaves: a word in each. How a lock is acquired and released: `crate::locks::protocol`.
 
 use super::{Smart, corrupt};
-use crate::lane::{Debt, Lane};
+use crate::lane::{Lane, LockRecord};
 use crate::locks::protocol::{Held, Locks, Techniques};
 use crate::locks::table::LockTable;
 use crate::membership::Recovery;
@@ -61,9 +61,9 @@ impl Locks for Smart<'_> {
         lane.port().push(self.leaf_request(Place::of(held.protects), 0));
     }
 
-    async fn replay_own(&self, lane: &Lane<'_>, debt: &Debt) -> Result<(), OpError> {
+    async fn replay_own(&self, lane: &Lane<'_>, lock_record: &LockRecord) -> Result<(), OpError> {
         match self.site() {
-            Some(site) => site.replay_own(lane, debt).await,
+            Some(site) => site.replay_own(lane, lock_record).await,
             None => Ok(()),
         }
     }
@@ -158,10 +158,10 @@ mod tests {
         let tag = smart.tag(held.protects);
         assert_eq!(smart.locks.enter(LOCK, LaneId(0), tag), Entered::Holder);
         for lane in &lanes[1..if third { 3 } else { 2 }] {
-            lane.owe(Debt::queued(LOCK, held.protects)).unwrap();
+            lane.track(LockRecord::queued(LOCK, held.protects)).unwrap();
             assert_eq!(smart.locks.enter(LOCK, lane.id(), tag), Entered::Queued);
         }
-        let handed = Handed { word: 77, imaged: true };
+        let handed = Handed { word: 77, has_redo_record: true };
         assert_eq!(smart.locks.pass(LOCK, tag, handed), Some(LaneId(1)));
         test(&smart, &lanes, held);
     }
@@ -179,9 +179,9 @@ mod tests {
             port.finish(scratch, 0);
             assert!(matches!(poll_once(port, leaving.as_mut()), Step::Done(Err(_))));
             // Settling will look whether the word is still this one.
-            let known = lanes[1].debts();
+            let known = lanes[1].lock_records();
             assert_eq!(known.len(), 1);
-            assert_eq!((known[0].stage, known[0].word, known[0].imaged), (Stage::Held, 77, true));
+            assert_eq!((known[0].stage, known[0].word, known[0].has_redo_record), (Stage::Held, 77, true));
         });
     }
 
@@ -191,8 +191,8 @@ mod tests {
             let mut leaving = pin!(smart.leave_queue(&lanes[1], held));
             assert!(matches!(poll_once(lanes[1].port(), leaving.as_mut()), Step::Done(Ok(()))));
             let turn = smart.locks.turn(LOCK, LaneId(2));
-            assert_eq!(turn, Turn::Owned(Handed { word: 77, imaged: true }));
-            assert!(lanes[1].debts().is_empty());
+            assert_eq!(turn, Turn::Owned(Handed { word: 77, has_redo_record: true }));
+            assert!(lanes[1].lock_records().is_empty());
         });
     }
 }

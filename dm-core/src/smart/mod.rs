@@ -135,8 +135,8 @@ use crate::btree::{Options, RESTARTS_MAX};
 use crate::compute::batches::Batches;
 use crate::index::Index;
 use crate::index::runner::{self, Run, Shared};
-use crate::lane::Debt;
 use crate::lane::Lane;
+use crate::lane::LockRecord;
 use crate::locks::protocol::Locks;
 use crate::locks::table::LockTable;
 use crate::marks::Mark;
@@ -370,7 +370,7 @@ impl runner::UnderWay for UnderWay<'_, '_, '_> {
     fn ends<T>(&mut self, result: &Result<T, OpError>) {
         let failed = matches!(result, Err(OpError { cause: Cause::Verb(_), .. }));
         match self.part.take() {
-            Some(part) if !failed && !self.lane.owes() => part.leave(self.lane),
+            Some(part) if !failed && !self.lane.has_lock_records() => part.leave(self.lane),
             _ => self.cut_short(),
         }
     }
@@ -389,7 +389,7 @@ impl Drop for UnderWay<'_, '_, '_> {
     fn drop(&mut self) {
         // A future that is dropped may have requests under way, or locks.
         if let Some(part) = self.part {
-            if self.lane.port().state() == State::Idle && !self.lane.owes() {
+            if self.lane.port().state() == State::Idle && !self.lane.has_lock_records() {
                 part.leave(self.lane);
             }
             self.cut_short();
@@ -427,8 +427,8 @@ impl<'s> Run<'s> for Smart<'s> {
         }
     }
 
-    async fn look_after(&self, lane: &Lane<'_>, debt: Debt) -> Result<(), OpError> {
-        Recoverable::look_after(self, lane, debt).await
+    async fn look_after(&self, lane: &Lane<'_>, lock_record: LockRecord) -> Result<(), OpError> {
+        Recoverable::look_after(self, lane, lock_record).await
     }
 
     /// An operation found no memory, and has done nothing: has it wait until the epochs have given some back, if some waits, and begin
@@ -441,7 +441,7 @@ impl<'s> Run<'s> for Smart<'s> {
     /// [`PATIENCE_NS`], or came and went to others, a chunk is taken if the pool has one.
     async fn await_memory(&self, lane: &Lane<'_>, waits: &mut u32) -> Result<bool, OpError> {
         let (Some(part), Some(asked)) = (self.epochs, self.space.is_short()) else { return Ok(false) };
-        if lane.owes() || *waits == WAITS_MAX || lane.check_deadline().is_err() {
+        if lane.has_lock_records() || *waits == WAITS_MAX || lane.check_deadline().is_err() {
             return Ok(false);
         }
         *waits += 1;
@@ -456,7 +456,7 @@ impl<'s> Run<'s> for Smart<'s> {
             pause_ns = (pause_ns * 2).min(PAUSE_NS.1);
             is_back = self.space.is_back(asked);
         }
-        self.check_standing()?;
+        self.check_not_fenced()?;
         lane.set_patient(is_back && *waits < PATIENT_WAITS);
         part.enter(lane);
         Ok(true)
@@ -516,7 +516,7 @@ impl Index for Smart<'_> {
 
     async fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId) -> Result<Swept, OpError> {
         lane.set_deadline(u64::MAX);
-        self.check_standing()?;
+        self.check_not_fenced()?;
         lane.forget_watch();
         let _under_way = self.pin(lane);
         self.sweep_row(lane, row).await
@@ -524,7 +524,7 @@ impl Index for Smart<'_> {
 
     async fn adopt<'a>(&'a self, lane: &'a Lane<'_>) -> Result<Adopted, OpError> {
         lane.set_deadline(u64::MAX);
-        self.check_standing()?;
+        self.check_not_fenced()?;
         let mut adopted = Adopted::default();
         collect(self, lane, &mut adopted).await?;
         Ok(adopted)

@@ -17,7 +17,7 @@ use crate::index::catalog::{self};
 use crate::lane::Lane;
 use crate::locks::protocol::Held;
 use crate::membership::redo::Writes;
-use crate::mutants::{Bug, planted};
+use crate::mutants::{Mutant, planted};
 use crate::operation::OpError;
 use crate::radix::slot::Place;
 use crate::recovery::sweep::Sweep;
@@ -33,16 +33,16 @@ impl Smart<'_> {
         let port = lane.port();
         let (node, offset, at) = (held.protects.node(), Place::of(held.protects).offset(), self.scratch.leaf(0));
         let write = Request::write(Label::Entry, node, offset, bytes, at);
-        if planted(Bug::ImageAfterData) {
+        if planted(Mutant::ImageAfterData) {
             port.push(write);
         }
         if let Some(recovery) = self.recovery
-            && let Some(debt) = lane.holds(held.lock)
-            && (debt.imaged || recovery.may_tear(offset, bytes))
+            && let Some(lock_record) = lane.holds(held.lock)
+            && (lock_record.has_redo_record || recovery.may_tear(offset, bytes))
         {
-            recovery.push_image(lane, debt, node, Writes::one(offset, bytes), at)?;
+            recovery.push_redo_record(lane, lock_record, node, Writes::one(offset, bytes), at)?;
         }
-        if !planted(Bug::ImageAfterData) {
+        if !planted(Mutant::ImageAfterData) {
             port.push(write);
         }
         lane.wrote_in_place();

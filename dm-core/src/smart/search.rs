@@ -10,7 +10,7 @@ use crate::error::DecodeError;
 use crate::lane::Lane;
 use crate::locks::protocol::{Held, Locks};
 use crate::marks::Mark;
-use crate::mutants::{Bug, planted};
+use crate::mutants::{Mutant, planted};
 use crate::operation::{OpError, Outcome};
 use crate::radix::cache::Route;
 use crate::radix::slot::{Child, Compared, Node, NodeType, Place, SLOTS_AT, Slot, word};
@@ -39,7 +39,7 @@ pub(super) struct Way {
 
 /// The descent cursor: a slot on the way.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Spot {
+pub(super) struct DescentCursor {
     /// Its word; if that is frozen, as it was before.
     pub word: Slot,
     /// Where its child begins.
@@ -52,7 +52,7 @@ pub(super) struct Spot {
     pub owner: Slot,
 }
 
-impl Spot {
+impl DescentCursor {
     const fn at_root(word: Slot, fresh: bool) -> Self {
         Self { word, depth: 0, index: 0, fresh, owner: Slot::EMPTY }
     }
@@ -101,7 +101,7 @@ pub(super) enum Reached {
     /// At the key's leaf, which is in leaf image 0, and whether the record is there.
     Leaf(Place, bool),
     /// Where it would be.
-    Gap(Spot, Why),
+    Gap(DescentCursor, Why),
 }
 
 /// Result of a look at a node.
@@ -148,14 +148,14 @@ impl Smart<'_> {
     }
 
     /// READs the root slot.
-    pub(super) async fn read_root(&self, lane: &Lane<'_>, way: &Way) -> Result<Spot, OpError> {
+    pub(super) async fn read_root(&self, lane: &Lane<'_>, way: &Way) -> Result<DescentCursor, OpError> {
         let at = self.scratch.small;
         lane.port().call(Request::read(Label::Root, way.root.node(), way.root.offset(), 8, at)).await?;
         let word = Slot(lane.port().with(|scratch| word(scratch, at)));
         if way.copies {
             self.cache.set_root(word, self.epoch(lane));
         }
-        Ok(Spot::at_root(word, true))
+        Ok(DescentCursor::at_root(word, true))
     }
 
     /// Descends to the operation's key. `copied`: from where the copies end. `helps`: a node that another lane has
@@ -165,14 +165,14 @@ impl Smart<'_> {
     /// fresh. So few iterations do not go down, except for helping, which is limited.
     pub(super) async fn find(&self, lane: &Lane<'_>, way: &Way, copied: bool, helps: bool) -> Result<Reached, OpError> {
         let route = if copied && way.copies { self.route(lane).await } else { None };
-        let mut spot = match route {
-            Some(route) => Spot::copied(&route),
+        let mut cursor = match route {
+            Some(route) => DescentCursor::copied(&route),
             None => self.read_root(lane, way).await?,
         };
         let mut attempts = 0;
         loop {
-            let what = match spot.word.child() {
-                Ok(Child::Empty) if spot.fresh => return Ok(Reached::Gap(spot, Why::Empty)),
+            let what = match cursor.word.child() {
+                Ok(Child::Empty) if cursor.fresh => return Ok(Reached::Gap(cursor, Why::Empty)),
                 Ok(Child::Empty) => "an empty slot",
                 Ok(Child::Leaf(place)) if self.is_inside(place, self.leaf.place_bytes) => {
                     let leaf = self.read_leaf(lane, place).await?;
@@ -180,11 +180,11 @@ impl Smart<'_> {
                         Judged { ours: true, state: LeafState::Valid } => return Ok(Reached::Leaf(place, true)),
                         Judged { ours: true, state: LeafState::Deleted } => return Ok(Reached::Leaf(place, false)),
                         Judged { ours, .. }
-                            if spot.fresh
-                                || !ours && planted(Bug::CachedNegative)
-                                || ours && planted(Bug::BuriedIsAbsent) =>
+                            if cursor.fresh
+                                || !ours && planted(Mutant::CachedNegative)
+                                || ours && planted(Mutant::BuriedIsAbsent) =>
                         {
-                            return Ok(Reached::Gap(spot, Why::Leaf(place, leaf)));
+                            return Ok(Reached::Gap(cursor, Why::Leaf(place, leaf)));
                         }
                         Judged { ours: true, .. } => {
                             lane.mark(Mark::BuriedMet);
@@ -194,41 +194,41 @@ impl Smart<'_> {
                     }
                 }
                 Ok(Child::Node(kind, place)) if self.is_inside(place, kind.bytes()) => {
-                    match self.look(lane, way, &spot, kind, place).await? {
+                    match self.look(lane, way, &cursor, kind, place).await? {
                         Look::Unfit(what) => what,
-                        Look::Differs(at) if spot.fresh || planted(Bug::CachedNegative) => {
-                            return Ok(Reached::Gap(spot, Why::Header(at)));
+                        Look::Differs(at) if cursor.fresh || planted(Mutant::CachedNegative) => {
+                            return Ok(Reached::Gap(cursor, Why::Header(at)));
                         }
                         Look::Differs(_) => "a node of another prefix",
-                        Look::Found { word, .. } if word.is_frozen() && helps && !planted(Bug::FrozenFollowed) => {
+                        Look::Found { word, .. } if word.is_frozen() && helps && !planted(Mutant::FrozenFollowed) => {
                             lane.mark(Mark::HelpedSwitch);
-                            self.switch(lane, way, &spot, place, false).await?;
+                            self.switch(lane, way, &cursor, place, false).await?;
                             Self::attempt(lane, &mut attempts, "replacing full nodes on the way")?;
-                            spot = self.read_root(lane, way).await?;
+                            cursor = self.read_root(lane, way).await?;
                             continue;
                         }
                         Look::Found { index, word, position, current } => {
                             if word.is_frozen() {
                                 lane.mark(Mark::FrozenSlot);
                             }
-                            spot = Spot {
-                                word: if helps && planted(Bug::FrozenFollowed) { word } else { word.thawed() },
+                            cursor = DescentCursor {
+                                word: if helps && planted(Mutant::FrozenFollowed) { word } else { word.thawed() },
                                 depth: position + 1,
                                 index: index as u8,
-                                fresh: spot.fresh || current,
-                                owner: spot.word,
+                                fresh: cursor.fresh || current,
+                                owner: cursor.word,
                             };
                             continue;
                         }
                         Look::Missing { frozen: true, .. } if helps => {
                             lane.mark(Mark::HelpedSwitch);
-                            self.switch(lane, way, &spot, place, false).await?;
+                            self.switch(lane, way, &cursor, place, false).await?;
                             Self::attempt(lane, &mut attempts, "replacing nodes that are left on the way")?;
-                            spot = self.read_root(lane, way).await?;
+                            cursor = self.read_root(lane, way).await?;
                             continue;
                         }
-                        Look::Missing { empty, current, .. } if spot.fresh || current => {
-                            return Ok(Reached::Gap(spot, Why::Slot(place, empty.map(|at| at as u16))));
+                        Look::Missing { empty, current, .. } if cursor.fresh || current => {
+                            return Ok(Reached::Gap(cursor, Why::Slot(place, empty.map(|at| at as u16))));
                         }
                         Look::Missing { .. } => "a node that has been replaced",
                     }
@@ -236,10 +236,10 @@ impl Smart<'_> {
                 Ok(Child::Leaf(_) | Child::Node(..)) => "a pointer beyond the pool",
                 Err(_) => "a slot with unknown bits",
             };
-            if spot.fresh {
-                return Err(corrupt(spot.place(way), what));
+            if cursor.fresh {
+                return Err(corrupt(cursor.place(way), what));
             }
-            spot = self.confirm(lane, way, spot).await?;
+            cursor = self.confirm(lane, way, cursor).await?;
         }
     }
 
@@ -260,9 +260,9 @@ impl Smart<'_> {
 
     /// READs a slot of which only a copy is known. It is as the copy says, or changed, or no longer the one that
     /// counts; then the descent begins again.
-    async fn confirm(&self, lane: &Lane<'_>, way: &Way, spot: Spot) -> Result<Spot, OpError> {
-        let (place, at) = (spot.place(way), self.scratch.small);
-        if spot.owner.is_empty() {
+    async fn confirm(&self, lane: &Lane<'_>, way: &Way, cursor: DescentCursor) -> Result<DescentCursor, OpError> {
+        let (place, at) = (cursor.place(way), self.scratch.small);
+        if cursor.owner.is_empty() {
             return self.read_root(lane, way).await;
         }
         lane.port().call(Request::read(Label::Slot, place.node(), place.offset(), 8, at)).await?;
@@ -271,21 +271,21 @@ impl Smart<'_> {
             lane.mark(Mark::Restart);
             return self.read_root(lane, way).await;
         }
-        if found == spot.word {
+        if found == cursor.word {
             lane.mark(Mark::Confirmed);
         } else {
             lane.mark(Mark::StaleCache);
-            self.cache.patch(spot.owner, usize::from(spot.index), found, self.epoch(lane));
+            self.cache.patch(cursor.owner, usize::from(cursor.index), found, self.epoch(lane));
         }
-        Ok(Spot { word: found, fresh: true, ..spot })
+        Ok(DescentCursor { word: found, fresh: true, ..cursor })
     }
 
-    /// READs the node that `spot` leads to into node image 0 and looks for the key there.
+    /// READs the node that `cursor` leads to into node image 0 and looks for the key there.
     async fn look(
         &self,
         lane: &Lane<'_>,
         way: &Way,
-        spot: &Spot,
+        cursor: &DescentCursor,
         kind: NodeType,
         place: Place,
     ) -> Result<Look, OpError> {
@@ -301,7 +301,7 @@ impl Smart<'_> {
                 Err(DecodeError::Corrupt(what)) => return Look::Unfit(what),
                 Err(_) => return Look::Unfit("no node"),
             };
-            match node.header.compare(usize::from(spot.depth), key) {
+            match node.header.compare(usize::from(cursor.depth), key) {
                 Compared::Unfit => return Look::Unfit("a node that cannot be here"),
                 Compared::Differs(at) => return Look::Differs(at),
                 Compared::Fits => {}
@@ -310,7 +310,7 @@ impl Smart<'_> {
             let searched = node.search(key.get(usize::from(position)).copied().unwrap_or_default());
             // An image in which every slot is frozen may be of a node that has been replaced.
             if way.copies && searched.current {
-                self.cache.insert(spot.word, &node, self.epoch(lane));
+                self.cache.insert(cursor.word, &node, self.epoch(lane));
             }
             if let Some((index, word)) = searched.found {
                 return Look::Found { index, word, position, current: searched.current };

@@ -10,13 +10,13 @@
 //! any number of lanes may do this at once.
 
 use super::Smart;
-use super::search::{Spot, Way};
+use super::search::{DescentCursor, Way};
 use crate::lane::Lane;
 use crate::marks::Mark;
-use crate::mutants::{Bug, planted};
+use crate::mutants::{Mutant, planted};
 use crate::operation::OpError;
 use crate::port::OUTBOX_REQUESTS;
-use crate::radix::pieces::Use;
+use crate::radix::pieces::AllocationClass;
 use crate::radix::slot::{self, Child, Node, NodeType, Place, SLOTS_AT, Slot, set_word, word};
 use crate::smart::corrupt;
 use crate::verbs::{Label, Request};
@@ -37,17 +37,17 @@ fn type_for(count: usize, kind: NodeType) -> Option<NodeType> {
 }
 
 impl Smart<'_> {
-    /// Replaces the node at `node`, to which `spot` leads and whose image is node image 0; `inserts`: and puts the
+    /// Replaces the node at `node`, to which `cursor` leads and whose image is node image 0; `inserts`: and puts the
     /// operation's record into the new one. Returns whether this replacement is the one that was published.
     pub(super) async fn switch(
         &self,
         lane: &Lane<'_>,
         way: &Way,
-        spot: &Spot,
+        cursor: &DescentCursor,
         node: Place,
         inserts: bool,
     ) -> Result<bool, OpError> {
-        let Ok(Child::Node(kind, _)) = spot.word.child() else { return Ok(false) };
+        let Ok(Child::Node(kind, _)) = cursor.word.child() else { return Ok(false) };
         self.freeze(lane, node, kind, 0).await?;
         if way.copies {
             self.bury_some(lane, kind).await?;
@@ -61,12 +61,12 @@ impl Smart<'_> {
             return Err(corrupt(node, "a node of the largest type that is full or frozen and lacks a byte"));
         };
         let _room = self.room_for(way, 1 + if way.copies { self.count_buried(lane, kind) } else { 0 })?;
-        let place = self.carve(lane, Use::Node, node.node(), larger.bytes()).await?;
+        let place = self.carve(lane, AllocationClass::Node, node.node(), larger.bytes()).await?;
         let leaf = if inserts {
-            match self.carve(lane, Use::Leaf, place.node(), self.leaf.place_bytes).await {
+            match self.carve(lane, AllocationClass::Leaf, place.node(), self.leaf.place_bytes).await {
                 Ok(leaf) => Some(leaf),
                 Err(error) => {
-                    self.space.put(Use::Node, place, larger.bytes());
+                    self.space.put(AllocationClass::Node, place, larger.bytes());
                     return Err(error);
                 }
             }
@@ -94,25 +94,25 @@ impl Smart<'_> {
             self.push_leaf(lane, leaf);
             lane.change_is_next();
         }
-        let parent = spot.place(way);
-        let to = Slot::node(spot.word.partial(), larger, place);
+        let parent = cursor.place(way);
+        let to = Slot::node(cursor.word.partial(), larger, place);
         let here = place.node() == parent.node() && leaf.is_none_or(|leaf| leaf.node() == parent.node());
-        let found = self.publish(lane, here, parent, spot.word, to).await?;
-        if found != spot.word {
+        let found = self.publish(lane, here, parent, cursor.word, to).await?;
+        if found != cursor.word {
             lane.mark(Mark::SwitchLost);
-            if planted(Bug::RetiredInVain) {
-                self.retire(lane, way, Use::Node, node, kind.bytes());
+            if planted(Mutant::RetiredInVain) {
+                self.retire(lane, way, AllocationClass::Node, node, kind.bytes());
             }
-            self.space.put(Use::Node, place, larger.bytes());
+            self.space.put(AllocationClass::Node, place, larger.bytes());
             if let Some(leaf) = leaf {
-                self.space.put(Use::Leaf, leaf, self.leaf.place_bytes);
+                self.space.put(AllocationClass::Leaf, leaf, self.leaf.place_bytes);
             }
             return Ok(false);
         }
         lane.mark(Mark::TypeSwitch);
-        self.retire(lane, way, Use::Node, node, kind.bytes());
+        self.retire(lane, way, AllocationClass::Node, node, kind.bytes());
         if way.copies {
-            self.cache.patch(spot.owner, usize::from(spot.index), to, self.epoch(lane));
+            self.cache.patch(cursor.owner, usize::from(cursor.index), to, self.epoch(lane));
             lane.port().with(|scratch| {
                 let image = scratch.get(build..).unwrap_or_default();
                 if let Ok(node) = Node::new(image, larger, self.index) {
@@ -136,7 +136,7 @@ impl Smart<'_> {
         kind: NodeType,
         image: usize,
     ) -> Result<(), OpError> {
-        if planted(Bug::SwitchUnfrozen) {
+        if planted(Mutant::SwitchUnfrozen) {
             return Ok(());
         }
         let port = lane.port();

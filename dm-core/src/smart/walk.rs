@@ -11,7 +11,7 @@
 use super::Smart;
 use super::layout::LeafState;
 use super::parameters::{LEAVES_AT_ONCE_MAX, NODE_IMAGES, PATH_BYTES};
-use super::search::Spot;
+use super::search::DescentCursor;
 use crate::error::DecodeError;
 use crate::lane::Lane;
 use crate::locks::protocol::Locks;
@@ -465,7 +465,7 @@ impl Smart<'_> {
         nodes: &mut u64,
     ) -> Result<bool, OpError> {
         let reach = |place: Place, bytes: usize| collection.reach(place.node(), place.offset(), bytes as u64);
-        let root: Spot = self.read_root(lane, &self.way()).await?;
+        let root: DescentCursor = self.read_root(lane, &self.way()).await?;
         let mut path = Path { levels: 0, images: [0; NODE_IMAGES] };
         match root.word.child() {
             Ok(Child::Empty) => return Ok(false),
@@ -554,7 +554,7 @@ impl Smart<'_> {
     /// Visits every node and leaf: headers match, every byte has one slot, keys lie where they are found and ascend.
     pub(super) async fn check(&self, lane: &Lane<'_>) -> Result<Census, OpError> {
         let mut census = Census::default();
-        let root: Spot = self.read_root(lane, &self.way()).await?;
+        let root: DescentCursor = self.read_root(lane, &self.way()).await?;
         let mut path = Path { levels: 0, images: [0; NODE_IMAGES] };
         match root.word.child() {
             Ok(Child::Empty) => return Ok(census),

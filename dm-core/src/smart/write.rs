@@ -13,11 +13,11 @@
 use super::Smart;
 use super::insert::Attached;
 use super::layout::{LeafState, VALUE_AT};
-use super::search::{Judged, Reached, Spot};
+use super::search::{DescentCursor, Judged, Reached};
 use crate::lane::Lane;
 use crate::locks::protocol::Locks;
 use crate::marks::Mark;
-use crate::mutants::{Bug, planted};
+use crate::mutants::{Mutant, planted};
 use crate::operation::{OpError, OperationKind, Outcome};
 use crate::radix::slot::{Child, Place, Slot};
 use crate::verbs::{Label, Request};
@@ -56,7 +56,7 @@ impl Smart<'_> {
                     copied = false;
                 }
                 Reached::Gap(..) if !inserts => return Ok(Outcome::Absent),
-                Reached::Gap(spot, why) => match self.attach(lane, &way, (spot, why), &mut tidies).await? {
+                Reached::Gap(cursor, why) => match self.attach(lane, &way, (cursor, why), &mut tidies).await? {
                     Attached::Done => return Ok(Outcome::Inserted),
                     Attached::Again { copied: again } => copied = again,
                 },
@@ -121,7 +121,7 @@ impl Smart<'_> {
         place: Place,
         before: Option<bool>,
     ) -> Result<Option<Outcome>, OpError> {
-        if planted(Bug::DeleteUnlocked) && kind == OperationKind::Delete && before == Some(true) {
+        if planted(Mutant::DeleteUnlocked) && kind == OperationKind::Delete && before == Some(true) {
             lane.port().with(|scratch| {
                 if let Some(image) = scratch.get_mut(self.scratch.leaf(0)..) {
                     self.leaf.close(image, LeafState::Deleted);
@@ -135,7 +135,7 @@ impl Smart<'_> {
         let valid = match self.read_locked(lane, &held, read).await {
             Ok(Judged { ours: true, state: LeafState::Valid }) => true,
             Ok(Judged { ours: true, state: LeafState::Deleted }) => false,
-            Ok(Judged { ours: true, .. }) if planted(Bug::BuriedRevived) => false,
+            Ok(Judged { ours: true, .. }) if planted(Mutant::BuriedRevived) => false,
             Ok(Judged { ours, .. }) => {
                 self.release(lane, held).await?;
                 if ours {
@@ -152,7 +152,7 @@ impl Smart<'_> {
         };
         // A write batch is sealed while nobody else can change what it will overwrite: see `compute::batches`.
         self.seal(lane);
-        let valid = if planted(Bug::LeafBeforeLock) { before.unwrap_or(valid) } else { valid };
+        let valid = if planted(Mutant::LeafBeforeLock) { before.unwrap_or(valid) } else { valid };
         let (change, outcome) = self.decide(lane, kind, valid);
         if change == Change::Nothing {
             self.release(lane, held).await?;
@@ -171,17 +171,17 @@ impl Smart<'_> {
             self.leaf.close(image, LeafState::Deleted);
             Some(VALUE_AT)
         });
-        let bytes = if planted(Bug::WholeLeaf) { Some(self.leaf.place_bytes) } else { bytes };
+        let bytes = if planted(Mutant::WholeLeaf) { Some(self.leaf.place_bytes) } else { bytes };
         lane.change_is_next();
         self.push_in_place(lane, &held, bytes.unwrap_or(0))?;
-        if planted(Bug::DeleteClearsSlot) && change == Change::Remove {
+        if planted(Mutant::DeleteClearsSlot) && change == Change::Remove {
             self.clear_slot(lane, place);
         }
         self.release_with(lane, held).await?;
         if change == Change::Remove {
             self.met_deleted();
         }
-        if planted(Bug::DeleteLooksAgain) && change == Change::Remove {
+        if planted(Mutant::DeleteLooksAgain) && change == Change::Remove {
             return Ok(Some(self.decide(lane, kind, false).1));
         }
         Ok(Some(outcome))
@@ -195,7 +195,7 @@ impl Smart<'_> {
         let route = lane.port().with(|scratch| self.cache.route(scratch.get(key).unwrap_or_default(), epoch));
         let Some(route) = route else { return };
         if route.word.child() == Ok(Child::Leaf(leaf)) {
-            let place = Spot::copied(&route).place(&self.way());
+            let place = DescentCursor::copied(&route).place(&self.way());
             lane.port().push(Request::cas(Label::Slot, place.node(), place.offset(), route.word.0, Slot::EMPTY.0));
         }
     }

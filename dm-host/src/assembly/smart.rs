@@ -1,14 +1,14 @@
 //! Puts a SMART index together.
 
 use super::{AssemblyError, LEAF_LOCKS_MAX, Place, Spending, granted, huge_zeroes, lock_entries};
-use dm_core::compute::batches::{Batches, Bucket, Seat};
+use dm_core::compute::batches::{BatchSlot, Batches, Bucket};
 use dm_core::locks::table::{Entry, LockTable, Waiter};
 use dm_core::memory::chunks::RequestIds;
-use dm_core::memory::{Collection, GENERATIONS, Ground, Plot, Share, ground};
+use dm_core::memory::{Collection, GENERATIONS, MarkBitmap, Plot, Share, mark_bitmap};
 use dm_core::radix::cache::NodeCache;
-use dm_core::radix::pieces::{Piece, Queue, Shelf, Use, Waiting};
+use dm_core::radix::pieces::{AllocationClass, FreeList, Piece, Queue, Waiting};
 use dm_core::radix::slot::{MEMORY_NODES_MAX, NODE_BYTES_MAX};
-use dm_core::radix::space::{Space, Stretch};
+use dm_core::radix::space::{BumpArena, Space};
 use dm_core::smart::parameters::{Parameters, REGION_BYTES_MAX};
 use dm_core::smart::{Parts, RETIRED_AT_ONCE_MAX, Smart};
 use memmap2::MmapMut;
@@ -36,7 +36,7 @@ pub fn with_smart<R>(
 pub struct SmartStorage {
     entries: Vec<Entry>,
     waiters: Vec<Waiter>,
-    stretches: Vec<spin::Mutex<Stretch>>,
+    arenas: Vec<spin::Mutex<BumpArena>>,
     pieces: Vec<Piece>,
     waiting: Vec<Waiting>,
     returned: usize,
@@ -55,14 +55,14 @@ pub struct SmartStorage {
 pub struct SmartRoom<'a> {
     entries: &'a [Entry],
     waiters: &'a [Waiter],
-    stretches: &'a [spin::Mutex<Stretch>],
-    shelves: Vec<spin::Mutex<Shelf<'a>>>,
+    arenas: &'a [spin::Mutex<BumpArena>],
+    free_lists: Vec<spin::Mutex<FreeList<'a>>>,
     queue: spin::Mutex<Queue<'a>>,
     collection: Collection<'a>,
     words: &'a [AtomicU32],
     requests: &'a RequestIds,
     buckets: [&'a [spin::Mutex<Bucket>]; 2],
-    seats: Vec<Seat<'a>>,
+    batch_slots: Vec<BatchSlot<'a>>,
 }
 
 impl SmartStorage {
@@ -102,13 +102,13 @@ impl SmartStorage {
         let chunk_bytes_max = place.geometry.iter().map(|node| node.chunk_bytes).max().unwrap_or(0);
         let plots = if place.epochs.is_some() { spending.collected_chunks } else { 0 };
         let words = NodeCache::words_for(spending.cache_bytes);
-        let seats = if spending.options.rdwc { spending.lanes } else { 0 };
+        let batch_slots = if spending.options.rdwc { spending.lanes } else { 0 };
         // Twice as many buckets as lanes: few keys that meet in one by chance.
-        let buckets = || (0..2 * seats).map(|_| spin::Mutex::new(Bucket::default())).collect();
+        let buckets = || (0..2 * batch_slots).map(|_| spin::Mutex::new(Bucket::default())).collect();
         Ok(Self {
             entries: lock_entries(nodes * Self::locks_per_node(spending)),
             waiters: (0..spending.lanes).map(|_| Waiter::default()).collect(),
-            stretches: (0..nodes * Use::COUNT).map(|_| spin::Mutex::new(Stretch::default())).collect(),
+            arenas: (0..nodes * AllocationClass::COUNT).map(|_| spin::Mutex::new(BumpArena::default())).collect(),
             pieces: vec![Piece::default(); if place.epochs.is_some() { nodes * spending.returned_nodes } else { 0 }],
             waiting: vec![
                 Waiting::default();
@@ -121,14 +121,14 @@ impl SmartStorage {
             returned: spending.returned_nodes.max(1),
             eager: spending.generations != GENERATIONS,
             plots: vec![Plot::default(); plots],
-            marks: vec![0; plots * ground::words_for(chunk_bytes_max)],
+            marks: vec![0; plots * mark_bitmap::words_for(chunk_bytes_max)],
             words: huge_zeroes(words * size_of::<AtomicU32>()).map_err(|error| AssemblyError::Memory {
                 cache_bytes: spending.cache_bytes,
                 reason: error.to_string(),
             })?,
             requests: RequestIds::default(),
             buckets: [buckets(), buckets()],
-            values: vec![0; seats * parameters.value_bytes],
+            values: vec![0; batch_slots * parameters.value_bytes],
             value_bytes: parameters.value_bytes,
         })
     }
@@ -138,7 +138,7 @@ impl SmartStorage {
         let Self {
             entries,
             waiters,
-            stretches,
+            arenas,
             pieces,
             waiting,
             returned,
@@ -154,15 +154,15 @@ impl SmartStorage {
         SmartRoom {
             entries,
             waiters,
-            stretches,
-            shelves: pieces.chunks_mut(*returned).map(|pieces| spin::Mutex::new(Shelf::new(pieces))).collect(),
+            arenas,
+            free_lists: pieces.chunks_mut(*returned).map(|pieces| spin::Mutex::new(FreeList::new(pieces))).collect(),
             queue: spin::Mutex::new(Queue::new(waiting, *eager)),
-            collection: Collection::new(Ground::new(plots, marks), *eager),
+            collection: Collection::new(MarkBitmap::new(plots, marks), *eager),
             // A mapping begins on a page and was asked for in whole words; if it were not, the cache would always miss.
             words: <[AtomicU32]>::mut_from_bytes(words).map_or(&[][..], |words| words),
             requests,
             buckets: [&*buckets[0], &*buckets[1]],
-            seats: values.chunks_mut(*value_bytes).map(Seat::new).collect(),
+            batch_slots: values.chunks_mut(*value_bytes).map(BatchSlot::new).collect(),
         }
     }
 
@@ -180,15 +180,14 @@ impl<'a> SmartRoom<'a> {
         spending: &Spending,
     ) -> Result<Smart<'a>, AssemblyError> {
         let locks_per_node = SmartStorage::locks_per_node(spending) as u32;
-        let space = Space::new(self.stretches);
-        let space = match place.epochs {
-            Some(part) => space.with_returns(&self.shelves, &self.queue, part.epochs).with_collection(Share::new(
-                &self.collection,
-                part.epochs,
-                place.geometry,
-            )),
-            None => space,
-        };
+        let space = Space::new(self.arenas);
+        let space =
+            match place.epochs {
+                Some(part) => space
+                    .with_returns(&self.free_lists, &self.queue, part.epochs)
+                    .with_collection(Share::new(&self.collection, part.epochs, place.geometry)),
+                None => space,
+            };
         let parts = Parts {
             number: place.number,
             owner: place.member,
@@ -198,7 +197,7 @@ impl<'a> SmartRoom<'a> {
             options: spending.options,
             locks: LockTable::new(self.entries, locks_per_node, self.waiters, spending.hand_overs_max),
             locks_per_node,
-            batches: Batches::new(self.buckets[0], self.buckets[1], &self.seats),
+            batches: Batches::new(self.buckets[0], self.buckets[1], &self.batch_slots),
             space,
             cache: NodeCache::new(self.words),
             recovery: place.recovery,

@@ -6,7 +6,7 @@
 //! passed, or that waits for a lock on a memory node that is down, is dropped and fails. The worker then has the lane
 //! settled, which takes it out of the queue.
 //!
-//! A lane that could not be settled may hold a lock on a memory node that lives, too: its debts are paid in order, and
+//! A lane that could not be settled may hold a lock on a memory node that lives, too: its lock_records are paid in order, and
 //! the first that cannot be paid ends that. Once there is such a lane nobody waits long in a local queue.
 //!
 //! Only parked operations are dropped: nothing of theirs is under way then, and the local queue is all they owe.
@@ -121,8 +121,8 @@ impl<I: Index> Watched<'_, I> {
 
     /// The error of a lane that queues for a lock on a memory node that is down.
     fn down(&self, lane: &Lane<'_>) -> Option<VerbError> {
-        let debts = lane.debts();
-        let debt = debts.iter().find(|debt| {
+        let lock_records = lane.lock_records();
+        let debt = lock_records.iter().find(|debt| {
             let node = self.nodes.get(usize::from(debt.lock.node.0));
             debt.stage == Stage::Queued && node.is_some_and(Node::is_down)
         })?;

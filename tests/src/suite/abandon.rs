@@ -318,8 +318,8 @@ fn scuffle(client: &mut Client<'_, '_>, rng: &mut Rng, seed: u64, keys: u32) {
                     || (left == 0
                         && running.iter().flatten().all(|run| run.parked && !run.token)
                         && lanes.iter().zip(&running).all(|(lane, run)| run.is_some() || !lane.in_doubt()));
-                let debts: Vec<_> = lanes.iter().map(dm_core::lane::Lane::debts).collect();
-                assert!(!stuck, "seed {seed}: every lane waits to be woken; they owe {debts:?}");
+                let lock_records: Vec<_> = lanes.iter().map(dm_core::lane::Lane::lock_records).collect();
+                assert!(!stuck, "seed {seed}: every lane waits to be woken; they owe {lock_records:?}");
                 continue;
             }
             run.parked = false;

@@ -86,7 +86,11 @@ pub fn a_dead_memory_node_is_an_error(subject: &dyn Subject, fixture: &dyn Fixtu
                 }
                 // Settling may say that the node is down; it must not leave the lane or the local entry behind.
                 let _ = client.settle(0);
-                assert!(!client.lanes[0].in_doubt(), "{kind:?} after {after}: owes {:?}", client.lanes[0].debts());
+                assert!(
+                    !client.lanes[0].in_doubt(),
+                    "{kind:?} after {after}: owes {:?}",
+                    client.lanes[0].lock_records()
+                );
                 assert_eq!((client.locks_held)(), 0, "{kind:?} after {after}");
             });
             if over {

@@ -320,7 +320,7 @@ fn play(world: &mut World, nodes: &Nodes<'_>, crowd: Crowd, what: &str, seed: u6
     for (node, (_, held)) in nodes.iter().enumerate() {
         for lane in slices[node] {
             marks.add(lane);
-            assert!(!lane.in_doubt(), "{what}: a lane of compute node {node} owes {:?}", lane.debts());
+            assert!(!lane.in_doubt(), "{what}: a lane of compute node {node} owes {:?}", lane.lock_records());
         }
         assert_eq!(held(), 0, "{what}: a local lock entry of compute node {node} is taken");
     }

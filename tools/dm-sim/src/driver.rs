@@ -355,7 +355,7 @@ impl<'a, 'm, T> Driver<'a, 'm, T> {
                     let _ = write!(text, ", {verb} \"{label}\" m{}:{offset:#x}+{bytes}", node.0);
                 }
             }
-            for debt in slot.lane.debts() {
+            for debt in slot.lane.lock_records() {
                 let _ = write!(text, "; owes lock {} of m{} ({:?})", debt.lock.index, debt.lock.node.0, debt.stage);
             }
             text.push('\n');

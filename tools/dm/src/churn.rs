@@ -334,7 +334,7 @@ fn footprint(pool: &Pool) -> Result<u64, Failure> {
 /// Everybody has left: whoever comes now adopts every chunk, and finds every place of it reached, or takes it.
 fn judge(
     pool: &Arc<Pool>,
-    terms: dm_core::membership::lease::Terms,
+    terms: dm_core::membership::lease::LeaseConfig,
     kind: IndexKind,
     report: &mut Report,
 ) -> Result<(), Failure> {

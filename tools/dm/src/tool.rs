@@ -5,7 +5,7 @@ use crate::keys;
 use crate::pool::{FabricName, Memory, RdmaArguments};
 use dm_core::index::Index;
 use dm_core::lane::Lane;
-use dm_core::membership::lease::Terms;
+use dm_core::membership::lease::LeaseConfig;
 use dm_core::operation::{Census, OpError, Operation, Outcome, Part};
 use dm_core::verbs::LaneId;
 use dm_host::assembly::Spending;
@@ -50,7 +50,7 @@ impl PoolArguments {
     }
 
     /// How long compute nodes may be silent.
-    pub(crate) fn terms(&self) -> Result<Terms, Failure> {
+    pub(crate) fn terms(&self) -> Result<LeaseConfig, Failure> {
         self.lease.terms()
     }
 }
@@ -69,18 +69,18 @@ const LEASE_MS_MIN: u64 = 100;
 
 impl LeaseArguments {
     /// In the engine's words.
-    pub fn terms(self) -> Result<Terms, Failure> {
+    pub fn terms(self) -> Result<LeaseConfig, Failure> {
         if self.lease_ms.is_some() { self.terms_or(0) } else { Ok(terms_here()) }
     }
 
     /// The same, with another default.
-    pub fn terms_or(self, default_ms: u64) -> Result<Terms, Failure> {
+    pub fn terms_or(self, default_ms: u64) -> Result<LeaseConfig, Failure> {
         let ms = self.lease_ms.unwrap_or(default_ms);
         if ms < LEASE_MS_MIN {
             return Err(Failure::Usage(format!("--lease-ms {ms}: at least {LEASE_MS_MIN}")));
         }
         let ns = ms.checked_mul(1_000_000).ok_or_else(|| Failure::Usage(format!("--lease-ms {ms}: too large")))?;
-        Terms::of(ns).map_err(|error| Failure::Usage(format!("--lease-ms {ms}: {error}")))
+        LeaseConfig::of(ns).map_err(|error| Failure::Usage(format!("--lease-ms {ms}: {error}")))
     }
 }
 

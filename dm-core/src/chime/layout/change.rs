@@ -5,7 +5,7 @@ use super::{
 };
 use crate::btree::node::{Header, NodeFlags};
 use crate::layout::stripes::{self, VERSION_MASK};
-use crate::mutants::{Bug, planted};
+use crate::mutants::{Mutant, planted};
 use crate::remote::address::GENERATION_MASK;
 
 /// Which entries an operation changed.
@@ -22,7 +22,7 @@ impl Touched {
 
     /// Adds an entry whose bitmap was changed.
     pub fn add_bitmap(&mut self, slot: usize) {
-        if !planted(Bug::BitmapKeepsVersion) {
+        if !planted(Mutant::BitmapKeepsVersion) {
             self.add(slot);
         }
     }

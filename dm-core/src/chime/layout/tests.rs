@@ -1,8 +1,8 @@
 use super::*;
 use crate::btree::node::{self, NodeFlags};
 use crate::remote::lock_word::RowId;
+use crate::remote::owner_tag::OwnerTag;
 use crate::remote::row::Member;
-use crate::remote::signature::Signature;
 extern crate std;
 use std::vec;
 use std::vec::Vec;
@@ -122,7 +122,7 @@ fn an_entry_alone_tells_whose_it_is() {
         LeafMut::new(&shape, &mut image).set_state(slot, State::Dead);
         assert!(!alone(&image, 3), "deleted");
         LeafMut::new(&shape, &mut image).set_state(slot, State::Live);
-        node::retire(&mut image, Address::NULL, Signature::of(OWNER, 128));
+        node::retire(&mut image, Address::NULL, OwnerTag::of(OWNER, 128));
         LeafMut::new(&shape, &mut image).seal(6);
         assert!(!alone(&image, 3), "retired");
     }

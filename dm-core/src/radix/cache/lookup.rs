@@ -5,7 +5,7 @@ use super::record::{
     EPOCH_BITS, EPOCH_MASK, FoundSlot, RECORD_WORDS, UNIT_WORDS, has_hints, hints_at, home, is_hashed, search,
     slots_at, units_hinted, units_of,
 };
-use crate::mutants::{Bug, planted};
+use crate::mutants::{Mutant, planted};
 use crate::port::Fetch;
 use crate::radix::slot::{Child, Compared, Header, NodeType, Slot};
 use core::sync::atomic::{
@@ -186,7 +186,7 @@ impl NodeCache<'_> {
         let size = size.load(Relaxed);
         // All records are of the era that the root slot had, or of a later one. A later one may be taken for too old,
         // which costs a READ.
-        if size & EPOCH_MASK < epoch & EPOCH_MASK && !planted(Bug::CopiesOutlive) {
+        if size & EPOCH_MASK < epoch & EPOCH_MASK && !planted(Mutant::CopiesOutlive) {
             return Step::Miss;
         }
         let header = u64::from(high.load(Relaxed)) << 32 | u64::from(low.load(Relaxed));

@@ -12,7 +12,7 @@ use dm_core::btree::node::{KEY_BYTES_MAX, KEY_BYTES_MIN};
 use dm_core::chime::parameters::{Parameters, VALUE_BYTES_MIN};
 use dm_core::layout::stripes::LINE_PAYLOAD_BYTES;
 use dm_core::marks::Mark;
-use dm_core::mutants::Bug;
+use dm_core::mutants::Mutant;
 use dm_host::assembly::Spending;
 use dm_host::kinds::IndexParameters;
 
@@ -52,16 +52,16 @@ impl TreeKind for Chime {
         Some((parameters.into(), 20))
     }
 
-    fn bugs() -> Vec<Bug> {
-        Bug::CHIME.iter().chain(Bug::SHARED).copied().collect()
+    fn bugs() -> Vec<Mutant> {
+        Mutant::CHIME.iter().chain(Mutant::SHARED).copied().collect()
     }
 
-    fn profile_for(bug: Bug) -> Option<Profile> {
+    fn profile_for(bug: Mutant) -> Option<Profile> {
         match bug {
-            Bug::BitmapUnchecked => Some(Profile::SlowReaders),
-            Bug::LifeUnchecked => Some(Profile::OldRoutes),
-            Bug::LinksDead => Some(Profile::Churn),
-            Bug::HelpOverwritten => Some(Profile::Growth),
+            Mutant::BitmapUnchecked => Some(Profile::SlowReaders),
+            Mutant::LifeUnchecked => Some(Profile::OldRoutes),
+            Mutant::LinksDead => Some(Profile::Churn),
+            Mutant::HelpOverwritten => Some(Profile::Growth),
             _ => None,
         }
     }
@@ -69,13 +69,13 @@ impl TreeKind for Chime {
     /// A separator that was overwritten is compared with the leaf's low fence before that is linked, and then the half-split waits
     /// for the next one who comes by. It takes two half-splits of inner nodes in one descent to link a wrong one, and leaves of
     /// eight entries make no such trees in short histories.
-    fn unseen() -> &'static [Bug] {
-        &[Bug::HelpOverwritten]
+    fn unseen() -> &'static [Mutant] {
+        &[Mutant::HelpOverwritten]
     }
 
     /// They need a READ in the moment of two or three WRITEs to the entries of one home.
-    fn mixes(bug: Bug) -> bool {
-        matches!(bug, Bug::DeleteEmpties | Bug::BitmapKeepsVersion | Bug::BitmapUnchecked)
+    fn mixes(bug: Mutant) -> bool {
+        matches!(bug, Mutant::DeleteEmpties | Mutant::BitmapKeepsVersion | Mutant::BitmapUnchecked)
     }
 
     /// Leaves in which inserts hop: short neighborhoods in entries of several lines; or long ones whose bitmaps lie across two

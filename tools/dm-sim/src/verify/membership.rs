@@ -1,7 +1,7 @@
 //! What a compute node keeps so that others can go on when it dies, on a simulated fabric.
 
 use dm_core::lane::Lane;
-use dm_core::membership::lease::{Lease, Pulse, Terms};
+use dm_core::membership::lease::{Lease, LeaseConfig, ProgressCounter};
 use dm_core::membership::redo::{self, Area};
 use dm_core::membership::{Recovery, RecoveryError, rows};
 use dm_core::memory::chunks::RequestIds;
@@ -16,7 +16,7 @@ pub struct Membership {
     /// Its row.
     pub member: Member,
     /// A sign of life per lane.
-    pub pulses: Vec<Pulse>,
+    pub progress_counters: Vec<ProgressCounter>,
     /// Its lease.
     pub lease: Lease,
     areas: Vec<Area>,
@@ -30,7 +30,7 @@ impl Membership {
         geometry: &[NodeGeometry],
         joiner: &Joiner<'_>,
         node_bytes: usize,
-        terms: Terms,
+        terms: LeaseConfig,
     ) -> Result<Self, String> {
         let home = geometry.first().ok_or("a pool without memory nodes")?;
         let member = rows::join(lane, home, joiner, 0).await.map_err(|error| error.to_string())?;
@@ -42,12 +42,12 @@ impl Membership {
         let prepared =
             redo::prepare(lane, geometry, member, index, &requests, joiner.lanes, node_bytes, 0, &mut areas).await;
         prepared.map_err(|error| error.to_string())?;
-        let pulses = (0..joiner.lanes).map(|_| Pulse::default()).collect();
-        Ok(Self { member, pulses, lease: Lease::new(terms), areas })
+        let progress_counters = (0..joiner.lanes).map(|_| ProgressCounter::default()).collect();
+        Ok(Self { member, progress_counters, lease: Lease::new(terms), areas })
     }
 
     /// Its recovery.
     pub fn recovery<'s>(&'s self, offers: &Capabilities) -> Result<Recovery<'s>, RecoveryError> {
-        Recovery::new(self.member, &self.lease, &self.pulses, &self.areas, offers)
+        Recovery::new(self.member, &self.lease, &self.progress_counters, &self.areas, offers)
     }
 }

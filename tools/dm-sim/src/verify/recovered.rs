@@ -15,7 +15,7 @@ use crate::run::block_on;
 use dm_core::lane::Lane;
 use dm_core::marks::Mark;
 use dm_core::membership::UNIT_BYTES_MIN;
-use dm_core::membership::lease::Terms;
+use dm_core::membership::lease::LeaseConfig;
 use dm_core::membership::redo::{HEADER_BYTES, SLOTS_PER_LANE};
 use dm_core::memory::Participant;
 use dm_core::remote::row::{Joiner, REDO_CHUNKS};
@@ -35,7 +35,7 @@ impl TreeCase {
         let plot = self.plot();
         let geometry = plot.geometry(config);
         let mut fabric = DirectFabric::over(config, memories);
-        let terms = Terms::of(LEASE_NS).map_err(|error| error.to_string())?;
+        let terms = LeaseConfig::of(LEASE_NS).map_err(|error| error.to_string())?;
         let mut joined = Vec::new();
         for (number, &lanes) in self.lanes.iter().enumerate() {
             let mut scratch = vec![0; dm_core::remote::SCRATCH_BYTES];

@@ -7,7 +7,7 @@ use super::tree::{SHELF_HOLDS_ALL, TreeCase, TreeKind};
 use crate::rng::Rng;
 use dm_core::btree::Options;
 use dm_core::marks::Mark;
-use dm_core::mutants::Bug;
+use dm_core::mutants::Mutant;
 use dm_core::sherman::parameters::Parameters;
 use dm_host::assembly::Spending;
 use dm_host::kinds::IndexParameters;
@@ -47,22 +47,22 @@ impl TreeKind for Sherman {
         Some((Parameters { key_bytes: 8, value_bytes: 16, leaf_span: 2, inner_span: 8 }.into(), 10))
     }
 
-    fn bugs() -> Vec<Bug> {
-        let others = [Bug::CHIME, Bug::SMART, Bug::ITEMS];
-        Bug::ALL.iter().copied().filter(|bug| others.iter().all(|list| !list.contains(bug))).collect()
+    fn bugs() -> Vec<Mutant> {
+        let others = [Mutant::CHIME, Mutant::SMART, Mutant::ITEMS];
+        Mutant::ALL.iter().copied().filter(|bug| others.iter().all(|list| !list.contains(bug))).collect()
     }
 
     /// A node torn under its lock needs an old pointer to a place in the very moment of its next life's first WRITE. An adopter
     /// that does not lock needs a redo image that is still to be replayed when its writer's row is free: since operations that met
     /// a silent holder late look after it before they answer, 30,000 histories and all points of all cases had none.
-    fn unseen() -> &'static [Bug] {
-        &[Bug::TornIsResidue, Bug::SameGeneration, Bug::AdoptsUnlocked]
+    fn unseen() -> &'static [Mutant] {
+        &[Mutant::TornIsResidue, Mutant::SameGeneration, Mutant::AdoptsUnlocked]
     }
 
-    fn profile_for(bug: Bug) -> Option<Profile> {
+    fn profile_for(bug: Mutant) -> Option<Profile> {
         match bug {
-            Bug::BookendVersions => Some(Profile::SlowReaders),
-            Bug::TornIsResidue => Some(Profile::Reuse),
+            Mutant::BookendVersions => Some(Profile::SlowReaders),
+            Mutant::TornIsResidue => Some(Profile::Reuse),
             _ => None,
         }
     }

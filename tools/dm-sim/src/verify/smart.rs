@@ -10,7 +10,7 @@ use super::tree::{SHELF_HOLDS_ALL, TreeCase, TreeKind};
 use crate::rng::Rng;
 use dm_core::btree::Options;
 use dm_core::marks::Mark;
-use dm_core::mutants::Bug;
+use dm_core::mutants::Mutant;
 use dm_core::smart::parameters::Parameters;
 use dm_host::assembly::Spending;
 use dm_host::kinds::IndexParameters;
@@ -56,20 +56,20 @@ impl TreeKind for Smart {
     }
 
     /// Its own, and those of what it shares that show here.
-    fn bugs() -> Vec<Bug> {
+    fn bugs() -> Vec<Mutant> {
         let shared = [
-            Bug::QuarantineTooShort,
-            Bug::TakeoverUnfenced,
-            Bug::LeaseByRemoteClock,
-            Bug::ImageAfterData,
-            Bug::TakeoverWithoutCopy,
-            Bug::TakeoverWithoutReplay,
-            Bug::LeavesUnswept,
+            Mutant::QuarantineTooShort,
+            Mutant::TakeoverUnfenced,
+            Mutant::LeaseByRemoteClock,
+            Mutant::ImageAfterData,
+            Mutant::TakeoverWithoutCopy,
+            Mutant::TakeoverWithoutReplay,
+            Mutant::LeavesUnswept,
         ];
-        Bug::SMART.iter().copied().chain(shared).collect()
+        Mutant::SMART.iter().copied().chain(shared).collect()
     }
 
-    fn profile_for(_: Bug) -> Option<Profile> {
+    fn profile_for(_: Mutant) -> Option<Profile> {
         None
     }
 

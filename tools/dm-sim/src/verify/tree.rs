@@ -16,7 +16,7 @@ use crate::rng::Rng;
 use dm_core::index::Index;
 use dm_core::marks::Mark;
 use dm_core::memory::{Epochs, Participant, Pin};
-use dm_core::mutants::Bug;
+use dm_core::mutants::Mutant;
 use dm_core::verbs::{Assumptions, Guarantees};
 use dm_host::assembly::{Place, Spending};
 use dm_host::kinds::{IndexParameters, with_index};
@@ -104,15 +104,15 @@ pub trait TreeKind: Copy {
     }
 
     /// Bugs that can be planted in it.
-    fn bugs() -> Vec<Bug>;
+    fn bugs() -> Vec<Mutant>;
 
     /// Of these, such as no history has shown in few seeds.
-    fn unseen() -> &'static [Bug] {
+    fn unseen() -> &'static [Mutant] {
         &[]
     }
 
     /// Whether a bug is looked for in [mixtures](super::mixtures), and not in histories.
-    fn mixes(_: Bug) -> bool {
+    fn mixes(_: Mutant) -> bool {
         false
     }
 
@@ -123,7 +123,7 @@ pub trait TreeKind: Copy {
 
     /// What histories have to be about for a bug that needs many things to meet; any others would find it, too, after some
     /// ten times as many seeds.
-    fn profile_for(bug: Bug) -> Option<Profile>;
+    fn profile_for(bug: Mutant) -> Option<Profile>;
 }
 
 /// Makes trees of a kind, whose dead nobody recovers.

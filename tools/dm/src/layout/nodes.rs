@@ -8,7 +8,7 @@ use dm_core::compute::cache::Branch;
 use dm_core::layout::fields::Field;
 use dm_core::layout::stripes;
 use dm_core::remote::address::Address;
-use dm_core::remote::signature::Signature;
+use dm_core::remote::owner_tag::OwnerTag;
 use dm_core::remote::superblock::ROW_COUNT;
 use dm_core::sherman::layout::{ENTRY_FIELDS, Leaf, LeafMut, LeafShape};
 use dm_core::verbs::NodeId;
@@ -43,7 +43,7 @@ pub(super) fn header(image: &[u8]) -> Values {
         value("level", &header.level),
         value("index", &header.index),
         value("retired", &header.flags.contains(NodeFlags::RETIRED)),
-        match (Signature::read(image), Signature::read(image).row(ROW_COUNT).0) {
+        match (OwnerTag::read(image), OwnerTag::read(image).row(ROW_COUNT).0) {
             _ if header.level > 0 => value("count", &header.count),
             (_, 0) => value("signer", &"nobody"),
             (signer, row) => {
@@ -85,7 +85,7 @@ pub(super) const NODE_HEADER: Structure = Structure {
         let bounded = start(64, 1, 0x1000, Some(0x2000), address(0x8000, 1));
         let edge = start(64, 0, 0x1000, None, Address::NULL);
         let mut retired = start(64, 0, 0x1000, Some(0x2000), address(0x8000, 1));
-        node::retire(&mut retired, address(0x4000, 7), Signature::of(MEMBER, ROW_COUNT));
+        node::retire(&mut retired, address(0x4000, 7), OwnerTag::of(MEMBER, ROW_COUNT));
         let life = |level, retired, sibling, high| {
             [
                 ("node version", "5"),
@@ -198,7 +198,7 @@ pub(super) const SHERMAN_LEAF: Structure = Structure {
         leaf.put(2, &0x1111u64.to_be_bytes(), &9u64.to_le_bytes());
         leaf.clear(2);
         let mut retired = start(LEAF.bytes, 0, 0x1000, Some(0x2000), address(0x8000, 1));
-        node::retire(&mut retired, address(0x4000, 7), Signature::of(MEMBER, ROW_COUNT));
+        node::retire(&mut retired, address(0x4000, 7), OwnerTag::of(MEMBER, ROW_COUNT));
         let head = |retired, sibling| {
             [
                 ("node version", "5"),

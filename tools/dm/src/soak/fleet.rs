@@ -7,7 +7,7 @@ use crate::members::{held_locks, with_eyes};
 use crate::pool::{Children, Start};
 use crate::report::repaired::Repaired;
 use crate::workload::random::Random;
-use dm_core::membership::lease::Terms;
+use dm_core::membership::lease::LeaseConfig;
 use dm_core::verbs::NodeId;
 use dm_host::compute_node::Membership;
 use dm_host::fabric::shm::ShmOptions;
@@ -175,8 +175,8 @@ impl Fleet {
     }
 
     /// The lease, as the engine calls it. It was checked when the command line was.
-    pub(super) fn terms(&self) -> Terms {
-        Terms::of(self.plan.lease.as_nanos() as u64).unwrap_or(Terms::HARDWARE)
+    pub(super) fn terms(&self) -> LeaseConfig {
+        LeaseConfig::of(self.plan.lease.as_nanos() as u64).unwrap_or(LeaseConfig::HARDWARE)
     }
 
     /// What the ledger of a writer says.

@@ -12,7 +12,7 @@ use crate::verify::subject::{Opened, With};
 use crate::verify::walk::{self, Nodes, Plot};
 use dm_core::lane::Lane;
 use dm_core::marks::Mark;
-use dm_core::membership::lease::{Lease, Terms};
+use dm_core::membership::lease::{Lease, LeaseConfig};
 use dm_core::memory::{Epochs, Participant, Pin};
 use dm_core::operation::{Cause, Effect, OperationKind};
 use dm_core::remote::NodeGeometry;
@@ -291,7 +291,7 @@ pub(super) fn with_stage(
     plot.format(&config, &mut table.memories);
     let geometry = plot.geometry(&config);
     ran.marks = vec![0; Mark::ALL.len()];
-    let terms = Terms::of(LEASE_NS).expect("a short lease");
+    let terms = LeaseConfig::of(LEASE_NS).expect("a short lease");
     let mut joined = Vec::new();
     for number in 0..COMPUTE_NODES {
         let mut scratch = vec![0; dm_core::remote::SCRATCH_BYTES];
@@ -575,7 +575,7 @@ impl Stage<'_, '_> {
         match self.table.drive(
             0,
             &lane,
-            Membership::join(&lane, self.geometry, &joiner, 64, Terms::HARDWARE),
+            Membership::join(&lane, self.geometry, &joiner, 64, LeaseConfig::HARDWARE),
             None,
             &mut Vec::new(),
         )? {
@@ -730,7 +730,7 @@ impl Stage<'_, '_> {
             other => return Err(format!("{call:?} of key {key} by compute node {node}: {other:?}")),
         }
         if lane.in_doubt() {
-            return Err(format!("{call:?} of key {key} left {:?}", lane.debts()));
+            return Err(format!("{call:?} of key {key} left {:?}", lane.lock_records()));
         }
         Ok(())
     }
@@ -914,7 +914,7 @@ impl Stage<'_, '_> {
                 return Err(format!(
                     "compute node {number} holds {} local locks, owes {:?}",
                     index.locks_held(),
-                    lane.debts()
+                    lane.lock_records()
                 ));
             }
             let home = self

@@ -13,7 +13,7 @@ use super::smart::Smart;
 use super::tree::{SHELF_HOLDS_ALL, TreeCase, TreeKind};
 use crate::rng::Rng;
 use dm_core::marks::Mark;
-use dm_core::mutants::Bug;
+use dm_core::mutants::Mutant;
 use dm_core::{chime, items, sherman, smart};
 use dm_host::kinds::IndexParameters;
 use stretched::Stretch;
@@ -115,16 +115,16 @@ impl<K: Below> TreeKind for ItemsOver<K> {
         Vec::new()
     }
 
-    fn bugs() -> Vec<Bug> {
-        Bug::ITEMS.iter().copied().chain([Bug::SettleUnclosed]).collect()
+    fn bugs() -> Vec<Mutant> {
+        Mutant::ITEMS.iter().copied().chain([Mutant::SettleUnclosed]).collect()
     }
 
     /// Both need a place in the hands of somebody who stands still or died while two turns and a walk pass: 2,000 histories had none.
-    fn unseen() -> &'static [Bug] {
-        &[Bug::WalkBeforeReplays, Bug::ItemsPinsEndEarly]
+    fn unseen() -> &'static [Mutant] {
+        &[Mutant::WalkBeforeReplays, Mutant::ItemsPinsEndEarly]
     }
 
-    fn profile_for(_: Bug) -> Option<Profile> {
+    fn profile_for(_: Mutant) -> Option<Profile> {
         None
     }
 }

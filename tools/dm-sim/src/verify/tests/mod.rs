@@ -5,7 +5,7 @@ mod toy;
 use super::*;
 use dm_core::marks::Mark;
 use dm_core::verbs::Assumptions;
-use toy::{Bug, Toy};
+use toy::{Mutant, Toy};
 
 const DROPS: Faults = Faults::only(FaultKind::Drops);
 
@@ -13,7 +13,7 @@ const DROPS: Faults = Faults::only(FaultKind::Drops);
 fn a_right_index_passes_with_futures_dropped_and_without() {
     for drops in [false, true] {
         let mut verifier = Verifier::new(
-            Toy(Bug::None),
+            Toy(Mutant::None),
             Settings { faults: if drops { DROPS } else { Faults::NONE }, ..Settings::default() },
         );
         let report = verifier.verify(0..300);
@@ -27,12 +27,12 @@ fn a_right_index_passes_with_futures_dropped_and_without() {
 #[test]
 fn planted_bugs_are_found() {
     for (bug, kinds) in [
-        (Bug::UnlockedGet, &["violation"][..]),
-        (Bug::EarlyUnlock, &["violation"]),
-        (Bug::LateLock, &["violation", "records"]),
-        (Bug::ForgetfulSettle, &["locks held", "stuck"]),
-        (Bug::KeepsDeleted, &["violation"]),
-        (Bug::NoMore, &["violation"]),
+        (Mutant::UnlockedGet, &["violation"][..]),
+        (Mutant::EarlyUnlock, &["violation"]),
+        (Mutant::LateLock, &["violation", "records"]),
+        (Mutant::ForgetfulSettle, &["locks held", "stuck"]),
+        (Mutant::KeepsDeleted, &["violation"]),
+        (Mutant::NoMore, &["violation"]),
     ] {
         let mut verifier = Verifier::new(Toy(bug), Settings { faults: DROPS, ..Settings::default() });
         let found = (0..200).find_map(|seed| verifier.run(seed).findings.into_iter().next().map(|first| (seed, first)));
@@ -49,7 +49,7 @@ fn planted_bugs_are_found() {
 #[test]
 fn a_withdrawn_guarantee_breaks_who_needs_it() {
     let withdrawn = Assumptions::WRITE_THEN_ATOMIC;
-    let mut verifier = Verifier::new(Toy(Bug::None), Settings { withdrawn, ..Settings::default() });
+    let mut verifier = Verifier::new(Toy(Mutant::None), Settings { withdrawn, ..Settings::default() });
     let report = verifier.verify(0..300);
     assert!(report.kinds.contains_key("violation"), "{report}");
 }
@@ -156,7 +156,7 @@ fn every_mark_belongs_to_one_room_and_the_rooms_have_no_others() {
 fn the_shortest_replay_leaves_out_faults_that_do_not_matter() {
     let settings =
         Settings { faults: Faults::parse("drops,stale-cache").expect("both are known"), ..Settings::default() };
-    let mut verifier = Verifier::new(Toy(Bug::UnlockedGet), settings);
+    let mut verifier = Verifier::new(Toy(Mutant::UnlockedGet), settings);
     let planned = |replay: &Replay| replay.case.matches("step ").count();
     let seed = (0..200).find(|&seed| {
         let whole = verifier.replay(seed);

@@ -17,7 +17,7 @@ use std::ops::Range;
 
 /// What can be wrong with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bug {
+pub enum Mutant {
     /// Nothing.
     None,
     /// Reads look without the lock, at records of two lines.
@@ -34,7 +34,7 @@ pub enum Bug {
     NoMore,
 }
 
-pub struct Toy(pub Bug);
+pub struct Toy(pub Mutant);
 
 const NODE: NodeId = NodeId(0);
 const LOCK: u64 = 64;
@@ -47,7 +47,7 @@ const SLOT_BYTES: usize = 128;
 const TRIES_MAX: u32 = 10_000;
 
 struct Table {
-    bug: Bug,
+    bug: Mutant,
     row: u64,
     plan: ScratchPlan,
     lock: usize,
@@ -55,7 +55,7 @@ struct Table {
 }
 
 impl Table {
-    fn new(bug: Bug, row: u64) -> Self {
+    fn new(bug: Mutant, row: u64) -> Self {
         let page = 512..512 + 8 * (KEY_BYTES + VALUE_BYTES);
         let slots = 2048;
         let plan = ScratchPlan {
@@ -135,7 +135,7 @@ impl Table {
             OperationKind::UpdateIf | OperationKind::DeleteIf if !matches => (Outcome::Mismatch, None),
             OperationKind::Delete | OperationKind::DeleteIf => {
                 scratch[self.slot(slot).start] = 0;
-                (Outcome::Deleted, (self.bug != Bug::KeepsDeleted).then_some(slot))
+                (Outcome::Deleted, (self.bug != Mutant::KeepsDeleted).then_some(slot))
             }
             OperationKind::Get | OperationKind::Scan => (Outcome::Found, None),
             OperationKind::Update | OperationKind::UpdateIf | OperationKind::Upsert => {
@@ -161,21 +161,21 @@ impl Table {
             let record = self.plan.record(position);
             scratch.copy_within(at + 8..at + 16 + VALUE_BYTES, record.start);
         }
-        let more = slots.len() > wanted && self.bug != Bug::NoMore;
+        let more = slots.len() > wanted && self.bug != Mutant::NoMore;
         Outcome::Page { records: slots.len().min(wanted) as u32, more }
     }
 
     async fn run(&self, lane: &Lane<'_>, operation: Operation) -> Result<Outcome, OpError> {
         let port = lane.port();
-        if operation.kind == OperationKind::Get && self.bug == Bug::UnlockedGet {
+        if operation.kind == OperationKind::Get && self.bug == Mutant::UnlockedGet {
             self.read(lane).await?;
             return Ok(port.with(|scratch| self.decide(scratch, operation.kind).0));
         }
-        if self.bug == Bug::LateLock {
+        if self.bug == Mutant::LateLock {
             self.read(lane).await?;
         }
         self.acquire(lane).await?;
-        if self.bug != Bug::LateLock {
+        if self.bug != Mutant::LateLock {
             self.read(lane).await?;
         }
         let (outcome, changed) = port.with(|scratch| match operation.kind {
@@ -183,14 +183,14 @@ impl Table {
             kind => self.decide(scratch, kind),
         });
         let unknown = |error: OpError| OpError { effect: Effect::Unknown, ..error };
-        if self.bug == Bug::EarlyUnlock {
+        if self.bug == Mutant::EarlyUnlock {
             port.call(self.unlock(lane)).await?;
         }
         if let Some(slot) = changed {
             let at = TABLE + (slot * SLOT_BYTES) as u64;
             port.push(Request::write(Label::Entry, NODE, at, SLOT_BYTES, self.slot(slot).start));
         }
-        if self.bug != Bug::EarlyUnlock {
+        if self.bug != Mutant::EarlyUnlock {
             port.push(self.unlock(lane));
         }
         port.submit().await.map_err(|error| unknown(error.into()))?;
@@ -217,7 +217,7 @@ impl Index for Table {
     async fn settle<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
         lane.port().call(Request::read(Label::Lock, NODE, LOCK, 8, self.lock)).await?;
         let word = lane.port().with(|scratch| scratch[self.lock..self.lock + 8].to_vec());
-        if word == self.tag(lane).to_le_bytes() && self.bug != Bug::ForgetfulSettle {
+        if word == self.tag(lane).to_le_bytes() && self.bug != Mutant::ForgetfulSettle {
             lane.port().call(self.unlock(lane)).await?;
         }
         Ok(())
@@ -270,7 +270,7 @@ impl Subject for Toy {
     fn draw(&self, _: &Draw, _: &mut Rng) {}
 
     fn assumptions(&self, _: &Draw, (): &()) -> Assumptions {
-        Table::new(Bug::None, 1).assumptions()
+        Table::new(Mutant::None, 1).assumptions()
     }
 
     fn format(&self, (): &(), _: &Config, _: &mut Memories) {}

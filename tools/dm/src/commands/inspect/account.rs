@@ -14,8 +14,8 @@ use dm_core::operation::Census;
 use dm_core::remote::catalog::IndexNumber;
 use dm_core::remote::chunk::{ChunkEntry, ChunkKind, Grant};
 use dm_core::remote::lock_word::RowId;
+use dm_core::remote::owner_tag::OwnerTag;
 use dm_core::remote::row::RowState;
-use dm_core::remote::signature::Signature;
 use dm_core::verbs::{Label, NodeId, Request};
 use dm_host::fabric::any::AnyFabric;
 use dm_host::pool::Pool;
@@ -122,7 +122,7 @@ pub(super) fn account(
                             owner(&mut holders, rows, &grant)
                         } else if retired {
                             account.retired_bytes += bytes as u64;
-                            signer(&mut holders, rows, Signature::read(line), row_count)
+                            signer(&mut holders, rows, OwnerTag::read(line), row_count)
                         } else {
                             written_bytes += bytes as u64;
                             continue;
@@ -163,7 +163,7 @@ fn owner<'h>(holders: &'h mut BTreeMap<(u16, u16), Holder>, rows: &[Member], gra
 fn signer<'h>(
     holders: &'h mut BTreeMap<(u16, u16), Holder>,
     rows: &[Member],
-    signature: Signature,
+    signature: OwnerTag,
     row_count: u32,
 ) -> &'h mut Holder {
     let row = signature.row(row_count).0;

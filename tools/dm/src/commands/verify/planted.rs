@@ -1,7 +1,7 @@
 //! `dm verify --planted`: does the judge find bugs that are there?
 
 use crate::failure::{Failure, print};
-use dm_core::mutants::Bug;
+use dm_core::mutants::Mutant;
 use dm_sim::verify::mixtures::mix;
 use dm_sim::verify::{Bounded, Faults, Finding, Profile, Recovered, Settings, Subject, TreeKind, Verifier};
 use std::fmt::Write as _;
@@ -53,20 +53,20 @@ impl<S: Subject> Hunt<S> {
 /// An index to plant bugs in.
 struct Field<'a> {
     name: &'static str,
-    bugs: Vec<Bug>,
+    bugs: Vec<Mutant>,
     /// Of those that only deaths bring to light: runs until it shows, and how.
     deaths: &'a dyn Fn(u64) -> Option<(u64, String)>,
     /// Of those that show when places go round: likewise.
     lives: &'a dyn Fn(u64) -> Option<(u64, String)>,
     /// Of those that mixtures of lines bring to light: the same.
-    mixtures: &'a dyn Fn(Bug) -> Option<Catch>,
-    mixes: fn(Bug) -> bool,
+    mixtures: &'a dyn Fn(Mutant) -> Option<Catch>,
+    mixes: fn(Mutant) -> bool,
     /// Of the others: the seed that shows it.
-    histories: &'a dyn Fn(Bug, Settings) -> Result<Option<Catch>, Failure>,
+    histories: &'a dyn Fn(Mutant, Settings) -> Result<Option<Catch>, Failure>,
     /// What histories have to be about.
-    profile_for: fn(Bug) -> Option<Profile>,
+    profile_for: fn(Mutant) -> Option<Profile>,
     /// Those that are run and listed like the others, as not found, and do not fail the run.
-    unseen: &'static [Bug],
+    unseen: &'static [Mutant],
 }
 
 /// Plants bugs of an index.
@@ -89,7 +89,7 @@ pub(super) fn run<K: TreeKind>(
         mixtures: &|bug| hunt_mixtures::<K>(bug, seed, histories),
         mixes: K::mixes,
         histories: &|bug, settings| {
-            if Bug::MENDED.contains(&bug) {
+            if Mutant::MENDED.contains(&bug) {
                 return hunt_with(Recovered(kind), bug, seed, histories, settings);
             }
             hunt_with(Bounded(kind), bug, seed, histories, settings)
@@ -101,9 +101,9 @@ pub(super) fn run<K: TreeKind>(
 }
 
 fn plant_all(field: &Field<'_>, name: &str, histories: u64, settings: &Settings) -> Result<(), Failure> {
-    let bugs: Vec<Bug> = match name {
+    let bugs: Vec<Mutant> = match name {
         "all" => field.bugs.clone(),
-        name => vec![Bug::from_name(name).filter(|bug| field.bugs.contains(bug)).ok_or_else(|| {
+        name => vec![Mutant::from_name(name).filter(|bug| field.bugs.contains(bug)).ok_or_else(|| {
             let known: Vec<_> = field.bugs.iter().map(|bug| bug.name()).collect();
             let (index, known) = (field.name, known.join(", "));
             Failure::Usage(format!("--planted {name}: there is no such bug in {index}; there are all, {known}"))
@@ -117,10 +117,10 @@ fn plant_all(field: &Field<'_>, name: &str, histories: u64, settings: &Settings)
     let mut missed = Vec::new();
     for bug in bugs {
         plant(Some(bug));
-        let arranged = if Bug::RECOVERY.contains(&bug) {
+        let arranged = if Mutant::RECOVERY.contains(&bug) {
             Some(("deaths", field.deaths))
         } else {
-            Bug::LIVES.contains(&bug).then_some(("lives", field.lives))
+            Mutant::LIVES.contains(&bug).then_some(("lives", field.lives))
         };
         if let Some((about, hunt)) = arranged {
             let caught = hunt(histories);
@@ -162,7 +162,7 @@ fn plant_all(field: &Field<'_>, name: &str, histories: u64, settings: &Settings)
 /// Hunts a bug that is planted already. A seed counts only if it is clean without the bug.
 fn hunt_with<S: Subject + Copy>(
     subject: S,
-    bug: Bug,
+    bug: Mutant,
     seed: u64,
     histories: u64,
     settings: Settings,
@@ -177,7 +177,7 @@ fn hunt_with<S: Subject + Copy>(
 }
 
 /// The same in mixtures of lines.
-fn hunt_mixtures<K: TreeKind>(bug: Bug, from: u64, seeds: u64) -> Option<Catch> {
+fn hunt_mixtures<K: TreeKind>(bug: Mutant, from: u64, seeds: u64) -> Option<Catch> {
     for number in 0..seeds {
         let seed = from.wrapping_add(number);
         let case = K::mixed_case(seed)?;
@@ -213,7 +213,7 @@ fn check_can_plant() -> Result<(), Failure> {
     ))
 }
 
-fn plant(bug: Option<Bug>) {
+fn plant(bug: Option<Mutant>) {
     #[cfg(feature = "planted")]
     dm_core::mutants::plant(bug);
     #[cfg(not(feature = "planted"))]

@@ -26,7 +26,7 @@ enum Standing {
     Open,
 }
 
-/// A chunk and its state, besides its marks. Storage for a [`Ground`].
+/// A chunk and its state, besides its marks. Storage for a [`MarkBitmap`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Plot {
     standing: Standing,
@@ -47,12 +47,12 @@ pub struct Plot {
 
 /// Collected chunks of one room on one compute node.
 #[derive(Debug, Default)]
-pub struct Ground<'s> {
+pub struct MarkBitmap<'s> {
     plots: &'s mut [Plot],
     marks: &'s mut [u64],
 }
 
-impl<'s> Ground<'s> {
+impl<'s> MarkBitmap<'s> {
     /// Room for as many chunks as there are plots, `marks.len() / plots.len()` words of marks each.
     pub const fn new(plots: &'s mut [Plot], marks: &'s mut [u64]) -> Self {
         Self { plots, marks }
@@ -273,73 +273,79 @@ mod tests {
         ChunkName::new(NODE, chunk)
     }
 
-    fn ready(ground: &Ground<'_>) -> Vec<(u64, u64)> {
+    fn ready(mark_bitmap: &MarkBitmap<'_>) -> Vec<(u64, u64)> {
         let mut runs = Vec::new();
-        ground.for_each_ready(&mut |_, _, offset, bytes| runs.push((offset, bytes)));
+        mark_bitmap.for_each_ready(&mut |_, _, offset, bytes| runs.push((offset, bytes)));
         runs
     }
 
     #[test]
     fn what_was_not_reached_is_carved_once() {
         let (mut plots, mut marks) = ([Plot::default(); 2], vec![0; 2 * words_for(4096)]);
-        let mut ground = Ground::new(&mut plots, &mut marks);
-        assert!(ground.survey(name(0), (NODE, 8192, 4096), 7, 16));
-        ground.begin();
-        ground.reach(NODE, 8192, 48);
-        ground.reach(NODE, 8192 + 1024, 2048);
-        ground.reach(NodeId(0), 8192 + 512, 16);
-        ground.reach(NODE, 8192 + 4096, 16);
-        assert_eq!(ready(&ground), [], "not open");
-        assert_eq!(ground.take(7, NODE, 16, 16), None);
-        assert_eq!(ground.open(name(0)), 4096 - 48 - 2048);
-        assert_eq!(ready(&ground), [(8192 + 48, 1024 - 48), (8192 + 3072, 1024)]);
-        assert_eq!(ground.take(6, NODE, 16, 16), None, "for something else");
+        let mut mark_bitmap = MarkBitmap::new(&mut plots, &mut marks);
+        assert!(mark_bitmap.survey(name(0), (NODE, 8192, 4096), 7, 16));
+        mark_bitmap.begin();
+        mark_bitmap.reach(NODE, 8192, 48);
+        mark_bitmap.reach(NODE, 8192 + 1024, 2048);
+        mark_bitmap.reach(NodeId(0), 8192 + 512, 16);
+        mark_bitmap.reach(NODE, 8192 + 4096, 16);
+        assert_eq!(ready(&mark_bitmap), [], "not open");
+        assert_eq!(mark_bitmap.take(7, NODE, 16, 16), None);
+        assert_eq!(mark_bitmap.open(name(0)), 4096 - 48 - 2048);
+        assert_eq!(ready(&mark_bitmap), [(8192 + 48, 1024 - 48), (8192 + 3072, 1024)]);
+        assert_eq!(mark_bitmap.take(6, NODE, 16, 16), None, "for something else");
         let mut taken = vec![(8192, 48), (8192 + 1024, 2048)];
         for bytes in [16, 400, 48, 608, 96, 80, 304, 16].into_iter().chain([16; 64]) {
-            taken.extend(ground.take(7, NodeId(0), bytes, 16).map(|(_, offset)| (offset, bytes as u64)));
+            taken.extend(mark_bitmap.take(7, NodeId(0), bytes, 16).map(|(_, offset)| (offset, bytes as u64)));
         }
-        assert_eq!(ready(&ground), []);
+        assert_eq!(ready(&mark_bitmap), []);
         taken.sort_unstable();
         assert!(taken.windows(2).all(|pair| pair[0].0 + pair[0].1 == pair[1].0), "{taken:?}");
-        assert!(ground.survey(name(1), (NODE, 0, 4096), 7, 16) && ground.survey(name(2), (NODE, 4096, 4096), 7, 16));
-        assert!(!ground.survey(name(3), (NODE, 12_288, 4096), 7, 16), "both are surveyed");
+        assert!(
+            mark_bitmap.survey(name(1), (NODE, 0, 4096), 7, 16)
+                && mark_bitmap.survey(name(2), (NODE, 4096, 4096), 7, 16)
+        );
+        assert!(!mark_bitmap.survey(name(3), (NODE, 12_288, 4096), 7, 16), "both are surveyed");
     }
 
     #[test]
     fn places_of_one_size_keep_their_distance() {
         let (mut plots, mut marks) = ([Plot::default()], vec![0; words_for(1040)]);
-        let mut ground = Ground::new(&mut plots, &mut marks);
-        assert!(ground.survey(name(0), (NODE, 4096, 1040), 0, 48));
-        ground.begin();
-        ground.reach(NODE, 4096 + 48, 48);
-        ground.open(name(0));
+        let mut mark_bitmap = MarkBitmap::new(&mut plots, &mut marks);
+        assert!(mark_bitmap.survey(name(0), (NODE, 4096, 1040), 0, 48));
+        mark_bitmap.begin();
+        mark_bitmap.reach(NODE, 4096 + 48, 48);
+        mark_bitmap.open(name(0));
         let mut places = Vec::new();
-        while let Some((_, offset)) = ground.take(0, NODE, 48, 48) {
+        while let Some((_, offset)) = mark_bitmap.take(0, NODE, 48, 48) {
             places.push(offset - 4096);
         }
         let all: Vec<u64> = (0..1040 / 48).map(|place| place * 48).filter(|&place| place != 48).collect();
         assert_eq!(places, all);
-        assert_eq!(ground.room(1040), 1, "units are left, and no place");
-        assert_eq!(ground.room(4096), 0, "larger than marks are for");
+        assert_eq!(mark_bitmap.room(1040), 1, "units are left, and no place");
+        assert_eq!(mark_bitmap.room(4096), 0, "larger than marks are for");
     }
 
     #[test]
     fn a_walk_that_begins_again_forgets_and_closed_chunks_are_given_up() {
         let (mut plots, mut marks) = ([Plot::default(); 2], vec![0; 2 * words_for(1024)]);
-        let mut ground = Ground::new(&mut plots, &mut marks);
-        assert!(ground.survey(name(0), (NODE, 0, 1024), 0, 16) && ground.survey(name(1), (NODE, 1024, 1024), 0, 16));
-        ground.reach(NODE, 0, 1024);
-        ground.begin();
-        assert_eq!((ground.open(name(0)), ready(&ground)), (1024, vec![(0, 1024)]));
-        assert_eq!(ground.room(1024), 0);
-        ground.abandon();
-        assert_eq!((ground.open(name(1)), ready(&ground)), (0, vec![(0, 1024)]));
-        ground.give_up(|closed| closed == name(0));
-        assert_eq!((ready(&ground), ground.room(1024)), (vec![], 2));
-        assert!(ground.survey(name(1), (NODE, 1024, 1024), 0, 16));
-        ground.open(name(1));
-        assert_eq!(ground.room(1024), 1);
-        ground.make_room();
-        assert_eq!(ground.room(1024), 2);
+        let mut mark_bitmap = MarkBitmap::new(&mut plots, &mut marks);
+        assert!(
+            mark_bitmap.survey(name(0), (NODE, 0, 1024), 0, 16)
+                && mark_bitmap.survey(name(1), (NODE, 1024, 1024), 0, 16)
+        );
+        mark_bitmap.reach(NODE, 0, 1024);
+        mark_bitmap.begin();
+        assert_eq!((mark_bitmap.open(name(0)), ready(&mark_bitmap)), (1024, vec![(0, 1024)]));
+        assert_eq!(mark_bitmap.room(1024), 0);
+        mark_bitmap.abandon();
+        assert_eq!((mark_bitmap.open(name(1)), ready(&mark_bitmap)), (0, vec![(0, 1024)]));
+        mark_bitmap.give_up(|closed| closed == name(0));
+        assert_eq!((ready(&mark_bitmap), mark_bitmap.room(1024)), (vec![], 2));
+        assert!(mark_bitmap.survey(name(1), (NODE, 1024, 1024), 0, 16));
+        mark_bitmap.open(name(1));
+        assert_eq!(mark_bitmap.room(1024), 1);
+        mark_bitmap.make_room();
+        assert_eq!(mark_bitmap.room(1024), 2);
     }
 }

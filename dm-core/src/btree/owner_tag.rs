@@ -2,12 +2,12 @@
 
 use crate::btree::node::{COUNT_AT, FLAGS_AT, NodeFlags};
 use crate::layout::{LINE_BYTES, stripes};
-use crate::remote::signature::{COUNT_BITS, FLAG_BITS, Signature};
+use crate::remote::owner_tag::{COUNT_BITS, FLAG_BITS, OwnerTag};
 
 /// Bytes of a node that have the whole owner tag, and the version, generation and flags with it: one word.
 pub const WORD_BYTES: usize = 8;
 
-impl Signature {
+impl OwnerTag {
     /// The owner tag in an image of a leaf; any bytes give some tag.
     pub fn read(image: &[u8]) -> Self {
         let high = stripes::byte(image, FLAGS_AT) >> FLAG_BITS;
@@ -38,28 +38,28 @@ mod tests {
     #[test]
     fn a_signature_leaves_the_flags_alone_and_the_flags_the_signature() {
         let mut image = [0; 128];
-        let signature = Signature::of(Member { row: RowId(0x7b), incarnation: 0x7345, nonce: 1 }, 128);
+        let owner_tag = OwnerTag::of(Member { row: RowId(0x7b), incarnation: 0x7345, nonce: 1 }, 128);
         let mut header = Header::read(&image);
         header.flags = NodeFlags::UNBOUNDED;
         header.write(&mut image);
-        signature.write(&mut image);
-        assert_eq!(Signature::read(&image), signature);
+        owner_tag.write(&mut image);
+        assert_eq!(OwnerTag::read(&image), owner_tag);
         assert_eq!(Header::read(&image).flags, NodeFlags::UNBOUNDED);
         header = Header::read(&image);
         header.flags = NodeFlags::RETIRED;
         header.write(&mut image);
-        assert_eq!(Signature::read(&image), signature);
-        assert_eq!((signature.row(128), signature.incarnation(128)), (RowId(0x7b), 0x7345));
-        assert!(signature.names(0x7345, 128) && signature.names(0xf345, 128) && !signature.names(0x7346, 128));
+        assert_eq!(OwnerTag::read(&image), owner_tag);
+        assert_eq!((owner_tag.row(128), owner_tag.incarnation(128)), (RowId(0x7b), 0x7345));
+        assert!(owner_tag.names(0x7345, 128) && owner_tag.names(0xf345, 128) && !owner_tag.names(0x7346, 128));
     }
 
     #[test]
     fn every_row_has_room_whatever_their_number() {
         for rows in [2, 3, 128, 129, ROW_COUNT_MAX] {
             let row = RowId((rows - 1) as u16);
-            let signature = Signature::of(Member { row, incarnation: INCARNATION_MAX, nonce: 1 }, rows);
-            assert_eq!(signature.row(rows), row);
-            assert!(signature.names(INCARNATION_MAX, rows) && !signature.names(INCARNATION_MAX - 1, rows));
+            let owner_tag = OwnerTag::of(Member { row, incarnation: INCARNATION_MAX, nonce: 1 }, rows);
+            assert_eq!(owner_tag.row(rows), row);
+            assert!(owner_tag.names(INCARNATION_MAX, rows) && !owner_tag.names(INCARNATION_MAX - 1, rows));
         }
     }
 }

@@ -16,13 +16,13 @@ pub(crate) const FLAG_BITS: u32 = 2;
 ///
 /// While the leaf is reachable it says who brought it into use, which matters to nobody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Signature(pub(crate) u32);
+pub struct OwnerTag(pub(crate) u32);
 
 const fn row_bits(row_count: u32) -> u32 {
     u32::BITS - row_count.saturating_sub(1).leading_zeros()
 }
 
-impl Signature {
+impl OwnerTag {
     /// That of `member` in a pool with `row_count` rows.
     pub const fn of(member: Member, row_count: u32) -> Self {
         let bits = row_bits(row_count);
