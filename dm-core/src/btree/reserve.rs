@@ -12,13 +12,12 @@
 use super::Tree;
 use crate::lane::{Lane, STOCK_NODES};
 use crate::marks::Mark;
-use crate::memory::chunks::{self, Granted, Want};
+use crate::memory::chunks::{self, Want};
 use crate::memory::node_pool::Put;
 use crate::operation::OpError;
-use crate::port::OUTBOX_REQUESTS;
 use crate::remote::chunk::{ChunkKind, Grant};
 use crate::remote::place::{NodeClass, UnlinkedNode};
-use crate::verbs::{Label, NodeId, Request};
+use crate::verbs::NodeId;
 
 impl Tree<'_> {
     /// Whether the lane has what a leaf split may need before the next reserve.
@@ -96,30 +95,8 @@ impl Tree<'_> {
         let want = Want { grant, retry: false, reuse: false, hint: 0 };
         let granted = chunks::grant_any(lane, self.geometry, near, &want, self.scratch.small).await?;
         let Some(granted) = granted else { return Ok(false) };
-        self.clear_words(lane, class, &granted).await?;
         self.nodes.add_chunk(class, granted.node, granted.offset, granted.bytes);
         Ok(true)
-    }
-
-    /// Where locks lie in leaves: frees those of a new chunk. The chunk was granted as a free one, so the words are
-    /// zero already ([`chunks`]); with this they are zero whatever the memory node did. Nobody has a pointer into the
-    /// chunk, so this is the only time that these words are written by anything but CAS.
-    ///
-    /// One WRITE of 8 bytes per leaf, as many at once as a submit carries.
-    async fn clear_words(&self, lane: &Lane<'_>, class: NodeClass, granted: &Granted) -> Result<(), OpError> {
-        let place_bytes = self.nodes.node_bytes(NodeClass::Leaf) as u64;
-        if class != NodeClass::Leaf || place_bytes <= self.leaf_bytes as u64 {
-            return Ok(());
-        }
-        let places = granted.bytes / place_bytes;
-        for place in 0..places {
-            let offset = granted.offset + place * place_bytes + self.leaf_bytes as u64;
-            lane.port().push(Request::write_word(Label::Vacancy, granted.node, offset, 0));
-            if (place + 1) % OUTBOX_REQUESTS as u64 == 0 || place + 1 == places {
-                lane.port().submit().await?;
-            }
-        }
-        Ok(())
     }
 
     /// Returns a place whose node is out of use; `fresh` is the next one. Nothing leads to it.
