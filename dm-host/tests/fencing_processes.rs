@@ -21,6 +21,7 @@ use dm_host::memory_node::AnnounceError;
 use dm_host::pool::{Pool, PoolError};
 use dm_host::session::{Session, SessionError};
 use dm_host::solo::block_on;
+use procfs::process::Process;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::process::ExitStatusExt as _;
@@ -261,12 +262,8 @@ impl Partner {
     /// Stops it, and waits until none of its threads runs: a signal takes a while to arrive.
     fn stop(&self) {
         self.signal(Signal::STOP);
-        let threads = format!("/proc/{}/task", self.child.id());
-        let is_stopped = |stat: String| stat.rsplit_once(')').is_some_and(|(_, rest)| rest.starts_with(" T"));
-        while !std::fs::read_dir(&threads)
-            .unwrap()
-            .all(|thread| std::fs::read_to_string(thread.unwrap().path().join("stat")).is_ok_and(is_stopped))
-        {
+        let process = Process::new(self.child.id().cast_signed()).unwrap();
+        while !process.tasks().unwrap().all(|task| task.unwrap().stat().is_ok_and(|stat| stat.state == 'T')) {
             std::thread::sleep(Duration::from_millis(1));
         }
     }

@@ -148,17 +148,6 @@ impl World {
     /// As new with another seed, without allocating. Only memory that was written is zeroed.
     pub fn reset(&mut self, seed: u64) {
         self.memories.clear();
-        self.restart(seed);
-    }
-
-    /// As new with another seed and with `content` in the memories: a [`Memories::keep`] of this world's, made after
-    /// the last reset. Only memory that was written since is copied.
-    pub fn reset_to(&mut self, content: &Memories, seed: u64) {
-        self.memories.restore(content);
-        self.restart(seed);
-    }
-
-    fn restart(&mut self, seed: u64) {
         self.rng = Rng::new(seed);
         self.now_ns = 0;
         self.flights.clear();

@@ -12,10 +12,10 @@ use super::agenda::Agenda;
 use super::buckets::{Buckets, List, NONE};
 use super::nic::{Nic, Server, Wire, ps, ps_of_rate};
 use super::profile::Profile;
-use crate::config::{Config, RpcHandler};
+use crate::config::Config;
 use crate::memory::{Memories, atomic_result};
 use dm_core::port::OUTBOX_REQUESTS;
-use dm_core::verbs::{Assumptions, Capabilities, Completion, Flags, Guarantees, NodeId, Request, Space, Status, Verb};
+use dm_core::verbs::{Assumptions, Capabilities, Completion, Flags, Guarantees, Request, Space, Status, Verb};
 use std::collections::VecDeque;
 
 /// How many of what.
@@ -166,7 +166,6 @@ pub struct Cluster<'m> {
     shape: Shape,
     wire: Wire,
     memories: Memories,
-    rpc: Option<RpcHandler>,
     now_ps: u64,
     agenda: Agenda,
     flights: Vec<Flight>,
@@ -244,7 +243,6 @@ impl<'m> Cluster<'m> {
             profile: profile.clone(),
             wire,
             memories,
-            rpc: None,
             now_ps: 0,
             agenda: Agenda::new(),
             flights: Vec::new(),
@@ -282,11 +280,6 @@ impl<'m> Cluster<'m> {
     /// Everything: requests take effect whole and in order.
     pub fn guarantees() -> Guarantees {
         Guarantees { by_construction: Assumptions::all(), asserted: Assumptions::empty(), profile: "" }
-    }
-
-    /// Lets memory nodes answer RPCs; without a handler they take their time and say that they do not know any.
-    pub fn set_rpc(&mut self, handler: RpcHandler) {
-        self.rpc = Some(handler);
     }
 
     /// How many of what.
@@ -682,21 +675,13 @@ impl<'m> Cluster<'m> {
         }
     }
 
-    /// Runs a remote procedure call on the core that is free first; returns how long it takes.
+    /// A remote procedure call on the core that is free first; returns how long it takes. Memory nodes take their time, and
+    /// say that they do not know any.
     fn call(&mut self, flight: u32, node: usize) -> u64 {
-        let request = self.flights[flight as usize].request;
         let cores = &mut self.memory_nodes[node].cores;
         let core = (0..cores.len()).min_by_key(|&core| cores[core].free_ps).unwrap_or(0);
         let done_ps = cores[core].serve(self.now_ps, self.pace.service_ps);
-        let result = match (self.rpc, self.memories.get_mut(NodeId(node as u16))) {
-            (Some(serve), Some(memory_node)) => serve(memory_node, request.operands),
-            _ => Err(Status::Unsupported),
-        };
-        let completion = &mut self.flights[flight as usize].completion;
-        match result {
-            Ok(value) => completion.value = value,
-            Err(status) => completion.status = status,
-        }
+        self.flights[flight as usize].completion.status = Status::Unsupported;
         done_ps - self.now_ps
     }
 

@@ -6,6 +6,7 @@ use std::fmt;
 
 /// A place for a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[expect(clippy::struct_field_names, reason = "a node of an index on a memory node")]
 pub struct Node {
     /// The memory node.
     pub node: NodeId,

@@ -69,26 +69,26 @@ impl Coding {
         let sound = word & ((1 << self.key_shift) - 1) == 0 && key.iter().skip(8).all(|byte| *byte == 0);
         if sound && word >> self.key_shift < GARBAGE { word >> self.key_shift } else { GARBAGE | word >> 1 }
     }
+}
 
-    /// Writes value `number`: the number, and then words that follow from it, so that values of two writers in one
-    /// place are seen.
-    pub fn write_value(self, number: u64, value: &mut [u8]) {
-        for (position, chunk) in (0..).zip(value.chunks_mut(8)) {
-            chunk.copy_from_slice(&value_word(number, position).to_le_bytes()[..chunk.len()]);
+/// Writes value `number`: the number, and then words that follow from it, so that values of two writers in one
+/// place are seen.
+pub fn write_value(number: u64, value: &mut [u8]) {
+    for (position, chunk) in (0..).zip(value.chunks_mut(8)) {
+        chunk.copy_from_slice(&value_word(number, position).to_le_bytes()[..chunk.len()]);
+    }
+}
+
+/// The number of a value; one above [`GARBAGE`] for bytes that nobody wrote.
+pub fn read_value(value: &[u8]) -> u64 {
+    let mut words = (0..).zip(value.chunks(8));
+    let number = words.next().map_or(GARBAGE, |(_, first)| le_word(first));
+    for (position, chunk) in words {
+        if chunk != &value_word(number, position).to_le_bytes()[..chunk.len()] {
+            return GARBAGE | number;
         }
     }
-
-    /// The number of a value; one above [`GARBAGE`] for bytes that nobody wrote.
-    pub fn read_value(self, value: &[u8]) -> u64 {
-        let mut words = (0..).zip(value.chunks(8));
-        let number = words.next().map_or(GARBAGE, |(_, first)| le_word(first));
-        for (position, chunk) in words {
-            if chunk != &value_word(number, position).to_le_bytes()[..chunk.len()] {
-                return GARBAGE | number;
-            }
-        }
-        number
-    }
+    number
 }
 
 fn value_word(number: u64, position: u64) -> u64 {
@@ -132,11 +132,11 @@ mod tests {
             key[12] = 1;
             assert!(coding.read_key(&key) >= GARBAGE);
             let (mut one, mut other) = ([0; 20], [0; 20]);
-            coding.write_value(7, &mut one);
-            coding.write_value(8, &mut other);
-            assert_eq!((coding.read_value(&one), coding.read_value(&other)), (7, 8));
+            write_value(7, &mut one);
+            write_value(8, &mut other);
+            assert_eq!((read_value(&one), read_value(&other)), (7, 8));
             one[8..].copy_from_slice(&other[8..]);
-            assert!(coding.read_value(&one) >= GARBAGE);
+            assert!(read_value(&one) >= GARBAGE);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What lanes are asked, what goes wrong meanwhile, and the recorder of it all.
 
-use super::coding::Coding;
+use super::coding::{self, Coding};
 use super::draw::Draw;
 use super::faults::{Fault, FaultKind, Moment, Planned, Suffered};
 use super::subject::{Opened, Picture};
@@ -453,11 +453,11 @@ pub fn start<'a>(
     lane.port().with(|scratch| {
         coding.write_key(key, &mut scratch[plan.key.clone()]);
         if let Some(value) = call.written() {
-            coding.write_value(value, &mut scratch[plan.value.clone()]);
+            coding::write_value(value, &mut scratch[plan.value.clone()]);
         }
         match call {
             Call::UpdateIf { expected, .. } | Call::DeleteIf { expected } => {
-                coding.write_value(expected, &mut scratch[plan.expected.clone()]);
+                coding::write_value(expected, &mut scratch[plan.expected.clone()]);
             }
             Call::Scan { high: Some(high), .. } => coding.write_key(high, &mut scratch[plan.key_high.clone()]),
             _ => {}
@@ -477,14 +477,14 @@ pub fn start<'a>(
             Ok(Outcome::Page { records, more }) => lane.port().with(|scratch| {
                 let record = |position| {
                     let bytes = &scratch[plan.record(position)];
-                    (coding.read_key(&bytes[..plan.key_bytes]), coding.read_value(&bytes[plan.key_bytes..]))
+                    (coding.read_key(&bytes[..plan.key_bytes]), coding::read_value(&bytes[plan.key_bytes..]))
                 };
                 let held = plan.page_records().min(records as usize);
                 Ended::Page((0..held).map(record).collect(), more)
             }),
             Ok(outcome) => Ended::Point(Answer::of(
                 outcome,
-                lane.port().with(|scratch| coding.read_value(&scratch[plan.output.clone()])),
+                lane.port().with(|scratch| coding::read_value(&scratch[plan.output.clone()])),
             )),
         }
     })

@@ -12,7 +12,7 @@
 //! The reader is the index's own get. What is told apart from one WRITE of the leaf to the next is not mixed with what comes
 //! after the leaf has split.
 
-use super::coding::Coding;
+use super::coding::{self, Coding};
 use super::walk::{self, Nodes, Plot, TreeNodes};
 use crate::config::Config;
 use crate::direct::DirectFabric;
@@ -200,7 +200,7 @@ impl Stage<'_, '_, '_, '_> {
             let had = window.iter().map(|instant| instant.records[&key]).collect::<Vec<_>>();
             match outcome {
                 Ok(Outcome::Found) => {
-                    let value = CODING.read_value(&self.output());
+                    let value = coding::read_value(&self.output());
                     self.mixed.found += 1;
                     if !had.contains(&value) {
                         let what = format!("key {key} was found with {value}; it had {had:?}, from the last on");
@@ -227,7 +227,7 @@ impl Stage<'_, '_, '_, '_> {
         let plan = index.plan();
         lane.port().with(|scratch| {
             CODING.write_key(key, &mut scratch[plan.key.clone()]);
-            CODING.write_value(value, &mut scratch[plan.value.clone()]);
+            coding::write_value(value, &mut scratch[plan.value.clone()]);
         });
         let run = block_on(lane, &mut self.fabric, index.execute(lane, Operation::point(kind)));
         let outcome = run.map_err(|error| error.to_string())?.result;

@@ -243,11 +243,6 @@ impl Report {
         self.findings.sort_by_key(|(seed, _)| *seed);
         self.findings.truncate(FINDINGS_MAX);
     }
-
-    /// Which of these marks were never counted.
-    pub fn never_hit(&self, of: impl IntoIterator<Item = Mark>) -> Vec<Mark> {
-        of.into_iter().filter(|mark| self.marks[*mark as usize] == 0).collect()
-    }
 }
 
 impl fmt::Display for Report {

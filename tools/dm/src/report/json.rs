@@ -72,6 +72,7 @@ pub struct Document {
 
 /// All operations of one kind.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(clippy::struct_field_names, reason = "the names in the JSON")]
 pub struct Kind {
     /// The kind.
     pub kind: OperationKind,
@@ -124,6 +125,7 @@ pub struct PerOperation {
 
 /// Requests with one label and verb.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(clippy::struct_field_names, reason = "the names in the JSON")]
 pub struct Verb {
     /// The kind of the operations that issued them.
     pub kind: OperationKind,

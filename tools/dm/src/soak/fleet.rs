@@ -12,6 +12,8 @@ use dm_core::verbs::NodeId;
 use dm_host::compute_node::Membership;
 use dm_host::fabric::shm::ShmOptions;
 use dm_host::pool::Pool;
+use procfs::ProcResult;
+use procfs::process::{Process, Task};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -538,14 +540,11 @@ fn signal(child: &Child, signal: Signal) {
 
 /// Waits until no thread of a process that was sent SIGSTOP runs any more: a signal takes a while to arrive.
 fn is_stopped_soon(child: &Child) -> bool {
-    let threads = format!("/proc/{}/task", child.id());
-    let is_stopped = |thread: std::io::Result<std::fs::DirEntry>| {
-        let stat = thread.and_then(|thread| std::fs::read_to_string(thread.path().join("stat")));
-        stat.is_ok_and(|stat| stat.rsplit_once(')').is_some_and(|(_, rest)| rest.starts_with(" T")))
-    };
+    let is_stopped = |task: ProcResult<Task>| task.and_then(|task| task.stat()).is_ok_and(|stat| stat.state == 'T');
     let deadline = Instant::now() + Duration::from_secs(2);
     while Instant::now() < deadline {
-        if std::fs::read_dir(&threads).is_ok_and(|mut threads| threads.all(is_stopped)) {
+        let tasks = Process::new(child.id().cast_signed()).and_then(|process| process.tasks());
+        if tasks.is_ok_and(|mut tasks| tasks.all(is_stopped)) {
             return true;
         }
         thread::sleep(Duration::from_millis(1));

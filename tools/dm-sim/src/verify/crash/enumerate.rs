@@ -5,7 +5,7 @@ use super::table::{Cut, Drive, Seen, Table, cuts};
 use crate::check::{Answer, Call};
 use crate::config::Config;
 use crate::verify::accounting::{Account, Node, account};
-use crate::verify::coding::Coding;
+use crate::verify::coding::{self, Coding};
 use crate::verify::load::{Ended, start};
 use crate::verify::membership::Membership;
 use crate::verify::subject::{Opened, With};
@@ -623,7 +623,7 @@ impl Stage<'_, '_> {
                     for key in 0..keys {
                         lane.port().with(|scratch| {
                             self.case.coding().write_key(key, &mut scratch[index.plan().key.clone()]);
-                            self.case.coding().write_value(VICTIM, &mut scratch[index.plan().value.clone()]);
+                            coding::write_value(VICTIM, &mut scratch[index.plan().value.clone()]);
                         });
                         index.bulk_append(lane).await?;
                     }
