@@ -46,7 +46,7 @@
 //!
 //! # Cost
 //!
-//! With 8-byte keys and 61 children a level costs 15 to 25 ns (`examples/cache_route.rs`; a server core, warm, each key
+//! With 8-byte keys and 61 children a level costs 15 to 25 ns (a server core, warm, each key
 //! depending on the route before): 54 ns from the root to a leaf of a tree of a million records, which has three inner
 //! levels, 97 ns with ten million, which has four; keys of 64 bytes take a quarter more. Two threads do twice the routes
 //! of one. An insertion takes one to a few microseconds, of the order of the READ that it follows.
