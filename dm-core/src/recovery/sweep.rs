@@ -187,7 +187,7 @@ pub(crate) trait Sweep {
             return Ok(());
         }
         let share_bytes = site.room.len() / OUTBOX_REQUESTS;
-        let per_request = (1 + share_bytes.saturating_sub(8) / place_bytes).min(64 / OUTBOX_REQUESTS).max(1);
+        let per_request = (1 + share_bytes.saturating_sub(8) / place_bytes).clamp(1, 64 / OUTBOX_REQUESTS);
         let request_bytes = (per_request - 1) * place_bytes + 8;
         let at = |i: u32| {
             let (request, i) = (i as usize / per_request, i as usize % per_request);
