@@ -81,19 +81,19 @@ pub(crate) trait Run<'s> {
     /// No `async fn`: that keeps its arguments twice.
     fn perform(&self, lane: &Lane<'_>, operation: Operation) -> impl Future<Output = Result<Outcome, OpError>> {
         async move {
-            let Shared { plan, batches, .. } = self.shared();
             lane.check_settled()?;
             lane.set_deadline(operation.wait_ns());
             self.check_not_fenced()?;
             lane.forget_watch();
             self.fence_unresponsive(lane).await;
-            let alone = batches.filter(|batches| batches.stays_away(operation.kind));
-            let batches = if alone.is_some() { None } else { batches };
-            let mut leads = false;
-            if let Some(batches) = batches {
-                match batches.begin(lane, plan, operation.kind).await? {
-                    Begun::Told(outcome) => return Ok(outcome),
-                    begun => leads = begun == Begun::Leads,
+            let (mut leads, mut alone) = (false, false);
+            if let Shared { plan, batches: Some(batches), .. } = self.shared() {
+                alone = batches.stays_away(operation.kind);
+                if !alone {
+                    match batches.begin(lane, plan, operation.kind).await? {
+                        Begun::Told(outcome) => return Ok(outcome),
+                        begun => leads = begun == Begun::Leads,
+                    }
                 }
             }
             let mut under_way = self.begin(lane);
@@ -116,10 +116,10 @@ pub(crate) trait Run<'s> {
                 }
             };
             under_way.ends(&result);
-            if let (true, Some(batches)) = (leads, batches) {
+            if let (true, Shared { plan, batches: Some(batches), .. }) = (leads, self.shared()) {
                 batches.finish(lane, plan, &result).await?;
             }
-            if let Some(batches) = alone {
+            if let (true, Some(batches)) = (alone, self.shared().batches) {
                 batches.worked_alone(lane, operation.kind);
             }
             let outcome = result?;

@@ -30,19 +30,22 @@ use crate::verbs::{Completion, Label, NodeId, Request, Space, Status};
 macro_rules! acquire {
     ($locks:expr, $lane:expr, $protects:expr, $follow:expr) => {{
         let (locks, lane, follow) = ($locks, $lane, $follow);
-        let claim = locks.claim(lane, $protects)?;
-        let first = if claim.queued {
-            None
-        } else {
-            let cas = locks.push_lock(lane, &claim.held, follow);
+        let $crate::locks::protocol::Claim { mut held, queued } = locks.claim(lane, $protects)?;
+        let mut lost = None;
+        let mut is_won = false;
+        if !queued {
+            let cas = locks.push_lock(lane, &held, follow);
             lane.port().submit().await?;
-            Some(locks.judge_lock(lane, claim.held, cas))
-        };
-        match first {
-            Some(Ok(held)) => (held, follow.is_some()),
-            Some(Err(found)) => locks.acquire_again(lane, claim.held, follow, found).await?,
-            None => locks.acquire_queued(lane, claim.held, follow).await?,
+            match locks.judge_lock(lane, held, cas) {
+                Ok(won) => (held, is_won) = (won, true),
+                Err(found) => lost = Some(found),
+            }
         }
+        let mut is_read = follow.is_some();
+        if !is_won {
+            (held, is_read) = locks.acquire_slowly(lane, held, follow, lost).await?;
+        }
+        (held, is_read)
     }};
 }
 pub(crate) use acquire;
@@ -273,7 +276,7 @@ pub(crate) trait Locks {
     ///
     /// ```text
     ///  claim ── first ──► push_lock, submit, judge_lock ── won ──► held
-    ///    └─ queued ─► acquire_queued            └─ lost ─► acquire_again
+    ///    └─ queued ─► acquire_slowly            └─ lost ─► acquire_slowly
     /// ```
     async fn acquire(
         &self,
@@ -351,6 +354,20 @@ pub(crate) trait Locks {
         match self.judge_lock(lane, held, cas) {
             Ok(held) => Ok((held, follow.is_some())),
             Err(found) => self.acquire_again(lane, held, follow, found).await,
+        }
+    }
+
+    /// The rest of an acquisition whose CAS lost against the word `lost`; or, `None`, whose lane is in the local queue.
+    async fn acquire_slowly(
+        &self,
+        lane: &Lane<'_>,
+        held: Held,
+        follow: Option<Self::Follow>,
+        lost: Option<u64>,
+    ) -> Result<(Held, bool), OpError> {
+        match lost {
+            Some(found) => self.acquire_again(lane, held, follow, found).await,
+            None => self.acquire_queued(lane, held, follow).await,
         }
     }
 
