@@ -25,10 +25,10 @@
 //! | [`fabric`] | the trait of those that execute requests |
 //! | [`memory`] | memory granted by a pool: chunks, free lists, epochs, what a departed compute node leaves |
 //! | [`membership`] | which compute nodes live: rows, leases, fencing, redo records |
-//! | [`locks`] | the queues of a compute node's lanes in front of remote lock words |
-//! | [`recovery`] | what a death costs the others: waiting for a lock of the dead, and taking it over |
+//! | [`locks`] | how a lock is acquired, handed over and released: local queues, and one protocol for all indexes |
+//! | [`recovery`] | what follows a death: a lock is taken over, a row is swept |
 //! | [`compute`] | what the lanes of a compute node share: index cache, batches, hotspot buffer |
-//! | [`index`] | the trait every index implements, and the catalog of a pool's indexes |
+//! | [`index`] | the trait every index implements, how operations run, and the catalog of a pool's indexes |
 //! | [`btree`] | what B+-trees share: nodes, locks, descent, linking of splits, root growth |
 //! | [`radix`] | what radix trees share: slots, nodes, their space, copies of nodes |
 //! | [`sherman`] | a write-optimised B+-tree |

@@ -52,10 +52,10 @@ impl Keys {
     }
 
     /// The key in a stretch.
-    fn at(self, arena: u64) -> u64 {
-        let mixed = (arena + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    fn at(self, stretch: u64) -> u64 {
+        let mixed = (stretch + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let mixed = (mixed ^ mixed >> 29).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        arena * self.step + if self.scattered { (mixed ^ mixed >> 32) % self.step } else { 0 }
+        stretch * self.step + if self.scattered { (mixed ^ mixed >> 32) % self.step } else { 0 }
     }
 }
 
@@ -130,8 +130,8 @@ impl Loop<'_> {
         match self.case {
             // Inserted keys lie between those that were loaded.
             Case::One(kind @ OperationKind::Insert) => {
-                let arena = self.draw();
-                (kind, arena * self.keys.step + 1 + self.state % (self.keys.step - 1))
+                let stretch = self.draw();
+                (kind, stretch * self.keys.step + 1 + self.state % (self.keys.step - 1))
             }
             Case::One(kind) => (kind, self.keys.at(self.draw())),
             Case::Mix(_, updates) => {

@@ -25,8 +25,8 @@ use crate::remote::address::Address;
 use crate::remote::lock_word::{HELD, LockId, LockWord, RowId};
 use crate::verbs::{Completion, Label, NodeId, Request, Space, Status};
 
-/// [`Locks::acquire`] without a future around the common case, in which nobody else wants the lock: the caller's own future has its
-/// steps. Sherman's and CHIME's writes gain some 3 % by it.
+/// [`Locks::acquire`] without a future around the common case, in which nobody else wants the lock: the future of a write has its
+/// steps itself. This and [`release_with!`] are the only places where the protocol is flattened.
 macro_rules! acquire {
     ($locks:expr, $lane:expr, $protects:expr, $follow:expr) => {{
         let (locks, lane, follow) = ($locks, $lane, $follow);
