@@ -1,4 +1,6 @@
-//! Waiting for a lock whose holder may be dead, and taking it over from one that is.
+//! Waiting for a lock whose holder does not respond, and taking the lock over from a dead holder.
+//!
+//! Why that is safe: [`takeover`](crate::manual::takeover) and [`leases`](crate::manual::leases).
 
 use crate::lane::watch::Watch;
 use crate::lane::{Lane, LockRecord, Stage};
@@ -28,7 +30,7 @@ pub(crate) struct SeenRow {
     pub(super) lease_ns: u64,
 }
 
-/// What whoever recovers a lock works with.
+/// What a lane needs that recovers a lock.
 #[derive(Clone, Copy)]
 pub(crate) struct Site<'a> {
     pub(crate) recovery: &'a Recovery<'a>,
@@ -44,28 +46,28 @@ pub(crate) trait Recoverable: Locks {
     /// `None`: opened without recovery.
     fn site(&self) -> Option<Site<'_>>;
 
-    /// What an operation does that ended because the holder of a lock was silent: it looks after that holder, and
-    /// begins anew. Called where nothing is locked and nothing has been changed, at the very outside: the future of
-    /// an operation need not have room for a recovery behind everything else.
+    /// Looks after the holder of a lock that did not respond, for an operation that ended because of it and begins anew
+    /// afterwards. Called where the lane holds no lock and has changed nothing, at the very outside: so the future of an attempt
+    /// need not have room for a recovery.
     async fn look_after(&self, lane: &Lane<'_>, lock_record: LockRecord) -> Result<(), OpError> {
         let Some(site) = self.site() else { return Ok(()) };
         let lock = lock_record.lock;
         if !self.try_enter(lane, lock_record)? {
-            // Another lane of this compute node is at it, and has been waiting for as long.
+            // Another lane of this compute node looks after it, and has been waiting for as long.
             let pause_ns = site.recovery.lease.terms().lease_ns() / 64;
             lane.port().call(Request::pause(pause_ns)).await?;
             return Ok(());
         }
         let looked = self.look_at_holder(lane, site, lock_record).await;
-        // Unless a takeover is under way, whose outcome settling will look for.
+        // If a takeover is under way, settling finds out what became of it.
         if lane.stage_of(lock) == Some(Stage::Queued) {
             self.leave(lane, lock);
         }
         looked
     }
 
-    /// Looks at the row of a lock's holder and, if that is dead or must be taken for dead, fences it and recovers the
-    /// lock, which is free or somebody else's afterwards.
+    /// Looks at the row of a lock's holder. If the holder is dead, or has missed its lease, fences it and recovers the lock:
+    /// the lock is free afterwards, or another lane holds it.
     ///
     /// The lane has the local entry of the lock and no remote word of it.
     async fn look_at_holder(&self, lane: &Lane<'_>, site: Site<'_>, lock_record: LockRecord) -> Result<(), OpError> {
@@ -73,12 +75,12 @@ pub(crate) trait Recoverable: Locks {
         let row = found.row();
         let recovery = site.recovery;
         if recovery.is_self(row) {
-            // A lane of this compute node: alive as we are, or its debts will be settled.
+            // A lane of this compute node: it goes on, or its lock records will be settled.
             lane.watch(|watch| *watch = Watch::default());
             return Ok(());
         }
-        // An operation that was sent back may have had this lock since, or waited for another one: then the holder it
-        // has watched may live and be idle, without a sign of life, and is not to be fenced for a lock it does not hold.
+        // The operation may have had this lock since it watched the holder, or waited for another lock. Then that holder may
+        // be alive and idle, with a heartbeat that does not move: it must not be fenced for a lock that it does not hold.
         let (node, offset, space) = self.word_place(lock_record.lock, lock_record.protects);
         let at = site.room.start;
         lane.port().call(Request::read(Label::Lock, node, offset, 8, at).in_space(space)).await?;
@@ -100,7 +102,7 @@ pub(crate) trait Recoverable: Locks {
                 return Err(OpError::harmless(Cause::CannotFence { row, node: HOME, reply }));
             }
             Some(RowState::Live | RowState::Fencing | RowState::Dead) => {}
-            // Rows are freed after a sweep that left no such lock: the word READ is of a moment ago.
+            // A row is freed after a sweep that left no such lock: the holder was swept since the word was READ.
             _ => {
                 lane.watch(|watch| *watch = Watch::default());
                 return Ok(());
@@ -113,14 +115,14 @@ pub(crate) trait Recoverable: Locks {
         Ok(())
     }
 
-    /// Ends an acquisition of a dead compute node: whatever of its last WRITE is missing is done, and the lock word is
-    /// not `dead` any more. Several may do this at once; each may die anywhere in it.
+    /// Ends an acquisition of a dead compute node: completes its last WRITE, and replaces the lock word `dead`. Several compute
+    /// nodes may do this at once; each may die anywhere in it.
     ///
-    /// `lock_record` is the lane's own, in stage `Queued`, and is that again afterwards.
+    /// `lock_record` is the lane's own, in stage `Queued`, and is in that stage again afterwards.
     ///
-    /// What the word of a lock that lies in a node says when it is free comes from the node, READ once nobody but this lane
-    /// can be writing it: while the word is the dead's, whose every WRITE has landed or never will, and nothing is torn; or
-    /// after the replay. (In the former case another repairer may be faster, and the CAS loses.)
+    /// Where a lock lies in a node, its free word comes from a READ of the node, at a time when only this lane can be writing
+    /// the node: after the replay; or, if nothing is torn, while the word is the dead's, whose WRITEs have all landed or never
+    /// will. (Then another repairer may be faster, and the CAS loses.)
     async fn recover(
         &self,
         lane: &Lane<'_>,
@@ -222,7 +224,7 @@ impl Site<'_> {
         Ok(if let Ok(ChunkEntry::Granted(grant)) = entry { Some(grant) } else { None })
     }
 
-    /// Watches a row for a lease. Whether it was silent all the time.
+    /// Watches a row for a lease. `true`: it did not change.
     pub(crate) async fn lease_is_over(&self, lane: &Lane<'_>, row: RowId) -> Result<bool, OpError> {
         const LOOKS: u64 = 16;
         let first = self.read_row(lane, row).await?;

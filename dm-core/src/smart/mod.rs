@@ -431,14 +431,12 @@ impl<'s> Run<'s> for Smart<'s> {
         Recoverable::look_after(self, lane, lock_record).await
     }
 
-    /// An operation found no memory, and has done nothing: has it wait until the epochs have given some back, if some waits, and begin
-    /// anew. `false`: nothing waits, or the operation's time is over.
+    /// While an operation waits for memory, it follows no pointers and holds no lock. So it gives its pin up: the pin would hold
+    /// up the very epoch that it waits for. That epoch passes when all other operations have ended; a compute node that does
+    /// not respond is fenced meanwhile.
     ///
-    /// While it waits it follows no pointers and holds no lock, so its pin goes: it would hold up the very epoch that it waits for.
-    /// That epoch passes with all the others' operations; who is silent is closed off meanwhile.
-    ///
-    /// The first waits are for memory that others' turns bring sooner than a chunk would be worth; if that takes longer than
-    /// [`PATIENCE_NS`], or came and went to others, a chunk is taken if the pool has one.
+    /// The first waits are for memory that comes back sooner than a chunk would be worth. If that takes longer than
+    /// [`PATIENCE_NS`], or other lanes took what came back, a chunk is granted if the pool has one.
     async fn await_memory(&self, lane: &Lane<'_>, waits: &mut u32) -> Result<bool, OpError> {
         let (Some(part), Some(asked)) = (self.epochs, self.space.is_short()) else { return Ok(false) };
         if lane.has_lock_records() || *waits == WAITS_MAX || lane.check_deadline().is_err() {
