@@ -35,6 +35,9 @@
 //! | [`smart_scans`] | what do scans and collections meet |
 //! | [`node_copies`] | what may a copy of a node be |
 //! | [`smart_published`] | what does the published design get wrong |
+//! | **Items** | |
+//! | [`items_layers`] | why is an operation on keys of any length one change |
+//! | [`items_memory`] | how long do blocks stay, and what does a crash leave |
 
 #[doc = include_str!("glossary.md")]
 pub mod glossary {}
@@ -88,3 +91,7 @@ pub mod smart_scans {}
 pub mod node_copies {}
 #[doc = include_str!("smart_published.md")]
 pub mod smart_published {}
+#[doc = include_str!("items_layers.md")]
+pub mod items_layers {}
+#[doc = include_str!("items_memory.md")]
+pub mod items_memory {}
