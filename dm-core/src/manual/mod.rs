@@ -17,6 +17,8 @@
 //! | [`generations`] | why may most places be reused at once |
 //! | [`orphans`] | how is memory of departed compute nodes found, with owner tags |
 //! | [`mark_and_sweep`] | how is it found without |
+//! | [`batches`] | why may lanes share one operation |
+//! | [`cache_frames`] | why does a reader of the index cache need no lock |
 //! | **B+-trees** | |
 //! | [`torn_reads`] | why is an accepted image of one WRITE |
 //! | [`half_splits`] | why may a split stop half-way |
@@ -61,6 +63,10 @@ pub mod generations {}
 pub mod orphans {}
 #[doc = include_str!("mark_and_sweep.md")]
 pub mod mark_and_sweep {}
+#[doc = include_str!("batches.md")]
+pub mod batches {}
+#[doc = include_str!("cache_frames.md")]
+pub mod cache_frames {}
 #[doc = include_str!("torn_reads.md")]
 pub mod torn_reads {}
 #[doc = include_str!("half_splits.md")]
