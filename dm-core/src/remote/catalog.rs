@@ -1,4 +1,5 @@
-//! Catalog entries as stored: which indexes a pool has, of which kind, with which parameters, and where their roots are.
+//! Catalog entries as stored: which indexes a pool has, of which kind, with which parameters, and where their roots
+//! are.
 
 use crate::layout::fields::Field;
 use crate::layout::record::{CRC, Le16, Le32, Le64, cut, mask, record, set_text, text};
