@@ -3,7 +3,7 @@
 //! ```text
 //!   chunk (kind "items") ──► carved from the front, sizes mixed ──► taken ──► written ──► named by an entry
 //!                                                                    ▲                          │ replaced, deleted
-//!                                                                    └── by size class ◄── retired, next life
+//!                                                                    └── by size class ◄── retired, next generation
 //! ```
 //!
 //! Chunks are granted as those of nodes are ([`crate::memory::chunks`]). One chunk serves all sizes, so that a small

@@ -35,7 +35,7 @@ impl Watch {
         (self.word != 0 && self.is_long(now_ns, lease_ns)).then_some(lease_ns / 64)
     }
 
-    /// Since when the holder's row has not changed, if the waiter has looked at it since the lock has this word.
+    /// Since when the holder's row has not changed, if the waiter looked at it while the lock had this word.
     pub(crate) fn watched_since(&self) -> Option<u64> {
         self.seen_row.then_some(self.row_since_ns)
     }
