@@ -144,7 +144,7 @@ impl<'s> Hotspot<'s> {
         entry.frequency.store(1, Relaxed);
     }
 
-    /// Stores that the key with this hash is not in `leaf`.
+    /// Removes the guesses for the key with this hash in `leaf`: the key is not there.
     pub fn forget(&self, hash: u64, leaf: Address) {
         let Some(Bucket(entries)) = self.bucket(hash) else { return };
         let (line, place) = name_of(leaf);
