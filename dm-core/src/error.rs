@@ -1,4 +1,4 @@
-//! Errors, per layer: what a verb, a decoder or an operation can say. Each carries what a person needs to act.
+//! Errors of verbs and of decoders. Each has what a person needs to act on it.
 
 use crate::verbs::{Label, NodeId, Status, Verb};
 use thiserror::Error;
@@ -7,20 +7,20 @@ use thiserror::Error;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("memory node {node}: {verb} \"{label}\" at {offset:#x}: {status}", node = node.0, verb = verb.name(), label = label.name(), status = status.name())]
 pub struct VerbError {
-    /// How it ended.
+    /// The status of its completion.
     pub status: Status,
-    /// What was asked.
+    /// The verb.
     pub verb: Verb,
     /// The step of the algorithm.
     pub label: Label,
-    /// Of which memory node.
+    /// The memory node.
     pub node: NodeId,
     /// Byte offset in its memory.
     pub offset: u64,
 }
 
 impl VerbError {
-    /// More requests were pushed than a submit can carry; none was posted.
+    /// More requests were pushed than one submit can have; none was posted.
     pub(crate) const OVERFLOW: Self =
         Self { status: Status::Unsupported, verb: Verb::Read, label: Label::Wait, node: NodeId(0), offset: 0 };
 
@@ -37,10 +37,10 @@ pub enum DecodeError {
     /// Lines of different instants: READ again.
     #[error("torn image")]
     Torn,
-    /// A sound image of something else than was looked for: refresh the path that led here.
+    /// An intact image of another node than the wanted one: refresh the path that led here.
     #[error("stale pointer")]
     Stale,
-    /// An image no writer of ours produces.
+    /// An image that no writer of this engine produces.
     #[error("corrupt: {0}")]
     Corrupt(&'static str),
 }

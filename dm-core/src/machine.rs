@@ -1,27 +1,28 @@
-//! One operation, driven by hand: the face for firmware, C and tests.
+//! One operation, driven by hand: the interface for firmware, C and tests.
 //!
-//! [`Machine::poll`] runs the operation to its next round trip and says what it wants: requests to execute, or the
-//! result. Nothing else is needed to run an index - no executor, no allocator, no threads.
+//! [`Machine::poll`] runs the operation to its next round trip, and returns what it needs: requests to execute, or the
+//! result. Nothing else is needed to run an index: no executor, no allocator, no threads.
 
 use crate::port::{Port, State};
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 
-/// What an operation wants.
+/// What an operation needs next.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Step<T> {
     /// Requests are in the port: take the scratch ([`Port::begin`]), execute [`Port::requests`], deliver completions
     /// ([`Port::complete`], [`Port::finish`]) and poll again.
     Requests,
-    /// Requests are under way; nothing can be done before they complete. Or, for a driver that offers [`Port::fetch`]: lines
-    /// of this machine's memory are on their way, and other lanes may have their turns before it is polled again.
+    /// Requests are under way, and nothing can be done before they complete. Or, with a driver that sets
+    /// [`Port::fetch`], cache lines of this machine's memory are on their way, and other lanes may run before this
+    /// one is polled again.
     Waiting,
-    /// It is done. Unsignaled requests may be left to post: see [`Port::flush`].
+    /// The operation has ended. Unsignaled requests may be left to post: see [`Port::flush`].
     Done(T),
 }
 
-/// Polls `future` once, which must belong to an operation on `port`.
+/// Polls `future` once. It must be that of an operation on `port`.
 pub fn poll_once<F: Future + ?Sized>(port: &Port<'_>, future: Pin<&mut F>) -> Step<F::Output> {
     match future.poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(result) => Step::Done(result),
@@ -37,13 +38,13 @@ pub struct Machine<'p, 'm, F> {
 }
 
 impl<'p, 'm, F: Future> Machine<'p, 'm, F> {
-    /// Starts an operation. The future must be one of an operation on the lane of `port`.
+    /// Begins an operation. The future must be that of an operation on the lane of `port`.
     pub fn new(port: &'p Port<'m>, future: Pin<&'p mut F>) -> Self {
         port.start();
         Self { port, future }
     }
 
-    /// The port, to execute requests from.
+    /// The port, which has the requests to execute.
     pub fn port(&self) -> &'p Port<'m> {
         self.port
     }

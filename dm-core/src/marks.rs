@@ -1,8 +1,8 @@
-//! Marks: things worth counting, for the coverage checks of tests and the retry counters of reports.
+//! Marks: events that are counted, for the coverage checks of tests and the retry counters of reports.
 
 macro_rules! marks {
     ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
-        /// Things worth counting: coverage marks of tests, retry counters of reports.
+        /// Events that are counted: coverage marks of tests, retry counters of reports.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u8)]
         pub enum Mark { $($(#[$doc])* $name,)* }
@@ -11,7 +11,7 @@ macro_rules! marks {
             /// Every mark, in numeric order.
             pub const ALL: &'static [Self] = &[$(Self::$name,)*];
 
-            /// Text for reports.
+            /// Its text in reports.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$name => $text,)* }
             }
@@ -22,141 +22,141 @@ macro_rules! marks {
 marks! {
     /// A node READ was torn and repeated.
     TornRead = "torn-read",
-    /// A READ took longer than versions can vouch for.
+    /// A READ took longer than its versions can vouch for.
     GuardRefusal = "guard-refusal",
     /// A node was READ under its lock because READs without it could not be trusted.
     LockedRead = "locked-read",
     /// A cached pointer led to the wrong node.
     StaleCache = "stale-cache",
-    /// The key was to the right of the node reached.
+    /// The key was to the right of the node that was reached.
     MoveRight = "move-right",
-    /// A retired node forwarded to its left neighbour.
+    /// A retired leaf forwarded an operation to its left neighbour.
     Forwarded = "forwarded",
-    /// A lock CAS lost.
+    /// A CAS of a lock word lost.
     LockLost = "lock-lost",
     /// A lane waited in a local lock queue.
     LockQueued = "lock-queued",
     /// A held lock was handed over within the compute node.
     HandOver = "hand-over",
-    /// A leaf split.
+    /// A leaf was split.
     LeafSplit = "leaf-split",
-    /// An inner node split.
+    /// An inner node was split.
     InnerSplit = "inner-split",
-    /// Of these, one above level 1.
+    /// The part of these above level 1.
     UpperSplit = "upper-split",
     /// The root grew by a level.
     RootGrowth = "root-growth",
     /// Another compute node grew the root first.
     RootRaceLost = "root-race-lost",
-    /// A half-split found on the way was finished.
+    /// An operation finished a half-split that it met.
     HelpedSplit = "helped-split",
     /// Two leaves were merged.
     Merge = "merge",
     /// A retired node came back into use.
     NodeReused = "node-reused",
-    /// A place began to wait: its generations begin anew, or it has none.
+    /// A place began to wait for an epoch: its generations begin anew, or it has none.
     Quarantined = "quarantined",
-    /// One has waited for long enough.
+    /// A place has waited for long enough.
     QuarantineOver = "quarantine-over",
     /// A chunk was granted.
     ChunkGranted = "chunk-granted",
-    /// A chunk CAS lost.
+    /// The CAS of a chunk entry lost.
     ChunkRaceLost = "chunk-race-lost",
     /// An operation started over from the root.
     Restart = "restart",
-    /// A scan lost its way along the leaves and looked for its bound from the root.
+    /// A scan lost its way along the leaves, and searched for its bound from the root.
     ScanRestart = "scan-restart",
     /// A lane in doubt was settled.
     Settled = "settled",
     /// An insert moved records to make room near the home of its key.
     Hop = "hop",
-    /// A neighborhood or hop range went past the last entry and on at the first.
+    /// A neighborhood or hop range went past the last entry and continued at the first.
     Wrap = "wrap",
-    /// A neighborhood was READ in the middle of a hop and READ again.
+    /// A neighborhood was READ in the middle of a hop, and READ again.
     HopSeen = "hop-seen",
-    /// A lock word promised room where there was none.
+    /// A lock word said that its leaf had room, and there was none.
     VacancyMiss = "vacancy-miss",
     /// A plain CAS of a lock expected another word than the free one it found.
     GuessWrong = "guess-wrong",
-    /// The hotspot buffer did not know a key.
+    /// The hotspot buffer had no guess for a key.
     Unguessed = "unguessed",
-    /// One entry of a leaf was READ where the hotspot buffer had a key.
+    /// One entry of a leaf was READ, where the hotspot buffer said that the key was.
     Speculated = "speculated",
-    /// Of these, one that did not have the key any more.
+    /// The part of these in which the entry did not have the key any more.
     GuessedWrong = "guessed-wrong",
     /// A leaf was rewritten without its dead records.
     Purge = "purge",
     /// A leaf was rewritten with its records in other entries, because no hop made room.
     Rearranged = "rearranged",
-    /// A leaf's sibling was not what the parent said, and the leaf was READ whole.
+    /// A leaf's sibling was not what the parent said, and the whole leaf was READ.
     Doubted = "doubted",
-    /// A compute node was fenced off every memory node.
+    /// A compute node was fenced on every memory node.
     RowFenced = "row-fenced",
     /// A dead compute node's lock was taken over.
     Takeover = "takeover",
-    /// A WRITE that its sender's death may have cut short was done again.
+    /// A takeover did a WRITE again that its sender's death may have cut short.
     RedoReplayed = "redo-replayed",
-    /// A lock was taken over from one that died while it was taking it over.
+    /// A lock was taken over from a repairer that died during its takeover.
     RepairerDied = "repairer-died",
-    /// A leaf that a dead compute node had retired half-way was revived.
+    /// A leaf that a dead compute node had retired in a half-merge was revived.
     MergeUndone = "merge-undone",
     /// An operation stopped because its compute node's lease was over.
     SelfFenced = "self-fenced",
     /// A dead compute node's row was swept.
     RowSwept = "row-swept",
-    /// A chunk of a compute node that is gone became another one's.
+    /// A chunk of a departed compute node became that of another one.
     ChunkAdopted = "chunk-adopted",
-    /// A node that nobody was left to use came back.
+    /// A node that only a departed compute node knew of was collected.
     NodeReclaimed = "node-reclaimed",
-    /// A read took the result of another lane's.
+    /// A read took the result of another lane's read.
     DelegatedRead = "delegated-read",
-    /// A write was made by another lane.
+    /// A write was done by another lane.
     CombinedWrite = "combined-write",
-    /// A node was put above another one whose header differed from the key.
+    /// A new node was put above a node whose prefix differed from the key.
     HeaderSplit = "header-split",
     /// A leaf split needed several nodes, one below the other.
     LongPath = "long-path",
-    /// A full node was replaced by one that has room.
+    /// A full node was replaced by one with room.
     TypeSwitch = "type-switch",
-    /// A node that somebody else had begun to freeze was met and replaced.
+    /// An operation met a node that another one had begun to freeze, and replaced it.
     HelpedSwitch = "helped-switch",
-    /// A replacement came second.
+    /// A replacement of a node lost the CAS of its slot.
     SwitchLost = "switch-lost",
     /// The CAS of a slot lost.
     SlotLost = "slot-lost",
-    /// Of these, one to a leaf or node under the same byte.
+    /// The part of these that lost to a leaf or node under the same byte.
     SameByte = "same-byte",
-    /// A slot that a copy knew was READ again, before its leaf or node counted as the key's absence.
+    /// A slot that a copy had was READ again, before its leaf or node counted as the key's absence.
     Confirmed = "confirmed",
     /// A reader went through a frozen slot.
     FrozenSlot = "frozen-slot",
     /// An insert brought a deleted leaf back.
     Revived = "revived",
-    /// A deleted leaf was declared dead for ever.
+    /// The tombstone of a deleted leaf was finalized.
     Buried = "buried",
-    /// One that was met took a place in the tree that a new leaf got.
+    /// A new leaf took the slot of a finalized leaf.
     LeafReplaced = "leaf-replaced",
-    /// One was left out when its node was replaced.
+    /// A finalized leaf was left out when its node was replaced.
     LeafLeftOut = "leaf-left-out",
-    /// A node all of whose leaves but one or none were buried was left out when the node above it was replaced.
+    /// A node with at most one leaf that was not finalized was left out when the node above it was replaced.
     NodeLeftOut = "node-left-out",
-    /// An operation came to the key's leaf, which was buried, and looked afresh.
+    /// An operation found the key's leaf finalized, and began again.
     BuriedMet = "buried-met",
     /// A block was READ.
     BlockRead = "block-read",
     /// A block was not what its entry said: it had been replaced since.
     BlockReplaced = "block-replaced",
-    /// The place of a block was forgotten: the shelf was full, or it is not known whether an entry names it.
+    /// The place of a block was lost: the free list was full, or it is not known whether an entry names it.
     BlockLost = "block-lost",
-    /// The place of a block came back where somebody collects, and was left there.
+    /// The place of a block came back in a chunk that is being collected, and was left there.
     BlockLeft = "block-left",
-    /// Two keys got a layer of their own.
+    /// A layer was made, because a second key continued behind a slice.
     LayerMade = "layer-made",
-    /// A layer was not needed after all.
+    /// A new layer was not needed after all, and its entry was deleted.
     LayerTakenBack = "layer-taken-back",
-    /// An entry with an item was not any more what it had been.
+    /// An entry of an item had changed since it was read.
     EntryChanged = "entry-changed",
-    /// It was found out by a look whether an entry had come to name a block.
+    /// Settling READ an entry to find out whether it names a block.
     EntryRevisited = "entry-revisited",
     /// The entry of a layer that nothing leads to was left where it is.
     LayerLost = "layer-lost",

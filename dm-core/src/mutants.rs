@@ -1,18 +1,18 @@
-//! Bugs planted on purpose, to try whether the judge finds them.
+//! Mutants: bugs that are put in on purpose, to test whether the judge finds them.
 //!
-//! Each is one line in the room it belongs to: `if planted(Mutant::X) { do it wrong }`. Without the cargo feature `planted`
-//! the function is a constant `false` and the lines compile to nothing: no product has them. With it a tool chooses one
-//! with `plant`; none is the default.
+//! Each is one line in the room to which it belongs: `if planted(Mutant::X) { do it wrong }`. Without the cargo feature
+//! `planted` the function is a constant `false`, and the lines compile to nothing: no product has them. With the
+//! feature, a tool chooses one mutant with `plant`; none is the default.
 
 macro_rules! bugs {
     ($($(#[doc = $doc:literal])+ $name:ident = $text:literal, $mark:expr;)*) => {
-        /// A bug that can be planted.
+        /// A mutant: a bug that can be planted.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u8)]
         pub enum Mutant { $($(#[doc = $doc])+ $name,)* }
 
         impl Mutant {
-            /// Every bug, in numeric order.
+            /// Every mutant, in numeric order.
             pub const ALL: &'static [Self] = &[$(Self::$name,)*];
 
             /// Its name on command lines and in tables.
@@ -20,17 +20,17 @@ macro_rules! bugs {
                 match self { $(Self::$name => $text,)* }
             }
 
-            /// What is done wrong.
+            /// What the mutant does wrong.
             pub const fn what(self) -> &'static str {
                 match self { $(Self::$name => concat!($($doc),+),)* }
             }
 
-            /// The mark that counts how often the place it is planted in was reached, if there is one.
+            /// The mark that counts how often the mutant's line was reached, if there is one.
             pub const fn mark(self) -> Option<Mark> {
                 match self { $(Self::$name => $mark,)* }
             }
 
-            /// The bug of that name.
+            /// The mutant with that name.
             pub fn from_name(name: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|bug| bug.name() == name)
             }
@@ -219,7 +219,7 @@ bugs! {
 }
 
 impl Mutant {
-    /// Those of SMART.
+    /// Mutants of SMART.
     pub const SMART: &'static [Self] = &[
         Self::CachedNegative,
         Self::WholeLeaf,
@@ -243,7 +243,7 @@ impl Mutant {
         Self::RetiredInVain,
     ];
 
-    /// Those of keys and values of any length.
+    /// Mutants of items.
     pub const ITEMS: &'static [Self] = &[
         Self::BlockLifeKept,
         Self::BlockLifeUnchecked,
@@ -254,7 +254,7 @@ impl Mutant {
         Self::ItemsPinsEndEarly,
     ];
 
-    /// Those that only deaths bring to light.
+    /// Mutants that show only when compute nodes die.
     pub const RECOVERY: &'static [Self] = &[
         Self::TakeoverUnfenced,
         Self::LeaseByRemoteClock,
@@ -277,10 +277,10 @@ impl Mutant {
         Self::LeavesUnswept,
     ];
 
-    /// Those that take WRITEs that failed, and are mended.
+    /// Mutants that show only when WRITEs fail with their queue pair, and the queue pair is set up again.
     pub const MENDED: &'static [Self] = &[Self::SettleUnclosed];
 
-    /// Those that show when places go round while operations stand still.
+    /// Mutants that show only when places are used again while operations pause.
     pub const LIVES: &'static [Self] = &[
         Self::SameGeneration,
         Self::NoQuarantine,
@@ -293,7 +293,7 @@ impl Mutant {
         Self::OpenAtOnce,
     ];
 
-    /// Those in rooms that B+-trees share, or in all of them.
+    /// Mutants in rooms that B+-trees share, or in all of them.
     pub const SHARED: &'static [Self] = &[
         Self::NoGuard,
         Self::MergeForgetsForward,
@@ -320,7 +320,7 @@ impl Mutant {
         Self::CutsWithinLines,
     ];
 
-    /// Those in rooms of CHIME.
+    /// Mutants in rooms of CHIME.
     pub const CHIME: &'static [Self] = &[
         Self::RangeEndsAtRoom,
         Self::PivotNotMaximum,
@@ -339,20 +339,20 @@ impl Mutant {
 #[cfg(feature = "planted")]
 static PLANTED: core::sync::atomic::AtomicU8 = core::sync::atomic::AtomicU8::new(u8::MAX);
 
-/// Plants a bug, or none, for the whole process.
+/// Plants a mutant, or none, for the whole process.
 #[cfg(feature = "planted")]
 pub fn plant(bug: Option<Mutant>) {
     PLANTED.store(bug.map_or(u8::MAX, |bug| bug as u8), core::sync::atomic::Ordering::Relaxed);
 }
 
-/// Whether this bug is planted.
+/// Whether this mutant is planted.
 #[cfg(feature = "planted")]
 #[inline]
 pub(crate) fn planted(bug: Mutant) -> bool {
     PLANTED.load(core::sync::atomic::Ordering::Relaxed) == bug as u8
 }
 
-/// Whether this bug is planted: no.
+/// Whether this mutant is planted: no.
 #[cfg(not(feature = "planted"))]
 #[inline]
 pub(crate) const fn planted(_: Mutant) -> bool {

@@ -1,8 +1,8 @@
-//! Operations: what can be asked of an index, how it ends, and where arguments and results lie.
+//! Operations: their kinds, their outcomes, and where arguments and results are.
 //!
-//! An operation's future holds no key and no value: they are in the lane's scratch, at the places [`ScratchPlan`] names.
-//! The caller writes them with [`crate::port::Port::with`] before it starts the future and reads the result there after
-//! the future is done.
+//! An operation's future holds no key and no value. They are in the lane's scratch, at the ranges that [`ScratchPlan`]
+//! names. The caller writes the arguments with [`crate::port::Port::with`] before it starts the future, and reads the
+//! results there after the future is done.
 
 use crate::error::VerbError;
 use crate::remote::address::Address;
@@ -12,7 +12,7 @@ use crate::verbs::NodeId;
 use core::ops::Range;
 use thiserror::Error;
 
-/// What to do.
+/// Kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum OperationKind {
@@ -29,9 +29,9 @@ pub enum OperationKind {
     UpdateIf = 4,
     /// `Deleted`, or `Absent`.
     Delete = 5,
-    /// Ascending records from `key` (inclusive, or exclusive when it is a cursor) below `key_high`: a `Page`.
+    /// Ascending records from `key` (inclusive, or exclusive if it is a cursor) below `key_high`: a `Page`.
     Scan = 6,
-    /// Removes the key if its value equals `expected`: `Deleted`, `Mismatch` with the present value in `output`, or
+    /// Deletes the key if its value equals `expected`: `Deleted`, `Mismatch` with the present value in `output`, or
     /// `Absent`.
     DeleteIf = 7,
 }
@@ -56,23 +56,23 @@ impl OperationKind {
     }
 }
 
-/// An operation, its key and value being in the scratch.
+/// An operation. Its key and value are in the scratch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operation {
-    /// What to do.
+    /// Its kind.
     pub kind: OperationKind,
-    /// Scan: records wanted, at most what the page holds.
+    /// Scan: number of records wanted, at most what the page holds.
     pub limit: u32,
-    /// Scan: `key` is the last key of the page before and not wanted again.
+    /// Scan: `key` is the last key of the page before, and is not included again.
     pub after: bool,
-    /// Scan: `key_high` is a bound (exclusive). Otherwise the scan runs to the end.
+    /// Scan: `key_high` is an exclusive bound. Otherwise the scan runs to the end.
     pub bounded: bool,
-    /// Time this operation may wait, in ns; 0 = [`Operation::WAIT_NS_DEFAULT`].
+    /// How long this operation may wait, in ns; 0 = [`Operation::WAIT_NS_DEFAULT`].
     pub deadline_ns: u64,
 }
 
 impl Operation {
-    /// How long an operation waits unless told otherwise: ten leases of two seconds.
+    /// How long an operation may wait by default: ten leases of two seconds.
     pub const WAIT_NS_DEFAULT: u64 = 20_000_000_000;
 
     /// A point operation of `kind`.
@@ -85,7 +85,7 @@ impl Operation {
         Self { kind: OperationKind::Scan, limit, after: false, bounded: false, deadline_ns: 0 }
     }
 
-    /// The deadline in force.
+    /// How long this operation may wait, in ns.
     pub const fn wait_ns(&self) -> u64 {
         if self.deadline_ns == 0 { Self::WAIT_NS_DEFAULT } else { self.deadline_ns }
     }
@@ -94,13 +94,13 @@ impl Operation {
 /// How an operation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// The key is there; its value is in `output`.
+    /// The key is present; its value is in `output`.
     Found,
-    /// The key is not there.
+    /// The key is absent.
     Absent,
-    /// It was not there and is now.
+    /// The key was absent, and is present now.
     Inserted,
-    /// It was there already; its value is in `output`.
+    /// The key was present already; its value is in `output`.
     Exists,
     /// The value was replaced (update, `update_if`).
     Updated,
@@ -108,13 +108,13 @@ pub enum Outcome {
     Replaced,
     /// The key was removed.
     Deleted,
-    /// The value is another than expected; it is in `output`.
+    /// The value is not the expected one; it is in `output`.
     Mismatch,
-    /// `records` records of key and value are in `page`, ascending.
+    /// `records` records of key and value are in `page`, in ascending order.
     Page {
-        /// How many.
+        /// Number of records.
         records: u32,
-        /// Whether there may be more: call again with the last key as cursor.
+        /// There may be more: call again with the last key as cursor.
         more: bool,
     },
 }
@@ -138,22 +138,22 @@ pub enum Part {
 /// Bytes of one length in [`ScratchPlan::lengths`]: a little-endian number.
 const LENGTH_BYTES: usize = 4;
 
-/// Bytes of [`ScratchPlan::lengths`], where there are lengths: one per [`Part`].
+/// Bytes of [`ScratchPlan::lengths`], if there are lengths: one per [`Part`].
 pub const LENGTHS_BYTES: usize = 5 * LENGTH_BYTES;
 
-/// Bytes in front of every record of a page whose records have lengths: of the key (two bytes) and of the value (four),
-/// little-endian.
+/// Bytes in front of every record of a page whose records have lengths: the length of the key (two bytes) and of the
+/// value (four), little-endian.
 pub const RECORD_HEADER_BYTES: usize = 6;
 
 /// Where an operation's arguments, results and buffers are in the lane's scratch: byte ranges, computed from the
 /// index's parameters when it is opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScratchPlan {
-    /// Bytes of every key; where keys have lengths, of the longest.
+    /// Bytes of every key; if keys have lengths, of the longest.
     pub key_bytes: usize,
-    /// Bytes of every value; where values have lengths, of the longest.
+    /// Bytes of every value; if values have lengths, of the longest.
     pub value_bytes: usize,
-    /// The key; for a scan its lower bound or cursor.
+    /// The key. For a scan, its lower bound or cursor.
     pub key: Range<usize>,
     /// A scan's upper bound.
     pub key_high: Range<usize>,
@@ -161,19 +161,19 @@ pub struct ScratchPlan {
     pub value: Range<usize>,
     /// The value that `update_if` and `delete_if` expect.
     pub expected: Range<usize>,
-    /// A value that was found.
+    /// The value that was found.
     pub output: Range<usize>,
-    /// A scan's records, key and value each, without gaps; [`ScratchPlan::records`] reads them.
+    /// A scan's records, each a key and a value, without gaps; [`ScratchPlan::records`] reads them.
     pub page: Range<usize>,
-    /// Lengths of the parts, in the order of [`Part`], where keys and values have any; empty where all are as long as the plan
-    /// says. A part lies at the beginning of its range; what is behind it means nothing.
+    /// Lengths of the parts, in the order of [`Part`], if keys and values have lengths; empty if all have the length
+    /// that the plan says. A part is at the beginning of its range. The bytes behind it have no meaning.
     pub lengths: Range<usize>,
-    /// Everything a lane needs.
+    /// Bytes of scratch that a lane needs.
     pub total_bytes: usize,
 }
 
 impl ScratchPlan {
-    /// The same places, of a scratch that begins `bytes` further on.
+    /// The same ranges, for a scratch that begins `bytes` further on.
     #[must_use]
     pub fn moved_back(&self, bytes: usize) -> Self {
         let back = |range: &Range<usize>| range.start.saturating_sub(bytes)..range.end.saturating_sub(bytes);
@@ -191,12 +191,12 @@ impl ScratchPlan {
         }
     }
 
-    /// Whether keys and values have lengths of their own.
+    /// Whether each key and value has its own length.
     pub const fn has_lengths(&self) -> bool {
         self.lengths.start < self.lengths.end
     }
 
-    /// Records a page holds at least.
+    /// Number of records that a page holds at least.
     pub const fn page_records(&self) -> usize {
         (self.page.end - self.page.start) / (self.record_header_bytes() + self.key_bytes + self.value_bytes)
     }
@@ -205,7 +205,7 @@ impl ScratchPlan {
         if self.has_lengths() { RECORD_HEADER_BYTES } else { 0 }
     }
 
-    /// Byte range of record `position` of the page: its key, then its value. Only where all are equally long.
+    /// Byte range of record `position` of the page: its key, then its value. Only if all records have one length.
     pub const fn record(&self, position: usize) -> Range<usize> {
         let bytes = self.key_bytes + self.value_bytes;
         let start = self.page.start + position * bytes;
@@ -221,13 +221,13 @@ impl ScratchPlan {
         }
     }
 
-    /// Bytes of the first `count` records of the page, as they lie there.
+    /// Bytes of the first `count` records of the page, as they are there.
     pub fn page_bytes(&self, scratch: &[u8], count: usize) -> usize {
         let header = self.record_header_bytes();
         self.records(scratch, count).map(|(key, value)| header + key.len() + value.len()).sum()
     }
 
-    /// Where `part` is; of what has a length, where the longest is.
+    /// Range of `part`; if it has a length, the range of the longest.
     pub const fn range(&self, part: Part) -> &Range<usize> {
         match part {
             Part::Key => &self.key,
@@ -243,7 +243,7 @@ impl ScratchPlan {
         start..start + LENGTH_BYTES
     }
 
-    /// Length of `part`, in bytes: at most that of its range.
+    /// Length of `part` in bytes, at most that of its range.
     pub fn length(&self, scratch: &[u8], part: Part) -> usize {
         let room = self.range(part).len();
         if !self.has_lengths() {
@@ -253,8 +253,8 @@ impl ScratchPlan {
         bytes.map_or(0, |bytes| u32::from_le_bytes(*bytes) as usize).min(room)
     }
 
-    /// Says how long `part` is, whose bytes are there. `false`: longer than it can be, or, where all are equally long,
-    /// of another length.
+    /// Sets the length of `part`, whose bytes are there. `false`: it is longer than the range or, if all parts have
+    /// one length, not of that length.
     #[must_use = "a part of a wrong length is not there"]
     pub fn set_length(&self, scratch: &mut [u8], part: Part, bytes: usize) -> bool {
         let room = self.range(part).len();
@@ -267,7 +267,7 @@ impl ScratchPlan {
         bytes <= room
     }
 
-    /// Puts `bytes` where `part` is. `false`: they have a length it cannot have.
+    /// Puts `bytes` into the range of `part`. `false`: `part` cannot have their length.
     #[must_use = "a part of a wrong length is not there"]
     pub fn put(&self, scratch: &mut [u8], part: Part, bytes: &[u8]) -> bool {
         if !self.set_length(scratch, part, bytes.len()) {
@@ -285,18 +285,18 @@ impl ScratchPlan {
 }
 
 impl<'a> Records<'a> {
-    /// Records of `bytes`, copied from a page whose records have lengths.
+    /// Records in `bytes`, copied from a page whose records have lengths.
     pub const fn with_lengths(bytes: &'a [u8]) -> Self {
         Self { bytes, left: usize::MAX, sizes: None }
     }
 }
 
-/// Records of a page, keys and values: see [`ScratchPlan::records`]. Ends where the bytes do.
+/// Records of a page, keys and values: see [`ScratchPlan::records`]. Ends where the bytes end.
 #[derive(Clone, Debug)]
 pub struct Records<'a> {
     bytes: &'a [u8],
     left: usize,
-    /// Of keys and values, where all are equally long.
+    /// Bytes of keys and of values, if all records have one length.
     sizes: Option<(usize, usize)>,
 }
 
@@ -320,10 +320,10 @@ impl<'a> Iterator for Records<'a> {
     }
 }
 
-/// What `validate` found. Only a quiescent index can be judged; on a busy one the counts are estimates.
+/// What `validate` found. The counts are exact for a quiescent index; for a busy one they are estimates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Census {
-    /// Levels, leaves included; 0 for an index without a root.
+    /// Levels, including the leaves; 0 for an index without a root.
     pub levels: u32,
     /// Leaves.
     pub leaves: u64,
@@ -335,20 +335,21 @@ pub struct Census {
     pub slots: u64,
     /// Bytes of reachable nodes, and of blocks.
     pub live_bytes: u64,
-    /// Of these, of the places of blocks for keys and values of any length.
+    /// The part of these that are places of blocks, for keys and values of any length.
     pub block_bytes: u64,
-    /// Right siblings that their parent does not know yet. Legal; whoever meets one finishes it.
+    /// Right siblings that their parent does not name yet. They are legal; an operation that meets one finishes the
+    /// split.
     pub half_splits: u64,
     /// Leaves without a record.
     pub empty_leaves: u64,
 }
 
-/// What an operation that failed did to the index.
+/// What a failed operation did to the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
-    /// Nothing; it never will.
+    /// Nothing, now and later.
     None,
-    /// It may have taken effect, or may still until the queue pair it used is confirmed closed.
+    /// It may have taken effect. It may also take effect until the queue pair that it used is confirmed to be closed.
     Unknown,
     /// It took effect.
     Done,
@@ -361,10 +362,10 @@ pub enum Cause {
     /// A request failed.
     #[error(transparent)]
     Verb(#[from] VerbError),
-    /// Remote bytes that no writer of ours produces.
+    /// Remote bytes that no writer of this engine produces.
     #[error("corrupt structure at {address}: {what}")]
     Corrupt {
-        /// Where.
+        /// Address of the bytes.
         address: Address,
         /// What is wrong with it.
         what: &'static str,
@@ -372,34 +373,35 @@ pub enum Cause {
     /// The caller's deadline passed.
     #[error("deadline passed after {elapsed_ns} ns")]
     Deadline {
-        /// Time the operation had spent waiting.
+        /// How long the operation had waited.
         elapsed_ns: u64,
     },
-    /// The bound on retries was reached.
+    /// The limit on retries was reached.
     #[error("gave up after {attempts} attempts at {what}")]
     Retries {
-        /// How many.
+        /// Number of attempts.
         attempts: u32,
-        /// At what.
+        /// What was attempted.
         what: &'static str,
     },
-    /// No memory node has room for a node this operation needs.
+    /// No memory node has room for a node that this operation needs.
     #[error("the pool is full: no memory node has a free chunk")]
     PoolFull,
-    /// A lock's holder seems dead, and a memory node did not confirm that it can write no more. Nothing was taken over.
+    /// A lock's holder seems dead, and a memory node did not confirm that it cannot write any more. Nothing was taken
+    /// over.
     #[error("memory node {} cannot fence off compute-node row {}: {}", node.0, row.0, reply.name())]
     CannotFence {
-        /// Whose row.
+        /// The holder's row.
         row: RowId,
-        /// Which memory node.
+        /// The memory node.
         node: NodeId,
-        /// What it said.
+        /// Its reply.
         reply: Reply,
     },
-    /// This compute node has been fenced off; it may join again as a new incarnation.
+    /// This compute node has been fenced. It may join again with a new incarnation.
     #[error("this compute node has been fenced off")]
     Fenced,
-    /// The operation was part of a batch whose leader was dropped or failed without knowing its effect.
+    /// The operation was part of a batch whose leader was dropped, or failed with an unknown effect.
     #[error("the operation that this one was combined with was lost")]
     LeaderLost,
     /// The caller asked for something impossible.
@@ -407,25 +409,25 @@ pub enum Cause {
     BadInput(&'static str),
 }
 
-/// An operation that did not end with an outcome.
+/// An operation that ended without an outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("{cause} ({})", match effect { Effect::None => "nothing was changed", Effect::Unknown => "it is unknown whether the change was made", Effect::Done => "the change was made" })]
 pub struct OpError {
-    /// What happened to the index nevertheless.
+    /// What it did to the index nevertheless.
     pub effect: Effect,
-    /// Why.
+    /// Why it failed.
     pub cause: Cause,
 }
 
 impl OpError {
-    /// An error of an operation that changed nothing.
+    /// The error of an operation that changed nothing.
     pub const fn harmless(cause: Cause) -> Self {
         Self { effect: Effect::None, cause }
     }
 }
 
 impl From<VerbError> for OpError {
-    /// Before an operation posts its first WRITE or CAS nothing can have changed: that is what this says. Past that
+    /// Says that nothing was changed, as is the case before an operation posts its first WRITE or CAS. Behind that
     /// point algorithms set the effect themselves.
     fn from(error: VerbError) -> Self {
         Self::harmless(Cause::Verb(error))
@@ -437,7 +439,7 @@ pub(crate) const fn unresponsive_holder() -> OpError {
     OpError::harmless(Cause::Retries { attempts: 0, what: "waiting for a silent holder" })
 }
 
-/// The error of an operation whose change may have been made.
+/// The error of an operation that may have made its change.
 #[cold]
 pub(crate) fn unknown(cause: impl Into<Cause>) -> OpError {
     OpError { effect: Effect::Unknown, cause: cause.into() }

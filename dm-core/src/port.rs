@@ -1,11 +1,11 @@
 //! The mailbox between one operation and its driver.
 //!
-//! An index operation is an `async fn` that pushes requests and awaits [`Port::submit`]; awaiting once is one round
-//! trip. The driver (a worker thread, firmware, a simulator) polls the future with a waker that does nothing, finds
-//! the requests in the port, executes them, delivers completions and polls again.
+//! An index operation is an `async fn` that pushes requests and awaits [`Port::submit`]. One await is one round trip.
+//! The driver (a worker thread, firmware, a simulator) polls the future with a waker that does nothing. It finds the
+//! requests in the port, executes them, delivers the completions and polls again.
 //!
-//! *Ownership of the scratch* moves to the driver with a submit ([`Port::begin`]) and back with the completions
-//! ([`Port::finish`]), so no reference exists while a NIC writes. Algorithms keep offsets and look at bytes through
+//! *Ownership of the scratch* goes to the driver with a submit ([`Port::begin`]) and comes back with the completions
+//! ([`Port::finish`]), so no reference exists while a NIC writes. Algorithms keep offsets, and look at bytes through
 //! [`Port::with`], whose borrow cannot cross an await.
 //!
 //! ```text
@@ -15,8 +15,9 @@
 //!    └──────────── the future is polled again ◄─────── Completed
 //! ```
 //!
-//! A future dropped between submit and completion leaves the port *in doubt* ([`Port::in_doubt`]): the requests run
-//! on, and the lane's ledger ([`crate::lane::LockRecords`]) says what has to be settled before the lane is used again.
+//! A future that is dropped between submit and completion leaves the port *in doubt* ([`Port::in_doubt`]). The requests
+//! go on, and the lane's records ([`crate::lane::LockRecords`]) say what has to be settled before the lane is used
+//! again.
 
 use crate::error::VerbError;
 use crate::verbs::{Completion, Flags, Label, NodeId, Request, Status, Verb};
@@ -27,10 +28,10 @@ use core::sync::atomic::AtomicU32;
 use core::task::{Context, Poll};
 use heapless::Vec;
 
-/// Requests one submit can carry. A scan READs this many leaves at once.
+/// Most requests of one submit. A scan READs this many leaves at once.
 pub const OUTBOX_REQUESTS: usize = 16;
 
-/// Where the port stands; see the picture in the module's documentation.
+/// State of the port; see the picture in the module's documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// The lane computes, or has nothing to do.
@@ -43,7 +44,7 @@ pub enum State {
     Completed,
 }
 
-/// Has the line of a word brought near from this machine's memory, without waiting for it.
+/// Starts to bring the cache line of a word near, from this machine's memory, without waiting for it.
 pub type Fetch = fn(&AtomicU32);
 
 /// The mailbox of one lane.
@@ -53,14 +54,14 @@ pub struct Port<'m> {
     inbox: [Cell<Completion>; OUTBOX_REQUESTS],
     state: Cell<State>,
     overflow: Cell<bool>,
-    /// Something for a memory node was pushed since the last submit.
+    /// A request for a memory node was pushed since the last submit.
     travels: Cell<bool>,
     /// A completion of the present submit is not [`Status::Ok`].
     failed: Cell<bool>,
-    /// A completion was not, since this was last forgotten.
+    /// A completion was not [`Status::Ok`] since the last [`Port::forget_failures`].
     any_failed: Cell<bool>,
-    /// Memory nodes, the first and the one behind the last, between which all lie whose queue pairs have failed and are not known to be
-    /// closed.
+    /// The first memory node, and the one behind the last, of a range that has all memory nodes whose queue pairs
+    /// have failed and are not known to be closed.
     unclosed: Cell<(u16, u16)>,
     elapsed_ns: Cell<u64>,
     round_trips: Cell<u32>,
@@ -88,7 +89,7 @@ impl<'m> Port<'m> {
 
     // ---- for algorithms --------------------------------------------------------------------------------------
 
-    /// Looks at the scratch. While the driver owns it the closure sees an empty slice.
+    /// Calls `look` with the scratch. While the driver owns the scratch, `look` gets an empty slice.
     #[inline]
     pub fn with<R>(&self, look: impl FnOnce(&mut [u8]) -> R) -> R {
         let Some(scratch) = self.scratch.take() else {
@@ -100,8 +101,8 @@ impl<'m> Port<'m> {
         result
     }
 
-    /// Queues a request for the next submit and returns its position there. Past [`OUTBOX_REQUESTS`] the request is
-    /// dropped and the submit fails.
+    /// Adds a request to the next submit, and returns its position there. Past [`OUTBOX_REQUESTS`] the request is
+    /// dropped, and the submit fails.
     #[inline]
     pub fn push(&self, request: Request) -> usize {
         if !request.verb.is_local() {
@@ -115,40 +116,40 @@ impl<'m> Port<'m> {
         position
     }
 
-    /// Puts the request pushed last in front of the others and returns its position.
+    /// Moves the request that was pushed last in front of the others, and returns its position.
     pub(crate) fn last_first(&self) -> usize {
         self.outbox.borrow_mut().rotate_right(1);
         0
     }
 
-    /// Submits what was pushed; awaiting it is one round trip. Fails if a signaled request did.
+    /// Submits what was pushed. Awaiting it is one round trip. Fails if a signaled request failed.
     ///
-    /// Requests pushed but never submitted go out with the next submit, or with [`Port::flush`] at the end of the
-    /// operation: that is the way of unsignaled ones.
+    /// Requests that were pushed and not submitted go out with the next submit, or with [`Port::flush`] at the end of
+    /// the operation. Unsignaled requests are sent in this way.
     #[inline]
     pub fn submit(&self) -> Submit<'_, 'm> {
         Submit { port: self, posted: false }
     }
 
-    /// Pushes one request; awaiting the answer submits it and gives its completion.
+    /// Pushes one request. Awaiting it submits the request and returns its completion.
     #[inline]
     pub fn call(&self, request: Request) -> Call<'_, 'm> {
         Call { position: self.push(request), submit: self.submit() }
     }
 
-    /// Takes back what was pushed for memory nodes and not submitted. Wakes stay.
+    /// Withdraws the requests for memory nodes that were pushed and not submitted. Wakes stay.
     pub(crate) fn withdraw(&self) {
         self.outbox.borrow_mut().retain(|request| request.verb.is_local());
         self.overflow.set(false);
         self.travels.set(false);
     }
 
-    /// How many requests with this label wait for the next submit.
+    /// Number of requests with this label that wait for the next submit.
     pub(crate) fn pushed(&self, label: Label) -> usize {
         self.outbox.borrow().iter().filter(|request| request.label == label).count()
     }
 
-    /// Whether a request has failed since [`Port::forget_failures`], waited for or not.
+    /// Whether a request has failed since [`Port::forget_failures`], whether an operation waited for it or not.
     pub(crate) fn any_failed(&self) -> bool {
         self.any_failed.get()
     }
@@ -158,14 +159,14 @@ impl<'m> Port<'m> {
         self.any_failed.set(false);
     }
 
-    /// A memory node of which it is not known that the queue pair is closed over which requests of this lane failed: they
-    /// may still take effect. [`crate::lane::Lane::close`] asks.
+    /// A memory node over whose queue pair requests of this lane failed, if that queue pair is not known to be
+    /// closed: the requests may still take effect. [`crate::lane::Lane::close`] finds out.
     pub(crate) fn unclosed(&self) -> Option<NodeId> {
         let (first, end) = self.unclosed.get();
         (first < end).then_some(NodeId(first))
     }
 
-    /// Of that memory node it is known now.
+    /// The queue pair of that memory node is now known to be closed.
     pub(crate) fn closed(&self) {
         let (first, end) = self.unclosed.get();
         self.unclosed.set((first.saturating_add(1), end));
@@ -185,7 +186,7 @@ impl<'m> Port<'m> {
         self.inbox.get(position).map_or(Completion::NOTHING, Cell::get)
     }
 
-    /// Nanoseconds the operation has spent waiting so far, from the completions.
+    /// How many nanoseconds the operation has waited so far, according to the completions.
     #[inline]
     pub fn elapsed_ns(&self) -> u64 {
         self.elapsed_ns.get()
@@ -197,8 +198,9 @@ impl<'m> Port<'m> {
         self.round_trips.get()
     }
 
-    /// How lines of this machine's memory are asked for, if the driver lets operations wait for those: one that has asked
-    /// for some may say that it is not ready, without requests, and is polled again when other lanes have had their turns.
+    /// How an operation asks for cache lines of this machine's memory, if the driver lets operations wait for them.
+    /// An operation that has asked for some may return pending without requests. It is polled again after other
+    /// lanes.
     #[inline]
     pub fn fetch(&self) -> Option<Fetch> {
         self.fetch.get()
@@ -206,26 +208,26 @@ impl<'m> Port<'m> {
 
     // ---- for drivers -----------------------------------------------------------------------------------------
 
-    /// Where the port stands.
+    /// The state of the port.
     #[inline]
     pub fn state(&self) -> State {
         self.state.get()
     }
 
-    /// Starts an operation: clears its counters.
+    /// Begins an operation: sets its counters to zero.
     #[inline]
     pub fn start(&self) {
         self.elapsed_ns.set(0);
         self.round_trips.set(0);
     }
 
-    /// Offers [`Port::fetch`], or no longer. Who offers it takes [`Waiting`](crate::machine::Step::Waiting) of an idle
-    /// port for "poll again".
+    /// Sets [`Port::fetch`]. A driver that sets it to a function takes [`Waiting`](crate::machine::Step::Waiting) of
+    /// an idle port for "poll again".
     pub fn set_fetch(&self, fetch: Option<Fetch>) {
         self.fetch.set(fetch);
     }
 
-    /// Marks leftover unsignaled requests as submitted. Returns whether there are any to post.
+    /// Marks unsignaled requests that are left as submitted. Returns whether there are any to post.
     #[inline]
     pub fn flush(&self) -> bool {
         if self.outbox.borrow().is_empty() {
@@ -235,7 +237,7 @@ impl<'m> Port<'m> {
         true
     }
 
-    /// The requests of the present submit, in post order.
+    /// The requests of the present submit, in the order in which they are posted.
     #[inline]
     pub fn requests(&self) -> Ref<'_, [Request]> {
         Ref::map(self.outbox.borrow(), |outbox| outbox.as_slice())
@@ -270,7 +272,7 @@ impl<'m> Port<'m> {
         }
     }
 
-    /// Gives the scratch back: all completions are delivered. `elapsed_ns` is what the whole submit took.
+    /// Gives the scratch back after all completions are delivered. `elapsed_ns`: how long the whole submit took.
     #[inline]
     pub fn finish(&self, scratch: &'m mut [u8], elapsed_ns: u64) {
         self.scratch.set(Some(scratch));
@@ -278,8 +280,8 @@ impl<'m> Port<'m> {
         self.state.set(State::Completed);
     }
 
-    /// As [`Port::begin`], for a driver that works on a copy of the scratch, because its device writes at a time of its
-    /// own choice: `copy` sees the scratch, which stays here. `None` if nothing was submitted.
+    /// As [`Port::begin`], for a driver that works on a copy of the scratch because its device writes at any time.
+    /// `copy` gets the scratch, which stays here. `None` if nothing was submitted.
     #[inline]
     pub fn begin_by_copy<R>(&self, copy: impl FnOnce(&[u8]) -> R) -> Option<R> {
         if self.state.get() != State::Submitted {
@@ -289,8 +291,8 @@ impl<'m> Port<'m> {
         Some(self.with(|scratch| copy(scratch)))
     }
 
-    /// As [`Port::finish`], for a driver that began by copy: `copy` puts what was READ into the scratch. Nothing
-    /// happens if no submit is in flight.
+    /// As [`Port::finish`], for a driver that began by copy. `copy` puts what was READ into the scratch. Does nothing
+    /// if no submit is in flight.
     #[inline]
     pub fn finish_by_copy(&self, elapsed_ns: u64, copy: impl FnOnce(&mut [u8])) {
         if self.state.get() != State::InFlight {
@@ -301,7 +303,8 @@ impl<'m> Port<'m> {
         self.state.set(State::Completed);
     }
 
-    /// Forgets a completed submit nobody waits for (a flush, or a dropped future), so that the lane can start anew.
+    /// Forgets a completed submit for which nobody waits (a flush, or a dropped future), so that the lane can be used
+    /// again.
     pub fn reset(&self) {
         debug_assert!(self.state.get() != State::InFlight);
         self.outbox.borrow_mut().clear();
@@ -311,12 +314,12 @@ impl<'m> Port<'m> {
         self.state.set(State::Idle);
     }
 
-    /// Whether a dropped future left requests behind that are posted or about to be.
+    /// Whether a dropped future left requests that are posted or about to be posted.
     pub fn in_doubt(&self) -> bool {
         self.state.get() != State::Idle || !self.outbox.borrow().is_empty()
     }
 
-    /// Ends a submit some of whose requests failed: the first signaled one of those, if there is one.
+    /// Ends a submit. If requests failed, the error is the first signaled one of them, if there is one.
     #[cold]
     fn failure(&self) -> Result<(), VerbError> {
         let mut outbox = self.outbox.borrow_mut();
@@ -342,7 +345,7 @@ pub struct Submit<'p, 'm> {
     posted: bool,
 }
 
-/// Future of one request. Written by hand: an `async fn` would be one more state machine on the way of every request.
+/// Future of one request. Written by hand: an `async fn` would add a state machine to every request.
 #[must_use = "a call does nothing until awaited"]
 pub struct Call<'p, 'm> {
     position: usize,

@@ -1,8 +1,8 @@
 //! Read delegation and write combining (RDWC): lanes of one compute node that want the same key at the same time send
 //! one operation to memory instead of one each (SMART section 4.4, CHIME section 4.2.2).
 //!
-//! Operations on one key form a *batch*: the first is its leader and does the work, those who come while it is open
-//! wait, parked, and take the leader's result. Batches are one-shot: closed once, answered once.
+//! Operations on one key form a *batch*. The first lane is its leader and does the work. Lanes that come while the
+//! batch is open are its members: they park, and take the leader's result. A batch is closed once and answered once.
 //!
 //! ```text
 //!            join (first)          seal                    finish
@@ -11,45 +11,18 @@
 //!                          └──────────────────┘
 //! ```
 //!
-//! # Why it is linearizable
+//! - The leader of a write batch seals it when it copies the value out, under the node's lock, before the WRITE.
+//! - The leader of a read batch seals it before it posts the READ of a leaf.
+//! - While a READ of a key is under way, the next read batch of this key fills until that READ is back.
+//! - If batches saved less than they cost, all lanes work alone for a while ([`REST`]).
 //!
-//! *Joining is one critical section*: key check, copy of the value into the batch, place in the list. So a value never
-//! gets into another key's batch, and who has joined has its value in.
-//!
-//! *A write batch is sealed when its leader copies the value out*, under the node's lock, before the WRITE is posted. All
-//! members have invoked their operation by then and none has returned, and what they wrote is what the leader writes:
-//! they linearize at that WRITE, in the order of joining, the leader first; nobody can see the values between. If the
-//! leader finds no key to update, that is true at the seal as well, since the node is locked, and all members are told
-//! so.
-//!
-//! *A read batch is sealed before its leader posts the READ of a leaf.* The READ that decides is that one or a later
-//! one, so what it samples is of an instant after every member's invocation and before its return. (Who joins a READ
-//! that is under way, as published, may be given a value that is older than the call.)
-//!
-//! A leader that fails without effect, or that never came to its seal, sends its members to work for themselves. One that
-//! fails with an effect nobody knows leaves them as ignorant as itself: each fails with [`Effect::Unknown`].
-//!
-//! # When there is anything to share
-//!
-//! A writer waits for a lock, queues, READs: its batch is open for round trips. A reader with a warm cache posts its
-//! READ at once. So the first to come while a READ of that key is under way opens the next batch and lets it fill until
-//! that READ is back: a hot key costs a compute node one READ a round trip, whatever number of lanes want it, and
-//! nobody waits for more than two.
-//!
-//! # When it is worth it
-//!
-//! A batch costs its leader some locks and copies of the key, 0.1 us in all; what it saves is an operation for each member. Where round
-//! trips take microseconds that is little for much. Where memory is shared and an operation takes half a microsecond, lanes
-//! hardly ever meet, and everybody pays. So each lane adds up what its batches saved, and when that was less than they
-//! cost ([`WINDOW`] of them), all lanes of the compute node work alone for a while ([`REST`]); then they try again. Reads and
-//! writes are judged separately. To work alone is always right, and costs a look at a word that hardly ever changes: what a lane
-//! counts while batches rest is the lane's, and each rest is counted from its beginning, or the lanes that came second would cut
-//! the next one short.
+//! [`batches`](crate::manual::batches) shows why every operation is linearizable, and when batches are worth their
+//! cost.
 //!
 //! # Memory
 //!
-//! A seat a lane (key, one value), a bucket or two; nothing per key. Keys that meet in a bucket do not wait for each
-//! other: one of them works alone.
+//! One slot per lane (key, one value), and one or two buckets per lane; nothing per key. Keys that meet in a bucket do
+//! not wait for each other: one of them works alone.
 
 use crate::lane::Lane;
 use crate::marks::Mark;
@@ -64,39 +37,39 @@ pub const MARKS: &[Mark] = &[Mark::DelegatedRead, Mark::CombinedWrite];
 
 const NOBODY: u16 = u16::MAX;
 
-/// Bytes of the longest key.
+/// Length of the longest key, in bytes.
 const KEY_BYTES_MAX: usize = 64;
 
-/// Batches that a lane leads before it judges them.
+/// Number of batches that a lane leads before it compares what they saved with what they cost.
 pub const WINDOW: u32 = 256;
 
-/// Operations of a lane alone before all try again: so many more that what trying costs is lost in them. One that waits for a
-/// fabric counts for many ([`REST_UNIT_NS`]).
+/// Number of operations of one lane alone before all lanes try again. It is so large that the cost of trying does not
+/// matter. An operation that waits for a fabric counts for several ([`REST_UNIT_NS`]).
 pub const REST: u32 = 32 * WINDOW;
 
-/// What an operation on shared memory takes, in ns. One that takes longer counts as so many in a rest: what trying costs is a
-/// matter of time, and a rest that one lane alone has begun must not last when others come.
+/// How long an operation on shared memory takes, in ns. In a rest, an operation that takes n times as long counts as
+/// n: the cost of trying is a matter of time, and a rest that a lone lane has begun must not last when others come.
 pub const REST_UNIT_NS: u64 = 512;
 
-/// What a batch costs its leader, in ns: half of what it costs on shared memory, since on a fabric at its limit what one
-/// lane saves all others gain.
+/// What a batch costs its leader, in ns. This is half of what it costs on shared memory, since on a saturated fabric
+/// all other lanes gain what one lane saves.
 const COST_NS: u64 = 50;
 
-/// Members woken with one submit.
+/// Members that are woken with one submit.
 const WAKES_AT_ONCE: usize = 8;
 
-// States of a seat.
+// States of a batch slot.
 const IDLE: u8 = 0;
-/// Leads an open batch, or works alone or on a sealed one.
+/// Leads an open batch, or works alone or for a sealed one.
 const LEADS: u8 = 1;
-/// Leads an open batch and lets it fill until the READ under way is back.
+/// Leads an open batch, and lets it fill until the READ that is under way is back.
 const FILLS: u8 = 2;
-/// Member of an open or sealed batch.
+/// Member of an open or a sealed batch.
 const FOLLOWS: u8 = 3;
-/// Member of a batch that was answered: the answer is in the seat.
+/// Member of a batch that was answered: the answer is in the slot.
 const ANSWERED: u8 = 4;
 
-/// Where a key's batches meet. Storage for [`Batches`].
+/// Where batches of a key are found. Storage for [`Batches`].
 #[derive(Debug)]
 pub struct Bucket {
     /// Leader of the open batch.
@@ -111,28 +84,28 @@ impl Default for Bucket {
     }
 }
 
-/// A lane's part in a batch. Storage for [`Batches`].
+/// A lane's state in batches. Storage for [`Batches`].
 #[derive(Debug)]
 pub struct BatchSlot<'s> {
     state: AtomicU8,
-    /// Of reads, of writes.
+    /// One for reads, one for writes.
     accounts: [Account; 2],
     place: Mutex<Place<'s>>,
 }
 
-/// What batches have been worth to a lane, which alone writes it.
+/// What batches saved and cost a lane. Only that lane writes it.
 #[derive(Debug, Default)]
 struct Account {
-    /// Batches led.
+    /// Batches that the lane led.
     led: AtomicU32,
-    /// Members of these.
+    /// Members of these batches.
     members: AtomicU32,
-    /// What the operations of their leaders took, in units of 64 ns.
+    /// How long the operations of the leaders took, in units of 64 ns.
     took: AtomicU32,
 }
 
 impl Account {
-    /// Counts a batch; whether, after [`WINDOW`] of them, they were not worth what they cost.
+    /// Counts a batch. Returns `true` if [`WINDOW`] batches have been counted and saved less than they cost.
     fn count(&self, members: u32, took_ns: u64) -> bool {
         let add = |to: &AtomicU32, more: u32| {
             let sum = to.load(Ordering::Relaxed).saturating_add(more);
@@ -148,14 +121,14 @@ impl Account {
         for sum in [&self.led, &self.members, &self.took] {
             sum.store(0, Ordering::Relaxed);
         }
-        // Each member saved what an operation takes.
+        // Each member saved one operation's time.
         let saved_ns = u64::from(members) * (u64::from(took) * 64 / u64::from(led));
         saved_ns < u64::from(led) * COST_NS
     }
 }
 
 impl<'s> BatchSlot<'s> {
-    /// `value`: as long as values are.
+    /// `value` is as long as the values of the index.
     pub fn new(value: &'s mut [u8]) -> Self {
         let place = Place {
             key: [0; KEY_BYTES_MAX],
@@ -183,21 +156,22 @@ struct Place<'s> {
     key: [u8; KEY_BYTES_MAX],
     key_bytes: usize,
     kind: OperationKind,
-    /// Leader: nobody joins any more.
+    /// Leader: nobody can join any more.
     closed: bool,
-    /// Leader: it closed the batch itself, where members' answers are known to be its own.
+    /// Leader: it closed the batch itself, at the point from which its result is also its members' result.
     sealed: bool,
     /// Leader: how many have joined.
     count: u16,
     /// Leader: the member that joined last.
     members: u16,
-    /// Member: the one that joined before.
+    /// Member: the member that joined before it.
     next: u16,
-    /// Leader: how it failed, if members are told when it has been settled.
+    /// Leader: the error of its operation, if its members are told only after settling.
     failed: Option<OpError>,
-    /// Member: how it ended.
+    /// Member: the result of its operation.
     answer: Answer,
-    /// Leader of a write batch: the value that joined last. Member of a read batch: the value found.
+    /// Leader of a write batch: the value of the member that joined last. Member of a read batch: the value that was
+    /// found.
     value: &'s mut [u8],
 }
 
@@ -231,26 +205,26 @@ impl Place<'_> {
 /// What a member is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answer {
-    /// Work for yourself.
+    /// Work alone.
     Alone,
-    /// The leader's outcome, as it is for this member.
+    /// The leader's outcome, translated for this member.
     Outcome(Outcome),
-    /// The leader failed past the point where its effect is known.
+    /// The leader failed, and its effect is unknown.
     Unknown(Cause),
 }
 
-/// What [`Batches::answer`] did.
+/// Result of [`Batches::answer`].
 struct Answered {
     /// Members that were answered and have to be woken.
     woken: heapless::Vec<LaneId, WAKES_AT_ONCE>,
-    /// There are no others.
+    /// All members are answered.
     is_done: bool,
 }
 
-/// What [`Batches::begin`] answers.
+/// Result of [`Batches::begin`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begun {
-    /// Work, for yourself.
+    /// Work, alone.
     Alone,
     /// Work, for all members of the batch.
     Leads,
@@ -258,16 +232,16 @@ pub enum Begun {
     Told(Outcome),
 }
 
-/// What [`Batches::join`] answers.
+/// Result of [`Batches::join`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Joined {
     /// No batch: work alone.
     Alone,
-    /// The lane leads: work, seal, finish.
+    /// The lane leads: it works, seals and finishes.
     Leads,
     /// The lane leads, and lets the batch fill until it is woken.
     Fills,
-    /// The lane is a member: park until the answer is there.
+    /// The lane is a member: it parks until the answer is there.
     Follows,
 }
 
@@ -276,12 +250,14 @@ pub struct Batches<'s> {
     reads: &'s [Mutex<Bucket>],
     writes: &'s [Mutex<Bucket>],
     batch_slots: &'s [BatchSlot<'s>],
-    /// Of reads, of writes: odd while all lanes work alone. Changes with each rest that begins and each that ends.
+    /// One for reads, one for writes: odd while all lanes work alone. The number changes when a rest begins and when
+    /// it ends.
     rests: [AtomicU32; 2],
 }
 
 impl<'s> Batches<'s> {
-    /// `batch_slots`: one per lane. `reads` and `writes`: some per lane; more of them means fewer keys that work alone.
+    /// `batch_slots` has one per lane. `reads` and `writes` have some buckets per lane; with more buckets fewer keys
+    /// work alone.
     pub const fn new(
         reads: &'s [Mutex<Bucket>],
         writes: &'s [Mutex<Bucket>],
@@ -292,7 +268,8 @@ impl<'s> Batches<'s> {
 
     fn bucket(&self, kind: OperationKind, key: &[u8]) -> Option<&Mutex<Bucket>> {
         let buckets = if kind == OperationKind::Get { self.reads } else { self.writes };
-        // Any spread will do: words of the key, multiplied (Knuth, The Art of Computer Programming vol. 3, section 6.4).
+        // Any hash that spreads keys will do: the words of the key, multiplied (Knuth, The Art of Computer
+        // Programming vol. 3, section 6.4).
         let mut hash = 0u64;
         for piece in key.chunks(8) {
             let mut word = [0; 8];
@@ -305,13 +282,13 @@ impl<'s> Batches<'s> {
         buckets.get((((hash >> 32) * buckets.len() as u64) >> 32) as usize)
     }
 
-    /// Which account an operation is on.
+    /// Whether an operation is counted as a read or as a write.
     const fn side(kind: OperationKind) -> usize {
         if matches!(kind, OperationKind::Get) { 0 } else { 1 }
     }
 
-    /// Whether the operation is to be done alone, without [`Batches::begin`]: it cannot be shared, or batches have not been worth
-    /// it lately. Its end is for [`Batches::worked_alone`].
+    /// Whether the operation should work alone, without [`Batches::begin`]: it cannot be shared, or batches were not
+    /// worth their cost lately. When it has ended, the lane calls [`Batches::worked_alone`].
     #[inline]
     pub fn stays_away(&self, kind: OperationKind) -> bool {
         !Self::fits(kind, kind) || self.rests(kind)
@@ -324,7 +301,8 @@ impl<'s> Batches<'s> {
         !rests.load(Ordering::Relaxed).is_multiple_of(2)
     }
 
-    /// Counts an operation that stayed away, now that it has ended. Whoever makes the rest long enough ends it.
+    /// Counts an operation that stayed away, now that it has ended. The lane whose count reaches the length of the
+    /// rest ends the rest.
     #[inline]
     pub fn worked_alone(&self, lane: &Lane<'_>, kind: OperationKind) {
         let side = Self::side(kind);
@@ -335,12 +313,12 @@ impl<'s> Batches<'s> {
         }
         let took = u32::try_from(lane.port().elapsed_ns() / REST_UNIT_NS).unwrap_or(u32::MAX);
         if lane.worked_alone(side, number, took.saturating_add(1)) >= REST {
-            // Whoever comes second finds another number.
+            // A second lane finds another number, and does nothing.
             let _ = rests.compare_exchange(number, number.wrapping_add(1), Ordering::Relaxed, Ordering::Relaxed);
         }
     }
 
-    /// Counts the batch that `lane` led; what its operation took, in ns.
+    /// Counts the batch that `lane` led. `took_ns`: how long its operation took.
     fn judge(&self, lane: LaneId, took_ns: u64) {
         let Some(batch_slot) = self.batch_slot(lane.0) else { return };
         let (kind, members) = {
@@ -362,14 +340,14 @@ impl<'s> Batches<'s> {
         self.batch_slots.get(usize::from(lane))
     }
 
-    /// Whether an operation of `kind` may be a member of a batch whose leader does `leader`. An upsert cannot be part of
-    /// an update, which may find no key; conditional operations depend on the value and stay alone.
+    /// Whether an operation of `kind` can be a member of a batch whose leader does `leader`. An upsert cannot be part
+    /// of an update, which may find no key. Conditional operations depend on the value and work alone.
     const fn fits(leader: OperationKind, kind: OperationKind) -> bool {
         use OperationKind::{Get, Update, Upsert};
         matches!((leader, kind), (Get, Get) | (Update | Upsert, Update) | (Upsert, Upsert))
     }
 
-    /// Joins the batch of `key`, or opens one. `value` is what a write writes.
+    /// Joins the batch of `key`, or opens one. `value` is the value of a write.
     pub fn join(&self, lane: LaneId, kind: OperationKind, key: &[u8], value: &[u8]) -> Joined {
         if !Self::fits(kind, kind) || key.len() > KEY_BYTES_MAX {
             return Joined::Alone;
@@ -403,11 +381,11 @@ impl<'s> Batches<'s> {
         if fills { Joined::Fills } else { Joined::Leads }
     }
 
-    /// Closes the batch that `lane` leads, if it leads an open one: who comes now is in the next. `take` sees the value
-    /// of a write batch: that of the member that joined last, or the leader's own.
+    /// Closes the batch that `lane` leads, if it leads an open one. Lanes that come from now on are in the next
+    /// batch. `take` is given the value of a write batch: that of the member that joined last, or the leader's own.
     #[inline]
     pub fn seal(&self, lane: &Lane<'_>, take: impl FnOnce(&[u8])) {
-        // A lane that works alone does not look at its seat.
+        // A lane that works alone does not look at its slot.
         if lane.is_joined() {
             self.seal_seat(lane.id(), take);
         }
@@ -422,7 +400,7 @@ impl<'s> Batches<'s> {
     }
 
     fn close(&self, lane: LaneId, batch_slot: &BatchSlot<'_>, seals: bool, take: impl FnOnce(&[u8])) {
-        // Kind and key are the leader's own and do not change while it leads.
+        // Kind and key are the leader's own, and do not change while it leads.
         let (kind, key, key_bytes, closed) = {
             let place = batch_slot.place.lock();
             (place.kind, place.key, place.key_bytes, place.closed)
@@ -449,8 +427,9 @@ impl<'s> Batches<'s> {
         take(place.value);
     }
 
-    /// Answers up to [`WAKES_AT_ONCE`] members of the batch that `lane` leads, which then have to be woken; or, if it was
-    /// never sealed, sends them away. None left: ends the batch and says whether that frees a reader that fills the next.
+    /// Answers up to [`WAKES_AT_ONCE`] members of the batch that `lane` leads, which then have to be woken. If the
+    /// batch was never sealed, they are told to work alone. If no member is left, ends the batch and reports whether
+    /// a reader that fills the next batch is free to go.
     fn answer(&self, lane: LaneId, result: &Result<Outcome, OpError>, found: &[u8]) -> Answered {
         let mut answered = Answered { woken: heapless::Vec::new(), is_done: true };
         let Some(batch_slot) = self.batch_slot(lane.0) else { return answered };
@@ -475,7 +454,7 @@ impl<'s> Batches<'s> {
                 place.keep(found);
             }
             drop(place);
-            // Before the member can leave its seat: from then on its `next` is another batch's.
+            // Before the member can leave its slot: from then on its `next` belongs to another batch.
             batch_slot.place.lock().members = next;
             // Release: the member that loads this with Acquire sees its answer.
             member.state.store(ANSWERED, Ordering::Release);
@@ -483,7 +462,8 @@ impl<'s> Batches<'s> {
         answered
     }
 
-    /// Ends the batch that `lane` leads, all members being answered. Returns the reader that let the next batch fill.
+    /// Ends the batch that `lane` leads, after all members were answered. Returns the reader that lets the next batch
+    /// fill.
     fn end(&self, lane: LaneId) -> Option<LaneId> {
         let batch_slot = self.batch_slot(lane.0)?;
         let (kind, key, key_bytes) = {
@@ -498,7 +478,7 @@ impl<'s> Batches<'s> {
         }
         bucket.reading = NOBODY;
         let filling = self.batch_slot(bucket.open)?;
-        // It may have given up waiting: then there is nothing to change.
+        // The reader may have given up waiting. Then there is nothing to change.
         filling
             .state
             .compare_exchange(FILLS, LEADS, Ordering::Release, Ordering::Relaxed)
@@ -506,7 +486,7 @@ impl<'s> Batches<'s> {
             .then_some(LaneId(bucket.open))
     }
 
-    /// What the leader's outcome is for a member of `kind`: it comes after the leader.
+    /// The leader's outcome for a member of `kind`, which comes after the leader.
     const fn outcome_for(outcome: Outcome, kind: OperationKind) -> Outcome {
         match (outcome, kind) {
             (Outcome::Inserted | Outcome::Replaced, OperationKind::Update) => Outcome::Updated,
@@ -515,7 +495,7 @@ impl<'s> Batches<'s> {
         }
     }
 
-    /// Begins an operation: joins or opens the batch of its key, and waits for what there is to wait for. If the lane has to
+    /// Begins an operation: joins or opens the batch of its key, and waits as long as it has to. If the lane is to
     /// work, it calls [`Batches::seal`] where this module's documentation says, and [`Batches::finish`] if it leads.
     pub async fn begin(&self, lane: &Lane<'_>, plan: &ScratchPlan, kind: OperationKind) -> Result<Begun, OpError> {
         let joined = lane.port().with(|scratch| {
@@ -537,13 +517,13 @@ impl<'s> Batches<'s> {
         }
     }
 
-    /// Parks until the READ under way is back, or for as long as the operation may.
+    /// Parks until the READ that is under way is back, or until the operation's deadline.
     async fn fill(&self, lane: &Lane<'_>) -> Result<(), OpError> {
         let Some(batch_slot) = self.batch_slot(lane.id().0) else { return Ok(()) };
-        // Acquire is not needed for data, there is none; it pairs with the Release all the same.
+        // No data depends on this Acquire. It pairs with the Release all the same.
         while batch_slot.state.load(Ordering::Acquire) == FILLS {
             if lane.check_deadline().is_err() {
-                // Filling is a favour. From here on nobody waits for the other's READ.
+                // Filling is optional. From here on the lane does not wait for the other lane's READ.
                 batch_slot.state.store(LEADS, Ordering::Relaxed);
                 break;
             }
@@ -563,7 +543,8 @@ impl<'s> Batches<'s> {
         let Some(batch_slot) = self.batch_slot(lane.id().0) else { return Ok(None) };
         while batch_slot.state.load(Ordering::Acquire) != ANSWERED {
             if let Err(late) = lane.check_deadline() {
-                // The value of a write may be written all the same. The seat stays taken: settling waits for the answer.
+                // The value of a write may be written all the same. The slot stays in use: settling waits for the
+                // answer.
                 let effect = if kind == OperationKind::Get { Effect::None } else { Effect::Unknown };
                 return Err(OpError { effect, ..late });
             }
@@ -590,8 +571,8 @@ impl<'s> Batches<'s> {
         }
     }
 
-    /// Answers the members of the batch that the lane leads and wakes them, then ends the batch. If what the leader wrote
-    /// may still be on its way, nothing is done: that is left to [`Batches::settle`].
+    /// Answers the members of the batch that the lane leads, wakes them, and ends the batch. If the leader's WRITE
+    /// may still be under way, it does nothing and leaves that to [`Batches::settle`].
     pub async fn finish(
         &self,
         lane: &Lane<'_>,
@@ -635,9 +616,10 @@ impl<'s> Batches<'s> {
         Ok(())
     }
 
-    /// Leaves whatever batch a failed or dropped operation was in: see [`crate::index::Index::settle`]. All its requests
-    /// have completed, and it owes no lock any more. A leader's members learn that nobody knows what became of it, or work for themselves if it had not sealed
-    /// the batch; a member waits for its answer, since its seat belongs to the batch until then.
+    /// Leaves the batch of a failed or dropped operation: see [`crate::index::Index::settle`]. All its requests have
+    /// completed, and it has no lock record any more. If the lane leads, its members learn that the effect is
+    /// unknown, or work alone if the batch was never sealed. If the lane is a member, it waits for its answer, since
+    /// its slot belongs to the batch until then.
     pub async fn settle(&self, lane: &Lane<'_>, plan: &ScratchPlan) -> Result<(), OpError> {
         let Some(batch_slot) = self.batch_slot(lane.id().0) else { return Ok(()) };
         match batch_slot.state.load(Ordering::Acquire) {
@@ -678,7 +660,7 @@ mod tests {
     fn with_batches(test: impl FnOnce(&Batches<'_>)) {
         let mut values = [[0; 8]; 6];
         let batch_slots: Vec<_> = values.iter_mut().map(|value| BatchSlot::new(value)).collect();
-        // One bucket: all keys meet.
+        // One bucket, so that all keys meet.
         let (reads, writes) = ([Mutex::new(Bucket::default())], [Mutex::new(Bucket::default())]);
         test(&Batches::new(&reads, &writes, &batch_slots));
     }
@@ -720,7 +702,7 @@ mod tests {
         with_batches(|batches| {
             assert_eq!(batches.join(LaneId(0), Update, KEY, &value(1)), Joined::Leads);
             assert_eq!(batches.join(LaneId(1), Update, b"same len", &value(2)), Joined::Alone);
-            // An update may find nothing to update, an upsert must not.
+            // An update may find nothing to update; an upsert always writes.
             assert_eq!(batches.join(LaneId(1), Upsert, KEY, &value(2)), Joined::Alone);
             assert_eq!(batches.join(LaneId(1), UpdateIf, KEY, &value(2)), Joined::Alone);
             assert_eq!(batches.join(LaneId(1), Insert, KEY, &value(2)), Joined::Alone);
@@ -740,7 +722,7 @@ mod tests {
             batches.seal_seat(LaneId(0), |_| ());
             assert_eq!(batches.join(LaneId(1), Get, KEY, &[]), Joined::Fills);
             assert_eq!(batches.join(LaneId(2), Get, KEY, &[]), Joined::Follows);
-            // It was sealed without members, and those of the next batch get nothing of it.
+            // This batch was sealed without members, and members of the next one get nothing of it.
             assert!(batches.answer(LaneId(0), &Ok(Outcome::Found), &value(7)).woken.is_empty());
             assert_eq!(batches.end(LaneId(0)), Some(LaneId(1)));
             batches.seal_seat(LaneId(1), |_| ());
@@ -802,9 +784,9 @@ mod tests {
     #[test]
     fn batches_that_save_less_than_they_cost_are_left_alone_for_a_while() {
         let account = Account::default();
-        // A round trip of 10 us, one member in 64 batches: 156 ns a batch.
+        // A round trip of 10 us, and one member in 64 batches: 156 ns saved per batch.
         assert!((0..WINDOW).all(|batch| !account.count(u32::from(batch % 64 == 0), 10_000)));
-        // Of half a microsecond: 8 ns.
+        // Half a microsecond: 8 ns saved per batch.
         assert!((1..WINDOW).all(|batch| !account.count(u32::from(batch % 64 == 0), 500)));
         assert!(account.count(0, 500));
     }
@@ -817,7 +799,7 @@ mod tests {
             let lanes: Vec<_> = (0..).zip(&mut scratches).map(|(n, bytes)| Lane::new(LaneId(n), bytes)).collect();
             for _ in 0..3 {
                 assert!(!batches.stays_away(Get), "they try");
-                // Batches of half a microsecond without members.
+                // Batches of half a microsecond, without members.
                 for _ in 0..WINDOW {
                     assert_eq!(batches.join(LaneId(0), Get, KEY, &[]), Joined::Leads);
                     batches.answer(LaneId(0), &Ok(Outcome::Absent), &[]);
@@ -826,7 +808,8 @@ mod tests {
                 }
                 for round in 1..=REST {
                     assert!(batches.stays_away(Get), "operation {round} of {REST}");
-                    // All of them at the same speed: the others are one behind the first when it ends.
+                    // All lanes have the same speed: when the rest ends, the others are one operation behind the
+                    // first.
                     for lane in &lanes {
                         batches.worked_alone(lane, Get);
                     }

@@ -1,9 +1,9 @@
-//! The hotspot buffer: in which entry of its leaf a popular key was last seen (CHIME section 4.3.2), so that one entry is
-//! READ of the leaf and not a neighborhood.
+//! The hotspot buffer: in which entry of its leaf a popular key was last seen (CHIME section 4.3.2). With it a lane
+//! READs one entry of the leaf instead of a neighborhood.
 //!
-//! Whoever follows a guess checks what he READs: a wrong guess costs a round trip, nothing else. So entries are read and
-//! written without a lock; one that two lanes write at once may be a mix, which is a wrong guess, or a second entry of one
-//! key, which costs room.
+//! A lane that follows a guess checks what it READs: a wrong guess costs a round trip, and nothing else. So lanes read
+//! and write entries without a lock. An entry that two lanes write at once may be a mixture, which is a wrong guess, or
+//! a second entry of one key, which wastes room.
 //!
 //! ```text
 //!  entry   word 0        word 1                                  word 2         word 3
@@ -14,17 +14,19 @@
 //!  bucket: eight entries, two cache lines
 //! ```
 //!
-//! The high half of a key's hash chooses the bucket, the low half is its fingerprint; leaves are named in full, place and
-//! generation. So a guess is for another key once in 2^32 times the entries of a bucket, and never for another leaf.
+//! The high half of a key's hash chooses the bucket, and the low half is the fingerprint. Leaves are named in full,
+//! with place and generation. So a guess is for another key with a probability of 2^-32 per entry of the bucket, and
+//! never for another leaf.
 //!
 //! # Least frequently used
 //!
-//! A hit raises the frequency by one. A key that is not in its full bucket takes one off the lowest frequency there, and
-//! takes that place when nothing is left of it: so a key gets in by coming more often than the coldest one, and a stream
-//! of keys that come once wears down the coldest, not the hottest (Demaine, López-Ortiz, Munro, ESA 2002, keep the most
-//! frequent elements of a stream like this). Before a frequency could overflow its bucket's are halved.
+//! A hit raises the frequency by one. A key that is not in its full bucket lowers the lowest frequency there by one,
+//! and replaces that entry when its frequency is zero. So a key gets in if it comes more often than the coldest one. A
+//! stream of keys that come once wears down the coldest entry, not the hottest (Demaine, López-Ortiz, Munro, ESA 2002,
+//! find the most frequent elements of a stream in this way). Before a frequency could overflow, all frequencies of its
+//! bucket are halved.
 //!
-//! Storage is handed in, all of it buckets: the budget is what it takes.
+//! The host provides the storage, all of it buckets: the budget is what the buffer takes.
 
 use crate::layout::LINE_BYTES;
 use crate::remote::address::Address;
@@ -34,11 +36,11 @@ use static_assertions::const_assert_eq;
 /// Entries of a bucket.
 const WAYS: usize = 8;
 
-/// Slots have ten bits.
+/// Bits of a slot number.
 const SLOT_BITS: u32 = 10;
 const SLOT_MASK: u32 = (1 << SLOT_BITS) - 1;
 
-/// Frequencies of a bucket are halved when one gets here.
+/// When a frequency gets here, all frequencies of its bucket are halved.
 const FREQUENCY_MAX: u32 = 1 << 24;
 
 #[derive(Debug, Default)]
@@ -65,27 +67,27 @@ pub struct Hotspot<'s> {
     buckets: &'s [Bucket],
 }
 
-/// A leaf as entries name it: the line of its place; memory node, generation and no slot.
+/// A leaf as entries name it: the line of its place, and a word with memory node and generation, but without a slot.
 const fn name_of(leaf: Address) -> (u32, u32) {
     let line = (leaf.offset() / LINE_BYTES as u64) as u32;
     (line, (leaf.node().0 as u32) << 16 | (leaf.generation() as u32) << SLOT_BITS)
 }
 
 impl<'s> Hotspot<'s> {
-    /// A buffer in `buckets`; without any it never knows anything.
+    /// A buffer in `buckets`. Without buckets it never has a guess.
     pub const fn new(buckets: &'s [Bucket]) -> Self {
         Self { buckets }
     }
 
-    /// Buckets that `bytes` hold.
+    /// Number of buckets that fit into `bytes`.
     pub const fn buckets_for(bytes: u64) -> usize {
         let buckets = bytes / BUCKET_BYTES as u64;
-        // More than there could be memory for.
+        // More than any memory could have.
         let buckets = if buckets > 1 << 40 { 1 << 40 } else { buckets };
         if buckets > usize::MAX as u64 { usize::MAX } else { buckets as usize }
     }
 
-    /// Whether there is any room.
+    /// Whether the buffer has any buckets.
     #[inline]
     pub const fn is_on(&self) -> bool {
         !self.buckets.is_empty()
@@ -96,7 +98,7 @@ impl<'s> Hotspot<'s> {
         self.buckets.get((((hash >> 32) * self.buckets.len() as u64) >> 32) as usize)
     }
 
-    /// The slot of `leaf` in which the key with this hash was last seen, if that is known. Counts as a use.
+    /// The slot of `leaf` in which the key with this hash was last seen, if the buffer has it. Counts as a use.
     #[inline]
     pub fn recall(&self, hash: u64, leaf: Address) -> Option<usize> {
         let Bucket(entries) = self.bucket(hash)?;
@@ -116,14 +118,14 @@ impl<'s> Hotspot<'s> {
         None
     }
 
-    /// The key with this hash was found in `slot` of `leaf`, and the buffer did not say so.
+    /// Stores that the key with this hash was found in `slot` of `leaf`. To be called if the buffer did not say so.
     pub fn note(&self, hash: u64, leaf: Address, slot: usize) {
         let Some(Bucket(entries)) = self.bucket(hash) else { return };
         let mut coldest: Option<(&Entry, u32)> = None;
         for entry in entries {
             let frequency = entry.frequency.load(Relaxed);
             if frequency > 0 && entry.fingerprint.load(Relaxed) == hash as u32 {
-                // It has moved.
+                // The key has moved.
                 Self::use_once(entries, entry, frequency);
                 Self::fill(entry, leaf, slot);
                 return;
@@ -142,7 +144,7 @@ impl<'s> Hotspot<'s> {
         entry.frequency.store(1, Relaxed);
     }
 
-    /// The key with this hash is not in `leaf`, whatever the buffer says.
+    /// Removes the guesses for the key with this hash in `leaf`: the key is not there.
     pub fn forget(&self, hash: u64, leaf: Address) {
         let Some(Bucket(entries)) = self.bucket(hash) else { return };
         let (line, place) = name_of(leaf);
@@ -167,13 +169,13 @@ impl<'s> Hotspot<'s> {
             return;
         }
         for entry in entries {
-            // Who has been used at all stays in.
+            // An entry that has been used stays.
             let frequency = entry.frequency.load(Relaxed);
             entry.frequency.store(frequency.div_ceil(2), Relaxed);
         }
     }
 
-    /// Entries in use, to look at.
+    /// Number of entries in use, for reports.
     pub fn used(&self) -> u64 {
         let is_used = |entry: &&Entry| entry.frequency.load(Relaxed) > 0;
         self.buckets.iter().map(|Bucket(entries)| entries.iter().filter(is_used).count() as u64).sum()
@@ -229,7 +231,7 @@ mod tests {
             hotspot.note(hash, leaf(1, 0), 0);
         }
         assert!((0..WAYS as u64).all(|hash| hotspot.recall(hash, leaf(1, 0)).is_some()));
-        // One that keeps coming gets in at last.
+        // A key that keeps coming gets in at last.
         let turns = (0..2000).take_while(|_| {
             hotspot.note(99, leaf(1, 0), 3);
             hotspot.recall(99, leaf(1, 0)).is_none()
@@ -250,7 +252,7 @@ mod tests {
         assert_eq!(entries[1].frequency.load(Relaxed), 1, "it stays in");
     }
 
-    /// The share of a skewed stream that finds its key, beside the share of the keys that there is room for.
+    /// The share of a skewed stream that finds its key, beside the share of keys for which there is room.
     #[test]
     fn a_skewed_stream_finds_nearly_what_there_is_room_for() {
         // Ranks with probability proportional to 1 / rank, by inversion: n^u.

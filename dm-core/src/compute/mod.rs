@@ -2,11 +2,11 @@
 //!
 //! - [`batches`]: read delegation and write combining.
 //! - [`cache`]: copies of inner nodes, read without locks.
-//! - [`hotspot`]: where in their leaves popular keys are.
+//! - [`hotspot`]: the slots of popular keys in their leaves.
 //! - [`window`]: how many operations a thread has under way.
-//! - [`words`]: what lock words were when they were last seen.
+//! - [`words`]: lock words as they were last seen.
 //!
-//! All storage is handed in by the host; nothing here allocates.
+//! The host provides all storage; nothing here allocates.
 
 pub mod batches;
 pub mod cache;

@@ -1,35 +1,36 @@
 //! How many operations a thread has under way: as many as memory nodes answer in time.
 //!
-//! A READ of several lines is believed only if it was short ([`crate::layout::stripes`]: in a long one 4-bit versions may
-//! have come round). Where a device is saturated, more operations under way bring no throughput, only a longer queue;
-//! once the queue is longer than READs are believed for, each of them is repeated under a lock, which makes the queue
-//! longer still. So a driver that sees READs refused begins fewer operations at a time, and more again while there
-//! are none refused: additive increase, multiplicative decrease. Operations under way are never held up, so nothing
-//! can wait for one that is not allowed to begin.
+//! A READ of several lines is accepted only if it was short ([`crate::layout::stripes`]): during a long one, 4-bit
+//! versions may have come round. If a device is saturated, more operations under way bring no throughput, only a longer
+//! queue. Once READs wait in the queue for longer than they are accepted, each is repeated under a lock, which makes
+//! the queue longer still. So a driver that sees READs refused begins fewer operations at a time, and more again while
+//! none is refused: additive increase, multiplicative decrease. Operations that are under way are never held up, so
+//! none of them can wait for an operation that may not begin.
 
-/// Clean operations after which one more may be under way, for each that already may.
+/// Operations without a refusal after which the limit rises by one, for each operation that the limit allows.
 const CLEAN_PER_STEP: u32 = 64;
 
-/// The bound on operations under way of one thread.
+/// Limit on the operations that one thread has under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     most: u32,
     limit: u32,
     under_way: u32,
-    /// Operations that ended without a refusal since the limit was last changed.
+    /// Operations that ended without a refusal since the limit last changed.
     clean: u32,
-    /// Operations that had begun before the limit was last lowered, or so many: they say nothing about the lower one.
+    /// Operations that may have begun before the limit was last lowered. Their refusals say nothing about the lower
+    /// limit.
     stale: u32,
 }
 
 impl Window {
-    /// For a thread of `lanes` lanes: all of them may be busy to begin with.
+    /// For a thread of `lanes` lanes. At first all of them may have operations under way.
     pub const fn new(lanes: u32) -> Self {
         let most = if lanes == 0 { 1 } else { lanes };
         Self { most, limit: most, under_way: 0, clean: 0, stale: 0 }
     }
 
-    /// Operations that may have requests under way at present, 1 up to the lanes of the thread.
+    /// How many operations may have requests under way now: 1 up to the lanes of the thread.
     pub const fn limit(&self) -> u32 {
         self.limit
     }
@@ -40,19 +41,19 @@ impl Window {
         self.under_way < self.limit
     }
 
-    /// Requests of an operation go out.
+    /// An operation posts requests.
     #[inline]
     pub const fn post(&mut self) {
         self.under_way += 1;
     }
 
-    /// They are back.
+    /// The requests have completed.
     #[inline]
     pub const fn answer(&mut self) {
         self.under_way = self.under_way.saturating_sub(1);
     }
 
-    /// An operation ended; `refused`: a READ of it took too long to be believed.
+    /// An operation ended. `refused`: one of its READs took too long to be accepted.
     #[inline]
     pub fn end(&mut self, refused: bool) {
         let stale = self.stale > 0;
@@ -76,7 +77,7 @@ impl Window {
 mod tests {
     use super::*;
 
-    /// A device that answers up to `bears` operations at a time in time.
+    /// A device that answers up to `bears` operations at once in time.
     fn settled_limit(lanes: u32, bears: u32) -> (u32, u32) {
         let mut window = Window::new(lanes);
         let (mut lowest, mut refused) = (lanes, 0);

@@ -1,15 +1,16 @@
-//! Remembered lock words: for indexes whose free lock words carry information.
+//! Remembered lock words, for indexes whose free lock words carry information.
 //!
-//! One place per entry of a local lock table. It serves two ends. A lane that hands a held lock over leaves here what the
-//! word will say when it is free again; the receiver, holder of the same local entry, finds it. And where a lock is taken
-//! by a plain CAS, which has to name the whole word it expects, what was here last is the guess.
+//! There is one place per entry of a local lock table. It has two uses. A lane that hands over a held lock leaves here
+//! the word that the lock will have when it is free again; the receiver, which holds the same local entry, finds it.
+//! And a lane that acquires a lock by a plain CAS has to name the whole expected word; it guesses the word that was
+//! here last.
 //!
-//! Nothing depends on what is found: a wrong word costs a round trip, or a longer READ. So places are read and written
-//! without a lock; a place written by two lanes at once may be a mix, which is a wrong word.
+//! No result depends on what is found: a wrong word costs a round trip, or a longer READ. So lanes read and write
+//! places without a lock. A place that two lanes write at once may be a mixture, which is a wrong word.
 
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// One place: which lock, low half, high half. Storage for a [`WordTable`].
+/// One place: the tag of the lock, low half, high half. Storage for a [`WordTable`].
 #[derive(Debug, Default)]
 pub struct Place([AtomicU32; 3]);
 
@@ -25,7 +26,7 @@ impl<'s> WordTable<'s> {
         Self { places }
     }
 
-    /// What the word called `tag` last said, as far as place `at` knows; else 0.
+    /// The word that was last stored for `tag`, if place `at` still has it; otherwise 0.
     #[inline]
     pub fn recall(&self, at: usize, tag: u32) -> u64 {
         let Some(Place([known, low, high])) = self.places.get(at) else { return 0 };
@@ -35,7 +36,7 @@ impl<'s> WordTable<'s> {
         u64::from(high.load(Relaxed)) << 32 | u64::from(low.load(Relaxed))
     }
 
-    /// Remembers what the word called `tag` says, instead of what place `at` knew.
+    /// Stores the word of `tag` in place `at`, over what was there.
     #[inline]
     pub fn remember(&self, at: usize, tag: u32, word: u64) {
         let Some(Place([known, low, high])) = self.places.get(at) else { return };

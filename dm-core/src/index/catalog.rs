@@ -1,5 +1,5 @@
-//! The catalog: which indexes a pool has, of which kind, with which parameters, and where their roots are. That of
-//! memory node 0 counts.
+//! The catalog: which indexes a pool has, of which kind, with which parameters, and where their roots are. Only the
+//! catalog of memory node 0 counts.
 //!
 //! ```text
 //!  entry word    63          48 47          32 31        24 23               3 2     0
@@ -12,28 +12,32 @@
 //!       FREE ─────────────────────────► CREATING ───────────────► LIVE ──────► DROPPED ──► FREE
 //! ```
 //!
-//! An entry is four lines: what identifies it, its parameters, the features of its creator, and - in a line of its
-//! own, because it is CASed and READ often - the root word.
+//! An entry has four lines: what identifies it, its parameters, the features of its creator, and the root word. The
+//! root word has a line of its own, since compute nodes change it by CAS and READ it often.
 //!
-//! Sixteen entries: their words are READ in one submit ([`OUTBOX_REQUESTS`]), the catalog is one page, and an index's
-//! number fits the chunk table's five bits with room to grow.
+//! There are sixteen entries. So their words are READ in one submit ([`OUTBOX_REQUESTS`]), the catalog is one page, and
+//! an index's number fits into the five bits of the chunk table with room to grow.
 //!
-//! **Reading.** The words first, then the bodies of live ones. The body was WRITTEN before the word became live and
-//! never changes while it is, so a body READ after a live word was seen is whole; the word is READ again with it, and
-//! a checksum guards against an entry that was dropped and made anew in between. No order of lines is assumed.
+//! **Reading.** A reader READs the words first, and then the bodies of live entries. A creator writes the body before
+//! the word becomes live, and nobody changes the body while the word is live. So a body that is READ after a live word
+//! was seen is whole. The reader READs the word again with the body. A checksum guards against an entry that was
+//! dropped and created anew in between. No order of lines is assumed.
 //!
 //! **Two creators of one name.** The *tag* is a hash of the name, and part of the word from the claim on. A creator
-//! claims a free entry, WRITEs its body, and then looks at all words again. Whoever claims last sees the other:
+//! claims a free entry, WRITEs its body, and then looks at all words again. So of two creators, the one that claimed
+//! second sees the other's entry. What a creator does depends on the state of the other entry:
 //!
-//! - the other is live: yield, and find it;
-//! - the other is still creating and has a lower number: yield, and start over;
-//! - the other is still creating and has a higher number: wait until it yielded, or is live.
+//! - It is live: the creator yields, and uses that index.
+//! - It is being created and has a lower number: the creator yields, and starts again.
+//! - It is being created and has a higher number: the creator waits until the other has yielded or is live.
 //!
-//! So the first to be live wins, and of two that see each other creating, the one with the lower entry number. Both
-//! cannot become live: the second claim precedes the second creator's look, which therefore sees the first. Not both
-//! yield for ever: only the higher yields to a rival that is not live. Different names of one tag (one in two million)
-//! are in each other's way only while both are being created. A creator that dies leaves CREATING, which names its row
-//! and incarnation: others wait their bound, then say [`CatalogError::Busy`]; fencing its row lets a sweep clear it.
+//! So the first entry that becomes live wins. Of two creators that see each other, the one with the lower entry number
+//! wins. *Both cannot become live:* the first claim precedes the second creator's look, which therefore sees it. *They
+//! do not both yield for ever:* only the one with the higher number yields to an entry that is not live. Two different
+//! names with one tag (one pair in two million) are in each other's way only while both are being created.
+//!
+//! A creator that dies leaves CREATING, with its row and incarnation. Others wait for a bounded time, and then report
+//! [`CatalogError::Busy`]. When its row has been fenced, a sweep frees the entry.
 
 use crate::error::VerbError;
 use crate::lane::{Lane, word_at};
@@ -53,56 +57,56 @@ use zerocopy::IntoBytes;
 
 const_assert!(ENTRIES <= OUTBOX_REQUESTS && ENTRIES * 8 <= SCRATCH_BYTES);
 
-/// How often a creator looks at a rival before it gives up, [`PAUSE_NS`] apart: 20 s, longer than a lease.
+/// How often a creator looks at a rival before it gives up, with [`PAUSE_NS`] between: 20 s, longer than a lease.
 const PATIENCE: u32 = 10_000;
 
 /// Time between two looks, in ns.
 const PAUSE_NS: u64 = 2_000_000;
 
-/// READs of an entry that changes under the reader.
+/// READs of an entry that changes while it is READ.
 const READS_MAX: u32 = 16;
 
 const_assert!(Entry::BYTES <= SCRATCH_BYTES);
 
-/// Why the catalog did not do what was asked.
+/// Why a function of the catalog failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum CatalogError {
     /// A request failed.
     #[error(transparent)]
     Verb(#[from] VerbError),
-    /// An index of that name is there; it is entry `number`.
+    /// There is an index of that name: entry `number`.
     #[error("an index of that name exists (entry {})", number.get())]
     Exists {
-        /// Which.
+        /// The entry.
         number: IndexNumber,
     },
     /// No entry is free.
     #[error("the catalog is full: {ENTRIES} indexes")]
     Full,
-    /// Somebody has been creating an index of that name for too long.
+    /// Another creation of that name has taken too long.
     #[error("entry {} of the catalog is being created by compute-node row {}, incarnation {incarnation}, which does not finish", number.get(), row.0)]
     Busy {
-        /// Which entry.
+        /// The entry.
         number: IndexNumber,
-        /// Whose.
+        /// The row of its creator.
         row: RowId,
-        /// Its incarnation.
+        /// The incarnation of its creator.
         incarnation: u16,
     },
-    /// The claim was taken away: this compute node has been fenced off.
+    /// The claim was taken away: this compute node has been fenced.
     #[error("entry {} of the catalog was taken away from its creator", number.get())]
     Lost {
-        /// Which.
+        /// The entry.
         number: IndexNumber,
     },
     /// The name is empty, longer than [`NAME_BYTES_MAX`] bytes, or has control characters.
     #[error("a name has 1 to {NAME_BYTES_MAX} bytes and no control characters")]
     BadName,
-    /// An entry no writer of ours produces.
+    /// An entry that no writer of this engine produces.
     #[error("entry {} of the catalog is corrupt: {what}", number.get())]
     Corrupt {
-        /// Which.
+        /// The entry.
         number: IndexNumber,
         /// What is wrong with it.
         what: &'static str,
@@ -144,7 +148,7 @@ pub async fn list(
     Ok(())
 }
 
-/// The numbers of the live indexes that `wanted` accepts, a bit each; for a sweep, which tells its caller what kept it from
+/// The numbers of the live indexes that `wanted` accepts, one bit each. For a sweep, which reports what kept it from
 /// looking.
 pub(crate) async fn numbers(
     lane: &Lane<'_>,
@@ -161,11 +165,11 @@ pub(crate) async fn numbers(
     }
 }
 
-/// Creates an index: its entry, with a root word of 0. See the module's documentation for who wins of two creators.
+/// Creates an index: its entry, with a root word of 0. The module's documentation says which of two creators wins.
 ///
-/// `request` tells creations of this compute node apart: a retry after a failure of unknown effect passes the same
-/// number again, and finds its own claim (once the queue pair of the first try is known to be closed); lanes that
-/// create at the same time pass different ones.
+/// `request` distinguishes creations of this compute node. A retry after a failure of unknown effect passes the same
+/// number again, and finds its own claim (once the queue pair of the first try is known to be closed). Lanes that
+/// create at the same time pass different numbers.
 ///
 /// Five round trips if nobody else creates: look, claim, body, look again, publish.
 pub async fn create(
@@ -186,7 +190,7 @@ pub async fn create(
     loop {
         let words = read_words(lane, geometry, scratch).await?;
         if let Some(found) = find_in(lane, geometry, &words, definition.name, scratch).await? {
-            // A first try whose outcome was unknown may have gone all the way.
+            // A first try of unknown effect may have finished.
             let mine = words[usize::from(found.number.get())] == claim.with_state(EntryState::Live);
             let number = found.number;
             return if mine && found.is(definition) { Ok(number) } else { Err(CatalogError::Exists { number }) };
@@ -196,7 +200,7 @@ pub async fn create(
         let free = numbered(&words).find(|(_, word)| *word == EntryWord::FREE);
         let claimed = match (own, creating, free) {
             (Some((number, _)), ..) => Ok(number),
-            // To claim beside a rival would only make one of the two yield.
+            // A claim beside a rival would only make one of the two yield.
             (None, Some(rival), _) => Err(rival),
             (None, None, None) => return Err(CatalogError::Full),
             (None, None, Some((number, _))) => match swap(lane, geometry, number, EntryWord::FREE, claim).await? {
@@ -231,9 +235,10 @@ pub async fn create(
     }
 }
 
-/// Marks index `number` dropped, if its word is still that of a live one. Answers whether it was.
+/// Marks index `number` as dropped, if its word is still that of a live one. Returns whether it was.
 ///
-/// Nobody may have it open. Its name is free at once; its number is not, until its chunks are given back.
+/// No compute node may have it open. Its name is free at once. Its number is free when all its chunks have been given
+/// back.
 ///
 /// Two round trips.
 pub async fn drop_index(
@@ -267,9 +272,9 @@ pub async fn free_number(
     Ok(swap(lane, geometry, number, word, EntryWord::FREE).await? == word)
 }
 
-/// Frees the entries that a compute node had claimed and not made live when it died. Answers how many.
+/// Frees the entries that a compute node had claimed and not made live when it died. Returns how many.
 ///
-/// Its row must be dead: nothing it posted can take effect any more.
+/// Its row must be dead: nothing that it posted can take effect any more.
 ///
 /// One round trip, and one per entry.
 pub async fn sweep_claims(
@@ -284,7 +289,7 @@ pub async fn sweep_claims(
     for (number, word) in numbered(&words) {
         let creating = word.state() == Some(EntryState::Creating);
         if creating && word.row() == row && u32::from(word.incarnation()) == incarnation {
-            // Another sweeper may have been faster: the CAS is of the whole word.
+            // Another sweeper may have been faster: the CAS compares the whole word.
             freed += u32::from(swap(lane, geometry, number, word, EntryWord::FREE).await? == word);
         }
     }
@@ -351,14 +356,15 @@ async fn read_live(
         }
         match entry.decode(number) {
             Ok(entry) => return Ok(Some(entry)),
-            // Dropped and made anew by the same creator within this READ, or damaged: the next READ tells.
+            // The same creator dropped it and created it anew during this READ, or it is damaged. The next READ
+            // decides which.
             Err(error) => what = error,
         }
     }
     Err(CatalogError::Corrupt { number, what })
 }
 
-/// WRITEs everything but the entry word, the root word (0) included.
+/// WRITEs everything but the entry word, including the root word (0).
 async fn write_body(
     lane: &Lane<'_>,
     geometry: &NodeGeometry,
@@ -380,16 +386,16 @@ async fn write_body(
     Ok(())
 }
 
-/// What a creator may do, having claimed an entry and looked at all others after that.
+/// What a creator may do, after it has claimed an entry and then looked at all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
-    /// No rival is there; one that comes later sees the claim.
+    /// There is no rival. A later one sees the claim.
     Publish,
-    /// This rival goes first.
+    /// Yield to this rival.
     Yield((IndexNumber, EntryWord)),
 }
 
-/// Waits until it is clear who goes first; the rules are in the module's documentation.
+/// Waits until it is decided which creator wins. The rules are in the module's documentation.
 async fn judge(
     lane: &Lane<'_>,
     geometry: &NodeGeometry,
@@ -405,7 +411,7 @@ async fn judge(
             return Ok(Verdict::Yield((entry.number, words[usize::from(entry.number.get())])));
         }
         let mut rivals = numbered(&words).filter(|(number, word)| *number != mine && word.creates(tag));
-        // In ascending order: the first is the lowest.
+        // The numbers ascend, so the first rival is the lowest.
         let Some(rival) = rivals.next() else { return Ok(Verdict::Publish) };
         if rival.0 < mine || *patience == 0 {
             return Ok(Verdict::Yield(rival));
@@ -415,7 +421,7 @@ async fn judge(
     }
 }
 
-/// CAS of an entry word; answers what was there.
+/// CAS of an entry word. Returns the word that was there.
 async fn swap(
     lane: &Lane<'_>,
     geometry: &NodeGeometry,
@@ -427,7 +433,8 @@ async fn swap(
     Ok(EntryWord(lane.port().call(cas).await?.value))
 }
 
-/// Publishes a root: CAS of the root word of index `number` from `seen` to `root`. Answers the word it then has.
+/// Publishes a root: CAS of the root word of index `number` from `seen` to `root`. Returns the word that is there
+/// afterwards.
 ///
 /// One round trip.
 pub async fn swap_root(

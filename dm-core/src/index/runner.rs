@@ -1,4 +1,5 @@
-//! How an operation runs, the same for every index: deadline, batch, pin, attempts, and what keeps an attempt from succeeding.
+//! How an operation runs, the same for every index: deadline, batch, pin, attempts, and what keeps an attempt from
+//! succeeding.
 //!
 //! ```text
 //!  settled? lease? ─► batch: told ─────────────────────────────► outcome
@@ -8,11 +9,11 @@
 //!                                                    └──┴ no memory: wait for epochs
 //! ```
 //!
-//! An attempt that changed nothing may end because the holder of a lock does not respond, or because a pool is short of
-//! memory. Both are dealt with here, at the very outside: the future of an attempt need not have room for a recovery.
+//! An attempt may end without a change because the holder of a lock does not respond, or because a pool is short of
+//! memory. This file handles both, outside the attempt, so that the future of an attempt needs no room for a recovery.
 //!
-//! The pin comes after the batch: a lane that waits for its leader's answer follows no pointers, and must not hold up the
-//! epochs.
+//! The pin comes after the batch: a lane that waits for its leader's answer follows no pointers, and must not hold back
+//! the epochs.
 
 use crate::compute::batches::{Batches, Begun};
 use crate::error::VerbError;
@@ -41,17 +42,17 @@ pub(crate) struct Shared<'a, 's> {
     pub geometry: &'s [NodeGeometry],
 }
 
-/// An operation that follows pointers, for as long as this is held.
+/// An operation that follows pointers, as long as this value is held.
 pub(crate) trait UnderWay {
-    /// It ends with `result`.
+    /// The operation ends with `result`.
     fn ends<T>(&mut self, _result: &Result<T, OpError>) {}
 }
 
 impl UnderWay for Pinned<'_> {}
 
-/// An index whose operations run like this.
+/// An index whose operations run in this way.
 pub(crate) trait Run<'s> {
-    /// What holds the epochs up while an operation follows pointers.
+    /// What holds back the epochs while an operation follows pointers.
     type UnderWay<'a, 'm>: UnderWay
     where
         Self: 'a,
@@ -63,22 +64,23 @@ pub(crate) trait Run<'s> {
     /// Begins to follow pointers.
     fn begin<'a, 'm>(&'a self, lane: &'a Lane<'m>) -> Self::UnderWay<'a, 'm>;
 
-    /// One attempt at an operation, whose deadline and watch are set.
+    /// One attempt at an operation. The deadline and the watch are set.
     async fn attempt_once(&self, lane: &Lane<'_>, operation: &Operation) -> Result<Outcome, OpError>;
 
-    /// Looks after the holder of a lock, which does not respond.
+    /// Looks after the unresponsive holder of a lock.
     async fn look_after(&self, lane: &Lane<'_>, lock_record: LockRecord) -> Result<(), OpError>;
 
-    /// An attempt found no memory, and has changed nothing: waits until the epochs have given some back, if some is on its way.
-    /// `false`: there is none, or the operation's time is over. `waits`: how often the operation has waited.
+    /// An attempt found no memory and has changed nothing. Waits until the epochs have given some back, if some is
+    /// waiting for them. `false`: none is, or the operation's deadline has passed. `waits`: how often the operation
+    /// has waited.
     async fn await_memory(&self, _lane: &Lane<'_>, _waits: &mut u32) -> Result<bool, OpError> {
         Ok(false)
     }
 
-    /// Executes an operation: alone, or with others that want its key ([`crate::compute::batches`]); again whenever an
-    /// unresponsive compute node was in the way.
+    /// Executes an operation, alone or with others that want its key ([`crate::compute::batches`]). Repeats it
+    /// whenever an unresponsive compute node was in the way.
     ///
-    /// No `async fn`: that keeps its arguments twice.
+    /// Not an `async fn`, which would keep its arguments twice.
     fn perform(&self, lane: &Lane<'_>, operation: Operation) -> impl Future<Output = Result<Outcome, OpError>> {
         async move {
             lane.check_settled()?;
@@ -98,8 +100,8 @@ pub(crate) trait Run<'s> {
             }
             let mut under_way = self.begin(lane);
             let mut waits = 0;
-            // A leader that tries again goes on leading. Its batch may be sealed, and then the value in its hands is that of
-            // the member that joined last: it must not be written when that member has been told to write for itself.
+            // A leader that tries again goes on leading. Its batch may be sealed, and then its value is that of the
+            // member that joined last. This value must not be written after that member was told to work alone.
             let result = loop {
                 let result = self.attempt_once(lane, &operation).await;
                 match self.unless_unresponsive(lane, leads, result).await {
@@ -128,8 +130,8 @@ pub(crate) trait Run<'s> {
         }
     }
 
-    /// Passes on how an attempt ended; unless the holder of a lock in the way does not respond: then looks after it, and says
-    /// `None`: try again. `leads`: the lane leads a batch, which waits.
+    /// Returns the result of an attempt, unless the holder of a lock in its way does not respond. Then it looks after
+    /// that holder and returns `None`: try again. `leads`: the lane leads a batch, which waits.
     async fn unless_unresponsive<T>(
         &self,
         lane: &Lane<'_>,
@@ -148,13 +150,14 @@ pub(crate) trait Run<'s> {
         result.map_err(|error| self.note_fencing(error))
     }
 
-    /// What an operation does that has its answer, but met a lock on the way whose holder does not respond: it was about to tell a
-    /// parent of a split. The answer waits until that holder is known to live, or is dealt with. Were this left to others,
-    /// and all of them came to the lock as late, each would wait for a while, and no lane would ever take it over.
+    /// Watches the unresponsive holder of a lock that an operation met, although the operation has its outcome: it
+    /// was about to link a split in a parent. The outcome waits until that holder is known to be alive, or has been
+    /// dealt with. If the lane left this to others, and each of them came to the lock as late, each would wait for a
+    /// while, and no lane would ever take the lock over.
     async fn watch_on(&self, lane: &Lane<'_>) {
         let Some(recovery) = self.shared().recovery else { return };
         let mut since = None;
-        // A request that failed leaves a lock record, which is settled before the lane goes on.
+        // A request that failed leaves a lock record, which is settled before the lane is used again.
         while let Some(lock_record) = lane.suspected()
             && !lane.has_lock_records()
             && lane.check_deadline().is_ok()
@@ -174,8 +177,8 @@ pub(crate) trait Run<'s> {
         lane.take_suspect();
     }
 
-    /// While memory is short, fences a compute node that does not respond and so holds up the epochs. The next epoch advance sees what
-    /// came of it; if it cannot be confirmed that the node is closed off, memory waits, no more.
+    /// While memory is short, fences an unresponsive compute node that holds back the epochs. The next epoch advance
+    /// sees the result. If the fencing cannot be confirmed, memory keeps waiting, and nothing else happens.
     async fn fence_unresponsive(&self, lane: &Lane<'_>) {
         let Shared { recovery, epochs, geometry, .. } = self.shared();
         if recovery.is_some_and(Recovery::can_fence)
@@ -185,7 +188,7 @@ pub(crate) trait Run<'s> {
         }
     }
 
-    /// Refuses an operation of a compute node that was fenced off.
+    /// Refuses an operation if this compute node was fenced.
     fn check_not_fenced(&self) -> Result<(), OpError> {
         if self.shared().recovery.is_some_and(|recovery| recovery.lease.is_fenced()) {
             return Err(OpError::harmless(Cause::Fenced));
@@ -193,7 +196,8 @@ pub(crate) trait Run<'s> {
         Ok(())
     }
 
-    /// A memory node that refuses a compute node because it was fenced off ends that node's work: this is no failure of a request.
+    /// A memory node that refuses a compute node because it was fenced ends that node's work: this is not a failure
+    /// of one request.
     fn note_fencing(&self, error: OpError) -> OpError {
         let fenced = matches!(error.cause, Cause::Verb(VerbError { status: Status::Fenced, .. }));
         if let (true, Some(recovery)) = (fenced, self.shared().recovery) {

@@ -1,4 +1,4 @@
-//! Blocks: a whole key and its value, immutable for the whole of a life.
+//! Blocks: a whole key and its value, immutable within a generation of its place.
 //!
 //! ```text
 //!  0          4          8           10     11      12            16
@@ -7,15 +7,15 @@
 //! └──────────┴──────────┴───────────┴──────┴───────┴─────────────┴──────┴────────┘
 //! ```
 //!
-//! A block is written once per life, before anything points to it, and not again before its place has been retired. A
-//! reader follows a pointer that says place, life and length, and believes what it READ if all three agree, the
-//! checksum over the rest and the place does, and the lengths add up. Anything else - the next life's block, half of one, a
-//! longer one - is "not that block".
+//! `life` is the generation of the block's place. A block is written once per generation, before any entry points to
+//! it, and its place is not written again before it has been retired. A pointer has place, generation and length. A
+//! reader accepts what it READ if the generation and the length agree with the pointer, the lengths in the header add
+//! up, and the checksum over the place and the rest is right. Anything else is "not that block": the block of the next
+//! generation, half of a block, or a longer one.
 //!
-//! **Size classes.** Places come in multiples of 16 bytes up to 256, then in eight steps per doubling: the last byte of a
-//! place is never further than an eighth from what is used, beyond the first few sizes. They need no alignment to cache
-//! lines: nobody but who owns the place writes there, and images are padded to 16 bytes, so that WRITEs begin and end at
-//! even ones.
+//! **Size classes.** Places have multiples of 16 bytes up to 256, and eight sizes per doubling beyond. So beyond the
+//! first few sizes a place wastes at most an eighth. Places need no alignment to cache lines: only the owner of a place
+//! writes there. Images are padded to 16 bytes, so that WRITEs begin and end at multiples of 16.
 
 use crate::layout::fields::Field;
 use crate::layout::record::{Le16, Le32, record};
@@ -26,7 +26,7 @@ use zerocopy::IntoBytes;
 use super::slot::BlockPointer;
 
 record! {
-    /// What a block begins with.
+    /// Header of a block.
     pub struct BlockHeader {
         checksum: Le32 = "CRC-32C of the place (8 bytes, little-endian), then of all that follows this field: header, key, value",
         life: Le32 = "which life of its place this is, 31 bits",
@@ -41,31 +41,31 @@ const_assert_eq!(BlockHeader::BYTES, 16);
 /// The header's fields, for the goldens.
 pub const FIELDS: &[Field] = BlockHeader::FIELDS;
 
-/// Places are multiples of so many bytes.
+/// Places are multiples of this many bytes.
 pub const UNIT_BYTES: usize = 16;
 
-/// Sizes of places.
+/// Number of size classes.
 pub const CLASSES: usize = SMALL_CLASSES + STEPS * 8 + 1;
-/// Sizes up to [`SMALL_BYTES_MAX`].
+/// Number of classes up to [`SMALL_BYTES_MAX`].
 const SMALL_CLASSES: usize = SMALL_BYTES_MAX / UNIT_BYTES;
-/// Up to here every multiple is a size.
+/// Up to this size every multiple of [`UNIT_BYTES`] is a class.
 const SMALL_BYTES_MAX: usize = 256;
-/// Sizes per doubling beyond.
+/// Classes per doubling beyond [`SMALL_BYTES_MAX`].
 const STEPS: usize = 8;
-/// The longest image.
+/// Length of the longest image.
 pub const BLOCK_BYTES_MAX: usize = BlockHeader::BYTES + KEY_BYTES_LIMIT + VALUE_BYTES_LIMIT;
 const_assert!(BLOCK_BYTES_MAX < 1 << 17 && BLOCK_BYTES_MAX <= class_bytes(CLASSES - 1));
 
-/// 16 KB of tables: what is checked lies on the way of every read.
+/// 16 KB of tables: every read of a block computes this checksum.
 static CRC: crc::Crc<u32, crc::Table<16>> = crc::Crc::<u32, crc::Table<16>>::new(&crc::CRC_32_ISCSI);
 
-/// Length of the image of a block.
+/// Length of a block's image.
 #[inline]
 pub const fn block_bytes(key_bytes: usize, value_bytes: usize) -> usize {
     BlockHeader::BYTES + key_bytes + value_bytes
 }
 
-/// The smallest class with room for `bytes`, 1..=[`BLOCK_BYTES_MAX`]; of more, the last.
+/// The smallest class with room for `bytes`, 1..=[`BLOCK_BYTES_MAX`]; for more bytes, the last class.
 pub const fn class_of(bytes: usize) -> usize {
     if bytes <= SMALL_BYTES_MAX {
         return if bytes == 0 { 0 } else { bytes.div_ceil(UNIT_BYTES) - 1 };
@@ -85,8 +85,8 @@ pub const fn class_bytes(class: usize) -> usize {
     (1 << doubling) + (step + 1) * (1 << (doubling - 3))
 }
 
-/// Where, in part of a chunk that begins at a multiple of sixteen, the last sixteen bytes begin that are not zero: blocks begin with
-/// such, so no block that is named begins behind them. `None`: none begins there at all.
+/// Where the last 16 bytes begin that are not zero, in a part of a chunk that begins at a multiple of 16. Every block
+/// begins with a non-zero unit, so no named block begins behind this one. `None`: no block begins there.
 pub fn last_beginning(bytes: &[u8]) -> Option<usize> {
     bytes.chunks(UNIT_BYTES).rposition(|unit| unit.iter().any(|&byte| byte != 0)).map(|unit| unit * UNIT_BYTES)
 }
@@ -98,8 +98,8 @@ fn checksum(place: u64, image: &[u8]) -> u32 {
     digest.finalize()
 }
 
-/// Writes the image of a block at the beginning of `image`, zero-padded to whole units; what is READ of it is
-/// [`BlockPointer::bytes`] long. `key` and `value` may not be in `image`. `None`: it does not fit.
+/// Writes the image of a block to the beginning of `image`, zero-padded to whole units. A READ of it takes
+/// [`BlockPointer::bytes`]. `key` and `value` must not be in `image`. `None`: it does not fit.
 pub fn write(image: &mut [u8], pointer: &BlockPointer, index: u8, key: &[u8], value: &[u8]) -> Option<()> {
     let bytes = block_bytes(key.len(), value.len());
     let (image, rest) = image.split_at_mut_checked(bytes)?;
@@ -119,7 +119,7 @@ pub fn write(image: &mut [u8], pointer: &BlockPointer, index: u8, key: &[u8], va
     Some(())
 }
 
-/// Key and value of the block that `pointer` leads to, of what was READ there. `None`: this is not that block.
+/// Key and value of the block that `pointer` leads to, from what was READ there. `None`: this is not that block.
 pub fn read<'a>(image: &'a [u8], pointer: &BlockPointer, index: u8) -> Option<(&'a [u8], &'a [u8])> {
     let image = image.get(..pointer.bytes as usize)?;
     let header = BlockHeader::from_prefix(image)?;
@@ -137,10 +137,10 @@ pub fn read<'a>(image: &'a [u8], pointer: &BlockPointer, index: u8) -> Option<(&
     image.get(BlockHeader::BYTES..)?.split_at_checked(key_bytes)
 }
 
-/// Keys are at most this long, in bytes, whatever an index was created for: what a path of Linux can be.
+/// Limit of a key's length in bytes, whatever the index was created for: the longest path of Linux.
 pub const KEY_BYTES_LIMIT: usize = 4096;
 
-/// Values are at most this long, in bytes, whatever an index was created for.
+/// Limit of a value's length in bytes, whatever the index was created for.
 pub const VALUE_BYTES_LIMIT: usize = 64 << 10;
 
 #[cfg(test)]
@@ -162,8 +162,9 @@ mod tests {
         }
     }
 
-    /// Lengths at every twentieth of 627,297 paths of one Linux machine (mean 94, longest 227 bytes), and of 92,561 URLs found in
-    /// the documentation and sources on it (mean 48, longest 203). `dm bench --items --keys` says it of any file of keys.
+    /// Lengths at every twentieth of 627,297 paths of one Linux machine (mean 94, longest 227 bytes), and of 92,561
+    /// URLs found in the documentation and sources on it (mean 48, longest 203). `dm bench --items --keys` computes
+    /// them for any file of keys.
     const PATHS: [usize; 20] =
         [33, 45, 57, 63, 68, 72, 76, 80, 86, 91, 96, 102, 108, 113, 117, 122, 129, 134, 140, 148];
     const URLS: [usize; 20] = [35, 41, 42, 42, 42, 42, 42, 45, 49, 49, 49, 49, 49, 49, 49, 49, 49, 49, 53, 79];

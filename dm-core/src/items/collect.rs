@@ -1,17 +1,19 @@
 //! Collection of blocks that nobody knows of any more, in the terms of [`crate::memory::collect`].
 //!
-//! What a compute node had on its shelf when it died or left, what it had written and not named yet or unnamed and not kept yet, what
-//! it had never carved of its chunks, and what the living have lost: all of it lies in chunks for blocks, and no entry that
-//! links lead to names it. What is named throughout is met by the walk ([`super::mark`]). Nobody takes what lies in a closed
-//! chunk, so nobody comes to name what no entry named ...
+//! Such blocks lie in chunks for blocks, and no entry that links lead to names them:
 //!
-//! **... but for those who died.** An entry is named by a WRITE under a lock (B+-trees, leaves of SMART), and that of a compute node
-//! that died may be done again by whoever takes the lock over: after its row is DEAD, for nobody knows when, and even after its row is
-//! free, for a repairer has the lock by then that may not be done. The place it names may lie in a closed chunk: the dead had
-//! begun before that was closed. So a walk must not begin before that is over ([`Collects::REPLAYS`]).
+//! - what a compute node had in its free list when it died or left;
+//! - what it had written and not named yet, or what had lost its name and was not in the free list yet;
+//! - what it had never carved from its chunks;
+//! - what live compute nodes have lost.
 //!
-//! **A layer that nothing leads to** has an entry with a block, too, after a crash. It is not met, and the block is collected. Nobody
-//! follows what that entry says: nobody comes there.
+//! The walk ([`super::mark`]) meets every block that is named throughout. No lane takes a place in a closed chunk, so
+//! no live compute node comes to name a block that was unnamed. A takeover may still replay a WRITE that names one. So
+//! a walk begins only when no replay can come any more ([`Collects::REPLAYS`]).
+//! [`items_memory`](crate::manual::items_memory) has the proof.
+//!
+//! A layer that nothing leads to, which a crash left, has an entry that names a block. The walk does not meet it, and
+//! the block is collected. Nobody follows this entry, since nobody comes there.
 
 use super::Items;
 use super::block::UNIT_BYTES;

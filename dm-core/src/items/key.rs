@@ -1,4 +1,4 @@
-//! Entry keys: what the index below is asked for.
+//! Entry keys: the keys of the index below.
 //!
 //! ```text
 //!  0          8                                 8+S   S+9 bytes in all: the key slot of the index below, 16..=64
@@ -7,18 +7,20 @@
 //! └──────────┴─────────────────────────────────┴──────┘
 //! ```
 //!
-//! The layer is big-endian, so that a layer's entries lie together; layer 0 is where every key begins. A key's slice at
-//! depth `d` is its bytes from `d * S` on. `length` is how many of them there are, 0..=S, or S + 1: the key goes on.
+//! The layer is big-endian, so that the entries of a layer lie together. Every key begins in layer 0. A key's slice at
+//! depth `d` is its bytes from `d * S` on. `length` is the number of these bytes, 0..=S, or S + 1 if the key continues
+//! behind the slice.
 //!
-//! **Order.** Within a layer entry keys compare as the keys they are slices of: where two slices differ in a byte both
-//! have, that byte decides, as in the keys. Otherwise one is the beginning of the other, and zero-padding makes it less
-//! or equal; if equal, the longer has zeros there, and the length decides. A key of exactly S bytes is less than all that
-//! go on behind the same S. So "", "a", "a\0" and any number of keys of one prefix live side by side, in `memcmp` order.
+//! **Order.** Within a layer entry keys compare as the keys whose slices they have. If two slices differ in a byte that
+//! both have, this byte decides, as in the keys. Otherwise one slice is the beginning of the other, and zero-padding
+//! makes it less or equal. If they are equal, the longer one has zeros there, and the length decides. A key of exactly
+//! S bytes is less than all keys that continue behind the same S bytes. So "", "a", "a\0" and any number of keys with
+//! one prefix are side by side, in `memcmp` order.
 
 /// Bytes of a layer's number.
 pub const LAYER_BYTES: usize = 8;
 
-/// Key slots of the index below have at least so many bytes: seven of slice.
+/// Smallest key slot of the index below, in bytes: a slice has seven of them.
 pub const ENTRY_KEY_BYTES_MIN: usize = 16;
 
 /// The layer in which every key begins.
@@ -30,19 +32,19 @@ pub struct KeyShape {
     entry_bytes: usize,
 }
 
-/// An entry key, taken apart.
+/// A decoded entry key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EntryKey<'a> {
     /// Its layer.
     pub layer: u64,
-    /// What it has of the key.
+    /// The part of the key that the entry key has.
     pub slice: &'a [u8],
-    /// The key goes on: the slice is full.
+    /// The key continues behind the slice, which is full.
     pub more: bool,
 }
 
 impl KeyShape {
-    /// Of entry keys of `entry_bytes`, 16..=64.
+    /// The shape of entry keys of `entry_bytes`, 16..=64.
     pub const fn new(entry_bytes: usize) -> Self {
         Self { entry_bytes }
     }
@@ -53,24 +55,24 @@ impl KeyShape {
         self.entry_bytes - LAYER_BYTES - 1
     }
 
-    /// Layers that keys of up to `key_bytes_max` bytes can be deep.
+    /// The largest number of layers of a key of up to `key_bytes_max` bytes.
     pub const fn depth_max(self, key_bytes_max: usize) -> usize {
         key_bytes_max / self.slice_bytes() + 1
     }
 
-    /// Whether a key of which `rest` bytes are left ends in this layer.
+    /// Whether a key with `rest` bytes left ends in this layer.
     #[inline]
     pub const fn ends(self, rest: usize) -> bool {
         rest <= self.slice_bytes()
     }
 
-    /// Writes the entry key of a key in `layer`, of which `rest` is left there.
+    /// Writes the entry key of a key in `layer`, where `rest` is the rest of the key.
     pub fn write(self, layer: u64, rest: &[u8], out: &mut [u8]) {
         let held = rest.len().min(self.slice_bytes());
         self.put(layer, rest.get(..held).unwrap_or_default(), !self.ends(rest.len()), out);
     }
 
-    /// Writes the entry key of all keys that go on behind `slice`, a full one, in `layer`.
+    /// Writes the entry key of all keys that continue behind the full slice `slice` in `layer`.
     pub fn write_more(self, layer: u64, slice: &[u8], out: &mut [u8]) {
         self.put(layer, slice, true, out);
     }
@@ -87,7 +89,7 @@ impl KeyShape {
         *length = [slice.len() as u8 + u8::from(more)];
     }
 
-    /// Takes an entry key apart; `None`: nobody writes such a one.
+    /// Decodes an entry key. `None`: no code writes such bytes.
     pub fn read(self, entry_key: &[u8]) -> Option<EntryKey<'_>> {
         let (number, rest) = entry_key.get(..self.entry_bytes)?.split_first_chunk::<LAYER_BYTES>()?;
         let (&length, place) = rest.split_last()?;

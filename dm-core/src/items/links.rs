@@ -1,20 +1,20 @@
-//! Copies of links: which layer goes on behind a slice.
+//! Copies of links: which layer continues behind a slice.
 //!
-//! A link is made once and stays as long as the index does, and layers' numbers are not used again. So a copy of one is
-//! never stale: with it a key of many slices is found where it is with one READ, however deep that is. Copies that meet
-//! in one place overwrite each other; who misses one READs the entry.
+//! A link is made once and stays as long as the index does. Numbers of layers are not used again. So a copy of a link
+//! is never stale. With copies, a key of many slices is found with one READ of its entry, however deep it is. Two
+//! copies that hash to the same place overwrite each other. A lane that has no copy READs the entry.
 
 use crate::layout::city::city_hash_64;
 use spin::Mutex;
 
-/// Entry keys are at most this long.
+/// Length of the longest entry key.
 const ENTRY_KEY_BYTES_MAX: usize = 64;
 
-/// A place for a copy. Storage for [`Links`].
+/// A place for one copy. Storage for [`Links`].
 #[derive(Clone, Copy, Debug)]
 pub struct Link {
     entry_key: [u8; ENTRY_KEY_BYTES_MAX],
-    /// The layer that goes on; 0, the root layer, where none does: the place is empty.
+    /// The layer that continues behind the slice. 0, the number of the root layer, says that the place is empty.
     layer: u64,
 }
 
@@ -30,7 +30,7 @@ pub struct Links<'s> {
 }
 
 impl<'s> Links<'s> {
-    /// None at first; as many as there are places at most.
+    /// No copies at first, and at most as many as there are places.
     pub const fn new(places: &'s [Mutex<Link>]) -> Self {
         Self { places }
     }
@@ -46,13 +46,13 @@ impl<'s> Links<'s> {
         self.places.get(at as usize)
     }
 
-    /// The layer that goes on behind `entry_key`, if it is known.
+    /// The layer that continues behind `entry_key`, if there is a copy.
     pub fn get(&self, entry_key: &[u8]) -> Option<u64> {
         let link = self.place(entry_key)?.lock();
         (link.layer != 0 && link.entry_key.get(..entry_key.len()) == Some(entry_key)).then_some(link.layer)
     }
 
-    /// Notes that `layer` goes on behind `entry_key`.
+    /// Stores that `layer` continues behind `entry_key`.
     pub fn put(&self, entry_key: &[u8], layer: u64) {
         let Some(place) = self.place(entry_key) else { return };
         let mut link = place.lock();

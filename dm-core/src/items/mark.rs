@@ -1,25 +1,9 @@
-//! Marking: a walk over all entries that tells which places of blocks they name, for whoever collects the others.
+//! The walk of a collection: goes through all entries and reports the places of the blocks that they name.
 //!
-//! **What it promises.** A block that some entry, reached by links, names from the beginning of the walk to its end is told.
-//! Others may be told, too: a block that was named for a while, and one more than once.
-//!
-//! **Why it holds.** The walk goes through the layers as a scan does (`scan`): in the order of keys, each link followed where
-//! it stands. So the place it has come to is a *key*, not an entry key. Blocks do not move in that order: a pointer goes from an
-//! entry only into the layer that the same entry then links to, for ever (the room's points 1 and 2), so it stays at the place
-//! of its own key, whatever layers are made while the walk is on. When the walk READs an entry, that names
-//! the block still or leads to it; and when it has told the block, or come back up the link, what the entry leads to later that was named
-//! all the time has been told.
-//!
-//! A walk over the index below in the order of *its* keys would not do. Layers lie there by their numbers, those of one maker
-//! behind each other, those of others anywhere; a block would be missed whose entry, still in front of the walk, becomes a link to a
-//! layer whose number is behind it.
-//!
-//! **Every page is an operation of its own**, with its own pin: a large index takes long, and a pin as long would hold everybody's
-//! memory up. Nothing that an entry said of blocks is carried from one to the next. What is told is not a pointer that
-//! somebody will follow, but a place that was named at that instant; and the way through the layers, which is carried on, is one of
-//! links, which never change.
-//!
-//! Blocks are not READ: whose they are does not matter.
+//! The walk goes through the layers in the order of keys, as a scan does (`scan`). Every page is an operation of its
+//! own, with its own pin. Blocks are not READ, since their keys do not matter.
+//! [`items_memory`](crate::manual::items_memory) shows that the walk reports every block that is named throughout, and
+//! why it must not use the order of entry keys.
 
 use super::block::{class_bytes, class_of};
 use super::scan::Step;
@@ -31,16 +15,17 @@ use crate::operation::{Cause, OpError, Operation};
 use crate::verbs::NodeId;
 
 impl<I: Index> Items<'_, I> {
-    /// Walks over all entries, and calls `mark` with memory node, offset and bytes of the place of each block that one names. The
-    /// lane must not be in an operation.
+    /// Walks through all entries, and calls `mark` with the memory node, offset and bytes of the place of each block
+    /// that an entry names. The lane must not be in an operation.
     ///
-    /// An entry that nobody can have written ends the walk with an error: then nothing may be taken for unnamed.
+    /// An entry that nobody can have written ends the walk with an error. Then the caller must not take any block for
+    /// unnamed.
     pub async fn walk(&self, lane: &Lane<'_>, mark: &mut dyn FnMut(NodeId, u64, u64)) -> Result<(), OpError> {
         if lane.is_unsettled() {
             return Err(OpError::harmless(Cause::BadInput("the lane is in doubt and has to be settled first")));
         }
         self.set_progress(lane, Progress::of(Operation::scan(u32::MAX)));
-        // From the beginning, as for a census.
+        // The walk begins at the first key, as a census does.
         self.aim(lane, true);
         loop {
             let mut under_way = self.begin_steps(lane);
@@ -52,10 +37,10 @@ impl<I: Index> Items<'_, I> {
         }
     }
 
-    /// Asks for a page of the index below.
+    /// Asks the index below for a page, and reports what it names.
     async fn mark_next(&self, lane: &Lane<'_>, mark: &mut dyn FnMut(NodeId, u64, u64)) -> Result<Step, OpError> {
         let mut progress = self.progress(lane);
-        // Of this page, not of the walk.
+        // The deadline is that of this page, not of the walk.
         progress.operation.deadline_ns = lane.port().elapsed_ns().saturating_add(Operation::WAIT_NS_DEFAULT);
         self.set_progress(lane, progress);
         let page = self.ask_page(lane)?;
@@ -67,7 +52,7 @@ impl<I: Index> Items<'_, I> {
         self.mark_page(lane, mark)
     }
 
-    /// Tells what the page of the index below names, up to the first link.
+    /// Reports what the page of the index below names, up to the first link.
     fn mark_page(&self, lane: &Lane<'_>, mark: &mut dyn FnMut(NodeId, u64, u64)) -> Result<Step, OpError> {
         let mut progress = self.progress(lane);
         let step = lane.port().with(|scratch| {
@@ -83,7 +68,7 @@ impl<I: Index> Items<'_, I> {
         step
     }
 
-    /// Tells what the next record of the page names, or goes down its link. `None`: go on with the one behind it.
+    /// Reports what the next record of the page names, or goes down its link. `None`: continue with the next record.
     fn mark_record(
         &self,
         scratch: &mut [u8],
@@ -95,7 +80,7 @@ impl<I: Index> Items<'_, I> {
         match Slot::read(slot) {
             Some(Slot::Inline(_)) if !entry.more => Ok(None),
             Some(Slot::Block(pointer)) => {
-                // As somebody who READs it would find out.
+                // The same check as before a READ of the block.
                 self.block_read(&pointer, self.scratch.blocks.start)?;
                 mark(pointer.node(), pointer.offset(), class_bytes(class_of(pointer.bytes as usize)) as u64);
                 Ok(None)

@@ -1,8 +1,8 @@
 //! Items: keys and values of any length over an index of fixed sizes.
 //!
-//! Any [`Index`] with keys of 16 to 64 bytes and values of 16 or more gets a variable-length mode by this room: keys of 0 to
-//! 4096 bytes, values of 0 to 64 KiB, up to what the index was created for; in `memcmp` order, any number of keys with
-//! whatever prefix in common.
+//! This room gives any [`Index`] with keys of 16 to 64 bytes and values of 16 bytes or more a variable-length mode:
+//! keys of 0 to 4096 bytes and values of 0 to 64 KiB, up to what the index was created for. Keys are in `memcmp` order,
+//! and any number of keys may share any prefix.
 //!
 //! ```text
 //!  the index below: entries of fixed size                                   blocks
@@ -17,20 +17,21 @@
 //!  └────┴──────────────────┴──┴──────────────────┘
 //! ```
 //!
-//! After the layers of Masstree (Mao, Kohler, Morris, "Cache craftiness for fast multicore key-value storage", EuroSys 2012,
-//! section 4.1), with all layers in one tree: a layer is a range of its keys ([`key`]).
+//! After the layers of Masstree (Mao, Kohler, Morris, "Cache craftiness for fast multicore key-value storage", EuroSys
+//! 2012, section 4.1), with all layers in one tree: a layer is a range of the tree's keys ([`key`]).
 //!
-//! - A key that ends in its slice has an entry of its own: the value is in it, if it is short, or in a block.
-//! - Of keys that go on behind one slice there is one entry, too. While there is one such key, that entry points to its
-//!   block, whatever is left of the key. When a second comes, it becomes a *link* to a layer, where the next slices decide.
+//! - A key that ends in its slice has an entry of its own. A short value is in the entry, a longer one is in a block.
+//! - All keys that continue behind one slice share one entry. While there is one such key, the entry points to its
+//!   block, however long the rest of the key is. When a second key comes, the entry becomes a *link* to a layer, where
+//!   the next slices decide.
 //!
-//! Blocks hold whole keys, so a block says what it is wherever it is found, and moves between layers as a pointer.
+//! A block has the whole key. So a block identifies itself wherever it is found, and moves between layers as a pointer.
 //!
 //! # Round trips
 //!
-//! On top of those of the index below, of which an operation needs at least one, named here as Sherman's. A link that is not
-//! among this compute node's copies ([`links`]) costs one get each; what a link says never changes, so copies need no
-//! invalidation.
+//! In addition to those of the index below: an operation needs at least one operation there, which the table calls by
+//! Sherman's names. A link of which this compute node has no copy ([`links`]) costs one get. Links never change, so
+//! copies need no invalidation.
 //!
 //! | operation | round trips | requests |
 //! |---|---|---|
@@ -41,91 +42,36 @@
 //! | insert that makes a layer, each | + 8 | get; READ block; insert; `update_if` |
 //! | scan | as below, per layer it passes; + 1 per up to 16 blocks | scan; READ blocks at once |
 //!
-//! The block of a key that ends in its slice is READ only if its value is asked for.
+//! The block of a key that ends in its slice is READ only if the operation needs its value.
 //!
-//! # Why it is right
+//! # Proofs
 //!
-//! *What there is.* A key is in the index if, along the links from layer 0, its slice comes to an entry that is inline and ends
-//! the key, or that points to a block with that whole key. Links are followed by prefix, so there is one such entry at
-//! most. All changes of entries are single operations of the index below, which is linearizable per entry key:
-//!
-//! 1. **A link never changes.** Every change of an entry that was seen as something is an `update_if` or `delete_if` of all
-//!    its bytes, and nobody expects a link. So an entry is absent or an item, back and forth, and then a link for ever. A
-//!    layer's number names row and incarnation of who made it and is never used again: a copy of a link is a fact.
-//! 2. **Making a layer changes nothing.** Of an entry with a block: (a) insert the same pointer into a new layer, which nobody
-//!    can reach, under the next slice of the block's key; (b) `update_if` the entry from the pointer to the link. At (b) the
-//!    block's key is found along the link as it was found before; all other keys are absent before and after. If the entry
-//!    has changed since, (b) does nothing, and the entry in the new layer is deleted again. The operation then goes on in the new
-//!    layer as in any other.
-//! 3. **Linearization.** An insert, update or delete that answers so: at the step of the index below that changed the entry. A
-//!    get, and everything that answers without a change: when the entry was read. What the entry pointed to then is what is
-//!    taken from the block later, since blocks do not change within a life (next point). That holds for "absent" as well: the
-//!    entry was absent, or its block was of another key, and 1 says that no other entry could have had the key.
-//! 4. **A block is the one the entry meant**, or the reader knows that it is not: place, life and length are in the
-//!    slot, and the block repeats and checksums them ([`block`]). It is written, and the completion waited for, before an entry
-//!    names it, and its place is not given back before the entry has changed ([`pool`]). So if a block is not that of its entry, the
-//!    entry has changed since it was read: it is read again. If it has *not* changed by then, bytes were damaged: an error.
-//! 5. **Nobody writes on an old sight.** Slots name the life, so an entry that went from a pointer to another and back to the same
-//!    place differs, until 2^31 lives of one place have passed between a read and its `update_if`. Inline values come back as
-//!    themselves; then the condition holds, which is all that was asked.
-//! 6. **Scan.** Within a layer, the scan of the index below: entries ascend, each is current at some instant, those present throughout
-//!    are there. A link is followed where it stands in that order, and the layer above goes on behind it. While a scan is between
-//!    entry and layer, an item may have become a link: both stand at the same place in the order, and what was taken from the
-//!    block was the only key there. Depth is bounded by the length of keys: the scan keeps its way in the lane's scratch, one
-//!    number per layer.
-//!
-//! Operations of the index below may be shared between lanes (`rdwc`): gets only, whose samples are never older than the call.
-//! Conditional operations and inserts are never combined there.
-//!
-//! # How long an operation is under way
-//!
-//! An operation has one pin ([`crate::memory::epochs`]) from before its first step to after its last, which all of its steps share. When
-//! a row has reached an epoch, there is on that compute node, of the operations that began before,
-//!
-//! - nobody who follows what an entry said: no READ of such a block is under way, and no step that expects such a slot;
-//! - no place of a block in anybody's hands. What was taken from the shelf has been named by an entry or given back, and
-//!   what an unlinked layer named is not going to be linked.
-//!
-//! **It ends when nothing it posted can take effect any more.** A block's WRITE that failed may still land, and may be named by a step
-//! that failed, too. So an operation that was dropped with requests under way, or left anything to settle, has its pin until
-//! [`Index::settle`] is done: then the WRITE has ended, it is known whether the entry names the block, or both are left alone for ever
-//! ([`Mark::BlockLost`]: the requests are done for, only their outcome is not known), and the new layer is linked or emptied. One of which a
-//! request failed that leaves nothing to settle has it until then or until the lane is used again, as in [`crate::smart`]. Settling
-//! has one itself: it gives places back.
-//!
-//! Copies of links and what lies on the shelf are not pinned. The former are facts, which lead to layers, not to blocks; the latter
-//! goes by what is closed ([`pool`]).
-//!
-//! # What a crash leaves
-//!
-//! - A block that no entry names: written before the crash, or unnamed just before it. Nobody reads it, and it is collected
-//!   (`collect`).
-//! - A layer that no link leads to, with one entry: between (a) and (b). Nobody comes there: its number is known to nobody alive. It
-//!   stays: see the limits.
-//!
-//! Of operations that were dropped or failed on a compute node that lives on, nothing stays.
-//!
-//! Never half an item: the step that shows it is one entry of the index below, whose own recovery finishes or undoes that.
+//! [`items_layers`](crate::manual::items_layers) shows that operations and scans are linearizable: links never change,
+//! making a layer changes no key, and a reader knows whether a block is the one that the entry meant.
+//! [`items_memory`](crate::manual::items_memory) shows how long an operation is pinned, when a block's place is used
+//! again, how blocks that nobody knows of are collected, and what a crash leaves.
 //!
 //! # Assumptions
 //!
-//! Those of the index below. WRITEs of blocks need none of their own but COMPLETION_IS_VISIBLE: their lines may land in any order,
-//! before the completion.
+//! Those of the index below. WRITEs of blocks need only COMPLETION_IS_VISIBLE in addition: their lines may land in any
+//! order, before the completion.
 //!
 //! # Limits
 //!
-//! - Links stay when their layer is empty, and so does an unlinked layer of a crash: an entry of the index below each.
-//! - A step whose request failed and whose entry others have changed before settling looked leaves one block lost, which is
-//!   counted ([`Mark::BlockLost`]); so are blocks retired while the shelf is full. They are collected when they are an eighth of what was
-//!   granted, or memory is short.
-//! - While the row of somebody dead waits for its sweep, nothing is collected.
-//! - An update, upsert or delete of a key that ends in its slice looks at the entry first, a round trip that the index below would
-//!   save if it told what it replaced.
-//! - Without recovery of the index below, queue pairs must not fail: taking an entry back may empty a leaf, and nobody mends a merge
-//!   that was cut short.
+//! - A link stays when its layer is empty, and so does the unlinked layer that a crash left. Each is an entry of the
+//!   index below.
+//! - If a request of a step failed, and others have changed the entry before settling looks at it, one block is lost.
+//!   It is counted ([`Mark::BlockLost`]). Blocks that are retired while the free list is full are lost, too. Lost
+//!   blocks are collected when they are an eighth of what was granted, or when memory is short.
+//! - While the row of a dead compute node waits for its sweep, nothing is collected.
+//! - An update, upsert or delete of a key that ends in its slice looks at the entry first. This is a round trip that
+//!   could be saved if the index below reported what it replaced.
+//! - Without recovery of the index below, queue pairs must not fail. Deleting the entry of an unlinked layer may empty
+//!   a leaf, and without recovery nobody repairs a merge that was cut short.
 //! - No bulk load: entries of later layers do not ascend as keys do. Load by inserts.
-//! - Over SMART, a deleted entry keeps its leaf, whatever it was: of an item that is gone, of a layer that was taken back. The
-//!   block comes back at once; the leaf when its key does, or when an insert comes to its slot or fills its node.
+//! - Over SMART, a deleted entry keeps its leaf, both of a deleted item and of a layer whose making was undone. The
+//!   block comes back at once. The leaf comes back when the same key is inserted again, or when an insert comes to its
+//!   slot or fills its node.
 
 pub mod block;
 mod collect;
@@ -166,7 +112,7 @@ use pool::{BlockPool, Retired, UnlinkedBlock};
 use slot::BlockPointer;
 use spin::Mutex;
 
-/// Marks that this room counts; those of the index below come on top.
+/// Marks that this room counts; those of the index below are in addition.
 pub const MARKS: &[Mark] = &[
     Mark::BlockRead,
     Mark::BlockReplaced,
@@ -179,7 +125,7 @@ pub const MARKS: &[Mark] = &[
     Mark::EntryRevisited,
 ];
 
-/// Where an index is, and who opened it: what items need to know besides the index below.
+/// Where an index is, and which compute node opened it: what items need to know besides the index below.
 #[derive(Clone, Copy)]
 pub struct Site<'s> {
     /// Memory nodes of the pool, by logical number.
@@ -188,54 +134,55 @@ pub struct Site<'s> {
     pub number: IndexNumber,
     /// This compute node.
     pub owner: Member,
-    /// Numbers of this compute node's requests for chunks: those of the index below.
+    /// Ids of this compute node's requests for chunks; shared with the index below.
     pub requests: &'s RequestIds,
-    /// Its part in the pool's epochs, that of the index below; `None`: its row says nothing of how old its pointers are.
+    /// This compute node's part in the pool's epochs, shared with the index below. `None`: its row does not say how
+    /// old its pointers are.
     pub epochs: Option<Participant<'s>>,
 }
 
-/// How far the block is that an operation wants to name.
+/// State of the block that an operation wants an entry to name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Draft {
-    /// There is none.
+    /// There is no such block.
     #[default]
     None,
-    /// Its WRITE may be on its way.
+    /// Its WRITE may be under way.
     Writing,
-    /// It is there, and no entry names it.
+    /// It is written, and no entry names it.
     Written,
-    /// A step has been asked for that makes the entry name it, or nothing, instead of the block it named.
+    /// A step is under way that changes the entry from its old block to this block, or to none.
     Switching,
-    /// That step was cut short, and whether it has made its change does not follow from what is known here.
+    /// That step was cut short, and this compute node does not know whether it made its change.
     Unsure,
 }
 
-/// What the operation of one lane knows between two steps. Storage for [`Items`], one per lane: so futures stay small, and a
-/// dropped operation's block is not forgotten.
+/// What the operation of one lane knows between two steps. Storage for [`Items`], one per lane. It is not part of the
+/// future, so that futures stay small and a dropped operation's block is not forgotten.
 #[derive(Debug, Default)]
 pub struct LaneProgress(Mutex<Progress>);
 
 /// What an operation knows between two steps.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Progress {
-    /// What was asked.
+    /// The operation that was asked for.
     operation: Operation,
     /// See [`Draft`].
     draft: Draft,
-    /// The block meant there; none if the entry is to hold the value itself, or to go.
+    /// The block that `draft` is about; none if the entry is to have the value inline, or is to be deleted.
     block: BlockPointer,
-    /// The layer it is in, and how deep that is.
+    /// The layer in which the operation is, and its depth.
     layer: u64,
     depth: u16,
     phase: point::Phase,
     attempts: u32,
-    /// The layer that is being made.
+    /// The layer that the operation is making.
     made: u64,
-    /// It may have an entry, and nothing leads to it.
+    /// The new layer may have an entry, and no link leads to it.
     pushed: bool,
-    /// A chunk that was asked for, and may have been granted.
+    /// The id of a request for a chunk that may have been granted.
     wanted: Option<RequestId>,
-    /// The block that the slot names which was considered last; none, if none.
+    /// The block that the slot names which was considered last, or none.
     pointer: BlockPointer,
     /// A block that was not what its entry said.
     doubted: Option<BlockPointer>,
@@ -243,12 +190,12 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Whether blocks, layers or chunks are to be settled.
+    /// Whether there are blocks, layers or chunks to settle.
     pub(crate) fn owes(&self) -> bool {
         self.draft != Draft::None || self.pushed || self.wanted.is_some()
     }
 
-    /// At the beginning of an operation.
+    /// The state at the beginning of an operation.
     pub(crate) const fn of(operation: Operation) -> Self {
         Self {
             operation,
@@ -282,16 +229,16 @@ pub struct Items<'s, I> {
     parameters: Parameters,
     shape: KeyShape,
     plan: ScratchPlan,
-    /// The plan, of the scratch from `base` on: the index below has what is in front of that.
+    /// The scratch plan, with ranges counted from `base` on. The index below has the scratch in front of `base`.
     near: ScratchPlan,
     base: usize,
     scratch: ItemsScratch,
     blocks: BlockPool<'s>,
     links: Links<'s>,
     layers: AtomicU32,
-    /// Blocks are being collected: what the index below adopts waits for that.
+    /// Blocks are being collected. Until that is done, the index below does not collect.
     collecting: AtomicBool,
-    /// A lane adopts.
+    /// A lane is collecting.
     adopting: AtomicBool,
 }
 
@@ -302,7 +249,7 @@ impl<'s, I: Index> Items<'s, I> {
         self.lanes.get(usize::from(lane.id().0)).map_or_else(Progress::default, |progress| *progress.0.lock())
     }
 
-    /// Notes what the lane's operation knows, and whether that is to be settled.
+    /// Stores what the lane's operation knows, and whether there is something to settle.
     #[inline]
     pub(super) fn set_progress(&self, lane: &Lane<'_>, progress: Progress) {
         if let Some(place) = self.lanes.get(usize::from(lane.id().0)) {
@@ -311,8 +258,8 @@ impl<'s, I: Index> Items<'s, I> {
         }
     }
 
-    /// Puts items over `below`. `plan` and `scratch` come from [`Parameters::plan`]; sizes have been checked
-    /// ([`Parameters::check`]). `lanes`: one for each lane of the compute node.
+    /// Puts items over `below`. `plan` and `scratch` come from [`Parameters::plan`]; the sizes have been checked
+    /// ([`Parameters::check`]). `lanes` has one element for each lane of the compute node.
     pub fn new(
         below: &'s I,
         site: Site<'s>,
@@ -354,12 +301,12 @@ impl<'s, I: Index> Items<'s, I> {
         &self.parameters
     }
 
-    /// Places for blocks.
+    /// Free places for blocks.
     pub fn blocks(&self) -> &BlockPool<'s> {
         &self.blocks
     }
 
-    /// What follows pointers to blocks, or is about to name one, holds the answer.
+    /// Takes the pin of an operation. Whoever follows pointers to blocks, or is about to name one, holds the result.
     fn begin_steps<'a, 'm>(&'a self, lane: &'a Lane<'m>) -> UnderWay<'a, 'm, 's> {
         let part = self.site.epochs.as_ref();
         if let Some(part) = part {
@@ -368,12 +315,12 @@ impl<'s, I: Index> Items<'s, I> {
         UnderWay { part, lane }
     }
 
-    /// What blocks carry: the catalog number plus 1.
+    /// The number that blocks carry: the catalog number plus 1.
     fn index(&self) -> u8 {
         self.site.number.get() + 1
     }
 
-    /// The number of a new layer: whose it is, and which of its layers.
+    /// The number of a new layer: row, incarnation and a counter of this compute node's layers.
     fn new_layer(&self) -> Result<u64, OpError> {
         let next = |number: u32| number.checked_add(1);
         let number = self.layers.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
@@ -382,10 +329,10 @@ impl<'s, I: Index> Items<'s, I> {
         Ok(u64::from(row.0) << 48 | u64::from(incarnation as u16) << 32 | u64::from(number))
     }
 
-    /// A place for a block of `bytes`.
+    /// Takes a place for a block of `bytes`.
     async fn place(&self, lane: &Lane<'_>, bytes: usize) -> Result<UnlinkedBlock, OpError> {
         let class = class_of(bytes);
-        // Lanes begin apart.
+        // Lanes begin at different memory nodes.
         let nodes = self.site.geometry.len().max(1);
         let near = NodeId((usize::from(lane.id().0) % nodes) as u16);
         loop {
@@ -401,8 +348,9 @@ impl<'s, I: Index> Items<'s, I> {
         self.blocks.take_larger(class, near).ok_or(OpError::harmless(Cause::PoolFull))
     }
 
-    /// Gets a chunk, from the memory nodes in turn so that blocks spread over them all. `false`: there is none. What was asked
-    /// for and not answered is asked for again when the lane is settled: it may have been granted.
+    /// Asks for a chunk, from the memory nodes in turn, so that blocks spread over all of them. `false`: no memory
+    /// node has one. A request without an answer is repeated when the lane is settled, since the chunk may have been
+    /// granted.
     async fn grant(&self, lane: &Lane<'_>, request: RequestId, retry: bool) -> Result<bool, OpError> {
         let wants = |wanted| self.set_progress(lane, Progress { wanted, ..self.progress(lane) });
         wants(Some(request));
@@ -418,7 +366,7 @@ impl<'s, I: Index> Items<'s, I> {
         Ok(granted.is_some())
     }
 
-    /// Gives back the place of a block that no entry names, if there is one.
+    /// Gives back the place of a block that no entry names, if there is such a block.
     fn retire(&self, lane: &Lane<'_>, pointer: &BlockPointer) {
         if *pointer == BlockPointer::NONE {
             return;
@@ -436,14 +384,15 @@ impl<'s, I: Index> Items<'s, I> {
     }
 }
 
-/// An operation that has a pin for its steps.
+/// An operation whose steps are pinned.
 struct UnderWay<'a, 'm, 's> {
     part: Option<&'a Participant<'s>>,
     lane: &'a Lane<'m>,
 }
 
 impl UnderWay<'_, '_, '_> {
-    /// It ends with `result`: if a request failed, it is still under way, until its lane is settled or used again.
+    /// The operation ends with `result`. If a request failed, it stays pinned until its lane is settled or used
+    /// again.
     fn ends<T>(&mut self, result: &Result<T, OpError>) {
         if matches!(result, Err(OpError { cause: Cause::Verb(_), .. })) {
             self.part = None;
@@ -520,7 +469,7 @@ impl<I: Index> Index for Items<'_, I> {
             self.find_out(lane).await?;
             self.take_layer_back(lane).await?;
             if let Some(part) = epochs {
-                // All it has posted is done, or was refused: see `Index::settle`.
+                // Everything that the lane posted is done, or was refused: see `Index::settle`.
                 part.leave_steps(lane);
             }
             Ok(())
@@ -554,10 +503,11 @@ impl<I: Index> Index for Items<'_, I> {
     }
 
     async fn adopt<'a>(&'a self, lane: &'a Lane<'_>) -> Result<Adopted, OpError> {
-        // Its steps are operations of their own: all chunks are looked at, which may take long.
+        // Every step of a collection is an operation of its own: it looks at all chunks, which may take long.
         drop(self.begin_steps(lane));
-        // One after the other, and one lane at a time: the index below may collect, too, and has what is closed until it is done.
-        // Blocks are only begun with when it is, and it does not begin anew until they are.
+        // The index below and the blocks are collected one after the other, by one lane at a time. The index below
+        // may be collecting, too, and has its closed chunks until it is done. The collection of blocks begins only
+        // then, and the index below does not begin again until the blocks are done.
         let mut adopted = Adopted::default();
         let Some(_busy) = Busy::begin(&self.adopting) else { return Ok(adopted) };
         if !self.collecting.load(Ordering::Relaxed) {

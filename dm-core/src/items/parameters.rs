@@ -1,7 +1,8 @@
-//! What is fixed when an index with items is created, and how the catalog keeps it.
+//! What is fixed when an index with items is created, and how the catalog stores it.
 //!
-//! It is the last eight bytes of the parameter block of the index below, which has zeros there without items; and the
-//! catalog entry carries [`FEATURE_ITEMS`](crate::remote::catalog::FEATURE_ITEMS), so that a program that knows nothing of items does not take slots for values.
+//! It is in the last eight bytes of the parameter block of the index below, which are zero without items. The catalog
+//! entry has the feature [`FEATURE_ITEMS`](crate::remote::catalog::FEATURE_ITEMS), so that a program that knows nothing
+//! of items does not take slots for values.
 
 use super::block::{block_bytes, class_bytes, class_of};
 use super::key::{ENTRY_KEY_BYTES_MIN, KeyShape};
@@ -18,7 +19,7 @@ use thiserror::Error;
 use zerocopy::IntoBytes;
 
 record! {
-    /// The end of a parameter block.
+    /// The last eight bytes of a parameter block.
     pub struct ItemsBlock {
         key_bytes_max: Le16 = "the longest key, 1..=4096",
         version: u8 = "1; 0 = no items",
@@ -31,7 +32,7 @@ const_assert_eq!(ItemsBlock::BYTES, 8);
 /// Where [`ItemsBlock`] is in a parameter block.
 pub const BLOCK_AT: usize = PARAMETER_BYTES - ItemsBlock::BYTES;
 
-/// Version of the catalog's block.
+/// Version of these eight bytes.
 const VERSION: u8 = 1;
 
 /// What is fixed when an index with items is created, besides the parameters of the index below.
@@ -43,7 +44,7 @@ pub struct Parameters {
     pub value_bytes_max: usize,
 }
 
-/// Parameters that do not make an index with items.
+/// Parameters that do not fit an index with items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ParameterError {
@@ -53,16 +54,16 @@ pub enum ParameterError {
     /// See [`Parameters::value_bytes_max`].
     #[error("values of up to {0} bytes: an index with items takes 0 to {VALUE_BYTES_LIMIT}")]
     ValueBytes(usize),
-    /// The index below has key slots too small for a layer and a slice.
+    /// The index below has keys too small for a layer and a slice.
     #[error("key slots of {0} bytes: items take {ENTRY_KEY_BYTES_MIN} to 64")]
     EntryKeyBytes(usize),
     /// The index below has values too small for a pointer.
     #[error("inline slots of {0} bytes: items take {SLOT_BYTES_MIN} to 1024")]
     SlotBytes(usize),
-    /// The catalog's block was written by another version of this code.
+    /// Another version of this code wrote the parameters.
     #[error("items of version {found}; this program reads version {VERSION}")]
     Version {
-        /// That of the block.
+        /// The version that was found.
         found: u8,
     },
 }
@@ -99,7 +100,8 @@ impl Parameters {
         }
     }
 
-    /// Takes them out of a parameter block and leaves the block of the index below; `None`: it has no items.
+    /// Takes them out of a parameter block, and leaves the parameters of the index below. `None`: the index has no
+    /// items.
     pub fn take_from(block: &mut [u8; PARAMETER_BYTES]) -> Result<Option<Self>, ParameterError> {
         let Some(place) = block.get_mut(BLOCK_AT..) else { return Ok(None) };
         let record = ItemsBlock::from_prefix(place).unwrap_or(ItemsBlock::ZERO);
@@ -121,8 +123,8 @@ impl Parameters {
         class_bytes(class_of(block_bytes(self.key_bytes_max, self.value_bytes_max)))
     }
 
-    /// Lays out the scratch of a lane behind that of the index below: a page of at least `page_bytes`, or of one record of
-    /// the largest size.
+    /// Lays out the scratch of a lane behind the scratch of the index below, with a page of at least `page_bytes`, or
+    /// of one record of the largest size.
     pub fn plan(&self, below: &ScratchPlan, page_bytes: usize) -> (ScratchPlan, ItemsScratch) {
         let base = below.total_bytes.next_multiple_of(64);
         let mut end = base;
@@ -132,7 +134,7 @@ impl Parameters {
             start..start + bytes
         };
         let shape = KeyShape::new(below.key_bytes);
-        // One more: the bound behind the longest key is that key and a zero.
+        // One byte more: the bound behind the longest key is this key and a zero byte.
         let (key, key_high) = (take(self.key_bytes_max), take(self.key_bytes_max + 1));
         let (value, expected, output) =
             (take(self.value_bytes_max), take(self.value_bytes_max), take(self.value_bytes_max));
@@ -144,7 +146,7 @@ impl Parameters {
             path: take(self.key_bytes_max),
             layers: take(shape.depth_max(self.key_bytes_max) * 8),
             small: take(SCRATCH_BYTES).start,
-            // Last: what is copied out of a block goes in front of it.
+            // This range is last: what is copied out of a block goes in front of it.
             blocks: take(self.longest_place_bytes().max(BLOCKS_BYTES_MIN)),
         };
         let plan = ScratchPlan {
@@ -162,31 +164,31 @@ impl Parameters {
         (plan, scratch)
     }
 
-    /// The longest value that an entry holds itself.
+    /// Length of the longest value that an entry has inline.
     pub const fn inline_bytes_max(&self, slot_bytes: usize) -> usize {
         let fits = inline_bytes_max(slot_bytes);
         if fits < self.value_bytes_max { fits } else { self.value_bytes_max }
     }
 }
 
-/// A scan READs blocks into so many bytes at once.
+/// Smallest scratch range into which a scan READs blocks, in bytes.
 const BLOCKS_BYTES_MIN: usize = 8 << 10;
 
-/// Blocks a scan READs at once.
+/// Most blocks that a scan READs at once.
 pub(super) const BLOCKS_AT_ONCE: usize = OUTBOX_REQUESTS;
 
-/// Scratch ranges of items, besides the operation's own.
+/// Scratch ranges of items, besides those of the operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ItemsScratch {
-    /// An entry key to come back to.
+    /// The entry key at which a scan goes on.
     pub entry_key: Range<usize>,
-    /// The slices that led to where a scan is.
+    /// The slices on a scan's path.
     pub path: Range<usize>,
-    /// The layers they led through, eight bytes each.
+    /// The layers on a scan's path, eight bytes each.
     pub layers: Range<usize>,
     /// [`SCRATCH_BYTES`] for lines of the chunk table.
     pub small: usize,
-    /// Images of blocks; all else is in front of them.
+    /// Images of blocks. All other ranges are in front of this one.
     pub blocks: Range<usize>,
 }
 

@@ -15,8 +15,8 @@
 //!              └──────────────── Take back ◄── mismatch ──┘
 //! ```
 //!
-//! Each step is one operation of the index below; what is decided between them is not async. The slot that was considered
-//! last stays in the `expected` range of the index below: it is what Switch, Remove and Link compare.
+//! Each step is one operation of the index below. The decisions between the steps are not async. The slot that was
+//! considered last stays in the `expected` range of the index below, where Switch, Remove and Link compare it.
 
 use super::block::{self, block_bytes};
 use super::key::ROOT_LAYER;
@@ -32,36 +32,36 @@ use crate::verbs::{Label, Request};
 use core::future::Future;
 use core::ops::Range;
 
-/// What is asked of the index below.
+/// The step that the index below is asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// What the entry says.
+    /// Read the entry.
     #[default]
     Look,
-    /// A new entry.
+    /// Insert an entry.
     Place,
-    /// Another slot in an entry.
+    /// Change the slot of an entry.
     Switch,
-    /// An entry away.
+    /// Delete an entry.
     Remove,
-    /// The entry of an item in a new layer.
+    /// Insert the entry of an item into a new layer.
     Push,
-    /// The link to that layer.
+    /// Change the entry to the link to that layer.
     Link,
-    /// That entry away again.
+    /// Delete the entry in the new layer again.
     TakeBack,
 }
 
 /// What to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// Nothing.
+    /// Nothing: the operation has ended.
     Done(Outcome),
-    /// Ask the index below.
+    /// Do the next step of the index below.
     Ask,
-    /// READ the block that was pointed to.
+    /// READ the block that the slot points to.
     Examine,
-    /// WRITE the block to be named, then ask.
+    /// WRITE the operation's block, then do the next step.
     Write,
 }
 
@@ -72,7 +72,7 @@ enum Seen {
     Block(BlockPointer),
 }
 
-/// Where a value that was found is.
+/// Where the value of the key is.
 #[derive(Clone, Copy)]
 enum Found {
     /// In the slot that was considered.
@@ -102,14 +102,15 @@ impl<I: Index> Items<'_, I> {
                     }
                 };
                 if (lane.has_lock_records() || lane.is_joined()) && !matches!(next, Next::Done(_)) {
-                    // What the index below did past its own change failed. It takes no further step before that is settled.
+                    // The index below made its change, and something after it failed. It does no further step before
+                    // that is settled.
                     self.below.settle(lane).await.map_err(|error| OpError::harmless(error.cause))?;
                 }
             }
         }
     }
 
-    /// Goes down as far as links are known.
+    /// Goes down as far as this compute node has copies of links.
     fn begin(&self, lane: &Lane<'_>, kind: OperationKind) -> Next {
         let mut progress = Progress::of(self.progress(lane).operation);
         let ends = lane.port().with(|scratch| {
@@ -128,13 +129,13 @@ impl<I: Index> Items<'_, I> {
         if kind == OperationKind::Insert && ends { self.to(lane, Phase::Place) } else { Next::Ask }
     }
 
-    /// What is left of the operation's key where `progress` is.
+    /// The rest of the operation's key in the layer of `progress`.
     fn rest<'a>(&self, ours: &'a [u8], progress: &Progress) -> &'a [u8] {
         let done = usize::from(progress.depth) * self.shape.slice_bytes();
         self.near.part(ours, Part::Key).get(done..).unwrap_or_default()
     }
 
-    /// Writes the entry key of the operation's key where `progress` is.
+    /// Writes the entry key of the operation's key in the layer of `progress`.
     pub(super) fn write_entry_key<'a>(&self, front: &'a mut [u8], ours: &[u8], progress: &Progress) -> &'a [u8] {
         let Some(entry_key) = front.get_mut(self.below.plan().key.clone()) else { return &[] };
         self.shape.write(progress.layer, self.rest(ours, progress), entry_key);
@@ -146,7 +147,7 @@ impl<I: Index> Items<'_, I> {
         copy_to(front, &self.below.plan().key, entry_key);
     }
 
-    /// Makes the entry of the new layer the next step's.
+    /// Sets the key of the next step to the entry of the new layer.
     pub(super) fn put_pushed_key(&self, lane: &Lane<'_>) {
         lane.port().with(|scratch| {
             let (front, ours) = self.split(scratch);
@@ -154,13 +155,13 @@ impl<I: Index> Items<'_, I> {
         });
     }
 
-    /// Whether the operation's value is to be in the entry itself.
+    /// Whether the entry itself is to have the operation's value.
     fn is_inline(&self, ours: &[u8], progress: &Progress) -> bool {
         let most = self.parameters.inline_bytes_max(self.below.plan().value_bytes);
         self.shape.ends(self.rest(ours, progress).len()) && self.near.length(ours, Part::Value) <= most
     }
 
-    /// Goes on with `phase`.
+    /// Continues with `phase`.
     fn to(&self, lane: &Lane<'_>, phase: Phase) -> Next {
         let mut progress = self.progress(lane);
         progress.phase = phase;
@@ -175,7 +176,7 @@ impl<I: Index> Items<'_, I> {
         if inline { Next::Ask } else { Next::Write }
     }
 
-    /// Puts the arguments of the next step where the index below wants them, and says what it is.
+    /// Puts the arguments of the next step where the index below expects them, and returns the step's kind.
     fn ask(&self, lane: &Lane<'_>) -> OperationKind {
         let mut progress = self.progress(lane);
         let below = self.below.plan();
@@ -205,7 +206,7 @@ impl<I: Index> Items<'_, I> {
                 }
                 Phase::Link => Slot::Link(progress.made),
                 Phase::Place | Phase::Switch if self.is_inline(ours, &progress) => {
-                    // One that was written for where the key went on.
+                    // A block that was written for a layer above, where the key continued.
                     unwanted = progress.block;
                     progress.block = BlockPointer::NONE;
                     progress.draft = Draft::Switching;
@@ -233,7 +234,7 @@ impl<I: Index> Items<'_, I> {
         kind
     }
 
-    /// Decides what follows from the answer to a step.
+    /// Decides what to do after the result of a step.
     fn digest(&self, lane: &Lane<'_>, kind: OperationKind, result: Result<Outcome, OpError>) -> Result<Next, OpError> {
         let progress = self.progress(lane);
         let changes = matches!(progress.phase, Phase::Place | Phase::Switch | Phase::Remove);
@@ -243,7 +244,7 @@ impl<I: Index> Items<'_, I> {
                 if error.effect == Effect::None {
                     self.not_switched(lane);
                 }
-                // Whatever became of making a layer: which keys there are with which values it does not change.
+                // Making a layer changes no key and no value, whatever became of it.
                 let effect = if changes { error.effect } else { Effect::None };
                 return Err(OpError { effect, ..error });
             }
@@ -298,7 +299,7 @@ impl<I: Index> Items<'_, I> {
         }
     }
 
-    /// Decides what follows from the slot that the index below has put out.
+    /// Decides what to do after the index below has returned a slot.
     fn consider(&self, lane: &Lane<'_>, kind: OperationKind) -> Result<Next, OpError> {
         use OperationKind::{Delete, Update, Upsert};
         let mut progress = self.progress(lane);
@@ -322,7 +323,7 @@ impl<I: Index> Items<'_, I> {
             Some(Seen::Link(layer)) if !ends => self.down(lane, kind, layer),
             Some(Seen::Inline) if ends => self.found(lane, kind, Found::Slot),
             Some(Seen::Block(_)) => match kind {
-                // Whose block it is is known, and what is in it does not matter.
+                // The block's key is known, and its value does not matter.
                 Update | Upsert if ends => Ok(self.to(lane, Phase::Switch)),
                 Delete if ends => Ok(self.to(lane, Phase::Remove)),
                 _ => Ok(Next::Examine),
@@ -340,7 +341,7 @@ impl<I: Index> Items<'_, I> {
         self.judge(lane, kind)
     }
 
-    /// The READ of a block, into the scratch at `at`.
+    /// The READ request of a block, into the scratch at `at`.
     pub(super) fn block_read(&self, pointer: &BlockPointer, at: usize) -> Result<Request, OpError> {
         let bytes = pointer.bytes as usize;
         let region = self.site.geometry.get(usize::from(pointer.node().0)).map_or(0, |node| node.region_bytes);
@@ -351,7 +352,7 @@ impl<I: Index> Items<'_, I> {
         Ok(Request::read(Label::Block, pointer.node(), pointer.offset(), bytes, at))
     }
 
-    /// Decides what follows from the block that was READ.
+    /// Decides what to do after a block was READ.
     fn judge(&self, lane: &Lane<'_>, kind: OperationKind) -> Result<Next, OpError> {
         let mut progress = self.progress(lane);
         let pointer = progress.pointer;
@@ -373,7 +374,8 @@ impl<I: Index> Items<'_, I> {
             if key == mine {
                 return Whose::Mine;
             }
-            // A key that ends in its slice shares its entry with no other; one that goes on, with those of its slice.
+            // A key that ends in its slice shares its entry with no other key. A key that continues shares it with
+            // the keys of the same slice.
             let shared = (usize::from(progress.depth) + 1) * slice;
             if self.shape.ends(self.rest(ours, &progress).len())
                 || key.len() <= shared
@@ -396,7 +398,7 @@ impl<I: Index> Items<'_, I> {
             Whose::Other => Ok(Next::Done(Outcome::Absent)),
             Whose::Strange => Err(Self::corrupt(&pointer, "a block of a key that has no business there")),
             Whose::Replaced => {
-                // While an entry names a block, that block is there.
+                // While an entry names a block, the block is there.
                 if progress.doubted == Some(pointer) {
                     return Err(Self::corrupt(&pointer, "a block that is not what its entry says"));
                 }
@@ -408,7 +410,7 @@ impl<I: Index> Items<'_, I> {
         }
     }
 
-    /// Decides what follows from the key's present value.
+    /// Decides what to do with the present value of the key.
     fn found(&self, lane: &Lane<'_>, kind: OperationKind, found: Found) -> Result<Next, OpError> {
         use OperationKind::{Delete, DeleteIf, Get, Insert, Scan, Update, UpdateIf, Upsert};
         let pointer = self.progress(lane).pointer;
@@ -443,7 +445,7 @@ impl<I: Index> Items<'_, I> {
         }
     }
 
-    /// One layer down.
+    /// Goes one layer down.
     fn down(&self, lane: &Lane<'_>, kind: OperationKind, layer: u64) -> Result<Next, OpError> {
         let mut progress = self.progress(lane);
         if layer == ROOT_LAYER {
@@ -460,13 +462,13 @@ impl<I: Index> Items<'_, I> {
         Ok(self.to(lane, if kind == OperationKind::Insert && ends { Phase::Place } else { Phase::Look }))
     }
 
-    /// Looks at the entry once more.
+    /// Reads the entry once more.
     fn again(&self, lane: &Lane<'_>) -> Result<Next, OpError> {
         self.count(lane)?;
         Ok(self.to(lane, Phase::Look))
     }
 
-    /// Counts a step that somebody else's came before.
+    /// Counts a step that failed because another operation changed the entry first.
     fn count(&self, lane: &Lane<'_>) -> Result<(), OpError> {
         lane.mark(Mark::EntryChanged);
         let mut progress = self.progress(lane);
@@ -511,18 +513,18 @@ impl<I: Index> Items<'_, I> {
 
     // ---- scratch ---------------------------------------------------------------------------------------------
 
-    /// The scratch of the index below, and ours, where `near` says what is where.
+    /// Splits the scratch into that of the index below and ours. `near` has the ranges of ours.
     pub(super) fn split<'a>(&self, scratch: &'a mut [u8]) -> (&'a mut [u8], &'a mut [u8]) {
         scratch.split_at_mut(self.base.min(scratch.len()))
     }
 
-    /// A range of the scratch in ours.
+    /// A range of the scratch, counted from the beginning of ours.
     pub(super) const fn near_range(&self, range: &Range<usize>) -> Range<usize> {
         range.start - self.base..range.end - self.base
     }
 }
 
-/// Copies as much of `bytes` as the range has room for, if that is there.
+/// Copies `bytes` to `range`, if the range is in the scratch and as long as they are.
 pub(super) fn copy_to(scratch: &mut [u8], range: &Range<usize>, bytes: &[u8]) {
     if let Some(place) = scratch.get_mut(range.clone())
         && place.len() == bytes.len()

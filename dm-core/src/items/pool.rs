@@ -3,30 +3,17 @@
 //! ```text
 //!   chunk (kind "items") ──► carved from the front, sizes mixed ──► taken ──► written ──► named by an entry
 //!                                                                    ▲                          │ replaced, deleted
-//!                                                                    └── by size class ◄── retired, next life
+//!                                                                    └── by size class ◄── retired, next generation
 //! ```
 //!
-//! What was collected, because nobody knew of it any more ([`crate::memory::collect`]), is used before a new chunk.
+//! Chunks are granted as those of nodes are ([`crate::memory::chunks`]). One chunk serves all sizes, so that a small
+//! pool need not have a chunk per size. When the next chunk comes, the rest of the present one is cut into places. If
+//! the pool has no chunk left, a larger place is cut in two. Places that were collected ([`crate::memory::collect`])
+//! are used before a new chunk.
 //!
-//! Chunks are granted as those of nodes are ([`crate::memory::chunks`]) and serve all sizes, so that a small pool need not
-//! have one per size. What a chunk has left when the next one comes is cut into places for later. If the pool has no chunk
-//! left, a larger place is cut in two.
-//!
-//! **When a place is used again.** At once, the last retired first. That is safe for who holds an old pointer, however
-//! long: what it READs is a block of another life, or a mixture of two, and [`super::block::read`] says so, by the life,
-//! the lengths and the checksum; it then looks at the entry again, which points elsewhere by now. What a checksum of 32
-//! bits cannot promise is a mixture that agrees with it by chance, one in four billion of the READs that meet a WRITE.
-//! [`BlockPool::retire`] is the one door by which places come back: who wants them to rest before holds them back there.
-//!
-//! **In which life a collected place begins**: the first, as one that was never used. Nobody looked which lives it had, or
-//! where places began there. It need not be known. What tells lives apart is there for
-//!
-//! - who follows an old pointer to the place: READ before, under a pin that holds the epochs up. They have passed;
-//! - who expects an entry to be as it was, and finds another block of the same place, life and length there: what is expected was
-//!   seen by the same operation, under the same pin.
-//!
-//! A block of an earlier life may lie there and agree with a new pointer in all, checksum and place. But a pointer is
-//! named only after the whole of its block has been written over that.
+//! **When a place is used again:** at once, the last retired place first, with the next generation (`life`). A
+//! collected place begins with the first generation. [`items_memory`](crate::manual::items_memory) shows why this is
+//! safe. All places come back through [`BlockPool::retire`]; a delay before reuse would have to be added there.
 
 use super::block::{CLASSES, UNIT_BYTES, class_bytes, class_of};
 use super::slot::{BlockPointer, LIFE_MASK};
@@ -35,44 +22,44 @@ use crate::mutants::{Mutant, planted};
 use crate::verbs::NodeId;
 use spin::Mutex;
 
-/// No entry.
+/// No element of the list.
 const NONE: u32 = u32::MAX;
 
-/// A place nobody points to. Storage for a [`FreeList`].
+/// A place that no entry points to. Storage for a [`FreeList`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Returned {
     offset: u64,
     life: u32,
-    /// The next of its class, or of the entries that are free.
+    /// The next place of its class, or the next element that is not in use.
     next: u32,
 }
 
-/// A place to write a block to.
+/// A place into which a block can be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnlinkedBlock {
     /// Memory node and offset, as in [`BlockPointer::place`].
     pub place: u64,
-    /// The life that begins.
+    /// The generation that begins with this block.
     pub life: u32,
 }
 
-/// Places of one memory node. Storage for a [`BlockPool`].
+/// Free places of one memory node. Storage for a [`BlockPool`].
 #[derive(Debug)]
 pub struct FreeList<'s> {
     /// The rest of the present chunk.
     next: u64,
     end: u64,
-    /// First entry of each class.
+    /// First place of each class.
     first: [u32; CLASSES],
-    /// First free entry of those that were used before.
+    /// First element that was in use before and is not now.
     free: u32,
-    /// Entries that were used at some time.
+    /// Number of elements that have ever been in use.
     used: u32,
     entries: &'s mut [Returned],
 }
 
 impl<'s> FreeList<'s> {
-    /// An empty shelf that remembers up to `entries.len()` places.
+    /// An empty free list with room for `entries.len()` places.
     pub fn new(entries: &'s mut [Returned]) -> Self {
         Self { next: 0, end: 0, first: [NONE; CLASSES], free: NONE, used: 0, entries }
     }
@@ -102,8 +89,8 @@ impl<'s> FreeList<'s> {
         Some((entry.offset, entry.life))
     }
 
-    /// Cuts the bytes from `offset` to `end`, where no block ever began, into places, the largest first; returns what is
-    /// lost because the shelf remembers no more.
+    /// Cuts the bytes from `offset` to `end`, where no block ever began, into places, the largest first. Returns the
+    /// number of bytes that are lost because the free list is full.
     fn cut(&mut self, mut offset: u64, end: u64) -> u64 {
         while offset + UNIT_BYTES as u64 <= end {
             let left = (end - offset) as usize;
@@ -131,28 +118,29 @@ impl<'s> FreeList<'s> {
         Some((self.next - bytes, 0))
     }
 
-    /// Places come from `next` to `end` from now on; the rest there was is cut. Returns what is lost of that.
+    /// Carves places from `next` to `end` from now on, and cuts the rest of the chunk before. Returns how many bytes
+    /// of that rest are lost.
     fn go_on_with(&mut self, next: u64, end: u64) -> u64 {
         let lost = self.cut(self.next, self.end);
         (self.next, self.end) = (next, end);
         lost
     }
 
-    /// Cuts a place of a larger class in two; also what is lost of the rest.
+    /// Cuts a place of a larger class in two. Also returns how many bytes of the rest are lost.
     fn take_larger(&mut self, class: usize) -> Option<((u64, u32), u64)> {
         let (larger, (offset, life)) = (class + 1..CLASSES).find_map(|larger| Some((larger, self.pop(larger)?)))?;
         let lost = self.cut(offset + class_bytes(class) as u64, offset + class_bytes(larger) as u64);
         Some(((offset, life), lost))
     }
 
-    /// Forgets what `gone` says must not be kept.
+    /// Forgets the places for which `gone` is true.
     fn give_up(&mut self, gone: impl Fn(u64) -> bool) {
         if self.next < self.end && gone(self.next) {
             (self.next, self.end) = (0, 0);
         }
         for first in &mut self.first {
             let mut at = core::mem::replace(first, NONE);
-            // Lists of entries are never longer than there are entries.
+            // A list has at most as many elements as `entries`.
             for _ in 0..self.entries.len() {
                 let Some(entry) = self.entries.get_mut(at as usize) else { break };
                 let list = if gone(entry.offset) { &mut self.free } else { &mut *first };
@@ -164,40 +152,40 @@ impl<'s> FreeList<'s> {
     }
 }
 
-/// What became of a place that came back.
+/// What became of a retired place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retired {
-    /// It is ready.
+    /// It is in the free list.
     Kept,
-    /// It lies where somebody collects, this time or the next.
+    /// It is in a chunk that is being collected: this collection or the next one finds it.
     Left,
-    /// The shelf remembers no more: it is nobody's until its chunk is collected.
+    /// The free list is full: the place is lost until its chunk is collected.
     Forgotten,
 }
 
-/// Blocks are all that a collection of theirs is about.
+/// The only allocation class in a collection of blocks.
 pub(super) const BLOCKS: u8 = 0;
 
-/// Places of one index on one compute node, shared by its lanes.
+/// Free places of one index on one compute node, shared by its lanes.
 pub struct BlockPool<'s> {
     free_lists: &'s [Mutex<FreeList<'s>>],
     share: Option<Share<'s>>,
 }
 
 impl<'s> BlockPool<'s> {
-    /// One shelf per memory node.
+    /// A pool with one free list per memory node.
     pub const fn new(free_lists: &'s [Mutex<FreeList<'s>>]) -> Self {
         Self { free_lists, share: None }
     }
 
-    /// The same, where what nobody knows of any more is collected ([`crate::memory::collect`]).
+    /// The same pool, with collection of lost places ([`crate::memory::collect`]).
     #[must_use]
     pub fn with_collection(mut self, share: Share<'s>) -> Self {
         self.share = Some(share);
         self
     }
 
-    /// What was collected.
+    /// The places that were collected.
     pub fn collection(&self) -> Option<&'s Collection<'s>> {
         self.share.as_ref().map(Share::collection)
     }
@@ -207,7 +195,7 @@ impl<'s> BlockPool<'s> {
         self.share.as_ref().is_some_and(|share| share.is_closed(node, offset))
     }
 
-    /// Gives up what it has in chunks that were closed.
+    /// Gives up the places in chunks that were closed.
     pub(super) fn heed(&self) {
         if let Some(share) = &self.share {
             share.heed(|gone| {
@@ -218,7 +206,7 @@ impl<'s> BlockPool<'s> {
         }
     }
 
-    /// So many bytes are nobody's any more.
+    /// Counts `bytes` as lost.
     fn has_lost(&self, bytes: u64) {
         if let Some(collection) = self.collection()
             && bytes > 0
@@ -227,14 +215,14 @@ impl<'s> BlockPool<'s> {
         }
     }
 
-    /// The pool has no chunk left.
+    /// Reports that the memory nodes have no chunk left.
     pub(super) fn is_short(&self) {
         if let Some(collection) = self.collection() {
             collection.is_short();
         }
     }
 
-    /// Whether an entry names a block is not known, and the place is left alone.
+    /// Leaves a place alone because it is unknown whether an entry names its block.
     pub(super) fn leave(&self, pointer: &BlockPointer) {
         if *pointer != BlockPointer::NONE {
             self.has_lost(class_bytes(class_of(pointer.bytes as usize)) as u64);
@@ -263,7 +251,7 @@ impl<'s> BlockPool<'s> {
         })
     }
 
-    /// Takes part of a larger place: when there is no chunk to be had.
+    /// Takes a part of a larger place. For the case that no chunk can be had.
     pub fn take_larger(&self, class: usize, near: NodeId) -> Option<UnlinkedBlock> {
         self.heed();
         let mut lost = 0;
@@ -276,7 +264,7 @@ impl<'s> BlockPool<'s> {
         found
     }
 
-    /// Adds a granted chunk of memory that was never used.
+    /// Adds a granted chunk, whose memory was never used.
     pub fn add_chunk(&self, node: NodeId, offset: u64, bytes: u64) {
         let Some(free_list) = self.free_lists.get(usize::from(node.0)) else { return };
         if let Some(collection) = self.collection() {
@@ -288,16 +276,16 @@ impl<'s> BlockPool<'s> {
         self.has_lost(lost);
     }
 
-    /// Gives back the place of a block that no entry names any more, or that none ever did.
+    /// Gives back the place of a block that no entry names any more, or that none ever named.
     ///
-    /// The block's WRITE must have ended: one that is still on its way would land in the next life.
+    /// The block's WRITE must have ended: one that is still under way would land in the next generation.
     #[must_use = "a place that is forgotten leaks"]
     pub fn retire(&self, pointer: &BlockPointer) -> Retired {
         let Some(free_list) = self.free_lists.get(usize::from(pointer.node().0)) else { return Retired::Forgotten };
         let life = if planted(Mutant::BlockLifeKept) { pointer.life } else { pointer.life.wrapping_add(1) & LIFE_MASK };
         let mut free_list = free_list.lock();
         let may_be_closed = |share: &Share<'_>| share.may_be_closed(pointer.node(), pointer.offset());
-        // It may be handed out again at once.
+        // From here on another lane may take the place at once.
         let retired = if self.share.as_ref().is_some_and(may_be_closed) {
             Retired::Left
         } else if free_list.push(class_of(pointer.bytes as usize), pointer.offset(), life) {
@@ -312,21 +300,21 @@ impl<'s> BlockPool<'s> {
         retired
     }
 
-    /// Bytes ready on all memory nodes.
+    /// Bytes of free places on all memory nodes.
     pub fn ready_bytes(&self) -> u64 {
         let mut bytes = 0;
         self.for_each_ready(&mut |_, _, place_bytes| bytes += place_bytes);
         bytes
     }
 
-    /// Calls `visit` with memory node, offset and bytes of everything that is ready: to account for memory.
+    /// Calls `visit` with memory node, offset and bytes of every free place, to account for memory.
     pub fn for_each_ready(&self, visit: &mut dyn FnMut(NodeId, u64, u64)) {
         self.heed();
         for (node, free_list) in (0..).map(NodeId).zip(self.free_lists) {
             let free_list = free_list.lock();
             for (class, &first) in free_list.first.iter().enumerate() {
                 let mut at = first;
-                // Lists of entries are never longer than there are entries.
+                // A list has at most as many elements as `entries`.
                 for _ in 0..free_list.entries.len() {
                     let Some(entry) = free_list.entries.get(at as usize) else { break };
                     visit(node, entry.offset, class_bytes(class) as u64);

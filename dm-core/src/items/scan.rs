@@ -1,10 +1,11 @@
-//! Scan: the layers' entries in order, blocks READ several at a time.
+//! Scan: the entries of the layers in order, with several blocks READ at once.
 //!
-//! The way through the layers is a stack, kept in the scratch: the numbers of the layers, and the slices (`path`) that led
-//! down. Where the scan goes on in its present layer is an entry key. A link leads one layer down, to its beginning or, on
-//! the lower bound's own path, to the bound; the end of a layer leads back up, behind the link.
+//! The path through the layers is a stack in the scratch: the numbers of the layers, and the slices (`path`) that led
+//! down. An entry key says where the scan continues in its present layer. A link leads one layer down: to the beginning
+//! of that layer or, on the path of the lower bound, to the bound. The end of a layer leads back up, behind the link.
 //!
-//! A block that is not what its entry said has been replaced since: the scan goes on at that entry, READing it again.
+//! If a block is not what its entry said, the entry has changed since. The scan then READs that entry again and
+//! continues there.
 
 use super::key::{EntryKey, ROOT_LAYER};
 use super::parameters::BLOCKS_AT_ONCE;
@@ -18,31 +19,31 @@ use crate::marks::Mark;
 use crate::operation::{Cause, Effect, OpError, Operation, OperationKind, Outcome, Part, RECORD_HEADER_BYTES};
 use core::future::Future;
 
-/// How far a scan is.
+/// State of a scan.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PageProgress {
-    /// Records found.
+    /// Records found so far.
     pub(super) records: u64,
     /// Bytes of the places of their blocks.
     pub(super) live_bytes: u64,
     /// Bytes of the page in use.
     used: u32,
-    /// The entry key to go on from is itself not wanted.
+    /// The entry key to continue from is not included.
     pub(super) after: bool,
-    /// The index below has more behind its page.
+    /// The index below has more entries behind its page.
     more: bool,
-    /// Records of that page, and how many of them are done.
+    /// Records of the page of the index below, and how many of them are done.
     pub(super) count: u32,
     pub(super) at: u32,
-    /// Blocks in the scratch, the first of them that of record `at`, and where its image is.
+    /// Number of blocks in the scratch, beginning with that of record `at`, and where its image is.
     fetched: u32,
     image: u32,
-    /// Pages since the last record; of a walk that looks at no records, all.
+    /// Pages since the last record. A walk, which looks at no records, counts all pages.
     pages: u32,
 }
 
 impl PageProgress {
-    /// At the beginning of a scan.
+    /// The state at the beginning of a scan.
     pub(super) const BEGIN: Self = Self {
         records: 0,
         live_bytes: 0,
@@ -63,22 +64,22 @@ pub(super) enum Step {
     Done(Outcome),
     /// READs of blocks are pushed.
     Fetch,
-    /// A page of the index below.
+    /// Ask the index below for a page.
     Below,
 }
 
 /// What became of a record.
 enum Taken {
-    /// It counts, or is in front of the lower bound.
+    /// It was taken, or is in front of the lower bound.
     Yes,
     /// The page is full.
     Full,
-    /// It is past the upper bound.
+    /// It is behind the upper bound.
     Past,
 }
 
 impl<I: Index> Items<'_, I> {
-    /// A page of records; with `census`, all records, counted and not kept.
+    /// Returns a page of records. With `census`, counts all records and keeps none.
     #[expect(clippy::manual_async_fn, reason = "an `async fn` keeps its arguments twice")]
     pub(super) fn scan<'a>(
         &'a self,
@@ -88,7 +89,7 @@ impl<I: Index> Items<'_, I> {
         async move {
             self.aim(lane, census);
             if self.progress(lane).operation.limit == 0 {
-                // Nothing was looked at, so there may be more.
+                // Nothing was looked at, so there may be more records.
                 return Ok(Outcome::Page { records: 0, more: true });
             }
             loop {
@@ -109,13 +110,13 @@ impl<I: Index> Items<'_, I> {
         }
     }
 
-    /// Begins at the lower bound.
+    /// Sets the position to the lower bound.
     pub(super) fn aim(&self, lane: &Lane<'_>, census: bool) {
         let mut progress = Progress::of(self.progress(lane).operation);
         lane.port().with(|scratch| {
             let (_, ours) = self.split(scratch);
             if census {
-                // From the beginning. The empty key is no longer than any can be.
+                // From the beginning. The empty key always fits.
                 let _ = self.near.set_length(ours, Part::Key, 0);
             }
             loop {
@@ -137,7 +138,8 @@ impl<I: Index> Items<'_, I> {
         self.set_progress(lane, progress);
     }
 
-    /// Makes the place to go on from the lower bound's, in the present layer, if that layer is on its path; else the beginning.
+    /// Sets the position in the present layer: to the lower bound if the layer is on its path, and to the layer's
+    /// beginning otherwise.
     pub(super) fn aim_at(&self, ours: &mut [u8], progress: &Progress) {
         let slice = self.shape.slice_bytes();
         let done = usize::from(progress.depth) * slice;
@@ -146,7 +148,7 @@ impl<I: Index> Items<'_, I> {
         let on_path = done <= length && ours.get(path.start..path.start + done) == ours.get(bound..bound + done);
         let rest = if on_path { bound + done..bound + length } else { bound..bound };
         let entry_key = self.near_range(&self.scratch.entry_key);
-        // Arguments lie in front of what is ours alone.
+        // The arguments lie in front of the scratch that only this room uses.
         if let Some((arguments, own)) = ours.split_at_mut_checked(self.near.lengths.end)
             && let (Some(rest), Some(place)) = (
                 arguments.get(rest),
@@ -157,8 +159,8 @@ impl<I: Index> Items<'_, I> {
         }
     }
 
-    /// One layer down, behind `slice`, or behind that of the lower bound. `false`: deeper than keys are long, or a layer that the
-    /// scan is in already.
+    /// Goes one layer down, behind `slice`, or behind the lower bound's slice. `false`: deeper than the longest key,
+    /// or a layer that is on the path already.
     pub(super) fn descend(&self, ours: &mut [u8], progress: &mut Progress, layer: u64, slice: Option<&[u8]>) -> bool {
         let bytes = self.shape.slice_bytes();
         let depth = usize::from(progress.depth);
@@ -184,7 +186,7 @@ impl<I: Index> Items<'_, I> {
         true
     }
 
-    /// The layer of the way at `depth`.
+    /// The layer on the path at `depth`.
     fn layer_at(&self, ours: &[u8], depth: usize) -> u64 {
         if depth == 0 {
             return ROOT_LAYER;
@@ -193,20 +195,20 @@ impl<I: Index> Items<'_, I> {
         ours.get(at..).and_then(<[u8]>::first_chunk).map_or(ROOT_LAYER, |bytes| u64::from_le_bytes(*bytes))
     }
 
-    /// Entries the pool has room for.
+    /// The largest number of entries for which the pool has room.
     fn entries_max(&self) -> u64 {
         let below = self.below.plan();
         let pool_bytes: u64 = self.site.geometry.iter().map(|node| node.region_bytes).sum();
         pool_bytes / (below.key_bytes + below.value_bytes).max(1) as u64
     }
 
-    /// The next page of the present layer.
+    /// The operation for the next page of the present layer.
     pub(super) fn ask_page(&self, lane: &Lane<'_>) -> Result<Operation, OpError> {
         let mut progress = self.progress(lane);
         progress.page.pages += 1;
         self.set_progress(lane, progress);
-        // Links that damage made into a maze end here, whether there are records in it or not. A page brings an entry, or is the
-        // last of a layer, to which one entry links.
+        // Damaged links may form a cycle, with or without records in it. The scan ends here then. Every page has an
+        // entry, or is the last page of a layer, to which one entry links.
         let entries_max = self.entries_max();
         let pages_max = entries_max.saturating_mul(4).saturating_add(4);
         if progress.page.records > entries_max || u64::from(progress.page.pages) > pages_max {
@@ -225,7 +227,7 @@ impl<I: Index> Items<'_, I> {
             kind: OperationKind::Scan,
             limit: below.page_records() as u32,
             after: progress.page.after,
-            // Layers' numbers end before the largest there is, but bytes may say anything.
+            // Numbers of layers end before u64::MAX, but damaged bytes may have any value.
             bounded: progress.layer != u64::MAX,
             deadline_ns: progress.operation.deadline_ns,
         })
@@ -243,7 +245,7 @@ impl<I: Index> Items<'_, I> {
         Ok(())
     }
 
-    /// Takes records of the page of the index below, as far as that goes without waiting.
+    /// Takes records from the page of the index below until it has to wait.
     fn take_records(&self, lane: &Lane<'_>, census: bool) -> Result<Step, OpError> {
         let mut progress = self.progress(lane);
         let operation = progress.operation;
@@ -263,7 +265,7 @@ impl<I: Index> Items<'_, I> {
         step
     }
 
-    /// Behind the page of the index below: the next one, or the layer above.
+    /// Continues behind the page of the index below: with the next page, or in the layer above.
     pub(super) fn next_page(&self, scratch: &mut [u8], progress: &mut Progress) -> Step {
         let (front, ours) = self.split(scratch);
         let entry_key = self.near_range(&self.scratch.entry_key);
@@ -283,7 +285,7 @@ impl<I: Index> Items<'_, I> {
         };
         progress.depth = depth;
         progress.layer = self.layer_at(ours, depth.into());
-        // Both are behind the path in the scratch or in front of it, not in it: a slice is copied by way of the stack.
+        // The source and the target are both in this scratch, so the slice is copied through the call stack.
         let slice_bytes = self.shape.slice_bytes();
         let path = self.near_range(&self.scratch.path).start + usize::from(depth) * slice_bytes;
         let mut slice = [0; 64];
@@ -296,7 +298,7 @@ impl<I: Index> Items<'_, I> {
         Step::Below
     }
 
-    /// The next record of the page of the index below: the entry key, what that says, and the slot.
+    /// The next record of the page of the index below: the entry key, its decoded form, and the slot.
     pub(super) fn next_entry<'a>(
         &self,
         front: &'a [u8],
@@ -311,7 +313,7 @@ impl<I: Index> Items<'_, I> {
         Ok((entry_key, entry.ok_or(strange("an entry of no layer"))?, slot))
     }
 
-    /// Goes on with the layer that the entry with this key and slice links to.
+    /// Continues in the layer to which the entry with this key and slice links.
     pub(super) fn go_down(
         &self,
         ours: &mut [u8],
@@ -328,7 +330,7 @@ impl<I: Index> Items<'_, I> {
         Ok(Step::Below)
     }
 
-    /// Takes the next record of the page of the index below. `None`: go on with the one behind it.
+    /// Takes the next record of the page of the index below. `None`: continue with the next record.
     fn take_record(
         &self,
         scratch: &mut [u8],
@@ -383,7 +385,7 @@ impl<I: Index> Items<'_, I> {
                     return Err(Self::corrupt(&pointer, "a block of a key that has no business there"));
                 }
                 progress.page.live_bytes += block::class_bytes(block::class_of(pointer.bytes as usize)) as u64;
-                // Room for it behind the present slices: what is deeper is not in use.
+                // The rest of the key fits behind the present slices: deeper parts of the path are not in use.
                 copy_to(ours, &(path.start..path.start + key.len()), key);
                 self.take_item(ours, progress, operation, census, path.start..path.start + key.len(), value)
             }
@@ -401,7 +403,7 @@ impl<I: Index> Items<'_, I> {
         }
     }
 
-    /// Copies an item into the page, if it is one that is wanted: its key is at `key` of the scratch.
+    /// Copies an item into the page if the scan wants it. Its key is at `key` in the scratch.
     fn take_item(
         &self,
         ours: &mut [u8],
@@ -442,7 +444,7 @@ impl<I: Index> Items<'_, I> {
         Taken::Yes
     }
 
-    /// Pushes READs of the blocks from the present record on, as many as fit, up to the next entry that has none.
+    /// Pushes READs of blocks from the present record on, as many as fit, up to the next entry without a block.
     fn fetch(&self, front: &[u8], lane: &Lane<'_>, progress: &mut Progress) -> Result<Step, OpError> {
         let below = self.below.plan();
         let mut at = self.scratch.blocks.start;
@@ -474,7 +476,7 @@ impl<I: Index> Items<'_, I> {
         entry_key: &[u8],
         pointer: BlockPointer,
     ) -> Result<Step, OpError> {
-        // While an entry names a block, that block is there.
+        // While an entry names a block, the block is there.
         if progress.doubted == Some(pointer) {
             return Err(Self::corrupt(&pointer, "a block that is not what its entry says"));
         }

@@ -1,18 +1,12 @@
-//! What becomes of blocks and layers when a step has ended, or was cut short.
+//! Gives back blocks and empties layers when a step has ended or was cut short.
 //!
-//! A step that changes which block an entry names leaves one block without a name: the one the entry named if the change was
-//! made, the operation's own if not. That one is given back. So what has to be known of a step that was cut short is whether it
-//! has made its change:
+//! A step that changes which block an entry names leaves one block without a name: the entry's old block if the change
+//! was made, the operation's own block if not. That one is given back. If the step was cut short, the lane's state or a
+//! look at the entry tells which one it is. If others have changed the entry since, it cannot be known, and one block
+//! is lost ([`Mark::BlockLost`]). The rules and the reasons are in [`items_memory`](crate::manual::items_memory).
 //!
-//! - Its WRITE was never in the mailbox: it has not.
-//! - It was, and every request of the step ended well, waited for or not: it has.
-//! - A request failed: a look at the entry says. If it names the operation's block, the change was made; if it still names
-//!   the block it named before, it was not, since that block's place cannot have come back: who switched an entry is the one
-//!   to give it back. If the entry says something else by now, others have changed it, and which of the two blocks they gave
-//!   back is not known: the other one stays lost ([`Mark::BlockLost`]).
-//!
-//! An entry that was pushed into a new layer, to which no link was made, is deleted: nobody but this operation knows the
-//! layer's number, so nobody will come there.
+//! An entry in a new layer to which no link was made is deleted. Only this operation knows the layer's number, so
+//! nobody else comes there.
 
 use super::slot::{BlockPointer, Slot};
 use super::{Draft, Items, Progress};
@@ -31,7 +25,7 @@ impl<I: Index> Items<'_, I> {
         self.set_progress(lane, progress);
     }
 
-    /// The entry names the operation's block, or none, instead of the one that was considered.
+    /// The change was made: the entry names the operation's block, or none, instead of the block that was considered.
     pub(super) fn switched(&self, lane: &Lane<'_>) {
         let progress = self.progress(lane);
         if progress.draft == Draft::Switching || progress.draft == Draft::Unsure {
@@ -64,19 +58,19 @@ impl<I: Index> Items<'_, I> {
     /// Gives back the block that was written and that no entry names, now that the operation has ended.
     pub(super) fn end(&self, lane: &Lane<'_>) {
         let progress = self.progress(lane);
-        // Of the other drafts it is for settling to say: a WRITE that failed may still land.
+        // Settling decides on blocks in the other states, since a WRITE that failed may still land.
         if progress.draft == Draft::Written {
             self.set_draft(lane, Draft::None);
             self.retire(lane, &progress.block);
         }
     }
 
-    /// Draws what conclusions there are from how far the step has come, now that the port is idle.
+    /// Concludes from the state of the step what can be concluded, now that the port is idle.
     pub(super) fn conclude(&self, lane: &Lane<'_>) {
         let progress = self.progress(lane);
         match (progress.draft, lane.made_change()) {
             (Draft::None | Draft::Unsure, _) => {}
-            // What was to land has.
+            // No WRITE of this block can land any more.
             (Draft::Writing | Draft::Written, _) | (Draft::Switching, Some(false)) => {
                 self.set_draft(lane, Draft::None);
                 self.retire(lane, &progress.block);
@@ -89,23 +83,23 @@ impl<I: Index> Items<'_, I> {
         }
     }
 
-    /// Finds out whether a chunk was granted.
+    /// Asks again whether a chunk was granted.
     pub(super) async fn ask_again(&self, lane: &Lane<'_>) -> Result<(), OpError> {
         let Some(request) = self.progress(lane).wanted else { return Ok(()) };
         match self.grant(lane, request, true).await {
             Err(error @ OpError { cause: Cause::Verb(verb), .. }) if Self::passes(verb.status) => return Err(error),
-            // Without its memory nodes this compute node needs none of it.
+            // A compute node without its memory nodes needs no chunk.
             Ok(_) | Err(_) => self.set_progress(lane, Progress { wanted: None, ..self.progress(lane) }),
         }
         Ok(())
     }
 
-    /// Whether a request that failed so may be made again: its queue pair will be made anew.
+    /// Whether a request that failed with `status` may be made again, because its queue pair will be set up again.
     const fn passes(status: Status) -> bool {
         !matches!(status, Status::NodeDown | Status::Fenced)
     }
 
-    /// Looks at the entry, if it takes that to know whether the change was made.
+    /// READs the entry, if this is needed to know whether the change was made.
     #[expect(clippy::manual_async_fn, reason = "an `async fn` keeps its arguments twice")]
     pub(super) fn find_out(&self, lane: &Lane<'_>) -> impl Future<Output = Result<(), OpError>> {
         async move {
@@ -154,7 +148,7 @@ impl<I: Index> Items<'_, I> {
         }
     }
 
-    /// What the entry says at which the operation was.
+    /// READs the entry that the operation was about to change.
     #[expect(clippy::manual_async_fn, reason = "an `async fn` keeps its arguments twice")]
     fn revisit(&self, lane: &Lane<'_>) -> impl Future<Output = Result<Visit, OpError>> {
         async move {
@@ -178,7 +172,7 @@ impl<I: Index> Items<'_, I> {
         }
     }
 
-    /// A step of settling. `None`: there is no getting there, and no use in trying again.
+    /// One step of settling. `None`: the entry cannot be reached, and repeating the step is of no use.
     #[expect(clippy::manual_async_fn, reason = "an `async fn` keeps its arguments twice")]
     fn step(&self, lane: &Lane<'_>, kind: OperationKind) -> impl Future<Output = Result<Option<Outcome>, OpError>> {
         async move {
@@ -196,12 +190,12 @@ impl<I: Index> Items<'_, I> {
     }
 }
 
-/// What an entry says.
+/// What an entry has.
 enum Visit {
     Block(BlockPointer),
     Link(u64),
-    /// A value, or there is none.
+    /// A value, or the entry is absent.
     Other,
-    /// It cannot be READ.
+    /// The entry cannot be READ.
     Nowhere,
 }

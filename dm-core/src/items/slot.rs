@@ -1,4 +1,4 @@
-//! What an entry of the index below has as its value: an item, where an item is, or which layer goes on.
+//! Slots: the values of the index below. A slot has an item, the place of an item, or the next layer.
 //!
 //! ```text
 //!  0        2            4                8                16           V bytes in all, 16..=1024
@@ -11,19 +11,19 @@
 //! └────────┴─────────────────────────────┴────────────────┴───────────┘
 //! ```
 //!
-//! Every byte of a slot follows from what it says, so two slots say the same if and only if their bytes agree: that is
-//! what `update_if` and `delete_if` of the index below compare.
+//! The meaning of a slot determines all its bytes. So two slots mean the same if and only if their bytes are equal,
+//! which is what `update_if` and `delete_if` of the index below compare.
 
 use crate::layout::fields::Field;
 use crate::verbs::NodeId;
 
-/// Slots have at least so many bytes.
+/// Smallest slot, in bytes.
 pub const SLOT_BYTES_MIN: usize = 16;
 
 /// Bytes of the head.
 const HEAD_BYTES: usize = 2;
 
-/// Lives of one place count modulo this: 31 bits.
+/// Generations (`life`) of one place count modulo 2^31.
 pub const LIFE_MASK: u32 = (1 << 31) - 1;
 
 /// Bits of a block's length.
@@ -43,19 +43,19 @@ pub const FIELDS: &[Field] = &[
     Field::bytes(8, 8, "place", "block: memory node (16 bits) and byte offset (48); link: the layer that goes on"),
 ];
 
-/// Where a block is, and which of those that lived there.
+/// Where a block is, and which generation of that place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockPointer {
     /// Memory node (16 bits) and byte offset (48 bits, a multiple of 16).
     pub place: u64,
-    /// Which life of the place, 31 bits.
+    /// Generation of the place, 31 bits.
     pub life: u32,
     /// Length of the image, 17 bits.
     pub bytes: u32,
 }
 
 impl BlockPointer {
-    /// Points nowhere.
+    /// A pointer to no block.
     pub const NONE: Self = Self { place: 0, life: 0, bytes: 0 };
 
     /// The memory node.
@@ -83,7 +83,7 @@ pub enum Slot<'a> {
     Inline(&'a [u8]),
     /// Key and value are in a block.
     Block(BlockPointer),
-    /// All keys that begin so are in this layer.
+    /// All keys with this prefix are in this layer.
     Link(u64),
 }
 
@@ -93,7 +93,7 @@ pub const fn inline_bytes_max(slot_bytes: usize) -> usize {
 }
 
 impl<'a> Slot<'a> {
-    /// Writes all of `slot`. A value that does not fit is cut: callers look at [`inline_bytes_max`].
+    /// Writes all of `slot`. A value that does not fit is cut: callers check [`inline_bytes_max`] before.
     pub fn write(&self, slot: &mut [u8]) {
         slot.fill(0);
         let mut put = |at: usize, bytes: &[u8]| {
@@ -120,7 +120,7 @@ impl<'a> Slot<'a> {
         }
     }
 
-    /// Reads a slot; `None`: nobody writes such a one.
+    /// Decodes a slot. `None`: no code writes such bytes.
     pub fn read(slot: &'a [u8]) -> Option<Self> {
         let (head, rest) = slot.split_first_chunk::<HEAD_BYTES>()?;
         let head = u16::from_le_bytes(*head);

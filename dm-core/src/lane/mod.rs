@@ -1,8 +1,8 @@
 //! A lane: one operation in flight, and what outlives the operation's future.
 //!
-//! The future of an operation may be dropped between any two polls. What it owed to others by then - a place in a
-//! lock queue, a CAS on its way, a held lock - is in the lane's [`LockRecords`]; nodes it reserved but did not use are in
-//! its stock. [`crate::index::Index::settle`] pays the debts before the lane is used again.
+//! The future of an operation may be dropped between any two polls. By then it may have a place in a lock queue, a CAS
+//! under way, or a held lock. The lane's [`LockRecords`] say so. Nodes that it reserved and did not use are in the
+//! lane's stock. [`crate::index::Index::settle`] resolves the lock records before the lane is used again.
 
 pub(crate) mod watch;
 
@@ -19,95 +19,99 @@ use crate::verbs::{Label, LaneId, NodeId, Request, Status};
 use core::cell::{Cell, RefCell};
 use heapless::Vec;
 
-/// How far an acquisition has come.
+/// State of an acquisition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// In the local queue, or at its head without the remote word.
+    /// The lane is in the local queue, or at its head without the remote word.
     Queued,
-    /// The CAS is posted; whether it won is not known.
+    /// The CAS is posted. It is not known whether it won.
     Posted,
-    /// The remote word names this compute node and this lane may write what it protects.
+    /// The remote word names this compute node, and this lane may write what the lock protects.
     Held,
 }
 
-/// One lock the lane is involved with.
+/// What a lane knows of one lock that it asked for or holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LockRecord {
-    /// Which.
+    /// The lock.
     pub lock: LockId,
-    /// How far.
+    /// The state of the acquisition.
     pub stage: Stage,
-    /// The word the CAS writes or wrote.
+    /// The word that the CAS writes or wrote.
     pub word: u64,
-    /// The node it was taken for.
+    /// The node for which the lane wants the lock.
     pub protects: Address,
-    /// There is a redo image of this acquisition: every WRITE from now on needs one.
+    /// There is a redo record of this acquisition: every WRITE from now on needs one.
     pub has_redo_record: bool,
-    /// There are more of them. A lane that hands the word over uses its slots again, and an older image left in another lane's slot
-    /// would count as the last one: so this word is not handed over.
+    /// There are several redo records of this acquisition. A lane that hands the word over uses its redo slots again;
+    /// an older record, left in another lane's slot, would then count as the last one. So this word is not handed
+    /// over.
     pub has_several_redo_records: bool,
 }
 
 impl LockRecord {
-    /// What a lane owes that is about to ask for `lock`, to protect the node at `protects`.
+    /// The lock record of a lane that is about to ask for `lock`, to protect the node at `protects`.
     #[inline]
     pub(crate) const fn queued(lock: LockId, protects: Address) -> Self {
         Self { lock, stage: Stage::Queued, word: 0, protects, has_redo_record: false, has_several_redo_records: false }
     }
 
-    /// The lock's name in redo images: its index in its memory node's table; or of one that lies in a node, whose index is
-    /// different on every compute node, the low bits of its node's line.
+    /// The lock's name in redo records. For a lock in a table, this is its index in its memory node's table. A lock
+    /// that lies in a node has another index on every compute node, so its name is the low bits of the number of the
+    /// node's line.
     #[inline]
     pub(crate) const fn lock_name(&self) -> u32 {
         if self.lock.in_node() { (self.protects.offset() >> 6) as u32 } else { self.lock.index }
     }
 }
 
-/// Locks one operation can be involved with at a time: a merge holds two leaves and their parent.
+/// Most locks for which one operation can have records at a time: a merge holds two leaves and their parent.
 pub const LOCK_RECORDS_MAX: usize = 4;
 
 /// First and longest pause of a lane that waits until a queue pair is closed, in ns.
 const CLOSING_NS: (u64, u64) = (10_000, 10_000_000);
 
-/// How often it asks at most, if its deadline does not come first.
+/// How often the lane asks at most, unless its deadline comes first.
 const CLOSING_MAX: u32 = 1 << 12;
 
-/// Nodes one operation can be about to link: a split that goes up to a new root has linked one before it takes the next.
+/// Most nodes that one operation can be about to link: a split that goes up to a new root has linked one node before
+/// it takes the next.
 pub const PENDING_MAX: usize = 3;
 
-/// What a lane owes.
+/// The lock records of a lane.
 pub type LockRecords = Vec<LockRecord, LOCK_RECORDS_MAX>;
 
-/// One in-flight operation's place to live.
+/// The state of one operation in flight.
 pub struct Lane<'m> {
     id: LaneId,
     port: Port<'m>,
     lock_records: RefCell<LockRecords>,
     stock: RefCell<[Vec<UnlinkedNode, STOCK_NODES>; NodeClass::COUNT]>,
-    /// Nodes that the operation has taken out of stock and not linked yet.
+    /// Nodes that the operation has taken out of the stock and not linked yet.
     pending: RefCell<Vec<(NodeClass, UnlinkedNode), PENDING_MAX>>,
     marks: [Cell<u32>; Mark::ALL.len()],
     marks_total: Cell<u32>,
-    /// A small counter for choices that should differ between lanes and calls but need no randomness (back-off).
+    /// A small counter for choices that should differ between lanes and calls, but need no randomness (back-off).
     turn: Cell<u32>,
-    /// Lock word sequences this lane may use.
+    /// Sequences that this lane may use for lock words.
     sequences: Cell<(u64, u64)>,
-    /// What the operation has seen of a lock it waits for.
+    /// What the operation has seen of a lock for which it waits.
     watch: Cell<Watch>,
-    /// The lock whose holder somebody should look after.
+    /// The lock whose holder is unresponsive and has to be looked after.
     suspect: Cell<Option<LockRecord>>,
-    /// Redo slots taken since the lane had no lock record: see [`crate::membership::redo`].
+    /// Redo slots that were taken since the lane last had no lock record: see [`crate::membership::redo`].
     redo_slots: Cell<u8>,
-    /// How often the operation was sent back by a retired node to the one that had led it there.
+    /// How often a retired node sent the operation back to the node that had led to it.
     forwarding_retries: Cell<u32>,
     deadline_ns: Cell<u64>,
     /// The operation is part of a batch; see [`crate::compute::batches`].
     joined: Cell<bool>,
-    /// Of reads, of writes: which rest of the batches it works alone in, and how many operations it has done in it.
+    /// For reads and for writes: the rest of the batches in which the lane works alone, and how many operations it
+    /// has done in that rest.
     alone: [Cell<(u32, u32)>; 2],
-    /// How far the change is that the operation is there for.
+    /// The state of the operation's own change.
     change: Cell<Change>,
-    /// The pin is an operation's whose steps are operations themselves: see [`crate::memory::epochs`].
+    /// The pin belongs to an operation whose steps are operations themselves: see [`crate::memory::epochs`].
     steps: Cell<bool>,
     /// The index has more to settle than locks and a batch.
     owes_more: Cell<bool>,
@@ -115,16 +119,16 @@ pub struct Lane<'m> {
     patient: Cell<bool>,
 }
 
-/// How far an operation's own change is, of an entry of a leaf.
+/// State of the operation's own change of an entry of a leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change {
-    /// Not decided.
+    /// Not decided yet.
     No,
-    /// The next WRITE to a node in use is it, or the next CAS of a slot.
+    /// The next WRITE to a node in use makes it, or the next CAS of a slot.
     Next,
-    /// That WRITE is in the mailbox, or gone.
+    /// The WRITE that makes it is in the mailbox, or posted.
     Posted,
-    /// The CAS at this position of the mailbox is it, if it finds that word.
+    /// The CAS at this position of the mailbox makes it, if it finds this word.
     Swap { position: usize, expected: u64 },
 }
 
@@ -175,7 +179,7 @@ impl<'m> Lane<'m> {
         self.marks_total.set(self.marks_total.get().wrapping_add(1));
     }
 
-    /// How often any mark was counted: as long as this does not change, none does.
+    /// How often any mark was counted. While this number does not change, no mark's count does.
     #[inline]
     pub fn marked_at_all(&self) -> u32 {
         self.marks_total.get()
@@ -191,23 +195,25 @@ impl<'m> Lane<'m> {
         self.port.in_doubt() || self.is_unsettled()
     }
 
-    /// Whether an operation left anything to settle, whatever its requests are doing.
+    /// Whether an operation left anything to settle, whether its requests are under way or not.
     pub fn is_unsettled(&self) -> bool {
         self.joined.get() || !self.lock_records.borrow().is_empty() || self.owes_more.get()
     }
 
-    /// Whether the ledger has entries: while an operation holds no lock, those that a failed request left.
+    /// Whether there are lock records. While an operation holds no lock, these are records that a failed request
+    /// left.
     #[inline]
     pub(crate) fn has_lock_records(&self) -> bool {
         !self.lock_records.borrow().is_empty()
     }
 
-    /// Waits until no request of this lane can take effect any more: those that failed with their queue pair may until
-    /// that is known to be closed, and a READ of the same memory node that succeeds says so (see [`crate::fabric::Fabric`]). It goes to scratch offset `at`.
+    /// Waits until no request of this lane can take effect any more. Requests that failed with their queue pair may
+    /// take effect until the queue pair is known to be closed. A READ of the same memory node that succeeds proves
+    /// that it is (see [`crate::fabric::Fabric`]). The READ goes to scratch offset `at`.
     ///
-    /// Settling does this before it frees a lock, whoever settles and when. A lock guards not only its own node:
-    /// who has the lock of a parent goes by what its children are, and the lane that had it before may have WRITEs to those
-    /// under way. The port has to be idle.
+    /// Settling calls this before it frees a lock, whoever settles and when. A lock guards more than its own node: a
+    /// lane that has the lock of a parent relies on what the parent's children are, and the lane that had the lock
+    /// before may have WRITEs to them under way. The port has to be idle.
     ///
     /// Round trips: none unless a request failed.
     pub(crate) async fn close(&self, at: usize) -> Result<(), VerbError> {
@@ -226,15 +232,15 @@ impl<'m> Lane<'m> {
                     self.port.call(Request::pause(pause_ns)).await?;
                     pause_ns = (pause_ns * 2).min(CLOSING_NS.1);
                 }
-                // Nothing takes effect on a memory node that is down, or that this compute node is fenced off.
+                // Nothing takes effect on a memory node that is down, or that has fenced this compute node.
                 Ok(_) | Err(_) => self.port.closed(),
             }
         }
         Ok(())
     }
 
-    /// Fails while an operation has left locks or a batch to settle: whoever would go on with the lane would use its redo slots again, and
-    /// might wait for a lock that it holds itself.
+    /// Fails while an operation has left lock records or a batch to settle. An operation that used the lane before
+    /// settling would use its redo slots again, and might wait for a lock that the lane itself holds.
     pub(crate) fn check_settled(&self) -> Result<(), OpError> {
         if self.has_lock_records() || self.joined.get() {
             return Err(OpError::harmless(Cause::BadInput("the lane is in doubt and has to be settled first")));
@@ -242,13 +248,13 @@ impl<'m> Lane<'m> {
         Ok(())
     }
 
-    /// The debts, to look at.
+    /// A copy of the lock records, for inspection.
     pub fn lock_records(&self) -> LockRecords {
         self.lock_records.borrow().clone()
     }
 
-    /// Writes or advances a debt. A ledger that is full means an algorithm took more locks than [`LOCK_RECORDS_MAX`]; it is
-    /// told before it posts anything.
+    /// Adds or replaces a lock record. Fails if there is no room: then an algorithm took more locks than
+    /// [`LOCK_RECORDS_MAX`]. It fails before anything is posted.
     #[inline]
     pub(crate) fn track(&self, lock_record: LockRecord) -> Result<(), VerbError> {
         let mut lock_records = self.lock_records.borrow_mut();
@@ -259,7 +265,7 @@ impl<'m> Lane<'m> {
         lock_records.push(lock_record).map_err(|_| VerbError::OVERFLOW)
     }
 
-    /// Notes how far a debt that is written already has come.
+    /// Stores the new stage of a lock that has a record.
     #[inline]
     pub(crate) fn advance(&self, lock: LockId, stage: Stage) {
         if let Some(lock_record) =
@@ -269,7 +275,7 @@ impl<'m> Lane<'m> {
         }
     }
 
-    /// Notes the word that came with a hand-over.
+    /// Stores the word that came with a handover.
     pub(crate) fn received(&self, lock: LockId, word: u64, has_redo_record: bool) {
         if let Some(lock_record) =
             self.lock_records.borrow_mut().iter_mut().find(|lock_record| lock_record.lock == lock)
@@ -279,7 +285,7 @@ impl<'m> Lane<'m> {
         }
     }
 
-    /// Strikes a debt out.
+    /// Removes a lock record.
     #[inline]
     pub(crate) fn untrack(&self, lock: LockId) {
         let mut lock_records = self.lock_records.borrow_mut();
@@ -291,8 +297,8 @@ impl<'m> Lane<'m> {
         }
     }
 
-    /// The next redo slot of this lane, from 0. A slot is taken once while the lane has a lock record: what is in it may
-    /// be needed for as long as the lock is held.
+    /// The next redo slot of this lane, from 0. While the lane has a lock record, no slot is taken twice: its content
+    /// may be needed as long as the lock is held.
     #[inline]
     pub(crate) fn next_redo_slot(&self) -> usize {
         let slot = self.redo_slots.get();
@@ -300,7 +306,8 @@ impl<'m> Lane<'m> {
         usize::from(slot)
     }
 
-    /// Whether the word of a lock that this lane holds may be handed over: see [`LockRecord::has_several_redo_records`].
+    /// Whether this lane may hand over the word of a lock that it holds: see
+    /// [`LockRecord::has_several_redo_records`].
     #[inline]
     pub(crate) fn may_pass(&self, lock: LockId) -> bool {
         !self
@@ -310,7 +317,7 @@ impl<'m> Lane<'m> {
             .any(|lock_record| lock_record.lock == lock && lock_record.has_several_redo_records)
     }
 
-    /// Whether this lane holds `lock`, and with which word.
+    /// The record of `lock`, if this lane holds it.
     #[inline]
     pub(crate) fn holds(&self, lock: LockId) -> Option<LockRecord> {
         self.lock_records
@@ -320,7 +327,7 @@ impl<'m> Lane<'m> {
             .copied()
     }
 
-    /// Looks at the lane's watch on a lock.
+    /// Calls `look` with the lane's watch on a lock.
     pub(crate) fn watch<R>(&self, look: impl FnOnce(&mut Watch) -> R) -> R {
         let mut watch = self.watch.get();
         let result = look(&mut watch);
@@ -328,27 +335,27 @@ impl<'m> Lane<'m> {
         result
     }
 
-    /// Notes that the holder of the lock this lane was `queued` for has been silent for long.
+    /// Stores that the holder of the lock for which this lane was `queued` is unresponsive.
     pub(crate) fn suspect(&self, queued: LockRecord) {
         self.suspect.set(Some(queued));
     }
 
-    /// What the lane was queued for whose holder was silent.
+    /// The record of the lock whose holder is unresponsive.
     pub(crate) fn suspected(&self) -> Option<LockRecord> {
         self.suspect.get()
     }
 
-    /// The same, once.
+    /// The same, and forgets it.
     pub(crate) fn take_suspect(&self) -> Option<LockRecord> {
         self.suspect.take()
     }
 
-    /// Counts a bounce.
+    /// Counts a forwarding retry.
     pub(crate) fn count_forwarding_retry(&self) {
         self.forwarding_retries.set(self.forwarding_retries.get() + 1);
     }
 
-    /// Whether there were more than `max` bounces; if so, begins to count anew.
+    /// Whether there were more than `max` forwarding retries. If so, the count begins anew.
     pub(crate) fn forwarded_more_than(&self, max: u32) -> bool {
         let more = self.forwarding_retries.get() > max;
         if more {
@@ -357,14 +364,14 @@ impl<'m> Lane<'m> {
         more
     }
 
-    /// Forgets what an earlier operation saw, by its own clock.
+    /// Forgets what an earlier operation saw by its own clock.
     pub(crate) fn forget_watch(&self) {
         self.forwarding_retries.set(0);
         self.watch.set(Watch::default());
         self.suspect.set(None);
     }
 
-    /// How far the lane is with `lock`.
+    /// The stage of the lane's acquisition of `lock`.
     pub(crate) fn stage_of(&self, lock: LockId) -> Option<Stage> {
         self.lock_records
             .borrow()
@@ -373,7 +380,7 @@ impl<'m> Lane<'m> {
             .map(|lock_record| lock_record.stage)
     }
 
-    /// Notes that there is a redo image of a lock that is held.
+    /// Stores that a held lock has a redo record.
     #[inline]
     pub(crate) fn note_redo_record(&self, lock: LockId) {
         if let Some(lock_record) =
@@ -384,7 +391,7 @@ impl<'m> Lane<'m> {
         }
     }
 
-    /// The next lock word sequence, from those the lane has or from `more`.
+    /// The next sequence for a lock word, from those that the lane has or from `more`.
     #[inline]
     pub(crate) fn next_sequence(&self, more: impl FnOnce() -> core::ops::Range<u64>) -> u64 {
         let (mut next, mut end) = self.sequences.get();
@@ -395,7 +402,8 @@ impl<'m> Lane<'m> {
         next
     }
 
-    /// Whether an operation is, or a failed one was left, part of a batch of operations: see [`crate::compute::batches`].
+    /// Whether an operation is part of a batch, or a failed operation was left in one: see
+    /// [`crate::compute::batches`].
     #[inline]
     pub fn is_joined(&self) -> bool {
         self.joined.get()
@@ -406,7 +414,8 @@ impl<'m> Lane<'m> {
         self.joined.set(joined);
     }
 
-    /// Counts `more` operations alone, of reads (0) or writes (1), in the rest of that `number`; how many it makes.
+    /// Counts `more` operations that worked alone, of reads (0) or writes (1), in the rest with this `number`.
+    /// Returns the count.
     #[inline]
     pub(crate) fn worked_alone(&self, side: usize, number: u32, more: u32) -> u32 {
         let Some(alone) = self.alone.get(side) else { return 0 };
@@ -430,7 +439,7 @@ impl<'m> Lane<'m> {
         }
     }
 
-    /// What was in the mailbox was withdrawn before it was submitted.
+    /// The requests in the mailbox were withdrawn before they were submitted.
     #[inline]
     pub(crate) fn wrote_nothing(&self) {
         self.change.set(Change::No);
@@ -444,7 +453,7 @@ impl<'m> Lane<'m> {
         }
     }
 
-    /// That CAS was answered.
+    /// The CAS of the slot was answered.
     #[inline]
     pub(crate) fn swapped_slot(&self, made: bool) {
         if matches!(self.change.get(), Change::Swap { .. }) {
@@ -452,7 +461,7 @@ impl<'m> Lane<'m> {
         }
     }
 
-    /// Takes note of what became of a CAS that nobody has waited for, while its completion is there.
+    /// Stores the result of a CAS for which no operation has waited, while its completion is there.
     fn judge_swap(&self) {
         if let Change::Swap { position, expected } = self.change.get()
             && !self.port.any_failed()
@@ -461,23 +470,23 @@ impl<'m> Lane<'m> {
         }
     }
 
-    /// Begins a step of an operation: nothing is changed, nothing has failed.
+    /// Begins a step of an operation: nothing is changed, and nothing has failed.
     pub(crate) fn begin_step(&self) {
         self.change.set(Change::No);
         self.port.forget_failures();
     }
 
-    /// Whether the step that was begun last made its change, now that the port is idle. `None`: a request failed.
+    /// Whether the last step made its change, now that the port is idle. `None`: a request failed.
     pub(crate) fn made_change(&self) -> Option<bool> {
         match self.change.get() {
             Change::Posted | Change::Swap { .. } if self.port.any_failed() => None,
-            // Nobody has waited for it, and nothing was submitted since.
+            // No operation has waited for this CAS, and nothing was submitted since.
             Change::Swap { position, expected } => Some(self.port.completion(position).value == expected),
             change => Some(change == Change::Posted),
         }
     }
 
-    /// Whether what begins and ends is a step of an operation that has a pin.
+    /// Whether the lane is in a step of an operation that has a pin.
     #[inline]
     pub(crate) fn is_in_steps(&self) -> bool {
         self.steps.get()
@@ -488,31 +497,31 @@ impl<'m> Lane<'m> {
         self.steps.set(steps);
     }
 
-    /// Says whether the index has to settle more than locks and a batch: what that is, it keeps itself.
+    /// Stores whether the index has to settle more than locks and a batch. The index itself knows what that is.
     #[inline]
     pub(crate) fn set_owes_more(&self, owes: bool) {
         self.owes_more.set(owes);
     }
 
-    /// Nodes of `class` in stock.
+    /// Number of nodes of `class` in the stock.
     #[inline]
     pub(crate) fn stocked(&self, class: NodeClass) -> usize {
         self.stock.borrow()[class as usize].len()
     }
 
-    /// Puts a reserved node into stock; gives it back if the stock is full.
+    /// Puts a reserved node into the stock. Gives it back if the stock is full.
     pub(crate) fn stock(&self, class: NodeClass, fresh: UnlinkedNode) -> Result<(), UnlinkedNode> {
         self.stock.borrow_mut()[class as usize].push(fresh)
     }
 
-    /// Calls `visit` with every node in stock.
+    /// Calls `visit` with every node in the stock.
     pub fn for_each_stocked(&self, visit: &mut dyn FnMut(NodeClass, UnlinkedNode)) {
         for (class, free_list) in NodeClass::ALL.into_iter().zip(self.stock.borrow().iter()) {
             free_list.iter().for_each(|fresh| visit(class, *fresh));
         }
     }
 
-    /// Takes a node out of stock, one on `near` if there is one.
+    /// Takes a node out of the stock, one on `near` if there is one.
     pub(crate) fn take_stock(&self, class: NodeClass, near: NodeId) -> Option<UnlinkedNode> {
         let mut stock = self.stock.borrow_mut();
         let free_list = &mut stock[class as usize];
@@ -520,16 +529,16 @@ impl<'m> Lane<'m> {
         (position < free_list.len()).then(|| free_list.swap_remove(position))
     }
 
-    /// As [`Lane::take_stock`], for a node that is to be linked: until [`Lane::is_through`] says that it is, or was put back, the lane
-    /// remembers it, so that settling can find out what became of it.
+    /// As [`Lane::take_stock`], for a node that is to be linked. The lane remembers the node until
+    /// [`Lane::is_through`] says that it was linked or put back, so that settling can find out what became of it.
     pub(crate) fn take_to_link(&self, class: NodeClass, near: NodeId) -> Option<UnlinkedNode> {
         let fresh = self.take_stock(class, near)?;
-        // Of more than there is room for, the place waits until this compute node is gone.
+        // If there is no room, the place waits until this compute node has departed.
         let _ = self.pending.borrow_mut().push((class, fresh));
         Some(fresh)
     }
 
-    /// What became of a node is certain.
+    /// It is known what became of a node.
     pub(crate) fn is_through(&self, fresh: UnlinkedNode) {
         let mut pending = self.pending.borrow_mut();
         if let Some(position) = pending.iter().position(|(_, pending)| pending.address == fresh.address) {
@@ -537,18 +546,18 @@ impl<'m> Lane<'m> {
         }
     }
 
-    /// A node of which nobody knows what became of it.
+    /// A node of which it is not known whether it was linked.
     pub(crate) fn pending(&self) -> Option<(NodeClass, UnlinkedNode)> {
         self.pending.borrow().first().copied()
     }
 
-    /// Sets how long the operation that starts now may wait, in ns.
+    /// Sets how long the operation that begins now may wait, in ns.
     #[inline]
     pub(crate) fn set_deadline(&self, wait_ns: u64) {
         self.deadline_ns.set(wait_ns);
     }
 
-    /// Fails once the operation has waited for longer than its caller wanted.
+    /// Fails if the operation has waited longer than its caller allows.
     #[inline]
     pub(crate) fn check_deadline(&self) -> Result<(), OpError> {
         let elapsed_ns = self.port.elapsed_ns();
@@ -558,7 +567,7 @@ impl<'m> Lane<'m> {
         Ok(())
     }
 
-    /// Whether the operation may be sent back, with nothing done, to wait for memory that others might give back.
+    /// Whether the operation may be sent back, with nothing changed, to wait until others give back memory.
     #[inline]
     pub(crate) fn is_patient(&self) -> bool {
         self.patient.get()
@@ -582,10 +591,10 @@ impl<'m> Lane<'m> {
     }
 }
 
-/// Nodes a lane keeps ready per class: a split takes one, root growth one more.
+/// Nodes of each class in the stock: a split takes one, and a new root one more.
 pub const STOCK_NODES: usize = 2;
 
-/// The word in scratch at `at`; 0 outside.
+/// The word in the scratch at `at`; 0 outside the scratch.
 pub(crate) fn word_at(lane: &Lane<'_>, at: usize) -> u64 {
     lane.port().with(|bytes| {
         let word = bytes.get(at..).and_then(|bytes| bytes.first_chunk());

@@ -1,21 +1,22 @@
 //! What a lane that waits for a lock has seen of the lock and of its holder.
 
-/// What a waiter has seen of a lock and of its holder, by its own clock: the nanoseconds its operation has waited.
+/// What a waiter has seen of a lock and of its holder, by its own clock: the nanoseconds that its operation has
+/// waited.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Watch {
-    /// The lock word, and since when it is that.
+    /// The lock word, and since when it has been this word.
     pub(crate) word: u64,
     since_ns: u64,
-    /// When the holder's row was looked at last.
+    /// When the waiter last looked at the holder's row.
     looked_ns: u64,
-    /// What was there, and since when it is that.
+    /// What the row said, and since when it has said this.
     row: (u64, u64),
     row_since_ns: u64,
     seen_row: bool,
 }
 
 impl Watch {
-    /// Notes that a CAS lost against `word`. Whether it is time to look at the holder's row.
+    /// Stores that a CAS lost against `word`. Returns whether it is time to look at the holder's row.
     pub(crate) fn lost(&mut self, word: u64, now_ns: u64, lease_ns: u64) -> bool {
         if word != self.word {
             *self = Self { word, since_ns: now_ns, looked_ns: now_ns, ..Self::default() };
@@ -24,22 +25,22 @@ impl Watch {
         self.is_long(now_ns, lease_ns) && (!self.seen_row || now_ns - self.looked_ns >= lease_ns / 8)
     }
 
-    /// Whether the lock has been held by the same acquisition for suspiciously long.
+    /// Whether one acquisition has held the lock for suspiciously long.
     fn is_long(&self, now_ns: u64, lease_ns: u64) -> bool {
         now_ns - self.since_ns >= lease_ns / 4
     }
 
-    /// How long to pause before the next CAS, in ns, if something else than the usual.
+    /// How long to pause before the next CAS, in ns, if not the usual time.
     pub(crate) fn pause_ns(&self, now_ns: u64, lease_ns: u64) -> Option<u64> {
         (self.word != 0 && self.is_long(now_ns, lease_ns)).then_some(lease_ns / 64)
     }
 
-    /// Since when the holder's row has not changed, if it was looked at and that was not the end of it.
+    /// Since when the holder's row has not changed, if the waiter looked at it while the lock had this word.
     pub(crate) fn watched_since(&self) -> Option<u64> {
         self.seen_row.then_some(self.row_since_ns)
     }
 
-    /// Notes what the holder's row says. Whether its lease is over: a whole lease without a change.
+    /// Stores what the holder's row says. Returns whether the holder's lease is over: a whole lease without a change.
     pub(crate) fn saw_row(&mut self, row: (u64, u64), now_ns: u64, lease_ns: u64) -> bool {
         self.looked_ns = now_ns;
         if !self.seen_row || self.row != row {
@@ -52,12 +53,12 @@ impl Watch {
     }
 }
 
-/// What a lane does that waits for a lock.
+/// What a lane that waits for a lock does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Watched {
-    /// It waits on, so many ns if not as usual.
+    /// It waits on, for this many ns if not the usual time.
     Wait(Option<u64>),
-    /// The holder has been silent for suspiciously long: the operation comes to an end for now, with `unresponsive_holder`, and
+    /// The holder has been unresponsive for suspiciously long. The attempt ends with `unresponsive_holder`, and
     /// `look_after` is called.
     Unresponsive,
 }

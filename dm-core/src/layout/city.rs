@@ -6,7 +6,7 @@
 const K2: u64 = 0x9ae1_6a3b_2f90_404f;
 const K1: u64 = 0xb492_b66f_be98_f273;
 
-/// Words are little-endian; past the end they are zero.
+/// Words are little-endian, and zero behind the end of the key.
 #[inline]
 fn word(key: &[u8], at: usize) -> u64 {
     key.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes)
@@ -23,7 +23,7 @@ const fn mix(u: u64, v: u64, multiplier: u64) -> u64 {
     shift_mix((v ^ a).wrapping_mul(multiplier)).wrapping_mul(multiplier)
 }
 
-/// The hash of a key of 8 to 64 bytes. Of other lengths it is some number, the same every time.
+/// The hash of a key of 8 to 64 bytes. For other lengths it is some number, always the same.
 #[inline]
 pub fn city_hash_64(key: &[u8]) -> u64 {
     match key.len() {

@@ -1,11 +1,11 @@
-//! Field maps: a structure described as data, so that its documentation is generated and checked, not kept by hand.
+//! Field maps: a structure described as data, so that its documentation is generated and checked.
 
 use core::fmt;
 
 /// One field of a structure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// Byte offset; for striped nodes the payload offset.
+    /// Byte offset; for striped nodes, the payload offset.
     pub offset: usize,
     /// Width in bits, starting at bit `bit`.
     pub bits: usize,
@@ -13,7 +13,7 @@ pub struct Field {
     pub bit: usize,
     /// Name.
     pub name: &'static str,
-    /// What it means, in one line.
+    /// Meaning, in one line.
     pub meaning: &'static str,
 }
 
@@ -29,7 +29,7 @@ impl Field {
     }
 }
 
-/// A table of fields as the goldens print it: offset, bits, name, meaning.
+/// A table of fields as the goldens have it: offset, bits, name, meaning.
 pub struct Table<'a>(pub &'a [Field]);
 
 impl fmt::Display for Table<'_> {

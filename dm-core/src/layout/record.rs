@@ -1,7 +1,7 @@
-//! Records: unstriped structures of fixed layout, declared once.
+//! Records: structures of fixed layout without stripes, each declared once.
 //!
-//! The macro makes the struct, the documentation of its fields and its field map of the same text, so that a golden
-//! cannot say anything else than the code does.
+//! The macro makes the struct, the documentation of its fields and its field map from the same text. So a golden always
+//! agrees with the code.
 
 use zerocopy::byteorder::little_endian::{U16, U32, U64};
 
@@ -42,7 +42,7 @@ macro_rules! record {
             /// All bytes zero.
             pub const ZERO: Self = zerocopy::transmute!([0_u8; core::mem::size_of::<Self>()]);
 
-            /// The record at the start of `bytes`, if there are enough.
+            /// The record at the start of `bytes`, if they are enough.
             pub fn from_prefix(bytes: &[u8]) -> Option<Self> {
                 zerocopy::FromBytes::read_from_prefix(bytes).ok().map(|(record, _)| record)
             }
@@ -70,17 +70,18 @@ pub(crate) const fn mask(width: u32) -> u64 {
     (1 << width) - 1
 }
 
-/// CRC-32C (RFC 3720 appendix B.4). Bit by bit: records are small and checked at open, a table would cost firmware 1 KB.
+/// CRC-32C (RFC 3720 appendix B.4), bit by bit: records are small and checked when a pool or an index is opened, and
+/// a table would cost firmware 1 KB.
 pub(crate) const CRC: crc::Crc<u32, crc::NoTable> = crc::Crc::<u32, crc::NoTable>::new(&crc::CRC_32_ISCSI);
 
-/// Text in a fixed field: valid UTF-8, no control characters, zeros behind it. `None` for anything else.
+/// Text in a fixed field: valid UTF-8 without control characters, and zeros behind it. `None` for anything else.
 pub(crate) fn text(field: &[u8], bytes: u8) -> Option<&str> {
     let (name, rest) = field.split_at_checked(usize::from(bytes))?;
     let name = core::str::from_utf8(name).ok()?;
     (rest.iter().all(|&byte| byte == 0) && !name.chars().any(char::is_control)).then_some(name)
 }
 
-/// Stores `name` in a fixed field. `None` if it does not fit or [`text`] would not read it back.
+/// Stores `name` in a fixed field. `None` if it does not fit, or if [`text`] would not read it back.
 pub(crate) fn set_text(field: &mut [u8], name: &str) -> Option<u8> {
     field.fill(0);
     field.get_mut(..name.len())?.copy_from_slice(name.as_bytes());

@@ -7,25 +7,26 @@
 //! └────────────────┴──────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! A node is a whole number of lines. *Payload offsets* count payload bytes only; payload byte `p` is stored at
-//! `64 * (p / 63) + 1 + p % 63`.
+//! A node is a whole number of lines. *Payload offsets* count payload bytes only: payload byte `p` is stored at `64 *
+//! (p / 63) + 1 + p % 63`.
 //!
-//! Two levels of 4-bit versions (after Sherman section 4.4, in the per-line form of CHIME section 4.1.1):
+//! There are two levels of 4-bit versions (after Sherman section 4.4, in the per-line form of CHIME section 4.1.1):
 //!
-//! - **NV**, the node version, is the same in every line of a node. A WRITE of the whole node raises it by one
-//!   everywhere. A READ whose lines disagree mixed two such WRITEs.
-//! - **EV**, the entry version, is kept in the entry's own control byte and repeated in the version byte of every line
-//!   that the entry reaches into from the line before. A WRITE of one entry raises it by one and covers exactly the
-//!   bytes from the control byte to the entry's end, version bytes in between included. An entry inside one line
-//!   needs none: the line is atomic.
+//! - **NV**, the node version, is the same in every line of a node. A WRITE of the whole node raises it by one in every
+//!   line. A READ whose lines disagree is a mixture of two such WRITEs.
+//! - **EV**, the entry version, is in the entry's own control byte. The version byte of every line into which the entry
+//!   reaches from the line before repeats it. A WRITE of one entry raises it by one, and covers exactly the bytes from
+//!   the control byte to the entry's end, including version bytes in between. An entry inside one line needs no EV: the
+//!   line is atomic.
 //!
-//! **Why an accepted READ is one instant of each entry.** Given LINE_ATOMIC, an entry within one line cannot tear. One
-//! that spans lines carries an EV per line; all are written by the same WRITE, so equal EVs and equal NVs mean equal
-//! writers, unless 16 WRITEs of that entry (or of the node) fit into the READ. Time bounds that: see
-//! [`crate::verbs::Capabilities::write_turn_ns_min`]. No order of lines is assumed, of READs or of WRITEs.
+//! **Why an accepted READ is one instant of each entry.** Given LINE_ATOMIC, an entry within one line cannot tear. An
+//! entry that spans lines has an EV per line, and the same WRITE writes all of them. So equal EVs and equal NVs mean
+//! equal writers, unless 16 WRITEs of that entry (or of the node) fit into the READ. Time bounds this: see
+//! [`crate::verbs::Capabilities::write_turn_ns_min`]. No order of lines is assumed, neither of READs nor of WRITEs. See
+//! [`torn_reads`](crate::manual::torn_reads).
 //!
-//! Codec functions take images of any content and any length; an access outside the image yields zeros or does
-//! nothing, so remote bytes cannot make them panic.
+//! The functions of the codec take images of any content and any length. An access outside the image returns zeros or
+//! does nothing, so remote bytes cannot make them panic.
 
 use crate::layout::LINE_BYTES;
 use crate::mutants::{Mutant, planted};
@@ -36,7 +37,7 @@ pub const LINE_PAYLOAD_BYTES: usize = LINE_BYTES - 1;
 /// Versions count modulo 16.
 pub const VERSION_MASK: u8 = 0x0f;
 
-/// Stored bytes of a node with `payload` bytes: whole lines.
+/// Stored bytes of a node with `payload` bytes: a whole number of lines.
 #[inline]
 pub const fn stored_bytes(payload: usize) -> usize {
     payload.div_ceil(LINE_PAYLOAD_BYTES) * LINE_BYTES
@@ -48,22 +49,22 @@ pub const fn payload_bytes(stored: usize) -> usize {
     stored / LINE_BYTES * LINE_PAYLOAD_BYTES
 }
 
-/// Where payload byte `payload` is stored.
+/// Offset at which payload byte `payload` is stored.
 #[inline]
 pub const fn stored_offset(payload: usize) -> usize {
     payload / LINE_PAYLOAD_BYTES * LINE_BYTES + 1 + payload % LINE_PAYLOAD_BYTES
 }
 
-/// Copies payload bytes at `at` into `out`.
+/// Copies payload bytes from `at` on into `out`.
 #[inline]
 pub fn read(image: &[u8], at: usize, out: &mut [u8]) {
     Cursor::at(at).read(image, out);
 }
 
-/// Copies `bytes` to the payload at `at`. Version bytes are left alone.
+/// Copies `bytes` to the payload at `at`. Does not change version bytes.
 #[inline]
 pub fn write(image: &mut [u8], at: usize, bytes: &[u8]) {
-    // A word in one line is the common case, and a store is a fraction of a call of memcpy.
+    // A word in one line is the common case, and a store takes a fraction of the time of a call of memcpy.
     if let Ok(word) = <&[u8; 8]>::try_from(bytes)
         && at % LINE_PAYLOAD_BYTES <= LINE_PAYLOAD_BYTES - word.len()
     {
@@ -86,10 +87,11 @@ pub fn write(image: &mut [u8], at: usize, bytes: &[u8]) {
     }
 }
 
-/// Compares payload bytes at `at` with `bytes`.
+/// Compares the payload bytes from `at` on with `bytes`.
 #[inline]
 pub fn compare(image: &[u8], at: usize, bytes: &[u8]) -> core::cmp::Ordering {
-    // Keys of eight bytes are the common case, and a comparison of words is a fraction of a call of memcmp.
+    // Keys of eight bytes are the common case, and a comparison of words takes a fraction of the time of a call of
+    // memcmp.
     match <[u8; 8]>::try_from(bytes) {
         Ok(bytes) => word(image, at).swap_bytes().cmp(&u64::from_be_bytes(bytes)),
         Err(_) => compare_pieces(image, at, bytes),
@@ -127,12 +129,12 @@ pub fn word(image: &[u8], at: usize) -> u64 {
     Cursor::at(at).word(image)
 }
 
-/// A place in the payload that moves forward without dividing: for walks over entries.
+/// A position in the payload that moves forward without divisions, for walks over entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cursor {
-    /// Where the byte is stored.
+    /// Offset at which the byte is stored.
     stored: usize,
-    /// Payload bytes of its line from here on, 1..=63.
+    /// Payload bytes of its line from this one on, 1..=63.
     room: usize,
 }
 
@@ -157,10 +159,10 @@ impl Cursor {
         Self { stored: stored + bytes, room: room - bytes }
     }
 
-    /// As [`crossings`], of `bytes` from here on.
+    /// As [`crossings`], for `bytes` from here on.
     #[inline]
     pub fn crossings(self, bytes: usize) -> impl Iterator<Item = usize> {
-        // Usually none.
+        // Usually there are none.
         let lines = if bytes <= self.room { 0 } else { (bytes - self.room).div_ceil(LINE_PAYLOAD_BYTES) };
         (0..lines).map(move |line| self.stored + self.room + line * LINE_BYTES)
     }
@@ -171,7 +173,7 @@ impl Cursor {
         image.get(self.stored).copied().unwrap_or(0)
     }
 
-    /// The little-endian word that begins here; 0 if the image ends before it does.
+    /// The little-endian word that begins here; 0 if the image ends before the word.
     #[inline]
     pub fn word(self, image: &[u8]) -> u64 {
         let load = |start: usize| {
@@ -180,8 +182,8 @@ impl Cursor {
         if self.room >= 8 {
             return load(self.stored);
         }
-        // Behind the version byte every byte is one place further: two loads, and each byte from the one that has it
-        // right.
+        // Every byte behind the version byte is one place further. So this loads two words, and takes each byte from
+        // the word that has it at the right place.
         let mask = (1 << (8 * self.room)) - 1;
         load(self.stored) & mask | load(self.stored + 1) & !mask
     }
@@ -189,8 +191,8 @@ impl Cursor {
     /// Copies the payload from here on into `out`.
     #[inline]
     pub fn read(self, image: &[u8], out: &mut [u8]) {
-        // Records of one or two words are the common cases. By words a version byte in between costs a mask, and no call
-        // of memcpy.
+        // Records of one or two words are the common cases. As words, a version byte in between costs a mask, and
+        // there is no call of memcpy.
         match out.len() {
             8 => return out.copy_from_slice(&self.word(image).to_le_bytes()),
             16 => {
@@ -227,14 +229,14 @@ pub fn half(image: &[u8], at: usize) -> u16 {
     u16::from_le_bytes(bytes)
 }
 
-/// The node version, if every line agrees on it.
+/// The node version, if it is the same in every line.
 #[inline]
 pub fn node_version(image: &[u8]) -> Option<u8> {
     let first = *image.first()? & VERSION_MASK;
     if planted(Mutant::BookendVersions) {
         return (*image.get(image.len().saturating_sub(LINE_BYTES))? & VERSION_MASK == first).then_some(first);
     }
-    // No early exit: the common case reads them all, and a branch-free loop is a quarter of the time.
+    // No early exit: the common case reads all lines, and a loop without branches takes a quarter of the time.
     let mut difference = 0;
     for line in image.chunks(LINE_BYTES) {
         difference |= (line[0] & VERSION_MASK) ^ first;
@@ -242,7 +244,7 @@ pub fn node_version(image: &[u8]) -> Option<u8> {
     (difference == 0).then_some(first)
 }
 
-/// Writes the node version into every line; entry versions stay.
+/// Writes the node version into every line. Does not change entry versions.
 #[inline]
 pub fn set_node_version(image: &mut [u8], version: u8) {
     for line in image.chunks_mut(LINE_BYTES) {
@@ -250,7 +252,7 @@ pub fn set_node_version(image: &mut [u8], version: u8) {
     }
 }
 
-/// Stored offsets of the version bytes of the lines that payload `at..at + bytes` reaches into from the line before.
+/// Stored offsets of the version bytes of the lines into which payload `at..at + bytes` reaches from the line before.
 #[inline]
 pub fn crossings(at: usize, bytes: usize) -> impl Iterator<Item = usize> {
     let first = at / LINE_PAYLOAD_BYTES + 1;
@@ -264,7 +266,7 @@ pub fn entry_is_whole(image: &[u8], at: usize, bytes: usize, version: u8) -> boo
     crossings(at, bytes).all(|line| image.get(line).is_some_and(|byte| byte >> 4 == version & VERSION_MASK))
 }
 
-/// Writes the entry version into every crossed line; node versions stay.
+/// Writes the entry version into every crossed line. Does not change node versions.
 #[inline]
 pub fn set_entry_version(image: &mut [u8], at: usize, bytes: usize, version: u8) {
     for line in crossings(at, bytes) {
@@ -274,7 +276,7 @@ pub fn set_entry_version(image: &mut [u8], at: usize, bytes: usize, version: u8)
     }
 }
 
-/// The stored byte range of payload `at..at + bytes`: what a WRITE of one entry covers.
+/// The stored byte range of payload `at..at + bytes`: the range that a WRITE of one entry covers.
 #[inline]
 pub const fn stored_range(at: usize, bytes: usize) -> core::ops::Range<usize> {
     let last = if bytes == 0 { at } else { at + bytes - 1 };
@@ -305,13 +307,13 @@ mod tests {
     #[test]
     fn an_entry_is_whole_only_if_every_crossed_line_agrees() {
         let mut image = vec![0; 256];
-        // Payload 60..130 starts in line 0 and reaches into lines 1 and 2.
+        // Payload 60..130 begins in line 0 and reaches into lines 1 and 2.
         assert_eq!(crossings(60, 70).collect::<Vec<_>>(), [64, 128]);
         set_entry_version(&mut image, 60, 70, 9);
         assert!(entry_is_whole(&image, 60, 70, 9));
         image[128] = 0x80;
         assert!(!entry_is_whole(&image, 60, 70, 9));
-        // An entry inside a line needs no version at all.
+        // An entry inside one line needs no version.
         assert!(entry_is_whole(&image, 0, 63, 5));
     }
 

@@ -1,9 +1,10 @@
-//! The local half of hierarchical locks (Sherman section 4.3): lanes of one compute node that want the same lock word
-//! queue here instead of all sending CAS requests, and a lane that releases hands the held word to the next in line
-//! a bounded number of times.
+//! The local half of hierarchical locks (Sherman section 4.3). Lanes of one compute node that want the same lock word
+//! queue here instead of all sending CAS requests. A lane that releases the lock hands the held word over to the next
+//! lane in the queue, a bounded number of times.
 //!
-//! One entry per remote lock word. An entry has a *holder*: the lane that may send requests for the word. All others
-//! wait in FIFO order, parked; who frees the entry makes the next waiter its holder and has its driver wake it.
+//! There is one entry per remote lock word. An entry has a *holder*: the lane that may send requests for the word. All
+//! others wait in FIFO order, parked. The lane that frees the entry makes the next waiter its holder and has its driver
+//! wake it.
 //!
 //! ```text
 //!              enter                  CAS won                  pass (word goes along)
@@ -12,17 +13,18 @@
 //!                        └───────── leave ──────────┘──────► (nobody), or next holder without the word
 //! ```
 //!
-//! **Cancellation.** A waiter whose future was dropped still stands in the queue until [`LockTable::cancel`] takes it
-//! out. If it was made holder in the meantime, `cancel` says so and the settling lane passes the turn on. A hand-over is
-//! decided twice: [`LockTable::would_pass`] before the data is written (whether to chain an unlock to it), and
-//! [`LockTable::pass`] after; when nobody is left by then, the caller releases the remote word itself.
+//! **Cancellation.** A waiter whose future was dropped stays in the queue until [`LockTable::cancel`] takes it out. If
+//! it was made holder in the meantime, `cancel` returns this, and the settling lane passes the entry on. A lane decides
+//! twice on a handover: by [`LockTable::would_pass`] before it writes data (whether to chain an unlock to the WRITE),
+//! and by [`LockTable::pass`] afterwards. If nobody is left in the queue by then, the caller releases the remote word
+//! itself.
 //!
-//! **Who is alone pays little.** Holder, hand-overs and whether anybody waits are one word: entering a free entry and
-//! leaving one without a queue is one compare-and-swap each. Only a queue is changed under the entry's *latch*, a bit of
-//! the same word: while it is set no compare-and-swap of the word by others succeeds, so what was decided under the latch
-//! holds until its end.
+//! **A lane that is alone pays little.** Holder, handovers and whether anybody waits are one word. To enter a free
+//! entry takes one compare-and-swap, and so does leaving one without a queue. A queue is changed only under the entry's
+//! *latch*, a bit of the same word. While the bit is set, no compare-and-swap of the word by others succeeds. So what
+//! was decided under the latch holds until the latch is released.
 //!
-//! No latch is held across an await; each method is a bounded critical section: constant time, except `cancel`, which
+//! No latch is held across an await. Each method is a bounded critical section: constant time, except `cancel`, which
 //! walks the queue (at most as long as there are lanes).
 
 use crate::error::VerbError;
@@ -42,7 +44,7 @@ const GRANTED: u8 = 2;
 const GRANTED_WITH_WORD: u8 = 3;
 const GRANTED_WITH_IMAGED_WORD: u8 = 4;
 
-/// One lock word's local state, small so that a table of many stays in a processor's cache. Storage for a
+/// The local state of one lock word, small so that a table of many stays in a processor's cache. Storage for a
 /// [`LockTable`].
 ///
 /// ```text
@@ -52,8 +54,9 @@ const GRANTED_WITH_IMAGED_WORD: u8 = 4;
 /// └──────────┴──────┴─────────┴──────────┴─────────┘
 /// ```
 ///
-/// The queue bit says whether `head` is a lane. `head` and `tail` are read and written by who has the latch; that is
-/// taken with Acquire and released with Release, as is the word by who has no need for the latch.
+/// The queue bit says whether `head` is a lane. Only the lane that has the latch reads and writes `head` and `tail`.
+/// The latch is taken with Acquire and released with Release. A lane that needs no latch changes the word with the
+/// same orders.
 #[derive(Debug)]
 pub struct Entry {
     word: AtomicU32,
@@ -72,13 +75,13 @@ impl Entry {
         self.word.compare_exchange(Self::FREE, u32::from(lane.0), Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Whether nobody waits. Who is the holder and told so may act upon it: whoever comes later comes after that.
+    /// Whether nobody waits. The holder may act upon the answer: a lane that comes later comes after that.
     #[inline]
     fn is_unwanted(&self) -> bool {
         self.word.load(Ordering::Relaxed) & (Self::LATCH | Self::QUEUE) == 0
     }
 
-    /// Makes nobody the holder, if nobody waits. Called by the holder.
+    /// Makes nobody the holder, if nobody waits. Only the holder calls it.
     #[inline]
     fn free(&self) -> bool {
         let word = self.word.load(Ordering::Relaxed);
@@ -86,7 +89,7 @@ impl Entry {
             && self.word.compare_exchange(word, Self::FREE, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 
-    /// The entry's state, to look at and to change; it is written back at the end.
+    /// The entry's state, to read and to change. It is written back when the value is dropped.
     #[cold]
     fn latch(&self) -> Latched<'_> {
         loop {
@@ -114,7 +117,7 @@ impl Default for Entry {
     }
 }
 
-/// What an entry says.
+/// The state of an entry.
 #[derive(Clone, Copy)]
 struct State {
     holder: u16,
@@ -148,22 +151,22 @@ impl Drop for Latched<'_> {
         let State { holder, head, tail, handed } = self.state;
         self.entry.head.store(head, Ordering::Relaxed);
         self.entry.tail.store(tail, Ordering::Relaxed);
-        // A free entry has one value only, that of `Entry::take`.
+        // A free entry has only one value, the one that `Entry::take` expects.
         let word = if holder == NOBODY { Entry::FREE } else { u32::from(handed) << 16 | u32::from(holder) };
         let queue = if head == NOBODY { 0 } else { Entry::QUEUE };
         self.entry.word.store(word | queue, Ordering::Release);
     }
 }
 
-/// One lane's place in a queue. Storage for a [`LockTable`].
+/// One lane's element of a queue. Storage for a [`LockTable`].
 #[derive(Debug, Default)]
 pub struct Waiter {
     next: AtomicU16,
     state: AtomicU8,
-    /// What the lane wants the lock for: a word is handed only to who protects the same node with it, so that it stays
-    /// with one index.
+    /// The node for which the lane wants the lock. A word is handed over only to a lane that protects the same node
+    /// with it, so that the word stays with one index.
     tag: AtomicU32,
-    /// The remote word that came with a hand-over, low half and high half. Written before the state says so.
+    /// The remote word that came with a handover, low half and high half. Written before the state that announces it.
     word: [AtomicU32; 2],
 }
 
@@ -180,32 +183,32 @@ impl Waiter {
     }
 }
 
-/// What [`LockTable::enter`] answers.
+/// Result of [`LockTable::enter`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entered {
-    /// The lane is the holder: acquire the remote word.
+    /// The lane is the holder: it acquires the remote word.
     Holder,
-    /// The lane is in the queue: park, and ask [`LockTable::turn`] when woken.
+    /// The lane is in the queue: it parks, and calls [`LockTable::turn`] when woken.
     Queued,
 }
 
-/// What [`LockTable::turn`] answers.
+/// Result of [`LockTable::turn`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// Not yet.
+    /// The lane is not the holder yet.
     Wait,
-    /// The lane is the holder: acquire the remote word.
+    /// The lane is the holder: it acquires the remote word.
     Acquire,
     /// The lane is the holder, and the remote word came with it.
     Owned(Handed),
 }
 
-/// A held word on its way from lane to lane.
+/// A held word that goes from lane to lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handed {
     /// The remote word.
     pub word: u64,
-    /// There is a redo image of this acquisition: every WRITE from now on needs one.
+    /// There is a redo record of this acquisition: every WRITE from now on needs one.
     pub has_redo_record: bool,
 }
 
@@ -215,19 +218,19 @@ pub struct LockTable<'s> {
     locks_per_node: u32,
     waiters: &'s [Waiter],
     hand_overs_max: u8,
-    /// The next sequence no lane has taken: for an index without recovery.
+    /// The next sequence that no lane has, for an index without recovery.
     sequences: Mutex<u64>,
 }
 
 impl<'s> LockTable<'s> {
-    /// `entries`: `locks_per_node` for each memory node. `waiters`: one per lane of the compute node.
-    /// `hand_overs_max`: how often in a row a held word may change lanes before others get a chance (Sherman: 4);
-    /// 0 turns hand-over off.
+    /// `entries` has `locks_per_node` for each memory node, and `waiters` one for each lane of the compute node.
+    /// `hand_overs_max`: how often in a row a held word may change lanes before other compute nodes get a chance
+    /// (Sherman: 4); 0 turns handover off.
     pub const fn new(entries: &'s [Entry], locks_per_node: u32, waiters: &'s [Waiter], hand_overs_max: u8) -> Self {
         Self { entries, locks_per_node, waiters, hand_overs_max, sequences: Mutex::new(1) }
     }
 
-    /// `count` lock word sequences nobody else gets.
+    /// Gives out `count` sequences for lock words, to this caller only.
     pub(crate) fn sequences(&self, count: u64) -> core::ops::Range<u64> {
         let mut next = self.sequences.lock();
         let first = *next;
@@ -237,14 +240,14 @@ impl<'s> LockTable<'s> {
 
     #[inline]
     fn entry(&self, lock: LockId) -> Option<&Entry> {
-        // An index past the table cannot come from `lock_of` with this table's size; if it does, the lanes share no
+        // An index past the table cannot come from `lock_of` with this table's size. If it does, the lanes share no
         // entry and meet at the remote word, which is slower and still right.
         let index = lock.index & !LockId::IN_NODE;
         (index < self.locks_per_node)
             .then(|| self.entries.get(lock.node.0 as usize * self.locks_per_node as usize + index as usize))?
     }
 
-    /// Whether there is a place in the queues for `lane`.
+    /// Whether the queues have an element for `lane`.
     #[inline]
     pub fn knows(&self, lane: LaneId) -> bool {
         usize::from(lane.0) < self.waiters.len()
@@ -284,13 +287,13 @@ impl<'s> LockTable<'s> {
         self.entry(lock).is_none_or(|entry| entry.take(lane))
     }
 
-    /// Whether a queued lane's turn has come.
+    /// Whether a queued lane has become the holder.
     pub fn turn(&self, lock: LockId, lane: LaneId) -> Turn {
         let (Some(_), Some(waiter)) = (self.entry(lock), self.waiter(lane.0)) else { return Turn::Acquire };
         // Acquire pairs with the Release of `grant`: what the granting lane did under the lock is visible.
         let state = waiter.state.load(Ordering::Acquire);
         if matches!(state, GRANTED | GRANTED_WITH_WORD | GRANTED_WITH_IMAGED_WORD) {
-            // Taken note of: a later `cancel` must not take it for news.
+            // The lane knows it now: a later `cancel` must not report it again.
             waiter.state.store(IDLE, Ordering::Relaxed);
         }
         match state {
@@ -336,8 +339,8 @@ impl<'s> LockTable<'s> {
         self.entry(lock).is_some_and(|entry| !entry.is_unwanted() && self.receiver_stands_ready(*entry.latch(), tag))
     }
 
-    /// Hands the held word to the next waiter, which has to be woken. `None`: nobody is there to receive it (any
-    /// more); the caller is still the holder and releases the remote word.
+    /// Hands the held word over to the next waiter, which has to be woken. `None`: there is no receiver (any more).
+    /// The caller is still the holder, and releases the remote word.
     #[inline]
     pub fn pass(&self, lock: LockId, tag: u32, handed: Handed) -> Option<LaneId> {
         let entry = self.entry(lock)?;
@@ -351,14 +354,14 @@ impl<'s> LockTable<'s> {
         self.grant(&mut entry, Some(handed))
     }
 
-    /// Frees the entry, whose remote word is not held (any more). The next holder, if any, has to be woken.
+    /// Frees the entry. Its remote word is not held (any more). The next holder, if there is one, has to be woken.
     #[inline]
     pub fn leave(&self, lock: LockId) -> Option<LaneId> {
         let entry = self.entry(lock)?;
         if entry.free() { None } else { self.grant(&mut entry.latch(), None) }
     }
 
-    /// Takes a lane out of the queue. If its turn has come in the meantime, says so: the lane is then the holder.
+    /// Takes a lane out of the queue. If the lane has become the holder in the meantime, returns this.
     pub fn cancel(&self, lock: LockId, lane: LaneId) -> Turn {
         let (Some(entry), Some(waiter)) = (self.entry(lock), self.waiter(lane.0)) else { return Turn::Wait };
         let mut entry = entry.latch();
@@ -395,16 +398,16 @@ impl<'s> LockTable<'s> {
         Turn::Wait
     }
 
-    /// Entries with a holder: for tests and inspection.
+    /// Number of entries with a holder, for tests and inspection.
     pub fn held(&self) -> usize {
         self.entries.iter().filter(|entry| entry.latch().holder != NOBODY).count()
     }
 }
 
-/// Asks for the entry of a lock without waiting, and tracks `lock_record`, the lane's lock record from then on. `queues`: `None` if lanes do
-/// not queue. `false`: another lane is the entry's holder.
+/// Asks for the entry of a lock without waiting, and adds `lock_record` to the lane's lock records. `queues`: `None`
+/// if lanes do not queue. `false`: another lane is the entry's holder.
 ///
-/// A lane whose ledger has no room for the record does not keep the entry: nobody would ever free it.
+/// If the lane has no room for the record, it does not keep the entry: otherwise nobody would ever free it.
 pub(crate) fn try_enter_tracked(
     queues: Option<&LockTable<'_>>,
     lane: &Lane<'_>,
@@ -431,7 +434,7 @@ mod tests {
 
     const LOCK: LockId = LockId { node: NodeId(0), index: 0 };
 
-    /// An odd word has an image.
+    /// An odd word has a redo record.
     const fn handed(word: u64) -> Handed {
         Handed { word, has_redo_record: word % 2 == 1 }
     }
@@ -471,7 +474,7 @@ mod tests {
             assert!(table.pass(LOCK, 7, handed(1)).is_some());
             assert!(!table.would_pass(LOCK, 7));
             assert_eq!(table.pass(LOCK, 7, handed(1)), None);
-            // A remote release starts the count anew.
+            // A remote release starts the count of handovers anew.
             assert!(table.leave(LOCK).is_some());
             assert!(table.would_pass(LOCK, 7));
         });
@@ -501,7 +504,7 @@ mod tests {
             (0..LOCK_RECORDS_MAX as u32).for_each(|index| lane.track(lock_record(index)).unwrap());
             assert_eq!(try_enter_tracked(Some(table), &lane, wanted), Err(VerbError::OVERFLOW));
             assert_eq!((table.held(), lane.lock_records().len()), (0, LOCK_RECORDS_MAX));
-            // Somebody else has it: nothing is tracked, and nothing is freed.
+            // Another lane has it: no record is added, and nothing is freed.
             assert_eq!(table.enter(LOCK, LaneId(1), 7), Entered::Holder);
             assert_eq!(try_enter_tracked(Some(table), &lane, wanted), Ok(false));
             assert_eq!(table.held(), 1);
@@ -517,9 +520,9 @@ mod tests {
             table.enter(LOCK, LaneId(2), 7);
             assert_eq!(table.cancel(LOCK, LaneId(1)), Turn::Wait);
             assert_eq!(table.pass(LOCK, 7, handed(5)), Some(LaneId(2)));
-            // Nobody is left: the caller has to release remotely.
+            // Nobody is left: the caller has to release the remote word.
             assert_eq!(table.pass(LOCK, 7, handed(5)), None);
-            // Lane 3 queues at the tail that the cancelled lane had left intact.
+            // Lane 3 queues at the tail that the cancelled lane left intact.
             table.enter(LOCK, LaneId(3), 7);
             assert_eq!(table.leave(LOCK), Some(LaneId(3)));
         });
@@ -534,7 +537,7 @@ mod tests {
             let lane = |number: u16| {
                 let lane = LaneId(number);
                 for turn in 0..TURNS {
-                    // An odd number of lanes hold back now and then, so that entries are free at times.
+                    // An odd number of lanes pause now and then, so that entries are free at times.
                     if (turn + u32::from(number)) % 64 == 0 {
                         std::thread::yield_now();
                     }
@@ -543,7 +546,7 @@ mod tests {
                         if turn % 5 == 0 && table.cancel(LOCK, lane) == Turn::Wait {
                             break;
                         }
-                        // A turn that `cancel` told of has come.
+                        // `cancel` reported that the lane is the holder.
                         holds = turn % 5 == 0 || table.turn(LOCK, lane) != Turn::Wait;
                         core::hint::spin_loop();
                     }
@@ -577,7 +580,7 @@ mod tests {
             assert_eq!(table.pass(LOCK, 7, handed(5)), Some(LaneId(1)));
             assert_eq!(table.turn(LOCK, LaneId(1)), Turn::Owned(handed(5)));
             assert_eq!(table.leave(LOCK), None);
-            // The next time lane 1 holds the entry it has no word yet.
+            // When lane 1 holds the entry the next time, it has no word yet.
             assert_eq!(table.enter(LOCK, LaneId(1), 7), Entered::Holder);
             assert_eq!(table.cancel(LOCK, LaneId(1)), Turn::Acquire);
         });

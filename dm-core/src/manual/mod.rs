@@ -17,6 +17,8 @@
 //! | [`generations`] | why may most places be reused at once |
 //! | [`orphans`] | how is memory of departed compute nodes found, with owner tags |
 //! | [`mark_and_sweep`] | how is it found without |
+//! | [`batches`] | why may lanes share one operation |
+//! | [`cache_frames`] | why does a reader of the index cache need no lock |
 //! | **B+-trees** | |
 //! | [`torn_reads`] | why is an accepted image of one WRITE |
 //! | [`half_splits`] | why may a split stop half-way |
@@ -35,6 +37,9 @@
 //! | [`smart_scans`] | what do scans and collections meet |
 //! | [`node_copies`] | what may a copy of a node be |
 //! | [`smart_published`] | what does the published design get wrong |
+//! | **Items** | |
+//! | [`items_layers`] | why is an operation on keys of any length one change |
+//! | [`items_memory`] | how long do blocks stay, and what does a crash leave |
 
 #[doc = include_str!("glossary.md")]
 pub mod glossary {}
@@ -58,6 +63,10 @@ pub mod generations {}
 pub mod orphans {}
 #[doc = include_str!("mark_and_sweep.md")]
 pub mod mark_and_sweep {}
+#[doc = include_str!("batches.md")]
+pub mod batches {}
+#[doc = include_str!("cache_frames.md")]
+pub mod cache_frames {}
 #[doc = include_str!("torn_reads.md")]
 pub mod torn_reads {}
 #[doc = include_str!("half_splits.md")]
@@ -88,3 +97,7 @@ pub mod smart_scans {}
 pub mod node_copies {}
 #[doc = include_str!("smart_published.md")]
 pub mod smart_published {}
+#[doc = include_str!("items_layers.md")]
+pub mod items_layers {}
+#[doc = include_str!("items_memory.md")]
+pub mod items_memory {}

@@ -1,4 +1,4 @@
-//! Addresses: where a node is, and which of the nodes that lived there.
+//! Addresses: the place of a node, and its generation.
 //!
 //! ```text
 //!  63        48 47                                   6 5        0
@@ -7,9 +7,9 @@
 //! └────────────┴──────────────────────────────────────┴──────────┘
 //! ```
 //!
-//! Nodes are 64-byte aligned, so the low six bits of an offset are free: they hold the *generation* of what lives
-//! there. A node repeats its generation in its first line; a pointer whose generation differs is stale. All zero is
-//! the null address: offset 0 is the superblock of a memory node and never a node of an index.
+//! Nodes are 64-byte aligned, so the low six bits of an offset are free. They have the *generation* of the node at this
+//! place. A node repeats its generation in its first line. A pointer with another generation is stale. Zero is the null
+//! address: offset 0 of a memory node is the superblock, and never a node of an index.
 
 use crate::layout::LINE_BYTES;
 use crate::verbs::NodeId;
@@ -24,26 +24,27 @@ pub const GENERATION_MASK: u8 = 0x3f;
 pub struct Address(u64);
 
 impl Address {
-    /// Points nowhere.
+    /// A pointer to no node.
     pub const NULL: Self = Self(0);
 
     /// Byte offsets lie below this: 48 bits.
     pub const OFFSET_END: u64 = 1 << 48;
 
-    /// The address of what has `generation` at the 64-byte aligned byte `offset` of `node`; low offset bits are cut.
+    /// The address of the node with `generation` at byte `offset` of `node`. The offset is 64-byte aligned; its low
+    /// bits are cut.
     #[inline]
     pub const fn new(node: NodeId, offset: u64, generation: u8) -> Self {
         let offset = offset & (Self::OFFSET_END - 1) & !(LINE_BYTES as u64 - 1);
         Self((node.0 as u64) << 48 | offset | (generation & GENERATION_MASK) as u64)
     }
 
-    /// As stored.
+    /// From its stored form.
     #[inline]
     pub const fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
 
-    /// As stored.
+    /// Its stored form.
     #[inline]
     pub const fn to_bits(self) -> u64 {
         self.0
@@ -67,13 +68,13 @@ impl Address {
         self.0 as u8 & GENERATION_MASK
     }
 
-    /// The same place, whatever lives there.
+    /// The place alone, without the generation.
     #[inline]
     pub const fn place(self) -> u64 {
         self.0 & !(GENERATION_MASK as u64)
     }
 
-    /// The same place in its next life.
+    /// The same place, with the next generation.
     #[inline]
     #[must_use]
     pub const fn next_generation(self) -> Self {

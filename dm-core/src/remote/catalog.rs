@@ -1,4 +1,5 @@
-//! Catalog entries as stored: which indexes a pool has, of which kind, with which parameters, and where their roots are.
+//! Catalog entries as stored: which indexes a pool has, of which kind, with which parameters, and where their roots
+//! are.
 
 use crate::layout::fields::Field;
 use crate::layout::record::{CRC, Le16, Le32, Le64, cut, mask, record, set_text, text};
@@ -53,7 +54,7 @@ const_assert_eq!(Entry::BYTES, 256);
 
 const_assert_eq!(core::mem::offset_of!(Entry, root), ROOT_OFFSET as usize);
 
-/// Number of a catalog entry: what chunk entries name an index by.
+/// Number of a catalog entry. Chunk entries name an index by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IndexNumber(u8);
 
@@ -69,7 +70,7 @@ impl IndexNumber {
         if entry < ENTRIES { Some(Self(entry as u8)) } else { None }
     }
 
-    /// As stored in five bits: an entry of the catalog, or none.
+    /// From its stored form in five bits: an entry of the catalog, or none.
     pub(crate) const fn from_stored(number: u8) -> Option<Self> {
         if (number as usize) < ENTRIES || number == Self::NONE.0 { Some(Self(number)) } else { None }
     }
@@ -124,17 +125,17 @@ impl IndexKind {
     }
 }
 
-/// How far an entry has come.
+/// State of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum EntryState {
     /// Unused.
     Free = 0,
-    /// Claimed; its body is being written.
+    /// Claimed; its creator is writing the body.
     Creating = 1,
     /// An index.
     Live = 2,
-    /// Was an index; its chunks are still to be given back.
+    /// Was an index; its chunks have yet to be given back.
     Dropped = 3,
 }
 
@@ -192,7 +193,7 @@ impl EntryWord {
         cut(self.0, 3, 21) as u32
     }
 
-    /// Tells creations of one compute node apart.
+    /// Distinguishes creations of one compute node.
     pub const fn request(self) -> u8 {
         cut(self.0, 24, 8) as u8
     }
@@ -224,11 +225,11 @@ pub struct Definition<'a> {
     pub name: &'a str,
     /// Which index.
     pub kind: IndexKind,
-    /// How to read the parameters.
+    /// Version of the parameter block.
     pub parameters_version: u16,
-    /// Sizes and options, read by the index.
+    /// Sizes and options, decoded by the index.
     pub parameters: [u8; PARAMETER_BYTES],
-    /// What it uses that readers and writers have to know.
+    /// Features that readers and writers have to know.
     pub features: Features,
 }
 
@@ -239,13 +240,13 @@ pub struct IndexEntry {
     pub number: IndexNumber,
     /// Its kind.
     pub kind: IndexKind,
-    /// How to read the parameters.
+    /// Version of the parameter block.
     pub parameters_version: u16,
-    /// Sizes and options, read by the index.
+    /// Sizes and options, decoded by the index.
     pub parameters: [u8; PARAMETER_BYTES],
-    /// What it uses that readers and writers have to know.
+    /// Features that readers and writers have to know.
     pub features: Features,
-    /// The root word as it was.
+    /// The root word when the entry was READ.
     pub root: u64,
     name: Name,
 }
@@ -270,7 +271,7 @@ impl IndexEntry {
             && self.features == definition.features
     }
 
-    /// Features it needs that this code does not know; 0 if it may be opened.
+    /// Features that it needs and this code does not know; 0 if it may be opened.
     pub const fn incompatible_unknown(&self) -> u64 {
         self.features.incompatible & !FEATURES_KNOWN.incompatible
     }
@@ -288,7 +289,7 @@ pub const fn root_offset(geometry: &NodeGeometry, number: IndexNumber) -> u64 {
 }
 
 impl Entry {
-    /// The entry of `definition`, sealed. `None` if its name does not fit or is not text.
+    /// The entry of `definition`, with its checksum. `None` if its name does not fit or is not text.
     pub fn of(word: EntryWord, definition: &Definition<'_>) -> Option<Self> {
         let mut entry = Self::ZERO;
         entry.word = word.0.into();
@@ -310,7 +311,7 @@ impl Entry {
         CRC.checksum(&self.as_bytes()[12..ROOT_OFFSET as usize])
     }
 
-    /// Reads the body of entry `number`, whatever its state. `Err` says what is wrong with it.
+    /// Decodes the body of entry `number`, whatever its state. `Err` says what is wrong with it.
     pub fn decode(&self, number: IndexNumber) -> Result<IndexEntry, &'static str> {
         if self.checksum.get() != self.checksum_of_bytes() {
             return Err("checksum of a catalog entry");

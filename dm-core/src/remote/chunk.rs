@@ -1,4 +1,4 @@
-//! Entries of the chunk table as stored: who was granted which memory, and what for.
+//! Entries of the chunk table as stored: which memory was granted to which compute node, and what for.
 //!
 //! ```text
 //!  63            48 47            32 31               12 11     7 6     3 2    0
@@ -13,23 +13,23 @@ use crate::remote::catalog::IndexNumber;
 use crate::remote::lock_word::RowId;
 use crate::remote::row::Member;
 
-/// Requests of one compute node in one incarnation.
+/// Most requests of one compute node in one incarnation.
 pub const REQUESTS_MAX: u32 = 1 << 20;
 
-/// Whose a chunk is.
+/// State of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum ChunkState {
-    /// Nobody's, never used: its bytes are zero.
+    /// Nobody's, and never used: its bytes are zero.
     Free = 0,
-    /// Granted to the compute node the entry names.
+    /// Granted to the compute node that the entry names.
     Granted = 1,
-    /// Nobody's, but nodes lived there.
+    /// Nobody's, but nodes were in it.
     Used = 2,
 }
 
 impl ChunkState {
-    /// How many there are.
+    /// Number of states.
     pub const COUNT: usize = 3;
 
     /// Lower-case name.
@@ -50,7 +50,7 @@ pub enum ChunkKind {
     Leaf = 1,
     /// Inner nodes of an index.
     Inner = 2,
-    /// Redo images of a compute node, for the index that it has opened.
+    /// Redo records of a compute node, for the index that it has opened.
     Redo = 3,
     /// Variable-length keys and values.
     Items = 4,
@@ -77,7 +77,7 @@ impl ChunkKind {
     }
 }
 
-/// Tells the grants of one compute node apart.
+/// Distinguishes the grants of one compute node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(u32);
 
@@ -103,9 +103,9 @@ pub struct ChunkWord(pub u64);
 pub enum ChunkEntry {
     /// Free, never used.
     Free,
-    /// Free, but nodes of `kind` and `index` lived there.
+    /// Free, but nodes of `kind` and `index` were in it.
     Used {
-        /// What it was for.
+        /// What it was granted for.
         kind: ChunkKind,
         /// Which index it belonged to.
         index: IndexNumber,
@@ -114,18 +114,18 @@ pub enum ChunkEntry {
     Granted(Grant),
 }
 
-/// A grant as the table keeps it.
+/// A grant as the table has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// What for.
+    /// What it was granted for.
     pub kind: ChunkKind,
-    /// For which index; [`IndexNumber::NONE`] if it serves them all.
+    /// The index that it is for; [`IndexNumber::NONE`] if it is for all.
     pub index: IndexNumber,
-    /// Which request of its owner this was.
+    /// Its owner's request.
     pub request: RequestId,
     /// Its owner's row.
     pub row: RowId,
-    /// Its owner's incarnation, low 16 bits: all there are ([`crate::remote::row::INCARNATION_MAX`]).
+    /// Its owner's incarnation, low 16 bits. There are no others ([`crate::remote::row::INCARNATION_MAX`]).
     pub incarnation: u16,
 }
 
@@ -148,14 +148,14 @@ impl Grant {
         )
     }
 
-    /// The entry of this chunk when it is given back after nodes lived there.
+    /// The entry of this chunk after it is given back, if nodes were in it.
     pub(crate) const fn used(&self) -> ChunkWord {
         ChunkWord(ChunkState::Used as u64 | (self.kind as u64) << 3 | (self.index.get() as u64) << 7)
     }
 }
 
 impl ChunkWord {
-    /// Never used, nobody's.
+    /// Nobody's, and never used.
     pub const FREE: Self = Self(0);
 
     /// The fields, for the goldens.
@@ -168,7 +168,7 @@ impl ChunkWord {
         Field::bits(0, 48, 16, "incarnation", "incarnation of the owner"),
     ];
 
-    /// Reads an entry. `Err` says what is wrong with it.
+    /// Decodes an entry. `Err` says what is wrong with it.
     pub const fn decode(self) -> Result<ChunkEntry, &'static str> {
         if self.0 == 0 {
             return Ok(ChunkEntry::Free);

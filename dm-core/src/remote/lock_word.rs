@@ -7,16 +7,16 @@
 //! └────────────────────────────────────────────────┴────────────────┘
 //! ```
 //!
-//! Every memory node has a table of such words, in device memory where its NIC has some (Sherman section 4.3), else in
-//! host memory; a node is protected by the word its offset hashes to, on its own memory node.
+//! Every memory node has a table of lock words. It is in device memory if the NIC has some (Sherman section 4.3), and
+//! in host memory otherwise. A node is protected by the word to which its offset hashes, on its own memory node.
 //!
-//! The *row* names the compute node (rows start at 1). The *sequence* is a number of the holder's that it uses for one
-//! acquisition in its life: a waiter can see progress, a release (a CAS of the whole word) cannot free a later
-//! acquisition, and what a dead holder was about to write is found by the word alone ([`crate::recovery`]), however
-//! many nodes the word covers.
+//! The *row* names the compute node; rows start at 1. The *sequence* is a number that the holder uses for one
+//! acquisition only. So a waiter can see progress. A release, which is a CAS of the whole word, cannot free a later
+//! acquisition. And the word alone leads to what a dead holder was about to write ([`crate::recovery`]), however many
+//! nodes the word covers.
 //!
-//! A lock word may lie in the node it protects instead (CHIME) and say something else while it is free; then [`HELD`] tells,
-//! and leaves 47 bits for the sequence.
+//! A lock word may be in the node that it protects instead (CHIME), and carry other information while it is free. Then
+//! the bit [`HELD`] says whether it is held, and the sequence has 47 bits.
 
 use crate::layout::fields::Field;
 use crate::remote::address::Address;
@@ -27,7 +27,7 @@ use crate::verbs::NodeId;
 #[repr(transparent)]
 pub struct RowId(pub u16);
 
-/// Set in a word that lies in its node while somebody holds it.
+/// Set in a word that is in its node, while a lane holds it.
 pub const HELD: u64 = 1 << 63;
 
 /// Sequences of one incarnation: 48 bits.
@@ -54,7 +54,8 @@ impl LockWord {
         if sequence < SEQUENCES_MAX { Some(Self(sequence << 16 | row.0 as u64)) } else { None }
     }
 
-    /// The same acquisition as the word of a lock that lies in its node. `None`: the sequence has no room beside [`HELD`].
+    /// The same acquisition, as the word of a lock that is in its node. `None`: the sequence does not fit beside
+    /// [`HELD`].
     #[inline]
     pub const fn in_node(self) -> Option<Self> {
         if self.0 & HELD == 0 { Some(Self(self.0 | HELD)) } else { None }
@@ -72,7 +73,7 @@ impl LockWord {
         RowId(self.0 as u16)
     }
 
-    /// Which of the holder's acquisitions.
+    /// The sequence of the holder's acquisition.
     #[inline]
     pub const fn sequence(self) -> u64 {
         self.0 >> 16
@@ -80,14 +81,14 @@ impl LockWord {
 }
 
 /// The lock that protects `address`, in a table of `locks` words (not 0): a multiplicative hash of its offset / 64
-/// (Knuth, The Art of Computer Programming vol. 3, section 6.4), scaled to the table without division.
+/// (Knuth, The Art of Computer Programming vol. 3, section 6.4), scaled to the table without a division.
 #[inline]
 pub const fn lock_of(address: Address, locks: u32) -> LockId {
     let hash = (address.offset() >> 6).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
     LockId { node: address.node(), index: ((hash * locks as u64) >> 32) as u32 }
 }
 
-/// A lock word's place: memory node and index in its lock table.
+/// The place of a lock word: memory node, and index in its lock table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LockId {
     /// The memory node.
@@ -97,11 +98,12 @@ pub struct LockId {
 }
 
 impl LockId {
-    /// Set in the index of a lock whose word lies in the node it protects; the other bits are then its place in the index's
-    /// own local table, and [`LockRecord::protects`](crate::lane::LockRecord::protects) says where the word is.
+    /// Set in the index of a lock whose word is in the node that it protects. The other bits are then its place in
+    /// the index's own local table, and [`LockRecord::protects`](crate::lane::LockRecord::protects) says where the
+    /// word is.
     pub const IN_NODE: u32 = 1 << 31;
 
-    /// Whether the word lies in the node it protects.
+    /// Whether the word is in the node that it protects.
     #[inline]
     pub const fn in_node(self) -> bool {
         self.index & Self::IN_NODE != 0

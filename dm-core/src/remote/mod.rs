@@ -1,4 +1,4 @@
-//! What every pool has, whatever indexes live in it.
+//! What every pool has, whatever indexes are in it.
 //!
 //! ```text
 //!  region of one memory node                                                  device memory, if any
@@ -9,29 +9,32 @@
 //! └──────────────────────────────────────────────────────────────────────┘  (+) if the pool was made with one
 //! ```
 //!
-//! Every memory node has the same structures at offsets its superblock names; the catalog and the compute-node rows
-//! that count are those of memory node 0.
+//! Every memory node has the same structures, at the offsets that its superblock names. Of the catalogs and the
+//! compute-node rows, only those of memory node 0 count.
 //!
 //! In order of reading:
 //!
 //! - [`address`]: pointers with generations.
 //! - [`superblock`]: where everything is, which version wrote it, and what a reader must understand.
-//! - [`row`]: who is in the pool: compute nodes, their incarnations and heartbeats.
+//! - [`row`]: which compute nodes are in the pool, their incarnations and heartbeats.
 //! - [`catalog`]: which indexes there are, their parameters and roots.
-//! - [`chunk`]: who was granted which memory, and what for.
-//! - [`lock_word`]: lock words that name their holder.
-//! - [`rpc`]: the few things asked of a memory node's daemon.
-//! - [`features`], [`place`], [`owner_tag`]: feature words, places of nodes that nothing points to, owner tags.
+//! - [`chunk`]: which memory was granted to which compute node, and what for.
+//! - [`lock_word`]: lock words, which name their holder.
+//! - [`rpc`]: the few procedures of a memory node's daemon.
+//! - [`features`], [`place`], [`owner_tag`]: feature words, unlinked nodes, owner tags.
 //!
-//! Two rules hold for all of them. Bytes from a memory node are untrusted: decoders check everything and answer with
-//! an error, whatever the bytes are. And no word is ever changed by both a memory node's CPU and verbs: the daemon
-//! writes the superblock before it registers the region; afterwards only compute nodes write, words that several of
-//! them change by CAS alone (the atomics of a NIC are atomic among themselves, not against a CPU: InfiniBand
-//! Architecture Specification, atomicity "IBV_ATOMIC_HCA").
+//! Two rules hold for all of them.
 //!
-//! **Scratch.** The async functions here READ into [`SCRATCH_BYTES`] bytes of the lane's scratch, at the offset the
-//! caller passes. They run a few times in the life of a compute node, never on the way of an index operation; their
-//! round trips are counted in their documentation all the same.
+//! - **Bytes from a memory node are untrusted.** Decoders check everything, and return an error for bytes that are
+//!   wrong, whatever they are.
+//! - **No word is ever changed by both a memory node's CPU and verbs.** The daemon writes the superblock before it
+//!   registers the region. Afterwards only compute nodes write, and words that several of them change are changed by
+//!   CAS alone. The atomics of a NIC are atomic among themselves, and not with respect to a CPU (InfiniBand
+//!   Architecture Specification, atomicity "IBV_ATOMIC_HCA").
+//!
+//! **Scratch.** The async functions here READ into [`SCRATCH_BYTES`] bytes of the lane's scratch, at the offset that
+//! the caller passes. They run a few times in the life of a compute node, and never as a part of an index operation.
+//! Their documentation counts their round trips all the same.
 
 pub mod address;
 pub mod catalog;
@@ -47,13 +50,13 @@ pub mod superblock;
 use crate::remote::lock_word::RowId;
 use crate::verbs::{NodeId, Space};
 
-/// Scratch the functions of this room need, in bytes.
+/// Bytes of scratch that the functions of this room need.
 pub const SCRATCH_BYTES: usize = 512;
 
 /// The memory node whose catalog and rows count.
 pub const HOME: NodeId = NodeId(0);
 
-/// Where things are on one memory node: what its superblock says, decoded and checked.
+/// Where things are on one memory node: its superblock, decoded and checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeGeometry {
     /// Size of the region, in bytes.
@@ -70,7 +73,7 @@ pub struct NodeGeometry {
     pub redo_row_bytes: u32,
     /// Byte offset of the chunk table.
     pub chunk_table: u64,
-    /// Chunks in the table.
+    /// Number of chunks in the table.
     pub chunk_count: u32,
     /// Byte offset of chunk 0.
     pub heap: u64,
@@ -91,7 +94,7 @@ impl NodeGeometry {
         self.heap + chunk as u64 * self.chunk_bytes
     }
 
-    /// The chunk that the byte at `offset` is in, if it is in the heap.
+    /// The chunk of the byte at `offset`, if this is in the heap.
     #[inline]
     pub const fn chunk_of(&self, offset: u64) -> Option<u32> {
         if offset < self.heap || self.chunk_bytes == 0 {

@@ -1,4 +1,4 @@
-//! Compute-node rows as stored: who is in the pool. The row of memory node 0 counts.
+//! Compute-node rows as stored: which compute nodes are in the pool. Only the rows of memory node 0 count.
 
 use crate::layout::fields::Field;
 use crate::layout::record::{Le16, Le32, Le64, cut, mask, record, set_text, text};
@@ -6,16 +6,17 @@ use crate::remote::NodeGeometry;
 use crate::remote::lock_word::RowId;
 use static_assertions::{const_assert, const_assert_eq};
 
-/// The longest lease: an hour. Microseconds since some instant wrap around after 71 minutes. Rows say it in microseconds.
+/// The longest lease: an hour. Rows have it in microseconds, and 32 bits of microseconds wrap around after 71
+/// minutes.
 pub const LEASE_NS_MAX: u64 = 3_600_000_000_000;
 
-/// Chunks closed at once: what a line has room for.
+/// Most chunks that are closed at once: a line has room for this many.
 pub const CHUNKS_AT_ONCE: usize = 7;
 
 /// Words of the line.
 pub(crate) const LINE_WORDS: usize = 1 + CHUNKS_AT_ONCE;
 
-/// Rows there can be: row numbers have 16 bits.
+/// Most rows: row numbers have 16 bits.
 pub const ROW_COUNT_MAX: u32 = 1 << 16;
 
 /// The last incarnation of a row.
@@ -24,11 +25,11 @@ pub const INCARNATION_MAX: u32 = 0xffff;
 /// Bytes of a host name.
 pub const HOST_BYTES_MAX: usize = 31;
 
-/// Redo chunk addresses a row has room for.
+/// Redo chunk addresses for which a row has room.
 pub const REDO_CHUNKS: usize = 4;
 
 record! {
-    /// A compute-node row as stored: two lines, the first of what changes.
+    /// A compute-node row as stored: two lines. What changes is in the first.
     pub struct Row {
         word: Le64 = "row word: state, nonce, incarnation",
         heartbeat: Le64 = "counter, raised while the compute node lives",
@@ -53,17 +54,17 @@ const_assert!(LEASE_NS_MAX / 1000 <= u32::MAX as u64);
 
 const_assert!(core::mem::offset_of!(Row, lease_us).is_multiple_of(8));
 
-/// How alive a compute node is.
+/// State of a compute node's row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum RowState {
-    /// Nobody; may be joined.
+    /// Nobody's; a compute node may take it.
     Free = 0,
-    /// In the pool, as far as its heartbeats tell.
+    /// In the pool, as far as heartbeats show.
     Live = 1,
     /// Its lease is over; memory nodes are closing its queue pairs.
     Fencing = 2,
-    /// Nothing it posted can take effect any more; its locks may be taken over.
+    /// Nothing that the compute node posted can take effect any more; its locks may be taken over.
     Dead = 3,
 }
 
@@ -115,8 +116,8 @@ impl RowWord {
         RowState::from_number(cut(self.0, 0, 4))
     }
 
-    /// Whether incarnation `incarnation` of this row is over for good, nothing it posted can take effect any more, and no lock
-    /// names it.
+    /// Whether incarnation `incarnation` of this row is over: nothing that it posted can take effect any more, and no
+    /// lock names it.
     #[inline]
     pub const fn is_gone(self, incarnation: u16) -> bool {
         matches!(self.state(), Some(RowState::Free)) || self.incarnation() != incarnation as u32
@@ -128,7 +129,7 @@ impl RowWord {
         cut(self.0, 4, 28) as u32
     }
 
-    /// Which life of the row this is, or was the last one if the row is free.
+    /// Incarnation of the row; if the row is free, the last one.
     #[inline]
     pub const fn incarnation(self) -> u32 {
         (self.0 >> 32) as u32
@@ -143,12 +144,12 @@ impl RowWord {
     }
 }
 
-/// A compute node's place in the pool: the proof of a join, and the owner's name on chunks and catalog entries.
+/// A compute node's membership in the pool: the result of a join, and the owner's name in chunks and catalog entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Member {
     /// Its row.
     pub row: RowId,
-    /// Which life of that row.
+    /// Its incarnation.
     pub incarnation: u32,
     /// Low 28 bits of its token, as in the row word.
     pub nonce: u32,
@@ -161,12 +162,12 @@ impl Member {
     }
 }
 
-/// Who joins.
+/// A compute node that joins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Joiner<'a> {
-    /// A random number, not 0, drawn once per start of a process: by it a retry recognises its own row.
+    /// A random number, not 0, drawn once per start of a process. A retry recognizes its own row by it.
     pub token: u64,
-    /// Lanes it will run.
+    /// Number of its lanes.
     pub lanes: u16,
     /// Its host's name; cut to [`HOST_BYTES_MAX`] bytes at a character.
     pub host: &'a str,
@@ -179,22 +180,22 @@ pub struct RowView<'a> {
     pub state: RowState,
     /// Incarnation; of a free row the last one.
     pub incarnation: u32,
-    /// What the compute node said of itself; `None` while it has not, or if the row is free.
+    /// What the compute node WRITEs about itself; `None` while it has not, or if the row is free.
     pub life: Option<Life<'a>>,
 }
 
 /// The part of a row that its compute node WRITEs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Life<'a> {
-    /// Raised while the compute node lives.
+    /// Goes up while the compute node lives.
     pub heartbeat: u64,
-    /// Reclamation epoch it has reached; 0 = none.
+    /// The epoch that it has reached; 0 = none.
     pub epoch: u64,
     /// Its lanes.
     pub lanes: u16,
     /// Random number of its process.
     pub token: u64,
-    /// How long it may be silent, in ns; `None`: it has not said.
+    /// Its lease: how long it may be without a heartbeat, in ns. `None`: it has not said.
     pub lease_ns: Option<u64>,
     /// Addresses of its redo chunks.
     pub redo: [u64; REDO_CHUNKS],
@@ -211,7 +212,7 @@ impl Row {
         if incarnation > INCARNATION_MAX {
             return Err("row incarnation out of range");
         }
-        // Both belong to the WRITE after the join; a READ amid it may see one without the other.
+        // Both are part of the WRITE after the join. A READ during that WRITE may see one without the other.
         let token = self.token.get();
         let written = self.incarnation.get() == incarnation && cut(token, 0, 28) == u64::from(word.nonce());
         let lease_ns = self.lease_ns()?;
@@ -227,8 +228,8 @@ impl Row {
         Ok(RowView { state, incarnation, life })
     }
 
-    /// How long its compute node may be silent before it may be taken for dead, in ns: what it has said of itself. `None`: it
-    /// has not. `Err`: longer than any lease is.
+    /// The lease that the compute node has WRITTEN: how long it may be without a heartbeat before others may fence
+    /// it, in ns. `None`: it has not written one. `Err`: longer than any lease.
     pub fn lease_ns(&self) -> Result<Option<u64>, &'static str> {
         let lease_ns = u64::from(self.lease_us.get()) * 1000;
         if self.incarnation.get() != RowWord(self.word.get()).incarnation() || lease_ns == 0 {
@@ -241,7 +242,7 @@ impl Row {
         }
     }
 
-    /// The row of `joiner`, just joined as `member`.
+    /// The row of `joiner`, which has just joined as `member`.
     pub fn of(member: Member, joiner: &Joiner<'_>) -> Self {
         let mut row = Self::ZERO;
         row.word = member.word().0.into();
@@ -252,7 +253,7 @@ impl Row {
         while !joiner.host.is_char_boundary(cut) {
             cut -= 1;
         }
-        // A name that is not text is no reason not to join: the row then has none.
+        // A name that is not text is no reason not to join: the row then has no name.
         row.host_bytes = set_text(&mut row.host, &joiner.host[..cut]).unwrap_or_else(|| {
             row.host = [0; HOST_BYTES_MAX];
             0

@@ -1,24 +1,24 @@
-//! What is asked of a memory node's daemon, by number. On the data path: nothing.
+//! Procedures of a memory node's daemon, by number. None is called on the data path.
 //!
-//! A call is [`crate::verbs::Request::rpc`] with `[procedure, a, b, c]`; its result is the completion's value. Every
-//! procedure may be called again after an unknown outcome: none counts how often it was called.
+//! A call is [`crate::verbs::Request::rpc`] with `[procedure, a, b, c]`. Its result is the value of the completion.
+//! Every procedure may be called again after an unknown outcome: none depends on how often it was called.
 
 use crate::remote::lock_word::RowId;
 use crate::verbs::{Label, NodeId, Request};
 
-/// A procedure of the daemon. Numbers are part of the format: they are never given to another procedure.
+/// A procedure of the daemon. Numbers are part of the format: a number is never given to another procedure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u64)]
 #[non_exhaustive]
 pub enum Procedure {
-    /// Answers `a`.
+    /// Returns `a`.
     Ping = 1,
-    /// Close every queue pair of compute-node row `a`, incarnations up to `b`, and accept none of them again. The
-    /// answer is [`Reply::Done`] only when nothing they posted can take effect any more, [`Reply::Pending`] while
-    /// that is not sure.
+    /// Closes every queue pair of compute-node row `a` with incarnations up to `b`, and accepts none of them again.
+    /// The reply is [`Reply::Done`] only when nothing that they posted can take effect any more, and
+    /// [`Reply::Pending`] while this is not certain.
     Fence = 2,
-    /// Close one broken queue pair: that of row `a`, incarnation `b`, number `c`. It may be made again under the same
-    /// incarnation. Answers like [`Procedure::Fence`].
+    /// Closes one broken queue pair: number `c` of row `a`, incarnation `b`. It may be set up again under the same
+    /// incarnation. Replies like [`Procedure::Fence`].
     CloseQueuePair = 3,
 }
 
@@ -41,16 +41,16 @@ impl Procedure {
 pub enum Reply {
     /// The daemon has no such procedure.
     Unknown = 0,
-    /// Done, for good.
+    /// Done, permanently.
     Done = 1,
-    /// Under way: ask again.
+    /// Under way: call again.
     Pending = 2,
-    /// The daemon cannot promise it; nothing may be taken over.
+    /// The daemon cannot guarantee it. Nothing may be taken over.
     Impossible = 3,
 }
 
 impl Reply {
-    /// In words.
+    /// The reply in words.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Unknown => "it has no such procedure",
@@ -72,7 +72,7 @@ impl Reply {
     }
 }
 
-/// Asks `node` to fence off `row` up to `incarnation`.
+/// Asks `node` to fence `row` up to `incarnation`.
 pub const fn fence(node: NodeId, row: RowId, incarnation: u32) -> Request {
     Request::rpc(Label::Row, node, [Procedure::Fence as u64, row.0 as u64, incarnation as u64, 0])
 }

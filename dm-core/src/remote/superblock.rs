@@ -1,11 +1,11 @@
-//! The superblock: byte 0 of every memory node's region says what the rest is.
+//! The superblock: byte 0 of every memory node's region, which says where everything else is.
 //!
-//! It is written once, by the memory node's daemon before it registers the region, and only READ afterwards. A reader
-//! trusts nothing it says before the magic, the version, the checksum, the feature words and every offset are checked,
-//! in this order: a pool of another format version may have its checksum elsewhere.
+//! The memory node's daemon writes it once, before it registers the region. Afterwards it is only READ. A reader uses
+//! nothing of it before the magic, the version, the checksum, the feature words and every offset are checked, in this
+//! order: a pool of another format version may have its checksum elsewhere.
 //!
-//! Three feature words say what a reader must understand (as in ext4): an unknown *incompatible* feature refuses the
-//! pool, an unknown *read-only* feature allows reading only, an unknown *compatible* feature may be ignored.
+//! Three feature words say what a reader must understand (as in ext4). A pool with an unknown *incompatible* feature is
+//! refused. One with an unknown *read-only* feature may only be read. An unknown *compatible* feature may be ignored.
 
 use crate::layout::LINE_BYTES;
 use crate::layout::record::{CRC, Le16, Le32, Le64, record};
@@ -18,19 +18,20 @@ use static_assertions::{const_assert, const_assert_eq};
 use thiserror::Error;
 use zerocopy::IntoBytes;
 
-/// First bytes of a region that is ours.
+/// First bytes of a region of this engine.
 pub const MAGIC: [u8; 8] = *b"dm-pool\n";
 
-/// The format this code reads and writes.
+/// The format version that this code reads and writes.
 pub const FORMAT_VERSION: u32 = 1;
 
-/// Bytes kept for the superblock: it may grow within its page without moving anything.
+/// Bytes reserved for the superblock. It may grow within its page without moving anything.
 pub const SUPERBLOCK_ROOM_BYTES: u64 = 4096;
 
-/// Alignment of the heap and granularity of chunks: a page, so that every node size up to a page is naturally aligned.
+/// Alignment of the heap, and granularity of chunks: a page, so that every node size up to a page is naturally
+/// aligned.
 pub const HEAP_ALIGN_BYTES: u64 = 4096;
 
-/// Compute-node rows of a new pool, row 0 (nobody) included.
+/// Compute-node rows of a new pool, including row 0 (nobody).
 pub const ROW_COUNT: u32 = 128;
 
 record! {
@@ -67,16 +68,16 @@ record! {
 const_assert_eq!(Superblock::BYTES, 256);
 const_assert!(Superblock::BYTES <= crate::remote::SCRATCH_BYTES);
 
-/// Which pool a memory node belongs to, and as which.
+/// Which memory node of which pool this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// The same on every memory node of a pool.
     pub pool_id: [u8; 16],
-    /// Tells two formattings of one pool apart.
+    /// Distinguishes two formattings of one pool.
     pub pool_incarnation: u64,
     /// Logical number of this memory node.
     pub node: NodeId,
-    /// Memory nodes in the pool.
+    /// Number of memory nodes in the pool.
     pub nodes: u16,
 }
 
@@ -91,7 +92,7 @@ pub struct NodeDescription {
     pub device_bytes: u64,
     /// Its feature words.
     pub features: Features,
-    /// Read-only features this code does not know. Unless 0, this pool must not be written.
+    /// Read-only features that this code does not know. Unless it is 0, this pool must not be written.
     pub read_only_unknown: u64,
 }
 
@@ -102,14 +103,14 @@ impl NodeDescription {
     }
 }
 
-/// Why bytes are not a superblock to work with.
+/// Why bytes are not a superblock that can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SuperblockError {
     /// Too few bytes to hold one.
     #[error("a superblock has {} bytes, only {got} were given", Superblock::BYTES)]
     Short {
-        /// How many there were.
+        /// Number of bytes.
         got: usize,
     },
     /// Not a region of this engine.
@@ -121,7 +122,7 @@ pub enum SuperblockError {
     /// A pool of another format version.
     #[error("format version {found}; this program reads version {supported}")]
     Version {
-        /// That of the pool.
+        /// The pool's format version.
         found: u32,
         /// [`FORMAT_VERSION`].
         supported: u32,
@@ -129,21 +130,21 @@ pub enum SuperblockError {
     /// Its bytes changed after it was written.
     #[error("superblock damaged: checksum {stored:#010x}, its bytes give {computed:#010x}")]
     Checksum {
-        /// What it says.
+        /// The stored checksum.
         stored: u32,
-        /// What its bytes give.
+        /// The checksum of its bytes.
         computed: u32,
     },
-    /// A feature that must be known to read the pool is not.
+    /// A feature that a reader must know, and this code does not.
     #[error("the pool uses features this program does not know: incompatible bits {unknown:#x}")]
     Incompatible {
         /// The unknown bits.
         unknown: u64,
     },
-    /// A field with a value no writer produces.
+    /// A field with a value that no writer produces.
     #[error("superblock field {field} = {value:#x}: {what}")]
     Field {
-        /// Which.
+        /// The field.
         field: &'static str,
         /// Its value.
         value: u64,
@@ -157,7 +158,7 @@ pub enum SuperblockError {
         first: &'static str,
         /// The area that begins within it.
         second: &'static str,
-        /// Where.
+        /// Offset at which the second begins.
         at: u64,
     },
 }
@@ -172,9 +173,9 @@ pub enum FormatError {
          and chunk table + {redo_bytes} for redo + {lock_bytes} for locks, aligned, + {chunk_bytes} for one chunk"
     )]
     TooSmall {
-        /// What there is.
+        /// Bytes of the region.
         region_bytes: u64,
-        /// The sum, alignment included.
+        /// Bytes needed, with alignment.
         needed_bytes: u64,
         /// Superblock, catalog, rows, chunk table.
         fixed_bytes: u64,
@@ -188,44 +189,45 @@ pub enum FormatError {
     /// A parameter out of its range.
     #[error("{what} = {value}: {rule}")]
     Parameter {
-        /// Which.
+        /// The parameter.
         what: &'static str,
         /// Its value.
         value: u64,
-        /// What it has to be.
+        /// The rule for it.
         rule: &'static str,
     },
 }
 
-/// What a new memory node shall be.
+/// Description of a new memory node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolPlan {
     /// The same on every memory node of the pool, random.
     pub pool_id: [u8; 16],
-    /// Tells two formattings of one pool apart.
+    /// Distinguishes two formattings of one pool.
     pub pool_incarnation: u64,
     /// Logical number of this memory node.
     pub node: NodeId,
-    /// Memory nodes in the pool.
+    /// Number of memory nodes in the pool.
     pub nodes: u16,
     /// Size of its region.
     pub region_bytes: u64,
     /// Size of a chunk: a multiple of [`HEAP_ALIGN_BYTES`].
     pub chunk_bytes: u64,
-    /// Lock words wanted.
+    /// Number of lock words wanted.
     pub lock_count: u32,
-    /// Device memory of its NIC. The lock table goes there if it fits, else into the region.
+    /// Bytes of device memory of its NIC. The lock table goes there if it fits, and into the region otherwise.
     pub device_bytes: u64,
     /// Redo area per compute-node row, a multiple of 64; 0 = none.
     pub redo_row_bytes: u32,
 }
 
 impl PoolPlan {
-    /// Computes the layout. Everything begins at a multiple of 64 bytes, the heap at one of [`HEAP_ALIGN_BYTES`]
-    /// (not of a chunk: that would waste up to a chunk and gains nothing); the heap takes as many chunks as fit.
+    /// Computes the layout. Everything begins at a multiple of 64 bytes, and the heap at a multiple of
+    /// [`HEAP_ALIGN_BYTES`]. (A multiple of the chunk size would waste up to a chunk, and gain nothing.) The heap has
+    /// as many chunks as fit.
     ///
     /// All other bytes of the metadata must be zero in a new region: a zero catalog entry, row, chunk entry or lock
-    /// word is a free one. [`NodeGeometry::heap`] is where that ends.
+    /// word is a free one. The metadata ends at [`NodeGeometry::heap`].
     pub fn format(&self) -> Result<Superblock, FormatError> {
         let wrong = |what, value, rule| Err(FormatError::Parameter { what, value, rule });
         let Self { region_bytes, chunk_bytes, .. } = *self;
@@ -262,7 +264,7 @@ impl PoolPlan {
         };
         let fits = |chunks: u64| heap_for(chunks) + chunks * chunk_bytes <= region_bytes;
 
-        // The table grows with the number of chunks: the largest number that fits, by bisection.
+        // The table grows with the number of chunks. So the largest number that fits is found by bisection.
         let (mut chunk_count, mut too_many) = (0, (region_bytes / chunk_bytes).min(u32::MAX.into()) + 1);
         while too_many - chunk_count > 1 {
             let middle = chunk_count.midpoint(too_many);
@@ -305,7 +307,7 @@ impl PoolPlan {
     }
 }
 
-/// A named extent of the region.
+/// A named part of the region.
 type Area = (&'static str, u64, u64);
 
 impl Superblock {
@@ -319,7 +321,7 @@ impl Superblock {
         CRC.checksum(&bytes[..Self::BYTES - size_of::<Le32>()])
     }
 
-    /// Reads and checks a superblock: the first [`Superblock::BYTES`] of a region.
+    /// Decodes and checks a superblock: the first [`Superblock::BYTES`] of a region.
     pub fn decode(bytes: &[u8]) -> Result<NodeDescription, SuperblockError> {
         let stored = Self::from_prefix(bytes).ok_or(SuperblockError::Short { got: bytes.len() })?;
         if stored.magic != MAGIC {
@@ -416,12 +418,12 @@ fn check(name: &'static str, value: u64, holds: bool, what: &'static str) -> Res
     if holds { Ok(()) } else { Err(field(name, value, what)) }
 }
 
-/// Every area is aligned, inside the region and disjoint from every other.
+/// Checks that every area is aligned, inside the region, and disjoint from every other.
 fn check_areas(geometry: &NodeGeometry) -> Result<(), SuperblockError> {
     let NodeGeometry { region_bytes, row_count, redo_row_bytes, chunk_bytes, chunk_count, .. } = *geometry;
     let row_count = u64::from(row_count);
     let lock_bytes = if geometry.lock_space == Space::Host { u64::from(geometry.lock_count) * 8 } else { 0 };
-    // Both factors of the heap are below 2^48 and 2^32: the product may not fit into 64 bits.
+    // The factors of the heap's size are below 2^48 and 2^32: the product may not fit into 64 bits.
     let heap_bytes = chunk_bytes.saturating_mul(u64::from(chunk_count));
     let areas: [Area; 7] = [
         ("superblock", 0, SUPERBLOCK_ROOM_BYTES),
@@ -433,7 +435,7 @@ fn check_areas(geometry: &NodeGeometry) -> Result<(), SuperblockError> {
         ("heap", geometry.heap, heap_bytes),
     ];
     for &(name, start, bytes) in &areas {
-        // An empty area is nowhere; what its offset says does not matter.
+        // An empty area is nowhere. Its offset does not matter.
         if bytes == 0 {
             continue;
         }
@@ -453,7 +455,7 @@ fn check_areas(geometry: &NodeGeometry) -> Result<(), SuperblockError> {
     Ok(())
 }
 
-/// A memory node of 1 MiB, in chunks of 4 KiB, alone in its pool.
+/// A memory node of 1 MiB with chunks of 4 KiB, alone in its pool.
 #[cfg(test)]
 pub(crate) fn small_for_tests() -> NodeGeometry {
     let plan =
@@ -504,7 +506,7 @@ mod tests {
         else {
             panic!("a region of one chunk has no room for metadata");
         };
-        // The sum is exact: with it, one chunk fits; with a byte less, none.
+        // The sum is exact: with this many bytes one chunk fits, with one byte less none.
         let plan = PoolPlan { region_bytes: needed_bytes, ..PLAN };
         assert_eq!(plan.format().unwrap().chunk_count.get(), 1);
         assert!(PoolPlan { region_bytes: needed_bytes - 1, ..PLAN }.format().is_err());

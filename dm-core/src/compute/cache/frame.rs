@@ -1,4 +1,4 @@
-//! A frame: one copy of an inner node, decoded so that searching it is short.
+//! A frame: one copy of an inner node, decoded so that a search in it is short.
 //!
 //! ```text
 //!  line 0        lines 1..                     then, word by word, padded to a line
@@ -11,36 +11,24 @@
 //!
 //! # Discriminators
 //!
-//! A key is a row of big-endian words. All keys of a node begin with the words its two fences share (the *prefix*). Of
-//! the two words after them, read as one number, the low fence's is taken away (`base`), and what remains lies in
-//! `0..=span`. Its top 32 significant bits, by the span's width, are the *discriminator*; the bits below, at most 32,
-//! the *rest*; the key's further words the *tail*. So one comparison of `t = x - base` with `span` checks both fences,
-//! and the search counts 4-byte words that spread over the node's own range, whatever the keys have in common. Only a
-//! key whose discriminator equals a separator's looks at rests and tails. Nothing is stored twice: a node of 61
-//! children with 8-byte keys takes 17 lines, 1,088 bytes.
+//! A key is a sequence of big-endian words. All keys of a node begin with the words that its two fences share (the
+//! *prefix*). The two words after the prefix are read as one number. The low fence's number (`base`) is subtracted from
+//! it, and what remains is in `0..=span`. Its top 32 significant bits, by the width of the span, are the
+//! *discriminator*. The bits below, at most 32, are the *rest*. The further words of the key are the *tail*.
 //!
-//! The count takes two steps, every eighth discriminator and then eight in a row: the first touches every line of
-//! them at once, so that a frame outside the processor's cache costs one latency for the header and all of these, and
-//! one for the child.
+//! So one comparison of `t = x - base` with `span` checks both fences. The search counts 4-byte words that spread over
+//! the node's own range, whatever prefix the keys share. Only a key whose discriminator equals a separator's needs
+//! rests and tails. Nothing is stored twice: a node of 61 children with 8-byte keys takes 17 lines, 1,088 bytes.
+//!
+//! The count takes two steps: every eighth discriminator, and then eight in a row. The first step touches all lines of
+//! discriminators at once. So a frame outside the processor's cache costs one latency for the header and all of these,
+//! and one for the child.
 //!
 //! # The sequence lock
 //!
-//! Word 0 of the header is odd while the frame is written.
-//!
-//! - Writer (under the cache's lock): stores `odd` Relaxed, `fence(Release)`, stores data Relaxed, stores `even`
-//!   Release.
-//! - Reader: loads `before` Acquire, loads data Relaxed, `fence(Acquire)`, loads `after` Relaxed; accepts iff
-//!   `before == after` and even.
-//!
-//! Why that is enough. *Not older than `before`*: the reader's Acquire load reads the writer's Release store of that
-//! value, so all of that write, and of those before it, happens before the reader's data loads. *Not newer*: suppose a
-//! data load returns what a later write stored. That store comes after the writer's Release fence, the load before the
-//! reader's Acquire fence; fence synchronises with fence through that very value, so the store of `odd` happens before
-//! the load of `after`, which therefore returns `odd` or something later still, and the copy is refused. A full turn of the
-//! 32-bit counter during one read, two thousand million writes of one frame, is not defended against.
-//!
-//! Every word is atomic, so a torn copy is a mix of words and not undefined; until the copy is accepted they are
-//! numbers of no meaning, and each use of one as an index is checked.
+//! Word 0 of the header is odd while the frame is written. A reader accepts what it read if the word was even and equal
+//! before and after. [`cache_frames`](crate::manual::cache_frames) has the memory orders and the proof. Until a copy is
+//! accepted, its words are numbers without a meaning, and each use of one as an index is checked.
 
 use super::{Branch, CHILDREN_MAX, KEY_BYTES_MAX, LEVEL_MAX};
 use crate::remote::address::Address;
@@ -53,8 +41,8 @@ pub(super) const LINE_WORDS: usize = 16;
 /// A cache line of a frame.
 pub(super) type Line = [AtomicU32; LINE_WORDS];
 
-/// Times a reader looks at a frame that is being written. With the pauses between, about as long as a copy takes to
-/// write and no longer than the READ that a miss costs.
+/// How often a reader looks at a frame that is being written. With the pauses between, this is about as long as it
+/// takes to write a copy, and no longer than the READ that a miss costs.
 pub const READ_TRIES: usize = 32;
 
 /// Words of the longest key.
@@ -67,17 +55,18 @@ const RUN: usize = 8;
 const SEQUENCE: usize = 0;
 const ADDRESS_LOW: usize = 1;
 const ADDRESS_HIGH: usize = 2;
-/// children 0..16, level 16..21, unbounded 21, shift 22..28, prefix words 28..32.
+/// Children 0..16, level 16..21, unbounded 21, shift 22..28, prefix words 28..32.
 const INFO: usize = 3;
 const BASE_HIGH: usize = 4;
 const BASE_LOW: usize = 5;
 const SPAN_HIGH: usize = 6;
 const SPAN_LOW: usize = 7;
-/// Number plus one of the hint block; 0 is none.
+/// The number of the hint block plus one; 0 is none.
 const BLOCK: usize = 8;
-/// Next frame of the chain, plus one; 0 ends it. Changed when neighbours come and go, outside the sequence lock.
+/// The next frame of the chain, plus one; 0 ends it. Writers change it outside the sequence lock when neighbours come
+/// and go.
 const LINK: usize = 9;
-/// See the parent module on eviction. Stored by readers.
+/// See the parent module on eviction. Readers store it.
 const HEAT: usize = 10;
 /// Epoch of the operation that READ the node.
 const EPOCH: usize = 11;
@@ -89,7 +78,7 @@ pub(super) struct Key([u32; KEY_WORDS_MAX]);
 impl Key {
     const ZERO: Self = Self([0; KEY_WORDS_MAX]);
 
-    /// Missing bytes are zero, bytes past the longest key are cut.
+    /// Missing bytes are zero, and bytes behind the longest key are cut.
     #[inline]
     pub(super) fn new(bytes: &[u8]) -> Self {
         let mut words = [0; KEY_WORDS_MAX];
@@ -108,12 +97,12 @@ impl Key {
     }
 }
 
-/// A key of at most eight bytes: all of it is the number.
+/// A key of at most eight bytes: the number is all of it.
 #[derive(Clone, Copy)]
 pub(super) struct ShortKey(u64);
 
 impl ShortKey {
-    /// Missing bytes are zero, bytes past the eighth are cut.
+    /// Missing bytes are zero, and bytes behind the eighth are cut.
     #[inline]
     pub(super) fn new(bytes: &[u8]) -> Self {
         match bytes.first_chunk() {
@@ -123,7 +112,7 @@ impl ShortKey {
     }
 }
 
-/// A key to look for: short ones spare the code for tails and prefixes.
+/// The key of a search. Short keys need no code for tails and prefixes.
 pub(super) trait Wanted: Copy {
     const SHORT: bool;
 
@@ -166,13 +155,13 @@ const fn join(high: u32, low: u32) -> u64 {
     (high as u64) << 32 | low as u64
 }
 
-/// Sizes and places within frames of one cache.
+/// Sizes and offsets within the frames of one cache.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
     key_bytes: usize,
     key_words: usize,
     pub(super) children_max: usize,
-    /// Behind the last child is the leftmost one of the right neighbour.
+    /// The leftmost child of the right neighbour is behind the last child.
     pub(super) keeps_next: bool,
     discriminator_lines: usize,
     children_at: usize,
@@ -267,12 +256,12 @@ impl Shape {
         let high = bounded.then_some(high);
         let prefix = high.map_or(0, |high| {
             let shared = low.0.iter().zip(&high.0).take_while(|(a, b)| a == b).count();
-            // The number needs two words; fences that differ do so in `key_words`.
+            // The number needs two words. Fences that differ do so within `key_words`.
             shared.min(self.key_words - 2)
         });
         let base = low.number(prefix);
         let span = match high {
-            // Exclusive, and there is no tail that could make it otherwise.
+            // The high fence is exclusive, and a short key has no tail that could make it otherwise.
             Some(high) if self.is_short() => high.number(prefix).wrapping_sub(base).wrapping_sub(1),
             Some(high) => high.number(prefix).wrapping_sub(base),
             None => u64::MAX - base,
@@ -290,7 +279,7 @@ impl Shape {
     }
 }
 
-/// What a copy's header says.
+/// What the header of a copy says.
 pub(super) struct Outline {
     address: Address,
     level: u8,
@@ -303,15 +292,15 @@ pub(super) struct Outline {
     shift: u32,
 }
 
-/// What a frame answers.
+/// The result of a search in a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Look {
-    /// The child that covers the key, the one to its right if that is kept and this is level 1, its number, and the block
-    /// of hints to children.
+    /// The child that covers the key, the child to its right if the cache keeps it and this is level 1, the child's
+    /// number, and the block of hints to children.
     Child { address: Address, next: Address, slot: usize, block: u32 },
-    /// It is the node, and the key is not in it.
+    /// The frame has the node, but the node does not cover the key.
     Uncovered,
-    /// It is another node, or too old, or was written all the time.
+    /// The frame has another node, is too old, or was being written at every try.
     Other,
 }
 
@@ -330,7 +319,7 @@ impl<'f> Frame<'f> {
         Some(Self { shape, header: lines.first()?, lines })
     }
 
-    /// Where this frame says the key goes, if it holds `address`.
+    /// Where the key goes according to this frame, if the frame has `address`.
     #[expect(clippy::inline_always, reason = "a call per level is a fifth of a route")]
     #[inline(always)]
     pub(super) fn look<K: Wanted>(self, address: Address, level: u8, key: K, epoch: u32) -> Look {
@@ -340,7 +329,8 @@ impl<'f> Frame<'f> {
                 let look = self.look_once(address, level, key, epoch);
                 fence(Acquire);
                 if self.header[SEQUENCE].load(Relaxed) == before {
-                    // Not a read-modify-write, and not at all if it is warm: a hot frame's line stays shared.
+                    // Not a read-modify-write, and no store at all if the heat is right: a hot frame's line stays
+                    // shared.
                     if look != Look::Other && self.header[HEAT].load(Relaxed) != u32::from(level) {
                         self.header[HEAT].store(u32::from(level), Relaxed);
                     }
@@ -352,7 +342,7 @@ impl<'f> Frame<'f> {
         Look::Other
     }
 
-    /// The child that covers the key and those behind it, if this frame holds `address`; returns how many were written.
+    /// The child that covers the key and those behind it, if this frame has `address`. Returns how many were written.
     pub(super) fn children_from<K: Wanted>(
         &self,
         address: Address,
@@ -382,7 +372,7 @@ impl<'f> Frame<'f> {
         0
     }
 
-    /// As [`Frame::look`], of words that may be a mix of two copies.
+    /// As [`Frame::look`], on words that may be a mixture of two copies.
     #[expect(clippy::inline_always, reason = "a call per level is a fifth of a route")]
     #[inline(always)]
     fn look_once<K: Wanted>(self, address: Address, level: u8, key: K, epoch: u32) -> Look {
@@ -398,7 +388,7 @@ impl<'f> Frame<'f> {
         let prefix = if K::SHORT { 0 } else { (info >> 28) as usize };
         let base = join(self.header[BASE_HIGH].load(Relaxed), self.header[BASE_LOW].load(Relaxed));
         let span = join(self.header[SPAN_HIGH].load(Relaxed), self.header[SPAN_LOW].load(Relaxed));
-        // Below the base it wraps around, past any span that a base above zero leaves.
+        // A key below the base wraps around, past any span that a base above zero leaves.
         let t = key.number(prefix).wrapping_sub(base);
         if t > span {
             return Look::Uncovered;
@@ -424,8 +414,8 @@ impl<'f> Frame<'f> {
         Look::Child { address: child, next, slot, block: self.header[BLOCK].load(Relaxed) }
     }
 
-    /// Loads a word of every line of children, so that the line of the wanted one is on its way before it is known which
-    /// that is. Level 1 is nearly all of the cache and the level least likely to be near the processor.
+    /// Loads a word of every line of children, so that the wanted line is on its way before the search knows which it
+    /// is. Level 1 is nearly all of the cache, and the level that is most likely far from the processor.
     #[expect(clippy::inline_always, reason = "a call per level is a fifth of a route")]
     #[inline(always)]
     fn ask_for_children(self) {
@@ -435,19 +425,19 @@ impl<'f> Frame<'f> {
         core::hint::black_box(lines.iter().fold(0, |all, line| all ^ line[0].load(Relaxed)));
     }
 
-    /// How many discriminators are at most `wanted`; filler counts.
+    /// How many discriminators are at most `wanted`. The filler is counted, too.
     #[expect(clippy::inline_always, reason = "a call per level is a fifth of a route")]
     #[inline(always)]
     fn count_up_to(self, wanted: u32) -> usize {
         let Some(lines) = self.lines.get(1..=self.shape.discriminator_lines) else { return 0 };
         let (runs, _) = lines.as_flattened().as_chunks::<RUN>();
-        // A loop on purpose, and the borrow of a subtraction further down: written out, comparisons of loaded words are
-        // collected in a vector register by compilers, one by one, which costs more than the whole search.
+        // A loop on purpose, and so is the borrow of a subtraction further down. Written out, comparisons of loaded
+        // words are collected in a vector register by compilers, one by one, which costs more than the whole search.
         let mut full = 0;
         for run in runs {
             full += usize::from(run[RUN - 1].load(Relaxed) <= wanted);
         }
-        // All full: the filler says so, or there is none and the count is complete.
+        // All are full: the filler says so, or there is none and the count is complete.
         let Some(run) = runs.get(full) else { return full * RUN };
         let limit = u64::from(wanted) + 1;
         let mut count = 0;
@@ -457,7 +447,8 @@ impl<'f> Frame<'f> {
         full * RUN + count as usize
     }
 
-    /// The last of the first `slot + 1` children whose separator is at most the key, when discriminators leave it open.
+    /// The last of the first `slot + 1` children whose separator is at most the key, if discriminators do not decide
+    /// it.
     #[cold]
     fn resolve<K: Wanted>(&self, slot: usize, wanted: u32, t: u64, shift: u32, prefix: usize, key: K) -> usize {
         let rest = (t & !(u64::MAX << (shift & 63))) as u32;
@@ -481,7 +472,7 @@ impl<'f> Frame<'f> {
         low
     }
 
-    /// What is left to check when the number is within the span: the prefix, and at either end the tail.
+    /// What is left to check when the number is within the span: the prefix, and the tail at either end.
     #[inline]
     fn covers_long<K: Wanted>(self, info: u32, prefix: usize, t: u64, span: u64, key: K) -> bool {
         let low_at = self.shape.fences_at;
@@ -529,7 +520,7 @@ impl<'f> Frame<'f> {
         self.lines.as_flattened().get(at).map_or(0, |word| word.load(Relaxed))
     }
 
-    /// The node this holds or seems to hold; null if none.
+    /// The node that this frame has or seems to have; null if none.
     #[inline]
     pub(super) fn address(self) -> Address {
         Address::from_bits(join(self.header[ADDRESS_HIGH].load(Relaxed), self.header[ADDRESS_LOW].load(Relaxed)))
@@ -540,7 +531,7 @@ impl<'f> Frame<'f> {
         self.header[LINK].load(Relaxed)
     }
 
-    // What follows is for the holder of the writers' lock.
+    // The functions below are for the holder of the writers' lock.
 
     pub(super) fn set_link(&self, link: u32) {
         self.header[LINK].store(link, Relaxed);
@@ -550,27 +541,28 @@ impl<'f> Frame<'f> {
         self.header[BLOCK].load(Relaxed)
     }
 
-    /// Takes one off the heat and returns what it was.
+    /// Lowers the heat by one and returns what it was.
     pub(super) fn cool(&self) -> u32 {
         let heat = self.header[HEAT].load(Relaxed);
         if heat > 0 {
-            // A reader may store at the same time; either outcome will do.
+            // A reader may store at the same time. Either result is good.
             self.header[HEAT].store(heat - 1, Relaxed);
         }
         heat
     }
 
-    /// For storage of unknown content: no copy, not being written.
+    /// For storage of unknown content: no copy, and not being written.
     pub(super) fn reset(&self) {
         for word in self.header {
             word.store(0, Relaxed);
         }
     }
 
-    /// Readers refuse the frame from here to [`Frame::end`], which takes what this returns.
+    /// Readers refuse the frame from here to [`Frame::end`], which takes the returned number.
     #[must_use = "readers refuse the frame until it ends"]
     pub(super) fn begin(&self) -> u32 {
-        // Odd already if a writer was unwound between the two: readers have refused the frame since, and still do.
+        // The word is odd already if a panic unwound a writer between the two calls. Readers have refused the frame
+        // since, and still do.
         let odd = self.header[SEQUENCE].load(Relaxed) | 1;
         self.header[SEQUENCE].store(odd, Relaxed);
         fence(Release);
@@ -582,7 +574,7 @@ impl<'f> Frame<'f> {
         self.header[SEQUENCE].store(odd.wrapping_add(1), Release);
     }
 
-    /// No copy.
+    /// Makes this a frame without a copy.
     pub(super) fn empty(&self) {
         for at in [ADDRESS_LOW, ADDRESS_HIGH, INFO, BLOCK, HEAT] {
             self.header[at].store(0, Relaxed);

@@ -1,24 +1,25 @@
 //! The index cache: copies of a tree's inner nodes on the compute node.
 //!
-//! Every operation starts here: [`IndexCache::route`] follows copies from the root towards the leaf that covers a
-//! key, and the first READ goes to where the copies end. Copies are found by the remote [`Address`] of the node, place
-//! *and* generation, so a pointer into a node's former life finds nothing.
+//! Every operation starts here. [`IndexCache::route`] follows copies from the root towards the leaf that covers a key,
+//! and the first READ goes to where the copies end. Copies are found by the remote [`Address`] of the node, place *and*
+//! generation. So a pointer to an earlier generation of a place finds nothing.
 //!
 //! # What a copy may be
 //!
-//! Old. A copy is not told when the node changes; the tree's fences and generations tell whoever follows it. The cache
-//! promises only that an answer is *one* copy's answer at each level (never a mix of two), that each copy it went
-//! through covers the key by its own fences, and that nothing in a copy makes it panic, loop or leave its storage.
+//! A copy may be old. Nobody updates it when the node changes; fences and generations in the tree show this to the lane
+//! that follows it. The cache promises three things. At each level the answer comes from *one* copy, never from a
+//! mixture of two. Each copy on the way covers the key by its own fences. Nothing in a copy can make the cache panic,
+//! loop or leave its storage.
 //!
 //! # Epochs
 //!
-//! A copy remembers the epoch of the operation that READ the node ([`crate::memory::epochs`]). Leaves are retired and
-//! their places used again, so the pointers of a level-1 copy that is older than the operation which asks count as not there; the node
-//! is READ anew. Inner nodes are for ever, and so are pointers to them.
+//! A copy has the epoch of the operation that READ the node ([`crate::memory::epochs`]). Leaves are retired and their
+//! places used again. So an operation does not use the pointers of a level-1 copy that is older than its own epoch; it
+//! READs the node anew. Inner nodes are never retired, and pointers to them do not age.
 //!
 //! # Storage
 //!
-//! Handed in by the host as atomic words, and all of it accounted for ([`Usage`]):
+//! The host provides it as atomic words, and all of it is accounted for ([`Usage`]):
 //!
 //! ```text
 //! ┌─────────┬─────────┬─────────┬─────┬─────────┬──────────────┬─────────────┬───────┐
@@ -27,36 +28,37 @@
 //! └─────────┴─────────┴─────────┴─────┴─────────┴──────────────┴─────────────┴───────┘
 //! ```
 //!
-//! A host does well to hand in huge pages: a route touches half a dozen lines per level, in as many places as there are
-//! copies.
+//! Huge pages are a good choice: a route touches half a dozen lines per level, in as many places as there are copies.
 //!
-//! - A *frame* holds one copy, decoded for searching; `frame.rs` draws it.
-//! - The *table* has two chain heads per frame; frames of one chain link through their headers.
-//! - *Hints* spare inner levels the table: a copy above level 1 has, while there are blocks left, a word per child that
-//!   says in which frame the child's copy was last. It is checked against that frame's own address and never trusted,
-//!   so nobody has to keep it true. Level 1 points to leaves, which are not cached; it has none, and level 1 is nearly
-//!   all of the cache.
+//! - A *frame* has one copy, decoded for searching; `frame.rs` draws it.
+//! - The *table* has two chain heads per frame. The frames of one chain link through their headers.
+//! - *Hints* save inner levels the look into the table. A copy above level 1 has, while there are hint blocks left, one
+//!   word per child: the frame in which the child's copy was last. A reader checks a hint against that frame's own
+//!   address and never trusts it, so nobody has to keep it true. Level 1 has no hints: it points to leaves, which are
+//!   not cached. Level 1 is nearly all of the cache.
 //!
 //! # Readers and writers
 //!
-//! Readers take no lock and write nothing but two kinds of plain words: a frame's *heat*, when it is not what this
-//! reader would write, and a hint that proved wrong. A reader that meets a frame being written tries again
-//! [`READ_TRIES`] times and then reports a miss. Writers are rare (a miss costs a network round trip) and take
-//! turns under one spin lock, which is never held across anything but their own bounded work.
+//! Readers take no lock. They write only two kinds of plain words: a frame's *heat*, if it differs from what this
+//! reader would write, and a hint that proved wrong. A reader that meets a frame that is being written tries again
+//! [`READ_TRIES`] times, and then reports a miss; [`cache_frames`](crate::manual::cache_frames) shows why it never
+//! accepts a mixture. Writers are rare, since a miss costs a network round trip. They take turns under one spin lock,
+//! which they hold only for their own bounded work.
 //!
 //! # Cost
 //!
-//! With 8-byte keys and 61 children a level costs 15 to 25 ns (a server core, warm, each key
-//! depending on the route before): 54 ns from the root to a leaf of a tree of a million records, which has three inner
-//! levels, 97 ns with ten million, which has four; keys of 64 bytes take a quarter more. Two threads do twice the routes
-//! of one. An insertion takes one to a few microseconds, of the order of the READ that it follows.
+//! With 8-byte keys and 61 children a level costs 15 to 25 ns (a server core, warm, each key depending on the route
+//! before). From the root to a leaf this is 54 ns in a tree of a million records, which has three inner levels, and 97
+//! ns with ten million records and four levels. Keys of 64 bytes take a quarter more. Two threads do twice the routes
+//! of one. An insertion takes one to a few microseconds, about as long as the READ before it.
 //!
 //! # Eviction
 //!
-//! CLOCK with counts: a hit sets a frame's heat to its level, the hand takes one off as it passes, and a cold frame goes.
-//! Upper levels, worth more, survive more turns of the hand. New copies start cold, just behind the hand: a scan that
-//! touches everything once displaces what was itself not touched for a whole turn. One insertion moves the hand at
-//! most [`SWEEP_FRAMES`] frames, then takes the coldest frame it has seen: it ends whatever the readers do.
+//! CLOCK with counts. A hit sets a frame's heat to its level, the hand takes one off as it passes, and a frame without
+//! heat is evicted. Upper levels are worth more, and survive more turns of the hand. A new copy starts without heat,
+//! just behind the hand. So a scan that touches everything once displaces only copies that were not touched for a whole
+//! turn. One insertion moves the hand past at most [`SWEEP_FRAMES`] frames, and then evicts the coldest frame that it
+//! has seen. So it ends, whatever the readers do.
 
 mod frame;
 #[cfg(test)]
@@ -74,23 +76,24 @@ pub const KEY_BYTES_MAX: usize = 64;
 /// Most children of a node that can be copied.
 pub const CHILDREN_MAX: usize = 4096;
 
-/// Highest level that can be copied. A tree of fan-out 2 has not got that many.
+/// Highest level that can be copied. Even a tree of fan-out 2 has fewer levels.
 pub const LEVEL_MAX: u8 = 31;
 
-/// Frames one insertion looks at for a victim. Enough to find a cold one whenever a few per cent are cold; few enough
-/// that the writers' lock is held for microseconds when none is.
+/// Frames at which one insertion looks for a victim. This is enough to find a cold one if a few per cent are cold,
+/// and few enough that the writers' lock is held for microseconds if none is.
 pub const SWEEP_FRAMES: u32 = 64;
 
-/// Frame numbers plus one fit into a word.
+/// A frame's number plus one fits into a word.
 const FRAMES_MAX: usize = u32::MAX as usize - 1;
 
-/// Frames a reader visits in one chain of the table. Chains hold half a frame on average.
+/// Most frames that a reader visits in one chain of the table. Chains have half a frame on average.
 const CHAIN_FRAMES: usize = 16;
 
 /// What the cache needs to know of an inner node to copy it.
 ///
-/// Called before and *under* the writers' lock: an implementation looks at an image in memory and calls nothing else.
-/// Answers need not be sane: what is not a node in order is not copied.
+/// The cache calls it before it takes the writers' lock and *while* it holds it. An implementation looks at an image
+/// in memory and calls nothing else. The answers need not be consistent: the cache does not copy a node that is not
+/// in order.
 pub trait Branch {
     /// Level, at least 1; leaves are level 0.
     fn level(&self) -> u8;
@@ -98,7 +101,7 @@ pub trait Branch {
     fn low(&self, out: &mut [u8]);
     /// The exclusive high fence, `key_bytes` long; `false` if there is none.
     fn high(&self, out: &mut [u8]) -> bool;
-    /// How many children, at least 1.
+    /// Number of children, at least 1.
     fn children(&self) -> usize;
     /// Child `i`.
     fn child(&self, i: usize) -> Address;
@@ -113,45 +116,46 @@ pub trait Branch {
 /// Where a route ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// What to READ: a node not in the cache, or a leaf, or a node whose copy does not cover the key.
+    /// What to READ: a node that is not in the cache, a leaf, or a node whose copy does not cover the key.
     pub address: Address,
-    /// Its level by what led there; 0 is a leaf.
+    /// Its level, according to what led there; 0 is a leaf.
     pub level: u8,
-    /// The cached node that pointed there; `None` if the route ended at the root it was given.
+    /// The cached node that points there; `None` if the route ended at the given root.
     pub parent: Option<Address>,
-    /// The child that `parent` has to the right of `address`: null at the right edge, if `address` is no leaf, and in a
-    /// cache that does not keep it.
+    /// The child that `parent` has to the right of `address`. Null at the right edge, if `address` is not a leaf, and
+    /// in a cache that does not keep it.
     pub next: Address,
-    /// The cache has a copy of `address`, but the key is not in it: the copy is old, or what pointed to it is.
+    /// The cache has a copy of `address`, but the copy does not cover the key: the copy is old, or what points to it
+    /// is.
     pub stale: bool,
 }
 
 /// What the storage is used for, in bytes. `budget_bytes` is the sum of the five parts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Size of the storage handed in.
+    /// Size of the storage.
     pub budget_bytes: u64,
-    /// Frames that hold copies.
+    /// Frames with copies.
     pub used_bytes: u64,
-    /// Frames that hold none.
+    /// Frames without copies.
     pub free_bytes: u64,
     /// The table.
     pub table_bytes: u64,
     /// Hint blocks.
     pub hint_bytes: u64,
-    /// Alignment, and what is left over at the end.
+    /// Alignment, and the rest at the end.
     pub slack_bytes: u64,
     /// Size of one frame.
     pub frame_bytes: u64,
-    /// Frames.
+    /// Number of frames.
     pub frames: u64,
-    /// Frames that hold copies.
+    /// Number of frames with copies.
     pub frames_used: u64,
-    /// Copies displaced by others since the start or the last [`IndexCache::clear`].
+    /// Copies that others displaced since the start or the last [`IndexCache::clear`].
     pub evictions: u64,
 }
 
-/// How storage of a given size is cut.
+/// How storage of a given size is divided.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
     frames: usize,
@@ -164,17 +168,19 @@ impl Plan {
 
     const BUCKETS_PER_FRAME: usize = 2;
 
-    /// Words lost to alignment at worst.
+    /// Most words that alignment can cost.
     const ALIGN_WORDS: usize = frame::LINE_WORDS - 1;
 
-    /// Frames per hint block. Copies above level 1 are one in as many as nodes have children, nodes are at least about
-    /// half full, and twice that leaves room for a cache that holds more of the upper levels than of level 1.
+    /// Frames per hint block. There is one copy above level 1 for as many copies as a node has children, and nodes
+    /// are at least about half full. Twice that number leaves room for a cache that has more of the upper levels than
+    /// of level 1.
     const fn frames_per_block(shape: &Shape) -> usize {
         let quarter = shape.children_max / 4;
         if quarter == 0 { 1 } else { quarter }
     }
 
-    /// A link of the free list, then a hint per child. The link is a word of its own: readers store hints when they please.
+    /// A link of the free list, then one hint per child. The link is a word of its own, since readers store hints at
+    /// any time.
     const fn block_words(shape: &Shape) -> usize {
         1 + shape.children_max
     }
@@ -191,12 +197,12 @@ impl Plan {
         }
     }
 
-    /// As many frames as `words` words hold.
+    /// As many frames as fit into `words` words.
     const fn of(words: usize, shape: &Shape) -> Self {
         if !shape.is_usable() || words < Self::ALIGN_WORDS {
             return Self::NONE;
         }
-        // An upper bound that leaves out the hints, then down by what they turn out to need.
+        // An upper bound without the hints, which then goes down by what the hints need.
         let each = shape.frame_words() + Self::BUCKETS_PER_FRAME;
         let per_block = Self::frames_per_block(shape);
         let block = Self::block_words(shape);
@@ -216,21 +222,21 @@ impl Plan {
 /// What writers change, under their lock.
 #[derive(Debug, Default)]
 struct Writer {
-    /// Next frame the clock looks at.
+    /// The frame at which the clock looks next.
     hand: u32,
-    /// Frames from here on were never used.
+    /// Frames from this one on were never used.
     fresh: u32,
-    /// Free frames: number plus one of the first; they link like chains. 0 is none.
+    /// First free frame, as its number plus one; free frames link like chains. 0 is none.
     free: u32,
-    /// Hint blocks from here on were never used.
+    /// Hint blocks from this one on were never used.
     fresh_block: u32,
-    /// Free blocks, as above; a free block's first word is its link.
+    /// First free block, in the same way. The first word of a free block is its link.
     free_block: u32,
     used: u32,
     evictions: u64,
 }
 
-/// Copies of inner nodes, shared by everything that runs on a compute node. See the [module](self).
+/// Copies of inner nodes, shared by the lanes of a compute node. See the [module](self).
 pub struct IndexCache<'s> {
     shape: Shape,
     plan: Plan,
@@ -244,7 +250,7 @@ pub struct IndexCache<'s> {
 }
 
 impl<'s> IndexCache<'s> {
-    /// Words to hand in so that the cache takes at most `budget_bytes`; 0 if they hold not even one frame.
+    /// Number of words with which the cache takes at most `budget_bytes`; 0 if not even one frame fits.
     pub const fn words_for(budget_bytes: u64, key_bytes: usize, children_max: usize) -> usize {
         let shape = Shape::new(key_bytes, children_max);
         let words_max = (usize::MAX / 8) as u64;
@@ -254,13 +260,13 @@ impl<'s> IndexCache<'s> {
         if plan.frames == 0 { 0 } else { plan.words(&shape) }
     }
 
-    /// A cache in `storage`, whatever that holds now, of nodes with keys of `key_bytes` (1..=[`KEY_BYTES_MAX`]) and up
-    /// to `children_max` children (1..=[`CHILDREN_MAX`]). Sizes outside these, or storage too small for one frame, make a
-    /// cache that always misses.
+    /// A cache in `storage`, whatever it contains now. Nodes have keys of `key_bytes` (1..=[`KEY_BYTES_MAX`]) and up
+    /// to `children_max` children (1..=[`CHILDREN_MAX`]). With other sizes, or with storage too small for one frame,
+    /// the cache always misses.
     pub fn new(storage: &'s [AtomicU32], key_bytes: usize, children_max: usize) -> Self {
         let shape = Shape::new(key_bytes, children_max);
         let plan = Plan::of(storage.len(), &shape);
-        // Frames begin on a cache line wherever the storage does; the plan has set the words for that aside.
+        // Frames begin on a cache line, wherever the storage begins. The plan has set words aside for that.
         let skip = storage.as_ptr().align_offset(64).min(Plan::ALIGN_WORDS).min(storage.len());
         let (_, words) = storage.split_at(skip);
         let (frames, words) = words.split_at((plan.frames * shape.frame_words()).min(words.len()));
@@ -286,16 +292,16 @@ impl<'s> IndexCache<'s> {
         cache
     }
 
-    /// A cache that also answers which child is to the right of a leaf ([`Route::next`]). It keeps for each node one child
-    /// more than it has: ask [`IndexCache::words_for`] for `children_max + 1`.
+    /// A cache that also reports which child is to the right of a leaf ([`Route::next`]). It keeps one child more for
+    /// each node than the node has: call [`IndexCache::words_for`] with `children_max + 1`.
     pub fn with_next(storage: &'s [AtomicU32], key_bytes: usize, children_max: usize) -> Self {
         let mut cache = Self::new(storage, key_bytes, children_max + 1);
         cache.shape.keeps_next = true;
         cache
     }
 
-    /// Follows copies from `root`, which is at `root_level`, towards the node of level `stop` that covers `key`, as far
-    /// as they go. `stop` = 0: to the leaf. `epoch`: of the operation that asks.
+    /// Follows copies from `root`, which is at `root_level`, towards the node of level `stop` that covers `key`, as
+    /// far as there are copies. With `stop` = 0 it goes to the leaf. `epoch` is that of the operation.
     #[inline]
     pub fn route(&self, root: Address, root_level: u8, stop: u8, key: &[u8], epoch: u32) -> Route {
         if self.shape.is_short() {
@@ -305,9 +311,9 @@ impl<'s> IndexCache<'s> {
         }
     }
 
-    /// The leaf that covers `key` and those to its right that have the same parent, as that parent's copy names them:
-    /// writes up to `out.len()` and returns how many. 0 if the route does not reach the parent. `epoch`: of the operation
-    /// that asks.
+    /// The leaf that covers `key`, and the leaves to its right with the same parent, as that parent's copy names
+    /// them. Writes up to `out.len()` addresses and returns how many; 0 if the route does not reach the parent.
+    /// `epoch` is that of the operation.
     pub fn leaves(&self, root: Address, root_level: u8, key: &[u8], epoch: u32, out: &mut [Address]) -> usize {
         let route = self.route(root, root_level, 1, key, epoch);
         if route.level != 1 || route.stale {
@@ -323,11 +329,11 @@ impl<'s> IndexCache<'s> {
 
     #[inline]
     fn descend<K: Wanted>(&self, root: Address, root_level: u8, stop: u8, key: K, epoch: u32) -> Route {
-        // Words of their own, not a `Route` that is filled in: they stay in registers.
+        // Separate variables, not a `Route` that is filled in: they stay in registers.
         let (mut address, mut level, mut parent, mut next) = (root, root_level, Address::NULL, Address::NULL);
         let mut hint = Some(&self.root);
         let mut stale = false;
-        // Ends: the level falls with every turn.
+        // This loop ends, since the level falls with every turn.
         while level > stop {
             let hinted = hint.and_then(|hint| self.frame(hint.load(Relaxed).wrapping_sub(1)));
             let frame = match hinted {
@@ -353,19 +359,19 @@ impl<'s> IndexCache<'s> {
         Route { address, level, parent: (!parent.is_null()).then_some(parent), next, stale }
     }
 
-    /// Finds a copy by the table and leaves a hint to it.
+    /// Finds a copy by the table, and stores a hint to it.
     #[cold]
     fn search(&self, address: Address, hint: Option<&AtomicU32>) -> Option<Frame<'_>> {
         let at = self.find(address)?;
         if let Some(hint) = hint {
-            // The slot may belong to another copy by now. It is a hint: whoever follows it checks.
+            // The word may belong to another copy by now. It is a hint: a reader that follows it checks it.
             hint.store(at + 1, Relaxed);
         }
         self.frame(at)
     }
 
-    /// Copies a node, in place of an older copy of the same place. `false` if it cannot be copied: it is not in order,
-    /// too large, or there is no storage. `epoch`: of the operation that has READ it.
+    /// Copies a node, over an older copy of the same place. `false` if it cannot be copied: the node is not in order
+    /// or too large, or there is no storage. `epoch` is that of the operation that READ it.
     pub fn insert(&self, address: Address, branch: &impl Branch, epoch: u32) -> bool {
         let Some(outline) = self.shape.outline(address, branch) else { return false };
         let mut writer = self.writer.lock();
@@ -391,8 +397,8 @@ impl<'s> IndexCache<'s> {
         true
     }
 
-    /// Drops the copy of that place, unless it is of a later generation (within half the generations' circle): then
-    /// somebody has READ the node again since.
+    /// Drops the copy of that place, unless the copy has a later generation (within half the circle of generations):
+    /// then a lane has READ the node again since.
     pub fn invalidate(&self, address: Address) {
         let mut writer = self.writer.lock();
         let Some(at) = self.find_place(address) else { return };
@@ -450,7 +456,7 @@ impl<'s> IndexCache<'s> {
     #[inline]
     fn frame(&self, at: u32) -> Option<Frame<'_>> {
         let lines = self.shape.frame_lines();
-        // Where the product wraps, the frame is the wrong one or none, and its address tells.
+        // If the product wraps, the frame is the wrong one or none, and its address shows that.
         let start = (at as usize).wrapping_mul(lines);
         let lines = self.frames.get(start..)?.get(..lines)?;
         Frame::new(&self.shape, lines)
@@ -464,7 +470,7 @@ impl<'s> IndexCache<'s> {
         self.hints.get(self.block_start(block)?.wrapping_add(1 + slot))
     }
 
-    /// Where a block begins: with its link.
+    /// Where a block begins, with its link.
     #[inline]
     fn block_start(&self, block: u32) -> Option<usize> {
         (block as usize).checked_sub(1).map(|block| block.wrapping_mul(Plan::block_words(&self.shape)))
@@ -474,16 +480,16 @@ impl<'s> IndexCache<'s> {
         self.hints.get(self.block_start(block)?)
     }
 
-    /// The chain head for what lives at a place, in whatever generation.
+    /// The chain head of a place, in whatever generation.
     #[inline]
     fn head(&self, address: Address) -> Option<&AtomicU32> {
-        // Places differ in few and regular bits: multiply, and take the top, where every bit has had a say.
+        // Places differ in few, regular bits. So multiply, and take the top bits, which depend on every bit.
         let mixed = (address.place() >> 6).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
         self.table.get(((mixed * self.table.len() as u64) >> 32) as usize)
     }
 
-    /// Where the copy of `address` seems to be. The chain may change under the walk; what comes of it is checked, and
-    /// a copy overlooked is a miss.
+    /// Where the copy of `address` seems to be. The chain may change during the walk: the caller checks what it
+    /// finds, and a copy that is overlooked is a miss.
     #[inline]
     fn find(&self, address: Address) -> Option<u32> {
         if address.is_null() {
@@ -501,7 +507,7 @@ impl<'s> IndexCache<'s> {
         None
     }
 
-    /// Where the copy of that place is. For the holder of the lock.
+    /// Where the copy of that place is. Only for the holder of the lock.
     fn find_place(&self, address: Address) -> Option<u32> {
         let mut next = self.head(address)?.load(Relaxed);
         for _ in 0..self.plan.frames {
@@ -555,7 +561,7 @@ impl<'s> IndexCache<'s> {
         Some(victim)
     }
 
-    /// Moves the hand to a victim. Every frame holds a copy.
+    /// Moves the hand to a victim. All frames have copies.
     fn sweep(&self, writer: &mut Writer) -> Option<u32> {
         let frames = self.plan.frames as u32;
         let mut coldest = None;
@@ -589,7 +595,7 @@ impl<'s> IndexCache<'s> {
         }
     }
 
-    /// A hint block's number plus one; 0 if there is none left.
+    /// The number of a hint block plus one; 0 if none is left.
     fn take_block(&self, writer: &mut Writer) -> u32 {
         let block = writer.free_block;
         if let Some(link) = self.block_link(block) {

@@ -1,4 +1,4 @@
-//! The cache against models, against full storage, against nonsense, and against several threads.
+//! The cache against models, with full storage, with nonsense as input, and with several threads.
 
 use super::*;
 use crate::verbs::NodeId;
@@ -9,7 +9,7 @@ use std::vec::Vec;
 extern crate std;
 
 fn storage(words: usize) -> Vec<AtomicU32> {
-    // Not zero: the cache must not rely on what it is handed.
+    // Not zero: the cache must not rely on the content of its storage.
     (0..words as u32).map(|i| AtomicU32::new(i.wrapping_mul(0x9E37_79B9) | 1)).collect()
 }
 
@@ -151,11 +151,11 @@ impl Model {
     }
 }
 
-/// Keys of kinds that try different parts of the search.
+/// Keys of several kinds, each of which tries another part of the search.
 fn draw_key(draw: &mut Draw, kind: u64, key_bytes: usize) -> Vec<u8> {
     let mut key = vec![0; key_bytes];
     match kind {
-        // Spread over everything.
+        // Spread over the whole key space.
         0 => key.iter_mut().for_each(|byte| *byte = draw.next() as u8),
         // Dense at the end of a long shared prefix.
         1 => {
@@ -163,7 +163,7 @@ fn draw_key(draw: &mut Draw, kind: u64, key_bytes: usize) -> Vec<u8> {
             let number = (draw.below(3_000) as u16).to_be_bytes();
             key[key_bytes - 2..].copy_from_slice(&number);
         }
-        // Two clusters far apart: the discriminators of a node between them are all alike.
+        // Two clusters far apart: the discriminators of a node between them are all equal.
         2 => {
             key[0] = if draw.below(2) == 0 { 1 } else { 0xfe };
             key[key_bytes - 1] = draw.next() as u8;
@@ -205,7 +205,7 @@ fn routes_are_the_models_for_every_key_size_and_kind() {
                 let cache = IndexCache::new(&storage, key_bytes, children_max);
                 assert_eq!(cache.usage().frames, model.nodes.len() as u64);
                 let mut cached = BTreeSet::new();
-                // Some copies, then all: misses at every level, hints that go from wrong to right.
+                // Some copies, then all: misses at every level, and hints that change from wrong to right.
                 for share in [3, 1] {
                     for (address, node) in &model.nodes {
                         if draw.below(share) == 0 || share == 1 {
@@ -266,7 +266,7 @@ fn another_generation_of_the_place_is_a_miss() {
         Route { address: new, level: 1, parent: None, next: Address::NULL, stale: false }
     );
 
-    // A copy of the next life takes the frame of the former.
+    // A copy of the next generation takes the frame of the former one.
     assert!(cache.insert(new, &node(1, 0, None, &[100], 60), 0));
     assert_eq!(cache.usage().frames_used, 1);
     assert_eq!(route_to(&cache, new, 1, 100).address, at(61));
@@ -297,7 +297,7 @@ fn a_copy_that_does_not_cover_the_key_stops_the_route_above_it() {
     let cache = IndexCache::new(&storage, 8, 61);
     let root = at(1);
     assert!(cache.insert(root, &node(2, 0, None, &[1000, 2000], 50), 0));
-    // The middle child was copied before or after a split: it says 1100..1900.
+    // The middle child was copied before or after a split: its fences are 1100..1900.
     assert!(cache.insert(at(51), &node(1, 1100, Some(1900), &[1500], 70), 0));
     assert_eq!(route_to(&cache, root, 2, 1500).address, at(71));
     for key in [1000, 1099, 1900, 1999] {
@@ -308,13 +308,13 @@ fn a_copy_that_does_not_cover_the_key_stops_the_route_above_it() {
             "key {key}"
         );
     }
-    // A copy of another level than its parent says is no better.
+    // A copy of another level than its parent says is refused as well.
     assert!(cache.insert(at(50), &node(5, 0, Some(1000), &[500], 80), 0));
     assert_eq!(
         route_to(&cache, root, 2, 5),
         Route { address: at(50), level: 1, parent: Some(root), next: Address::NULL, stale: true }
     );
-    // READ again, it is followed.
+    // After another READ it is followed.
     assert!(cache.insert(at(51), &node(1, 1000, Some(2000), &[1500], 70), 0));
     assert_eq!(
         route_to(&cache, root, 2, 1999),
@@ -373,7 +373,8 @@ fn hint_blocks_come_back() {
     let storage = storage(words_for_frames(frames, 8, 61));
     let cache = IndexCache::new(&storage, 8, 61);
     assert_eq!(cache.plan.blocks, 14);
-    // More inner copies than blocks, replaced, invalidated and evicted: every copy routes, hints or not.
+    // More inner copies than blocks; copies are replaced, invalidated and evicted. Every copy routes, with hints or
+    // without.
     for i in 1..1_000u64 {
         let (root, child) = (at(10 * i), at(10 * i + 5));
         assert!(cache.insert(root, &node(2, 0, None, &[100], 10 * i + 4), 0));
@@ -487,7 +488,7 @@ fn what_is_not_a_node_in_order_is_not_copied() {
     assert_eq!(cache.usage().frames_used, 0);
 }
 
-/// Says something else every time it is asked.
+/// A node that gives another answer at every call.
 struct Liar(core::cell::RefCell<Draw>);
 
 impl Branch for Liar {
@@ -524,7 +525,8 @@ fn readers_survive_any_content_of_the_storage() {
             assert!(cache.insert(at(i), &liar, 0));
         }
         for _ in 0..20_000 {
-            // Small numbers look like frames, links and counts; the addresses of copies are left in place at times.
+            // Small numbers look like frames, links and counts. Sometimes the addresses of copies are left as they
+            // are.
             let word = draw.below(storage.len() as u64) as usize;
             let value = if draw.below(2) == 0 { draw.below(20) as u32 } else { draw.next() as u32 };
             storage[word].store(value, Relaxed);
@@ -536,8 +538,8 @@ fn readers_survive_any_content_of_the_storage() {
     }
 }
 
-/// Keys 0..4096 below a root; every copy of a node is one of several variants, and every child address says which node,
-/// variant and key range it belongs to.
+/// Keys 0..4096 below a root. Every copy of a node is one of several variants, and every child address says to which
+/// node, variant and key range it belongs.
 mod truths {
     use super::*;
 
@@ -616,7 +618,7 @@ mod truths {
 #[test]
 fn every_answer_under_concurrency_was_true_of_some_copies() {
     use truths::*;
-    // Room for a third of what is inserted, so that frames change hands all the time.
+    // Room for a third of what is inserted, so that frames change their copies all the time.
     let storage = storage(words_for_frames(40, 8, 128));
     let cache = IndexCache::new(&storage, 8, 128);
     let done = AtomicBool::new(false);
@@ -659,7 +661,7 @@ fn every_answer_under_concurrency_was_true_of_some_copies() {
                 })
             })
             .collect();
-        // Readers stop before a writer's failure is reported, or it never would be.
+        // Readers stop before a writer's failure is reported; otherwise it would never be reported.
         let ends: Vec<_> = writers.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
         done.store(true, Relaxed);
         assert!(ends.iter().all(Result::is_ok));
@@ -668,7 +670,7 @@ fn every_answer_under_concurrency_was_true_of_some_copies() {
         assert!(count.load(Relaxed) > 0, "no route ended at: {what}");
     }
     assert!(cache.usage().evictions > 0);
-    // Frames, chains and free list still agree.
+    // Frames, chains and free list are still consistent.
     let usage = cache.usage();
     let held = (0..40).filter(|at| !cache.frame(*at).unwrap().address().is_null()).count();
     assert_eq!(usage.frames_used, held as u64);
