@@ -444,8 +444,9 @@ fn a_lane_that_waits_for_a_daemon_does_not_hold_up_the_others() {
         assert!(lanes[lane].port().flush());
         fabric.post(&lanes, lane)
     };
-    assert_eq!(submit(&mut fabric, 0, ping), Posted::InFlight);
+    // Before the submit: the fabric counts the wait from somewhere within it.
     let began = Instant::now();
+    assert_eq!(submit(&mut fabric, 0, ping), Posted::InFlight);
     let mut others = 0;
     let mut first_is_ready = false;
     while !first_is_ready {
@@ -459,9 +460,7 @@ fn a_lane_that_waits_for_a_daemon_does_not_hold_up_the_others() {
         lanes[1].port().reset();
         others += 1;
     }
-    // The fabric has another clock than this test: over seconds they differ by microseconds.
-    let waited = began.elapsed();
-    assert!(waited >= CALL_WAIT - CALL_WAIT / 100 && others > 100, "{others} in {waited:?}");
+    assert!(began.elapsed() >= CALL_WAIT && others > 100, "{others} in {:?}", began.elapsed());
     assert_eq!(lanes[0].port().completion(0).status, Status::NodeDown);
     lanes[0].port().reset();
     assert!(!pool.nodes()[0].is_down(), "slow is not dead");
