@@ -66,13 +66,6 @@ impl TreeKind for Chime {
         }
     }
 
-    /// A separator that was overwritten is compared with the leaf's low fence before that is linked, and then the half-split waits
-    /// for the next one who comes by. It takes two half-splits of inner nodes in one descent to link a wrong one, and leaves of
-    /// eight entries make no such trees in short histories.
-    fn unseen() -> &'static [Mutant] {
-        &[Mutant::HelpOverwritten]
-    }
-
     /// They need a READ in the moment of two or three WRITEs to the entries of one home.
     fn mixes(bug: Mutant) -> bool {
         matches!(bug, Mutant::DeleteEmpties | Mutant::BitmapKeepsVersion | Mutant::BitmapUnchecked)

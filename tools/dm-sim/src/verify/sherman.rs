@@ -56,7 +56,7 @@ impl TreeKind for Sherman {
     /// that does not lock needs a redo image that is still to be replayed when its writer's row is free: since operations that met
     /// a silent holder late look after it before they answer, 30,000 histories and all points of all cases had none.
     fn unseen() -> &'static [Mutant] {
-        &[Mutant::TornIsResidue, Mutant::SameGeneration, Mutant::AdoptsUnlocked]
+        &[Mutant::TornIsResidue, Mutant::AdoptsUnlocked]
     }
 
     fn profile_for(bug: Mutant) -> Option<Profile> {
