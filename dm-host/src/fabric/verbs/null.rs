@@ -1,8 +1,8 @@
-//! A device that does nothing, at once: to measure what this side of the doorbell costs.
+//! A device that completes every request at once and executes none: to measure what this side of the doorbell costs.
 //!
-//! It stands behind the same calls of libibverbs - `ibv_post_send` and `ibv_poll_cq` go through the function table of a
-//! device's context - and keeps what a real provider has to keep: every signaled request brings a completion, in order.
-//! No payload moves. Its structures are leaked: there is one such device per measurement.
+//! It is behind the same calls of libibverbs: `ibv_post_send` and `ibv_poll_cq` go through the function table of a
+//! device's context. It keeps what a real provider has to keep: every signaled request brings a completion, in order.
+//! No payload moves. Its structures are leaked, since a measurement makes one such device.
 
 use super::mlx5::RawPair;
 use rdma_sys::{ibv_context, ibv_cq, ibv_mr, ibv_qp, ibv_send_flags, ibv_send_wr, ibv_wc, ibv_wc_status};
