@@ -35,6 +35,7 @@
 //!     │       submit, unpark   └── slots: free, ready ──► worker 1: lanes, a fabric ──┘   one local lock table
 //!     ◄───────────────────────── result, unpark or wake ────────┘
 //! ```
+//!
 //! Opening a session joins the pool as a compute node of its own, and starts a supervisor thread. The supervisor's
 //! stack holds the index's storage, and its scope the workers. A call looks at the queues of two workers, fills a slot
 //! in the shorter one, and that worker runs the call on a lane. Slots have room for arguments and results. A call
@@ -57,7 +58,6 @@
 //!   it runs there, and not in the caller's poll.
 //! - Wakers run on worker threads. They must not block; the session refuses to wait for a call there
 //!   ([`SessionError::OnWorker`]).
-//!   ([`SessionError::OnWorker`]).
 //!
 //! # Back-pressure and fairness
 //!
@@ -72,15 +72,14 @@
 //! nothing, unless the error says so. Close the session and open another one, which joins as a new compute node. (On
 //! shared memory the daemons end the process as well, before others go on; see `crate::memory_node`.) Compute nodes
 //! that want the session's locks recover them; every acknowledged change is in the index.
-//! whoever wants it; what it had acknowledged is there.
 //!
 //! # The end
+//!
 //! [`Session::close`], or dropping the last clone, refuses new calls, finishes what is queued, stops the workers and
 //! leaves the pool. If a memory node dies, operations that need it fail with [`dm_core::error::VerbError`] and status
 //! `NodeDown`. A lane that cannot settle what such an operation left takes no more operations. When a worker has no
 //! lane left, what is queued for it fails with [`SessionError::Broken`], and so does every later call when no worker is
 //! left. The row of a compute node that leaves unsettled locks behind is not used again before others have swept it.
-//! used again before others have dealt with them.
 
 pub mod byte_string;
 mod call;

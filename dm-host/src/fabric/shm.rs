@@ -48,7 +48,6 @@
 //! part of a line that a WRITE covers, and a kill takes effect between two instructions. In sequence mode the memory
 //! node's daemon completes the line that a dead process was writing (`lines`), before it says that the process is
 //! fenced.
-//! ends the WRITE of the one line that a dead process was in (`lines`), before it says that the process is fenced.
 
 pub mod litmus;
 mod mortal;
@@ -447,7 +446,6 @@ impl ShmFabric {
     ///
     /// Only READs of several lines are timed, and of those only the ones that are not UNTIMED. Other requests take less
     /// time than the stamps would cost, and only deadlines use their times.
-    /// than the stamps would cost, and nothing but a deadline wants to know.
     #[inline]
     fn execute_all(&mut self, lane: &Lane<'_>, ahead: bool, returns: &[(usize, Completion)]) {
         let port = lane.port();
@@ -506,7 +504,6 @@ impl Drop for ShmFabric {
 /// the cache. It allows for a processor a third faster than during the measurement. Real turns are longer: between two
 /// WRITEs of one place a lock passes on, by a CAS or by a handover with a READ, and between two cores the lines
 /// themselves move.
-/// lines themselves.
 pub fn measured_write_turn_ns(mode: LineMode) -> u32 {
     const RUNS: usize = 200;
     const TURNS: usize = 16;

@@ -255,7 +255,6 @@ impl VerbsFabric {
     /// the device's firmware. A masked CAS that compares and changes nothing has to return what a READ returns there,
     /// in one byte order or the other. It is tried on the first word of the superblock. That word is written once, when
     /// the memory node starts, and is not the same in both byte orders.
-    /// same backwards.
     fn try_masked(&mut self) -> Masked {
         let mut found = None;
         for node in 0..self.links.len() {

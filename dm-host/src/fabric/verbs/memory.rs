@@ -55,7 +55,7 @@ impl Registration {
     ///
     /// # Safety
     ///
-    /// The memory is mapped until the registration is dropped, and nobody holds a reference to it while a device may
+    /// The memory is mapped until the registration is dropped, and no code holds a reference to it while a device may
     /// write there.
     pub(crate) unsafe fn new(
         device: &Arc<Device>,

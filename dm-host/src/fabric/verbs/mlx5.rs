@@ -319,7 +319,7 @@ impl Library {
         // SAFETY: the same, made by this library.
         let vendor = extended_pair.and_then(|pair| NonNull::new(unsafe { (self.extend)(pair.as_ptr()) }));
         let (Some(extended_pair), Some(vendor)) = (extended_pair, vendor) else {
-            // SAFETY: just made, and used by nobody.
+            // SAFETY: just made, and not used by any other code.
             unsafe { rdma_sys::ibv_destroy_qp(pair.as_ptr()) };
             return None;
         };
@@ -347,7 +347,7 @@ impl RawPair {
     ///
     /// # Safety
     ///
-    /// As [`super::queue_pair::QueuePair::post`]; the queue pair is live, and nobody else posts to it.
+    /// As [`super::queue_pair::QueuePair::post`]; the queue pair is live, and no other thread posts to it.
     pub(super) unsafe fn post(&mut self, requests: &[ibv_send_wr], masks: &[Option<Masks>]) -> Result<(), ()> {
         let pair = self.extended.as_ptr();
         // SAFETY: a live queue pair, by the contract; likewise below, where each builder is followed by its data.

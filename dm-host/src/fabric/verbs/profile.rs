@@ -11,7 +11,7 @@
 //! | COMPLETION_IS_VISIBLE | yes, through the same device | yes | yes |
 //! | READ_THEN_READ | yes, but PCIe does not order reads | no | asserted: one request is executed after the other |
 //! | WORD_ATOMIC | no | asserted: aligned words cross PCIe whole | asserted, on one processor |
-//! | LINE_ATOMIC | no | asserted: seen on x86 hosts by several studies, promised by nobody | asserted, on one processor |
+//! | LINE_ATOMIC | no | asserted: seen on x86 hosts by several studies, promised by no vendor | asserted, on one processor |
 //! | HOST_BEFORE_DEVICE | no | asserted: a READ over PCIe pushes WRITEs before it | – (no device memory) |
 //! | ATOMIC_EXCLUDES_WRITE | no | no | asserted, on one processor |
 //! | FAILED_CAS_IS_SILENT | no | no | asserted, on one processor |

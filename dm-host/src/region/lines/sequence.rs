@@ -3,7 +3,7 @@
 //! ```text
 //!  31                                  1  0
 //! ┌─────────────────────────────────────┬───┐
-//! │ number of WRITEs                    │ 0 │   nobody writes the line
+//! │ number of WRITEs                    │ 0 │   no WRITE is under way
 //! ├─────────────────────────────────────┼───┤
 //! │ slot of the writer                  │ 1 │   being written
 //! └─────────────────────────────────────┴───┘

@@ -58,7 +58,7 @@ pub(super) unsafe fn is(pair: *mut ibv_qp) -> bool {
 
 pub(super) fn queue_pair(context: NonNull<ibv_context>, completions: NonNull<ibv_cq>) -> (NonNull<ibv_qp>, RawPair) {
     let extended = leaked::<ibv_qp_ex>();
-    // SAFETY: just allocated, and nobody else has it.
+    // SAFETY: just allocated, and no other code has it.
     unsafe {
         let pair = &mut *extended.as_ptr();
         pair.qp_base.context = context.as_ptr();
