@@ -238,7 +238,7 @@ pub fn with_items<I: Index, R>(
     Ok(run(&room.items(place, below, requests, parameters, spending)))
 }
 
-/// More local entries than a compute node has use for; that many lock numbers exist.
+/// More local entries than a compute node has use for, and few enough for the numbers of locks.
 const LEAF_LOCKS_MAX: usize = 1 << 24;
 
 /// Sizes that follow from an index's parameters.

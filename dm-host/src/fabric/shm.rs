@@ -97,7 +97,7 @@ pub enum ShmError {
         given: usize,
         /// The memory node that says otherwise.
         node: u16,
-        /// The number of memory nodes it says.
+        /// Memory nodes of the pool, as that memory node says.
         pool: u16,
     },
     /// The region needs vector moves, which this processor does not have.

@@ -295,7 +295,7 @@ impl Queue {
         self.worker.get().is_some_and(|worker| worker.id() == thread::current().id())
     }
 
-    /// Registers the calling session's worker thread. Called before the first submit.
+    /// Registers the thread of the worker. Called before the first submit.
     pub(super) fn register(&self, worker: &Thread) {
         // There is one worker per queue, registered once.
         let _ = self.worker.set(worker.clone());

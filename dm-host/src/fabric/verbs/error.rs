@@ -29,7 +29,7 @@ pub enum VerbsError {
         given: usize,
         /// The memory node that says otherwise.
         node: u16,
-        /// The number of memory nodes it says.
+        /// Memory nodes of the pool, as that memory node says.
         pool: u16,
     },
     /// The control connection failed.
