@@ -1,8 +1,8 @@
-//! Puts an index together: allocates the storage that the core only borrows, and gives the pieces their sizes.
+//! Puts an index together: allocates the storage that the core only borrows, and sizes its parts.
 //!
-//! An index borrows from its storage, so both live in one place: [`with_sherman`], [`with_chime`] and [`with_smart`] build them on
-//! their stacks and pass the index to a closure. What the closure starts - worker threads in a scope, one operation - ends before it returns.
-//! Who needs several at once keeps [`Storage`]s of its own.
+//! An index borrows from its storage, so both live in one place. [`with_sherman`], [`with_chime`] and [`with_smart`]
+//! build them on their stacks and pass the index to a closure. Whatever the closure starts - worker threads in a scope,
+//! one operation - ends before it returns. A program that needs several indexes at once keeps [`Storage`]s of its own.
 
 mod smart;
 
@@ -41,41 +41,43 @@ use std::sync::atomic::AtomicU32;
 use thiserror::Error;
 use zerocopy::FromBytes;
 
-/// What one compute node spends on one index, and how it runs it.
+/// What one compute node spends on one index, and how it runs the index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spending {
-    /// Lanes of the compute node, all workers together.
+    /// Lanes of the compute node, over all workers.
     pub lanes: usize,
     /// Bytes for copies of inner nodes.
     pub cache_bytes: u64,
-    /// Bytes the scratch of all lanes may take.
+    /// Bytes that the scratch of all lanes may take.
     pub scratch_bytes_max: u64,
-    /// Records a scan returns at most per call.
+    /// Most records that a scan returns per call.
     pub page_records: usize,
-    /// Leaves a scan READs at once; of SMART, whose leaves are of one record, four times as many.
+    /// Leaves that a scan READs at once. A SMART scan READs four times as many, since a SMART leaf has one record.
     pub leaves_at_once: usize,
-    /// Hand-overs of a held lock in a row; 0 = none.
+    /// Most handovers of a held lock in a row; 0 = none.
     pub hand_overs_max: u8,
-    /// Local entries for locks that lie in leaves, per memory node (CHIME, SMART): leaves that share one wait for each other on this
-    /// compute node. 20 bytes each.
+    /// Local entries per memory node for locks that lie in leaves (CHIME, SMART), 20 bytes each. Leaves that share an
+    /// entry wait for each other on this compute node.
     pub leaf_locks: usize,
-    /// Bytes for the places of popular keys (CHIME); 0 = every look at a leaf READs a neighborhood.
+    /// Bytes for the hotspot buffer, which keeps the places of popular keys (CHIME); 0 = every look-up in a leaf READs
+    /// a neighborhood.
     pub hotspot_bytes: u64,
-    /// Nodes that came back remembered per memory node and class, 16 bytes each; more wait until this compute node is gone. A chunk
-    /// of a compute node that is gone is adopted only if there is room for all its nodes.
+    /// Retired nodes that a free list keeps per memory node and allocation class, 16 bytes each; further ones wait
+    /// until this compute node has departed. A chunk of a departed compute node is collected only if the free list has
+    /// room for all nodes of the chunk.
     pub returned_nodes: usize,
-    /// Lives of a node's place before its generations begin anew and it has to wait for epochs: [`GENERATIONS`], or fewer to see it happen
-    /// ([`NodePool::with_quarantine`]).
+    /// Generations of a node's place before they begin again and the place has to wait for epochs: [`GENERATIONS`], or
+    /// fewer in a test that wants to see it happen ([`NodePool::with_quarantine`]).
     pub generations: u8,
-    /// Keys and values of any length: bytes of a page, or those of one record of the largest size.
+    /// Keys and values of any length: bytes of a page, or of one record of the largest size if that is more.
     pub page_bytes: usize,
     /// Keys and values of any length: copies of links between layers, 80 bytes each.
     pub links: usize,
-    /// Keys and values of any length: retired blocks remembered per memory node, 16 bytes each; more are lost until the pool
-    /// is swept.
+    /// Keys and values of any length: retired blocks that are remembered per memory node, 16 bytes each; further ones
+    /// are lost until the pool is swept.
     pub returned_blocks: usize,
-    /// Chunks of leaves and nodes (SMART), and of blocks, that are kept at a time of those that were collected ([`dm_core::memory::collect`]):
-    /// a bit for 16 bytes of each.
+    /// Collected chunks that are kept at a time, of leaves and nodes (SMART) and of blocks
+    /// ([`dm_core::memory::collect`]). Each takes one bit per 16 bytes of chunk.
     pub collected_chunks: usize,
     /// Techniques that can be switched off.
     pub options: Options,
@@ -93,7 +95,8 @@ impl Default for Spending {
             hand_overs_max: 4,
             leaf_locks: 16 << 10,
             hotspot_bytes: 0,
-            // More than a chunk of 8 MiB has of all but the smallest: else none can be adopted.
+            // More nodes than a chunk of 8 MiB has, except for the smallest nodes. With fewer, no chunk could be
+            // collected.
             returned_nodes: 32 << 10,
             generations: GENERATIONS,
             page_bytes: 64 << 10,
@@ -105,23 +108,23 @@ impl Default for Spending {
     }
 }
 
-/// Where an index is and who opens it.
+/// Where an index is, and which compute node opens it.
 #[derive(Clone, Copy)]
 pub struct Place<'a> {
     /// Memory nodes of the pool, by logical number.
     pub geometry: &'a [NodeGeometry],
-    /// Its number in the catalog.
+    /// The index's number in the catalog.
     pub number: IndexNumber,
-    /// This compute node.
+    /// This compute node: row and incarnation.
     pub member: Member,
     /// What the fabric offers.
     pub capabilities: Capabilities,
     /// What the fabric grants.
     pub guarantees: Guarantees,
-    /// What makes its locks recoverable; `None`: a dead holder's locks stay held.
+    /// Makes the index's locks recoverable. `None`: the locks of a dead holder stay held.
     pub recovery: Option<&'a Recovery<'a>>,
-    /// Its part in the pool's epochs, with a pin for every lane; `None`: nothing waits for others here, and others must not be told
-    /// that it has no old pointers.
+    /// The index's part in the pool's epochs, with a pin for every lane. `None`: nothing waits for epochs here, and
+    /// this compute node must not tell others that it has no old pointers.
     pub epochs: Option<Participant<'a>>,
 }
 
@@ -129,29 +132,29 @@ pub struct Place<'a> {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum AssemblyError {
-    /// Parameters out of range, of a Sherman index.
+    /// A Sherman index has parameters out of range.
     #[error(transparent)]
     Parameters(#[from] sherman::ParameterError),
-    /// Parameters out of range, of a CHIME index.
+    /// A CHIME index has parameters out of range.
     #[error(transparent)]
     ChimeParameters(#[from] chime::ParameterError),
-    /// Parameters out of range, of a SMART index.
+    /// A SMART index has parameters out of range.
     #[error(transparent)]
     SmartParameters(#[from] SmartParameterError),
-    /// Parameters out of range, of items.
+    /// Items have parameters out of range.
     #[error(transparent)]
     ItemParameters(#[from] items::ParameterError),
-    /// The lanes' scratch does not fit its budget.
+    /// The scratch of all lanes exceeds its budget.
     #[error(
         "{lanes} lanes x {lane_bytes} bytes of scratch = {} bytes, more than the budget of {budget_bytes}",
         *lanes as u64 * *lane_bytes as u64
     )]
     Scratch {
-        /// Lanes.
+        /// Number of lanes.
         lanes: usize,
-        /// Scratch of one.
+        /// Scratch of one lane, in bytes.
         lane_bytes: usize,
-        /// The budget.
+        /// The budget for all lanes, in bytes.
         budget_bytes: u64,
     },
     /// The fabric does not grant what the index needs to be correct.
@@ -168,13 +171,13 @@ pub enum AssemblyError {
         /// The smallest chunk.
         chunk_bytes: u64,
     },
-    /// Recovery was asked for, and cannot be had.
+    /// Recovery was asked for, and is not available.
     #[error(transparent)]
     Recovery(#[from] RecoveryError),
-    /// There is no room for redo images.
+    /// The pool has no room for redo records.
     #[error(transparent)]
     Redo(#[from] RedoError),
-    /// Redo images and lock words are counted per compute node, from its first index on.
+    /// A compute node numbers its redo records and lock words from its first index on, so it opens one index only.
     #[error("this compute node has opened an index already: join once more for another one")]
     Reopened,
     /// A fabric cannot be made.
@@ -183,9 +186,9 @@ pub enum AssemblyError {
     /// The kernel has no memory for the index cache.
     #[error("an index cache of {cache_bytes} bytes: {reason}")]
     Memory {
-        /// What was asked for.
+        /// Bytes that were asked for.
         cache_bytes: u64,
-        /// What the kernel said.
+        /// The kernel's reason.
         reason: String,
     },
     /// The pool has no memory node 0, or too many lanes are asked for.
@@ -221,7 +224,7 @@ pub fn with_chime<R>(
     Ok(run(&room.chime(place, parameters, spending)?))
 }
 
-/// Builds items over an index, with their storage, and passes them to `run`. `requests` are those of that index.
+/// Builds items over an index, with their storage, and passes them to `run`. `requests` are those of the index below.
 pub fn with_items<I: Index, R>(
     place: &Place<'_>,
     below: &I,
@@ -235,25 +238,25 @@ pub fn with_items<I: Index, R>(
     Ok(run(&room.items(place, below, requests, parameters, spending)))
 }
 
-/// More local entries than a compute node has use for; they fit the numbers of locks.
+/// More local entries than a compute node has use for, and few enough for the numbers of locks.
 const LEAF_LOCKS_MAX: usize = 1 << 24;
 
-/// Sizes that an index's parameters decide.
+/// Sizes that follow from an index's parameters.
 struct Sizes {
     key_bytes: usize,
     value_bytes: usize,
     inner: InnerShape,
-    /// The image of a leaf, and its place.
+    /// Bytes of a leaf's image, and of its place.
     leaf_bytes: usize,
     leaf_place_bytes: usize,
-    /// Copies of inner nodes keep the next pointer.
+    /// Whether copies of inner nodes keep the next pointer.
     keeps_next: bool,
     /// Local entries per memory node for locks that lie in leaves.
     leaf_locks: usize,
-    /// For the places of popular keys.
+    /// Bytes for the places of popular keys.
     hotspot_bytes: u64,
     scratch: TreeScratch,
-    /// Scratch of a lane.
+    /// Scratch of one lane.
     lane_bytes: usize,
 }
 
@@ -292,7 +295,7 @@ impl Sizes {
         }
     }
 
-    /// Children an inner node has at most, and what a copy of one keeps.
+    /// Most children of an inner node, and how many a copy of one keeps.
     const fn children_max(&self) -> (usize, usize) {
         let children = self.inner.span + 1;
         (children, if self.keeps_next { children + 1 } else { children })
@@ -309,7 +312,8 @@ fn granted<I: Index>(place: &Place<'_>, index: I) -> Result<I, AssemblyError> {
     if missing.is_empty() { Ok(index) } else { Err(AssemblyError::Missing { missing }) }
 }
 
-/// What one compute node's copy of an index borrows. Where one process plays many compute nodes it keeps many of these:
+/// What one compute node's copy of an index borrows. A process that plays many compute nodes keeps one of these for
+/// each:
 ///
 /// ```text
 /// let mut storages: Vec<Storage> = ...;
@@ -407,7 +411,7 @@ impl Storage {
         let words = IndexCache::words_for(spending.cache_bytes, sizes.key_bytes, sizes.children_max().1);
         let leaf_locks = place.geometry.len() * sizes.leaf_locks;
         let batch_slots = if spending.options.rdwc { spending.lanes } else { 0 };
-        // Twice as many buckets as lanes: few keys that meet in one by chance.
+        // Twice as many buckets as lanes, so that few keys meet in one by chance.
         let buckets = || (0..2 * batch_slots).map(|_| spin::Mutex::new(Bucket::default())).collect();
         Ok(Self {
             entries: lock_entries(place.geometry.len() * locks_per_node as usize),
@@ -432,7 +436,7 @@ impl Storage {
         })
     }
 
-    /// Puts the shelves up.
+    /// Makes the room: what the index borrows of this storage.
     pub fn furnish(&mut self) -> Room<'_> {
         let Self {
             entries,
@@ -454,7 +458,8 @@ impl Storage {
         } else {
             returned.chunks_mut(self.returned_nodes).map(|returned| spin::Mutex::new(FreeList::new(returned))).collect()
         };
-        // A mapping begins on a page and was asked for in whole words; if it were not, the cache would always miss.
+        // A mapping begins on a page, and its length was asked for in whole words. If it were not so, every look-up
+        // would miss the cache.
         let words = <[AtomicU32]>::mut_from_bytes(words).map_or(&[][..], |words| words);
         let batch_slots = values.chunks_mut(self.value_bytes).map(BatchSlot::new).collect();
         let buckets = [&*buckets[0], &*buckets[1]];
@@ -478,7 +483,7 @@ impl Storage {
 }
 
 impl<'a> Room<'a> {
-    /// The index. `place`, `parameters` and `spending` are those the storage was made for.
+    /// The index. `place`, `parameters` and `spending` are those that the storage was made for.
     pub fn sherman(
         &'a self,
         place: &Place<'a>,
@@ -541,7 +546,7 @@ impl<'a> Room<'a> {
     }
 }
 
-/// What one compute node's items borrow, as [`Storage`] for an index.
+/// What one compute node's items borrow, as [`Storage`] is for an index.
 #[derive(Debug)]
 pub struct ItemsStorage {
     returned: Vec<Returned>,
@@ -601,7 +606,7 @@ impl ItemsStorage {
         })
     }
 
-    /// Puts the shelves up.
+    /// Makes the room: what the items borrow of this storage.
     pub fn furnish(&mut self) -> ItemsRoom<'_> {
         let mut returned = self.returned.as_mut_slice();
         let free_lists = (0..self.memory_nodes).map(|_| {
@@ -620,7 +625,7 @@ impl ItemsStorage {
 }
 
 impl<'a> ItemsRoom<'a> {
-    /// The items. Arguments are those the storage was made for; `requests` are those of the index below.
+    /// The items. The arguments are those that the storage was made for; `requests` are those of the index below.
     pub fn items<I: Index>(
         &'a self,
         place: &Place<'a>,
@@ -648,13 +653,13 @@ impl<'a> ItemsRoom<'a> {
     }
 }
 
-/// Zeroed memory that the kernel is asked to map with huge pages: an index cache is read at random, and with 4-KiB pages
-/// many of those reads miss the TLB.
+/// Zeroed memory that the kernel is asked to map with huge pages. An index cache is read at random, and with 4-KiB
+/// pages many of those reads miss the TLB.
 fn huge_zeroes(bytes: usize) -> io::Result<MmapMut> {
-    // No mapping is empty, and a single word is no cache either.
+    // A mapping cannot be empty. A single word caches nothing either.
     let map = MmapMut::map_anon(bytes.max(size_of::<AtomicU32>()))?;
     #[cfg(target_os = "linux")]
-    // A kernel without huge pages says no; small ones do.
+    // A kernel without huge pages refuses; small pages work, too.
     let _ = map.advise(Advice::HugePage);
     Ok(map)
 }

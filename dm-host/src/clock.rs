@@ -1,14 +1,14 @@
 //! Timestamps cheap enough to take twice per post.
 //!
-//! On x86_64 with an invariant time-stamp counter that is `rdtsc` before what is timed and `rdtscp` after it; elsewhere
-//! the monotonic clock of the system.
+//! On x86_64 with an invariant time-stamp counter, the clock is `rdtsc` before the timed code and `rdtscp` after it.
+//! Elsewhere it is the system's monotonic clock.
 //!
-//! **Why no fence is needed to bound how long a READ was exposed to WRITEs.** `rdtscp` waits until all earlier loads
-//! have their values (Intel SDM vol. 2B, AMD APM vol. 3), so the later stamp is not early. Loads behind the plain
-//! `rdtsc` may begin before it, but x86 keeps loads in program order as far as anybody can tell: a load whose line
-//! somebody changes before all older instructions have retired is executed again. What a load returns is what the line
-//! held when the load retired, hence after the `rdtsc` retired, which is after it took its stamp. Both errors make the
-//! READ look longer, never shorter.
+//! **Why no fence is needed to bound the exposure of a READ to WRITEs.** `rdtscp` waits until all earlier loads have
+//! their values (Intel SDM vol. 2B, AMD APM vol. 3), so the later stamp is never early. Loads behind the plain `rdtsc`
+//! may begin before it. But x86 keeps loads in program order as far as any program can tell: if another processor
+//! changes a load's line before all older instructions have retired, the processor executes the load again. So a load
+//! returns what the line held when the load retired. That is after `rdtsc` retired, which is after `rdtsc` took its
+//! stamp. Both errors make the READ look longer, never shorter.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -23,11 +23,11 @@ pub struct Clock {
     /// Nanoseconds per tick, times 2^32.
     scale: u64,
     counter: bool,
-    /// The origin of stamps that are not ticks of the counter.
+    /// The origin of stamps on machines where they are not ticks of the counter.
     origin: Instant,
 }
 
-/// How long the counter is compared with the system's clock: an error of 100 ns in each reading is 20 ppm.
+/// How long the counter is compared with the system's clock. An error of 100 ns in each reading is 20 ppm.
 const CALIBRATION: Duration = Duration::from_millis(10);
 
 impl Clock {
@@ -49,19 +49,19 @@ impl Clock {
         Self { scale: ((elapsed_ns << 32) / ticks) as u64, counter: true, origin }
     }
 
-    /// A stamp that nothing after it in the program precedes.
+    /// A stamp that no later instruction of the program precedes.
     #[inline]
     pub fn before(self) -> Stamp {
         if self.counter { Stamp(counter::before()) } else { Stamp(self.origin.elapsed().as_nanos() as u64) }
     }
 
-    /// A stamp that nothing before it in the program follows.
+    /// A stamp that no earlier instruction of the program follows.
     #[inline]
     pub fn after(self) -> Stamp {
         if self.counter { Stamp(counter::after()) } else { self.before() }
     }
 
-    /// Nanoseconds from `first` to `second`; 0 if they are the wrong way round (another socket's counter).
+    /// Nanoseconds from `first` to `second`; 0 if `second` is before `first` (a stamp of another socket's counter).
     #[inline]
     pub fn ns_between(self, first: Stamp, second: Stamp) -> u64 {
         let ticks = second.0.saturating_sub(first.0);
@@ -73,7 +73,7 @@ impl Clock {
 mod counter {
     use std::arch::x86_64::{__cpuid, __rdtscp, _rdtsc};
 
-    /// Whether the counter ticks evenly whatever the power state (CPUID 8000_0007h EDX bit 8).
+    /// Whether the counter ticks evenly in every power state (CPUID 8000_0007h EDX bit 8).
     pub(super) fn is_invariant() -> bool {
         __cpuid(0x8000_0000).eax >= 0x8000_0007 && __cpuid(0x8000_0007).edx & (1 << 8) != 0
     }
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn a_millisecond_is_a_millisecond() {
         let clock = Clock::get();
-        // Several tries: the two clocks are not read at one instant, least of all on a busy machine.
+        // Several tries, since the two clocks are not read at one instant, least of all on a busy machine.
         let differences: Vec<(u64, u64)> = (0..20)
             .map(|_| {
                 let (first, instant) = (clock.before(), Instant::now());

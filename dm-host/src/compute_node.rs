@@ -22,13 +22,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// How a compute node is in a pool.
+/// How a compute node takes part in a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Membership {
-    /// How long it may be silent before others take it for dead: the same for all compute nodes of a pool.
+    /// How long the node may be unresponsive before others fence it. It should be the same for all compute nodes of a
+    /// pool.
     pub terms: LeaseConfig,
-    /// Whether others can go on when it dies with a lock in its hands: costs a redo image in the chain of larger WRITEs,
-    /// and a chunk or more on each memory node. Without it, as on a fabric that cannot fence, such a lock stays held.
+    /// Whether others can recover the locks of this node when it dies. This costs a redo record in the chain of each
+    /// larger WRITE, and a chunk or more on each memory node. Without it, as on a fabric that cannot fence, a dead
+    /// node's locks stay held.
     pub recovery: bool,
 }
 
@@ -49,7 +51,8 @@ impl Pool {
         let joiner = Joiner { token: token(), lanes, host: system.nodename().to_str().unwrap_or_default() };
         let member =
             self.with_lane(|fabric, lane| block_on(fabric, lane, rows::claim(lane, self.home(), &joiner, 0)))??;
-        // Before the first WRITE, every memory node knows whom to end if this row is fenced; its module tells why.
+        // Before the node's first WRITE, every memory node must know which process to end when this row is fenced:
+        // `memory_node::members`.
         for node in self.nodes() {
             if let Err(error) = node.announce(member.row, member.incarnation) {
                 self.part(member, true);
@@ -74,23 +77,23 @@ impl Pool {
             opened: AtomicBool::new(false),
             owes: AtomicBool::new(false),
         };
-        // From here on a failure leaves the pool.
+        // From here on a failure makes this process leave the pool again.
         let epochs = (Arc::clone(&node.epochs), Arc::clone(&node.pins));
         let keeper = Keeper::start(self, member, Arc::clone(&node.lease), Arc::clone(&node.progress_counters), epochs)?;
         node.keeper = Some(keeper);
         Ok(node)
     }
 
-    /// Leaves the pool as `member`, under whose name nothing is written any more.
+    /// Leaves the pool as `member`. The caller writes nothing under that name any more.
     fn part(&self, member: Member, settled: bool) {
-        // First, since whoever gets the row next may be fenced, and that is no business of ours any more. What follows
-        // is a CAS that expects our own row word, which nobody else ever writes.
+        // Withdraws first: the next node that gets this row may be fenced, and that must not end this process. What
+        // follows is a CAS that expects this node's own row word, which no other node ever writes.
         for node in self.nodes() {
             if let Err(error) = node.withdraw(member.row, member.incarnation) {
                 tracing::debug!("leaving the pool: {error}");
             }
         }
-        // A pool that is gone needs no farewell.
+        // If the pool is down, there is no row to free.
         let left =
             self.with_lane(|fabric, lane| block_on(fabric, lane, rows::leave(lane, self.home(), member, settled)));
         if !matches!(left, Ok(Ok(()))) {
@@ -103,15 +106,15 @@ impl Pool {
 fn token() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64);
-    // RandomState is seeded by the system; the low 28 bits must not be 0.
+    // `RandomState` is seeded by the system. The low 28 bits must not be 0.
     RandomState::new().hash_one((now, std::process::id())) | 1
 }
 
-/// This process's place in a pool. Dropping it leaves the pool.
+/// This process's membership in a pool. Dropping it leaves the pool.
 ///
-/// Others may take it for dead, if it is silent for a lease: then its operations fail with
-/// [`dm_core::operation::Cause::Fenced`], and it joins the pool again for a new one. On shared memory they end the whole
-/// process first.
+/// Others may fence the node when it misses its lease. Then its operations fail with
+/// [`dm_core::operation::Cause::Fenced`], and the process has to join the pool again. On shared memory the daemons end
+/// the whole process first.
 #[derive(Debug)]
 pub struct ComputeNode {
     pool: Arc<Pool>,
@@ -124,27 +127,27 @@ pub struct ComputeNode {
     /// One per lane.
     pins: Arc<[Pin]>,
     keeper: Option<Keeper>,
-    /// An index is open whose lanes have the pins.
+    /// An index is open whose lanes use the pins.
     pinned: AtomicBool,
     /// An index was opened with recovery.
     opened: AtomicBool,
-    /// A lock may name this row after it left.
+    /// A lock word may still name this row after the node has left.
     owes: AtomicBool,
 }
 
 impl ComputeNode {
-    /// Says that a lane could not be settled, so that a lock may go on naming this row. When it leaves, the row stays
-    /// for others to finish with, and is not given to anybody before they have.
+    /// Notes that a lane could not be settled, so that a lock word may still name this row. When the node leaves,
+    /// others must sweep the row before any node can claim it.
     pub fn owe(&self) {
         self.owes.store(true, Ordering::Relaxed);
     }
 
-    /// How long it may be silent.
+    /// How long the node may be unresponsive.
     pub fn terms(&self) -> LeaseConfig {
         self.lease.terms()
     }
 
-    /// Whether others have taken it for dead.
+    /// Whether others have fenced this node.
     pub fn is_fenced(&self) -> bool {
         self.lease.is_fenced()
     }
@@ -159,7 +162,7 @@ impl ComputeNode {
         self.member
     }
 
-    /// Creates an index. Fails if there is one of that name.
+    /// Creates an index. Fails if an index of that name exists.
     pub fn create_index(&self, name: &str, parameters: &IndexParameters) -> Result<IndexEntry, PoolError> {
         parameters.check().map_err(|source| PoolError::Parameters { name: name.to_owned(), source })?;
         let (block, parameters_version) = parameters.encode();
@@ -193,8 +196,8 @@ impl ComputeNode {
         fabric.guarantees()
     }
 
-    /// Opens an index and passes it to `run`: with recovery, if it is wanted, the fabric can fence, and the index is of a kind
-    /// that has it. That is possible once per join.
+    /// Opens an index and passes it to `run`. The index has recovery if that is wanted, the fabric can fence, and the
+    /// index is of a kind that has recovery. A node can open an index with recovery once per join.
     pub fn with_index<R>(
         &self,
         entry: &IndexEntry,
@@ -209,7 +212,7 @@ impl ComputeNode {
             return with_index(&place, parameters, spending, run);
         }
         parameters.check().map_err(AssemblyError::from)?;
-        // Two indexes would count lock words from 1, both of them.
+        // Two indexes would both number their lock words from 1.
         if self.opened.swap(true, Ordering::Relaxed) {
             return Err(AssemblyError::Reopened);
         }
@@ -225,17 +228,18 @@ impl ComputeNode {
         with_index(&Place { recovery: Some(&recovery), ..place }, parameters, spending, run)
     }
 
-    /// The pins of this compute node's lanes, for an index as long as it is open.
+    /// The pins of this compute node's lanes, for as long as the index is open.
     fn take_pins(&self) -> Option<Pinning<'_>> {
         if self.pinned.swap(true, Ordering::Relaxed) {
-            // Another one's lanes have the same numbers: no pin could tell whose pointers are how old.
+            // The lanes of a second index have the same numbers. So no pin could tell how old the pointers of which
+            // lane are.
             self.epochs.mute();
             return None;
         }
         Some(Pinning(self))
     }
 
-    /// Gives the chunks of redo images back: every lock is free, so no image will be looked for.
+    /// Gives the chunks of redo records back: every lock is free, so no node will look for a record.
     fn return_redo_chunks(&self) -> Result<(), PoolError> {
         self.pool.with_lane(|fabric, lane| {
             block_on(fabric, lane, async {
@@ -255,7 +259,8 @@ impl ComputeNode {
                     for (chunk, grant) in mine {
                         let (offset, bytes) = (geometry.chunk_offset(chunk), geometry.chunk_bytes);
                         let granted = Granted { node, chunk, offset, bytes, grant, used: false, free_percent: 0 };
-                        // Not as good as new: the next nodes there would not be told from what the images have of nodes.
+                        // Released as used: redo records hold images of nodes, and the chunk's next owner could not
+                        // tell these from nodes of its own.
                         chunks::release(lane, geometry, &granted, true).await?;
                     }
                 }
@@ -265,7 +270,7 @@ impl ComputeNode {
     }
 }
 
-/// The lanes of one index have the pins.
+/// The lanes of one index use the pins.
 struct Pinning<'n>(&'n ComputeNode);
 
 impl Pinning<'_> {
@@ -276,7 +281,7 @@ impl Pinning<'_> {
 
 impl Drop for Pinning<'_> {
     fn drop(&mut self) {
-        // What waited is for others to adopt when this compute node is gone.
+        // Others collect what was in the limbo list when this compute node has departed.
         self.0.epochs.nobody_waits();
         self.0.pinned.store(false, Ordering::Relaxed);
     }
@@ -287,7 +292,7 @@ impl Drop for ComputeNode {
         if let Some(keeper) = &mut self.keeper {
             keeper.stop();
         }
-        // Whoever was fenced does nothing more under this name, and leaves the rest to others.
+        // A fenced node does nothing more under this name, and leaves the rest to others.
         let settled = !*self.owes.get_mut() && !self.lease.is_fenced();
         if settled
             && *self.opened.get_mut()

@@ -1,4 +1,4 @@
-//! Asking the processor for lines of memory, without waiting for them.
+//! Prefetches lines of memory, without waiting for them.
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::{_MM_HINT_T0, _MM_HINT_T1, _mm_prefetch};
@@ -9,7 +9,7 @@ const _MM_HINT_T0: i32 = 0;
 #[cfg(not(target_arch = "x86_64"))]
 const _MM_HINT_T1: i32 = 1;
 
-/// Has the line at `address` brought into the first-level cache. Any address will do.
+/// Brings the line at `address` into the first-level cache. Any address is allowed.
 #[inline]
 pub(crate) fn soon(address: *const u8) {
     ask::<_MM_HINT_T0>(address);
@@ -21,7 +21,7 @@ pub(crate) fn near(address: *const u8) {
     ask::<_MM_HINT_T1>(address);
 }
 
-/// The line of a word, soon: what workers offer to operations ([`dm_core::port::Port::fetch`]).
+/// Prefetches the line of a word: what workers offer to operations ([`dm_core::port::Port::fetch`]).
 pub(crate) fn word(word: &AtomicU32) {
     soon(word.as_ptr().cast());
 }

@@ -1,8 +1,8 @@
-//! The keeper of a compute node: a thread that shows that it lives, and learns if others think otherwise.
+//! The keeper of a compute node: a thread that renews the node's lease, and learns whether others have fenced the node.
 //!
-//! It drives [`lease::keep`], which never ends by itself, over a fabric of its own, and tells the lease the time. When
-//! the heartbeat ends - the compute node was fenced, a lane is stuck in a lock, memory node 0 is down - it goes on
-//! telling the time, so that every lane notices that the lease was not renewed.
+//! The keeper drives [`lease::keep`], which never ends by itself, over a fabric of its own, and tells the lease the
+//! time. When the heartbeat ends - the compute node was fenced, a lane is stuck in a lock, or memory node 0 is down -
+//! the keeper goes on telling the time, so that every lane notices that the lease was not renewed.
 
 use crate::fabric::any::AnyFabric;
 use crate::pool::{Pool, PoolError};
@@ -22,29 +22,31 @@ use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// How often the lease is told the time, at most: half a lease is many of these. As often, at most, the pool's epoch is looked
-/// at: [`LeaseConfig::glance_ns`].
+/// Longest time between two ticks of the lease: half a lease is many of these. The keeper looks at the pool's epoch at
+/// most this often: [`LeaseConfig::glance_ns`].
 const TICK_MAX: Duration = Duration::from_millis(20);
 
-/// The lease of this machine unless told otherwise: ten seconds in a virtual machine, which may be paused, else two.
+/// The lease of this machine unless the user sets another: ten seconds in a virtual machine, which may be paused;
+/// otherwise two.
 pub fn terms_here() -> LeaseConfig {
     static VIRTUAL: OnceLock<bool> = OnceLock::new();
     let is_virtual = VIRTUAL.get_or_init(|| {
-        // What cannot be told may be a virtual machine.
+        // If the processor cannot be identified, this may be a virtual machine.
         let Ok(processors) = CpuInfo::current() else { return true };
         processors.flags(0).is_none_or(|flags| flags.contains(&"hypervisor"))
     });
     if *is_virtual { LeaseConfig::VIRTUAL } else { LeaseConfig::HARDWARE }
 }
 
-/// A running keeper; ends when dropped.
+/// A running keeper. Dropping it ends the thread.
 #[derive(Debug)]
 pub(crate) struct Keeper {
     thread: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
 impl Keeper {
-    /// Keeps `lease` for `member`, whose lanes show in `progress_counters` that they get on, and in its pins since when.
+    /// Keeps `lease` for `member`. The lanes show in `progress_counters` that they make progress, and in the pins since
+    /// when.
     pub(crate) fn start(
         pool: &Arc<Pool>,
         member: Member,
@@ -65,7 +67,7 @@ impl Keeper {
         Ok(Self { thread: Some((stop, thread)) })
     }
 
-    /// Ends it, and waits for that: no heartbeat is posted any more.
+    /// Ends the thread and waits for that: no heartbeat is posted afterwards.
     pub(crate) fn stop(&mut self) {
         if let Some((stop, thread)) = self.thread.take() {
             drop(stop);
@@ -113,11 +115,11 @@ struct Time<'k> {
 
 impl Time<'_> {
     fn tell(&self) {
-        // Wraps around, as the lease expects.
+        // The number wraps around, as the lease expects.
         self.lease.tick(self.began.elapsed().as_micros() as u32);
     }
 
-    /// Sleeps that long, telling the time all along. `false`: the keeper shall end.
+    /// Sleeps that long, telling the lease the time meanwhile. `false`: the keeper should end.
     fn wait(&self, time: Duration) -> bool {
         let until = Instant::now() + time;
         loop {
@@ -133,7 +135,7 @@ impl Time<'_> {
     }
 }
 
-/// Beats until that ends, and why; `None`: it was told to.
+/// Sends heartbeats until they end, and returns why; `None`: the keeper was told to end.
 fn keep(
     pool: &Pool,
     mut fabric: AnyFabric,
@@ -158,7 +160,7 @@ fn keep(
             if !time.wait(Duration::from_nanos(ns)) {
                 return None;
             }
-            // As long as it was, so that many short pauses do not put the heartbeat off.
+            // The true duration, so that many short pauses do not delay the heartbeat.
             let slept_ns = u64::try_from(asleep.elapsed().as_nanos()).unwrap_or(u64::MAX);
             if let Some(scratch) = port.begin() {
                 port.finish(scratch, slept_ns);
@@ -168,7 +170,7 @@ fn keep(
         fabric.post(lanes, 0);
         while port.state() != State::Completed {
             fabric.poll(lanes, &mut |_| {});
-            // Over a network this may take as long as a peer is silent.
+            // Over a network this may take until the peer times out.
             time.tell();
         }
     }

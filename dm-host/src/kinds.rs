@@ -1,4 +1,4 @@
-//! Indexes of whichever kind: what the catalog says decides.
+//! Indexes of any kind: the catalog entry says which.
 
 use crate::assembly::{AssemblyError, Place, Spending, with_chime, with_items, with_sherman, with_smart};
 use dm_core::chime::{Chime, parameters as chime};
@@ -18,52 +18,52 @@ use dm_core::verbs::Assumptions;
 use std::fmt;
 use thiserror::Error;
 
-/// What is fixed when an index is created, and which kind it is.
+/// What is fixed when an index is created, and the kind of the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IndexParameters {
-    /// A Sherman.
+    /// A Sherman index.
     Sherman(sherman::Parameters),
-    /// A CHIME.
+    /// A CHIME index.
     Chime(chime::Parameters),
-    /// A SMART.
+    /// A SMART index.
     Smart(smart::Parameters),
-    /// A Sherman with keys and values of any length: see [`dm_core::items`].
+    /// A Sherman index with keys and values of any length: see [`dm_core::items`].
     ShermanItems(sherman::Parameters, items::Parameters),
-    /// A CHIME with keys and values of any length.
+    /// A CHIME index with keys and values of any length.
     ChimeItems(chime::Parameters, items::Parameters),
-    /// A SMART with keys and values of any length.
+    /// A SMART index with keys and values of any length.
     SmartItems(smart::Parameters, items::Parameters),
 }
 
-/// Parameters that do not make an index.
+/// Parameters that no index can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum IndexParameterError {
-    /// Of a Sherman.
+    /// Of a Sherman index.
     #[error(transparent)]
     Sherman(#[from] sherman::ParameterError),
-    /// Of a CHIME.
+    /// Of a CHIME index.
     #[error(transparent)]
     Chime(#[from] chime::ParameterError),
-    /// Of a SMART.
+    /// Of a SMART index.
     #[error(transparent)]
     Smart(#[from] smart::ParameterError),
     /// Of items.
     #[error(transparent)]
     Items(#[from] items::ParameterError),
-    /// An index of a kind that this program does not have.
+    /// The index is of a kind that this program does not have.
     #[error("this program has no {} indexes", .0.name())]
     Kind(IndexKind),
     /// The catalog entry names features that this program does not know.
     #[error("it uses features that this program does not know ({unknown:#x}): use a newer program")]
     Features {
-        /// Their bits.
+        /// The unknown bits.
         unknown: u64,
     },
     /// The catalog entry contradicts itself.
     #[error("its catalog entry has items in its {}, and not in its {}", if *.feature { "features" } else { "parameters" }, if *.feature { "parameters" } else { "features" })]
     HalfItems {
-        /// Whether the features have them.
+        /// Whether the features say that it has items.
         feature: bool,
     },
 }
@@ -131,8 +131,7 @@ impl From<smart::Parameters> for IndexParameters {
 }
 
 impl IndexParameters {
-    /// The paper's sizes of nodes, for keys and values of these sizes. Only sizes that pass [`IndexParameters::check`] are
-    /// of use.
+    /// The paper's node sizes, for keys and values of these sizes. Use only sizes that pass [`IndexParameters::check`].
     pub const fn with_sizes(
         kind: IndexKind,
         key_bytes: usize,
@@ -146,8 +145,8 @@ impl IndexParameters {
         }
     }
 
-    /// Keys and values of up to these sizes: slots of 64 bytes for slices of keys, and of [`Self::INLINE_SLOT_BYTES`] for
-    /// short values and pointers.
+    /// Keys and values of up to these sizes. Slots have 64 bytes for slices of keys, and [`Self::INLINE_SLOT_BYTES`]
+    /// for short values and pointers.
     pub const fn with_items(kind: IndexKind, items: items::Parameters) -> Result<Self, IndexParameterError> {
         match kind {
             IndexKind::Sherman => {
@@ -159,10 +158,10 @@ impl IndexParameters {
         }
     }
 
-    /// What an entry has for a value of up to 14 bytes or a pointer.
+    /// Bytes that an entry has for a value of up to 14 bytes, or for a pointer.
     pub const INLINE_SLOT_BYTES: usize = 16;
 
-    /// Reads and checks the block of a catalog entry.
+    /// Decodes and checks the parameter block of a catalog entry.
     pub fn decode(kind: IndexKind, version: u16, block: &[u8; PARAMETER_BYTES]) -> Result<Self, IndexParameterError> {
         let mut block = *block;
         let items = items::Parameters::take_from(&mut block)?;
@@ -181,7 +180,7 @@ impl IndexParameters {
         Ok(parameters)
     }
 
-    /// As [`IndexParameters::decode`], of an entry, whose features are checked as well.
+    /// As [`IndexParameters::decode`], of a whole entry, whose features are checked as well.
     pub fn of(entry: &IndexEntry) -> Result<Self, IndexParameterError> {
         let unknown = entry.incompatible_unknown();
         if unknown != 0 {
@@ -195,7 +194,7 @@ impl IndexParameters {
         Ok(parameters)
     }
 
-    /// The block for a catalog entry, and its version.
+    /// The parameter block for a catalog entry, and its version.
     pub fn encode(&self) -> ([u8; PARAMETER_BYTES], u16) {
         match self {
             Self::Sherman(parameters) => (parameters.encode(), sherman::Parameters::VERSION),
@@ -225,7 +224,7 @@ impl IndexParameters {
         Features { compatible: 0, read_only: 0, incompatible }
     }
 
-    /// Sizes of items, if keys and values may have any length.
+    /// Sizes of items, if keys and values have any length.
     pub const fn items(&self) -> Option<&items::Parameters> {
         match self {
             Self::Sherman(_) | Self::Chime(_) | Self::Smart(_) => None,
@@ -255,7 +254,7 @@ impl IndexParameters {
         Ok(())
     }
 
-    /// Which kind.
+    /// The kind of the index.
     pub const fn kind(&self) -> IndexKind {
         match self {
             Self::Sherman(_) | Self::ShermanItems(..) => IndexKind::Sherman,
@@ -264,7 +263,7 @@ impl IndexParameters {
         }
     }
 
-    /// Bytes of every key; of items, of the longest.
+    /// Bytes of every key; of items, of the longest key.
     pub const fn key_bytes(&self) -> usize {
         match self {
             Self::Sherman(parameters) => parameters.key_bytes,
@@ -276,7 +275,7 @@ impl IndexParameters {
         }
     }
 
-    /// Bytes of every value; of items, of the longest.
+    /// Bytes of every value; of items, of the longest value.
     pub const fn value_bytes(&self) -> usize {
         match self {
             Self::Sherman(parameters) => parameters.value_bytes,
@@ -288,7 +287,7 @@ impl IndexParameters {
         }
     }
 
-    /// Entries of a leaf. A SMART's has one.
+    /// Entries of a leaf. A SMART leaf has one.
     pub const fn leaf_span(&self) -> usize {
         match self {
             Self::Sherman(parameters) | Self::ShermanItems(parameters, _) => parameters.leaf_span,
@@ -297,7 +296,7 @@ impl IndexParameters {
         }
     }
 
-    /// Chooses another number of entries of a leaf, where there is a choice.
+    /// Sets the number of entries of a leaf, for kinds that have a choice.
     pub const fn set_leaf_span(&mut self, span: usize) {
         match self {
             Self::Sherman(parameters) | Self::ShermanItems(parameters, _) => parameters.leaf_span = span,
@@ -306,7 +305,7 @@ impl IndexParameters {
         }
     }
 
-    /// Separators of an inner node; slots of the largest node of a SMART.
+    /// Separators of an inner node; of a SMART index, slots of the largest node.
     pub const fn inner_span(&self) -> usize {
         match self {
             Self::Sherman(parameters) | Self::ShermanItems(parameters, _) => parameters.inner_span,
@@ -315,7 +314,7 @@ impl IndexParameters {
         }
     }
 
-    /// Bytes of the largest WRITE that may need a redo image.
+    /// Bytes of the largest WRITE that may need a redo record.
     pub const fn redo_bytes(&self) -> usize {
         match (self, self.node_bytes()) {
             (Self::Smart(parameters) | Self::SmartItems(parameters, _), _) => parameters.leaf().write_bytes(),
@@ -324,7 +323,7 @@ impl IndexParameters {
         }
     }
 
-    /// Bytes of a leaf's place and of an inner node, the largest one if they differ.
+    /// Bytes of a leaf's place and of an inner node; of the largest one if inner nodes differ.
     pub const fn node_bytes(&self) -> (usize, usize) {
         match self {
             Self::Sherman(parameters) | Self::ShermanItems(parameters, _) => {
@@ -340,20 +339,20 @@ impl IndexParameters {
     }
 }
 
-/// An index of whichever kind, put together.
+/// An index of any kind, put together.
 #[derive(Clone, Copy)]
 pub enum AnyIndex<'a, 'i, 's> {
-    /// A Sherman.
+    /// A Sherman index.
     Sherman(&'a Sherman<'s>),
-    /// A CHIME.
+    /// A CHIME index.
     Chime(&'a Chime<'s>),
-    /// A SMART.
+    /// A SMART index.
     Smart(&'a Smart<'s>),
-    /// A Sherman with items.
+    /// A Sherman index with items.
     ShermanItems(&'a Items<'i, Sherman<'s>>),
-    /// A CHIME with items.
+    /// A CHIME index with items.
     ChimeItems(&'a Items<'i, Chime<'s>>),
-    /// A SMART with items.
+    /// A SMART index with items.
     SmartItems(&'a Items<'i, Smart<'s>>),
 }
 

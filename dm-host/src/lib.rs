@@ -1,22 +1,23 @@
-//! Binds dm-core's verb requests to memory: shared memory on one machine, queue pairs on a NIC. No index logic.
+//! Binds dm-core's verb requests to memory: shared memory on one machine, or queue pairs on a NIC. This crate has no
+//! index logic.
 //!
 //! In order of reading:
 //!
-//! - [`region`]: the memory of one memory node - where it comes from, how it is laid out, huge pages.
-//! - [`fabric`]: who executes verbs. [`fabric::shm`] does so with loads and stores on mapped regions, `fabric::verbs`
+//! - [`region`]: the memory of one memory node - where it comes from, its layout, huge pages.
+//! - [`fabric`]: executes verbs. [`fabric::shm`] does so with loads and stores on mapped regions, `fabric::verbs`
 //!   (feature `verbs`) with queue pairs of an RDMA device.
-//! - [`memory_node`]: the daemon that owns a region and hands it out, and the client that connects to it.
+//! - [`memory_node`]: the daemon that owns a region and hands it out, and the client that connects to the daemon.
 //! - [`pool`]: the memory nodes that this process is connected to, and the indexes there.
 //! - [`compute_node`]: a process that has a row in a pool.
 //! - `rootless`: an index whose root word is 0: new, or damaged.
-//! - [`keeper`]: the thread that keeps its lease.
-//! - [`solo`]: one future on one lane, driven by the calling thread.
-//! - [`assembly`]: an index put together, with the storage that the core only borrows.
-//! - [`kinds`]: indexes of whichever kind the catalog names.
+//! - [`keeper`]: the thread that keeps a compute node's lease.
+//! - [`solo`]: drives one future on one lane on the calling thread.
+//! - [`assembly`]: puts an index together, with the storage that the core only borrows.
+//! - [`kinds`]: indexes of any kind that the catalog names.
 //! - [`worker`]: a thread that drives lanes.
-//! - [`session`]: the API an application embeds an index with.
+//! - [`session`]: the API that an application embeds an index with.
 //! - [`clock`]: timestamps cheap enough to take twice per post.
-//! - `fetch`: asking the processor for lines before they are needed.
+//! - `fetch`: prefetches lines before they are needed.
 
 pub mod assembly;
 pub mod clock;

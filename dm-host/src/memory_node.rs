@@ -1,8 +1,8 @@
 //! The memory node's daemon and the client that connects to it.
 //!
-//! A memory node owns one [`Region`] and a Unix *control socket*. A compute process connects, is told the layout and
-//! handed the region's file, maps it, and from then on executes its verbs itself; the daemon's processor is idle on
-//! the data path. The connection stays open: it is how each side learns of the other's end.
+//! A memory node owns one [`Region`] and a Unix *control socket*. A compute process connects; the daemon sends it the
+//! layout and the region's file. The process maps the file, and from then on executes its verbs itself. The daemon's
+//! processor is idle on the data path. The connection stays open: each side learns from it when the other ends.
 //!
 //! ```text
 //!   compute process                                dm-memd
@@ -23,18 +23,19 @@
 //! ```
 //!
 //! A process's sockets are closed only after the last of its threads has left user mode, and a live process closes its
-//! socket only after it has unmapped the region, so the end of the stream also says that nothing is written any more by
-//! that process. What keeps a process that runs, or is stopped, from writing is fencing: `members` has the protocol and
-//! its proof.
+//! socket only after it has unmapped the region. So the end of the stream also says that this process writes nothing
+//! any more. A process that runs, or is stopped, is kept from writing by fencing: `members` has the protocol and its
+//! proof.
 //!
-//! A daemon that dies takes nothing with it but the calls: its clients see the end of the stream and let go of the region
-//! ([`RemoteNode`]). If the region is a file, a new daemon takes it up as it is, in the pool's next incarnation, once all
-//! of them have ([`daemon`]).
+//! When a daemon dies, only calls are lost: its clients see the end of the stream and unmap the region
+//! ([`RemoteNode`]). If the region is a file, a new daemon takes it over as it is, in the pool's next incarnation, once
+//! all clients have unmapped it ([`daemon`]).
 //!
-//! - `message`: what is said on every control connection. [`wire`]: the greeting on this one.
-//! - `server`: [`serve`]. `members`: who announced what. `process`: a client, named for good.
-//! - `client`: [`connect`]. `calls`: calls that wait for their return; `watcher`: the thread that receives them.
-//! - [`daemon`]: the program around [`serve`]. `arguments`: its command line; `size`: sizes there.
+//! - `message`: the messages of every control connection. [`wire`]: the greeting on this one.
+//! - `server`: [`serve`]. `members`: which process announced which row. `process`: a client process, identified for
+//!   good.
+//! - `client`: [`connect`]. `calls`: calls that wait for their return; `watcher`: the thread that receives returns.
+//! - [`daemon`]: the program around [`serve`]. `arguments`: its command line; `size`: sizes on command lines.
 //! - `verbs` (feature `verbs`): the same on an RDMA device.
 
 mod arguments;

@@ -1,4 +1,4 @@
-//! Numbers for Prometheus, at an address that is off unless asked for: [`Endpoint`], and its text format.
+//! Metrics for Prometheus, at an address that is off unless asked for: [`Endpoint`], and the text format.
 
 use std::fmt::{Display, Write as _};
 use std::io::{self, Read as _, Write as _};
@@ -8,13 +8,13 @@ use std::os::unix::net::UnixStream;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// How long one scrape may take: they are answered one after the other.
+/// How long one scrape may take: the thread answers one after the other.
 const ANSWER_WAIT: Duration = Duration::from_secs(1);
 
-/// Bytes of a request that are read. What it asks for does not matter.
+/// Bytes of a request that are read. Its content does not matter.
 const REQUEST_BYTES_MAX: usize = 8192;
 
-/// A page of numbers served over HTTP by a thread of its own, until this value is dropped.
+/// A page of metrics, served over HTTP by a thread of its own until this value is dropped.
 #[derive(Debug)]
 pub struct Endpoint {
     address: SocketAddr,
@@ -23,7 +23,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Serves what `text` says at the time of each request. The error names the address.
+    /// Serves what `text` returns at the time of each request. The error names the address.
     pub fn serve(address: SocketAddr, text: impl Fn() -> String + Send + 'static) -> io::Result<Self> {
         let named =
             |error: io::Error| io::Error::new(error.kind(), format!("cannot serve metrics at {address}: {error}"));
@@ -43,7 +43,7 @@ impl Endpoint {
         Ok(Self { address, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// Where it is.
+    /// The address it is served at.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -61,7 +61,7 @@ impl Drop for Endpoint {
     }
 }
 
-/// Waits for a client. `false`: it is time to stop.
+/// Waits for a client. `false`: the thread should stop.
 fn wait(listener: &TcpListener, stopped: &UnixStream) -> bool {
     use rustix::event::{PollFd, PollFlags, poll};
     let mut fds = [
@@ -85,7 +85,7 @@ fn answer(mut stream: &TcpStream, text: &str) -> io::Result<()> {
     let began = Instant::now();
     let mut request = Vec::new();
     let mut piece = [0; 512];
-    // Whatever is asked for, there is one answer; a request ends with an empty line.
+    // Every request gets the same answer; a request ends with an empty line.
     while !request.windows(4).any(|end| end == b"\r\n\r\n") && request.len() < REQUEST_BYTES_MAX {
         if began.elapsed() > ANSWER_WAIT {
             return Err(io::ErrorKind::TimedOut.into());
@@ -119,7 +119,7 @@ pub fn put<L: Display, V: Display>(
     }
 }
 
-/// What a scrape of `address` brings, for tests.
+/// The answer to a scrape of `address`, for tests.
 #[cfg(test)]
 pub(crate) fn scrape(address: SocketAddr) -> String {
     let mut stream = TcpStream::connect(address).unwrap();

@@ -33,7 +33,7 @@ pub enum PoolError {
     /// The fabric cannot be made.
     #[error(transparent)]
     Fabric(#[from] FabricError),
-    /// A memory node's superblock is not one to work with.
+    /// The superblock of a memory node is not one that this program can work with.
     #[error("memory node at {}: {source}", socket.display())]
     Superblock {
         /// Its control socket.
@@ -48,10 +48,10 @@ pub enum PoolError {
         socket: PathBuf,
         /// Its pool.
         found: String,
-        /// That of the first.
+        /// The pool of the first one.
         expected: String,
     },
-    /// The memory nodes are not of one life of the pool.
+    /// The memory nodes have different incarnations of the pool.
     #[error(
         "memory node {node} is of incarnation {found} of the pool, memory node 0 of {expected}: restart all of them on \
          their files (or make a new pool), and with one --incarnation"
@@ -61,46 +61,46 @@ pub enum PoolError {
         node: u16,
         /// Its incarnation.
         found: u64,
-        /// That of memory node 0.
+        /// The incarnation of memory node 0.
         expected: u64,
     },
-    /// A memory node did not take note of this compute node.
+    /// A memory node did not note this compute node's announcement.
     #[error(transparent)]
     Announce(#[from] AnnounceError),
-    /// The pool was written by a program that knows more.
+    /// The pool was written by a newer program.
     #[error("the pool uses features this program does not know (read-only {unknown:#x}): it may only be read")]
     ReadOnly {
         /// The feature bits.
         unknown: u64,
     },
-    /// Something about compute-node rows.
+    /// An operation on compute-node rows failed.
     #[error(transparent)]
     Row(#[from] RowError),
-    /// Something about the catalog.
+    /// An operation on the catalog failed.
     #[error(transparent)]
     Catalog(#[from] CatalogError),
     /// There is no index of that name.
     #[error("the pool has no index \"{name}\"; it has {}", if known.is_empty() { "none".to_owned() } else { known.join(", ") })]
     NoIndex {
-        /// What was looked for.
+        /// The name that was looked for.
         name: String,
-        /// What there is.
+        /// The names that exist.
         known: Vec<String>,
     },
-    /// An index whose parameters this program cannot use, or other ones than asked for.
+    /// An index has parameters that this program cannot use, or others than asked for.
     #[error("index \"{name}\": {source}")]
     Parameters {
         /// Its name.
         name: String,
-        /// Why.
+        /// The reason.
         source: IndexParameterError,
     },
-    /// The root word of an index is 0, and its memory says that it had another one.
+    /// The root word of an index is 0, and the index's memory shows that it had a root.
     #[error("index \"{name}\": {source}")]
     RootLost {
         /// Its name.
         name: String,
-        /// Why.
+        /// The evidence.
         source: RootLost,
     },
     /// A chunk table could not be read or changed.
@@ -115,25 +115,25 @@ pub enum PoolError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum RootLost {
-    /// A node is there that was its root.
+    /// There is a node that was its root.
     #[error(
         "its root word is 0, but a node that covers all keys is on memory node {} at {offset:#x}: the root word was overwritten",
         node.0
     )]
     Certain {
-        /// Which memory node.
+        /// The memory node.
         node: NodeId,
         /// Where the node is.
         offset: u64,
     },
-    /// Records are there, of compute nodes that are gone.
+    /// There are records, of departed compute nodes.
     #[error(
         "its root word is 0, but a leaf with a record is on memory node {} at {offset:#x}: the root word was overwritten, or a bulk \
          load into it died",
         node.0
     )]
     Doubtful {
-        /// Which memory node.
+        /// The memory node.
         node: NodeId,
         /// Where the leaf is.
         offset: u64,
@@ -156,7 +156,7 @@ pub struct Pool {
     descriptions: Vec<NodeDescription>,
     geometry: Vec<NodeGeometry>,
     reach: Reach,
-    /// For what is run now and then: a queue pair takes longer to connect than most of that takes to run.
+    /// Fabrics for short, rare runs: connecting a queue pair takes longer than most of these runs.
     spare: Mutex<Vec<AnyFabric>>,
 }
 
@@ -183,7 +183,7 @@ impl Pool {
     pub fn of(nodes: Vec<(PathBuf, Arc<RemoteNode>)>, options: ShmOptions) -> Result<Self, PoolError> {
         let superblocks = nodes.iter().map(|(socket, node)| {
             let mut bytes = [0; Superblock::BYTES];
-            // A region too small for a superblock reads as zeros, which is not one.
+            // A region too small for a superblock reads as zeros, which no superblock is.
             let _ = node.region().area(Space::Host).read(0, &mut bytes);
             (socket.clone(), bytes)
         });
@@ -208,7 +208,7 @@ impl Pool {
         peers.sort_by_key(|peer| peer.node_id().0);
         let mut options = options;
         let mut fabric = VerbsFabric::new(&peers, &Arc::new(options.clone())).map_err(FabricError::from)?;
-        // Once for all workers: their fabrics differ in nothing that matters for it.
+        // Measured once for all workers: their fabrics do not differ in it.
         options.write_turn_ns_min = Some(Fabric::capabilities(&fabric).write_turn_ns_min);
         let mut superblocks = Vec::new();
         for peer in &peers {
@@ -269,20 +269,20 @@ impl Pool {
         self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps a fabric for the next short run, if making one is worth avoiding.
+    /// Keeps a fabric for the next short run, if making one is expensive.
     fn put_back(&self, fabric: AnyFabric) {
         if !matches!(self.reach, Reach::Shm(_)) {
             self.spare().push(fabric);
         }
     }
 
-    /// The first memory node: the one whose catalog and rows count.
+    /// The first memory node: its catalog and rows are the pool's.
     pub(crate) fn home(&self) -> &NodeGeometry {
-        // `of` made a fabric, which refuses a pool without nodes.
+        // `of` made a fabric, and a fabric refuses a pool without nodes.
         &self.geometry[0]
     }
 
-    /// Runs something short on a lane of its own, with [`SCRATCH_BYTES`] of scratch at offset 0.
+    /// Runs a short operation on a lane of its own, with [`SCRATCH_BYTES`] of scratch at offset 0.
     pub fn with_lane<R>(&self, run: impl FnOnce(&mut AnyFabric, &Lane<'_>) -> R) -> Result<R, PoolError> {
         Ok(self.with_lane_of(run)?)
     }
@@ -326,7 +326,7 @@ fn run_on<'m, R>(fabric: &mut AnyFabric, lane: &Lane<'m>, run: impl FnOnce(&mut 
     run(fabric, lane)
 }
 
-/// Decodes superblocks, each with the name of its memory node, which must be of one pool.
+/// Decodes superblocks, each with the name of its memory node. All must be of one pool.
 fn describe(
     superblocks: impl Iterator<Item = (PathBuf, [u8; Superblock::BYTES])>,
 ) -> Result<Vec<NodeDescription>, PoolError> {
@@ -360,7 +360,7 @@ fn describe(
     Ok(descriptions)
 }
 
-/// Formats the region of a new memory node: used by the daemon and by tools that serve memory themselves.
+/// Formats the region of a new memory node, for the daemon and for tools that serve memory themselves.
 pub fn format(
     plan: &dm_core::remote::superblock::PoolPlan,
 ) -> Result<Vec<u8>, dm_core::remote::superblock::FormatError> {
@@ -377,7 +377,7 @@ pub fn pool_id(name: &str) -> [u8; 16] {
     id
 }
 
-/// A control socket's path in `directory`, by number of the memory node.
+/// The path of a control socket in `directory`, by number of the memory node.
 pub fn socket_in(directory: &Path, node: u16) -> PathBuf {
     directory.join(format!("memory-node-{node}.sock"))
 }

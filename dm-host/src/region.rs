@@ -1,17 +1,17 @@
 //! The memory of one memory node: where it comes from and how it is mapped.
 //!
-//! A region is one file, mapped shared by the daemon and by every compute process: a memfd (which dies with its last
-//! user), a file on tmpfs, hugetlbfs or a disk, or a DAX device. [`layout`] says where things are in it. Bytes are
-//! reached through [`Region::area`] only, whose accesses (`lines`) keep 64-byte lines and words whole; no reference to them
-//! ever exists.
+//! A region is one file, which the daemon and every compute process map shared: a memfd (which ends with its last
+//! user), a file on tmpfs, hugetlbfs or a disk, or a DAX device. [`layout`] says where things are in it. Code reaches
+//! its bytes through [`Region::area`] only. The accesses of an area (`lines`) keep 64-byte lines and words whole; no
+//! reference to the bytes ever exists.
 //!
-//! **Who may have it.** A daemon has the file to itself, and has it only when nobody else maps it any more: two locks
-//! say so, both of which the kernel takes back when their holder ends, however it ends (`backing`). A file that holds
-//! a pool is *kept*: a daemon that starts on it takes up what its predecessor left.
+//! **Who may have the file.** A daemon has the file to itself, and only when no other process maps it any more. Two
+//! locks ensure that; the kernel releases both when their holder ends, however it ends (`backing`). A file that holds a
+//! pool is *kept*: a daemon that starts on it takes over what its predecessor left.
 //!
 //! Huge pages matter: with 4 KiB pages a random READ of a large region is mostly TLB misses. A memfd takes hugetlb
-//! pages if enough are free, else transparent ones if the kernel gives them to shared memory; [`Region::pages`] says
-//! what came of it, looked up after the pages were faulted in.
+//! pages if enough are free, otherwise transparent ones if the kernel gives them to shared memory. [`Region::pages`]
+//! says which pages it got, looked up after they were faulted in.
 
 mod backing;
 pub mod layout;
@@ -41,53 +41,53 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum RegionError {
-    /// Less than a pool needs.
+    /// The region is smaller than a pool needs.
     #[error("region of {bytes} bytes is too small: at least {min} bytes")]
     TooSmall {
-        /// Asked for.
+        /// Bytes asked for.
         bytes: u64,
-        /// Limit.
+        /// The least bytes.
         min: u64,
     },
-    /// More than an address can name.
+    /// The region is larger than an address can name.
     #[error("region of {bytes} bytes is too large: addresses reach {max} bytes; use more memory nodes")]
     TooLarge {
-        /// Asked for.
+        /// Bytes asked for.
         bytes: u64,
-        /// Limit.
+        /// The most bytes.
         max: u64,
     },
-    /// Not whole pages.
+    /// The region is not a multiple of the page size.
     #[error("region of {bytes} bytes is not a multiple of the page size {page_bytes}; next multiple: {}", bytes.next_multiple_of(*page_bytes))]
     NotWholePages {
-        /// Asked for.
+        /// Bytes asked for.
         bytes: u64,
         /// Page size of the backing.
         page_bytes: u64,
     },
-    /// Impossible device memory.
+    /// The size of device memory is not possible.
     #[error("device memory of {bytes} bytes: must be a multiple of 64 and at most {max}")]
     DeviceBytes {
-        /// Asked for.
+        /// Bytes asked for.
         bytes: u32,
-        /// Limit.
+        /// The most bytes.
         max: u32,
     },
-    /// Impossible page size.
+    /// The page size is not possible.
     #[error("page size of {page_bytes} bytes: must be a power of two from 4 KiB to 1 GiB")]
     PageSize {
-        /// Given.
+        /// The page size given.
         page_bytes: u64,
     },
-    /// Would not fit into memory.
+    /// The region would not fit into memory.
     #[error("region needs {needed} bytes of memory, {available} are available; choose a smaller --size")]
     NoMemory {
-        /// Needed in all.
+        /// Bytes needed in all.
         needed: u64,
-        /// What the kernel says is available.
+        /// Bytes available, as the kernel says.
         available: u64,
     },
-    /// Huge pages were demanded and are not there.
+    /// Huge pages were demanded, and too few are free.
     #[error(
         "region needs {needed} huge pages of {page_bytes} bytes, {free} are free; run `sysctl vm.nr_hugepages={needed}` or leave out --hugetlb"
     )]
@@ -96,25 +96,25 @@ pub enum RegionError {
         needed: u64,
         /// Pages free.
         free: u64,
-        /// Size of one.
+        /// Bytes of one page.
         page_bytes: u64,
     },
-    /// The operating system refused.
+    /// The operating system refused a call.
     #[error("{path}: cannot {doing}: {source}", path = path.display())]
     System {
-        /// The file, or what stands for it.
+        /// The file, or a name for anonymous memory.
         path: PathBuf,
         /// What was tried.
         doing: &'static str,
-        /// Why not.
+        /// The reason.
         source: io::Error,
     },
-    /// The file holds something.
+    /// The file is not empty.
     #[error("{path}: byte {offset} is not zero; a pool begins in an empty file: delete it or name another", path = path.display())]
     NotZero {
         /// The file.
         path: PathBuf,
-        /// First non-zero byte, within 4 KiB.
+        /// Offset of a non-zero byte: the first one, to within 4 KiB.
         offset: u64,
     },
     /// Another daemon has the file.
@@ -123,31 +123,31 @@ pub enum RegionError {
         /// The file.
         path: PathBuf,
     },
-    /// Processes that a former daemon had given the file to still have it, and cannot be made to let go.
+    /// Processes that got the file from a former daemon still have it, and cannot be ended.
     #[error("{path}: still in the hands of processes that a former memory node served{}; end them first", named(processes), path = path.display())]
     Survivors {
         /// The file.
         path: PathBuf,
-        /// Numbers of those that are known.
+        /// Numbers of those processes that are known.
         processes: Vec<i32>,
     },
-    /// The file or device is shorter than the layout.
+    /// The file or device is smaller than the layout.
     #[error("{path}: has {bytes} bytes, the region and its tables need {needed}; choose a smaller --size", path = path.display())]
     Short {
         /// The file.
         path: PathBuf,
-        /// What it has.
+        /// Its bytes.
         bytes: u64,
-        /// What is needed.
+        /// Bytes needed.
         needed: u64,
     },
-    /// Neither a file nor a device.
+    /// The path is neither a file nor a device.
     #[error("{path}: not a regular file or character device", path = path.display())]
     NotMappable {
         /// The file.
         path: PathBuf,
     },
-    /// No free writer slot.
+    /// No writer slot is free.
     #[error("all {WRITER_SLOTS} writer slots of the region are taken; stop a compute process or use fewer workers")]
     WriterSlots,
 }
@@ -155,14 +155,15 @@ pub enum RegionError {
 /// Where a region's memory comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub enum Backing {
-    /// Anonymous memory, of huge pages if there are any.
+    /// Anonymous memory, of huge pages if enough are free.
     #[default]
     Memfd,
-    /// Anonymous memory, of hugetlb pages or not at all.
+    /// Anonymous memory of hugetlb pages; an error if too few are free.
     HugeTlb,
-    /// A file on tmpfs, hugetlbfs, or a disk: created, or empty, or all zeros, or with a pool in it, which is kept.
+    /// A file on tmpfs, hugetlbfs or a disk. It is created, or is empty, or all zeros, or has a pool in it, which is
+    /// kept.
     File(PathBuf),
-    /// A DAX character device: zero, or with a pool in it, which is kept.
+    /// A DAX character device: all zeros, or with a pool in it, which is kept.
     Dax(PathBuf),
 }
 
@@ -182,7 +183,8 @@ pub struct RegionSpec {
 /// The mapped memory of one memory node.
 #[derive(Debug)]
 pub struct Region {
-    /// What is behind it. Kept open with the mapping, whose own hold on the file is not the same on all filesystems.
+    /// The file behind the mapping. It is kept open with the mapping, since not all filesystems keep a mapped file in
+    /// the same way.
     fd: Mutex<Option<Arc<OwnedFd>>>,
     map: Mapping,
     layout: Layout,
@@ -191,7 +193,8 @@ pub struct Region {
 }
 
 impl Region {
-    /// Makes a region, zero-filled, mapped, faulted in; or takes up one that holds a pool ([`Region::is_kept`]).
+    /// Makes a region, zero-filled, mapped and faulted in; or takes over a file that holds a pool
+    /// ([`Region::is_kept`]).
     pub fn create(spec: &RegionSpec) -> Result<Self, RegionError> {
         match &spec.backing {
             Backing::Memfd => {
@@ -227,11 +230,11 @@ impl Region {
         }
     }
 
-    /// Looks whether a pool is in it. If so, lines are released that writers of a former daemon's clients died in: nobody
-    /// else has the file any more.
+    /// Looks whether the file has a pool in it. If so, releases lines that writers of a former daemon's clients died
+    /// in: no other process has the file any more.
     fn keep_or_not(mut self) -> Self {
         let mut magic = [0; MAGIC.len()];
-        // Without sequence words: nothing is touched of what may be somebody else's.
+        // Without sequence words, so that nothing is changed in a file that may belong to another program.
         self.is_kept = self.raw().read(0, &mut magic).is_ok() && magic == MAGIC;
         if self.is_kept {
             self.release_slots(|owner| owner != 0);
@@ -239,8 +242,9 @@ impl Region {
         self
     }
 
-    /// Maps a region somebody else made and laid out. `populate`: map all pages now, not at first touch. Children that
-    /// this process forks do not get the mapping: who has it is one process, which can be fenced.
+    /// Maps a region that another process made and laid out. `populate`: map all pages now, not at first touch.
+    /// Children that this process forks do not get the mapping. So exactly one process has it, and that process can be
+    /// fenced.
     pub fn attach(fd: OwnedFd, layout: Layout, populate: bool) -> Result<Self, RegionError> {
         let path = Path::new("region of the memory node");
         let stat = fstat(&fd).map_err(|e| system(path, "examine it", e))?;
@@ -268,32 +272,32 @@ impl Region {
         Ok(Self { fd: Mutex::new(Some(Arc::new(fd))), map, layout, pages, is_kept: false })
     }
 
-    /// Lets go of the memory while threads may be in the middle of accesses: private memory, zeroed, takes its place. An
-    /// access is to one or to the other; after the return none is to the region.
+    /// Replaces the region by private memory, zeroed, while threads may be in the middle of accesses. An access is to
+    /// one or to the other; after the return none is to the region.
     pub fn detach(&self) -> io::Result<()> {
         self.map.replace()?;
-        // Only now: the open file says that this process may write to it.
+        // Only now: the open file says that this process may still write to the region.
         *self.fd.lock().unwrap_or_else(PoisonError::into_inner) = None;
         Ok(())
     }
 
-    /// Whether it held a pool when it was created here.
+    /// Whether the file held a pool when the region was created.
     pub fn is_kept(&self) -> bool {
         self.is_kept
     }
 
-    /// Where things are in it.
+    /// Where things are in the region.
     #[inline]
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// What pages it is made of.
+    /// The pages it is made of.
     pub fn pages(&self) -> &Pages {
         &self.pages
     }
 
-    /// The file behind it, to hand to others; `None` once it was let go of.
+    /// The file behind it, to hand to other processes; `None` after [`Region::detach`].
     pub fn fd(&self) -> Option<Arc<OwnedFd>> {
         self.fd.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -318,20 +322,20 @@ impl Region {
         unsafe { Area::new(base.wrapping_add(at as usize), bytes, sequences) }
     }
 
-    /// Writes `bytes` at `offset` of the region. For the first image, before anybody else sees the region: it uses
-    /// no writer slot that a worker may own.
+    /// Writes `bytes` at `offset` of the region. For the first image only, before any other process sees the region: it
+    /// uses no writer slot that a worker may own.
     pub fn write_image(&self, offset: u64, bytes: &[u8]) -> Result<(), AccessError> {
         self.area(Space::Host).write(WriterSlot::FORMATTER, offset, bytes)
     }
 
-    /// Where the region begins in this process, for a device that is to reach it.
+    /// Where the region begins in this process, for a device that is to access it.
     #[cfg(feature = "verbs")]
     pub(crate) fn base(&self) -> std::ptr::NonNull<u8> {
         // A mapping does not begin at address 0.
         std::ptr::NonNull::new(self.map.as_mut_ptr()).unwrap_or(std::ptr::NonNull::dangling())
     }
 
-    /// Claims a writer slot for a worker of `owner` (not 0). Without sequence words nobody needs one.
+    /// Claims a writer slot for a worker of `owner` (not 0). Without sequence words no worker needs one.
     pub fn claim_writer(&self, owner: u64) -> Result<WriterSlot, RegionError> {
         if self.layout.mode == LineMode::Vector {
             return Ok(WriterSlot::FORMATTER);
@@ -342,14 +346,14 @@ impl Region {
             .ok_or(RegionError::WriterSlots)
     }
 
-    /// Gives a writer slot back. The caller writes with it no more.
+    /// Releases a writer slot. The caller does not write with it any more.
     pub fn release_writer(&self, slot: WriterSlot) {
         if self.layout.mode == LineMode::Sequence && slot != WriterSlot::FORMATTER && slot.0 < WRITER_SLOTS {
             self.owner(slot.0).store(0, Ordering::Release);
         }
     }
 
-    /// Ends the WRITEs of the lines that writers of `owner` died in, and releases those lines and the slots. Only for an
+    /// Completes the line WRITEs that writers of `owner` died in, and releases those lines and the slots. Only for an
     /// owner that is certainly gone. Returns the number of lines released.
     pub fn release_dead_writers(&self, owner: u64) -> u32 {
         self.release_slots(|found| found == owner)
@@ -383,14 +387,14 @@ impl Region {
         unsafe { AtomicU64::from_ptr(self.map.as_mut_ptr().add(at as usize).cast()) }
     }
 
-    /// All bytes of the file, tables included, for when nobody else has it: without sequence words.
+    /// All bytes of the file, tables included, without sequence words: only while no other process has it.
     fn raw(&self) -> Area<'_> {
-        // SAFETY: all of the mapping, which lives as long as `self`. Nobody else has the region yet, so it does not
-        // matter that sequence words are looked at as if they were lines.
+        // SAFETY: all of the mapping, which lives as long as `self`. No other process has the region yet, so sequence
+        // words may be accessed as if they were lines.
         unsafe { Area::new(self.map.as_mut_ptr(), self.layout.file_bytes, None) }
     }
 
-    /// A device cannot be read(2), so it is checked through the mapping, tables included.
+    /// Checks a device through the mapping, tables included, since a device cannot be read(2).
     fn check_zero(&self, path: &Path) -> Result<(), RegionError> {
         let area = self.raw();
         let mut page = [0; 4096];
@@ -405,12 +409,12 @@ impl Region {
     }
 }
 
-/// A shared mapping of a file, on a huge-page boundary: elsewhere the kernel cannot use huge pages.
+/// A shared mapping of a file at a huge-page boundary: elsewhere the kernel cannot use huge pages.
 #[derive(Debug)]
 struct Mapping {
-    /// The reserved addresses, file and margins; unmapped as one.
+    /// The reserved addresses, of the file and the margins; unmapped as one.
     reserved: MmapRaw,
-    /// Where the file begins in them.
+    /// Where the file begins in the reservation.
     skip: usize,
     bytes: usize,
 }
@@ -423,7 +427,7 @@ impl Mapping {
         let reserved = MmapRaw::from(MmapOptions::new().len(reserve).no_reserve_swap().map_anon()?);
         let skip = reserved.as_ptr().align_offset(align);
         let flags = MapFlags::SHARED | MapFlags::FIXED;
-        // SAFETY: `skip < align`, so the file's place is inside the reservation just made, which nobody else knows;
+        // SAFETY: `skip < align`, so the file's place is inside the reservation just made, which no other code knows;
         // replacing pages of it disturbs nothing. `reserved` unmaps all of it, whatever is mapped there.
         unsafe {
             let at = reserved.as_mut_ptr().wrapping_add(skip);
@@ -437,12 +441,12 @@ impl Mapping {
         self.reserved.as_mut_ptr().wrapping_add(self.skip)
     }
 
-    /// Puts private memory in the file's place, at once for all threads.
+    /// Puts private memory in the file's place, at one instant for all threads.
     fn replace(&self) -> io::Result<()> {
         let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
-        // SAFETY: the range is the file's place in our own reservation. It stays mapped, readable and writable
-        // throughout; whoever holds pointers into it accesses it as raw memory that others change at any time, so other
-        // contents are nothing new to them.
+        // SAFETY: the range is the file's place in this mapping's own reservation. It stays mapped, readable and
+        // writable throughout. Code that holds pointers into it accesses it as raw memory that other processes change
+        // at any time, so it must expect other contents anyway.
         unsafe { mmap_anonymous(self.as_mut_ptr().cast(), self.bytes, ProtFlags::READ | ProtFlags::WRITE, flags)? };
         Ok(())
     }
@@ -492,7 +496,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("pool");
         drop(Region::create(&spec(Backing::File(path.clone()))).unwrap());
-        // Zeros again: fine.
+        // All zeros again: accepted.
         let region = Region::create(&spec(Backing::File(path.clone()))).unwrap();
         let error = Region::create(&spec(Backing::File(path.clone()))).unwrap_err();
         assert!(matches!(error, RegionError::InUse { .. }), "{error}");
@@ -510,7 +514,7 @@ mod tests {
         assert!(!region.is_kept());
         region.write_image(0, &MAGIC).unwrap();
         region.write_image(70_000, b"x").unwrap();
-        // Writers that die with their lines locked: their slots are free again.
+        // A writer dies with its line locked: its slot is free again afterwards.
         let slot = region.claim_writer(7).unwrap();
         region.area(Space::Host).sequences_for_test().unwrap().die_in(slot, 1000, *b"in time!");
         drop(region);

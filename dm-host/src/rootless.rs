@@ -1,20 +1,21 @@
 //! An index whose root word is 0: new, or damaged.
 //!
-//! The catalog entry of an index begins with a root word of 0. The first insert, or the end of a bulk load, sets it, and it is never 0
-//! again. So 0 in the entry of an index that has memory is one of these:
+//! The catalog entry of an index begins with a root word of 0. The first insert, or the end of a bulk load, sets it,
+//! and it is never 0 again. So 0 in the entry of an index that has memory has one of two causes:
 //!
-//! - Nobody got as far as setting it: a compute node died in between, or is at it.
-//! - It was overwritten. Taken for an empty index, it would read as if all records were deleted, and the next insert would begin a
-//!   new tree.
+//! - No compute node has set it yet: one died before that step, or is about to set it.
+//! - It was overwritten. An index taken for empty would read as if all records were deleted, and the next insert would
+//!   begin a new tree.
 //!
-//! The chunks that are granted to the index tell. A **B+-tree** has a root there if a node of them covers all keys: not retired, from
-//! the lowest key on, without a high fence, and with children or records. A bulk load writes that node last, and its next step sets
-//! the root word; the first leaf of an index has no record before the root word is set. So such a node is proof, but for one round
-//! trip at the end of a bulk load.
+//! The chunks that are granted to the index show which. A **B+-tree** had a root if one of its nodes covers all keys:
+//! not retired, from the lowest key on, without a high fence, and with children or records. A bulk load writes that
+//! node last, and its next step sets the root word. The first leaf of an index has no record before the root word is
+//! set. So such a node is proof, except for one round trip at the end of a bulk load.
 //!
-//! Of a **radix tree** there is no proof: what a bulk load has built when its compute node dies is what a lost root leaves. Leaves with
-//! records, in chunks of compute nodes that are gone, are a reason to doubt. Who reads the index as a whole is told
-//! ([`Pool::lost_root`]); who opens it is not ([`Pool::check_root`]), as after a load that died it is as good as new.
+//! For a **radix tree** there is no proof: a bulk load whose compute node dies leaves the same memory as a lost root.
+//! Leaves with records, in chunks of departed compute nodes, are a reason to doubt. A program that reads the whole
+//! index gets the doubt as an error ([`Pool::lost_root`]); a program that opens it does not ([`Pool::check_root`]),
+//! since after a load that died the index is as good as new.
 
 use crate::fabric::any::AnyFabric;
 use crate::kinds::IndexParameters;
@@ -33,13 +34,14 @@ use dm_core::sherman::layout::Leaf as ShermanLeaf;
 use dm_core::smart::layout::LeafState;
 use dm_core::verbs::{Label, LaneId, NodeId, Request};
 
-/// Bytes READ at once.
+/// Bytes per READ.
 const WINDOW_BYTES: usize = 64 << 10;
 
 impl Pool {
-    /// Refuses an index that has certainly lost its root. Whoever opens an index calls this first.
+    /// Refuses an index that has certainly lost its root. A program that opens an index calls this first.
     ///
-    /// No round trip if `entry` has a root; of one that has no memory either, one for each line of the chunk tables.
+    /// No round trip if `entry` has a root. If the index has no root and no memory, one round trip for each line of the
+    /// chunk tables.
     pub fn check_root(&self, entry: &IndexEntry, parameters: &IndexParameters) -> Result<(), PoolError> {
         match self.lost_root(entry, parameters)? {
             Some(source @ RootLost::Certain { .. }) => {
@@ -49,7 +51,7 @@ impl Pool {
         }
     }
 
-    /// Whether an index has lost its root, for certain or not.
+    /// Whether an index has lost its root, certainly or possibly.
     pub fn lost_root(&self, entry: &IndexEntry, parameters: &IndexParameters) -> Result<Option<RootLost>, PoolError> {
         if entry.root != 0 {
             return Ok(None);
@@ -59,7 +61,7 @@ impl Pool {
         let lane = Lane::new(LaneId(0), &mut scratch);
         let found = self.look(&mut fabric, &lane, entry, parameters)?;
         drop(lane);
-        // Somebody may have set the root word meanwhile.
+        // Another compute node may have set the root word meanwhile.
         let is_as_it_was = || self.find_index(entry.name()).map(|(now, _)| now.number == entry.number && now.root == 0);
         Ok(match found {
             Some(lost) if is_as_it_was()? => Some(lost),
@@ -89,7 +91,7 @@ impl Pool {
             for (chunk, grant) in granted {
                 let Some(places) = Places::of(entry, parameters, grant.kind) else { continue };
                 if places.doubtful && self.lives(fabric, lane, &grant)? {
-                    // It may be at a bulk load.
+                    // Its compute node may be in the middle of a bulk load.
                     continue;
                 }
                 let start = geometry.chunk_offset(chunk);
@@ -120,7 +122,7 @@ impl Pool {
         Ok(None)
     }
 
-    /// Whether the compute node that a chunk was granted to is one of the pool.
+    /// Whether the compute node that a chunk was granted to is still in the pool.
     fn lives(&self, fabric: &mut AnyFabric, lane: &Lane<'_>, grant: &Grant) -> Result<bool, VerbError> {
         let tenant = block_on(fabric, lane, dm_core::memory::rows::tenant(lane, self.home(), grant.row, 0))?;
         Ok(tenant
@@ -128,21 +130,21 @@ impl Pool {
     }
 }
 
-/// What an image is looked at for.
+/// Tests the image of a place.
 type Look<'p, T> = Box<dyn Fn(&[u8]) -> T + 'p>;
 
 /// What to look for in a chunk.
 struct Places<'p> {
     /// Bytes of a place.
     bytes: usize,
-    /// Whether the image of a place is what is looked for.
+    /// Whether the image of a place is what the search is for.
     is_it: Look<'p, bool>,
-    /// It is no proof.
+    /// A find is a doubt, not proof.
     doubtful: bool,
 }
 
 impl<'p> Places<'p> {
-    /// Of a chunk of `kind`. `None`: nothing there would tell.
+    /// For a chunk of `kind`. `None`: nothing in such a chunk would be evidence.
     fn of(entry: &'p IndexEntry, parameters: &'p IndexParameters, kind: ChunkKind) -> Option<Self> {
         let (leaf_bytes, inner_bytes) = parameters.node_bytes();
         let is_leaf = kind == ChunkKind::Leaf;

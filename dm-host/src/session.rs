@@ -36,51 +36,50 @@
 //!     ◄───────────────────────── result, unpark or wake ────────┘
 //! ```
 //!
-//! Opening a session joins the pool as a compute node of its own and starts a supervisor thread, on whose stack the
-//! index's storage is, and in whose scope the workers run. A call fills a slot in the queue of one of two workers, the
-//! one with less to do, and that worker runs it on a lane. Slots have room for arguments and results; per call nothing
-//! is allocated but what the result needs: a vector for a value or a page. [`Session::get_into`] needs none.
+//! Opening a session joins the pool as a compute node of its own, and starts a supervisor thread. The supervisor's
+//! stack holds the index's storage, and its scope the workers. A call looks at the queues of two workers, fills a slot
+//! in the shorter one, and that worker runs the call on a lane. Slots have room for arguments and results. A call
+//! allocates only what its result needs: a vector for a value or a page. [`Session::get_into`] needs none.
 //!
-//! - [`Call`], [`Calls`]: an operation or many, to wait for or to await.
+//! - [`Call`], [`Calls`]: one operation or many, to wait for or to await.
 //! - [`Page`], [`Scan`]: ranges.
-//! - [`SessionError`]: what failed, and what it did nevertheless ([`SessionError::effect`]).
+//! - [`SessionError`]: what failed, and what the call did nevertheless ([`SessionError::effect`]).
 //! - [`byte_string`]: strings of any length up to a bound as keys.
-//! - `queue`, `supervisor`, `watch`: how it works inside.
+//! - `queue`, `supervisor`, `watch`: the internals.
 //!
-//! # Who is Send, who is Sync
+//! # What is Send, what is Sync
 //!
 //! - [`Session`] is both: all it holds is an `Arc` of queues under mutexes, a counter and a channel's end under a
 //!   mutex. Share it by reference, or clone it, which costs a reference count.
-//! - [`Call`] and [`Calls`] are `Send`: a session's reference, the caller's bytes and a slot's number. A task that
-//!   awaits one may move between threads between two polls. They borrow the session and the arguments, so that neither is
-//!   copied before there is a slot; `async move` around both gives a future without borrows.
-//! - The operation itself is neither: its future and its lane stay on the worker thread they were made on. That is
-//!   why it runs there, and not in the caller's poll.
-//! - Wakers run on worker threads. They must not block; waiting for a call there is refused
+//! - [`Call`] and [`Calls`] are `Send`: they hold a session's reference, the caller's bytes and a slot's number. A task
+//!   that awaits one may move between threads between two polls. They borrow the session and the arguments, so that
+//!   neither is copied before there is a slot; `async move` around both gives a future without borrows.
+//! - The operation itself is neither: its future and its lane stay on the worker thread they were made on. That is why
+//!   it runs there, and not in the caller's poll.
+//! - Wakers run on worker threads. They must not block; the session refuses to wait for a call there
 //!   ([`SessionError::OnWorker`]).
 //!
 //! # Back-pressure and fairness
 //!
-//! Each queue has a fixed number of slots ([`SessionOptions::queue_slots`]). A call without one gets in line: a thread
-//! sleeps, a task is pending. Slots that come free go to whoever asks first; one who had been woken and was too late
-//! keeps its place at the head of the line.
+//! Each queue has a fixed number of slots ([`SessionOptions::queue_slots`]). A call that finds no free slot gets in
+//! line: a thread sleeps, a task is pending. The first caller to ask gets a slot that has become free. A caller that
+//! was woken and came too late keeps its place at the head of the line.
 //!
-//! # Being taken for dead
+//! # Being fenced
 //!
-//! A session renews its lease all along ([`Membership::terms`]). One that could not, because the process was stopped or
-//! starved for too long, has been *fenced off* by others: every call fails with [`dm_core::operation::Cause::Fenced`] and has
-//! changed nothing, unless it says so. Close it and open another one: that joins as a new compute node. (On shared memory
-//! the others end the process as well, before they go on; see `crate::memory_node`.) What it had locked is recovered by
-//! whoever wants it; what it had acknowledged is there.
+//! A session renews its lease all the time ([`Membership::terms`]). If it could not, because the process was stopped or
+//! starved for too long, others *fence* it: every call fails with [`dm_core::operation::Cause::Fenced`] and has changed
+//! nothing, unless the error says so. Close the session and open another one, which joins as a new compute node. (On
+//! shared memory the daemons end the process as well, before others go on; see `crate::memory_node`.) Compute nodes
+//! that want the session's locks recover them; every acknowledged change is in the index.
 //!
 //! # The end
 //!
 //! [`Session::close`], or dropping the last clone, refuses new calls, finishes what is queued, stops the workers and
-//! leaves the pool. If a memory node dies, operations that need it fail with
-//! [`dm_core::error::VerbError`] and status `NodeDown`. A lane that cannot settle what such an operation left takes
-//! no more of them; when a worker has no lane left, what is queued for it fails with [`SessionError::Broken`],
-//! and so does every later call when no worker is left. The row of a compute node that leaves unsettled locks behind is not
-//! used again before others have dealt with them.
+//! leaves the pool. If a memory node dies, operations that need it fail with [`dm_core::error::VerbError`] and status
+//! `NodeDown`. A lane that cannot settle what such an operation left takes no more operations. When a worker has no
+//! lane left, what is queued for it fails with [`SessionError::Broken`], and so does every later call when no worker is
+//! left. The row of a compute node that leaves unsettled locks behind is not used again before others have swept it.
 
 pub mod byte_string;
 mod call;
@@ -127,9 +126,9 @@ assert_impl_all!(SessionError: Send, Sync, Copy);
 
 /// More threads than any machine of today runs at once.
 const WORKERS_MAX: usize = 1024;
-/// Lanes of one worker: each has scratch of its own.
+/// Most lanes of one worker: each has scratch of its own.
 const LANES_PER_WORKER_MAX: usize = 1024;
-/// Slots of one queue: each has room for two keys and two values.
+/// Most slots of one queue: each has room for two keys and two values.
 const QUEUE_SLOTS_MAX: usize = 1 << 16;
 
 /// How a session works.
@@ -139,17 +138,16 @@ pub struct SessionOptions {
     pub workers: usize,
     /// Operations each worker has in flight, 1..=1024.
     pub lanes_per_worker: usize,
-    /// Operations that may be queued for each worker, running ones and results not yet fetched included: 1..=65,536.
+    /// Operations that may be queued for each worker, including running ones and results not yet fetched: 1..=65,536.
     pub queue_slots: usize,
-    /// How long a thread that waits, and a worker that has nothing to do, look for news before they go to sleep. It
-    /// is processor time spent on not having to be woken, which takes several microseconds; zero where processors
-    /// are scarce.
+    /// How long a waiting thread, or an idle worker, spins before it sleeps. Spinning costs processor time and saves a
+    /// wake-up, which takes several microseconds. Zero where processors are scarce.
     pub spin: Duration,
-    /// Memory, and what the index does with it. Its lanes are counted by the session.
+    /// What the session spends on the index, and how it runs it. The session sets the number of lanes.
     pub spending: Spending,
-    /// How it is in the pool: its lease, and whether others can finish what it dies in.
+    /// How the session takes part in the pool: its lease, and whether others can recover its locks when it dies.
     pub membership: Membership,
-    /// Where its statistics are served for Prometheus, as long as it is open; port 0: any that is free. `None`: nowhere.
+    /// Where the session serves its statistics for Prometheus while it is open; port 0: any free port. `None`: nowhere.
     pub metrics: Option<SocketAddr>,
 }
 
@@ -160,7 +158,8 @@ impl Default for SessionOptions {
             workers: 1,
             lanes_per_worker: 8,
             queue_slots: 256,
-            // About what it costs to sleep and be woken. With one processor nobody makes news while another looks.
+            // About what it costs to sleep and be woken. On one processor no other thread can make progress while this
+            // one spins.
             spin: if processors > 1 { Duration::from_micros(10) } else { Duration::ZERO },
             spending: Spending::default(),
             membership: Membership::default(),
@@ -185,61 +184,61 @@ impl SessionOptions {
     }
 }
 
-/// What became of an insert.
+/// The outcome of an insert.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Insert {
-    /// The key was not there and is now.
+    /// The key was absent, and the record was added.
     Inserted,
-    /// It was there, with this value.
+    /// The key is there, with this value.
     Exists(Vec<u8>),
 }
 
-/// What became of an update.
+/// The outcome of an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Update {
     /// The value was replaced.
     Updated,
-    /// The key is not there.
+    /// The key is absent.
     Absent,
 }
 
-/// What became of an upsert.
+/// The outcome of an upsert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Upsert {
-    /// The key was not there and is now.
+    /// The key was absent, and the record was added.
     Inserted,
     /// The value was replaced.
     Replaced,
 }
 
-/// What became of a delete.
+/// The outcome of a delete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delete {
     /// The key was removed.
     Deleted,
-    /// It was not there.
+    /// The key was absent.
     Absent,
 }
 
-/// What became of a conditional update.
+/// The outcome of a conditional update.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UpdateIf {
-    /// The value was the one expected and has been replaced.
+    /// The value was the expected one, and was replaced.
     Updated,
-    /// The value is another: this one.
+    /// The value is a different one: this.
     Mismatch(Vec<u8>),
-    /// The key is not there.
+    /// The key is absent.
     Absent,
 }
 
-/// What became of a conditional delete.
+/// The outcome of a conditional delete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeleteIf {
-    /// The value was the one expected and the key has been removed.
+    /// The value was the expected one, and the record was removed.
     Deleted,
-    /// The value is another: this one.
+    /// The value is a different one: this.
     Mismatch(Vec<u8>),
-    /// The key is not there.
+    /// The key is absent.
     Absent,
 }
 
@@ -250,11 +249,11 @@ struct Shared {
     queues: Vec<Queue>,
     key_bytes: usize,
     value_bytes: usize,
-    /// Those are of the longest.
+    /// Whether keys and values have any length; the sizes then are those of the longest.
     have_lengths: bool,
     page_records: usize,
     spin: Duration,
-    /// Operations of one [`Calls`] that may be queued at a time.
+    /// Most operations of one [`Calls`] that may be queued at a time.
     window: usize,
     cache_used: AtomicU64,
     cache_budget: AtomicU64,
@@ -283,7 +282,7 @@ impl Shared {
     }
 }
 
-/// The supervisor, closed and waited for when the last clone of the session goes.
+/// The supervisor. It is closed and waited for when the last clone of the session is dropped.
 #[derive(Debug)]
 struct Handle {
     shared: Arc<Shared>,
@@ -296,10 +295,10 @@ impl Handle {
     fn close(&self) {
         self.shared.close();
         self.metrics.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // Gone already: then there is nothing to tell it.
+        // If the supervisor has ended already, the message is not needed.
         let _ = self.commands.send(Command::Close);
-        // The worker whose waker dropped the last clone cannot wait for itself. The threads end without being
-        // waited for.
+        // The worker whose waker dropped the last clone cannot wait for itself. The threads end without being waited
+        // for.
         if self.shared.on_worker() {
             return;
         }
@@ -322,7 +321,7 @@ impl Drop for Handle {
 #[derive(Debug)]
 pub struct Session {
     handle: Arc<Handle>,
-    /// Which worker comes next; a clone's own, so that clones do not meet at it.
+    /// The worker that comes next. Each clone has its own counter, so that clones do not contend for one.
     turn: AtomicUsize,
 }
 
@@ -334,15 +333,15 @@ impl Clone for Session {
 }
 
 impl Session {
-    /// Opens the index called `name`, which must be there.
+    /// Opens the index called `name`, which must exist.
     pub fn open(pool: &Arc<Pool>, name: &str, options: &SessionOptions) -> Result<Self, OpenError> {
         options.check()?;
         let (entry, parameters) = pool.find_index(name)?;
         Self::start(pool, entry, parameters, options, None)
     }
 
-    /// Opens the index called `name`; creates it if it is not there. If it is, its keys and values must have the
-    /// sizes of `parameters`; the rest of its parameters, and its kind, counts, not theirs.
+    /// Opens the index called `name`, or creates it if it does not exist. If it exists, its keys and values must have
+    /// the sizes of `parameters`; the session uses the index's own kind and its other parameters.
     pub fn open_or_create(
         pool: &Arc<Pool>,
         name: &str,
@@ -355,7 +354,7 @@ impl Session {
         let node = pool.join((options.workers * options.lanes_per_worker + 1) as u16, options.membership)?;
         match pool.find_index(name) {
             Err(PoolError::NoIndex { .. }) => match node.create_index(name, parameters) {
-                // Somebody else was faster.
+                // Another compute node may have created it first.
                 Ok(_) | Err(PoolError::Catalog(CatalogError::Exists { .. })) => {}
                 Err(error) => return Err(error.into()),
             },
@@ -417,7 +416,7 @@ impl Session {
             commands: receiver,
         };
         let supervisor = thread::Builder::new().name("dm-session".to_owned()).spawn(move || supervisor.run(&ready))?;
-        // From here on a failure closes and waits for the supervisor.
+        // From here on a failure closes the supervisor and waits for it.
         let handle = Handle { shared, commands, supervisor: Mutex::new(Some(supervisor)), metrics: Mutex::default() };
         opened.recv().unwrap_or(Err(OpenError::Panicked))?;
         if let Some(address) = options.metrics {
@@ -437,12 +436,12 @@ impl Session {
         self.shared().on_worker()
     }
 
-    /// Whether any worker takes operations.
+    /// Whether any worker still takes operations.
     fn any_open(&self) -> bool {
         self.shared().queues.iter().any(Queue::is_open)
     }
 
-    /// A queue for the next operation: of two, the one with less in it.
+    /// A queue for the next operation: the shorter one of two.
     fn choose(&self) -> usize {
         let queues = &self.shared().queues;
         if queues.len() == 1 {
@@ -450,26 +449,26 @@ impl Session {
         }
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         let first = turn % queues.len();
-        // Another one, at a distance that changes from round to round, so that every pair meets.
+        // The second queue is at a distance that changes from round to round, so that every pair is compared.
         let second = (first + 1 + (turn / queues.len()) % (queues.len() - 1)) % queues.len();
         let better = if queues[second].load() < queues[first].load() { second } else { first };
-        // Past a worker that has stopped.
+        // Skips workers that have stopped.
         (0..queues.len()).map(|step| (better + step) % queues.len()).find(|&at| queues[at].is_open()).unwrap_or(better)
     }
 
     // ---- what is known ---------------------------------------------------------------------------------------
 
-    /// The compute node it is: its row, and which life of the row.
+    /// This session's compute node: its row and incarnation.
     pub fn member(&self) -> Member {
         self.shared().member
     }
 
-    /// Bytes of every key; where they have any length, of the longest.
+    /// Bytes of every key; where keys have any length, of the longest.
     pub fn key_bytes(&self) -> usize {
         self.shared().key_bytes
     }
 
-    /// Bytes of every value; where they have any length, of the longest.
+    /// Bytes of every value; where values have any length, of the longest.
     pub fn value_bytes(&self) -> usize {
         self.shared().value_bytes
     }
@@ -479,25 +478,25 @@ impl Session {
         self.shared().page_records
     }
 
-    /// What was done so far.
+    /// Statistics of the session so far.
     pub fn statistics(&self) -> Statistics {
         self.shared().statistics()
     }
 
-    /// Where its statistics are served, if they are.
+    /// The address where its statistics are served, if they are.
     pub fn metrics(&self) -> Option<SocketAddr> {
         self.handle.metrics.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(Endpoint::address)
     }
 
-    /// Walks the whole index, checks every invariant and counts what is there. Only a quiescent index can be judged:
-    /// while anybody writes, in this process or another, a walk can fail for no other reason, and the counts are
-    /// estimates.
+    /// Walks the whole index, checks every invariant and counts what is there. Run it on a quiescent index only. While
+    /// another operation writes, in this process or another, the walk can fail for that reason alone, and the counts
+    /// are estimates.
     pub fn validate(&self) -> Result<Census, SessionError> {
         if self.on_worker() {
             return Err(SessionError::OnWorker);
         }
         let (answer, answered) = mpsc::channel();
-        // Without an answer the session was closed first.
+        // If there is no answer, the session was closed first.
         self.handle.commands.send(Command::Validate(answer)).map_err(|_| SessionError::Closed)?;
         answered.recv().unwrap_or(Err(SessionError::Closed))
     }
@@ -552,8 +551,8 @@ impl Session {
         })
     }
 
-    /// The value of `key`, into `value`, which has [`Session::value_bytes`]. `false`: there is none, and `value` is
-    /// as it was. Only where all values are equally long.
+    /// Copies the value of `key` into `value`, which has [`Session::value_bytes`]. `false`: the key is absent, and
+    /// `value` is as it was. Only where all values have the same length.
     pub fn get_into<'a>(&'a self, key: &'a [u8], value: &'a mut [u8]) -> Call<'a, bool> {
         let arguments = self.point(OperationKind::Get, key).and_then(|arguments| {
             if self.shared().have_lengths {
@@ -571,7 +570,7 @@ impl Session {
         })
     }
 
-    /// Adds a record if its key is not there.
+    /// Adds a record if its key is absent.
     pub fn insert<'a>(&'a self, key: &'a [u8], value: &'a [u8]) -> Call<'a, Insert> {
         Call::new(self, self.write(OperationKind::Insert, key, value), |outcome, body, _| match outcome {
             Outcome::Exists => Insert::Exists(body.value.to_vec()),
@@ -579,7 +578,7 @@ impl Session {
         })
     }
 
-    /// Replaces the value of a key that is there.
+    /// Replaces the value of a key that exists.
     pub fn update<'a>(&'a self, key: &'a [u8], value: &'a [u8]) -> Call<'a, Update> {
         Call::new(self, self.write(OperationKind::Update, key, value), |outcome, _, _| match outcome {
             Outcome::Absent => Update::Absent,
@@ -595,7 +594,7 @@ impl Session {
         })
     }
 
-    /// Replaces the value of a key if it is `expected`.
+    /// Replaces the value of a key if the value is `expected`.
     pub fn update_if<'a>(&'a self, key: &'a [u8], expected: &'a [u8], value: &'a [u8]) -> Call<'a, UpdateIf> {
         let arguments = self.write(OperationKind::UpdateIf, key, value).and_then(|arguments| {
             self.check_value(expected)?;
@@ -634,15 +633,15 @@ impl Session {
         Calls::new(keys.iter().map(|key| self.get(key.as_ref())))
     }
 
-    /// Upserts many records. Of several with the same key any may be the last.
+    /// Upserts many records. If several have the same key, any of them may be the last.
     pub fn multi_put<'a, K: AsRef<[u8]>, V: AsRef<[u8]>>(&'a self, records: &'a [(K, V)]) -> Calls<'a, Upsert> {
         Calls::new(records.iter().map(|(key, value)| self.upsert(key.as_ref(), value.as_ref())))
     }
 
-    /// The first `records` records, at most [`Session::page_records`], of those between `low` and `high` (fewer, where they
-    /// have any length, if the page has no room for more): ascending,
-    /// each key at most once, each record current at some instant of the call, and none left out that was there
-    /// throughout. Not a snapshot. [`Page::cursor`] is the `low` of the next page.
+    /// The first `records` records between `low` and `high`, at most [`Session::page_records`]; fewer where they have
+    /// any length and the page has no room for more. They are ascending, each key at most once, and each record was
+    /// current at some instant of the call. No record is left out that was there throughout the call. The page is not a
+    /// snapshot. [`Page::cursor`] is the `low` of the next page.
     pub fn page<'a>(&'a self, low: Bound<&'a [u8]>, high: Bound<&'a [u8]>, records: usize) -> Call<'a, Page> {
         Call::new(self, self.range(low, high, records), |outcome, body, _| {
             let (bytes, more) = (std::mem::take(&mut body.page), matches!(outcome, Outcome::Page { more: true, .. }));
@@ -675,14 +674,14 @@ impl Session {
             Bound::Excluded(key) => self.check_key(key).map(|()| High::Excluded(key))?,
             Bound::Unbounded => High::None,
         };
-        // Records that have lengths come as many as there are bytes for: room grows with them.
+        // If records have lengths, a page holds as many as its bytes allow. The room grows with the records asked for.
         let record_bytes = self.shared().key_bytes + self.shared().value_bytes;
         let page_bytes = if self.shared().have_lengths { 0 } else { records * record_bytes };
         Ok(Arguments { operation, key, key_high, value: &[], expected: &[], room: None, page_bytes })
     }
 
-    /// The records between `low` and `high`, in ascending order, as an iterator that blocks for each page; see
-    /// [`Session::page`] for what is promised, of the whole iteration.
+    /// The records between `low` and `high`, in ascending order, as an iterator that blocks for each page. What
+    /// [`Session::page`] promises holds for the whole iteration.
     pub fn scan(&self, low: Bound<&[u8]>, high: Bound<&[u8]>) -> Scan<'_> {
         Scan::new(self, low, high)
     }

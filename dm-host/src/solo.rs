@@ -1,5 +1,5 @@
-//! One future on one lane, driven to its end by the calling thread: for what a compute node does a few times in its
-//! life - reading superblocks, joining, creating an index - and for tools.
+//! Drives one future on one lane to its end on the calling thread: for what a compute node does a few times in its life
+//! - reading superblocks, joining, creating an index - and for tools.
 
 use dm_core::fabric::{Fabric, Posted};
 use dm_core::lane::Lane;
@@ -11,7 +11,8 @@ use std::pin::pin;
 use std::thread;
 use std::time::Duration;
 
-/// Drives `future`, an operation on `lane`, to its end. Nobody else wakes the lane: it must not wait for other lanes.
+/// Drives `future`, an operation on `lane`, to its end. No other thread wakes the lane, so it must not wait for other
+/// lanes.
 pub fn block_on<'m, F: Fabric<'m>, T>(fabric: &mut F, lane: &Lane<'m>, future: impl Future<Output = T>) -> T {
     let lanes = std::slice::from_ref(lane);
     let port = lane.port();

@@ -1,12 +1,12 @@
-//! A worker: one thread that drives some lanes over its own fabric value.
+//! A worker: one thread that drives some lanes over its own fabric.
 //!
-//! Each lane runs one operation at a time. The worker polls its future, handles what the lane asks of its driver
-//! (pause, park, wake), posts what it asks of memory nodes and polls again when completions are there. Futures live in
-//! slots made once; nothing is allocated per operation.
+//! Each lane runs one operation at a time. The worker polls the operation's future, handles the lane's local requests
+//! (pause, park, wake), posts its requests to memory nodes, and polls the future again when the completions have
+//! arrived. Futures live in slots that are made once; no memory is allocated per operation.
 //!
-//! Operations begin as [`Window`] allows: fewer at a time while memory nodes answer too late.
+//! [`Window`] limits how many operations are in flight: fewer at a time while memory nodes answer too late.
 //!
-//! [`Work`] says what to run next and is told how it ended: a load generator, or the queue of a session.
+//! [`Work`] supplies the next operation and receives the results: a load generator, or the queue of a session.
 
 use crate::clock::{Clock, Stamp};
 use crate::fetch;
@@ -27,18 +27,18 @@ use std::thread::{self, Thread};
 use std::time::Duration;
 use thiserror::Error;
 
-/// What a lane shall do.
+/// What a lane does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Run this; its arguments have been written to the scratch.
+    /// Run this operation; its arguments have been written to the scratch.
     Run(Operation),
-    /// Nothing now. Whoever has something later unparks the worker's thread.
+    /// Nothing now. The thread that supplies later work unparks the worker.
     Wait,
     /// Nothing any more.
     Finished,
 }
 
-/// What an operation asked of memory nodes.
+/// What an operation requested from memory nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
     /// Submits with at least one request for a memory node.
@@ -51,28 +51,28 @@ pub struct Cost {
     pub bytes_written: u64,
 }
 
-/// An operation that ended.
+/// An operation that has ended.
 #[derive(Debug)]
 pub struct Finished<'a> {
-    /// What it was.
+    /// The operation.
     pub operation: Operation,
-    /// How it ended.
+    /// Its result.
     pub result: Result<Outcome, OpError>,
     /// From its first poll to its end, in ns; 0 if [`Work::TIMED`] is not set.
     pub latency_ns: u64,
-    /// What it asked of memory nodes.
+    /// What it requested from memory nodes.
     pub cost: Cost,
-    /// Steps it began again: the sum of [`RETRIES`].
+    /// Steps that it repeated: the sum of [`RETRIES`].
     pub retries: u32,
     /// Arguments and results.
     pub scratch: &'a mut [u8],
-    /// Where in the scratch they are.
+    /// Where these are in the scratch.
     pub plan: &'a ScratchPlan,
 }
 
 /// Where a worker gets operations, and where their results go.
 pub trait Work {
-    /// Whether it looks at latencies. The two stamps of an operation take some 20 ns each.
+    /// Whether it uses latencies. The two stamps of an operation take some 20 ns each.
     const TIMED: bool = true;
 
     /// The next operation of the lane at position `lane`. Arguments go into `scratch`.
@@ -81,7 +81,7 @@ pub trait Work {
     /// The operation of the lane at position `lane` ended.
     fn done(&mut self, lane: usize, finished: Finished<'_>);
 
-    /// The lane at position `lane` is about to post `requests`, of which the local ones stay here. For traces and for
+    /// The lane at position `lane` is about to post `requests`; local ones among them are not sent. For traces, and for
     /// counts by label.
     #[inline]
     fn posting(&mut self, lane: usize, requests: &[Request]) {
@@ -89,8 +89,8 @@ pub trait Work {
     }
 }
 
-/// Marks that say that a step was begun again, or went a longer way than it should: what reports call *retries*.
-/// Waiting in a local queue is none.
+/// Marks of a step that was repeated, or took a longer way than it should: what reports call *retries*. Waiting in a
+/// local queue is not one.
 pub const RETRIES: [Mark; 9] = [
     Mark::TornRead,
     Mark::GuardRefusal,
@@ -103,7 +103,7 @@ pub const RETRIES: [Mark; 9] = [
     Mark::Restart,
 ];
 
-/// Retries of a lane. Marks are rare: what they say is added up only when there are new ones.
+/// Retries of a lane. Marks are rare, so their sum is made only when there are new ones.
 #[derive(Clone, Copy, Default)]
 struct Retries {
     /// [`Lane::marked_at_all`] when the sum was made.
@@ -112,7 +112,7 @@ struct Retries {
 }
 
 impl Retries {
-    /// Catches up with the lane; returns how many are new.
+    /// Catches up with the lane. Returns how many retries are new.
     #[inline]
     fn catch_up(&mut self, lane: &Lane<'_>) -> u32 {
         let marks = lane.marked_at_all();
@@ -144,7 +144,7 @@ impl Wakes {
         }
     }
 
-    /// Says that the calling thread is the worker of `lane`.
+    /// Registers the calling thread as the worker of `lane`.
     fn register(&self, lane: LaneId) {
         if let Some(slot) = self.threads.get(usize::from(lane.0) / self.lanes_per_worker.max(1)) {
             // A worker that registers twice is the same thread.
@@ -152,7 +152,7 @@ impl Wakes {
         }
     }
 
-    /// Wakes `lane` from its park, or its next one.
+    /// Wakes `lane` from its park, or from its next one.
     pub fn wake(&self, lane: LaneId) {
         let Some(token) = self.tokens.get(usize::from(lane.0)) else { return };
         // Release: what the waking lane did before is visible to the woken one, which takes the token with Acquire.
@@ -167,7 +167,7 @@ impl Wakes {
 
     fn take(&self, lane: LaneId) -> bool {
         self.tokens.get(usize::from(lane.0)).is_some_and(|token| {
-            // Read first: a token that is not there costs no exclusive access to its line.
+            // A plain load first: if there is no token, this needs no exclusive access to its line.
             token.load(Ordering::Relaxed) && token.swap(false, Ordering::Acquire)
         })
     }
@@ -180,7 +180,7 @@ pub enum WorkerError {
     /// What a failed operation left behind could not be settled on any lane of the worker.
     #[error("no lane of this worker can go on: {last}")]
     Broken {
-        /// Why the last one could not.
+        /// Why the last lane could not.
         last: OpError,
     },
 }
@@ -189,21 +189,21 @@ pub enum WorkerError {
 enum State {
     /// No operation.
     Idle,
-    /// To be polled.
+    /// Its future can be polled.
     Ready,
-    /// Its requests are with the fabric.
+    /// The fabric has its requests.
     InFlight,
-    /// Until then.
+    /// Paused: since this stamp, for so many nanoseconds.
     Paused(Stamp, u64),
-    /// Until woken, or since then for so many nanoseconds.
+    /// Parked: until it is woken, or since this stamp for so many nanoseconds.
     Parked(Stamp, u64),
     /// No more operations.
     Finished,
-    /// Could not be settled.
+    /// It could not be settled.
     Broken,
 }
 
-/// What settles a lane's debts. Allocated, since it is rare.
+/// The future that settles a lane. It is allocated, since settling is rare.
 type Settling<'i> = Pin<Box<dyn Future<Output = Result<(), OpError>> + 'i>>;
 
 struct Slot<'i, F> {
@@ -215,12 +215,12 @@ struct Slot<'i, F> {
     cost: Cost,
     /// Retries of the lane before its present operation.
     retries: Retries,
-    /// Of these, READs that took too long.
+    /// How many of these are READs that took too long.
     refusals: u32,
 }
 
 impl<F> Slot<'_, F> {
-    /// Its requests are done.
+    /// Its requests have completed.
     #[inline]
     fn answered(&mut self, window: &mut Window) {
         if self.state == State::InFlight {
@@ -241,7 +241,7 @@ pub fn run<'i, 'm, I: Index, F: Fabric<'m>, W: Work>(
     if let Some(first) = lanes.first() {
         wakes.register(first.id());
     }
-    // A lane that is alone has nobody whose turn it could be meanwhile.
+    // A lane that is alone has no other lane to run while lines arrive.
     let fetch = (lanes.len() > 1).then_some(fetch::word as Fetch);
     for lane in lanes {
         lane.port().set_fetch(fetch);
@@ -312,7 +312,7 @@ where
         }
     }
 
-    /// Lets one lane do what it can. `false`: nothing.
+    /// Lets one lane go as far as it can. `false`: it could do nothing.
     fn turn(&mut self, at: usize, start: &impl Fn(&'i Lane<'m>, Operation) -> Fut) -> bool {
         let lane = &self.lanes[at];
         let slot = &mut self.slots[at];
@@ -403,7 +403,7 @@ where
                     }
                 }
                 Step::Waiting => {
-                    // Lines it has asked for are on their way.
+                    // Lines that it has prefetched are on their way.
                     self.slots[at].state = State::Ready;
                     return;
                 }
@@ -417,7 +417,7 @@ where
         }
     }
 
-    /// Handles what the lane asks of its driver and posts the rest. `None`: done already, poll again.
+    /// Handles a lane's local requests and posts the others. `None`: the submit is done already, poll again.
     fn submit(&mut self, at: usize) -> Option<State> {
         let lane = &self.lanes[at];
         let slot = &mut self.slots[at];
@@ -459,7 +459,7 @@ where
         wait
     }
 
-    /// Reports a result and, if the operation left debts, begins to settle them.
+    /// Reports a result. If the operation left locks to release, begins to settle the lane.
     fn finish(&mut self, at: usize, result: Result<Outcome, OpError>) {
         let lane = &self.lanes[at];
         let slot = &mut self.slots[at];
@@ -483,14 +483,14 @@ where
         }
     }
 
-    /// Posts unsignaled requests an operation left behind.
+    /// Posts unsignaled requests that an operation left behind.
     fn flush(&mut self, at: usize) {
         let lane = &self.lanes[at];
         if !lane.port().flush() {
             return;
         }
         if self.submit(at) == Some(State::InFlight) {
-            // Nobody polls this lane until its leftovers are done.
+            // The lane is not polled until these requests are done.
             while lane.port().state() != dm_core::port::State::Completed {
                 let (slots, window) = (&mut self.slots, &mut self.window);
                 self.fabric.poll(self.lanes, &mut |ready| {
@@ -505,7 +505,7 @@ where
         lane.port().reset();
     }
 
-    /// Nothing could be done: wait for what is awaited. `true`: nothing is.
+    /// No lane could do anything: waits for what they wait for. `true`: no lane waits for anything.
     fn rest(&self) -> bool {
         let mut soonest_ns = None;
         let mut open = false;
@@ -513,7 +513,7 @@ where
         for slot in &self.slots {
             match slot.state {
                 State::Finished | State::Broken => {}
-                // Completions do not unpark: keep polling.
+                // Completions do not unpark the thread, so keep polling.
                 State::InFlight | State::Ready => {
                     std::hint::spin_loop();
                     return false;
@@ -530,10 +530,10 @@ where
             return true;
         }
         match soonest_ns {
-            // Shorter than it takes to sleep and wake.
+            // Shorter than it takes to sleep and be woken.
             Some(ns) if ns < 50_000 => thread::yield_now(),
             Some(ns) => thread::park_timeout(Duration::from_nanos(ns)),
-            // Wakes and new work unpark; the bound is for those who forget.
+            // Wakes and new work unpark the thread; the bound is for a wake that was forgotten.
             None => thread::park_timeout(Duration::from_millis(20)),
         }
         false

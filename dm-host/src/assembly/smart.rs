@@ -15,8 +15,9 @@ use memmap2::MmapMut;
 use std::sync::atomic::AtomicU32;
 use zerocopy::FromBytes;
 
-/// Pieces that may wait, for each that may be ready on a memory node: when half of them do, all copies of nodes are READ anew. At least
-/// as many as may leave the tree at once, which would wait for ever for room otherwise.
+/// Places in the limbo list for each place that a free list may have ready on a memory node. When half of them are
+/// taken, all copies of nodes are READ anew. The list has room for at least as many places as may leave the tree at
+/// once; with less room those would wait for ever.
 const WAITING: usize = 4;
 
 /// Builds a SMART index with its storage and passes it to `run`.
@@ -103,7 +104,7 @@ impl SmartStorage {
         let plots = if place.epochs.is_some() { spending.collected_chunks } else { 0 };
         let words = NodeCache::words_for(spending.cache_bytes);
         let batch_slots = if spending.options.rdwc { spending.lanes } else { 0 };
-        // Twice as many buckets as lanes: few keys that meet in one by chance.
+        // Twice as many buckets as lanes, so that few keys meet in one by chance.
         let buckets = || (0..2 * batch_slots).map(|_| spin::Mutex::new(Bucket::default())).collect();
         Ok(Self {
             entries: lock_entries(nodes * Self::locks_per_node(spending)),
@@ -133,7 +134,7 @@ impl SmartStorage {
         })
     }
 
-    /// Puts the seats up.
+    /// Makes the room: what the index borrows of this storage.
     pub fn furnish(&mut self) -> SmartRoom<'_> {
         let Self {
             entries,
@@ -158,7 +159,8 @@ impl SmartStorage {
             free_lists: pieces.chunks_mut(*returned).map(|pieces| spin::Mutex::new(FreeList::new(pieces))).collect(),
             queue: spin::Mutex::new(Queue::new(waiting, *eager)),
             collection: Collection::new(MarkBitmap::new(plots, marks), *eager),
-            // A mapping begins on a page and was asked for in whole words; if it were not, the cache would always miss.
+            // A mapping begins on a page, and its length was asked for in whole words. If it were not so, every look-up
+            // would miss the cache.
             words: <[AtomicU32]>::mut_from_bytes(words).map_or(&[][..], |words| words),
             requests,
             buckets: [&*buckets[0], &*buckets[1]],
@@ -172,7 +174,7 @@ impl SmartStorage {
 }
 
 impl<'a> SmartRoom<'a> {
-    /// The index. `place`, `parameters` and `spending` are those the storage was made for.
+    /// The index. `place`, `parameters` and `spending` are those that the storage was made for.
     pub fn smart(
         &'a self,
         place: &Place<'a>,

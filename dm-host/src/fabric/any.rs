@@ -1,4 +1,4 @@
-//! Whichever fabric a pool is reached by.
+//! The fabric that reaches a pool, whichever it is.
 
 use super::shm::{ShmError, ShmFabric};
 #[cfg(feature = "verbs")]
@@ -18,10 +18,10 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum FabricError {
-    /// Shared memory.
+    /// Shared memory failed.
     #[error(transparent)]
     Shm(#[from] ShmError),
-    /// An RDMA device, or a memory node behind one.
+    /// An RDMA device failed, or a memory node behind one.
     #[cfg(feature = "verbs")]
     #[error(transparent)]
     Verbs(#[from] VerbsError),
@@ -30,7 +30,7 @@ pub enum FabricError {
 /// A memory node of a pool.
 #[derive(Clone, Debug)]
 pub enum Node {
-    /// Its memory is mapped here.
+    /// Its memory is mapped in this process.
     Shm(Arc<RemoteNode>),
     /// It is behind a network.
     #[cfg(feature = "verbs")]
@@ -38,7 +38,7 @@ pub enum Node {
 }
 
 impl Node {
-    /// What is mapped here, if it is.
+    /// The mapped node, if its memory is mapped here.
     pub fn shm(&self) -> Option<&Arc<RemoteNode>> {
         match self {
             Self::Shm(node) => Some(node),
@@ -65,7 +65,7 @@ impl Node {
         }
     }
 
-    /// Whether it is gone. Once down, a connection stays down.
+    /// Whether the memory node is down. Once down, a connection stays down.
     pub fn is_down(&self) -> bool {
         match self {
             Self::Shm(node) => node.is_down(),
@@ -74,7 +74,7 @@ impl Node {
         }
     }
 
-    /// Takes it for dead: its requests complete with `NodeDown` from now on.
+    /// Takes the memory node for dead: its requests complete with `NodeDown` from now on.
     pub fn mark_down(&self) {
         match self {
             Self::Shm(node) => node.mark_down(),
@@ -83,7 +83,7 @@ impl Node {
         }
     }
 
-    /// Says that this process is compute-node row `row`, so that it can be fenced as that.
+    /// Tells the memory node that this process is compute-node row `row`, so that fencing the row stops this process.
     pub fn announce(&self, row: RowId, incarnation: u32) -> Result<(), AnnounceError> {
         match self {
             Self::Shm(node) => node.announce(row, incarnation),
@@ -92,7 +92,7 @@ impl Node {
         }
     }
 
-    /// The caller's word that this process writes nothing under that name any more, now or later.
+    /// Promises that this process writes nothing under that name any more, now or later.
     pub fn withdraw(&self, row: RowId, incarnation: u32) -> Result<(), AnnounceError> {
         match self {
             Self::Shm(node) => node.withdraw(row, incarnation),
@@ -110,7 +110,7 @@ impl Node {
         }
     }
 
-    /// What its memory is made of, as far as it can be seen from here.
+    /// What its memory is made of, as far as this process can see.
     pub fn pages(&self) -> String {
         self.region().map_or("as its daemon says".to_owned(), |region| region.pages().to_string())
     }

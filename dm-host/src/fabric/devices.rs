@@ -1,10 +1,10 @@
-//! The RDMA devices of this machine, as the kernel shows them in /sys: no library is needed to look.
+//! The RDMA devices of this machine, read from /sys. No library is needed for that.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 
-/// Where the kernel shows them.
+/// Where the kernel lists the devices.
 pub const CLASS: &str = "/sys/class/infiniband";
 
 /// A device.
@@ -12,7 +12,7 @@ pub const CLASS: &str = "/sys/class/infiniband";
 pub struct RdmaDevice {
     /// Its name, e.g. `mlx5_0`.
     pub name: String,
-    /// Its driver, or `rxe on eth0` for one in software; empty if it does not say.
+    /// Its driver, or `rxe on eth0` for a software device; empty if the kernel does not say.
     pub driver: String,
     /// Its ports, numbered from 1.
     pub ports: Vec<RdmaPort>,
@@ -29,7 +29,7 @@ pub struct RdmaPort {
     pub link_layer: String,
     /// E.g. `100 Gb/sec (4X EDR)`.
     pub rate: String,
-    /// Its GIDs, those that are set.
+    /// Its GIDs, without unset entries.
     pub gids: Vec<RdmaGid>,
 }
 
@@ -47,13 +47,14 @@ pub struct RdmaGid {
 }
 
 impl RdmaGid {
-    /// The IP address that it stands for: RoCE forms its GIDs of them. `None` for a link-local one and on InfiniBand.
+    /// The IP address that the GID stands for: RoCE forms GIDs from addresses. `None` for a link-local GID and on
+    /// InfiniBand.
     pub fn address(&self) -> Option<IpAddr> {
         let v6 = Ipv6Addr::from(self.bytes);
         if let Some(v4) = v6.to_ipv4_mapped() {
             return (v4 != Ipv4Addr::UNSPECIFIED).then_some(IpAddr::V4(v4));
         }
-        // Link-local ones need a scope that a GID does not have.
+        // Link-local addresses need a scope, which a GID does not have.
         let usable = self.kind.contains("RoCE") && !v6.is_unspecified() && v6.segments()[0] != 0xfe80;
         usable.then_some(IpAddr::V6(v6))
     }
@@ -64,7 +65,7 @@ impl RdmaGid {
     }
 }
 
-/// All of them, by name. Empty if there are none, or no RDMA in the kernel.
+/// All devices, by name. Empty if there are none, or if the kernel has no RDMA.
 pub fn list() -> Vec<RdmaDevice> {
     list_in(Path::new(CLASS))
 }
@@ -114,11 +115,11 @@ fn port(number: u8, path: &Path) -> RdmaPort {
     }
 }
 
-/// A GID as the kernel writes it; `None` if it is not set.
+/// A GID as the kernel writes it; `None` for an unset one.
 fn parse_gid(text: &str) -> Option<[u8; 16]> {
     let address: Ipv6Addr = text.parse().ok()?;
     let bytes = address.octets();
-    // An unset entry: zeros, or a subnet prefix without an identifier.
+    // An unset entry is zeros, or a subnet prefix without an identifier.
     (bytes[8..] != [0; 8]).then_some(bytes)
 }
 
@@ -132,7 +133,7 @@ fn entries(directory: &Path) -> Vec<(String, PathBuf)> {
         .collect()
 }
 
-/// A file's text without white space around it; empty if it cannot be read.
+/// A file's text without surrounding white space; empty if the file cannot be read.
 fn text(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_default().trim().to_owned()
 }

@@ -1,8 +1,8 @@
-//! Fabrics: who executes verb requests.
+//! Fabrics: they execute verb requests.
 //!
-//! - [`shm`]: this process itself, on mapped regions.
-//! - `verbs` (feature `verbs`): an RDMA device. [`devices`]: which there are.
-//! - [`any`]: whichever of them a pool is reached by.
+//! - [`shm`]: the requesting process itself executes them, on mapped regions.
+//! - `verbs` (feature `verbs`): an RDMA device executes them. [`devices`]: the devices of this machine.
+//! - [`any`]: one type for whichever fabric reaches a pool.
 
 pub mod any;
 pub mod devices;

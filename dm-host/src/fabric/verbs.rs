@@ -12,21 +12,21 @@
 //! - [`mlx5`]: masked atomics, where the device has them. `null`: a device that does nothing, to measure with.
 //!
 //! **From a submit to the wire.** The requests of one submit to one memory node are one linked list of work requests,
-//! posted with one doorbell. A request brings a completion only if it is the last of its list that the lane waits for
-//! (completions of one queue pair come in order, so that one speaks for all before it), or if so many went without
-//! that the send queue would not drain. Payloads up to the device's inline limit travel in the work request.
-//! [`Flags::FENCE`] becomes the device's fence. READs and atomics beyond what the two ends agreed on are held back by the
-//! device.
+//! posted with one doorbell. A request is signaled if it is the last of its list that the lane waits for (completions
+//! of one queue pair come in order, so one completion covers all requests before it), or if so many requests were
+//! unsignaled that the send queue would not drain. Payloads up to the device's inline limit travel in the work request.
+//! [`Flags::FENCE`] becomes the device's fence. The device holds READs and atomics back beyond the number that the two
+//! ends agreed on.
 //!
-//! **A copy, on purpose.** The device never writes into a lane's scratch: payloads are copied into a block of the
-//! fabric's own at post, and out of it at completion. The scratch is borrowed memory, and a borrow can end - a lane
-//! dropped in flight, a fabric leaked - while a NIC goes on writing; no lifetime of Rust covers that. The block is
-//! registered once, lives as long as the queue pairs, and is deregistered before it is unmapped, so every request
-//! posted here is sound whatever its lane does. The price is one copy within the cache, some 20 ns per KiB.
+//! **A copy, on purpose.** The device never writes into a lane's scratch. The fabric copies payloads into a block of
+//! its own at post, and out of it at completion. The scratch is borrowed memory, and a borrow can end - a lane dropped
+//! in flight, a fabric leaked - while a NIC goes on writing; no lifetime of Rust covers that. The block is registered
+//! once, lives as long as the queue pairs, and is deregistered before it is unmapped. So every request posted here is
+//! sound, whatever its lane does. The price is one copy within the cache, some 20 ns per KiB.
 //!
-//! **Failure.** Each completion's status is checked. A queue pair that failed is drained: every request that was posted
-//! completes with a status, [`Status::Flushed`] where the effect is not known. It is closed at the responder before
-//! its successor is made, so that nothing late takes effect behind what is posted next.
+//! **Failure.** The fabric checks the status of each completion. It drains a queue pair that failed: every posted
+//! request completes with a status, [`Status::Flushed`] where the effect is not known. The responder closes the failed
+//! queue pair before the fabric makes its successor, so that no late request takes effect behind what is posted next.
 
 mod calls;
 mod chain;
@@ -74,20 +74,20 @@ use std::time::Instant;
 /// What a lane that submitted waits for.
 #[derive(Clone, Copy, Debug)]
 struct Track {
-    /// Its copy of the scratch: which block, where in it, how long.
+    /// The lane's copy of the scratch: which block, where in it, how long.
     block: usize,
     at: usize,
     bytes: usize,
-    /// Completions to come, and one more while it is being posted.
+    /// Completions to come, plus one while the submit is being posted.
     pending: u32,
     posted: Stamp,
 }
 
-/// Requests in a send queue at least: a full submit beside what may wait there without a completion to come, which is
-/// less than a quarter of the queue (`build` in `chain`). A power of two, as is any depth.
+/// Least requests in a send queue: a full submit, beside the requests that may wait there without a completion to come,
+/// which are less than a quarter of the queue (`build` in `chain`). A power of two, as every depth is.
 const QUEUE_REQUESTS_MIN: u32 = 4 * OUTBOX_REQUESTS as u32;
 
-/// One worker's access to the memory nodes of a pool. Fields are dropped in this order: queue pairs before the
+/// One worker's access to the memory nodes of a pool. Rust drops the fields in this order: queue pairs before the
 /// completion queue they report to and the memory they write to.
 pub struct VerbsFabric {
     links: Vec<Link>,
@@ -106,14 +106,14 @@ pub struct VerbsFabric {
     masked: Masked,
 }
 
-/// Whether masked atomics are offered, and how their results come.
+/// Whether masked atomics are offered, and in which byte order their results come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Masked {
-    /// One end or the other has none.
+    /// One end or the other has no masked atomics.
     No,
     /// In the byte order of the processor.
     Native,
-    /// In the other one.
+    /// In the opposite byte order.
     Swapped,
 }
 
@@ -131,7 +131,7 @@ impl std::fmt::Debug for VerbsFabric {
 }
 
 impl VerbsFabric {
-    /// Connects a queue pair to each of `peers`, in order of their numbers. A value belongs to one worker; each worker
+    /// Connects a queue pair to each of `peers`, in order of their numbers. A fabric belongs to one worker; each worker
     /// makes its own.
     pub fn new(peers: &[Arc<Peer>], options: &Arc<VerbsOptions>) -> Result<Self, VerbsError> {
         let Some(first) = peers.first() else { return Err(VerbsError::NoNodes) };
@@ -148,8 +148,8 @@ impl VerbsFabric {
         Self::on_device(device, peers, options)
     }
 
-    /// A fabric on a device that does nothing, at once, with one memory node of `region_bytes` bytes: READs bring what
-    /// was in the copy. To measure with.
+    /// A fabric on a device that completes every request at once and executes none, with one memory node of
+    /// `region_bytes` bytes. READs return what was in the copy. For measurements.
     pub fn null(region_bytes: u64) -> Result<Self, VerbsError> {
         let options = Arc::new(VerbsOptions { write_turn_ns_min: Some(1), ..VerbsOptions::default() });
         Self::on_device(Device::null(false), &[Peer::null(region_bytes, false)?], &options)
@@ -227,15 +227,15 @@ impl VerbsFabric {
         &self.device
     }
 
-    /// Has the queue pair to `node` fail, as a cable would: for tests of what follows.
+    /// Makes the queue pair to `node` fail, as a pulled cable would, for tests of recovery.
     pub fn break_link(&mut self, node: NodeId) {
         if let Some(link) = self.links.get_mut(usize::from(node.0)) {
             link.fail(Instant::now());
         }
     }
 
-    /// Half of the shortest of some round trips: who WRITEs a place twice has done a round trip in between, for the lock
-    /// or for the READ under it, and may sit nearer to the memory node than this process.
+    /// Half of the shortest of some round trips. A compute node that WRITEs a place twice has done a round trip in
+    /// between, for the lock or for the READ under it. It may be nearer to the memory node than this process.
     fn measure_turn_ns(&mut self) -> u32 {
         const TURNS: usize = 32;
         let mut shortest_ns = u64::MAX;
@@ -247,14 +247,14 @@ impl VerbsFabric {
                 }
             }
         }
-        // Nothing measured: trust next to no READ of several lines rather than all.
+        // Without a measurement: reject nearly every READ of several lines, rather than accept all.
         if shortest_ns == u64::MAX { 1 } else { saturated(shortest_ns / 2).max(1) }
     }
 
-    /// Whether masked atomics work, to all memory nodes, and in which byte order they answer: that depends on the device's
-    /// firmware. A masked CAS that compares and changes nothing has to answer with what is READ there, one way or the other. What it
-    /// is tried on, the first word of the superblock, is written once, when the memory node starts, and does not read the
-    /// same backwards.
+    /// Whether masked atomics work, to all memory nodes, and in which byte order their results come: that depends on
+    /// the device's firmware. A masked CAS that compares and changes nothing has to return what a READ returns there,
+    /// in one byte order or the other. It is tried on the first word of the superblock. That word is written once, when
+    /// the memory node starts, and is not the same in both byte orders.
     fn try_masked(&mut self) -> Masked {
         let mut found = None;
         for node in 0..self.links.len() {
@@ -288,7 +288,7 @@ impl VerbsFabric {
         found.unwrap_or(Masked::No)
     }
 
-    /// One request by itself: its completion, and the word it READ.
+    /// Executes one request by itself. Returns its completion and the word that it READ.
     fn ask(&mut self, request: Request) -> (Completion, u64) {
         let mut scratch = [0; 8];
         let lanes = [Lane::new(LaneId(0), &mut scratch)];
@@ -310,7 +310,7 @@ impl VerbsFabric {
             let track = Track { block: 0, at: 0, bytes: 0, pending: 0, posted: self.clock.before() };
             self.tracks.resize(lanes, track);
         }
-        // All lanes of a worker have the same index and so the same scratch.
+        // All lanes of a worker have the same index, and so the same scratch.
         let stride = bytes.next_multiple_of(64);
         let idle = |track: &Track| track.pending == 0 && track.bytes < bytes;
         let count = self.tracks[..lanes].iter().filter(|track| idle(track)).count();
@@ -324,7 +324,7 @@ impl VerbsFabric {
         Ok(())
     }
 
-    /// Takes a lane off the list of those that can go on.
+    /// Removes a lane from the list of those that can go on.
     #[inline]
     fn not_ready(&mut self, at: usize) {
         if !self.ready.is_empty() {
@@ -361,7 +361,8 @@ impl<'m> Fabric<'m> for VerbsFabric {
         let Some(lane) = lanes.get(at) else { return Posted::Completed };
         let port = lane.port();
         let bytes = port.with(|scratch| scratch.len());
-        // A lane of an earlier slice may have been dropped in flight; its requests end before its copy is used again.
+        // A lane of an earlier slice may have been dropped in flight. Its requests must end before its copy is used
+        // again.
         while self.tracks.get(at).is_some_and(|track| track.pending > 0) {
             self.harvest(lanes);
         }
@@ -407,7 +408,7 @@ impl<'m> Fabric<'m> for VerbsFabric {
                 let travels = !candidate.verb.is_local() && candidate.verb != Verb::Rpc;
                 if travels && candidate.node == request.node {
                     posted |= 1 << other;
-                    // As many as the outbox has at most.
+                    // An outbox has at most this many requests.
                     let _ = chain.push(other as u8);
                 }
             }
@@ -431,7 +432,7 @@ impl<'m> Fabric<'m> for VerbsFabric {
     }
 }
 
-/// Ends a submit of which nothing was posted.
+/// Ends a submit of which no request was posted.
 fn fail_all(lane: &Lane<'_>, status: Status) -> Posted {
     let port = lane.port();
     let count = port.requests().len();

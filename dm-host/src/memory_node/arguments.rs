@@ -120,7 +120,7 @@ impl Arguments {
         self.size.ok_or("--size is needed, e.g. --size 4GiB")
     }
 
-    /// Where its memory comes from.
+    /// Where the region's memory comes from.
     pub(super) fn backing(&self) -> Backing {
         match &self.backing {
             BackingArguments { file: Some(path), .. } => Backing::File(path.clone()),
@@ -153,12 +153,12 @@ impl Arguments {
 
 #[cfg(feature = "verbs")]
 impl Arguments {
-    /// The same with the settings of its file, if one is named; those of the command line count more.
+    /// The same with the settings of the file, if one is named; the command line overrides the file.
     pub(super) fn with_file(&self) -> Result<Option<Self>, Box<dyn Error>> {
         let Some(path) = &self.verbs.config else { return Ok(None) };
         let mut line = vec!["dm-memd".into()];
         line.extend(settings::arguments_of_file(path)?);
-        // As given to `dm-memd`, or to `dm memd`.
+        // The arguments as given to `dm-memd`, or to `dm memd`.
         let given = std::env::args_os().skip(1).enumerate();
         line.extend(given.filter(|(at, word)| !(*at == 0 && word == "memd")).map(|(_, word)| word));
         Self::try_parse_from(line).map(Some).map_err(|error| {
@@ -169,7 +169,8 @@ impl Arguments {
     }
 }
 
-/// The incarnation of the pool in a region that is kept, which must be the one that `plan` makes, but for that.
+/// The incarnation of the pool in a region that is kept. Apart from the incarnation, that pool must be the one that
+/// `plan` makes.
 fn kept_incarnation(region: &Region, plan: &PoolPlan) -> Result<u64, String> {
     let mut bytes = [0; Superblock::BYTES];
     let read = region.area(Space::Host).read(0, &mut bytes);
@@ -178,7 +179,8 @@ fn kept_incarnation(region: &Region, plan: &PoolPlan) -> Result<u64, String> {
     let same = PoolPlan { pool_incarnation: incarnation, ..*plan }.format().map_err(|error| error.to_string())?;
     let rest = Superblock::BYTES - size_of_val(&kept.checksum);
     if same.as_bytes()[..rest] == bytes[..rest] {
-        // The checksum may be that of the incarnation before: then the last daemon was killed between the two lines.
+        // The checksum may be that of the previous incarnation: then the last daemon was killed between writing the two
+        // lines.
         return Ok(incarnation);
     }
     match Superblock::decode(&bytes) {
@@ -197,7 +199,7 @@ fn kept_incarnation(region: &Region, plan: &PoolPlan) -> Result<u64, String> {
     }
 }
 
-/// The incarnation to go on with.
+/// The incarnation to continue with.
 fn next_incarnation(kept: u64, asked: Option<u64>) -> Result<u64, String> {
     match asked {
         None => kept.checked_add(1).ok_or_else(|| "the pool in the file has seen all incarnations".to_owned()),

@@ -1,7 +1,7 @@
 //! Calls to a memory node's daemon that wait for their return.
 //!
-//! Whoever asks sends a frame without blocking and gets a [`Ticket`]; the process's watcher thread receives returns
-//! and leaves them where the ticket finds them. Nobody waits inside: a worker looks at its tickets between other lanes.
+//! A caller sends a frame without blocking and gets a [`Ticket`]. The process's watcher thread receives returns and
+//! leaves them where the ticket finds them. No function here waits: a worker looks at its tickets between other lanes.
 
 use super::message::{Call, RETURN_BYTES, Return};
 use rustix::io::Errno;
@@ -11,7 +11,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Where a return is left.
+/// Where the watcher leaves a return.
 #[derive(Debug, Default)]
 struct Place {
     value: AtomicU64,
@@ -28,21 +28,21 @@ pub(super) struct Calls {
 struct Open {
     last: u64,
     waiting: HashMap<u64, Arc<Place>>,
-    /// A return that has come in part.
+    /// A return that has arrived in part.
     input: [u8; RETURN_BYTES],
     received: usize,
 }
 
-/// What the daemon's end of the connection said.
+/// What arrived from the daemon's end of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Heard {
     /// Nothing, or returns.
     Returns,
-    /// It ended.
+    /// The stream ended.
     End,
 }
 
-/// A call on its way. Dropping it forgets the call: a late return is ignored.
+/// An outstanding call. Dropping the ticket forgets the call: a late return is ignored.
 #[derive(Debug)]
 pub struct Ticket {
     calls: Arc<Calls>,
@@ -55,15 +55,15 @@ impl Calls {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends a call. `None`: the socket has ended or is full, which it is only if the daemon has not read thousands of
-    /// calls.
+    /// Sends a call. `None`: the socket has ended, or is full, which happens only if the daemon has not read thousands
+    /// of calls.
     pub(super) fn send(self: &Arc<Self>, socket: &UnixStream, operands: [u64; 4]) -> Option<Ticket> {
         let mut open = self.open();
         open.last += 1;
         let id = open.last;
         let bytes = Call { id, operands }.encode();
-        // Under the mutex, so that frames do not mix. A frame goes in one piece or not at all: Unix sockets take a
-        // write that fits one buffer whole.
+        // The mutex keeps frames from mixing. A frame goes in one piece or not at all: Unix sockets take a write that
+        // fits one buffer whole.
         match send(socket, &bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
             Ok(sent) if sent == bytes.len() => {}
             _ => return None,
@@ -73,7 +73,7 @@ impl Calls {
         Some(Ticket { calls: Arc::clone(self), id, place })
     }
 
-    /// Receives what is there. Only the watcher calls this.
+    /// Receives the returns that have arrived. Only the watcher calls this.
     pub(super) fn receive(&self, socket: &UnixStream) -> Heard {
         let mut open = self.open();
         loop {
@@ -89,7 +89,7 @@ impl Calls {
                 let Return { id, value } = Return::decode(input);
                 if let Some(place) = waiting.remove(&id) {
                     place.value.store(value, Ordering::Relaxed);
-                    // Release: who sees the flag sees the value.
+                    // Release: a thread that sees the flag sees the value.
                     place.is_there.store(true, Ordering::Release);
                 }
             }
@@ -98,7 +98,7 @@ impl Calls {
 }
 
 impl Ticket {
-    /// The return, if it has come.
+    /// The return, if it has arrived.
     pub(crate) fn returned(&self) -> Option<u64> {
         self.place.is_there.load(Ordering::Acquire).then(|| self.place.value.load(Ordering::Relaxed))
     }

@@ -1,4 +1,4 @@
-//! Connecting to a memory node.
+//! Connects to a memory node.
 
 use super::calls::{Calls, Heard, Ticket};
 use super::message::{ANNOUNCE, WITHDRAW};
@@ -21,30 +21,30 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
-/// How long a memory node may take to answer. It only has to wake up.
+/// How long a memory node may take to answer. Its daemon only has to wake up.
 pub const ANSWER_WAIT: Duration = Duration::from_secs(5);
 
 /// Why there is no connection.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// Nobody listens.
+    /// No daemon listens at the socket.
     #[error("{socket}: no memory node listens there ({source}); start one with `dm-memd --socket {socket}`", socket = socket.display())]
     NotListening {
         /// The control socket.
         socket: PathBuf,
-        /// What the system says.
+        /// The system's reason.
         source: io::Error,
     },
-    /// Somebody listens, but did not answer in time, or hung up.
+    /// A daemon listens, but did not answer in time, or hung up.
     #[error("{socket}: no answer from a memory node: {source}", socket = socket.display())]
     NoAnswer {
         /// The control socket.
         socket: PathBuf,
-        /// What the system says.
+        /// The system's reason.
         source: io::Error,
     },
-    /// Somebody answered something else.
+    /// The answer is not one of this protocol.
     #[error("{socket}: {source}", socket = socket.display())]
     Protocol {
         /// The control socket.
@@ -63,18 +63,19 @@ pub enum ConnectError {
     Region {
         /// The control socket.
         socket: PathBuf,
-        /// Why not.
+        /// The reason.
         source: RegionError,
     },
 }
 
-/// A memory node this process is connected to, its memory mapped.
+/// A memory node that this process is connected to, with its memory mapped.
 ///
-/// **The end.** When the daemon's end of the control socket closes, the process's watcher thread raises the flag that
-/// [`RemoteNode::is_down`] shows and then lets go of the memory: it puts private memory in its place
-/// ([`Region::detach`]). From then on nothing this process does reaches the region, whatever its threads are in the
-/// middle of, and the kernel releases the file for the next daemon. What a thread accessed around that instant may have
-/// been private memory; it looks at the flag *after* its accesses, and finds it raised (see [`crate::fabric::shm`]).
+/// **When the daemon ends.** When the daemon's end of the control socket closes, the process's watcher thread raises
+/// the flag that [`RemoteNode::is_down`] shows. Then it puts private memory in place of the region
+/// ([`Region::detach`]). From then on nothing that this process does reaches the region, whatever its threads are in
+/// the middle of, and the kernel releases the file for the next daemon. A thread that accessed the memory around that
+/// instant may have reached private memory. It looks at the flag *after* its accesses, and finds it raised (see
+/// [`crate::fabric::shm`]).
 #[derive(Debug)]
 pub struct RemoteNode {
     region: Region,
@@ -82,16 +83,16 @@ pub struct RemoteNode {
     memory_nodes: u16,
     owner: u64,
     down: AtomicBool,
-    /// The daemon could kill this process; without one nobody can.
+    /// The daemon could kill this process; without a daemon no process could.
     fencing: bool,
     calls: Arc<Calls>,
     watched: OnceLock<Watched>,
-    /// Closed last, after the memory is unmapped: its end says that nothing here can write any more.
+    /// Closed last, after the memory is unmapped: the end of the stream says that this process cannot write any more.
     socket: Option<UnixStream>,
 }
 
 impl RemoteNode {
-    /// A memory node without a daemon: memory of this process, the only one of its pool.
+    /// A memory node without a daemon: memory of this process, the only node of its pool.
     pub fn in_process(region: Region) -> Self {
         Self::in_process_at(region, NodeId(0), 1)
     }
@@ -123,33 +124,33 @@ impl RemoteNode {
         self.node_id
     }
 
-    /// Memory nodes in its pool.
+    /// Number of memory nodes in its pool.
     pub fn memory_nodes(&self) -> u16 {
         self.memory_nodes
     }
 
-    /// Whom its daemon knows this process as.
+    /// The name by which its daemon knows this process.
     pub(crate) fn owner(&self) -> u64 {
         self.owner
     }
 
-    /// Whether its daemon can keep a compute process of this machine from writing ever again.
+    /// Whether its daemon can keep a compute process of this machine from ever writing again.
     pub fn can_fence(&self) -> bool {
         self.fencing
     }
 
-    /// Whether there is one to call.
+    /// Whether there is a daemon to call.
     pub(crate) fn has_daemon(&self) -> bool {
         self.socket.is_some()
     }
 
-    /// Whether its daemon is gone. Once down, a connection stays down.
+    /// Whether its daemon has ended. Once down, a connection stays down.
     #[inline]
     pub fn is_down(&self) -> bool {
         self.down.load(Ordering::Acquire)
     }
 
-    /// Takes it for dead: its requests complete with `NodeDown` from now on.
+    /// Takes the memory node for dead: its requests complete with `NodeDown` from now on.
     pub fn mark_down(&self) {
         self.down.store(true, Ordering::Release);
     }
@@ -159,8 +160,8 @@ impl RemoteNode {
         self.calls.send(self.socket.as_ref()?, operands)
     }
 
-    /// Has the daemon note that this process acts for a compute-node row, so that fencing the row ends this process. To be
-    /// done at every memory node before the first WRITE under that name; `members` tells why.
+    /// Makes the daemon note that this process acts for a compute-node row, so that fencing the row ends this process.
+    /// A process does this at every memory node before its first WRITE under that name; `members` tells why.
     pub fn announce(&self, row: RowId, incarnation: u32) -> Result<(), AnnounceError> {
         match self.ask(ANNOUNCE, row, incarnation)? {
             value if value == Reply::Done as u64 => Ok(()),
@@ -168,12 +169,12 @@ impl RemoteNode {
         }
     }
 
-    /// The caller's word that this process writes nothing under that name any more, now or later.
+    /// Promises that this process writes nothing under that name any more, now or later.
     pub fn withdraw(&self, row: RowId, incarnation: u32) -> Result<(), AnnounceError> {
         self.ask(WITHDRAW, row, incarnation).map(drop)
     }
 
-    /// Makes a call and waits for its return. Without a daemon there is nobody to tell.
+    /// Makes a call and waits for its return. Without a daemon there is nothing to tell.
     fn ask(&self, procedure: u64, row: RowId, incarnation: u32) -> Result<u64, AnnounceError> {
         if self.socket.is_none() {
             return Ok(Reply::Done as u64);
@@ -202,12 +203,12 @@ impl Connection for RemoteNode {
         self.socket.as_ref().map_or(Heard::End, |socket| self.calls.receive(socket))
     }
 
-    /// Lets go of the memory.
+    /// Unmaps the region.
     fn end(&self) {
-        // Before the memory is exchanged: who saw private memory sees the flag.
+        // Before the memory is exchanged, so that a thread that saw private memory sees the flag.
         self.mark_down();
         if let Err(error) = self.region.detach() {
-            // It then goes with this process; until then no other daemon gets the file.
+            // Then the region is unmapped when this process ends; until then no other daemon gets the file.
             tracing::error!("memory node {}: cannot let go of its memory: {error}", self.node_id.0);
         }
     }
@@ -225,11 +226,11 @@ impl Drop for RemoteNode {
     }
 }
 
-/// Why a memory node did not note who this process is.
+/// Why a memory node did not note which row this process acts for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum AnnounceError {
-    /// Others took this compute node for dead before it had said who it is.
+    /// Others fenced this compute node before it had announced itself.
     #[error("memory node {node}: incarnation {incarnation} of compute-node row {row} was fenced off; join again")]
     Fenced {
         /// The memory node.
@@ -239,7 +240,7 @@ pub enum AnnounceError {
         /// The incarnation.
         incarnation: u32,
     },
-    /// The daemon is gone, or did not answer in time.
+    /// The daemon has ended, or did not answer in time.
     #[error("memory node {node} does not answer")]
     Silent {
         /// The memory node.

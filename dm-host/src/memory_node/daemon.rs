@@ -1,12 +1,13 @@
 //! The daemon of one memory node: what the programs `dm-memd` and `dm memd` both run.
 //!
-//! **Restarts.** Memory of its own (a memfd) ends with the daemon. A file, on tmpfs, hugetlbfs or a DAX device, stays as
-//! its last writer left it; every WRITE that was acknowledged is in it. A daemon that is started on such a file, with the
-//! same options, goes on with it: once no process has it mapped any more ([`crate::region`]), it raises the pool's
-//! incarnation in the superblock and serves. Compute nodes of the old incarnation have lost their connections and get
-//! `NodeDown`; their rows are fenced, and their locks recovered, like those of any dead. Memory nodes of one pool must be
-//! of one incarnation to be opened: a memory node that lost its memory (incarnation 1 again) is told from one that kept
-//! it, and nobody works on half a pool. So they are restarted together, or with `--incarnation`.
+//! **Restarts.** Anonymous memory (a memfd) ends with the daemon. A file, on tmpfs, hugetlbfs or a DAX device, stays as
+//! its last writer left it, with every WRITE that was acknowledged. A daemon that is started on such a file, with the
+//! same options, continues with it. It waits until no process has the file mapped any more ([`crate::region`]), raises
+//! the pool's incarnation in the superblock, and serves. Compute nodes of the old incarnation have lost their
+//! connections and get `NodeDown`; others fence their rows and recover their locks, as those of any dead node. All
+//! memory nodes of a pool must have the same incarnation, or the pool cannot be opened. That distinguishes a memory
+//! node that lost its memory (incarnation 1 again) from one that kept it, so that no process works on half a pool. So
+//! restart them together, or with `--incarnation`.
 
 pub use super::arguments::Arguments;
 use super::arguments::{FabricKind, Lines};
@@ -81,17 +82,17 @@ fn run_shm(arguments: &Arguments, stop: BorrowedFd<'_>) -> Result<(), Box<dyn Er
     options.check()?;
     let (plan, incarnation) = arguments.plan_for(&region, region.layout().device_bytes)?;
     options.incarnation = incarnation;
-    // Before anything else: a region that cannot hold a pool is refused before the socket exists.
+    // Before anything else, so that a region that cannot hold a pool is refused before the socket exists.
     let superblock = pool::format(&plan)?;
     let format = |region: &Region| region.write_image(0, &superblock);
     serve(region, &options, format, stop, |ready| {
-        // Whoever started us may have closed its end: no reason to stop.
+        // The process that started the daemon may have closed its end of the pipe; that is no reason to stop.
         let _ = writeln!(std::io::stdout(), "{ready} ({grounds})");
     })?;
     Ok(())
 }
 
-/// The mode, and on what grounds.
+/// The line mode, and on what grounds.
 fn choose_lines(lines: Lines) -> Result<(LineMode, String), Box<dyn Error>> {
     match lines {
         Lines::Sequence => Ok((LineMode::Sequence, "as asked".to_owned())),

@@ -1,41 +1,43 @@
-//! Which process acts for which compute-node row: what a daemon has to know to fence one off.
+//! Which process acts for which compute-node row: what a daemon has to know to fence a row.
 //!
 //! # The protocol, and why `Done` is true
 //!
 //! A compute process announces its row and incarnation at *every* memory node after it has joined the row and before
-//! its first WRITE to anything: not even the rest of its row is written before. It withdraws them when it has stopped
-//! writing under that name for good. `Fence(row, b)` refuses every later announcement of incarnations up to `b`, kills
-//! every process whose announcement of one of them stands, and says `Done` when each of those has exited.
+//! its first WRITE to anything: it does not even write the rest of its row before. It withdraws the announcements when
+//! it has stopped writing under that name for good. `Fence(row, b)` refuses every later announcement of incarnations up
+//! to `b`, kills every process with a standing announcement of one of them, and says `Done` when each of those
+//! processes has exited.
 //!
-//! Suppose a process P writes under (row, i), i <= b, at memory node M after M said `Done`. By the protocol P's
-//! announcement was accepted at M before the write.
+//! Suppose a process P writes under (row, i), i <= b, at memory node M after M said `Done`. By the protocol M accepted
+//! P's announcement before the write.
 //!
-//! - Accepted after the fence: impossible, it would have been refused.
-//! - Accepted before, and it stood at the fence: P was killed, and `Done` was said after P's exit, so P writes nothing.
-//! - Accepted before, and it stood no more: P had withdrawn, which is its word that it writes nothing under that name;
-//!   or P's connection had ended, which a process brings about only by unmapping the region first or by dying; or
-//!   P had broken the protocol, and then announcements stand until P is seen dead.
+//! - Accepted after the fence: impossible, since M would have refused it.
+//! - Accepted before the fence, and standing at the fence: P was killed, and M said `Done` after P's exit, so P writes
+//!   nothing.
+//! - Accepted before the fence, and not standing any more. Either P had withdrawn, which is its promise that it writes
+//!   nothing under that name. Or P's connection had ended, which a process brings about only by unmapping the region
+//!   first or by dying. Or P had broken the protocol, and then announcements stand until P has exited.
 //!
-//! What a process may do before it has announced is one CAS, the one that claims the row, whose expected word is a free
-//! row of the incarnation before; a late one claims the row for nobody, who then never beats and is fenced like any
-//! dead one. Leaving, after withdrawal, is a CAS as well, whose expected word is the process's own.
+//! Before it announces, a process may do only one CAS, the one that claims the row. That CAS expects the row to be
+//! free, of the incarnation before. A late one claims the row for a process that is gone: the row then never beats, and
+//! others fence it as any dead one. Leaving, after withdrawal, is a CAS as well; it expects the process's own row word.
 //!
-//! **Mapping without announcing.** The region is mapped before a row can be joined, so a process could write unnamed;
-//! that is a bug no memory node can catch here, as a NIC would (its queue pairs are made for one row). Nor does a daemon
-//! check that an announced row was joined: who announces a name that is not its own only puts itself in reach of the
-//! fence meant for another.
+//! **Mapping without announcing.** A process maps the region before it can join a row, so it could write without a
+//! name. A memory node cannot catch that bug here, as a NIC would (a NIC's queue pairs are made for one row). Nor does
+//! a daemon check that an announced row was joined: a process that announces a foreign name is only hit by the fence
+//! meant for another.
 //!
-//! **A restarted daemon** starts with no announcements and nothing refused. That is sound: it has the region only when no
-//! process maps it through its predecessor any more ([`crate::region`]), so whoever announced there cannot write; and
-//! who joined before the restart and had not announced yet cannot do so now, since names are announced on the connection
-//! they were joined on.
+//! **A restarted daemon** starts with no announcements and no refusals. That is sound: it has the region only when no
+//! process maps it through its predecessor any more ([`crate::region`]), so a process that announced there cannot
+//! write. A process that joined before the restart and had not announced yet cannot do so now, since a process
+//! announces a name on the connection over which it joined.
 //!
-//! **Threads of one process are one compute node**, and so are all rows that one process has joined: fencing one ends
-//! them all.
+//! **Threads of one process are one compute node**, and so are all rows that one process has joined: fencing one of the
+//! rows ends them all.
 
 use std::collections::{BTreeSet, HashMap};
 
-/// Which life of which compute-node row.
+/// An incarnation of a compute-node row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Name {
     pub(super) row: u16,
@@ -43,14 +45,14 @@ pub(super) struct Name {
 }
 
 impl Name {
-    /// From words of a message; `None` if no row or incarnation can be called that.
+    /// From words of a message; `None` if no row or incarnation has these numbers.
     pub(super) fn from_words(row: u64, incarnation: u64) -> Option<Self> {
         let row = u16::try_from(row).ok().filter(|row| *row != 0)?;
         Some(Self { row, incarnation: u32::try_from(incarnation).ok()? })
     }
 }
 
-/// Announcements that stand, and what was fenced.
+/// Standing announcements, and what was fenced.
 #[derive(Debug, Default)]
 pub(super) struct Members {
     announced: BTreeSet<(Name, u32)>,
@@ -59,7 +61,7 @@ pub(super) struct Members {
 }
 
 impl Members {
-    /// Notes that `connection` acts for `name`. `false`: that incarnation was fenced off.
+    /// Notes that `connection` acts for `name`. `false`: that incarnation was fenced.
     pub(super) fn announce(&mut self, connection: u32, name: Name) -> bool {
         if self.fenced.get(&name.row).is_some_and(|fenced| name.incarnation <= *fenced) {
             return false;
@@ -73,12 +75,13 @@ impl Members {
         self.announced.remove(&(name, connection));
     }
 
-    /// The connection cannot write any more.
+    /// Forgets a connection that cannot write any more.
     pub(super) fn forget(&mut self, connection: u32) {
         self.announced.retain(|(_, other)| *other != connection);
     }
 
-    /// Refuses `name` and earlier incarnations of its row from now on. Returns the connections that act for one of them.
+    /// Refuses `name` and earlier incarnations of its row from now on. Returns the connections that act for one of
+    /// them.
     pub(super) fn fence(&mut self, name: Name) -> Vec<u32> {
         let fenced = self.fenced.entry(name.row).or_default();
         *fenced = name.incarnation.max(*fenced);
@@ -111,12 +114,12 @@ mod tests {
         assert_eq!(members.fence(name(5, 3)), [1]);
         assert!(!members.announce(4, name(5, 3)) && !members.announce(4, name(5, 2)));
         assert!(members.announce(4, name(5, 5)));
-        // Again, and further.
+        // A second fence, of a later incarnation.
         assert_eq!(members.fence(name(5, 3)), [1]);
         members.forget(1);
         assert_eq!(members.fence(name(5, 3)), [0; 0]);
         assert_eq!(members.fence(name(5, 9)), [2, 4]);
-        // An older fence takes nothing back.
+        // A fence of an older incarnation takes nothing back.
         assert_eq!(members.fence(name(5, 1)), [0; 0]);
         assert!(!members.announce(9, name(5, 9)));
         assert_eq!(members.fence(name(7, 1)), [0; 0]);

@@ -1,8 +1,8 @@
 //! What the control protocols of both fabrics have in common; little-endian.
 //!
-//! Every greeting begins with a [`Head`]. Magic and version stand at the same place in every version to come, so that two ends of
-//! different versions can say so. A return repeats the id of its call; returns may come in any order. Every call may be made again after an
-//! unknown outcome.
+//! Every greeting begins with a [`Head`]. Magic and version will be at the same place in every later version, so that
+//! two ends of different versions can report that. A return repeats the id of its call; returns may come in any order.
+//! Every call may be repeated after an unknown outcome.
 
 use thiserror::Error;
 use zerocopy::byteorder::little_endian::{U32, U64};
@@ -15,41 +15,41 @@ pub const CALL_BYTES: usize = 40;
 pub const RETURN_BYTES: usize = 16;
 
 /// A procedure of the control connection, beside those of [`dm_core::remote::rpc::Procedure`]: this process acts for
-/// compute-node row `a`, incarnation `b`, from now on. Returns `Done`, or `Impossible` if that incarnation was fenced off.
+/// compute-node row `a`, incarnation `b`, from now on. Returns `Done`, or `Impossible` if that incarnation was fenced.
 pub const ANNOUNCE: u64 = 1 << 32;
 
 /// The reverse of [`ANNOUNCE`]: this process writes nothing under that name any more.
 pub const WITHDRAW: u64 = ANNOUNCE + 1;
 
-/// Why a greeting cannot go on.
+/// Why a greeting failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum HeadError {
-    /// Not of this protocol.
+    /// The other end speaks another protocol.
     #[error("the other end does not speak the dm-memd protocol")]
     Magic,
-    /// Of another version.
+    /// The other end has another version.
     #[error(
         "the other end speaks version {theirs} of the dm-memd protocol, this is version {ours}; use the same release on both ends"
     )]
     Version {
-        /// Its version.
+        /// The other end's version.
         theirs: u32,
-        /// Ours.
+        /// This end's version.
         ours: u32,
     },
-    /// Too many connections.
+    /// The memory node has too many connections.
     #[error("the memory node has as many connections as it takes")]
     Full,
 }
 
-/// How a greeting begins.
+/// The beginning of a greeting.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct Head {
     magic: [u8; 8],
     version: U32,
-    /// Mostly an answer.
+    /// In most messages an answer.
     number: U32,
 }
 
@@ -60,7 +60,7 @@ impl Head {
     }
 }
 
-/// The version and the number of a message that begins with `magic`, whatever they are.
+/// The version and the number of a message that begins with `magic`, of any version.
 pub fn any_head(bytes: &[u8], magic: [u8; 8]) -> Result<(u32, u32), HeadError> {
     match Head::ref_from_prefix(bytes) {
         Ok((head, _)) if head.magic == magic => Ok((head.version.get(), head.number.get())),
@@ -79,20 +79,20 @@ pub fn same_head(bytes: &[u8], magic: [u8; 8], ours: u32) -> Result<u32, HeadErr
 /// A call of a procedure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// Names it, for the return; not 0. A repeated call has the id of the first.
+    /// Identifies the call in its return; not 0. A repeated call has the id of the first.
     pub id: u64,
     /// Which procedure, and its arguments.
     pub operands: [u64; 4],
 }
 
 impl Call {
-    /// As sent.
+    /// The bytes to send.
     pub fn encode(&self) -> [u8; CALL_BYTES] {
         let [a, b, c, d] = self.operands;
         transmute!([self.id, a, b, c, d].map(U64::new))
     }
 
-    /// As received: any bytes are one.
+    /// Decodes received bytes: any bytes are a call.
     pub fn decode(bytes: &[u8; CALL_BYTES]) -> Self {
         let words: [U64; 5] = transmute!(*bytes);
         let [id, operands @ ..] = words.map(U64::get);
@@ -103,19 +103,19 @@ impl Call {
 /// What a daemon answers to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Return {
-    /// That of the call.
+    /// The id of the call.
     pub id: u64,
     /// The result.
     pub value: u64,
 }
 
 impl Return {
-    /// As sent.
+    /// The bytes to send.
     pub fn encode(&self) -> [u8; RETURN_BYTES] {
         transmute!([self.id, self.value].map(U64::new))
     }
 
-    /// As received.
+    /// Decodes received bytes.
     pub fn decode(bytes: &[u8; RETURN_BYTES]) -> Self {
         let words: [U64; 2] = transmute!(*bytes);
         let [id, value] = words.map(U64::get);

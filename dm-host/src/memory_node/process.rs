@@ -1,10 +1,10 @@
-//! A process at the other end of a control socket, named for good.
+//! A process at the other end of a control socket, identified for good.
 //!
-//! A process number names whoever has it now; a pidfd names one process, dead or alive. The kernel gives the one of a
-//! socket's peer since Linux 6.5 (`SO_PEERPIDFD`). Before that it is opened by number, and is the peer's only if the
-//! peer lived then: a socket that is still connected afterwards says so, since a process's sockets are closed when it
-//! dies and before its number is given away. (A child that was forked without exec keeps them open; it does not have
-//! the memory, see [`crate::region::Region::attach`].)
+//! A process number identifies whichever process has it now; a pidfd identifies one process, dead or alive. Since Linux
+//! 6.5 the kernel gives the pidfd of a socket's peer (`SO_PEERPIDFD`). On older kernels this file opens the pidfd by
+//! number. It is the peer's only if the peer lived then. A socket that is still connected afterwards proves that: the
+//! kernel closes a process's sockets when it dies, and before its number is reused. (A child that was forked without
+//! exec keeps the sockets open, but does not have the memory, see [`crate::region::Region::attach`].)
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvFlags, recv};
@@ -24,8 +24,8 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// The process that connected `stream`; `None` if it cannot be named here (it is in another pid namespace, or the
-    /// kernel has no pidfds).
+    /// The process that connected `stream`; `None` if it cannot be identified here (it is in another pid namespace, or
+    /// the kernel has no pidfds).
     pub(super) fn of_peer(stream: &UnixStream) -> Option<Self> {
         if let Ok(pidfd) = peer_pidfd(stream) {
             return Some(Self { pidfd });
@@ -41,9 +41,9 @@ impl Process {
         pidfd_open(pid, PidfdFlags::empty()).ok().map(|pidfd| Self { pidfd })
     }
 
-    /// Whether it could be killed: it is visible here and permissions allow it. A dead one can.
+    /// Whether it could be killed: it is visible here and permissions allow it. A dead process counts as killable.
     pub(super) fn can_be_killed(&self) -> bool {
-        // SAFETY: no pointer but null is passed; signal 0 is none, the kernel only checks.
+        // SAFETY: no pointer but null is passed; signal 0 is no signal, the kernel only checks.
         let checked = unsafe {
             let none = std::ptr::null::<libc::siginfo_t>();
             libc::syscall(libc::SYS_pidfd_send_signal, self.pidfd.as_raw_fd(), 0, none, 0)
@@ -51,7 +51,8 @@ impl Process {
         checked == 0 || io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
     }
 
-    /// Kills it, stopped or not. It is gone only when [`Process::is_gone`] says so. Dead ones may be killed again.
+    /// Kills it, stopped or not. It is gone only when [`Process::is_gone`] says so. Killing a dead process has no
+    /// effect.
     pub(crate) fn kill(&self) -> io::Result<()> {
         match pidfd_send_signal(&self.pidfd, Signal::KILL) {
             Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
@@ -60,7 +61,8 @@ impl Process {
     }
 
     /// Whether all its threads have ended: none of them executes an instruction of its program any more. (A pidfd
-    /// becomes readable when the last thread of the process has passed `exit_notify`, long after it gave up its memory.)
+    /// becomes readable when the last thread of the process has passed `exit_notify`, long after the process gave up
+    /// its memory.)
     pub(crate) fn is_gone(&self) -> bool {
         let mut fds = [PollFd::new(&self.pidfd, PollFlags::IN)];
         let none = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -69,7 +71,7 @@ impl Process {
 }
 
 impl AsFd for Process {
-    /// Readable when it is gone.
+    /// A descriptor that becomes readable when the process is gone.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.pidfd.as_fd()
     }
@@ -89,7 +91,7 @@ fn peer_pidfd(stream: &UnixStream) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::ErrorKind::InvalidData.into());
     }
-    // SAFETY: a descriptor the kernel has just made for us; nobody else knows it.
+    // SAFETY: a descriptor that the kernel has just made for this process; no other code knows it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 

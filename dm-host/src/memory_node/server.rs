@@ -1,4 +1,4 @@
-//! Serving a region.
+//! Serves a region.
 
 use super::members::{Members, Name};
 use super::message::{ANNOUNCE, CALL_BYTES, Call, HeadError, Return, WITHDRAW};
@@ -23,42 +23,42 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
-/// Connections a memory node takes: well below what a process may have open by default.
+/// Most connections of a memory node: well below the descriptors that a process may open by default.
 pub const CONNECTIONS_MAX: usize = 500;
 
-/// How long a client may take to say hello.
+/// How long a client may take to send its hello.
 pub const HELLO_WAIT: Duration = Duration::from_secs(5);
 
 /// Why a region is not, or no longer, served.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// A daemon that runs has the socket.
+    /// A running daemon has the socket.
     #[error("{socket}: in use by a running process; stop it or choose another --socket", socket = socket.display())]
     InUse {
         /// The control socket.
         socket: PathBuf,
     },
-    /// Something else than a socket has its name.
+    /// Something other than a socket has this path.
     #[error("{socket}: exists and is not a socket; choose another --socket", socket = socket.display())]
     NotASocket {
         /// The control socket.
         socket: PathBuf,
     },
-    /// The operating system refused.
+    /// The operating system refused a call.
     #[error("{socket}: cannot {doing}: {source}", socket = socket.display())]
     System {
         /// The control socket.
         socket: PathBuf,
         /// What was tried.
         doing: &'static str,
-        /// Why not.
+        /// The reason.
         source: io::Error,
     },
     /// The first image does not fit into the region.
     #[error("cannot write the first image of the region: {0}")]
     Image(#[from] AccessError),
-    /// A number past the end.
+    /// The memory node's number is not below the number of memory nodes.
     #[error("memory node {node} of {nodes}: numbers count from 0; give --memory-nodes the size of the pool")]
     Number {
         /// Its number.
@@ -68,7 +68,7 @@ pub enum ServeError {
     },
 }
 
-/// What to serve as.
+/// Which memory node to serve as.
 #[derive(Clone, Debug)]
 pub struct ServeOptions {
     /// Path of the control socket.
@@ -77,12 +77,12 @@ pub struct ServeOptions {
     pub node_id: NodeId,
     /// Memory nodes in its pool.
     pub memory_nodes: u16,
-    /// The pool's incarnation, for the line that says that it is ready.
+    /// The pool's incarnation, for the line that says that the daemon is ready.
     pub incarnation: u64,
 }
 
 impl ServeOptions {
-    /// Whether the numbers go together.
+    /// Checks that the numbers are consistent.
     pub fn check(&self) -> Result<(), ServeError> {
         if self.node_id.0 >= self.memory_nodes {
             return Err(ServeError::Number { node: self.node_id.0, nodes: self.memory_nodes });
@@ -91,12 +91,12 @@ impl ServeOptions {
     }
 }
 
-/// What is served: the line a daemon prints once clients can connect.
+/// What is served, as the line that a daemon prints once clients can connect.
 #[derive(Clone, Debug)]
 pub struct Ready<'r> {
-    /// As what.
+    /// The options it is served with.
     pub options: &'r ServeOptions,
-    /// What.
+    /// The region.
     pub region: &'r Region,
 }
 
@@ -123,7 +123,7 @@ impl fmt::Display for Ready<'_> {
 
 /// Serves `region` until `stop` becomes readable.
 ///
-/// `format` writes the first image of the region - superblock, tables - with [`Region::write_image`], before anybody
+/// `format` writes the first image of the region - superblock, tables - with [`Region::write_image`], before any client
 /// can connect. `ready` is called once clients can.
 pub fn serve(
     region: Region,
@@ -134,7 +134,7 @@ pub fn serve(
 ) -> Result<(), ServeError> {
     options.check()?;
     let bound = Bound::new(&options.socket)?;
-    // Clients that are fast wait until they are accepted.
+    // The server accepts later: clients that connect early wait.
     format(&region)?;
     ready(&Ready { options, region: &region });
     let mut server =
@@ -142,7 +142,7 @@ pub fn serve(
     server.run(stop)
 }
 
-/// The control socket, removed when dropped unless somebody has replaced it.
+/// The control socket. Dropping it removes the file, unless another process has replaced it.
 struct Bound {
     listener: UnixListener,
     path: PathBuf,
@@ -160,14 +160,14 @@ impl Bound {
             }
             Err(error) => return Err(system("bind the control socket")(error)),
         };
-        // Who connects can write all of the pool: the owner only.
+        // A client that connects can write all of the pool, so only the owner may connect.
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(system("protect it"))?;
         listener.set_nonblocking(true).map_err(system("set up the control socket"))?;
         let inode = std::fs::symlink_metadata(path).map_err(system("examine it"))?.ino();
         Ok(Self { listener, path: path.to_owned(), inode })
     }
 
-    /// Removes a socket that a daemon left behind when it died. A live one accepts, or has a full queue.
+    /// Removes a socket that a dead daemon left behind. A live daemon's socket accepts, or has a full queue.
     fn remove_stale(path: &Path) -> Result<(), ServeError> {
         let system = |doing| move |source| ServeError::System { socket: path.to_owned(), doing, source };
         let metadata = std::fs::symlink_metadata(path).map_err(system("examine what has its name"))?;
@@ -199,7 +199,7 @@ struct Client {
 }
 
 enum Stage {
-    /// Has not said hello yet; what came of it so far.
+    /// Has not sent its whole hello yet; the bytes so far.
     Greeting { bytes: [u8; HELLO_BYTES], received: usize, deadline: Instant },
     /// Has the region.
     Member(Member),
@@ -209,13 +209,13 @@ enum Stage {
 struct Member {
     connection: u32,
     pid: Option<Pid>,
-    /// What fencing kills and waits for.
+    /// The process that fencing kills and waits for.
     process: Option<Process>,
-    /// A call that has come in part.
+    /// A call that has arrived in part.
     bytes: [u8; CALL_BYTES],
     received: usize,
-    /// It broke the protocol, so the end of its stream says nothing any more: it is not heard, and counts as having the
-    /// region until it is gone.
+    /// It broke the protocol, so the end of its stream proves nothing any more. The daemon does not read from it, and
+    /// takes it to have the region until its process is gone.
     estranged: bool,
 }
 
@@ -225,12 +225,12 @@ impl Member {
     }
 }
 
-/// What became of a client that had something to say.
+/// What follows from what a client sent.
 enum Verdict {
     Stay,
-    /// It is done with the region, or is gone.
+    /// It has unmapped the region, or is gone.
     Leave(&'static str),
-    /// It makes no sense.
+    /// It broke the protocol.
     Estrange(&'static str),
 }
 
@@ -248,7 +248,7 @@ struct Server<'o> {
 struct News {
     stopped: bool,
     knocking: bool,
-    /// Positions of clients that said something.
+    /// Positions of clients that sent something.
     speaking: Vec<usize>,
     /// Positions of clients whose process is gone.
     gone: Vec<usize>,
@@ -262,7 +262,7 @@ impl Server<'_> {
                 return Ok(());
             }
             let mut leaving: Vec<(usize, &str)> = news.gone.into_iter().map(|at| (at, "is gone")).collect();
-            // Nobody parts while positions are in use.
+            // No client is removed while positions are in use.
             for position in news.speaking {
                 match self.listen(position) {
                     Verdict::Stay => {}
@@ -353,7 +353,7 @@ impl Server<'_> {
             }
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
             Err(error) => {
-                // Out of descriptors, say: the listener stays readable, so do not spin on it.
+                // The process is out of descriptors, for example. The listener stays readable, so do not spin on it.
                 tracing::warn!(%error, "cannot accept a connection");
                 std::thread::sleep(Duration::from_millis(100));
             }
@@ -383,7 +383,7 @@ impl Server<'_> {
                 match Hello::decode(bytes) {
                     Ok(Hello { version: VERSION }) => {
                         let connection = self.next_connection;
-                        // 2^32 connections later numbers repeat; 0 is nobody.
+                        // After 2^32 connections numbers repeat; 0 names no connection.
                         self.next_connection = connection.checked_add(1).unwrap_or(1);
                         self.welcome(position, connection)
                     }
@@ -413,14 +413,14 @@ impl Server<'_> {
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                         Verdict::Estrange("does not read what it is told")
                     }
-                    // It is going; its end comes next.
+                    // The stream is ending; its end is the next event.
                     Err(_) => Verdict::Stay,
                 }
             }
         }
     }
 
-    /// Does what a member asks for.
+    /// Executes a member's call.
     fn answer(&mut self, connection: u32, call: &Call) -> u64 {
         let [procedure, a, b, _] = call.operands;
         match procedure {
@@ -444,9 +444,10 @@ impl Server<'_> {
         }
     }
 
-    /// Sees to it that nothing under `name`, or an earlier incarnation, is written any more; see [`super::members`].
+    /// Makes sure that nothing under `name`, or an earlier incarnation of its row, is written any more; see
+    /// [`super::members`].
     fn fence(&mut self, name: Option<Name>) -> Reply {
-        // What is not a name nobody can have announced.
+        // No process can have announced what is not a name.
         let Some(name) = name else { return Reply::Done };
         let mut reply = Reply::Done;
         for connection in self.members.fence(name) {
@@ -456,7 +457,7 @@ impl Server<'_> {
             });
             let Some(member) = member else { continue };
             if member.is_gone() {
-                // Before the answer: who goes on after it meets no line that the dead holds.
+                // Before the answer: a node that continues after it must not meet a line that the dead process holds.
                 self.region.release_dead_writers(u64::from(connection));
                 self.members.forget(connection);
                 continue;
@@ -473,8 +474,8 @@ impl Server<'_> {
         reply
     }
 
-    /// A post of this fabric is over when it returns, so a process that asks has nothing under way; of others only those
-    /// that are gone can be vouched for.
+    /// A post of this fabric is over when it returns, so a process that asks for itself has nothing in flight. Of other
+    /// processes the daemon can vouch only for those that are gone.
     fn close_queue_pair(&self, connection: u32, name: Option<Name>) -> Reply {
         match name {
             Some(name) if self.members.acted_by_others(connection, name) => Reply::Impossible,
@@ -510,17 +511,17 @@ impl Server<'_> {
         Verdict::Stay
     }
 
-    /// Stops listening to a member. `false`: the client never was one.
+    /// Stops reading from a member. `false`: the client never was one.
     fn estrange(&mut self, position: usize, why: &str) -> bool {
         let Client { stream, stage: Stage::Member(member) } = &mut self.clients[position] else { return false };
         tracing::warn!(connection = member.connection, "a compute process {why}; it is not heard any more");
         member.estranged = true;
-        // Tells it that it has no memory node any more. It may or may not let go of the region.
+        // Tells the process that it has no memory node any more. It may or may not unmap the region.
         let _ = stream.shutdown(std::net::Shutdown::Both);
         true
     }
 
-    /// Ends a connection; what its process died in the middle of is released.
+    /// Ends a connection, and releases the lines that its process died in.
     fn part(&mut self, position: usize, why: &str) {
         let client = self.clients.swap_remove(position);
         let Stage::Member(member) = client.stage else {

@@ -1,4 +1,4 @@
-//! Sizes on command lines and in files of settings.
+//! Sizes on command lines and in settings files.
 
 /// Parses a size such as 4096, 64KiB, 4GiB.
 pub fn bytes(text: &str) -> Result<u64, String> {

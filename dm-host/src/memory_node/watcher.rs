@@ -1,4 +1,4 @@
-//! One sleeping thread that hears memory nodes' daemons, and learns of their ends, for the whole process.
+//! One sleeping thread that receives from memory nodes' daemons, and notices when they end, for the whole process.
 
 use super::calls::Heard;
 use dm_core::verbs::NodeId;
@@ -17,13 +17,13 @@ pub(super) trait Connection: Send + Sync {
     /// Its control socket.
     fn socket(&self) -> Option<&UnixStream>;
 
-    /// Receives what the daemon said.
+    /// Receives what the daemon sent.
     fn receive(&self) -> Heard;
 
-    /// It is over.
+    /// The stream has ended.
     fn end(&self);
 
-    /// Which memory node.
+    /// The number of the memory node.
     fn node_id(&self) -> NodeId;
 }
 
@@ -39,11 +39,12 @@ pub(super) struct Watched {
     key: u64,
 }
 
-/// Has `node` receive what comes on `socket`, its control socket, and told when that ends.
+/// Watches `socket`, the control socket of `node`: `node` receives what arrives there, and is told when the stream
+/// ends.
 pub(super) fn watch(socket: &UnixStream, node: Weak<dyn Connection>) -> io::Result<Watched> {
     let watcher = watcher()?;
     let key = watcher.next.fetch_add(1, Ordering::Relaxed);
-    // First: the socket may have ended already.
+    // Before the socket is watched, since it may have ended already.
     watcher.nodes.lock().unwrap_or_else(PoisonError::into_inner).insert(key, node);
     let flags = epoll::EventFlags::IN | epoll::EventFlags::RDHUP;
     if let Err(error) = epoll::add(&watcher.epoll, socket, epoll::EventData::new_u64(key), flags) {
@@ -57,7 +58,8 @@ pub(super) fn watch(socket: &UnixStream, node: Weak<dyn Connection>) -> io::Resu
 pub(super) fn forget(watched: &Watched, socket: &UnixStream) {
     if let Ok(watcher) = watcher() {
         watcher.nodes.lock().unwrap_or_else(PoisonError::into_inner).remove(&watched.key);
-        // Closing would do unless the socket was duplicated; it is not there any more if it ended before.
+        // Closing would do unless the socket was duplicated. If the stream ended before, the socket is not watched any
+        // more.
         let _ = epoll::delete(&watcher.epoll, socket);
     }
 }
@@ -79,7 +81,7 @@ fn watcher() -> io::Result<&'static Watcher> {
 }
 
 impl Watcher {
-    /// The node of a key. It may be dropped here, last of all, which wants the mutex: so that is not held.
+    /// The node of a key. This call may drop the last reference to it, which needs the mutex; so the mutex is not held.
     fn node(&self, key: u64) -> Option<Arc<dyn Connection>> {
         self.nodes.lock().unwrap_or_else(PoisonError::into_inner).get(&key).and_then(Weak::upgrade)
     }
@@ -92,7 +94,7 @@ fn run(watcher: &Watcher) {
         match epoll::wait(&watcher.epoll, spare_capacity(&mut events), None) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => {
-                // Cannot happen to a valid epoll; if it does, nodes that cannot be watched must not be trusted.
+                // This cannot happen to a valid epoll. If it does, nodes that cannot be watched must not be trusted.
                 tracing::error!(%error, "cannot watch memory nodes");
                 let keys: Vec<u64> =
                     watcher.nodes.lock().unwrap_or_else(PoisonError::into_inner).keys().copied().collect();
@@ -108,7 +110,7 @@ fn run(watcher: &Watcher) {
             if node.receive() == Heard::End {
                 node.end();
                 if let Some(socket) = node.socket() {
-                    // An end stays an event.
+                    // The end of the stream would stay an event.
                     let _ = epoll::delete(&watcher.epoll, socket);
                 }
                 tracing::warn!("memory node {} is down: its control socket ended", node.node_id().0);

@@ -1,6 +1,6 @@
-//! The greeting over a Unix socket, version 3; what both ends say after it is in `message`.
+//! The greeting over a Unix socket, version 3; both ends' messages after it are in `message`.
 //!
-//! With [`Answer::Welcome`] comes the region's file descriptor; with any other answer all that follows is zero.
+//! [`Answer::Welcome`] comes with the region's file descriptor; with any other answer all that follows is zero.
 
 use super::message::{Head, HeadError, any_head, same_head};
 use crate::region::{Layout, LineMode};
@@ -11,7 +11,7 @@ use zerocopy::{FromBytes, FromZeros as _, Immutable, IntoBytes, KnownLayout, Una
 /// How each message begins.
 pub const MAGIC: [u8; 8] = *b"dm-memd\n";
 
-/// The version spoken here.
+/// The version of this protocol.
 pub const VERSION: u32 = 3;
 
 /// Bytes of a [`Hello`].
@@ -46,18 +46,18 @@ const _: () = assert!(HELLO_BYTES == 16 && WELCOME_BYTES == 88, "sizes on the wi
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum WireError {
-    /// What it begins with.
+    /// The head is wrong.
     #[error(transparent)]
     Head(#[from] HeadError),
-    /// An answer of no meaning.
+    /// The answer has no meaning.
     #[error("unknown answer {0}")]
     Answer(u32),
-    /// A layout that this release would not make of the same sizes.
+    /// A layout that this release would not make from the same sizes.
     #[error("the memory node's layout is impossible: {0}")]
     Layout(String),
 }
 
-/// What a client says first.
+/// A client's first message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
     /// The client's version.
@@ -65,47 +65,47 @@ pub struct Hello {
 }
 
 impl Hello {
-    /// As sent.
+    /// The bytes to send.
     pub fn encode(self) -> [u8; HELLO_BYTES] {
         transmute!(Head::new(MAGIC, self.version, 0))
     }
 
-    /// As received. Any version decodes: the server answers with its own.
+    /// Decodes received bytes. Any version decodes: the server answers with its own.
     pub fn decode(bytes: &[u8; HELLO_BYTES]) -> Result<Self, WireError> {
         let (version, _) = any_head(bytes, MAGIC)?;
         Ok(Self { version })
     }
 }
 
-/// How a server answers.
+/// A server's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Answer {
-    /// Come in.
+    /// The client is let in.
     Welcome = 0,
     /// Versions differ.
     Version = 1,
-    /// Too many connections.
+    /// The server has too many connections.
     Full = 2,
 }
 
-/// What a server tells a client it lets in.
+/// What a server tells a client that it lets in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Welcome {
-    /// Number of this connection, never used twice by a daemon; not 0.
+    /// Number of this connection, which a daemon never uses twice; not 0.
     pub connection: u32,
     /// Number of the memory node.
     pub node: u16,
     /// Memory nodes in its pool.
     pub nodes: u16,
-    /// Layout of the file that comes along.
+    /// Layout of the file that is sent along.
     pub layout: Layout,
-    /// Whether the daemon could kill this process, and be sure that it is gone.
+    /// Whether the daemon could kill this process, and verify that it is gone.
     pub fencing: bool,
 }
 
 impl Welcome {
-    /// As sent.
+    /// The bytes to send.
     pub fn encode(&self) -> [u8; WELCOME_BYTES] {
         let Layout { region_bytes, device_bytes, mode, page_bytes, device_at, sequence_at, slots_at, file_bytes } =
             self.layout;
@@ -127,7 +127,7 @@ impl Welcome {
         })
     }
 
-    /// As received. What comes out is sound: the layout is one that [`Layout::new`] makes.
+    /// Decodes received bytes. The result is sound: its layout is one that [`Layout::new`] makes.
     pub fn decode(bytes: &[u8; WELCOME_BYTES]) -> Result<Self, WireError> {
         match same_head(bytes, MAGIC, VERSION)? {
             0 => {}
@@ -156,7 +156,7 @@ impl Welcome {
     }
 }
 
-/// A message that lets nobody in.
+/// A message that lets no client in.
 pub fn refusal(answer: Answer) -> [u8; WELCOME_BYTES] {
     let head = Head::new(MAGIC, VERSION, answer as u32);
     transmute!(WelcomeFrame { head, ..WelcomeFrame::new_zeroed() })
@@ -183,7 +183,8 @@ mod tests {
 
     #[test]
     fn no_single_byte_can_be_wrong_unnoticed_where_it_could_hurt() {
-        // Every byte of the layout set to every value: decoding does not panic, and what it lets through is sound.
+        // Every byte of the layout is set to every value: decoding does not panic, and the layouts it accepts are
+        // sound.
         let good = welcome().encode();
         for at in 0..WELCOME_BYTES {
             for value in 0..=255 {
@@ -191,7 +192,7 @@ mod tests {
                 bytes[at] = value;
                 if let Ok(decoded) = Welcome::decode(&bytes) {
                     assert_eq!(decoded.encode(), bytes);
-                    // Less device memory in the same page is a layout, too; nothing reaches past the file.
+                    // Less device memory in the same page is a valid layout, too; nothing reaches past the file.
                     assert_eq!(decoded.layout.file_bytes, welcome().layout.file_bytes, "byte {at} = {value}");
                 }
             }

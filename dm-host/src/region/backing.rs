@@ -1,4 +1,4 @@
-//! Where a region's file comes from, and whose it is.
+//! Where a region's file comes from, and which process owns it.
 
 use super::{Layout, RegionError, RegionSpec, pages, survivors, system};
 use dm_core::remote::superblock::MAGIC;
@@ -31,7 +31,7 @@ pub(super) fn plain_memfd(spec: &RegionSpec) -> Result<(OwnedFd, Layout), Region
     Ok((fd, layout))
 }
 
-/// Gives the memfd its size for good: a shrunken file kills whoever touches what it lost.
+/// Fixes the size of the memfd: if a file shrinks, the kernel kills a process that touches the lost part.
 fn size_memfd(fd: &OwnedFd, bytes: u64) -> Result<(), RegionError> {
     let path = Path::new("memfd");
     ftruncate(fd, bytes).map_err(|e| system(path, "size it", e))?;
@@ -42,7 +42,7 @@ pub(super) fn huge_layout(spec: &RegionSpec) -> Result<Layout, RegionError> {
     spec.layout(pages::huge_bytes())
 }
 
-/// A memfd of hugetlb pages, if the region is made of whole ones and enough are free.
+/// A memfd of hugetlb pages, if the region is a multiple of their size and enough are free.
 pub(super) fn huge_memfd(spec: &RegionSpec) -> Result<Option<OwnedFd>, RegionError> {
     let Ok(layout) = huge_layout(spec) else { return Ok(None) };
     if pages::huge_free() < layout.file_bytes / layout.page_bytes {
@@ -67,7 +67,7 @@ pub(super) fn open_file(spec: &RegionSpec, path: &Path) -> Result<(OwnedFd, Layo
     let file = File::from(fd);
     let is_kept = begins_with_a_pool(&file).map_err(|e| system(path, "read it", e))?;
     if is_kept {
-        // What is there stays; sequence words may come behind it.
+        // Existing bytes stay; sequence words may be added behind them.
         if (stat.st_size as u64) < layout.sequence_at {
             let (bytes, needed) = (stat.st_size as u64, layout.file_bytes);
             return Err(RegionError::Short { path: path.to_owned(), bytes, needed });
@@ -75,13 +75,13 @@ pub(super) fn open_file(spec: &RegionSpec, path: &Path) -> Result<(OwnedFd, Layo
     } else if stat.st_size > 0 && hugetlbfs.is_none() {
         check_zero_file(&file, path, stat.st_size as u64)?;
     } else if stat.st_size > 0 {
-        // hugetlbfs files cannot be searched for data; emptied ones are zero by nature.
+        // hugetlbfs files cannot be searched for data. An emptied one is all zeros.
         ftruncate(&file, 0).map_err(|e| system(path, "empty it", e))?;
     }
     if !is_kept || (stat.st_size as u64) < layout.file_bytes {
         ftruncate(&file, layout.file_bytes).map_err(|e| system(path, "size it", e))?;
     }
-    // A sparse file on a full disk kills whoever touches it: take the blocks now.
+    // If the disk is full, the kernel kills a process that touches a hole of a sparse file. So take the blocks now.
     match fallocate(&file, FallocateFlags::empty(), 0, layout.file_bytes) {
         Ok(()) | Err(Errno::OPNOTSUPP) => {}
         Err(e) => return Err(system(path, "allocate it", e)),
@@ -106,15 +106,15 @@ pub(super) fn open_dax(spec: &RegionSpec, path: &Path) -> Result<(OwnedFd, Layou
 
 /// Makes the file this process's own.
 ///
-/// Two locks, since two things can be in the way. The POSIX lock belongs to the daemon's *process*: while one lives,
-/// nobody else starts. The flock belongs to the *open file* that the daemon hands to its clients: the kernel holds it
-/// until the last of them has closed it, even if the daemon is long dead, and they keep it open for as long as they have
-/// it mapped. So who has both knows that no process can reach the file's memory any more through what a former daemon
-/// gave it.
+/// There are two locks, since two things can be in the way. The POSIX lock belongs to the daemon's *process*: while one
+/// daemon lives, no other starts. The flock belongs to the *open file* that the daemon hands to its clients. The kernel
+/// holds it until the last of them has closed the file, even if the daemon is long dead, and clients keep the file open
+/// for as long as they have it mapped. So a daemon that has both locks knows that no process can access the file's
+/// memory any more through what a former daemon gave it.
 ///
-/// Clients let go of a region when they learn that its daemon is gone, which takes them no time unless they are stopped.
-/// Those who have not done so after [`SURVIVORS_WAIT`] are ended: what a stopped process would write when it goes on,
-/// nobody could tell from what a live one writes.
+/// Clients unmap a region when they learn that its daemon has ended. That takes them no time unless they are stopped.
+/// Processes that have not done so after [`SURVIVORS_WAIT`] are killed: nothing would distinguish what a stopped
+/// process writes when it continues from what a live one writes.
 fn lock_file(fd: &OwnedFd, path: &Path) -> Result<(), RegionError> {
     match fcntl_lock(fd, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}
@@ -139,7 +139,7 @@ fn lock_file(fd: &OwnedFd, path: &Path) -> Result<(), RegionError> {
     Err(RegionError::Survivors { path: path.to_owned(), processes })
 }
 
-/// How long processes may take to let go of a region, or to die.
+/// How long processes may take to unmap a region, or to die.
 const SURVIVORS_WAIT: Duration = Duration::from_secs(2);
 
 fn flocked_within(fd: &OwnedFd, path: &Path, wait: Duration) -> Result<bool, RegionError> {
@@ -161,7 +161,7 @@ fn begins_with_a_pool(file: &File) -> io::Result<bool> {
     Ok(read == magic.len() && magic == MAGIC)
 }
 
-/// Looks at the parts of the file that have blocks; holes are zero.
+/// Reads the parts of the file that have blocks; holes are zero.
 fn check_zero_file(mut file: &File, path: &Path, bytes: u64) -> Result<(), RegionError> {
     let mut block = [0; 4096];
     let mut offset = 0;

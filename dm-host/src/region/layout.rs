@@ -12,30 +12,31 @@
 //! ```
 //!
 //! Every part begins on a page of the backing (2 MiB for huge pages). Both ends compute the layout from four numbers
-//! with [`Layout::new`]; what a peer claims beyond that is only compared.
+//! with [`Layout::new`]; what a peer says beyond these is only compared.
 
 use super::RegionError;
 use dm_core::layout::LINE_BYTES;
 use dm_core::remote::address::Address;
 
-/// How accesses keep 64-byte lines whole. All processes on one region must agree, so it is a property of the region.
+/// How accesses keep 64-byte lines whole. All processes on one region must use the same mode, so it is a property of
+/// the region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum LineMode {
-    /// One vector instruction moves one aligned line. Nobody promises that it is atomic; see
+    /// One vector instruction moves one aligned line. No vendor promises that this is atomic; see
     /// [`crate::fabric::shm::litmus`].
     Vector = 1,
-    /// A sequence word per line, odd while a WRITE is in it. Holds on any machine.
+    /// A sequence word per line, odd while a WRITE of the line is under way. Works on any machine.
     Sequence = 2,
 }
 
 impl LineMode {
-    /// As on the wire.
+    /// The mode's number on the wire.
     pub const fn code(self) -> u32 {
         self as u32
     }
 
-    /// From the wire.
+    /// The mode of a number on the wire.
     pub const fn from_code(code: u32) -> Option<Self> {
         match code {
             1 => Some(Self::Vector),
@@ -44,7 +45,7 @@ impl LineMode {
         }
     }
 
-    /// Name of the platform profile, for reports.
+    /// Name of the profile, for reports.
     pub const fn profile(self) -> &'static str {
         match self {
             Self::Vector => "x86-avx512-line",
@@ -59,22 +60,23 @@ pub const REGION_BYTES_MIN: u64 = 64 << 10;
 /// Largest region: offsets in addresses have 48 bits.
 pub const REGION_BYTES_MAX: u64 = Address::OFFSET_END;
 
-/// Device memory unless told otherwise, in bytes: what ConnectX NICs of the Sherman era have (Sherman section 4.3).
+/// Device memory unless the user sets another size, in bytes: what ConnectX NICs of the Sherman era have (Sherman
+/// section 4.3).
 pub const DEVICE_BYTES_DEFAULT: u32 = 256 << 10;
 
 /// Largest device memory, in bytes.
 pub const DEVICE_BYTES_MAX: u32 = 1 << 30;
 
-/// Writers (workers of all processes together) in [`LineMode::Sequence`].
+/// Most writers (workers of all processes together) in [`LineMode::Sequence`].
 pub const WRITER_SLOTS: u32 = 1024;
 
-/// Bytes of a writer slot: a cache line of its own, and one for the image of the line it is writing.
+/// Bytes of a writer slot: one cache line of notes, and one for the image of the line it is writing.
 pub const SLOT_BYTES: u64 = 2 * LINE_BYTES as u64;
 
 /// Where things are in the file behind a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// Bytes of the region; it begins at 0.
+    /// Bytes of the region, which begins at 0.
     pub region_bytes: u64,
     /// Bytes of device memory; 0 = none.
     pub device_bytes: u32,

@@ -1,7 +1,7 @@
-//! The only door to shared bytes: bounds-checked accesses that keep 64-byte lines and 8-byte words whole.
+//! The only access to shared bytes: bounds-checked accesses that keep 64-byte lines and 8-byte words whole.
 //!
-//! Any number of threads and processes access the same bytes at once. No reference to them exists, and no plain load
-//! or store of Rust's touches them. What does:
+//! Any number of threads and processes access the same bytes at once. No reference to the bytes exists, and no plain
+//! load or store of Rust's touches them. The accesses are:
 //!
 //! | access | [`Vector`](LineMode::Vector) | [`Sequence`](LineMode::Sequence) |
 //! |---|---|---|
@@ -9,24 +9,25 @@
 //! | WRITE | one AVX-512 store per line, masked if partial; the masks that do not tear | atomic 8-byte stores while the sequence word is locked |
 //! | CAS, FETCH-ADD | `AtomicU64` on the word | `AtomicU64` on the word |
 //!
-//! **Why this is sound.** To Rust's abstract machine the shared bytes are an array of `AtomicU64`, and every access
-//! is one of `AtomicU64` or is an `asm!` block whose effect such accesses can express: loading a line is eight relaxed
-//! loads; storing one is eight relaxed stores; storing some bytes of a word is a relaxed read-modify-write that
-//! replaces them. Relaxed atomic accesses of one size do not race. That a vector instruction does all eight *at one
-//! instant* is more than that, and nothing in Rust's sense rests on it: a torn line is wrong data that the layers
-//! above detect or not, never undefined behaviour.
+//! **Why this is sound.** To Rust's abstract machine the shared bytes are an array of `AtomicU64`. Every access is one
+//! of `AtomicU64`, or an `asm!` block whose effect such accesses can express: loading a line is eight relaxed loads;
+//! storing one is eight relaxed stores; storing some bytes of a word is a relaxed read-modify-write that replaces them.
+//! Relaxed atomic accesses of one size do not race. That a vector instruction does all eight *at one instant* is more
+//! than that, and soundness in Rust's sense does not rest on it: a torn line is wrong data that the layers above detect
+//! or not, never undefined behaviour.
 //!
-//! **Order.** Each access is followed by whatever the caller puts between ([`crate::fabric::shm`] says which fences close what).
-//! Lines are accessed in ascending order.
+//! **Order.** The caller puts fences between accesses ([`crate::fabric::shm`] says which fence closes what). Lines are
+//! accessed in ascending order.
 //!
 //! **Odd ends in vector mode.** A byte-masked 64-byte store tears in the middle of the line, so parts of 33 to 63 bytes
-//! of a line are stored in two-byte units (`lines/vector.rs` has the figures). If such a part begins or ends at an odd byte,
-//! the neighbouring byte is stored along as it was an instant before: a change of exactly that byte by somebody else
-//! in between is undone. It belongs to a word under atomics only if the WRITE overwrites part of that word.
+//! of a line are stored in two-byte units (`lines/vector.rs` has the figures). If such a part begins or ends at an odd
+//! byte, the store also writes the neighbouring byte, as it was an instant before: it undoes a change of exactly that
+//! byte by another writer in between. That byte belongs to a word under atomics only if the WRITE overwrites part of
+//! that word.
 //!
-//! **Atomics in the middle of a line that is being READ.** Atomics do not touch sequence words. A READ sees such a
-//! word before or after the atomic, whole either way, and the rest of the line as no WRITE disturbed it: the line as
-//! it was at one instant against WRITEs, which is what LINE_ATOMIC says.
+//! **Atomics in the middle of a line that is being READ.** Atomics do not touch sequence words. A READ sees such a word
+//! before or after the atomic, whole in either case, and the rest of the line undisturbed by any WRITE. So it sees the
+//! line as it was at one instant with respect to WRITEs, which is what LINE_ATOMIC says.
 
 mod sequence;
 mod vector;
@@ -44,31 +45,31 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AccessError {
-    /// Not inside the area. No effect.
+    /// The range is not inside the area. No effect.
     #[error("outside the memory")]
     Outside,
     /// An atomic on a word that is not 8-byte aligned. No effect.
     #[error("not aligned to 8 bytes")]
     Misaligned,
-    /// Somebody has been in a WRITE of one line for longer than [`LINE_WAIT_MS_MAX`]. Earlier lines of a WRITE are
+    /// Another writer has been writing one line for longer than [`LINE_WAIT_MS_MAX`]. Earlier lines of a WRITE are
     /// written.
     #[error("a line was locked by a writer for {LINE_WAIT_MS_MAX} ms")]
     LineStuck,
 }
 
-/// What is prefetched into the first-level cache: two lines, or three.
+/// Up to this many bytes are prefetched into the first-level cache: two lines, or three.
 const FEW_BYTES: usize = 2 * LINE_BYTES;
 
 /// How long to wait for a line that is being written. Its writer is a few instructions from done, unless it was
 /// preempted (milliseconds), died (the memory node's daemon then releases the line) or is stopped.
 pub const LINE_WAIT_MS_MAX: u64 = 2000;
 
-/// Who writes: names the holder of a line to the daemon, should it die in the middle.
+/// The slot of a writer: it tells the daemon which process holds a line, in case that process dies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriterSlot(pub(crate) u32);
 
 impl WriterSlot {
-    /// Writes the first image of a region, and wherever no sequence words are.
+    /// Writes the first image of a region, and writes where there are no sequence words.
     pub(crate) const FORMATTER: Self = Self(0);
 }
 
@@ -83,7 +84,7 @@ pub(crate) struct Sequences {
     pub first_line: u64,
 }
 
-/// A piece of shared memory: the region of a memory node, or its device memory.
+/// A part of shared memory: the region of a memory node, or its device memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Area<'r> {
     base: *mut u8,
@@ -95,9 +96,9 @@ pub struct Area<'r> {
 /// A line of memory.
 #[derive(Clone, Copy)]
 enum Line {
-    /// Of the area.
+    /// A line of the area.
     Data(*mut u8),
-    /// Of sequence words.
+    /// A line of sequence words.
     Sequences(*mut u32),
 }
 
@@ -129,7 +130,7 @@ impl Area<'_> {
         self.bytes
     }
 
-    /// A pointer to `offset` of which `bytes` bytes are inside.
+    /// A pointer to `offset`, if `bytes` bytes from there are inside.
     #[inline]
     fn at(&self, offset: u64, bytes: usize) -> Result<*mut u8, AccessError> {
         match offset.checked_add(bytes as u64) {
@@ -144,8 +145,8 @@ impl Area<'_> {
         if !offset.is_multiple_of(8) {
             return Err(AccessError::Misaligned);
         }
-        // SAFETY: inside the area (`at`), aligned (base is, offset is), alive as long as the area; accessed as
-        // `AtomicU64` or equivalently by everybody (module documentation).
+        // SAFETY: inside the area (`at`), aligned (base is, offset is), alive as long as the area; every process
+        // accesses it as `AtomicU64` or equivalently (module documentation).
         Ok(unsafe { AtomicU64::from_ptr(at.cast()) })
     }
 
@@ -154,13 +155,13 @@ impl Area<'_> {
     pub fn read(&self, offset: u64, out: &mut [u8]) -> Result<(), AccessError> {
         let from = self.at(offset, out.len())?;
         if out.len() == 8 && offset.is_multiple_of(8) {
-            // One word of one line: whole without further ado.
+            // One word of one line: whole without further measures.
             out.copy_from_slice(&self.word(offset)?.load(Ordering::Relaxed).to_le_bytes());
             return Ok(());
         }
         match &self.sequences {
             None => {
-                // SAFETY: `at` checked the range; `out` is exclusively ours.
+                // SAFETY: `at` checked the range; `out` is exclusively borrowed.
                 unsafe { vector::read(from, out.as_mut_ptr(), out.len()) };
                 Ok(())
             }
@@ -181,7 +182,7 @@ impl Area<'_> {
                     self.word(offset)?.store(u64::from_le_bytes(word), Ordering::Release);
                     return Ok(());
                 }
-                // SAFETY: `at` checked the range; `bytes` is a slice of ours.
+                // SAFETY: `at` checked the range; `bytes` is a live slice.
                 unsafe { vector::write(bytes.as_ptr(), to, bytes.len()) };
                 Ok(())
             }
@@ -215,10 +216,11 @@ impl Area<'_> {
         Ok(self.word(offset)?.fetch_add(addend, Ordering::SeqCst))
     }
 
-    /// Asks the processor to have the lines at hand soon, without waiting. Cannot fail.
+    /// Prefetches the lines, without waiting. Cannot fail.
     ///
-    /// Many in the second-level cache: the first level has 12 to 16 buffers for lines on their way, and who asks for one more,
-    /// by a load or a prefetch, waits for the first to arrive. A READ of a kilobyte would take them all. Few in the first.
+    /// Many lines go to the second-level cache: the first level has 12 to 16 buffers for lines on their way, and a load
+    /// or a prefetch of one more line waits for the first to arrive. A READ of a kilobyte would take all buffers. Few
+    /// lines go to the first level.
     #[inline]
     pub fn prefetch(&self, offset: u64, bytes: usize) {
         if bytes <= FEW_BYTES {
@@ -234,9 +236,9 @@ impl Area<'_> {
         let mut seen = 0;
         self.each_line(offset, bytes, |line| {
             seen |= match line {
-                // SAFETY: a mapped, aligned word of a line, an `AtomicU64` to everybody.
+                // SAFETY: a mapped, aligned word of a line, which every process accesses as an `AtomicU64`.
                 Line::Data(line) => unsafe { AtomicU64::from_ptr(line.cast()) }.load(Ordering::Relaxed),
-                // SAFETY: a mapped, aligned sequence word, an `AtomicU32` to everybody.
+                // SAFETY: a mapped, aligned sequence word, which every process accesses as an `AtomicU32`.
                 Line::Sequences(words) => unsafe { AtomicU32::from_ptr(words) }.load(Ordering::Relaxed).into(),
             };
         });
@@ -262,8 +264,8 @@ impl Area<'_> {
         }
     }
 
-    /// Ends the WRITE of the line that the writer of `slot` died in, if it did, in a file of `lines` lines: all of the
-    /// line's part lands.
+    /// Completes the WRITE of the line that the writer of `slot` died in, if it died in one, in a file of `lines`
+    /// lines: the whole part of the line is stored.
     ///
     /// # Safety
     ///

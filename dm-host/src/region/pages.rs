@@ -1,4 +1,4 @@
-//! What the kernel says about pages: free huge ones, transparent ones, sizes of DAX devices.
+//! What the kernel reports about pages: free huge ones, transparent ones, sizes of DAX devices.
 
 use super::Layout;
 use procfs::process::Process;
@@ -15,7 +15,7 @@ pub struct Pages {
     pub page_bytes: u64,
     /// Bytes of a plain mapping that the kernel mapped with huge pages.
     pub transparent_huge_bytes: u64,
-    /// Bytes in all.
+    /// Bytes of the mapping.
     pub bytes: u64,
 }
 
@@ -45,7 +45,7 @@ pub(super) fn look(base: usize, layout: &Layout) -> Pages {
     pages
 }
 
-/// Memory that can be had without swapping.
+/// Bytes of memory that are available without swapping.
 pub(super) fn memory_available() -> Option<u64> {
     Meminfo::current().ok()?.mem_available
 }
@@ -55,7 +55,7 @@ pub(super) fn huge_bytes() -> u64 {
     Meminfo::current().ok().and_then(|memory| memory.hugepagesize).unwrap_or(2 << 20)
 }
 
-/// Huge pages nobody has taken or reserved.
+/// Huge pages that are neither taken nor reserved.
 pub(super) fn huge_free() -> u64 {
     let read = |name: &str| -> Option<u64> {
         let path = format!("/sys/kernel/mm/hugepages/hugepages-{}kB/{name}", huge_bytes() >> 10);
@@ -64,7 +64,7 @@ pub(super) fn huge_free() -> u64 {
     read("free_hugepages").unwrap_or(0).saturating_sub(read("resv_hugepages").unwrap_or(0))
 }
 
-/// Page size of the hugetlbfs that `fd` is on, if it is on one.
+/// Page size of the hugetlbfs that `fd` is on; `None` on another filesystem.
 pub(super) fn hugetlbfs_page_bytes(fd: BorrowedFd<'_>) -> Option<u64> {
     const HUGETLBFS_MAGIC: u64 = 0x9584_58f6;
     let stat = fstatfs(fd).ok()?;
@@ -78,6 +78,6 @@ pub(super) fn dax_size(device: u64) -> io::Result<(u64, u64)> {
         let text = std::fs::read_to_string(format!("/sys/dev/char/{major}:{minor}/{name}"))?;
         text.trim().parse().map_err(|_| io::Error::other(format!("{name} is not a number")))
     };
-    // Kernels before 5.1 do not tell the alignment; 2 MiB is what they map with.
+    // Kernels before 5.1 do not report the alignment; they map with 2 MiB.
     Ok((read("size")?, read("align").unwrap_or(2 << 20)))
 }

@@ -1,4 +1,4 @@
-//! Processes that have a region's file: what a daemon that died left behind.
+//! Processes that still have a region's file after its daemon has died.
 
 use crate::memory_node::process::Process;
 use rustix::fs::fstat;
@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt as _;
 
-/// A process that has the file.
+/// A process that has the file open.
 pub(super) struct Survivor {
     /// Its number.
     pub(super) pid: i32,
@@ -16,7 +16,7 @@ pub(super) struct Survivor {
 }
 
 impl Survivor {
-    /// Ends it; the lock that it holds tells when it is gone.
+    /// Kills it. The lock that it holds is released when it is gone.
     pub(super) fn end(&self) {
         if let Err(error) = self.process.kill() {
             tracing::warn!(pid = self.pid, %error, "cannot end a process");
@@ -24,8 +24,8 @@ impl Survivor {
     }
 }
 
-/// Other processes of this machine that have the file behind `fd` open for reading and writing, as far as they can be
-/// looked at: a daemon's clients have, who copies the file has not.
+/// Other processes of this machine that have the file behind `fd` open for reading and writing, as far as this process
+/// may see them. A daemon's clients have it so; a process that copies the file does not.
 pub(super) fn find(fd: &OwnedFd) -> io::Result<Vec<Survivor>> {
     let stat = fstat(fd)?;
     let mut found = Vec::new();
@@ -36,7 +36,8 @@ pub(super) fn find(fd: &OwnedFd) -> io::Result<Vec<Survivor>> {
         if pid == getpid() {
             continue;
         }
-        // Named before it is looked at: if it lives afterwards, it is the one that was looked at.
+        // The pidfd is opened before the process is inspected: if the process lives afterwards, it is the one that was
+        // inspected.
         let Some(process) = Process::of_number(pid) else { continue };
         let pid = pid.as_raw_nonzero().get();
         if has_open(pid, stat.st_dev as u64, stat.st_ino as u64) && !process.is_gone() {

@@ -5,31 +5,31 @@
 //!  ├─ the bytes ──┼─ zeros ───────────────────┼─ length ─┤
 //! ```
 //!
-//! Slots compare as their strings do: where neither string is a prefix of the other, at the byte that differs; where
-//! one is, the longer has either a byte above zero where the shorter has padding, or only zeros there, and then the
-//! length decides. Different strings have different slots, since the length is in the slot.
+//! Slots compare as their strings do. Where neither string is a prefix of the other, the byte that differs decides.
+//! Where one is, the longer string has either a byte above zero where the shorter has padding, or only zeros there, and
+//! then the length decides. Different strings have different slots, since the length is in the slot.
 
 use thiserror::Error;
 
 /// The longest slot: the length has one byte.
 pub const SLOT_BYTES_MAX: usize = 256;
 
-/// A byte string that does not go into a slot.
+/// Why a byte string does not fit a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ByteStringError {
-    /// It is too long.
+    /// The string is too long.
     #[error("a string of {given} bytes: the slot takes 0 to {max}")]
     TooLong {
-        /// Its length.
+        /// Its bytes.
         given: usize,
         /// The longest that fits.
         max: usize,
     },
-    /// The slot is not one.
+    /// No slot has this length.
     #[error("a slot of {given} bytes: strings go into slots of 1 to {SLOT_BYTES_MAX}")]
     Slot {
-        /// Its length.
+        /// Its bytes.
         given: usize,
     },
 }
@@ -57,7 +57,7 @@ pub fn pack_into(string: &[u8], slot: &mut [u8]) -> Result<(), ByteStringError> 
     Ok(())
 }
 
-/// The string in `slot`; `None` if it is not one that [`pack_into`] writes.
+/// The string in `slot`; `None` if [`pack_into`] does not write such a slot.
 pub fn unpack(slot: &[u8]) -> Option<&[u8]> {
     let (&length, room) = slot.split_last()?;
     let (string, padding) = room.split_at_checked(length.into())?;

@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Arguments of an operation, all of sizes that they can have.
+/// Arguments of an operation. All have valid sizes.
 #[derive(Debug)]
 pub(super) struct Arguments<'a> {
     pub(super) operation: Operation,
@@ -20,7 +20,7 @@ pub(super) struct Arguments<'a> {
     pub(super) key_high: High<'a>,
     pub(super) value: &'a [u8],
     pub(super) expected: &'a [u8],
-    /// Where a value that is found goes, instead of into a vector.
+    /// Where a found value goes, instead of into a vector.
     pub(super) room: Option<&'a mut [u8]>,
     /// Room for a page.
     pub(super) page_bytes: usize,
@@ -38,7 +38,7 @@ impl Arguments<'_> {
     fn fill(&self, body: &mut Body, deadline: Option<Deadline>) {
         body.operation = self.operation;
         body.deadline = deadline;
-        // What an operation does not have stays as it was: nobody looks at it.
+        // Parts that the operation does not use stay as they were; no code reads them.
         match self.key {
             Some(key) => body.key.set(key),
             // A scan from the beginning.
@@ -51,7 +51,7 @@ impl Arguments<'_> {
             High::Excluded(key) => body.key_high.set(key),
             High::Included(key) => {
                 body.key_high.set(key);
-                // Behind the last key there is no bound.
+                // If the key is the largest, there is no upper bound.
                 body.operation.bounded = body.key_high.increment();
             }
         }
@@ -61,7 +61,7 @@ impl Arguments<'_> {
     }
 }
 
-/// Makes the result of a call of its outcome.
+/// Turns the outcome of a call into its result.
 pub(super) type Fetch<T> = fn(Outcome, &mut Body, &mut Option<&mut [u8]>) -> T;
 
 #[derive(Debug)]
@@ -81,13 +81,13 @@ pub(super) enum Stage {
 
 /// An operation and its result to come: wait for it with [`Call::wait`], or await it.
 ///
-/// Nothing happens before either: a call that is dropped unused never was. Once it has been waited for or polled, it
-/// is queued as soon as there is room and runs on a worker thread, whoever polls or does not. **Dropping it then
-/// detaches:** an operation that was queued runs to its end, and nobody learns how it ended; one that was still in
-/// line for room in the queue is forgotten.
+/// Nothing happens before either: a call that is dropped unused has no effect. Once it has been waited for or polled,
+/// it is queued as soon as there is room, and runs on a worker thread whether or not it is polled again. **Dropping it
+/// then detaches it:** an operation that was queued runs to its end, and its result is lost; one that was still in line
+/// for room in the queue is forgotten.
 ///
-/// A call that has been polled and not dropped keeps its place in a queue until its result is taken. A task that
-/// polls many calls once and then neither polls nor drops them keeps others out.
+/// A call that has been polled and not dropped keeps its place in a queue until its result is taken. A task that polls
+/// many calls once, and then neither polls nor drops them, keeps other calls out.
 ///
 /// It is `Send` - a task may move between threads - and needs no particular executor.
 #[derive(Debug)]
@@ -105,7 +105,7 @@ pub(super) enum Started {
         queue: usize,
         slot: u32,
     },
-    /// Registered; woken when there is room.
+    /// Registered; the waiter is woken when there is room.
     InLine,
     /// Not registered.
     NoRoom,
@@ -116,14 +116,15 @@ impl<'a, T> Call<'a, T> {
         Self { session, arguments, fetch, deadline: None, stage: Stage::New }
     }
 
-    /// Gives the call a deadline, from now: time in the queue counts. An operation that has not been started by then
-    /// never is ([`SessionError::Deadline`]); one that waits for locks or repeats itself gives up
-    /// ([`dm_core::operation::Cause::Deadline`]) and says what it did. What was asked of a memory node is waited for.
+    /// Gives the call a deadline, from now on; time in the queue counts. An operation that has not been started by then
+    /// is never started ([`SessionError::Deadline`]). One that waits for locks or repeats itself gives up
+    /// ([`dm_core::operation::Cause::Deadline`]) and says what it did. The operation still waits for requests that a
+    /// memory node is executing.
     ///
-    /// Without one, an operation has 20 s from its start, and no bound on its time in the queue.
+    /// Without a deadline, an operation has 20 s from its start, and no bound on its time in the queue.
     ///
-    /// A call that is awaited has no clock of its own: while it is queued the worker looks at the deadline when it
-    /// comes to the operation, and in line for room it is looked at when the call is polled.
+    /// A call that is awaited has no clock of its own. While it is queued, the worker checks the deadline when it comes
+    /// to the operation; while it is in line for room, each poll checks it.
     pub fn within(mut self, time: Duration) -> Self {
         self.deadline = Deadline::after(time);
         self
@@ -161,7 +162,7 @@ impl<'a, T> Call<'a, T> {
     fn block_queued(&mut self, queue: usize, slot: u32) -> Result<T, SessionError> {
         let session = self.session;
         let queue = &session.shared().queues[queue];
-        // Worth it when the operation takes less than going to sleep and being woken.
+        // Spinning pays when the operation takes less time than sleeping and being woken.
         let spin = session.shared().spin;
         if !queue.is_finished(slot) && !spin.is_zero() {
             let began = Instant::now();
@@ -173,7 +174,7 @@ impl<'a, T> Call<'a, T> {
         }
         let mut running = false;
         loop {
-            // The waiter is registered. A park that returns for another reason looks once more.
+            // The waiter is registered. If the park returns for another reason, look once more.
             if queue.is_finished(slot)
                 && let Some(result) = self.take(None)
             {
@@ -188,7 +189,7 @@ impl<'a, T> Call<'a, T> {
                     self.stage = Stage::Ended;
                     return Err(error);
                 }
-                // It ends by itself, and knows the deadline.
+                // The operation ends by itself: it knows the deadline.
                 running = true;
                 continue;
             }
@@ -210,12 +211,13 @@ impl<'a, T> Call<'a, T> {
         }
     }
 
-    /// Queues the operation, or gets in line for that, or not without a `waiter`.
+    /// Queues the operation, or gets in line for room; without a `waiter` it does not get in line.
     pub(super) fn start(&mut self, waiter: Option<&dyn Fn() -> Waiter>) -> Result<Started, SessionError> {
         let arguments = self.arguments.as_ref().map_err(|refused| *refused)?;
         let queues = &self.session.shared().queues;
         loop {
-            // Who is in line stays there, so that a wake-up for a slot of this queue is not spent on another.
+            // A call in line stays in this line, so that a wake-up for a slot of this queue is not spent on another
+            // queue.
             let (queue, mut ticket) = match self.stage {
                 Stage::Waiting { queue, ticket } => (queue, Some(ticket)),
                 _ => (self.session.choose(), None),
@@ -265,7 +267,7 @@ impl<'a, T> Call<'a, T> {
     pub(super) fn look(&mut self, context: &mut Context<'_>) -> Poll<Result<T, SessionError>> {
         let waiter = || Waiter::Task(context.waker().clone());
         if let Stage::Queued { queue, slot } = self.stage {
-            // A hint that says no may be late: registering decides.
+            // `is_finished` is a hint and may lag; registering decides.
             let waiter = (!self.session.shared().queues[queue].is_finished(slot)).then(waiter);
             return self.take(waiter).map_or(Poll::Pending, Poll::Ready);
         }

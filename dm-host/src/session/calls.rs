@@ -11,9 +11,9 @@ use std::time::Duration;
 /// Many operations at once, spread over the lanes of all workers, and their results to come, in the order of the
 /// arguments.
 ///
-/// Each operation succeeds or fails by itself - wrong sizes, too, are the error of that one only - and each is
-/// linearizable by itself; among those on one key the order is not told. Otherwise as [`Call`], of which it is a list.
-/// At most half the slots of all queues are taken by one list at a time.
+/// Each operation succeeds or fails by itself, and a wrong size is an error of that operation only. Each is
+/// linearizable by itself; operations on one key take effect in any order. Otherwise this is a list of [`Call`]s. One
+/// list takes at most half the slots of all queues at a time.
 #[derive(Debug)]
 #[must_use = "calls do nothing until they are waited for or awaited"]
 pub struct Calls<'a, T> {
@@ -25,7 +25,7 @@ pub struct Calls<'a, T> {
     next: usize,
 }
 
-// A result is only ever moved out; nothing points into it.
+// A result is only moved out; nothing points into it.
 impl<T> Unpin for Calls<'_, T> {}
 
 impl<'a, T> Calls<'a, T> {
@@ -63,12 +63,12 @@ impl<'a, T> Calls<'a, T> {
         self.results()
     }
 
-    /// Queues what there is room for, without getting in line. Nobody waits for these: each registers a waiter when
-    /// it has become the first that has not ended.
+    /// Queues what there is room for, without getting in line. These calls have no waiters: each registers one when it
+    /// has become the first that has not ended.
     fn queue_more(&mut self) {
         let Some(call) = self.list.get(self.first) else { return };
         let end = (self.first + call.session.shared().window).min(self.list.len());
-        // The first gets in line, unless it has been queued already.
+        // The first call gets in line, unless it has been queued already.
         self.next = self.next.max(self.first);
         while self.next < end {
             let call = &mut self.list[self.next];
@@ -79,14 +79,14 @@ impl<'a, T> Calls<'a, T> {
                     Ok(_) => return,
                     Err(error) => self.results[self.next] = Some(Err(error)),
                 },
-                // It got in line as the first, and was queued.
+                // It got in line as the first call, and was queued.
                 Stage::Queued { .. } | Stage::Ended => {}
             }
             self.next += 1;
         }
     }
 
-    /// Notes how the first call ended.
+    /// Stores the result of the first call.
     fn end(&mut self, result: Result<T, SessionError>) {
         self.results[self.first] = Some(result);
         self.first += 1;

@@ -1,9 +1,9 @@
-//! When a call gives up.
+//! Deadlines of calls.
 
 use super::error::SessionError;
 use std::time::{Duration, Instant};
 
-/// When to give up.
+/// A deadline.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Deadline {
     since: Instant,
@@ -11,7 +11,7 @@ pub(super) struct Deadline {
 }
 
 impl Deadline {
-    /// `None`: so late that no clock gets there.
+    /// `None`: later than any clock reaches.
     pub(super) fn after(time: Duration) -> Option<Self> {
         let since = Instant::now();
         since.checked_add(time).map(|at| Self { since, at })

@@ -1,4 +1,4 @@
-//! What opening a session and calling it can fail with.
+//! Errors of opening a session and of its calls.
 
 use crate::assembly::AssemblyError;
 use crate::fabric::any::FabricError;
@@ -12,7 +12,7 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// Something about the pool or its catalog.
+    /// An operation on the pool or its catalog failed.
     #[error(transparent)]
     Pool(#[from] PoolError),
     /// A fabric for a worker cannot be made.
@@ -21,56 +21,56 @@ pub enum OpenError {
     /// The index cannot be put together.
     #[error(transparent)]
     Assembly(#[from] AssemblyError),
-    /// Parameters no index can have.
+    /// No index can have these parameters.
     #[error(transparent)]
     Parameters(#[from] IndexParameterError),
     /// An option is out of range.
     #[error("{option} {given}: a session takes {min} to {max}")]
     Option {
-        /// Which.
+        /// The option.
         option: &'static str,
-        /// What was asked for.
+        /// The value given.
         given: usize,
-        /// At least.
+        /// The least value.
         min: usize,
-        /// At most.
+        /// The greatest value.
         max: usize,
     },
-    /// The index exists, with other sizes than asked for.
+    /// The index exists, with sizes other than asked for.
     #[error("index \"{name}\" has keys of {} and values of {} bytes, not {} and {}", found.0, found.1, wanted.0, wanted.1)]
     Sizes {
         /// Its name.
         name: String,
         /// Its key and value bytes.
         found: (usize, usize),
-        /// Those asked for.
+        /// The key and value bytes that were asked for.
         wanted: (usize, usize),
     },
-    /// The index exists, and is another one than asked for, though of the same sizes.
+    /// The index exists, and is of another kind than asked for, though of the same sizes.
     #[error("index \"{name}\" is a {found}; asked for is a {wanted}")]
     Other {
         /// Its name.
         name: String,
-        /// What it is.
+        /// The index that exists.
         found: Box<IndexParameters>,
-        /// What was asked for.
+        /// The index that was asked for.
         wanted: Box<IndexParameters>,
     },
-    /// The index exists, and only one of it and what was asked for has keys and values of any length.
+    /// The index exists, and either it or what was asked for has keys and values of any length, but not both.
     #[error("index \"{name}\" has keys and values of {}, not of {}", lengths(*items), lengths(!*items))]
     Items {
         /// Its name.
         name: String,
-        /// Whether it has.
+        /// Whether the existing index has them.
         items: bool,
     },
     /// A thread could not be started.
     #[error("starting a thread: {0}")]
     Thread(#[from] std::io::Error),
-    /// Its statistics cannot be served where they shall.
+    /// Statistics cannot be served at the given address.
     #[error(transparent)]
     Metrics(std::io::Error),
-    /// A thread of the session panicked before it had said that it is ready: a bug.
+    /// A thread of the session panicked before it was ready: a bug.
     #[error("a thread of the session panicked while it started")]
     Panicked,
 }
@@ -79,7 +79,7 @@ const fn lengths(items: bool) -> &'static str {
     if items { "any length" } else { "one size" }
 }
 
-/// Why a call failed. [`SessionError::effect`] tells what it did to the index nevertheless.
+/// Why a call failed. [`SessionError::effect`] says what the call did to the index nevertheless.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SessionError {
@@ -94,7 +94,7 @@ pub enum SessionError {
     /// Refused before anything was queued: values of this index have another size.
     #[error("a value of {given} bytes: this index has values of {expected}")]
     ValueBytes {
-        /// Bytes of the value, or of the room for one, given.
+        /// Bytes of the given value, or of the given room for one.
         given: usize,
         /// Bytes of every value.
         expected: usize,
@@ -104,7 +104,7 @@ pub enum SessionError {
     KeyTooLong {
         /// Bytes of the key given.
         given: usize,
-        /// Bytes of the longest.
+        /// Bytes of the longest key.
         most: usize,
     },
     /// Refused before anything was queued: values of this index are shorter.
@@ -112,7 +112,7 @@ pub enum SessionError {
     ValueTooLong {
         /// Bytes of the value given.
         given: usize,
-        /// Bytes of the longest.
+        /// Bytes of the longest value.
         most: usize,
     },
     /// Refused before anything was queued: a value of any length does not go into room of a fixed size.
@@ -126,10 +126,10 @@ pub enum SessionError {
         /// See [`crate::assembly::Spending::page_records`].
         max: usize,
     },
-    /// The deadline passed before the operation was started; it never will be.
+    /// The deadline passed before the operation was started; it will never be.
     #[error("deadline passed after {waited:?} in the queue (nothing was changed)")]
     Deadline {
-        /// From the call to when this was noticed.
+        /// Time from the call until the session noticed.
         waited: Duration,
     },
     /// The session was closed before the operation was queued.
@@ -147,10 +147,10 @@ pub enum SessionError {
         /// `None` if the operation had not been started.
         effect: Effect,
     },
-    /// A blocking call by a worker thread, from inside a waker: it would wait for itself.
+    /// A blocking call on a worker thread, from inside a waker: it would wait for itself.
     #[error("a blocking call on a worker's own thread: wakers must not wait (nothing was changed)")]
     OnWorker,
-    /// The index could not do it.
+    /// The operation failed.
     #[error(transparent)]
     Operation(#[from] OpError),
 }

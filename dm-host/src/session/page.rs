@@ -9,7 +9,7 @@ use std::ops::Bound;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
     bytes: Vec<u8>,
-    /// Of each record: where its key, its value and the value's end are.
+    /// For each record: the offsets of its key, its value and the value's end.
     places: Vec<[usize; 3]>,
     more: bool,
 }
@@ -35,12 +35,12 @@ impl Page {
         Self { bytes, places, more }
     }
 
-    /// How many records it has.
+    /// Number of records.
     pub fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// Whether it has none.
+    /// Whether it has no records.
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
@@ -66,7 +66,7 @@ impl Page {
 
 /// Records of a range in ascending order, fetched a page at a time; see [`Session::scan`].
 ///
-/// After an error it can be asked again: it goes on where it was.
+/// After an error the next call continues where the iterator was.
 #[derive(Debug)]
 pub struct Scan<'s> {
     session: &'s Session,

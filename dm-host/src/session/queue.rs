@@ -8,19 +8,19 @@
 //!                                      the call was dropped: done releases the slot ───┘
 //! ```
 //!
-//! A slot has room for one operation's arguments and results, made when the session is opened; nothing is allocated
-//! per operation. Its index is at one place at a time - the free list, one call, the ready list, or one lane of the
-//! worker - and who has it may change it. The body's mutex is there because safe Rust asks for it, and for the two
-//! places where call and worker meet unannounced: the call drops, withdraws or changes its waker while the worker
-//! starts or finishes. Each of these looks at the body's stage under the mutex, so one of the two comes first and the
+//! A slot has room for one operation's arguments and results. It is made when the session is opened; no memory is
+//! allocated per operation. A slot's index is at one place at a time - the free list, one call, the ready list, or one
+//! lane of the worker - and whichever has it may change the slot. The body has a mutex because safe Rust requires one,
+//! and for two cases where call and worker meet unannounced: the call drops, withdraws or changes its waker while the
+//! worker starts or finishes the operation. Both look at the body's stage under the mutex, so one comes first and the
 //! other sees it.
 //!
-//! **No wake-up is lost.** *Worker:* a submit puts the slot into the ready list and only then unparks the worker. If
-//! the worker looked before that, its next park returns at once, because the token of an unpark is kept, and it looks
-//! again; `unpark` and `park` synchronise, so it then sees the hint. *Call:* a waiter is registered under the body's
-//! mutex before the caller parks or returns `Pending`, and the worker stores the result and takes the waiter under the
-//! same mutex. *Room:* a call that finds no free slot registers under the same lock it looked under; a slot given back
-//! wakes the first in line. A call that is dropped after it was woken passes the wake-up on.
+//! **No wake-up is lost.** *Worker:* a submit first puts the slot into the ready list, then unparks the worker. If the
+//! worker looked before that, its next park returns at once, because the token of an unpark is kept, and it looks
+//! again; `unpark` and `park` synchronise, so it then sees the hint. *Call:* a call registers its waiter under the
+//! body's mutex before it parks or returns `Pending`, and the worker stores the result and takes the waiter under the
+//! same mutex. *Room:* a call that finds no free slot registers under the lock under which it looked; a released slot
+//! wakes the first call in line. A call that is dropped after it was woken passes the wake-up on.
 //!
 //! No lock is held while another is taken, nor while a waker runs or is dropped: either may run code of the application
 //! that calls the session, or drops it.
@@ -40,7 +40,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 use std::thread::{self, Thread};
 
-/// Who waits for a slot to be finished, or for a free one.
+/// A waiter for a finished operation, or for a free slot.
 #[derive(Debug, Default)]
 pub(super) enum Waiter {
     #[default]
@@ -54,7 +54,7 @@ impl Waiter {
         match self {
             Self::Nobody => {}
             Self::Thread(thread) => thread.unpark(),
-            // A waker that panics is its executor's trouble; the other calls of this worker shall not suffer from it.
+            // If a waker panics, only its executor is affected; the other calls of this worker are not.
             Self::Task(waker) => drop(catch_unwind(AssertUnwindSafe(|| waker.wake()))),
         }
     }
@@ -93,17 +93,17 @@ impl End {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// Free or claimed: the worker has nothing to do with it.
+    /// Free or claimed: the worker does not look at it.
     Idle,
     Queued,
     Running,
-    /// The caller gave up before the worker began.
+    /// The caller withdrew before the worker began.
     Withdrawn,
     Finished,
 }
 
-/// A key or a value in a slot. Where all are equally long it is never allocated anew; else it grows to the longest that the
-/// slot ever had.
+/// A key or a value in a slot. Where all have the same length, its buffer is allocated once; otherwise it grows to the
+/// longest that the slot ever had.
 #[derive(Debug)]
 pub(super) struct Bytes {
     held: Vec<u8>,
@@ -115,7 +115,7 @@ impl Bytes {
         Self { held: if has_length { Vec::new() } else { vec![0; bytes] }, has_length }
     }
 
-    /// Takes `bytes`, if they are as long as they have to be.
+    /// Stores `bytes`, if they have a valid length.
     pub(super) fn set(&mut self, bytes: &[u8]) {
         if self.has_length {
             self.held.clear();
@@ -125,7 +125,7 @@ impl Bytes {
         }
     }
 
-    /// The least there is.
+    /// Sets the least value.
     pub(super) fn set_least(&mut self) {
         if self.has_length {
             self.held.clear();
@@ -134,7 +134,7 @@ impl Bytes {
         }
     }
 
-    /// The next there can be; `false`: there is none. It may be longer by one byte than any that is.
+    /// Sets the next larger value, which may be one byte longer than any valid one. `false`: there is none.
     pub(super) fn increment(&mut self) -> bool {
         if self.has_length {
             self.held.push(0);
@@ -174,7 +174,7 @@ fn increment(key: &mut [u8]) -> bool {
 #[derive(Debug)]
 pub(super) struct Body {
     stage: Stage,
-    /// Nobody waits for the result: the call was dropped.
+    /// The call was dropped, so the result is not wanted.
     detached: bool,
     result: Result<Outcome, SessionError>,
     waiter: Waiter,
@@ -182,17 +182,17 @@ pub(super) struct Body {
     pub(super) deadline: Option<Deadline>,
     pub(super) key: Bytes,
     pub(super) key_high: Bytes,
-    /// The value to write; after the end the value that was found.
+    /// The value to write; after the end, the value that was found.
     pub(super) value: Bytes,
     pub(super) expected: Bytes,
-    /// Room for a page, brought along by the call that wants one.
+    /// Room for a page, supplied by the call that wants one.
     pub(super) page: Vec<u8>,
 }
 
 #[derive(Debug)]
 struct Slot {
-    /// The body's stage is `Finished`: a hint, so that a caller that spins does not take the mutex each time. Changed
-    /// only under it.
+    /// The body's stage is `Finished`. This is a hint, so that a spinning caller does not take the mutex each time. It
+    /// changes only under the mutex.
     finished: AtomicBool,
     body: Mutex<Body>,
 }
@@ -204,20 +204,20 @@ struct Lists {
     /// Calls that wait for a free slot, in order of arrival.
     waiting: VecDeque<(u64, Waiter)>,
     next_ticket: u64,
-    /// Takes no more operations; the worker finishes what is there.
+    /// Takes no more operations; the worker finishes what is queued.
     closing: bool,
-    /// The worker is gone.
+    /// Why the worker ended, if it has.
     end: Option<End>,
 }
 
-/// What a claim gave.
+/// The result of a claim.
 #[derive(Debug)]
 pub(super) enum Claim {
-    /// A slot of one's own.
+    /// The claimed slot.
     Slot(u32),
-    /// None is free; woken when one is, if asked for.
+    /// None is free. The waiter, if one was given, is woken when one is.
     Full,
-    /// None ever will be.
+    /// No slot will ever be free.
     Ended(End),
 }
 
@@ -226,12 +226,12 @@ pub(super) enum Claim {
 pub(super) struct Queue {
     slots: Box<[Slot]>,
     lists: Mutex<Lists>,
-    /// Length of the ready list, plus [`CLOSING`]: what the worker looks at before it takes the lock. Changed only
-    /// under it.
+    /// Length of the ready list, plus [`CLOSING`]: the worker looks at it before it takes the lock. It changes only
+    /// under the lock.
     hint: AtomicUsize,
-    /// Slots that are not free: for who chooses a queue. Changed only under the lock.
+    /// Slots that are not free, for choosing a queue. It changes only under the lock.
     load: AtomicUsize,
-    /// Operations may still be queued: a hint for who chooses a queue.
+    /// Operations may still be queued: a hint for choosing a queue.
     open: AtomicBool,
     worker: OnceLock<Thread>,
     pub(super) sums: WorkerSums,
@@ -240,13 +240,13 @@ pub(super) struct Queue {
 /// See [`Queue::hint`].
 const CLOSING: usize = 1 << (usize::BITS - 1);
 
-/// What panicked under a lock of ours left whole structures: each critical section moves one thing.
+/// A panic under one of these locks leaves whole structures: each critical section moves one thing.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Queue {
-    /// `have_lengths`: keys and values are of any length up to these.
+    /// `have_lengths`: keys and values have any length up to these.
     pub(super) fn new(slots: usize, key_bytes: usize, value_bytes: usize, have_lengths: bool) -> Self {
         let room = |bytes| Bytes::new(bytes, have_lengths);
         let body = || Body {
@@ -285,7 +285,7 @@ impl Queue {
         self.load.load(Ordering::Relaxed)
     }
 
-    /// Whether operations may still be queued. Once it says no it says so for good.
+    /// Whether operations may still be queued. Once false, it stays false.
     pub(super) fn is_open(&self) -> bool {
         self.open.load(Ordering::Relaxed)
     }
@@ -295,7 +295,7 @@ impl Queue {
         self.worker.get().is_some_and(|worker| worker.id() == thread::current().id())
     }
 
-    /// Says which thread is the worker. Before the first submit.
+    /// Registers the thread of the worker. Called before the first submit.
     pub(super) fn register(&self, worker: &Thread) {
         // There is one worker per queue, registered once.
         let _ = self.worker.set(worker.clone());
@@ -309,12 +309,12 @@ impl Queue {
 
     // ---- for calls -------------------------------------------------------------------------------------------
 
-    /// Claims a free slot. Without one and with a `waiter`, gets in line: `ticket` is the place. Who would not wait
-    /// does not go before those in line.
+    /// Claims a free slot. If there is none and a `waiter` is given, gets in line at place `ticket`. A call without a
+    /// waiter does not overtake those in line.
     pub(super) fn claim(&self, waiter: Option<&dyn Fn() -> Waiter>, ticket: &mut Option<u64>) -> Claim {
         let claim = self.claim_or_register(None, waiter.is_some(), ticket);
         match (&claim, waiter) {
-            // Made without the lock, and only when needed. There may be a slot by then.
+            // The waiter is made without the lock, and only when needed. A slot may be free by then.
             (Claim::Full, Some(waiter)) => self.claim_or_register(Some(waiter()), true, ticket),
             _ => claim,
         }
@@ -346,7 +346,7 @@ impl Queue {
                     replaced = std::mem::replace(old, waiter);
                 }
             }
-            // Was woken, and somebody else was faster: back to the head of the line.
+            // It was woken, and another call was faster: back to the head of the line.
             (None, Some(ticket)) => lists.waiting.push_front((ticket, waiter)),
             (None, None) => {
                 let next = lists.next_ticket;
@@ -360,7 +360,7 @@ impl Queue {
         Claim::Full
     }
 
-    /// Leaves the line. If this call had been woken, somebody else takes the free slot.
+    /// Leaves the line. If this call had been woken, the next call in line gets the wake-up.
     pub(super) fn leave_line(&self, ticket: u64) {
         let mut lists = lock(&self.lists);
         let passed_on = match lists.waiting.iter().position(|(other, _)| *other == ticket) {
@@ -400,12 +400,12 @@ impl Queue {
         Ok(())
     }
 
-    /// Whether the operation in `slot` seems to have ended.
+    /// Whether the operation in `slot` seems to have ended (a hint).
     pub(super) fn is_finished(&self, slot: u32) -> bool {
         self.slots[slot as usize].finished.load(Ordering::Acquire)
     }
 
-    /// Fetches the result and gives the slot back. `None`: there is none yet, and `waiter` is woken when there is.
+    /// Takes the result and releases the slot. `None`: there is no result yet, and `waiter` is woken when there is.
     pub(super) fn take<R>(
         &self,
         slot: u32,
@@ -428,7 +428,7 @@ impl Queue {
         Some(result)
     }
 
-    /// Takes a queued operation back, whose deadline has passed. `false`: it is running, or has ended.
+    /// Withdraws a queued operation whose deadline has passed. `false`: it is running, or has ended.
     pub(super) fn withdraw(&self, slot: u32) -> bool {
         let mut body = lock(&self.slots[slot as usize].body);
         let queued = body.stage == Stage::Queued;
@@ -439,7 +439,7 @@ impl Queue {
         queued
     }
 
-    /// Nobody wants the result any more; the operation runs on.
+    /// Notes that the result is not wanted any more; the operation runs on.
     pub(super) fn detach(&self, slot: u32) {
         let mut body = lock(&self.slots[slot as usize].body);
         if body.stage != Stage::Finished {
@@ -453,14 +453,14 @@ impl Queue {
         self.release(slot);
     }
 
-    /// Gives a slot back, and wakes who waits for one.
+    /// Releases a slot, and wakes the first call that waits for one.
     fn release(&self, slot: u32) {
         let (page, waiter) = {
             let mut body = lock(&self.slots[slot as usize].body);
             body.stage = Stage::Idle;
             (std::mem::take(&mut body.page), std::mem::take(&mut body.waiter))
         };
-        // A page nobody fetched; a waiter that withdrew.
+        // Dropped outside the lock: a page that no call fetched, a waiter that withdrew.
         drop((page, waiter));
         let mut lists = lock(&self.lists);
         lists.free.push(slot);
@@ -474,7 +474,7 @@ impl Queue {
 
     // ---- for the supervisor ----------------------------------------------------------------------------------
 
-    /// Takes no more operations; the worker ends when it has finished what is there.
+    /// Takes no more operations; the worker ends when it has finished what is queued.
     pub(super) fn close(&self) {
         let mut lists = lock(&self.lists);
         lists.closing = true;
@@ -505,7 +505,8 @@ impl Queue {
         }
     }
 
-    /// Begins the operation in a slot that was ready: copies its arguments. `None`: there is nothing to run.
+    /// Begins the operation in a slot that was ready: copies its arguments to the scratch. `None`: there is nothing to
+    /// run.
     fn begin(&self, slot: u32, scratch: &mut [u8], plan: &ScratchPlan) -> Option<Operation> {
         let mut body = lock(&self.slots[slot as usize].body);
         if body.stage == Stage::Withdrawn {
@@ -536,7 +537,7 @@ impl Queue {
         Some(operation)
     }
 
-    /// Stores a result and wakes who waits for it; without anybody, releases the slot.
+    /// Stores a result and wakes the waiter; if the call was dropped, releases the slot.
     fn finish(&self, slot: u32, mut body: MutexGuard<'_, Body>, result: Result<Outcome, SessionError>) {
         body.result = result;
         body.stage = Stage::Finished;
@@ -546,13 +547,13 @@ impl Queue {
             return;
         }
         let waiter = std::mem::take(&mut body.waiter);
-        // Under the mutex: past it the slot may belong to another call.
+        // Under the mutex: after it the slot may belong to another call.
         self.slots[slot as usize].finished.store(true, Ordering::Release);
         drop(body);
         waiter.wake();
     }
 
-    /// Fails an operation of a worker that is gone.
+    /// Fails an operation of a worker that has ended.
     fn fail(&self, slot: u32, error: SessionError) {
         let body = lock(&self.slots[slot as usize].body);
         if body.stage == Stage::Withdrawn {

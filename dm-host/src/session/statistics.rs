@@ -1,4 +1,4 @@
-//! What a session did so far.
+//! Statistics of a session.
 
 use crate::metrics::put;
 use crate::worker::{Cost, Finished};
@@ -16,9 +16,9 @@ pub struct KindStatistics {
     pub operations: u64,
     /// Those that failed.
     pub failed: u64,
-    /// Time from their start on a lane to their end, in ns; time in the queue is not in it.
+    /// Time from their start on a lane to their end, in ns, without time in the queue.
     pub latency_ns: u64,
-    /// The longest, in ns.
+    /// The longest of these times, in ns.
     pub latency_ns_max: u64,
     /// Submits with at least one request for a memory node.
     pub round_trips: u64,
@@ -30,16 +30,16 @@ pub struct KindStatistics {
     pub bytes_written: u64,
 }
 
-/// What a session did so far, all workers together.
+/// Statistics of a session so far, over all workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statistics {
     kinds: [KindStatistics; KINDS],
-    /// Bytes the index cache uses; some 50 ms old.
+    /// Bytes that the index cache uses; up to some 50 ms old.
     pub cache_used_bytes: u64,
-    /// Bytes it may use.
+    /// Bytes that the index cache may use.
     pub cache_budget_bytes: u64,
-    /// Operations that have a place in a queue now, running ones and results not yet fetched included.
+    /// Operations that have a place in a queue now, including running ones and results not yet fetched.
     pub queued: u64,
 }
 
@@ -49,7 +49,7 @@ impl Statistics {
         &self.kinds[kind as usize]
     }
 
-    /// In Prometheus's text format, as those of `member`.
+    /// The statistics in Prometheus's text format, as those of `member`.
     pub fn prometheus(&self, member: Member) -> String {
         let mut text = String::new();
         type Of = fn(&KindStatistics) -> f64;
@@ -84,7 +84,7 @@ impl Statistics {
     }
 }
 
-/// One kind's sums on one worker.
+/// One operation kind's sums on one worker.
 #[derive(Debug, Default)]
 struct Sums {
     operations: AtomicU64,
@@ -97,8 +97,8 @@ struct Sums {
     bytes_written: AtomicU64,
 }
 
-/// Sums of one worker, which alone adds to them. Relaxed throughout: the sums order nothing, and a load and a store
-/// by the only writer lose nothing and are cheaper than an atomic addition.
+/// Sums of one worker, the only thread that adds to them. All accesses are relaxed: the sums order nothing. A load and
+/// a store by the only writer lose nothing, and are cheaper than an atomic addition.
 #[derive(Debug, Default)]
 pub(super) struct WorkerSums([Sums; KINDS]);
 

@@ -9,9 +9,9 @@
 //!           └─ adopter, once a lease, for as long as it takes: the same lane
 //! ```
 //!
-//! The supervisor sleeps, except that every [`TICK`] it publishes the cache's size and, if lanes are parked, wakes them
-//! so that they are looked at ([`super::watch`]). It ends when it is told to close: it closes the queues, the workers
-//! finish what is there, the scope ends, the storage goes, and the compute node leaves the pool.
+//! The supervisor sleeps. Every [`TICK`] it publishes the cache's size and, if lanes are parked, wakes them so that
+//! they are checked ([`super::watch`]). It ends when it is told to close: it closes the queues, the workers finish what
+//! is queued, the scope ends, the storage is dropped, and the compute node leaves the pool.
 
 use super::error::{OpenError, SessionError};
 use super::queue::{End, Queue, QueueWork};
@@ -37,27 +37,26 @@ use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a session looks for memory of departed compute nodes in one go, and before it serves: enough to look into some chunks, or
-/// for the four epochs of two collections.
+/// How long one orphan collection of a session may take at a time, and how long one may delay its opening: long enough
+/// to look into some chunks, or for the four epochs of two collections.
 const ADOPTION_MAX: Duration = Duration::from_millis(250);
 
-/// How soon it goes on with a collection that waits for epochs: a small part of what an epoch takes. What is taken out of the index
-/// meanwhile in chunks that are closed is lost until they are collected again.
+/// Pause before the session continues a collection that waits for epochs: a small part of an epoch. Memory that is
+/// unlinked from the index meanwhile in chunks of the collection set is lost until these chunks are collected again.
 const ADOPTION_PAUSE: Duration = Duration::from_millis(5);
 
-/// How often the supervisor looks after parked lanes: how late an operation in a local lock queue may notice its
-/// deadline.
+/// How often the supervisor checks parked lanes. An operation in a local lock queue may notice its deadline this late.
 const TICK: Duration = Duration::from_millis(50);
 
-/// What a session asks its supervisor for.
+/// Commands to the supervisor.
 pub(super) enum Command {
-    /// A walk over the index.
+    /// Walk over the index and validate it.
     Validate(Sender<Result<Census, SessionError>>),
     /// Finish what is queued and end.
     Close,
 }
 
-/// Where a supervisor says that the session is open, or why not.
+/// Where a supervisor reports that the session is open, or why it is not.
 pub(super) type Ready = SyncSender<Result<(), OpenError>>;
 
 /// What a supervisor is started with.
@@ -72,7 +71,7 @@ pub(super) struct Supervisor {
     pub(super) commands: Receiver<Command>,
 }
 
-/// Says to whatever runs in the background that the session closes, by being dropped.
+/// Tells background threads, when it is dropped, that the session closes.
 #[derive(Default)]
 struct Closing(Arc<AtomicBool>);
 
@@ -82,7 +81,7 @@ impl Drop for Closing {
     }
 }
 
-/// The lane that walks run on; there is one, so walks take turns.
+/// The lane that walks run on. There is one, so walks take turns.
 struct Walker {
     fabric: AnyFabric,
     scratch: Vec<u8>,
@@ -104,7 +103,7 @@ impl Supervisor {
             self.serve(&index, &walker, fabrics, &watch, ready);
         });
         if let Err(error) = assembled {
-            // Nobody there: the thread that opens the session has given up.
+            // If the receiver is gone, the thread that opens the session has given up.
             let _ = ready.send(Err(error.into()));
         }
         if watch.any_unsettled() {
@@ -125,8 +124,8 @@ impl Supervisor {
         let spin = self.options.spin;
         let wakes = &Wakes::new(workers, lanes);
         let waits = {
-            // Before operations ask for memory: else every session that is opened would be granted new chunks, and find out later that
-            // those of the sessions before were nobody's.
+            // Before operations ask for memory. Otherwise every new session would be granted new chunks, and find out
+            // later that chunks of departed sessions were free to collect.
             let until = Instant::now() + ADOPTION_MAX;
             let is_over = || Instant::now() >= until;
             let mut walker = walker.lock().unwrap_or_else(PoisonError::into_inner);
@@ -145,7 +144,7 @@ impl Supervisor {
                     }
                     Err(error) => {
                         self.shared.close();
-                        // Nobody there: see above.
+                        // The receiver is gone: see above.
                         let _ = ready.send(Err(OpenError::Thread(error)));
                         return;
                     }
@@ -163,7 +162,7 @@ impl Supervisor {
         });
     }
 
-    /// Does what the session asks for until it closes. `waits`: a collection is under way.
+    /// Executes commands until the session closes. `waits`: a collection is under way.
     fn attend<'scope, 'e: 'scope>(
         &self,
         scope: &'scope thread::Scope<'scope, 'e>,
@@ -178,13 +177,13 @@ impl Supervisor {
         let (adopting, closing) = (Arc::new(AtomicBool::new(false)), Closing::default());
         let waits = Arc::new(AtomicBool::new(waits));
         loop {
-            // A collection that is under way waits for epochs, which pass faster than leases.
+            // A collection that is under way waits for epochs, which are shorter than leases.
             let due = if waits.load(Ordering::Relaxed) { Duration::ZERO } else { lease };
             if adopted.elapsed() >= due && !adopting.swap(true, Ordering::Relaxed) {
                 adopted = Instant::now();
                 let (adopting, closing, waits) = (Arc::clone(&adopting), Arc::clone(&closing.0), Arc::clone(&waits));
                 let adopt = move || {
-                    // Who waits for a walk has the lane, and this comes again.
+                    // If a walk has the lane, this is tried again later.
                     if let Ok(mut walker) = walker.try_lock() {
                         let until = Instant::now() + ADOPTION_MAX;
                         let closes = || closing.load(Ordering::Relaxed);
@@ -202,10 +201,11 @@ impl Supervisor {
                 Ok(Command::Validate(answer)) => {
                     let walk = move || {
                         let mut walker = walker.lock().unwrap_or_else(PoisonError::into_inner);
-                        // Nobody there: the caller does not wait any more.
+                        // If the receiver is gone, the caller does not wait any more.
                         let _ = answer.send(walk(index, &mut walker));
                     };
-                    // If no thread can be had the answer is dropped with the closure, which the caller notices.
+                    // If no thread can be started, the answer's sender is dropped with the closure, which the caller
+                    // notices.
                     let walk = thread::Builder::new().name("dm-validate".to_owned()).spawn_scoped(scope, walk);
                     if let Err(error) = walk {
                         tracing::warn!("starting a thread to validate an index: {error}");
@@ -230,7 +230,7 @@ impl Supervisor {
     }
 }
 
-/// One worker's life.
+/// Runs one worker to its end.
 fn work(
     index: &Watched<'_, impl Index>,
     mut fabric: AnyFabric,
@@ -241,9 +241,9 @@ fn work(
     wakes: &Wakes,
 ) {
     let plan = index.plan();
-    // First: whatever happens below, what is queued does not wait for ever.
+    // First: whatever fails below, queued calls do not wait for ever.
     let mut work = QueueWork::new(queue, plan, lanes, spin);
-    // Zeroed here, so that the memory is near this thread's processor.
+    // Zeroed by this thread, so that the memory is near its processor.
     let mut scratch = vec![0; plan.total_bytes * lanes];
     let lanes: Vec<_> = scratch
         .chunks_exact_mut(plan.total_bytes)
@@ -265,7 +265,7 @@ fn walk(index: &Watched<'_, impl Index>, walker: &mut Walker) -> Result<Census, 
     walk_on(index, fabric, &lane).map_err(SessionError::Operation)
 }
 
-/// Takes over what compute nodes that are gone have left, if any. What fails is tried again after the next lease.
+/// Collects what departed compute nodes have left, if anything. After a failure the next lease tries again.
 fn adopt(index: &Watched<'_, impl Index>, walker: &mut Walker, stop: &dyn Fn() -> bool) -> Adopted {
     let Walker { fabric, scratch, id } = walker;
     let lane = Lane::new(*id, scratch);
@@ -283,8 +283,8 @@ fn adopt(index: &Watched<'_, impl Index>, walker: &mut Walker, stop: &dyn Fn() -
     adopted
 }
 
-/// Adopts, and goes on for as long as a collection waits, until its time is over. Answers whether a collection still waits: nobody else
-/// can collect until this compute node has gone on with it.
+/// Collects, and continues while a collection waits, until its time is over. Returns whether a collection still waits:
+/// no other compute node can collect until this one has continued it.
 fn go_on(mut adopt: impl FnMut() -> Adopted, is_over: impl Fn() -> bool, mut pause: impl FnMut(Duration)) -> bool {
     loop {
         if !adopt().waits {
@@ -297,8 +297,9 @@ fn go_on(mut adopt: impl FnMut() -> Adopted, is_over: impl Fn() -> bool, mut pau
     }
 }
 
-/// Ties the lane's lifetime to the fabric's. An adoption keeps no session from opening for long, and none from closing: it is dropped
-/// between two submits, and goes on where it was, soon: it may have chunks closed, and nobody else collects meanwhile.
+/// Ties the lane's lifetime to the fabric's. A collection keeps no session from opening for long, and none from
+/// closing: it is dropped between two submits. It continues soon where it was, since it may have chunks in its
+/// collection set, and no other compute node collects meanwhile.
 fn adopt_on(
     index: &Watched<'_, impl Index>,
     fabric: &mut AnyFabric,
@@ -320,7 +321,7 @@ fn adopt_on(
     adopted
 }
 
-/// Ties the lane's lifetime to the fabric's. A walk that gave up under a lock leaves it to be settled.
+/// Ties the lane's lifetime to the fabric's. If a walk gave up under a lock, the lane is settled.
 fn walk_on(index: &Watched<'_, impl Index>, fabric: &mut AnyFabric, lane: &Lane<'_>) -> Result<Census, OpError> {
     let census = block_on(fabric, lane, index.validate(lane));
     if lane.in_doubt() {
@@ -334,7 +335,8 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
-    /// A collection that waits `epochs` times, in a time that is over after `pauses`: calls, and whether it still waits.
+    /// A collection that waits `epochs` times, in a time that is over after `pauses`. Returns the calls, and whether it
+    /// still waits.
     fn first(epochs: u32, pauses: u32) -> (u32, bool) {
         let (calls, paused) = (Cell::new(0), Cell::new(0));
         let adopt = || {

@@ -1,15 +1,16 @@
-//! An index whose operations do not wait for ever in a local lock queue.
+//! Keeps an index's operations from waiting for ever in a local lock queue.
 //!
-//! A lane that waits its turn for a lock is parked, and who has the lock wakes it. If that lane cannot be settled -
-//! its memory node died between lock and unlock - it never does. [`Watched`] looks at every parked operation when it is
-//! polled, which the supervisor brings about by waking parked lanes now and then: an operation whose deadline has
-//! passed, or that waits for a lock on a memory node that is down, is dropped and fails. The worker then has the lane
-//! settled, which takes it out of the queue.
+//! A lane that waits its turn for a lock is parked, and the lane that holds the lock wakes it. If the holder cannot be
+//! settled - its memory node died between lock and unlock - it never does. The supervisor wakes parked lanes now and
+//! then, so [`Watched`] polls every parked operation and checks it. It drops an operation whose deadline has passed, or
+//! that waits for a lock on a memory node that is down, and the operation fails. The worker then has the lane settled,
+//! which takes it out of the queue.
 //!
-//! A lane that could not be settled may hold a lock on a memory node that lives, too: its lock_records are paid in order, and
-//! the first that cannot be paid ends that. Once there is such a lane nobody waits long in a local queue.
+//! A lane that could not be settled may also hold a lock on a memory node that lives: settling takes its lock records
+//! in order, and the first that cannot be released ends that. Once there is such a lane, no operation waits long in a
+//! local queue.
 //!
-//! Only parked operations are dropped: nothing of theirs is under way then, and the local queue is all they owe.
+//! Only parked operations are dropped: they have no request in flight, and only the local queue knows of them.
 
 use crate::fabric::any::Node;
 use dm_core::error::VerbError;
@@ -26,8 +27,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-/// How long an operation waits in local queues once a lane could not be settled: much longer than lanes that live take
-/// to pass a lock on, so that few of those who do not wait for the dead one fail with those who do.
+/// How long an operation waits in local queues once a lane could not be settled. This is much longer than live lanes
+/// take to pass a lock on, so few operations that do not wait for the dead lane fail with those that do.
 const UNSETTLED_WAIT: Duration = Duration::from_millis(200);
 
 /// What the workers and the supervisor tell each other about lanes.
@@ -56,7 +57,7 @@ pub(super) struct Watched<'i, I> {
     pub(super) watch: &'i Watch,
 }
 
-/// Counts a lane as parked while it lives.
+/// Counts a lane as parked while it exists.
 struct Parked<'w>(&'w Watch);
 
 impl<'w> Parked<'w> {
@@ -73,7 +74,7 @@ impl Drop for Parked<'_> {
 }
 
 impl<I: Index> Watched<'_, I> {
-    /// Runs `operation`, which waits in local lock queues for `wait_ns` less the time its requests took, in all.
+    /// Runs `operation`. In all, it may wait in local lock queues for `wait_ns` less the time that its requests took.
     async fn guard<T>(
         &self,
         lane: &Lane<'_>,
@@ -87,7 +88,7 @@ impl<I: Index> Watched<'_, I> {
         poll_fn(|context| {
             if let Some((since, count)) = parked.take() {
                 let elapsed_ns = lane.port().elapsed_ns().saturating_add((waited + since.elapsed()).as_nanos() as u64);
-                // Its turn may have come by now; then the settling lane passes it on.
+                // The lane may have got the lock by now; then the settling lane passes it on.
                 let cause = if let Some(down) = self.down(lane) {
                     Some(Cause::Verb(down))
                 } else if elapsed_ns > wait_ns {

@@ -1,10 +1,10 @@
-//! Probing what nobody promises: whether aligned 64-byte vector moves tear on this machine.
+//! Probes whether aligned 64-byte vector moves tear on this machine, which no vendor rules out.
 //!
-//! Two threads share a line. One stores, in turn, a whole line, a part of up to 32 bytes and a larger part, both across
-//! the middle: the three kinds of store there are. The other loads the line and looks for an image that is none of
-//! what these leave behind. Not seeing any proves nothing: it is why LINE_ATOMIC is *asserted* in
-//! [`LineMode::Vector`], not granted by construction. Seeing one refutes the profile: some processors execute a
-//! 64-byte store as two of 32 bytes (AMD Zen 4).
+//! Two threads share a line. One stores, in turn, a whole line, a part of up to 32 bytes, and a larger part; both parts
+//! lie across the middle. These are the three kinds of store there are. The other thread loads the line and looks for
+//! an image that none of these stores leaves. Seeing none proves nothing: that is why LINE_ATOMIC is *asserted* in
+//! [`LineMode::Vector`], not granted by construction. Seeing one refutes the profile: some processors execute a 64-byte
+//! store as two of 32 bytes (AMD Zen 4).
 
 use crate::region::LineMode;
 use crate::region::lines::{Area, WriterSlot, vector_supported};
@@ -13,10 +13,10 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a probe runs, if the two threads meet often enough in that time.
+/// How long a probe runs if the two threads meet often enough in that time.
 pub const PROBE: Duration = Duration::from_millis(20);
 
-/// How long it goes on at most, on a busy machine where they hardly run at once.
+/// How long a probe runs at most, on a busy machine where the threads hardly run at once.
 pub const PROBE_MAX: Duration = Duration::from_millis(200);
 
 /// What a probe saw.
@@ -31,7 +31,7 @@ pub struct Litmus {
 }
 
 impl Litmus {
-    /// Whether the threads met often enough to say anything.
+    /// Whether the threads met often enough for a verdict.
     pub fn is_conclusive(&self) -> bool {
         self.changes >= 1000
     }
@@ -45,7 +45,7 @@ impl std::fmt::Display for Litmus {
     }
 }
 
-/// Which way of keeping lines whole this machine allows, and on what grounds.
+/// Which line mode this machine allows, and on what grounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {
     /// The mode to use.
@@ -55,8 +55,8 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// The best mode for this machine. Vector moves are trusted only where they are known for not tearing - Intel -
-    /// and only if the probe agrees.
+    /// The best mode for this machine. Vector moves are used only on processors that are known not to tear them - Intel
+    /// - and only if the probe agrees.
     pub fn of_this_machine() -> Self {
         if !vector_supported() {
             return Self { mode: LineMode::Sequence, litmus: None };
@@ -102,13 +102,13 @@ impl Line {
     }
 }
 
-/// What the line looks like in one turn of the probe's writer.
+/// The images of the line in one turn of the probe's writer.
 struct Image {
     /// After the WRITE of the whole line.
     whole: [u8; LINE_BYTES],
-    /// Then bytes 16..48.
+    /// After the WRITE of bytes 16..48.
     narrow: [u8; LINE_BYTES],
-    /// Then bytes 5..60: odd and even ends, as entries of nodes have.
+    /// After the WRITE of bytes 5..60: odd and even ends, as entries of nodes have.
     wide: [u8; LINE_BYTES],
 }
 
@@ -117,7 +117,7 @@ impl Image {
         Self::new(turn.wrapping_mul(0x9E37_79B9).to_le_bytes())
     }
 
-    /// The turn whose first four bytes, which its partial WRITEs leave alone, are those of `line`.
+    /// The turn in which the first four bytes are those of `line`; the partial WRITEs leave these alone.
     fn around(line: &[u8; LINE_BYTES]) -> Self {
         Self::new([line[0], line[1], line[2], line[3]])
     }
@@ -136,12 +136,12 @@ impl Image {
     }
 }
 
-// An area is a pointer to shared memory made for concurrent access; the threads of a probe share one.
+// An area is a pointer to shared memory made for concurrent access. The threads of a probe share one.
 struct Shared<'r>(Area<'r>);
 // SAFETY: every method of `Area` may be called by any number of threads at once: that is its purpose.
 unsafe impl Sync for Shared<'_> {}
 
-/// Writes and reads the first line of `area` at once while `more` says so.
+/// Writes and reads the first line of `area` at the same time, for as long as `more` returns true.
 pub(crate) fn run(area: Area<'_>, writer: WriterSlot, more: &dyn Fn(&Litmus) -> bool) -> Litmus {
     let area = &Shared(area);
     let stop = &AtomicBool::new(false);
@@ -167,7 +167,7 @@ pub(crate) fn run(area: Area<'_>, writer: WriterSlot, more: &dyn Fn(&Litmus) -> 
             if line != last {
                 litmus.changes += 1;
                 last = line;
-                // All zero is the line before the first WRITE.
+                // An all-zero line is the line before the first WRITE.
                 litmus.torn += u64::from(line != [0; LINE_BYTES] && !Image::around(&line).contains(&line));
             }
         }
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn the_probe_sees_lines_tear_that_are_moved_in_words() {
-        // The judge must be able to convict: half a line at a time is the worst case.
+        // The judge must be able to find a torn line: half a line at a time is the worst case.
         let line = Line::default();
         let area = Shared(line.area());
         let stop = AtomicBool::new(false);

@@ -1,4 +1,4 @@
-//! A process that dies in the middle of a WRITE: what a kill from outside hits too rarely to be relied upon in tests.
+//! Kills the process in the middle of a WRITE. A kill from outside hits that moment too rarely for tests.
 
 use dm_core::layout::LINE_BYTES;
 use rustix::process::{Signal, getpid, kill_process};
@@ -14,12 +14,13 @@ pub(super) struct Mortal {
 }
 
 impl Mortal {
-    /// Dies in one of so many WRITEs that span lines.
+    /// Dies in one of `one_in` WRITEs that span lines.
     pub(super) fn new(one_in: NonZeroU32) -> Self {
         Self { one_in, random: Cell::new(RandomState::new().hash_one(std::process::id()) | 1) }
     }
 
-    /// How many bytes of a WRITE at `offset` land before the process dies: whole lines, not all of them. `None`: it lives.
+    /// How many bytes of a WRITE at `offset` land before the process dies: whole lines, not all of them. `None`: it
+    /// does not die.
     #[inline]
     pub(super) fn cut(&self, offset: u64, bytes: usize) -> Option<usize> {
         let first = LINE_BYTES - offset as usize % LINE_BYTES;
@@ -39,7 +40,7 @@ impl Mortal {
         Some(first + (word as u32 as usize % lines_after_first) * LINE_BYTES)
     }
 
-    /// Dies as by the hand of others.
+    /// Dies by SIGKILL, as if another process had killed it.
     pub(super) fn die() -> ! {
         let _ = kill_process(getpid(), Signal::KILL);
         // The signal takes the process as soon as it leaves the kernel.

@@ -1,4 +1,4 @@
-//! RPCs to memory nodes' daemons, on the way of a worker that has other lanes to attend to.
+//! RPCs to memory nodes' daemons, without blocking the worker's other lanes.
 
 use super::{ShmFabric, saturated};
 use crate::memory_node::Ticket;
@@ -8,7 +8,7 @@ use dm_core::port::OUTBOX_REQUESTS;
 use dm_core::verbs::{Completion, NodeId, Status, Verb};
 use std::time::{Duration, Instant};
 
-/// How long a daemon may take to return from a call: it has next to nothing to do, and one processor to do it on.
+/// How long a daemon may take to return from a call. A call is next to no work, and one processor is enough for it.
 pub const CALL_WAIT: Duration = Duration::from_secs(5);
 
 /// A submit with RPCs.
@@ -25,7 +25,7 @@ enum CallState {
 }
 
 impl ShmFabric {
-    /// Sends the RPCs of a submit to the daemons. If there is none to wait for, executes it.
+    /// Sends the RPCs of a submit to the daemons. If no RPC is outstanding, executes the submit.
     #[cold]
     pub(super) fn call(&mut self, lane: &Lane<'_>, at: usize) -> Posted {
         let mut calls = heapless::Vec::<_, OUTBOX_REQUESTS>::new();
@@ -36,7 +36,7 @@ impl ShmFabric {
             let failed = |status| CallState::Done(Completion { status, ..Completion::default() });
             let state = match self.nodes.get(usize::from(request.node.0)) {
                 None => failed(Status::Refused),
-                // Nobody to call.
+                // The memory node has no daemon to call.
                 Some(node) if !node.has_daemon() => failed(Status::Unsupported),
                 Some(node) if node.is_down() => failed(Status::NodeDown),
                 Some(node) => match node.call(request.operands) {
@@ -44,7 +44,7 @@ impl ShmFabric {
                     None => failed(Status::NodeDown),
                 },
             };
-            // As many as requests fit a submit.
+            // There is room for as many calls as a submit has requests.
             let _ = calls.push((position, state));
         }
         let returned = |(position, state): &(usize, CallState)| match state {
@@ -59,7 +59,7 @@ impl ShmFabric {
         Posted::InFlight
     }
 
-    /// Looks for returns, and executes submits whose RPCs all have one.
+    /// Looks for returns, and executes submits whose RPCs have all returned.
     #[cold]
     pub(super) fn hear(&mut self, lanes: &[Lane<'_>], ready: &mut dyn FnMut(usize)) {
         let mut at = 0;
@@ -94,7 +94,7 @@ impl ShmFabric {
             heard = true;
         }
         if !heard {
-            // The daemon and the watcher want the processor, which whoever polls would take from them.
+            // The daemon and the watcher thread need a processor; a polling worker would keep it from them.
             std::thread::yield_now();
         }
     }

@@ -37,7 +37,7 @@ fn what_is_written_is_read_at_any_offset_and_length() {
     for mode in MODES {
         let mut fabric = fabric_on(&node(mode), ShmOptions::default());
         let base = 4096u64;
-        // A model of 4 KiB of the region; every WRITE is checked with the bytes around it.
+        // A model of 4 KiB of the region. After every WRITE the test compares the bytes around it, too.
         let mut model = vec![0u8; 4096];
         let mut turn = 0u8;
         for offset in (0..64).chain([120, 127, 128, 1000]) {
@@ -209,7 +209,7 @@ fn atomics_of_several_threads_add_up() {
                     for _ in 0..5_000 {
                         let requests = [
                             Request::fetch_add(Label::Tool, N0, 64, 1),
-                            // Bytes of their own next to the counter, in its word even.
+                            // Bytes of the thread's own next to the counter, even in the counter's word.
                             Request::masked_cas(
                                 Label::Tool,
                                 N0,
@@ -257,7 +257,7 @@ fn a_line_whose_writer_died_is_stuck_until_released() {
     let node = node(LineMode::Sequence);
     let region = node.region();
     let slot = region.claim_writer(77).unwrap();
-    // Die between locking and releasing line 5: note, lock.
+    // The writer dies between locking and releasing line 5: it has noted the line and locked it.
     let layout = *region.layout();
     let sequences = region.area(Space::Host).sequences_for_test().unwrap();
     sequences.die_in(slot, 5, *b"the rest");

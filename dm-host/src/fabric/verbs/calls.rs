@@ -1,4 +1,4 @@
-//! Calls of memory nodes' daemons: a request of a lane that travels by the control connection.
+//! Calls to memory nodes' daemons: requests of a lane that travel by the control connection.
 
 use super::VerbsFabric;
 use crate::clock::Stamp;
@@ -8,7 +8,7 @@ use dm_core::remote::rpc::Reply;
 use dm_core::verbs::{Completion, Request, Status};
 use std::time::{Duration, Instant};
 
-/// A call under way.
+/// A call that is outstanding.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Calling {
     node: usize,
@@ -16,20 +16,20 @@ pub(super) struct Calling {
     operands: [u64; 4],
     lane: u16,
     position: u8,
-    /// When it is repeated.
+    /// When the fabric repeats the call.
     again: Instant,
     /// Repetitions left.
     left: u8,
 }
 
-/// How long a daemon may take until a call is repeated.
+/// How long a daemon may take before the fabric repeats a call.
 const CALL_WAIT: Duration = Duration::from_secs(2);
 
 /// How often a call is repeated.
 const CALL_REPEATS: u8 = 4;
 
 impl VerbsFabric {
-    /// Begins a call of a memory node's daemon.
+    /// Begins a call to a memory node's daemon.
     pub(super) fn call(&mut self, lanes: &[Lane<'_>], at: usize, position: u8, request: &Request) {
         let node = usize::from(request.node.0);
         let status = match self.links.get(node) {

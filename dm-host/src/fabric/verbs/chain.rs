@@ -1,4 +1,4 @@
-//! From what a lane submits to work requests: one linked list and one doorbell per memory node.
+//! Turns a lane's submit into work requests: one linked list and one doorbell per memory node.
 
 use super::link::{ANSWER_BYTES, NOBODY, Slot};
 use super::mlx5::Masks;
@@ -11,11 +11,11 @@ use std::mem::MaybeUninit;
 use std::ptr;
 use std::time::Instant;
 
-/// Room to build a list of work requests in, boxed: requests point to their pieces and to the next of them.
+/// Room to build a list of work requests in. It is boxed, since requests point to their pieces and to each other.
 pub(super) struct Work {
     requests: [ibv_send_wr; OUTBOX_REQUESTS],
     pieces: [ibv_sge; OUTBOX_REQUESTS],
-    /// Of masked atomics, which need another way to be posted.
+    /// Masks of masked atomics, which are posted by other calls.
     masks: [Option<Masks>; OUTBOX_REQUESTS],
 }
 
@@ -29,7 +29,7 @@ impl Work {
         })
     }
 
-    /// Says what request `index` does, and to what: all but its name, its flags and its local memory.
+    /// Writes what request `index` does and to which memory: all but its name, its flags and its local memory.
     #[inline]
     fn aim(&mut self, index: usize, request: &Request, remote_addr: u64, rkey: u32) {
         let work = &mut self.requests[index];
@@ -61,7 +61,7 @@ impl Work {
 /// Bits of a request's number in a work request's id.
 const NUMBER_BITS: u32 = 40;
 
-/// Work requests are named by memory node, epoch of the queue pair, and number.
+/// A work request's id names the memory node, the epoch of the queue pair, and the request's number.
 #[inline]
 pub(super) fn work_id(node: usize, epoch: u8, number: u64) -> u64 {
     (node as u64) << 48 | u64::from(epoch) << NUMBER_BITS | number & ((1 << NUMBER_BITS) - 1)
@@ -96,11 +96,11 @@ impl VerbsFabric {
             }
             return;
         }
-        // A chain ends at the first request that cannot be asked for; those before it are asked for all the same.
+        // A chain ends at the first request that cannot be posted; those before it are posted all the same.
         let mut count = 0;
-        // Of the chain, as many requests as will be reported: to the last one that the lane waits for.
+        // The part of the chain that will be reported: up to the last request that the lane waits for.
         let mut waited = 0;
-        // The masked ones need another way; so does their chain, to be one.
+        // Masked atomics are posted by other calls, and so is all of their chain, to stay one chain.
         let mut masked = false;
         let inline_max = self.links[node].inline_bytes();
         while let Some(&position) = positions.get(count) {
@@ -168,12 +168,12 @@ impl VerbsFabric {
                 link.open()?;
                 continue;
             }
-            // What is outstanding completes, one way or the other.
+            // Outstanding requests complete, with success or with an error.
             self.harvest(lanes);
         }
     }
 
-    /// Where a request goes, as the device wants to hear it: address and key; or why it cannot be asked for.
+    /// Where a request goes, as the device wants it: address and key; or why it cannot be posted.
     #[inline]
     fn target(&self, node: usize, at: usize, request: &Request) -> Result<(u64, u32), Status> {
         let local = u64::from(request.local) + u64::from(request.bytes);
@@ -196,7 +196,7 @@ impl VerbsFabric {
         match request.space {
             Space::Host => {
                 let key = welcome.key(request.offset, request.bytes).ok_or(Status::Refused)?;
-                // Inside the region, whose end is an address.
+                // The offset is inside the region, whose end is an address.
                 Ok((welcome.base + request.offset, key))
             }
             Space::Device if welcome.device_bytes == 0 => Err(Status::Unsupported),
@@ -208,7 +208,7 @@ impl VerbsFabric {
         }
     }
 
-    /// Completes the work requests of a chain, which were aimed before, and writes its slots.
+    /// Completes the work requests of a chain, whose targets are written already, and writes its slots.
     #[inline]
     fn build(&mut self, node: usize, at: usize, requests: &[Request], positions: &[u8], waited: usize) {
         let track = self.tracks[at];
@@ -257,8 +257,8 @@ impl VerbsFabric {
             work.next = next;
             next = work;
         }
-        // Requests behind the last signaled one are drained by the next signaled one; if there was none for long, by one
-        // that nobody waits for.
+        // The next signaled request drains the requests behind the last signaled one. If there was no signaled request
+        // for long, one that no lane waits for is signaled.
         link.unsignaled = if waited > 0 { 0 } else { link.unsignaled } + (positions.len() - waited) as u32;
         if link.unsignaled as usize >= link.depth() / 4 {
             works[positions.len() - 1].send_flags |= ibv_send_flags::IBV_SEND_SIGNALED.0;
@@ -267,7 +267,7 @@ impl VerbsFabric {
     }
 }
 
-/// Whether the lane's copy or the slot is needed until the request completes.
+/// Whether the request needs the lane's copy or the slot until it completes.
 #[inline]
 fn stays(request: &Request, inline_max: u32) -> bool {
     request.verb != Verb::Write || request.bytes > inline_max

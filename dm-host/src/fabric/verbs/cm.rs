@@ -1,6 +1,6 @@
 //! Connection management by librdmacm: from an IP address to a device, a port, a GID and a path.
 //!
-//! Queue pairs are moved through their states here, not by librdmacm: its own way leaves no say in timeouts and MTU.
+//! This file moves queue pairs through their states. librdmacm could do it, but gives no control over timeouts and MTU.
 
 use super::device::Device;
 use super::{VerbsError, last_error};
@@ -19,7 +19,7 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Where events arrive.
+/// A channel on which events arrive.
 #[derive(Debug)]
 pub(crate) struct Channel(NonNull<rdma_event_channel>);
 
@@ -28,18 +28,18 @@ unsafe impl Send for Channel {}
 // SAFETY: as above.
 unsafe impl Sync for Channel {}
 
-/// What happened.
+/// An event.
 #[derive(Clone, Debug)]
 pub(crate) struct Event {
-    /// Which kind.
+    /// Its kind.
     pub kind: rdma_cm_event_type::Type,
-    /// Whose: to compare with [`Id::key`], never to follow.
+    /// The identifier it is of: to compare with [`Id::key`], never to follow.
     pub id: usize,
-    /// An errno, or a reason of the peer.
+    /// An errno, or the peer's reason.
     pub status: i32,
-    /// Private data of the peer, possibly with zeros behind it.
+    /// Private data of the peer, possibly followed by zeros.
     pub private: Vec<u8>,
-    /// READs and atomics the peer wants to have in flight.
+    /// READs and atomics in flight that the peer asks for.
     pub reads_asked: u8,
 }
 
@@ -59,7 +59,7 @@ impl Channel {
         Ok(Arc::new(Self(channel)))
     }
 
-    /// Becomes readable when there is an event.
+    /// The descriptor that becomes readable when there is an event.
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         // SAFETY: the descriptor is open as long as the channel is, and `self` is borrowed as long as the answer.
         unsafe { BorrowedFd::borrow_raw((*self.0.as_ptr()).fd) }
@@ -99,7 +99,8 @@ impl Channel {
                 reads_asked: connection.responder_resources,
             }
         };
-        // SAFETY: got above, acknowledged once. At once, since destroying an identifier waits for it.
+        // SAFETY: got above, acknowledged once. It is acknowledged at once, since destroying an identifier waits for
+        // it.
         unsafe { rdma_ack_cm_event(event) };
         Ok(Some(copy))
     }
@@ -145,7 +146,7 @@ impl Id {
         Some(Self { id, channel: Arc::clone(channel) })
     }
 
-    /// Tells identifiers apart.
+    /// A key that tells identifiers apart.
     pub(crate) fn key(&self) -> usize {
         self.id.as_ptr().expose_provenance()
     }
@@ -206,7 +207,7 @@ impl Id {
         self.expect(rdma_cm_event_type::RDMA_CM_EVENT_ROUTE_RESOLVED, deadline, address).map(drop)
     }
 
-    /// Waits for an event of that kind; any other is a failure.
+    /// Waits for an event of that kind; any other event is a failure.
     pub(crate) fn expect(
         &self,
         kind: rdma_cm_event_type::Type,
@@ -261,19 +262,19 @@ impl Id {
         }
     }
 
-    /// Turns a connection request down.
+    /// Rejects a connection request.
     pub(crate) fn reject(&self, private: &[u8]) {
         // SAFETY: the identifier of a connection request; the private data outlives the call.
         unsafe { rdma_reject(self.id.as_ptr(), private.as_ptr().cast(), private.len() as u8) };
     }
 
-    /// Tells the peer that this end goes.
+    /// Tells the peer that this end disconnects.
     pub(crate) fn disconnect(&self) {
         // SAFETY: a live identifier. One that is not connected is an error without effect.
         unsafe { rdma_disconnect(self.id.as_ptr()) };
     }
 
-    /// What the connection manager says a queue pair of this connection needs to get into `state`.
+    /// The attributes that a queue pair of this connection needs to get into `state`, as the connection manager says.
     pub(super) fn attributes(&self, state: ibv_qp_state::Type) -> Result<(ibv_qp_attr, i32), VerbsError> {
         // SAFETY: plain integers and structures of them, for which zeros are values.
         let mut attributes: ibv_qp_attr = unsafe { MaybeUninit::zeroed().assume_init() };
@@ -302,7 +303,7 @@ fn parameters(queue_pair: u32, answers: u8, asks: u8, private: &[u8]) -> rdma_co
         responder_resources: answers,
         initiator_depth: asks,
         flow_control: 1,
-        // Used by librdmacm's own way only; ours sets the queue pair's.
+        // Only librdmacm's own queue pairs use this; this file sets the attributes of ours.
         retry_count: 6,
         rnr_retry_count: 6,
         srq: 0,
@@ -310,7 +311,7 @@ fn parameters(queue_pair: u32, answers: u8, asks: u8, private: &[u8]) -> rdma_co
     }
 }
 
-/// A socket address as C has it.
+/// A socket address as in C.
 #[repr(C)]
 union CAddress {
     v4: libc::sockaddr_in,

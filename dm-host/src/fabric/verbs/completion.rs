@@ -1,21 +1,21 @@
-//! What a completion's status means to a lane.
+//! What the status of a completion means to a lane.
 
 use dm_core::verbs::Status;
 use rdma_sys::ibv_wc_status as wc;
 
-/// The status of a request that completed with `status`, and whether a person should hear of it: a request that the
-/// device refused on this side is a mistake of ours.
+/// The status of a request that completed with `status`, and whether to log it: a request that the device refused on
+/// this side is a bug in this program.
 pub(super) fn status_of(status: wc::Type) -> (Status, bool) {
     match status {
         wc::IBV_WC_SUCCESS => (Status::Ok, false),
-        // The responder looked at it and said no.
+        // The responder checked the request and refused it.
         wc::IBV_WC_REM_ACCESS_ERR | wc::IBV_WC_REM_INV_REQ_ERR => (Status::Refused, false),
-        // Never left.
+        // The request never left this machine.
         wc::IBV_WC_LOC_LEN_ERR | wc::IBV_WC_LOC_QP_OP_ERR | wc::IBV_WC_LOC_PROT_ERR | wc::IBV_WC_LOC_ACCESS_ERR => {
             (Status::Refused, true)
         }
-        // Flushed, given up after all repetitions, or failed on the way: it may have taken effect, or may still, until
-        // the responder's queue pair is closed.
+        // The request was flushed, gave up after all repetitions, or failed on the way. It may have taken effect, or
+        // may still, until the responder's queue pair is closed.
         _ => (Status::Flushed, false),
     }
 }

@@ -12,7 +12,7 @@ use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
-/// What a device can do, as it says itself.
+/// What a device can do, as it reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of the largest registration.
@@ -23,28 +23,28 @@ pub struct Limits {
     pub completions_max: u32,
     /// READs and atomics in flight that a queue pair answers.
     pub reads_answered_max: u8,
-    /// READs and atomics in flight that a queue pair asks for.
+    /// READs and atomics in flight that a queue pair may have outstanding.
     pub reads_asked_max: u8,
-    /// Whether there are atomics at all.
+    /// Whether the device has atomics at all.
     pub atomics: bool,
     /// Whether its atomics are atomic towards processors, too (`IBV_ATOMIC_GLOB`).
     pub atomics_global: bool,
     /// Bytes of device memory.
     pub device_bytes: u64,
-    /// Whether there are masked atomics, and a way to ask for them.
+    /// Whether the device has masked atomics, and this process can post them.
     pub masked_atomics: bool,
 }
 
-/// A device, opened by librdmacm, with a protection domain of ours.
+/// A device that librdmacm opened, with a protection domain of ours.
 #[derive(Debug)]
 pub struct Device {
     context: NonNull<ibv_context>,
     domain: NonNull<ibv_pd>,
     name: String,
     limits: Limits,
-    /// What makes queue pairs that take masked atomics.
+    /// Makes queue pairs that take masked atomics.
     masked: Option<&'static mlx5::Library>,
-    /// Made by [`super::null`]: there is nothing to free.
+    /// Made by [`super::null`], so there is nothing to free.
     pub(super) is_null: bool,
 }
 
@@ -112,14 +112,15 @@ impl Device {
         Ok(Self { context, domain, name, limits, masked, is_null: false })
     }
 
-    /// A queue pair that takes masked atomics, as `what` says, if this device has such; `what` then has what it became.
+    /// Makes a queue pair that takes masked atomics, as `what` says, if this device has such; `what` then says what was
+    /// made.
     pub(super) fn masked_pair(&self, what: &mut ibv_qp_init_attr) -> Option<(NonNull<ibv_qp>, RawPair)> {
-        // SAFETY: the library took this context for its own; the domain is of it, and `what` was written by the caller of
-        // `ibv_create_qp` for the same.
+        // SAFETY: the library accepted this context as one of its devices; the domain is of this context, and `what`
+        // was written by the caller of `ibv_create_qp` for the same domain.
         unsafe { self.masked?.make(self.context, self.domain(), what) }
     }
 
-    /// A device that does nothing; with `masked_atomics` one that executes everything on a few bytes, for tests.
+    /// A device that executes nothing. With `masked_atomics` it executes requests on a few bytes, for tests.
     pub(super) fn null(masked_atomics: bool) -> Arc<Self> {
         let limits = Limits {
             registration_bytes_max: u64::MAX,
@@ -136,7 +137,7 @@ impl Device {
         Arc::new(Self { context, domain, name: "null".to_owned(), limits, masked: None, is_null: true })
     }
 
-    /// A device that does nothing, with registrations of so many bytes at most.
+    /// A device that executes nothing, with registrations of at most this many bytes.
     #[cfg(test)]
     pub(crate) fn limited(registration_bytes_max: u64) -> Arc<Self> {
         let device = Self::null(false);
@@ -150,13 +151,13 @@ impl Device {
         &self.name
     }
 
-    /// What it can do.
+    /// Its limits.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// The largest packet payload the port sends now, as the exponent 1..=5 of 128 * 2^n bytes, and whether the port is
-    /// active.
+    /// The largest packet payload that the port sends now, as the exponent 1..=5 of 128 * 2^n bytes, and whether the
+    /// port is active.
     pub fn port(&self, port: u8) -> Result<(u8, bool), VerbsError> {
         // SAFETY: plain integers, for which zeros are values.
         let mut attributes: ibv_port_attr = unsafe { MaybeUninit::zeroed().assume_init() };
@@ -172,7 +173,7 @@ impl Device {
         self.context.as_ptr()
     }
 
-    /// The context, for a device that does nothing.
+    /// The context, if the device is one that executes nothing.
     pub(super) fn null_context(&self) -> Option<NonNull<ibv_context>> {
         self.is_null.then_some(self.context)
     }

@@ -1,4 +1,4 @@
-//! Why a device, a connection or a fabric cannot be had.
+//! Why a device, a connection or a fabric is not available.
 
 use crate::memory_node::verbs::client::PeerError;
 use crate::memory_node::verbs::secret::SecretError;
@@ -7,45 +7,45 @@ use std::io;
 use std::net::SocketAddr;
 use thiserror::Error;
 
-/// Why a device, a connection or a fabric cannot be had.
+/// Why a device, a connection or a fabric is not available.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum VerbsError {
-    /// No memory nodes.
+    /// The list of memory nodes is empty.
     #[error("a pool needs at least one memory node")]
     NoNodes,
-    /// Memory nodes are addressed by position.
+    /// A memory node is not at the position of its number.
     #[error("memory node {found} stands where memory node {expected} belongs")]
     Order {
-        /// The position.
+        /// The position in the list.
         expected: u16,
-        /// The number of the node there.
+        /// The number of the memory node at that position.
         found: u16,
     },
-    /// One is missing.
+    /// A memory node belongs to another pool, or one is missing.
     #[error("{given} memory nodes are connected, memory node {node} belongs to a pool of {pool}")]
     Count {
-        /// Connected.
+        /// Memory nodes that are connected.
         given: usize,
-        /// Who says otherwise.
+        /// The memory node that says otherwise.
         node: u16,
-        /// What it says.
+        /// Memory nodes of the pool, as that memory node says.
         pool: u16,
     },
-    /// Control connection.
+    /// The control connection failed.
     #[error(transparent)]
     Peer(#[from] PeerError),
-    /// Secret.
+    /// The secret is not usable.
     #[error(transparent)]
     Secret(#[from] SecretError),
-    /// A call failed.
+    /// A call of a library failed.
     #[error("cannot {doing} {whom}: {source}")]
     Call {
         /// What was tried.
         doing: &'static str,
-        /// With what.
+        /// What it was tried with.
         whom: String,
-        /// Why not.
+        /// The reason.
         source: io::Error,
     },
     /// No device has the address.
@@ -53,7 +53,7 @@ pub enum VerbsError {
     Bind {
         /// The address.
         address: SocketAddr,
-        /// Why not.
+        /// The reason.
         source: io::Error,
     },
     /// A registration was refused.
@@ -63,76 +63,76 @@ pub enum VerbsError {
     Register {
         /// The device.
         device: String,
-        /// How many.
+        /// Bytes of the registration.
         bytes: u64,
-        /// Why not.
+        /// The reason.
         source: io::Error,
     },
-    /// More than the device registers at once.
+    /// The region needs a larger registration than the device takes.
     #[error(
         "a region of {bytes} bytes in registrations of {piece} bytes: {device} registers at most {max} bytes at once; use --registration-size"
     )]
     RegistrationSize {
         /// The device.
         device: String,
-        /// Of the region.
+        /// Bytes of the region.
         bytes: u64,
-        /// Of one registration.
+        /// Bytes of one registration.
         piece: u64,
-        /// The limit.
+        /// The device's limit.
         max: u64,
     },
-    /// RLIMIT_MEMLOCK.
+    /// RLIMIT_MEMLOCK is too low.
     #[error(
         "{needed} bytes would be locked, this process may lock {limit}; run `ulimit -l unlimited` as root, or set LimitMEMLOCK=infinity in its unit"
     )]
     LockedMemory {
-        /// With what is locked already.
+        /// Bytes needed, with those that are locked already.
         needed: u64,
         /// The limit.
         limit: u64,
     },
-    /// No way there.
+    /// There is no path to the address.
     #[error("{address}: no RDMA path: {what}; see `dm doctor`")]
     Unreachable {
-        /// Where.
+        /// The address.
         address: SocketAddr,
-        /// Why not.
+        /// The reason.
         what: String,
     },
-    /// The connection manager of the other end said no.
+    /// The connection manager at the other end rejected the connection.
     #[error("{address}: the connection was rejected by something that is not a memory node of this release")]
     Rejected {
-        /// Where.
+        /// The address.
         address: SocketAddr,
-        /// What it said.
+        /// The private data of the rejection.
         private: Vec<u8>,
     },
-    /// The memory node said no.
+    /// The memory node refused.
     #[error("{address}: {source}")]
     Refused {
-        /// Where.
+        /// Its address.
         address: String,
-        /// Why.
+        /// The reason.
         source: WireError,
     },
     /// Memory nodes are reached by different devices.
     #[error("memory node {address} is reached by {found}, the first one by {first}; name one device with --ib-dev")]
     Devices {
-        /// Which.
+        /// The address of the one that differs.
         address: String,
         /// Its device.
         found: String,
-        /// The first one's.
+        /// The device of the first one.
         first: String,
     },
-    /// No atomics.
+    /// The device has no atomics.
     #[error("{device} has no atomics (atomic_cap is NONE), and locks need them")]
     NoAtomics {
         /// The device.
         device: String,
     },
-    /// Port not active.
+    /// The port is not active.
     #[error("port {port} of {device} is down; see `ip link` or `ibstat`, and `dm doctor`")]
     PortDown {
         /// The device.
@@ -140,22 +140,22 @@ pub enum VerbsError {
         /// Its port.
         port: u8,
     },
-    /// A packet size that the port does not have.
+    /// The port has a smaller packet size.
     #[error("--mtu {asked}: the active MTU of {device} is {active}; give at most that, or raise the interface's")]
     Mtu {
         /// The device.
         device: String,
-        /// Asked for, in bytes.
+        /// The packet size that was asked for, in bytes.
         asked: u32,
-        /// What the port has, in bytes.
+        /// The port's packet size, in bytes.
         active: u32,
     },
-    /// A name, number or address that is not there.
+    /// A name, number or address does not exist.
     #[error("{0}")]
     Choice(String),
 }
 
-/// An error of a call that sets `errno`.
+/// The error of a call that has set `errno`.
 pub(crate) fn last_error(doing: &'static str, whom: &str) -> VerbsError {
     VerbsError::Call { doing, whom: whom.to_owned(), source: io::Error::last_os_error() }
 }

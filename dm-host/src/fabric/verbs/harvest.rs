@@ -1,4 +1,4 @@
-//! From completions back to lanes.
+//! Delivers completions to lanes.
 
 use super::VerbsFabric;
 use super::chain::{parts_of, whole_number};
@@ -11,10 +11,10 @@ use rdma_sys::{ibv_wc, ibv_wc_status};
 use std::mem::MaybeUninit;
 use std::time::Instant;
 
-/// Completions taken at once.
+/// Most completions taken off the queue at once.
 const BATCH: usize = 32;
 
-/// Polls without a completion between two looks for what comes without one.
+/// Polls without a completion between two looks for failures that bring no completion.
 const IDLE_POLLS: u32 = 256;
 
 impl VerbsFabric {
@@ -41,18 +41,18 @@ impl VerbsFabric {
         }
     }
 
-    /// There was no completion.
+    /// Handles a poll that found no completion.
     fn idle(&mut self, lanes: &[Lane<'_>]) {
         self.idle_polls += 1;
         if self.idle_polls >= IDLE_POLLS || self.links.iter().any(Link::is_failing) {
             self.idle_polls = 0;
             self.look(lanes);
-            // Where processors are scarce, what is waited for may need this one: a device in software, say.
+            // Where processors are scarce, the awaited work may need this one: that of a software device, for example.
             std::thread::yield_now();
         }
     }
 
-    /// Delivers one completion, which was there at `now`.
+    /// Delivers one completion, which had arrived at `now`.
     #[inline]
     pub(super) fn deliver(
         &mut self,
@@ -70,7 +70,7 @@ impl VerbsFabric {
         self.release(lanes, lane, elapsed_ns);
     }
 
-    /// One completion less to wait for; with the last one, READ payloads go to the scratch.
+    /// Counts one completion of a lane. With the last one, READ payloads go to the scratch.
     #[inline]
     pub(super) fn release(&mut self, lanes: &[Lane<'_>], at: usize, elapsed_ns: u32) {
         let track = &mut self.tracks[at];
@@ -98,7 +98,7 @@ impl VerbsFabric {
         self.ready.push_back(at);
     }
 
-    /// What one completion says: of its own request, and of those before it that brought none.
+    /// Reports what one completion says: about its own request, and about the unsignaled ones before it.
     #[inline]
     fn settle(&mut self, lanes: &[Lane<'_>], id: u64, status: ibv_wc_status::Type, now: Stamp) {
         let (node, epoch, number) = parts_of(id);
@@ -116,7 +116,7 @@ impl VerbsFabric {
             }
             let at = link.position(oldest);
             let slot = link.slots[at];
-            // Completions come in order, and an error always brings one: requests before this one succeeded.
+            // Completions come in order, and an error always brings one. So the requests before this one succeeded.
             let status = if oldest == number { typed } else { Status::Ok };
             link.oldest = oldest + 1;
             if slot.lane == NOBODY {
@@ -132,7 +132,7 @@ impl VerbsFabric {
         }
     }
 
-    /// A request failed, and with it its queue pair: what that means to the lane.
+    /// Handles a request that failed, and with it its queue pair: what that means to the lane.
     #[cold]
     fn failed(&mut self, node: usize, status: ibv_wc_status::Type) -> Status {
         let (typed, ours) = status_of(status);
@@ -146,7 +146,7 @@ impl VerbsFabric {
         if typed == Status::Flushed { link.flushed() } else { typed }
     }
 
-    /// Looks for what brings no completion.
+    /// Looks for failures that bring no completion.
     fn look(&mut self, lanes: &[Lane<'_>]) {
         let now = Instant::now();
         for node in 0..self.links.len() {
@@ -159,7 +159,7 @@ impl VerbsFabric {
             }
             let link = &mut self.links[node];
             let (first, last, status) = (link.oldest, link.next, link.flushed());
-            // Destroyed first: nothing is written to a lane's copy after it was told.
+            // Destroyed first, so that nothing is written to a lane's copy after the lane has its status.
             link.bury();
             let told = self.clock.after();
             for number in first..last {

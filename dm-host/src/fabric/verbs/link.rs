@@ -1,4 +1,4 @@
-//! One worker's way to one memory node: a queue pair, what is in its send queue, and its life.
+//! One worker's connection to one memory node: a queue pair, what is in its send queue, and its states.
 //!
 //! ```text
 //!              connect                     a completion with an error,
@@ -8,8 +8,8 @@
 //!     └──────────────────────────────────────────────────────────────────────────────── OPEN THERE
 //! ```
 //!
-//! Between the failure of a queue pair and the responder's word that its end is closed, requests that completed with
-//! an error may still take effect. So nothing is posted to that memory node before.
+//! Between the failure of a queue pair and the responder's confirmation that its end is closed, requests that completed
+//! with an error may still take effect. So nothing is posted to that memory node before the confirmation.
 
 use super::cm::{Channel, Id};
 use super::memory::Block;
@@ -23,17 +23,17 @@ use rdma_sys::rdma_cm_event_type;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Local bytes that belong to one slot of a send queue: the result of an atomic, or a small payload that the device
-/// cannot carry inline.
+/// Local bytes of one slot of a send queue: for the result of an atomic, or for a small payload that the device cannot
+/// carry inline.
 pub(super) const ANSWER_BYTES: usize = 32;
 
-/// How long a failing queue pair may take to complete what was posted. Flushing is a matter of microseconds.
+/// How long a failing queue pair may take to complete what was posted. Flushing takes microseconds.
 const DRAIN: Duration = Duration::from_secs(2);
 
-/// How long after a failed attempt to connect the next one is made.
+/// Time between a failed attempt to connect and the next one.
 const RETRY: Duration = Duration::from_millis(200);
 
-/// Nobody waits for this request.
+/// No lane waits for this request.
 pub(super) const NOBODY: u16 = u16::MAX;
 
 /// A posted request.
@@ -43,9 +43,9 @@ pub(super) struct Slot {
     pub lane: u16,
     /// Position in its submit.
     pub position: u8,
-    /// An atomic: its result is in the slot's answer bytes.
+    /// It is an atomic: its result is in the slot's answer bytes.
     pub atomic: bool,
-    /// The bytes of that result come in the other order.
+    /// The bytes of that result come in the opposite order.
     pub swapped: bool,
 }
 
@@ -53,18 +53,18 @@ pub(super) struct Slot {
 enum State {
     Closed,
     Up,
-    /// Since then.
+    /// Failing since that instant.
     Failing(Instant),
     OpenThere,
 }
 
-/// A queue pair that is connected, and what it needs to stay so. Dropped in this order.
+/// A connected queue pair, and what keeps it connected. Rust drops the fields in this order.
 #[derive(Debug)]
 struct Connection {
     pair: QueuePair,
-    /// None on a device that does nothing.
+    /// `None` on a device that executes nothing.
     id: Option<Id>,
-    /// Our number for it, which the responder knows it by.
+    /// This process's number for it, by which the responder knows it.
     number: u64,
 }
 
@@ -80,7 +80,7 @@ pub(super) struct Link {
     pub slots: Box<[Slot]>,
     pub oldest: u64,
     pub next: u64,
-    /// Requests since the last one that will bring a completion.
+    /// Requests since the last signaled one.
     pub unsignaled: u32,
     /// Tells completions of this queue pair from those of its predecessors.
     pub epoch: u8,
@@ -89,9 +89,9 @@ pub(super) struct Link {
     options: Arc<VerbsOptions>,
     /// READs and atomics in flight.
     pub reads_max: u8,
-    /// 1..=5: 256 to 4096 bytes.
+    /// Exponent of the MTU, 1..=5 for 256 to 4096 bytes.
     pub mtu: u8,
-    /// No attempt before then.
+    /// No attempt to connect before then.
     not_before: Option<Instant>,
 }
 
@@ -128,7 +128,7 @@ impl Link {
         &self.peer
     }
 
-    /// Requests in the send queue at most, a power of two.
+    /// Most requests in the send queue, a power of two.
     #[inline]
     pub(super) fn depth(&self) -> usize {
         self.slots.len()
@@ -171,7 +171,7 @@ impl Link {
         self.connection.as_ref().is_some_and(|connection| connection.pair.takes_masked())
     }
 
-    /// Why nothing can be posted, whatever the queue pair.
+    /// Why no request can be posted, whatever the state of the queue pair.
     #[inline]
     pub(super) fn refusal(&self) -> Option<Status> {
         if self.peer.is_fenced() {
@@ -180,12 +180,12 @@ impl Link {
         self.peer.is_down().then_some(Status::NodeDown)
     }
 
-    /// What a request that may have taken effect comes to: a peer that is gone says so.
+    /// The status of a request that may have taken effect. If the peer is down, the status says so.
     pub(super) fn flushed(&self) -> Status {
         if self.peer.is_down() { Status::NodeDown } else { Status::Flushed }
     }
 
-    /// Begins the end of the queue pair: everything posted completes with an error soon.
+    /// Begins to close the queue pair: everything posted completes with an error soon.
     pub(super) fn fail(&mut self, now: Instant) {
         if self.state != State::Up {
             return;
@@ -196,7 +196,7 @@ impl Link {
         }
     }
 
-    /// Looks for what comes without a completion: the peer's end, a connection that was taken down.
+    /// Looks for events that bring no completion: the peer is down, or the connection was closed.
     pub(super) fn look(&mut self, now: Instant) {
         if self.state != State::Up {
             return;
@@ -217,8 +217,8 @@ impl Link {
         matches!(self.state, State::Failing(since) if now.duration_since(since) > DRAIN)
     }
 
-    /// Destroys a failing queue pair. Afterwards no completion of it arrives and no memory is written; what was not
-    /// completed is the caller's to report.
+    /// Destroys a failing queue pair. Afterwards none of its completions arrives and it writes to no memory. The caller
+    /// has to report requests that have not completed.
     pub(super) fn bury(&mut self) {
         debug_assert!(self.is_failing());
         if let Some(connection) = self.connection.take() {
@@ -231,8 +231,8 @@ impl Link {
         self.state = State::OpenThere;
     }
 
-    /// Makes it usable, if that is possible: has the old queue pair closed at the responder, connects a new one.
-    /// Nothing may be outstanding. Blocks: for a round trip of the control connection, or until that is given up.
+    /// Makes the link usable, if possible: has the responder close the old queue pair, and connects a new one. No
+    /// request may be outstanding. Blocks for a round trip of the control connection, or until that times out.
     pub(super) fn open(&mut self) -> Result<(), Status> {
         if let Some(status) = self.refusal() {
             return Err(status);
@@ -263,7 +263,7 @@ impl Link {
         }
     }
 
-    /// Takes a queue pair of a device that does nothing.
+    /// Makes a queue pair of a device that executes nothing.
     pub(super) fn connect_null(&mut self) -> Result<(), VerbsError> {
         let sizes = Sizes { requests: self.slots.len() as u32, inline_bytes: self.options.inline_bytes };
         let pair = QueuePair::new(&self.completions, sizes)?;

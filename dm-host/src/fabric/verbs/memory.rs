@@ -1,4 +1,4 @@
-//! Memory a device may reach: registrations, blocks of local memory, device memory.
+//! Memory that a device may access: registrations, blocks of local memory, device memory.
 
 use super::device::Device;
 use super::{VerbsError, last_error};
@@ -12,12 +12,13 @@ use rustix::process::{Resource, getrlimit};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Who may reach registered memory, and how. Relaxed ordering is never among it: the order of WRITEs is relied upon.
+/// Which requests may access registered memory, and how. Relaxed ordering is never allowed, since the indexes rely on
+/// the order of WRITEs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
     /// This process's own requests: READ payloads and results of atomics land there.
     Local,
-    /// Peers, by READ, WRITE and atomics.
+    /// Requests of peers: READ, WRITE and atomics.
     Remote,
 }
 
@@ -36,7 +37,8 @@ impl Reach {
     }
 }
 
-/// Memory known to a device. Deregistered when dropped: from then on the device refuses whatever names it.
+/// Memory that is registered with a device. Dropping it deregisters the memory: from then on the device refuses
+/// requests that name it.
 #[derive(Debug)]
 pub(crate) struct Registration {
     region: NonNull<ibv_mr>,
@@ -53,7 +55,7 @@ impl Registration {
     ///
     /// # Safety
     ///
-    /// The memory is mapped until the registration is dropped, and nobody holds a reference to it while a device may
+    /// The memory is mapped until the registration is dropped, and no code holds a reference to it while a device may
     /// write there.
     pub(crate) unsafe fn new(
         device: &Arc<Device>,
@@ -73,13 +75,13 @@ impl Registration {
         Ok(Self { region, device: Arc::clone(device) })
     }
 
-    /// What this process's requests name it by.
+    /// The key that this process's requests use.
     pub(crate) fn local_key(&self) -> u32 {
         // SAFETY: registered until dropped; the structure does not change.
         unsafe { (*self.region.as_ptr()).lkey }
     }
 
-    /// What peers name it by.
+    /// The key that peers' requests use.
     pub(crate) fn remote_key(&self) -> u32 {
         // SAFETY: as above.
         unsafe { (*self.region.as_ptr()).rkey }
@@ -94,14 +96,15 @@ impl Drop for Registration {
         // SAFETY: registered in `new`, and dropped once.
         let failed = unsafe { ibv_dereg_mr(self.region.as_ptr()) };
         if failed != 0 {
-            // The memory may be unmapped next; a device that still writes there would hit whatever comes in its place.
+            // The memory may be unmapped next. A device that still writes there would hit whatever is mapped in its
+            // place.
             tracing::error!("deregistering memory failed: {}", std::io::Error::from_raw_os_error(failed));
             std::process::abort();
         }
     }
 }
 
-/// Local memory that the device reads payloads from and writes results to. Nobody ever holds a reference to it: bytes
+/// Local memory that the device reads payloads from and writes results to. No Rust reference to it ever exists: bytes
 /// are copied in before a post and out after its completion.
 #[derive(Debug)]
 pub(crate) struct Block {
@@ -111,7 +114,7 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    /// `bytes` bytes, zeroed: of huge pages if some are free.
+    /// A block of `bytes` bytes, zeroed; in huge pages if some are free.
     pub(crate) fn new(device: &Arc<Device>, bytes: usize) -> Result<Self, VerbsError> {
         const HUGE: usize = 2 << 20;
         let map = |what: &MmapOptions| what.map_anon().map(MmapRaw::from);
@@ -126,7 +129,7 @@ impl Block {
                 whom: device.name().to_owned(),
                 source,
             })?;
-            // Not fatal: small pages cost the device more translations.
+            // Not fatal: small pages cost the device more address translations.
             let _ = bytes >= HUGE && memory.advise(Advice::HugePage).is_ok();
             memory
         };
@@ -152,7 +155,7 @@ impl Block {
         self.memory.as_ptr().expose_provenance() as u64 + at as u64
     }
 
-    /// Copies `bytes` to `at`. Panics outside.
+    /// Copies `bytes` to `at`. Panics if that is outside the block.
     #[inline]
     pub(crate) fn put(&self, at: usize, bytes: &[u8]) {
         assert!(at.checked_add(bytes.len()).is_some_and(|end| end <= self.memory.len()), "outside the block");
@@ -161,7 +164,7 @@ impl Block {
         unsafe { self.memory.as_mut_ptr().add(at).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) }
     }
 
-    /// Copies out the bytes at `at`. Panics outside.
+    /// Copies out the bytes at `at`. Panics if that is outside the block.
     #[inline]
     pub(crate) fn get(&self, at: usize, bytes: &mut [u8]) {
         assert!(at.checked_add(bytes.len()).is_some_and(|end| end <= self.memory.len()), "outside the block");
@@ -170,7 +173,7 @@ impl Block {
         unsafe { bytes.as_mut_ptr().copy_from_nonoverlapping(self.memory.as_ptr().add(at), bytes.len()) }
     }
 
-    /// The 8-byte word at `at`. Panics outside.
+    /// The 8-byte word at `at`. Panics if that is outside the block.
     #[inline]
     pub(crate) fn word(&self, at: usize) -> u64 {
         let mut word = [0; 8];
@@ -187,7 +190,7 @@ pub(crate) struct DeviceMemory {
     memory: Freed,
 }
 
-/// Frees the memory when dropped.
+/// Device memory that is freed when dropped.
 #[derive(Debug)]
 struct Freed(NonNull<ibv_dm>);
 
@@ -207,7 +210,7 @@ impl Drop for Freed {
 }
 
 impl DeviceMemory {
-    /// `bytes` bytes, zeroed, for peers to reach from address 0 on.
+    /// Allocates `bytes` bytes, zeroed. Peers reach them from address 0 on.
     pub(crate) fn new(device: &Arc<Device>, bytes: usize) -> Result<Self, VerbsError> {
         let mut what = ibv_alloc_dm_attr { length: bytes, log_align_req: 6, comp_mask: 0 };
         let failed = |doing| last_error(doing, device.name());
@@ -234,7 +237,7 @@ impl DeviceMemory {
     }
 }
 
-/// Whether `bytes` more may be locked: by the limit of this process, unless it has CAP_IPC_LOCK.
+/// Fails unless `bytes` more may be locked: by the limit of this process, unless it has CAP_IPC_LOCK.
 pub(crate) fn check_locked_memory(bytes: u64) -> Result<(), VerbsError> {
     let Some(limit) = getrlimit(Resource::Memlock).current else { return Ok(()) };
     let status = Process::myself().and_then(|process| process.status()).ok();

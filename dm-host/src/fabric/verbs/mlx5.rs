@@ -1,8 +1,9 @@
 //! Masked atomics of mlx5 devices, as raw work-queue entries.
 //!
-//! libibverbs has no verb for them; the devices (ConnectX-4 and later) do. `mlx5dv_wr_raw_wqe` posts an entry that the
-//! caller wrote himself, in one list with requests of the `ibv_wr_*` calls, under one doorbell. All numbers of an entry are big-endian; one of
-//! 8 bytes looks so (`infiniband/mlx5dv.h` has the first two segments and the opcodes):
+//! libibverbs has no verb for masked atomics; the devices (ConnectX-4 and later) have them. `mlx5dv_wr_raw_wqe` posts
+//! an entry that the caller has written, in one list with requests of the `ibv_wr_*` calls, under one doorbell. All
+//! numbers of an entry are big-endian. An entry of 8 bytes looks like this (`infiniband/mlx5dv.h` has the first two
+//! segments and the opcodes):
 //!
 //! ```text
 //!  control      0 operand size u8   1 index u16 (the driver's)   3 opcode u8   4 queue pair u24   7 segments u8
@@ -13,10 +14,10 @@
 //!  local       48 or 64: bytes u32   +4 key u32   +8 address u64
 //! ```
 //!
-//! The library is looked up when a device of its vendor is opened (`dlopen`), so that a program that was linked where it is missing
-//! runs, and one that runs where it is missing does without. Whether the device can is asked of its
-//! firmware; in which order the bytes of an old value come back is not documented for all of them, so it is found out by
-//! [`super::VerbsFabric`] when it connects.
+//! This program looks the library up (`dlopen`) when it opens a device of its vendor. So a program that was linked on a
+//! machine without the library runs, and a machine without the library runs the program without masked atomics. The
+//! device's firmware says whether the device has masked atomics. In which order the bytes of an old value come back is
+//! not documented for all firmware, so [`super::VerbsFabric`] finds out when it connects.
 //!
 //! **No entry of this file has been executed by a device.** The tests compare them byte by byte with the layout above.
 
@@ -29,23 +30,23 @@ use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 
-/// Vendor of all mlx5 devices, as a device says it.
+/// The vendor of all mlx5 devices, as a device reports it.
 const VENDOR: u32 = 0x02c9;
 
 /// Bytes of the longest entry.
 pub const ENTRY_BYTES: usize = 80;
 
-/// Inline bytes of a queue pair in whose send queue each request has room for [`ENTRY_BYTES`]: the room of a request is
-/// counted as that of its control and remote segments and its inline payload.
+/// Inline bytes of a queue pair whose send queue has room for [`ENTRY_BYTES`] per request. The driver counts the room
+/// of a request as that of its control and remote segments and its inline payload.
 const INLINE_BYTES_MIN: u32 = 64;
 
 const OPCODE_MASKED_CAS: u8 = 0x14;
 const OPCODE_MASKED_ADD: u8 = 0x15;
 /// Operands of 8 bytes: the flag of an extended atomic, and the binary logarithm of the size less 2.
 const OPERANDS_OF_8_BYTES: u8 = 8 | 1;
-/// A completion is wanted.
+/// The entry is signaled.
 const COMPLETION: u8 = 2 << 2;
-/// All earlier READs and atomics first: what the driver makes of `IBV_SEND_FENCE`.
+/// Wait for all earlier READs and atomics, as the driver encodes `IBV_SEND_FENCE`.
 const FENCE: u8 = 4 << 5;
 
 /// What a masked atomic does with the 8-byte word there.
@@ -53,9 +54,9 @@ const FENCE: u8 = 4 << 5;
 pub enum Operation {
     /// If the bits of `compare_mask` are as in `compare`, the bits of `swap_mask` become as in `swap`.
     CompareAndSwap {
-        /// Expected.
+        /// The expected bits.
         compare: u64,
-        /// New.
+        /// The new bits.
         swap: u64,
         /// Which bits are compared.
         compare_mask: u64,
@@ -64,7 +65,7 @@ pub enum Operation {
     },
     /// Adds, with no carry out of a bit that is set in `boundary`.
     FetchAdd {
-        /// What.
+        /// The addend.
         add: u64,
         /// The last bits of fields.
         boundary: u64,
@@ -78,34 +79,34 @@ pub struct MaskedAtomic {
     pub operation: Operation,
     /// Number of the queue pair it is posted to.
     pub queue_pair: u32,
-    /// Whether it brings a completion when it succeeds.
+    /// Whether it is signaled.
     pub signaled: bool,
     /// Whether it waits for earlier READs and atomics.
     pub fenced: bool,
     /// Address of the word.
     pub address: u64,
-    /// Names the remote memory.
+    /// The key of the remote memory.
     pub key: u32,
     /// Where the old value goes.
     pub local_address: u64,
-    /// Names the local memory.
+    /// The key of the local memory.
     pub local_key: u32,
 }
 
-/// An entry of a send queue, aligned as there.
+/// An entry of a send queue, with the alignment it has there.
 #[repr(C, align(64))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry([u8; ENTRY_BYTES]);
 
 impl Entry {
-    /// Its bytes: as many segments of 16 as it says.
+    /// Its bytes: as many 16-byte segments as its control segment says.
     pub fn bytes(&self) -> &[u8] {
         self.0.get(..usize::from(self.0[7] & 0x3f) * 16).unwrap_or(&self.0)
     }
 }
 
 impl MaskedAtomic {
-    /// As the device reads it.
+    /// The entry as the device reads it.
     pub fn encode(&self) -> Entry {
         let mut bytes = [0; ENTRY_BYTES];
         let mut end = 0;
@@ -142,17 +143,17 @@ impl MaskedAtomic {
     }
 }
 
-/// Bytes of the command that asks for capabilities.
+/// Bytes of the command that queries capabilities.
 const QUERY_BYTES: usize = 16;
 
-/// Bytes of its answer: status, then the capabilities.
+/// Bytes of the answer: status, then the capabilities.
 const CAPABILITIES_BYTES: usize = 16 + 4096;
 
-/// The command "what can your atomics do, as you are set up now".
+/// The command that queries the present capabilities of atomics.
 fn query() -> [u8; QUERY_BYTES] {
     let mut command = [0; QUERY_BYTES];
     command[..2].copy_from_slice(&0x100u16.to_be_bytes());
-    // Which capabilities: 3, those of atomics, times 2; and 1 for the present ones, not the greatest possible.
+    // Which capabilities: 3, those of atomics, times 2; plus 1 for the present ones instead of the greatest possible.
     command[6..8].copy_from_slice(&(3u16 << 1 | 1).to_be_bytes());
     command
 }
@@ -161,7 +162,7 @@ fn query() -> [u8; QUERY_BYTES] {
 fn has_masked_atomics(answer: &[u8; CAPABILITIES_BYTES]) -> bool {
     let u16_at = |at: usize| u16::from_be_bytes([answer[16 + at], answer[17 + at]]);
     let (operations, sizes) = (u16_at(18), u16_at(22));
-    // CAS and fetch-and-add, each plain and masked; sizes are powers of two.
+    // The bits are CAS and fetch-and-add, each plain and masked. Sizes are powers of two.
     answer[0] == 0 && operations & 0xf == 0xf && sizes & 8 != 0
 }
 
@@ -175,7 +176,7 @@ struct PairAttributes {
     send_operations: u64,
 }
 
-/// `struct mlx5dv_qp_ex`, as far as it is used.
+/// `struct mlx5dv_qp_ex`, up to the last field that is used.
 #[repr(C)]
 pub(super) struct VendorPair {
     pub(super) mask: u64,
@@ -183,9 +184,9 @@ pub(super) struct VendorPair {
     pub(super) raw_entry: Option<unsafe extern "C" fn(*mut VendorPair, *const c_void)>,
 }
 
-/// Of [`PairAttributes::mask`]: `create_flags`, `send_operations`.
+/// For [`PairAttributes::mask`]: `create_flags`, `send_operations`.
 const ATTRIBUTES: u64 = 1 << 0 | 1 << 2;
-/// Results go to memory, never into the completion: there they would have another byte order.
+/// Results go to memory, never into the completion, where they would have another byte order.
 const NO_RESULT_IN_COMPLETION: u32 = 1 << 3;
 /// Raw entries will be posted.
 const RAW_ENTRIES: u64 = 1 << 3;
@@ -194,7 +195,7 @@ const EXTENDED_MASK: u32 = 1 << 0 | 1 << 6;
 /// `IBV_QP_EX_WITH_` RDMA_WRITE, RDMA_READ, ATOMIC_CMP_AND_SWP, ATOMIC_FETCH_AND_ADD.
 const OPERATIONS: u64 = 1 << 0 | 1 << 4 | 1 << 5 | 1 << 6;
 
-/// What is used of libmlx5.
+/// The functions of libmlx5 that this file uses.
 #[derive(Debug)]
 pub(super) struct Library {
     is_supported: unsafe extern "C" fn(*mut ibv_device) -> bool,
@@ -211,8 +212,8 @@ impl Library {
     }
 
     fn load() -> Option<Self> {
-        // SAFETY: a name that ends with a zero. libibverbs has loaded the same file as a device's driver, if there is such a
-        // device; loading it has no effect but for its own initialisation, and it is never unloaded.
+        // SAFETY: a name that ends with a zero. If there is such a device, libibverbs has loaded the same file as its
+        // driver; loading it has no effect but its own initialisation, and it is never unloaded.
         let library = unsafe { libc::dlopen(c"libmlx5.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         let library = NonNull::new(library)?;
         let symbol = |name: &CStr| {
@@ -278,13 +279,13 @@ impl Library {
         has_masked_atomics(&answer).then_some(library)
     }
 
-    /// Makes a queue pair that takes raw entries, as `what` says, which then has what it became. `None`: not with these
-    /// sizes.
+    /// Makes a queue pair that takes raw entries, as `what` says; `what` then says what was made. `None`: not with
+    /// these sizes.
     ///
     /// # Safety
     ///
-    /// `context` is one that [`Library::of`] said yes to, `what` describes an RC queue pair with a live protection domain
-    /// and live completion queues of it.
+    /// [`Library::of`] accepted `context`; `what` describes an RC queue pair with a live protection domain and live
+    /// completion queues of that context.
     pub(super) unsafe fn make(
         &self,
         context: NonNull<ibv_context>,
@@ -318,7 +319,7 @@ impl Library {
         // SAFETY: the same, made by this library.
         let vendor = extended_pair.and_then(|pair| NonNull::new(unsafe { (self.extend)(pair.as_ptr()) }));
         let (Some(extended_pair), Some(vendor)) = (extended_pair, vendor) else {
-            // SAFETY: just made, and used by nobody.
+            // SAFETY: just made, and not used by any other code.
             unsafe { rdma_sys::ibv_destroy_qp(pair.as_ptr()) };
             return None;
         };
@@ -334,7 +335,7 @@ pub(super) struct Masks {
     pub swap: u64,
 }
 
-/// The faces of a queue pair that take a masked atomic. Lives as long as the queue pair.
+/// The extended interfaces of a queue pair, which take a masked atomic. Valid for as long as the queue pair lives.
 #[derive(Debug)]
 pub(super) struct RawPair {
     pub(super) extended: NonNull<ibv_qp_ex>,
@@ -342,17 +343,17 @@ pub(super) struct RawPair {
 }
 
 impl RawPair {
-    /// Posts `requests` with one doorbell, where those with masks are masked CAS. `Err`: none was posted.
+    /// Posts `requests` with one doorbell; those with masks are masked CAS. `Err`: none was posted.
     ///
     /// # Safety
     ///
-    /// As [`super::queue_pair::QueuePair::post`]; the queue pair is live, and nobody else posts to it.
+    /// As [`super::queue_pair::QueuePair::post`]; the queue pair is live, and no other thread posts to it.
     pub(super) unsafe fn post(&mut self, requests: &[ibv_send_wr], masks: &[Option<Masks>]) -> Result<(), ()> {
         let pair = self.extended.as_ptr();
         // SAFETY: a live queue pair, by the contract; likewise below, where each builder is followed by its data.
         unsafe { rdma_sys::ibv_wr_start(pair) };
         for (request, masks) in requests.iter().zip(masks) {
-            // SAFETY: ours alone between start and complete.
+            // SAFETY: no other thread uses the pair between start and complete.
             unsafe {
                 (*pair).wr_id = request.wr_id;
                 (*pair).wr_flags = request.send_flags & !ibv_send_flags::IBV_SEND_INLINE.0;
@@ -379,7 +380,7 @@ impl RawPair {
                     local_key: piece.lkey,
                 }
                 .encode();
-                // SAFETY: the vendor's face of a live queue pair; the entry is copied during the call.
+                // SAFETY: the vendor's interface of a live queue pair; the call copies the entry.
                 if let Some(post) = unsafe { (*self.vendor.as_ptr()).raw_entry } {
                     // SAFETY: as above.
                     unsafe { post(self.vendor.as_ptr(), (&raw const entry).cast()) };

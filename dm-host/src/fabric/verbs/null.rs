@@ -1,8 +1,8 @@
-//! A device that does nothing, at once: to measure what this side of the doorbell costs.
+//! A device that completes every request at once and executes none: to measure what this side of the doorbell costs.
 //!
-//! It stands behind the same calls of libibverbs - `ibv_post_send` and `ibv_poll_cq` go through the function table of a
-//! device's context - and keeps what a real provider has to keep: every signaled request brings a completion, in order.
-//! No payload moves. Its structures are leaked: there is one such device per measurement.
+//! It is behind the same calls of libibverbs: `ibv_post_send` and `ibv_poll_cq` go through the function table of a
+//! device's context. It keeps what a real provider has to keep: every signaled request brings a completion, in order.
+//! No payload moves. Its structures are leaked, since a measurement makes one such device.
 
 use super::mlx5::RawPair;
 use rdma_sys::{ibv_context, ibv_cq, ibv_mr, ibv_qp, ibv_send_flags, ibv_send_wr, ibv_wc, ibv_wc_status};
@@ -27,7 +27,7 @@ impl Ring {
 
 /// A value of zeros that is never freed.
 fn leaked<T>() -> NonNull<T> {
-    // The structures of libibverbs are integers, pointers, optional functions, and mutexes that nobody locks here, for
+    // The structures of libibverbs are integers, pointers, optional functions, and mutexes that no code locks here, for
     // all of which zeros are values in C.
     let value: Box<MaybeUninit<T>> = Box::new(MaybeUninit::zeroed());
     NonNull::from(Box::leak(value)).cast()
@@ -35,7 +35,7 @@ fn leaked<T>() -> NonNull<T> {
 
 pub(super) fn context() -> NonNull<ibv_context> {
     let context = leaked::<ibv_context>();
-    // SAFETY: just allocated, and nobody else has it.
+    // SAFETY: just allocated, and no other code has it.
     unsafe {
         (*context.as_ptr()).ops.post_send = Some(post);
         (*context.as_ptr()).ops.poll_cq = Some(poll);
@@ -47,7 +47,7 @@ pub(super) fn completion_queue(context: NonNull<ibv_context>, entries: u32) -> N
     let queue = leaked::<ibv_cq>();
     let ids = vec![0; entries.next_power_of_two() as usize].into_boxed_slice();
     let ring = Box::leak(Box::new(Ring { ids, first: 0, next: 0 }));
-    // SAFETY: just allocated, and nobody else has it.
+    // SAFETY: just allocated, and no other code has it.
     unsafe {
         (*queue.as_ptr()).context = context.as_ptr();
         (*queue.as_ptr()).cq_context = std::ptr::from_mut(ring).cast();
@@ -67,7 +67,7 @@ pub(super) fn queue_pair(
     }
     debug_assert!(!masked);
     let pair = leaked::<ibv_qp>();
-    // SAFETY: just allocated, and nobody else has it.
+    // SAFETY: just allocated, and no other code has it.
     unsafe {
         (*pair.as_ptr()).context = context.as_ptr();
         (*pair.as_ptr()).send_cq = completions.as_ptr();

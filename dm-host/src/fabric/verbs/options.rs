@@ -9,17 +9,17 @@ use std::net::SocketAddr;
 /// How a compute process reaches memory nodes.
 #[derive(Clone, Debug)]
 pub struct VerbsOptions {
-    /// What it shares with them.
+    /// The secret that this process shares with the memory nodes.
     pub secret: Option<Secret>,
-    /// The address of the device to use; `None`: by route.
+    /// The address of the device to use; `None`: the route decides.
     pub source: Option<SocketAddr>,
     /// The largest packet, in bytes; `None`: what the ports have.
     pub mtu_bytes: Option<u32>,
-    /// `None`: by profile.
+    /// Timeout and retries of queue pairs; `None`: the profile decides.
     pub patience: Option<Patience>,
     /// Requests in a send queue, at least 16.
     pub queue_requests: u32,
-    /// Bytes a request shall carry inline, if the device can.
+    /// Bytes that a request should be able to carry inline, if the device can.
     pub inline_bytes: u32,
     /// Overrides the measured [`dm_core::verbs::Capabilities::write_turn_ns_min`].
     pub write_turn_ns_min: Option<u32>,
@@ -33,7 +33,7 @@ impl Default for VerbsOptions {
             mtu_bytes: None,
             patience: None,
             queue_requests: 512,
-            // What Sherman and its successors ask for.
+            // What Sherman and later indexes ask for.
             inline_bytes: 256,
             write_turn_ns_min: None,
         }
@@ -41,7 +41,7 @@ impl Default for VerbsOptions {
 }
 
 impl VerbsOptions {
-    /// The exponent of the packet size on a port with that active one.
+    /// The MTU exponent on a port whose active MTU has the exponent `active`.
     pub(super) fn mtu(&self, active: u8, device: &str) -> Result<u8, VerbsError> {
         choose_mtu(self.mtu_bytes, active, device)
     }
@@ -65,8 +65,7 @@ pub(crate) const fn mtu_bytes(exponent: u8) -> u32 {
 }
 
 impl Patience {
-    /// What suits a platform: 0.5 s on hardware, 4 s where the device is software and its machine may be an emulated
-    /// one.
+    /// What suits a platform: 0.5 s on hardware; 4 s where the device is software and its machine may be emulated.
     pub const fn of(profile: Profile) -> Self {
         match profile {
             Profile::SoftRoce => Self { timeout_exponent: 17, retries: 6 },

@@ -1,8 +1,8 @@
-//! What devices are known for beyond what the specification promises.
+//! What platforms do beyond what the specification promises.
 //!
-//! The InfiniBand Architecture Specification orders the requests of one queue pair; it says next to nothing about which
-//! bytes of a READ and of a WRITE from two queue pairs can mix, or how atomics and WRITEs of one word meet. What is
-//! relied on there is asserted by a named profile, and reported as such.
+//! The InfiniBand Architecture Specification orders the requests of one queue pair. It says next to nothing about which
+//! bytes of a READ and of a WRITE from two queue pairs can mix, or how atomics and WRITEs of one word interact. A named
+//! profile asserts what the indexes rely on there, and it is reported as asserted.
 //!
 //! | assumption | specification | `rc-x86-host` | `soft-roce` |
 //! |---|---|---|---|
@@ -11,24 +11,24 @@
 //! | COMPLETION_IS_VISIBLE | yes, through the same device | yes | yes |
 //! | READ_THEN_READ | yes, but PCIe does not order reads | no | asserted: one request is executed after the other |
 //! | WORD_ATOMIC | no | asserted: aligned words cross PCIe whole | asserted, on one processor |
-//! | LINE_ATOMIC | no | asserted: seen on x86 hosts by several studies, promised by nobody | asserted, on one processor |
+//! | LINE_ATOMIC | no | asserted: seen on x86 hosts by several studies, promised by no vendor | asserted, on one processor |
 //! | HOST_BEFORE_DEVICE | no | asserted: a READ over PCIe pushes WRITEs before it | – (no device memory) |
 //! | ATOMIC_EXCLUDES_WRITE | no | no | asserted, on one processor |
 //! | FAILED_CAS_IS_SILENT | no | no | asserted, on one processor |
 //! | WRITE_ASCENDING | no | no | no |
-//! | TIMED_READS | no | asserted: nobody WRITEs a place twice within half the shortest round trip | asserted, as there |
+//! | TIMED_READS | no | asserted: no compute node WRITEs a place twice within half the shortest round trip | asserted, as there |
 //!
-//! **Soft-RoCE** copies the payload of each packet with the kernel's `memcpy`. On a memory node with *several* processors
-//! two queue pairs are served at once, and words and lines do tear: `dm litmus` on an emulated machine with two saw 4 % of
-//! READs with a torn word, within seconds. With *one* processor on-line the kernel serves one packet after the other
-//! (in a softirq, which no other interrupts; Linux 6.1, not fully preemptible), and each packet takes effect at once. A line lies in one packet as
-//! long as messages begin at a multiple of 64 bytes or fit into one packet, which is why this is still asserted, not
-//! given. So `dm-memd` takes the profile by itself only on a machine with one processor on-line; elsewhere it has to be
-//! told to, for tests of function.
+//! **Soft-RoCE** copies the payload of each packet with the kernel's `memcpy`. On a memory node with *several*
+//! processors the kernel serves two queue pairs at once, and words and lines do tear: `dm litmus` on an emulated
+//! machine with two processors saw a torn word in 4 % of READs, within seconds. With *one* processor on-line the kernel
+//! serves one packet after the other (in a softirq, which no other interrupts; Linux 6.1, not fully preemptible), so
+//! each packet takes effect at once. A line lies in one packet as long as messages begin at a multiple of 64 bytes or
+//! fit into one packet. So the guarantee is still asserted, not given. `dm-memd` therefore chooses this profile by
+//! itself only on a machine with one processor on-line. Elsewhere the user has to name it, for tests of function.
 
 use dm_core::verbs::{Assumptions, Guarantees};
 
-/// A kind of platform a memory node is on.
+/// The kind of platform that a memory node is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Profile {
@@ -44,7 +44,7 @@ impl Profile {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Specification, Self::X86Host, Self::SoftRoce];
 
-    /// As on the wire.
+    /// The profile of a number on the wire.
     pub const fn from_number(number: u32) -> Option<Self> {
         match number {
             0 => Some(Self::Specification),
@@ -68,7 +68,7 @@ impl Profile {
         Self::ALL.into_iter().find(|profile| profile.name() == name)
     }
 
-    /// That of a device of this machine, by the name of its driver.
+    /// The profile of a device of this machine, by the name of its driver.
     pub fn of_device(device: &str) -> Self {
         let directory = std::path::Path::new("/sys/class/infiniband").join(device);
         // rxe names the interface it is on; no driver of hardware has such a file.
@@ -81,7 +81,7 @@ impl Profile {
         Self::Specification
     }
 
-    /// Why a device of this machine cannot be trusted to be what its profile asserts, and what to do about that.
+    /// Why a device of this machine may not do what its profile asserts, and what to do about that.
     pub fn doubt(self, device: &str) -> Option<String> {
         let online = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
         let processors = count_processors(online.trim());
@@ -94,7 +94,7 @@ impl Profile {
         })
     }
 
-    /// What it grants, and why.
+    /// What the profile grants, and on which ground.
     pub const fn guarantees(self) -> Guarantees {
         let by_construction = Assumptions::WRITE_THEN_WRITE
             .union(Assumptions::WRITE_THEN_ATOMIC)

@@ -13,7 +13,7 @@ use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
-/// Where completions arrive.
+/// A queue on which completions arrive.
 #[derive(Debug)]
 pub(crate) struct CompletionQueue {
     queue: NonNull<ibv_cq>,
@@ -38,13 +38,13 @@ impl CompletionQueue {
         Ok(Arc::new(Self { queue, device: Arc::clone(device) }))
     }
 
-    /// Takes up to `into.len()` completions; how many there were.
+    /// Takes up to `into.len()` completions. Returns how many there were.
     #[inline]
     pub(super) fn poll(&self, into: &mut [MaybeUninit<ibv_wc>]) -> usize {
         let room = i32::try_from(into.len()).unwrap_or(i32::MAX);
         // SAFETY: a live queue, and room for as many completions as are asked for.
         let count = unsafe { ibv_poll_cq(self.queue.as_ptr(), room, into.as_mut_ptr().cast()) };
-        // Negative: the queue is broken, which a device that has gone away causes; its queue pairs time out.
+        // Negative: the queue is broken, because the device has gone away. Its queue pairs time out.
         usize::try_from(count).unwrap_or(0)
     }
 }
@@ -59,21 +59,21 @@ impl Drop for CompletionQueue {
     }
 }
 
-/// What to make.
+/// Sizes of a queue pair.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sizes {
     /// Requests in the send queue; 0 for a responder.
     pub requests: u32,
-    /// Bytes a request shall carry inline.
+    /// Bytes that a request should be able to carry inline.
     pub inline_bytes: u32,
 }
 
-/// How long a peer may be silent.
+/// How long a peer may not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
-    /// 4.096 us * 2^n until a request is repeated, 1..=31.
+    /// A request is repeated after 4.096 us * 2^n; 1..=31.
     pub timeout_exponent: u8,
-    /// Repetitions, 0..=6. Not 7: Soft-RoCE takes that for "for ever".
+    /// Repetitions, 0..=6. Not 7: Soft-RoCE takes 7 for "for ever".
     pub retries: u8,
 }
 
@@ -83,7 +83,8 @@ pub(crate) struct QueuePair {
     pair: NonNull<ibv_qp>,
     /// Bytes a request can carry inline.
     pub(super) inline_bytes: u32,
-    /// How it takes masked atomics, if it does. Dangling once the queue pair is destroyed, which `drop` does last.
+    /// The interface for masked atomics, if it takes them. It dangles once the queue pair is destroyed, which `drop`
+    /// does last.
     raw: Option<RawPair>,
     completions: Arc<CompletionQueue>,
 }
@@ -94,8 +95,8 @@ unsafe impl Send for QueuePair {}
 unsafe impl Sync for QueuePair {}
 
 impl QueuePair {
-    /// A queue pair that reports to `completions`. If the device has less inline room than asked for, it has what it
-    /// can.
+    /// Makes a queue pair that reports to `completions`. If the device has less inline room than asked for, the pair
+    /// has as much as the device can give.
     pub(crate) fn new(completions: &Arc<CompletionQueue>, sizes: Sizes) -> Result<Self, VerbsError> {
         let device = &completions.device;
         let mut inline_bytes = sizes.inline_bytes;
@@ -133,7 +134,7 @@ impl QueuePair {
             if inline_bytes == 0 {
                 return Err(last_error("make a queue pair on", device.name()));
             }
-            // A device that cannot have so much inline data says no instead of giving less.
+            // A device that cannot carry so much inline data refuses, instead of giving less.
             inline_bytes /= 2;
         }
     }
@@ -153,7 +154,7 @@ impl QueuePair {
         self.modify(attributes, mask, "initialise")
     }
 
-    /// Makes it ready to receive, with packets of at most `mtu` (1..=5: 256 to 4096 bytes), then to send. Answers how
+    /// Makes it ready to receive, with packets of at most `mtu` (1..=5: 256 to 4096 bytes), then to send. Returns how
     /// many READs and atomics it may have in flight.
     pub(crate) fn make_ready(&self, id: &Id, mtu: u8, patience: Patience) -> Result<u8, VerbsError> {
         let (mut attributes, mask) = id.attributes(ibv_qp_state::IBV_QPS_RTR)?;
@@ -168,7 +169,7 @@ impl QueuePair {
         Ok(reads)
     }
 
-    /// Ends it: what is posted completes with an error, what arrives is dropped.
+    /// Moves it into the error state: posted requests complete with an error, and the device drops packets that arrive.
     pub(crate) fn fail(&self) {
         // SAFETY: integers and structures of them, for which zeros are values.
         let mut attributes: ibv_qp_attr = unsafe { MaybeUninit::zeroed().assume_init() };
@@ -193,8 +194,8 @@ impl QueuePair {
         }
     }
 
-    /// Posts a linked list of requests with one doorbell. `Err` gives how many were posted before the one that could
-    /// not be.
+    /// Posts a linked list of requests with one doorbell. `Err` gives how many were posted before the one that was
+    /// refused.
     ///
     /// # Safety
     ///
@@ -222,7 +223,7 @@ impl QueuePair {
         self.raw.is_some()
     }
 
-    /// As [`QueuePair::post`], where the requests with masks are masked CAS. All or none are posted.
+    /// As [`QueuePair::post`]; the requests with masks are masked CAS. Either all or none are posted.
     ///
     /// # Safety
     ///
@@ -247,7 +248,7 @@ impl Drop for QueuePair {
         // it writes to no memory of this process.
         let failed = unsafe { ibv_destroy_qp(self.pair.as_ptr()) };
         if failed != 0 {
-            // Fencing confirms that queue pairs are gone: that must not be said of one that is not.
+            // Fencing confirms that queue pairs are gone. It must not confirm that of one that still exists.
             tracing::error!("destroying a queue pair failed: {}", std::io::Error::from_raw_os_error(failed));
             std::process::abort();
         }

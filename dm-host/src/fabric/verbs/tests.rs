@@ -1,4 +1,4 @@
-//! What goes to a device that executes in this process.
+//! What is posted, as seen by a device that executes in this process.
 
 use super::null::executing::{Answers, MACHINE};
 use super::*;
@@ -52,7 +52,7 @@ fn masked_atomics_are_offered_in_whichever_byte_order_the_device_answers() {
             let entry = machine.entries.last().unwrap();
             assert_eq!(entry[11], 0, "the READ behind it brings the completion");
         });
-        // It does not get it twice.
+        // The second attempt does not get the bit.
         let again = run(&mut fabric, &lanes, &[lock]);
         assert_eq!(again[0].value, 0xff01);
         assert_eq!(MACHINE.with_borrow(|machine| machine.words[2]), 0xff01);

@@ -1,4 +1,4 @@
-//! A memory node as a compute process knows it: its control connection, what it said of itself.
+//! A memory node as a compute process knows it: its control connection, and what it said of itself.
 
 use super::secret::{Secret, Side, nonce};
 use super::wire::{
@@ -22,49 +22,49 @@ use std::thread;
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
-/// The port of a memory node unless its address names one. Not assigned to anybody.
+/// The port of a memory node unless its address names one. It is not an assigned port.
 pub const PORT_DEFAULT: u16 = 7471;
 
 /// How long a memory node may take to answer.
 pub const ANSWER_WAIT: Duration = Duration::from_secs(10);
 
-/// How long a silent memory node is taken to be alive: that of one whose machine lost power.
+/// How long an unresponsive memory node is taken to be alive, for example one whose machine lost power.
 const SILENCE_MS: u32 = 10_000;
 
 /// Why there is no control connection.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum PeerError {
-    /// Not an address.
+    /// The text is not an address.
     #[error("{address}: not the address of a memory node ({source}); give HOST:PORT, or HOST for port {PORT_DEFAULT}")]
     Address {
-        /// As given.
+        /// The address as given.
         address: String,
-        /// Why not.
+        /// The reason.
         source: io::Error,
     },
-    /// Nobody there.
+    /// No daemon listens at the address.
     #[error(
         "{address}: no memory node answers there ({source}); start one with `dm-memd --fabric verbs --listen {address}`"
     )]
     NotListening {
-        /// As given.
+        /// The address as given.
         address: String,
-        /// Why not.
+        /// The reason.
         source: io::Error,
     },
-    /// It went away.
+    /// The connection ended.
     #[error("{address}: no answer from a memory node: {source}")]
     NoAnswer {
-        /// As given.
+        /// The address as given.
         address: String,
-        /// Why not.
+        /// The reason.
         source: io::Error,
     },
-    /// It said something else.
+    /// The answer is not one of this protocol, or is a refusal.
     #[error("{address}: {source}")]
     Protocol {
-        /// As given.
+        /// The address as given.
         address: String,
         /// What is wrong.
         source: WireError,
@@ -76,7 +76,7 @@ pub enum PeerError {
 struct Shared {
     down: AtomicBool,
     fenced: AtomicBool,
-    /// Replies nobody has taken yet, by call; `None` while there is none.
+    /// Replies that no caller has taken yet, by call; `None` while there is none.
     replies: Mutex<HashMap<u64, Option<u64>>>,
     arrived: Condvar,
 }
@@ -94,7 +94,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Connects to the memory node at `address` and proves to know `secret`.
+    /// Connects to the memory node at `address` and proves knowledge of `secret`.
     pub fn connect(address: &str, secret: Option<&Secret>) -> Result<Arc<Self>, PeerError> {
         let wrong = |source| PeerError::Address { address: address.to_owned(), source };
         let candidates = match address.to_socket_addrs() {
@@ -134,7 +134,7 @@ impl Peer {
         }))
     }
 
-    /// A memory node that is nowhere, behind a connection of this process with itself.
+    /// A memory node without memory, behind a connection of this process with itself.
     pub(crate) fn null(region_bytes: u64, masked_atomics: bool) -> Result<Arc<Self>, PeerError> {
         let failed = |source| PeerError::NoAnswer { address: "null".to_owned(), source };
         let listener = TcpListener::bind("127.0.0.1:0").map_err(failed)?;
@@ -164,7 +164,7 @@ impl Peer {
         }))
     }
 
-    /// As it was given.
+    /// The address as it was given.
     pub fn address(&self) -> &str {
         &self.address
     }
@@ -174,7 +174,7 @@ impl Peer {
         self.socket
     }
 
-    /// What it said of itself.
+    /// What the memory node said of itself.
     pub fn welcome(&self) -> &Welcome {
         &self.welcome
     }
@@ -190,19 +190,19 @@ impl Peer {
         self.shared.down.load(Ordering::Acquire)
     }
 
-    /// Takes it for dead.
+    /// Takes the memory node for dead.
     pub fn mark_down(&self) {
         self.shared.down.store(true, Ordering::Release);
         self.shared.arrived.notify_all();
     }
 
-    /// Whether it has fenced this process off.
+    /// Whether the memory node has fenced this process.
     #[inline]
     pub fn is_fenced(&self) -> bool {
         self.shared.fenced.load(Ordering::Acquire)
     }
 
-    /// Says that this process is compute-node row `row`, so that it can be fenced as that.
+    /// Tells the memory node that this process is compute-node row `row`, so that fencing the row stops this process.
     pub fn announce(&self, row: RowId, incarnation: u32) -> Result<(), AnnounceError> {
         match self.call([ANNOUNCE, u64::from(row.0), u64::from(incarnation), 0], ANSWER_WAIT) {
             Ok(value) if value == Reply::Done as u64 => Ok(()),
@@ -211,7 +211,7 @@ impl Peer {
         }
     }
 
-    /// The caller's word that this process writes nothing under that name any more, now or later.
+    /// Promises that this process writes nothing under that name any more, now or later.
     pub fn withdraw(&self, row: RowId, incarnation: u32) -> Result<(), AnnounceError> {
         match self.call([WITHDRAW, u64::from(row.0), u64::from(incarnation), 0], ANSWER_WAIT) {
             Ok(_) => Ok(()),
@@ -224,7 +224,7 @@ impl Peer {
         self.next_pair.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Sends a call; its reply is to be taken with [`Peer::take`].
+    /// Sends a call; the caller takes its reply with [`Peer::take`].
     pub fn begin(&self, operands: [u64; 4]) -> io::Result<u64> {
         let id = self.next_call.fetch_add(1, Ordering::Relaxed);
         self.replies().insert(id, None);
@@ -237,7 +237,7 @@ impl Peer {
         }
     }
 
-    /// Sends a call again. Every procedure bears that.
+    /// Sends a call again. Every procedure may be repeated.
     pub fn send(&self, id: u64, operands: [u64; 4]) -> io::Result<()> {
         if self.is_down() {
             return Err(io::ErrorKind::NotConnected.into());
@@ -250,7 +250,7 @@ impl Peer {
         sent
     }
 
-    /// The reply to call `id`, if it is there.
+    /// The reply to call `id`, if it has arrived.
     pub fn take(&self, id: u64) -> Option<u64> {
         let mut replies = self.replies();
         let value = (*replies.get(&id)?)?;
@@ -258,7 +258,7 @@ impl Peer {
         Some(value)
     }
 
-    /// Gives a call up.
+    /// Forgets a call.
     pub fn forget(&self, id: u64) {
         self.replies().remove(&id);
     }
@@ -366,7 +366,7 @@ fn greet(mut stream: &TcpStream, secret: Option<&Secret>) -> Result<Welcome, Gre
     Ok(welcome)
 }
 
-/// Has the kernel notice a peer whose machine is gone.
+/// Makes the kernel notice a peer whose machine is gone.
 pub(super) fn keep_alive(stream: &TcpStream) -> io::Result<()> {
     set_socket_keepalive(stream, true)?;
     set_tcp_keepidle(stream, Duration::from_secs(4))?;
@@ -379,7 +379,7 @@ pub(super) fn keep_alive(stream: &TcpStream) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// What connecting says to a server that answers a hello with `answer` and hangs up.
+    /// The error of connecting to a server that answers a hello with `answer` and hangs up.
     fn complaint(answer: Vec<u8>, secret: Option<&Secret>) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();

@@ -11,9 +11,9 @@
 //!     TCP ends ────────────────────────────────────────────►  destroys the session's queue pairs
 //! ```
 //!
-//! Why a TCP connection beside librdmacm's: the private data of a connection request has 56 bytes, too few for
-//! challenge, proof and keys; the control connection also outlives queue pairs, ends with either process, and carries
-//! the few calls there are ([`dm_core::remote::rpc`]), so that no receive queue is needed on the data path.
+//! Why there is a TCP connection beside librdmacm's. The private data of a connection request has 56 bytes, too few for
+//! challenge, proof and keys. The control connection also outlives queue pairs, ends with either process, and carries
+//! the few calls there are ([`dm_core::remote::rpc`]), so that the data path needs no receive queue.
 //!
 //! - [`wire`]: the messages. [`secret`]: the shared secret.
 //! - [`settings`]: command line and file. `registered`: the region, registered.
@@ -48,7 +48,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use wire::Welcome;
 
-/// The daemon of a memory node on an RDMA device, until `stop` becomes readable.
+/// Runs the daemon of a memory node on an RDMA device, until `stop` becomes readable.
 pub(super) fn run(arguments: &Arguments, stop: BorrowedFd<'_>) -> Result<(), Box<dyn Error>> {
     let settings = &arguments.verbs;
     let (node, nodes) = (arguments.node_id, arguments.memory_nodes);
@@ -91,7 +91,7 @@ pub(super) fn run(arguments: &Arguments, stop: BorrowedFd<'_>) -> Result<(), Box
     }
     let device_bytes = device_memory(arguments.device_size, device.limits().device_bytes, device.name())?;
 
-    // Everything that can be refused for its size is, before memory is taken.
+    // Sizes that must be refused are refused here, before memory is taken.
     crate::fabric::verbs::memory::check_locked_memory(size)?;
     let spec = RegionSpec { region_bytes: size, device_bytes: 0, mode: LineMode::Vector, backing: arguments.backing() };
     let region = Region::create(&spec)?;
@@ -143,7 +143,7 @@ pub(super) fn run(arguments: &Arguments, stop: BorrowedFd<'_>) -> Result<(), Box
     let guarantees = profile.guarantees();
     let asserted: Vec<_> = guarantees.asserted.names().collect();
     let atomics = if limits.atomics_global { "towards processors, too" } else { "among queue pairs of this device" };
-    // Whoever started us may have closed its end: no reason to stop.
+    // The process that started the daemon may have closed its end of the pipe; that is no reason to stop.
     let _ = writeln!(
         std::io::stdout(),
         "READY node={node} nodes={nodes} incarnation={incarnation} region_bytes={size} device_bytes={device_bytes} listen={} device={} port={port} \
@@ -161,12 +161,12 @@ pub(super) fn run(arguments: &Arguments, stop: BorrowedFd<'_>) -> Result<(), Box
         profile.name(),
         if asserted.is_empty() { "nothing".to_owned() } else { asserted.join(", ") },
     );
-    // Without a service manager there is nobody to tell.
+    // Without a service manager there is none to tell.
     let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Ready]);
     let served = server.run(&listener, &connections, stop);
     let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Stopping]);
     drop(endpoint);
-    // All queue pairs are gone. Now the device forgets the memory, and then it is unmapped.
+    // All queue pairs are gone. Now the memory is deregistered, and then unmapped.
     drop(registered);
     let _ = writeln!(std::io::stdout(), "STOPPED node={node}: queue pairs destroyed, memory deregistered");
     Ok(served?)

@@ -1,4 +1,4 @@
-//! A region, registered with a device, and device memory beside it.
+//! A region that is registered with a device, and device memory beside it.
 
 use super::wire::{KEYS_MAX, OVERLAP_BYTES};
 use crate::fabric::verbs::VerbsError;
@@ -9,7 +9,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A region that peers can reach. Deregistered before it is unmapped: fields are dropped in this order.
+/// A region that peers can reach. It is deregistered before it is unmapped: Rust drops the fields in this order.
 #[derive(Debug)]
 pub struct Registered {
     registrations: Vec<Registration>,
@@ -20,7 +20,7 @@ pub struct Registered {
     region: Region,
 }
 
-/// One piece of a region, to register on any thread.
+/// One piece of a region; any thread may register it.
 struct Piece {
     start: NonNull<u8>,
     bytes: usize,
@@ -30,8 +30,8 @@ struct Piece {
 unsafe impl Send for Piece {}
 
 impl Registered {
-    /// Registers all of `region` in pieces of `piece_bytes` (a power of two), several at a time: the kernel pins the
-    /// pages of one registration on one processor.
+    /// Registers all of `region` in pieces of `piece_bytes` (a power of two), several at a time, since the kernel pins
+    /// the pages of one registration on one processor.
     pub fn new(region: Region, device: &Arc<Device>, piece_bytes: u64, device_bytes: u32) -> Result<Self, VerbsError> {
         let bytes = region.layout().region_bytes;
         if !piece_bytes.is_power_of_two() || piece_bytes < OVERLAP_BYTES {
@@ -74,8 +74,8 @@ impl Registered {
             let register = |share: Vec<Piece>| {
                 share
                     .into_iter()
-                    // SAFETY: mapped as long as `region` lives, which is dropped after the registrations. Nobody holds
-                    // references to it: `Region` has none, and from here on this process leaves it alone.
+                    // SAFETY: mapped as long as `region` lives, which is dropped after the registrations. No reference
+                    // to it exists: `Region` makes none, and from here on this process does not access it.
                     .map(|piece| unsafe { Registration::new(device, piece.start, piece.bytes, Reach::Remote) })
                     .collect()
             };
@@ -95,22 +95,22 @@ impl Registered {
         Ok(Self { registrations, device_memory, piece_bytes, took: began.elapsed(), region })
     }
 
-    /// Address of the region, as peers name it.
+    /// Address of the region, as peers use it.
     pub fn base(&self) -> u64 {
         self.region.base().as_ptr().expose_provenance() as u64
     }
 
-    /// Names of the registrations, in order.
+    /// Keys of the registrations, in order.
     pub fn keys(&self) -> Vec<u32> {
         self.registrations.iter().map(Registration::remote_key).collect()
     }
 
-    /// From the beginning of one registration to that of the next.
+    /// Bytes from the beginning of one registration to that of the next.
     pub fn piece_bytes(&self) -> u64 {
         self.piece_bytes
     }
 
-    /// Device memory: bytes and name; zeros if there is none.
+    /// Device memory: bytes and key; zeros if there is none.
     pub fn device(&self) -> (u32, u32) {
         self.device_memory.as_ref().map_or((0, 0), |(memory, bytes)| (*bytes, memory.remote_key()))
     }

@@ -9,10 +9,10 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// Bytes a secret has at least: 128 bits, if they are random.
+/// Least bytes of a secret: 128 bits, if they are random.
 pub const SECRET_BYTES_MIN: usize = 16;
 
-/// Bytes a secret has at most: more than a key of SHA-256 can use is a mistaken file.
+/// Most bytes of a secret: a file with more than a key of SHA-256 can use is a mistake.
 pub const SECRET_BYTES_MAX: usize = 4096;
 
 /// Why there is no secret.
@@ -24,10 +24,10 @@ pub enum SecretError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         source: std::io::Error,
     },
-    /// Others can read it.
+    /// Other users can read the file.
     #[error("--secret-file {path}: mode {mode:04o} lets others read it, only 0600 or less may be given; run `chmod 0600 {path}`", path = path.display())]
     Public {
         /// The file.
@@ -35,12 +35,12 @@ pub enum SecretError {
         /// Its permissions.
         mode: u32,
     },
-    /// Too short or too long.
+    /// The secret is too short or too long.
     #[error("--secret-file {path}: {bytes} bytes, a secret has {SECRET_BYTES_MIN} to {SECRET_BYTES_MAX}; make one with `head -c 32 /dev/urandom > {path}`", path = path.display())]
     Length {
         /// The file.
         path: PathBuf,
-        /// What it has.
+        /// Its bytes.
         bytes: usize,
     },
 }
@@ -60,7 +60,7 @@ impl Secret {
     pub fn load(path: &Path) -> Result<Self, SecretError> {
         let failed = |source| SecretError::Read { path: path.to_owned(), source };
         let file = File::open(path).map_err(failed)?;
-        // Of the open file, so that it is the one read below.
+        // Metadata of the open file, so that it is the file read below.
         let mode = file.metadata().map_err(failed)?.mode() & 0o7777;
         if mode & 0o177 != 0 {
             return Err(SecretError::Public { path: path.to_owned(), mode });
@@ -87,7 +87,7 @@ impl Secret {
         self.mac(who, client, server).map_or([0; PROOF_BYTES], |mac| mac.finalize().into_bytes().into())
     }
 
-    /// Whether `proof` is the one of `who`. Takes as long whether it is or not.
+    /// Whether `proof` is the one of `who`. Takes equally long in both cases.
     pub fn check(
         &self,
         who: Side,
@@ -99,7 +99,7 @@ impl Secret {
     }
 }
 
-/// Who proves.
+/// The side that proves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// The compute node.
@@ -109,7 +109,7 @@ pub enum Side {
 }
 
 impl Side {
-    /// As it enters the proof: a proof of one cannot be sent back as that of the other.
+    /// The side's text in the proof: it keeps the proof of one side from being sent back as that of the other.
     const fn name(self) -> &'static [u8] {
         match self {
             Self::Client => b"dm-memd client 1",
@@ -118,7 +118,7 @@ impl Side {
     }
 }
 
-/// A random number nobody can guess.
+/// A random number that no other process can guess.
 pub fn nonce() -> std::io::Result<[u8; PROOF_BYTES]> {
     let mut nonce = [0; PROOF_BYTES];
     File::open("/dev/urandom")?.read_exact(&mut nonce)?;

@@ -1,11 +1,11 @@
 //! Sessions of compute processes, their queue pairs, and fencing.
 //!
-//! **What fencing confirms.** A call of `Fence` marks the row's incarnations as refused, takes their queue pairs out of
-//! the table under the same lock under which connection requests put them in, destroys them, and answers after that.
-//! `ibv_destroy_qp` returns when the device executes nothing for the queue pair any more; packets that arrive later
-//! find none. A connection request that was being handled either had put its queue pair into the table before, and then
-//! it is among those destroyed, or it sees the mark and is refused. Two calls at a time are one after the other
-//! (`Server::closing`), so that the second does not answer while the first still destroys.
+//! **What fencing confirms.** A call of `Fence` marks the row's incarnations as refused, and takes their queue pairs
+//! out of the table under the same lock under which connection requests put them in. It destroys them, and answers
+//! after that. `ibv_destroy_qp` returns when the device executes nothing for the queue pair any more; packets that
+//! arrive later find none. A connection request that was being handled either had put its queue pair into the table
+//! before, and then it is among those destroyed, or it sees the mark and is refused. `Server::closing` makes one of two
+//! calls wait for the other, so that the second does not answer while the first still destroys.
 
 use super::client::keep_alive;
 use super::counters::Counters;
@@ -30,33 +30,33 @@ use std::thread;
 use std::time::Duration;
 use zerocopy::IntoBytes as _;
 
-/// Sessions a memory node takes: well below what a process may have open by default.
+/// Most sessions of a memory node: well below the descriptors that a process may open by default.
 pub const SESSIONS_MAX: usize = 500;
 
-/// Queue pairs of one session.
+/// Most queue pairs of one session.
 pub const PAIRS_MAX: usize = 4096;
 
-/// Connections that have not proved anything yet.
+/// Most connections that have not proved anything yet.
 const GREETING_MAX: usize = 64;
 
-/// How long a client may take to say hello and to prove.
+/// How long a client may take for its hello and its proof.
 const HELLO_WAIT: Duration = Duration::from_secs(5);
 
-/// How often the thread of the connection manager looks whether it shall stop.
+/// How often the thread of the connection manager checks whether it should stop.
 const TICK: Duration = Duration::from_millis(200);
 
 /// A session: one control connection.
 #[derive(Debug)]
 struct Session {
-    /// For what is said without a call.
+    /// For messages that answer no call.
     stream: Arc<Mutex<TcpStream>>,
-    /// Compute-node rows and incarnations it announced.
+    /// Compute-node rows and incarnations that it announced.
     rows: Vec<(u64, u64)>,
     fenced: bool,
     pairs: usize,
 }
 
-/// A queue pair. Dropped in this order.
+/// A queue pair. Rust drops the fields in this order.
 #[derive(Debug)]
 struct Connected {
     _pair: QueuePair,
@@ -76,15 +76,15 @@ struct State {
 
 /// What a memory node serves.
 pub struct Server {
-    /// What clients are told; the ticket is each one's own.
+    /// What clients receive; each client gets a ticket of its own.
     pub welcome: Welcome,
-    /// What clients have to know.
+    /// The secret that clients have to know.
     pub secret: Option<Secret>,
     /// Its device.
     pub device: Arc<Device>,
-    /// The largest packet: 1..=5 for 256 to 4096 bytes.
+    /// The exponent of the largest packet: 1..=5 for 256 to 4096 bytes.
     pub mtu: u8,
-    /// What is counted.
+    /// The counters.
     pub counters: Arc<Counters>,
     completions: Arc<CompletionQueue>,
     state: Mutex<State>,
@@ -95,7 +95,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server that listens to nobody yet.
+    /// A server that does not listen yet.
     pub fn new(
         welcome: Welcome,
         secret: Option<Secret>,
@@ -109,7 +109,7 @@ impl Server {
             device: Arc::clone(device),
             mtu,
             counters: Arc::clone(counters),
-            // Nothing is posted here: peers' one-sided requests bring no completions to this end.
+            // The server posts nothing, and peers' one-sided requests bring no completions to this end.
             completions: CompletionQueue::new(device, 1)?,
             state: Mutex::default(),
             closing: Mutex::new(()),
@@ -153,7 +153,7 @@ impl Server {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets clients in until told to stop.
+    /// Accepts clients until told to stop.
     fn accept(self: &Arc<Self>, listener: &TcpListener, stop: BorrowedFd<'_>) -> io::Result<()> {
         loop {
             let mut fds = [
@@ -191,7 +191,8 @@ impl Server {
                 }
                 Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
                 Err(error) => {
-                    // Out of descriptors, say: the listener stays readable, so do not spin on it.
+                    // The process is out of descriptors, for example. The listener stays readable, so do not spin on
+                    // it.
                     tracing::warn!(%error, "cannot accept a client");
                     thread::sleep(Duration::from_millis(100));
                 }
@@ -199,7 +200,7 @@ impl Server {
         }
     }
 
-    /// One client, from its hello to its end. `Err`: it was not let in.
+    /// Serves one client, from its hello to its end. `Err`: the client was not let in.
     fn attend(&self, stream: &TcpStream) -> Result<(), TurnedAway> {
         let greeted = self.greet(stream);
         self.greeting.fetch_sub(1, Ordering::Relaxed);
@@ -213,7 +214,7 @@ impl Server {
         Ok(())
     }
 
-    /// Lets a client in: its ticket.
+    /// Greets a client. Returns its ticket.
     fn greet(&self, mut stream: &TcpStream) -> Result<u64, TurnedAway> {
         stream.set_nonblocking(false)?;
         stream.set_nodelay(true)?;
@@ -261,7 +262,7 @@ impl Server {
         Ok(ticket)
     }
 
-    /// Answers calls until the connection ends: why it did.
+    /// Answers calls until the connection ends. Returns why it ended.
     fn answer_calls(&self, mut stream: &TcpStream, ticket: u64) -> io::Error {
         let mut bytes = [0; CALL_BYTES];
         loop {
@@ -281,7 +282,7 @@ impl Server {
         }
     }
 
-    /// Executes a procedure. Each may be called again: none counts.
+    /// Executes a procedure. Each may be repeated: none counts its calls.
     fn execute(&self, ticket: u64, [procedure, a, b, c]: [u64; 4]) -> u64 {
         if self.lock().sessions.get(&ticket).is_none_or(|session| session.fenced) {
             return FENCED;
@@ -313,7 +314,7 @@ impl Server {
     fn announce(&self, ticket: u64, row: u64, incarnation: u64) -> u64 {
         let mut state = self.lock();
         if state.fenced.get(&row).is_some_and(|&fenced| incarnation <= fenced) {
-            // Of the name, not of this session: that is not fenced.
+            // The name is fenced, this session is not.
             return Reply::Impossible as u64;
         }
         let Some(session) = state.sessions.get_mut(&ticket) else { return FENCED };
@@ -323,8 +324,9 @@ impl Server {
         Reply::Done as u64
     }
 
-    /// See the module's documentation. All queue pairs of a process go with one of its rows: which of them a row's
-    /// lanes use is not known here, and a process that lost a row has to start its sessions anew in any case.
+    /// See the module's documentation. All queue pairs of a process go with any one of its rows. The server does not
+    /// know which of them the row's lanes use, and a process that lost a row has to start its sessions anew in any
+    /// case.
     fn fence(&self, row: u64, incarnation: u64) {
         let closing = self.closing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut told = Vec::new();
@@ -366,7 +368,7 @@ impl Server {
         drop(closing);
     }
 
-    /// Ends a session: nobody can use its ticket any more.
+    /// Ends a session: its ticket is not accepted any more.
     fn end(&self, ticket: u64) {
         self.lock().sessions.remove(&ticket);
         self.close(|pair| pair.ticket == ticket);
@@ -431,7 +433,7 @@ impl Server {
             tracing::error!("{error}");
             refuse(&id, Answer::Device)
         })?;
-        // Under the lock, so that fencing sees it or it sees the fence.
+        // Under the lock, so that either fencing sees the queue pair or the request sees the fence.
         let mut state = self.lock();
         let stopping = self.stopping.load(Ordering::Acquire);
         let session = state.sessions.get_mut(&pair.ticket).filter(|session| !session.fenced && !stopping);
@@ -474,7 +476,7 @@ fn take(state: &mut State, which: impl Fn(&Connected) -> bool) -> Vec<Connected>
     taken
 }
 
-/// Destroys queue pairs, telling their peers: when this returns they execute nothing any more.
+/// Destroys queue pairs and tells their peers. When this returns, the queue pairs execute nothing any more.
 fn destroy(pairs: impl Iterator<Item = Connected>) {
     for pair in pairs {
         let Connected { _pair: queue_pair, id, .. } = pair;

@@ -1,4 +1,4 @@
-//! Where and for whom a memory node serves: command line, file, and what the machine has.
+//! Where a memory node serves and whom it lets in: command line, file, and what the machine has.
 
 use super::client::PORT_DEFAULT;
 use super::secret::Secret;
@@ -65,7 +65,7 @@ fn profile(name: &str) -> Result<Profile, String> {
 }
 
 impl VerbsArguments {
-    /// The secret, or the permission to do without.
+    /// The secret, or the permission to serve without one.
     pub fn secret(&self) -> Result<Option<Secret>, VerbsError> {
         match &self.secret_file {
             Some(path) => Ok(Some(Secret::load(path)?)),
@@ -97,8 +97,8 @@ pub struct Chosen {
     pub gid: RdmaGid,
 }
 
-/// Chooses among `devices`: by address if there is one, else the first active port with an address, RoCE version 2
-/// before others; every setting restricts the choice, and one that leaves nothing is the error.
+/// Chooses among `devices`: by address if one is given, otherwise the first active port with an address, RoCE version 2
+/// before others. Every setting restricts the choice; the one that leaves nothing is named in the error.
 pub fn choose(devices: &[RdmaDevice], arguments: &VerbsArguments) -> Result<Chosen, VerbsError> {
     let wrong = |text: String| Err(VerbsError::Choice(text));
     if devices.is_empty() {
@@ -150,7 +150,7 @@ pub fn choose(devices: &[RdmaDevice], arguments: &VerbsArguments) -> Result<Chos
         arguments.gid_index.is_none_or(|index| index == gid.index)
             && gid.address().is_some_and(|address| asked.is_none_or(|asked| asked.ip() == address))
     });
-    // Stable: the first device and port count, among their GIDs the routable kind.
+    // A stable sort: among the GIDs of the first device and port, the routable kind comes first.
     candidates.sort_by_key(|(_, _, gid)| !gid.is_roce_v2());
     if let Some((device, port, gid)) = candidates.first()
         && let Some(ip) = gid.address()
@@ -192,7 +192,7 @@ fn resolve(text: &str) -> Result<SocketAddr, VerbsError> {
     found.next().ok_or_else(|| VerbsError::Choice(format!("--listen {text}: has no address")))
 }
 
-/// The address of the device of a compute node, if one was named by device, port or GID.
+/// The address of the compute node's device, if the user named one by device, port or GID.
 pub fn source(
     device: Option<&str>,
     port: Option<u8>,
@@ -207,7 +207,7 @@ pub fn source(
     Ok(Some(SocketAddr::new(ip, 0)))
 }
 
-/// A TOML file of settings as arguments: `key = "value"` is `--key value`, `key = true` is `--key`.
+/// Turns a TOML file of settings into arguments: `key = "value"` is `--key value`, `key = true` is `--key`.
 pub fn arguments_of_file(path: &Path) -> Result<Vec<OsString>, VerbsError> {
     let wrong = |what: String| VerbsError::Choice(format!("--config {}: {what}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;

@@ -1,5 +1,5 @@
-//! The greeting over TCP, and the private data of connection requests; version 2, little-endian. What both ends say after
-//! the greeting is in `message`.
+//! The greeting over TCP, and the private data of connection requests; version 2, little-endian. Both ends' messages
+//! after the greeting are in `message`.
 //!
 //! ```text
 //!   client                                                      memory node
@@ -9,16 +9,16 @@
 //!     ◄────────── Welcome with a proof of its own, and four bytes per key
 //! ```
 //!
-//! No key of the region is told before the proof
-//! was right; the memory node proves that it knows the secret, too. The nonces of both are in both proofs, so that
-//! neither end can be made to answer for the other or for the past.
+//! The memory node sends no key of the region before the proof was right. It proves that it knows the secret, too. The
+//! nonces of both ends are in both proofs, so that neither end can be made to answer for the other, and no old proof is
+//! accepted.
 //!
-//! The queue pairs themselves are connected by librdmacm. Its private data (56 bytes at most in a request) is too small
-//! for a challenge and its answer, let alone a list of keys; it carries the *ticket* that the welcome gave:
-//! a request and its response are a [`Pair`], a refusal a head with the reason.
+//! librdmacm connects the queue pairs themselves. Its private data (56 bytes at most in a request) is too small for a
+//! challenge and its answer, let alone a list of keys. It carries the *ticket* that the welcome gave: a request and its
+//! response are a [`Pair`], a refusal is a head with the reason.
 //!
-//! Nothing here is encrypted, nor are RDMA packets: who can read the network can take a queue pair over. The secret
-//! keeps out those who can merely connect.
+//! Nothing here is encrypted, nor are RDMA packets: a party that can read the network can take a queue pair over. The
+//! secret keeps out those that can merely connect.
 
 use crate::fabric::verbs::profile::Profile;
 use crate::memory_node::message::{Head, HeadError, any_head, same_head};
@@ -32,7 +32,7 @@ pub const MAGIC: [u8; 8] = *b"dm-rdma\n";
 /// How private data begins.
 pub const PAIR_MAGIC: [u8; 8] = *b"dm-pair\n";
 
-/// The version spoken here.
+/// The version of this protocol.
 pub const VERSION: u32 = 2;
 
 /// Bytes of a nonce and of a proof.
@@ -83,29 +83,30 @@ struct PairFrame {
 
 const _: () = assert!(HELLO_BYTES == 48 && WELCOME_BYTES == 112 && PAIR_BYTES == 32, "sizes on the wire");
 
-/// Registrations of one region.
+/// Most registrations of one region.
 pub const KEYS_MAX: usize = 4096;
 
-/// Reply to a call of a compute node that has been fenced off. Said without a call, with id 0, when it happens.
+/// Reply to a call of a compute node that has been fenced. When the fence happens, it is also sent without a call, with
+/// id 0.
 pub const FENCED: u64 = 1 << 32;
 
-/// How a memory node answers.
+/// A memory node's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Answer {
-    /// Prove that you know the secret. / Come in.
+    /// To a hello: prove that you know the secret. To a proof: you are let in.
     Yes = 0,
     /// Versions differ.
     Version = 1,
-    /// Too many connections.
+    /// The memory node has too many connections.
     Full = 2,
     /// The proof is wrong.
     Secret = 3,
-    /// No secret is asked for.
+    /// The memory node asks for no secret.
     Open = 4,
-    /// The ticket is not known, or its owner was fenced off.
+    /// The ticket is not known, or its owner was fenced.
     Ticket = 5,
-    /// The device cannot: see the memory node's log.
+    /// The device refused: see the memory node's log.
     Device = 6,
 }
 
@@ -125,11 +126,11 @@ impl Answer {
     }
 }
 
-/// Why a message was not understood, or the other end said no.
+/// Why a message was not understood, or the other end refused.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum WireError {
-    /// What it begins with.
+    /// The head is wrong.
     #[error(transparent)]
     Head(#[from] HeadError),
     /// The secrets differ.
@@ -138,49 +139,49 @@ pub enum WireError {
     /// The memory node's proof is wrong.
     #[error("the memory node does not know the secret; give both ends the same --secret-file")]
     Imposter,
-    /// A secret was given to reach a memory node that asks for none.
+    /// A secret was given for a memory node that asks for none.
     #[error("the memory node asks for no secret, though one was given; start it with --secret-file, or give none")]
     Open,
     /// A secret is needed.
     #[error("the memory node asks for a secret; give --secret-file")]
     Needed,
-    /// Fenced off.
+    /// The compute node was fenced.
     #[error(
         "the memory node does not take this compute node any more: it was fenced off, or the memory node restarted"
     )]
     Ticket,
-    /// Its device said no.
+    /// The memory node's device refused.
     #[error("the memory node's device refused; see its log")]
     Device,
-    /// A value no memory node sends.
+    /// A value that no memory node sends.
     #[error("the memory node says {what} = {value}, which makes no sense")]
     Field {
-        /// Which.
+        /// The field.
         what: &'static str,
         /// Its value.
         value: u64,
     },
 }
 
-/// What a client says first.
+/// A client's first message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
     /// Its version.
     pub version: u32,
-    /// In a challenge: how it is answered; else [`Answer::Yes`].
+    /// In a challenge the memory node's answer; otherwise [`Answer::Yes`].
     pub answer: Answer,
-    /// Random.
+    /// A random number.
     pub nonce: [u8; PROOF_BYTES],
 }
 
 impl Hello {
-    /// As sent.
+    /// The bytes to send.
     pub fn encode(&self) -> [u8; HELLO_BYTES] {
         let head = Head::new(MAGIC, self.version, self.answer as u32);
         transmute!(HelloFrame { head, nonce: self.nonce })
     }
 
-    /// As received. Any version decodes.
+    /// Decodes received bytes. Any version decodes.
     pub fn decode(bytes: &[u8; HELLO_BYTES]) -> Result<Self, WireError> {
         let (version, number) = any_head(bytes, MAGIC)?;
         let answer =
@@ -190,39 +191,39 @@ impl Hello {
     }
 }
 
-/// What a memory node tells a client it lets in.
+/// What a memory node tells a client that it lets in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Welcome {
-    /// What its connection requests have to say.
+    /// The ticket, which the client's connection requests have to contain.
     pub ticket: u64,
     /// Number of the memory node.
     pub node: u16,
     /// Memory nodes in its pool.
     pub nodes: u16,
-    /// What its device is known for.
+    /// The profile of its device.
     pub profile: Profile,
     /// Bytes of its region.
     pub region_bytes: u64,
     /// Bytes of its device memory.
     pub device_bytes: u32,
-    /// Names its device memory, which begins at address 0.
+    /// The key of its device memory, which begins at address 0.
     pub device_key: u32,
-    /// Whether its device answers masked atomics.
+    /// Whether its device executes masked atomics.
     pub masked_atomics: bool,
     /// Address of its region.
     pub base: u64,
-    /// Bytes from the beginning of one registration of the region to that of the next; each reaches
-    /// [`OVERLAP_BYTES`] into the next. A power of two.
+    /// Bytes from the beginning of one registration of the region to that of the next; each reaches [`OVERLAP_BYTES`]
+    /// into the next. A power of two.
     pub registration_bytes: u64,
-    /// Names of the registrations.
+    /// Keys of the registrations.
     pub keys: Vec<u32>,
 }
 
-/// How far a registration reaches into the next, so that no request of up to this size needs two.
+/// How far a registration reaches into the next, so that no request of up to this size needs two keys.
 pub const OVERLAP_BYTES: u64 = 2 << 20;
 
 impl Welcome {
-    /// As sent.
+    /// The bytes to send.
     pub fn encode(&self, proof: &[u8; PROOF_BYTES]) -> Vec<u8> {
         let frame = WelcomeFrame {
             head: Head::new(MAGIC, VERSION, Answer::Yes as u32),
@@ -245,7 +246,7 @@ impl Welcome {
         bytes
     }
 
-    /// The part without keys, and how many follow.
+    /// Decodes the part without keys. Returns how many keys follow.
     pub fn decode(bytes: &[u8; WELCOME_BYTES]) -> Result<(Self, [u8; PROOF_BYTES], usize), WireError> {
         let number = same_head(bytes, MAGIC, VERSION)?;
         match Answer::from_number(number) {
@@ -299,7 +300,7 @@ impl Welcome {
     }
 }
 
-/// A message that lets nobody in, in the place of a challenge or a welcome.
+/// A message that lets no client in, in place of a challenge or a welcome.
 pub fn refusal(answer: Answer) -> [u8; WELCOME_BYTES] {
     let head = Head::new(MAGIC, VERSION, answer as u32);
     transmute!(WelcomeFrame { head, ..WelcomeFrame::new_zeroed() })
@@ -308,7 +309,7 @@ pub fn refusal(answer: Answer) -> [u8; WELCOME_BYTES] {
 /// Private data of a connection request or of its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pair {
-    /// The largest packet this end can have: 1..=5 for 256 to 4096 bytes.
+    /// The exponent of the largest packet of this end: 1..=5 for 256 to 4096 bytes.
     pub mtu: u8,
     /// The ticket; 0 in a response.
     pub ticket: u64,
@@ -320,13 +321,13 @@ pub struct Pair {
 pub const PAIR_BYTES: usize = size_of::<PairFrame>();
 
 impl Pair {
-    /// As sent.
+    /// The bytes to send.
     pub fn encode(&self) -> [u8; PAIR_BYTES] {
         let head = Head::new(PAIR_MAGIC, VERSION, u32::from(self.mtu));
         transmute!(PairFrame { head, ticket: self.ticket.into(), number: self.number.into() })
     }
 
-    /// As received; zeros may follow.
+    /// Decodes received bytes; zeros may follow.
     pub fn decode(bytes: &[u8]) -> Result<Self, WireError> {
         let Some(bytes) = bytes.first_chunk::<PAIR_BYTES>() else { return Err(HeadError::Magic.into()) };
         let mtu = same_head(bytes, PAIR_MAGIC, VERSION)?;

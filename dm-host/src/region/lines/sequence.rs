@@ -3,27 +3,28 @@
 //! ```text
 //!  31                                  1  0
 //! ┌─────────────────────────────────────┬───┐
-//! │ number of WRITEs                    │ 0 │   nobody writes the line
+//! │ number of WRITEs                    │ 0 │   no WRITE is under way
 //! ├─────────────────────────────────────┼───┤
 //! │ slot of the writer                  │ 1 │   being written
 //! └─────────────────────────────────────┴───┘
 //! ```
 //!
-//! A reader copies a line between two looks at its word and repeats unless both show the same even value. A writer
-//! locks the word, stores, and releases it two higher. The count turns over after 2^31 WRITEs: one copy of 64 bytes
-//! would have to take a minute for a reader to be deceived.
+//! A reader copies a line between two loads of its word, and repeats unless both show the same even value. A writer
+//! locks the word, stores, and releases it two higher. The count turns over after 2^31 WRITEs: a copy of 64 bytes would
+//! have to take a minute for a reader to accept a torn line.
 //!
-//! **A writer that dies** in the middle leaves the word locked. It has noted the line, the even value and what it is about
-//! to store in its slot before it locked; the daemon, once the process is certainly gone, stores that and releases the
-//! word ([`release_dead`]). So of a line that a WRITE was in, all of its part or nothing lands.
+//! **A writer that dies** in the middle leaves the word locked. Before it locked the word, it noted in its slot the
+//! line, the even value and the bytes it is about to store. Once the process is certainly gone, the daemon stores these
+//! bytes and releases the word ([`release_dead`]). So of a line that a WRITE was in, either the WRITE's whole part is
+//! stored or nothing.
 //!
 //! ```text
 //!  slot  0 owner u64   8 line u64   16 even value u64   24 first byte, bytes u32[2]   64 image of the line, 64 bytes
 //! ```
 //!
-//! Fences, after Boehm, "Can seqlocks get along with programming language memory models?" (MSPC 2012): the acquire
-//! load of the word keeps the copy from starting early; the acquire fence before the second look keeps it from ending
-//! late; the release fence after locking keeps stores from showing before the lock; the release store of the word
+//! Fences, after Boehm, "Can seqlocks get along with programming language memory models?" (MSPC 2012): the acquire load
+//! of the word keeps the copy from starting early; the acquire fence before the second load keeps it from ending late;
+//! the release fence after locking keeps stores from becoming visible before the lock; the release store of the word
 //! publishes them.
 
 use super::{AccessError, LINE_WAIT_MS_MAX, Sequences, WriterSlot, vector};
@@ -32,10 +33,10 @@ use dm_core::layout::LINE_BYTES;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::time::{Duration, Instant};
 
-/// Looks at a busy line before the processor is offered to others.
+/// Loads of a busy line's word before the thread yields the processor.
 const SPINS: u32 = 200;
 
-/// How patient to be with a busy line.
+/// How long a thread has waited for a busy line.
 #[derive(Default)]
 struct Patience {
     spins: u32,
@@ -73,9 +74,9 @@ struct Note<'s> {
     line: &'s AtomicU64,
     /// The even value it found in the line's word.
     value: &'s AtomicU64,
-    /// Which bytes of the line it stores: the first, and how many << 32.
+    /// Which bytes of the line it stores: the first, and their number << 32.
     part: &'s AtomicU64,
-    /// The line, as far as it stores it.
+    /// The image of the line, in the bytes that it stores.
     image: *mut u8,
 }
 
@@ -111,7 +112,8 @@ impl Note<'_> {
         unsafe { line.as_mut_ptr().cast::<u8>().add(skip).copy_from_nonoverlapping(from, count) };
         let words = skip / 8..(skip + count).div_ceil(8);
         for (word, at) in line[words.clone()].iter().zip(words) {
-            // SAFETY: a word of the slot's image, aligned like the slot; nobody else stores to it while its owner lives.
+            // SAFETY: a word of the slot's image, aligned like the slot; no other thread stores to it while its owner
+            // lives.
             unsafe { AtomicU64::from_ptr(self.image.add(at * 8).cast()) }.store(*word, Ordering::Relaxed);
         }
     }
@@ -166,7 +168,7 @@ pub(super) unsafe fn read(
     Ok(())
 }
 
-/// Whole lines copied between two looks at all of their words: a cache line of words.
+/// Whole lines copied between two loads of all of their words: as many as a cache line of words has.
 const GROUP_LINES: usize = 16;
 
 /// Copies whole lines at once; false if one of them changed or is being written.
@@ -196,7 +198,7 @@ unsafe fn read_group(sequences: &Sequences, base: *const u8, offset: u64, out: &
     (first..).zip(&*before).map(changed).fold(0, |all, bits| all | bits) == 0
 }
 
-/// Copies line by line, as patiently as needed.
+/// Copies line by line, waiting for each as long as needed.
 ///
 /// # Safety
 ///
@@ -253,7 +255,7 @@ pub(super) unsafe fn write(
             if before & 1 == 0 {
                 note.value.store(u64::from(before), Ordering::Relaxed);
                 note.line.store(line, Ordering::Relaxed);
-                // AcqRel: who finds the word locked finds the note.
+                // AcqRel: a thread that finds the word locked finds the note, too.
                 if word.compare_exchange(before, locked, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
                     break before;
                 }
@@ -268,7 +270,7 @@ pub(super) unsafe fn write(
     Ok(())
 }
 
-/// Ends what the writer of `slot` was in the middle of, if it was: stores the rest of the line and releases its word. The
+/// Completes what the writer of `slot` was storing, if anything: stores the rest of the line and releases its word. The
 /// file has `lines` lines. The writer is certainly gone.
 ///
 /// # Safety
@@ -290,15 +292,15 @@ pub(super) unsafe fn release_dead(
     let locked = slot.0 << 1 | 1;
     // SAFETY: `line` is a line of the file.
     let word = unsafe { word_of(sequences, line) };
-    // If the writer wanted the line but never got it, the word is even or names somebody else. If it is locked, the note
-    // was complete before; nobody else stores to the line, and nobody but us releases it.
+    // If the writer wanted the line but never got it, the word is even or names another slot. If it is locked by this
+    // slot, the note was complete before; no other thread stores to the line, and only this function releases it.
     if word.load(Ordering::Acquire) != locked {
         return false;
     }
     let next = (note.value.load(Ordering::Relaxed) as u32 & !1).wrapping_add(2);
     let part = note.part.load(Ordering::Relaxed);
     let (skip, count) = (part as u32 as usize, (part >> 32) as usize);
-    // What stands in a slot may be anything: the region is shared.
+    // A slot may hold any bytes: the region is shared.
     if skip < LINE_BYTES && count <= LINE_BYTES - skip {
         let mut image = [0; LINE_BYTES];
         // SAFETY: the slot's image and the line are 64 mapped bytes each; the part is inside both.
@@ -310,8 +312,8 @@ pub(super) unsafe fn release_dead(
     word.compare_exchange(locked, next, Ordering::AcqRel, Ordering::Relaxed).is_ok()
 }
 
-/// Copying part of one line out, between the two looks. Any copy that does not tear words will do, so the fastest is
-/// taken.
+/// Copies part of one line out, between the two loads of its word. Any copy that does not tear words is correct, so the
+/// fastest is taken.
 mod copy {
     #[cfg(target_arch = "x86_64")]
     use super::{LINE_BYTES, vector};
@@ -391,7 +393,7 @@ mod copy {
 
 #[cfg(test)]
 impl Sequences {
-    /// Leaves `line` as a writer does that dies in it, before it has stored byte 8 to 15 of it.
+    /// Leaves `line` as a writer does that dies in it, before it has stored bytes 8 to 15 of it.
     pub(crate) fn die_in(&self, slot: WriterSlot, line: u64, bytes: [u8; 8]) {
         // SAFETY: tests name lines and slots that exist.
         let (note, word) = unsafe { (note_of(self, slot), word_of(self, line)) };

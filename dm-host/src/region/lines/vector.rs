@@ -14,19 +14,20 @@
 //! | `vmovdqu16`, `vmovdqa32`, `vmovdqa64` `zmm {k}` | none |
 //! | `vmovdqu8 ymm {k}`, wherever in the line | none |
 //!
-//! So a part of up to 32 bytes goes by a 32-byte store under a byte mask, a larger one by a 64-byte store under a mask
-//! of two-byte units. Where such a larger part begins or ends at an odd byte, the unit's other byte is stored with it,
-//! as it was an instant before. *A change of exactly that byte by somebody else in between would be undone.* It cannot
-//! be a byte of a word under atomics unless the WRITE itself overwrites part of that word; and WRITEs of neighbouring
-//! bytes of one line are under one lock in every index here. What cannot live with it uses sequence words.
+//! So a part of up to 32 bytes is stored by a 32-byte store under a byte mask, a larger one by a 64-byte store under a
+//! mask of two-byte units. Where such a larger part begins or ends at an odd byte, the store also writes the unit's
+//! other byte, as it was an instant before. *That undoes a change of exactly that byte by another writer in between.*
+//! The byte cannot belong to a word under atomics unless the WRITE itself overwrites part of that word; and in every
+//! index here WRITEs of neighbouring bytes of one line are under one lock. An index that cannot accept this uses
+//! sequence words.
 //!
-//! Only registers 16 and up are used: unlike 0 to 15 they do not put the processor into a state where legacy SSE
+//! Only registers 16 and up are used: unlike 0 to 15, they do not put the processor into a state where legacy SSE
 //! instructions are slow.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Whether this processor has the instructions: AVX-512F for whole lines, AVX-512BW for masks of bytes, AVX-512VL for
-/// such of 32 bytes.
+/// Whether this processor has the instructions: AVX-512F for whole lines, AVX-512BW for byte masks, AVX-512VL for byte
+/// masks of 32 bytes.
 #[inline]
 pub fn supported() -> bool {
     #[cfg(target_arch = "x86_64")]
@@ -61,7 +62,7 @@ pub(super) unsafe fn read(from: *const u8, to: *mut u8, bytes: usize) {
 ///
 /// # Safety
 ///
-/// `to` begins `bytes` shared bytes inside whole mapped lines; `from` begins `bytes` bytes that nobody changes.
+/// `to` begins `bytes` shared bytes inside whole mapped lines; `from` begins `bytes` bytes that no thread changes.
 #[inline]
 pub(super) unsafe fn write(from: *const u8, to: *mut u8, bytes: usize) {
     if bytes == 0 {
@@ -145,7 +146,7 @@ mod x86 {
     pub(super) unsafe fn read(from: *const u8, to: *mut u8, bytes: usize) {
         let skip = from.addr() % LINE_BYTES;
         let end = skip + bytes;
-        // Both sides shifted to the line's beginning: bytes before `skip` are masked off on the private side.
+        // Both sides are shifted to the line's beginning: bytes before `skip` are masked off on the private side.
         let (mut line, mut to) = (from.wrapping_sub(skip), to.wrapping_sub(skip));
         let mut left = end;
         if skip != 0 || end < LINE_BYTES {
@@ -264,12 +265,12 @@ mod x86 {
     ///
     /// # Safety
     ///
-    /// `line` is a mapped aligned line; bytes `begin..end` from `from` are readable and nobody changes them.
+    /// `line` is a mapped aligned line; bytes `begin..end` from `from` are readable and no thread changes them.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
     unsafe fn write_part(from: *const u8, line: *mut u8, begin: usize, end: usize) {
         if end - begin <= LINE_BYTES / 2 {
-            // 32 bytes of the line, all inside it, that contain the part.
+            // 32 bytes of the line that contain the part.
             let base = begin.min(LINE_BYTES / 2);
             // SAFETY: the load does not touch masked-off bytes nor fault on them; the store is one masked store to a
             // mapped line, expressible as a relaxed atomic read-modify-write of each word it has bytes of.
@@ -323,7 +324,7 @@ mod tests {
                 let mut expected = Lines([0xee; 256]);
                 expected.0[offset..offset + bytes].copy_from_slice(&source[..bytes]);
                 let (mut fast, mut slow) = (Lines([0xee; 256]), Lines([0xee; 256]));
-                // SAFETY: `offset + bytes` is below 256; the lines are aligned, private and written by nobody else.
+                // SAFETY: `offset + bytes` is below 256; the lines are aligned, private and written by no other thread.
                 unsafe {
                     write(source.as_ptr(), fast.0.as_mut_ptr().add(offset), bytes);
                     write_words(source.as_ptr(), slow.0.as_mut_ptr().add(offset), bytes);

@@ -1,4 +1,4 @@
-//! Queues by themselves, step by step.
+//! Queues without a worker, step by step.
 
 use super::*;
 use dm_core::operation::OperationKind;
@@ -14,7 +14,7 @@ impl Wake for Count {
     }
 }
 
-/// Somebody in line: place, and how often woken.
+/// A caller in line: its place, and how often it was woken.
 struct Somebody {
     count: Arc<Count>,
     ticket: Option<u64>,
@@ -51,11 +51,11 @@ fn free_slots_wake_those_in_line_in_order() {
     let (queue, slot) = taken();
     let (mut first, mut second) = (Somebody::new(), Somebody::new());
     assert_eq!((first.claim(&queue), second.claim(&queue)), (None, None));
-    // Asking again changes neither the order nor the number.
+    // Asking again changes neither the order nor the number of callers.
     assert_eq!(first.claim(&queue), None);
     queue.release(slot);
     assert_eq!((first.woken(), second.woken()), (1, 0));
-    // Somebody else is faster: the first is at the head again.
+    // Another caller is faster: the first is at the head of the line again.
     let other = Somebody::new().claim(&queue).unwrap();
     assert_eq!(first.claim(&queue), None);
     queue.release(other);

@@ -1,4 +1,4 @@
-//! A queue as the work of a worker.
+//! Makes a queue the work of a worker.
 
 use super::{End, Popped, Queue, lock};
 use crate::session::error::SessionError;
@@ -7,18 +7,18 @@ use dm_core::operation::{Effect, Outcome, Part, ScratchPlan};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// The queue as its worker sees it. Dropped when the worker ends, in whatever way: fails what is left.
+/// The queue as its worker sees it. When the worker ends, in whatever way, dropping this fails what is left.
 pub(in crate::session) struct QueueWork<'q> {
     queue: &'q Queue,
     plan: ScratchPlan,
     /// The slot each lane runs.
     running: Vec<Option<u32>>,
     busy: usize,
-    /// How long to look for news before the worker is left to park.
+    /// How long to spin before the worker parks.
     spin: Duration,
-    /// Has looked that long since the last operation.
+    /// It has spun that long since the last operation.
     spun: bool,
-    /// Why it ended; `Panicked` until somebody says otherwise.
+    /// Why the worker ended; `Panicked` until another reason is set.
     pub(in crate::session) end: End,
 }
 
@@ -27,14 +27,14 @@ impl<'q> QueueWork<'q> {
         Self { queue, plan: plan.clone(), running: vec![None; lanes], busy: 0, spin, spun: false, end: End::Panicked }
     }
 
-    /// Looks for news for a while, unless there are lanes to attend to.
+    /// Spins for a while, unless lanes are busy.
     fn spin(&mut self) -> bool {
         if self.busy != 0 || self.spun {
             return self.queue.has_news();
         }
         let began = Instant::now();
         while began.elapsed() < self.spin {
-            // The clock is read between bursts: it costs more than a look.
+            // The clock is read between bursts, since that costs more than a look at the hint.
             for _ in 0..16 {
                 if self.queue.has_news() {
                     return true;
@@ -80,7 +80,7 @@ impl Work for QueueWork<'_> {
             Ok(Outcome::Page { records, .. }) => {
                 let page_bytes = self.plan.page_bytes(finished.scratch, records as usize);
                 let page = finished.scratch.get(self.plan.page.clone()).unwrap_or_default();
-                // The call brought room for as many as it asked for.
+                // The call supplied room for as many records as it asked for.
                 body.page.extend_from_slice(page.get(..page_bytes).unwrap_or_default());
             }
             _ => {}

@@ -1,4 +1,4 @@
-//! The device that does nothing, taught to execute on a few words: for tests of what masked atomics are posted with.
+//! The device of `null`, extended to execute requests on a few words: for tests of how masked atomics are posted.
 //!
 //! It reads raw entries by the offsets of their documentation, not by the code that writes them.
 
@@ -9,26 +9,26 @@ use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
 use std::ptr::{self, NonNull};
 
-/// How the old value of a masked atomic comes.
+/// In which byte order the old value of a masked atomic comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Answers {
     Native,
     Swapped,
-    /// As if the device had not understood.
+    /// As if the device had not understood the request.
     Nonsense,
 }
 
-/// What the device is and did, on this thread.
+/// The device's settings and what it did, on this thread.
 #[derive(Debug)]
 pub(in super::super) struct Machine {
     pub words: [u64; 8],
     pub answers: Answers,
     /// Entries as they were posted.
     pub entries: Vec<Vec<u8>>,
-    /// What was executed since the last doorbell of the extended calls, and after each of these.
+    /// What was executed since the last doorbell of the extended calls, and after each doorbell.
     pub doorbells: Vec<Vec<&'static str>>,
     open: Vec<&'static str>,
-    /// A request whose local memory is not told yet.
+    /// A request whose local memory is not known yet.
     half: Option<(&'static str, u64)>,
 }
 
@@ -58,7 +58,7 @@ pub(super) unsafe fn is(pair: *mut ibv_qp) -> bool {
 
 pub(super) fn queue_pair(context: NonNull<ibv_context>, completions: NonNull<ibv_cq>) -> (NonNull<ibv_qp>, RawPair) {
     let extended = leaked::<ibv_qp_ex>();
-    // SAFETY: just allocated, and nobody else has it.
+    // SAFETY: just allocated, and no other code has it.
     unsafe {
         let pair = &mut *extended.as_ptr();
         pair.qp_base.context = context.as_ptr();
@@ -134,7 +134,7 @@ unsafe extern "C" fn set_pieces(_: *mut ibv_qp_ex, count: usize, pieces: *const 
     });
 }
 
-/// Brings a completion, if one is wanted.
+/// Pushes a completion, if the request is signaled.
 ///
 /// # Safety
 ///
