@@ -26,8 +26,7 @@ impl Locks for Tree<'_> {
     }
 
     fn techniques(&self) -> Techniques {
-        let super::Options { hierarchical, combine, back_off, .. } = self.options;
-        Techniques { hierarchical, combine, back_off }
+        self.options.of_locks()
     }
 
     fn recovery(&self) -> Option<&Recovery<'_>> {

@@ -62,6 +62,7 @@ use crate::compute::batches::Batches;
 use crate::compute::cache::IndexCache;
 use crate::index::runner::Shared;
 use crate::lane::Lane;
+use crate::locks::protocol::Techniques;
 use crate::locks::table::LockTable;
 use crate::marks::Mark;
 use crate::membership::Recovery;
@@ -136,6 +137,15 @@ pub struct Options {
     /// Lanes that want one key at one time share one operation (SMART section 4.4, "read delegation and write
     /// combining").
     pub rdwc: bool,
+}
+
+impl Options {
+    /// Those that locks have.
+    #[inline]
+    pub(crate) const fn of_locks(self) -> Techniques {
+        let Self { hierarchical, combine, back_off, .. } = self;
+        Techniques { hierarchical, combine, back_off }
+    }
 }
 
 impl Default for Options {

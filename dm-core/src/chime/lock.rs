@@ -8,8 +8,8 @@
 //! - Nothing but CAS ever writes a word, in no life of the place. So a CAS by a lane with a stale pointer is never
 //!   overwritten, and never overwrites.
 //! - A held word names row and acquisition, and bit 63 tells it from a free one, so a CAS that expects all of one cannot
-//!   mistake it for the other. What the word said before is lost with a dead holder. Only the leaf knows it: whoever
-//!   takes the lock over, or settles a dropped operation, READs the leaf.
+//!   mistake it for the other. What the word said before is lost with a dead holder. Only the leaf knows it: a lane
+//!   that takes the lock over, or settles a dropped operation, READs the leaf.
 
 use super::Chime;
 use super::layout::Leaf;

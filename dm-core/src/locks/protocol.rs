@@ -486,8 +486,8 @@ pub(crate) trait Locks {
             return Ok(None);
         }
         let mut held = Held { lock, protects, word, free: self.expected(lock, protects) };
-        // A second time if the word was free and said something else, and not a third: whoever changes it is about to use the
-        // node.
+        // A second time if the word was free and said something else. Not a third: the lane that changes it is about to use
+        // the node.
         for _ in 0..2 {
             let cas = self.push_lock(lane, &held, follow);
             lane.port().submit().await?;
@@ -598,7 +598,7 @@ pub(crate) trait Locks {
     /// Settles the lane's lock records of this kind: see [`crate::index::Index::settle`].
     ///
     /// Every posted request has completed by then, so the remote word tells whether a posted CAS won, or whether an unlock
-    /// has freed it. A lock that was held may protect a half-split, which is a legal state: whoever meets it finishes it.
+    /// has freed it. A lock that was held may protect a half-split, which is a legal state: the next operation that meets it finishes it.
     ///
     /// If the lock's memory node is down, or this compute node was fenced, there is no word to free any more: the record is
     /// dropped, and the lanes in the local queue get their turn and learn the same. Any other failure leaves that record, to

@@ -23,8 +23,7 @@ impl Locks for Smart<'_> {
     }
 
     fn techniques(&self) -> Techniques {
-        let crate::btree::Options { hierarchical, combine, back_off, .. } = self.options;
-        Techniques { hierarchical, combine, back_off }
+        self.options.of_locks()
     }
 
     fn recovery(&self) -> Option<&Recovery<'_>> {
