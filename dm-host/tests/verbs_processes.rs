@@ -307,8 +307,9 @@ fn garbage_and_other_versions_are_turned_away_and_disturb_nobody() {
         [&b"GET / HTTP/1.1\r\nHost: nobody, and a long line behind it\r\n\r\n"[..], &[0; 200], &[0xff; 4096], b"dm"]
     {
         let mut stream = TcpStream::connect(&daemon.address).unwrap();
+        // The daemon may have closed the connection before all of it was written, or before it is shut.
         let _ = stream.write_all(garbage);
-        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let _ = stream.shutdown(std::net::Shutdown::Write);
         let mut answer = Vec::new();
         stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         // Closed without a word, or reset.
