@@ -77,7 +77,7 @@ pub(crate) trait Merge<'s>: Walk<'s> {
 
     async fn try_join(&self, lane: &Lane<'_>, emptied: Address) -> Result<(), OpError> {
         let tree = self.tree();
-        let Some(cursor) = tree.locate(lane, &self.plan().key, 1, true).await? else { return Ok(()) };
+        let Some(cursor) = tree.descend(lane, &self.plan().key, 1, true).await? else { return Ok(()) };
         let parent = cursor.address;
         let (held, _) = tree.acquire(lane, parent, None).await?;
         let mut leaves: Vec<Held, 2> = Vec::new();
@@ -309,7 +309,7 @@ pub(crate) trait Merge<'s>: Walk<'s> {
         let port = lane.port();
         let key = tree.scratch.separator.clone();
         port.with(|scratch| scratch.get_mut(key.clone()).unwrap_or_default().fill(0));
-        let Some(cursor) = tree.locate(lane, &key, 0, false).await? else { return Ok(false) };
+        let Some(cursor) = tree.descend(lane, &key, 0, false).await? else { return Ok(false) };
         let at = tree.scratch.small;
         let (mut before, mut address, mut mended) = (Address::NULL, cursor.address, false);
         for _ in 0..self.nodes_max() {
