@@ -13,6 +13,7 @@
 //! | [`Router::plant`] | the index gets its first leaf | CAS |
 //! | [`Router::link`] | a leaf has split, or a half-split was met | as the router needs |
 //! | [`Router::leaves_ahead`] | a scan goes on | none |
+//! | [`Unlink`](super::unlink::Unlink) | two leaves are joined | parent: lock, READ, WRITE |
 //!
 //! **Where this differs from a list of verbs on one trait.** `unlink` is a trait of its own: a router without merges
 //! does not have it, and the WRITE that unlinks has to be in the chain of the leaves' WRITEs, so it is cut into steps.
