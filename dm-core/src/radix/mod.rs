@@ -37,3 +37,4 @@ pub mod cache;
 pub mod pieces;
 pub mod slot;
 pub mod space;
+pub mod tree;

@@ -15,7 +15,7 @@
 
 use super::Smart;
 use super::layout::{LeafState, VALUE_AT};
-use super::search::{DescentCursor, Judged, Way};
+use super::search::{DescentCursor, Judged};
 use crate::lane::Lane;
 use crate::locks::protocol::Locks;
 use crate::marks::Mark;
@@ -24,6 +24,7 @@ use crate::operation::OpError;
 use crate::port::OUTBOX_REQUESTS;
 use crate::radix::pieces::AllocationClass;
 use crate::radix::slot::{Child, Node, NodeType, Place, SLOTS_AT, Slot, set_word, word};
+use crate::radix::tree::Way;
 use crate::verbs::{Label, Request};
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -50,27 +51,17 @@ const SEALS_BELOW: usize = 3;
 impl Smart<'_> {
     /// Notes that a leaf was deleted here, or was met deleted.
     pub(super) fn met_deleted(&self) {
-        let looks = self.looks.load(Relaxed);
-        self.looks.store((looks + LOOKS_PER_DELETED).min(LOOKS_MAX), Relaxed);
+        let looks = self.tree.looks.load(Relaxed);
+        self.tree.looks.store((looks + LOOKS_PER_DELETED).min(LOOKS_MAX), Relaxed);
     }
 
     /// Takes `count` looks from the budget, if it has so many.
     fn may_look(&self, count: u32) -> bool {
-        let looks = self.looks.load(Relaxed);
+        let looks = self.tree.looks.load(Relaxed);
         // Two lanes that meet here may both look: this decides about cost only.
         count > 0 && looks >= count && {
-            self.looks.store(looks - count, Relaxed);
+            self.tree.looks.store(looks - count, Relaxed);
             true
-        }
-    }
-
-    /// Notes that what was published at `place` is out of the tree.
-    pub(super) fn retire(&self, lane: &Lane<'_>, way: &Way, what: AllocationClass, place: Place, bytes: usize) {
-        if !way.copies {
-            // Of a tree that only this compute node knows.
-            self.space.put(what, place, bytes);
-        } else if self.space.retire(what, place, bytes, self.cache.used_bytes()) {
-            lane.mark(Mark::Quarantined);
         }
     }
 
@@ -117,7 +108,7 @@ impl Smart<'_> {
             return Ok(judged.state == LeafState::Buried);
         }
         lane.port().with(|scratch| {
-            if let Some(image) = scratch.get_mut(self.scratch.leaf(0)..) {
+            if let Some(image) = scratch.get_mut(self.tree.scratch.leaf(0)..) {
                 self.leaf.close(image, LeafState::Buried);
             }
         });
@@ -131,13 +122,13 @@ impl Smart<'_> {
     async fn bury_unlocked(&self, lane: &Lane<'_>, leaf: Place) -> Result<bool, OpError> {
         lane.port().call(self.leaf_request(leaf, 0)).await?;
         let is_deleted = lane.port().with(|scratch| {
-            let image = scratch.get_mut(self.scratch.leaf(0)..).unwrap_or_default();
+            let image = scratch.get_mut(self.tree.scratch.leaf(0)..).unwrap_or_default();
             let is_deleted = self.leaf.state(image) == Ok(LeafState::Deleted);
             self.leaf.close(image, LeafState::Buried);
             is_deleted
         });
         if is_deleted {
-            let at = self.scratch.leaf(0);
+            let at = self.tree.scratch.leaf(0);
             lane.port().call(Request::write(Label::Entry, leaf.node(), leaf.offset(), VALUE_AT, at)).await?;
             lane.mark(Mark::Buried);
         }
@@ -147,19 +138,19 @@ impl Smart<'_> {
     /// The leaf in slot `number` of node image `image`.
     fn leaf_in(&self, lane: &Lane<'_>, image: usize, number: usize) -> Option<Place> {
         match self.slot_in(lane, image, number).child() {
-            Ok(Child::Leaf(leaf)) if self.is_inside(leaf, self.leaf.place_bytes) => Some(leaf),
+            Ok(Child::Leaf(leaf)) if self.tree.is_inside(leaf, self.leaf.place_bytes) => Some(leaf),
             _ => None,
         }
     }
 
     fn slot_in(&self, lane: &Lane<'_>, image: usize, number: usize) -> Slot {
-        let at = self.scratch.node(image) + SLOTS_AT + 8 * number;
+        let at = self.tree.scratch.node(image) + SLOTS_AT + 8 * number;
         Slot(lane.port().with(|scratch| word(scratch, at)))
     }
 
     /// READs the seals of the leaves of node image `image` into node image `seals`, which has no node then.
     async fn read_seals(&self, lane: &Lane<'_>, kind: NodeType, image: usize, seals: usize) -> Result<(), OpError> {
-        let (port, at) = (lane.port(), self.scratch.node(seals));
+        let (port, at) = (lane.port(), self.tree.scratch.node(seals));
         let mut pushed = 0;
         for number in 0..kind.slots() {
             let Some(leaf) = self.leaf_in(lane, image, number) else { continue };
@@ -178,7 +169,7 @@ impl Smart<'_> {
 
     /// Whether the seal that was READ is that of a deleted leaf.
     fn seems_deleted(&self, lane: &Lane<'_>, seals: usize, number: usize) -> bool {
-        let at = self.scratch.node(seals) + 8 * number;
+        let at = self.tree.scratch.node(seals) + 8 * number;
         let seal = lane.port().with(|scratch| word(scratch, at));
         matches!(LeafState::of_seal(seal), Some(LeafState::Deleted | LeafState::Buried))
     }
@@ -233,12 +224,13 @@ impl Smart<'_> {
                 }
             } else if let (true, Ok(Child::Node(kind, node))) = (looks, was.child())
                 && kind <= BELOW_MAX
-                && self.is_inside(node, kind.bytes())
+                && self.tree.is_inside(node, kind.bytes())
             {
                 let left = self.bury_below(lane, kind, node).await?;
                 now = left.map(|left| if left.is_empty() { Slot::EMPTY } else { left.under(was.partial()) });
             }
-            let (image, seals) = (self.scratch.node(0) + SLOTS_AT + 8 * number, self.scratch.node(SEALS) + 8 * number);
+            let (image, seals) =
+                (self.tree.scratch.node(0) + SLOTS_AT + 8 * number, self.tree.scratch.node(SEALS) + 8 * number);
             lane.port().with(|scratch| {
                 if let Some(now) = now {
                     set_word(scratch, image, now.frozen().0);
@@ -268,8 +260,8 @@ impl Smart<'_> {
             stay
         };
         let is_node = lane.port().with(|scratch| {
-            let image = scratch.get(self.scratch.node(BELOW)..).unwrap_or_default();
-            Node::new(image, kind, self.index).is_ok()
+            let image = scratch.get(self.tree.scratch.node(BELOW)..).unwrap_or_default();
+            Node::new(image, kind, self.tree.index).is_ok()
         });
         if !is_node {
             return Ok(None);
@@ -309,7 +301,7 @@ impl Smart<'_> {
     }
 
     async fn read_below(&self, lane: &Lane<'_>, kind: NodeType, node: Place) -> Result<(), OpError> {
-        let at = self.scratch.node(BELOW);
+        let at = self.tree.scratch.node(BELOW);
         let read = Request::read(Label::Inner, node.node(), node.offset(), kind.bytes(), at).untimed();
         lane.port().call(read).await?;
         Ok(())
@@ -317,7 +309,7 @@ impl Smart<'_> {
 
     /// How many places [`Smart::retire_buried`] may find, at most.
     pub(super) fn count_buried(&self, lane: &Lane<'_>, kind: NodeType) -> usize {
-        let at = self.scratch.node(SEALS);
+        let at = self.tree.scratch.node(SEALS);
         let was = |number| Slot(lane.port().with(|scratch| word(scratch, at + 8 * number)));
         let pieces = (0..kind.slots()).map(|number| match was(number).child() {
             Ok(Child::Leaf(_)) => 1,
@@ -330,12 +322,12 @@ impl Smart<'_> {
     /// Puts what [`Smart::bury_some`] has left out into the limbo list.
     pub(super) async fn retire_buried(&self, lane: &Lane<'_>, way: &Way, kind: NodeType) -> Result<(), OpError> {
         for number in 0..kind.slots() {
-            let at = self.scratch.node(SEALS) + 8 * number;
+            let at = self.tree.scratch.node(SEALS) + 8 * number;
             let was = Slot(lane.port().with(|scratch| word(scratch, at)));
             match was.child() {
                 Ok(Child::Leaf(leaf)) => {
                     lane.mark(Mark::LeafLeftOut);
-                    self.retire(lane, way, AllocationClass::Leaf, leaf, self.leaf.place_bytes);
+                    self.tree.retire(lane, way, AllocationClass::Leaf, leaf, self.leaf.place_bytes);
                 }
                 Ok(Child::Node(below, node)) => {
                     lane.mark(Mark::NodeLeftOut);
@@ -346,10 +338,10 @@ impl Smart<'_> {
                         let leaf = self.leaf_in(lane, BELOW, number);
                         if let Some(leaf) = leaf.filter(|leaf| Some(*leaf) != left) {
                             lane.mark(Mark::LeafLeftOut);
-                            self.retire(lane, way, AllocationClass::Leaf, leaf, self.leaf.place_bytes);
+                            self.tree.retire(lane, way, AllocationClass::Leaf, leaf, self.leaf.place_bytes);
                         }
                     }
-                    self.retire(lane, way, AllocationClass::Node, node, below.bytes());
+                    self.tree.retire(lane, way, AllocationClass::Node, node, below.bytes());
                 }
                 _ => {}
             }

@@ -1,12 +1,13 @@
 //! Locks of leaves: a word in each. How a lock is acquired and released: `crate::locks::protocol`.
 
-use super::{Smart, corrupt};
+use super::Smart;
 use crate::lane::{Lane, LockRecord};
 use crate::locks::protocol::{Held, Locks, Techniques};
 use crate::locks::table::LockTable;
 use crate::membership::Recovery;
 use crate::operation::OpError;
 use crate::radix::slot::{Place, UNIT_BYTES};
+use crate::radix::tree::corrupt;
 use crate::recovery::takeover::{Recoverable, Site};
 use crate::remote::address::Address;
 use crate::remote::lock_word::{LockId, RowId, lock_of};
@@ -31,16 +32,16 @@ impl Locks for Smart<'_> {
     }
 
     fn row(&self) -> RowId {
-        self.owner.row
+        self.tree.owner.row
     }
 
     fn scratch_at(&self) -> usize {
-        self.scratch.small
+        self.tree.scratch.small
     }
 
     fn lock_of(&self, leaf: Address) -> Result<LockId, OpError> {
         let place = Place::of(leaf);
-        if !self.is_inside(place, self.leaf.place_bytes) {
+        if !self.tree.is_inside(place, self.leaf.place_bytes) {
             return Err(corrupt(place, "a pointer beyond the pool"));
         }
         let local = lock_of(leaf, self.locks_per_node.max(1));
@@ -70,7 +71,7 @@ impl Locks for Smart<'_> {
 
 impl Recoverable for Smart<'_> {
     fn site(&self) -> Option<Site<'_>> {
-        let (geometry, owner, room) = (self.geometry, self.owner, &self.scratch.recovery);
+        let (geometry, owner, room) = (self.tree.geometry, self.tree.owner, &self.tree.scratch.recovery);
         self.recovery.map(|recovery| Site { recovery, geometry, owner, room })
     }
 }
@@ -78,7 +79,7 @@ impl Recoverable for Smart<'_> {
 impl Smart<'_> {
     /// The READ of a leaf into leaf image `i`.
     pub(super) fn leaf_request(&self, leaf: Place, i: usize) -> Request {
-        let (bytes, at) = (self.leaf.read_bytes(), self.scratch.leaf(i));
+        let (bytes, at) = (self.leaf.read_bytes(), self.tree.scratch.leaf(i));
         Request::read(Label::Leaf, leaf.node(), leaf.offset(), bytes, at).untimed()
     }
 

@@ -14,7 +14,7 @@ use crate::mutants::{Mutant, planted};
 use crate::operation::{OpError, Outcome};
 use crate::radix::cache::Route;
 use crate::radix::slot::{Child, Compared, Node, NodeType, Place, SLOTS_AT, Slot, word};
-use crate::smart::corrupt;
+use crate::radix::tree::{Tree, Way, corrupt};
 use crate::verbs::{Label, Request};
 use core::future::poll_fn;
 use core::task::Poll;
@@ -27,15 +27,6 @@ const TORN_LOCKED_MAX: u32 = 16;
 
 /// Pause between two of these, in ns.
 const TORN_PAUSE_NS: u64 = 2_000;
-
-/// The tree that an operation works on.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Way {
-    /// Where its root slot is.
-    pub root: Place,
-    /// Copies of its nodes are kept.
-    pub copies: bool,
-}
 
 /// The descent cursor: a slot on the way.
 #[derive(Clone, Copy, Debug)]
@@ -124,18 +115,6 @@ enum Look {
 }
 
 impl Smart<'_> {
-    /// The way into the index.
-    pub(super) const fn way(&self) -> Way {
-        Way { root: self.root, copies: true }
-    }
-
-    /// Whether `bytes` from `place` on can be memory of a node or leaf.
-    pub(super) fn is_inside(&self, place: Place, bytes: usize) -> bool {
-        self.geometry
-            .get(usize::from(place.node().0))
-            .is_some_and(|node| place.offset() >= node.heap && place.offset() + bytes as u64 <= node.region_bytes)
-    }
-
     /// Copies the operation's key to the stack.
     pub(super) fn key<'k>(&self, scratch: &[u8], room: &'k mut [u8; 64]) -> &'k [u8] {
         match (room.get_mut(..self.plan.key_bytes), scratch.get(self.plan.key.clone())) {
@@ -149,11 +128,11 @@ impl Smart<'_> {
 
     /// READs the root slot.
     pub(super) async fn read_root(&self, lane: &Lane<'_>, way: &Way) -> Result<DescentCursor, OpError> {
-        let at = self.scratch.small;
+        let at = self.tree.scratch.small;
         lane.port().call(Request::read(Label::Root, way.root.node(), way.root.offset(), 8, at)).await?;
         let word = Slot(lane.port().with(|scratch| word(scratch, at)));
         if way.copies {
-            self.cache.set_root(word, self.epoch(lane));
+            self.tree.cache.set_root(word, self.tree.epoch(lane));
         }
         Ok(DescentCursor::at_root(word, true))
     }
@@ -174,7 +153,7 @@ impl Smart<'_> {
             let what = match cursor.word.child() {
                 Ok(Child::Empty) if cursor.fresh => return Ok(Reached::Gap(cursor, Why::Empty)),
                 Ok(Child::Empty) => "an empty slot",
-                Ok(Child::Leaf(place)) if self.is_inside(place, self.leaf.place_bytes) => {
+                Ok(Child::Leaf(place)) if self.tree.is_inside(place, self.leaf.place_bytes) => {
                     let leaf = self.read_leaf(lane, place).await?;
                     match leaf {
                         Judged { ours: true, state: LeafState::Valid } => return Ok(Reached::Leaf(place, true)),
@@ -193,7 +172,7 @@ impl Smart<'_> {
                         Judged { .. } => "a leaf of another key",
                     }
                 }
-                Ok(Child::Node(kind, place)) if self.is_inside(place, kind.bytes()) => {
+                Ok(Child::Node(kind, place)) if self.tree.is_inside(place, kind.bytes()) => {
                     match self.look(lane, way, &cursor, kind, place).await? {
                         Look::Unfit(what) => what,
                         Look::Differs(at) if cursor.fresh || planted(Mutant::CachedNegative) => {
@@ -203,7 +182,7 @@ impl Smart<'_> {
                         Look::Found { word, .. } if word.is_frozen() && helps && !planted(Mutant::FrozenFollowed) => {
                             lane.mark(Mark::HelpedSwitch);
                             self.switch(lane, way, &cursor, place, false).await?;
-                            Self::attempt(lane, &mut attempts, "replacing full nodes on the way")?;
+                            Tree::attempt(lane, &mut attempts, "replacing full nodes on the way")?;
                             cursor = self.read_root(lane, way).await?;
                             continue;
                         }
@@ -223,7 +202,7 @@ impl Smart<'_> {
                         Look::Missing { frozen: true, .. } if helps => {
                             lane.mark(Mark::HelpedSwitch);
                             self.switch(lane, way, &cursor, place, false).await?;
-                            Self::attempt(lane, &mut attempts, "replacing nodes that are left on the way")?;
+                            Tree::attempt(lane, &mut attempts, "replacing nodes that are left on the way")?;
                             cursor = self.read_root(lane, way).await?;
                             continue;
                         }
@@ -245,13 +224,13 @@ impl Smart<'_> {
 
     /// Where copies lead. While lines of these are far, other lanes may run, if the driver supports it.
     pub(super) async fn route(&self, lane: &Lane<'_>) -> Option<Route> {
-        let epoch = self.epoch(lane);
-        let mut walk = self.cache.enter_at_root(epoch)?;
+        let epoch = self.tree.epoch(lane);
+        let mut walk = self.tree.cache.enter_at_root(epoch)?;
         let fetch = lane.port().fetch();
         poll_fn(move |_| {
             let ends = lane.port().with(|scratch| {
                 let key = scratch.get(self.plan.key.clone()).unwrap_or_default();
-                self.cache.follow(&mut walk, key, epoch, fetch)
+                self.tree.cache.follow(&mut walk, key, epoch, fetch)
             });
             if ends { Poll::Ready(Some(walk.route)) } else { Poll::Pending }
         })
@@ -261,7 +240,7 @@ impl Smart<'_> {
     /// READs a slot of which only a copy is known. It is as the copy says, or changed, or no longer the one that
     /// counts; then the descent begins again.
     async fn confirm(&self, lane: &Lane<'_>, way: &Way, cursor: DescentCursor) -> Result<DescentCursor, OpError> {
-        let (place, at) = (cursor.place(way), self.scratch.small);
+        let (place, at) = (cursor.place(way), self.tree.scratch.small);
         if cursor.owner.is_empty() {
             return self.read_root(lane, way).await;
         }
@@ -275,7 +254,7 @@ impl Smart<'_> {
             lane.mark(Mark::Confirmed);
         } else {
             lane.mark(Mark::StaleCache);
-            self.cache.patch(cursor.owner, usize::from(cursor.index), found, self.epoch(lane));
+            self.tree.cache.patch(cursor.owner, usize::from(cursor.index), found, self.tree.epoch(lane));
         }
         Ok(DescentCursor { word: found, fresh: true, ..cursor })
     }
@@ -289,14 +268,14 @@ impl Smart<'_> {
         kind: NodeType,
         place: Place,
     ) -> Result<Look, OpError> {
-        let at = self.scratch.node(0);
+        let at = self.tree.scratch.node(0);
         let read = Request::read(Label::Inner, place.node(), place.offset(), kind.bytes(), at).untimed();
         lane.port().call(read).await?;
         Ok(lane.port().with(|scratch| {
             let mut room = [0; 64];
             let key = self.key(scratch, &mut room);
             let image = scratch.get(at..at + kind.bytes()).unwrap_or_default();
-            let node = match Node::new(image, kind, self.index) {
+            let node = match Node::new(image, kind, self.tree.index) {
                 Ok(node) => node,
                 Err(DecodeError::Corrupt(what)) => return Look::Unfit(what),
                 Err(_) => return Look::Unfit("no node"),
@@ -310,7 +289,7 @@ impl Smart<'_> {
             let searched = node.search(key.get(usize::from(position)).copied().unwrap_or_default());
             // An image in which every slot is frozen may be of a node that has been replaced.
             if way.copies && searched.current {
-                self.cache.insert(cursor.word, &node, self.epoch(lane));
+                self.tree.cache.insert(cursor.word, &node, self.tree.epoch(lane));
             }
             if let Some((index, word)) = searched.found {
                 return Look::Found { index, word, position, current: searched.current };
@@ -323,7 +302,7 @@ impl Smart<'_> {
     /// Judges leaf image 0.
     pub(super) fn judge_leaf(&self, lane: &Lane<'_>) -> Result<Judged, DecodeError> {
         lane.port().with(|scratch| {
-            let image = scratch.get(self.scratch.leaf(0)..).unwrap_or_default();
+            let image = scratch.get(self.tree.scratch.leaf(0)..).unwrap_or_default();
             let state = self.leaf.state(image)?;
             let wanted = scratch.get(self.plan.key.clone()).unwrap_or_default();
             Ok(Judged { ours: self.leaf.key(image) == wanted, state })
@@ -374,7 +353,7 @@ impl Smart<'_> {
     pub(super) async fn get(&self, lane: &Lane<'_>) -> Result<Outcome, OpError> {
         // Before the first READ: the deciding instant is after all members have called.
         self.batches.seal(lane, |_| ());
-        match self.find(lane, &self.way(), true, false).await? {
+        match self.find(lane, &self.tree.way(), true, false).await? {
             Reached::Leaf(_, true) => {
                 self.output(lane);
                 Ok(Outcome::Found)
@@ -386,7 +365,7 @@ impl Smart<'_> {
     /// Copies the value of leaf image 0 to the output.
     pub(super) fn output(&self, lane: &Lane<'_>) {
         lane.port().with(|scratch| {
-            let start = self.scratch.leaf(0) + super::layout::VALUE_AT;
+            let start = self.tree.scratch.leaf(0) + super::layout::VALUE_AT;
             // The output lies before the leaves.
             let to = self.plan.output.start;
             if start + self.plan.value_bytes <= scratch.len() && to + self.plan.value_bytes <= scratch.len() {

@@ -10,7 +10,7 @@
 //! any number of lanes may do this at once.
 
 use super::Smart;
-use super::search::{DescentCursor, Way};
+use super::search::DescentCursor;
 use crate::lane::Lane;
 use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};
@@ -18,7 +18,7 @@ use crate::operation::OpError;
 use crate::port::OUTBOX_REQUESTS;
 use crate::radix::pieces::AllocationClass;
 use crate::radix::slot::{self, Child, Node, NodeType, Place, SLOTS_AT, Slot, set_word, word};
-use crate::smart::corrupt;
+use crate::radix::tree::{Way, corrupt};
 use crate::verbs::{Label, Request};
 
 /// Passes over the slots. In each that leaves one unfrozen, another lane has split a child.
@@ -52,7 +52,7 @@ impl Smart<'_> {
         if way.copies {
             self.bury_some(lane, kind).await?;
         }
-        let at = self.scratch.node(0) + SLOTS_AT;
+        let at = self.tree.scratch.node(0) + SLOTS_AT;
         let count = lane.port().with(|scratch| {
             let slots = (0..kind.slots()).map(|number| Slot(word(scratch, at + 8 * number)));
             slots.filter(|slot| !slot.is_empty()).count()
@@ -60,33 +60,33 @@ impl Smart<'_> {
         let Some(larger) = type_for(count + usize::from(inserts), kind) else {
             return Err(corrupt(node, "a node of the largest type that is full or frozen and lacks a byte"));
         };
-        let _room = self.room_for(way, 1 + if way.copies { self.count_buried(lane, kind) } else { 0 })?;
-        let place = self.carve(lane, AllocationClass::Node, node.node(), larger.bytes()).await?;
+        let _room = self.tree.room_for(way, 1 + if way.copies { self.count_buried(lane, kind) } else { 0 })?;
+        let place = self.tree.carve(lane, AllocationClass::Node, node.node(), larger.bytes()).await?;
         let leaf = if inserts {
-            match self.carve(lane, AllocationClass::Leaf, place.node(), self.leaf.place_bytes).await {
+            match self.tree.carve(lane, AllocationClass::Leaf, place.node(), self.leaf.place_bytes).await {
                 Ok(leaf) => Some(leaf),
                 Err(error) => {
-                    self.space.put(AllocationClass::Node, place, larger.bytes());
+                    self.tree.space.put(AllocationClass::Node, place, larger.bytes());
                     return Err(error);
                 }
             }
         } else {
             None
         };
-        let (at, build) = (self.scratch.node(0), self.scratch.build);
+        let (at, build) = (self.tree.scratch.node(0), self.tree.scratch.build);
         lane.port().with(|scratch| {
             let mut room = [0; 64];
             let key = self.key(scratch, &mut room);
-            let Some((front, images)) = scratch.split_at_mut_checked(self.scratch.nodes) else { return };
-            let image = images.get(at - self.scratch.nodes..).unwrap_or_default();
-            let Ok(old) = Node::new(image, kind, self.index) else { return };
+            let Some((front, images)) = scratch.split_at_mut_checked(self.tree.scratch.nodes) else { return };
+            let image = images.get(at - self.tree.scratch.nodes..).unwrap_or_default();
+            let Ok(old) = Node::new(image, kind, self.tree.index) else { return };
             let header = slot::Header { kind: larger, ..old.header };
             let image = front.get_mut(build..).unwrap_or_default();
             // A node that was full has no slot for the byte now, if it had none before.
             let partial = key.get(usize::from(header.position)).copied().unwrap_or_default();
             let new = leaf.map(|leaf| Slot::leaf(partial, leaf));
             let stay = old.slots().filter(|slot| !slot.is_empty()).map(Slot::thawed);
-            slot::build(image, &header, self.index, stay.chain(new));
+            slot::build(image, &header, self.tree.index, stay.chain(new));
         });
         let write = Request::write(Label::Node, place.node(), place.offset(), larger.bytes(), build);
         lane.port().push(write);
@@ -97,26 +97,26 @@ impl Smart<'_> {
         let parent = cursor.place(way);
         let to = Slot::node(cursor.word.partial(), larger, place);
         let here = place.node() == parent.node() && leaf.is_none_or(|leaf| leaf.node() == parent.node());
-        let found = self.publish(lane, here, parent, cursor.word, to).await?;
+        let found = self.tree.publish(lane, here, parent, cursor.word, to).await?;
         if found != cursor.word {
             lane.mark(Mark::SwitchLost);
             if planted(Mutant::RetiredInVain) {
-                self.retire(lane, way, AllocationClass::Node, node, kind.bytes());
+                self.tree.retire(lane, way, AllocationClass::Node, node, kind.bytes());
             }
-            self.space.put(AllocationClass::Node, place, larger.bytes());
+            self.tree.space.put(AllocationClass::Node, place, larger.bytes());
             if let Some(leaf) = leaf {
-                self.space.put(AllocationClass::Leaf, leaf, self.leaf.place_bytes);
+                self.tree.space.put(AllocationClass::Leaf, leaf, self.leaf.place_bytes);
             }
             return Ok(false);
         }
         lane.mark(Mark::TypeSwitch);
-        self.retire(lane, way, AllocationClass::Node, node, kind.bytes());
+        self.tree.retire(lane, way, AllocationClass::Node, node, kind.bytes());
         if way.copies {
-            self.cache.patch(cursor.owner, usize::from(cursor.index), to, self.epoch(lane));
+            self.tree.cache.patch(cursor.owner, usize::from(cursor.index), to, self.tree.epoch(lane));
             lane.port().with(|scratch| {
                 let image = scratch.get(build..).unwrap_or_default();
-                if let Ok(node) = Node::new(image, larger, self.index) {
-                    self.cache.insert(to, &node, self.epoch(lane));
+                if let Ok(node) = Node::new(image, larger, self.tree.index) {
+                    self.tree.cache.insert(to, &node, self.tree.epoch(lane));
                 }
             });
             // The replacement is done, whatever becomes of the leaves that it has left out.
@@ -140,8 +140,8 @@ impl Smart<'_> {
             return Ok(());
         }
         let port = lane.port();
-        let at = self.scratch.node(image) + SLOTS_AT;
-        let masked = self.capabilities.masked_atomics;
+        let at = self.tree.scratch.node(image) + SLOTS_AT;
+        let masked = self.tree.capabilities.masked_atomics;
         let slot_at = |i: usize| Slot(port.with(|scratch| word(scratch, at + 8 * i)));
         for _ in 0..PASSES_MAX {
             let (mut from, mut left) = (0, false);

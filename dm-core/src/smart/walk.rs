@@ -10,7 +10,6 @@
 
 use super::Smart;
 use super::layout::LeafState;
-use super::parameters::{LEAVES_AT_ONCE_MAX, NODE_IMAGES, PATH_BYTES};
 use super::search::DescentCursor;
 use crate::error::DecodeError;
 use crate::lane::Lane;
@@ -19,7 +18,7 @@ use crate::marks::Mark;
 use crate::memory::Collection;
 use crate::operation::{Census, OpError, Operation, Outcome};
 use crate::radix::slot::{BYTES_MAX, Child, Header, Node, NodeType, Place, Slot, set_word, word};
-use crate::smart::corrupt;
+use crate::radix::tree::{LEAVES_AT_ONCE_MAX, NODE_IMAGES, PATH_BYTES, corrupt};
 use crate::verbs::{Label, Request};
 
 /// The path of a walk: the part that is not in the scratch.
@@ -81,12 +80,12 @@ impl Iterator for Bits {
 
 impl Smart<'_> {
     fn level(&self, lane: &Lane<'_>, i: usize) -> Level {
-        let at = self.scratch.path + i * PATH_BYTES;
+        let at = self.tree.scratch.path + i * PATH_BYTES;
         Level::from_words(lane.port().with(|scratch| [word(scratch, at), word(scratch, at + 8)]))
     }
 
     fn set_level(&self, lane: &Lane<'_>, i: usize, level: Level) {
-        let at = self.scratch.path + i * PATH_BYTES;
+        let at = self.tree.scratch.path + i * PATH_BYTES;
         let [to, rest] = level.words();
         lane.port().with(|scratch| {
             set_word(scratch, at, to);
@@ -104,7 +103,7 @@ impl Smart<'_> {
         *owner = path.levels as u8;
         let to = self.level(lane, level).to;
         let Ok(Child::Node(kind, place)) = to.child() else { return Ok(()) };
-        let at = self.scratch.node(level);
+        let at = self.tree.scratch.node(level);
         let read = Request::read(Label::Inner, place.node(), place.offset(), kind.bytes(), at).untimed();
         lane.port().call(read).await?;
         Ok(())
@@ -119,11 +118,11 @@ impl Smart<'_> {
     ) -> Result<R, OpError> {
         let here = self.level(lane, level);
         let Ok(Child::Node(kind, place)) = here.to.child() else {
-            return Err(corrupt(self.root, "a path without a node"));
+            return Err(corrupt(self.tree.root, "a path without a node"));
         };
         lane.port().with(|scratch| {
-            let image = scratch.get(self.scratch.node(level)..).unwrap_or_default();
-            let node = match Node::new(image, kind, self.index) {
+            let image = scratch.get(self.tree.scratch.node(level)..).unwrap_or_default();
+            let node = match Node::new(image, kind, self.tree.index) {
                 Ok(node) => node,
                 Err(DecodeError::Corrupt(what)) => return Err(corrupt(place, what)),
                 Err(_) => return Err(corrupt(place, "no node")),
@@ -160,7 +159,7 @@ impl Smart<'_> {
         for byte in bytes {
             let slot = node.slot(order.get(usize::from(byte)).map_or(0, |i| usize::from(*i)));
             match slot.child() {
-                Ok(Child::Leaf(place)) if self.is_inside(place, self.leaf.place_bytes) => {
+                Ok(Child::Leaf(place)) if self.tree.is_inside(place, self.leaf.place_bytes) => {
                     let Some(to) = children.leaves.get_mut(children.count).filter(|_| children.count < leaves_max)
                     else {
                         children.next = u16::from(byte);
@@ -169,7 +168,7 @@ impl Smart<'_> {
                     *to = slot;
                     children.count += 1;
                 }
-                Ok(Child::Node(kind, place)) if self.is_inside(place, kind.bytes()) => {
+                Ok(Child::Node(kind, place)) if self.tree.is_inside(place, kind.bytes()) => {
                     if children.count > 0 {
                         children.next = u16::from(byte);
                     } else {
@@ -239,7 +238,7 @@ impl Smart<'_> {
 
     fn is_torn(&self, lane: &Lane<'_>, i: usize) -> bool {
         lane.port().with(|scratch| {
-            let image = scratch.get(self.scratch.leaf(i)..).unwrap_or_default();
+            let image = scratch.get(self.tree.scratch.leaf(i)..).unwrap_or_default();
             self.leaf.state(image) == Err(DecodeError::Torn)
         })
     }
@@ -247,7 +246,7 @@ impl Smart<'_> {
     /// Locks a leaf, READs it into leaf image `i`, and unlocks it. Leaf image 0 keeps its content.
     async fn read_leaf_locked(&self, lane: &Lane<'_>, place: Place, i: usize) -> Result<(), OpError> {
         let bytes = self.leaf.read_bytes();
-        let (first, spare) = (self.scratch.leaf(0), self.scratch.fresh_leaf);
+        let (first, spare) = (self.tree.scratch.leaf(0), self.tree.scratch.fresh_leaf);
         let keep = |from: usize, to: usize| {
             lane.port().with(|scratch| {
                 if from + bytes <= scratch.len() && to + bytes <= scratch.len() {
@@ -274,27 +273,27 @@ impl Smart<'_> {
         if limit == 0 {
             return Ok(Outcome::Page { records: 0, more: false });
         }
-        let root = self.read_root(lane, &self.way()).await?;
+        let root = self.read_root(lane, &self.tree.way()).await?;
         let mut path = Path { levels: 0, images: [0; NODE_IMAGES] };
         match root.word.child() {
             Ok(Child::Empty) => return Ok(Outcome::Page { records: 0, more: false }),
-            Ok(Child::Leaf(place)) if self.is_inside(place, self.leaf.place_bytes) => {
+            Ok(Child::Leaf(place)) if self.tree.is_inside(place, self.leaf.place_bytes) => {
                 let children = single(root.word);
                 self.read_leaves(lane, &children, true).await?;
                 self.take(lane, operation, &children, 0, limit, &mut records)?;
                 return Ok(Outcome::Page { records: records as u32, more: false });
             }
-            Ok(Child::Node(kind, place)) if self.is_inside(place, kind.bytes()) => {
+            Ok(Child::Node(kind, place)) if self.tree.is_inside(place, kind.bytes()) => {
                 self.enter(lane, &mut path, root.word, 0, true).await?;
             }
-            _ => return Err(corrupt(self.root, "a slot that leads nowhere")),
+            _ => return Err(corrupt(self.tree.root, "a slot that leads nowhere")),
         }
         let mut nodes = 0;
         while path.levels > 0 {
             lane.check_deadline()?;
             self.fetch(lane, &mut path).await?;
             let level = path.levels - 1;
-            let wanted = self.scratch.leaves_at_once.min(limit - records);
+            let wanted = self.tree.scratch.leaves_at_once.min(limit - records);
             let (children, here) =
                 self.at_node(lane, level, |node, here| Ok((self.children(node, here.next, wanted)?, here)))?;
             self.set_level(lane, level, Level { next: children.next, ..here });
@@ -325,7 +324,7 @@ impl Smart<'_> {
 
     /// Nodes the pool has room for: a walk that enters more goes round in damage.
     fn nodes_max(&self) -> u64 {
-        let pool_bytes: u64 = self.geometry.iter().map(|node| node.region_bytes).sum();
+        let pool_bytes: u64 = self.tree.geometry.iter().map(|node| node.region_bytes).sum();
         pool_bytes / NodeType::SMALLEST.bytes() as u64
     }
 
@@ -337,7 +336,7 @@ impl Smart<'_> {
     async fn enter(&self, lane: &Lane<'_>, path: &mut Path, to: Slot, begin: u8, tight: bool) -> Result<(), OpError> {
         let level = path.levels;
         if level >= self.plan.key_bytes {
-            return Err(corrupt(self.root, "a path that is too long"));
+            return Err(corrupt(self.tree.root, "a path that is too long"));
         }
         self.set_level(lane, level, Level { to, next: 0, begin, tight });
         path.levels += 1;
@@ -374,7 +373,7 @@ impl Smart<'_> {
     /// slot. The nodes' headers have the bytes in between.
     fn is_on_path(&self, scratch: &[u8], levels: usize, children: &Children, leaf: Slot, key: &[u8]) -> bool {
         let level = |i: usize| {
-            let at = self.scratch.path + i * PATH_BYTES;
+            let at = self.tree.scratch.path + i * PATH_BYTES;
             Level::from_words([word(scratch, at), word(scratch, at + 8)])
         };
         let turned = |below: usize| {
@@ -408,12 +407,12 @@ impl Smart<'_> {
             let low = front.get(self.plan.key.clone()).unwrap_or_default();
             let high = front.get(self.plan.key_high.clone()).unwrap_or_default();
             for i in 0..children.count {
-                let image = front.get(self.scratch.leaf(i)..).unwrap_or_default();
+                let image = front.get(self.tree.scratch.leaf(i)..).unwrap_or_default();
                 let key = self.leaf.key(image);
                 let valid = match self.leaf.state(image) {
                     Ok(state) => state == LeafState::Valid,
-                    Err(DecodeError::Corrupt(what)) => return Err(corrupt(self.root, what)),
-                    Err(_) => return Err(corrupt(self.root, "a torn leaf")),
+                    Err(DecodeError::Corrupt(what)) => return Err(corrupt(self.tree.root, what)),
+                    Err(_) => return Err(corrupt(self.tree.root, "a torn leaf")),
                 };
                 let leaf = children.leaves.get(i).copied().unwrap_or_default();
                 if !self.is_on_path(front, levels, children, leaf, key) {
@@ -451,7 +450,7 @@ impl Smart<'_> {
     fn corrupt_leaf(&self, leaf: Slot, what: &'static str) -> OpError {
         match leaf.child() {
             Ok(Child::Leaf(place)) => corrupt(place, what),
-            _ => corrupt(self.root, what),
+            _ => corrupt(self.tree.root, what),
         }
     }
 
@@ -465,20 +464,20 @@ impl Smart<'_> {
         nodes: &mut u64,
     ) -> Result<bool, OpError> {
         let reach = |place: Place, bytes: usize| collection.reach(place.node(), place.offset(), bytes as u64);
-        let root: DescentCursor = self.read_root(lane, &self.way()).await?;
+        let root: DescentCursor = self.read_root(lane, &self.tree.way()).await?;
         let mut path = Path { levels: 0, images: [0; NODE_IMAGES] };
         match root.word.child() {
             Ok(Child::Empty) => return Ok(false),
-            Ok(Child::Leaf(place)) if self.is_inside(place, self.leaf.place_bytes) => {
+            Ok(Child::Leaf(place)) if self.tree.is_inside(place, self.leaf.place_bytes) => {
                 reach(place, self.leaf.place_bytes);
                 return Ok(false);
             }
-            Ok(Child::Node(kind, place)) if self.is_inside(place, kind.bytes()) => {
+            Ok(Child::Node(kind, place)) if self.tree.is_inside(place, kind.bytes()) => {
                 reach(place, kind.bytes());
                 self.enter(lane, &mut path, root.word, 0, true).await?;
                 self.raise_to_node(lane, &path, 0, 0)?;
             }
-            _ => return Err(corrupt(self.root, "a slot that leads nowhere")),
+            _ => return Err(corrupt(self.tree.root, "a slot that leads nowhere")),
         }
         let mut entered = 0;
         while path.levels > 0 {
@@ -554,29 +553,29 @@ impl Smart<'_> {
     /// Visits every node and leaf: headers match, every byte has one slot, keys lie where they are found and ascend.
     pub(super) async fn check(&self, lane: &Lane<'_>) -> Result<Census, OpError> {
         let mut census = Census::default();
-        let root: DescentCursor = self.read_root(lane, &self.way()).await?;
+        let root: DescentCursor = self.read_root(lane, &self.tree.way()).await?;
         let mut path = Path { levels: 0, images: [0; NODE_IMAGES] };
         match root.word.child() {
             Ok(Child::Empty) => return Ok(census),
-            Ok(Child::Leaf(place)) if self.is_inside(place, self.leaf.place_bytes) => {
+            Ok(Child::Leaf(place)) if self.tree.is_inside(place, self.leaf.place_bytes) => {
                 let children = single(root.word);
                 self.read_leaves(lane, &children, false).await?;
                 self.count_leaves(lane, &children, &path, &mut census)?;
                 census.levels = 1;
                 return Ok(census);
             }
-            Ok(Child::Node(kind, place)) if self.is_inside(place, kind.bytes()) => {
+            Ok(Child::Node(kind, place)) if self.tree.is_inside(place, kind.bytes()) => {
                 self.enter(lane, &mut path, root.word, 0, false).await?;
                 self.count_node(lane, 0, &mut census)?;
                 self.raise_to_node(lane, &path, 0, 0)?;
             }
-            _ => return Err(corrupt(self.root, "a slot that leads nowhere")),
+            _ => return Err(corrupt(self.tree.root, "a slot that leads nowhere")),
         }
         while path.levels > 0 {
             self.fetch(lane, &mut path).await?;
             let level = path.levels - 1;
             let (children, here) = self.at_node(lane, level, |node, here| {
-                Ok((self.children(node, here.next, self.scratch.leaves_at_once)?, here))
+                Ok((self.children(node, here.next, self.tree.scratch.leaves_at_once)?, here))
             })?;
             self.set_level(lane, level, Level { next: children.next, ..here });
             if children.count > 0 {
@@ -598,7 +597,7 @@ impl Smart<'_> {
 
     /// Checks the node that was just entered. Those above it have been checked.
     fn count_node(&self, lane: &Lane<'_>, level: usize, census: &mut Census) -> Result<(), OpError> {
-        let pool_bytes = self.geometry.iter().map(|node| node.region_bytes).sum::<u64>();
+        let pool_bytes = self.tree.geometry.iter().map(|node| node.region_bytes).sum::<u64>();
         self.at_node(lane, level, |node, _| {
             let mut seen = [false; 256];
             let mut gap = false;
@@ -642,7 +641,7 @@ impl Smart<'_> {
             let Ok(Child::Leaf(place)) = leaf.child() else { continue };
             let fits = path.levels == 0
                 || lane.port().with(|scratch| {
-                    let key = self.leaf.key(scratch.get(self.scratch.leaf(i)..).unwrap_or_default());
+                    let key = self.leaf.key(scratch.get(self.tree.scratch.leaf(i)..).unwrap_or_default());
                     let prefix = scratch.get(self.plan.key.clone()).unwrap_or_default();
                     let position = usize::from(children.depth).saturating_sub(1);
                     key.get(..position) == prefix.get(..position) && key.get(position) == Some(&leaf.partial())
@@ -652,7 +651,7 @@ impl Smart<'_> {
             }
             let first = census.leaves == 0;
             lane.port().with(|scratch| {
-                let image = scratch.get(self.scratch.leaf(i)..).unwrap_or_default();
+                let image = scratch.get(self.tree.scratch.leaf(i)..).unwrap_or_default();
                 let valid = match self.leaf.state(image) {
                     Ok(state) => state == LeafState::Valid,
                     Err(DecodeError::Corrupt(what)) => return Err(corrupt(place, what)),
@@ -661,7 +660,7 @@ impl Smart<'_> {
                 let mut room = [0; 64];
                 let Some(key) = room.get_mut(..self.plan.key_bytes) else { return Ok(()) };
                 key.copy_from_slice(self.leaf.key(image).get(..self.plan.key_bytes).unwrap_or(&[0; 64][..key.len()]));
-                let last = scratch.get_mut(self.scratch.last.clone()).unwrap_or_default();
+                let last = scratch.get_mut(self.tree.scratch.last.clone()).unwrap_or_default();
                 if !first && *last >= *key {
                     return Err(corrupt(place, NOT_ASCENDING));
                 }
