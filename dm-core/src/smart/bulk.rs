@@ -4,10 +4,11 @@
 //! compute node knows. Nothing is visible until the index's root slot is set to its word.
 
 use super::Smart;
-use super::insert::Attached;
-use super::search::Reached;
 use crate::lane::Lane;
 use crate::operation::{Cause, OpError};
+use crate::radix::attach::{Attach, Attached};
+use crate::radix::cursor::Reached;
+use crate::radix::descent::Descent;
 use crate::radix::pieces::AllocationClass;
 use crate::radix::slot::{Place, Slot, UNIT_BYTES, word};
 use crate::radix::tree::{Tree, Way, corrupt, published};
@@ -48,7 +49,7 @@ impl Smart<'_> {
             }
             root
         } else {
-            if !self.read_root(lane, &self.tree.way()).await?.word.is_empty() {
+            if !self.tree.read_root(lane, &self.tree.way()).await?.word.is_empty() {
                 return Err(OpError::harmless(Cause::BadInput("a bulk load needs an empty index")));
             }
             if let Some(collection) = self.tree.space.collection() {

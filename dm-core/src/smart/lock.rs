@@ -6,12 +6,13 @@ use crate::locks::protocol::{Held, Locks, Techniques};
 use crate::locks::table::LockTable;
 use crate::membership::Recovery;
 use crate::operation::OpError;
+use crate::radix::leaf::RadixLeaf;
 use crate::radix::slot::{Place, UNIT_BYTES};
 use crate::radix::tree::corrupt;
 use crate::recovery::takeover::{Recoverable, Site};
 use crate::remote::address::Address;
 use crate::remote::lock_word::{LockId, RowId, lock_of};
-use crate::verbs::{Label, NodeId, Request, Space};
+use crate::verbs::{NodeId, Space};
 
 impl Locks for Smart<'_> {
     const IN_NODES: bool = true;
@@ -77,12 +78,6 @@ impl Recoverable for Smart<'_> {
 }
 
 impl Smart<'_> {
-    /// The READ of a leaf into leaf image `i`.
-    pub(super) fn leaf_request(&self, leaf: Place, i: usize) -> Request {
-        let (bytes, at) = (self.leaf.read_bytes(), self.tree.scratch.leaf(i));
-        Request::read(Label::Leaf, leaf.node(), leaf.offset(), bytes, at).untimed()
-    }
-
     /// Acquires the lock of `leaf`, waiting for it, and READs the leaf into image 0 in the chain of every CAS. The answer
     /// says whether it was READ: not if the lock was handed over.
     pub(super) async fn lock_leaf(&self, lane: &Lane<'_>, leaf: Place) -> Result<(Held, bool), OpError> {
@@ -114,7 +109,7 @@ mod tests {
     use crate::remote::lock_word::RowId;
     use crate::remote::row::Member;
     use crate::remote::superblock::small_for_tests;
-    use crate::verbs::{Capabilities, Completion, LaneId, Status};
+    use crate::verbs::{Capabilities, Completion, Label, LaneId, Status};
     use core::pin::pin;
     use std::vec;
 

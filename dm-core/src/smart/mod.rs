@@ -117,19 +117,18 @@
 //! - `entry_writes` and `read_guard` have no effect here.
 
 mod bulk;
-mod bury;
 mod collect;
-mod insert;
+mod finalize;
 pub mod layout;
+mod leaf;
 mod lock;
 pub mod parameters;
 mod recover;
 mod search;
-mod switch;
 mod walk;
 mod write;
 
-pub use bury::RETIRED_AT_ONCE_MAX;
+pub use crate::radix::tombstones::RETIRED_AT_ONCE_MAX;
 
 use crate::btree::Options;
 use crate::compute::batches::Batches;

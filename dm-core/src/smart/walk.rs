@@ -9,14 +9,13 @@
 //! [`smart_scans`](crate::manual::smart_scans) says why a scan is complete.
 
 use super::Smart;
-use super::layout::LeafState;
-use super::search::DescentCursor;
 use crate::error::DecodeError;
 use crate::lane::Lane;
-use crate::locks::protocol::Locks;
 use crate::marks::Mark;
 use crate::memory::Collection;
 use crate::operation::{Census, OpError, Operation, Outcome};
+use crate::radix::cursor::DescentCursor;
+use crate::radix::leaf::{LeafState, RadixLeaf};
 use crate::radix::slot::{BYTES_MAX, Child, Header, Node, NodeType, Place, Slot, set_word, word};
 use crate::radix::tree::{LEAVES_AT_ONCE_MAX, NODE_IMAGES, PATH_BYTES, corrupt};
 use crate::verbs::{Label, Request};
@@ -243,28 +242,6 @@ impl Smart<'_> {
         })
     }
 
-    /// Locks a leaf, READs it into leaf image `i`, and unlocks it. Leaf image 0 keeps its content.
-    async fn read_leaf_locked(&self, lane: &Lane<'_>, place: Place, i: usize) -> Result<(), OpError> {
-        let bytes = self.leaf.read_bytes();
-        let (first, spare) = (self.tree.scratch.leaf(0), self.tree.scratch.fresh_leaf);
-        let keep = |from: usize, to: usize| {
-            lane.port().with(|scratch| {
-                if from + bytes <= scratch.len() && to + bytes <= scratch.len() {
-                    scratch.copy_within(from..from + bytes, to);
-                }
-            });
-        };
-        keep(first, spare);
-        let (held, _) = self.lock_leaf(lane, place).await?;
-        let read = lane.port().call(self.leaf_request(place, i)).await;
-        self.release(lane, held).await?;
-        read?;
-        if i > 0 {
-            keep(spare, first);
-        }
-        Ok(())
-    }
-
     /// Steps: READ root slot; down along the lower bound, a READ a node; from there on in ascending order, leaves of a
     /// node in one submit.
     pub(super) async fn scan(&self, lane: &Lane<'_>, operation: &Operation) -> Result<Outcome, OpError> {
@@ -273,7 +250,7 @@ impl Smart<'_> {
         if limit == 0 {
             return Ok(Outcome::Page { records: 0, more: false });
         }
-        let root = self.read_root(lane, &self.tree.way()).await?;
+        let root = self.tree.read_root(lane, &self.tree.way()).await?;
         let mut path = Path { levels: 0, images: [0; NODE_IMAGES] };
         match root.word.child() {
             Ok(Child::Empty) => return Ok(Outcome::Page { records: 0, more: false }),
@@ -464,7 +441,7 @@ impl Smart<'_> {
         nodes: &mut u64,
     ) -> Result<bool, OpError> {
         let reach = |place: Place, bytes: usize| collection.reach(place.node(), place.offset(), bytes as u64);
-        let root: DescentCursor = self.read_root(lane, &self.tree.way()).await?;
+        let root: DescentCursor = self.tree.read_root(lane, &self.tree.way()).await?;
         let mut path = Path { levels: 0, images: [0; NODE_IMAGES] };
         match root.word.child() {
             Ok(Child::Empty) => return Ok(false),
@@ -553,7 +530,7 @@ impl Smart<'_> {
     /// Visits every node and leaf: headers match, every byte has one slot, keys lie where they are found and ascend.
     pub(super) async fn check(&self, lane: &Lane<'_>) -> Result<Census, OpError> {
         let mut census = Census::default();
-        let root: DescentCursor = self.read_root(lane, &self.tree.way()).await?;
+        let root: DescentCursor = self.tree.read_root(lane, &self.tree.way()).await?;
         let mut path = Path { levels: 0, images: [0; NODE_IMAGES] };
         match root.word.child() {
             Ok(Child::Empty) => return Ok(census),

@@ -11,15 +11,18 @@
 //! [`Options::chain_lock_read`]: crate::btree::Options
 
 use super::Smart;
-use super::insert::Attached;
 use super::layout::{LeafState, VALUE_AT};
-use super::search::{DescentCursor, Judged, Reached};
 use crate::lane::Lane;
 use crate::locks::protocol::Locks;
 use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};
 use crate::operation::{OpError, OperationKind, Outcome};
+use crate::radix::attach::{Attach, Attached};
+use crate::radix::cursor::{DescentCursor, Reached};
+use crate::radix::descent::Descent;
+use crate::radix::leaf::Judged;
 use crate::radix::slot::{Child, Place, Slot};
+use crate::radix::tombstones::Tombstones;
 use crate::radix::tree::{Tree, corrupt};
 use crate::verbs::{Label, Request};
 
@@ -199,6 +202,19 @@ impl Smart<'_> {
             let place = DescentCursor::copied(&route).place(&self.tree.way());
             lane.port().push(Request::cas(Label::Slot, place.node(), place.offset(), route.word.0, Slot::EMPTY.0));
         }
+    }
+
+    /// Builds the operation's leaf and pushes its WRITE.
+    pub(super) fn push_new_leaf(&self, lane: &Lane<'_>, place: Place) {
+        self.seal(lane);
+        let at = self.tree.scratch.fresh_leaf;
+        lane.port().with(|scratch| {
+            let Some((front, rest)) = scratch.split_at_mut_checked(at) else { return };
+            let key = front.get(self.plan.key.clone()).unwrap_or_default();
+            let value = front.get(self.plan.value.clone()).unwrap_or_default();
+            self.leaf.build(rest, key, value);
+        });
+        lane.port().push(Request::write(Label::Leaf, place.node(), place.offset(), self.leaf.fresh_bytes(), at));
     }
 
     /// Closes the batch that this lane leads, if it leads one: its value is the operation's from now on.

@@ -3,34 +3,36 @@
 //! Steps: carve memory; WRITE what is new; CAS of one slot. The CAS is the linearization point, and the only step that
 //! others can see. If it loses, nothing has happened: what was carved is kept for the next time.
 //!
-//! A slot that leads to a deleted leaf is as good as an empty one: the tombstone is *finalized* ([`super::bury`]), and
+//! A slot that leads to a deleted leaf is as good as an empty one: the tombstone is *finalized* ([`super::tombstones`]), and
 //! the CAS puts the new leaf in its place. [`smart_records`](crate::manual::smart_records) says why two inserts of one
 //! byte, and two splits of one slot, exclude each other.
 
-use super::Smart;
-use super::search::{DescentCursor, Why};
+use super::cursor::{DescentCursor, Why};
+use super::leaf::RadixLeaf;
+use super::pieces::AllocationClass;
+use super::replace::Replace;
+use super::slot::{self, BYTES_MAX, COVERS_MAX, Child, Header, NodeType, Place, SLOTS_AT, Slot, word};
+use super::tree::{CHAIN_NODES_MAX, Way, corrupt};
 use crate::lane::Lane;
 use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};
 use crate::operation::OpError;
-use crate::radix::pieces::AllocationClass;
-use crate::radix::slot::{self, BYTES_MAX, COVERS_MAX, Child, Header, NodeType, Place, SLOTS_AT, Slot, word};
-use crate::radix::tree::{CHAIN_NODES_MAX, Way, corrupt};
 use crate::verbs::{Label, NodeId, Request};
 
 /// Result of an attempt to put a leaf in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Attached {
+pub(crate) enum Attached {
     /// The key is in.
     Done,
     /// Another lane changed the slot, or the node had to be replaced: look again, from copies or from the root.
     Again { copied: bool },
 }
 
-impl<'s> Smart<'s> {
+/// New leaves in any radix tree.
+pub(crate) trait Attach<'s>: Replace<'s> {
     /// Puts the operation's record in where its descent ended. `tidies`: the operation may first replace a node that
     /// has room, because of deleted leaves; once.
-    pub(super) async fn attach(
+    async fn attach(
         &self,
         lane: &Lane<'_>,
         way: &Way,
@@ -40,19 +42,19 @@ impl<'s> Smart<'s> {
         match why {
             Why::Slot(node, None) => {
                 // The replacement has the record from the beginning.
-                let published = self.switch(lane, way, &cursor, node, true).await?;
+                let published = self.replace_node(lane, way, &cursor, node, true).await?;
                 Ok(if published { Attached::Done } else { Attached::Again { copied: false } })
             }
             Why::Slot(node, Some(empty)) => {
                 if *tidies && self.has_tombstones(lane, &cursor, usize::from(empty)).await? {
                     *tidies = false;
                     // Without the record: a node with room may have a slot for its byte by the time it is frozen.
-                    let published = self.switch(lane, way, &cursor, node, false).await?;
+                    let published = self.replace_node(lane, way, &cursor, node, false).await?;
                     return Ok(Attached::Again { copied: published });
                 }
                 self.fill_slot(lane, way, &cursor, node, usize::from(empty)).await
             }
-            Why::Leaf(leaf, judged) => match self.is_buried(lane, leaf, judged).await? {
+            Why::Leaf(leaf, judged) => match self.is_finalized(lane, leaf, judged).await? {
                 true => self.replace_leaf(lane, way, &cursor, leaf).await,
                 // It is the key's own leaf, finalized, and its lock is handed from lane to lane.
                 false if judged.ours => Ok(Attached::Again { copied: false }),
@@ -60,19 +62,6 @@ impl<'s> Smart<'s> {
             },
             Why::Empty | Why::Header(_) => self.split(lane, way, &cursor, why).await,
         }
-    }
-
-    /// Builds the operation's leaf and pushes its WRITE.
-    pub(super) fn push_leaf(&self, lane: &Lane<'_>, place: Place) {
-        self.seal(lane);
-        let at = self.tree.scratch.fresh_leaf;
-        lane.port().with(|scratch| {
-            let Some((front, rest)) = scratch.split_at_mut_checked(at) else { return };
-            let key = front.get(self.plan.key.clone()).unwrap_or_default();
-            let value = front.get(self.plan.value.clone()).unwrap_or_default();
-            self.leaf.build(rest, key, value);
-        });
-        lane.port().push(Request::write(Label::Leaf, place.node(), place.offset(), self.leaf.fresh_bytes(), at));
     }
 
     /// Puts a leaf into the node at `node`, whose image is node image 0 and has its first empty slot at `empty`.
@@ -85,8 +74,8 @@ impl<'s> Smart<'s> {
         empty: usize,
     ) -> Result<Attached, OpError> {
         let Ok(Child::Node(kind, _)) = cursor.word.child() else { return Ok(Attached::Again { copied: false }) };
-        let leaf = self.tree.carve(lane, AllocationClass::Leaf, node.node(), self.leaf.place_bytes).await?;
-        let at = self.tree.scratch.node(0);
+        let leaf = self.tree().carve(lane, AllocationClass::Leaf, node.node(), self.place_bytes()).await?;
+        let at = self.tree().scratch.node(0);
         let partial = lane.port().with(|scratch| {
             let mut room = [0; 64];
             let position = Header::from_word(word(scratch, at)).map_or(0, |header| usize::from(header.position));
@@ -102,11 +91,11 @@ impl<'s> Smart<'s> {
                 continue;
             }
             lane.change_is_next();
-            let found = self.tree.publish(lane, here, node.plus(SLOTS_AT + 8 * index), Slot::EMPTY, to).await?;
+            let found = self.tree().publish(lane, here, node.plus(SLOTS_AT + 8 * index), Slot::EMPTY, to).await?;
             here = true;
             if found == Slot::EMPTY {
                 if way.copies {
-                    self.tree.cache.patch(cursor.word, index, to, self.tree.epoch(lane));
+                    self.tree().cache.patch(cursor.word, index, to, self.tree().epoch(lane));
                 }
                 return Ok(Attached::Done);
             }
@@ -121,7 +110,7 @@ impl<'s> Smart<'s> {
         }
         // The node is full, or the byte has a slot by now: the next look sees which.
         lane.port().withdraw();
-        self.tree.space.put(AllocationClass::Leaf, leaf, self.leaf.place_bytes);
+        self.tree().space.put(AllocationClass::Leaf, leaf, self.place_bytes());
         Ok(Attached::Again { copied: true })
     }
 
@@ -134,24 +123,24 @@ impl<'s> Smart<'s> {
         buried: Place,
     ) -> Result<Attached, OpError> {
         let parent = cursor.place(way);
-        let _room = self.tree.room_for(way, 1)?;
-        let leaf = self.tree.carve(lane, AllocationClass::Leaf, parent.node(), self.leaf.place_bytes).await?;
+        let _room = self.tree().room_for(way, 1)?;
+        let leaf = self.tree().carve(lane, AllocationClass::Leaf, parent.node(), self.place_bytes()).await?;
         self.push_leaf(lane, leaf);
         let to = Slot::leaf(cursor.word.partial(), leaf);
         lane.change_is_next();
-        let found = self.tree.publish(lane, leaf.node() == parent.node(), parent, cursor.word, to).await?;
+        let found = self.tree().publish(lane, leaf.node() == parent.node(), parent, cursor.word, to).await?;
         if found != cursor.word {
-            self.tree.space.put(AllocationClass::Leaf, leaf, self.leaf.place_bytes);
+            self.tree().space.put(AllocationClass::Leaf, leaf, self.place_bytes());
             if way.copies && !found.is_frozen() {
-                self.tree.cache.patch(cursor.owner, usize::from(cursor.index), found, self.tree.epoch(lane));
+                self.tree().cache.patch(cursor.owner, usize::from(cursor.index), found, self.tree().epoch(lane));
             }
             return Ok(Attached::Again { copied: !found.is_frozen() });
         }
         lane.mark(Mark::LeafReplaced);
         // That slot was the only one that led there, and a finalized leaf is never brought back.
-        self.tree.retire(lane, way, AllocationClass::Leaf, buried, self.leaf.place_bytes);
+        self.tree().retire(lane, way, AllocationClass::Leaf, buried, self.place_bytes());
         if way.copies {
-            self.tree.cache.patch(cursor.owner, usize::from(cursor.index), to, self.tree.epoch(lane));
+            self.tree().cache.patch(cursor.owner, usize::from(cursor.index), to, self.tree().epoch(lane));
         }
         Ok(Attached::Done)
     }
@@ -168,7 +157,7 @@ impl<'s> Smart<'s> {
         // A counter of the lane spreads what is new over the memory nodes; the old child stays where it is.
         let near = match why {
             Why::Empty => place.node(),
-            _ => NodeId((lane.next_turn() >> 8) as u16 % self.tree.geometry.len().max(1) as u16),
+            _ => NodeId((lane.next_turn() >> 8) as u16 % self.tree().geometry.len().max(1) as u16),
         };
         let begin = usize::from(cursor.depth);
         // Position of the first byte that differs, and the byte that the old child has there.
@@ -177,12 +166,12 @@ impl<'s> Smart<'s> {
             let key = self.key(scratch, &mut room);
             match why {
                 Why::Leaf(..) => {
-                    let other = self.leaf.key(scratch.get(self.tree.scratch.leaf(0)..).unwrap_or_default());
+                    let other = self.leaf_key(scratch.get(self.tree().scratch.leaf(0)..).unwrap_or_default());
                     let at = key.iter().zip(other).position(|(a, b)| a != b)?;
                     Some((at, *other.get(at)?)).filter(|_| at >= begin)
                 }
                 Why::Header(at) => {
-                    let header = Header::from_word(word(scratch, self.tree.scratch.node(0)))?;
+                    let header = Header::from_word(word(scratch, self.tree().scratch.node(0)))?;
                     Some((at, header.byte_at(at)?))
                 }
                 Why::Empty | Why::Slot(..) => Some((0, 0)),
@@ -197,20 +186,20 @@ impl<'s> Smart<'s> {
         }
         let node_bytes = NodeType::SMALLEST.bytes();
         let nodes = if count > 0 {
-            self.tree.carve(lane, AllocationClass::Node, near, count * node_bytes).await?
+            self.tree().carve(lane, AllocationClass::Node, near, count * node_bytes).await?
         } else {
             place
         };
-        let leaf = match self.tree.carve(lane, AllocationClass::Leaf, nodes.node(), self.leaf.place_bytes).await {
+        let leaf = match self.tree().carve(lane, AllocationClass::Leaf, nodes.node(), self.place_bytes()).await {
             Ok(leaf) => leaf,
             Err(error) => {
                 if count > 0 {
-                    self.tree.space.put(AllocationClass::Node, nodes, count * node_bytes);
+                    self.tree().space.put(AllocationClass::Node, nodes, count * node_bytes);
                 }
                 return Err(error);
             }
         };
-        let build = self.tree.scratch.build;
+        let build = self.tree().scratch.build;
         let to = lane.port().with(|scratch| {
             let mut room = [0; 64];
             let key = self.key(scratch, &mut room);
@@ -223,14 +212,14 @@ impl<'s> Smart<'s> {
                     let next = nodes.plus((i + 1) * node_bytes);
                     let below = Slot::node(byte(position), NodeType::SMALLEST, next);
                     let header = Header::new(NodeType::SMALLEST, start, position, key);
-                    slot::build(image, &header, self.tree.index, [below]);
+                    slot::build(image, &header, self.tree().index, [below]);
                     start = position + 1;
                 } else {
                     let header = Header::new(NodeType::SMALLEST, start, at, key);
                     slot::build(
                         image,
                         &header,
-                        self.tree.index,
+                        self.tree().index,
                         [cursor.word.under(old_byte), Slot::leaf(byte(at), leaf)],
                     );
                 }
@@ -245,15 +234,15 @@ impl<'s> Smart<'s> {
         self.push_leaf(lane, leaf);
         lane.change_is_next();
         let here = leaf.node() == place.node() && (count == 0 || nodes.node() == place.node());
-        let found = self.tree.publish(lane, here, place, cursor.word, to).await?;
+        let found = self.tree().publish(lane, here, place, cursor.word, to).await?;
         if found != cursor.word {
             if count > 0 {
-                self.tree.space.put(AllocationClass::Node, nodes, count * node_bytes);
+                self.tree().space.put(AllocationClass::Node, nodes, count * node_bytes);
             }
-            self.tree.space.put(AllocationClass::Leaf, leaf, self.leaf.place_bytes);
+            self.tree().space.put(AllocationClass::Leaf, leaf, self.place_bytes());
             // A frozen slot is not the one that counts; any other word can be followed.
             if way.copies && !found.is_frozen() {
-                self.tree.cache.patch(cursor.owner, usize::from(cursor.index), found, self.tree.epoch(lane));
+                self.tree().cache.patch(cursor.owner, usize::from(cursor.index), found, self.tree().epoch(lane));
             }
             return Ok(Attached::Again { copied: !found.is_frozen() });
         }
@@ -266,7 +255,7 @@ impl<'s> Smart<'s> {
             lane.mark(Mark::LongPath);
         }
         if way.copies {
-            self.tree.cache.patch(cursor.owner, usize::from(cursor.index), to, self.tree.epoch(lane));
+            self.tree().cache.patch(cursor.owner, usize::from(cursor.index), to, self.tree().epoch(lane));
             self.copy_chain(lane, to, count);
         }
         Ok(Attached::Done)
@@ -278,11 +267,13 @@ impl<'s> Smart<'s> {
         lane.port().with(|scratch| {
             let mut to = first;
             for i in 0..count {
-                let image = scratch.get(self.tree.scratch.build + i * bytes..).unwrap_or_default();
-                let Ok(node) = slot::Node::new(image, NodeType::SMALLEST, self.tree.index) else { return };
-                self.tree.cache.insert(to, &node, self.tree.epoch(lane));
+                let image = scratch.get(self.tree().scratch.build + i * bytes..).unwrap_or_default();
+                let Ok(node) = slot::Node::new(image, NodeType::SMALLEST, self.tree().index) else { return };
+                self.tree().cache.insert(to, &node, self.tree().epoch(lane));
                 to = node.slot(0);
             }
         });
     }
 }
+
+impl<'s, L: RadixLeaf<'s>> Attach<'s> for L {}
