@@ -35,13 +35,17 @@
 
 pub(crate) mod attach;
 pub mod cache;
+pub(crate) mod check;
 pub(crate) mod cursor;
 pub(crate) mod descent;
 mod freeze;
 pub mod leaf;
+pub(crate) mod mark;
 pub mod pieces;
 pub(crate) mod replace;
+pub(crate) mod scan;
 pub mod slot;
 pub mod space;
 pub mod tombstones;
 pub mod tree;
+pub(crate) mod walk;

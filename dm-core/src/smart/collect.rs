@@ -11,6 +11,7 @@ use crate::lane::Lane;
 use crate::memory::Collection;
 use crate::memory::collect::{Collects, Site};
 use crate::operation::OpError;
+use crate::radix::mark::Marking;
 use crate::radix::pieces::AllocationClass;
 use crate::radix::slot::{NodeType, UNIT_BYTES};
 use crate::radix::tree::Tree;

@@ -125,7 +125,6 @@ mod lock;
 pub mod parameters;
 mod recover;
 mod search;
-mod walk;
 mod write;
 
 pub use crate::radix::tombstones::RETIRED_AT_ONCE_MAX;
@@ -148,6 +147,8 @@ use crate::memory::{Collection, Participant};
 use crate::operation::{Cause, Census, OpError, Operation, OperationKind, Outcome, ScratchPlan};
 use crate::port::State;
 use crate::radix::cache::NodeCache;
+use crate::radix::check::Check;
+use crate::radix::scan::Scan;
 use crate::radix::slot::{MEMORY_NODES_MAX, Place};
 use crate::radix::space::Space;
 use crate::radix::tree::{Scratch, Tree};
