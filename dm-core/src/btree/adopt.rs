@@ -441,7 +441,7 @@ impl<'s> Tree<'s> {
             if descent > 0 {
                 lane.port().call(Request::pause(PAUSE_NS)).await?;
             }
-            let Some(cursor) = self.locate(lane, &key, level, descent == 0).await? else { return Ok(Cover::Nothing) };
+            let Some(cursor) = self.descend(lane, &key, level, descent == 0).await? else { return Ok(Cover::Nothing) };
             let mut address = cursor.address;
             for _ in 0..MOVES_MAX {
                 let target = Target { address, bytes, at: self.scratch.node(1), label: Label::Walk };

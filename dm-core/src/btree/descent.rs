@@ -114,28 +114,9 @@ impl Tree<'_> {
         }
     }
 
-    /// Where copies alone lead: the node of `level` that covers the key at scratch range `key`. `None`: the copies do
-    /// not reach it. No round trip.
-    #[inline]
-    pub fn route(&self, lane: &Lane<'_>, key: &Range<usize>, level: u8) -> Option<DescentCursor> {
-        let (root, root_level) = self.root.get()?;
-        let epoch = self.epoch(lane);
-        let route = lane.port().with(|scratch| {
-            self.cache.route(root, root_level, level, scratch.get(key.clone()).unwrap_or_default(), epoch)
-        });
-        (route.level == level && !route.stale).then(|| DescentCursor {
-            address: route.address,
-            parent: route.parent.unwrap_or(Address::NULL),
-            next: route.next,
-            fresh: false,
-            help: None,
-            from: Address::NULL,
-        })
-    }
-
     /// Finds the node of `level` that covers the key at scratch range `key`. With `cached`, copies of inner nodes are
     /// used. Uses node image 0. `None`: the tree has no root, or is not as high as `level`.
-    pub async fn locate(
+    pub async fn descend(
         &self,
         lane: &Lane<'_>,
         key: &Range<usize>,

@@ -4,9 +4,9 @@
 //! leaf is the index's own: it says so by `Leaves`. This file visits the leaf of a key; scans ([`super::scan`]), bulk
 //! loads ([`super::bulk`]) and the walk ([`super::walk`]) build on it.
 
-use super::descent::DescentCursor;
 use super::node::{self, FenceCheck, Header, KEY_BYTES_MAX, NodeFlags, Wanted};
 use super::read::{Seen, TORN_MAX, Target};
+use super::router::{Cursor, Router};
 use super::{MOVES_MAX, RESTARTS_MAX, Tree};
 use crate::btree::load::BulkLoad;
 use crate::error::DecodeError;
@@ -16,7 +16,6 @@ use crate::layout::stripes;
 use crate::locks::protocol::Locks;
 use crate::marks::Mark;
 use crate::memory::orphans::Adopted;
-use crate::mutants::{Mutant, planted};
 use crate::operation::{Cause, OpError, Operation, ScratchPlan};
 use crate::recovery::takeover::Recoverable;
 use crate::remote::address::Address;
@@ -47,8 +46,14 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
     /// How leaves are locked.
     type LeafLocks: Recoverable;
 
+    /// How leaves are found.
+    type Router: Router;
+
     /// The part that B+-trees share.
     fn tree(&self) -> &Tree<'s>;
+
+    /// What finds the leaf of a key.
+    fn router(&self) -> &Self::Router;
 
     /// Where arguments and results are.
     fn plan(&self) -> &ScratchPlan;
@@ -152,53 +157,13 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
         Wanted { address, index: self.tree().index, level: 0 }
     }
 
-    /// The next address to try, after a leaf that does not cover the key.
-    fn wrong_leaf(
-        &self,
-        lane: &Lane<'_>,
-        fence_check: FenceCheck,
-        cursor: &mut DescentCursor,
-        image_at: usize,
-    ) -> Address {
-        let tree = self.tree();
-        match fence_check {
-            FenceCheck::Right(sibling) => {
-                lane.mark(Mark::MoveRight);
-                if cursor.parent.is_null() {
-                    tree.root.forget();
-                }
-                if cursor.fresh {
-                    cursor.help = Some((0, sibling));
-                    lane.port().with(|scratch| tree.note_help(scratch, image_at));
-                } else {
-                    tree.cache.invalidate(cursor.parent);
-                }
-                cursor.from = cursor.address;
-                sibling
-            }
-            FenceCheck::Forward(left) => {
-                lane.mark(Mark::Forwarded);
-                if !cursor.from.is_null() {
-                    lane.count_forwarding_retry();
-                }
-                // No link has led to the leaf that comes next: if that one is retired, too, its left neighbour does not
-                // link to it.
-                cursor.from = Address::NULL;
-                tree.cache.invalidate(cursor.parent);
-                left
-            }
-            FenceCheck::Here => cursor.address,
-        }
-    }
-
     /// Gives an empty tree its first leaf. Of several lanes that try, one wins; the others' leaves return to the free
     /// list.
     async fn plant(&self, lane: &Lane<'_>) -> Result<(), OpError> {
-        let (node, offset) = self.tree().root_word;
         if !self.tree().reserve(lane, NodeClass::Leaf, 1, NodeId(0)).await? {
             return Err(OpError::harmless(Cause::PoolFull));
         }
-        let Some(fresh) = lane.take_to_link(NodeClass::Leaf, node) else {
+        let Some(fresh) = lane.take_to_link(NodeClass::Leaf, self.router().home()) else {
             return Err(OpError::harmless(Cause::PoolFull));
         };
         let at = self.tree().scratch.node(1);
@@ -220,16 +185,9 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
         });
         let address = fresh.address;
         port.call(Request::write(Label::Root, address.node(), address.offset(), self.tree().leaf_bytes, at)).await?;
-        let mut cas = Request::cas(Label::Root, node, offset, 0, address.to_bits());
-        if planted(Mutant::RootOverwritten) {
-            cas = Request::write_word(Label::Root, node, offset, address.to_bits());
-        }
-        let old = port.call(cas).await?.value;
+        let is_first = self.router().plant(lane, address).await?;
         lane.is_through(fresh);
-        if old == 0 {
-            self.tree().root.set(address, 0);
-        } else {
-            lane.mark(Mark::RootRaceLost);
+        if !is_first {
             self.tree().give_back_again(lane, NodeClass::Leaf, fresh.after_write());
         }
         Ok(())
@@ -253,7 +211,7 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
             }
         });
         // What it could not finish, the next operation that meets it will.
-        let _ = tree.link(lane, level, right).await;
+        let _ = self.router().link(lane, level, right).await;
     }
 
     /// Descends to the leaf that covers the key, READs it into the image at `at` and looks at it: `look` gets the
@@ -269,10 +227,10 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
         let mut cached = true;
         let mut attempts = 0;
         loop {
-            let route = if cached { self.tree().route(lane, key_range, 0) } else { None };
+            let route = if cached { self.router().route(lane, key_range) } else { None };
             let mut cursor = match route {
                 Some(cursor) => cursor,
-                None => match self.tree().locate(lane, key_range, 0, cached).await? {
+                None => match self.router().locate(lane, key_range, cached).await? {
                     Some(cursor) => cursor,
                     None => return Ok(None),
                 },
@@ -281,7 +239,7 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
                 return Ok(Some(visit));
             }
             lane.mark(if cached { Mark::StaleCache } else { Mark::Restart });
-            self.tree().root.forget();
+            self.router().forget_root();
             cached = false;
             Tree::attempt(lane, &mut attempts, RESTARTS_MAX, "finding the leaf of a key")?;
         }
@@ -291,7 +249,7 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
     async fn visit_at<R>(
         &self,
         lane: &Lane<'_>,
-        cursor: &mut DescentCursor,
+        cursor: &mut <Self::Router as Router>::Cursor,
         key_range: &Range<usize>,
         at: usize,
         mut look: impl FnMut(&[u8], &[u8], &mut [u8]) -> Result<R, DecodeError>,
@@ -299,7 +257,7 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
     ) -> Result<Option<Visit<R>>, OpError> {
         let nodes_at = self.tree().scratch.nodes;
         for _ in 0..MOVES_MAX {
-            let address = cursor.address;
+            let address = cursor.leaf();
             // A member that joins from here on must not be told what this READ samples.
             self.tree().batches.seal(lane, |_| ());
             let wanted = self.leaf_wanted(address);
@@ -326,19 +284,17 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
                 }
             };
             match seen {
-                Some(Ok(seen)) => return Ok(Some(Visit { seen, help: cursor.help })),
+                Some(Ok(seen)) => return Ok(Some(Visit { seen, help: cursor.help() })),
                 Some(Err(fence_check)) => {
-                    let from = cursor.from;
-                    cursor.address = self.wrong_leaf(lane, fence_check, cursor, at);
+                    let from = cursor.from();
+                    self.router().learn(lane, cursor, fence_check, at);
                     self.mend_forwarding(lane, from, address).await?;
                 }
                 None => {
-                    self.tree().cache.invalidate(cursor.parent);
+                    self.router().forget(cursor);
                     break;
                 }
             }
-            // The parent that was followed finds half-splits; past the first hop there is none.
-            cursor.fresh = false;
         }
         Ok(None)
     }

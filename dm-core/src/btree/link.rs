@@ -34,8 +34,8 @@ enum Parent {
 
 impl Tree<'_> {
     /// Links `right`, a node of `level` whose low fence is in the scratch range `separator`, into its parent. Uses node
-    /// images 1 and 2, and `locate` uses 0.
-    pub async fn link(&self, lane: &Lane<'_>, level: u8, right: Address) -> Result<(), OpError> {
+    /// images 1 and 2, and the descent uses 0.
+    pub async fn link_above(&self, lane: &Lane<'_>, level: u8, right: Address) -> Result<(), OpError> {
         let (mut level, mut right) = (level, right);
         let mut attempts = 0;
         let separator = self.scratch.separator.clone();
@@ -44,7 +44,7 @@ impl Tree<'_> {
             if self.grow_above(lane, level, right).await? {
                 return Ok(());
             }
-            let Some(cursor) = self.locate(lane, &separator, level + 1, attempts == 0).await? else {
+            let Some(cursor) = self.descend(lane, &separator, level + 1, attempts == 0).await? else {
                 Self::attempt(lane, &mut attempts, RESTARTS_MAX, "finding a parent")?;
                 continue;
             };

@@ -10,15 +10,12 @@
 //! why this order, and why the revival cannot race with a merge that is under way.
 
 use super::Tree;
-use super::inner::{Inner, InnerMut};
-use super::leaves::{key_of, slice, slice_mut};
-use super::link::raise_node_version;
-use super::node::{self, FenceCheck, Header, KEY_BYTES_MAX, NodeFlags, Wanted};
-use super::read::Target;
+use super::leaves::{Leaves, slice, slice_mut};
+use super::node::{self, Header, KEY_BYTES_MAX, NodeFlags};
+use super::router::{Cursor, Router};
+use super::unlink::{Pair, Unlink};
 use super::walk::Walk;
 use crate::btree::sweep::TreeLocks;
-use crate::compute::cache::Branch;
-use crate::error::DecodeError;
 use crate::lane::Lane;
 use crate::layout::{LINE_BYTES, stripes, word_at};
 use crate::locks::protocol::{Held, Locks};
@@ -37,19 +34,8 @@ use heapless::Vec;
 /// them. A merge that is alive is over after fewer round trips.
 pub const FORWARDING_RETRIES_MAX: u32 = 3;
 
-/// Two neighbours under one parent.
-#[derive(Clone, Copy)]
-pub(crate) struct Pair {
-    /// The left one.
-    pub left: Address,
-    /// The right one.
-    pub right: Address,
-    /// The separator between them in the parent, 1-based.
-    pub separator: usize,
-}
-
 /// Merges of any index of this family.
-pub(crate) trait Merge<'s>: Walk<'s> {
+pub(crate) trait Merge<'s>: Walk<'s> + Leaves<'s, Router: Unlink> {
     /// Takes note of the image of a leaf that is held, in case its lock word says something about it.
     fn note_image(&self, _held: &mut Held, _image: &[u8]) {}
 
@@ -76,12 +62,10 @@ pub(crate) trait Merge<'s>: Walk<'s> {
     }
 
     async fn try_join(&self, lane: &Lane<'_>, emptied: Address) -> Result<(), OpError> {
-        let tree = self.tree();
-        let Some(cursor) = tree.locate(lane, &self.plan().key, 1, true).await? else { return Ok(()) };
-        let parent = cursor.address;
-        let (held, _) = tree.acquire(lane, parent, None).await?;
+        let (tree, router) = (self.tree(), self.router());
+        let Some(parent) = router.acquire_parent(lane, &self.plan().key).await? else { return Ok(()) };
         let mut leaves: Vec<Held, 2> = Vec::new();
-        let joined = self.join_locked(lane, &held, parent, emptied, &mut leaves).await;
+        let joined = self.join_locked(lane, &parent, emptied, &mut leaves).await;
         if let Err(failed @ OpError { cause: Cause::Verb(_), .. }) = joined {
             // It may have been a WRITE, and may still land in part: settling waits for that, and replays its redo
             // record.
@@ -90,7 +74,7 @@ pub(crate) trait Merge<'s>: Walk<'s> {
         for leaf in leaves.into_iter().rev() {
             self.leaf_locks().release(lane, leaf).await?;
         }
-        tree.release(lane, held).await?;
+        router.release_parent(lane, parent).await?;
         if let Some(fresh) = joined? {
             lane.mark(Mark::Merge);
             if !planted(Mutant::RetireBeforeSwitch) {
@@ -103,24 +87,15 @@ pub(crate) trait Merge<'s>: Walk<'s> {
     async fn join_locked(
         &self,
         lane: &Lane<'_>,
-        held: &Held,
-        parent: Address,
+        parent: &Held,
         emptied: Address,
         leaves: &mut Vec<Held, 2>,
     ) -> Result<Option<UnlinkedNode>, OpError> {
-        let (tree, locks) = (self.tree(), self.leaf_locks());
+        let (tree, router, locks) = (self.tree(), self.router(), self.leaf_locks());
         let port = lane.port();
         let (left_at, parent_at, right_at) = (tree.scratch.node(0), tree.scratch.node(1), tree.scratch.node(2));
-        let target = Target { address: parent, bytes: tree.inner.bytes, at: parent_at, label: Label::Parent };
-        let wanted = Wanted { address: parent, index: tree.index, level: 1 };
-        let pair = tree
-            .read_locked(lane, target, false, |scratch| {
-                let mut room = [0; KEY_BYTES_MAX];
-                let key = key_of(scratch, &self.plan().key, &mut room);
-                tree.choose_pair(slice(scratch, target.at, target.bytes), &wanted, key, emptied)
-            })
-            .await?;
-        let Some(Some(pair)) = pair else { return Ok(None) };
+        let pair = router.choose_neighbour(lane, parent, &self.plan().key, emptied).await?;
+        let Some(pair) = pair else { return Ok(None) };
         let (Ok(left_lock), Ok(right_lock)) = (locks.lock_of(pair.left), locks.lock_of(pair.right)) else {
             return Ok(None);
         };
@@ -155,8 +130,8 @@ pub(crate) trait Merge<'s>: Walk<'s> {
         if planted(Mutant::RetireBeforeSwitch) {
             tree.give_back_again(lane, NodeClass::Leaf, next_life(right, version));
         }
-        tree.push_in_place(lane, held.lock, Label::Parent, parent, 0..tree.inner.bytes, parent_at)?;
-        if ordered && parent.node() != right.node() {
+        router.push_parent(lane, parent)?;
+        if ordered && parent.protects.node() != right.node() {
             port.submit().await?;
         }
         let push_left = || tree.push_in_place(lane, left_lock, Label::Node, left, 0..tree.leaf_bytes, left_at);
@@ -171,7 +146,7 @@ pub(crate) trait Merge<'s>: Walk<'s> {
             push_left()?;
         }
         port.submit().await?;
-        tree.cache.invalidate(parent);
+        router.forget_parent(parent);
         Ok(Some(next_life(right, version)))
     }
 
@@ -185,16 +160,15 @@ pub(crate) trait Merge<'s>: Walk<'s> {
         right_at: usize,
         pair: &Pair,
     ) -> Option<u8> {
-        let tree = self.tree();
+        let (tree, router) = (self.tree(), self.router());
         let (head, right_tail) = scratch.split_at_mut_checked(right_at)?;
-        let (head, parent_tail) = head.split_at_mut_checked(parent_at)?;
+        let (head, parent) = head.split_at_mut_checked(parent_at)?;
         let left = slice_mut(head, left_at, tree.leaf_bytes);
-        let parent = slice_mut(parent_tail, 0, tree.inner.bytes);
         let right = slice_mut(right_tail, 0, tree.leaf_bytes);
 
         let mut separator = [0; KEY_BYTES_MAX];
         let separator = separator.get_mut(..tree.inner.key_bytes)?;
-        Inner::new(&tree.inner, parent)?.read_separator(pair.separator, separator);
+        router.separator(parent, pair, separator)?;
         for (image, address) in [(&*left, pair.left), (&*right, pair.right)] {
             let sound = stripes::node_version(image).is_some()
                 && self.is_leaf(&Header::read(image), address) == Some(NodeFlags::empty())
@@ -215,8 +189,7 @@ pub(crate) trait Merge<'s>: Walk<'s> {
         let bounded = node::read_high(right, high);
         node::set_right(left, bounded.then_some(&*high), Header::read(right).sibling);
         node::retire(right, pair.left, tree.owner_tag());
-        InnerMut::new(&tree.inner, parent).remove(pair.separator);
-        raise_node_version(parent);
+        router.unlink(parent, pair);
         self.renew(left);
         if self.retired_bytes() > LINE_BYTES {
             self.renew(right);
@@ -309,9 +282,9 @@ pub(crate) trait Merge<'s>: Walk<'s> {
         let port = lane.port();
         let key = tree.scratch.separator.clone();
         port.with(|scratch| scratch.get_mut(key.clone()).unwrap_or_default().fill(0));
-        let Some(cursor) = tree.locate(lane, &key, 0, false).await? else { return Ok(false) };
+        let Some(cursor) = self.router().locate(lane, &key, false).await? else { return Ok(false) };
         let at = tree.scratch.small;
-        let (mut before, mut address, mut mended) = (Address::NULL, cursor.address, false);
+        let (mut before, mut address, mut mended) = (Address::NULL, cursor.leaf(), false);
         for _ in 0..self.nodes_max() {
             port.push(Request::read(Label::Walk, address.node(), address.offset(), LINE_BYTES, at));
             let lock = self.lock_in(address);
@@ -383,28 +356,4 @@ pub(crate) trait Merge<'s>: Walk<'s> {
 fn next_life(leaf: Address, version: u8) -> UnlinkedNode {
     let address = if planted(Mutant::SameGeneration) { leaf } else { leaf.next_generation() };
     UnlinkedNode { address, version }
-}
-
-impl Tree<'_> {
-    /// Which neighbour the leaf at `emptied`, which covers `key`, can be joined with, by a locked parent's image.
-    /// `None`: the parent is not its parent (any more), or has no other child.
-    pub(crate) fn choose_pair(
-        &self,
-        image: &[u8],
-        wanted: &Wanted,
-        key: &[u8],
-        emptied: Address,
-    ) -> Result<Option<Pair>, DecodeError> {
-        if node::judge(image, wanted, key)? != FenceCheck::Here {
-            return Ok(None);
-        }
-        let inner = Inner::new(&self.inner, image)
-            .ok_or(DecodeError::Corrupt("an inner node with more separators than its span"))?;
-        let position = inner.position(key);
-        if inner.child(position) != emptied || inner.children() < 2 {
-            return Ok(None);
-        }
-        let separator = position.max(1);
-        Ok(Some(Pair { left: inner.child(separator - 1), right: inner.child(separator), separator }))
-    }
 }

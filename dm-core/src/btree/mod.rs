@@ -15,9 +15,10 @@
 //! | [`inner`] | inner nodes |
 //! | [`lock`] | acquiring, handing over and releasing node locks; settling those of a dropped operation |
 //! | [`read`] | one node, READ until it is whole, however long others keep it torn |
+//! | `router` | what finds the leaf of a key, as the leaf level sees it; the inner nodes are one |
 //! | [`descent`] | from a key to the node that covers it: root, cached route, inner nodes, moves to the right |
 //! | [`link`] | naming new siblings in parents, splitting inner nodes, growing the root; own splits and others' |
-//! | [`merge`] | joining an emptied leaf with a neighbour, and undoing half-merges |
+//! | [`merge`], `unlink` | joining an emptied leaf with a neighbour, and undoing half-merges; the parent's part |
 //! | [`reserve`] | memory before locks |
 //! | [`adopt`], [`owner_tag`] | orphan collection, owner tags |
 //! | [`recover`], [`sweep`] | takeover, and sweeping up after a death |
@@ -54,8 +55,10 @@ pub mod owner_tag;
 pub mod read;
 pub mod recover;
 pub mod reserve;
+pub(crate) mod router;
 pub mod scan;
 pub mod sweep;
+mod unlink;
 pub mod walk;
 
 use crate::compute::batches::Batches;

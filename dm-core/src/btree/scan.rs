@@ -10,6 +10,7 @@
 
 use super::leaves::{Leaves, SPAN_MAX, judge_leaf, key_of, slice};
 use super::node::{self, Header, KEY_BYTES_MAX};
+use super::router::Router;
 use crate::lane::Lane;
 use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};
@@ -126,15 +127,9 @@ pub(crate) trait Scan<'s>: Leaves<'s> {
         let per_leaf = (self.span() * 2 / 3).max(1);
         let leaves = (progress.wanted - progress.records).div_ceil(per_leaf);
         let room = leaves.min(LEAVES_MAX).min(self.tree().scratch.leaves_at_once);
-        if room > 1
-            && let Some((root, level)) = self.tree().root.get()
-        {
+        if room > 1 {
             let mut named = [Address::NULL; LEAVES_MAX];
-            let found = lane.port().with(|scratch| {
-                let mut key = [0; KEY_BYTES_MAX];
-                let key = key_of(scratch, bound, &mut key);
-                self.tree().cache.leaves(root, level, key, self.tree().epoch(lane), &mut named[..room])
-            });
+            let found = self.router().leaves_ahead(lane, bound, &mut named[..room]);
             if named.first() == Some(&next) {
                 for &address in named.iter().take(found).skip(1) {
                     // As many as fit were asked for.

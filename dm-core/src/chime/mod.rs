@@ -247,7 +247,13 @@ impl<'s> Chime<'s> {
 impl<'s> Leaves<'s> for Chime<'s> {
     type LeafLocks = Self;
 
+    type Router = Tree<'s>;
+
     fn tree(&self) -> &Tree<'s> {
+        &self.tree
+    }
+
+    fn router(&self) -> &Tree<'s> {
         &self.tree
     }
 

@@ -6,6 +6,7 @@ use crate::btree::descent::DescentCursor;
 use crate::btree::leaves::{Leaves, key_of, slice};
 use crate::btree::node::KEY_BYTES_MAX;
 use crate::btree::read::TORN_MAX;
+use crate::btree::router::Router;
 use crate::btree::{RESTARTS_MAX, Tree};
 use crate::error::DecodeError;
 use crate::lane::Lane;
@@ -59,7 +60,7 @@ impl Chime<'_> {
         let home = hashed.home;
         let mut attempts = 0;
         loop {
-            let Some(mut cursor) = self.tree.locate(lane, key_range, 0, true).await? else {
+            let Some(mut cursor) = self.tree.locate(lane, key_range, true).await? else {
                 return Ok(Near::Told(false, None));
             };
             if let Some(slot) = self.guess(lane, cursor.address, hashed)
@@ -109,7 +110,7 @@ impl Chime<'_> {
         if let Some(visit) = self.visit_at(lane, &mut cursor, key_range, at, look, &self.plan.output).await? {
             return Ok((visit.seen, visit.help));
         }
-        self.tree.root.forget();
+        self.tree.forget_root();
         let visit = self.visit(lane, key_range, at, look, &self.plan.output).await?;
         Ok(visit.map_or((false, None), |visit| (visit.seen, visit.help)))
     }
@@ -117,9 +118,9 @@ impl Chime<'_> {
     /// Invalidates the copy that led to a leaf.
     pub(super) fn forget(&self, cursor: &DescentCursor) {
         if cursor.parent.is_null() {
-            self.tree.root.forget();
+            self.tree.forget_root();
         } else {
-            self.tree.cache.invalidate(cursor.parent);
+            self.tree.forget(cursor);
         }
     }
 

@@ -82,7 +82,7 @@ impl Chime<'_> {
         let aside = self.tree.scratch.node(3);
         port.with(|scratch| scratch.copy_within(left_at..left_at + bytes, aside));
         port.call(Request::write(Label::Sibling, right.node(), right.offset(), bytes, right_at)).await?;
-        let _ = self.tree.link(lane, 0, right).await;
+        let _ = crate::btree::router::Router::link(&self.tree, lane, 0, right).await;
         Ok(aside)
     }
 

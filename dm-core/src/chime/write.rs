@@ -14,6 +14,7 @@ use crate::btree::leaves::{Leaves, key_of, slice_mut};
 use crate::btree::merge::Merge;
 use crate::btree::node::{self, FenceCheck, Header, KEY_BYTES_MAX};
 use crate::btree::read::{PAUSE_NS_MAX, TORN_LOCKED_MAX};
+use crate::btree::router::Router;
 use crate::btree::{MOVES_MAX, RESTARTS_MAX, Tree};
 use crate::chime::lock::Part;
 use crate::error::DecodeError;
@@ -107,7 +108,7 @@ impl Chime<'_> {
         let mut cached = true;
         let mut attempts = 0;
         loop {
-            let cursor = self.tree.locate(lane, &self.plan.key, 0, cached).await?;
+            let cursor = self.tree.locate(lane, &self.plan.key, cached).await?;
             let Some(mut cursor) = cursor else {
                 if !inserts {
                     return Ok(Outcome::Absent);
@@ -155,8 +156,8 @@ impl Chime<'_> {
                 }
                 Attempt::Lost => {
                     lane.mark(if cached { Mark::StaleCache } else { Mark::Restart });
-                    self.tree.cache.invalidate(cursor.parent);
-                    self.tree.root.forget();
+                    self.tree.forget(&cursor);
+                    self.tree.forget_root();
                     cached = false;
                     Tree::attempt(lane, &mut attempts, RESTARTS_MAX, "finding the leaf of a key")?;
                 }
@@ -240,9 +241,8 @@ impl Chime<'_> {
                 Ok(Seen::Elsewhere(fence_check)) => {
                     self.release(lane, held).await?;
                     let (from, address) = (cursor.from, cursor.address);
-                    cursor.address = self.wrong_leaf(lane, fence_check, cursor, self.tree.scratch.node(0));
+                    self.tree.learn(lane, cursor, fence_check, self.tree.scratch.node(0));
                     self.mend_forwarding(lane, from, address).await?;
-                    cursor.fresh = false;
                     trusted = false;
                 }
                 Ok(Seen::Lost) => {

@@ -33,7 +33,19 @@
 //! one that only reads goes through it. The old node's place waits in the limbo list. See
 //! [`node_replacement`](crate::manual::node_replacement) for why no insert is lost.
 
+pub(crate) mod attach;
 pub mod cache;
+pub(crate) mod check;
+pub(crate) mod cursor;
+pub(crate) mod descent;
+mod freeze;
+pub mod leaf;
+pub(crate) mod mark;
 pub mod pieces;
+pub(crate) mod replace;
+pub(crate) mod scan;
 pub mod slot;
 pub mod space;
+pub mod tombstones;
+pub mod tree;
+pub(crate) mod walk;

@@ -146,11 +146,17 @@ impl<'s> Sherman<'s> {
 impl<'s> Leaves<'s> for Sherman<'s> {
     type LeafLocks = Tree<'s>;
 
+    type Router = Tree<'s>;
+
     fn leaf_locks(&self) -> &Tree<'s> {
         &self.tree
     }
 
     fn tree(&self) -> &Tree<'s> {
+        &self.tree
+    }
+
+    fn router(&self) -> &Tree<'s> {
         &self.tree
     }
 

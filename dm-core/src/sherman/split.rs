@@ -10,6 +10,7 @@ use super::parameters::VALUE_BYTES_MAX;
 use crate::btree::leaves::{key_of, slice_mut};
 use crate::btree::link::raise_node_version;
 use crate::btree::node::{self, Header, KEY_BYTES_MAX, NodeFlags};
+use crate::btree::router::Router;
 use crate::lane::Lane;
 use crate::layout::stripes;
 use crate::locks::protocol::{Held, Locks};

@@ -14,6 +14,7 @@ use crate::btree::link::raise_node_version;
 use crate::btree::merge::Merge;
 use crate::btree::node::{FenceCheck, KEY_BYTES_MAX};
 use crate::btree::read::Torn;
+use crate::btree::router::Router;
 use crate::btree::{MOVES_MAX, RESTARTS_MAX, Tree};
 use crate::error::DecodeError;
 use crate::lane::Lane;
@@ -52,10 +53,10 @@ impl Sherman<'_> {
         let mut cached = true;
         let mut attempts = 0;
         loop {
-            let route = if cached { self.tree.route(lane, &self.plan.key, 0) } else { None };
+            let route = if cached { self.tree.route(lane, &self.plan.key) } else { None };
             let mut cursor = match route {
                 Some(cursor) => cursor,
-                None => match self.tree.locate(lane, &self.plan.key, 0, cached).await? {
+                None => match self.tree.locate(lane, &self.plan.key, cached).await? {
                     Some(cursor) => cursor,
                     None if !inserts => return Ok(Outcome::Absent),
                     None => {
@@ -92,8 +93,8 @@ impl Sherman<'_> {
                 }
                 Attempt::Lost => {
                     lane.mark(if cached { Mark::StaleCache } else { Mark::Restart });
-                    self.tree.cache.invalidate(cursor.parent);
-                    self.tree.root.forget();
+                    self.tree.forget(&cursor);
+                    self.tree.forget_root();
                     cached = false;
                     Tree::attempt(lane, &mut attempts, RESTARTS_MAX, "finding the leaf of a key")?;
                 }
@@ -170,9 +171,8 @@ impl Sherman<'_> {
                         return Ok(Attempt::Lost);
                     }
                     let from = cursor.from;
-                    cursor.address = self.wrong_leaf(lane, fence_check, cursor, at);
+                    self.tree.learn(lane, cursor, fence_check, at);
                     self.mend_forwarding(lane, from, address).await?;
-                    cursor.fresh = false;
                 }
                 None => {
                     self.tree.release(lane, held).await?;

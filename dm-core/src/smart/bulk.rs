@@ -4,13 +4,14 @@
 //! compute node knows. Nothing is visible until the index's root slot is set to its word.
 
 use super::Smart;
-use super::insert::{Attached, published};
-use super::search::{Reached, Way};
 use crate::lane::Lane;
 use crate::operation::{Cause, OpError};
+use crate::radix::attach::{Attach, Attached};
+use crate::radix::cursor::Reached;
+use crate::radix::descent::Descent;
 use crate::radix::pieces::AllocationClass;
 use crate::radix::slot::{Place, Slot, UNIT_BYTES, word};
-use crate::smart::corrupt;
+use crate::radix::tree::{Tree, Way, corrupt, published};
 use crate::verbs::{Label, Request};
 
 /// A bulk load under way.
@@ -41,20 +42,20 @@ impl Smart<'_> {
 
     async fn append_to(&self, lane: &Lane<'_>, load: &mut BulkLoad) -> Result<(), OpError> {
         let port = lane.port();
-        let last = self.scratch.last.clone();
+        let last = self.tree.scratch.last.clone();
         let root = if let Some(root) = load.root {
             if !port.with(|scratch| scratch.get(self.plan.key.clone()) > scratch.get(last.clone())) {
                 return Err(OpError::harmless(Cause::BadInput("keys of a bulk load must ascend")));
             }
             root
         } else {
-            if !self.read_root(lane, &self.way()).await?.word.is_empty() {
+            if !self.tree.read_root(lane, &self.tree.way()).await?.word.is_empty() {
                 return Err(OpError::harmless(Cause::BadInput("a bulk load needs an empty index")));
             }
-            if let Some(collection) = self.space.collection() {
+            if let Some(collection) = self.tree.space.collection() {
                 collection.loads(true);
             }
-            let root = self.carve(lane, AllocationClass::Node, self.root.node(), UNIT_BYTES).await?;
+            let root = self.tree.carve(lane, AllocationClass::Node, self.tree.root.node(), UNIT_BYTES).await?;
             port.call(Request::write_word(Label::Bulk, root.node(), root.offset(), Slot::EMPTY.0)).await?;
             load.root = Some(root);
             root
@@ -69,7 +70,7 @@ impl Smart<'_> {
             if self.attach(lane, &way, (cursor, why), &mut false).await? == Attached::Done {
                 break;
             }
-            Self::attempt(lane, &mut attempts, "appending a record")?;
+            Tree::attempt(lane, &mut attempts, "appending a record")?;
         }
         port.with(|scratch| {
             let key = self.plan.key.clone();
@@ -89,19 +90,19 @@ impl Smart<'_> {
             return Err(BROKEN);
         }
         let Some(root) = load.root else { return Ok(()) };
-        let (port, at) = (lane.port(), self.scratch.small);
+        let (port, at) = (lane.port(), self.tree.scratch.small);
         port.call(Request::read(Label::Bulk, root.node(), root.offset(), 8, at)).await?;
         let to = port.with(|scratch| word(scratch, at));
-        let cas = Request::cas(Label::Root, self.root.node(), self.root.offset(), Slot::EMPTY.0, to);
+        let cas = Request::cas(Label::Root, self.tree.root.node(), self.tree.root.offset(), Slot::EMPTY.0, to);
         let found = port.call(cas).await.map_err(published)?.value;
-        self.space.put(AllocationClass::Node, root, UNIT_BYTES);
+        self.tree.space.put(AllocationClass::Node, root, UNIT_BYTES);
         if found != Slot::EMPTY.0 {
             return Err(OpError::harmless(Cause::BadInput("the index got a root while it was bulk loaded")));
         }
-        if let Some(collection) = self.space.collection() {
+        if let Some(collection) = self.tree.space.collection() {
             collection.loads(false);
         }
-        self.cache.set_root(Slot(to), self.epoch(lane));
+        self.tree.cache.set_root(Slot(to), self.tree.epoch(lane));
         Ok(())
     }
 }

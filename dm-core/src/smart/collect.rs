@@ -11,15 +11,17 @@ use crate::lane::Lane;
 use crate::memory::Collection;
 use crate::memory::collect::{Collects, Site};
 use crate::operation::OpError;
+use crate::radix::mark::Marking;
 use crate::radix::pieces::AllocationClass;
 use crate::radix::slot::{NodeType, UNIT_BYTES};
+use crate::radix::tree::Tree;
 use crate::remote::chunk::ChunkKind;
 
 impl<'s> Collects<'s> for Smart<'s> {
     fn site(&self) -> Option<(Site<'s>, &'s Collection<'s>)> {
-        let (part, collection) = (self.epochs?, self.space.collection()?);
-        let Self { geometry, owner, requests, number, .. } = *self;
-        Some((Site { part, geometry, owner, requests, number, at: self.scratch.small }, collection))
+        let (part, collection) = (self.tree.epochs?, self.tree.space.collection()?);
+        let Tree { geometry, owner, requests, number, .. } = self.tree;
+        Some((Site { part, geometry, owner, requests, number, at: self.tree.scratch.small }, collection))
     }
 
     fn carves(&self, kind: ChunkKind) -> Option<(u8, usize)> {
@@ -31,11 +33,11 @@ impl<'s> Collects<'s> for Smart<'s> {
     }
 
     fn heed(&self) {
-        self.space.heed();
+        self.tree.space.heed();
     }
 
     async fn mark(&self, lane: &Lane<'_>) -> Result<(), OpError> {
-        let Some(collection) = self.space.collection() else { return Ok(()) };
+        let Some(collection) = self.tree.space.collection() else { return Ok(()) };
         lane.port().with(|scratch| scratch.get_mut(self.plan.key.clone()).unwrap_or_default().fill(0));
         let mut nodes = 0;
         loop {

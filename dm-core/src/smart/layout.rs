@@ -14,24 +14,12 @@
 
 use crate::error::DecodeError;
 use crate::layout::fields::Field;
+pub use crate::radix::leaf::LeafState;
 use crate::radix::slot::{UNIT_BYTES, set_word, word};
 use crc::{CRC_64_WE, Crc, Table};
 
 /// The checksum of the paper's authors (CRC-64/WE), sixteen bytes at a time.
 static CHECKSUM: Crc<u64, Table<16>> = Crc::<u64, Table<16>>::new(&CRC_64_WE);
-
-/// State of a leaf: its state byte.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum LeafState {
-    /// The record is there.
-    Valid = 1,
-    /// It was deleted, and may be inserted again.
-    Deleted = 2,
-    /// It was deleted, and its tombstone is finalized: this leaf stays as it is, in the tree or out of it, until its
-    /// place is reused.
-    Buried = 3,
-}
 
 impl LeafState {
     /// The state that a seal names, whatever it seals.

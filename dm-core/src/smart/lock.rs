@@ -1,16 +1,18 @@
 //! Locks of leaves: a word in each. How a lock is acquired and released: `crate::locks::protocol`.
 
-use super::{Smart, corrupt};
+use super::Smart;
 use crate::lane::{Lane, LockRecord};
 use crate::locks::protocol::{Held, Locks, Techniques};
 use crate::locks::table::LockTable;
 use crate::membership::Recovery;
 use crate::operation::OpError;
+use crate::radix::leaf::RadixLeaf;
 use crate::radix::slot::{Place, UNIT_BYTES};
+use crate::radix::tree::corrupt;
 use crate::recovery::takeover::{Recoverable, Site};
 use crate::remote::address::Address;
 use crate::remote::lock_word::{LockId, RowId, lock_of};
-use crate::verbs::{Label, NodeId, Request, Space};
+use crate::verbs::{NodeId, Space};
 
 impl Locks for Smart<'_> {
     const IN_NODES: bool = true;
@@ -31,16 +33,16 @@ impl Locks for Smart<'_> {
     }
 
     fn row(&self) -> RowId {
-        self.owner.row
+        self.tree.owner.row
     }
 
     fn scratch_at(&self) -> usize {
-        self.scratch.small
+        self.tree.scratch.small
     }
 
     fn lock_of(&self, leaf: Address) -> Result<LockId, OpError> {
         let place = Place::of(leaf);
-        if !self.is_inside(place, self.leaf.place_bytes) {
+        if !self.tree.is_inside(place, self.leaf.place_bytes) {
             return Err(corrupt(place, "a pointer beyond the pool"));
         }
         let local = lock_of(leaf, self.locks_per_node.max(1));
@@ -70,18 +72,12 @@ impl Locks for Smart<'_> {
 
 impl Recoverable for Smart<'_> {
     fn site(&self) -> Option<Site<'_>> {
-        let (geometry, owner, room) = (self.geometry, self.owner, &self.scratch.recovery);
+        let (geometry, owner, room) = (self.tree.geometry, self.tree.owner, &self.tree.scratch.recovery);
         self.recovery.map(|recovery| Site { recovery, geometry, owner, room })
     }
 }
 
 impl Smart<'_> {
-    /// The READ of a leaf into leaf image `i`.
-    pub(super) fn leaf_request(&self, leaf: Place, i: usize) -> Request {
-        let (bytes, at) = (self.leaf.read_bytes(), self.scratch.leaf(i));
-        Request::read(Label::Leaf, leaf.node(), leaf.offset(), bytes, at).untimed()
-    }
-
     /// Acquires the lock of `leaf`, waiting for it, and READs the leaf into image 0 in the chain of every CAS. The answer
     /// says whether it was READ: not if the lock was handed over.
     pub(super) async fn lock_leaf(&self, lane: &Lane<'_>, leaf: Place) -> Result<(Held, bool), OpError> {
@@ -113,7 +109,7 @@ mod tests {
     use crate::remote::lock_word::RowId;
     use crate::remote::row::Member;
     use crate::remote::superblock::small_for_tests;
-    use crate::verbs::{Capabilities, Completion, LaneId, Status};
+    use crate::verbs::{Capabilities, Completion, Label, LaneId, Status};
     use core::pin::pin;
     use std::vec;
 

@@ -117,21 +117,19 @@
 //! - `entry_writes` and `read_guard` have no effect here.
 
 mod bulk;
-mod bury;
 mod collect;
-mod insert;
+mod finalize;
 pub mod layout;
+mod leaf;
 mod lock;
 pub mod parameters;
 mod recover;
 mod search;
-mod switch;
-mod walk;
 mod write;
 
-pub use bury::RETIRED_AT_ONCE_MAX;
+pub use crate::radix::tombstones::RETIRED_AT_ONCE_MAX;
 
-use crate::btree::{Options, RESTARTS_MAX};
+use crate::btree::Options;
 use crate::compute::batches::Batches;
 use crate::index::Index;
 use crate::index::runner::{self, Run, Shared};
@@ -149,8 +147,11 @@ use crate::memory::{Collection, Participant};
 use crate::operation::{Cause, Census, OpError, Operation, OperationKind, Outcome, ScratchPlan};
 use crate::port::State;
 use crate::radix::cache::NodeCache;
+use crate::radix::check::Check;
+use crate::radix::scan::Scan;
 use crate::radix::slot::{MEMORY_NODES_MAX, Place};
 use crate::radix::space::Space;
+use crate::radix::tree::{Scratch, Tree};
 use crate::recovery::Swept;
 use crate::recovery::sweep::Sweep;
 use crate::recovery::takeover::Recoverable;
@@ -163,7 +164,7 @@ use bulk::BulkLoad;
 use core::future::Future;
 use core::sync::atomic::AtomicU32;
 use layout::LeafShape;
-use parameters::{ParameterError, Parameters, Scratch};
+use parameters::{ParameterError, Parameters};
 use spin::Mutex;
 
 /// How long an operation waits for memory at once, in ns: many turns of the epochs, but less than a lease.
@@ -239,28 +240,15 @@ pub struct Parts<'s> {
 
 /// A SMART index on one compute node: all its lanes share this.
 pub struct Smart<'s> {
-    number: IndexNumber,
-    /// Catalog number plus 1: what nodes carry.
-    index: u8,
-    owner: Member,
-    requests: &'s RequestIds,
-    geometry: &'s [NodeGeometry],
-    /// Where the root slot is.
-    root: Place,
-    capabilities: Capabilities,
+    /// What radix trees share.
+    tree: Tree<'s>,
     options: Options,
     locks: LockTable<'s>,
     locks_per_node: u32,
     batches: Batches<'s>,
-    space: Space<'s>,
-    cache: NodeCache<'s>,
     recovery: Option<&'s Recovery<'s>>,
-    epochs: Option<Participant<'s>>,
-    /// Budget for READs of leaves' states: see [`bury`].
-    looks: AtomicU32,
     leaf: LeafShape,
     plan: ScratchPlan,
-    scratch: Scratch,
     bulk: Mutex<BulkLoad>,
 }
 
@@ -275,7 +263,7 @@ impl<'s> Smart<'s> {
         let Parts { number, owner, requests, geometry, capabilities, options, .. } = parts;
         debug_assert!(geometry.len() <= MEMORY_NODES_MAX);
         let root = geometry.first().map_or(0, |home| root_offset(home, number));
-        Ok(Self {
+        let tree = Tree {
             number,
             index: number.get() + 1,
             owner,
@@ -283,18 +271,22 @@ impl<'s> Smart<'s> {
             geometry,
             root: Place::new(HOME, root),
             capabilities,
+            combine: options.combine,
+            space: parts.space,
+            cache: parts.cache,
+            epochs: parts.epochs,
+            looks: AtomicU32::new(0),
+            scratch,
+        };
+        Ok(Self {
+            tree,
             options,
             locks: parts.locks,
             locks_per_node: parts.locks_per_node,
             batches: parts.batches,
-            space: parts.space,
-            cache: parts.cache,
             recovery: parts.recovery,
-            epochs: parts.epochs,
-            looks: AtomicU32::new(0),
             leaf: parameters.leaf(),
             plan,
-            scratch,
             bulk: Mutex::new(BulkLoad::default()),
         })
     }
@@ -306,55 +298,41 @@ impl<'s> Smart<'s> {
 
     /// Numbers of this compute node's requests for chunks.
     pub const fn requests(&self) -> &'s RequestIds {
-        self.requests
+        self.tree.requests
     }
 
     /// Copies of nodes.
     pub const fn cache(&self) -> &NodeCache<'s> {
-        &self.cache
+        &self.tree.cache
     }
 
     /// Memory for nodes and leaves.
     pub const fn space(&self) -> &Space<'s> {
-        &self.space
+        &self.tree.space
     }
 
     /// Whether it has a part in the pool's epochs.
     pub const fn has_epochs(&self) -> bool {
-        self.epochs.is_some()
+        self.tree.epochs.is_some()
     }
 
     /// A turn of the epochs, for a compute node without a keeper of its heartbeat: [`Participant::turn`].
     pub async fn turn(&self, lane: &Lane<'_>) -> Result<(), RowError> {
-        let (Some(part), Some(home)) = (self.epochs, self.geometry.first()) else { return Ok(()) };
-        part.turn(lane, home, self.owner, self.scratch.small).await
-    }
-
-    /// The epoch of the operation that `lane` is in.
-    fn epoch(&self, lane: &Lane<'_>) -> u32 {
-        self.epochs.map_or(0, |part| part.epoch(lane))
+        let (Some(part), Some(home)) = (self.tree.epochs, self.tree.geometry.first()) else { return Ok(()) };
+        part.turn(lane, home, self.tree.owner, self.tree.scratch.small).await
     }
 
     /// What follows pointers holds the answer.
     fn pin<'a, 'm>(&self, lane: &'a Lane<'m>) -> UnderWay<'a, 'm, 's> {
-        if let Some(part) = self.epochs {
+        if let Some(part) = self.tree.epochs {
             part.enter(lane);
         }
-        UnderWay { part: self.epochs, lane, collection: self.space.collection() }
+        UnderWay { part: self.tree.epochs, lane, collection: self.tree.space.collection() }
     }
 
     /// Local lock entries with a holder.
     pub fn locks_held(&self) -> usize {
         self.locks.held()
-    }
-
-    /// Counts an attempt at something that others may keep from succeeding, against the operation's limits.
-    fn attempt(lane: &Lane<'_>, attempts: &mut u32, what: &'static str) -> Result<(), OpError> {
-        *attempts += 1;
-        if *attempts > RESTARTS_MAX {
-            return Err(OpError::harmless(Cause::Retries { attempts: RESTARTS_MAX, what }));
-        }
-        lane.check_deadline()
     }
 }
 
@@ -409,13 +387,13 @@ impl<'s> Run<'s> for Smart<'s> {
             plan: &self.plan,
             batches: self.options.rdwc.then_some(&self.batches),
             recovery: self.recovery,
-            epochs: self.epochs,
-            geometry: self.geometry,
+            epochs: self.tree.epochs,
+            geometry: self.tree.geometry,
         }
     }
 
     fn begin<'a, 'm>(&'a self, lane: &'a Lane<'m>) -> UnderWay<'a, 'm, 's> {
-        lane.set_patient(self.epochs.is_some());
+        lane.set_patient(self.tree.epochs.is_some());
         self.pin(lane)
     }
 
@@ -438,7 +416,7 @@ impl<'s> Run<'s> for Smart<'s> {
     /// The first waits are for memory that comes back sooner than a chunk would be worth. If that takes longer than
     /// [`PATIENCE_NS`], or other lanes took what came back, a chunk is granted if the pool has one.
     async fn await_memory(&self, lane: &Lane<'_>, waits: &mut u32) -> Result<bool, OpError> {
-        let (Some(part), Some(asked)) = (self.epochs, self.space.is_short()) else { return Ok(false) };
+        let (Some(part), Some(asked)) = (self.tree.epochs, self.tree.space.is_short()) else { return Ok(false) };
         if lane.has_lock_records() || *waits == WAITS_MAX || lane.check_deadline().is_err() {
             return Ok(false);
         }
@@ -452,7 +430,7 @@ impl<'s> Run<'s> for Smart<'s> {
         while !is_back && port.elapsed_ns() - began_ns < PATIENCE_NS && lane.check_deadline().is_ok() {
             port.call(Request::pause(pause_ns)).await?;
             pause_ns = (pause_ns * 2).min(PAUSE_NS.1);
-            is_back = self.space.is_back(asked);
+            is_back = self.tree.space.is_back(asked);
         }
         self.check_not_fenced()?;
         lane.set_patient(is_back && *waits < PATIENT_WAITS);
@@ -485,10 +463,10 @@ impl Index for Smart<'_> {
 
     async fn settle<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
         lane.set_deadline(Operation::WAIT_NS_DEFAULT);
-        lane.close(self.scratch.small).await?;
+        lane.close(self.tree.scratch.small).await?;
         // The locks first: members of a batch this lane leads may be queued behind them.
         self.settle_locks(lane).await?;
-        if let Some(part) = self.epochs {
+        if let Some(part) = self.tree.epochs {
             // All that it has posted is done, or was refused: see `Index::settle`.
             part.leave(lane);
         }
@@ -529,12 +507,7 @@ impl Index for Smart<'_> {
     }
 
     fn cache_bytes(&self) -> (u64, u64) {
-        let usage = self.cache.usage();
+        let usage = self.tree.cache.usage();
         (usage.used_bytes + usage.bucket_bytes, usage.budget_bytes)
     }
-}
-
-/// The error of an image that this crate never writes.
-pub(super) const fn corrupt(place: Place, what: &'static str) -> OpError {
-    OpError::harmless(Cause::Corrupt { address: place.address(), what })
 }

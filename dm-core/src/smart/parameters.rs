@@ -5,10 +5,10 @@ use crate::btree::node::{KEY_BYTES_MAX, KEY_BYTES_MIN};
 use crate::layout::record::{Le16, Le32, record};
 use crate::membership::redo::{HEADER_BYTES, LOOK_BYTES};
 use crate::operation::ScratchPlan;
-use crate::radix::slot::{COVERS_MAX, NODE_BYTES_MAX, NodeType};
+use crate::radix::slot::{NODE_BYTES_MAX, NodeType};
+use crate::radix::tree::{CHAIN_NODES_MAX, LEAVES_AT_ONCE_MAX, NODE_IMAGES, PATH_BYTES, Scratch};
 use crate::remote::SCRATCH_BYTES;
 use crate::remote::catalog::PARAMETER_BYTES;
-use core::ops::Range;
 use static_assertions::const_assert_eq;
 use thiserror::Error;
 use zerocopy::IntoBytes;
@@ -160,59 +160,8 @@ impl Parameters {
     }
 }
 
-/// Nodes that a leaf split makes at most: keys of 64 bytes that differ in the last.
-pub const CHAIN_NODES_MAX: usize = KEY_BYTES_MAX / COVERS_MAX + 1;
-
-/// Images of nodes that a lane keeps while it walks. Deeper ones take the places of those above, which are READ again.
-pub const NODE_IMAGES: usize = 4;
-
 /// Leaves that a scan READs at once where a B+-tree's scan READs one: they have one record each.
 const LEAVES_FOR_ONE: usize = 4;
-
-/// Leaves READ at once, at most: requests that a submit can carry.
-pub const LEAVES_AT_ONCE_MAX: usize = 16;
-
-/// Bytes of a level of a walk's path.
-pub const PATH_BYTES: usize = 16;
-
-/// Scratch ranges of a lane, besides the operation's own.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Scratch {
-    /// The last key of a bulk load, or of a walk.
-    pub last: Range<usize>,
-    /// 512 bytes for words and lines of tables.
-    pub small: usize,
-    /// What recovery READs, and a redo record.
-    pub recovery: Range<usize>,
-    /// The leaf being written.
-    pub fresh_leaf: usize,
-    /// Leaves that were READ.
-    pub leaves: usize,
-    /// Distance from one to the next.
-    pub leaf_stride: usize,
-    /// How many there is room for, 1..=16.
-    pub leaves_at_once: usize,
-    /// Nodes being written.
-    pub build: usize,
-    /// The path of a walk, 16 bytes a level.
-    pub path: usize,
-    /// Images of nodes.
-    pub nodes: usize,
-}
-
-impl Scratch {
-    /// Scratch offset of leaf image `i`.
-    #[inline]
-    pub const fn leaf(&self, i: usize) -> usize {
-        self.leaves + i * self.leaf_stride
-    }
-
-    /// Scratch offset of the node image for `level` of a walk.
-    #[inline]
-    pub const fn node(&self, level: usize) -> usize {
-        self.nodes + level % NODE_IMAGES * NODE_BYTES_MAX
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -31,7 +31,7 @@ impl Smart<'_> {
     /// part.
     pub(super) fn push_in_place(&self, lane: &Lane<'_>, held: &Held, bytes: usize) -> Result<(), OpError> {
         let port = lane.port();
-        let (node, offset, at) = (held.protects.node(), Place::of(held.protects).offset(), self.scratch.leaf(0));
+        let (node, offset, at) = (held.protects.node(), Place::of(held.protects).offset(), self.tree.scratch.leaf(0));
         let write = Request::write(Label::Entry, node, offset, bytes, at);
         if planted(Mutant::ImageAfterData) {
             port.push(write);
@@ -60,7 +60,7 @@ impl Sweep for Smart<'_> {
     }
 
     fn number(&self) -> IndexNumber {
-        self.number
+        self.tree.number
     }
 
     fn tables(&self) -> Option<&Self> {
@@ -77,7 +77,7 @@ impl Sweep for Smart<'_> {
 
     /// All others: their locks may lie in tables, too.
     async fn others(&self, lane: &Lane<'_>) -> Result<u32, OpError> {
-        let Some(home) = self.geometry.first() else { return Ok(0) };
-        catalog::numbers(lane, home, self.scratch.small, |entry| entry.number != self.number).await
+        let Some(home) = self.tree.geometry.first() else { return Ok(0) };
+        catalog::numbers(lane, home, self.tree.scratch.small, |entry| entry.number != self.tree.number).await
     }
 }

@@ -11,15 +11,19 @@
 //! [`Options::chain_lock_read`]: crate::btree::Options
 
 use super::Smart;
-use super::insert::Attached;
 use super::layout::{LeafState, VALUE_AT};
-use super::search::{DescentCursor, Judged, Reached};
 use crate::lane::Lane;
 use crate::locks::protocol::Locks;
 use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};
 use crate::operation::{OpError, OperationKind, Outcome};
+use crate::radix::attach::{Attach, Attached};
+use crate::radix::cursor::{DescentCursor, Reached};
+use crate::radix::descent::Descent;
+use crate::radix::leaf::Judged;
 use crate::radix::slot::{Child, Place, Slot};
+use crate::radix::tombstones::Tombstones;
+use crate::radix::tree::{Tree, corrupt};
 use crate::verbs::{Label, Request};
 
 /// Change of a leaf.
@@ -35,7 +39,7 @@ enum Change {
 impl Smart<'_> {
     pub(super) async fn write(&self, lane: &Lane<'_>, kind: OperationKind) -> Result<Outcome, OpError> {
         let inserts = matches!(kind, OperationKind::Insert | OperationKind::Upsert);
-        let way = self.way();
+        let way = self.tree.way();
         if self.options.chain_lock_read
             && let Some(place) = self.copied_leaf(lane).await
             && let Some(outcome) = self.write_leaf(lane, kind, place, None).await?
@@ -61,7 +65,7 @@ impl Smart<'_> {
                     Attached::Again { copied: again } => copied = again,
                 },
             }
-            Self::attempt(lane, &mut attempts, "finding a place for a key")?;
+            Tree::attempt(lane, &mut attempts, "finding a place for a key")?;
         }
     }
 
@@ -69,7 +73,7 @@ impl Smart<'_> {
     async fn copied_leaf(&self, lane: &Lane<'_>) -> Option<Place> {
         let route = self.route(lane).await?;
         match route.word.child() {
-            Ok(Child::Leaf(place)) if self.is_inside(place, self.leaf.place_bytes) => Some(place),
+            Ok(Child::Leaf(place)) if self.tree.is_inside(place, self.leaf.place_bytes) => Some(place),
             _ => None,
         }
     }
@@ -96,7 +100,7 @@ impl Smart<'_> {
             }
             (UpdateIf | DeleteIf, true) => {
                 let fits = lane.port().with(|scratch| {
-                    let image = scratch.get(self.scratch.leaf(0)..).unwrap_or_default();
+                    let image = scratch.get(self.tree.scratch.leaf(0)..).unwrap_or_default();
                     scratch.get(self.plan.expected.clone()) == Some(self.leaf.value(image))
                 });
                 if fits {
@@ -123,11 +127,11 @@ impl Smart<'_> {
     ) -> Result<Option<Outcome>, OpError> {
         if planted(Mutant::DeleteUnlocked) && kind == OperationKind::Delete && before == Some(true) {
             lane.port().with(|scratch| {
-                if let Some(image) = scratch.get_mut(self.scratch.leaf(0)..) {
+                if let Some(image) = scratch.get_mut(self.tree.scratch.leaf(0)..) {
                     self.leaf.close(image, LeafState::Deleted);
                 }
             });
-            let (node, offset, at) = (place.node(), place.offset(), self.scratch.leaf(0));
+            let (node, offset, at) = (place.node(), place.offset(), self.tree.scratch.leaf(0));
             lane.port().call(Request::write(Label::Entry, node, offset, VALUE_AT, at)).await?;
             return Ok(Some(Outcome::Deleted));
         }
@@ -141,7 +145,7 @@ impl Smart<'_> {
                 if ours {
                     lane.mark(Mark::BuriedMet);
                 } else if before.is_some() {
-                    return Err(crate::smart::corrupt(place, "a leaf whose key changed"));
+                    return Err(corrupt(place, "a leaf whose key changed"));
                 }
                 return Ok(None);
             }
@@ -162,7 +166,7 @@ impl Smart<'_> {
             lane.mark(Mark::Revived);
         }
         let bytes = lane.port().with(|scratch| {
-            let (front, images) = scratch.split_at_mut_checked(self.scratch.leaves)?;
+            let (front, images) = scratch.split_at_mut_checked(self.tree.scratch.leaves)?;
             let image = images.get_mut(..self.leaf.place_bytes)?;
             if change == Change::Put {
                 self.leaf.set_value(image, front.get(self.plan.value.clone())?);
@@ -191,13 +195,26 @@ impl Smart<'_> {
     #[cold]
     fn clear_slot(&self, lane: &Lane<'_>, leaf: Place) {
         let key = self.plan.key.clone();
-        let epoch = self.epoch(lane);
-        let route = lane.port().with(|scratch| self.cache.route(scratch.get(key).unwrap_or_default(), epoch));
+        let epoch = self.tree.epoch(lane);
+        let route = lane.port().with(|scratch| self.tree.cache.route(scratch.get(key).unwrap_or_default(), epoch));
         let Some(route) = route else { return };
         if route.word.child() == Ok(Child::Leaf(leaf)) {
-            let place = DescentCursor::copied(&route).place(&self.way());
+            let place = DescentCursor::copied(&route).place(&self.tree.way());
             lane.port().push(Request::cas(Label::Slot, place.node(), place.offset(), route.word.0, Slot::EMPTY.0));
         }
+    }
+
+    /// Builds the operation's leaf and pushes its WRITE.
+    pub(super) fn push_new_leaf(&self, lane: &Lane<'_>, place: Place) {
+        self.seal(lane);
+        let at = self.tree.scratch.fresh_leaf;
+        lane.port().with(|scratch| {
+            let Some((front, rest)) = scratch.split_at_mut_checked(at) else { return };
+            let key = front.get(self.plan.key.clone()).unwrap_or_default();
+            let value = front.get(self.plan.value.clone()).unwrap_or_default();
+            self.leaf.build(rest, key, value);
+        });
+        lane.port().push(Request::write(Label::Leaf, place.node(), place.offset(), self.leaf.fresh_bytes(), at));
     }
 
     /// Closes the batch that this lane leads, if it leads one: its value is the operation's from now on.

@@ -3,44 +3,36 @@
 //! Steps: carve memory; WRITE what is new; CAS of one slot. The CAS is the linearization point, and the only step that
 //! others can see. If it loses, nothing has happened: what was carved is kept for the next time.
 //!
-//! A slot that leads to a deleted leaf is as good as an empty one: the tombstone is *finalized* ([`super::bury`]), and
+//! A slot that leads to a deleted leaf is as good as an empty one: the tombstone is *finalized* ([`super::tombstones`]), and
 //! the CAS puts the new leaf in its place. [`smart_records`](crate::manual::smart_records) says why two inserts of one
 //! byte, and two splits of one slot, exclude each other.
 
-use super::Smart;
-use super::parameters::CHAIN_NODES_MAX;
-use super::search::{DescentCursor, Way, Why};
-use crate::error::VerbError;
+use super::cursor::{DescentCursor, Why};
+use super::leaf::RadixLeaf;
+use super::pieces::AllocationClass;
+use super::replace::Replace;
+use super::slot::{self, BYTES_MAX, COVERS_MAX, Child, Header, NodeType, Place, SLOTS_AT, Slot, word};
+use super::tree::{CHAIN_NODES_MAX, Way, corrupt};
 use crate::lane::Lane;
 use crate::marks::Mark;
-use crate::memory::chunks::{self, Want};
 use crate::mutants::{Mutant, planted};
-use crate::operation::{Cause, Effect, OpError};
-use crate::radix::pieces::AllocationClass;
-use crate::radix::slot::{self, BYTES_MAX, COVERS_MAX, Child, Header, NodeType, Place, SLOTS_AT, Slot, word};
-use crate::radix::space::Room;
-use crate::remote::chunk::{ChunkKind, Grant};
-use crate::smart::corrupt;
+use crate::operation::OpError;
 use crate::verbs::{Label, NodeId, Request};
 
 /// Result of an attempt to put a leaf in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Attached {
+pub(crate) enum Attached {
     /// The key is in.
     Done,
     /// Another lane changed the slot, or the node had to be replaced: look again, from copies or from the root.
     Again { copied: bool },
 }
 
-/// The effect of a submit that may have published something.
-pub(super) fn published(error: VerbError) -> OpError {
-    OpError { effect: if error.effect_unknown() { Effect::Unknown } else { Effect::None }, cause: error.into() }
-}
-
-impl<'s> Smart<'s> {
+/// New leaves in any radix tree.
+pub(crate) trait Attach<'s>: Replace<'s> {
     /// Puts the operation's record in where its descent ended. `tidies`: the operation may first replace a node that
     /// has room, because of deleted leaves; once.
-    pub(super) async fn attach(
+    async fn attach(
         &self,
         lane: &Lane<'_>,
         way: &Way,
@@ -50,19 +42,19 @@ impl<'s> Smart<'s> {
         match why {
             Why::Slot(node, None) => {
                 // The replacement has the record from the beginning.
-                let published = self.switch(lane, way, &cursor, node, true).await?;
+                let published = self.replace_node(lane, way, &cursor, node, true).await?;
                 Ok(if published { Attached::Done } else { Attached::Again { copied: false } })
             }
             Why::Slot(node, Some(empty)) => {
                 if *tidies && self.has_tombstones(lane, &cursor, usize::from(empty)).await? {
                     *tidies = false;
                     // Without the record: a node with room may have a slot for its byte by the time it is frozen.
-                    let published = self.switch(lane, way, &cursor, node, false).await?;
+                    let published = self.replace_node(lane, way, &cursor, node, false).await?;
                     return Ok(Attached::Again { copied: published });
                 }
                 self.fill_slot(lane, way, &cursor, node, usize::from(empty)).await
             }
-            Why::Leaf(leaf, judged) => match self.is_buried(lane, leaf, judged).await? {
+            Why::Leaf(leaf, judged) => match self.is_finalized(lane, leaf, judged).await? {
                 true => self.replace_leaf(lane, way, &cursor, leaf).await,
                 // It is the key's own leaf, finalized, and its lock is handed from lane to lane.
                 false if judged.ours => Ok(Attached::Again { copied: false }),
@@ -70,115 +62,6 @@ impl<'s> Smart<'s> {
             },
             Why::Empty | Why::Header(_) => self.split(lane, way, &cursor, why).await,
         }
-    }
-
-    /// Carves `bytes`, on `near` if that has room, with a chunk granted where no memory node has. After `PoolFull` the
-    /// operation waits and begins again, as long as there is something to wait for: `Smart::await_memory`.
-    pub(super) async fn carve(
-        &self,
-        lane: &Lane<'_>,
-        what: AllocationClass,
-        near: NodeId,
-        bytes: usize,
-    ) -> Result<Place, OpError> {
-        for _ in 0..self.space.release() {
-            lane.mark(Mark::QuarantineOver);
-        }
-        let ready = self.space.take(what, near, bytes).or_else(|| self.space.take_collected(what, near, bytes));
-        if let Some(place) = ready.or_else(|| self.space.take_off(what, near, bytes)) {
-            return Ok(place);
-        }
-        let full = OpError::harmless(Cause::PoolFull);
-        // Memory that is overwritten again and again should be reused, and is waited for where the pool is short of it.
-        // Otherwise every turn of the epochs would cost a chunk.
-        if self.space.is_crowded(what, self.cache.used_bytes()) {
-            if lane.is_patient() && self.space.is_worth_waiting(what) {
-                return Err(full);
-            }
-            self.space.ask_back();
-        }
-        // One lane of the compute node asks, the others wait for what it gets; not for long, as its future may be
-        // dropped.
-        for _ in 0..ASKS_AWAITED {
-            if self.space.begins_to_ask(what, near) {
-                break;
-            }
-            lane.port().call(Request::pause(ASK_PAUSE_NS)).await?;
-            if let Some(place) = self.space.take(what, near, bytes) {
-                return Ok(place);
-            }
-        }
-        // Other lanes may use up the chunk that this one was granted.
-        for _ in 0..CHUNKS_MAX {
-            let Some(request) = self.requests.next() else { break };
-            let kind = match what {
-                AllocationClass::Leaf => ChunkKind::Leaf,
-                AllocationClass::Node => ChunkKind::Inner,
-            };
-            let grant = Grant::new(self.owner, kind, self.number, request);
-            let want = Want { grant, retry: false, reuse: false, hint: self.space.hint(self.owner.row) };
-            let granted = chunks::grant_any(lane, self.geometry, near, &want, self.scratch.small).await;
-            self.space.ends_asking(what, near);
-            let granted = granted?;
-            if let Some(granted) = &granted {
-                self.space.add_chunk(what, granted.node, granted.offset, granted.bytes);
-            }
-            let sizes = self.geometry.iter().map(|node| node.chunk_bytes.saturating_mul(node.chunk_count.into()));
-            self.space.note_chunk(sizes.fold(0, u64::saturating_add), granted.as_ref());
-            let Some(granted) = granted else { break };
-            if let Some(place) = self.space.take(what, granted.node, bytes) {
-                return Ok(place);
-            }
-        }
-        self.space.take_near(what, near, bytes).ok_or(full)
-    }
-
-    /// Reserves room in the limbo list for `count` places that are about to leave the tree. Without it they would be
-    /// lost.
-    pub(super) fn room_for(&self, way: &Way, count: usize) -> Result<Option<Room<'_, 's>>, OpError> {
-        if !way.copies {
-            // Of a tree that only this compute node knows: nothing waits.
-            return Ok(None);
-        }
-        self.space.room_for(count).map(Some).ok_or(OpError::harmless(Cause::PoolFull))
-    }
-
-    /// Builds the operation's leaf and pushes its WRITE.
-    pub(super) fn push_leaf(&self, lane: &Lane<'_>, place: Place) {
-        self.seal(lane);
-        let at = self.scratch.fresh_leaf;
-        lane.port().with(|scratch| {
-            let Some((front, rest)) = scratch.split_at_mut_checked(at) else { return };
-            let key = front.get(self.plan.key.clone()).unwrap_or_default();
-            let value = front.get(self.plan.value.clone()).unwrap_or_default();
-            self.leaf.build(rest, key, value);
-        });
-        lane.port().push(Request::write(Label::Leaf, place.node(), place.offset(), self.leaf.fresh_bytes(), at));
-    }
-
-    /// CAS of the slot at `place` from `from` to `to`, behind the WRITEs that are pushed: in their chain if all of them
-    /// are on its memory node (`here`), otherwise when they are done. Returns what it found.
-    pub(super) async fn publish(
-        &self,
-        lane: &Lane<'_>,
-        here: bool,
-        place: Place,
-        from: Slot,
-        to: Slot,
-    ) -> Result<Slot, OpError> {
-        let port = lane.port();
-        if !(here && self.options.combine) {
-            port.submit().await?;
-        }
-        let cas = port.push(Request::cas(Label::Slot, place.node(), place.offset(), from.0, to.0));
-        lane.swaps_slot(cas, from.0);
-        port.submit().await.map_err(published)?;
-        let found = Slot(port.completion(cas).value);
-        lane.swapped_slot(found == from);
-        if found != from {
-            lane.mark(Mark::SlotLost);
-        }
-        Ok(found)
     }
 
     /// Puts a leaf into the node at `node`, whose image is node image 0 and has its first empty slot at `empty`.
@@ -191,8 +74,8 @@ impl<'s> Smart<'s> {
         empty: usize,
     ) -> Result<Attached, OpError> {
         let Ok(Child::Node(kind, _)) = cursor.word.child() else { return Ok(Attached::Again { copied: false }) };
-        let leaf = self.carve(lane, AllocationClass::Leaf, node.node(), self.leaf.place_bytes).await?;
-        let at = self.scratch.node(0);
+        let leaf = self.tree().carve(lane, AllocationClass::Leaf, node.node(), self.place_bytes()).await?;
+        let at = self.tree().scratch.node(0);
         let partial = lane.port().with(|scratch| {
             let mut room = [0; 64];
             let position = Header::from_word(word(scratch, at)).map_or(0, |header| usize::from(header.position));
@@ -208,11 +91,11 @@ impl<'s> Smart<'s> {
                 continue;
             }
             lane.change_is_next();
-            let found = self.publish(lane, here, node.plus(SLOTS_AT + 8 * index), Slot::EMPTY, to).await?;
+            let found = self.tree().publish(lane, here, node.plus(SLOTS_AT + 8 * index), Slot::EMPTY, to).await?;
             here = true;
             if found == Slot::EMPTY {
                 if way.copies {
-                    self.cache.patch(cursor.word, index, to, self.epoch(lane));
+                    self.tree().cache.patch(cursor.word, index, to, self.tree().epoch(lane));
                 }
                 return Ok(Attached::Done);
             }
@@ -227,7 +110,7 @@ impl<'s> Smart<'s> {
         }
         // The node is full, or the byte has a slot by now: the next look sees which.
         lane.port().withdraw();
-        self.space.put(AllocationClass::Leaf, leaf, self.leaf.place_bytes);
+        self.tree().space.put(AllocationClass::Leaf, leaf, self.place_bytes());
         Ok(Attached::Again { copied: true })
     }
 
@@ -240,24 +123,24 @@ impl<'s> Smart<'s> {
         buried: Place,
     ) -> Result<Attached, OpError> {
         let parent = cursor.place(way);
-        let _room = self.room_for(way, 1)?;
-        let leaf = self.carve(lane, AllocationClass::Leaf, parent.node(), self.leaf.place_bytes).await?;
+        let _room = self.tree().room_for(way, 1)?;
+        let leaf = self.tree().carve(lane, AllocationClass::Leaf, parent.node(), self.place_bytes()).await?;
         self.push_leaf(lane, leaf);
         let to = Slot::leaf(cursor.word.partial(), leaf);
         lane.change_is_next();
-        let found = self.publish(lane, leaf.node() == parent.node(), parent, cursor.word, to).await?;
+        let found = self.tree().publish(lane, leaf.node() == parent.node(), parent, cursor.word, to).await?;
         if found != cursor.word {
-            self.space.put(AllocationClass::Leaf, leaf, self.leaf.place_bytes);
+            self.tree().space.put(AllocationClass::Leaf, leaf, self.place_bytes());
             if way.copies && !found.is_frozen() {
-                self.cache.patch(cursor.owner, usize::from(cursor.index), found, self.epoch(lane));
+                self.tree().cache.patch(cursor.owner, usize::from(cursor.index), found, self.tree().epoch(lane));
             }
             return Ok(Attached::Again { copied: !found.is_frozen() });
         }
         lane.mark(Mark::LeafReplaced);
         // That slot was the only one that led there, and a finalized leaf is never brought back.
-        self.retire(lane, way, AllocationClass::Leaf, buried, self.leaf.place_bytes);
+        self.tree().retire(lane, way, AllocationClass::Leaf, buried, self.place_bytes());
         if way.copies {
-            self.cache.patch(cursor.owner, usize::from(cursor.index), to, self.epoch(lane));
+            self.tree().cache.patch(cursor.owner, usize::from(cursor.index), to, self.tree().epoch(lane));
         }
         Ok(Attached::Done)
     }
@@ -274,7 +157,7 @@ impl<'s> Smart<'s> {
         // A counter of the lane spreads what is new over the memory nodes; the old child stays where it is.
         let near = match why {
             Why::Empty => place.node(),
-            _ => NodeId((lane.next_turn() >> 8) as u16 % self.geometry.len().max(1) as u16),
+            _ => NodeId((lane.next_turn() >> 8) as u16 % self.tree().geometry.len().max(1) as u16),
         };
         let begin = usize::from(cursor.depth);
         // Position of the first byte that differs, and the byte that the old child has there.
@@ -283,12 +166,12 @@ impl<'s> Smart<'s> {
             let key = self.key(scratch, &mut room);
             match why {
                 Why::Leaf(..) => {
-                    let other = self.leaf.key(scratch.get(self.scratch.leaf(0)..).unwrap_or_default());
+                    let other = self.leaf_key(scratch.get(self.tree().scratch.leaf(0)..).unwrap_or_default());
                     let at = key.iter().zip(other).position(|(a, b)| a != b)?;
                     Some((at, *other.get(at)?)).filter(|_| at >= begin)
                 }
                 Why::Header(at) => {
-                    let header = Header::from_word(word(scratch, self.scratch.node(0)))?;
+                    let header = Header::from_word(word(scratch, self.tree().scratch.node(0)))?;
                     Some((at, header.byte_at(at)?))
                 }
                 Why::Empty | Why::Slot(..) => Some((0, 0)),
@@ -302,18 +185,21 @@ impl<'s> Smart<'s> {
             return Err(corrupt(place, "a path that is too long"));
         }
         let node_bytes = NodeType::SMALLEST.bytes();
-        let nodes =
-            if count > 0 { self.carve(lane, AllocationClass::Node, near, count * node_bytes).await? } else { place };
-        let leaf = match self.carve(lane, AllocationClass::Leaf, nodes.node(), self.leaf.place_bytes).await {
+        let nodes = if count > 0 {
+            self.tree().carve(lane, AllocationClass::Node, near, count * node_bytes).await?
+        } else {
+            place
+        };
+        let leaf = match self.tree().carve(lane, AllocationClass::Leaf, nodes.node(), self.place_bytes()).await {
             Ok(leaf) => leaf,
             Err(error) => {
                 if count > 0 {
-                    self.space.put(AllocationClass::Node, nodes, count * node_bytes);
+                    self.tree().space.put(AllocationClass::Node, nodes, count * node_bytes);
                 }
                 return Err(error);
             }
         };
-        let build = self.scratch.build;
+        let build = self.tree().scratch.build;
         let to = lane.port().with(|scratch| {
             let mut room = [0; 64];
             let key = self.key(scratch, &mut room);
@@ -326,11 +212,16 @@ impl<'s> Smart<'s> {
                     let next = nodes.plus((i + 1) * node_bytes);
                     let below = Slot::node(byte(position), NodeType::SMALLEST, next);
                     let header = Header::new(NodeType::SMALLEST, start, position, key);
-                    slot::build(image, &header, self.index, [below]);
+                    slot::build(image, &header, self.tree().index, [below]);
                     start = position + 1;
                 } else {
                     let header = Header::new(NodeType::SMALLEST, start, at, key);
-                    slot::build(image, &header, self.index, [cursor.word.under(old_byte), Slot::leaf(byte(at), leaf)]);
+                    slot::build(
+                        image,
+                        &header,
+                        self.tree().index,
+                        [cursor.word.under(old_byte), Slot::leaf(byte(at), leaf)],
+                    );
                 }
             }
             let partial = cursor.word.partial();
@@ -343,15 +234,15 @@ impl<'s> Smart<'s> {
         self.push_leaf(lane, leaf);
         lane.change_is_next();
         let here = leaf.node() == place.node() && (count == 0 || nodes.node() == place.node());
-        let found = self.publish(lane, here, place, cursor.word, to).await?;
+        let found = self.tree().publish(lane, here, place, cursor.word, to).await?;
         if found != cursor.word {
             if count > 0 {
-                self.space.put(AllocationClass::Node, nodes, count * node_bytes);
+                self.tree().space.put(AllocationClass::Node, nodes, count * node_bytes);
             }
-            self.space.put(AllocationClass::Leaf, leaf, self.leaf.place_bytes);
+            self.tree().space.put(AllocationClass::Leaf, leaf, self.place_bytes());
             // A frozen slot is not the one that counts; any other word can be followed.
             if way.copies && !found.is_frozen() {
-                self.cache.patch(cursor.owner, usize::from(cursor.index), found, self.epoch(lane));
+                self.tree().cache.patch(cursor.owner, usize::from(cursor.index), found, self.tree().epoch(lane));
             }
             return Ok(Attached::Again { copied: !found.is_frozen() });
         }
@@ -364,7 +255,7 @@ impl<'s> Smart<'s> {
             lane.mark(Mark::LongPath);
         }
         if way.copies {
-            self.cache.patch(cursor.owner, usize::from(cursor.index), to, self.epoch(lane));
+            self.tree().cache.patch(cursor.owner, usize::from(cursor.index), to, self.tree().epoch(lane));
             self.copy_chain(lane, to, count);
         }
         Ok(Attached::Done)
@@ -376,19 +267,13 @@ impl<'s> Smart<'s> {
         lane.port().with(|scratch| {
             let mut to = first;
             for i in 0..count {
-                let image = scratch.get(self.scratch.build + i * bytes..).unwrap_or_default();
-                let Ok(node) = slot::Node::new(image, NodeType::SMALLEST, self.index) else { return };
-                self.cache.insert(to, &node, self.epoch(lane));
+                let image = scratch.get(self.tree().scratch.build + i * bytes..).unwrap_or_default();
+                let Ok(node) = slot::Node::new(image, NodeType::SMALLEST, self.tree().index) else { return };
+                self.tree().cache.insert(to, &node, self.tree().epoch(lane));
                 to = node.slot(0);
             }
         });
     }
 }
 
-/// How often a lane looks whether the lane that asks for a chunk has got it, and the pause in between, in ns: some
-/// round trips.
-const ASKS_AWAITED: u32 = 16;
-const ASK_PAUSE_NS: u64 = 1_000;
-
-/// Chunks an operation asks for in a row, while other lanes use up what it was granted.
-const CHUNKS_MAX: u32 = 16;
+impl<'s, L: RadixLeaf<'s>> Attach<'s> for L {}

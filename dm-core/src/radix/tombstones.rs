@@ -1,8 +1,8 @@
-//! Tombstones of deleted leaves are finalized, and then the leaves leave the tree.
+//! Tombstones: deleted leaves are finalized, and then leave the tree.
 //!
 //! A delete leaves its leaf where it is, for the next insert of the key. So that its slot and its place can be reused,
-//! its tombstone is *finalized* first: under the leaf's lock, if it is still deleted, the leaf gets a state that is
-//! final. It leaves the tree when an insert comes to its slot, or when its node is replaced.
+//! its tombstone is *finalized* first ([`RadixLeaf::finalize`]): under the leaf's lock, if it is still deleted, the leaf
+//! gets a state that is final. It leaves the tree when an insert comes to its slot, or when its node is replaced.
 //! [`tombstones`](crate::manual::tombstones) says when exactly, why no insert is lost, and why no redo record is
 //! replayed over the next leaf of the place.
 //!
@@ -13,17 +13,15 @@
 //! its own, and counts as [`LOOKS_PER_LITTER`]. If it finds something, the replacement of a node of four slots follows,
 //! and another descent.
 
-use super::Smart;
-use super::layout::{LeafState, VALUE_AT};
-use super::search::{DescentCursor, Judged, Way};
+use super::cursor::DescentCursor;
+use super::leaf::{Judged, LeafState, RadixLeaf};
+use super::pieces::AllocationClass;
+use super::slot::{Child, Node, NodeType, Place, SLOTS_AT, Slot, set_word, word};
+use super::tree::Way;
 use crate::lane::Lane;
-use crate::locks::protocol::Locks;
 use crate::marks::Mark;
-use crate::mutants::{Mutant, planted};
 use crate::operation::OpError;
 use crate::port::OUTBOX_REQUESTS;
-use crate::radix::pieces::AllocationClass;
-use crate::radix::slot::{Child, Node, NodeType, Place, SLOTS_AT, Slot, set_word, word};
 use crate::verbs::{Label, Request};
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -43,127 +41,60 @@ const LOOKS_PER_LITTER: u32 = 4;
 pub const RETIRED_AT_ONCE_MAX: usize = 1 + 256 * (1 + BELOW_MAX.slots());
 
 /// Use of node images while a full node is replaced: image 0 has that node; no walk is under way.
-const SEALS: usize = 1;
+const STATES: usize = 1;
 const BELOW: usize = 2;
-const SEALS_BELOW: usize = 3;
+const STATES_BELOW: usize = 3;
 
-impl Smart<'_> {
+/// Tombstones in any radix tree.
+pub(crate) trait Tombstones<'s>: RadixLeaf<'s> {
     /// Notes that a leaf was deleted here, or was met deleted.
-    pub(super) fn met_deleted(&self) {
-        let looks = self.looks.load(Relaxed);
-        self.looks.store((looks + LOOKS_PER_DELETED).min(LOOKS_MAX), Relaxed);
+    fn met_deleted(&self) {
+        let looks = self.tree().looks.load(Relaxed);
+        self.tree().looks.store((looks + LOOKS_PER_DELETED).min(LOOKS_MAX), Relaxed);
     }
 
     /// Takes `count` looks from the budget, if it has so many.
     fn may_look(&self, count: u32) -> bool {
-        let looks = self.looks.load(Relaxed);
+        let looks = self.tree().looks.load(Relaxed);
         // Two lanes that meet here may both look: this decides about cost only.
         count > 0 && looks >= count && {
-            self.looks.store(looks - count, Relaxed);
+            self.tree().looks.store(looks - count, Relaxed);
             true
-        }
-    }
-
-    /// Notes that what was published at `place` is out of the tree.
-    pub(super) fn retire(&self, lane: &Lane<'_>, way: &Way, what: AllocationClass, place: Place, bytes: usize) {
-        if !way.copies {
-            // Of a tree that only this compute node knows.
-            self.space.put(what, place, bytes);
-        } else if self.space.retire(what, place, bytes, self.cache.used_bytes()) {
-            lane.mark(Mark::Quarantined);
         }
     }
 
     /// Whether `leaf`, which is another key's or finalized and in leaf image 0, is finalized and may leave the tree. If
     /// it is deleted, it is finalized now, unless another lane has it locked.
-    pub(super) async fn is_buried(&self, lane: &Lane<'_>, leaf: Place, judged: Judged) -> Result<bool, OpError> {
+    async fn is_finalized(&self, lane: &Lane<'_>, leaf: Place, judged: Judged) -> Result<bool, OpError> {
         if judged.state == LeafState::Valid {
             return Ok(false);
         }
         self.met_deleted();
         // The key's next leaf can only have the slot of its present leaf: that is worth waiting for, and the holder of
         // the lock may be dead.
-        self.bury(lane, leaf, judged.ours).await
-    }
-
-    /// Locks a leaf, if it is unlocked or this `waits`, READs it into leaf image 0, and finalizes it if it is deleted.
-    /// Returns whether it is finalized and may leave the tree.
-    ///
-    /// The operation's own change is still to come: a failure here has no effect.
-    async fn bury(&self, lane: &Lane<'_>, leaf: Place, waits: bool) -> Result<bool, OpError> {
-        if planted(Mutant::BuryUnlocked) {
-            return self.bury_unlocked(lane, leaf).await;
-        }
-        let held = if waits {
-            let (held, read) = self.lock_leaf(lane, leaf).await?;
-            if !read {
-                self.release(lane, held).await?;
-                return Ok(false);
-            }
-            held
-        } else {
-            let Some(held) = self.try_lock_leaf(lane, leaf).await? else { return Ok(false) };
-            held
-        };
-        let judged = match self.read_locked(lane, &held, true).await {
-            Ok(judged) => judged,
-            Err(error) => {
-                self.release(lane, held).await?;
-                return Err(error);
-            }
-        };
-        if judged.state != LeafState::Deleted {
-            self.release(lane, held).await?;
-            return Ok(judged.state == LeafState::Buried);
-        }
-        lane.port().with(|scratch| {
-            if let Some(image) = scratch.get_mut(self.scratch.leaf(0)..) {
-                self.leaf.close(image, LeafState::Buried);
-            }
-        });
-        self.push_in_place(lane, &held, VALUE_AT)?;
-        self.release_with(lane, held).await.map_err(|error| OpError::harmless(error.cause))?;
-        lane.mark(Mark::Buried);
-        Ok(true)
-    }
-
-    #[cold]
-    async fn bury_unlocked(&self, lane: &Lane<'_>, leaf: Place) -> Result<bool, OpError> {
-        lane.port().call(self.leaf_request(leaf, 0)).await?;
-        let is_deleted = lane.port().with(|scratch| {
-            let image = scratch.get_mut(self.scratch.leaf(0)..).unwrap_or_default();
-            let is_deleted = self.leaf.state(image) == Ok(LeafState::Deleted);
-            self.leaf.close(image, LeafState::Buried);
-            is_deleted
-        });
-        if is_deleted {
-            let at = self.scratch.leaf(0);
-            lane.port().call(Request::write(Label::Entry, leaf.node(), leaf.offset(), VALUE_AT, at)).await?;
-            lane.mark(Mark::Buried);
-        }
-        Ok(is_deleted)
+        self.finalize(lane, leaf, judged.ours).await
     }
 
     /// The leaf in slot `number` of node image `image`.
     fn leaf_in(&self, lane: &Lane<'_>, image: usize, number: usize) -> Option<Place> {
         match self.slot_in(lane, image, number).child() {
-            Ok(Child::Leaf(leaf)) if self.is_inside(leaf, self.leaf.place_bytes) => Some(leaf),
+            Ok(Child::Leaf(leaf)) if self.tree().is_inside(leaf, self.place_bytes()) => Some(leaf),
             _ => None,
         }
     }
 
     fn slot_in(&self, lane: &Lane<'_>, image: usize, number: usize) -> Slot {
-        let at = self.scratch.node(image) + SLOTS_AT + 8 * number;
+        let at = self.tree().scratch.node(image) + SLOTS_AT + 8 * number;
         Slot(lane.port().with(|scratch| word(scratch, at)))
     }
 
-    /// READs the seals of the leaves of node image `image` into node image `seals`, which has no node then.
-    async fn read_seals(&self, lane: &Lane<'_>, kind: NodeType, image: usize, seals: usize) -> Result<(), OpError> {
-        let (port, at) = (lane.port(), self.scratch.node(seals));
+    /// READs the states of the leaves of node image `image` into node image `states`, which has no node then.
+    async fn read_states(&self, lane: &Lane<'_>, kind: NodeType, image: usize, states: usize) -> Result<(), OpError> {
+        let (port, at) = (lane.port(), self.tree().scratch.node(states));
         let mut pushed = 0;
         for number in 0..kind.slots() {
             let Some(leaf) = self.leaf_in(lane, image, number) else { continue };
-            port.push(Request::read(Label::Leaf, leaf.node(), leaf.offset(), 8, at + 8 * number).untimed());
+            port.push(self.state_request(leaf, at + 8 * number));
             pushed += 1;
             if pushed == OUTBOX_REQUESTS {
                 port.submit().await?;
@@ -176,21 +107,15 @@ impl Smart<'_> {
         Ok(())
     }
 
-    /// Whether the seal that was READ is that of a deleted leaf.
-    fn seems_deleted(&self, lane: &Lane<'_>, seals: usize, number: usize) -> bool {
-        let at = self.scratch.node(seals) + 8 * number;
-        let seal = lane.port().with(|scratch| word(scratch, at));
-        matches!(LeafState::of_seal(seal), Some(LeafState::Deleted | LeafState::Buried))
+    /// Whether the state that was READ is that of a deleted leaf.
+    fn seems_deleted(&self, lane: &Lane<'_>, states: usize, number: usize) -> bool {
+        let at = self.tree().scratch.node(states) + 8 * number;
+        Self::is_tombstone(lane.port().with(|scratch| word(scratch, at)))
     }
 
     /// Whether leaves are deleted in the small node in node image 0, to which `cursor` leads and whose first empty slot
     /// is `empty`. Looks only if the budget allows.
-    pub(super) async fn has_tombstones(
-        &self,
-        lane: &Lane<'_>,
-        cursor: &DescentCursor,
-        empty: usize,
-    ) -> Result<bool, OpError> {
+    async fn has_tombstones(&self, lane: &Lane<'_>, cursor: &DescentCursor, empty: usize) -> Result<bool, OpError> {
         let Ok(Child::Node(kind, _)) = cursor.word.child() else { return Ok(false) };
         if kind > BELOW_MAX || empty == 0 {
             return Ok(false);
@@ -199,9 +124,9 @@ impl Smart<'_> {
         if !self.may_look(leaves as u32 * LOOKS_PER_LITTER) {
             return Ok(false);
         }
-        self.read_seals(lane, kind, 0, SEALS).await?;
+        self.read_states(lane, kind, 0, STATES).await?;
         let is_deleted =
-            |number: &usize| self.leaf_in(lane, 0, *number).is_some() && self.seems_deleted(lane, SEALS, *number);
+            |number: &usize| self.leaf_in(lane, 0, *number).is_some() && self.seems_deleted(lane, STATES, *number);
         let deleted = (0..kind.slots()).filter(is_deleted).count();
         (0..deleted).for_each(|_| self.met_deleted());
         Ok(deleted > 0)
@@ -209,8 +134,8 @@ impl Smart<'_> {
 
     /// Finalizes leaves of the frozen node in node image 0, and of small nodes below it, if the budget allows to look
     /// for deleted ones. Afterwards the slots that the next node need not have are empty in the image, or lead to the
-    /// leaf that is left. The words that they had are in the image of seals, where all others are 0.
-    pub(super) async fn bury_some(&self, lane: &Lane<'_>, kind: NodeType) -> Result<(), OpError> {
+    /// leaf that is left. The words that they had are in the image of states, where all others are 0.
+    async fn finalize_some(&self, lane: &Lane<'_>, kind: NodeType) -> Result<(), OpError> {
         let (mut leaves, mut below) = (0, 0);
         for number in 0..kind.slots() {
             match self.slot_in(lane, 0, number).child() {
@@ -221,29 +146,30 @@ impl Smart<'_> {
         }
         let looks = self.may_look(leaves + below);
         if looks {
-            self.read_seals(lane, kind, 0, SEALS).await?;
+            self.read_states(lane, kind, 0, STATES).await?;
         }
         for number in 0..kind.slots() {
             let was = self.slot_in(lane, 0, number);
             let mut now = None;
             if let (true, Some(leaf)) = (looks, self.leaf_in(lane, 0, number)) {
-                if self.seems_deleted(lane, SEALS, number) {
+                if self.seems_deleted(lane, STATES, number) {
                     self.met_deleted();
-                    now = self.bury(lane, leaf, false).await?.then_some(Slot::EMPTY);
+                    now = self.finalize(lane, leaf, false).await?.then_some(Slot::EMPTY);
                 }
             } else if let (true, Ok(Child::Node(kind, node))) = (looks, was.child())
                 && kind <= BELOW_MAX
-                && self.is_inside(node, kind.bytes())
+                && self.tree().is_inside(node, kind.bytes())
             {
-                let left = self.bury_below(lane, kind, node).await?;
+                let left = self.finalize_below(lane, kind, node).await?;
                 now = left.map(|left| if left.is_empty() { Slot::EMPTY } else { left.under(was.partial()) });
             }
-            let (image, seals) = (self.scratch.node(0) + SLOTS_AT + 8 * number, self.scratch.node(SEALS) + 8 * number);
+            let (image, states) =
+                (self.tree().scratch.node(0) + SLOTS_AT + 8 * number, self.tree().scratch.node(STATES) + 8 * number);
             lane.port().with(|scratch| {
                 if let Some(now) = now {
                     set_word(scratch, image, now.frozen().0);
                 }
-                set_word(scratch, seals, if now.is_some() { was.0 } else { 0 });
+                set_word(scratch, states, if now.is_some() { was.0 } else { 0 });
             });
             lane.check_deadline()?;
         }
@@ -252,7 +178,7 @@ impl Smart<'_> {
 
     /// Freezes a node below the full one, if at most one of its leaves is not deleted, and finalizes the others.
     /// Returns what is left of it: nothing, or a leaf; `None`: it has to stay.
-    async fn bury_below(&self, lane: &Lane<'_>, kind: NodeType, node: Place) -> Result<Option<Slot>, OpError> {
+    async fn finalize_below(&self, lane: &Lane<'_>, kind: NodeType, node: Place) -> Result<Option<Slot>, OpError> {
         self.read_below(lane, kind, node).await?;
         let stay = |deleted: &dyn Fn(usize) -> bool| {
             let mut stay = 0;
@@ -268,20 +194,20 @@ impl Smart<'_> {
             stay
         };
         let is_node = lane.port().with(|scratch| {
-            let image = scratch.get(self.scratch.node(BELOW)..).unwrap_or_default();
-            Node::new(image, kind, self.index).is_ok()
+            let image = scratch.get(self.tree().scratch.node(BELOW)..).unwrap_or_default();
+            Node::new(image, kind, self.tree().index).is_ok()
         });
         if !is_node {
             return Ok(None);
         }
-        self.read_seals(lane, kind, BELOW, SEALS_BELOW).await?;
-        if stay(&|number| self.seems_deleted(lane, SEALS_BELOW, number)) > 1 {
+        self.read_states(lane, kind, BELOW, STATES_BELOW).await?;
+        if stay(&|number| self.seems_deleted(lane, STATES_BELOW, number)) > 1 {
             return Ok(None);
         }
-        self.freeze(lane, node, kind, BELOW).await?;
-        // Leaves that were inserted meanwhile have no seals here.
-        self.read_seals(lane, kind, BELOW, SEALS_BELOW).await?;
-        if stay(&|number| self.seems_deleted(lane, SEALS_BELOW, number)) > 1 {
+        self.tree().freeze(lane, node, kind, BELOW).await?;
+        // Leaves that were inserted meanwhile have no states here.
+        self.read_states(lane, kind, BELOW, STATES_BELOW).await?;
+        if stay(&|number| self.seems_deleted(lane, STATES_BELOW, number)) > 1 {
             return Ok(None);
         }
         let mut left = Slot::EMPTY;
@@ -291,9 +217,9 @@ impl Smart<'_> {
                 continue;
             }
             if let Some(leaf) = self.leaf_in(lane, BELOW, number) {
-                if self.seems_deleted(lane, SEALS_BELOW, number) {
+                if self.seems_deleted(lane, STATES_BELOW, number) {
                     self.met_deleted();
-                    if self.bury(lane, leaf, false).await? {
+                    if self.finalize(lane, leaf, false).await? {
                         continue;
                     }
                 }
@@ -309,15 +235,15 @@ impl Smart<'_> {
     }
 
     async fn read_below(&self, lane: &Lane<'_>, kind: NodeType, node: Place) -> Result<(), OpError> {
-        let at = self.scratch.node(BELOW);
+        let at = self.tree().scratch.node(BELOW);
         let read = Request::read(Label::Inner, node.node(), node.offset(), kind.bytes(), at).untimed();
         lane.port().call(read).await?;
         Ok(())
     }
 
-    /// How many places [`Smart::retire_buried`] may find, at most.
-    pub(super) fn count_buried(&self, lane: &Lane<'_>, kind: NodeType) -> usize {
-        let at = self.scratch.node(SEALS);
+    /// How many places [`Tombstones::retire_finalized`] may find, at most.
+    fn count_finalized(&self, lane: &Lane<'_>, kind: NodeType) -> usize {
+        let at = self.tree().scratch.node(STATES);
         let was = |number| Slot(lane.port().with(|scratch| word(scratch, at + 8 * number)));
         let pieces = (0..kind.slots()).map(|number| match was(number).child() {
             Ok(Child::Leaf(_)) => 1,
@@ -327,15 +253,15 @@ impl Smart<'_> {
         pieces.sum()
     }
 
-    /// Puts what [`Smart::bury_some`] has left out into the limbo list.
-    pub(super) async fn retire_buried(&self, lane: &Lane<'_>, way: &Way, kind: NodeType) -> Result<(), OpError> {
+    /// Puts what [`Tombstones::finalize_some`] has left out into the limbo list.
+    async fn retire_finalized(&self, lane: &Lane<'_>, way: &Way, kind: NodeType) -> Result<(), OpError> {
         for number in 0..kind.slots() {
-            let at = self.scratch.node(SEALS) + 8 * number;
+            let at = self.tree().scratch.node(STATES) + 8 * number;
             let was = Slot(lane.port().with(|scratch| word(scratch, at)));
             match was.child() {
                 Ok(Child::Leaf(leaf)) => {
                     lane.mark(Mark::LeafLeftOut);
-                    self.retire(lane, way, AllocationClass::Leaf, leaf, self.leaf.place_bytes);
+                    self.tree().retire(lane, way, AllocationClass::Leaf, leaf, self.place_bytes());
                 }
                 Ok(Child::Node(below, node)) => {
                     lane.mark(Mark::NodeLeftOut);
@@ -346,10 +272,10 @@ impl Smart<'_> {
                         let leaf = self.leaf_in(lane, BELOW, number);
                         if let Some(leaf) = leaf.filter(|leaf| Some(*leaf) != left) {
                             lane.mark(Mark::LeafLeftOut);
-                            self.retire(lane, way, AllocationClass::Leaf, leaf, self.leaf.place_bytes);
+                            self.tree().retire(lane, way, AllocationClass::Leaf, leaf, self.place_bytes());
                         }
                     }
-                    self.retire(lane, way, AllocationClass::Node, node, below.bytes());
+                    self.tree().retire(lane, way, AllocationClass::Node, node, below.bytes());
                 }
                 _ => {}
             }
@@ -357,3 +283,5 @@ impl Smart<'_> {
         Ok(())
     }
 }
+
+impl<'s, L: RadixLeaf<'s>> Tombstones<'s> for L {}

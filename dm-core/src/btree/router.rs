@@ -1,0 +1,214 @@
+//! Routers: the part of a B+ index that finds the leaf of a key.
+//!
+//! A B+ index is a level of leaves, linked to the right, below a *router*. The leaf level ([`super::leaves`],
+//! [`super::scan`], [`super::merge`] and the indexes' own steps) decides by a leaf's fences. So a router may lead to the
+//! leaf of a key or to a leaf at its left, and may be late: whatever it says is checked at the leaf.
+//!
+//! | method | when | verbs |
+//! |---|---|---|
+//! | [`Router::route`] | first: from copies | none |
+//! | [`Router::locate`] | the copies do not reach a leaf, or were wrong | READs |
+//! | [`Router::learn`] | the leaf does not cover the key | none |
+//! | [`Router::forget`], [`Router::forget_root`] | the pointer does not lead to such a leaf | none |
+//! | [`Router::plant`] | the index gets its first leaf | CAS |
+//! | [`Router::link`] | a leaf has split, or a half-split was met | as the router needs |
+//! | [`Router::leaves_ahead`] | a scan goes on | none |
+//! | [`Unlink`](super::unlink::Unlink) | two leaves are joined | parent: lock, READ, WRITE |
+//!
+//! **Where this differs from a list of verbs on one trait.** `unlink` is a trait of its own: a router without merges
+//! does not have it, and the WRITE that unlinks has to be in the chain of the leaves' WRITEs, so it is cut into steps.
+//! `forget` is two methods, since an attempt that runs out of moves has no cursor to blame. There is no step that
+//! prefetches copies: the copies of inner nodes do not need it, and an empty step would be a state of every descent. A
+//! router that does yields inside its `locate`, as [`crate::radix::descent`] does. What builds, checks and collects inner
+//! nodes together with leaves ([`super::bulk`], [`super::walk`], [`super::adopt`]) is the inner nodes' own.
+//!
+//! [`Tree`], with its inner nodes and their index cache, is a router.
+
+use super::Tree;
+use super::descent::DescentCursor;
+use super::node::FenceCheck;
+use crate::lane::Lane;
+use crate::marks::Mark;
+use crate::mutants::{Mutant, planted};
+use crate::operation::OpError;
+use crate::remote::address::Address;
+use crate::verbs::{Label, NodeId, Request};
+use core::future::Future;
+use core::ops::Range;
+
+/// Where a descent stands: at a pointer to a leaf that was not READ yet.
+pub(crate) trait Cursor: Copy {
+    /// The leaf.
+    fn leaf(&self) -> Address;
+
+    /// The leaf whose sibling link led here; null if it was not a link.
+    fn from(&self) -> Address;
+
+    /// A half-split that was met on the way, for [`Router::link`]: its level, and its right node. Its separator is in
+    /// the `help` range.
+    fn help(&self) -> Option<(u8, Address)>;
+}
+
+/// Finds the leaf of a key. Its futures are returned without others around them.
+pub(crate) trait Router {
+    /// Where a descent stands.
+    type Cursor: Cursor;
+
+    /// The memory node on which the root word is.
+    fn home(&self) -> NodeId;
+
+    /// Where copies alone lead: the leaf that covers the key at scratch range `key`. `None`: the copies do not reach
+    /// it. No round trip.
+    fn route(&self, lane: &Lane<'_>, key: &Range<usize>) -> Option<Self::Cursor>;
+
+    /// Finds the leaf that covers the key at scratch range `key`. With `cached`, copies are used. Uses node image 0.
+    /// `None`: the index has no leaf.
+    fn locate(
+        &self,
+        lane: &Lane<'_>,
+        key: &Range<usize>,
+        cached: bool,
+    ) -> impl Future<Output = Result<Option<Self::Cursor>, OpError>>;
+
+    /// Takes note that the leaf at `cursor`, whose image is at scratch offset `image_at`, does not cover the key, and
+    /// moves the cursor to the leaf to try next.
+    fn learn(&self, lane: &Lane<'_>, cursor: &mut Self::Cursor, found: FenceCheck, image_at: usize);
+
+    /// Drops the copy that led to `cursor`.
+    fn forget(&self, cursor: &Self::Cursor);
+
+    /// Drops the copy in which every route begins.
+    fn forget_root(&self);
+
+    /// Gives an empty index its first leaf, which was written. `false`: it has one, of another lane.
+    fn plant(&self, lane: &Lane<'_>, leaf: Address) -> impl Future<Output = Result<bool, OpError>>;
+
+    /// Names `right`, a node of `level` whose low fence is in the scratch range `separator`, to those that lead to its
+    /// left neighbour. Does nothing if it has been named already, or has been retired.
+    fn link(&self, lane: &Lane<'_>, level: u8, right: Address) -> impl Future<Output = Result<(), OpError>>;
+
+    /// The leaves from the one that covers the key at scratch range `bound` on, as far as a copy names them; returns how
+    /// many it put into `leaves`.
+    fn leaves_ahead(&self, lane: &Lane<'_>, bound: &Range<usize>, leaves: &mut [Address]) -> usize;
+}
+
+impl Cursor for DescentCursor {
+    #[inline]
+    fn leaf(&self) -> Address {
+        self.address
+    }
+
+    #[inline]
+    fn from(&self) -> Address {
+        self.from
+    }
+
+    #[inline]
+    fn help(&self) -> Option<(u8, Address)> {
+        self.help
+    }
+}
+
+impl Router for Tree<'_> {
+    type Cursor = DescentCursor;
+
+    fn home(&self) -> NodeId {
+        self.root_word.0
+    }
+
+    #[inline]
+    fn route(&self, lane: &Lane<'_>, key: &Range<usize>) -> Option<DescentCursor> {
+        let (root, root_level) = self.root.get()?;
+        let epoch = self.epoch(lane);
+        let route = lane
+            .port()
+            .with(|scratch| self.cache.route(root, root_level, 0, scratch.get(key.clone()).unwrap_or_default(), epoch));
+        (route.level == 0 && !route.stale).then(|| DescentCursor {
+            address: route.address,
+            parent: route.parent.unwrap_or(Address::NULL),
+            next: route.next,
+            fresh: false,
+            help: None,
+            from: Address::NULL,
+        })
+    }
+
+    fn locate(
+        &self,
+        lane: &Lane<'_>,
+        key: &Range<usize>,
+        cached: bool,
+    ) -> impl Future<Output = Result<Option<DescentCursor>, OpError>> {
+        self.descend(lane, key, 0, cached)
+    }
+
+    fn learn(&self, lane: &Lane<'_>, cursor: &mut DescentCursor, found: FenceCheck, image_at: usize) {
+        match found {
+            FenceCheck::Right(sibling) => {
+                lane.mark(Mark::MoveRight);
+                if cursor.parent.is_null() {
+                    self.root.forget();
+                }
+                if cursor.fresh {
+                    cursor.help = Some((0, sibling));
+                    lane.port().with(|scratch| self.note_help(scratch, image_at));
+                } else {
+                    self.cache.invalidate(cursor.parent);
+                }
+                cursor.from = cursor.address;
+                cursor.address = sibling;
+            }
+            FenceCheck::Forward(left) => {
+                lane.mark(Mark::Forwarded);
+                if !cursor.from.is_null() {
+                    lane.count_forwarding_retry();
+                }
+                // No link has led to the leaf that comes next: if that one is retired, too, its left neighbour does not
+                // link to it.
+                cursor.from = Address::NULL;
+                self.cache.invalidate(cursor.parent);
+                cursor.address = left;
+            }
+            FenceCheck::Here => {}
+        }
+        // The parent that was followed finds half-splits; past the first hop there is none.
+        cursor.fresh = false;
+    }
+
+    #[inline]
+    fn forget(&self, cursor: &DescentCursor) {
+        self.cache.invalidate(cursor.parent);
+    }
+
+    #[inline]
+    fn forget_root(&self) {
+        self.root.forget();
+    }
+
+    async fn plant(&self, lane: &Lane<'_>, leaf: Address) -> Result<bool, OpError> {
+        let (node, offset) = self.root_word;
+        let mut cas = Request::cas(Label::Root, node, offset, 0, leaf.to_bits());
+        if planted(Mutant::RootOverwritten) {
+            cas = Request::write_word(Label::Root, node, offset, leaf.to_bits());
+        }
+        let is_first = lane.port().call(cas).await?.value == 0;
+        if is_first {
+            self.root.set(leaf, 0);
+        } else {
+            lane.mark(Mark::RootRaceLost);
+        }
+        Ok(is_first)
+    }
+
+    fn link(&self, lane: &Lane<'_>, level: u8, right: Address) -> impl Future<Output = Result<(), OpError>> {
+        self.link_above(lane, level, right)
+    }
+
+    fn leaves_ahead(&self, lane: &Lane<'_>, bound: &Range<usize>, leaves: &mut [Address]) -> usize {
+        let Some((root, level)) = self.root.get() else { return 0 };
+        lane.port().with(|scratch| {
+            let key = scratch.get(bound.clone()).unwrap_or_default();
+            self.cache.leaves(root, level, key, self.epoch(lane), leaves)
+        })
+    }
+}

@@ -1,0 +1,81 @@
+//! Where a descent stands, and where it ends.
+
+use super::cache::Route;
+use super::leaf::Judged;
+use super::slot::{Child, Place, SLOTS_AT, Slot, word};
+use super::tree::{Tree, Way};
+use crate::lane::Lane;
+use crate::operation::OpError;
+use crate::verbs::{Label, Request};
+
+/// The descent cursor: a slot on the way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DescentCursor {
+    /// Its word; if that is frozen, as it was before.
+    pub word: Slot,
+    /// Where its child begins.
+    pub depth: u8,
+    /// Its number in its node.
+    pub index: u8,
+    /// See [`super::descent`].
+    pub fresh: bool,
+    /// The word that leads to its node; empty: it is the root slot.
+    pub owner: Slot,
+}
+
+impl DescentCursor {
+    pub(crate) const fn at_root(word: Slot, fresh: bool) -> Self {
+        Self { word, depth: 0, index: 0, fresh, owner: Slot::EMPTY }
+    }
+
+    pub(crate) const fn copied(route: &Route) -> Self {
+        let Route { word, depth, owner, index } = *route;
+        // No CAS may expect a frozen word: it would change one.
+        let word = word.thawed();
+        Self { word, depth: depth as u8, index: index as u8, fresh: false, owner }
+    }
+
+    /// Where it is.
+    pub fn place(&self, way: &Way) -> Place {
+        match self.owner.child() {
+            Ok(Child::Node(_, node)) => node.plus(SLOTS_AT + 8 * usize::from(self.index)),
+            _ => way.root,
+        }
+    }
+}
+
+/// Why there is no leaf of the key.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Why {
+    /// The root slot is empty.
+    Empty,
+    /// The slot leads to this leaf, which is another key's or finalized; it is in leaf image 0.
+    Leaf(Place, Judged),
+    /// The slot leads to a node whose header differs from the key at this position; it is in node image 0.
+    Header(usize),
+    /// The slot leads to this node, which has no slot for the key's byte; it is in node image 0. With its first empty
+    /// slot.
+    Slot(Place, Option<u16>),
+}
+
+/// Where a descent ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Reached {
+    /// At the key's leaf, which is in leaf image 0, and whether the record is there.
+    Leaf(Place, bool),
+    /// Where it would be.
+    Gap(DescentCursor, Why),
+}
+
+impl Tree<'_> {
+    /// READs the root slot.
+    pub(crate) async fn read_root(&self, lane: &Lane<'_>, way: &Way) -> Result<DescentCursor, OpError> {
+        let at = self.scratch.small;
+        lane.port().call(Request::read(Label::Root, way.root.node(), way.root.offset(), 8, at)).await?;
+        let word = Slot(lane.port().with(|scratch| word(scratch, at)));
+        if way.copies {
+            self.cache.set_root(word, self.epoch(lane));
+        }
+        Ok(DescentCursor::at_root(word, true))
+    }
+}

@@ -1,0 +1,73 @@
+//! Freezing: no slot of a node changes any more, so that the node can be replaced ([`super::replace`]) or left out of
+//! the node above ([`super::tombstones`]).
+
+use super::slot::{NodeType, Place, SLOTS_AT, Slot, set_word, word};
+use super::tree::Tree;
+use crate::lane::Lane;
+use crate::mutants::{Mutant, planted};
+use crate::operation::{Cause, OpError};
+use crate::port::OUTBOX_REQUESTS;
+use crate::verbs::{Label, Request};
+
+/// Passes over the slots. In each that leaves one unfrozen, another lane has split a child.
+const PASSES_MAX: u32 = 64;
+
+impl Tree<'_> {
+    /// Freezes every slot and leaves the frozen words in node image `image`, which is of this node.
+    ///
+    /// With masked atomics a slot is frozen whatever its word is. Without, the word has to be known: where another lane
+    /// was faster the CAS brings it, and it is tried again.
+    pub(crate) async fn freeze(
+        &self,
+        lane: &Lane<'_>,
+        node: Place,
+        kind: NodeType,
+        image: usize,
+    ) -> Result<(), OpError> {
+        if planted(Mutant::SwitchUnfrozen) {
+            return Ok(());
+        }
+        let port = lane.port();
+        let at = self.scratch.node(image) + SLOTS_AT;
+        let masked = self.capabilities.masked_atomics;
+        let slot_at = |i: usize| Slot(port.with(|scratch| word(scratch, at + 8 * i)));
+        for _ in 0..PASSES_MAX {
+            let (mut from, mut left) = (0, false);
+            while from < kind.slots() {
+                let mut numbers = [0_u16; OUTBOX_REQUESTS];
+                let mut count = 0;
+                while from < kind.slots() && count < OUTBOX_REQUESTS {
+                    let seen = slot_at(from);
+                    if !seen.is_frozen() {
+                        let offset = node.offset() + (SLOTS_AT + 8 * from) as u64;
+                        port.push(if masked {
+                            let operands = [0, Slot::FROZEN, 0, Slot::FROZEN];
+                            Request::masked_cas(Label::Freeze, node.node(), offset, operands)
+                        } else {
+                            Request::cas(Label::Freeze, node.node(), offset, seen.0, seen.frozen().0)
+                        });
+                        if let Some(number) = numbers.get_mut(count) {
+                            *number = from as u16;
+                        }
+                        count += 1;
+                    }
+                    from += 1;
+                }
+                port.submit().await?;
+                for (request, number) in numbers.iter().enumerate().take(count) {
+                    let found = Slot(port.completion(request).value);
+                    let number = usize::from(*number);
+                    let now = if masked || found == slot_at(number) { found.frozen() } else { found };
+                    left |= !now.is_frozen();
+                    port.with(|scratch| set_word(scratch, at + 8 * number, now.0));
+                }
+            }
+            if !left {
+                return Ok(());
+            }
+            lane.check_deadline()?;
+        }
+        let what = "freezing the slots of a full node";
+        Err(OpError::harmless(Cause::Retries { attempts: PASSES_MAX, what }))
+    }
+}

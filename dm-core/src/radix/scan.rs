@@ -1,0 +1,160 @@
+//! Scan: ascending records from a key on, a page at a time.
+//!
+//! A scan begins at the root slot, READ now, and trusts no copy. It takes each byte of a node once, in ascending order,
+//! so keys ascend and none comes twice. Each leaf is READ whole, so each pair was current in its READ.
+//! [`smart_scans`](crate::manual::smart_scans) says why a scan is complete.
+
+use super::leaf::{LeafState, RadixLeaf};
+use super::slot::{Child, Slot, word};
+use super::tree::{NODE_IMAGES, PATH_BYTES, corrupt};
+use super::walk::{ANOTHER_PREFIX, Children, Level, MORE_NODES, NOT_ASCENDING, Path, Walk, single};
+use crate::error::DecodeError;
+use crate::lane::Lane;
+use crate::operation::{OpError, Operation, Outcome};
+
+/// Scans in any radix tree.
+pub(crate) trait Scan<'s>: Walk<'s> {
+    /// Steps: READ root slot; down along the lower bound, a READ a node; from there on in ascending order, leaves of a
+    /// node in one submit.
+    async fn scan(&self, lane: &Lane<'_>, operation: &Operation) -> Result<Outcome, OpError> {
+        let limit = (operation.limit as usize).min(self.plan().page_records());
+        let mut records = 0;
+        if limit == 0 {
+            return Ok(Outcome::Page { records: 0, more: false });
+        }
+        let root = self.tree().read_root(lane, &self.tree().way()).await?;
+        let mut path = Path { levels: 0, images: [0; NODE_IMAGES] };
+        match root.word.child() {
+            Ok(Child::Empty) => return Ok(Outcome::Page { records: 0, more: false }),
+            Ok(Child::Leaf(place)) if self.tree().is_inside(place, self.place_bytes()) => {
+                let children = single(root.word);
+                self.read_leaves(lane, &children, true).await?;
+                self.take(lane, operation, &children, 0, limit, &mut records)?;
+                return Ok(Outcome::Page { records: records as u32, more: false });
+            }
+            Ok(Child::Node(kind, place)) if self.tree().is_inside(place, kind.bytes()) => {
+                self.enter(lane, &mut path, root.word, 0, true).await?;
+            }
+            _ => return Err(corrupt(self.tree().root, "a slot that leads nowhere")),
+        }
+        let mut nodes = 0;
+        while path.levels > 0 {
+            lane.check_deadline()?;
+            self.fetch(lane, &mut path).await?;
+            let level = path.levels - 1;
+            let wanted = self.tree().scratch.leaves_at_once.min(limit - records);
+            let (children, here) =
+                self.at_node(lane, level, |node, here| Ok((self.children(node, here.next, wanted)?, here)))?;
+            self.set_level(lane, level, Level { next: children.next, ..here });
+            if children.count > 0 {
+                self.read_leaves(lane, &children, true).await?;
+                if self.take(lane, operation, &children, path.levels, limit, &mut records)? {
+                    return Ok(Outcome::Page { records: records as u32, more: false });
+                }
+                if records == limit {
+                    return Ok(Outcome::Page { records: records as u32, more: true });
+                }
+            } else if let Some((slot, _, place)) = children.node {
+                // Each node of the tree is entered once. Slots of several nodes that lead to one are damage: without
+                // this limit, a scan would go through all combinations of them.
+                nodes += 1;
+                if nodes > self.nodes_max() {
+                    return Err(corrupt(place, MORE_NODES));
+                }
+                let at = usize::from(children.depth) - 1;
+                let tight = here.tight && self.low_byte(lane, at) == Some(slot.partial());
+                self.enter(lane, &mut path, slot.thawed(), children.depth, tight).await?;
+            } else {
+                path.levels -= 1;
+            }
+        }
+        Ok(Outcome::Page { records: records as u32, more: false })
+    }
+
+    /// Whether a leaf's key has the bytes by which a path of `levels` nodes led to it, the last of them that of its
+    /// slot. The nodes' headers have the bytes in between.
+    fn is_on_path(&self, scratch: &[u8], levels: usize, children: &Children, leaf: Slot, key: &[u8]) -> bool {
+        let level = |i: usize| {
+            let at = self.tree().scratch.path + i * PATH_BYTES;
+            Level::from_words([word(scratch, at), word(scratch, at + 8)])
+        };
+        let turned = |below: usize| {
+            let at = usize::from(level(below).begin).checked_sub(1)?;
+            Some((at, level(below - 1).next.checked_sub(1)?))
+        };
+        let last = usize::from(children.depth).checked_sub(1).map(|at| (at, u16::from(leaf.partial())));
+        levels == 0
+            || (1..levels)
+                .map(turned)
+                .chain([last])
+                .all(|turn| turn.is_some_and(|(at, byte)| key.get(at).is_some_and(|found| u16::from(*found) == byte)))
+    }
+
+    /// Puts what is wanted of the leaf images, to which a path of `levels` nodes led, onto the page. Returns whether
+    /// the upper bound was passed.
+    ///
+    /// A leaf's key never changes, so a leaf that is not of its path, or not above the one before, is damage. Left
+    /// alone, it would send the next page back to where this one began.
+    fn take(
+        &self,
+        lane: &Lane<'_>,
+        operation: &Operation,
+        children: &Children,
+        levels: usize,
+        limit: usize,
+        records: &mut usize,
+    ) -> Result<bool, OpError> {
+        lane.port().with(|scratch| {
+            let Some((front, page)) = scratch.split_at_mut_checked(self.plan().page.start) else { return Ok(true) };
+            let low = front.get(self.plan().key.clone()).unwrap_or_default();
+            let high = front.get(self.plan().key_high.clone()).unwrap_or_default();
+            for i in 0..children.count {
+                let image = front.get(self.tree().scratch.leaf(i)..).unwrap_or_default();
+                let key = self.leaf_key(image);
+                let valid = match self.state(image) {
+                    Ok(state) => state == LeafState::Valid,
+                    Err(DecodeError::Corrupt(what)) => return Err(corrupt(self.tree().root, what)),
+                    Err(_) => return Err(corrupt(self.tree().root, "a torn leaf")),
+                };
+                let leaf = children.leaves.get(i).copied().unwrap_or_default();
+                if !self.is_on_path(front, levels, children, leaf, key) {
+                    return Err(self.corrupt_leaf(leaf, ANOTHER_PREFIX));
+                }
+                if operation.bounded && key >= high {
+                    return Ok(true);
+                }
+                if !valid || key < low || operation.after && key == low || *records >= limit {
+                    continue;
+                }
+                let before = records.checked_sub(1).map(|last| self.plan().record(last).start - self.plan().page.start);
+                if let Some(at) = before
+                    && page.get(at..at + key.len()).is_none_or(|before| before >= key)
+                {
+                    return Err(self.corrupt_leaf(leaf, NOT_ASCENDING));
+                }
+                let range = self.plan().record(*records);
+                let at = range.start - self.plan().page.start;
+                let Some(record) = page.get_mut(at..at + range.len()) else { return Ok(true) };
+                let Some((to_key, to_value)) = record.split_at_mut_checked(key.len()) else { return Ok(true) };
+                to_key.copy_from_slice(key);
+                if let (Some(to), Some(from)) =
+                    (to_value.get_mut(..self.plan().value_bytes), self.leaf_value(image).get(..self.plan().value_bytes))
+                {
+                    to.copy_from_slice(from);
+                }
+                *records += 1;
+            }
+            Ok(false)
+        })
+    }
+
+    /// The error of a leaf that this crate never writes.
+    fn corrupt_leaf(&self, leaf: Slot, what: &'static str) -> OpError {
+        match leaf.child() {
+            Ok(Child::Leaf(place)) => corrupt(place, what),
+            _ => corrupt(self.tree().root, what),
+        }
+    }
+}
+
+impl<'s, L: RadixLeaf<'s>> Scan<'s> for L {}

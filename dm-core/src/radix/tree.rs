@@ -1,0 +1,267 @@
+//! The part of a radix tree that does not depend on its leaves: one on a compute node, used by all its lanes at once.
+
+use super::cache::NodeCache;
+use super::pieces::AllocationClass;
+use super::slot::{COVERS_MAX, NODE_BYTES_MAX, Place, Slot};
+use super::space::{Room, Space};
+use crate::error::VerbError;
+use crate::lane::Lane;
+use crate::marks::Mark;
+use crate::memory::Participant;
+use crate::memory::chunks::{self, RequestIds, Want};
+use crate::operation::{Cause, Effect, OpError};
+use crate::remote::NodeGeometry;
+use crate::remote::catalog::IndexNumber;
+use crate::remote::chunk::{ChunkKind, Grant};
+use crate::remote::row::Member;
+use crate::verbs::{Capabilities, Label, NodeId, Request};
+use core::ops::Range;
+use core::sync::atomic::AtomicU32;
+
+/// Bytes of a key at most.
+pub(crate) const KEY_BYTES_MAX: usize = 64;
+
+/// How often an operation starts over before it reports that it makes no progress.
+const RESTARTS_MAX: u32 = 256;
+
+/// Nodes that a leaf split makes at most: keys of 64 bytes that differ in the last.
+pub const CHAIN_NODES_MAX: usize = KEY_BYTES_MAX / COVERS_MAX + 1;
+
+/// Images of nodes that a lane keeps while it walks. Deeper ones take the places of those above, which are READ again.
+pub const NODE_IMAGES: usize = 4;
+
+/// Leaves READ at once, at most: requests that a submit can carry.
+pub const LEAVES_AT_ONCE_MAX: usize = 16;
+
+/// Bytes of a level of a walk's path.
+pub const PATH_BYTES: usize = 16;
+
+/// Scratch ranges of a lane, besides the operation's own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scratch {
+    /// The last key of a bulk load, or of a walk.
+    pub last: Range<usize>,
+    /// 512 bytes for words and lines of tables.
+    pub small: usize,
+    /// What recovery READs, and a redo record.
+    pub recovery: Range<usize>,
+    /// The leaf being written.
+    pub fresh_leaf: usize,
+    /// Leaves that were READ.
+    pub leaves: usize,
+    /// Distance from one to the next.
+    pub leaf_stride: usize,
+    /// How many there is room for, 1..=16.
+    pub leaves_at_once: usize,
+    /// Nodes being written.
+    pub build: usize,
+    /// The path of a walk, 16 bytes a level.
+    pub path: usize,
+    /// Images of nodes.
+    pub nodes: usize,
+}
+
+impl Scratch {
+    /// Scratch offset of leaf image `i`.
+    #[inline]
+    pub const fn leaf(&self, i: usize) -> usize {
+        self.leaves + i * self.leaf_stride
+    }
+
+    /// Scratch offset of the node image for `level` of a walk.
+    #[inline]
+    pub const fn node(&self, level: usize) -> usize {
+        self.nodes + level % NODE_IMAGES * NODE_BYTES_MAX
+    }
+}
+
+/// The tree that an operation works on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Way {
+    /// Where its root slot is.
+    pub root: Place,
+    /// Copies of its nodes are kept.
+    pub copies: bool,
+}
+
+/// The shared part of a radix tree.
+pub(crate) struct Tree<'s> {
+    /// Number in the catalog.
+    pub number: IndexNumber,
+    /// Catalog number plus 1: what nodes carry.
+    pub index: u8,
+    /// This compute node.
+    pub owner: Member,
+    /// Numbers of this compute node's requests for chunks.
+    pub requests: &'s RequestIds,
+    /// Memory nodes of the pool, by logical number.
+    pub geometry: &'s [NodeGeometry],
+    /// Where the root slot is.
+    pub root: Place,
+    /// What the fabric offers.
+    pub capabilities: Capabilities,
+    /// A CAS of a slot follows the WRITEs of what is new in their chain, if all are on one memory node. Off: it waits for them.
+    pub combine: bool,
+    /// Memory for nodes and leaves.
+    pub space: Space<'s>,
+    /// Copies of nodes.
+    pub cache: NodeCache<'s>,
+    /// Its part in the pool's epochs; `None`: its row says no epoch.
+    pub epochs: Option<Participant<'s>>,
+    /// Budget for READs of leaves' states: see `smart::bury`.
+    pub looks: AtomicU32,
+    /// Scratch ranges of a lane.
+    pub scratch: Scratch,
+}
+
+impl<'s> Tree<'s> {
+    /// The way into the index.
+    pub(crate) const fn way(&self) -> Way {
+        Way { root: self.root, copies: true }
+    }
+
+    /// Whether `bytes` from `place` on can be memory of a node or leaf.
+    pub(crate) fn is_inside(&self, place: Place, bytes: usize) -> bool {
+        self.geometry
+            .get(usize::from(place.node().0))
+            .is_some_and(|node| place.offset() >= node.heap && place.offset() + bytes as u64 <= node.region_bytes)
+    }
+
+    /// The epoch of the operation that `lane` is in.
+    pub(crate) fn epoch(&self, lane: &Lane<'_>) -> u32 {
+        self.epochs.map_or(0, |part| part.epoch(lane))
+    }
+
+    /// Counts an attempt at something that others may keep from succeeding, against the operation's limits.
+    pub(crate) fn attempt(lane: &Lane<'_>, attempts: &mut u32, what: &'static str) -> Result<(), OpError> {
+        *attempts += 1;
+        if *attempts > RESTARTS_MAX {
+            return Err(OpError::harmless(Cause::Retries { attempts: RESTARTS_MAX, what }));
+        }
+        lane.check_deadline()
+    }
+
+    /// Carves `bytes`, on `near` if that has room, with a chunk granted where no memory node has. After `PoolFull` the
+    /// operation waits and begins again, as long as there is something to wait for: `Smart::await_memory`.
+    pub(crate) async fn carve(
+        &self,
+        lane: &Lane<'_>,
+        what: AllocationClass,
+        near: NodeId,
+        bytes: usize,
+    ) -> Result<Place, OpError> {
+        for _ in 0..self.space.release() {
+            lane.mark(Mark::QuarantineOver);
+        }
+        let ready = self.space.take(what, near, bytes).or_else(|| self.space.take_collected(what, near, bytes));
+        if let Some(place) = ready.or_else(|| self.space.take_off(what, near, bytes)) {
+            return Ok(place);
+        }
+        let full = OpError::harmless(Cause::PoolFull);
+        // Memory that is overwritten again and again should be reused, and is waited for where the pool is short of it.
+        // Otherwise every turn of the epochs would cost a chunk.
+        if self.space.is_crowded(what, self.cache.used_bytes()) {
+            if lane.is_patient() && self.space.is_worth_waiting(what) {
+                return Err(full);
+            }
+            self.space.ask_back();
+        }
+        // One lane of the compute node asks, the others wait for what it gets; not for long, as its future may be
+        // dropped.
+        for _ in 0..ASKS_AWAITED {
+            if self.space.begins_to_ask(what, near) {
+                break;
+            }
+            lane.port().call(Request::pause(ASK_PAUSE_NS)).await?;
+            if let Some(place) = self.space.take(what, near, bytes) {
+                return Ok(place);
+            }
+        }
+        // Other lanes may use up the chunk that this one was granted.
+        for _ in 0..CHUNKS_MAX {
+            let Some(request) = self.requests.next() else { break };
+            let kind = match what {
+                AllocationClass::Leaf => ChunkKind::Leaf,
+                AllocationClass::Node => ChunkKind::Inner,
+            };
+            let grant = Grant::new(self.owner, kind, self.number, request);
+            let want = Want { grant, retry: false, reuse: false, hint: self.space.hint(self.owner.row) };
+            let granted = chunks::grant_any(lane, self.geometry, near, &want, self.scratch.small).await;
+            self.space.ends_asking(what, near);
+            let granted = granted?;
+            if let Some(granted) = &granted {
+                self.space.add_chunk(what, granted.node, granted.offset, granted.bytes);
+            }
+            let sizes = self.geometry.iter().map(|node| node.chunk_bytes.saturating_mul(node.chunk_count.into()));
+            self.space.note_chunk(sizes.fold(0, u64::saturating_add), granted.as_ref());
+            let Some(granted) = granted else { break };
+            if let Some(place) = self.space.take(what, granted.node, bytes) {
+                return Ok(place);
+            }
+        }
+        self.space.take_near(what, near, bytes).ok_or(full)
+    }
+
+    /// Reserves room in the limbo list for `count` places that are about to leave the tree. Without it they would be
+    /// lost.
+    pub(crate) fn room_for(&self, way: &Way, count: usize) -> Result<Option<Room<'_, 's>>, OpError> {
+        if !way.copies {
+            // Of a tree that only this compute node knows: nothing waits.
+            return Ok(None);
+        }
+        self.space.room_for(count).map(Some).ok_or(OpError::harmless(Cause::PoolFull))
+    }
+
+    /// Notes that what was published at `place` is out of the tree.
+    pub(crate) fn retire(&self, lane: &Lane<'_>, way: &Way, what: AllocationClass, place: Place, bytes: usize) {
+        if !way.copies {
+            // Of a tree that only this compute node knows.
+            self.space.put(what, place, bytes);
+        } else if self.space.retire(what, place, bytes, self.cache.used_bytes()) {
+            lane.mark(Mark::Quarantined);
+        }
+    }
+
+    /// CAS of the slot at `place` from `from` to `to`, behind the WRITEs that are pushed: in their chain if all of them
+    /// are on its memory node (`here`), otherwise when they are done. Returns what it found.
+    pub(crate) async fn publish(
+        &self,
+        lane: &Lane<'_>,
+        here: bool,
+        place: Place,
+        from: Slot,
+        to: Slot,
+    ) -> Result<Slot, OpError> {
+        let port = lane.port();
+        if !(here && self.combine) {
+            port.submit().await?;
+        }
+        let cas = port.push(Request::cas(Label::Slot, place.node(), place.offset(), from.0, to.0));
+        lane.swaps_slot(cas, from.0);
+        port.submit().await.map_err(published)?;
+        let found = Slot(port.completion(cas).value);
+        lane.swapped_slot(found == from);
+        if found != from {
+            lane.mark(Mark::SlotLost);
+        }
+        Ok(found)
+    }
+}
+
+/// The error of an image that this crate never writes.
+pub(crate) const fn corrupt(place: Place, what: &'static str) -> OpError {
+    OpError::harmless(Cause::Corrupt { address: place.address(), what })
+}
+
+/// The effect of a submit that may have published something.
+pub(crate) fn published(error: VerbError) -> OpError {
+    OpError { effect: if error.effect_unknown() { Effect::Unknown } else { Effect::None }, cause: error.into() }
+}
+
+/// How often a lane looks whether the lane that asks for a chunk has got it, and the pause in between, in ns: some
+/// round trips.
+const ASKS_AWAITED: u32 = 16;
+const ASK_PAUSE_NS: u64 = 1_000;
+
+/// Chunks an operation asks for in a row, while other lanes use up what it was granted.
+const CHUNKS_MAX: u32 = 16;

@@ -1,0 +1,340 @@
+//! The steps of walks in key order: scans ([`super::scan`]), the walk that checks every invariant ([`super::check`]), and
+//! the walk that marks what is reachable ([`super::mark`]).
+//!
+//! A walk keeps its path in the scratch, 16 bytes a level: the slot that leads to the node, the first byte still to be
+//! visited there, and where the node begins. Four node images are kept. A node whose image was overwritten by a deeper
+//! one is READ again when the walk returns to it.
+
+use super::leaf::RadixLeaf;
+use super::slot::{BYTES_MAX, Child, Header, Node, NodeType, Place, Slot, set_word, word};
+use super::tree::{LEAVES_AT_ONCE_MAX, NODE_IMAGES, PATH_BYTES, corrupt};
+use crate::error::DecodeError;
+use crate::lane::Lane;
+use crate::marks::Mark;
+use crate::operation::OpError;
+use crate::verbs::{Label, Request};
+
+/// An error message of more than one of these walks.
+pub(super) const MORE_NODES: &str = "more nodes than the pool has room for";
+pub(super) const ANOTHER_PREFIX: &str = "a leaf of another prefix";
+pub(super) const NOT_ASCENDING: &str = "a key that does not ascend";
+
+/// READs of a torn leaf before its lock is taken, and READs after that before it counts as corrupt.
+const TORN_MAX: u32 = 8;
+const TORN_LATE_MAX: u32 = 16;
+
+/// Pause between two late READs without the lock, in ns.
+const TORN_PAUSE_NS: u64 = 5_000;
+
+/// The path of a walk: the part that is not in the scratch.
+pub(crate) struct Path {
+    /// Nodes entered and not left.
+    pub levels: usize,
+    /// Whose image each node image is, by level plus one.
+    pub images: [u8; NODE_IMAGES],
+}
+
+/// A level of a path.
+#[derive(Clone, Copy)]
+pub(crate) struct Level {
+    /// The slot that leads to the node.
+    pub to: Slot,
+    /// The first byte still to be visited, up to 256.
+    pub next: u16,
+    /// Where the node begins.
+    pub begin: u8,
+    /// All keys below begin as the lower bound does up to the node's position.
+    pub tight: bool,
+}
+
+impl Level {
+    pub(crate) const fn words(&self) -> [u64; 2] {
+        [self.to.0, self.next as u64 | (self.begin as u64) << 16 | (self.tight as u64) << 24]
+    }
+
+    pub(crate) const fn from_words(words: [u64; 2]) -> Self {
+        let [to, rest] = words;
+        Self { to: Slot(to), next: rest as u16, begin: (rest >> 16) as u8, tight: rest >> 24 != 0 }
+    }
+}
+
+/// The next children of a node in ascending order: leaves READ together, or one node.
+#[derive(Clone, Copy)]
+pub(crate) struct Children {
+    /// The leaves.
+    pub leaves: [Slot; LEAVES_AT_ONCE_MAX],
+    /// How many.
+    pub count: usize,
+    /// Where children begin.
+    pub depth: u8,
+    /// The node.
+    pub node: Option<(Slot, NodeType, Place)>,
+    /// The first byte behind them.
+    pub next: u16,
+}
+
+/// Positions of ones, in ascending order.
+struct Bits(u64);
+
+impl Iterator for Bits {
+    type Item = u8;
+
+    fn next(&mut self) -> Option<u8> {
+        let bit = self.0.trailing_zeros() as u8;
+        self.0 &= self.0.wrapping_sub(1);
+        (bit < 64).then_some(bit)
+    }
+}
+
+/// Steps of walks in any radix tree.
+pub(crate) trait Walk<'s>: RadixLeaf<'s> {
+    fn level(&self, lane: &Lane<'_>, i: usize) -> Level {
+        let at = self.tree().scratch.path + i * PATH_BYTES;
+        Level::from_words(lane.port().with(|scratch| [word(scratch, at), word(scratch, at + 8)]))
+    }
+
+    fn set_level(&self, lane: &Lane<'_>, i: usize, level: Level) {
+        let at = self.tree().scratch.path + i * PATH_BYTES;
+        let [to, rest] = level.words();
+        lane.port().with(|scratch| {
+            set_word(scratch, at, to);
+            set_word(scratch, at + 8, rest);
+        });
+    }
+
+    /// READs the path's last node, unless its image is still there.
+    async fn fetch(&self, lane: &Lane<'_>, path: &mut Path) -> Result<(), OpError> {
+        let Some(level) = path.levels.checked_sub(1) else { return Ok(()) };
+        let Some(owner) = path.images.get_mut(level % NODE_IMAGES) else { return Ok(()) };
+        if usize::from(*owner) == path.levels {
+            return Ok(());
+        }
+        *owner = path.levels as u8;
+        let to = self.level(lane, level).to;
+        let Ok(Child::Node(kind, place)) = to.child() else { return Ok(()) };
+        let at = self.tree().scratch.node(level);
+        let read = Request::read(Label::Inner, place.node(), place.offset(), kind.bytes(), at).untimed();
+        lane.port().call(read).await?;
+        Ok(())
+    }
+
+    /// Looks at the image of node `level` of the path.
+    fn at_node<R>(
+        &self,
+        lane: &Lane<'_>,
+        level: usize,
+        look: impl FnOnce(&Node<'_>, Level) -> Result<R, &'static str>,
+    ) -> Result<R, OpError> {
+        let here = self.level(lane, level);
+        let Ok(Child::Node(kind, place)) = here.to.child() else {
+            return Err(corrupt(self.tree().root, "a path without a node"));
+        };
+        lane.port().with(|scratch| {
+            let image = scratch.get(self.tree().scratch.node(level)..).unwrap_or_default();
+            let node = match Node::new(image, kind, self.tree().index) {
+                Ok(node) => node,
+                Err(DecodeError::Corrupt(what)) => return Err(corrupt(place, what)),
+                Err(_) => return Err(corrupt(place, "no node")),
+            };
+            let position = usize::from(node.header.position);
+            let begin = usize::from(here.begin);
+            if position < begin || position >= self.plan().key_bytes || position - begin > usize::from(node.header.size)
+            {
+                return Err(corrupt(place, "a node that cannot be here"));
+            }
+            look(&node, here).map_err(|what| corrupt(place, what))
+        })
+    }
+
+    /// The children of a node from byte `from` on.
+    fn children(&self, node: &Node<'_>, from: u16, leaves_max: usize) -> Result<Children, &'static str> {
+        // Which bytes there are, and the number of each one's slot; the first slot of a byte counts.
+        let (mut there, mut order) = ([0_u64; 4], [0_u8; 256]);
+        for (i, slot) in node.slots().enumerate() {
+            let byte = slot.partial();
+            let (Some(bits), Some(place)) = (there.get_mut(usize::from(byte / 64)), order.get_mut(usize::from(byte)))
+            else {
+                continue;
+            };
+            let bit = 1 << (byte % 64);
+            if !slot.is_empty() && u16::from(byte) >= from && *bits & bit == 0 {
+                *bits |= bit;
+                *place = i as u8;
+            }
+        }
+        let bytes = (0..4_u8).zip(there).flat_map(|(number, bits)| Bits(bits).map(move |bit| number * 64 + bit));
+        let depth = node.header.position + 1;
+        let mut children =
+            Children { leaves: [Slot::EMPTY; LEAVES_AT_ONCE_MAX], count: 0, depth, node: None, next: 256 };
+        for byte in bytes {
+            let slot = node.slot(order.get(usize::from(byte)).map_or(0, |i| usize::from(*i)));
+            match slot.child() {
+                Ok(Child::Leaf(place)) if self.tree().is_inside(place, self.place_bytes()) => {
+                    let Some(to) = children.leaves.get_mut(children.count).filter(|_| children.count < leaves_max)
+                    else {
+                        children.next = u16::from(byte);
+                        return Ok(children);
+                    };
+                    *to = slot;
+                    children.count += 1;
+                }
+                Ok(Child::Node(kind, place)) if self.tree().is_inside(place, kind.bytes()) => {
+                    if children.count > 0 {
+                        children.next = u16::from(byte);
+                    } else {
+                        children.node = Some((slot, kind, place));
+                        children.next = u16::from(byte) + 1;
+                    }
+                    return Ok(children);
+                }
+                _ => return Err("a slot that leads nowhere"),
+            }
+        }
+        Ok(children)
+    }
+
+    /// Pushes READs of leaves into the leaf images. Images are as far apart as places. Leaves that lie one behind the
+    /// other, as leaves do that were inserted one after the other, take one READ.
+    fn push_leaves(&self, lane: &Lane<'_>, children: &Children) {
+        let mut run: Option<(Place, Request)> = None;
+        for (i, leaf) in children.leaves.iter().enumerate().take(children.count) {
+            let Ok(Child::Leaf(place)) = leaf.child() else { continue };
+            let next = place.plus(self.place_bytes());
+            match &mut run {
+                Some((end, read)) if *end == place => {
+                    *end = next;
+                    read.bytes += self.place_bytes() as u32;
+                }
+                _ => {
+                    if let Some((_, read)) = run.replace((next, self.leaf_request(place, i))) {
+                        lane.port().push(read);
+                    }
+                }
+            }
+        }
+        if let Some((_, read)) = run {
+            lane.port().push(read);
+        }
+    }
+
+    /// READs leaves into the leaf images. Torn ones are READ again, one by one, and under their locks in the end if
+    /// `locks` is set. (A walk that checks an index does not wait for locks: the index is quiet, or its memory may have
+    /// any content.)
+    async fn read_leaves(&self, lane: &Lane<'_>, children: &Children, locks: bool) -> Result<(), OpError> {
+        self.push_leaves(lane, children);
+        lane.port().submit().await?;
+        for (i, leaf) in children.leaves.iter().enumerate().take(children.count) {
+            let Ok(Child::Leaf(place)) = leaf.child() else { continue };
+            let mut tries = 0;
+            while self.is_torn(lane, i) {
+                lane.mark(Mark::TornRead);
+                lane.check_deadline()?;
+                tries += 1;
+                if tries <= TORN_MAX {
+                    lane.port().call(self.leaf_request(place, i)).await?;
+                } else if tries > TORN_MAX + TORN_LATE_MAX {
+                    return Err(corrupt(place, "a leaf that stays torn: a writer died in a WRITE"));
+                } else if !locks {
+                    lane.port().call(Request::pause(TORN_PAUSE_NS)).await?;
+                    lane.port().call(self.leaf_request(place, i)).await?;
+                } else {
+                    lane.mark(Mark::LockedRead);
+                    self.read_leaf_locked(lane, place, i).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn is_torn(&self, lane: &Lane<'_>, i: usize) -> bool {
+        lane.port().with(|scratch| {
+            let image = scratch.get(self.tree().scratch.leaf(i)..).unwrap_or_default();
+            self.state(image) == Err(DecodeError::Torn)
+        })
+    }
+
+    /// Nodes the pool has room for: a walk that enters more goes round in damage.
+    fn nodes_max(&self) -> u64 {
+        let pool_bytes: u64 = self.tree().geometry.iter().map(|node| node.region_bytes).sum();
+        pool_bytes / NodeType::SMALLEST.bytes() as u64
+    }
+
+    fn low_byte(&self, lane: &Lane<'_>, at: usize) -> Option<u8> {
+        lane.port().with(|scratch| scratch.get(self.plan().key.clone())?.get(at).copied())
+    }
+
+    /// READs a node and makes it the path's last, unless all that is below it is under the lower bound.
+    async fn enter(&self, lane: &Lane<'_>, path: &mut Path, to: Slot, begin: u8, tight: bool) -> Result<(), OpError> {
+        let level = path.levels;
+        if level >= self.plan().key_bytes {
+            return Err(corrupt(self.tree().root, "a path that is too long"));
+        }
+        self.set_level(lane, level, Level { to, next: 0, begin, tight });
+        path.levels += 1;
+        if let Some(owner) = path.images.get_mut(level % NODE_IMAGES) {
+            *owner = 0;
+        }
+        self.fetch(lane, path).await?;
+        if !tight {
+            return self.at_node(lane, level, |_, _| Ok(()));
+        }
+        let header: Header = self.at_node(lane, level, |node, _| Ok(node.header))?;
+        let order = lane.port().with(|scratch| {
+            let mut room = [0; 64];
+            let key = self.key(scratch, &mut room);
+            let position = usize::from(header.position);
+            let begin = usize::from(begin);
+            let bytes = (begin..position).map(|at| header.byte_at(at));
+            let wanted = (begin..position).map(|at| key.get(at).copied());
+            (bytes.cmp(wanted), key.get(position).copied().unwrap_or_default())
+        });
+        match order {
+            (core::cmp::Ordering::Less, _) => path.levels -= 1,
+            (core::cmp::Ordering::Equal, low) => {
+                self.set_level(lane, level, Level { to, next: u16::from(low), begin, tight: true });
+            }
+            (core::cmp::Ordering::Greater, _) => {
+                self.set_level(lane, level, Level { to, next: 0, begin, tight: false });
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves the lower bound to where the next operation begins: below node `level`, if that was entered.
+    fn raise_to_node(&self, lane: &Lane<'_>, path: &Path, level: usize, begin: usize) -> Result<(), OpError> {
+        if path.levels <= level {
+            return Ok(());
+        }
+        let header = self.at_node(lane, level, |node, _| Ok(node.header))?;
+        let mut bytes = [0; BYTES_MAX];
+        let below = usize::from(header.position).saturating_sub(begin);
+        for (at, byte) in bytes.iter_mut().enumerate().take(below) {
+            *byte = header.byte_at(begin + at).unwrap_or_default();
+        }
+        self.raise_bound(lane, begin, bytes.get(..below).unwrap_or_default(), false);
+        Ok(())
+    }
+
+    /// Sets bytes of the lower bound from `at` on; and all behind them to 0, if this is the `end`.
+    fn raise_bound(&self, lane: &Lane<'_>, at: usize, bytes: &[u8], end: bool) {
+        lane.port().with(|scratch| {
+            let key = scratch.get_mut(self.plan().key.clone()).unwrap_or_default();
+            let Some((to, rest)) = key.get_mut(at..).and_then(|key| key.split_at_mut_checked(bytes.len())) else {
+                return;
+            };
+            to.copy_from_slice(bytes);
+            if end {
+                rest.fill(0);
+            }
+        });
+    }
+}
+
+impl<'s, L: RadixLeaf<'s>> Walk<'s> for L {}
+
+/// The one leaf that the root slot leads to.
+pub(crate) const fn single(slot: Slot) -> Children {
+    let mut leaves = [Slot::EMPTY; LEAVES_AT_ONCE_MAX];
+    leaves[0] = slot;
+    Children { leaves, count: 1, depth: 0, node: None, next: 256 }
+}
