@@ -24,11 +24,11 @@ use dm_core::locks::table::{Entry, LockTable, Waiter};
 use dm_core::membership::redo::RedoError;
 use dm_core::membership::{Recovery, RecoveryError};
 use dm_core::memory::chunks::RequestIds;
-use dm_core::memory::node_pool::{FreeList, NodePool};
+use dm_core::memory::node_pool::{FreeNode, NodePool, NodeSlab};
 use dm_core::memory::{Collection, GENERATIONS, LimboList, MarkBitmap, Participant, Plot, Share, Waiting, mark_bitmap};
 use dm_core::remote::NodeGeometry;
 use dm_core::remote::catalog::{IndexNumber, root_offset};
-use dm_core::remote::place::{NodeClass, UnlinkedNode};
+use dm_core::remote::place::NodeClass;
 use dm_core::remote::row::Member;
 use dm_core::sherman::{Sherman, parameters as sherman};
 use dm_core::smart::parameters::ParameterError as SmartParameterError;
@@ -328,7 +328,7 @@ pub struct Storage {
     leaf_waiters: Vec<Waiter>,
     leaf_words: Vec<words::Place>,
     hotspot: Vec<hotspot::Bucket>,
-    returned: Vec<UnlinkedNode>,
+    returned: Vec<FreeNode>,
     waiting: Vec<Waiting>,
     returned_nodes: usize,
     shelf_count: usize,
@@ -349,7 +349,7 @@ pub struct Room<'a> {
     leaf_waiters: &'a [Waiter],
     leaf_words: &'a [words::Place],
     hotspot: &'a [hotspot::Bucket],
-    free_lists: Vec<spin::Mutex<FreeList<'a>>>,
+    slabs: Vec<spin::Mutex<NodeSlab<'a>>>,
     quarantine: spin::Mutex<LimboList<'a>>,
     words: &'a [AtomicU32],
     requests: &'a RequestIds,
@@ -420,7 +420,7 @@ impl Storage {
             leaf_waiters: (0..spending.lanes).map(|_| Waiter::default()).collect(),
             leaf_words: (0..leaf_locks).map(|_| words::Place::default()).collect(),
             hotspot: (0..Hotspot::buckets_for(sizes.hotspot_bytes)).map(|_| hotspot::Bucket::default()).collect(),
-            returned: vec![UnlinkedNode::default(); shelf_count * spending.returned_nodes],
+            returned: vec![FreeNode::default(); shelf_count * spending.returned_nodes],
             waiting: vec![Waiting::default(); if place.epochs.is_some() { spending.returned_nodes } else { 0 }],
             returned_nodes: spending.returned_nodes,
             shelf_count,
@@ -453,10 +453,10 @@ impl Storage {
             values,
             ..
         } = self;
-        let free_lists = if self.returned_nodes == 0 {
-            (0..self.shelf_count).map(|_| spin::Mutex::new(FreeList::default())).collect()
+        let slabs = if self.returned_nodes == 0 {
+            (0..self.shelf_count).map(|_| spin::Mutex::new(NodeSlab::new(&mut []))).collect()
         } else {
-            returned.chunks_mut(self.returned_nodes).map(|returned| spin::Mutex::new(FreeList::new(returned))).collect()
+            returned.chunks_mut(self.returned_nodes).map(|returned| spin::Mutex::new(NodeSlab::new(returned))).collect()
         };
         // A mapping begins on a page, and its length was asked for in whole words. If it were not so, every look-up
         // would miss the cache.
@@ -471,7 +471,7 @@ impl Storage {
             leaf_waiters,
             leaf_words,
             hotspot,
-            free_lists,
+            slabs,
             quarantine: spin::Mutex::new(LimboList::new(waiting)),
             words,
             requests,
@@ -519,7 +519,7 @@ impl<'a> Room<'a> {
         let home = place.geometry.first().ok_or(AssemblyError::Impossible("a pool without memory nodes"))?;
         let children_max = sizes.children_max().0;
         let cache = if sizes.keeps_next { IndexCache::with_next } else { IndexCache::new };
-        let mut nodes = NodePool::new(&self.free_lists, [sizes.leaf_place_bytes as u32, sizes.inner.bytes as u32]);
+        let mut nodes = NodePool::new(&self.slabs, [sizes.leaf_place_bytes as u32, sizes.inner.bytes as u32]);
         if let Some(part) = place.epochs {
             nodes = nodes.with_quarantine(&self.quarantine, part.epochs, spending.generations);
         }

@@ -12,7 +12,8 @@
 //! | room | what it is |
 //! |---|---|
 //! | [`chunks`] | the chunk table: grants |
-//! | [`node_pool`] | free lists of B+-tree nodes |
+//! | [`slab`], [`free_list`] | how chunks are carved; places that are free |
+//! | [`node_pool`] | free nodes of a B+-tree |
 //! | [`limbo`] | limbo list: places that wait for an epoch |
 //! | [`epochs`] | when no compute node has an old pointer any more |
 //! | [`rows`] | what epochs and collections READ and WRITE of rows |
@@ -56,11 +57,13 @@ pub mod chunks;
 pub mod closed;
 pub mod collect;
 pub mod epochs;
+pub mod free_list;
 pub mod limbo;
 pub mod mark_bitmap;
 pub mod node_pool;
 pub mod orphans;
 pub mod rows;
+pub mod slab;
 
 pub use collect::{Collection, Share};
 pub use epochs::{Epochs, Participant, Pin};
