@@ -18,7 +18,7 @@ use dm_core::compute::words::{self, WordTable};
 use dm_core::index::Index;
 use dm_core::items::block::{block_bytes, class_bytes, class_of};
 use dm_core::items::links::{Link, Links};
-use dm_core::items::pool::{self, BlockPool, Returned};
+use dm_core::items::pool::{BlockPool, BlockSlab, FreeBlock};
 use dm_core::items::{Items, LaneProgress, Site, parameters as items};
 use dm_core::locks::table::{Entry, LockTable, Waiter};
 use dm_core::membership::redo::RedoError;
@@ -549,7 +549,7 @@ impl<'a> Room<'a> {
 /// What one compute node's items borrow, as [`Storage`] is for an index.
 #[derive(Debug)]
 pub struct ItemsStorage {
-    returned: Vec<Returned>,
+    returned: Vec<FreeBlock>,
     returned_blocks: usize,
     memory_nodes: usize,
     lanes: Vec<LaneProgress>,
@@ -562,7 +562,7 @@ pub struct ItemsStorage {
 /// An [`ItemsStorage`], ready to be borrowed.
 #[derive(Debug)]
 pub struct ItemsRoom<'a> {
-    free_lists: Vec<spin::Mutex<pool::FreeList<'a>>>,
+    slabs: Vec<spin::Mutex<BlockSlab<'a>>>,
     lanes: &'a [LaneProgress],
     links: &'a [spin::Mutex<Link>],
     collection: Collection<'a>,
@@ -598,7 +598,7 @@ impl ItemsStorage {
             plots: vec![Plot::default(); plots],
             marks: vec![0; plots * mark_bitmap::words_for(chunk_bytes_max)],
             eager: spending.generations != GENERATIONS,
-            returned: vec![Returned::default(); memory_nodes * spending.returned_blocks],
+            returned: vec![FreeBlock::default(); memory_nodes * spending.returned_blocks],
             returned_blocks: spending.returned_blocks,
             memory_nodes,
             lanes: (0..spending.lanes).map(|_| LaneProgress::default()).collect(),
@@ -609,14 +609,14 @@ impl ItemsStorage {
     /// Makes the room: what the items borrow of this storage.
     pub fn furnish(&mut self) -> ItemsRoom<'_> {
         let mut returned = self.returned.as_mut_slice();
-        let free_lists = (0..self.memory_nodes).map(|_| {
+        let slabs = (0..self.memory_nodes).map(|_| {
             let (first, rest) = std::mem::take(&mut returned).split_at_mut(self.returned_blocks);
             returned = rest;
-            spin::Mutex::new(pool::FreeList::new(first))
+            spin::Mutex::new(BlockSlab::new(first))
         });
         let mark_bitmap = MarkBitmap::new(&mut self.plots, &mut self.marks);
         ItemsRoom {
-            free_lists: free_lists.collect(),
+            slabs: slabs.collect(),
             lanes: &self.lanes,
             links: &self.links,
             collection: Collection::new(mark_bitmap, self.eager),
@@ -645,9 +645,9 @@ impl<'a> ItemsRoom<'a> {
         let blocks = match place.epochs {
             Some(part) => {
                 let share = Share::new(&self.collection, part.epochs, place.geometry);
-                BlockPool::new(&self.free_lists).with_collection(share)
+                BlockPool::new(&self.slabs).with_collection(share)
             }
-            None => BlockPool::new(&self.free_lists),
+            None => BlockPool::new(&self.slabs),
         };
         Items::new(below, site, self.lanes, *parameters, plan, blocks, Links::new(self.links))
     }
