@@ -6,6 +6,7 @@
 
 use super::slot::{NodeType, Place, UNIT_BYTES};
 use crate::memory::Epochs;
+use crate::memory::free_list::{FreeList, FreePlace};
 
 /// Sizes that are reused: leaves, and nodes of each type.
 const SIZES: usize = 1 + NodeType::LARGEST.number() as usize;
@@ -16,24 +17,11 @@ const SIZES: usize = 1 + NodeType::LARGEST.number() as usize;
 /// operations wait where memory is short, and the shorter it is the less has to wait for that.
 pub const WAITING_SHARE: u64 = 8;
 
-/// An extent on a free list: storage for one.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Piece {
-    offset: u64,
-    /// The next one on its list, plus one; 0: none.
-    next: u32,
-}
+/// A free extent: storage for [`FreeExtents`]. It has no stamp: no compute node has a pointer to what was there.
+pub type FreeExtent = FreePlace<()>;
 
 /// Free lists of a memory node, by size.
-#[derive(Debug, Default)]
-pub struct FreeList<'s> {
-    pieces: &'s mut [Piece],
-    /// Entries from here on were never used.
-    fresh: u32,
-    /// Entries that were used, and are not in use now.
-    free: u32,
-    heads: [u32; SIZES],
-}
+pub type FreeExtents<'s> = FreeList<'s, (), SIZES>;
 
 const fn size_of_list(list: usize) -> Option<usize> {
     match NodeType::new(list as u8) {
@@ -47,17 +35,7 @@ const fn divides(units: usize) -> bool {
     !matches!(units, 1 | 2 | 4 | 7)
 }
 
-impl<'s> FreeList<'s> {
-    /// An empty one with room for `pieces.len()`.
-    pub fn new(pieces: &'s mut [Piece]) -> Self {
-        Self { pieces, ..Self::default() }
-    }
-
-    /// Whether there is no room for another extent.
-    pub const fn is_full(&self) -> bool {
-        self.free == 0 && self.fresh as usize >= self.pieces.len()
-    }
-
+impl FreeExtents<'_> {
     fn list(what: AllocationClass, bytes: usize) -> Option<usize> {
         match what {
             AllocationClass::Leaf => Some(0),
@@ -67,38 +45,12 @@ impl<'s> FreeList<'s> {
 
     /// Puts an extent on its list. `false`: there is no room, or no list for its size.
     pub fn put(&mut self, what: AllocationClass, offset: u64, bytes: usize) -> bool {
-        let Some(head) = Self::list(what, bytes).and_then(|list| self.heads.get_mut(list)) else { return false };
-        let at = if self.free > 0 {
-            self.free - 1
-        } else if (self.fresh as usize) < self.pieces.len() {
-            self.fresh += 1;
-            self.fresh - 1
-        } else {
-            return false;
-        };
-        let Some(piece) = self.pieces.get_mut(at as usize) else { return false };
-        if self.free > 0 {
-            self.free = piece.next;
-        }
-        *piece = Piece { offset, next: *head };
-        *head = at + 1;
-        true
-    }
-
-    fn pop(&mut self, list: usize) -> Option<u64> {
-        let head = self.heads.get_mut(list)?;
-        let at = head.checked_sub(1)?;
-        let piece = self.pieces.get_mut(at as usize)?;
-        let offset = piece.offset;
-        *head = piece.next;
-        piece.next = self.free;
-        self.free = at + 1;
-        Some(offset)
+        Self::list(what, bytes).is_some_and(|list| self.push(list, offset, ()))
     }
 
     /// Takes an extent of that size.
     pub fn take(&mut self, what: AllocationClass, bytes: usize) -> Option<u64> {
-        self.pop(Self::list(what, bytes)?)
+        Some(self.pop(Self::list(what, bytes)?)?.0)
     }
 
     /// Takes `bytes` off a larger extent of nodes. The rest is put back as extents of smaller ones.
@@ -106,10 +58,10 @@ impl<'s> FreeList<'s> {
         for list in 1..SIZES {
             let Some(size) = size_of_list(list) else { continue };
             let Some(rest) = size.checked_sub(bytes).filter(|rest| *rest > 0) else { continue };
-            if self.heads.get(list).is_none_or(|head| *head == 0) || !divides(rest / UNIT_BYTES) {
+            if self.is_empty(list) || !divides(rest / UNIT_BYTES) {
                 continue;
             }
-            let offset = self.pop(list)?;
+            let (offset, ()) = self.pop(list)?;
             let (mut at, mut rest) = (offset + bytes as u64, rest);
             for smaller in (1..list).rev() {
                 let Some(size) = size_of_list(smaller) else { continue };
@@ -127,40 +79,12 @@ impl<'s> FreeList<'s> {
         None
     }
 
-    /// Forgets extents for which `gone` is true.
-    pub fn give_up(&mut self, gone: impl Fn(u64) -> bool) {
-        for list in 0..SIZES {
-            let (mut kept, mut next) = (0, self.heads.get(list).copied().unwrap_or_default());
-            while let Some(at) = next.checked_sub(1)
-                && let Some(piece) = self.pieces.get_mut(at as usize)
-            {
-                let follows = piece.next;
-                if gone(piece.offset) {
-                    piece.next = self.free;
-                    self.free = next;
-                } else {
-                    piece.next = kept;
-                    kept = next;
-                }
-                next = follows;
-            }
-            if let Some(head) = self.heads.get_mut(list) {
-                *head = kept;
-            }
-        }
-    }
-
     /// Calls `visit` with every extent; leaves are of `leaf_bytes`.
-    pub fn for_each(&self, leaf_bytes: usize, visit: &mut dyn FnMut(AllocationClass, u64, usize)) {
-        for (list, head) in self.heads.iter().enumerate() {
-            let (what, bytes) =
-                size_of_list(list).map_or((AllocationClass::Leaf, leaf_bytes), |bytes| (AllocationClass::Node, bytes));
-            let mut next = *head;
-            while let Some(piece) = next.checked_sub(1).and_then(|at| self.pieces.get(at as usize)) {
-                visit(what, piece.offset, bytes);
-                next = piece.next;
-            }
-        }
+    pub fn for_each_extent(&self, leaf_bytes: usize, visit: &mut dyn FnMut(AllocationClass, u64, usize)) {
+        self.for_each(&mut |list, offset, ()| match size_of_list(list) {
+            Some(bytes) => visit(AllocationClass::Node, offset, bytes),
+            None => visit(AllocationClass::Leaf, offset, leaf_bytes),
+        });
     }
 }
 
@@ -380,17 +304,17 @@ mod tests {
     use crate::verbs::NodeId;
     use std::vec::Vec;
 
-    fn all(free_list: &FreeList<'_>) -> Vec<(AllocationClass, u64, usize)> {
+    fn all(free_list: &FreeExtents<'_>) -> Vec<(AllocationClass, u64, usize)> {
         let mut pieces = Vec::new();
-        free_list.for_each(32, &mut |what, offset, bytes| pieces.push((what, offset, bytes)));
+        free_list.for_each_extent(32, &mut |what, offset, bytes| pieces.push((what, offset, bytes)));
         pieces.sort_unstable_by_key(|piece| piece.1);
         pieces
     }
 
     #[test]
     fn pieces_come_back_by_their_size() {
-        let mut room = [Piece::default(); 3];
-        let mut free_list = FreeList::new(&mut room);
+        let mut room = [FreeExtent::default(); 3];
+        let mut free_list = FreeExtents::new(&mut room);
         for round in 0..4 {
             assert!(
                 free_list.put(AllocationClass::Node, 4096, 48)
@@ -416,8 +340,8 @@ mod tests {
         for list in 2..SIZES {
             for smaller in 1..list {
                 let (size, bytes) = (size_of_list(list).unwrap(), size_of_list(smaller).unwrap());
-                let mut room = [Piece::default(); 16];
-                let mut free_list = FreeList::new(&mut room);
+                let mut room = [FreeExtent::default(); 16];
+                let mut free_list = FreeExtents::new(&mut room);
                 assert!(free_list.put(AllocationClass::Node, 4096, size));
                 let Some(taken) = free_list.take_off(bytes) else {
                     assert!(!divides((size - bytes) / UNIT_BYTES));

@@ -3,9 +3,10 @@
 //! What was carved and lost the race to be published is used first. What was published and is out of the tree is reused
 //! when no compute node has a pointer to it any more ([`super::pieces`]), and then before memory that was never used.
 
-use super::pieces::{FreeList, Queue};
+use super::pieces::{FreeExtents, Queue};
 use super::slot::{Place, UNIT_BYTES};
 use crate::memory::chunks::Granted;
+use crate::memory::slab::BumpArena;
 use crate::memory::{Collection, Epochs, Share};
 use crate::mutants::{Mutant, planted};
 use crate::radix::pieces::AllocationClass;
@@ -26,9 +27,8 @@ const SPARE_MAX: usize = 16;
 
 /// The bump arena of the chunk in use, and spare extents. Storage for a [`Space`].
 #[derive(Debug, Default)]
-pub struct BumpArena {
-    next: u64,
-    end: u64,
+pub struct Arena {
+    bump: BumpArena,
     spare: Vec<(u64, u32), SPARE_MAX>,
     /// First byte of some chunk, and how many bytes all have.
     chunk: (u64, u64),
@@ -40,13 +40,11 @@ pub struct BumpArena {
     lost_bytes: u64,
 }
 
-impl BumpArena {
+impl Arena {
     /// Forgets extents for which `gone` is true.
     fn give_up(&mut self, gone: impl Fn(u64) -> bool) {
         self.spare.retain(|spare| !gone(spare.0));
-        if self.next < self.end && gone(self.next) {
-            (self.next, self.end) = (0, 0);
-        }
+        self.bump.give_up(gone);
     }
 
     /// Whether two extents that meet at `offset` are of one chunk. Others are not joined: what is carved lies in one
@@ -60,8 +58,7 @@ impl BumpArena {
     fn put(&mut self, offset: u64, bytes: u32) {
         let end = offset + u64::from(bytes);
         let (follows, precedes) = (self.is_within(offset), self.is_within(end));
-        if end == self.next && precedes {
-            self.next = offset;
+        if precedes && self.bump.take_back(offset, end) {
             return;
         }
         for spare in &mut self.spare {
@@ -105,9 +102,9 @@ impl Drop for Room<'_, '_> {
 /// Free memory of one index on one compute node, shared by its lanes.
 pub struct Space<'s> {
     /// That of use `u` on memory node `n`: `n * AllocationClass::COUNT + u`.
-    arenas: &'s [Mutex<BumpArena>],
+    arenas: &'s [Mutex<Arena>],
     /// One per memory node; none: nothing that was published is reused.
-    free_lists: &'s [Mutex<FreeList<'s>>],
+    free_lists: &'s [Mutex<FreeExtents<'s>>],
     /// The limbo list, and what it waits for.
     waiting: Option<(&'s Mutex<Queue<'s>>, &'s Epochs)>,
     share: Option<Share<'s>>,
@@ -117,7 +114,7 @@ pub struct Space<'s> {
 
 impl<'s> Space<'s> {
     /// `arenas`: [`AllocationClass::COUNT`] per memory node.
-    pub const fn new(arenas: &'s [Mutex<BumpArena>]) -> Self {
+    pub const fn new(arenas: &'s [Mutex<Arena>]) -> Self {
         Self { arenas, free_lists: &[], waiting: None, share: None, last_chunk: AtomicU32::new(0) }
     }
 
@@ -125,7 +122,7 @@ impl<'s> Space<'s> {
     #[must_use]
     pub const fn with_returns(
         mut self,
-        free_lists: &'s [Mutex<FreeList<'s>>],
+        free_lists: &'s [Mutex<FreeExtents<'s>>],
         waiting: &'s Mutex<Queue<'s>>,
         epochs: &'s Epochs,
     ) -> Self {
@@ -203,11 +200,11 @@ impl<'s> Space<'s> {
         self.arenas.len() / AllocationClass::COUNT
     }
 
-    fn arena(&self, what: AllocationClass, node: NodeId) -> Option<&Mutex<BumpArena>> {
+    fn arena(&self, what: AllocationClass, node: NodeId) -> Option<&Mutex<Arena>> {
         self.arenas.get(usize::from(node.0) * AllocationClass::COUNT + what as usize)
     }
 
-    fn free_list(&self, node: NodeId) -> Option<&Mutex<FreeList<'s>>> {
+    fn free_list(&self, node: NodeId) -> Option<&Mutex<FreeExtents<'s>>> {
         self.free_lists.get(usize::from(node.0))
     }
 
@@ -228,12 +225,7 @@ impl<'s> Space<'s> {
             }
             return Some(Place::new(node, offset));
         }
-        let offset = arena.next;
-        if offset + bytes as u64 > arena.end {
-            return None;
-        }
-        arena.next += bytes as u64;
-        Some(Place::new(node, offset))
+        arena.bump.take(bytes as u64).map(|offset| Place::new(node, offset))
     }
 
     /// As [`Space::take`], from a larger free extent: before more memory is asked for.
@@ -314,7 +306,7 @@ impl<'s> Space<'s> {
                 (waiting.next(epochs), waiting.is_half_full())
             };
             let Some(next) = next else { return released };
-            if !is_half_full && self.free_list(next.node()).is_some_and(|free_list| free_list.lock().is_full()) {
+            if !is_half_full && self.free_list(next.node()).is_some_and(|free_list| free_list.lock().room() == 0) {
                 return released;
             }
             // A statement of its own: the lock must not be held while the free list's is. Another lane may have been
@@ -400,7 +392,7 @@ impl<'s> Space<'s> {
             });
         }
         for (node, free_list) in (0..).zip(self.free_lists) {
-            free_list.lock().for_each(leaf_bytes, &mut |what, offset, bytes| {
+            free_list.lock().for_each_extent(leaf_bytes, &mut |what, offset, bytes| {
                 visit(what, Place::new(NodeId(node), offset), bytes as u64);
             });
         }
@@ -412,7 +404,7 @@ impl<'s> Space<'s> {
                 AllocationClass::Node
             };
             let arena = arena.lock();
-            let rest = (arena.next, arena.end - arena.next);
+            let rest = arena.bump.rest();
             let spare = arena.spare.iter().map(|spare| (spare.0, u64::from(spare.1)));
             for (offset, bytes) in spare.chain([rest]).filter(|piece| piece.1 > 0) {
                 visit(what, Place::new(node, offset), bytes);
@@ -434,28 +426,26 @@ impl<'s> Space<'s> {
             // Granted before it was closed: it is collected with the others.
             return;
         }
-        let rest = (arena.end - arena.next) & !(UNIT_BYTES as u64 - 1);
-        if let (true, Ok(size)) = (rest > 0, u32::try_from(rest)) {
-            let next = arena.next;
-            (arena.next, arena.end) = (0, 0);
-            arena.put(next, size);
+        let (rest, rest_bytes) = core::mem::take(&mut arena.bump).rest();
+        let rest_bytes = rest_bytes & !(UNIT_BYTES as u64 - 1);
+        if let (true, Ok(rest_bytes)) = (rest_bytes > 0, u32::try_from(rest_bytes)) {
+            arena.put(rest, rest_bytes);
         }
         arena.chunk = (offset, bytes);
-        arena.next = offset;
-        arena.end = offset + bytes;
+        arena.bump = BumpArena::new(offset, bytes);
     }
 }
 
 #[cfg(test)]
 mod tests {
     extern crate std;
-    use super::super::pieces::{Piece, Waiting};
+    use super::super::pieces::{FreeExtent, Waiting};
     use super::*;
     use std::vec::Vec;
 
     #[test]
     fn pieces_do_not_overlap_and_come_back() {
-        let arenas: Vec<_> = (0..4).map(|_| Mutex::new(BumpArena::default())).collect();
+        let arenas: Vec<_> = (0..4).map(|_| Mutex::new(Arena::default())).collect();
         let space = Space::new(&arenas);
         assert_eq!(space.take(AllocationClass::Leaf, NodeId(1), 32), None);
         space.add_chunk(AllocationClass::Leaf, NodeId(1), 4096, 128);
@@ -503,9 +493,9 @@ mod tests {
 
     #[test]
     fn what_was_published_waits_and_comes_back_first() {
-        let arenas: Vec<_> = (0..2).map(|_| Mutex::new(BumpArena::default())).collect();
-        let (mut room, mut slots) = ([Waiting::default(); 4], [Piece::default(); 4]);
-        let (epochs, free_lists) = (Epochs::new(), [Mutex::new(FreeList::new(&mut slots))]);
+        let arenas: Vec<_> = (0..2).map(|_| Mutex::new(Arena::default())).collect();
+        let (mut room, mut slots) = ([Waiting::default(); 4], [FreeExtent::default(); 4]);
+        let (epochs, free_lists) = (Epochs::new(), [Mutex::new(FreeExtents::new(&mut slots))]);
         let queue = Mutex::new(Queue::new(&mut room, true));
         let space = Space::new(&arenas).with_returns(&free_lists, &queue, &epochs);
         space.add_chunk(AllocationClass::Node, NodeId(0), 4096, 1024);
