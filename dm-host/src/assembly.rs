@@ -24,8 +24,8 @@ use dm_core::locks::table::{Entry, LockTable, Waiter};
 use dm_core::membership::redo::RedoError;
 use dm_core::membership::{Recovery, RecoveryError};
 use dm_core::memory::chunks::RequestIds;
-use dm_core::memory::node_pool::{FreeNode, NodePool, NodeSlab};
-use dm_core::memory::{Collection, GENERATIONS, LimboList, MarkBitmap, Participant, Plot, Share, Waiting, mark_bitmap};
+use dm_core::memory::node_pool::{FreeNode, NodeLimbo, NodePool, NodeSlab, WaitingNode};
+use dm_core::memory::{Collection, GENERATIONS, MarkBitmap, Participant, Plot, Share, mark_bitmap};
 use dm_core::remote::NodeGeometry;
 use dm_core::remote::catalog::{IndexNumber, root_offset};
 use dm_core::remote::place::NodeClass;
@@ -329,7 +329,7 @@ pub struct Storage {
     leaf_words: Vec<words::Place>,
     hotspot: Vec<hotspot::Bucket>,
     returned: Vec<FreeNode>,
-    waiting: Vec<Waiting>,
+    waiting: Vec<WaitingNode>,
     returned_nodes: usize,
     shelf_count: usize,
     words: MmapMut,
@@ -350,7 +350,7 @@ pub struct Room<'a> {
     leaf_words: &'a [words::Place],
     hotspot: &'a [hotspot::Bucket],
     slabs: Vec<spin::Mutex<NodeSlab<'a>>>,
-    quarantine: spin::Mutex<LimboList<'a>>,
+    quarantine: spin::Mutex<NodeLimbo<'a>>,
     words: &'a [AtomicU32],
     requests: &'a RequestIds,
     locks_per_node: u32,
@@ -421,7 +421,7 @@ impl Storage {
             leaf_words: (0..leaf_locks).map(|_| words::Place::default()).collect(),
             hotspot: (0..Hotspot::buckets_for(sizes.hotspot_bytes)).map(|_| hotspot::Bucket::default()).collect(),
             returned: vec![FreeNode::default(); shelf_count * spending.returned_nodes],
-            waiting: vec![Waiting::default(); if place.epochs.is_some() { spending.returned_nodes } else { 0 }],
+            waiting: vec![WaitingNode::default(); if place.epochs.is_some() { spending.returned_nodes } else { 0 }],
             returned_nodes: spending.returned_nodes,
             shelf_count,
             words: huge_zeroes(words * size_of::<AtomicU32>()).map_err(|error| AssemblyError::Memory {
@@ -472,7 +472,7 @@ impl Storage {
             leaf_words,
             hotspot,
             slabs,
-            quarantine: spin::Mutex::new(LimboList::new(waiting)),
+            quarantine: spin::Mutex::new(NodeLimbo::new(waiting)),
             words,
             requests,
             locks_per_node,

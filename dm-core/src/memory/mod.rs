@@ -67,8 +67,9 @@ pub mod slab;
 
 pub use collect::{Collection, Share};
 pub use epochs::{Epochs, Participant, Pin};
-pub use limbo::{GENERATIONS, LimboList, Waiting};
+pub use limbo::{LimboList, Waiting};
 pub use mark_bitmap::{MarkBitmap, Plot};
+pub use node_pool::GENERATIONS;
 pub use orphans::Adopted;
 
 use crate::marks::Mark;

@@ -10,12 +10,15 @@
 use crate::memory::free_list::FreePlace;
 use crate::memory::orphans::Adoption;
 use crate::memory::slab::{BumpArena, Slab};
-use crate::memory::{Epochs, GENERATIONS, LimboList};
+use crate::memory::{Epochs, LimboList, Waiting};
 use crate::mutants::{Mutant, planted};
-use crate::remote::address::Address;
-use crate::remote::place::{NodeClass, UnlinkedNode};
+use crate::remote::address::{Address, GENERATION_MASK};
+use crate::remote::place::{NodeClass, Place, UnlinkedNode};
 use crate::verbs::NodeId;
 use spin::Mutex;
+
+/// Nodes of a place that generations tell apart.
+pub const GENERATIONS: u8 = GENERATION_MASK + 1;
 
 /// What the next node of a place has to know of the earlier ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,6 +43,14 @@ pub type FreeNode = FreePlace<NodeStamp>;
 /// Nodes of one class on one memory node. Storage for a [`NodePool`].
 pub type NodeSlab<'s> = Slab<'s, NodeStamp, 1>;
 
+/// A node that waits: storage for a [`NodeLimbo`].
+pub type WaitingNode = Waiting<(NodeClass, NodeStamp)>;
+
+/// Places that wait because their generations begin again: those whose next generation is the first of *either* half of
+/// all. All others are ready at once. See [`generations`](crate::manual::generations) for why that is needed and
+/// enough, and why it is either half.
+pub type NodeLimbo<'s> = LimboList<'s, (NodeClass, NodeStamp)>;
+
 /// The only list of a [`NodeSlab`].
 const NODES: usize = 0;
 
@@ -50,7 +61,7 @@ pub struct NodePool<'s> {
     node_bytes: [u32; NodeClass::COUNT],
     adoption: Adoption,
     /// The limbo list, and what its places wait for. `None`: nothing waits.
-    limbo: Option<(&'s Mutex<LimboList<'s>>, &'s Epochs)>,
+    limbo: Option<(&'s Mutex<NodeLimbo<'s>>, &'s Epochs)>,
     /// Generations before the first one comes again.
     generations: u8,
 }
@@ -73,13 +84,13 @@ impl<'s> NodePool<'s> {
         Self { slabs, node_bytes, adoption: Adoption::new(), limbo: None, generations: GENERATIONS }
     }
 
-    /// The same, with a limbo list for places whose generations begin again ([`crate::memory::limbo`]). They do
+    /// The same, with a limbo list for places whose generations begin again ([`NodeLimbo`]). They do
     /// after `generations` nodes of a place: a power of two from 2 to [`GENERATIONS`], which is what all other code
     /// means by it. Fewer are for tests that want to see it happen. Any other number counts as [`GENERATIONS`].
     #[must_use]
     pub const fn with_quarantine(
         mut self,
-        limbo: &'s Mutex<LimboList<'s>>,
+        limbo: &'s Mutex<NodeLimbo<'s>>,
         epochs: &'s Epochs,
         generations: u8,
     ) -> Self {
@@ -141,7 +152,8 @@ impl<'s> NodePool<'s> {
             && !planted(Mutant::NoQuarantine)
             && !planted(Mutant::SameGeneration)
         {
-            if !limbo.lock().push(class, fresh, epochs.turns()) {
+            let place = Place::new(address.node(), address.offset());
+            if !limbo.lock().push(place, (class, NodeStamp::of(fresh)), epochs.turns()) {
                 return Put::NoRoom;
             }
             epochs.waits(true);
@@ -157,17 +169,17 @@ impl<'s> NodePool<'s> {
         loop {
             // A statement of its own: the lock must not be held while the free list's is.
             let over = limbo.lock().pop(|entered| epochs.is_over(entered));
-            let Some((class, fresh)) = over else { return released };
+            let Some((place, (class, stamp))) = over else { return released };
             epochs.waits(false);
             // If the free list has no room, the place waits until this compute node has departed, like all that do not
             // fit.
-            released += u32::from(self.put(class, fresh));
+            released += u32::from(self.put(class, stamp.node(place.node(), place.offset())));
         }
     }
 
     /// Whether places wait.
     pub(crate) fn has_waiting(&self) -> bool {
-        self.limbo.is_some_and(|(limbo, _)| !limbo.lock().is_empty())
+        self.limbo.is_some_and(|(limbo, _)| limbo.lock().count() > 0)
     }
 
     /// Adds a granted chunk of never used memory: `bytes` from byte `offset` of `node`. First the rest of the present
@@ -188,7 +200,9 @@ impl<'s> NodePool<'s> {
     /// Calls `visit` with every node that is free or waits: to account for memory.
     pub fn for_each_ready(&self, visit: &mut dyn FnMut(NodeClass, UnlinkedNode)) {
         if let Some((limbo, _)) = self.limbo {
-            limbo.lock().for_each(visit);
+            limbo.lock().for_each(&mut |place, (class, stamp)| {
+                visit(class, stamp.node(place.node(), place.offset()));
+            });
         }
         for (number, slab) in self.slabs.iter().enumerate() {
             let node = NodeId((number / NodeClass::COUNT) as u16);

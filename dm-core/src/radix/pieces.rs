@@ -5,8 +5,8 @@
 //! ([`smart_memory`](crate::manual::smart_memory)).
 
 use super::slot::{NodeType, Place, UNIT_BYTES};
-use crate::memory::Epochs;
 use crate::memory::free_list::{FreeList, FreePlace};
+use crate::memory::{Epochs, LimboList, Waiting};
 
 /// Sizes that are reused: leaves, and nodes of each type.
 const SIZES: usize = 1 + NodeType::LARGEST.number() as usize;
@@ -88,25 +88,34 @@ impl FreeExtents<'_> {
     }
 }
 
-/// An extent that waits: storage for one.
+/// Size and use of an extent that waits: a multiple of 16, plus its [`AllocationClass`].
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Waiting {
-    place: Place,
-    /// A multiple of 16, plus its [`AllocationClass`].
-    bytes: u32,
-    /// Turns begun when it entered.
-    entered: u32,
+pub struct Extent(u32);
+
+impl Extent {
+    const fn new(what: AllocationClass, bytes: usize) -> Self {
+        Self(bytes as u32 | what as u32)
+    }
+
+    const fn what(self) -> AllocationClass {
+        if self.0 & 1 == AllocationClass::Node as u32 { AllocationClass::Node } else { AllocationClass::Leaf }
+    }
+
+    const fn bytes(self) -> usize {
+        (self.0 & !1) as usize
+    }
 }
 
-/// The limbo list: extents that wait, in the order in which they came.
+/// An extent that waits: storage for one.
+pub type WaitingExtent = Waiting<Extent>;
+
+/// The limbo list, and when a turn is asked for.
 ///
 /// A lane that is about to take something out of the tree reserves room here first ([`Queue::reserve`]), and waits if
 /// there is none. So nothing finds the list full.
 #[derive(Debug)]
 pub struct Queue<'s> {
-    pieces: &'s mut [Waiting],
-    first: usize,
-    count: usize,
+    waiting: LimboList<'s, Extent>,
     /// Room that is reserved for extents which may come.
     reserved: usize,
     /// Bytes that wait, by use.
@@ -122,10 +131,11 @@ pub struct Queue<'s> {
 }
 
 impl<'s> Queue<'s> {
-    /// An empty one with room for `pieces.len()`. `eager`: a turn is asked for whenever something waits.
-    pub const fn new(pieces: &'s mut [Waiting], eager: bool) -> Self {
+    /// An empty one with room for `room.len()`. `eager`: a turn is asked for whenever something waits.
+    pub const fn new(room: &'s mut [WaitingExtent], eager: bool) -> Self {
         let (bytes, granted_bytes) = ([0; AllocationClass::COUNT], [0; AllocationClass::COUNT]);
-        Self { pieces, first: 0, count: 0, reserved: 0, bytes, granted_bytes, free_bytes: 0, eager, asked: None }
+        let waiting = LimboList::new(room);
+        Self { waiting, reserved: 0, bytes, granted_bytes, free_bytes: 0, eager, asked: None }
     }
 
     /// Counts a granted chunk.
@@ -147,7 +157,7 @@ impl<'s> Queue<'s> {
 
     /// Reserves room for `count` extents, until [`Queue::unreserve`]. `false`: there is none now.
     pub const fn reserve(&mut self, count: usize) -> bool {
-        let fits = self.count + self.reserved + count <= self.pieces.len();
+        let fits = self.waiting.count() + self.reserved + count <= self.waiting.room();
         if fits {
             self.reserved += count;
         }
@@ -172,7 +182,7 @@ impl<'s> Queue<'s> {
 
     /// Whether half of the room is taken.
     pub const fn is_half_full(&self) -> bool {
-        (self.count + self.reserved) * 2 >= self.pieces.len()
+        (self.waiting.count() + self.reserved) * 2 >= self.waiting.room()
     }
 
     /// Adds an extent, with copies of `copies_bytes`. `false`: there is no room.
@@ -184,19 +194,13 @@ impl<'s> Queue<'s> {
         bytes: usize,
         copies_bytes: u64,
     ) -> bool {
-        let room = self.pieces.len();
-        if self.count >= room {
+        if !self.waiting.push(place, Extent::new(what, bytes), epochs.turns()) {
             self.ask(epochs);
             return false;
         }
-        let entered = epochs.turns();
-        if let Some(piece) = self.pieces.get_mut((self.first + self.count) % room) {
-            *piece = Waiting { place, bytes: bytes as u32 | what as u32, entered };
-        }
-        self.count += 1;
         self.bytes[what as usize] += bytes as u64;
         let enough = self.granted_bytes.iter().sum::<u64>().max(copies_bytes) / WAITING_SHARE;
-        if self.eager || self.bytes.iter().sum::<u64>() >= enough || self.count * 2 >= room {
+        if self.eager || self.bytes.iter().sum::<u64>() >= enough || self.waiting.count() * 2 >= self.waiting.room() {
             self.ask(epochs);
         }
         true
@@ -206,7 +210,7 @@ impl<'s> Queue<'s> {
     /// nothing waits or is about to.
     pub fn ask(&mut self, epochs: &Epochs) -> Option<u32> {
         match self.asked.filter(|asked| !epochs.is_over(*asked)) {
-            _ if self.count == 0 => (self.reserved > 0).then(|| epochs.turns()),
+            _ if self.waiting.count() == 0 => (self.reserved > 0).then(|| epochs.turns()),
             Some(asked) => Some(asked),
             None => {
                 let asked = epochs.turns();
@@ -219,66 +223,37 @@ impl<'s> Queue<'s> {
 
     /// Whether something became free since [`Queue::ask`] returned `asked`.
     pub fn is_back(&self, epochs: &Epochs, asked: u32) -> bool {
-        self.count == 0 || epochs.is_over(asked)
+        self.waiting.count() == 0 || epochs.is_over(asked)
     }
 
     /// Where the extent lies that [`Queue::pop`] would return.
     pub fn next(&self, epochs: &Epochs) -> Option<Place> {
-        let piece = self.pieces.get(self.first).filter(|_| self.count > 0)?;
-        epochs.is_over(piece.entered).then_some(piece.place)
+        self.waiting.next(|entered| epochs.is_over(entered)).map(|(place, _)| place)
     }
 
     /// The extent that has waited longest, if that is long enough.
     pub fn pop(&mut self, epochs: &Epochs) -> Option<(AllocationClass, Place, usize)> {
-        if self.count == 0 {
-            return None;
-        }
-        let Waiting { place, bytes, entered } = *self.pieces.get(self.first)?;
-        if !epochs.is_over(entered) {
-            return None;
-        }
-        self.first = (self.first + 1) % self.pieces.len();
-        self.count -= 1;
-        let what =
-            if bytes & 1 == AllocationClass::Node as u32 { AllocationClass::Node } else { AllocationClass::Leaf };
-        let bytes = (bytes & !1) as usize;
+        let (place, extent) = self.waiting.pop(|entered| epochs.is_over(entered))?;
+        let (what, bytes) = (extent.what(), extent.bytes());
         self.bytes[what as usize] -= bytes as u64;
         Some((what, place, bytes))
     }
 
     /// Forgets extents for which `gone` is true; the others keep their order.
     pub fn give_up(&mut self, gone: impl Fn(Place) -> bool) {
-        let (room, count) = (self.pieces.len().max(1), self.count);
-        let mut kept = 0;
-        for at in 0..count {
-            let Some(&piece) = self.pieces.get((self.first + at) % room) else { continue };
-            if gone(piece.place) {
-                let of_use = if piece.bytes & 1 == AllocationClass::Node as u32 {
-                    AllocationClass::Node
-                } else {
-                    AllocationClass::Leaf
-                };
-                self.bytes[of_use as usize] -= u64::from(piece.bytes & !1);
-            } else if let Some(to) = self.pieces.get_mut((self.first + kept) % room) {
-                *to = piece;
-                kept += 1;
+        let bytes = &mut self.bytes;
+        self.waiting.give_up(|place, extent| {
+            let gone = gone(place);
+            if gone {
+                bytes[extent.what() as usize] -= extent.bytes() as u64;
             }
-        }
-        self.count = kept;
+            gone
+        });
     }
 
     /// Calls `visit` with every extent.
     pub fn for_each(&self, visit: &mut dyn FnMut(AllocationClass, Place, usize)) {
-        for at in 0..self.count {
-            if let Some(piece) = self.pieces.get((self.first + at) % self.pieces.len()) {
-                let what = if piece.bytes & 1 == AllocationClass::Node as u32 {
-                    AllocationClass::Node
-                } else {
-                    AllocationClass::Leaf
-                };
-                visit(what, piece.place, (piece.bytes & !1) as usize);
-            }
-        }
+        self.waiting.for_each(&mut |place, extent| visit(extent.what(), place, extent.bytes()));
     }
 }
 
@@ -360,7 +335,7 @@ mod tests {
 
     #[test]
     fn a_turn_is_asked_for_when_enough_waits() {
-        let mut room = [Waiting::default(); 8];
+        let mut room = [WaitingExtent::default(); 8];
         let epochs = Epochs::new();
         let mut queue = Queue::new(&mut room, false);
         queue.grant(AllocationClass::Leaf, 1024);
@@ -385,7 +360,7 @@ mod tests {
 
     #[test]
     fn who_reserves_room_finds_it_and_who_is_crowded_waits_for_a_turn() {
-        let mut room = [Waiting::default(); 4];
+        let mut room = [WaitingExtent::default(); 4];
         let epochs = Epochs::new();
         let mut queue = Queue::new(&mut room, false);
         let place = |at: u64| Place::new(NodeId(1), 4096 + 16 * at);

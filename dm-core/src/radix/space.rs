@@ -439,7 +439,7 @@ impl<'s> Space<'s> {
 #[cfg(test)]
 mod tests {
     extern crate std;
-    use super::super::pieces::{FreeExtent, Waiting};
+    use super::super::pieces::{FreeExtent, WaitingExtent};
     use super::*;
     use std::vec::Vec;
 
@@ -494,7 +494,7 @@ mod tests {
     #[test]
     fn what_was_published_waits_and_comes_back_first() {
         let arenas: Vec<_> = (0..2).map(|_| Mutex::new(Arena::default())).collect();
-        let (mut room, mut slots) = ([Waiting::default(); 4], [FreeExtent::default(); 4]);
+        let (mut room, mut slots) = ([WaitingExtent::default(); 4], [FreeExtent::default(); 4]);
         let (epochs, free_lists) = (Epochs::new(), [Mutex::new(FreeExtents::new(&mut slots))]);
         let queue = Mutex::new(Queue::new(&mut room, true));
         let space = Space::new(&arenas).with_returns(&free_lists, &queue, &epochs);

@@ -6,7 +6,7 @@ use dm_core::locks::table::{Entry, LockTable, Waiter};
 use dm_core::memory::chunks::RequestIds;
 use dm_core::memory::{Collection, GENERATIONS, MarkBitmap, Plot, Share, mark_bitmap};
 use dm_core::radix::cache::NodeCache;
-use dm_core::radix::pieces::{AllocationClass, FreeExtent, FreeExtents, Queue, Waiting};
+use dm_core::radix::pieces::{AllocationClass, FreeExtent, FreeExtents, Queue, WaitingExtent};
 use dm_core::radix::slot::{MEMORY_NODES_MAX, NODE_BYTES_MAX};
 use dm_core::radix::space::{Arena, Space};
 use dm_core::smart::parameters::{Parameters, REGION_BYTES_MAX};
@@ -39,7 +39,7 @@ pub struct SmartStorage {
     waiters: Vec<Waiter>,
     arenas: Vec<spin::Mutex<Arena>>,
     pieces: Vec<FreeExtent>,
-    waiting: Vec<Waiting>,
+    waiting: Vec<WaitingExtent>,
     returned: usize,
     eager: bool,
     plots: Vec<Plot>,
@@ -115,7 +115,7 @@ impl SmartStorage {
                 if place.epochs.is_some() { nodes * spending.returned_nodes } else { 0 }
             ],
             waiting: vec![
-                Waiting::default();
+                WaitingExtent::default();
                 if place.epochs.is_some() {
                     (WAITING * spending.returned_nodes).max(RETIRED_AT_ONCE_MAX)
                 } else {
