@@ -88,11 +88,9 @@ impl Tree<'_> {
             NodeClass::Leaf => ChunkKind::Leaf,
             NodeClass::Inner => ChunkKind::Inner,
         };
-        // Requests count up, classes alternate: both spread over the memory nodes.
-        let turn = request.get() as usize + usize::from(self.owner.row.0);
-        let near = NodeId((turn % self.geometry.len().max(1)) as u16);
-        let grant = Grant::new(self.owner, kind, self.number, request);
-        let want = Want { grant, retry: false, reuse: false, hint: 0 };
+        // Classes alternate, so both spread over the memory nodes.
+        let want = Want::new(Grant::new(self.owner, kind, self.number, request));
+        let near = want.in_turn(self.geometry.len());
         let granted = chunks::grant_any(lane, self.geometry, near, &want, self.scratch.small).await?;
         let Some(granted) = granted else { return Ok(false) };
         self.nodes.add_chunk(class, granted.node, granted.offset, granted.bytes);

@@ -19,7 +19,7 @@ use super::block::{CLASSES, UNIT_BYTES, class_bytes, class_of};
 use super::slot::{BlockPointer, LIFE_MASK};
 use crate::memory::free_list::FreePlace;
 use crate::memory::slab::{BumpArena, Slab};
-use crate::memory::{Collection, Share};
+use crate::memory::{Collection, Share, nodes_from};
 use crate::mutants::{Mutant, planted};
 use crate::verbs::NodeId;
 use spin::Mutex;
@@ -161,11 +161,9 @@ impl<'s> BlockPool<'s> {
         near: NodeId,
         mut look: impl FnMut(&mut BlockSlab<'s>) -> Option<(u64, u32)>,
     ) -> Option<UnlinkedBlock> {
-        let nodes = self.slabs.len();
-        (0..nodes).find_map(|step| {
-            let node = (usize::from(near.0) + step) % nodes;
-            let (offset, life) = look(&mut self.slabs.get(node)?.lock())?;
-            Some(UnlinkedBlock { place: BlockPointer::place_of(NodeId(node as u16), offset), life })
+        nodes_from(near, self.slabs.len()).find_map(|node| {
+            let (offset, life) = look(&mut self.slabs.get(usize::from(node.0))?.lock())?;
+            Some(UnlinkedBlock { place: BlockPointer::place_of(node, offset), life })
         })
     }
 

@@ -73,10 +73,16 @@ pub use node_pool::GENERATIONS;
 pub use orphans::Adopted;
 
 use crate::marks::Mark;
+use crate::verbs::NodeId;
 use core::sync::atomic::{AtomicBool, Ordering::Release, Ordering::SeqCst};
 
 /// Marks of this room.
 pub const MARKS: &[Mark] = &[Mark::ChunkAdopted, Mark::NodeReclaimed];
+
+/// All of so many memory nodes in turn, from `near` on.
+pub(crate) fn nodes_from(near: NodeId, nodes: usize) -> impl Iterator<Item = NodeId> {
+    (0..nodes).map(move |step| NodeId(((usize::from(near.0) + step) % nodes) as u16))
+}
 
 /// Something that a compute node does once at a time. Ends when it is dropped.
 pub(crate) struct Busy<'a>(&'a AtomicBool);

@@ -10,7 +10,7 @@
 use crate::memory::free_list::FreePlace;
 use crate::memory::orphans::Adoption;
 use crate::memory::slab::{BumpArena, Slab};
-use crate::memory::{Epochs, LimboList, Waiting};
+use crate::memory::{Epochs, LimboList, Waiting, nodes_from};
 use crate::mutants::{Mutant, planted};
 use crate::remote::address::{Address, GENERATION_MASK};
 use crate::remote::place::{NodeClass, Place, UnlinkedNode};
@@ -117,8 +117,7 @@ impl<'s> NodePool<'s> {
 
     /// Takes a node, preferably on `near`.
     pub fn take(&self, class: NodeClass, near: NodeId) -> Option<UnlinkedNode> {
-        let nodes = self.memory_nodes();
-        (0..nodes).find_map(|step| self.take_on(class, NodeId(((near.0 as usize + step) % nodes) as u16)))
+        nodes_from(near, self.memory_nodes()).find_map(|node| self.take_on(class, node))
     }
 
     fn take_on(&self, class: NodeClass, node: NodeId) -> Option<UnlinkedNode> {

@@ -7,7 +7,7 @@ use super::pieces::{FreeExtents, Queue};
 use super::slot::{Place, UNIT_BYTES};
 use crate::memory::chunks::Granted;
 use crate::memory::slab::BumpArena;
-use crate::memory::{Collection, Epochs, Share};
+use crate::memory::{Collection, Epochs, Share, nodes_from};
 use crate::mutants::{Mutant, planted};
 use crate::radix::pieces::AllocationClass;
 use crate::remote::lock_word::RowId;
@@ -248,8 +248,7 @@ impl<'s> Space<'s> {
 
     /// As [`Space::take`], on `near` if there is room, otherwise on any other.
     pub fn take_near(&self, what: AllocationClass, near: NodeId, bytes: usize) -> Option<Place> {
-        let nodes = self.memory_nodes();
-        (0..nodes).find_map(|step| self.take(what, NodeId(((usize::from(near.0) + step) % nodes) as u16), bytes))
+        nodes_from(near, self.memory_nodes()).find_map(|node| self.take(what, node, bytes))
     }
 
     /// Gives back `bytes` to which no slot has ever led.

@@ -116,7 +116,7 @@ impl<'s> Smart<'s> {
                 AllocationClass::Node => ChunkKind::Inner,
             };
             let grant = Grant::new(self.owner, kind, self.number, request);
-            let want = Want { grant, retry: false, reuse: false, hint: self.space.hint(self.owner.row) };
+            let want = Want { hint: self.space.hint(self.owner.row), ..Want::new(grant) };
             let granted = chunks::grant_any(lane, self.geometry, near, &want, self.scratch.small).await;
             self.space.ends_asking(what, near);
             let granted = granted?;
