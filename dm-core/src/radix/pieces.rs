@@ -7,6 +7,7 @@
 use super::slot::{NodeType, Place, UNIT_BYTES};
 use crate::memory::free_list::{FreeList, FreePlace};
 use crate::memory::{Epochs, LimboList, Waiting};
+use crate::remote::place::NodeClass;
 
 /// Sizes that are reused: leaves, and nodes of each type.
 const SIZES: usize = 1 + NodeType::LARGEST.number() as usize;
@@ -36,20 +37,20 @@ const fn divides(units: usize) -> bool {
 }
 
 impl FreeExtents<'_> {
-    fn list(what: AllocationClass, bytes: usize) -> Option<usize> {
+    fn list(what: NodeClass, bytes: usize) -> Option<usize> {
         match what {
-            AllocationClass::Leaf => Some(0),
-            AllocationClass::Node => (1..SIZES).find(|&list| size_of_list(list) == Some(bytes)),
+            NodeClass::Leaf => Some(0),
+            NodeClass::Inner => (1..SIZES).find(|&list| size_of_list(list) == Some(bytes)),
         }
     }
 
     /// Puts an extent on its list. `false`: there is no room, or no list for its size.
-    pub fn put(&mut self, what: AllocationClass, offset: u64, bytes: usize) -> bool {
+    pub fn put(&mut self, what: NodeClass, offset: u64, bytes: usize) -> bool {
         Self::list(what, bytes).is_some_and(|list| self.push(list, offset, ()))
     }
 
     /// Takes an extent of that size.
-    pub fn take(&mut self, what: AllocationClass, bytes: usize) -> Option<u64> {
+    pub fn take(&mut self, what: NodeClass, bytes: usize) -> Option<u64> {
         Some(self.pop(Self::list(what, bytes)?)?.0)
     }
 
@@ -67,7 +68,7 @@ impl FreeExtents<'_> {
                 let Some(size) = size_of_list(smaller) else { continue };
                 while rest >= size && divides((rest - size) / UNIT_BYTES) {
                     // There is room for one; for more there may not be.
-                    if !self.put(AllocationClass::Node, at, size) {
+                    if !self.put(NodeClass::Inner, at, size) {
                         return Some(offset);
                     }
                     at += size as u64;
@@ -80,25 +81,25 @@ impl FreeExtents<'_> {
     }
 
     /// Calls `visit` with every extent; leaves are of `leaf_bytes`.
-    pub fn for_each_extent(&self, leaf_bytes: usize, visit: &mut dyn FnMut(AllocationClass, u64, usize)) {
+    pub fn for_each_extent(&self, leaf_bytes: usize, visit: &mut dyn FnMut(NodeClass, u64, usize)) {
         self.for_each(&mut |list, offset, ()| match size_of_list(list) {
-            Some(bytes) => visit(AllocationClass::Node, offset, bytes),
-            None => visit(AllocationClass::Leaf, offset, leaf_bytes),
+            Some(bytes) => visit(NodeClass::Inner, offset, bytes),
+            None => visit(NodeClass::Leaf, offset, leaf_bytes),
         });
     }
 }
 
-/// Size and use of an extent that waits: a multiple of 16, plus its [`AllocationClass`].
+/// Size and use of an extent that waits: a multiple of 16, plus its [`NodeClass`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Extent(u32);
 
 impl Extent {
-    const fn new(what: AllocationClass, bytes: usize) -> Self {
+    const fn new(what: NodeClass, bytes: usize) -> Self {
         Self(bytes as u32 | what as u32)
     }
 
-    const fn what(self) -> AllocationClass {
-        if self.0 & 1 == AllocationClass::Node as u32 { AllocationClass::Node } else { AllocationClass::Leaf }
+    const fn what(self) -> NodeClass {
+        NodeClass::ALL[(self.0 & 1) as usize]
     }
 
     const fn bytes(self) -> usize {
@@ -119,9 +120,9 @@ pub struct Queue<'s> {
     /// Room that is reserved for extents which may come.
     reserved: usize,
     /// Bytes that wait, by use.
-    bytes: [u64; AllocationClass::COUNT],
+    bytes: [u64; NodeClass::COUNT],
     /// Bytes of chunks, by use.
-    granted_bytes: [u64; AllocationClass::COUNT],
+    granted_bytes: [u64; NodeClass::COUNT],
     /// Bytes of chunks that were free, as far as this compute node knows.
     free_bytes: u64,
     /// All turns are asked for, so that tests see them.
@@ -133,13 +134,13 @@ pub struct Queue<'s> {
 impl<'s> Queue<'s> {
     /// An empty one with room for `room.len()`. `eager`: a turn is asked for whenever something waits.
     pub const fn new(room: &'s mut [WaitingExtent], eager: bool) -> Self {
-        let (bytes, granted_bytes) = ([0; AllocationClass::COUNT], [0; AllocationClass::COUNT]);
+        let (bytes, granted_bytes) = ([0; NodeClass::COUNT], [0; NodeClass::COUNT]);
         let waiting = LimboList::new(room);
         Self { waiting, reserved: 0, bytes, granted_bytes, free_bytes: 0, eager, asked: None }
     }
 
     /// Counts a granted chunk.
-    pub const fn grant(&mut self, what: AllocationClass, bytes: u64) {
+    pub const fn grant(&mut self, what: NodeClass, bytes: u64) {
         self.granted_bytes[what as usize] += bytes;
     }
 
@@ -170,13 +171,13 @@ impl<'s> Queue<'s> {
     }
 
     /// Whether so much of one use waits that it should be reused before more is granted, with copies of `copies_bytes`.
-    pub fn is_crowded(&self, what: AllocationClass, copies_bytes: u64) -> bool {
+    pub fn is_crowded(&self, what: NodeClass, copies_bytes: u64) -> bool {
         let bytes = self.bytes[what as usize];
         bytes > 0 && bytes >= self.granted_bytes[what as usize].max(copies_bytes) / WAITING_SHARE
     }
 
     /// Whether the pool is so short that waiting for the extents of one use is better than having more granted.
-    pub const fn is_worth_waiting(&self, what: AllocationClass) -> bool {
+    pub const fn is_worth_waiting(&self, what: NodeClass) -> bool {
         self.bytes[what as usize] >= self.free_bytes / WAITING_SHARE
     }
 
@@ -186,14 +187,7 @@ impl<'s> Queue<'s> {
     }
 
     /// Adds an extent, with copies of `copies_bytes`. `false`: there is no room.
-    pub fn push(
-        &mut self,
-        epochs: &Epochs,
-        what: AllocationClass,
-        place: Place,
-        bytes: usize,
-        copies_bytes: u64,
-    ) -> bool {
+    pub fn push(&mut self, epochs: &Epochs, what: NodeClass, place: Place, bytes: usize, copies_bytes: u64) -> bool {
         if !self.waiting.push(place, Extent::new(what, bytes), epochs.turns()) {
             self.ask(epochs);
             return false;
@@ -232,7 +226,7 @@ impl<'s> Queue<'s> {
     }
 
     /// The extent that has waited longest, if that is long enough.
-    pub fn pop(&mut self, epochs: &Epochs) -> Option<(AllocationClass, Place, usize)> {
+    pub fn pop(&mut self, epochs: &Epochs) -> Option<(NodeClass, Place, usize)> {
         let (place, extent) = self.waiting.pop(|entered| epochs.is_over(entered))?;
         let (what, bytes) = (extent.what(), extent.bytes());
         self.bytes[what as usize] -= bytes as u64;
@@ -252,24 +246,9 @@ impl<'s> Queue<'s> {
     }
 
     /// Calls `visit` with every extent.
-    pub fn for_each(&self, visit: &mut dyn FnMut(AllocationClass, Place, usize)) {
+    pub fn for_each(&self, visit: &mut dyn FnMut(NodeClass, Place, usize)) {
         self.waiting.for_each(&mut |place, extent| visit(extent.what(), place, extent.bytes()));
     }
-}
-
-/// What memory is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum AllocationClass {
-    /// Leaves.
-    Leaf = 0,
-    /// Nodes.
-    Node = 1,
-}
-
-impl AllocationClass {
-    /// How many there are.
-    pub const COUNT: usize = 2;
 }
 
 #[cfg(test)]
@@ -279,7 +258,7 @@ mod tests {
     use crate::verbs::NodeId;
     use std::vec::Vec;
 
-    fn all(free_list: &FreeExtents<'_>) -> Vec<(AllocationClass, u64, usize)> {
+    fn all(free_list: &FreeExtents<'_>) -> Vec<(NodeClass, u64, usize)> {
         let mut pieces = Vec::new();
         free_list.for_each_extent(32, &mut |what, offset, bytes| pieces.push((what, offset, bytes)));
         pieces.sort_unstable_by_key(|piece| piece.1);
@@ -292,22 +271,22 @@ mod tests {
         let mut free_list = FreeExtents::new(&mut room);
         for round in 0..4 {
             assert!(
-                free_list.put(AllocationClass::Node, 4096, 48)
-                    && free_list.put(AllocationClass::Leaf, 8192, 32)
-                    && free_list.put(AllocationClass::Node, 4144, 80)
+                free_list.put(NodeClass::Inner, 4096, 48)
+                    && free_list.put(NodeClass::Leaf, 8192, 32)
+                    && free_list.put(NodeClass::Inner, 4144, 80)
             );
-            assert!(!free_list.put(AllocationClass::Node, 0, 48), "there is no room, round {round}");
-            assert_eq!(free_list.take(AllocationClass::Node, 144), None);
+            assert!(!free_list.put(NodeClass::Inner, 0, 48), "there is no room, round {round}");
+            assert_eq!(free_list.take(NodeClass::Inner, 144), None);
             assert_eq!(
-                (free_list.take(AllocationClass::Node, 48), free_list.take(AllocationClass::Node, 48)),
+                (free_list.take(NodeClass::Inner, 48), free_list.take(NodeClass::Inner, 48)),
                 (Some(4096), None)
             );
             assert_eq!(
-                (free_list.take(AllocationClass::Leaf, 32), free_list.take(AllocationClass::Node, 80)),
+                (free_list.take(NodeClass::Leaf, 32), free_list.take(NodeClass::Inner, 80)),
                 (Some(8192), Some(4144))
             );
         }
-        assert!(!free_list.put(AllocationClass::Node, 0, 96), "no node has that size");
+        assert!(!free_list.put(NodeClass::Inner, 0, 96), "no node has that size");
     }
 
     #[test]
@@ -317,7 +296,7 @@ mod tests {
                 let (size, bytes) = (size_of_list(list).unwrap(), size_of_list(smaller).unwrap());
                 let mut room = [FreeExtent::default(); 16];
                 let mut free_list = FreeExtents::new(&mut room);
-                assert!(free_list.put(AllocationClass::Node, 4096, size));
+                assert!(free_list.put(NodeClass::Inner, 4096, size));
                 let Some(taken) = free_list.take_off(bytes) else {
                     assert!(!divides((size - bytes) / UNIT_BYTES));
                     continue;
@@ -338,23 +317,23 @@ mod tests {
         let mut room = [WaitingExtent::default(); 8];
         let epochs = Epochs::new();
         let mut queue = Queue::new(&mut room, false);
-        queue.grant(AllocationClass::Leaf, 1024);
+        queue.grant(NodeClass::Leaf, 1024);
         let place = |at: u64| Place::new(NodeId(1), 4096 + 16 * at);
-        assert!(queue.push(&epochs, AllocationClass::Leaf, place(0), 32, 0));
+        assert!(queue.push(&epochs, NodeClass::Leaf, place(0), 32, 0));
         assert!(queue.asked.is_none());
-        assert!(queue.push(&epochs, AllocationClass::Node, place(2), 96, 0));
+        assert!(queue.push(&epochs, NodeClass::Inner, place(2), 96, 0));
         assert_eq!((queue.asked, queue.pop(&epochs)), (Some(0), None), "an eighth waits");
         let mut seen = Vec::new();
         queue.for_each(&mut |what, place, bytes| seen.push((what, place, bytes)));
-        assert_eq!(seen, [(AllocationClass::Leaf, place(0), 32), (AllocationClass::Node, place(2), 96)]);
+        assert_eq!(seen, [(NodeClass::Leaf, place(0), 32), (NodeClass::Inner, place(2), 96)]);
         epochs.clear_all_for_tests();
-        assert_eq!(queue.pop(&epochs), Some((AllocationClass::Leaf, place(0), 32)));
-        assert_eq!(queue.pop(&epochs), Some((AllocationClass::Node, place(2), 96)));
-        assert_eq!((queue.pop(&epochs), queue.bytes), (None, [0; AllocationClass::COUNT]));
+        assert_eq!(queue.pop(&epochs), Some((NodeClass::Leaf, place(0), 32)));
+        assert_eq!(queue.pop(&epochs), Some((NodeClass::Inner, place(2), 96)));
+        assert_eq!((queue.pop(&epochs), queue.bytes), (None, [0; NodeClass::COUNT]));
         for at in 0..8 {
-            assert!(queue.push(&epochs, AllocationClass::Leaf, place(at), 16, 1 << 20));
+            assert!(queue.push(&epochs, NodeClass::Leaf, place(at), 16, 1 << 20));
         }
-        assert!(!queue.push(&epochs, AllocationClass::Leaf, place(9), 16, 1 << 20), "there is no room");
+        assert!(!queue.push(&epochs, NodeClass::Leaf, place(9), 16, 1 << 20), "there is no room");
         assert!(queue.asked.is_some());
     }
 
@@ -368,32 +347,32 @@ mod tests {
         assert!(queue.reserve(3) && !queue.reserve(2) && queue.reserve(1));
         let turn = queue.ask(&epochs);
         assert!(turn.is_some_and(|turn| queue.is_back(&epochs, turn)), "who reserved is soon done");
-        queue.grant(AllocationClass::Leaf, 256);
-        queue.grant(AllocationClass::Node, 1024);
-        assert!(!queue.is_crowded(AllocationClass::Leaf, 0));
+        queue.grant(NodeClass::Leaf, 256);
+        queue.grant(NodeClass::Inner, 1024);
+        assert!(!queue.is_crowded(NodeClass::Leaf, 0));
         for at in 0..4 {
-            assert!(queue.push(&epochs, AllocationClass::Leaf, place(2 * at), 32, 0), "it was promised");
+            assert!(queue.push(&epochs, NodeClass::Leaf, place(2 * at), 32, 0), "it was promised");
         }
         queue.unreserve(4);
         assert!(!queue.reserve(1) && queue.is_half_full());
         assert!(
-            queue.is_crowded(AllocationClass::Leaf, 1024) && !queue.is_crowded(AllocationClass::Leaf, 2048),
+            queue.is_crowded(NodeClass::Leaf, 1024) && !queue.is_crowded(NodeClass::Leaf, 2048),
             "an eighth of the copies"
         );
-        assert!(!queue.is_crowded(AllocationClass::Node, 0), "no nodes wait");
+        assert!(!queue.is_crowded(NodeClass::Inner, 0), "no nodes wait");
         // 1,280 bytes are its own. Of the others one in four is free, then one in eight.
         queue.note_pool(1280 + 8192, Some(25));
-        assert!(!queue.is_worth_waiting(AllocationClass::Leaf), "an eighth of what is free is more");
+        assert!(!queue.is_worth_waiting(NodeClass::Leaf), "an eighth of what is free is more");
         queue.note_pool(1280 + 8192, Some(0));
-        assert!(!queue.is_worth_waiting(AllocationClass::Leaf), "a search that saw nothing says nothing");
+        assert!(!queue.is_worth_waiting(NodeClass::Leaf), "a search that saw nothing says nothing");
         queue.note_pool(1280 + 8192, Some(12));
-        assert!(queue.is_worth_waiting(AllocationClass::Leaf), "less is free");
+        assert!(queue.is_worth_waiting(NodeClass::Leaf), "less is free");
         queue.note_pool(1280 + 8192, Some(100));
-        assert!(!queue.is_worth_waiting(AllocationClass::Leaf), "all is free");
+        assert!(!queue.is_worth_waiting(NodeClass::Leaf), "all is free");
         queue.note_pool(1280 + 8192, None);
-        assert!(queue.is_worth_waiting(AllocationClass::Leaf), "the pool is full");
+        assert!(queue.is_worth_waiting(NodeClass::Leaf), "the pool is full");
         queue.note_pool(0, Some(100));
-        assert!(queue.is_worth_waiting(AllocationClass::Leaf), "a pool that says it is smaller than what it granted");
+        assert!(queue.is_worth_waiting(NodeClass::Leaf), "a pool that says it is smaller than what it granted");
         let asked = queue.ask(&epochs).unwrap();
         assert_eq!((queue.is_back(&epochs, asked), queue.next(&epochs)), (false, None));
         epochs.clear_all_for_tests();

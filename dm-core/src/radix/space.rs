@@ -9,8 +9,8 @@ use crate::memory::chunks::Granted;
 use crate::memory::slab::BumpArena;
 use crate::memory::{Collection, Epochs, Share, nodes_from};
 use crate::mutants::{Mutant, planted};
-use crate::radix::pieces::AllocationClass;
 use crate::remote::lock_word::RowId;
+use crate::remote::place::NodeClass;
 use crate::verbs::NodeId;
 use core::sync::atomic::{AtomicU32, Ordering};
 use heapless::Vec;
@@ -101,7 +101,7 @@ impl Drop for Room<'_, '_> {
 
 /// Free memory of one index on one compute node, shared by its lanes.
 pub struct Space<'s> {
-    /// That of use `u` on memory node `n`: `n * AllocationClass::COUNT + u`.
+    /// That of use `u` on memory node `n`: `n * NodeClass::COUNT + u`.
     arenas: &'s [Mutex<Arena>],
     /// One per memory node; none: nothing that was published is reused.
     free_lists: &'s [Mutex<FreeExtents<'s>>],
@@ -113,7 +113,7 @@ pub struct Space<'s> {
 }
 
 impl<'s> Space<'s> {
-    /// `arenas`: [`AllocationClass::COUNT`] per memory node.
+    /// `arenas`: [`NodeClass::COUNT`] per memory node.
     pub const fn new(arenas: &'s [Mutex<Arena>]) -> Self {
         Self { arenas, free_lists: &[], waiting: None, share: None, last_chunk: AtomicU32::new(0) }
     }
@@ -159,7 +159,7 @@ impl<'s> Space<'s> {
                 waiting.lock().give_up(|place| gone(place.node(), place.offset()));
             }
             for (number, arena) in self.arenas.iter().enumerate() {
-                let node = NodeId((number / AllocationClass::COUNT) as u16);
+                let node = NodeId((number / NodeClass::COUNT) as u16);
                 arena.lock().give_up(|offset| gone(node, offset));
             }
         });
@@ -184,12 +184,12 @@ impl<'s> Space<'s> {
     }
 
     /// Whether the caller is the one to ask for a chunk; otherwise another lane does.
-    pub fn begins_to_ask(&self, what: AllocationClass, node: NodeId) -> bool {
+    pub fn begins_to_ask(&self, what: NodeClass, node: NodeId) -> bool {
         self.arena(what, node).is_none_or(|arena| !core::mem::replace(&mut arena.lock().asking, true))
     }
 
     /// The asking has ended.
-    pub fn ends_asking(&self, what: AllocationClass, node: NodeId) {
+    pub fn ends_asking(&self, what: NodeClass, node: NodeId) {
         if let Some(arena) = self.arena(what, node) {
             arena.lock().asking = false;
         }
@@ -197,11 +197,11 @@ impl<'s> Space<'s> {
 
     /// Memory nodes.
     pub const fn memory_nodes(&self) -> usize {
-        self.arenas.len() / AllocationClass::COUNT
+        self.arenas.len() / NodeClass::COUNT
     }
 
-    fn arena(&self, what: AllocationClass, node: NodeId) -> Option<&Mutex<Arena>> {
-        self.arenas.get(usize::from(node.0) * AllocationClass::COUNT + what as usize)
+    fn arena(&self, what: NodeClass, node: NodeId) -> Option<&Mutex<Arena>> {
+        self.arenas.get(usize::from(node.0) * NodeClass::COUNT + what as usize)
     }
 
     fn free_list(&self, node: NodeId) -> Option<&Mutex<FreeExtents<'s>>> {
@@ -209,7 +209,7 @@ impl<'s> Space<'s> {
     }
 
     /// Takes `bytes`, a multiple of 16, on `node`.
-    pub fn take(&self, what: AllocationClass, node: NodeId, bytes: usize) -> Option<Place> {
+    pub fn take(&self, what: NodeClass, node: NodeId, bytes: usize) -> Option<Place> {
         self.heed();
         let came_back = self.free_list(node).and_then(|free_list| free_list.lock().take(what, bytes));
         if let Some(offset) = came_back {
@@ -229,8 +229,8 @@ impl<'s> Space<'s> {
     }
 
     /// As [`Space::take`], from a larger free extent: before more memory is asked for.
-    pub fn take_off(&self, what: AllocationClass, node: NodeId, bytes: usize) -> Option<Place> {
-        if what == AllocationClass::Leaf {
+    pub fn take_off(&self, what: NodeClass, node: NodeId, bytes: usize) -> Option<Place> {
+        if what == NodeClass::Leaf {
             return None;
         }
         self.heed();
@@ -239,20 +239,20 @@ impl<'s> Space<'s> {
     }
 
     /// As [`Space::take`], from what was collected, on `near` if there is some.
-    pub fn take_collected(&self, what: AllocationClass, near: NodeId, bytes: usize) -> Option<Place> {
-        let step = if what == AllocationClass::Leaf { bytes } else { UNIT_BYTES };
+    pub fn take_collected(&self, what: NodeClass, near: NodeId, bytes: usize) -> Option<Place> {
+        let step = if what == NodeClass::Leaf { bytes } else { UNIT_BYTES };
         self.heed();
         let (node, offset) = self.collection()?.take(what as u8, near, bytes, step)?;
         Some(Place::new(node, offset))
     }
 
     /// As [`Space::take`], on `near` if there is room, otherwise on any other.
-    pub fn take_near(&self, what: AllocationClass, near: NodeId, bytes: usize) -> Option<Place> {
+    pub fn take_near(&self, what: NodeClass, near: NodeId, bytes: usize) -> Option<Place> {
         nodes_from(near, self.memory_nodes()).find_map(|node| self.take(what, node, bytes))
     }
 
     /// Gives back `bytes` to which no slot has ever led.
-    pub fn put(&self, what: AllocationClass, place: Place, bytes: usize) {
+    pub fn put(&self, what: NodeClass, place: Place, bytes: usize) {
         if let Some(arena) = self.arena(what, place.node()) {
             let mut arena = arena.lock();
             let lost = if self.is_closed(place.node(), place.offset()) {
@@ -270,7 +270,7 @@ impl<'s> Space<'s> {
 
     /// Notes that what was published at `place` is out of the tree, which has copies of `copies_bytes` here. Returns
     /// whether it will be reused when it has waited; otherwise it stays as it is until it is collected.
-    pub fn retire(&self, what: AllocationClass, place: Place, bytes: usize, copies_bytes: u64) -> bool {
+    pub fn retire(&self, what: NodeClass, place: Place, bytes: usize, copies_bytes: u64) -> bool {
         if planted(Mutant::ReusedAtOnce) {
             return self
                 .free_list(place.node())
@@ -333,12 +333,12 @@ impl<'s> Space<'s> {
     }
 
     /// Whether so much waits that it should be reused before more is granted, with copies of `copies_bytes`.
-    pub fn is_crowded(&self, what: AllocationClass, copies_bytes: u64) -> bool {
+    pub fn is_crowded(&self, what: NodeClass, copies_bytes: u64) -> bool {
         self.waiting.is_some_and(|(waiting, _)| waiting.lock().is_crowded(what, copies_bytes))
     }
 
     /// Whether the pool is so short that waiting is better than asking for more.
-    pub fn is_worth_waiting(&self, what: AllocationClass) -> bool {
+    pub fn is_worth_waiting(&self, what: NodeClass) -> bool {
         self.waiting.is_some_and(|(waiting, _)| waiting.lock().is_worth_waiting(what))
     }
 
@@ -366,7 +366,7 @@ impl<'s> Space<'s> {
     }
 
     /// Calls `visit` with every extent that waits: to account for memory.
-    pub fn for_each_waiting(&self, visit: &mut dyn FnMut(AllocationClass, Place, u64)) {
+    pub fn for_each_waiting(&self, visit: &mut dyn FnMut(NodeClass, Place, u64)) {
         if let Some((waiting, _)) = self.waiting {
             waiting.lock().for_each(&mut |what, place, bytes| visit(what, place, bytes as u64));
         }
@@ -381,12 +381,11 @@ impl<'s> Space<'s> {
     }
 
     /// Calls `visit` with every extent that is ready for use: to account for memory. Leaves are of `leaf_bytes`.
-    pub fn for_each_ready(&self, leaf_bytes: usize, visit: &mut dyn FnMut(AllocationClass, Place, u64)) {
+    pub fn for_each_ready(&self, leaf_bytes: usize, visit: &mut dyn FnMut(NodeClass, Place, u64)) {
         self.heed();
         if let Some(collection) = self.collection() {
             collection.for_each_ready(&mut |what, node, offset, bytes| {
-                let what =
-                    if what == AllocationClass::Leaf as u8 { AllocationClass::Leaf } else { AllocationClass::Node };
+                let what = NodeClass::ALL[usize::from(what) % NodeClass::COUNT];
                 visit(what, Place::new(node, offset), bytes);
             });
         }
@@ -396,12 +395,8 @@ impl<'s> Space<'s> {
             });
         }
         for (number, arena) in self.arenas.iter().enumerate() {
-            let node = NodeId((number / AllocationClass::COUNT) as u16);
-            let what = if number.is_multiple_of(AllocationClass::COUNT) {
-                AllocationClass::Leaf
-            } else {
-                AllocationClass::Node
-            };
+            let node = NodeId((number / NodeClass::COUNT) as u16);
+            let what = NodeClass::ALL[number % NodeClass::COUNT];
             let arena = arena.lock();
             let rest = arena.bump.rest();
             let spare = arena.spare.iter().map(|spare| (spare.0, u64::from(spare.1)));
@@ -412,7 +407,7 @@ impl<'s> Space<'s> {
     }
 
     /// Adds a granted chunk of never used memory. The rest of the present one is remembered as an extent.
-    pub fn add_chunk(&self, what: AllocationClass, node: NodeId, offset: u64, bytes: u64) {
+    pub fn add_chunk(&self, what: NodeClass, node: NodeId, offset: u64, bytes: u64) {
         let Some(arena) = self.arena(what, node) else { return };
         if let Some((waiting, _)) = self.waiting {
             waiting.lock().grant(what, bytes);
@@ -446,45 +441,41 @@ mod tests {
     fn pieces_do_not_overlap_and_come_back() {
         let arenas: Vec<_> = (0..4).map(|_| Mutex::new(Arena::default())).collect();
         let space = Space::new(&arenas);
-        assert_eq!(space.take(AllocationClass::Leaf, NodeId(1), 32), None);
-        space.add_chunk(AllocationClass::Leaf, NodeId(1), 4096, 128);
+        assert_eq!(space.take(NodeClass::Leaf, NodeId(1), 32), None);
+        space.add_chunk(NodeClass::Leaf, NodeId(1), 4096, 128);
         let at = |offset| Some(Place::new(NodeId(1), offset));
-        assert_eq!(space.take_near(AllocationClass::Leaf, NodeId(0), 48), at(4096));
-        assert_eq!(space.take(AllocationClass::Leaf, NodeId(1), 48), at(4144));
-        assert_eq!(space.take(AllocationClass::Leaf, NodeId(1), 48), None, "32 are left");
+        assert_eq!(space.take_near(NodeClass::Leaf, NodeId(0), 48), at(4096));
+        assert_eq!(space.take(NodeClass::Leaf, NodeId(1), 48), at(4144));
+        assert_eq!(space.take(NodeClass::Leaf, NodeId(1), 48), None, "32 are left");
         let ready = || {
             let mut pieces = Vec::new();
             space.for_each_ready(32, &mut |what, place, bytes| pieces.push((what, place.offset(), bytes)));
             pieces
         };
-        assert_eq!(ready(), [(AllocationClass::Leaf, 4192, 32)]);
-        space.put(AllocationClass::Leaf, Place::new(NodeId(1), 4096), 48);
-        assert_eq!(ready(), [(AllocationClass::Leaf, 4096, 48), (AllocationClass::Leaf, 4192, 32)]);
-        assert_eq!(space.take(AllocationClass::Leaf, NodeId(1), 32), at(4096));
-        assert_eq!(space.take(AllocationClass::Leaf, NodeId(1), 16), at(4128), "the rest of it");
-        space.add_chunk(AllocationClass::Leaf, NodeId(1), 8192, 64);
-        assert_eq!(space.take(AllocationClass::Leaf, NodeId(1), 32), at(4192), "what the first chunk had left");
-        assert_eq!(space.take(AllocationClass::Leaf, NodeId(1), 64), at(8192));
-        assert_eq!(space.take(AllocationClass::Node, NodeId(1), 16), None, "another use");
+        assert_eq!(ready(), [(NodeClass::Leaf, 4192, 32)]);
+        space.put(NodeClass::Leaf, Place::new(NodeId(1), 4096), 48);
+        assert_eq!(ready(), [(NodeClass::Leaf, 4096, 48), (NodeClass::Leaf, 4192, 32)]);
+        assert_eq!(space.take(NodeClass::Leaf, NodeId(1), 32), at(4096));
+        assert_eq!(space.take(NodeClass::Leaf, NodeId(1), 16), at(4128), "the rest of it");
+        space.add_chunk(NodeClass::Leaf, NodeId(1), 8192, 64);
+        assert_eq!(space.take(NodeClass::Leaf, NodeId(1), 32), at(4192), "what the first chunk had left");
+        assert_eq!(space.take(NodeClass::Leaf, NodeId(1), 64), at(8192));
+        assert_eq!(space.take(NodeClass::Inner, NodeId(1), 16), None, "another use");
         assert_eq!(ready(), []);
-        space.put(AllocationClass::Leaf, Place::new(NodeId(1), 8192), 64);
-        assert_eq!(space.take(AllocationClass::Leaf, NodeId(1), 64), at(8192), "the last comes back whole");
-        assert!(!space.retire(AllocationClass::Node, Place::new(NodeId(0), 16), 48, 0), "nothing comes back here");
+        space.put(NodeClass::Leaf, Place::new(NodeId(1), 8192), 64);
+        assert_eq!(space.take(NodeClass::Leaf, NodeId(1), 64), at(8192), "the last comes back whole");
+        assert!(!space.retire(NodeClass::Inner, Place::new(NodeId(0), 16), 48, 0), "nothing comes back here");
         for piece in 0..20 {
-            space.put(
-                AllocationClass::Leaf,
-                Place::new(NodeId(1), 16_384 + 64 * piece),
-                16 + 16 * (piece as usize % 2),
-            );
+            space.put(NodeClass::Leaf, Place::new(NodeId(1), 16_384 + 64 * piece), 16 + 16 * (piece as usize % 2));
         }
         assert_eq!(space.retired_and_lost(), (48, 64), "sixteen are remembered, of the largest");
         let space = Space::new(&arenas);
-        space.add_chunk(AllocationClass::Node, NodeId(1), 4096, 128);
-        assert_eq!(space.take(AllocationClass::Node, NodeId(1), 80), at(4096));
-        space.add_chunk(AllocationClass::Node, NodeId(1), 4224, 128);
-        let pieces = [(AllocationClass::Node, 4176, 48), (AllocationClass::Node, 4224, 128)];
+        space.add_chunk(NodeClass::Inner, NodeId(1), 4096, 128);
+        assert_eq!(space.take(NodeClass::Inner, NodeId(1), 80), at(4096));
+        space.add_chunk(NodeClass::Inner, NodeId(1), 4224, 128);
+        let pieces = [(NodeClass::Inner, 4176, 48), (NodeClass::Inner, 4224, 128)];
         assert_eq!(
-            ready().into_iter().filter(|piece| piece.0 == AllocationClass::Node).collect::<Vec<_>>(),
+            ready().into_iter().filter(|piece| piece.0 == NodeClass::Inner).collect::<Vec<_>>(),
             pieces,
             "two chunks"
         );
@@ -497,22 +488,20 @@ mod tests {
         let (epochs, free_lists) = (Epochs::new(), [Mutex::new(FreeExtents::new(&mut slots))]);
         let queue = Mutex::new(Queue::new(&mut room, true));
         let space = Space::new(&arenas).with_returns(&free_lists, &queue, &epochs);
-        space.add_chunk(AllocationClass::Node, NodeId(0), 4096, 1024);
+        space.add_chunk(NodeClass::Inner, NodeId(0), 4096, 1024);
         let (small, large) = (
-            space.take(AllocationClass::Node, NodeId(0), 48).unwrap(),
-            space.take(AllocationClass::Node, NodeId(0), 144).unwrap(),
+            space.take(NodeClass::Inner, NodeId(0), 48).unwrap(),
+            space.take(NodeClass::Inner, NodeId(0), 144).unwrap(),
         );
-        assert!(
-            space.retire(AllocationClass::Node, small, 48, 0) && space.retire(AllocationClass::Node, large, 144, 0)
-        );
+        assert!(space.retire(NodeClass::Inner, small, 48, 0) && space.retire(NodeClass::Inner, large, 144, 0));
         assert_eq!(space.release(), 0, "no turn has passed");
-        assert_eq!(space.take(AllocationClass::Node, NodeId(0), 48), Some(Place::new(NodeId(0), 4288)), "never used");
+        assert_eq!(space.take(NodeClass::Inner, NodeId(0), 48), Some(Place::new(NodeId(0), 4288)), "never used");
         epochs.clear_all_for_tests();
         assert_eq!(space.release(), 2);
-        assert_eq!(space.take(AllocationClass::Node, NodeId(0), 48), Some(small));
-        assert_eq!(space.take_off(AllocationClass::Node, NodeId(0), 48), Some(large), "cut off a larger one");
-        assert_eq!(space.take(AllocationClass::Node, NodeId(0), 48), Some(large.plus(96)));
-        assert_eq!(space.take(AllocationClass::Node, NodeId(0), 48), Some(large.plus(48)));
+        assert_eq!(space.take(NodeClass::Inner, NodeId(0), 48), Some(small));
+        assert_eq!(space.take_off(NodeClass::Inner, NodeId(0), 48), Some(large), "cut off a larger one");
+        assert_eq!(space.take(NodeClass::Inner, NodeId(0), 48), Some(large.plus(96)));
+        assert_eq!(space.take(NodeClass::Inner, NodeId(0), 48), Some(large.plus(48)));
         assert_eq!(space.retired_and_lost(), (0, 0));
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::layout::stripes::VERSION_MASK;
 use crate::remote::address::Address;
+use crate::remote::chunk::ChunkKind;
 use crate::verbs::NodeId;
 
 /// Where something is: a memory node and a byte offset in its memory.
@@ -65,6 +66,23 @@ impl NodeClass {
 
     /// Every class.
     pub const ALL: [Self; Self::COUNT] = [Self::Leaf, Self::Inner];
+
+    /// What chunks for its nodes are for.
+    pub const fn chunk_kind(self) -> ChunkKind {
+        match self {
+            Self::Leaf => ChunkKind::Leaf,
+            Self::Inner => ChunkKind::Inner,
+        }
+    }
+
+    /// The class of nodes in chunks of that kind.
+    pub const fn of_chunk(kind: ChunkKind) -> Option<Self> {
+        match kind {
+            ChunkKind::Leaf => Some(Self::Leaf),
+            ChunkKind::Inner => Some(Self::Inner),
+            _ => None,
+        }
+    }
 }
 
 /// A node to which nothing points.

@@ -8,8 +8,8 @@ use super::insert::{Attached, published};
 use super::search::{Reached, Way};
 use crate::lane::Lane;
 use crate::operation::{Cause, OpError};
-use crate::radix::pieces::AllocationClass;
 use crate::radix::slot::{Place, Slot, UNIT_BYTES, word};
+use crate::remote::place::NodeClass;
 use crate::smart::corrupt;
 use crate::verbs::{Label, Request};
 
@@ -54,7 +54,7 @@ impl Smart<'_> {
             if let Some(collection) = self.space.collection() {
                 collection.loads(true);
             }
-            let root = self.carve(lane, AllocationClass::Node, self.root.node(), UNIT_BYTES).await?;
+            let root = self.carve(lane, NodeClass::Inner, self.root.node(), UNIT_BYTES).await?;
             port.call(Request::write_word(Label::Bulk, root.node(), root.offset(), Slot::EMPTY.0)).await?;
             load.root = Some(root);
             root
@@ -94,7 +94,7 @@ impl Smart<'_> {
         let to = port.with(|scratch| word(scratch, at));
         let cas = Request::cas(Label::Root, self.root.node(), self.root.offset(), Slot::EMPTY.0, to);
         let found = port.call(cas).await.map_err(published)?.value;
-        self.space.put(AllocationClass::Node, root, UNIT_BYTES);
+        self.space.put(NodeClass::Inner, root, UNIT_BYTES);
         if found != Slot::EMPTY.0 {
             return Err(OpError::harmless(Cause::BadInput("the index got a root while it was bulk loaded")));
         }

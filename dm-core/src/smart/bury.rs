@@ -22,8 +22,8 @@ use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};
 use crate::operation::OpError;
 use crate::port::OUTBOX_REQUESTS;
-use crate::radix::pieces::AllocationClass;
 use crate::radix::slot::{Child, Node, NodeType, Place, SLOTS_AT, Slot, set_word, word};
+use crate::remote::place::NodeClass;
 use crate::verbs::{Label, Request};
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -65,7 +65,7 @@ impl Smart<'_> {
     }
 
     /// Notes that what was published at `place` is out of the tree.
-    pub(super) fn retire(&self, lane: &Lane<'_>, way: &Way, what: AllocationClass, place: Place, bytes: usize) {
+    pub(super) fn retire(&self, lane: &Lane<'_>, way: &Way, what: NodeClass, place: Place, bytes: usize) {
         if !way.copies {
             // Of a tree that only this compute node knows.
             self.space.put(what, place, bytes);
@@ -335,7 +335,7 @@ impl Smart<'_> {
             match was.child() {
                 Ok(Child::Leaf(leaf)) => {
                     lane.mark(Mark::LeafLeftOut);
-                    self.retire(lane, way, AllocationClass::Leaf, leaf, self.leaf.place_bytes);
+                    self.retire(lane, way, NodeClass::Leaf, leaf, self.leaf.place_bytes);
                 }
                 Ok(Child::Node(below, node)) => {
                     lane.mark(Mark::NodeLeftOut);
@@ -346,10 +346,10 @@ impl Smart<'_> {
                         let leaf = self.leaf_in(lane, BELOW, number);
                         if let Some(leaf) = leaf.filter(|leaf| Some(*leaf) != left) {
                             lane.mark(Mark::LeafLeftOut);
-                            self.retire(lane, way, AllocationClass::Leaf, leaf, self.leaf.place_bytes);
+                            self.retire(lane, way, NodeClass::Leaf, leaf, self.leaf.place_bytes);
                         }
                     }
-                    self.retire(lane, way, AllocationClass::Node, node, below.bytes());
+                    self.retire(lane, way, NodeClass::Inner, node, below.bytes());
                 }
                 _ => {}
             }

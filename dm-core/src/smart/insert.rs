@@ -16,10 +16,10 @@ use crate::marks::Mark;
 use crate::memory::chunks::{self, Want};
 use crate::mutants::{Mutant, planted};
 use crate::operation::{Cause, Effect, OpError};
-use crate::radix::pieces::AllocationClass;
 use crate::radix::slot::{self, BYTES_MAX, COVERS_MAX, Child, Header, NodeType, Place, SLOTS_AT, Slot, word};
 use crate::radix::space::Room;
-use crate::remote::chunk::{ChunkKind, Grant};
+use crate::remote::chunk::Grant;
+use crate::remote::place::NodeClass;
 use crate::smart::corrupt;
 use crate::verbs::{Label, NodeId, Request};
 
@@ -77,7 +77,7 @@ impl<'s> Smart<'s> {
     pub(super) async fn carve(
         &self,
         lane: &Lane<'_>,
-        what: AllocationClass,
+        what: NodeClass,
         near: NodeId,
         bytes: usize,
     ) -> Result<Place, OpError> {
@@ -111,11 +111,7 @@ impl<'s> Smart<'s> {
         // Other lanes may use up the chunk that this one was granted.
         for _ in 0..CHUNKS_MAX {
             let Some(request) = self.requests.next() else { break };
-            let kind = match what {
-                AllocationClass::Leaf => ChunkKind::Leaf,
-                AllocationClass::Node => ChunkKind::Inner,
-            };
-            let grant = Grant::new(self.owner, kind, self.number, request);
+            let grant = Grant::new(self.owner, what.chunk_kind(), self.number, request);
             let want = Want { hint: self.space.hint(self.owner.row), ..Want::new(grant) };
             let granted = chunks::grant_any(lane, self.geometry, near, &want, self.scratch.small).await;
             self.space.ends_asking(what, near);
@@ -191,7 +187,7 @@ impl<'s> Smart<'s> {
         empty: usize,
     ) -> Result<Attached, OpError> {
         let Ok(Child::Node(kind, _)) = cursor.word.child() else { return Ok(Attached::Again { copied: false }) };
-        let leaf = self.carve(lane, AllocationClass::Leaf, node.node(), self.leaf.place_bytes).await?;
+        let leaf = self.carve(lane, NodeClass::Leaf, node.node(), self.leaf.place_bytes).await?;
         let at = self.scratch.node(0);
         let partial = lane.port().with(|scratch| {
             let mut room = [0; 64];
@@ -227,7 +223,7 @@ impl<'s> Smart<'s> {
         }
         // The node is full, or the byte has a slot by now: the next look sees which.
         lane.port().withdraw();
-        self.space.put(AllocationClass::Leaf, leaf, self.leaf.place_bytes);
+        self.space.put(NodeClass::Leaf, leaf, self.leaf.place_bytes);
         Ok(Attached::Again { copied: true })
     }
 
@@ -241,13 +237,13 @@ impl<'s> Smart<'s> {
     ) -> Result<Attached, OpError> {
         let parent = cursor.place(way);
         let _room = self.room_for(way, 1)?;
-        let leaf = self.carve(lane, AllocationClass::Leaf, parent.node(), self.leaf.place_bytes).await?;
+        let leaf = self.carve(lane, NodeClass::Leaf, parent.node(), self.leaf.place_bytes).await?;
         self.push_leaf(lane, leaf);
         let to = Slot::leaf(cursor.word.partial(), leaf);
         lane.change_is_next();
         let found = self.publish(lane, leaf.node() == parent.node(), parent, cursor.word, to).await?;
         if found != cursor.word {
-            self.space.put(AllocationClass::Leaf, leaf, self.leaf.place_bytes);
+            self.space.put(NodeClass::Leaf, leaf, self.leaf.place_bytes);
             if way.copies && !found.is_frozen() {
                 self.cache.patch(cursor.owner, usize::from(cursor.index), found, self.epoch(lane));
             }
@@ -255,7 +251,7 @@ impl<'s> Smart<'s> {
         }
         lane.mark(Mark::LeafReplaced);
         // That slot was the only one that led there, and a finalized leaf is never brought back.
-        self.retire(lane, way, AllocationClass::Leaf, buried, self.leaf.place_bytes);
+        self.retire(lane, way, NodeClass::Leaf, buried, self.leaf.place_bytes);
         if way.copies {
             self.cache.patch(cursor.owner, usize::from(cursor.index), to, self.epoch(lane));
         }
@@ -302,13 +298,12 @@ impl<'s> Smart<'s> {
             return Err(corrupt(place, "a path that is too long"));
         }
         let node_bytes = NodeType::SMALLEST.bytes();
-        let nodes =
-            if count > 0 { self.carve(lane, AllocationClass::Node, near, count * node_bytes).await? } else { place };
-        let leaf = match self.carve(lane, AllocationClass::Leaf, nodes.node(), self.leaf.place_bytes).await {
+        let nodes = if count > 0 { self.carve(lane, NodeClass::Inner, near, count * node_bytes).await? } else { place };
+        let leaf = match self.carve(lane, NodeClass::Leaf, nodes.node(), self.leaf.place_bytes).await {
             Ok(leaf) => leaf,
             Err(error) => {
                 if count > 0 {
-                    self.space.put(AllocationClass::Node, nodes, count * node_bytes);
+                    self.space.put(NodeClass::Inner, nodes, count * node_bytes);
                 }
                 return Err(error);
             }
@@ -346,9 +341,9 @@ impl<'s> Smart<'s> {
         let found = self.publish(lane, here, place, cursor.word, to).await?;
         if found != cursor.word {
             if count > 0 {
-                self.space.put(AllocationClass::Node, nodes, count * node_bytes);
+                self.space.put(NodeClass::Inner, nodes, count * node_bytes);
             }
-            self.space.put(AllocationClass::Leaf, leaf, self.leaf.place_bytes);
+            self.space.put(NodeClass::Leaf, leaf, self.leaf.place_bytes);
             // A frozen slot is not the one that counts; any other word can be followed.
             if way.copies && !found.is_frozen() {
                 self.cache.patch(cursor.owner, usize::from(cursor.index), found, self.epoch(lane));

@@ -16,8 +16,8 @@ use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};
 use crate::operation::OpError;
 use crate::port::OUTBOX_REQUESTS;
-use crate::radix::pieces::AllocationClass;
 use crate::radix::slot::{self, Child, Node, NodeType, Place, SLOTS_AT, Slot, set_word, word};
+use crate::remote::place::NodeClass;
 use crate::smart::corrupt;
 use crate::verbs::{Label, Request};
 
@@ -61,12 +61,12 @@ impl Smart<'_> {
             return Err(corrupt(node, "a node of the largest type that is full or frozen and lacks a byte"));
         };
         let _room = self.room_for(way, 1 + if way.copies { self.count_buried(lane, kind) } else { 0 })?;
-        let place = self.carve(lane, AllocationClass::Node, node.node(), larger.bytes()).await?;
+        let place = self.carve(lane, NodeClass::Inner, node.node(), larger.bytes()).await?;
         let leaf = if inserts {
-            match self.carve(lane, AllocationClass::Leaf, place.node(), self.leaf.place_bytes).await {
+            match self.carve(lane, NodeClass::Leaf, place.node(), self.leaf.place_bytes).await {
                 Ok(leaf) => Some(leaf),
                 Err(error) => {
-                    self.space.put(AllocationClass::Node, place, larger.bytes());
+                    self.space.put(NodeClass::Inner, place, larger.bytes());
                     return Err(error);
                 }
             }
@@ -101,16 +101,16 @@ impl Smart<'_> {
         if found != cursor.word {
             lane.mark(Mark::SwitchLost);
             if planted(Mutant::RetiredInVain) {
-                self.retire(lane, way, AllocationClass::Node, node, kind.bytes());
+                self.retire(lane, way, NodeClass::Inner, node, kind.bytes());
             }
-            self.space.put(AllocationClass::Node, place, larger.bytes());
+            self.space.put(NodeClass::Inner, place, larger.bytes());
             if let Some(leaf) = leaf {
-                self.space.put(AllocationClass::Leaf, leaf, self.leaf.place_bytes);
+                self.space.put(NodeClass::Leaf, leaf, self.leaf.place_bytes);
             }
             return Ok(false);
         }
         lane.mark(Mark::TypeSwitch);
-        self.retire(lane, way, AllocationClass::Node, node, kind.bytes());
+        self.retire(lane, way, NodeClass::Inner, node, kind.bytes());
         if way.copies {
             self.cache.patch(cursor.owner, usize::from(cursor.index), to, self.epoch(lane));
             lane.port().with(|scratch| {

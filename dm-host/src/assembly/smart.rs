@@ -6,9 +6,10 @@ use dm_core::locks::table::{Entry, LockTable, Waiter};
 use dm_core::memory::chunks::RequestIds;
 use dm_core::memory::{Collection, GENERATIONS, MarkBitmap, Plot, Share, mark_bitmap};
 use dm_core::radix::cache::NodeCache;
-use dm_core::radix::pieces::{AllocationClass, FreeExtent, FreeExtents, Queue, WaitingExtent};
+use dm_core::radix::pieces::{FreeExtent, FreeExtents, Queue, WaitingExtent};
 use dm_core::radix::slot::{MEMORY_NODES_MAX, NODE_BYTES_MAX};
 use dm_core::radix::space::{Arena, Space};
+use dm_core::remote::place::NodeClass;
 use dm_core::smart::parameters::{Parameters, REGION_BYTES_MAX};
 use dm_core::smart::{Parts, RETIRED_AT_ONCE_MAX, Smart};
 use memmap2::MmapMut;
@@ -109,7 +110,7 @@ impl SmartStorage {
         Ok(Self {
             entries: lock_entries(nodes * Self::locks_per_node(spending)),
             waiters: (0..spending.lanes).map(|_| Waiter::default()).collect(),
-            arenas: (0..nodes * AllocationClass::COUNT).map(|_| spin::Mutex::new(Arena::default())).collect(),
+            arenas: (0..nodes * NodeClass::COUNT).map(|_| spin::Mutex::new(Arena::default())).collect(),
             pieces: vec![
                 FreeExtent::default();
                 if place.epochs.is_some() { nodes * spending.returned_nodes } else { 0 }
