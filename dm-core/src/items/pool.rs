@@ -96,63 +96,45 @@ pub(super) const BLOCKS: u8 = 0;
 /// Free places of one index on one compute node, shared by its lanes.
 pub struct BlockPool<'s> {
     slabs: &'s [Mutex<BlockSlab<'s>>],
-    share: Option<Share<'s>>,
+    share: Share<'s>,
 }
 
 impl<'s> BlockPool<'s> {
     /// A pool with one slab per memory node.
     pub const fn new(slabs: &'s [Mutex<BlockSlab<'s>>]) -> Self {
-        Self { slabs, share: None }
+        Self { slabs, share: Share::none() }
     }
 
     /// The same pool, with collection of lost places ([`crate::memory::collect`]).
     #[must_use]
     pub fn with_collection(mut self, share: Share<'s>) -> Self {
-        self.share = Some(share);
+        self.share = share;
         self
     }
 
     /// The places that were collected.
     pub fn collection(&self) -> Option<&'s Collection<'s>> {
-        self.share.as_ref().map(Share::collection)
-    }
-
-    /// See [`Share::is_closed`].
-    fn is_closed(&self, node: NodeId, offset: u64) -> bool {
-        self.share.as_ref().is_some_and(|share| share.is_closed(node, offset))
+        self.share.collection()
     }
 
     /// Gives up the places in chunks that were closed.
     pub(super) fn heed(&self) {
-        if let Some(share) = &self.share {
-            share.heed(|gone| {
-                for (node, slab) in (0..).map(NodeId).zip(self.slabs) {
-                    slab.lock().give_up(|offset| gone(node, offset));
-                }
-            });
-        }
-    }
-
-    /// Counts `bytes` as lost.
-    fn has_lost(&self, bytes: u64) {
-        if let Some(collection) = self.collection()
-            && bytes > 0
-        {
-            collection.has_lost(bytes);
-        }
+        self.share.heed(|gone| {
+            for (node, slab) in (0..).map(NodeId).zip(self.slabs) {
+                slab.lock().give_up(|offset| gone(node, offset));
+            }
+        });
     }
 
     /// Reports that the memory nodes have no chunk left.
     pub(super) fn is_short(&self) {
-        if let Some(collection) = self.collection() {
-            collection.is_short();
-        }
+        self.share.is_short();
     }
 
     /// Leaves a place alone because it is unknown whether an entry names its block.
     pub(super) fn leave(&self, pointer: &BlockPointer) {
         if *pointer != BlockPointer::NONE {
-            self.has_lost(class_bytes(class_of(pointer.bytes as usize)) as u64);
+            self.share.has_lost(class_bytes(class_of(pointer.bytes as usize)) as u64);
         }
     }
 
@@ -185,7 +167,7 @@ impl<'s> BlockPool<'s> {
             lost += of_rest;
             Some(found)
         });
-        self.has_lost(lost);
+        self.share.has_lost(lost);
         found
     }
 
@@ -196,10 +178,10 @@ impl<'s> BlockPool<'s> {
             collection.grant(bytes);
         }
         let mut slab = slab.lock();
-        let closed = self.is_closed(node, offset);
+        let closed = self.share.is_closed(node, offset);
         let lost = if closed { bytes } else { slab.go_on_with(BumpArena::new(offset, bytes)) };
         drop(slab);
-        self.has_lost(lost);
+        self.share.has_lost(lost);
     }
 
     /// Gives back the place of a block that no entry names any more, or that none ever named.
@@ -210,9 +192,8 @@ impl<'s> BlockPool<'s> {
         let Some(slab) = self.slabs.get(usize::from(pointer.node().0)) else { return Retired::Forgotten };
         let life = if planted(Mutant::BlockLifeKept) { pointer.life } else { pointer.life.wrapping_add(1) & LIFE_MASK };
         let mut slab = slab.lock();
-        let may_be_closed = |share: &Share<'_>| share.may_be_closed(pointer.node(), pointer.offset());
         // From here on another lane may take the place at once.
-        let retired = if self.share.as_ref().is_some_and(may_be_closed) {
+        let retired = if self.share.may_be_closed(pointer.node(), pointer.offset()) {
             Retired::Left
         } else if slab.free_list.push(class_of(pointer.bytes as usize), pointer.offset(), life) {
             Retired::Kept

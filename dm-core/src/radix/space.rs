@@ -107,7 +107,7 @@ pub struct Space<'s> {
     free_lists: &'s [Mutex<FreeExtents<'s>>],
     /// The limbo list, and what it waits for.
     waiting: Option<(&'s Mutex<Queue<'s>>, &'s Epochs)>,
-    share: Option<Share<'s>>,
+    share: Share<'s>,
     /// The number of the chunk granted last, plus one.
     last_chunk: AtomicU32,
 }
@@ -115,7 +115,7 @@ pub struct Space<'s> {
 impl<'s> Space<'s> {
     /// `arenas`: [`NodeClass::COUNT`] per memory node.
     pub const fn new(arenas: &'s [Mutex<Arena>]) -> Self {
-        Self { arenas, free_lists: &[], waiting: None, share: None, last_chunk: AtomicU32::new(0) }
+        Self { arenas, free_lists: &[], waiting: None, share: Share::none(), last_chunk: AtomicU32::new(0) }
     }
 
     /// The same, where memory that leaves the tree is reused. `free_lists`: one per memory node.
@@ -134,24 +134,18 @@ impl<'s> Space<'s> {
     /// The same, with a mark-and-sweep of lost memory ([`crate::memory::collect`]).
     #[must_use]
     pub fn with_collection(mut self, share: Share<'s>) -> Self {
-        self.share = Some(share);
+        self.share = share;
         self
     }
 
     /// What was collected.
     pub fn collection(&self) -> Option<&'s Collection<'s>> {
-        self.share.as_ref().map(Share::collection)
-    }
-
-    /// See [`Share::is_closed`].
-    fn is_closed(&self, node: NodeId, offset: u64) -> bool {
-        self.share.as_ref().is_some_and(|share| share.is_closed(node, offset))
+        self.share.collection()
     }
 
     /// Gives up what it has in closed chunks.
     pub fn heed(&self) {
-        let Some(share) = &self.share else { return };
-        share.heed(|gone| {
+        self.share.heed(|gone| {
             for (node, free_list) in (0..).map(NodeId).zip(self.free_lists) {
                 free_list.lock().give_up(|offset| gone(node, offset));
             }
@@ -255,16 +249,14 @@ impl<'s> Space<'s> {
     pub fn put(&self, what: NodeClass, place: Place, bytes: usize) {
         if let Some(arena) = self.arena(what, place.node()) {
             let mut arena = arena.lock();
-            let lost = if self.is_closed(place.node(), place.offset()) {
+            let lost = if self.share.is_closed(place.node(), place.offset()) {
                 bytes as u64
             } else {
                 let before = arena.lost_bytes;
                 arena.put(place.offset(), bytes as u32);
                 arena.lost_bytes - before
             };
-            if let Some(collection) = self.collection().filter(|_| lost > 0) {
-                collection.has_lost(lost);
-            }
+            self.share.has_lost(lost);
         }
     }
 
@@ -278,7 +270,9 @@ impl<'s> Space<'s> {
         }
         if let Some((waiting, epochs)) = self.waiting {
             let mut waiting = waiting.lock();
-            if !self.is_closed(place.node(), place.offset()) && waiting.push(epochs, what, place, bytes, copies_bytes) {
+            if !self.share.is_closed(place.node(), place.offset())
+                && waiting.push(epochs, what, place, bytes, copies_bytes)
+            {
                 return true;
             }
         }
@@ -316,7 +310,7 @@ impl<'s> Space<'s> {
             let kept = self.free_list(place.node()).is_some_and(|free_list| {
                 let mut free_list = free_list.lock();
                 // Closed since it left the limbo list: given up.
-                self.is_closed(place.node(), place.offset()) || free_list.put(what, place.offset(), bytes)
+                self.share.is_closed(place.node(), place.offset()) || free_list.put(what, place.offset(), bytes)
             });
             if !kept {
                 self.put(what, place, bytes);
@@ -345,9 +339,7 @@ impl<'s> Space<'s> {
     /// Asks for a turn, and for a collection, since memory is wanted soon. Returns what to pass to [`Space::is_back`];
     /// `None`: nothing waits.
     pub fn ask_back(&self) -> Option<u32> {
-        if let Some(collection) = self.collection() {
-            collection.is_short();
-        }
+        self.share.is_short();
         let (waiting, epochs) = self.waiting?;
         waiting.lock().ask(epochs)
     }
@@ -416,7 +408,7 @@ impl<'s> Space<'s> {
             collection.grant(bytes);
         }
         let mut arena = arena.lock();
-        if self.is_closed(node, offset) {
+        if self.share.is_closed(node, offset) {
             // Granted before it was closed: it is collected with the others.
             return;
         }
