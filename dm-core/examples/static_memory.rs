@@ -15,13 +15,13 @@ use dm_core::lane::Lane;
 use dm_core::locks::table::{Entry, LockTable, Waiter};
 use dm_core::machine::{Machine, Step};
 use dm_core::memory::chunks::RequestIds;
-use dm_core::memory::node_pool::{FreeList, NodePool};
+use dm_core::memory::node_pool::{FreeNode, NodePool, NodeSlab};
 use dm_core::operation::{Operation, OperationKind, Outcome};
 use dm_core::port::Port;
 use dm_core::remote::NodeGeometry;
 use dm_core::remote::catalog::{IndexNumber, root_offset};
 use dm_core::remote::lock_word::RowId;
-use dm_core::remote::place::{NodeClass, UnlinkedNode};
+use dm_core::remote::place::NodeClass;
 use dm_core::remote::row::Member;
 use dm_core::sherman::Sherman;
 use dm_core::sherman::parameters::Parameters;
@@ -126,8 +126,8 @@ fn main() {
     let mut region = REGION.lock();
     let entries: [_; LOCKS] = std::array::from_fn(|_| Entry::default());
     let waiters = [Waiter::default()];
-    let mut returned = [[UnlinkedNode::default(); 4]; NodeClass::COUNT];
-    let free_lists = returned.each_mut().map(|returned| Mutex::new(FreeList::new(returned)));
+    let mut free = [[FreeNode::default(); 4]; NodeClass::COUNT];
+    let slabs = free.each_mut().map(|free| Mutex::new(NodeSlab::new(free)));
     let number = IndexNumber::new(0).expect("the first entry of the catalog");
     let (plan, tree_scratch) = PARAMETERS.plan(4, 2);
     assert!(plan.total_bytes <= SCRATCH_BYTES, "a lane needs {} bytes of scratch", plan.total_bytes);
@@ -157,7 +157,7 @@ fn main() {
         scratch: tree_scratch,
         locks: LockTable::new(&entries, LOCKS as u32, &waiters, 4),
         batches: Batches::new(&[], &[], &[]),
-        nodes: NodePool::new(&free_lists, [PARAMETERS.leaf().bytes as u32, PARAMETERS.inner().bytes as u32]),
+        nodes: NodePool::new(&slabs, [PARAMETERS.leaf().bytes as u32, PARAMETERS.inner().bytes as u32]),
         cache: IndexCache::new(&CACHE, PARAMETERS.key_bytes, PARAMETERS.inner_span + 1),
     };
     let index = Sherman::new(tree, &PARAMETERS, plan).expect("parameters in range");

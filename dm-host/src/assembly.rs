@@ -18,17 +18,17 @@ use dm_core::compute::words::{self, WordTable};
 use dm_core::index::Index;
 use dm_core::items::block::{block_bytes, class_bytes, class_of};
 use dm_core::items::links::{Link, Links};
-use dm_core::items::pool::{self, BlockPool, Returned};
+use dm_core::items::pool::{BlockPool, BlockSlab, FreeBlock};
 use dm_core::items::{Items, LaneProgress, Site, parameters as items};
 use dm_core::locks::table::{Entry, LockTable, Waiter};
 use dm_core::membership::redo::RedoError;
 use dm_core::membership::{Recovery, RecoveryError};
 use dm_core::memory::chunks::RequestIds;
-use dm_core::memory::node_pool::{FreeList, NodePool};
-use dm_core::memory::{Collection, GENERATIONS, LimboList, MarkBitmap, Participant, Plot, Share, Waiting, mark_bitmap};
+use dm_core::memory::node_pool::{FreeNode, NodeLimbo, NodePool, NodeSlab, WaitingNode};
+use dm_core::memory::{Collection, GENERATIONS, MarkBitmap, Participant, Plot, Share, mark_bitmap};
 use dm_core::remote::NodeGeometry;
 use dm_core::remote::catalog::{IndexNumber, root_offset};
-use dm_core::remote::place::{NodeClass, UnlinkedNode};
+use dm_core::remote::place::NodeClass;
 use dm_core::remote::row::Member;
 use dm_core::sherman::{Sherman, parameters as sherman};
 use dm_core::smart::parameters::ParameterError as SmartParameterError;
@@ -328,8 +328,8 @@ pub struct Storage {
     leaf_waiters: Vec<Waiter>,
     leaf_words: Vec<words::Place>,
     hotspot: Vec<hotspot::Bucket>,
-    returned: Vec<UnlinkedNode>,
-    waiting: Vec<Waiting>,
+    returned: Vec<FreeNode>,
+    waiting: Vec<WaitingNode>,
     returned_nodes: usize,
     shelf_count: usize,
     words: MmapMut,
@@ -349,8 +349,8 @@ pub struct Room<'a> {
     leaf_waiters: &'a [Waiter],
     leaf_words: &'a [words::Place],
     hotspot: &'a [hotspot::Bucket],
-    free_lists: Vec<spin::Mutex<FreeList<'a>>>,
-    quarantine: spin::Mutex<LimboList<'a>>,
+    slabs: Vec<spin::Mutex<NodeSlab<'a>>>,
+    quarantine: spin::Mutex<NodeLimbo<'a>>,
     words: &'a [AtomicU32],
     requests: &'a RequestIds,
     locks_per_node: u32,
@@ -420,8 +420,8 @@ impl Storage {
             leaf_waiters: (0..spending.lanes).map(|_| Waiter::default()).collect(),
             leaf_words: (0..leaf_locks).map(|_| words::Place::default()).collect(),
             hotspot: (0..Hotspot::buckets_for(sizes.hotspot_bytes)).map(|_| hotspot::Bucket::default()).collect(),
-            returned: vec![UnlinkedNode::default(); shelf_count * spending.returned_nodes],
-            waiting: vec![Waiting::default(); if place.epochs.is_some() { spending.returned_nodes } else { 0 }],
+            returned: vec![FreeNode::default(); shelf_count * spending.returned_nodes],
+            waiting: vec![WaitingNode::default(); if place.epochs.is_some() { spending.returned_nodes } else { 0 }],
             returned_nodes: spending.returned_nodes,
             shelf_count,
             words: huge_zeroes(words * size_of::<AtomicU32>()).map_err(|error| AssemblyError::Memory {
@@ -453,10 +453,10 @@ impl Storage {
             values,
             ..
         } = self;
-        let free_lists = if self.returned_nodes == 0 {
-            (0..self.shelf_count).map(|_| spin::Mutex::new(FreeList::default())).collect()
+        let slabs = if self.returned_nodes == 0 {
+            (0..self.shelf_count).map(|_| spin::Mutex::new(NodeSlab::new(&mut []))).collect()
         } else {
-            returned.chunks_mut(self.returned_nodes).map(|returned| spin::Mutex::new(FreeList::new(returned))).collect()
+            returned.chunks_mut(self.returned_nodes).map(|returned| spin::Mutex::new(NodeSlab::new(returned))).collect()
         };
         // A mapping begins on a page, and its length was asked for in whole words. If it were not so, every look-up
         // would miss the cache.
@@ -471,8 +471,8 @@ impl Storage {
             leaf_waiters,
             leaf_words,
             hotspot,
-            free_lists,
-            quarantine: spin::Mutex::new(LimboList::new(waiting)),
+            slabs,
+            quarantine: spin::Mutex::new(NodeLimbo::new(waiting)),
             words,
             requests,
             locks_per_node,
@@ -519,7 +519,7 @@ impl<'a> Room<'a> {
         let home = place.geometry.first().ok_or(AssemblyError::Impossible("a pool without memory nodes"))?;
         let children_max = sizes.children_max().0;
         let cache = if sizes.keeps_next { IndexCache::with_next } else { IndexCache::new };
-        let mut nodes = NodePool::new(&self.free_lists, [sizes.leaf_place_bytes as u32, sizes.inner.bytes as u32]);
+        let mut nodes = NodePool::new(&self.slabs, [sizes.leaf_place_bytes as u32, sizes.inner.bytes as u32]);
         if let Some(part) = place.epochs {
             nodes = nodes.with_quarantine(&self.quarantine, part.epochs, spending.generations);
         }
@@ -549,7 +549,7 @@ impl<'a> Room<'a> {
 /// What one compute node's items borrow, as [`Storage`] is for an index.
 #[derive(Debug)]
 pub struct ItemsStorage {
-    returned: Vec<Returned>,
+    returned: Vec<FreeBlock>,
     returned_blocks: usize,
     memory_nodes: usize,
     lanes: Vec<LaneProgress>,
@@ -562,7 +562,7 @@ pub struct ItemsStorage {
 /// An [`ItemsStorage`], ready to be borrowed.
 #[derive(Debug)]
 pub struct ItemsRoom<'a> {
-    free_lists: Vec<spin::Mutex<pool::FreeList<'a>>>,
+    slabs: Vec<spin::Mutex<BlockSlab<'a>>>,
     lanes: &'a [LaneProgress],
     links: &'a [spin::Mutex<Link>],
     collection: Collection<'a>,
@@ -598,7 +598,7 @@ impl ItemsStorage {
             plots: vec![Plot::default(); plots],
             marks: vec![0; plots * mark_bitmap::words_for(chunk_bytes_max)],
             eager: spending.generations != GENERATIONS,
-            returned: vec![Returned::default(); memory_nodes * spending.returned_blocks],
+            returned: vec![FreeBlock::default(); memory_nodes * spending.returned_blocks],
             returned_blocks: spending.returned_blocks,
             memory_nodes,
             lanes: (0..spending.lanes).map(|_| LaneProgress::default()).collect(),
@@ -609,14 +609,14 @@ impl ItemsStorage {
     /// Makes the room: what the items borrow of this storage.
     pub fn furnish(&mut self) -> ItemsRoom<'_> {
         let mut returned = self.returned.as_mut_slice();
-        let free_lists = (0..self.memory_nodes).map(|_| {
+        let slabs = (0..self.memory_nodes).map(|_| {
             let (first, rest) = std::mem::take(&mut returned).split_at_mut(self.returned_blocks);
             returned = rest;
-            spin::Mutex::new(pool::FreeList::new(first))
+            spin::Mutex::new(BlockSlab::new(first))
         });
         let mark_bitmap = MarkBitmap::new(&mut self.plots, &mut self.marks);
         ItemsRoom {
-            free_lists: free_lists.collect(),
+            slabs: slabs.collect(),
             lanes: &self.lanes,
             links: &self.links,
             collection: Collection::new(mark_bitmap, self.eager),
@@ -645,9 +645,9 @@ impl<'a> ItemsRoom<'a> {
         let blocks = match place.epochs {
             Some(part) => {
                 let share = Share::new(&self.collection, part.epochs, place.geometry);
-                BlockPool::new(&self.free_lists).with_collection(share)
+                BlockPool::new(&self.slabs).with_collection(share)
             }
-            None => BlockPool::new(&self.free_lists),
+            None => BlockPool::new(&self.slabs),
         };
         Items::new(below, site, self.lanes, *parameters, plan, blocks, Links::new(self.links))
     }

@@ -20,7 +20,7 @@ use crate::mutants::{Mutant, planted};
 use crate::operation::{Cause, OpError};
 use crate::remote::NodeGeometry;
 use crate::remote::address::Address;
-use crate::remote::chunk::{ChunkEntry, ChunkKind, Grant};
+use crate::remote::chunk::{ChunkEntry, Grant};
 use crate::remote::lock_word::RowId;
 use crate::remote::owner_tag::OwnerTag;
 use crate::remote::place::{NodeClass, UnlinkedNode};
@@ -109,11 +109,8 @@ impl<'s> Tree<'s> {
         grant: &Grant,
         adopted: &mut Adopted,
     ) -> Result<bool, OpError> {
-        let class = match grant.kind {
-            ChunkKind::Leaf if grant.index == self.number => NodeClass::Leaf,
-            ChunkKind::Inner if grant.index == self.number => NodeClass::Inner,
-            _ => return Ok(false),
-        };
+        let of_kind = NodeClass::of_chunk(grant.kind);
+        let Some(class) = of_kind.filter(|_| grant.index == self.number) else { return Ok(false) };
         let mine = grant.row == self.owner.row && u32::from(grant.incarnation) == self.owner.incarnation;
         let node_bytes = self.nodes.node_bytes(class) as u64;
         let nodes = geometry.chunk_bytes / node_bytes.max(1);

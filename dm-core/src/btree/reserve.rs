@@ -15,7 +15,7 @@ use crate::marks::Mark;
 use crate::memory::chunks::{self, Want};
 use crate::memory::node_pool::Put;
 use crate::operation::OpError;
-use crate::remote::chunk::{ChunkKind, Grant};
+use crate::remote::chunk::Grant;
 use crate::remote::place::{NodeClass, UnlinkedNode};
 use crate::verbs::NodeId;
 
@@ -84,15 +84,9 @@ impl Tree<'_> {
     /// Gets a chunk for nodes of `class`, from the memory nodes in turn so that the index spreads over them all.
     async fn grant_chunk(&self, lane: &Lane<'_>, class: NodeClass) -> Result<bool, OpError> {
         let Some(request) = self.requests.next() else { return Ok(false) };
-        let kind = match class {
-            NodeClass::Leaf => ChunkKind::Leaf,
-            NodeClass::Inner => ChunkKind::Inner,
-        };
-        // Requests count up, classes alternate: both spread over the memory nodes.
-        let turn = request.get() as usize + usize::from(self.owner.row.0);
-        let near = NodeId((turn % self.geometry.len().max(1)) as u16);
-        let grant = Grant::new(self.owner, kind, self.number, request);
-        let want = Want { grant, retry: false, reuse: false, hint: 0 };
+        // Classes alternate, so both spread over the memory nodes.
+        let want = Want::new(Grant::new(self.owner, class.chunk_kind(), self.number, request));
+        let near = want.in_turn(self.geometry.len());
         let granted = chunks::grant_any(lane, self.geometry, near, &want, self.scratch.small).await?;
         let Some(granted) = granted else { return Ok(false) };
         self.nodes.add_chunk(class, granted.node, granted.offset, granted.bytes);

@@ -64,11 +64,7 @@ impl<'s, I: Leaves<'s>> Sweep for TreeLocks<'_, 's, I> {
         (node, geometry, chunk): (NodeId, &NodeGeometry, u32),
         kind: ChunkKind,
     ) -> Result<u64, OpError> {
-        let class = match kind {
-            ChunkKind::Leaf => NodeClass::Leaf,
-            ChunkKind::Inner => NodeClass::Inner,
-            _ => return Ok(0),
-        };
+        let Some(class) = NodeClass::of_chunk(kind) else { return Ok(0) };
         let node_bytes = self.tree.nodes.node_bytes(class) as u64;
         let at = self.tree.scratch.recovery.start;
         let mut unwritten = 0;

@@ -354,11 +354,10 @@ impl<'s, I: Index> Items<'s, I> {
     async fn grant(&self, lane: &Lane<'_>, request: RequestId, retry: bool) -> Result<bool, OpError> {
         let wants = |wanted| self.set_progress(lane, Progress { wanted, ..self.progress(lane) });
         wants(Some(request));
-        let turn = request.get() as usize + usize::from(self.site.owner.row.0);
         let grant = Grant::new(self.site.owner, ChunkKind::Items, self.site.number, request);
-        let want = Want { grant, retry, reuse: false, hint: 0 };
-        let first = NodeId((turn % self.site.geometry.len().max(1)) as u16);
-        let granted = chunks::grant_any(lane, self.site.geometry, first, &want, self.scratch.small).await?;
+        let want = Want { retry, ..Want::new(grant) };
+        let near = want.in_turn(self.site.geometry.len());
+        let granted = chunks::grant_any(lane, self.site.geometry, near, &want, self.scratch.small).await?;
         if let Some(granted) = granted {
             self.blocks.add_chunk(granted.node, granted.offset, granted.bytes);
         }

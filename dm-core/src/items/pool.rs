@@ -17,22 +17,18 @@
 
 use super::block::{CLASSES, UNIT_BYTES, class_bytes, class_of};
 use super::slot::{BlockPointer, LIFE_MASK};
-use crate::memory::{Collection, Share};
+use crate::memory::free_list::FreePlace;
+use crate::memory::slab::{BumpArena, Slab};
+use crate::memory::{Collection, Share, nodes_from};
 use crate::mutants::{Mutant, planted};
 use crate::verbs::NodeId;
 use spin::Mutex;
 
-/// No element of the list.
-const NONE: u32 = u32::MAX;
+/// A place that no entry points to: storage for a [`BlockSlab`]. Its stamp is the generation that begins there next.
+pub type FreeBlock = FreePlace<u32>;
 
-/// A place that no entry points to. Storage for a [`FreeList`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Returned {
-    offset: u64,
-    life: u32,
-    /// The next place of its class, or the next element that is not in use.
-    next: u32,
-}
+/// Free places of one memory node, by size class. Storage for a [`BlockPool`].
+pub type BlockSlab<'s> = Slab<'s, u32, CLASSES>;
 
 /// A place into which a block can be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,52 +39,7 @@ pub struct UnlinkedBlock {
     pub life: u32,
 }
 
-/// Free places of one memory node. Storage for a [`BlockPool`].
-#[derive(Debug)]
-pub struct FreeList<'s> {
-    /// The rest of the present chunk.
-    next: u64,
-    end: u64,
-    /// First place of each class.
-    first: [u32; CLASSES],
-    /// First element that was in use before and is not now.
-    free: u32,
-    /// Number of elements that have ever been in use.
-    used: u32,
-    entries: &'s mut [Returned],
-}
-
-impl<'s> FreeList<'s> {
-    /// An empty free list with room for `entries.len()` places.
-    pub fn new(entries: &'s mut [Returned]) -> Self {
-        Self { next: 0, end: 0, first: [NONE; CLASSES], free: NONE, used: 0, entries }
-    }
-
-    fn push(&mut self, class: usize, offset: u64, life: u32) -> bool {
-        let at = if self.free == NONE { self.used } else { self.free };
-        let (Some(entry), Some(first)) = (self.entries.get_mut(at as usize), self.first.get_mut(class)) else {
-            return false;
-        };
-        if at == self.used {
-            self.used += 1;
-        } else {
-            self.free = entry.next;
-        }
-        *entry = Returned { offset, life, next: *first };
-        *first = at;
-        true
-    }
-
-    fn pop(&mut self, class: usize) -> Option<(u64, u32)> {
-        let first = self.first.get_mut(class)?;
-        let at = *first;
-        let entry = self.entries.get_mut(at as usize)?;
-        *first = entry.next;
-        entry.next = self.free;
-        self.free = at;
-        Some((entry.offset, entry.life))
-    }
-
+impl BlockSlab<'_> {
     /// Cuts the bytes from `offset` to `end`, where no block ever began, into places, the largest first. Returns the
     /// number of bytes that are lost because the free list is full.
     fn cut(&mut self, mut offset: u64, end: u64) -> u64 {
@@ -98,7 +49,7 @@ impl<'s> FreeList<'s> {
             if class_bytes(class) > left {
                 class -= 1;
             }
-            if !self.push(class, offset, 0) {
+            if !self.free_list.push(class, offset, 0) {
                 return end - offset;
             }
             offset += class_bytes(class) as u64;
@@ -106,49 +57,25 @@ impl<'s> FreeList<'s> {
         0
     }
 
-    fn take(&mut self, class: usize) -> Option<(u64, u32)> {
-        if let Some(found) = self.pop(class) {
-            return Some(found);
-        }
-        let bytes = class_bytes(class) as u64;
-        if self.next + bytes > self.end {
-            return None;
-        }
-        self.next += bytes;
-        Some((self.next - bytes, 0))
+    fn take_class(&mut self, class: usize) -> Option<(u64, u32)> {
+        self.take(class, class_bytes(class) as u64)
     }
 
-    /// Carves places from `next` to `end` from now on, and cuts the rest of the chunk before. Returns how many bytes
-    /// of that rest are lost.
-    fn go_on_with(&mut self, next: u64, end: u64) -> u64 {
-        let lost = self.cut(self.next, self.end);
-        (self.next, self.end) = (next, end);
+    /// Carves places from that chunk from now on, and cuts the rest of the chunk before. Returns how many bytes of that
+    /// rest are lost.
+    fn go_on_with(&mut self, chunk: BumpArena) -> u64 {
+        let (offset, bytes) = self.arena.rest();
+        let lost = self.cut(offset, offset + bytes);
+        self.arena = chunk;
         lost
     }
 
     /// Cuts a place of a larger class in two. Also returns how many bytes of the rest are lost.
     fn take_larger(&mut self, class: usize) -> Option<((u64, u32), u64)> {
-        let (larger, (offset, life)) = (class + 1..CLASSES).find_map(|larger| Some((larger, self.pop(larger)?)))?;
+        let (larger, (offset, life)) =
+            (class + 1..CLASSES).find_map(|larger| Some((larger, self.free_list.pop(larger)?)))?;
         let lost = self.cut(offset + class_bytes(class) as u64, offset + class_bytes(larger) as u64);
         Some(((offset, life), lost))
-    }
-
-    /// Forgets the places for which `gone` is true.
-    fn give_up(&mut self, gone: impl Fn(u64) -> bool) {
-        if self.next < self.end && gone(self.next) {
-            (self.next, self.end) = (0, 0);
-        }
-        for first in &mut self.first {
-            let mut at = core::mem::replace(first, NONE);
-            // A list has at most as many elements as `entries`.
-            for _ in 0..self.entries.len() {
-                let Some(entry) = self.entries.get_mut(at as usize) else { break };
-                let list = if gone(entry.offset) { &mut self.free } else { &mut *first };
-                let next = core::mem::replace(&mut entry.next, *list);
-                *list = at;
-                at = next;
-            }
-        }
     }
 }
 
@@ -168,84 +95,64 @@ pub(super) const BLOCKS: u8 = 0;
 
 /// Free places of one index on one compute node, shared by its lanes.
 pub struct BlockPool<'s> {
-    free_lists: &'s [Mutex<FreeList<'s>>],
-    share: Option<Share<'s>>,
+    slabs: &'s [Mutex<BlockSlab<'s>>],
+    share: Share<'s>,
 }
 
 impl<'s> BlockPool<'s> {
-    /// A pool with one free list per memory node.
-    pub const fn new(free_lists: &'s [Mutex<FreeList<'s>>]) -> Self {
-        Self { free_lists, share: None }
+    /// A pool with one slab per memory node.
+    pub const fn new(slabs: &'s [Mutex<BlockSlab<'s>>]) -> Self {
+        Self { slabs, share: Share::none() }
     }
 
     /// The same pool, with collection of lost places ([`crate::memory::collect`]).
     #[must_use]
     pub fn with_collection(mut self, share: Share<'s>) -> Self {
-        self.share = Some(share);
+        self.share = share;
         self
     }
 
     /// The places that were collected.
     pub fn collection(&self) -> Option<&'s Collection<'s>> {
-        self.share.as_ref().map(Share::collection)
-    }
-
-    /// See [`Share::is_closed`].
-    fn is_closed(&self, node: NodeId, offset: u64) -> bool {
-        self.share.as_ref().is_some_and(|share| share.is_closed(node, offset))
+        self.share.collection()
     }
 
     /// Gives up the places in chunks that were closed.
     pub(super) fn heed(&self) {
-        if let Some(share) = &self.share {
-            share.heed(|gone| {
-                for (node, free_list) in (0..).map(NodeId).zip(self.free_lists) {
-                    free_list.lock().give_up(|offset| gone(node, offset));
-                }
-            });
-        }
-    }
-
-    /// Counts `bytes` as lost.
-    fn has_lost(&self, bytes: u64) {
-        if let Some(collection) = self.collection()
-            && bytes > 0
-        {
-            collection.has_lost(bytes);
-        }
+        self.share.heed(|gone| {
+            for (node, slab) in (0..).map(NodeId).zip(self.slabs) {
+                slab.lock().give_up(|offset| gone(node, offset));
+            }
+        });
     }
 
     /// Reports that the memory nodes have no chunk left.
     pub(super) fn is_short(&self) {
-        if let Some(collection) = self.collection() {
-            collection.is_short();
-        }
+        self.share.is_short();
     }
 
     /// Leaves a place alone because it is unknown whether an entry names its block.
     pub(super) fn leave(&self, pointer: &BlockPointer) {
         if *pointer != BlockPointer::NONE {
-            self.has_lost(class_bytes(class_of(pointer.bytes as usize)) as u64);
+            self.share.has_lost(class_bytes(class_of(pointer.bytes as usize)) as u64);
         }
     }
 
     fn on_any(
         &self,
         near: NodeId,
-        mut look: impl FnMut(&mut FreeList<'s>) -> Option<(u64, u32)>,
+        mut look: impl FnMut(&mut BlockSlab<'s>) -> Option<(u64, u32)>,
     ) -> Option<UnlinkedBlock> {
-        let nodes = self.free_lists.len();
-        (0..nodes).find_map(|step| {
-            let node = (usize::from(near.0) + step) % nodes;
-            let (offset, life) = look(&mut self.free_lists.get(node)?.lock())?;
-            Some(UnlinkedBlock { place: BlockPointer::place_of(NodeId(node as u16), offset), life })
+        nodes_from(near, self.slabs.len()).find_map(|node| {
+            let (offset, life) = look(&mut self.slabs.get(usize::from(node.0))?.lock())?;
+            Some(UnlinkedBlock { place: BlockPointer::place_of(node, offset), life })
         })
     }
 
     /// Takes a place of `class`, preferably on `near`. `None`: a chunk is needed.
     pub fn take(&self, class: usize, near: NodeId) -> Option<UnlinkedBlock> {
         self.heed();
-        self.on_any(near, |free_list| free_list.take(class)).or_else(|| {
+        self.on_any(near, |slab| slab.take_class(class)).or_else(|| {
             let (node, offset) = self.collection()?.take(BLOCKS, near, class_bytes(class), UNIT_BYTES)?;
             Some(UnlinkedBlock { place: BlockPointer::place_of(node, offset), life: 0 })
         })
@@ -255,25 +162,26 @@ impl<'s> BlockPool<'s> {
     pub fn take_larger(&self, class: usize, near: NodeId) -> Option<UnlinkedBlock> {
         self.heed();
         let mut lost = 0;
-        let found = self.on_any(near, |free_list| {
-            let (found, of_rest) = free_list.take_larger(class)?;
+        let found = self.on_any(near, |slab| {
+            let (found, of_rest) = slab.take_larger(class)?;
             lost += of_rest;
             Some(found)
         });
-        self.has_lost(lost);
+        self.share.has_lost(lost);
         found
     }
 
     /// Adds a granted chunk, whose memory was never used.
     pub fn add_chunk(&self, node: NodeId, offset: u64, bytes: u64) {
-        let Some(free_list) = self.free_lists.get(usize::from(node.0)) else { return };
+        let Some(slab) = self.slabs.get(usize::from(node.0)) else { return };
         if let Some(collection) = self.collection() {
             collection.grant(bytes);
         }
-        let mut free_list = free_list.lock();
-        let lost = if self.is_closed(node, offset) { bytes } else { free_list.go_on_with(offset, offset + bytes) };
-        drop(free_list);
-        self.has_lost(lost);
+        let mut slab = slab.lock();
+        let closed = self.share.is_closed(node, offset);
+        let lost = if closed { bytes } else { slab.go_on_with(BumpArena::new(offset, bytes)) };
+        drop(slab);
+        self.share.has_lost(lost);
     }
 
     /// Gives back the place of a block that no entry names any more, or that none ever named.
@@ -281,19 +189,18 @@ impl<'s> BlockPool<'s> {
     /// The block's WRITE must have ended: one that is still under way would land in the next generation.
     #[must_use = "a place that is forgotten leaks"]
     pub fn retire(&self, pointer: &BlockPointer) -> Retired {
-        let Some(free_list) = self.free_lists.get(usize::from(pointer.node().0)) else { return Retired::Forgotten };
+        let Some(slab) = self.slabs.get(usize::from(pointer.node().0)) else { return Retired::Forgotten };
         let life = if planted(Mutant::BlockLifeKept) { pointer.life } else { pointer.life.wrapping_add(1) & LIFE_MASK };
-        let mut free_list = free_list.lock();
-        let may_be_closed = |share: &Share<'_>| share.may_be_closed(pointer.node(), pointer.offset());
+        let mut slab = slab.lock();
         // From here on another lane may take the place at once.
-        let retired = if self.share.as_ref().is_some_and(may_be_closed) {
+        let retired = if self.share.may_be_closed(pointer.node(), pointer.offset()) {
             Retired::Left
-        } else if free_list.push(class_of(pointer.bytes as usize), pointer.offset(), life) {
+        } else if slab.free_list.push(class_of(pointer.bytes as usize), pointer.offset(), life) {
             Retired::Kept
         } else {
             Retired::Forgotten
         };
-        drop(free_list);
+        drop(slab);
         if retired != Retired::Kept {
             self.leave(pointer);
         }
@@ -310,19 +217,12 @@ impl<'s> BlockPool<'s> {
     /// Calls `visit` with memory node, offset and bytes of every free place, to account for memory.
     pub fn for_each_ready(&self, visit: &mut dyn FnMut(NodeId, u64, u64)) {
         self.heed();
-        for (node, free_list) in (0..).map(NodeId).zip(self.free_lists) {
-            let free_list = free_list.lock();
-            for (class, &first) in free_list.first.iter().enumerate() {
-                let mut at = first;
-                // A list has at most as many elements as `entries`.
-                for _ in 0..free_list.entries.len() {
-                    let Some(entry) = free_list.entries.get(at as usize) else { break };
-                    visit(node, entry.offset, class_bytes(class) as u64);
-                    at = entry.next;
-                }
-            }
-            if free_list.next < free_list.end {
-                visit(node, free_list.next, free_list.end - free_list.next);
+        for (node, slab) in (0..).map(NodeId).zip(self.slabs) {
+            let slab = slab.lock();
+            slab.free_list.for_each(&mut |class, offset, _| visit(node, offset, class_bytes(class) as u64));
+            let (offset, bytes) = slab.arena.rest();
+            if bytes > 0 {
+                visit(node, offset, bytes);
             }
         }
         if let Some(collection) = self.collection() {
@@ -342,9 +242,9 @@ mod tests {
 
     #[test]
     fn every_byte_of_a_chunk_is_taken_once_or_ready() {
-        let mut entries = [Returned::default(); 512];
-        let free_lists = [Mutex::new(FreeList::new(&mut entries))];
-        let pool = BlockPool::new(&free_lists);
+        let mut entries = [FreeBlock::default(); 512];
+        let slabs = [Mutex::new(BlockSlab::new(&mut entries))];
+        let pool = BlockPool::new(&slabs);
         assert_eq!(pool.take(0, NodeId(0)), None);
         let mut taken: Vec<(u64, u64, u32)> = Vec::new();
         let mut granted = 0;
@@ -394,11 +294,11 @@ mod tests {
         };
         let geometry = [small_for_tests()];
         let chunk = |number: u32| geometry[0].chunk_offset(number);
-        let (epochs, mut entries) = (Epochs::new(), [Returned::default(); 4]);
+        let (epochs, mut entries) = (Epochs::new(), [FreeBlock::default(); 4]);
         let (mut plots, mut marks) = ([Plot::default(); 1], [0; 4]);
         let collection = Collection::new(MarkBitmap::new(&mut plots, &mut marks), false);
-        let free_lists = [Mutex::new(FreeList::new(&mut entries))];
-        let pool = BlockPool::new(&free_lists).with_collection(Share::new(&collection, &epochs, &geometry));
+        let slabs = [Mutex::new(BlockSlab::new(&mut entries))];
+        let pool = BlockPool::new(&slabs).with_collection(Share::new(&collection, &epochs, &geometry));
         let pointer = |offset: u64| BlockPointer { place: offset, life: 3, bytes: 30 };
         assert_eq!(pool.retire(&pointer(chunk(4))), Retired::Left, "nobody knows whether somebody collects there");
         epochs.closed().learn([0; 8]);
@@ -427,9 +327,9 @@ mod tests {
 
     #[test]
     fn a_place_comes_back_in_its_next_life() {
-        let mut entries = [Returned::default(); 1];
-        let free_lists = [Mutex::new(FreeList::new(&mut entries))];
-        let pool = BlockPool::new(&free_lists);
+        let mut entries = [FreeBlock::default(); 1];
+        let slabs = [Mutex::new(BlockSlab::new(&mut entries))];
+        let pool = BlockPool::new(&slabs);
         pool.add_chunk(NodeId(0), 4096, 64);
         let first = pool.take(class_of(40), NodeId(0)).expect("a chunk");
         let pointer = BlockPointer { place: first.place, life: LIFE_MASK, bytes: 40 };

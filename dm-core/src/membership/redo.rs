@@ -206,7 +206,7 @@ pub async fn prepare(
         for chunk in chunks.iter_mut().take(wanted) {
             let request = requests.next().ok_or(RedoError::PoolFull { node })?;
             let grant = Grant::new(member, ChunkKind::Redo, index, request);
-            let want = Want { grant, retry: false, reuse: true, hint: 0 };
+            let want = Want { reuse: true, ..Want::new(grant) };
             let granted = chunks::grant(lane, node, geometry, &want, scratch).await?;
             *chunk = granted.ok_or(RedoError::PoolFull { node })?.offset;
         }

@@ -77,6 +77,17 @@ pub struct Want {
 }
 
 impl Want {
+    /// A request that was not made before, for a chunk that was never used.
+    pub const fn new(grant: Grant) -> Self {
+        Self { grant, retry: false, reuse: false, hint: 0 }
+    }
+
+    /// The memory node to ask first, of so many, so that an index spreads over all of them: requests count up.
+    pub(crate) fn in_turn(&self, nodes: usize) -> NodeId {
+        let turn = self.grant.request.get() as usize + usize::from(self.grant.row.0);
+        NodeId((turn % nodes.max(1)) as u16)
+    }
+
     /// Whether a chunk with that entry satisfies the request.
     fn can_have(&self, entry: ChunkWord) -> bool {
         match entry.decode() {

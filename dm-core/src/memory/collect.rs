@@ -13,7 +13,7 @@
 //! **Limit.** What other compute nodes take out of a closed chunk, after the walk reached it, stays where it is until
 //! the chunk is collected again.
 
-use super::closed::{ChunkName, Collector};
+use super::closed::{ChunkName, Collector, Since};
 use super::mark_bitmap::MarkBitmap;
 use super::{Busy, Epochs, Participant};
 use crate::lane::Lane;
@@ -242,9 +242,8 @@ impl<'s> Collection<'s> {
 
 /// A pool's part in collections: what was collected for it, and what it has to give up.
 pub struct Share<'s> {
-    collection: &'s Collection<'s>,
-    epochs: &'s Epochs,
-    geometry: &'s [NodeGeometry],
+    /// `None`: nothing of this pool is collected.
+    known: Option<(&'s Collection<'s>, &'s Epochs, &'s [NodeGeometry])>,
     /// The version up to which the pool has given up what was closed.
     heeded: AtomicU32,
 }
@@ -252,42 +251,71 @@ pub struct Share<'s> {
 impl<'s> Share<'s> {
     /// Of a pool with places in chunks of `geometry`, on a compute node with this view of the epochs.
     pub const fn new(collection: &'s Collection<'s>, epochs: &'s Epochs, geometry: &'s [NodeGeometry]) -> Self {
-        Self { collection, epochs, geometry, heeded: AtomicU32::new(0) }
+        Self { known: Some((collection, epochs, geometry)), heeded: AtomicU32::new(0) }
+    }
+
+    /// Of a pool of which nothing is collected.
+    pub const fn none() -> Self {
+        Self { known: None, heeded: AtomicU32::new(0) }
     }
 
     /// What was collected.
-    pub const fn collection(&self) -> &'s Collection<'s> {
-        self.collection
+    pub fn collection(&self) -> Option<&'s Collection<'s>> {
+        self.known.map(|(collection, ..)| collection)
+    }
+
+    /// So many bytes of what was granted are lost.
+    pub(crate) fn has_lost(&self, bytes: u64) {
+        if let Some(collection) = self.collection()
+            && bytes > 0
+        {
+            collection.has_lost(bytes);
+        }
+    }
+
+    /// Memory is short.
+    pub(crate) fn is_short(&self) {
+        if let Some(collection) = self.collection() {
+            collection.is_short();
+        }
     }
 
     /// Whether a place there must not be kept. To be asked with the lock held under which it would be kept. A pass that
     /// gives up closed places takes that lock, too: it comes before, and then this says so, or after, and then it finds
     /// the place.
     pub(crate) fn is_closed(&self, node: NodeId, offset: u64) -> bool {
-        self.epochs.closed().has(ChunkName::of(self.geometry, node, offset)) && !planted(Mutant::ClosedKept)
+        self.known.is_some_and(|(_, epochs, geometry)| {
+            epochs.closed().has(ChunkName::of(geometry, node, offset)) && !planted(Mutant::ClosedKept)
+        })
     }
 
     /// As [`Share::is_closed`], or the line was never READ: for what may be handed out before a turn. (What waits for a
     /// turn is given up then. Chunks that this compute node was granted are closed only by its own collector, which
     /// waits for one, too.)
     pub(crate) fn may_be_closed(&self, node: NodeId, offset: u64) -> bool {
-        !self.epochs.closed().is_read() || self.is_closed(node, offset)
+        self.known.is_some_and(|(_, epochs, _)| !epochs.closed().is_read()) || self.is_closed(node, offset)
     }
 
     /// Before places are handed out: if chunks were closed since the last call, has `give_up` forget the places for
     /// which its argument is true.
     #[inline]
     pub(crate) fn heed(&self, give_up: impl FnOnce(&dyn Fn(NodeId, u64) -> bool)) {
+        let Some((collection, epochs, geometry)) = self.known else { return };
         let heeded = self.heeded.load(Ordering::Acquire);
-        if heeded != self.epochs.closed().version() && !planted(Mutant::ClosedKept) {
-            self.give_up(heeded, give_up);
+        if heeded != epochs.closed().version() && !planted(Mutant::ClosedKept) {
+            self.give_up(collection, epochs.closed().since(heeded), geometry, give_up);
         }
     }
 
-    fn give_up(&self, heeded: u32, give_up: impl FnOnce(&dyn Fn(NodeId, u64) -> bool)) {
-        let since = self.epochs.closed().since(heeded);
-        give_up(&|node, offset| since.has(ChunkName::of(self.geometry, node, offset)));
-        self.collection.give_up(|name| since.has(Some(name)));
+    fn give_up(
+        &self,
+        collection: &Collection<'s>,
+        since: Since<'_>,
+        geometry: &[NodeGeometry],
+        give_up: impl FnOnce(&dyn Fn(NodeId, u64) -> bool),
+    ) {
+        give_up(&|node, offset| since.has(ChunkName::of(geometry, node, offset)));
+        collection.give_up(|name| since.has(Some(name)));
         // What other lanes gave up meanwhile is given up again: this runs not before any of theirs.
         self.heeded.fetch_max(since.version, Ordering::Release);
     }

@@ -12,7 +12,8 @@
 //! | room | what it is |
 //! |---|---|
 //! | [`chunks`] | the chunk table: grants |
-//! | [`node_pool`] | free lists of B+-tree nodes |
+//! | [`slab`], [`free_list`] | how chunks are carved; places that are free |
+//! | [`node_pool`] | free nodes of a B+-tree |
 //! | [`limbo`] | limbo list: places that wait for an epoch |
 //! | [`epochs`] | when no compute node has an old pointer any more |
 //! | [`rows`] | what epochs and collections READ and WRITE of rows |
@@ -56,23 +57,32 @@ pub mod chunks;
 pub mod closed;
 pub mod collect;
 pub mod epochs;
+pub mod free_list;
 pub mod limbo;
 pub mod mark_bitmap;
 pub mod node_pool;
 pub mod orphans;
 pub mod rows;
+pub mod slab;
 
 pub use collect::{Collection, Share};
 pub use epochs::{Epochs, Participant, Pin};
-pub use limbo::{GENERATIONS, LimboList, Waiting};
+pub use limbo::{LimboList, Waiting};
 pub use mark_bitmap::{MarkBitmap, Plot};
+pub use node_pool::GENERATIONS;
 pub use orphans::Adopted;
 
 use crate::marks::Mark;
+use crate::verbs::NodeId;
 use core::sync::atomic::{AtomicBool, Ordering::Release, Ordering::SeqCst};
 
 /// Marks of this room.
 pub const MARKS: &[Mark] = &[Mark::ChunkAdopted, Mark::NodeReclaimed];
+
+/// All of so many memory nodes in turn, from `near` on.
+pub(crate) fn nodes_from(near: NodeId, nodes: usize) -> impl Iterator<Item = NodeId> {
+    (0..nodes).map(move |step| NodeId(((usize::from(near.0) + step) % nodes) as u16))
+}
 
 /// Something that a compute node does once at a time. Ends when it is dropped.
 pub(crate) struct Busy<'a>(&'a AtomicBool);

@@ -7,38 +7,61 @@
 //!
 //! A lane takes nodes into its stock *before* it locks anything: a split never waits for memory under a lock.
 
+use crate::memory::free_list::FreePlace;
 use crate::memory::orphans::Adoption;
-use crate::memory::{Epochs, GENERATIONS, LimboList};
+use crate::memory::slab::{BumpArena, Slab};
+use crate::memory::{Epochs, LimboList, Waiting, nodes_from};
 use crate::mutants::{Mutant, planted};
-use crate::remote::address::Address;
-use crate::remote::place::{NodeClass, UnlinkedNode};
+use crate::remote::address::{Address, GENERATION_MASK};
+use crate::remote::place::{NodeClass, Place, UnlinkedNode};
 use crate::verbs::NodeId;
 use spin::Mutex;
 
-/// Free list and bump arena of one class on one memory node. Storage for a [`NodePool`].
-#[derive(Debug, Default)]
-pub struct FreeList<'s> {
-    next: u64,
-    end: u64,
-    returned: &'s mut [UnlinkedNode],
-    count: usize,
+/// Nodes of a place that generations tell apart.
+pub const GENERATIONS: u8 = GENERATION_MASK + 1;
+
+/// What the next node of a place has to know of the earlier ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NodeStamp {
+    generation: u8,
+    version: u8,
 }
 
-impl<'s> FreeList<'s> {
-    /// An empty one that remembers up to `returned.len()` retired nodes.
-    pub fn new(returned: &'s mut [UnlinkedNode]) -> Self {
-        Self { next: 0, end: 0, returned, count: 0 }
+impl NodeStamp {
+    const fn of(fresh: UnlinkedNode) -> Self {
+        Self { generation: fresh.address.generation(), version: fresh.version }
+    }
+
+    const fn node(self, node: NodeId, offset: u64) -> UnlinkedNode {
+        UnlinkedNode { address: Address::new(node, offset, self.generation), version: self.version }
     }
 }
 
+/// A free node: storage for a [`NodeSlab`].
+pub type FreeNode = FreePlace<NodeStamp>;
+
+/// Nodes of one class on one memory node. Storage for a [`NodePool`].
+pub type NodeSlab<'s> = Slab<'s, NodeStamp, 1>;
+
+/// A node that waits: storage for a [`NodeLimbo`].
+pub type WaitingNode = Waiting<(NodeClass, NodeStamp)>;
+
+/// Places that wait because their generations begin again: those whose next generation is the first of *either* half of
+/// all. All others are ready at once. See [`generations`](crate::manual::generations) for why that is needed and
+/// enough, and why it is either half.
+pub type NodeLimbo<'s> = LimboList<'s, (NodeClass, NodeStamp)>;
+
+/// The only list of a [`NodeSlab`].
+const NODES: usize = 0;
+
 /// Free nodes of one index on one compute node, shared by its lanes.
 pub struct NodePool<'s> {
-    /// The free list of class `c` on memory node `n`: `n * NodeClass::COUNT + c`.
-    free_lists: &'s [Mutex<FreeList<'s>>],
+    /// Those of class `c` on memory node `n`: `n * NodeClass::COUNT + c`.
+    slabs: &'s [Mutex<NodeSlab<'s>>],
     node_bytes: [u32; NodeClass::COUNT],
     adoption: Adoption,
     /// The limbo list, and what its places wait for. `None`: nothing waits.
-    limbo: Option<(&'s Mutex<LimboList<'s>>, &'s Epochs)>,
+    limbo: Option<(&'s Mutex<NodeLimbo<'s>>, &'s Epochs)>,
     /// Generations before the first one comes again.
     generations: u8,
 }
@@ -56,18 +79,18 @@ pub enum Put {
 }
 
 impl<'s> NodePool<'s> {
-    /// `free_lists`: [`NodeClass::COUNT`] per memory node. `node_bytes`: stored size per class, a multiple of 64.
-    pub const fn new(free_lists: &'s [Mutex<FreeList<'s>>], node_bytes: [u32; NodeClass::COUNT]) -> Self {
-        Self { free_lists, node_bytes, adoption: Adoption::new(), limbo: None, generations: GENERATIONS }
+    /// `slabs`: [`NodeClass::COUNT`] per memory node. `node_bytes`: stored size per class, a multiple of 64.
+    pub const fn new(slabs: &'s [Mutex<NodeSlab<'s>>], node_bytes: [u32; NodeClass::COUNT]) -> Self {
+        Self { slabs, node_bytes, adoption: Adoption::new(), limbo: None, generations: GENERATIONS }
     }
 
-    /// The same, with a limbo list for places whose generations begin again ([`crate::memory::limbo`]). They do
+    /// The same, with a limbo list for places whose generations begin again ([`NodeLimbo`]). They do
     /// after `generations` nodes of a place: a power of two from 2 to [`GENERATIONS`], which is what all other code
     /// means by it. Fewer are for tests that want to see it happen. Any other number counts as [`GENERATIONS`].
     #[must_use]
     pub const fn with_quarantine(
         mut self,
-        limbo: &'s Mutex<LimboList<'s>>,
+        limbo: &'s Mutex<NodeLimbo<'s>>,
         epochs: &'s Epochs,
         generations: u8,
     ) -> Self {
@@ -85,46 +108,30 @@ impl<'s> NodePool<'s> {
 
     /// Memory nodes.
     pub const fn memory_nodes(&self) -> usize {
-        self.free_lists.len() / NodeClass::COUNT
+        self.slabs.len() / NodeClass::COUNT
     }
 
-    fn free_list(&self, class: NodeClass, node: NodeId) -> Option<&Mutex<FreeList<'s>>> {
-        self.free_lists.get(node.0 as usize * NodeClass::COUNT + class as usize)
+    fn slab(&self, class: NodeClass, node: NodeId) -> Option<&Mutex<NodeSlab<'s>>> {
+        self.slabs.get(node.0 as usize * NodeClass::COUNT + class as usize)
     }
 
     /// Takes a node, preferably on `near`.
     pub fn take(&self, class: NodeClass, near: NodeId) -> Option<UnlinkedNode> {
-        let nodes = self.memory_nodes();
-        (0..nodes).find_map(|step| self.take_on(class, NodeId(((near.0 as usize + step) % nodes) as u16)))
+        nodes_from(near, self.memory_nodes()).find_map(|node| self.take_on(class, node))
     }
 
     fn take_on(&self, class: NodeClass, node: NodeId) -> Option<UnlinkedNode> {
-        let mut free_list = self.free_list(class, node)?.lock();
-        if free_list.count > 0 {
-            free_list.count -= 1;
-            let at = free_list.count;
-            return free_list.returned.get(at).copied();
-        }
-        let bytes = self.node_bytes[class as usize] as u64;
-        if free_list.next + bytes > free_list.end {
-            return None;
-        }
-        let address = Address::new(node, free_list.next, 0);
-        free_list.next += bytes;
-        Some(UnlinkedNode { address, version: 0 })
+        let bytes = self.node_bytes(class) as u64;
+        let (offset, stamp) = self.slab(class, node)?.lock().take(NODES, bytes)?;
+        Some(stamp.node(node, offset))
     }
 
     /// Puts back a node that nothing points to any more. `false`: the free list is full, and the node waits until this
     /// compute node has departed.
     #[must_use = "a node that does not fit is not used again for long"]
     pub fn put(&self, class: NodeClass, fresh: UnlinkedNode) -> bool {
-        let Some(free_list) = self.free_list(class, fresh.address.node()) else { return false };
-        let mut free_list = free_list.lock();
-        let at = free_list.count;
-        let Some(slot) = free_list.returned.get_mut(at) else { return false };
-        *slot = fresh;
-        free_list.count += 1;
-        true
+        let Some(slab) = self.slab(class, fresh.address.node()) else { return false };
+        slab.lock().free_list.push(NODES, fresh.address.offset(), NodeStamp::of(fresh))
     }
 
     /// The address of the place with its next generation.
@@ -144,7 +151,8 @@ impl<'s> NodePool<'s> {
             && !planted(Mutant::NoQuarantine)
             && !planted(Mutant::SameGeneration)
         {
-            if !limbo.lock().push(class, fresh, epochs.turns()) {
+            let place = Place::new(address.node(), address.offset());
+            if !limbo.lock().push(place, (class, NodeStamp::of(fresh)), epochs.turns()) {
                 return Put::NoRoom;
             }
             epochs.waits(true);
@@ -160,52 +168,49 @@ impl<'s> NodePool<'s> {
         loop {
             // A statement of its own: the lock must not be held while the free list's is.
             let over = limbo.lock().pop(|entered| epochs.is_over(entered));
-            let Some((class, fresh)) = over else { return released };
+            let Some((place, (class, stamp))) = over else { return released };
             epochs.waits(false);
             // If the free list has no room, the place waits until this compute node has departed, like all that do not
             // fit.
-            released += u32::from(self.put(class, fresh));
+            released += u32::from(self.put(class, stamp.node(place.node(), place.offset())));
         }
     }
 
     /// Whether places wait.
     pub(crate) fn has_waiting(&self) -> bool {
-        self.limbo.is_some_and(|(limbo, _)| !limbo.lock().is_empty())
+        self.limbo.is_some_and(|(limbo, _)| limbo.lock().count() > 0)
     }
 
     /// Adds a granted chunk of never used memory: `bytes` from byte `offset` of `node`. First the rest of the present
     /// chunk goes to the free list, node by node, as far as there is room.
     pub fn add_chunk(&self, class: NodeClass, node: NodeId, offset: u64, bytes: u64) {
-        let size = self.node_bytes[class as usize] as u64;
-        let Some(free_list) = self.free_list(class, node) else { return };
-        let mut free_list = free_list.lock();
-        while free_list.next + size <= free_list.end {
-            let fresh = UnlinkedNode { address: Address::new(node, free_list.next, 0), version: 0 };
-            let at = free_list.count;
-            let Some(slot) = free_list.returned.get_mut(at) else { break };
-            *slot = fresh;
-            free_list.count += 1;
-            free_list.next += size;
+        let node_bytes = self.node_bytes(class) as u64;
+        let Some(slab) = self.slab(class, node) else { return };
+        let Slab { arena, free_list } = &mut *slab.lock();
+        while free_list.room() > 0
+            && let Some(rest) = arena.take(node_bytes)
+        {
+            // There is room.
+            let _ = free_list.push(NODES, rest, NodeStamp::default());
         }
-        free_list.next = offset;
-        free_list.end = offset + bytes;
+        *arena = BumpArena::new(offset, bytes);
     }
 
     /// Calls `visit` with every node that is free or waits: to account for memory.
     pub fn for_each_ready(&self, visit: &mut dyn FnMut(NodeClass, UnlinkedNode)) {
         if let Some((limbo, _)) = self.limbo {
-            limbo.lock().for_each(visit);
+            limbo.lock().for_each(&mut |place, (class, stamp)| {
+                visit(class, stamp.node(place.node(), place.offset()));
+            });
         }
-        for (number, free_list) in self.free_lists.iter().enumerate() {
+        for (number, slab) in self.slabs.iter().enumerate() {
             let node = NodeId((number / NodeClass::COUNT) as u16);
             let class = NodeClass::ALL[number % NodeClass::COUNT];
-            let bytes = u64::from(self.node_bytes[class as usize]);
-            let free_list = free_list.lock();
-            free_list.returned.iter().take(free_list.count).for_each(|fresh| visit(class, *fresh));
-            let mut next = free_list.next;
-            while bytes > 0 && next + bytes <= free_list.end {
-                visit(class, UnlinkedNode { address: Address::new(node, next, 0), version: 0 });
-                next += bytes;
+            let slab = slab.lock();
+            slab.free_list.for_each(&mut |_, offset, stamp| visit(class, stamp.node(node, offset)));
+            let mut arena = slab.arena;
+            while let Some(offset) = arena.take(self.node_bytes(class) as u64) {
+                visit(class, NodeStamp::default().node(node, offset));
             }
         }
     }
@@ -217,15 +222,6 @@ impl<'s> NodePool<'s> {
 
     /// Nodes of `class` on `node` that can be put back.
     pub fn room(&self, class: NodeClass, node: NodeId) -> u64 {
-        let Some(free_list) = self.free_list(class, node) else { return 0 };
-        let free_list = free_list.lock();
-        (free_list.returned.len() - free_list.count) as u64
-    }
-
-    /// Free nodes of `class` on `node`.
-    pub fn ready(&self, class: NodeClass, node: NodeId) -> u64 {
-        let Some(free_list) = self.free_list(class, node) else { return 0 };
-        let free_list = free_list.lock();
-        free_list.count as u64 + (free_list.end - free_list.next) / u64::from(self.node_bytes[class as usize])
+        self.slab(class, node).map_or(0, |slab| slab.lock().free_list.room() as u64)
     }
 }

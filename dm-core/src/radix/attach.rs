@@ -9,7 +9,6 @@
 
 use super::cursor::{DescentCursor, Why};
 use super::leaf::RadixLeaf;
-use super::pieces::AllocationClass;
 use super::replace::Replace;
 use super::slot::{self, BYTES_MAX, COVERS_MAX, Child, Header, NodeType, Place, SLOTS_AT, Slot, word};
 use super::tree::{CHAIN_NODES_MAX, Way, corrupt};
@@ -17,6 +16,7 @@ use crate::lane::Lane;
 use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};
 use crate::operation::OpError;
+use crate::remote::place::NodeClass;
 use crate::verbs::{Label, NodeId, Request};
 
 /// Result of an attempt to put a leaf in.
@@ -74,7 +74,7 @@ pub(crate) trait Attach<'s>: Replace<'s> {
         empty: usize,
     ) -> Result<Attached, OpError> {
         let Ok(Child::Node(kind, _)) = cursor.word.child() else { return Ok(Attached::Again { copied: false }) };
-        let leaf = self.tree().carve(lane, AllocationClass::Leaf, node.node(), self.place_bytes()).await?;
+        let leaf = self.tree().carve(lane, NodeClass::Leaf, node.node(), self.place_bytes()).await?;
         let at = self.tree().scratch.node(0);
         let partial = lane.port().with(|scratch| {
             let mut room = [0; 64];
@@ -110,7 +110,7 @@ pub(crate) trait Attach<'s>: Replace<'s> {
         }
         // The node is full, or the byte has a slot by now: the next look sees which.
         lane.port().withdraw();
-        self.tree().space.put(AllocationClass::Leaf, leaf, self.place_bytes());
+        self.tree().space.put(NodeClass::Leaf, leaf, self.place_bytes());
         Ok(Attached::Again { copied: true })
     }
 
@@ -124,13 +124,13 @@ pub(crate) trait Attach<'s>: Replace<'s> {
     ) -> Result<Attached, OpError> {
         let parent = cursor.place(way);
         let _room = self.tree().room_for(way, 1)?;
-        let leaf = self.tree().carve(lane, AllocationClass::Leaf, parent.node(), self.place_bytes()).await?;
+        let leaf = self.tree().carve(lane, NodeClass::Leaf, parent.node(), self.place_bytes()).await?;
         self.push_leaf(lane, leaf);
         let to = Slot::leaf(cursor.word.partial(), leaf);
         lane.change_is_next();
         let found = self.tree().publish(lane, leaf.node() == parent.node(), parent, cursor.word, to).await?;
         if found != cursor.word {
-            self.tree().space.put(AllocationClass::Leaf, leaf, self.place_bytes());
+            self.tree().space.put(NodeClass::Leaf, leaf, self.place_bytes());
             if way.copies && !found.is_frozen() {
                 self.tree().cache.patch(cursor.owner, usize::from(cursor.index), found, self.tree().epoch(lane));
             }
@@ -138,7 +138,7 @@ pub(crate) trait Attach<'s>: Replace<'s> {
         }
         lane.mark(Mark::LeafReplaced);
         // That slot was the only one that led there, and a finalized leaf is never brought back.
-        self.tree().retire(lane, way, AllocationClass::Leaf, buried, self.place_bytes());
+        self.tree().retire(lane, way, NodeClass::Leaf, buried, self.place_bytes());
         if way.copies {
             self.tree().cache.patch(cursor.owner, usize::from(cursor.index), to, self.tree().epoch(lane));
         }
@@ -185,16 +185,13 @@ pub(crate) trait Attach<'s>: Replace<'s> {
             return Err(corrupt(place, "a path that is too long"));
         }
         let node_bytes = NodeType::SMALLEST.bytes();
-        let nodes = if count > 0 {
-            self.tree().carve(lane, AllocationClass::Node, near, count * node_bytes).await?
-        } else {
-            place
-        };
-        let leaf = match self.tree().carve(lane, AllocationClass::Leaf, nodes.node(), self.place_bytes()).await {
+        let nodes =
+            if count > 0 { self.tree().carve(lane, NodeClass::Inner, near, count * node_bytes).await? } else { place };
+        let leaf = match self.tree().carve(lane, NodeClass::Leaf, nodes.node(), self.place_bytes()).await {
             Ok(leaf) => leaf,
             Err(error) => {
                 if count > 0 {
-                    self.tree().space.put(AllocationClass::Node, nodes, count * node_bytes);
+                    self.tree().space.put(NodeClass::Inner, nodes, count * node_bytes);
                 }
                 return Err(error);
             }
@@ -237,9 +234,9 @@ pub(crate) trait Attach<'s>: Replace<'s> {
         let found = self.tree().publish(lane, here, place, cursor.word, to).await?;
         if found != cursor.word {
             if count > 0 {
-                self.tree().space.put(AllocationClass::Node, nodes, count * node_bytes);
+                self.tree().space.put(NodeClass::Inner, nodes, count * node_bytes);
             }
-            self.tree().space.put(AllocationClass::Leaf, leaf, self.place_bytes());
+            self.tree().space.put(NodeClass::Leaf, leaf, self.place_bytes());
             // A frozen slot is not the one that counts; any other word can be followed.
             if way.copies && !found.is_frozen() {
                 self.tree().cache.patch(cursor.owner, usize::from(cursor.index), found, self.tree().epoch(lane));

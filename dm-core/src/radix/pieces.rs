@@ -5,7 +5,9 @@
 //! ([`smart_memory`](crate::manual::smart_memory)).
 
 use super::slot::{NodeType, Place, UNIT_BYTES};
-use crate::memory::Epochs;
+use crate::memory::free_list::{FreeList, FreePlace};
+use crate::memory::{Epochs, LimboList, Waiting};
+use crate::remote::place::NodeClass;
 
 /// Sizes that are reused: leaves, and nodes of each type.
 const SIZES: usize = 1 + NodeType::LARGEST.number() as usize;
@@ -16,24 +18,11 @@ const SIZES: usize = 1 + NodeType::LARGEST.number() as usize;
 /// operations wait where memory is short, and the shorter it is the less has to wait for that.
 pub const WAITING_SHARE: u64 = 8;
 
-/// An extent on a free list: storage for one.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Piece {
-    offset: u64,
-    /// The next one on its list, plus one; 0: none.
-    next: u32,
-}
+/// A free extent: storage for [`FreeExtents`]. It has no stamp: no compute node has a pointer to what was there.
+pub type FreeExtent = FreePlace<()>;
 
 /// Free lists of a memory node, by size.
-#[derive(Debug, Default)]
-pub struct FreeList<'s> {
-    pieces: &'s mut [Piece],
-    /// Entries from here on were never used.
-    fresh: u32,
-    /// Entries that were used, and are not in use now.
-    free: u32,
-    heads: [u32; SIZES],
-}
+pub type FreeExtents<'s> = FreeList<'s, (), SIZES>;
 
 const fn size_of_list(list: usize) -> Option<usize> {
     match NodeType::new(list as u8) {
@@ -47,58 +36,22 @@ const fn divides(units: usize) -> bool {
     !matches!(units, 1 | 2 | 4 | 7)
 }
 
-impl<'s> FreeList<'s> {
-    /// An empty one with room for `pieces.len()`.
-    pub fn new(pieces: &'s mut [Piece]) -> Self {
-        Self { pieces, ..Self::default() }
-    }
-
-    /// Whether there is no room for another extent.
-    pub const fn is_full(&self) -> bool {
-        self.free == 0 && self.fresh as usize >= self.pieces.len()
-    }
-
-    fn list(what: AllocationClass, bytes: usize) -> Option<usize> {
+impl FreeExtents<'_> {
+    fn list(what: NodeClass, bytes: usize) -> Option<usize> {
         match what {
-            AllocationClass::Leaf => Some(0),
-            AllocationClass::Node => (1..SIZES).find(|&list| size_of_list(list) == Some(bytes)),
+            NodeClass::Leaf => Some(0),
+            NodeClass::Inner => (1..SIZES).find(|&list| size_of_list(list) == Some(bytes)),
         }
     }
 
     /// Puts an extent on its list. `false`: there is no room, or no list for its size.
-    pub fn put(&mut self, what: AllocationClass, offset: u64, bytes: usize) -> bool {
-        let Some(head) = Self::list(what, bytes).and_then(|list| self.heads.get_mut(list)) else { return false };
-        let at = if self.free > 0 {
-            self.free - 1
-        } else if (self.fresh as usize) < self.pieces.len() {
-            self.fresh += 1;
-            self.fresh - 1
-        } else {
-            return false;
-        };
-        let Some(piece) = self.pieces.get_mut(at as usize) else { return false };
-        if self.free > 0 {
-            self.free = piece.next;
-        }
-        *piece = Piece { offset, next: *head };
-        *head = at + 1;
-        true
-    }
-
-    fn pop(&mut self, list: usize) -> Option<u64> {
-        let head = self.heads.get_mut(list)?;
-        let at = head.checked_sub(1)?;
-        let piece = self.pieces.get_mut(at as usize)?;
-        let offset = piece.offset;
-        *head = piece.next;
-        piece.next = self.free;
-        self.free = at + 1;
-        Some(offset)
+    pub fn put(&mut self, what: NodeClass, offset: u64, bytes: usize) -> bool {
+        Self::list(what, bytes).is_some_and(|list| self.push(list, offset, ()))
     }
 
     /// Takes an extent of that size.
-    pub fn take(&mut self, what: AllocationClass, bytes: usize) -> Option<u64> {
-        self.pop(Self::list(what, bytes)?)
+    pub fn take(&mut self, what: NodeClass, bytes: usize) -> Option<u64> {
+        Some(self.pop(Self::list(what, bytes)?)?.0)
     }
 
     /// Takes `bytes` off a larger extent of nodes. The rest is put back as extents of smaller ones.
@@ -106,16 +59,16 @@ impl<'s> FreeList<'s> {
         for list in 1..SIZES {
             let Some(size) = size_of_list(list) else { continue };
             let Some(rest) = size.checked_sub(bytes).filter(|rest| *rest > 0) else { continue };
-            if self.heads.get(list).is_none_or(|head| *head == 0) || !divides(rest / UNIT_BYTES) {
+            if self.is_empty(list) || !divides(rest / UNIT_BYTES) {
                 continue;
             }
-            let offset = self.pop(list)?;
+            let (offset, ()) = self.pop(list)?;
             let (mut at, mut rest) = (offset + bytes as u64, rest);
             for smaller in (1..list).rev() {
                 let Some(size) = size_of_list(smaller) else { continue };
                 while rest >= size && divides((rest - size) / UNIT_BYTES) {
                     // There is room for one; for more there may not be.
-                    if !self.put(AllocationClass::Node, at, size) {
+                    if !self.put(NodeClass::Inner, at, size) {
                         return Some(offset);
                     }
                     at += size as u64;
@@ -127,68 +80,49 @@ impl<'s> FreeList<'s> {
         None
     }
 
-    /// Forgets extents for which `gone` is true.
-    pub fn give_up(&mut self, gone: impl Fn(u64) -> bool) {
-        for list in 0..SIZES {
-            let (mut kept, mut next) = (0, self.heads.get(list).copied().unwrap_or_default());
-            while let Some(at) = next.checked_sub(1)
-                && let Some(piece) = self.pieces.get_mut(at as usize)
-            {
-                let follows = piece.next;
-                if gone(piece.offset) {
-                    piece.next = self.free;
-                    self.free = next;
-                } else {
-                    piece.next = kept;
-                    kept = next;
-                }
-                next = follows;
-            }
-            if let Some(head) = self.heads.get_mut(list) {
-                *head = kept;
-            }
-        }
+    /// Calls `visit` with every extent; leaves are of `leaf_bytes`.
+    pub fn for_each_extent(&self, leaf_bytes: usize, visit: &mut dyn FnMut(NodeClass, u64, usize)) {
+        self.for_each(&mut |list, offset, ()| match size_of_list(list) {
+            Some(bytes) => visit(NodeClass::Inner, offset, bytes),
+            None => visit(NodeClass::Leaf, offset, leaf_bytes),
+        });
+    }
+}
+
+/// Size and use of an extent that waits: a multiple of 16, plus its [`NodeClass`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Extent(u32);
+
+impl Extent {
+    const fn new(what: NodeClass, bytes: usize) -> Self {
+        Self(bytes as u32 | what as u32)
     }
 
-    /// Calls `visit` with every extent; leaves are of `leaf_bytes`.
-    pub fn for_each(&self, leaf_bytes: usize, visit: &mut dyn FnMut(AllocationClass, u64, usize)) {
-        for (list, head) in self.heads.iter().enumerate() {
-            let (what, bytes) =
-                size_of_list(list).map_or((AllocationClass::Leaf, leaf_bytes), |bytes| (AllocationClass::Node, bytes));
-            let mut next = *head;
-            while let Some(piece) = next.checked_sub(1).and_then(|at| self.pieces.get(at as usize)) {
-                visit(what, piece.offset, bytes);
-                next = piece.next;
-            }
-        }
+    const fn what(self) -> NodeClass {
+        NodeClass::ALL[(self.0 & 1) as usize]
+    }
+
+    const fn bytes(self) -> usize {
+        (self.0 & !1) as usize
     }
 }
 
 /// An extent that waits: storage for one.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Waiting {
-    place: Place,
-    /// A multiple of 16, plus its [`AllocationClass`].
-    bytes: u32,
-    /// Turns begun when it entered.
-    entered: u32,
-}
+pub type WaitingExtent = Waiting<Extent>;
 
-/// The limbo list: extents that wait, in the order in which they came.
+/// The limbo list, and when a turn is asked for.
 ///
 /// A lane that is about to take something out of the tree reserves room here first ([`Queue::reserve`]), and waits if
 /// there is none. So nothing finds the list full.
 #[derive(Debug)]
 pub struct Queue<'s> {
-    pieces: &'s mut [Waiting],
-    first: usize,
-    count: usize,
+    waiting: LimboList<'s, Extent>,
     /// Room that is reserved for extents which may come.
     reserved: usize,
     /// Bytes that wait, by use.
-    bytes: [u64; AllocationClass::COUNT],
+    bytes: [u64; NodeClass::COUNT],
     /// Bytes of chunks, by use.
-    granted_bytes: [u64; AllocationClass::COUNT],
+    granted_bytes: [u64; NodeClass::COUNT],
     /// Bytes of chunks that were free, as far as this compute node knows.
     free_bytes: u64,
     /// All turns are asked for, so that tests see them.
@@ -198,14 +132,15 @@ pub struct Queue<'s> {
 }
 
 impl<'s> Queue<'s> {
-    /// An empty one with room for `pieces.len()`. `eager`: a turn is asked for whenever something waits.
-    pub const fn new(pieces: &'s mut [Waiting], eager: bool) -> Self {
-        let (bytes, granted_bytes) = ([0; AllocationClass::COUNT], [0; AllocationClass::COUNT]);
-        Self { pieces, first: 0, count: 0, reserved: 0, bytes, granted_bytes, free_bytes: 0, eager, asked: None }
+    /// An empty one with room for `room.len()`. `eager`: a turn is asked for whenever something waits.
+    pub const fn new(room: &'s mut [WaitingExtent], eager: bool) -> Self {
+        let (bytes, granted_bytes) = ([0; NodeClass::COUNT], [0; NodeClass::COUNT]);
+        let waiting = LimboList::new(room);
+        Self { waiting, reserved: 0, bytes, granted_bytes, free_bytes: 0, eager, asked: None }
     }
 
     /// Counts a granted chunk.
-    pub const fn grant(&mut self, what: AllocationClass, bytes: u64) {
+    pub const fn grant(&mut self, what: NodeClass, bytes: u64) {
         self.granted_bytes[what as usize] += bytes;
     }
 
@@ -223,7 +158,7 @@ impl<'s> Queue<'s> {
 
     /// Reserves room for `count` extents, until [`Queue::unreserve`]. `false`: there is none now.
     pub const fn reserve(&mut self, count: usize) -> bool {
-        let fits = self.count + self.reserved + count <= self.pieces.len();
+        let fits = self.waiting.count() + self.reserved + count <= self.waiting.room();
         if fits {
             self.reserved += count;
         }
@@ -236,43 +171,30 @@ impl<'s> Queue<'s> {
     }
 
     /// Whether so much of one use waits that it should be reused before more is granted, with copies of `copies_bytes`.
-    pub fn is_crowded(&self, what: AllocationClass, copies_bytes: u64) -> bool {
+    pub fn is_crowded(&self, what: NodeClass, copies_bytes: u64) -> bool {
         let bytes = self.bytes[what as usize];
         bytes > 0 && bytes >= self.granted_bytes[what as usize].max(copies_bytes) / WAITING_SHARE
     }
 
     /// Whether the pool is so short that waiting for the extents of one use is better than having more granted.
-    pub const fn is_worth_waiting(&self, what: AllocationClass) -> bool {
+    pub const fn is_worth_waiting(&self, what: NodeClass) -> bool {
         self.bytes[what as usize] >= self.free_bytes / WAITING_SHARE
     }
 
     /// Whether half of the room is taken.
     pub const fn is_half_full(&self) -> bool {
-        (self.count + self.reserved) * 2 >= self.pieces.len()
+        (self.waiting.count() + self.reserved) * 2 >= self.waiting.room()
     }
 
     /// Adds an extent, with copies of `copies_bytes`. `false`: there is no room.
-    pub fn push(
-        &mut self,
-        epochs: &Epochs,
-        what: AllocationClass,
-        place: Place,
-        bytes: usize,
-        copies_bytes: u64,
-    ) -> bool {
-        let room = self.pieces.len();
-        if self.count >= room {
+    pub fn push(&mut self, epochs: &Epochs, what: NodeClass, place: Place, bytes: usize, copies_bytes: u64) -> bool {
+        if !self.waiting.push(place, Extent::new(what, bytes), epochs.turns()) {
             self.ask(epochs);
             return false;
         }
-        let entered = epochs.turns();
-        if let Some(piece) = self.pieces.get_mut((self.first + self.count) % room) {
-            *piece = Waiting { place, bytes: bytes as u32 | what as u32, entered };
-        }
-        self.count += 1;
         self.bytes[what as usize] += bytes as u64;
         let enough = self.granted_bytes.iter().sum::<u64>().max(copies_bytes) / WAITING_SHARE;
-        if self.eager || self.bytes.iter().sum::<u64>() >= enough || self.count * 2 >= room {
+        if self.eager || self.bytes.iter().sum::<u64>() >= enough || self.waiting.count() * 2 >= self.waiting.room() {
             self.ask(epochs);
         }
         true
@@ -282,7 +204,7 @@ impl<'s> Queue<'s> {
     /// nothing waits or is about to.
     pub fn ask(&mut self, epochs: &Epochs) -> Option<u32> {
         match self.asked.filter(|asked| !epochs.is_over(*asked)) {
-            _ if self.count == 0 => (self.reserved > 0).then(|| epochs.turns()),
+            _ if self.waiting.count() == 0 => (self.reserved > 0).then(|| epochs.turns()),
             Some(asked) => Some(asked),
             None => {
                 let asked = epochs.turns();
@@ -295,82 +217,38 @@ impl<'s> Queue<'s> {
 
     /// Whether something became free since [`Queue::ask`] returned `asked`.
     pub fn is_back(&self, epochs: &Epochs, asked: u32) -> bool {
-        self.count == 0 || epochs.is_over(asked)
+        self.waiting.count() == 0 || epochs.is_over(asked)
     }
 
     /// Where the extent lies that [`Queue::pop`] would return.
     pub fn next(&self, epochs: &Epochs) -> Option<Place> {
-        let piece = self.pieces.get(self.first).filter(|_| self.count > 0)?;
-        epochs.is_over(piece.entered).then_some(piece.place)
+        self.waiting.next(|entered| epochs.is_over(entered)).map(|(place, _)| place)
     }
 
     /// The extent that has waited longest, if that is long enough.
-    pub fn pop(&mut self, epochs: &Epochs) -> Option<(AllocationClass, Place, usize)> {
-        if self.count == 0 {
-            return None;
-        }
-        let Waiting { place, bytes, entered } = *self.pieces.get(self.first)?;
-        if !epochs.is_over(entered) {
-            return None;
-        }
-        self.first = (self.first + 1) % self.pieces.len();
-        self.count -= 1;
-        let what =
-            if bytes & 1 == AllocationClass::Node as u32 { AllocationClass::Node } else { AllocationClass::Leaf };
-        let bytes = (bytes & !1) as usize;
+    pub fn pop(&mut self, epochs: &Epochs) -> Option<(NodeClass, Place, usize)> {
+        let (place, extent) = self.waiting.pop(|entered| epochs.is_over(entered))?;
+        let (what, bytes) = (extent.what(), extent.bytes());
         self.bytes[what as usize] -= bytes as u64;
         Some((what, place, bytes))
     }
 
     /// Forgets extents for which `gone` is true; the others keep their order.
     pub fn give_up(&mut self, gone: impl Fn(Place) -> bool) {
-        let (room, count) = (self.pieces.len().max(1), self.count);
-        let mut kept = 0;
-        for at in 0..count {
-            let Some(&piece) = self.pieces.get((self.first + at) % room) else { continue };
-            if gone(piece.place) {
-                let of_use = if piece.bytes & 1 == AllocationClass::Node as u32 {
-                    AllocationClass::Node
-                } else {
-                    AllocationClass::Leaf
-                };
-                self.bytes[of_use as usize] -= u64::from(piece.bytes & !1);
-            } else if let Some(to) = self.pieces.get_mut((self.first + kept) % room) {
-                *to = piece;
-                kept += 1;
+        let bytes = &mut self.bytes;
+        self.waiting.give_up(|place, extent| {
+            let gone = gone(place);
+            if gone {
+                bytes[extent.what() as usize] -= extent.bytes() as u64;
             }
-        }
-        self.count = kept;
+            gone
+        });
     }
 
     /// Calls `visit` with every extent.
-    pub fn for_each(&self, visit: &mut dyn FnMut(AllocationClass, Place, usize)) {
-        for at in 0..self.count {
-            if let Some(piece) = self.pieces.get((self.first + at) % self.pieces.len()) {
-                let what = if piece.bytes & 1 == AllocationClass::Node as u32 {
-                    AllocationClass::Node
-                } else {
-                    AllocationClass::Leaf
-                };
-                visit(what, piece.place, (piece.bytes & !1) as usize);
-            }
-        }
+    pub fn for_each(&self, visit: &mut dyn FnMut(NodeClass, Place, usize)) {
+        self.waiting.for_each(&mut |place, extent| visit(extent.what(), place, extent.bytes()));
     }
-}
-
-/// What memory is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum AllocationClass {
-    /// Leaves.
-    Leaf = 0,
-    /// Nodes.
-    Node = 1,
-}
-
-impl AllocationClass {
-    /// How many there are.
-    pub const COUNT: usize = 2;
 }
 
 #[cfg(test)]
@@ -380,35 +258,35 @@ mod tests {
     use crate::verbs::NodeId;
     use std::vec::Vec;
 
-    fn all(free_list: &FreeList<'_>) -> Vec<(AllocationClass, u64, usize)> {
+    fn all(free_list: &FreeExtents<'_>) -> Vec<(NodeClass, u64, usize)> {
         let mut pieces = Vec::new();
-        free_list.for_each(32, &mut |what, offset, bytes| pieces.push((what, offset, bytes)));
+        free_list.for_each_extent(32, &mut |what, offset, bytes| pieces.push((what, offset, bytes)));
         pieces.sort_unstable_by_key(|piece| piece.1);
         pieces
     }
 
     #[test]
     fn pieces_come_back_by_their_size() {
-        let mut room = [Piece::default(); 3];
-        let mut free_list = FreeList::new(&mut room);
+        let mut room = [FreeExtent::default(); 3];
+        let mut free_list = FreeExtents::new(&mut room);
         for round in 0..4 {
             assert!(
-                free_list.put(AllocationClass::Node, 4096, 48)
-                    && free_list.put(AllocationClass::Leaf, 8192, 32)
-                    && free_list.put(AllocationClass::Node, 4144, 80)
+                free_list.put(NodeClass::Inner, 4096, 48)
+                    && free_list.put(NodeClass::Leaf, 8192, 32)
+                    && free_list.put(NodeClass::Inner, 4144, 80)
             );
-            assert!(!free_list.put(AllocationClass::Node, 0, 48), "there is no room, round {round}");
-            assert_eq!(free_list.take(AllocationClass::Node, 144), None);
+            assert!(!free_list.put(NodeClass::Inner, 0, 48), "there is no room, round {round}");
+            assert_eq!(free_list.take(NodeClass::Inner, 144), None);
             assert_eq!(
-                (free_list.take(AllocationClass::Node, 48), free_list.take(AllocationClass::Node, 48)),
+                (free_list.take(NodeClass::Inner, 48), free_list.take(NodeClass::Inner, 48)),
                 (Some(4096), None)
             );
             assert_eq!(
-                (free_list.take(AllocationClass::Leaf, 32), free_list.take(AllocationClass::Node, 80)),
+                (free_list.take(NodeClass::Leaf, 32), free_list.take(NodeClass::Inner, 80)),
                 (Some(8192), Some(4144))
             );
         }
-        assert!(!free_list.put(AllocationClass::Node, 0, 96), "no node has that size");
+        assert!(!free_list.put(NodeClass::Inner, 0, 96), "no node has that size");
     }
 
     #[test]
@@ -416,9 +294,9 @@ mod tests {
         for list in 2..SIZES {
             for smaller in 1..list {
                 let (size, bytes) = (size_of_list(list).unwrap(), size_of_list(smaller).unwrap());
-                let mut room = [Piece::default(); 16];
-                let mut free_list = FreeList::new(&mut room);
-                assert!(free_list.put(AllocationClass::Node, 4096, size));
+                let mut room = [FreeExtent::default(); 16];
+                let mut free_list = FreeExtents::new(&mut room);
+                assert!(free_list.put(NodeClass::Inner, 4096, size));
                 let Some(taken) = free_list.take_off(bytes) else {
                     assert!(!divides((size - bytes) / UNIT_BYTES));
                     continue;
@@ -436,32 +314,32 @@ mod tests {
 
     #[test]
     fn a_turn_is_asked_for_when_enough_waits() {
-        let mut room = [Waiting::default(); 8];
+        let mut room = [WaitingExtent::default(); 8];
         let epochs = Epochs::new();
         let mut queue = Queue::new(&mut room, false);
-        queue.grant(AllocationClass::Leaf, 1024);
+        queue.grant(NodeClass::Leaf, 1024);
         let place = |at: u64| Place::new(NodeId(1), 4096 + 16 * at);
-        assert!(queue.push(&epochs, AllocationClass::Leaf, place(0), 32, 0));
+        assert!(queue.push(&epochs, NodeClass::Leaf, place(0), 32, 0));
         assert!(queue.asked.is_none());
-        assert!(queue.push(&epochs, AllocationClass::Node, place(2), 96, 0));
+        assert!(queue.push(&epochs, NodeClass::Inner, place(2), 96, 0));
         assert_eq!((queue.asked, queue.pop(&epochs)), (Some(0), None), "an eighth waits");
         let mut seen = Vec::new();
         queue.for_each(&mut |what, place, bytes| seen.push((what, place, bytes)));
-        assert_eq!(seen, [(AllocationClass::Leaf, place(0), 32), (AllocationClass::Node, place(2), 96)]);
+        assert_eq!(seen, [(NodeClass::Leaf, place(0), 32), (NodeClass::Inner, place(2), 96)]);
         epochs.clear_all_for_tests();
-        assert_eq!(queue.pop(&epochs), Some((AllocationClass::Leaf, place(0), 32)));
-        assert_eq!(queue.pop(&epochs), Some((AllocationClass::Node, place(2), 96)));
-        assert_eq!((queue.pop(&epochs), queue.bytes), (None, [0; AllocationClass::COUNT]));
+        assert_eq!(queue.pop(&epochs), Some((NodeClass::Leaf, place(0), 32)));
+        assert_eq!(queue.pop(&epochs), Some((NodeClass::Inner, place(2), 96)));
+        assert_eq!((queue.pop(&epochs), queue.bytes), (None, [0; NodeClass::COUNT]));
         for at in 0..8 {
-            assert!(queue.push(&epochs, AllocationClass::Leaf, place(at), 16, 1 << 20));
+            assert!(queue.push(&epochs, NodeClass::Leaf, place(at), 16, 1 << 20));
         }
-        assert!(!queue.push(&epochs, AllocationClass::Leaf, place(9), 16, 1 << 20), "there is no room");
+        assert!(!queue.push(&epochs, NodeClass::Leaf, place(9), 16, 1 << 20), "there is no room");
         assert!(queue.asked.is_some());
     }
 
     #[test]
     fn who_reserves_room_finds_it_and_who_is_crowded_waits_for_a_turn() {
-        let mut room = [Waiting::default(); 4];
+        let mut room = [WaitingExtent::default(); 4];
         let epochs = Epochs::new();
         let mut queue = Queue::new(&mut room, false);
         let place = |at: u64| Place::new(NodeId(1), 4096 + 16 * at);
@@ -469,32 +347,32 @@ mod tests {
         assert!(queue.reserve(3) && !queue.reserve(2) && queue.reserve(1));
         let turn = queue.ask(&epochs);
         assert!(turn.is_some_and(|turn| queue.is_back(&epochs, turn)), "who reserved is soon done");
-        queue.grant(AllocationClass::Leaf, 256);
-        queue.grant(AllocationClass::Node, 1024);
-        assert!(!queue.is_crowded(AllocationClass::Leaf, 0));
+        queue.grant(NodeClass::Leaf, 256);
+        queue.grant(NodeClass::Inner, 1024);
+        assert!(!queue.is_crowded(NodeClass::Leaf, 0));
         for at in 0..4 {
-            assert!(queue.push(&epochs, AllocationClass::Leaf, place(2 * at), 32, 0), "it was promised");
+            assert!(queue.push(&epochs, NodeClass::Leaf, place(2 * at), 32, 0), "it was promised");
         }
         queue.unreserve(4);
         assert!(!queue.reserve(1) && queue.is_half_full());
         assert!(
-            queue.is_crowded(AllocationClass::Leaf, 1024) && !queue.is_crowded(AllocationClass::Leaf, 2048),
+            queue.is_crowded(NodeClass::Leaf, 1024) && !queue.is_crowded(NodeClass::Leaf, 2048),
             "an eighth of the copies"
         );
-        assert!(!queue.is_crowded(AllocationClass::Node, 0), "no nodes wait");
+        assert!(!queue.is_crowded(NodeClass::Inner, 0), "no nodes wait");
         // 1,280 bytes are its own. Of the others one in four is free, then one in eight.
         queue.note_pool(1280 + 8192, Some(25));
-        assert!(!queue.is_worth_waiting(AllocationClass::Leaf), "an eighth of what is free is more");
+        assert!(!queue.is_worth_waiting(NodeClass::Leaf), "an eighth of what is free is more");
         queue.note_pool(1280 + 8192, Some(0));
-        assert!(!queue.is_worth_waiting(AllocationClass::Leaf), "a search that saw nothing says nothing");
+        assert!(!queue.is_worth_waiting(NodeClass::Leaf), "a search that saw nothing says nothing");
         queue.note_pool(1280 + 8192, Some(12));
-        assert!(queue.is_worth_waiting(AllocationClass::Leaf), "less is free");
+        assert!(queue.is_worth_waiting(NodeClass::Leaf), "less is free");
         queue.note_pool(1280 + 8192, Some(100));
-        assert!(!queue.is_worth_waiting(AllocationClass::Leaf), "all is free");
+        assert!(!queue.is_worth_waiting(NodeClass::Leaf), "all is free");
         queue.note_pool(1280 + 8192, None);
-        assert!(queue.is_worth_waiting(AllocationClass::Leaf), "the pool is full");
+        assert!(queue.is_worth_waiting(NodeClass::Leaf), "the pool is full");
         queue.note_pool(0, Some(100));
-        assert!(queue.is_worth_waiting(AllocationClass::Leaf), "a pool that says it is smaller than what it granted");
+        assert!(queue.is_worth_waiting(NodeClass::Leaf), "a pool that says it is smaller than what it granted");
         let asked = queue.ask(&epochs).unwrap();
         assert_eq!((queue.is_back(&epochs, asked), queue.next(&epochs)), (false, None));
         epochs.clear_all_for_tests();

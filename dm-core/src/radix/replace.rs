@@ -11,7 +11,6 @@
 
 use super::cursor::DescentCursor;
 use super::leaf::RadixLeaf;
-use super::pieces::AllocationClass;
 use super::slot::{self, Child, Node, NodeType, Place, SLOTS_AT, Slot, word};
 use super::tombstones::Tombstones;
 use super::tree::{Way, corrupt};
@@ -19,6 +18,7 @@ use crate::lane::Lane;
 use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};
 use crate::operation::OpError;
+use crate::remote::place::NodeClass;
 use crate::verbs::{Label, Request};
 
 /// The type of the node that replaces one of `kind`, for `count` taken slots. `None`: there is none.
@@ -59,12 +59,12 @@ pub(crate) trait Replace<'s>: Tombstones<'s> {
             return Err(corrupt(node, "a node of the largest type that is full or frozen and lacks a byte"));
         };
         let _room = self.tree().room_for(way, 1 + if way.copies { self.count_finalized(lane, kind) } else { 0 })?;
-        let place = self.tree().carve(lane, AllocationClass::Node, node.node(), larger.bytes()).await?;
+        let place = self.tree().carve(lane, NodeClass::Inner, node.node(), larger.bytes()).await?;
         let leaf = if inserts {
-            match self.tree().carve(lane, AllocationClass::Leaf, place.node(), self.place_bytes()).await {
+            match self.tree().carve(lane, NodeClass::Leaf, place.node(), self.place_bytes()).await {
                 Ok(leaf) => Some(leaf),
                 Err(error) => {
-                    self.tree().space.put(AllocationClass::Node, place, larger.bytes());
+                    self.tree().space.put(NodeClass::Inner, place, larger.bytes());
                     return Err(error);
                 }
             }
@@ -99,16 +99,16 @@ pub(crate) trait Replace<'s>: Tombstones<'s> {
         if found != cursor.word {
             lane.mark(Mark::SwitchLost);
             if planted(Mutant::RetiredInVain) {
-                self.tree().retire(lane, way, AllocationClass::Node, node, kind.bytes());
+                self.tree().retire(lane, way, NodeClass::Inner, node, kind.bytes());
             }
-            self.tree().space.put(AllocationClass::Node, place, larger.bytes());
+            self.tree().space.put(NodeClass::Inner, place, larger.bytes());
             if let Some(leaf) = leaf {
-                self.tree().space.put(AllocationClass::Leaf, leaf, self.place_bytes());
+                self.tree().space.put(NodeClass::Leaf, leaf, self.place_bytes());
             }
             return Ok(false);
         }
         lane.mark(Mark::TypeSwitch);
-        self.tree().retire(lane, way, AllocationClass::Node, node, kind.bytes());
+        self.tree().retire(lane, way, NodeClass::Inner, node, kind.bytes());
         if way.copies {
             self.tree().cache.patch(cursor.owner, usize::from(cursor.index), to, self.tree().epoch(lane));
             lane.port().with(|scratch| {

@@ -11,9 +11,10 @@
 //!                                   └──────────────────────┴──────┴──────┴─────┴──────────┘
 //! ```
 
+pub use crate::remote::place::Place;
+
 use crate::error::DecodeError;
 use crate::layout::fields::Field;
-use crate::remote::address::Address;
 use crate::verbs::NodeId;
 
 /// Nodes and leaves begin at multiples of this.
@@ -30,50 +31,6 @@ pub const BYTES_MAX: usize = 6;
 
 /// Levels of bytes one node covers at most: those in its header and the one at its position.
 pub const COVERS_MAX: usize = BYTES_MAX + 1;
-
-/// Where something is: a memory node and a byte offset in its memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place(u64);
-
-impl Place {
-    /// Byte `offset`, cut to 48 bits, of `node`.
-    #[inline]
-    pub const fn new(node: NodeId, offset: u64) -> Self {
-        Self((node.0 as u64) << 48 | offset & (Address::OFFSET_END - 1))
-    }
-
-    /// The memory node.
-    #[inline]
-    pub const fn node(self) -> NodeId {
-        NodeId((self.0 >> 48) as u16)
-    }
-
-    /// The byte offset.
-    #[inline]
-    pub const fn offset(self) -> u64 {
-        self.0 & (Address::OFFSET_END - 1)
-    }
-
-    /// `bytes` further on.
-    #[inline]
-    #[must_use]
-    pub const fn plus(self, bytes: usize) -> Self {
-        Self::new(self.node(), self.offset() + bytes as u64)
-    }
-
-    /// The same in 64 bits of an [`Address`], for lock records and errors. The low bits of the offset are where other
-    /// indexes have a generation; this family has none.
-    #[inline]
-    pub const fn address(self) -> Address {
-        Address::from_bits(self.0)
-    }
-
-    /// The place an address of [`Place::address`] names.
-    #[inline]
-    pub const fn of(address: Address) -> Self {
-        Self(address.to_bits())
-    }
-}
 
 /// Type of a node: how many slots it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -3,13 +3,14 @@
 //! What was carved and lost the race to be published is used first. What was published and is out of the tree is reused
 //! when no compute node has a pointer to it any more ([`super::pieces`]), and then before memory that was never used.
 
-use super::pieces::{FreeList, Queue};
+use super::pieces::{FreeExtents, Queue};
 use super::slot::{Place, UNIT_BYTES};
 use crate::memory::chunks::Granted;
-use crate::memory::{Collection, Epochs, Share};
+use crate::memory::slab::BumpArena;
+use crate::memory::{Collection, Epochs, Share, nodes_from};
 use crate::mutants::{Mutant, planted};
-use crate::radix::pieces::AllocationClass;
 use crate::remote::lock_word::RowId;
+use crate::remote::place::NodeClass;
 use crate::verbs::NodeId;
 use core::sync::atomic::{AtomicU32, Ordering};
 use heapless::Vec;
@@ -26,9 +27,8 @@ const SPARE_MAX: usize = 16;
 
 /// The bump arena of the chunk in use, and spare extents. Storage for a [`Space`].
 #[derive(Debug, Default)]
-pub struct BumpArena {
-    next: u64,
-    end: u64,
+pub struct Arena {
+    bump: BumpArena,
     spare: Vec<(u64, u32), SPARE_MAX>,
     /// First byte of some chunk, and how many bytes all have.
     chunk: (u64, u64),
@@ -40,13 +40,11 @@ pub struct BumpArena {
     lost_bytes: u64,
 }
 
-impl BumpArena {
+impl Arena {
     /// Forgets extents for which `gone` is true.
     fn give_up(&mut self, gone: impl Fn(u64) -> bool) {
         self.spare.retain(|spare| !gone(spare.0));
-        if self.next < self.end && gone(self.next) {
-            (self.next, self.end) = (0, 0);
-        }
+        self.bump.give_up(gone);
     }
 
     /// Whether two extents that meet at `offset` are of one chunk. Others are not joined: what is carved lies in one
@@ -60,8 +58,7 @@ impl BumpArena {
     fn put(&mut self, offset: u64, bytes: u32) {
         let end = offset + u64::from(bytes);
         let (follows, precedes) = (self.is_within(offset), self.is_within(end));
-        if end == self.next && precedes {
-            self.next = offset;
+        if precedes && self.bump.take_back(offset, end) {
             return;
         }
         for spare in &mut self.spare {
@@ -104,28 +101,28 @@ impl Drop for Room<'_, '_> {
 
 /// Free memory of one index on one compute node, shared by its lanes.
 pub struct Space<'s> {
-    /// That of use `u` on memory node `n`: `n * AllocationClass::COUNT + u`.
-    arenas: &'s [Mutex<BumpArena>],
+    /// That of use `u` on memory node `n`: `n * NodeClass::COUNT + u`.
+    arenas: &'s [Mutex<Arena>],
     /// One per memory node; none: nothing that was published is reused.
-    free_lists: &'s [Mutex<FreeList<'s>>],
+    free_lists: &'s [Mutex<FreeExtents<'s>>],
     /// The limbo list, and what it waits for.
     waiting: Option<(&'s Mutex<Queue<'s>>, &'s Epochs)>,
-    share: Option<Share<'s>>,
+    share: Share<'s>,
     /// The number of the chunk granted last, plus one.
     last_chunk: AtomicU32,
 }
 
 impl<'s> Space<'s> {
-    /// `arenas`: [`AllocationClass::COUNT`] per memory node.
-    pub const fn new(arenas: &'s [Mutex<BumpArena>]) -> Self {
-        Self { arenas, free_lists: &[], waiting: None, share: None, last_chunk: AtomicU32::new(0) }
+    /// `arenas`: [`NodeClass::COUNT`] per memory node.
+    pub const fn new(arenas: &'s [Mutex<Arena>]) -> Self {
+        Self { arenas, free_lists: &[], waiting: None, share: Share::none(), last_chunk: AtomicU32::new(0) }
     }
 
     /// The same, where memory that leaves the tree is reused. `free_lists`: one per memory node.
     #[must_use]
     pub const fn with_returns(
         mut self,
-        free_lists: &'s [Mutex<FreeList<'s>>],
+        free_lists: &'s [Mutex<FreeExtents<'s>>],
         waiting: &'s Mutex<Queue<'s>>,
         epochs: &'s Epochs,
     ) -> Self {
@@ -137,24 +134,18 @@ impl<'s> Space<'s> {
     /// The same, with a mark-and-sweep of lost memory ([`crate::memory::collect`]).
     #[must_use]
     pub fn with_collection(mut self, share: Share<'s>) -> Self {
-        self.share = Some(share);
+        self.share = share;
         self
     }
 
     /// What was collected.
     pub fn collection(&self) -> Option<&'s Collection<'s>> {
-        self.share.as_ref().map(Share::collection)
-    }
-
-    /// See [`Share::is_closed`].
-    fn is_closed(&self, node: NodeId, offset: u64) -> bool {
-        self.share.as_ref().is_some_and(|share| share.is_closed(node, offset))
+        self.share.collection()
     }
 
     /// Gives up what it has in closed chunks.
     pub fn heed(&self) {
-        let Some(share) = &self.share else { return };
-        share.heed(|gone| {
+        self.share.heed(|gone| {
             for (node, free_list) in (0..).map(NodeId).zip(self.free_lists) {
                 free_list.lock().give_up(|offset| gone(node, offset));
             }
@@ -162,7 +153,7 @@ impl<'s> Space<'s> {
                 waiting.lock().give_up(|place| gone(place.node(), place.offset()));
             }
             for (number, arena) in self.arenas.iter().enumerate() {
-                let node = NodeId((number / AllocationClass::COUNT) as u16);
+                let node = NodeId((number / NodeClass::COUNT) as u16);
                 arena.lock().give_up(|offset| gone(node, offset));
             }
         });
@@ -187,12 +178,12 @@ impl<'s> Space<'s> {
     }
 
     /// Whether the caller is the one to ask for a chunk; otherwise another lane does.
-    pub fn begins_to_ask(&self, what: AllocationClass, node: NodeId) -> bool {
+    pub fn begins_to_ask(&self, what: NodeClass, node: NodeId) -> bool {
         self.arena(what, node).is_none_or(|arena| !core::mem::replace(&mut arena.lock().asking, true))
     }
 
     /// The asking has ended.
-    pub fn ends_asking(&self, what: AllocationClass, node: NodeId) {
+    pub fn ends_asking(&self, what: NodeClass, node: NodeId) {
         if let Some(arena) = self.arena(what, node) {
             arena.lock().asking = false;
         }
@@ -200,19 +191,19 @@ impl<'s> Space<'s> {
 
     /// Memory nodes.
     pub const fn memory_nodes(&self) -> usize {
-        self.arenas.len() / AllocationClass::COUNT
+        self.arenas.len() / NodeClass::COUNT
     }
 
-    fn arena(&self, what: AllocationClass, node: NodeId) -> Option<&Mutex<BumpArena>> {
-        self.arenas.get(usize::from(node.0) * AllocationClass::COUNT + what as usize)
+    fn arena(&self, what: NodeClass, node: NodeId) -> Option<&Mutex<Arena>> {
+        self.arenas.get(usize::from(node.0) * NodeClass::COUNT + what as usize)
     }
 
-    fn free_list(&self, node: NodeId) -> Option<&Mutex<FreeList<'s>>> {
+    fn free_list(&self, node: NodeId) -> Option<&Mutex<FreeExtents<'s>>> {
         self.free_lists.get(usize::from(node.0))
     }
 
     /// Takes `bytes`, a multiple of 16, on `node`.
-    pub fn take(&self, what: AllocationClass, node: NodeId, bytes: usize) -> Option<Place> {
+    pub fn take(&self, what: NodeClass, node: NodeId, bytes: usize) -> Option<Place> {
         self.heed();
         let came_back = self.free_list(node).and_then(|free_list| free_list.lock().take(what, bytes));
         if let Some(offset) = came_back {
@@ -228,17 +219,12 @@ impl<'s> Space<'s> {
             }
             return Some(Place::new(node, offset));
         }
-        let offset = arena.next;
-        if offset + bytes as u64 > arena.end {
-            return None;
-        }
-        arena.next += bytes as u64;
-        Some(Place::new(node, offset))
+        arena.bump.take(bytes as u64).map(|offset| Place::new(node, offset))
     }
 
     /// As [`Space::take`], from a larger free extent: before more memory is asked for.
-    pub fn take_off(&self, what: AllocationClass, node: NodeId, bytes: usize) -> Option<Place> {
-        if what == AllocationClass::Leaf {
+    pub fn take_off(&self, what: NodeClass, node: NodeId, bytes: usize) -> Option<Place> {
+        if what == NodeClass::Leaf {
             return None;
         }
         self.heed();
@@ -247,39 +233,36 @@ impl<'s> Space<'s> {
     }
 
     /// As [`Space::take`], from what was collected, on `near` if there is some.
-    pub fn take_collected(&self, what: AllocationClass, near: NodeId, bytes: usize) -> Option<Place> {
-        let step = if what == AllocationClass::Leaf { bytes } else { UNIT_BYTES };
+    pub fn take_collected(&self, what: NodeClass, near: NodeId, bytes: usize) -> Option<Place> {
+        let step = if what == NodeClass::Leaf { bytes } else { UNIT_BYTES };
         self.heed();
         let (node, offset) = self.collection()?.take(what as u8, near, bytes, step)?;
         Some(Place::new(node, offset))
     }
 
     /// As [`Space::take`], on `near` if there is room, otherwise on any other.
-    pub fn take_near(&self, what: AllocationClass, near: NodeId, bytes: usize) -> Option<Place> {
-        let nodes = self.memory_nodes();
-        (0..nodes).find_map(|step| self.take(what, NodeId(((usize::from(near.0) + step) % nodes) as u16), bytes))
+    pub fn take_near(&self, what: NodeClass, near: NodeId, bytes: usize) -> Option<Place> {
+        nodes_from(near, self.memory_nodes()).find_map(|node| self.take(what, node, bytes))
     }
 
     /// Gives back `bytes` to which no slot has ever led.
-    pub fn put(&self, what: AllocationClass, place: Place, bytes: usize) {
+    pub fn put(&self, what: NodeClass, place: Place, bytes: usize) {
         if let Some(arena) = self.arena(what, place.node()) {
             let mut arena = arena.lock();
-            let lost = if self.is_closed(place.node(), place.offset()) {
+            let lost = if self.share.is_closed(place.node(), place.offset()) {
                 bytes as u64
             } else {
                 let before = arena.lost_bytes;
                 arena.put(place.offset(), bytes as u32);
                 arena.lost_bytes - before
             };
-            if let Some(collection) = self.collection().filter(|_| lost > 0) {
-                collection.has_lost(lost);
-            }
+            self.share.has_lost(lost);
         }
     }
 
     /// Notes that what was published at `place` is out of the tree, which has copies of `copies_bytes` here. Returns
     /// whether it will be reused when it has waited; otherwise it stays as it is until it is collected.
-    pub fn retire(&self, what: AllocationClass, place: Place, bytes: usize, copies_bytes: u64) -> bool {
+    pub fn retire(&self, what: NodeClass, place: Place, bytes: usize, copies_bytes: u64) -> bool {
         if planted(Mutant::ReusedAtOnce) {
             return self
                 .free_list(place.node())
@@ -287,7 +270,9 @@ impl<'s> Space<'s> {
         }
         if let Some((waiting, epochs)) = self.waiting {
             let mut waiting = waiting.lock();
-            if !self.is_closed(place.node(), place.offset()) && waiting.push(epochs, what, place, bytes, copies_bytes) {
+            if !self.share.is_closed(place.node(), place.offset())
+                && waiting.push(epochs, what, place, bytes, copies_bytes)
+            {
                 return true;
             }
         }
@@ -314,7 +299,7 @@ impl<'s> Space<'s> {
                 (waiting.next(epochs), waiting.is_half_full())
             };
             let Some(next) = next else { return released };
-            if !is_half_full && self.free_list(next.node()).is_some_and(|free_list| free_list.lock().is_full()) {
+            if !is_half_full && self.free_list(next.node()).is_some_and(|free_list| free_list.lock().room() == 0) {
                 return released;
             }
             // A statement of its own: the lock must not be held while the free list's is. Another lane may have been
@@ -325,7 +310,7 @@ impl<'s> Space<'s> {
             let kept = self.free_list(place.node()).is_some_and(|free_list| {
                 let mut free_list = free_list.lock();
                 // Closed since it left the limbo list: given up.
-                self.is_closed(place.node(), place.offset()) || free_list.put(what, place.offset(), bytes)
+                self.share.is_closed(place.node(), place.offset()) || free_list.put(what, place.offset(), bytes)
             });
             if !kept {
                 self.put(what, place, bytes);
@@ -342,21 +327,19 @@ impl<'s> Space<'s> {
     }
 
     /// Whether so much waits that it should be reused before more is granted, with copies of `copies_bytes`.
-    pub fn is_crowded(&self, what: AllocationClass, copies_bytes: u64) -> bool {
+    pub fn is_crowded(&self, what: NodeClass, copies_bytes: u64) -> bool {
         self.waiting.is_some_and(|(waiting, _)| waiting.lock().is_crowded(what, copies_bytes))
     }
 
     /// Whether the pool is so short that waiting is better than asking for more.
-    pub fn is_worth_waiting(&self, what: AllocationClass) -> bool {
+    pub fn is_worth_waiting(&self, what: NodeClass) -> bool {
         self.waiting.is_some_and(|(waiting, _)| waiting.lock().is_worth_waiting(what))
     }
 
     /// Asks for a turn, and for a collection, since memory is wanted soon. Returns what to pass to [`Space::is_back`];
     /// `None`: nothing waits.
     pub fn ask_back(&self) -> Option<u32> {
-        if let Some(collection) = self.collection() {
-            collection.is_short();
-        }
+        self.share.is_short();
         let (waiting, epochs) = self.waiting?;
         waiting.lock().ask(epochs)
     }
@@ -375,7 +358,7 @@ impl<'s> Space<'s> {
     }
 
     /// Calls `visit` with every extent that waits: to account for memory.
-    pub fn for_each_waiting(&self, visit: &mut dyn FnMut(AllocationClass, Place, u64)) {
+    pub fn for_each_waiting(&self, visit: &mut dyn FnMut(NodeClass, Place, u64)) {
         if let Some((waiting, _)) = self.waiting {
             waiting.lock().for_each(&mut |what, place, bytes| visit(what, place, bytes as u64));
         }
@@ -390,29 +373,24 @@ impl<'s> Space<'s> {
     }
 
     /// Calls `visit` with every extent that is ready for use: to account for memory. Leaves are of `leaf_bytes`.
-    pub fn for_each_ready(&self, leaf_bytes: usize, visit: &mut dyn FnMut(AllocationClass, Place, u64)) {
+    pub fn for_each_ready(&self, leaf_bytes: usize, visit: &mut dyn FnMut(NodeClass, Place, u64)) {
         self.heed();
         if let Some(collection) = self.collection() {
             collection.for_each_ready(&mut |what, node, offset, bytes| {
-                let what =
-                    if what == AllocationClass::Leaf as u8 { AllocationClass::Leaf } else { AllocationClass::Node };
+                let what = NodeClass::ALL[usize::from(what) % NodeClass::COUNT];
                 visit(what, Place::new(node, offset), bytes);
             });
         }
         for (node, free_list) in (0..).zip(self.free_lists) {
-            free_list.lock().for_each(leaf_bytes, &mut |what, offset, bytes| {
+            free_list.lock().for_each_extent(leaf_bytes, &mut |what, offset, bytes| {
                 visit(what, Place::new(NodeId(node), offset), bytes as u64);
             });
         }
         for (number, arena) in self.arenas.iter().enumerate() {
-            let node = NodeId((number / AllocationClass::COUNT) as u16);
-            let what = if number.is_multiple_of(AllocationClass::COUNT) {
-                AllocationClass::Leaf
-            } else {
-                AllocationClass::Node
-            };
+            let node = NodeId((number / NodeClass::COUNT) as u16);
+            let what = NodeClass::ALL[number % NodeClass::COUNT];
             let arena = arena.lock();
-            let rest = (arena.next, arena.end - arena.next);
+            let rest = arena.bump.rest();
             let spare = arena.spare.iter().map(|spare| (spare.0, u64::from(spare.1)));
             for (offset, bytes) in spare.chain([rest]).filter(|piece| piece.1 > 0) {
                 visit(what, Place::new(node, offset), bytes);
@@ -421,7 +399,7 @@ impl<'s> Space<'s> {
     }
 
     /// Adds a granted chunk of never used memory. The rest of the present one is remembered as an extent.
-    pub fn add_chunk(&self, what: AllocationClass, node: NodeId, offset: u64, bytes: u64) {
+    pub fn add_chunk(&self, what: NodeClass, node: NodeId, offset: u64, bytes: u64) {
         let Some(arena) = self.arena(what, node) else { return };
         if let Some((waiting, _)) = self.waiting {
             waiting.lock().grant(what, bytes);
@@ -430,72 +408,66 @@ impl<'s> Space<'s> {
             collection.grant(bytes);
         }
         let mut arena = arena.lock();
-        if self.is_closed(node, offset) {
+        if self.share.is_closed(node, offset) {
             // Granted before it was closed: it is collected with the others.
             return;
         }
-        let rest = (arena.end - arena.next) & !(UNIT_BYTES as u64 - 1);
-        if let (true, Ok(size)) = (rest > 0, u32::try_from(rest)) {
-            let next = arena.next;
-            (arena.next, arena.end) = (0, 0);
-            arena.put(next, size);
+        let (rest, rest_bytes) = core::mem::take(&mut arena.bump).rest();
+        let rest_bytes = rest_bytes & !(UNIT_BYTES as u64 - 1);
+        if let (true, Ok(rest_bytes)) = (rest_bytes > 0, u32::try_from(rest_bytes)) {
+            arena.put(rest, rest_bytes);
         }
         arena.chunk = (offset, bytes);
-        arena.next = offset;
-        arena.end = offset + bytes;
+        arena.bump = BumpArena::new(offset, bytes);
     }
 }
 
 #[cfg(test)]
 mod tests {
     extern crate std;
-    use super::super::pieces::{Piece, Waiting};
+    use super::super::pieces::{FreeExtent, WaitingExtent};
     use super::*;
     use std::vec::Vec;
 
     #[test]
     fn pieces_do_not_overlap_and_come_back() {
-        let arenas: Vec<_> = (0..4).map(|_| Mutex::new(BumpArena::default())).collect();
+        let arenas: Vec<_> = (0..4).map(|_| Mutex::new(Arena::default())).collect();
         let space = Space::new(&arenas);
-        assert_eq!(space.take(AllocationClass::Leaf, NodeId(1), 32), None);
-        space.add_chunk(AllocationClass::Leaf, NodeId(1), 4096, 128);
+        assert_eq!(space.take(NodeClass::Leaf, NodeId(1), 32), None);
+        space.add_chunk(NodeClass::Leaf, NodeId(1), 4096, 128);
         let at = |offset| Some(Place::new(NodeId(1), offset));
-        assert_eq!(space.take_near(AllocationClass::Leaf, NodeId(0), 48), at(4096));
-        assert_eq!(space.take(AllocationClass::Leaf, NodeId(1), 48), at(4144));
-        assert_eq!(space.take(AllocationClass::Leaf, NodeId(1), 48), None, "32 are left");
+        assert_eq!(space.take_near(NodeClass::Leaf, NodeId(0), 48), at(4096));
+        assert_eq!(space.take(NodeClass::Leaf, NodeId(1), 48), at(4144));
+        assert_eq!(space.take(NodeClass::Leaf, NodeId(1), 48), None, "32 are left");
         let ready = || {
             let mut pieces = Vec::new();
             space.for_each_ready(32, &mut |what, place, bytes| pieces.push((what, place.offset(), bytes)));
             pieces
         };
-        assert_eq!(ready(), [(AllocationClass::Leaf, 4192, 32)]);
-        space.put(AllocationClass::Leaf, Place::new(NodeId(1), 4096), 48);
-        assert_eq!(ready(), [(AllocationClass::Leaf, 4096, 48), (AllocationClass::Leaf, 4192, 32)]);
-        assert_eq!(space.take(AllocationClass::Leaf, NodeId(1), 32), at(4096));
-        assert_eq!(space.take(AllocationClass::Leaf, NodeId(1), 16), at(4128), "the rest of it");
-        space.add_chunk(AllocationClass::Leaf, NodeId(1), 8192, 64);
-        assert_eq!(space.take(AllocationClass::Leaf, NodeId(1), 32), at(4192), "what the first chunk had left");
-        assert_eq!(space.take(AllocationClass::Leaf, NodeId(1), 64), at(8192));
-        assert_eq!(space.take(AllocationClass::Node, NodeId(1), 16), None, "another use");
+        assert_eq!(ready(), [(NodeClass::Leaf, 4192, 32)]);
+        space.put(NodeClass::Leaf, Place::new(NodeId(1), 4096), 48);
+        assert_eq!(ready(), [(NodeClass::Leaf, 4096, 48), (NodeClass::Leaf, 4192, 32)]);
+        assert_eq!(space.take(NodeClass::Leaf, NodeId(1), 32), at(4096));
+        assert_eq!(space.take(NodeClass::Leaf, NodeId(1), 16), at(4128), "the rest of it");
+        space.add_chunk(NodeClass::Leaf, NodeId(1), 8192, 64);
+        assert_eq!(space.take(NodeClass::Leaf, NodeId(1), 32), at(4192), "what the first chunk had left");
+        assert_eq!(space.take(NodeClass::Leaf, NodeId(1), 64), at(8192));
+        assert_eq!(space.take(NodeClass::Inner, NodeId(1), 16), None, "another use");
         assert_eq!(ready(), []);
-        space.put(AllocationClass::Leaf, Place::new(NodeId(1), 8192), 64);
-        assert_eq!(space.take(AllocationClass::Leaf, NodeId(1), 64), at(8192), "the last comes back whole");
-        assert!(!space.retire(AllocationClass::Node, Place::new(NodeId(0), 16), 48, 0), "nothing comes back here");
+        space.put(NodeClass::Leaf, Place::new(NodeId(1), 8192), 64);
+        assert_eq!(space.take(NodeClass::Leaf, NodeId(1), 64), at(8192), "the last comes back whole");
+        assert!(!space.retire(NodeClass::Inner, Place::new(NodeId(0), 16), 48, 0), "nothing comes back here");
         for piece in 0..20 {
-            space.put(
-                AllocationClass::Leaf,
-                Place::new(NodeId(1), 16_384 + 64 * piece),
-                16 + 16 * (piece as usize % 2),
-            );
+            space.put(NodeClass::Leaf, Place::new(NodeId(1), 16_384 + 64 * piece), 16 + 16 * (piece as usize % 2));
         }
         assert_eq!(space.retired_and_lost(), (48, 64), "sixteen are remembered, of the largest");
         let space = Space::new(&arenas);
-        space.add_chunk(AllocationClass::Node, NodeId(1), 4096, 128);
-        assert_eq!(space.take(AllocationClass::Node, NodeId(1), 80), at(4096));
-        space.add_chunk(AllocationClass::Node, NodeId(1), 4224, 128);
-        let pieces = [(AllocationClass::Node, 4176, 48), (AllocationClass::Node, 4224, 128)];
+        space.add_chunk(NodeClass::Inner, NodeId(1), 4096, 128);
+        assert_eq!(space.take(NodeClass::Inner, NodeId(1), 80), at(4096));
+        space.add_chunk(NodeClass::Inner, NodeId(1), 4224, 128);
+        let pieces = [(NodeClass::Inner, 4176, 48), (NodeClass::Inner, 4224, 128)];
         assert_eq!(
-            ready().into_iter().filter(|piece| piece.0 == AllocationClass::Node).collect::<Vec<_>>(),
+            ready().into_iter().filter(|piece| piece.0 == NodeClass::Inner).collect::<Vec<_>>(),
             pieces,
             "two chunks"
         );
@@ -503,27 +475,25 @@ mod tests {
 
     #[test]
     fn what_was_published_waits_and_comes_back_first() {
-        let arenas: Vec<_> = (0..2).map(|_| Mutex::new(BumpArena::default())).collect();
-        let (mut room, mut slots) = ([Waiting::default(); 4], [Piece::default(); 4]);
-        let (epochs, free_lists) = (Epochs::new(), [Mutex::new(FreeList::new(&mut slots))]);
+        let arenas: Vec<_> = (0..2).map(|_| Mutex::new(Arena::default())).collect();
+        let (mut room, mut slots) = ([WaitingExtent::default(); 4], [FreeExtent::default(); 4]);
+        let (epochs, free_lists) = (Epochs::new(), [Mutex::new(FreeExtents::new(&mut slots))]);
         let queue = Mutex::new(Queue::new(&mut room, true));
         let space = Space::new(&arenas).with_returns(&free_lists, &queue, &epochs);
-        space.add_chunk(AllocationClass::Node, NodeId(0), 4096, 1024);
+        space.add_chunk(NodeClass::Inner, NodeId(0), 4096, 1024);
         let (small, large) = (
-            space.take(AllocationClass::Node, NodeId(0), 48).unwrap(),
-            space.take(AllocationClass::Node, NodeId(0), 144).unwrap(),
+            space.take(NodeClass::Inner, NodeId(0), 48).unwrap(),
+            space.take(NodeClass::Inner, NodeId(0), 144).unwrap(),
         );
-        assert!(
-            space.retire(AllocationClass::Node, small, 48, 0) && space.retire(AllocationClass::Node, large, 144, 0)
-        );
+        assert!(space.retire(NodeClass::Inner, small, 48, 0) && space.retire(NodeClass::Inner, large, 144, 0));
         assert_eq!(space.release(), 0, "no turn has passed");
-        assert_eq!(space.take(AllocationClass::Node, NodeId(0), 48), Some(Place::new(NodeId(0), 4288)), "never used");
+        assert_eq!(space.take(NodeClass::Inner, NodeId(0), 48), Some(Place::new(NodeId(0), 4288)), "never used");
         epochs.clear_all_for_tests();
         assert_eq!(space.release(), 2);
-        assert_eq!(space.take(AllocationClass::Node, NodeId(0), 48), Some(small));
-        assert_eq!(space.take_off(AllocationClass::Node, NodeId(0), 48), Some(large), "cut off a larger one");
-        assert_eq!(space.take(AllocationClass::Node, NodeId(0), 48), Some(large.plus(96)));
-        assert_eq!(space.take(AllocationClass::Node, NodeId(0), 48), Some(large.plus(48)));
+        assert_eq!(space.take(NodeClass::Inner, NodeId(0), 48), Some(small));
+        assert_eq!(space.take_off(NodeClass::Inner, NodeId(0), 48), Some(large), "cut off a larger one");
+        assert_eq!(space.take(NodeClass::Inner, NodeId(0), 48), Some(large.plus(96)));
+        assert_eq!(space.take(NodeClass::Inner, NodeId(0), 48), Some(large.plus(48)));
         assert_eq!(space.retired_and_lost(), (0, 0));
     }
 }

@@ -15,13 +15,13 @@
 
 use super::cursor::DescentCursor;
 use super::leaf::{Judged, LeafState, RadixLeaf};
-use super::pieces::AllocationClass;
 use super::slot::{Child, Node, NodeType, Place, SLOTS_AT, Slot, set_word, word};
 use super::tree::Way;
 use crate::lane::Lane;
 use crate::marks::Mark;
 use crate::operation::OpError;
 use crate::port::OUTBOX_REQUESTS;
+use crate::remote::place::NodeClass;
 use crate::verbs::{Label, Request};
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -261,7 +261,7 @@ pub(crate) trait Tombstones<'s>: RadixLeaf<'s> {
             match was.child() {
                 Ok(Child::Leaf(leaf)) => {
                     lane.mark(Mark::LeafLeftOut);
-                    self.tree().retire(lane, way, AllocationClass::Leaf, leaf, self.place_bytes());
+                    self.tree().retire(lane, way, NodeClass::Leaf, leaf, self.place_bytes());
                 }
                 Ok(Child::Node(below, node)) => {
                     lane.mark(Mark::NodeLeftOut);
@@ -272,10 +272,10 @@ pub(crate) trait Tombstones<'s>: RadixLeaf<'s> {
                         let leaf = self.leaf_in(lane, BELOW, number);
                         if let Some(leaf) = leaf.filter(|leaf| Some(*leaf) != left) {
                             lane.mark(Mark::LeafLeftOut);
-                            self.tree().retire(lane, way, AllocationClass::Leaf, leaf, self.place_bytes());
+                            self.tree().retire(lane, way, NodeClass::Leaf, leaf, self.place_bytes());
                         }
                     }
-                    self.tree().retire(lane, way, AllocationClass::Node, node, below.bytes());
+                    self.tree().retire(lane, way, NodeClass::Inner, node, below.bytes());
                 }
                 _ => {}
             }

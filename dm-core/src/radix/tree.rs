@@ -1,7 +1,6 @@
 //! The part of a radix tree that does not depend on its leaves: one on a compute node, used by all its lanes at once.
 
 use super::cache::NodeCache;
-use super::pieces::AllocationClass;
 use super::slot::{COVERS_MAX, NODE_BYTES_MAX, Place, Slot};
 use super::space::{Room, Space};
 use crate::error::VerbError;
@@ -12,7 +11,8 @@ use crate::memory::chunks::{self, RequestIds, Want};
 use crate::operation::{Cause, Effect, OpError};
 use crate::remote::NodeGeometry;
 use crate::remote::catalog::IndexNumber;
-use crate::remote::chunk::{ChunkKind, Grant};
+use crate::remote::chunk::Grant;
+use crate::remote::place::NodeClass;
 use crate::remote::row::Member;
 use crate::verbs::{Capabilities, Label, NodeId, Request};
 use core::ops::Range;
@@ -146,7 +146,7 @@ impl<'s> Tree<'s> {
     pub(crate) async fn carve(
         &self,
         lane: &Lane<'_>,
-        what: AllocationClass,
+        what: NodeClass,
         near: NodeId,
         bytes: usize,
     ) -> Result<Place, OpError> {
@@ -180,12 +180,8 @@ impl<'s> Tree<'s> {
         // Other lanes may use up the chunk that this one was granted.
         for _ in 0..CHUNKS_MAX {
             let Some(request) = self.requests.next() else { break };
-            let kind = match what {
-                AllocationClass::Leaf => ChunkKind::Leaf,
-                AllocationClass::Node => ChunkKind::Inner,
-            };
-            let grant = Grant::new(self.owner, kind, self.number, request);
-            let want = Want { grant, retry: false, reuse: false, hint: self.space.hint(self.owner.row) };
+            let grant = Grant::new(self.owner, what.chunk_kind(), self.number, request);
+            let want = Want { hint: self.space.hint(self.owner.row), ..Want::new(grant) };
             let granted = chunks::grant_any(lane, self.geometry, near, &want, self.scratch.small).await;
             self.space.ends_asking(what, near);
             let granted = granted?;
@@ -213,7 +209,7 @@ impl<'s> Tree<'s> {
     }
 
     /// Notes that what was published at `place` is out of the tree.
-    pub(crate) fn retire(&self, lane: &Lane<'_>, way: &Way, what: AllocationClass, place: Place, bytes: usize) {
+    pub(crate) fn retire(&self, lane: &Lane<'_>, way: &Way, what: NodeClass, place: Place, bytes: usize) {
         if !way.copies {
             // Of a tree that only this compute node knows.
             self.space.put(what, place, bytes);

@@ -9,9 +9,9 @@ use crate::operation::{Cause, OpError};
 use crate::radix::attach::{Attach, Attached};
 use crate::radix::cursor::Reached;
 use crate::radix::descent::Descent;
-use crate::radix::pieces::AllocationClass;
 use crate::radix::slot::{Place, Slot, UNIT_BYTES, word};
 use crate::radix::tree::{Tree, Way, corrupt, published};
+use crate::remote::place::NodeClass;
 use crate::verbs::{Label, Request};
 
 /// A bulk load under way.
@@ -55,7 +55,7 @@ impl Smart<'_> {
             if let Some(collection) = self.tree.space.collection() {
                 collection.loads(true);
             }
-            let root = self.tree.carve(lane, AllocationClass::Node, self.tree.root.node(), UNIT_BYTES).await?;
+            let root = self.tree.carve(lane, NodeClass::Inner, self.tree.root.node(), UNIT_BYTES).await?;
             port.call(Request::write_word(Label::Bulk, root.node(), root.offset(), Slot::EMPTY.0)).await?;
             load.root = Some(root);
             root
@@ -95,7 +95,7 @@ impl Smart<'_> {
         let to = port.with(|scratch| word(scratch, at));
         let cas = Request::cas(Label::Root, self.tree.root.node(), self.tree.root.offset(), Slot::EMPTY.0, to);
         let found = port.call(cas).await.map_err(published)?.value;
-        self.tree.space.put(AllocationClass::Node, root, UNIT_BYTES);
+        self.tree.space.put(NodeClass::Inner, root, UNIT_BYTES);
         if found != Slot::EMPTY.0 {
             return Err(OpError::harmless(Cause::BadInput("the index got a root while it was bulk loaded")));
         }

@@ -12,10 +12,10 @@ use crate::memory::Collection;
 use crate::memory::collect::{Collects, Site};
 use crate::operation::OpError;
 use crate::radix::mark::Marking;
-use crate::radix::pieces::AllocationClass;
 use crate::radix::slot::{NodeType, UNIT_BYTES};
 use crate::radix::tree::Tree;
 use crate::remote::chunk::ChunkKind;
+use crate::remote::place::NodeClass;
 
 impl<'s> Collects<'s> for Smart<'s> {
     fn site(&self) -> Option<(Site<'s>, &'s Collection<'s>)> {
@@ -25,11 +25,12 @@ impl<'s> Collects<'s> for Smart<'s> {
     }
 
     fn carves(&self, kind: ChunkKind) -> Option<(u8, usize)> {
-        match kind {
-            ChunkKind::Leaf => Some((AllocationClass::Leaf as u8, self.leaf.place_bytes)),
-            ChunkKind::Inner => Some((AllocationClass::Node as u8, NodeType::SMALLEST.bytes().max(UNIT_BYTES))),
-            _ => None,
-        }
+        let class = NodeClass::of_chunk(kind)?;
+        let least_bytes = match class {
+            NodeClass::Leaf => self.leaf.place_bytes,
+            NodeClass::Inner => NodeType::SMALLEST.bytes().max(UNIT_BYTES),
+        };
+        Some((class as u8, least_bytes))
     }
 
     fn heed(&self) {

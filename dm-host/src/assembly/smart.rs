@@ -6,9 +6,10 @@ use dm_core::locks::table::{Entry, LockTable, Waiter};
 use dm_core::memory::chunks::RequestIds;
 use dm_core::memory::{Collection, GENERATIONS, MarkBitmap, Plot, Share, mark_bitmap};
 use dm_core::radix::cache::NodeCache;
-use dm_core::radix::pieces::{AllocationClass, FreeList, Piece, Queue, Waiting};
+use dm_core::radix::pieces::{FreeExtent, FreeExtents, Queue, WaitingExtent};
 use dm_core::radix::slot::{MEMORY_NODES_MAX, NODE_BYTES_MAX};
-use dm_core::radix::space::{BumpArena, Space};
+use dm_core::radix::space::{Arena, Space};
+use dm_core::remote::place::NodeClass;
 use dm_core::smart::parameters::{Parameters, REGION_BYTES_MAX};
 use dm_core::smart::{Parts, RETIRED_AT_ONCE_MAX, Smart};
 use memmap2::MmapMut;
@@ -37,9 +38,9 @@ pub fn with_smart<R>(
 pub struct SmartStorage {
     entries: Vec<Entry>,
     waiters: Vec<Waiter>,
-    arenas: Vec<spin::Mutex<BumpArena>>,
-    pieces: Vec<Piece>,
-    waiting: Vec<Waiting>,
+    arenas: Vec<spin::Mutex<Arena>>,
+    pieces: Vec<FreeExtent>,
+    waiting: Vec<WaitingExtent>,
     returned: usize,
     eager: bool,
     plots: Vec<Plot>,
@@ -56,8 +57,8 @@ pub struct SmartStorage {
 pub struct SmartRoom<'a> {
     entries: &'a [Entry],
     waiters: &'a [Waiter],
-    arenas: &'a [spin::Mutex<BumpArena>],
-    free_lists: Vec<spin::Mutex<FreeList<'a>>>,
+    arenas: &'a [spin::Mutex<Arena>],
+    free_lists: Vec<spin::Mutex<FreeExtents<'a>>>,
     queue: spin::Mutex<Queue<'a>>,
     collection: Collection<'a>,
     words: &'a [AtomicU32],
@@ -109,10 +110,13 @@ impl SmartStorage {
         Ok(Self {
             entries: lock_entries(nodes * Self::locks_per_node(spending)),
             waiters: (0..spending.lanes).map(|_| Waiter::default()).collect(),
-            arenas: (0..nodes * AllocationClass::COUNT).map(|_| spin::Mutex::new(BumpArena::default())).collect(),
-            pieces: vec![Piece::default(); if place.epochs.is_some() { nodes * spending.returned_nodes } else { 0 }],
+            arenas: (0..nodes * NodeClass::COUNT).map(|_| spin::Mutex::new(Arena::default())).collect(),
+            pieces: vec![
+                FreeExtent::default();
+                if place.epochs.is_some() { nodes * spending.returned_nodes } else { 0 }
+            ],
             waiting: vec![
-                Waiting::default();
+                WaitingExtent::default();
                 if place.epochs.is_some() {
                     (WAITING * spending.returned_nodes).max(RETIRED_AT_ONCE_MAX)
                 } else {
@@ -156,7 +160,7 @@ impl SmartStorage {
             entries,
             waiters,
             arenas,
-            free_lists: pieces.chunks_mut(*returned).map(|pieces| spin::Mutex::new(FreeList::new(pieces))).collect(),
+            free_lists: pieces.chunks_mut(*returned).map(|pieces| spin::Mutex::new(FreeExtents::new(pieces))).collect(),
             queue: spin::Mutex::new(Queue::new(waiting, *eager)),
             collection: Collection::new(MarkBitmap::new(plots, marks), *eager),
             // A mapping begins on a page, and its length was asked for in whole words. If it were not so, every look-up
