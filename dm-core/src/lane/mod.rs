@@ -106,9 +106,6 @@ pub struct Lane<'m> {
     deadline_ns: Cell<u64>,
     /// The operation is part of a batch; see [`crate::compute::batches`].
     joined: Cell<bool>,
-    /// For reads and for writes: the rest of the batches in which the lane works alone, and how many operations it
-    /// has done in that rest.
-    alone: [Cell<(u32, u32)>; 2],
     /// The state of the operation's own change.
     change: Cell<Change>,
     /// The pin belongs to an operation whose steps are operations themselves: see [`crate::memory::epochs`].
@@ -151,7 +148,6 @@ impl<'m> Lane<'m> {
             forwarding_retries: Cell::new(0),
             deadline_ns: Cell::new(u64::MAX),
             joined: Cell::new(false),
-            alone: [const { Cell::new((0, 0)) }; 2],
             change: Cell::new(Change::No),
             steps: Cell::new(false),
             owes_more: Cell::new(false),
@@ -412,17 +408,6 @@ impl<'m> Lane<'m> {
     #[inline]
     pub(crate) fn set_joined(&self, joined: bool) {
         self.joined.set(joined);
-    }
-
-    /// Counts `more` operations that worked alone, of reads (0) or writes (1), in the rest with this `number`.
-    /// Returns the count.
-    #[inline]
-    pub(crate) fn worked_alone(&self, side: usize, number: u32, more: u32) -> u32 {
-        let Some(alone) = self.alone.get(side) else { return 0 };
-        let (known, count) = alone.get();
-        let count = if known == number { count.saturating_add(more) } else { more };
-        alone.set((number, count));
-        count
     }
 
     /// The next WRITE to a node in use, or the next CAS of a slot, makes the operation's own change.
