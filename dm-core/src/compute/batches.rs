@@ -24,7 +24,7 @@
 //! One slot per lane (key, one value), and one or two buckets per lane; nothing per key. Keys that meet in a bucket do
 //! not wait for each other: one of them works alone.
 
-use crate::lane::Lane;
+use crate::lane::{Lane, Owed};
 use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};
 use crate::operation::{Cause, Effect, OpError, OperationKind, Outcome, ScratchPlan};
@@ -401,7 +401,7 @@ impl<'s> Batches<'s> {
     #[inline]
     pub fn seal(&self, lane: &Lane<'_>, take: impl FnOnce(&[u8])) {
         // A lane that works alone does not look at its slot.
-        if lane.is_joined() {
+        if lane.owes(Owed::BATCH) {
             self.seal_seat(lane.id(), take);
         }
     }
@@ -517,7 +517,7 @@ impl<'s> Batches<'s> {
             let of = |range: &core::ops::Range<usize>| scratch.get(range.clone()).unwrap_or_default();
             self.join(lane.id(), kind, of(&plan.key), of(&plan.value))
         });
-        lane.set_joined(joined != Joined::Alone);
+        lane.set_owes(Owed::BATCH, joined != Joined::Alone);
         match joined {
             Joined::Alone => Ok(Begun::Alone),
             Joined::Leads => Ok(Begun::Leads),
@@ -578,7 +578,7 @@ impl<'s> Batches<'s> {
             place.answer
         });
         batch_slot.state.store(IDLE, Ordering::Relaxed);
-        lane.set_joined(false);
+        lane.set_owes(Owed::BATCH, false);
         match answer {
             Answer::Alone => Ok(None),
             Answer::Outcome(outcome) => Ok(Some(outcome)),
@@ -627,7 +627,7 @@ impl<'s> Batches<'s> {
         if let Some(filling) = self.end(lane.id()) {
             port.push(Request::wake(filling));
         }
-        lane.set_joined(false);
+        lane.set_owes(Owed::BATCH, false);
         Ok(())
     }
 
@@ -653,11 +653,11 @@ impl<'s> Batches<'s> {
                     lane.port().submit().await?;
                 }
                 batch_slot.state.store(IDLE, Ordering::Relaxed);
-                lane.set_joined(false);
+                lane.set_owes(Owed::BATCH, false);
                 Ok(())
             }
             _ => {
-                lane.set_joined(false);
+                lane.set_owes(Owed::BATCH, false);
                 Ok(())
             }
         }

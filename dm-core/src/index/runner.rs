@@ -17,7 +17,7 @@
 
 use crate::compute::batches::{Batches, Begun};
 use crate::error::VerbError;
-use crate::lane::{Lane, LockRecord};
+use crate::lane::{Lane, LockRecord, Owed};
 use crate::membership::Recovery;
 use crate::membership::fence::fence;
 use crate::memory::Participant;
@@ -139,7 +139,7 @@ pub(crate) trait Run<'s> {
         result: Result<T, OpError>,
     ) -> Result<Option<T>, OpError> {
         let result = match result {
-            Err(OpError { effect: Effect::None, .. }) if !lane.has_lock_records() && (leads || !lane.is_joined()) => {
+            Err(OpError { effect: Effect::None, .. }) if !lane.has_lock_records() && (leads || !lane.owes(Owed::BATCH)) => {
                 match lane.take_suspect() {
                     Some(lock_record) => self.look_after(lane, lock_record).await.map(|()| None),
                     None => result.map(Some),

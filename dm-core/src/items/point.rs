@@ -101,7 +101,7 @@ impl<I: Index> Items<'_, I> {
                         self.digest(lane, kind, result)?
                     }
                 };
-                if (lane.has_lock_records() || lane.is_joined()) && !matches!(next, Next::Done(_)) {
+                if lane.is_unsettled_below() && !matches!(next, Next::Done(_)) {
                     // The index below made its change, and something after it failed. It does no further step before
                     // that is settled.
                     self.below.settle(lane).await.map_err(|error| OpError::harmless(error.cause))?;

@@ -96,7 +96,7 @@ impl<I: Index> Items<'_, I> {
                 let below = self.ask_page(lane)?;
                 let outcome = self.below.execute(lane, below).await;
                 self.take_page(lane, outcome)?;
-                if lane.has_lock_records() || lane.is_joined() {
+                if lane.is_unsettled_below() {
                     self.below.settle(lane).await.map_err(|error| OpError::harmless(error.cause))?;
                 }
                 loop {

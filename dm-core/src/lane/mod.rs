@@ -16,6 +16,7 @@ use crate::remote::address::Address;
 use crate::remote::lock_word::LockId;
 use crate::remote::place::{NodeClass, UnlinkedNode};
 use crate::verbs::{Label, LaneId, NodeId, Request, Status};
+use bitflags::bitflags;
 use core::cell::{Cell, RefCell};
 use heapless::Vec;
 
@@ -78,6 +79,17 @@ const CLOSING_MAX: u32 = 1 << 12;
 /// it takes the next.
 pub const PENDING_MAX: usize = 3;
 
+bitflags! {
+    /// What an operation leaves to settle besides lock records. The room that owes it knows the details.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(crate) struct Owed: u8 {
+        /// A place in a batch: see [`crate::compute::batches`].
+        const BATCH = 1;
+        /// Blocks, layers or chunks of the items over the index.
+        const ITEMS = 2;
+    }
+}
+
 /// The lock records of a lane.
 pub type LockRecords = Vec<LockRecord, LOCK_RECORDS_MAX>;
 
@@ -104,14 +116,12 @@ pub struct Lane<'m> {
     /// How often a retired node sent the operation back to the node that had led to it.
     forwarding_retries: Cell<u32>,
     deadline_ns: Cell<u64>,
-    /// The operation is part of a batch; see [`crate::compute::batches`].
-    joined: Cell<bool>,
     /// The state of the operation's own change.
     change: Cell<Change>,
     /// The pin belongs to an operation whose steps are operations themselves: see [`crate::memory::epochs`].
     steps: Cell<bool>,
-    /// The index has more to settle than locks and a batch.
-    owes_more: Cell<bool>,
+    /// What there is to settle besides lock records.
+    owed: Cell<Owed>,
     /// The operation may be sent back to wait for memory.
     patient: Cell<bool>,
 }
@@ -147,10 +157,9 @@ impl<'m> Lane<'m> {
             redo_slots: Cell::new(0),
             forwarding_retries: Cell::new(0),
             deadline_ns: Cell::new(u64::MAX),
-            joined: Cell::new(false),
             change: Cell::new(Change::No),
             steps: Cell::new(false),
-            owes_more: Cell::new(false),
+            owed: Cell::new(Owed::empty()),
             patient: Cell::new(false),
         }
     }
@@ -193,7 +202,12 @@ impl<'m> Lane<'m> {
 
     /// Whether an operation left anything to settle, whether its requests are under way or not.
     pub fn is_unsettled(&self) -> bool {
-        self.joined.get() || !self.lock_records.borrow().is_empty() || self.owes_more.get()
+        self.has_lock_records() || !self.owed.get().is_empty()
+    }
+
+    /// As [`Lane::is_unsettled`], of the index without the items over it.
+    pub(crate) fn is_unsettled_below(&self) -> bool {
+        self.has_lock_records() || self.owes(Owed::BATCH)
     }
 
     /// Whether there are lock records. While an operation holds no lock, these are records that a failed request
@@ -235,10 +249,10 @@ impl<'m> Lane<'m> {
         Ok(())
     }
 
-    /// Fails while an operation has left lock records or a batch to settle. An operation that used the lane before
+    /// Fails while an operation has left the index something to settle. An operation that used the lane before
     /// settling would use its redo slots again, and might wait for a lock that the lane itself holds.
     pub(crate) fn check_settled(&self) -> Result<(), OpError> {
-        if self.has_lock_records() || self.joined.get() {
+        if self.is_unsettled_below() {
             return Err(OpError::harmless(Cause::BadInput("the lane is in doubt and has to be settled first")));
         }
         Ok(())
@@ -398,16 +412,18 @@ impl<'m> Lane<'m> {
         next
     }
 
-    /// Whether an operation is part of a batch, or a failed operation was left in one: see
-    /// [`crate::compute::batches`].
+    /// Whether the operation owes `what`, or a failed one left it to settle.
     #[inline]
-    pub fn is_joined(&self) -> bool {
-        self.joined.get()
+    pub(crate) fn owes(&self, what: Owed) -> bool {
+        self.owed.get().contains(what)
     }
 
+    /// Stores whether there is `what` to settle.
     #[inline]
-    pub(crate) fn set_joined(&self, joined: bool) {
-        self.joined.set(joined);
+    pub(crate) fn set_owes(&self, what: Owed, owes: bool) {
+        let mut owed = self.owed.get();
+        owed.set(what, owes);
+        self.owed.set(owed);
     }
 
     /// The next WRITE to a node in use, or the next CAS of a slot, makes the operation's own change.
@@ -480,12 +496,6 @@ impl<'m> Lane<'m> {
     #[inline]
     pub(crate) fn set_in_steps(&self, steps: bool) {
         self.steps.set(steps);
-    }
-
-    /// Stores whether the index has to settle more than locks and a batch. The index itself knows what that is.
-    #[inline]
-    pub(crate) fn set_owes_more(&self, owes: bool) {
-        self.owes_more.set(owes);
     }
 
     /// Number of nodes of `class` in the stock.
