@@ -22,7 +22,7 @@ use crate::membership::Recovery;
 use crate::membership::fence::fence;
 use crate::memory::Participant;
 use crate::memory::epochs::Pinned;
-use crate::operation::{Cause, Effect, OpError, Operation, Outcome, ScratchPlan};
+use crate::operation::{Cause, Effect, OpError, Operation, OperationKind, Outcome, ScratchPlan};
 use crate::remote::NodeGeometry;
 use crate::verbs::{Request, Status};
 use core::future::Future;
@@ -40,6 +40,14 @@ pub(crate) struct Shared<'a, 's> {
     pub epochs: Option<Participant<'s>>,
     /// The memory nodes.
     pub geometry: &'s [NodeGeometry],
+}
+
+/// How an operation has waited for memory.
+pub(crate) struct Patience {
+    /// How often.
+    pub waits: u32,
+    /// It would wait again, rather than have a chunk granted.
+    pub is_left: bool,
 }
 
 /// An operation that follows pointers, as long as this value is held.
@@ -64,16 +72,28 @@ pub(crate) trait Run<'s> {
     /// Begins to follow pointers.
     fn begin<'a, 'm>(&'a self, lane: &'a Lane<'m>) -> Self::UnderWay<'a, 'm>;
 
-    /// One attempt at an operation. The deadline and the watch are set.
-    async fn attempt_once(&self, lane: &Lane<'_>, operation: &Operation) -> Result<Outcome, OpError>;
+    /// One attempt at a get. Of this and the next two: the deadline and the watch are set. They are no `async fn`s, so
+    /// that an index can return the future of its own procedure, without another one around it.
+    fn get_once(&self, lane: &Lane<'_>) -> impl Future<Output = Result<Outcome, OpError>>;
+
+    /// One attempt at a scan.
+    fn scan_once(&self, lane: &Lane<'_>, operation: &Operation) -> impl Future<Output = Result<Outcome, OpError>>;
+
+    /// One attempt at an operation of any other `kind`. `patient`: if it finds no memory, it may be sent back to wait
+    /// for some ([`Run::await_memory`]), although a chunk could be granted.
+    fn write_once(
+        &self,
+        lane: &Lane<'_>,
+        kind: OperationKind,
+        patient: bool,
+    ) -> impl Future<Output = Result<Outcome, OpError>>;
 
     /// Looks after the unresponsive holder of a lock.
     async fn look_after(&self, lane: &Lane<'_>, lock_record: LockRecord) -> Result<(), OpError>;
 
     /// An attempt found no memory and has changed nothing. Waits until the epochs have given some back, if some is
-    /// waiting for them. `false`: none is, or the operation's deadline has passed. `waits`: how often the operation
-    /// has waited.
-    async fn await_memory(&self, _lane: &Lane<'_>, _waits: &mut u32) -> Result<bool, OpError> {
+    /// waiting for them. `false`: none is, or the operation's deadline has passed.
+    async fn await_memory(&self, _lane: &Lane<'_>, _patience: &mut Patience) -> Result<bool, OpError> {
         Ok(false)
     }
 
@@ -99,16 +119,20 @@ pub(crate) trait Run<'s> {
                 }
             }
             let mut under_way = self.begin(lane);
-            let mut waits = 0;
+            let mut patience = Patience { waits: 0, is_left: true };
             // A leader that tries again goes on leading. Its batch may be sealed, and then its value is that of the
             // member that joined last. This value must not be written after that member was told to work alone.
             let result = loop {
-                let result = self.attempt_once(lane, &operation).await;
+                let result = match operation.kind {
+                    OperationKind::Get => self.get_once(lane).await,
+                    OperationKind::Scan => self.scan_once(lane, &operation).await,
+                    kind => self.write_once(lane, kind, patience.is_left).await,
+                };
                 match self.unless_unresponsive(lane, leads, result).await {
                     Ok(None) => {}
                     Ok(Some(outcome)) => break Ok(outcome),
                     Err(full @ OpError { cause: Cause::PoolFull, effect: Effect::None }) => {
-                        match self.await_memory(lane, &mut waits).await {
+                        match self.await_memory(lane, &mut patience).await {
                             Ok(true) => {}
                             Ok(false) => break Err(full),
                             Err(error) => break Err(error),
@@ -139,7 +163,9 @@ pub(crate) trait Run<'s> {
         result: Result<T, OpError>,
     ) -> Result<Option<T>, OpError> {
         let result = match result {
-            Err(OpError { effect: Effect::None, .. }) if !lane.has_lock_records() && (leads || !lane.owes(Owed::BATCH)) => {
+            Err(OpError { effect: Effect::None, .. })
+                if !lane.has_lock_records() && (leads || !lane.owes(Owed::BATCH)) =>
+            {
                 match lane.take_suspect() {
                     Some(lock_record) => self.look_after(lane, lock_record).await.map(|()| None),
                     None => result.map(Some),

@@ -122,8 +122,6 @@ pub struct Lane<'m> {
     steps: Cell<bool>,
     /// What there is to settle besides lock records.
     owed: Cell<Owed>,
-    /// The operation may be sent back to wait for memory.
-    patient: Cell<bool>,
 }
 
 /// State of the operation's own change of an entry of a leaf.
@@ -160,7 +158,6 @@ impl<'m> Lane<'m> {
             change: Cell::new(Change::No),
             steps: Cell::new(false),
             owed: Cell::new(Owed::empty()),
-            patient: Cell::new(false),
         }
     }
 
@@ -560,17 +557,6 @@ impl<'m> Lane<'m> {
             return Err(OpError::harmless(Cause::Deadline { elapsed_ns }));
         }
         Ok(())
-    }
-
-    /// Whether the operation may be sent back, with nothing changed, to wait until others give back memory.
-    #[inline]
-    pub(crate) fn is_patient(&self) -> bool {
-        self.patient.get()
-    }
-
-    #[inline]
-    pub(crate) fn set_patient(&self, patient: bool) {
-        self.patient.set(patient);
     }
 
     /// How long the operation may still wait, in ns; at least 1.

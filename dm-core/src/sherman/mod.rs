@@ -219,12 +219,21 @@ impl<'s> Run<'s> for Sherman<'s> {
         self.tree.pin(lane)
     }
 
-    async fn attempt_once(&self, lane: &Lane<'_>, operation: &Operation) -> Result<Outcome, OpError> {
-        match operation.kind {
-            OperationKind::Get => self.get(lane).await,
-            OperationKind::Scan => self.scan(lane, operation).await,
-            kind => self.write(lane, kind).await,
-        }
+    fn get_once(&self, lane: &Lane<'_>) -> impl Future<Output = Result<Outcome, OpError>> {
+        self.get(lane)
+    }
+
+    fn scan_once(&self, lane: &Lane<'_>, operation: &Operation) -> impl Future<Output = Result<Outcome, OpError>> {
+        self.scan(lane, operation)
+    }
+
+    fn write_once(
+        &self,
+        lane: &Lane<'_>,
+        kind: OperationKind,
+        _patient: bool,
+    ) -> impl Future<Output = Result<Outcome, OpError>> {
+        self.write(lane, kind)
     }
 
     async fn look_after(&self, lane: &Lane<'_>, lock_record: LockRecord) -> Result<(), OpError> {

@@ -54,13 +54,13 @@ impl Smart<'_> {
             if let Some(collection) = self.space.collection() {
                 collection.loads(true);
             }
-            let root = self.carve(lane, AllocationClass::Node, self.root.node(), UNIT_BYTES).await?;
+            let root = self.carve(lane, false, AllocationClass::Node, self.root.node(), UNIT_BYTES).await?;
             port.call(Request::write_word(Label::Bulk, root.node(), root.offset(), Slot::EMPTY.0)).await?;
             load.root = Some(root);
             root
         };
         load.broken = true;
-        let way = Way { root, copies: false };
+        let way = Way { root, copies: false, patient: false };
         let mut attempts = 0;
         loop {
             let Reached::Gap(cursor, why) = self.find(lane, &way, false, true).await? else {

@@ -73,10 +73,12 @@ impl<'s> Smart<'s> {
     }
 
     /// Carves `bytes`, on `near` if that has room, with a chunk granted where no memory node has. After `PoolFull` the
-    /// operation waits and begins again, as long as there is something to wait for: `Smart::await_memory`.
+    /// operation waits and begins again, as long as there is something to wait for: `Smart::await_memory`. `patient`:
+    /// see [`Way`].
     pub(super) async fn carve(
         &self,
         lane: &Lane<'_>,
+        patient: bool,
         what: AllocationClass,
         near: NodeId,
         bytes: usize,
@@ -92,7 +94,7 @@ impl<'s> Smart<'s> {
         // Memory that is overwritten again and again should be reused, and is waited for where the pool is short of it.
         // Otherwise every turn of the epochs would cost a chunk.
         if self.space.is_crowded(what, self.cache.used_bytes()) {
-            if lane.is_patient() && self.space.is_worth_waiting(what) {
+            if patient && self.space.is_worth_waiting(what) {
                 return Err(full);
             }
             self.space.ask_back();
@@ -191,7 +193,7 @@ impl<'s> Smart<'s> {
         empty: usize,
     ) -> Result<Attached, OpError> {
         let Ok(Child::Node(kind, _)) = cursor.word.child() else { return Ok(Attached::Again { copied: false }) };
-        let leaf = self.carve(lane, AllocationClass::Leaf, node.node(), self.leaf.place_bytes).await?;
+        let leaf = self.carve(lane, way.patient, AllocationClass::Leaf, node.node(), self.leaf.place_bytes).await?;
         let at = self.scratch.node(0);
         let partial = lane.port().with(|scratch| {
             let mut room = [0; 64];
@@ -241,7 +243,7 @@ impl<'s> Smart<'s> {
     ) -> Result<Attached, OpError> {
         let parent = cursor.place(way);
         let _room = self.room_for(way, 1)?;
-        let leaf = self.carve(lane, AllocationClass::Leaf, parent.node(), self.leaf.place_bytes).await?;
+        let leaf = self.carve(lane, way.patient, AllocationClass::Leaf, parent.node(), self.leaf.place_bytes).await?;
         self.push_leaf(lane, leaf);
         let to = Slot::leaf(cursor.word.partial(), leaf);
         lane.change_is_next();
@@ -302,9 +304,13 @@ impl<'s> Smart<'s> {
             return Err(corrupt(place, "a path that is too long"));
         }
         let node_bytes = NodeType::SMALLEST.bytes();
-        let nodes =
-            if count > 0 { self.carve(lane, AllocationClass::Node, near, count * node_bytes).await? } else { place };
-        let leaf = match self.carve(lane, AllocationClass::Leaf, nodes.node(), self.leaf.place_bytes).await {
+        let nodes = if count > 0 {
+            self.carve(lane, way.patient, AllocationClass::Node, near, count * node_bytes).await?
+        } else {
+            place
+        };
+        let leaf = match self.carve(lane, way.patient, AllocationClass::Leaf, nodes.node(), self.leaf.place_bytes).await
+        {
             Ok(leaf) => leaf,
             Err(error) => {
                 if count > 0 {

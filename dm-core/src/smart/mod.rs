@@ -134,7 +134,7 @@ pub use bury::RETIRED_AT_ONCE_MAX;
 use crate::btree::{Options, RESTARTS_MAX};
 use crate::compute::batches::Batches;
 use crate::index::Index;
-use crate::index::runner::{self, Run, Shared};
+use crate::index::runner::{self, Patience, Run, Shared};
 use crate::lane::Lane;
 use crate::lane::LockRecord;
 use crate::locks::protocol::Locks;
@@ -415,16 +415,24 @@ impl<'s> Run<'s> for Smart<'s> {
     }
 
     fn begin<'a, 'm>(&'a self, lane: &'a Lane<'m>) -> UnderWay<'a, 'm, 's> {
-        lane.set_patient(self.epochs.is_some());
         self.pin(lane)
     }
 
-    async fn attempt_once(&self, lane: &Lane<'_>, operation: &Operation) -> Result<Outcome, OpError> {
-        match operation.kind {
-            OperationKind::Get => self.get(lane).await,
-            OperationKind::Scan => self.scan(lane, operation).await,
-            kind => self.write(lane, kind).await,
-        }
+    fn get_once(&self, lane: &Lane<'_>) -> impl Future<Output = Result<Outcome, OpError>> {
+        self.get(lane)
+    }
+
+    fn scan_once(&self, lane: &Lane<'_>, operation: &Operation) -> impl Future<Output = Result<Outcome, OpError>> {
+        self.scan(lane, operation)
+    }
+
+    fn write_once(
+        &self,
+        lane: &Lane<'_>,
+        kind: OperationKind,
+        patient: bool,
+    ) -> impl Future<Output = Result<Outcome, OpError>> {
+        self.write(lane, kind, patient)
     }
 
     async fn look_after(&self, lane: &Lane<'_>, lock_record: LockRecord) -> Result<(), OpError> {
@@ -437,12 +445,12 @@ impl<'s> Run<'s> for Smart<'s> {
     ///
     /// The first waits are for memory that comes back sooner than a chunk would be worth. If that takes longer than
     /// [`PATIENCE_NS`], or other lanes took what came back, a chunk is granted if the pool has one.
-    async fn await_memory(&self, lane: &Lane<'_>, waits: &mut u32) -> Result<bool, OpError> {
+    async fn await_memory(&self, lane: &Lane<'_>, patience: &mut Patience) -> Result<bool, OpError> {
         let (Some(part), Some(asked)) = (self.epochs, self.space.is_short()) else { return Ok(false) };
-        if lane.has_lock_records() || *waits == WAITS_MAX || lane.check_deadline().is_err() {
+        if lane.has_lock_records() || patience.waits == WAITS_MAX || lane.check_deadline().is_err() {
             return Ok(false);
         }
-        *waits += 1;
+        patience.waits += 1;
         part.leave(lane);
         self.fence_unresponsive(lane).await;
         let port = lane.port();
@@ -455,7 +463,7 @@ impl<'s> Run<'s> for Smart<'s> {
             is_back = self.space.is_back(asked);
         }
         self.check_not_fenced()?;
-        lane.set_patient(is_back && *waits < PATIENT_WAITS);
+        patience.is_left = is_back && patience.waits < PATIENT_WAITS;
         part.enter(lane);
         Ok(true)
     }
@@ -503,7 +511,6 @@ impl Index for Smart<'_> {
 
     async fn bulk_append<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
         lane.set_deadline(u64::MAX);
-        lane.set_patient(false);
         self.bulk_next(lane).await
     }
 

@@ -35,6 +35,8 @@ pub(super) struct Way {
     pub root: Place,
     /// Copies of its nodes are kept.
     pub copies: bool,
+    /// An operation that finds no memory may be sent back, with nothing changed, to wait until others give back some.
+    pub patient: bool,
 }
 
 /// The descent cursor: a slot on the way.
@@ -126,7 +128,7 @@ enum Look {
 impl Smart<'_> {
     /// The way into the index.
     pub(super) const fn way(&self) -> Way {
-        Way { root: self.root, copies: true }
+        Way { root: self.root, copies: true, patient: false }
     }
 
     /// Whether `bytes` from `place` on can be memory of a node or leaf.

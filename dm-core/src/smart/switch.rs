@@ -61,9 +61,9 @@ impl Smart<'_> {
             return Err(corrupt(node, "a node of the largest type that is full or frozen and lacks a byte"));
         };
         let _room = self.room_for(way, 1 + if way.copies { self.count_buried(lane, kind) } else { 0 })?;
-        let place = self.carve(lane, AllocationClass::Node, node.node(), larger.bytes()).await?;
+        let place = self.carve(lane, way.patient, AllocationClass::Node, node.node(), larger.bytes()).await?;
         let leaf = if inserts {
-            match self.carve(lane, AllocationClass::Leaf, place.node(), self.leaf.place_bytes).await {
+            match self.carve(lane, way.patient, AllocationClass::Leaf, place.node(), self.leaf.place_bytes).await {
                 Ok(leaf) => Some(leaf),
                 Err(error) => {
                     self.space.put(AllocationClass::Node, place, larger.bytes());

@@ -13,7 +13,7 @@
 use super::Smart;
 use super::insert::Attached;
 use super::layout::{LeafState, VALUE_AT};
-use super::search::{DescentCursor, Judged, Reached};
+use super::search::{DescentCursor, Judged, Reached, Way};
 use crate::lane::Lane;
 use crate::locks::protocol::Locks;
 use crate::marks::Mark;
@@ -33,9 +33,9 @@ enum Change {
 }
 
 impl Smart<'_> {
-    pub(super) async fn write(&self, lane: &Lane<'_>, kind: OperationKind) -> Result<Outcome, OpError> {
+    pub(super) async fn write(&self, lane: &Lane<'_>, kind: OperationKind, patient: bool) -> Result<Outcome, OpError> {
         let inserts = matches!(kind, OperationKind::Insert | OperationKind::Upsert);
-        let way = self.way();
+        let way = Way { patient: patient && self.has_epochs(), ..self.way() };
         if self.options.chain_lock_read
             && let Some(place) = self.copied_leaf(lane).await
             && let Some(outcome) = self.write_leaf(lane, kind, place, None).await?
