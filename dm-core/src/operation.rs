@@ -434,11 +434,6 @@ impl From<VerbError> for OpError {
     }
 }
 
-/// See `Watched::Unresponsive`.
-pub(crate) const fn unresponsive_holder() -> OpError {
-    OpError::harmless(Cause::Retries { attempts: 0, what: "waiting for a silent holder" })
-}
-
 /// The error of an operation that may have made its change.
 #[cold]
 pub(crate) fn unknown(cause: impl Into<Cause>) -> OpError {

@@ -9,6 +9,7 @@ use super::read::Target;
 use super::{LEVELS_MAX, MOVES_MAX, RESTARTS_MAX, Tree};
 use crate::error::DecodeError;
 use crate::lane::Lane;
+use crate::lane::interrupt::Interrupt;
 use crate::layout::{LINE_BYTES, stripes, word_at};
 use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};
@@ -141,7 +142,7 @@ impl Tree<'_> {
         key: &Range<usize>,
         level: u8,
         cached: bool,
-    ) -> Result<Option<DescentCursor>, OpError> {
+    ) -> Result<Option<DescentCursor>, Interrupt> {
         let port = lane.port();
         let mut cached = cached;
         let mut attempts = 0;
@@ -202,7 +203,7 @@ impl Tree<'_> {
                     Some((FenceCheck::Here, (child, next))) => {
                         self.cache_image(lane, cursor.address, target.at);
                         if child.is_null() {
-                            return Err(Self::corrupt(cursor.address, "an inner node with a null child"));
+                            return Err(Self::corrupt(cursor.address, "an inner node with a null child").into());
                         }
                         cursor.parent = cursor.address;
                         cursor.address = child;

@@ -12,12 +12,13 @@ use crate::btree::load::BulkLoad;
 use crate::error::DecodeError;
 use crate::index::runner::Run;
 use crate::lane::Lane;
+use crate::lane::interrupt::Interrupt;
 use crate::layout::stripes;
 use crate::locks::protocol::Locks;
 use crate::marks::Mark;
 use crate::memory::orphans::Adopted;
 use crate::mutants::{Mutant, planted};
-use crate::operation::{Cause, OpError, Operation, ScratchPlan};
+use crate::operation::{OpError, Operation, ScratchPlan};
 use crate::recovery::takeover::Recoverable;
 use crate::remote::address::Address;
 use crate::remote::lock_word::LockId;
@@ -96,11 +97,11 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
         lane: &Lane<'_>,
         target: Target,
         look: impl FnMut(&mut [u8]) -> Result<R, DecodeError>,
-    ) -> impl Future<Output = Result<Option<R>, OpError>>;
+    ) -> impl Future<Output = Result<Option<R>, Interrupt>>;
 
     /// Called when `right` may be a retired leaf to which `left` still links. An index that can tell whether a lane
     /// died in the middle of a merge undoes that merge.
-    async fn mend_forwarding(&self, _lane: &Lane<'_>, _left: Address, _right: Address) -> Result<(), OpError> {
+    async fn mend_forwarding(&self, _lane: &Lane<'_>, _left: Address, _right: Address) -> Result<(), Interrupt> {
         Ok(())
     }
 
@@ -124,7 +125,6 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
         // What the operation before saw of a holder is measured in that operation's time.
         lane.forget_watch();
         let _ = self.tree().resolve_pending(self, lane).await;
-        lane.take_suspect();
         lane.set_deadline(Operation::WAIT_NS_DEFAULT);
         true
     }
@@ -136,8 +136,9 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
         lane.forget_watch();
         loop {
             let adopted = self.tree().adopt(self, lane).await;
-            if let Some(adopted) = self.unless_unresponsive(lane, false, adopted).await? {
-                return Ok(adopted);
+            match adopted {
+                Ok(adopted) => return Ok(adopted),
+                Err(interrupt) => self.overcome(lane, false, interrupt).await?,
             }
         }
     }
@@ -193,13 +194,13 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
 
     /// Gives an empty tree its first leaf. Of several lanes that try, one wins; the others' leaves return to the free
     /// list.
-    async fn plant(&self, lane: &Lane<'_>) -> Result<(), OpError> {
+    async fn plant(&self, lane: &Lane<'_>) -> Result<(), Interrupt> {
         let (node, offset) = self.tree().root_word;
         if !self.tree().reserve(lane, NodeClass::Leaf, 1, NodeId(0)).await? {
-            return Err(OpError::harmless(Cause::PoolFull));
+            return Err(Interrupt::NoMemory);
         }
         let Some(fresh) = lane.take_to_link(NodeClass::Leaf, node) else {
-            return Err(OpError::harmless(Cause::PoolFull));
+            return Err(Interrupt::NoMemory);
         };
         let at = self.tree().scratch.node(1);
         let port = lane.port();
@@ -252,8 +253,7 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
                 scratch.copy_within(from, to);
             }
         });
-        // What it could not finish, the next operation that meets it will.
-        let _ = tree.link(lane, level, right).await;
+        lane.end_change(tree.link(lane, level, right).await);
     }
 
     /// Descends to the leaf that covers the key, READs it into the image at `at` and looks at it: `look` gets the
@@ -265,7 +265,7 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
         at: usize,
         mut look: impl FnMut(&[u8], &[u8], &mut [u8]) -> Result<R, DecodeError>,
         out: &Range<usize>,
-    ) -> Result<Option<Visit<R>>, OpError> {
+    ) -> Result<Option<Visit<R>>, Interrupt> {
         let mut cached = true;
         let mut attempts = 0;
         loop {
@@ -296,7 +296,7 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
         at: usize,
         mut look: impl FnMut(&[u8], &[u8], &mut [u8]) -> Result<R, DecodeError>,
         out: &Range<usize>,
-    ) -> Result<Option<Visit<R>>, OpError> {
+    ) -> Result<Option<Visit<R>>, Interrupt> {
         let nodes_at = self.tree().scratch.nodes;
         for _ in 0..MOVES_MAX {
             let address = cursor.address;

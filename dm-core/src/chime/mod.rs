@@ -135,6 +135,7 @@ use crate::index::Index;
 use crate::index::runner::{Run, Shared};
 use crate::lane::Lane;
 use crate::lane::LockRecord;
+use crate::lane::interrupt::Interrupt;
 use crate::layout::{stripes, word_at};
 use crate::locks::protocol::Locks;
 use crate::locks::table::LockTable;
@@ -313,19 +314,19 @@ impl<'s> Leaves<'s> for Chime<'s> {
         lane: &Lane<'_>,
         target: Target,
         look: impl FnMut(&mut [u8]) -> Result<R, DecodeError>,
-    ) -> Result<Option<R>, OpError> {
+    ) -> Result<Option<R>, Interrupt> {
         lane.mark(Mark::LockedRead);
         let (held, _) = self.acquire(lane, target.address, None).await?;
         let found = self.tree.read_locked(lane, target, false, look).await;
         self.release(lane, held).await?;
-        found
+        Ok(found?)
     }
 
     fn leaf_locks(&self) -> &Self {
         self
     }
 
-    async fn mend_forwarding(&self, lane: &Lane<'_>, left: Address, right: Address) -> Result<(), OpError> {
+    async fn mend_forwarding(&self, lane: &Lane<'_>, left: Address, right: Address) -> Result<(), Interrupt> {
         if lane.forwarded_more_than(FORWARDING_RETRIES_MAX) {
             self.undo_merge(lane, left, right).await?;
         }
@@ -348,11 +349,11 @@ impl<'s> Run<'s> for Chime<'s> {
         self.tree.pin(lane)
     }
 
-    fn get_once(&self, lane: &Lane<'_>) -> impl Future<Output = Result<Outcome, OpError>> {
+    fn get_once(&self, lane: &Lane<'_>) -> impl Future<Output = Result<Outcome, Interrupt>> {
         self.get(lane)
     }
 
-    fn scan_once(&self, lane: &Lane<'_>, operation: &Operation) -> impl Future<Output = Result<Outcome, OpError>> {
+    fn scan_once(&self, lane: &Lane<'_>, operation: &Operation) -> impl Future<Output = Result<Outcome, Interrupt>> {
         self.scan(lane, operation)
     }
 
@@ -361,7 +362,7 @@ impl<'s> Run<'s> for Chime<'s> {
         lane: &Lane<'_>,
         kind: OperationKind,
         _patient: bool,
-    ) -> impl Future<Output = Result<Outcome, OpError>> {
+    ) -> impl Future<Output = Result<Outcome, Interrupt>> {
         self.write(lane, kind)
     }
 

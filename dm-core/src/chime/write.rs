@@ -18,11 +18,12 @@ use crate::btree::{MOVES_MAX, RESTARTS_MAX, Tree};
 use crate::chime::lock::Part;
 use crate::error::DecodeError;
 use crate::lane::Lane;
+use crate::lane::interrupt::Interrupt;
 use crate::layout::stripes;
 use crate::locks::protocol::{Held, Locks, acquire, release_with};
 use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};
-use crate::operation::{Cause, OpError, OperationKind, Outcome, unknown};
+use crate::operation::{OpError, OperationKind, Outcome, unknown};
 use crate::remote::address::Address;
 use crate::verbs::{Label, Request};
 
@@ -102,7 +103,7 @@ struct Aim<'a> {
 }
 
 impl Chime<'_> {
-    pub(super) async fn write(&self, lane: &Lane<'_>, kind: OperationKind) -> Result<Outcome, OpError> {
+    pub(super) async fn write(&self, lane: &Lane<'_>, kind: OperationKind) -> Result<Outcome, Interrupt> {
         let inserts = matches!(kind, OperationKind::Insert | OperationKind::Upsert);
         let mut cached = true;
         let mut attempts = 0;
@@ -139,12 +140,13 @@ impl Chime<'_> {
                     if planted(Mutant::RootRaceGivesUp) {
                         linked?;
                     }
+                    lane.end_change(linked);
                     self.help(lane, cursor.help).await;
                     return Ok(Outcome::Inserted);
                 }
                 Attempt::Short => {
                     if !self.tree.reserve_to_split(lane, cursor.address.node()).await? {
-                        return Err(OpError::harmless(Cause::PoolFull));
+                        return Err(Interrupt::NoMemory);
                     }
                     Tree::attempt(lane, &mut attempts, RESTARTS_MAX, "reserving nodes for a split")?;
                 }
@@ -170,7 +172,7 @@ impl Chime<'_> {
         lane: &Lane<'_>,
         kind: OperationKind,
         cursor: &mut DescentCursor,
-    ) -> Result<Attempt, OpError> {
+    ) -> Result<Attempt, Interrupt> {
         let port = lane.port();
         let hashed = self.hashed(lane);
         let home = hashed.home;
@@ -251,7 +253,7 @@ impl Chime<'_> {
                 }
                 Err(error) => {
                     self.release(lane, held).await?;
-                    return Err(error);
+                    return Err(error.into());
                 }
             }
         }

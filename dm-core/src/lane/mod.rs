@@ -4,9 +4,11 @@
 //! under way, or a held lock. The lane's [`LockRecords`] say so. Nodes that it reserved and did not use are in the
 //! lane's stock. [`crate::index::Index::settle`] resolves the lock records before the lane is used again.
 
+pub mod interrupt;
 pub(crate) mod watch;
 
 use crate::error::VerbError;
+use crate::lane::interrupt::Interrupt;
 use crate::lane::watch::Watch;
 use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};
@@ -109,8 +111,9 @@ pub struct Lane<'m> {
     sequences: Cell<(u64, u64)>,
     /// What the operation has seen of a lock for which it waits.
     watch: Cell<Watch>,
-    /// The lock whose holder is unresponsive and has to be looked after.
-    suspect: Cell<Option<LockRecord>>,
+    /// The lock of an unresponsive holder that kept the operation from finishing a structure change, when it had its
+    /// outcome already. It is here and not with the outcome, so that futures need no room for it.
+    unfinished: Cell<Option<LockRecord>>,
     /// Redo slots that were taken since the lane last had no lock record: see [`crate::membership::redo`].
     redo_slots: Cell<u8>,
     /// How often a retired node sent the operation back to the node that had led to it.
@@ -151,7 +154,7 @@ impl<'m> Lane<'m> {
             turn: Cell::new(u32::from(id.0)),
             sequences: Cell::new((0, 0)),
             watch: Cell::new(Watch::default()),
-            suspect: Cell::new(None),
+            unfinished: Cell::new(None),
             redo_slots: Cell::new(0),
             forwarding_retries: Cell::new(0),
             deadline_ns: Cell::new(u64::MAX),
@@ -342,19 +345,17 @@ impl<'m> Lane<'m> {
         result
     }
 
-    /// Stores that the holder of the lock for which this lane was `queued` is unresponsive.
-    pub(crate) fn suspect(&self, queued: LockRecord) {
-        self.suspect.set(Some(queued));
+    /// Ends a structure change on which the operation's outcome does not depend: if it was not finished, an operation
+    /// that meets it will do so. If an unresponsive holder was in the way, the lane remembers the lock.
+    pub(crate) fn end_change(&self, change: Result<(), Interrupt>) {
+        if let Err(Interrupt::Unresponsive(lock_record)) = change {
+            self.unfinished.set(Some(lock_record));
+        }
     }
 
-    /// The record of the lock whose holder is unresponsive.
-    pub(crate) fn suspected(&self) -> Option<LockRecord> {
-        self.suspect.get()
-    }
-
-    /// The same, and forgets it.
-    pub(crate) fn take_suspect(&self) -> Option<LockRecord> {
-        self.suspect.take()
+    /// The lock that [`Lane::end_change`] has remembered last, once.
+    pub(crate) fn take_unfinished(&self) -> Option<LockRecord> {
+        self.unfinished.take()
     }
 
     /// Counts a forwarding retry.
@@ -375,7 +376,7 @@ impl<'m> Lane<'m> {
     pub(crate) fn forget_watch(&self) {
         self.forwarding_retries.set(0);
         self.watch.set(Watch::default());
-        self.suspect.set(None);
+        self.unfinished.set(None);
     }
 
     /// The stage of the lane's acquisition of `lock`.

@@ -100,6 +100,7 @@ use crate::index::Index;
 use crate::index::runner::{Run, Shared};
 use crate::lane::Lane;
 use crate::lane::LockRecord;
+use crate::lane::interrupt::Interrupt;
 use crate::locks::protocol::Locks;
 use crate::marks::Mark;
 use crate::memory::epochs::Pinned;
@@ -192,11 +193,11 @@ impl<'s> Leaves<'s> for Sherman<'s> {
         lane: &Lane<'_>,
         target: Target,
         look: impl FnMut(&mut [u8]) -> Result<R, DecodeError>,
-    ) -> impl Future<Output = Result<Option<R>, OpError>> {
+    ) -> impl Future<Output = Result<Option<R>, Interrupt>> {
         self.tree.read_under_lock(lane, target, look)
     }
 
-    async fn mend_forwarding(&self, lane: &Lane<'_>, left: Address, right: Address) -> Result<(), OpError> {
+    async fn mend_forwarding(&self, lane: &Lane<'_>, left: Address, right: Address) -> Result<(), Interrupt> {
         if lane.forwarded_more_than(FORWARDING_RETRIES_MAX) {
             self.undo_merge(lane, left, right).await?;
         }
@@ -219,11 +220,11 @@ impl<'s> Run<'s> for Sherman<'s> {
         self.tree.pin(lane)
     }
 
-    fn get_once(&self, lane: &Lane<'_>) -> impl Future<Output = Result<Outcome, OpError>> {
+    fn get_once(&self, lane: &Lane<'_>) -> impl Future<Output = Result<Outcome, Interrupt>> {
         self.get(lane)
     }
 
-    fn scan_once(&self, lane: &Lane<'_>, operation: &Operation) -> impl Future<Output = Result<Outcome, OpError>> {
+    fn scan_once(&self, lane: &Lane<'_>, operation: &Operation) -> impl Future<Output = Result<Outcome, Interrupt>> {
         self.scan(lane, operation)
     }
 
@@ -232,7 +233,7 @@ impl<'s> Run<'s> for Sherman<'s> {
         lane: &Lane<'_>,
         kind: OperationKind,
         _patient: bool,
-    ) -> impl Future<Output = Result<Outcome, OpError>> {
+    ) -> impl Future<Output = Result<Outcome, Interrupt>> {
         self.write(lane, kind)
     }
 

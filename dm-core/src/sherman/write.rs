@@ -17,9 +17,10 @@ use crate::btree::read::Torn;
 use crate::btree::{MOVES_MAX, RESTARTS_MAX, Tree};
 use crate::error::DecodeError;
 use crate::lane::Lane;
+use crate::lane::interrupt::Interrupt;
 use crate::locks::protocol::{Held, Locks, acquire, release_with};
 use crate::marks::Mark;
-use crate::operation::{Cause, OpError, OperationKind, Outcome, unknown};
+use crate::operation::{OpError, OperationKind, Outcome, unknown};
 use crate::remote::address::Address;
 use crate::verbs::Label;
 
@@ -47,7 +48,7 @@ enum Attempt {
 }
 
 impl Sherman<'_> {
-    pub(super) async fn write(&self, lane: &Lane<'_>, kind: OperationKind) -> Result<Outcome, OpError> {
+    pub(super) async fn write(&self, lane: &Lane<'_>, kind: OperationKind) -> Result<Outcome, Interrupt> {
         let inserts = matches!(kind, OperationKind::Insert | OperationKind::Upsert);
         let mut cached = true;
         let mut attempts = 0;
@@ -86,7 +87,7 @@ impl Sherman<'_> {
                 }
                 Attempt::Short => {
                     if !self.tree.reserve_to_split(lane, cursor.address.node()).await? {
-                        return Err(OpError::harmless(Cause::PoolFull));
+                        return Err(Interrupt::NoMemory);
                     }
                     Tree::attempt(lane, &mut attempts, RESTARTS_MAX, "reserving nodes for a split")?;
                 }
@@ -107,7 +108,7 @@ impl Sherman<'_> {
         lane: &Lane<'_>,
         kind: OperationKind,
         cursor: &mut DescentCursor,
-    ) -> Result<Attempt, OpError> {
+    ) -> Result<Attempt, Interrupt> {
         let at = self.tree.scratch.node(0);
         for _ in 0..MOVES_MAX {
             let address = cursor.address;
@@ -145,7 +146,7 @@ impl Sherman<'_> {
                 Ok(seen) => seen,
                 Err(error) => {
                     self.tree.release(lane, held).await?;
-                    return Err(error);
+                    return Err(error.into());
                 }
             };
             match seen {

@@ -7,6 +7,7 @@ use super::Smart;
 use super::insert::{Attached, published};
 use super::search::{Reached, Way};
 use crate::lane::Lane;
+use crate::lane::interrupt::Interrupt;
 use crate::operation::{Cause, OpError};
 use crate::radix::pieces::AllocationClass;
 use crate::radix::slot::{Place, Slot, UNIT_BYTES, word};
@@ -36,20 +37,20 @@ impl Smart<'_> {
         self.bulk.lock().broken = true;
         let result = self.append_to(lane, &mut load).await;
         *self.bulk.lock() = load;
-        result
+        result.map_err(Interrupt::into_error)
     }
 
-    async fn append_to(&self, lane: &Lane<'_>, load: &mut BulkLoad) -> Result<(), OpError> {
+    async fn append_to(&self, lane: &Lane<'_>, load: &mut BulkLoad) -> Result<(), Interrupt> {
         let port = lane.port();
         let last = self.scratch.last.clone();
         let root = if let Some(root) = load.root {
             if !port.with(|scratch| scratch.get(self.plan.key.clone()) > scratch.get(last.clone())) {
-                return Err(OpError::harmless(Cause::BadInput("keys of a bulk load must ascend")));
+                return Err(OpError::harmless(Cause::BadInput("keys of a bulk load must ascend")).into());
             }
             root
         } else {
             if !self.read_root(lane, &self.way()).await?.word.is_empty() {
-                return Err(OpError::harmless(Cause::BadInput("a bulk load needs an empty index")));
+                return Err(OpError::harmless(Cause::BadInput("a bulk load needs an empty index")).into());
             }
             if let Some(collection) = self.space.collection() {
                 collection.loads(true);
@@ -64,7 +65,7 @@ impl Smart<'_> {
         let mut attempts = 0;
         loop {
             let Reached::Gap(cursor, why) = self.find(lane, &way, false, true).await? else {
-                return Err(corrupt(root, "a key that was not loaded is there"));
+                return Err(corrupt(root, "a key that was not loaded is there").into());
             };
             if self.attach(lane, &way, (cursor, why), &mut false).await? == Attached::Done {
                 break;

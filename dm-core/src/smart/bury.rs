@@ -17,6 +17,7 @@ use super::Smart;
 use super::layout::{LeafState, VALUE_AT};
 use super::search::{DescentCursor, Judged, Way};
 use crate::lane::Lane;
+use crate::lane::interrupt::Interrupt;
 use crate::locks::protocol::Locks;
 use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};
@@ -76,7 +77,7 @@ impl Smart<'_> {
 
     /// Whether `leaf`, which is another key's or finalized and in leaf image 0, is finalized and may leave the tree. If
     /// it is deleted, it is finalized now, unless another lane has it locked.
-    pub(super) async fn is_buried(&self, lane: &Lane<'_>, leaf: Place, judged: Judged) -> Result<bool, OpError> {
+    pub(super) async fn is_buried(&self, lane: &Lane<'_>, leaf: Place, judged: Judged) -> Result<bool, Interrupt> {
         if judged.state == LeafState::Valid {
             return Ok(false);
         }
@@ -90,9 +91,9 @@ impl Smart<'_> {
     /// Returns whether it is finalized and may leave the tree.
     ///
     /// The operation's own change is still to come: a failure here has no effect.
-    async fn bury(&self, lane: &Lane<'_>, leaf: Place, waits: bool) -> Result<bool, OpError> {
+    async fn bury(&self, lane: &Lane<'_>, leaf: Place, waits: bool) -> Result<bool, Interrupt> {
         if planted(Mutant::BuryUnlocked) {
-            return self.bury_unlocked(lane, leaf).await;
+            return Ok(self.bury_unlocked(lane, leaf).await?);
         }
         let held = if waits {
             let (held, read) = self.lock_leaf(lane, leaf).await?;
@@ -109,7 +110,7 @@ impl Smart<'_> {
             Ok(judged) => judged,
             Err(error) => {
                 self.release(lane, held).await?;
-                return Err(error);
+                return Err(error.into());
             }
         };
         if judged.state != LeafState::Deleted {
@@ -210,7 +211,7 @@ impl Smart<'_> {
     /// Finalizes leaves of the frozen node in node image 0, and of small nodes below it, if the budget allows to look
     /// for deleted ones. Afterwards the slots that the next node need not have are empty in the image, or lead to the
     /// leaf that is left. The words that they had are in the image of seals, where all others are 0.
-    pub(super) async fn bury_some(&self, lane: &Lane<'_>, kind: NodeType) -> Result<(), OpError> {
+    pub(super) async fn bury_some(&self, lane: &Lane<'_>, kind: NodeType) -> Result<(), Interrupt> {
         let (mut leaves, mut below) = (0, 0);
         for number in 0..kind.slots() {
             match self.slot_in(lane, 0, number).child() {
@@ -252,7 +253,7 @@ impl Smart<'_> {
 
     /// Freezes a node below the full one, if at most one of its leaves is not deleted, and finalizes the others.
     /// Returns what is left of it: nothing, or a leaf; `None`: it has to stay.
-    async fn bury_below(&self, lane: &Lane<'_>, kind: NodeType, node: Place) -> Result<Option<Slot>, OpError> {
+    async fn bury_below(&self, lane: &Lane<'_>, kind: NodeType, node: Place) -> Result<Option<Slot>, Interrupt> {
         self.read_below(lane, kind, node).await?;
         let stay = |deleted: &dyn Fn(usize) -> bool| {
             let mut stay = 0;

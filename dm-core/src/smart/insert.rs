@@ -12,10 +12,11 @@ use super::parameters::CHAIN_NODES_MAX;
 use super::search::{DescentCursor, Way, Why};
 use crate::error::VerbError;
 use crate::lane::Lane;
+use crate::lane::interrupt::Interrupt;
 use crate::marks::Mark;
 use crate::memory::chunks::{self, Want};
 use crate::mutants::{Mutant, planted};
-use crate::operation::{Cause, Effect, OpError};
+use crate::operation::{Effect, OpError};
 use crate::radix::pieces::AllocationClass;
 use crate::radix::slot::{self, BYTES_MAX, COVERS_MAX, Child, Header, NodeType, Place, SLOTS_AT, Slot, word};
 use crate::radix::space::Room;
@@ -46,7 +47,7 @@ impl<'s> Smart<'s> {
         way: &Way,
         (cursor, why): (DescentCursor, Why),
         tidies: &mut bool,
-    ) -> Result<Attached, OpError> {
+    ) -> Result<Attached, Interrupt> {
         match why {
             Why::Slot(node, None) => {
                 // The replacement has the record from the beginning.
@@ -72,7 +73,7 @@ impl<'s> Smart<'s> {
         }
     }
 
-    /// Carves `bytes`, on `near` if that has room, with a chunk granted where no memory node has. After `PoolFull` the
+    /// Carves `bytes`, on `near` if that has room, with a chunk granted where no memory node has. After [`Interrupt::NoMemory`] the
     /// operation waits and begins again, as long as there is something to wait for: `Smart::await_memory`. `patient`:
     /// see [`Way`].
     pub(super) async fn carve(
@@ -82,7 +83,7 @@ impl<'s> Smart<'s> {
         what: AllocationClass,
         near: NodeId,
         bytes: usize,
-    ) -> Result<Place, OpError> {
+    ) -> Result<Place, Interrupt> {
         for _ in 0..self.space.release() {
             lane.mark(Mark::QuarantineOver);
         }
@@ -90,12 +91,11 @@ impl<'s> Smart<'s> {
         if let Some(place) = ready.or_else(|| self.space.take_off(what, near, bytes)) {
             return Ok(place);
         }
-        let full = OpError::harmless(Cause::PoolFull);
         // Memory that is overwritten again and again should be reused, and is waited for where the pool is short of it.
         // Otherwise every turn of the epochs would cost a chunk.
         if self.space.is_crowded(what, self.cache.used_bytes()) {
             if patient && self.space.is_worth_waiting(what) {
-                return Err(full);
+                return Err(Interrupt::NoMemory);
             }
             self.space.ask_back();
         }
@@ -132,17 +132,17 @@ impl<'s> Smart<'s> {
                 return Ok(place);
             }
         }
-        self.space.take_near(what, near, bytes).ok_or(full)
+        self.space.take_near(what, near, bytes).ok_or(Interrupt::NoMemory)
     }
 
     /// Reserves room in the limbo list for `count` places that are about to leave the tree. Without it they would be
     /// lost.
-    pub(super) fn room_for(&self, way: &Way, count: usize) -> Result<Option<Room<'_, 's>>, OpError> {
+    pub(super) fn room_for(&self, way: &Way, count: usize) -> Result<Option<Room<'_, 's>>, Interrupt> {
         if !way.copies {
             // Of a tree that only this compute node knows: nothing waits.
             return Ok(None);
         }
-        self.space.room_for(count).map(Some).ok_or(OpError::harmless(Cause::PoolFull))
+        self.space.room_for(count).map(Some).ok_or(Interrupt::NoMemory)
     }
 
     /// Builds the operation's leaf and pushes its WRITE.
@@ -191,7 +191,7 @@ impl<'s> Smart<'s> {
         cursor: &DescentCursor,
         node: Place,
         empty: usize,
-    ) -> Result<Attached, OpError> {
+    ) -> Result<Attached, Interrupt> {
         let Ok(Child::Node(kind, _)) = cursor.word.child() else { return Ok(Attached::Again { copied: false }) };
         let leaf = self.carve(lane, way.patient, AllocationClass::Leaf, node.node(), self.leaf.place_bytes).await?;
         let at = self.scratch.node(0);
@@ -240,7 +240,7 @@ impl<'s> Smart<'s> {
         way: &Way,
         cursor: &DescentCursor,
         buried: Place,
-    ) -> Result<Attached, OpError> {
+    ) -> Result<Attached, Interrupt> {
         let parent = cursor.place(way);
         let _room = self.room_for(way, 1)?;
         let leaf = self.carve(lane, way.patient, AllocationClass::Leaf, parent.node(), self.leaf.place_bytes).await?;
@@ -271,7 +271,7 @@ impl<'s> Smart<'s> {
     ///   position; contiguous, in one WRITE. Both leaves are in the last.
     /// - A node whose header differs: one node with the bytes in front of the difference, and in it that node and the
     ///   leaf. The old node keeps its header: the bytes that are twice there now are compared by nobody.
-    async fn split(&self, lane: &Lane<'_>, way: &Way, cursor: &DescentCursor, why: Why) -> Result<Attached, OpError> {
+    async fn split(&self, lane: &Lane<'_>, way: &Way, cursor: &DescentCursor, why: Why) -> Result<Attached, Interrupt> {
         let place = cursor.place(way);
         // A counter of the lane spreads what is new over the memory nodes; the old child stays where it is.
         let near = match why {
@@ -297,11 +297,11 @@ impl<'s> Smart<'s> {
             }
         });
         let Some((at, old_byte)) = difference else {
-            return Err(corrupt(place, "a slot that leads to a leaf of another prefix"));
+            return Err(corrupt(place, "a slot that leads to a leaf of another prefix").into());
         };
         let count = if matches!(why, Why::Empty) { 0 } else { (at - begin) / COVERS_MAX + 1 };
         if count > CHAIN_NODES_MAX {
-            return Err(corrupt(place, "a path that is too long"));
+            return Err(corrupt(place, "a path that is too long").into());
         }
         let node_bytes = NodeType::SMALLEST.bytes();
         let nodes = if count > 0 {

@@ -137,6 +137,7 @@ use crate::index::Index;
 use crate::index::runner::{self, Patience, Run, Shared};
 use crate::lane::Lane;
 use crate::lane::LockRecord;
+use crate::lane::interrupt::Interrupt;
 use crate::locks::protocol::Locks;
 use crate::locks::table::LockTable;
 use crate::marks::Mark;
@@ -418,11 +419,11 @@ impl<'s> Run<'s> for Smart<'s> {
         self.pin(lane)
     }
 
-    fn get_once(&self, lane: &Lane<'_>) -> impl Future<Output = Result<Outcome, OpError>> {
+    fn get_once(&self, lane: &Lane<'_>) -> impl Future<Output = Result<Outcome, Interrupt>> {
         self.get(lane)
     }
 
-    fn scan_once(&self, lane: &Lane<'_>, operation: &Operation) -> impl Future<Output = Result<Outcome, OpError>> {
+    fn scan_once(&self, lane: &Lane<'_>, operation: &Operation) -> impl Future<Output = Result<Outcome, Interrupt>> {
         self.scan(lane, operation)
     }
 
@@ -431,7 +432,7 @@ impl<'s> Run<'s> for Smart<'s> {
         lane: &Lane<'_>,
         kind: OperationKind,
         patient: bool,
-    ) -> impl Future<Output = Result<Outcome, OpError>> {
+    ) -> impl Future<Output = Result<Outcome, Interrupt>> {
         self.write(lane, kind, patient)
     }
 
@@ -445,10 +446,11 @@ impl<'s> Run<'s> for Smart<'s> {
     ///
     /// The first waits are for memory that comes back sooner than a chunk would be worth. If that takes longer than
     /// [`PATIENCE_NS`], or other lanes took what came back, a chunk is granted if the pool has one.
-    async fn await_memory(&self, lane: &Lane<'_>, patience: &mut Patience) -> Result<bool, OpError> {
-        let (Some(part), Some(asked)) = (self.epochs, self.space.is_short()) else { return Ok(false) };
+    async fn await_memory(&self, lane: &Lane<'_>, patience: &mut Patience) -> Result<(), OpError> {
+        let full = Interrupt::NoMemory.into_error();
+        let (Some(part), Some(asked)) = (self.epochs, self.space.is_short()) else { return Err(full) };
         if lane.has_lock_records() || patience.waits == WAITS_MAX || lane.check_deadline().is_err() {
-            return Ok(false);
+            return Err(full);
         }
         patience.waits += 1;
         part.leave(lane);
@@ -465,7 +467,7 @@ impl<'s> Run<'s> for Smart<'s> {
         self.check_not_fenced()?;
         patience.is_left = is_back && patience.waits < PATIENT_WAITS;
         part.enter(lane);
-        Ok(true)
+        Ok(())
     }
 }
 

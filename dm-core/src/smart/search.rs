@@ -8,6 +8,7 @@ use super::Smart;
 use super::layout::LeafState;
 use crate::error::DecodeError;
 use crate::lane::Lane;
+use crate::lane::interrupt::Interrupt;
 use crate::locks::protocol::{Held, Locks};
 use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};
@@ -165,7 +166,13 @@ impl Smart<'_> {
     ///
     /// Every iteration goes down, or makes the slot fresh, or starts from the root, where all is fresh. Fresh stays
     /// fresh. So few iterations do not go down, except for helping, which is limited.
-    pub(super) async fn find(&self, lane: &Lane<'_>, way: &Way, copied: bool, helps: bool) -> Result<Reached, OpError> {
+    pub(super) async fn find(
+        &self,
+        lane: &Lane<'_>,
+        way: &Way,
+        copied: bool,
+        helps: bool,
+    ) -> Result<Reached, Interrupt> {
         let route = if copied && way.copies { self.route(lane).await } else { None };
         let mut cursor = match route {
             Some(route) => DescentCursor::copied(&route),
@@ -239,7 +246,7 @@ impl Smart<'_> {
                 Err(_) => "a slot with unknown bits",
             };
             if cursor.fresh {
-                return Err(corrupt(cursor.place(way), what));
+                return Err(corrupt(cursor.place(way), what).into());
             }
             cursor = self.confirm(lane, way, cursor).await?;
         }
@@ -333,12 +340,12 @@ impl Smart<'_> {
     }
 
     /// READs a leaf into leaf image 0 until it is whole; under its lock if others keep it torn.
-    async fn read_leaf(&self, lane: &Lane<'_>, place: Place) -> Result<Judged, OpError> {
+    async fn read_leaf(&self, lane: &Lane<'_>, place: Place) -> Result<Judged, Interrupt> {
         for _ in 0..TORN_MAX {
             lane.port().call(self.leaf_request(place, 0)).await?;
             match self.judge_leaf(lane) {
                 Ok(judged) => return Ok(judged),
-                Err(DecodeError::Corrupt(what)) => return Err(corrupt(place, what)),
+                Err(DecodeError::Corrupt(what)) => return Err(corrupt(place, what).into()),
                 Err(_) => lane.mark(Mark::TornRead),
             }
             lane.check_deadline()?;
@@ -347,7 +354,7 @@ impl Smart<'_> {
         let (held, read) = self.lock_leaf(lane, place).await?;
         let judged = self.read_locked(lane, &held, read).await;
         self.release(lane, held).await?;
-        judged
+        Ok(judged?)
     }
 
     /// READs a leaf that this lane has locked into leaf image 0, unless it was `read` behind the lock's CAS. Nobody else
@@ -373,7 +380,7 @@ impl Smart<'_> {
 
     /// Steps: route; READ leaf; compare. Linearizes within the READ whose image was accepted, or where the absence was
     /// seen fresh ([`smart_records`](crate::manual::smart_records)).
-    pub(super) async fn get(&self, lane: &Lane<'_>) -> Result<Outcome, OpError> {
+    pub(super) async fn get(&self, lane: &Lane<'_>) -> Result<Outcome, Interrupt> {
         // Before the first READ: the deciding instant is after all members have called.
         self.batches.seal(lane, |_| ());
         match self.find(lane, &self.way(), true, false).await? {

@@ -12,6 +12,7 @@
 use super::Smart;
 use super::search::{DescentCursor, Way};
 use crate::lane::Lane;
+use crate::lane::interrupt::Interrupt;
 use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};
 use crate::operation::OpError;
@@ -46,7 +47,7 @@ impl Smart<'_> {
         cursor: &DescentCursor,
         node: Place,
         inserts: bool,
-    ) -> Result<bool, OpError> {
+    ) -> Result<bool, Interrupt> {
         let Ok(Child::Node(kind, _)) = cursor.word.child() else { return Ok(false) };
         self.freeze(lane, node, kind, 0).await?;
         if way.copies {
@@ -58,7 +59,7 @@ impl Smart<'_> {
             slots.filter(|slot| !slot.is_empty()).count()
         });
         let Some(larger) = type_for(count + usize::from(inserts), kind) else {
-            return Err(corrupt(node, "a node of the largest type that is full or frozen and lacks a byte"));
+            return Err(corrupt(node, "a node of the largest type that is full or frozen and lacks a byte").into());
         };
         let _room = self.room_for(way, 1 + if way.copies { self.count_buried(lane, kind) } else { 0 })?;
         let place = self.carve(lane, way.patient, AllocationClass::Node, node.node(), larger.bytes()).await?;

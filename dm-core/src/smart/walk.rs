@@ -14,6 +14,7 @@ use super::parameters::{LEAVES_AT_ONCE_MAX, NODE_IMAGES, PATH_BYTES};
 use super::search::DescentCursor;
 use crate::error::DecodeError;
 use crate::lane::Lane;
+use crate::lane::interrupt::Interrupt;
 use crate::locks::protocol::Locks;
 use crate::marks::Mark;
 use crate::memory::Collection;
@@ -211,7 +212,7 @@ impl Smart<'_> {
     /// READs leaves into the leaf images. Torn ones are READ again, one by one, and under their locks in the end if
     /// `locks` is set. (A walk that checks an index does not wait for locks: the index is quiet, or its memory may have
     /// any content.)
-    async fn read_leaves(&self, lane: &Lane<'_>, children: &Children, locks: bool) -> Result<(), OpError> {
+    async fn read_leaves(&self, lane: &Lane<'_>, children: &Children, locks: bool) -> Result<(), Interrupt> {
         self.push_leaves(lane, children);
         lane.port().submit().await?;
         for (i, leaf) in children.leaves.iter().enumerate().take(children.count) {
@@ -224,7 +225,7 @@ impl Smart<'_> {
                 if tries <= TORN_MAX {
                     lane.port().call(self.leaf_request(place, i)).await?;
                 } else if tries > TORN_MAX + TORN_LATE_MAX {
-                    return Err(corrupt(place, "a leaf that stays torn: a writer died in a WRITE"));
+                    return Err(corrupt(place, "a leaf that stays torn: a writer died in a WRITE").into());
                 } else if !locks {
                     lane.port().call(Request::pause(TORN_PAUSE_NS)).await?;
                     lane.port().call(self.leaf_request(place, i)).await?;
@@ -245,7 +246,7 @@ impl Smart<'_> {
     }
 
     /// Locks a leaf, READs it into leaf image `i`, and unlocks it. Leaf image 0 keeps its content.
-    async fn read_leaf_locked(&self, lane: &Lane<'_>, place: Place, i: usize) -> Result<(), OpError> {
+    async fn read_leaf_locked(&self, lane: &Lane<'_>, place: Place, i: usize) -> Result<(), Interrupt> {
         let bytes = self.leaf.read_bytes();
         let (first, spare) = (self.scratch.leaf(0), self.scratch.fresh_leaf);
         let keep = |from: usize, to: usize| {
@@ -268,7 +269,7 @@ impl Smart<'_> {
 
     /// Steps: READ root slot; down along the lower bound, a READ a node; from there on in ascending order, leaves of a
     /// node in one submit.
-    pub(super) async fn scan(&self, lane: &Lane<'_>, operation: &Operation) -> Result<Outcome, OpError> {
+    pub(super) async fn scan(&self, lane: &Lane<'_>, operation: &Operation) -> Result<Outcome, Interrupt> {
         let limit = (operation.limit as usize).min(self.plan.page_records());
         let mut records = 0;
         if limit == 0 {
@@ -287,7 +288,7 @@ impl Smart<'_> {
             Ok(Child::Node(kind, place)) if self.is_inside(place, kind.bytes()) => {
                 self.enter(lane, &mut path, root.word, 0, true).await?;
             }
-            _ => return Err(corrupt(self.root, "a slot that leads nowhere")),
+            _ => return Err(corrupt(self.root, "a slot that leads nowhere").into()),
         }
         let mut nodes = 0;
         while path.levels > 0 {
@@ -311,7 +312,7 @@ impl Smart<'_> {
                 // this limit, a scan would go through all combinations of them.
                 nodes += 1;
                 if nodes > self.nodes_max() {
-                    return Err(corrupt(place, MORE_NODES));
+                    return Err(corrupt(place, MORE_NODES).into());
                 }
                 let at = usize::from(children.depth) - 1;
                 let tight = here.tight && self.low_byte(lane, at) == Some(slot.partial());
@@ -560,7 +561,7 @@ impl Smart<'_> {
             Ok(Child::Empty) => return Ok(census),
             Ok(Child::Leaf(place)) if self.is_inside(place, self.leaf.place_bytes) => {
                 let children = single(root.word);
-                self.read_leaves(lane, &children, false).await?;
+                self.read_leaves(lane, &children, false).await.map_err(Interrupt::into_error)?;
                 self.count_leaves(lane, &children, &path, &mut census)?;
                 census.levels = 1;
                 return Ok(census);
@@ -580,7 +581,7 @@ impl Smart<'_> {
             })?;
             self.set_level(lane, level, Level { next: children.next, ..here });
             if children.count > 0 {
-                self.read_leaves(lane, &children, false).await?;
+                self.read_leaves(lane, &children, false).await.map_err(Interrupt::into_error)?;
                 self.count_leaves(lane, &children, &path, &mut census)?;
                 census.levels = census.levels.max(path.levels as u32 + 1);
             } else if let Some((slot, ..)) = children.node {

@@ -15,10 +15,11 @@ use super::insert::Attached;
 use super::layout::{LeafState, VALUE_AT};
 use super::search::{DescentCursor, Judged, Reached, Way};
 use crate::lane::Lane;
+use crate::lane::interrupt::Interrupt;
 use crate::locks::protocol::Locks;
 use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};
-use crate::operation::{OpError, OperationKind, Outcome};
+use crate::operation::{OperationKind, Outcome};
 use crate::radix::slot::{Child, Place, Slot};
 use crate::verbs::{Label, Request};
 
@@ -33,7 +34,12 @@ enum Change {
 }
 
 impl Smart<'_> {
-    pub(super) async fn write(&self, lane: &Lane<'_>, kind: OperationKind, patient: bool) -> Result<Outcome, OpError> {
+    pub(super) async fn write(
+        &self,
+        lane: &Lane<'_>,
+        kind: OperationKind,
+        patient: bool,
+    ) -> Result<Outcome, Interrupt> {
         let inserts = matches!(kind, OperationKind::Insert | OperationKind::Upsert);
         let way = Way { patient: patient && self.has_epochs(), ..self.way() };
         if self.options.chain_lock_read
@@ -120,7 +126,7 @@ impl Smart<'_> {
         kind: OperationKind,
         place: Place,
         before: Option<bool>,
-    ) -> Result<Option<Outcome>, OpError> {
+    ) -> Result<Option<Outcome>, Interrupt> {
         if planted(Mutant::DeleteUnlocked) && kind == OperationKind::Delete && before == Some(true) {
             lane.port().with(|scratch| {
                 if let Some(image) = scratch.get_mut(self.scratch.leaf(0)..) {
@@ -141,13 +147,13 @@ impl Smart<'_> {
                 if ours {
                     lane.mark(Mark::BuriedMet);
                 } else if before.is_some() {
-                    return Err(crate::smart::corrupt(place, "a leaf whose key changed"));
+                    return Err(crate::smart::corrupt(place, "a leaf whose key changed").into());
                 }
                 return Ok(None);
             }
             Err(error) => {
                 self.release(lane, held).await?;
-                return Err(error);
+                return Err(error.into());
             }
         };
         // A write batch is sealed while nobody else can change what it will overwrite: see `compute::batches`.
