@@ -11,8 +11,8 @@ use super::{MOVES_MAX, RESTARTS_MAX, Tree};
 use crate::btree::load::BulkLoad;
 use crate::error::DecodeError;
 use crate::index::runner::Run;
-use crate::lane::Lane;
 use crate::lane::interrupt::Interrupt;
+use crate::lane::{Lane, NO_DEADLINE_NS};
 use crate::layout::stripes;
 use crate::locks::protocol::Locks;
 use crate::marks::Mark;
@@ -121,19 +121,16 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
         if lane.pending().is_none() || lane.has_lock_records() || self.check_not_fenced().is_err() {
             return false;
         }
-        lane.set_deadline(PENDING_WAIT_NS);
-        // What the operation before saw of a holder is measured in that operation's time.
-        lane.forget_watch();
+        lane.begin(PENDING_WAIT_NS);
         let _ = self.tree().resolve_pending(self, lane).await;
-        lane.set_deadline(Operation::WAIT_NS_DEFAULT);
+        lane.begin(Operation::WAIT_NS_DEFAULT);
         true
     }
 
     /// [`Tree::adopt`], again whenever a dead holder was in the way.
     async fn adopt_all(&self, lane: &Lane<'_>) -> Result<Adopted, OpError> {
-        lane.set_deadline(u64::MAX);
+        lane.begin(NO_DEADLINE_NS);
         self.check_not_fenced()?;
-        lane.forget_watch();
         loop {
             let adopted = self.tree().adopt(self, lane).await;
             match adopted {

@@ -19,8 +19,8 @@ use super::walk::Walk;
 use crate::btree::sweep::TreeLocks;
 use crate::compute::cache::Branch;
 use crate::error::DecodeError;
-use crate::lane::Lane;
 use crate::lane::interrupt::Interrupt;
+use crate::lane::{Lane, NO_DEADLINE_NS};
 use crate::layout::{LINE_BYTES, stripes, word_at};
 use crate::locks::protocol::{Held, Locks};
 use crate::marks::Mark;
@@ -347,8 +347,11 @@ pub(crate) trait Merge<'s>: Walk<'s> {
         Err(Tree::corrupt(address, "a level without an end").into())
     }
 
-    /// Walks the tree. What a dead compute node left of a merge fails the walk until it is undone.
+    /// [`Index::validate`](crate::index::Index::validate): walks the tree. What a dead compute node left of a merge
+    /// fails the walk until it is undone.
     async fn mend_and_walk(&self, lane: &Lane<'_>) -> Result<Census, OpError> {
+        lane.begin(NO_DEADLINE_NS);
+        let _pinned = self.tree().pin(lane);
         loop {
             let mut result = self.walk(lane).await.map_err(Interrupt::from);
             if let Err(Interrupt::Failed(OpError { cause: Cause::Corrupt { .. }, .. })) = result {
@@ -369,12 +372,14 @@ pub(crate) trait Merge<'s>: Walk<'s> {
         }
     }
 
-    /// Sweeps up after a dead compute node, and undoes its half-merges.
+    /// [`Index::sweep`](crate::index::Index::sweep): sweeps up after a dead compute node, and undoes its half-merges.
     async fn sweep_and_mend(&self, lane: &Lane<'_>, row: RowId) -> Result<Swept, OpError> {
+        lane.begin(NO_DEADLINE_NS);
+        self.check_not_fenced()?;
         let tree = self.tree();
+        let _pinned = tree.pin(lane);
         let swept =
             TreeLocks { tree, index: self }.sweep_row(lane, row).await.map_err(|error| self.note_fencing(error))?;
-        lane.forget_watch();
         loop {
             // Another dead compute node's lock may be in the way.
             let mended = self.mend(lane).await;

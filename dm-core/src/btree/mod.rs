@@ -79,7 +79,7 @@ use crate::remote::address::Address;
 use crate::remote::catalog::IndexNumber;
 use crate::remote::owner_tag::OwnerTag;
 use crate::remote::row::Member;
-use crate::verbs::{Capabilities, NodeId};
+use crate::verbs::{Assumptions, Capabilities, NodeId, Space};
 use core::ops::Range;
 use descent::RootCopy;
 use inner::InnerShape;
@@ -297,6 +297,23 @@ impl<'s> Tree<'s> {
             epochs: self.epochs,
             geometry: self.geometry,
         }
+    }
+
+    /// What the fabric must guarantee for an index with this tree to be correct, as it is configured.
+    pub(crate) fn assumptions(&self) -> Assumptions {
+        let mut needed = Assumptions::LINE_ATOMIC
+            | Assumptions::WORD_ATOMIC
+            | Assumptions::WRITE_THEN_WRITE
+            | Assumptions::WRITE_THEN_ATOMIC
+            | Assumptions::COMPLETION_IS_VISIBLE
+            | Assumptions::TIMED_READS;
+        if self.geometry.iter().any(|node| node.lock_space == Space::Device) {
+            needed |= Assumptions::HOST_BEFORE_DEVICE;
+        }
+        if self.options.chain_lock_read {
+            needed |= Assumptions::ATOMIC_THEN_READ;
+        }
+        needed
     }
 
     /// The epoch of the operation that the lane is in.

@@ -105,9 +105,8 @@ pub(crate) trait Run<'s> {
     fn perform(&self, lane: &Lane<'_>, operation: Operation) -> impl Future<Output = Result<Outcome, OpError>> {
         async move {
             lane.check_settled()?;
-            lane.set_deadline(operation.wait_ns());
+            lane.begin(operation.wait_ns());
             self.check_not_fenced()?;
-            lane.forget_watch();
             self.fence_unresponsive(lane).await;
             let (mut leads, mut alone) = (false, false);
             if let Shared { plan, batches: Some(batches), .. } = self.shared() {

@@ -461,7 +461,7 @@ impl<I: Index> Index for Items<'_, I> {
             {
                 part.enter_steps(lane);
             }
-            lane.set_deadline(Operation::WAIT_NS_DEFAULT);
+            lane.begin(Operation::WAIT_NS_DEFAULT);
             lane.close(self.scratch.small).await?;
             self.conclude(lane);
             self.below.settle(lane).await?;

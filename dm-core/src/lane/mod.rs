@@ -92,6 +92,9 @@ bitflags! {
     }
 }
 
+/// What has no deadline may wait for as long as this, in ns.
+pub(crate) const NO_DEADLINE_NS: u64 = u64::MAX;
+
 /// The lock records of a lane.
 pub type LockRecords = Vec<LockRecord, LOCK_RECORDS_MAX>;
 
@@ -157,7 +160,7 @@ impl<'m> Lane<'m> {
             unfinished: Cell::new(None),
             redo_slots: Cell::new(0),
             forwarding_retries: Cell::new(0),
-            deadline_ns: Cell::new(u64::MAX),
+            deadline_ns: Cell::new(NO_DEADLINE_NS),
             change: Cell::new(Change::No),
             steps: Cell::new(false),
             owed: Cell::new(Owed::empty()),
@@ -372,13 +375,6 @@ impl<'m> Lane<'m> {
         more
     }
 
-    /// Forgets what an earlier operation saw by its own clock.
-    pub(crate) fn forget_watch(&self) {
-        self.forwarding_retries.set(0);
-        self.watch.set(Watch::default());
-        self.unfinished.set(None);
-    }
-
     /// The stage of the lane's acquisition of `lock`.
     pub(crate) fn stage_of(&self, lock: LockId) -> Option<Stage> {
         self.lock_records
@@ -544,10 +540,14 @@ impl<'m> Lane<'m> {
         self.pending.borrow().first().copied()
     }
 
-    /// Sets how long the operation that begins now may wait, in ns.
+    /// Begins an operation, or anything else that an index does: it may wait for `wait_ns`, and what an earlier
+    /// operation saw of a lock, by its own clock, is forgotten.
     #[inline]
-    pub(crate) fn set_deadline(&self, wait_ns: u64) {
+    pub(crate) fn begin(&self, wait_ns: u64) {
         self.deadline_ns.set(wait_ns);
+        self.forwarding_retries.set(0);
+        self.watch.set(Watch::default());
+        self.unfinished.set(None);
     }
 
     /// Fails if the operation has waited longer than its caller allows.

@@ -109,7 +109,7 @@ use crate::operation::{Census, OpError, Operation, OperationKind, Outcome, Scrat
 use crate::recovery::Swept;
 use crate::remote::address::Address;
 use crate::remote::lock_word::RowId;
-use crate::verbs::{Assumptions, Space};
+use crate::verbs::Assumptions;
 use core::future::Future;
 use layout::{Leaf, LeafMut, LeafShape};
 use parameters::{ParameterError, Parameters};
@@ -248,19 +248,7 @@ impl Index for Sherman<'_> {
     }
 
     fn assumptions(&self) -> Assumptions {
-        let mut needed = Assumptions::LINE_ATOMIC
-            | Assumptions::WORD_ATOMIC
-            | Assumptions::WRITE_THEN_WRITE
-            | Assumptions::WRITE_THEN_ATOMIC
-            | Assumptions::COMPLETION_IS_VISIBLE
-            | Assumptions::TIMED_READS;
-        if self.tree.geometry.iter().any(|node| node.lock_space == Space::Device) {
-            needed |= Assumptions::HOST_BEFORE_DEVICE;
-        }
-        if self.tree.options.chain_lock_read {
-            needed |= Assumptions::ATOMIC_THEN_READ;
-        }
-        needed
+        self.tree.assumptions()
     }
 
     fn execute<'a>(
@@ -273,7 +261,7 @@ impl Index for Sherman<'_> {
     }
 
     async fn settle<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
-        lane.set_deadline(Operation::WAIT_NS_DEFAULT);
+        lane.begin(Operation::WAIT_NS_DEFAULT);
         lane.close(self.tree.scratch.small).await?;
         let _pinned = self.tree.pin(lane);
         // The lock first: members of a batch this lane leads may be queued behind it.
@@ -285,32 +273,24 @@ impl Index for Sherman<'_> {
         Ok(())
     }
 
-    async fn validate<'a>(&'a self, lane: &'a Lane<'_>) -> Result<Census, OpError> {
-        lane.set_deadline(u64::MAX);
-        lane.forget_watch();
-        let _pinned = self.tree.pin(lane);
-        self.mend_and_walk(lane).await
+    fn validate<'a>(&'a self, lane: &'a Lane<'_>) -> impl Future<Output = Result<Census, OpError>> + 'a {
+        self.mend_and_walk(lane)
     }
 
-    async fn bulk_append<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
-        lane.set_deadline(u64::MAX);
-        self.bulk_next(lane).await
+    fn bulk_append<'a>(&'a self, lane: &'a Lane<'_>) -> impl Future<Output = Result<(), OpError>> + 'a {
+        self.bulk_next(lane)
     }
 
-    async fn bulk_finish<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
-        lane.set_deadline(u64::MAX);
-        self.bulk_end(lane).await
+    fn bulk_finish<'a>(&'a self, lane: &'a Lane<'_>) -> impl Future<Output = Result<(), OpError>> + 'a {
+        self.bulk_end(lane)
     }
 
-    async fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId) -> Result<Swept, OpError> {
-        lane.set_deadline(u64::MAX);
-        self.check_not_fenced()?;
-        let _pinned = self.tree.pin(lane);
-        self.sweep_and_mend(lane, row).await
+    fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId) -> impl Future<Output = Result<Swept, OpError>> + 'a {
+        self.sweep_and_mend(lane, row)
     }
 
-    async fn adopt<'a>(&'a self, lane: &'a Lane<'_>) -> Result<Adopted, OpError> {
-        self.adopt_all(lane).await
+    fn adopt<'a>(&'a self, lane: &'a Lane<'_>) -> impl Future<Output = Result<Adopted, OpError>> + 'a {
+        self.adopt_all(lane)
     }
 
     fn cache_bytes(&self) -> (u64, u64) {

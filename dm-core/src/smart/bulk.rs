@@ -6,8 +6,8 @@
 use super::Smart;
 use super::insert::{Attached, published};
 use super::search::{Reached, Way};
-use crate::lane::Lane;
 use crate::lane::interrupt::Interrupt;
+use crate::lane::{Lane, NO_DEADLINE_NS};
 use crate::operation::{Cause, OpError};
 use crate::radix::pieces::AllocationClass;
 use crate::radix::slot::{Place, Slot, UNIT_BYTES, word};
@@ -28,6 +28,7 @@ const BROKEN: OpError = OpError::harmless(Cause::BadInput("the bulk load failed 
 impl Smart<'_> {
     /// Appends the operation's record.
     pub(super) async fn bulk_next(&self, lane: &Lane<'_>) -> Result<(), OpError> {
+        lane.begin(NO_DEADLINE_NS);
         let _under_way = self.pin(lane);
         let mut load = *self.bulk.lock();
         if load.broken {
@@ -84,6 +85,7 @@ impl Smart<'_> {
 
     /// Makes the records visible.
     pub(super) async fn bulk_end(&self, lane: &Lane<'_>) -> Result<(), OpError> {
+        lane.begin(NO_DEADLINE_NS);
         let _under_way = self.pin(lane);
         let load = core::mem::take(&mut *self.bulk.lock());
         if load.broken {

@@ -135,9 +135,8 @@ use crate::btree::{Options, RESTARTS_MAX};
 use crate::compute::batches::Batches;
 use crate::index::Index;
 use crate::index::runner::{self, Patience, Run, Shared};
-use crate::lane::Lane;
-use crate::lane::LockRecord;
 use crate::lane::interrupt::Interrupt;
+use crate::lane::{Lane, LockRecord, NO_DEADLINE_NS};
 use crate::locks::protocol::Locks;
 use crate::locks::table::LockTable;
 use crate::marks::Mark;
@@ -494,7 +493,7 @@ impl Index for Smart<'_> {
     }
 
     async fn settle<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
-        lane.set_deadline(Operation::WAIT_NS_DEFAULT);
+        lane.begin(Operation::WAIT_NS_DEFAULT);
         lane.close(self.scratch.small).await?;
         // The locks first: members of a batch this lane leads may be queued behind them.
         self.settle_locks(lane).await?;
@@ -506,31 +505,28 @@ impl Index for Smart<'_> {
     }
 
     async fn validate<'a>(&'a self, lane: &'a Lane<'_>) -> Result<Census, OpError> {
-        lane.set_deadline(u64::MAX);
+        lane.begin(NO_DEADLINE_NS);
         let _under_way = self.pin(lane);
         self.check(lane).await
     }
 
-    async fn bulk_append<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
-        lane.set_deadline(u64::MAX);
-        self.bulk_next(lane).await
+    fn bulk_append<'a>(&'a self, lane: &'a Lane<'_>) -> impl Future<Output = Result<(), OpError>> + 'a {
+        self.bulk_next(lane)
     }
 
-    async fn bulk_finish<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
-        lane.set_deadline(u64::MAX);
-        self.bulk_end(lane).await
+    fn bulk_finish<'a>(&'a self, lane: &'a Lane<'_>) -> impl Future<Output = Result<(), OpError>> + 'a {
+        self.bulk_end(lane)
     }
 
     async fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId) -> Result<Swept, OpError> {
-        lane.set_deadline(u64::MAX);
+        lane.begin(NO_DEADLINE_NS);
         self.check_not_fenced()?;
-        lane.forget_watch();
         let _under_way = self.pin(lane);
         self.sweep_row(lane, row).await
     }
 
     async fn adopt<'a>(&'a self, lane: &'a Lane<'_>) -> Result<Adopted, OpError> {
-        lane.set_deadline(u64::MAX);
+        lane.begin(NO_DEADLINE_NS);
         self.check_not_fenced()?;
         let mut adopted = Adopted::default();
         collect(self, lane, &mut adopted).await?;
