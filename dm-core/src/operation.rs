@@ -54,6 +54,19 @@ impl OperationKind {
             Self::DeleteIf => "delete-if",
         }
     }
+
+    /// The outcome if the key is present. `differs`: its value is not the expected one.
+    #[inline]
+    pub(crate) const fn outcome_of_present(self, differs: bool) -> Outcome {
+        match self {
+            Self::Get | Self::Scan => Outcome::Found,
+            Self::Insert => Outcome::Exists,
+            Self::UpdateIf | Self::DeleteIf if differs => Outcome::Mismatch,
+            Self::Update | Self::UpdateIf => Outcome::Updated,
+            Self::Upsert => Outcome::Replaced,
+            Self::Delete | Self::DeleteIf => Outcome::Deleted,
+        }
+    }
 }
 
 /// An operation. Its key and value are in the scratch.

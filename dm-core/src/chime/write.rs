@@ -417,22 +417,9 @@ impl Chime<'_> {
         }
     }
 
-    /// Closes the batch that the lane leads. The leaf is locked and what was READ of it is whole: what is decided now is
-    /// true until the WRITE, which takes the value that joined last.
-    pub(super) fn seal_write(&self, lane: &Lane<'_>, front: &mut [u8]) {
-        self.tree.batches.seal(lane, |value| {
-            if let Some(place) = front.get_mut(self.plan.value.clone()) {
-                // Both as long as values are.
-                for (to, from) in place.iter_mut().zip(value) {
-                    *to = *from;
-                }
-            }
-        });
-    }
-
     /// Decides what the operation does to the locked leaf, and does it to the image.
     fn decide(&self, aim: Aim<'_>, key: &[u8], front: &mut [u8], image: &mut [u8], vacancy: u64, count: usize) -> Seen {
-        use OperationKind::{Delete, DeleteIf, Get, Insert, Scan, Update, UpdateIf, Upsert};
+        use OperationKind::{DeleteIf, Insert, UpdateIf, Upsert};
         let Aim { kind, home, .. } = aim;
         let leaf = Leaf::new(&self.leaf, image);
         let found = leaf.find_locked(home, key, State::Live);
@@ -461,14 +448,7 @@ impl Chime<'_> {
         if matches!(kind, Insert) || differs {
             leaf.read_value(slot, front.get_mut(self.plan.output.clone()).unwrap_or_default());
         }
-        let outcome = match kind {
-            Get | Scan => Outcome::Found,
-            Insert => Outcome::Exists,
-            UpdateIf | DeleteIf if differs => Outcome::Mismatch,
-            Update | UpdateIf => Outcome::Updated,
-            Upsert => Outcome::Replaced,
-            Delete | DeleteIf => Outcome::Deleted,
-        };
+        let outcome = kind.outcome_of_present(differs);
         let mut touched = Touched::default();
         let mut leaf = LeafMut::new(&self.leaf, image);
         let mut change = Change::Entries { first: slot, count: 1 };

@@ -193,18 +193,10 @@ impl Sherman<'_> {
         front: &mut [u8],
         image: &mut [u8],
     ) -> Result<Decision, DecodeError> {
-        use OperationKind::{Delete, DeleteIf, Get, Insert, Scan, Update, UpdateIf, Upsert};
+        use OperationKind::{DeleteIf, Insert, UpdateIf, Upsert};
         let leaf = Leaf::new(&self.leaf, image);
         let found = leaf.find(key)?;
-        // The leaf is locked and whole: what is decided now is true until the WRITE, which takes the value that joined last.
-        self.tree.batches.seal(lane, |value| {
-            if let Some(place) = front.get_mut(self.plan.value.clone()) {
-                // Both as long as values are.
-                for (to, from) in place.iter_mut().zip(value) {
-                    *to = *from;
-                }
-            }
-        });
+        self.seal_write(lane, front);
         let Some(slot) = found else {
             if !matches!(kind, Insert | Upsert) {
                 return Ok(Decision::Unchanged(Outcome::Absent));
@@ -219,14 +211,7 @@ impl Sherman<'_> {
         if matches!(kind, Insert) || differs {
             leaf.read_value(slot, front.get_mut(self.plan.output.clone()).unwrap_or_default());
         }
-        let outcome = match kind {
-            Get | Scan => Outcome::Found,
-            Insert => Outcome::Exists,
-            UpdateIf | DeleteIf if differs => Outcome::Mismatch,
-            Update | UpdateIf => Outcome::Updated,
-            Upsert => Outcome::Replaced,
-            Delete | DeleteIf => Outcome::Deleted,
-        };
+        let outcome = kind.outcome_of_present(differs);
         match outcome {
             Outcome::Updated | Outcome::Replaced => {
                 let value = front.get(self.plan.value.clone()).unwrap_or_default();
