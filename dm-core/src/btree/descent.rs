@@ -111,7 +111,7 @@ impl Tree<'_> {
                 return Ok(Some((address, header.level)));
             }
             // A root is never retired, so this is a root that grew between the two READs, or no node of this index.
-            Self::attempt(lane, &mut attempts, MOVES_MAX, "reading the root")?;
+            lane.attempt(&mut attempts, MOVES_MAX, "reading the root")?;
         }
     }
 
@@ -216,7 +216,7 @@ impl Tree<'_> {
                         moves += 1;
                         if moves > MOVES_MAX {
                             cached = false;
-                            Self::attempt(lane, &mut attempts, RESTARTS_MAX, "finding a path to the key")?;
+                            lane.attempt(&mut attempts, RESTARTS_MAX, "finding a path to the key")?;
                             continue 'restart;
                         }
                         if cursor.parent.is_null() {
@@ -238,7 +238,7 @@ impl Tree<'_> {
                         lane.mark(Mark::Restart);
                         self.cache.invalidate(cursor.parent);
                         self.root.forget();
-                        Self::attempt(lane, &mut attempts, RESTARTS_MAX, "finding a path to the key")?;
+                        lane.attempt(&mut attempts, RESTARTS_MAX, "finding a path to the key")?;
                         cached = false;
                         continue 'restart;
                     }

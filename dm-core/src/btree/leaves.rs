@@ -294,7 +294,7 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
             lane.mark(if cached { Mark::StaleCache } else { Mark::Restart });
             self.tree().root.forget();
             cached = false;
-            Tree::attempt(lane, &mut attempts, RESTARTS_MAX, "finding the leaf of a key")?;
+            lane.attempt(&mut attempts, RESTARTS_MAX, "finding the leaf of a key")?;
         }
     }
 

@@ -46,14 +46,14 @@ impl Tree<'_> {
                 return Ok(());
             }
             let Some(cursor) = self.locate(lane, &separator, level + 1, attempts == 0).await? else {
-                Self::attempt(lane, &mut attempts, RESTARTS_MAX, "finding a parent")?;
+                lane.attempt(&mut attempts, RESTARTS_MAX, "finding a parent")?;
                 continue;
             };
             match self.link_at(lane, level, right, cursor.address).await? {
                 Linked::Done => return Ok(()),
                 Linked::Lost => {
                     self.cache.invalidate(cursor.parent);
-                    Self::attempt(lane, &mut attempts, RESTARTS_MAX, "linking a node to its parent")?;
+                    lane.attempt(&mut attempts, RESTARTS_MAX, "linking a node to its parent")?;
                 }
                 Linked::Split(sibling) => {
                     level += 1;
@@ -245,7 +245,7 @@ impl Tree<'_> {
         let at = self.scratch.node(1);
         let mut attempts = 0;
         loop {
-            Self::attempt(lane, &mut attempts, RESTARTS_MAX, "growing the root")?;
+            lane.attempt(&mut attempts, RESTARTS_MAX, "growing the root")?;
             let Some((root, root_level)) = self.read_root(lane).await? else {
                 return Err(Self::corrupt(Address::NULL, "a node split in a tree without a root").into());
             };

@@ -345,15 +345,6 @@ impl Tree<'_> {
         self.geometry.first().map_or(0, |home| home.row_count)
     }
 
-    /// Counts an attempt at something that others may keep from succeeding, against the operation's bounds.
-    pub(crate) fn attempt(lane: &Lane<'_>, attempts: &mut u32, max: u32, what: &'static str) -> Result<(), OpError> {
-        *attempts += 1;
-        if *attempts > max {
-            return Err(OpError::harmless(Cause::Retries { attempts: max, what }));
-        }
-        lane.check_deadline()
-    }
-
     /// Whether a READ took so long that 4-bit versions may have come round meanwhile.
     #[inline]
     pub(crate) fn exposed_too_long(&self, elapsed_ns: u32) -> bool {

@@ -2,11 +2,11 @@
 
 use super::Chime;
 use super::layout::{Leaf, Runs};
+use crate::btree::RESTARTS_MAX;
 use crate::btree::descent::DescentCursor;
 use crate::btree::leaves::{Leaves, key_of, slice};
 use crate::btree::node::KEY_BYTES_MAX;
 use crate::btree::read::TORN_MAX;
-use crate::btree::{RESTARTS_MAX, Tree};
 use crate::error::DecodeError;
 use crate::lane::Lane;
 use crate::lane::interrupt::Interrupt;
@@ -85,7 +85,7 @@ impl Chime<'_> {
             }
             lane.mark(Mark::StaleCache);
             self.forget(&cursor);
-            Tree::attempt(lane, &mut attempts, RESTARTS_MAX, "finding the leaf of a key")?;
+            lane.attempt(&mut attempts, RESTARTS_MAX, "finding the leaf of a key")?;
         }
     }
 

@@ -114,7 +114,7 @@ impl Chime<'_> {
                     return Ok(Outcome::Absent);
                 }
                 self.plant(lane).await?;
-                Tree::attempt(lane, &mut attempts, RESTARTS_MAX, "planting the first leaf")?;
+                lane.attempt(&mut attempts, RESTARTS_MAX, "planting the first leaf")?;
                 continue;
             };
             if inserts {
@@ -148,19 +148,19 @@ impl Chime<'_> {
                     if !self.tree.reserve_to_split(lane, cursor.address.node()).await? {
                         return Err(Interrupt::NoMemory);
                     }
-                    Tree::attempt(lane, &mut attempts, RESTARTS_MAX, "reserving nodes for a split")?;
+                    lane.attempt(&mut attempts, RESTARTS_MAX, "reserving nodes for a split")?;
                 }
                 Attempt::Old => {
                     lane.mark(Mark::StaleCache);
                     self.forget(&cursor);
-                    Tree::attempt(lane, &mut attempts, RESTARTS_MAX, "finding the leaf of a key")?;
+                    lane.attempt(&mut attempts, RESTARTS_MAX, "finding the leaf of a key")?;
                 }
                 Attempt::Lost => {
                     lane.mark(if cached { Mark::StaleCache } else { Mark::Restart });
                     self.tree.cache.invalidate(cursor.parent);
                     self.tree.root.forget();
                     cached = false;
-                    Tree::attempt(lane, &mut attempts, RESTARTS_MAX, "finding the leaf of a key")?;
+                    lane.attempt(&mut attempts, RESTARTS_MAX, "finding the leaf of a key")?;
                 }
             }
         }

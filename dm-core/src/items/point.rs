@@ -472,13 +472,9 @@ impl<I: Index> Items<'_, I> {
     fn count(&self, lane: &Lane<'_>) -> Result<(), OpError> {
         lane.mark(Mark::EntryChanged);
         let mut progress = self.progress(lane);
-        progress.attempts += 1;
+        let counted = lane.attempt(&mut progress.attempts, RESTARTS_MAX, "changing an entry before others do");
         self.set_progress(lane, progress);
-        if progress.attempts > RESTARTS_MAX {
-            let what = "changing an entry before others do";
-            return Err(OpError::harmless(Cause::Retries { attempts: RESTARTS_MAX, what }));
-        }
-        lane.check_deadline()
+        counted
     }
 
     // ---- the operation's own block ---------------------------------------------------------------------------

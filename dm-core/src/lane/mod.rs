@@ -560,6 +560,16 @@ impl<'m> Lane<'m> {
         Ok(())
     }
 
+    /// Counts an attempt at something that others may keep from succeeding, against the operation's limits: `max`
+    /// attempts, and its deadline.
+    pub(crate) fn attempt(&self, attempts: &mut u32, max: u32, what: &'static str) -> Result<(), OpError> {
+        *attempts += 1;
+        if *attempts > max {
+            return Err(OpError::harmless(Cause::Retries { attempts: max, what }));
+        }
+        self.check_deadline()
+    }
+
     /// How long the operation may still wait, in ns; at least 1.
     pub(crate) fn remaining_ns(&self) -> u64 {
         self.deadline_ns.get().saturating_sub(self.port.elapsed_ns()).saturating_add(1)

@@ -61,7 +61,7 @@ impl Sherman<'_> {
                     None if !inserts => return Ok(Outcome::Absent),
                     None => {
                         self.plant(lane).await?;
-                        Tree::attempt(lane, &mut attempts, RESTARTS_MAX, "planting the first leaf")?;
+                        lane.attempt(&mut attempts, RESTARTS_MAX, "planting the first leaf")?;
                         continue;
                     }
                 },
@@ -89,14 +89,14 @@ impl Sherman<'_> {
                     if !self.tree.reserve_to_split(lane, cursor.address.node()).await? {
                         return Err(Interrupt::NoMemory);
                     }
-                    Tree::attempt(lane, &mut attempts, RESTARTS_MAX, "reserving nodes for a split")?;
+                    lane.attempt(&mut attempts, RESTARTS_MAX, "reserving nodes for a split")?;
                 }
                 Attempt::Lost => {
                     lane.mark(if cached { Mark::StaleCache } else { Mark::Restart });
                     self.tree.cache.invalidate(cursor.parent);
                     self.tree.root.forget();
                     cached = false;
-                    Tree::attempt(lane, &mut attempts, RESTARTS_MAX, "finding the leaf of a key")?;
+                    lane.attempt(&mut attempts, RESTARTS_MAX, "finding the leaf of a key")?;
                 }
             }
         }

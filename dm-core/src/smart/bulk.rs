@@ -6,6 +6,7 @@
 use super::Smart;
 use super::insert::{Attached, published};
 use super::search::{Reached, Way};
+use crate::btree::RESTARTS_MAX;
 use crate::lane::interrupt::Interrupt;
 use crate::lane::{Lane, NO_DEADLINE_NS};
 use crate::operation::{Cause, OpError};
@@ -71,7 +72,7 @@ impl Smart<'_> {
             if self.attach(lane, &way, (cursor, why), &mut false).await? == Attached::Done {
                 break;
             }
-            Self::attempt(lane, &mut attempts, "appending a record")?;
+            lane.attempt(&mut attempts, RESTARTS_MAX, "appending a record")?;
         }
         port.with(|scratch| {
             let key = self.plan.key.clone();

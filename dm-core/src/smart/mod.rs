@@ -131,7 +131,7 @@ mod write;
 
 pub use bury::RETIRED_AT_ONCE_MAX;
 
-use crate::btree::{Options, RESTARTS_MAX};
+use crate::btree::Options;
 use crate::compute::batches::Batches;
 use crate::index::Index;
 use crate::index::runner::{self, Patience, Run, Shared};
@@ -346,15 +346,6 @@ impl<'s> Smart<'s> {
     /// Local lock entries with a holder.
     pub fn locks_held(&self) -> usize {
         self.locks.held()
-    }
-
-    /// Counts an attempt at something that others may keep from succeeding, against the operation's limits.
-    fn attempt(lane: &Lane<'_>, attempts: &mut u32, what: &'static str) -> Result<(), OpError> {
-        *attempts += 1;
-        if *attempts > RESTARTS_MAX {
-            return Err(OpError::harmless(Cause::Retries { attempts: RESTARTS_MAX, what }));
-        }
-        lane.check_deadline()
     }
 }
 

@@ -6,6 +6,7 @@
 
 use super::Smart;
 use super::layout::LeafState;
+use crate::btree::RESTARTS_MAX;
 use crate::error::DecodeError;
 use crate::lane::Lane;
 use crate::lane::interrupt::Interrupt;
@@ -212,7 +213,7 @@ impl Smart<'_> {
                         Look::Found { word, .. } if word.is_frozen() && helps && !planted(Mutant::FrozenFollowed) => {
                             lane.mark(Mark::HelpedSwitch);
                             self.switch(lane, way, &cursor, place, false).await?;
-                            Self::attempt(lane, &mut attempts, "replacing full nodes on the way")?;
+                            lane.attempt(&mut attempts, RESTARTS_MAX, "replacing full nodes on the way")?;
                             cursor = self.read_root(lane, way).await?;
                             continue;
                         }
@@ -232,7 +233,7 @@ impl Smart<'_> {
                         Look::Missing { frozen: true, .. } if helps => {
                             lane.mark(Mark::HelpedSwitch);
                             self.switch(lane, way, &cursor, place, false).await?;
-                            Self::attempt(lane, &mut attempts, "replacing nodes that are left on the way")?;
+                            lane.attempt(&mut attempts, RESTARTS_MAX, "replacing nodes that are left on the way")?;
                             cursor = self.read_root(lane, way).await?;
                             continue;
                         }

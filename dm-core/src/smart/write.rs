@@ -14,6 +14,7 @@ use super::Smart;
 use super::insert::Attached;
 use super::layout::{LeafState, VALUE_AT};
 use super::search::{DescentCursor, Judged, Reached, Way};
+use crate::btree::RESTARTS_MAX;
 use crate::lane::Lane;
 use crate::lane::interrupt::Interrupt;
 use crate::locks::protocol::Locks;
@@ -67,7 +68,7 @@ impl Smart<'_> {
                     Attached::Again { copied: again } => copied = again,
                 },
             }
-            Self::attempt(lane, &mut attempts, "finding a place for a key")?;
+            lane.attempt(&mut attempts, RESTARTS_MAX, "finding a place for a key")?;
         }
     }
 
