@@ -54,6 +54,19 @@ impl OperationKind {
             Self::DeleteIf => "delete-if",
         }
     }
+
+    /// The outcome if the key is present. `differs`: its value is not the expected one.
+    #[inline]
+    pub(crate) const fn outcome_of_present(self, differs: bool) -> Outcome {
+        match self {
+            Self::Get | Self::Scan => Outcome::Found,
+            Self::Insert => Outcome::Exists,
+            Self::UpdateIf | Self::DeleteIf if differs => Outcome::Mismatch,
+            Self::Update | Self::UpdateIf => Outcome::Updated,
+            Self::Upsert => Outcome::Replaced,
+            Self::Delete | Self::DeleteIf => Outcome::Deleted,
+        }
+    }
 }
 
 /// An operation. Its key and value are in the scratch.
@@ -432,11 +445,6 @@ impl From<VerbError> for OpError {
     fn from(error: VerbError) -> Self {
         Self::harmless(Cause::Verb(error))
     }
-}
-
-/// See `Watched::Unresponsive`.
-pub(crate) const fn unresponsive_holder() -> OpError {
-    OpError::harmless(Cause::Retries { attempts: 0, what: "waiting for a silent holder" })
 }
 
 /// The error of an operation that may have made its change.

@@ -7,6 +7,7 @@ use crate::btree::node::{self, FenceCheck, Header, KEY_BYTES_MAX, NodeFlags, Wan
 use crate::btree::read::Target;
 use crate::btree::{LEVELS_MAX, MOVES_MAX, Tree};
 use crate::lane::Lane;
+use crate::lane::interrupt::Interrupt;
 use crate::layout::record::Le64;
 use crate::layout::stripes::{self, VERSION_MASK};
 use crate::locks::protocol::Locks;
@@ -68,7 +69,7 @@ impl<'s> Tree<'s> {
     /// leaves or inner nodes of another compute node, to READ that one's row, and one more to take the chunk over; one
     /// for eight nodes of every own chunk of leaves and of every chunk that was taken over; for each node of a departed
     /// one a descent, for a leaf a lock, and for a place that is collected three or four.
-    pub(crate) async fn adopt(&self, index: &impl Leaves<'s>, lane: &Lane<'_>) -> Result<Adopted, OpError> {
+    pub(crate) async fn adopt(&self, index: &impl Leaves<'s>, lane: &Lane<'_>) -> Result<Adopted, Interrupt> {
         let mut adopted = Adopted::default();
         if self.recovery.is_none() {
             return Ok(adopted);
@@ -145,7 +146,12 @@ impl<'s> Tree<'s> {
     }
 
     /// Looks into the chunk that is under way, if one is.
-    async fn look_into(&self, index: &impl Leaves<'s>, lane: &Lane<'_>, adopted: &mut Adopted) -> Result<(), OpError> {
+    async fn look_into(
+        &self,
+        index: &impl Leaves<'s>,
+        lane: &Lane<'_>,
+        adopted: &mut Adopted,
+    ) -> Result<(), Interrupt> {
         let under_way = &self.nodes.adoption().under_way;
         let chunk = *under_way.lock();
         let Some(Chunk { node, number, class, inherited, next }) = chunk else { return Ok(()) };
@@ -201,7 +207,7 @@ impl<'s> Tree<'s> {
         place: Place,
         inherited: bool,
         adopted: &mut Adopted,
-    ) -> Result<(), OpError> {
+    ) -> Result<(), Interrupt> {
         let Place { class, node, offset, at } = place;
         let head = self.head_bytes();
         let look = |scratch: &mut [u8]| {
@@ -293,7 +299,7 @@ impl<'s> Tree<'s> {
     ///
     /// They are this compute node's, and nobody else's, as long as they are unlinked: nothing of the operation is under
     /// way any more, and its lock was released after whatever it had posted was done, or replayed.
-    pub(crate) async fn resolve_pending(&self, index: &impl Leaves<'s>, lane: &Lane<'_>) -> Result<(), OpError> {
+    pub(crate) async fn resolve_pending(&self, index: &impl Leaves<'s>, lane: &Lane<'_>) -> Result<(), Interrupt> {
         while let Some((class, fresh)) = lane.pending() {
             let UnlinkedNode { address, version } = fresh;
             let (head, at) = (self.head_bytes(), self.scratch.recovery.start);
@@ -392,7 +398,7 @@ impl<'s> Tree<'s> {
         lane: &Lane<'_>,
         level: u8,
         here: Address,
-    ) -> Result<Option<bool>, OpError> {
+    ) -> Result<Option<bool>, Interrupt> {
         let target = |address| Target {
             address,
             bytes: if level == 0 { self.leaf_bytes } else { self.inner.bytes },
@@ -430,7 +436,7 @@ impl<'s> Tree<'s> {
     }
 
     /// The live node of `level` that covers the key in the `separator` range. Uses node images 0 and 1.
-    async fn cover(&self, lane: &Lane<'_>, level: u8) -> Result<Cover, OpError> {
+    async fn cover(&self, lane: &Lane<'_>, level: u8) -> Result<Cover, Interrupt> {
         let key = self.scratch.separator.clone();
         let bytes = if level == 0 { self.leaf_bytes } else { self.inner.bytes };
         let mut forwarding_retries = 0;

@@ -8,7 +8,7 @@ use super::inner::InnerMut;
 use super::leaves::{Leaves, key_of, slice_mut};
 use super::node::{self, Header, KEY_BYTES_MAX, NodeFlags};
 use crate::btree::load::{BulkLoad, LEVELS_AT_ONCE, Open};
-use crate::lane::Lane;
+use crate::lane::{Lane, NO_DEADLINE_NS};
 use crate::layout::{stripes, word_at};
 use crate::operation::{Cause, Effect, OpError};
 use crate::remote::address::Address;
@@ -26,6 +26,7 @@ const fn four_fifths(span: usize, least: usize) -> usize {
 pub(crate) trait Bulk<'s>: Leaves<'s> {
     /// Appends the operation's record.
     async fn bulk_next(&self, lane: &Lane<'_>) -> Result<(), OpError> {
+        lane.begin(NO_DEADLINE_NS);
         let mut load = *self.bulk().lock();
         if load.broken {
             return Err(BROKEN);
@@ -88,6 +89,7 @@ pub(crate) trait Bulk<'s>: Leaves<'s> {
 
     /// Makes the records visible.
     async fn bulk_end(&self, lane: &Lane<'_>) -> Result<(), OpError> {
+        lane.begin(NO_DEADLINE_NS);
         let load = core::mem::take(&mut *self.bulk().lock());
         if load.broken {
             return Err(BROKEN);

@@ -6,9 +6,10 @@
 use super::inner::Inner;
 use super::node::{self, FenceCheck, Header, NodeFlags, Wanted};
 use super::read::Target;
-use super::{LEVELS_MAX, MOVES_MAX, RESTARTS_MAX, Tree};
+use super::{LEVELS_MAX, MOVES_MAX, Tree};
 use crate::error::DecodeError;
 use crate::lane::Lane;
+use crate::lane::interrupt::Interrupt;
 use crate::layout::{LINE_BYTES, stripes, word_at};
 use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};
@@ -110,7 +111,7 @@ impl Tree<'_> {
                 return Ok(Some((address, header.level)));
             }
             // A root is never retired, so this is a root that grew between the two READs, or no node of this index.
-            Self::attempt(lane, &mut attempts, MOVES_MAX, "reading the root")?;
+            lane.attempt(&mut attempts, "reading the root")?;
         }
     }
 
@@ -122,7 +123,7 @@ impl Tree<'_> {
         key: &Range<usize>,
         level: u8,
         cached: bool,
-    ) -> Result<Option<DescentCursor>, OpError> {
+    ) -> Result<Option<DescentCursor>, Interrupt> {
         let port = lane.port();
         let mut cached = cached;
         let mut attempts = 0;
@@ -183,7 +184,7 @@ impl Tree<'_> {
                     Some((FenceCheck::Here, (child, next))) => {
                         self.cache_image(lane, cursor.address, target.at);
                         if child.is_null() {
-                            return Err(Self::corrupt(cursor.address, "an inner node with a null child"));
+                            return Err(Self::corrupt(cursor.address, "an inner node with a null child").into());
                         }
                         cursor.parent = cursor.address;
                         cursor.address = child;
@@ -196,7 +197,7 @@ impl Tree<'_> {
                         moves += 1;
                         if moves > MOVES_MAX {
                             cached = false;
-                            Self::attempt(lane, &mut attempts, RESTARTS_MAX, "finding a path to the key")?;
+                            lane.attempt(&mut attempts, "finding a path to the key")?;
                             continue 'restart;
                         }
                         if cursor.parent.is_null() {
@@ -218,7 +219,7 @@ impl Tree<'_> {
                         lane.mark(Mark::Restart);
                         self.cache.invalidate(cursor.parent);
                         self.root.forget();
-                        Self::attempt(lane, &mut attempts, RESTARTS_MAX, "finding a path to the key")?;
+                        lane.attempt(&mut attempts, "finding a path to the key")?;
                         cached = false;
                         continue 'restart;
                     }

@@ -7,16 +7,17 @@
 use super::node::{self, FenceCheck, Header, KEY_BYTES_MAX, NodeFlags, Wanted};
 use super::read::{Seen, TORN_MAX, Target};
 use super::router::{Cursor, Router};
-use super::{MOVES_MAX, RESTARTS_MAX, Tree};
+use super::{MOVES_MAX, Tree};
 use crate::btree::load::BulkLoad;
 use crate::error::DecodeError;
 use crate::index::runner::Run;
-use crate::lane::Lane;
+use crate::lane::interrupt::Interrupt;
+use crate::lane::{Lane, NO_DEADLINE_NS};
 use crate::layout::stripes;
 use crate::locks::protocol::Locks;
 use crate::marks::Mark;
 use crate::memory::orphans::Adopted;
-use crate::operation::{Cause, OpError, Operation, ScratchPlan};
+use crate::operation::{OpError, Operation, ScratchPlan};
 use crate::recovery::takeover::Recoverable;
 use crate::remote::address::Address;
 use crate::remote::lock_word::LockId;
@@ -101,11 +102,11 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
         lane: &Lane<'_>,
         target: Target,
         look: impl FnMut(&mut [u8]) -> Result<R, DecodeError>,
-    ) -> impl Future<Output = Result<Option<R>, OpError>>;
+    ) -> impl Future<Output = Result<Option<R>, Interrupt>>;
 
     /// Called when `right` may be a retired leaf to which `left` still links. An index that can tell whether a lane
     /// died in the middle of a merge undoes that merge.
-    async fn mend_forwarding(&self, _lane: &Lane<'_>, _left: Address, _right: Address) -> Result<(), OpError> {
+    async fn mend_forwarding(&self, _lane: &Lane<'_>, _left: Address, _right: Address) -> Result<(), Interrupt> {
         Ok(())
     }
 
@@ -125,24 +126,21 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
         if lane.pending().is_none() || lane.has_lock_records() || self.check_not_fenced().is_err() {
             return false;
         }
-        lane.set_deadline(PENDING_WAIT_NS);
-        // What the operation before saw of a holder is measured in that operation's time.
-        lane.forget_watch();
+        lane.begin(PENDING_WAIT_NS);
         let _ = self.tree().resolve_pending(self, lane).await;
-        lane.take_suspect();
-        lane.set_deadline(Operation::WAIT_NS_DEFAULT);
+        lane.begin(Operation::WAIT_NS_DEFAULT);
         true
     }
 
     /// [`Tree::adopt`], again whenever a dead holder was in the way.
     async fn adopt_all(&self, lane: &Lane<'_>) -> Result<Adopted, OpError> {
-        lane.set_deadline(u64::MAX);
+        lane.begin(NO_DEADLINE_NS);
         self.check_not_fenced()?;
-        lane.forget_watch();
         loop {
             let adopted = self.tree().adopt(self, lane).await;
-            if let Some(adopted) = self.unless_unresponsive(lane, false, adopted).await? {
-                return Ok(adopted);
+            match adopted {
+                Ok(adopted) => return Ok(adopted),
+                Err(interrupt) => self.overcome(lane, false, interrupt).await?,
             }
         }
     }
@@ -157,14 +155,28 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
         Wanted { address, index: self.tree().index, level: 0 }
     }
 
+    /// Closes the batch that the lane leads. The leaf is locked and what was READ of it is whole: what is decided now is
+    /// true until the WRITE, which takes the value that joined last. `front`: the scratch in front of the node images.
+    #[inline]
+    fn seal_write(&self, lane: &Lane<'_>, front: &mut [u8]) {
+        self.tree().batches.seal(lane, |value| {
+            if let Some(place) = front.get_mut(self.plan().value.clone()) {
+                // Both as long as values are.
+                for (to, from) in place.iter_mut().zip(value) {
+                    *to = *from;
+                }
+            }
+        });
+    }
+
     /// Gives an empty tree its first leaf. Of several lanes that try, one wins; the others' leaves return to the free
     /// list.
-    async fn plant(&self, lane: &Lane<'_>) -> Result<(), OpError> {
+    async fn plant(&self, lane: &Lane<'_>) -> Result<(), Interrupt> {
         if !self.tree().reserve(lane, NodeClass::Leaf, 1, NodeId(0)).await? {
-            return Err(OpError::harmless(Cause::PoolFull));
+            return Err(Interrupt::NoMemory);
         }
         let Some(fresh) = lane.take_to_link(NodeClass::Leaf, self.router().home()) else {
-            return Err(OpError::harmless(Cause::PoolFull));
+            return Err(Interrupt::NoMemory);
         };
         let at = self.tree().scratch.node(1);
         let port = lane.port();
@@ -210,8 +222,7 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
                 scratch.copy_within(from, to);
             }
         });
-        // What it could not finish, the next operation that meets it will.
-        let _ = self.router().link(lane, level, right).await;
+        lane.end_change(self.router().link(lane, level, right).await);
     }
 
     /// Descends to the leaf that covers the key, READs it into the image at `at` and looks at it: `look` gets the
@@ -223,7 +234,7 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
         at: usize,
         mut look: impl FnMut(&[u8], &[u8], &mut [u8]) -> Result<R, DecodeError>,
         out: &Range<usize>,
-    ) -> Result<Option<Visit<R>>, OpError> {
+    ) -> Result<Option<Visit<R>>, Interrupt> {
         let mut cached = true;
         let mut attempts = 0;
         loop {
@@ -241,7 +252,7 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
             lane.mark(if cached { Mark::StaleCache } else { Mark::Restart });
             self.router().forget_root();
             cached = false;
-            Tree::attempt(lane, &mut attempts, RESTARTS_MAX, "finding the leaf of a key")?;
+            lane.attempt(&mut attempts, "finding the leaf of a key")?;
         }
     }
 
@@ -254,7 +265,7 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
         at: usize,
         mut look: impl FnMut(&[u8], &[u8], &mut [u8]) -> Result<R, DecodeError>,
         out: &Range<usize>,
-    ) -> Result<Option<Visit<R>>, OpError> {
+    ) -> Result<Option<Visit<R>>, Interrupt> {
         let nodes_at = self.tree().scratch.nodes;
         for _ in 0..MOVES_MAX {
             let address = cursor.leaf();

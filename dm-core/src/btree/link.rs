@@ -8,14 +8,15 @@ use super::descent::is_live;
 use super::inner::{Inner, InnerMut};
 use super::node::{self, FenceCheck, Header, KEY_BYTES_MAX, NodeFlags, Wanted};
 use super::read::Target;
-use super::{LEVELS_MAX, MOVES_MAX, RESTARTS_MAX, Tree};
+use super::{LEVELS_MAX, MOVES_MAX, Tree};
 use crate::error::DecodeError;
 use crate::lane::Lane;
+use crate::lane::interrupt::Interrupt;
 use crate::layout::{LINE_BYTES, stripes};
 use crate::locks::protocol::{Held, Locks};
 use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};
-use crate::operation::{Cause, Effect, OpError};
+use crate::operation::{Cause, OpError};
 use crate::remote::address::Address;
 use crate::remote::place::NodeClass;
 use crate::verbs::{Label, Request};
@@ -35,7 +36,7 @@ enum Parent {
 impl Tree<'_> {
     /// Links `right`, a node of `level` whose low fence is in the scratch range `separator`, into its parent. Uses node
     /// images 1 and 2, and the descent uses 0.
-    pub async fn link_above(&self, lane: &Lane<'_>, level: u8, right: Address) -> Result<(), OpError> {
+    pub async fn link_above(&self, lane: &Lane<'_>, level: u8, right: Address) -> Result<(), Interrupt> {
         let (mut level, mut right) = (level, right);
         let mut attempts = 0;
         let separator = self.scratch.separator.clone();
@@ -45,14 +46,14 @@ impl Tree<'_> {
                 return Ok(());
             }
             let Some(cursor) = self.descend(lane, &separator, level + 1, attempts == 0).await? else {
-                Self::attempt(lane, &mut attempts, RESTARTS_MAX, "finding a parent")?;
+                lane.attempt(&mut attempts, "finding a parent")?;
                 continue;
             };
             match self.link_at(lane, level, right, cursor.address).await? {
                 Linked::Done => return Ok(()),
                 Linked::Lost => {
                     self.cache.invalidate(cursor.parent);
-                    Self::attempt(lane, &mut attempts, RESTARTS_MAX, "linking a node to its parent")?;
+                    lane.attempt(&mut attempts, "linking a node to its parent")?;
                 }
                 Linked::Split(sibling) => {
                     level += 1;
@@ -63,7 +64,7 @@ impl Tree<'_> {
         }
     }
 
-    async fn link_at(&self, lane: &Lane<'_>, level: u8, right: Address, parent: Address) -> Result<Linked, OpError> {
+    async fn link_at(&self, lane: &Lane<'_>, level: u8, right: Address, parent: Address) -> Result<Linked, Interrupt> {
         let port = lane.port();
         let at = self.scratch.node(1);
         let small = self.scratch.small;
@@ -111,7 +112,7 @@ impl Tree<'_> {
                 }
                 Err(error) => {
                     self.release(lane, held).await?;
-                    return Err(error);
+                    return Err(error.into());
                 }
             }
         }
@@ -169,11 +170,11 @@ impl Tree<'_> {
         held: Held,
         parent: Address,
         right: Address,
-    ) -> Result<Address, OpError> {
+    ) -> Result<Address, Interrupt> {
         let port = lane.port();
         let Some(fresh) = lane.take_to_link(NodeClass::Inner, parent.node()) else {
             self.release(lane, held).await?;
-            return Err(OpError::harmless(Cause::PoolFull));
+            return Err(Interrupt::NoMemory);
         };
         lane.mark(Mark::InnerSplit);
         let (left_at, right_at) = (self.scratch.node(1), self.scratch.node(2));
@@ -236,7 +237,7 @@ impl Tree<'_> {
     /// The linearization point is the CAS of the root word, which expects the old root. Of several lanes that try one
     /// wins; the others' nodes return to the free list. What was READ without a lock still holds then
     /// ([`half_splits`](crate::manual::half_splits)).
-    async fn grow_above(&self, lane: &Lane<'_>, level: u8, right: Address) -> Result<bool, OpError> {
+    async fn grow_above(&self, lane: &Lane<'_>, level: u8, right: Address) -> Result<bool, Interrupt> {
         if self.root.get().is_some_and(|(_, root_level)| root_level > level) {
             return Ok(false);
         }
@@ -244,16 +245,18 @@ impl Tree<'_> {
         let at = self.scratch.node(1);
         let mut attempts = 0;
         loop {
-            Self::attempt(lane, &mut attempts, RESTARTS_MAX, "growing the root")?;
+            lane.attempt(&mut attempts, "growing the root")?;
             let Some((root, root_level)) = self.read_root(lane).await? else {
-                return Err(Self::corrupt(Address::NULL, "a node split in a tree without a root"));
+                return Err(Self::corrupt(Address::NULL, "a node split in a tree without a root").into());
             };
             if root_level > level {
                 return Ok(false);
             }
             if root_level + 1 >= LEVELS_MAX {
                 // No reader would accept a higher root: the tree stays as it is, its right part reached by links.
-                return Err(OpError::harmless(Cause::Retries { attempts: 0, what: "growing past the most levels" }));
+                return Err(
+                    OpError::harmless(Cause::Retries { attempts: 0, what: "growing past the most levels" }).into()
+                );
             }
             let bytes = if level == 0 { self.leaf_bytes } else { self.inner.bytes };
             let old_at = self.scratch.node(2);
@@ -275,7 +278,7 @@ impl Tree<'_> {
                 continue;
             };
             let Some(fresh) = lane.take_to_link(NodeClass::Inner, root.node()) else {
-                return Err(OpError { effect: Effect::None, cause: Cause::PoolFull });
+                return Err(Interrupt::NoMemory);
             };
             port.with(|scratch| {
                 let mut high = [0; KEY_BYTES_MAX];
@@ -311,7 +314,7 @@ impl Tree<'_> {
             lane.mark(Mark::RootRaceLost);
             self.give_back_again(lane, NodeClass::Inner, fresh.after_write());
             if planted(Mutant::RootRaceGivesUp) {
-                return Err(Self::corrupt(root, "no longer the root"));
+                return Err(Self::corrupt(root, "no longer the root").into());
             }
             self.reserve(lane, NodeClass::Inner, 2, root.node()).await?;
         }

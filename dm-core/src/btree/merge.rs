@@ -16,7 +16,8 @@ use super::router::{Cursor, Router};
 use super::unlink::{Pair, Unlink};
 use super::walk::Walk;
 use crate::btree::sweep::TreeLocks;
-use crate::lane::Lane;
+use crate::lane::interrupt::Interrupt;
+use crate::lane::{Lane, NO_DEADLINE_NS};
 use crate::layout::{LINE_BYTES, stripes, word_at};
 use crate::locks::protocol::{Held, Locks};
 use crate::marks::Mark;
@@ -58,10 +59,10 @@ pub(crate) trait Merge<'s>: Walk<'s> + Leaves<'s, Router: Unlink> {
     /// The operation's own result stands, whatever comes of it.
     async fn join_emptied(&self, lane: &Lane<'_>, emptied: Address) {
         // A failed request leaves its lock records, which settling finds.
-        let _ = self.try_join(lane, emptied).await;
+        lane.end_change(self.try_join(lane, emptied).await);
     }
 
-    async fn try_join(&self, lane: &Lane<'_>, emptied: Address) -> Result<(), OpError> {
+    async fn try_join(&self, lane: &Lane<'_>, emptied: Address) -> Result<(), Interrupt> {
         let (tree, router) = (self.tree(), self.router());
         let Some(parent) = router.acquire_parent(lane, &self.plan().key).await? else { return Ok(()) };
         let mut leaves: Vec<Held, 2> = Vec::new();
@@ -69,7 +70,7 @@ pub(crate) trait Merge<'s>: Walk<'s> + Leaves<'s, Router: Unlink> {
         if let Err(failed @ OpError { cause: Cause::Verb(_), .. }) = joined {
             // It may have been a WRITE, and may still land in part: settling waits for that, and replays its redo
             // record.
-            return Err(failed);
+            return Err(failed.into());
         }
         for leaf in leaves.into_iter().rev() {
             self.leaf_locks().release(lane, leaf).await?;
@@ -205,7 +206,7 @@ pub(crate) trait Merge<'s>: Walk<'s> + Leaves<'s, Router: Unlink> {
 
     /// Revives `right`, a retired leaf to which `left` still links, if the lane that retired it died before it wrote
     /// `left`. Uses node images 2 and 3.
-    async fn undo_merge(&self, lane: &Lane<'_>, left: Address, right: Address) -> Result<(), OpError> {
+    async fn undo_merge(&self, lane: &Lane<'_>, left: Address, right: Address) -> Result<(), Interrupt> {
         if left.is_null() {
             return Ok(());
         }
@@ -218,14 +219,15 @@ pub(crate) trait Merge<'s>: Walk<'s> + Leaves<'s, Router: Unlink> {
         match self.revive_locked(lane, left, right, &mut held).await {
             Ok(true) => {
                 lane.mark(Mark::MergeUndone);
-                locks.release_with(lane, held).await
+                locks.release_with(lane, held).await?;
             }
-            Ok(false) => locks.release(lane, held).await,
+            Ok(false) => locks.release(lane, held).await?,
             Err(error) => {
                 locks.release(lane, held).await?;
-                Err(error)
+                return Err(error.into());
             }
         }
+        Ok(())
     }
 
     /// READs both leaves and, if they are a half-merge, pushes the WRITE that revives the right one.
@@ -277,7 +279,7 @@ pub(crate) trait Merge<'s>: Walk<'s> + Leaves<'s, Router: Unlink> {
     /// that a dead holder is noticed. `true`: there was something.
     ///
     /// One READ per leaf, one after the other.
-    async fn mend(&self, lane: &Lane<'_>) -> Result<bool, OpError> {
+    async fn mend(&self, lane: &Lane<'_>) -> Result<bool, Interrupt> {
         let tree = self.tree();
         let port = lane.port();
         let key = tree.scratch.separator.clone();
@@ -315,38 +317,48 @@ pub(crate) trait Merge<'s>: Walk<'s> + Leaves<'s, Router: Unlink> {
             }
             (before, address) = (address, header.sibling);
         }
-        Err(Tree::corrupt(address, "a level without an end"))
+        Err(Tree::corrupt(address, "a level without an end").into())
     }
 
-    /// Walks the tree. What a dead compute node left of a merge fails the walk until it is undone.
+    /// [`Index::validate`](crate::index::Index::validate): walks the tree. What a dead compute node left of a merge
+    /// fails the walk until it is undone.
     async fn mend_and_walk(&self, lane: &Lane<'_>) -> Result<Census, OpError> {
+        lane.begin(NO_DEADLINE_NS);
+        let _pinned = self.tree().pin(lane);
         loop {
-            let mut result = self.walk(lane).await;
-            if let Err(OpError { cause: Cause::Corrupt { .. }, .. }) = result {
+            let mut result = self.walk(lane).await.map_err(Interrupt::from);
+            if let Err(Interrupt::Failed(OpError { cause: Cause::Corrupt { .. }, .. })) = result {
                 match self.mend(lane).await {
-                    Ok(true) => result = self.walk(lane).await,
+                    Ok(true) => result = self.walk(lane).await.map_err(Interrupt::from),
                     // The damage that the walk has named keeps it from undoing half-merges.
-                    Ok(false) | Err(OpError { cause: Cause::Corrupt { .. } | Cause::Retries { .. }, .. }) => {}
-                    Err(error) => result = Err(error),
+                    Ok(false)
+                    | Err(Interrupt::Failed(OpError {
+                        cause: Cause::Corrupt { .. } | Cause::Retries { .. }, ..
+                    })) => {}
+                    Err(interrupt) => result = Err(interrupt),
                 }
             }
-            if let Some(census) = self.unless_unresponsive(lane, false, result).await? {
-                return Ok(census);
+            match result {
+                Ok(census) => return Ok(census),
+                Err(interrupt) => self.overcome(lane, false, interrupt).await?,
             }
         }
     }
 
-    /// Sweeps up after a dead compute node, and undoes its half-merges.
+    /// [`Index::sweep`](crate::index::Index::sweep): sweeps up after a dead compute node, and undoes its half-merges.
     async fn sweep_and_mend(&self, lane: &Lane<'_>, row: RowId) -> Result<Swept, OpError> {
+        lane.begin(NO_DEADLINE_NS);
+        self.check_not_fenced()?;
         let tree = self.tree();
+        let _pinned = tree.pin(lane);
         let swept =
             TreeLocks { tree, index: self }.sweep_row(lane, row).await.map_err(|error| self.note_fencing(error))?;
-        lane.forget_watch();
         loop {
             // Another dead compute node's lock may be in the way.
             let mended = self.mend(lane).await;
-            if self.unless_unresponsive(lane, false, mended).await?.is_some() {
-                return Ok(swept);
+            match mended {
+                Ok(_) => return Ok(swept),
+                Err(interrupt) => self.overcome(lane, false, interrupt).await?,
             }
         }
     }

@@ -82,7 +82,7 @@ use crate::remote::address::Address;
 use crate::remote::catalog::IndexNumber;
 use crate::remote::owner_tag::OwnerTag;
 use crate::remote::row::Member;
-use crate::verbs::{Capabilities, NodeId};
+use crate::verbs::{Assumptions, Capabilities, NodeId, Space};
 use core::ops::Range;
 use descent::RootCopy;
 use inner::InnerShape;
@@ -90,9 +90,6 @@ use inner::InnerShape;
 /// Levels a tree may have, leaves included. Every inner node has at least two children when it is made, so that is more
 /// leaves than any pool holds.
 pub const LEVELS_MAX: u8 = 32;
-
-/// How often an operation starts over before it reports that it makes no progress.
-pub const RESTARTS_MAX: u32 = 256;
 
 /// Moves to the right on one level before an operation starts over with a fresh path.
 pub const MOVES_MAX: u32 = 64;
@@ -302,6 +299,23 @@ impl<'s> Tree<'s> {
         }
     }
 
+    /// What the fabric must guarantee for an index with this tree to be correct, as it is configured.
+    pub(crate) fn assumptions(&self) -> Assumptions {
+        let mut needed = Assumptions::LINE_ATOMIC
+            | Assumptions::WORD_ATOMIC
+            | Assumptions::WRITE_THEN_WRITE
+            | Assumptions::WRITE_THEN_ATOMIC
+            | Assumptions::COMPLETION_IS_VISIBLE
+            | Assumptions::TIMED_READS;
+        if self.geometry.iter().any(|node| node.lock_space == Space::Device) {
+            needed |= Assumptions::HOST_BEFORE_DEVICE;
+        }
+        if self.options.chain_lock_read {
+            needed |= Assumptions::ATOMIC_THEN_READ;
+        }
+        needed
+    }
+
     /// The epoch of the operation that the lane is in.
     #[inline]
     pub(crate) fn epoch(&self, lane: &Lane<'_>) -> u32 {
@@ -329,15 +343,6 @@ impl Tree<'_> {
     /// Compute-node rows of the pool.
     pub(crate) fn row_count(&self) -> u32 {
         self.geometry.first().map_or(0, |home| home.row_count)
-    }
-
-    /// Counts an attempt at something that others may keep from succeeding, against the operation's bounds.
-    pub(crate) fn attempt(lane: &Lane<'_>, attempts: &mut u32, max: u32, what: &'static str) -> Result<(), OpError> {
-        *attempts += 1;
-        if *attempts > max {
-            return Err(OpError::harmless(Cause::Retries { attempts: max, what }));
-        }
-        lane.check_deadline()
     }
 
     /// Whether a READ took so long that 4-bit versions may have come round meanwhile.

@@ -8,6 +8,7 @@
 use super::Tree;
 use crate::error::DecodeError;
 use crate::lane::Lane;
+use crate::lane::interrupt::Interrupt;
 use crate::locks::protocol::Locks;
 use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};
@@ -77,7 +78,7 @@ impl Tree<'_> {
         lane: &Lane<'_>,
         target: Target,
         mut look: impl FnMut(&mut [u8]) -> Result<R, DecodeError>,
-    ) -> Result<Option<R>, OpError> {
+    ) -> Result<Option<R>, Interrupt> {
         // A statement of its own: as what a `match` is about, the future would live on beside the other one.
         let found = self.read_unlocked(lane, target, &mut look).await?;
         if let Ok(found) = found {
@@ -133,12 +134,12 @@ impl Tree<'_> {
         lane: &Lane<'_>,
         target: Target,
         look: impl FnMut(&mut [u8]) -> Result<R, DecodeError>,
-    ) -> Result<Option<R>, OpError> {
+    ) -> Result<Option<R>, Interrupt> {
         lane.mark(Mark::LockedRead);
         let (held, _) = self.acquire(lane, target.address, None).await?;
         let found = self.read_locked(lane, target, planted(Mutant::LockedReadKeepsImage), look).await;
         self.release(lane, held).await?;
-        found
+        Ok(found?)
     }
 
     /// READs a node whose lock this lane holds, unless `already`: then it was READ in the chain of the lock's CAS.

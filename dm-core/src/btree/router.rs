@@ -28,6 +28,7 @@ use super::Tree;
 use super::descent::DescentCursor;
 use super::node::FenceCheck;
 use crate::lane::Lane;
+use crate::lane::interrupt::Interrupt;
 use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};
 use crate::operation::OpError;
@@ -68,7 +69,7 @@ pub(crate) trait Router {
         lane: &Lane<'_>,
         key: &Range<usize>,
         cached: bool,
-    ) -> impl Future<Output = Result<Option<Self::Cursor>, OpError>>;
+    ) -> impl Future<Output = Result<Option<Self::Cursor>, Interrupt>>;
 
     /// Takes note that the leaf at `cursor`, whose image is at scratch offset `image_at`, does not cover the key, and
     /// moves the cursor to the leaf to try next.
@@ -85,7 +86,7 @@ pub(crate) trait Router {
 
     /// Names `right`, a node of `level` whose low fence is in the scratch range `separator`, to those that lead to its
     /// left neighbour. Does nothing if it has been named already, or has been retired.
-    fn link(&self, lane: &Lane<'_>, level: u8, right: Address) -> impl Future<Output = Result<(), OpError>>;
+    fn link(&self, lane: &Lane<'_>, level: u8, right: Address) -> impl Future<Output = Result<(), Interrupt>>;
 
     /// The leaves from the one that covers the key at scratch range `bound` on, as far as a copy names them; returns how
     /// many it put into `leaves`.
@@ -138,7 +139,7 @@ impl Router for Tree<'_> {
         lane: &Lane<'_>,
         key: &Range<usize>,
         cached: bool,
-    ) -> impl Future<Output = Result<Option<DescentCursor>, OpError>> {
+    ) -> impl Future<Output = Result<Option<DescentCursor>, Interrupt>> {
         self.descend(lane, key, 0, cached)
     }
 
@@ -200,7 +201,7 @@ impl Router for Tree<'_> {
         Ok(is_first)
     }
 
-    fn link(&self, lane: &Lane<'_>, level: u8, right: Address) -> impl Future<Output = Result<(), OpError>> {
+    fn link(&self, lane: &Lane<'_>, level: u8, right: Address) -> impl Future<Output = Result<(), Interrupt>> {
         self.link_above(lane, level, right)
     }
 

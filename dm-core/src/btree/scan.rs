@@ -12,6 +12,7 @@ use super::leaves::{Leaves, SPAN_MAX, judge_leaf, key_of, slice};
 use super::node::{self, Header, KEY_BYTES_MAX};
 use super::router::Router;
 use crate::lane::Lane;
+use crate::lane::interrupt::Interrupt;
 use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};
 use crate::operation::{OpError, Operation, Outcome};
@@ -45,7 +46,7 @@ pub(crate) struct Taken {
 /// Scans of any index of this family.
 pub(crate) trait Scan<'s>: Leaves<'s> {
     /// A page of records, from the operation's key on.
-    async fn scan(&self, lane: &Lane<'_>, operation: &Operation) -> Result<Outcome, OpError> {
+    async fn scan(&self, lane: &Lane<'_>, operation: &Operation) -> Result<Outcome, Interrupt> {
         let port = lane.port();
         // The bound lies in the separator range, which nothing else uses in a scan.
         let bound = self.tree().scratch.separator.clone();
@@ -103,7 +104,7 @@ pub(crate) trait Scan<'s>: Leaves<'s> {
         operation: &Operation,
         bound: &Range<usize>,
         progress: &mut Progress,
-    ) -> Result<Option<Taken>, OpError> {
+    ) -> Result<Option<Taken>, Interrupt> {
         let at = self.tree().scratch.node(0);
         let visit = self.visit(lane, bound, at, |image, _, _| self.whole(image), &(0..0)).await?;
         if visit.is_none() {

@@ -11,6 +11,7 @@ use super::router::Router;
 use crate::compute::cache::Branch;
 use crate::error::DecodeError;
 use crate::lane::Lane;
+use crate::lane::interrupt::Interrupt;
 use crate::locks::protocol::{Held, Locks};
 use crate::operation::OpError;
 use crate::remote::address::Address;
@@ -32,7 +33,7 @@ pub(crate) struct Pair {
 /// A router that can forget a leaf: what a merge of two leaves asks of it, in this order.
 pub(crate) trait Unlink: Router {
     /// Acquires the lock of the parent of the leaf that covers the key at scratch range `key`. `None`: it has none.
-    async fn acquire_parent(&self, lane: &Lane<'_>, key: &Range<usize>) -> Result<Option<Held>, OpError>;
+    async fn acquire_parent(&self, lane: &Lane<'_>, key: &Range<usize>) -> Result<Option<Held>, Interrupt>;
 
     /// READs the held parent into node image 1 and chooses the neighbour with which the leaf at `emptied`, which
     /// covers that key, can be joined. `None`: it is not its parent any more, or has no other child.
@@ -61,7 +62,7 @@ pub(crate) trait Unlink: Router {
 }
 
 impl Unlink for Tree<'_> {
-    async fn acquire_parent(&self, lane: &Lane<'_>, key: &Range<usize>) -> Result<Option<Held>, OpError> {
+    async fn acquire_parent(&self, lane: &Lane<'_>, key: &Range<usize>) -> Result<Option<Held>, Interrupt> {
         let Some(cursor) = self.descend(lane, key, 1, true).await? else { return Ok(None) };
         let (held, _) = self.acquire(lane, cursor.address, None).await?;
         Ok(Some(held))

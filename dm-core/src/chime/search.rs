@@ -7,9 +7,9 @@ use crate::btree::leaves::{Leaves, key_of, slice};
 use crate::btree::node::KEY_BYTES_MAX;
 use crate::btree::read::TORN_MAX;
 use crate::btree::router::Router;
-use crate::btree::{RESTARTS_MAX, Tree};
 use crate::error::DecodeError;
 use crate::lane::Lane;
+use crate::lane::interrupt::Interrupt;
 use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};
 use crate::operation::{OpError, Outcome};
@@ -41,7 +41,7 @@ impl Chime<'_> {
     ///
     /// If the sibling differs, the parent's copy may be old: the parent is READ again. If the sibling still differs,
     /// the leaf has split and the parent does not know: the leaf is READ as a whole and its fences decide.
-    pub(super) async fn get(&self, lane: &Lane<'_>) -> Result<Outcome, OpError> {
+    pub(super) async fn get(&self, lane: &Lane<'_>) -> Result<Outcome, Interrupt> {
         // One after the other from here: futures of the later ones must not lie within those of the earlier.
         let (found, help) = match self.find(lane).await? {
             Near::Told(found, help) => (found, help),
@@ -54,7 +54,7 @@ impl Chime<'_> {
     }
 
     /// Looks for the key in its entry and its neighborhood.
-    async fn find(&self, lane: &Lane<'_>) -> Result<Near, OpError> {
+    async fn find(&self, lane: &Lane<'_>) -> Result<Near, Interrupt> {
         let key_range = &self.plan.key;
         let hashed = self.hashed(lane);
         let home = hashed.home;
@@ -85,7 +85,7 @@ impl Chime<'_> {
             }
             lane.mark(Mark::StaleCache);
             self.forget(&cursor);
-            Tree::attempt(lane, &mut attempts, RESTARTS_MAX, "finding the leaf of a key")?;
+            lane.attempt(&mut attempts, "finding the leaf of a key")?;
         }
     }
 
@@ -94,7 +94,7 @@ impl Chime<'_> {
         &self,
         lane: &Lane<'_>,
         cursor: DescentCursor,
-    ) -> Result<(bool, Option<(u8, Address)>), OpError> {
+    ) -> Result<(bool, Option<(u8, Address)>), Interrupt> {
         let mut cursor = cursor;
         let key_range = &self.plan.key;
         let home = self.hashed(lane).home;

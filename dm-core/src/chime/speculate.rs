@@ -5,7 +5,7 @@ use super::Chime;
 use super::layout::{Leaf, LeafMut, Touched};
 use super::write::{Change, Decision};
 use crate::btree::descent::DescentCursor;
-use crate::btree::leaves::{key_of, slice, slice_mut};
+use crate::btree::leaves::{Leaves, key_of, slice, slice_mut};
 use crate::btree::node::KEY_BYTES_MAX;
 use crate::lane::Lane;
 use crate::locks::protocol::Held;

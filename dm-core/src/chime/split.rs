@@ -14,11 +14,11 @@ use super::layout::{Leaf, LeafMut, SPAN_MAX, State, Touched};
 use crate::btree::leaves::{key_of, slice_mut};
 use crate::btree::node::{self, Header, KEY_BYTES_MAX, NodeFlags};
 use crate::lane::Lane;
+use crate::lane::interrupt::Interrupt;
 use crate::layout::stripes;
 use crate::locks::protocol::{Held, Locks};
 use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};
-use crate::operation::{Cause, OpError};
 use crate::remote::address::Address;
 use crate::remote::place::{NodeClass, UnlinkedNode};
 use crate::verbs::{Label, Request};
@@ -27,12 +27,17 @@ use heapless::Vec;
 impl Chime<'_> {
     /// Splits the locked leaf, whole in image 0, and inserts the operation's record. Returns the new sibling, which the parent is
     /// to be told of.
-    pub(super) async fn split_and_insert(&self, lane: &Lane<'_>, held: Held, vacancy: u64) -> Result<Address, OpError> {
+    pub(super) async fn split_and_insert(
+        &self,
+        lane: &Lane<'_>,
+        held: Held,
+        vacancy: u64,
+    ) -> Result<Address, Interrupt> {
         let left = held.protects;
         let home = self.hashed(lane).home;
         let Some(fresh) = lane.take_to_link(NodeClass::Leaf, left.node()) else {
             self.release(lane, held.freed_as(vacancy)).await?;
-            return Err(OpError::harmless(Cause::PoolFull));
+            return Err(Interrupt::NoMemory);
         };
         lane.mark(Mark::LeafSplit);
         if fresh.version != 0 {
@@ -45,7 +50,7 @@ impl Chime<'_> {
             lane.is_through(fresh);
             self.tree.give_back(NodeClass::Leaf, fresh);
             self.release(lane, held.freed_as(vacancy)).await?;
-            return Err(crate::btree::Tree::corrupt(left, "a leaf without a way to split for its keys"));
+            return Err(crate::btree::Tree::corrupt(left, "a leaf without a way to split for its keys").into());
         };
         // Compiled with the feature only: the future of a link would lie within this one.
         #[cfg(feature = "planted")]
@@ -77,7 +82,7 @@ impl Chime<'_> {
         lane: &Lane<'_>,
         right: Address,
         (left_at, right_at): (usize, usize),
-    ) -> Result<usize, OpError> {
+    ) -> Result<usize, Interrupt> {
         let (port, bytes) = (lane.port(), self.leaf.bytes);
         let aside = self.tree.scratch.node(3);
         port.with(|scratch| scratch.copy_within(left_at..left_at + bytes, aside));

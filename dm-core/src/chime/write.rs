@@ -15,15 +15,16 @@ use crate::btree::merge::Merge;
 use crate::btree::node::{self, FenceCheck, Header, KEY_BYTES_MAX};
 use crate::btree::read::{PAUSE_NS_MAX, TORN_LOCKED_MAX};
 use crate::btree::router::Router;
-use crate::btree::{MOVES_MAX, RESTARTS_MAX, Tree};
+use crate::btree::{MOVES_MAX, Tree};
 use crate::chime::lock::Part;
 use crate::error::DecodeError;
 use crate::lane::Lane;
+use crate::lane::interrupt::Interrupt;
 use crate::layout::stripes;
 use crate::locks::protocol::{Held, Locks, acquire, release_with};
 use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};
-use crate::operation::{Cause, OpError, OperationKind, Outcome, unknown};
+use crate::operation::{OpError, OperationKind, Outcome, unknown};
 use crate::remote::address::Address;
 use crate::verbs::{Label, Request};
 
@@ -103,7 +104,7 @@ struct Aim<'a> {
 }
 
 impl Chime<'_> {
-    pub(super) async fn write(&self, lane: &Lane<'_>, kind: OperationKind) -> Result<Outcome, OpError> {
+    pub(super) async fn write(&self, lane: &Lane<'_>, kind: OperationKind) -> Result<Outcome, Interrupt> {
         let inserts = matches!(kind, OperationKind::Insert | OperationKind::Upsert);
         let mut cached = true;
         let mut attempts = 0;
@@ -114,7 +115,7 @@ impl Chime<'_> {
                     return Ok(Outcome::Absent);
                 }
                 self.plant(lane).await?;
-                Tree::attempt(lane, &mut attempts, RESTARTS_MAX, "planting the first leaf")?;
+                lane.attempt(&mut attempts, "planting the first leaf")?;
                 continue;
             };
             if inserts {
@@ -136,30 +137,31 @@ impl Chime<'_> {
                 Attempt::Full(held, vacancy) => {
                     let right = self.split_and_insert(lane, held, vacancy).await?;
                     // The record is in. If the parent cannot be told now, whoever finds the half-split will.
-                    let linked = self.tree.link(lane, 0, right).await;
+                    let linked = self.router().link(lane, 0, right).await;
                     if planted(Mutant::RootRaceGivesUp) {
                         linked?;
                     }
+                    lane.end_change(linked);
                     self.help(lane, cursor.help).await;
                     return Ok(Outcome::Inserted);
                 }
                 Attempt::Short => {
                     if !self.tree.reserve_to_split(lane, cursor.address.node()).await? {
-                        return Err(OpError::harmless(Cause::PoolFull));
+                        return Err(Interrupt::NoMemory);
                     }
-                    Tree::attempt(lane, &mut attempts, RESTARTS_MAX, "reserving nodes for a split")?;
+                    lane.attempt(&mut attempts, "reserving nodes for a split")?;
                 }
                 Attempt::Old => {
                     lane.mark(Mark::StaleCache);
                     self.forget(&cursor);
-                    Tree::attempt(lane, &mut attempts, RESTARTS_MAX, "finding the leaf of a key")?;
+                    lane.attempt(&mut attempts, "finding the leaf of a key")?;
                 }
                 Attempt::Lost => {
                     lane.mark(if cached { Mark::StaleCache } else { Mark::Restart });
                     self.tree.forget(&cursor);
                     self.tree.forget_root();
                     cached = false;
-                    Tree::attempt(lane, &mut attempts, RESTARTS_MAX, "finding the leaf of a key")?;
+                    lane.attempt(&mut attempts, "finding the leaf of a key")?;
                 }
             }
         }
@@ -171,7 +173,7 @@ impl Chime<'_> {
         lane: &Lane<'_>,
         kind: OperationKind,
         cursor: &mut DescentCursor,
-    ) -> Result<Attempt, OpError> {
+    ) -> Result<Attempt, Interrupt> {
         let port = lane.port();
         let hashed = self.hashed(lane);
         let home = hashed.home;
@@ -251,7 +253,7 @@ impl Chime<'_> {
                 }
                 Err(error) => {
                     self.release(lane, held).await?;
-                    return Err(error);
+                    return Err(error.into());
                 }
             }
         }
@@ -415,22 +417,9 @@ impl Chime<'_> {
         }
     }
 
-    /// Closes the batch that the lane leads. The leaf is locked and what was READ of it is whole: what is decided now is
-    /// true until the WRITE, which takes the value that joined last.
-    pub(super) fn seal_write(&self, lane: &Lane<'_>, front: &mut [u8]) {
-        self.tree.batches.seal(lane, |value| {
-            if let Some(place) = front.get_mut(self.plan.value.clone()) {
-                // Both as long as values are.
-                for (to, from) in place.iter_mut().zip(value) {
-                    *to = *from;
-                }
-            }
-        });
-    }
-
     /// Decides what the operation does to the locked leaf, and does it to the image.
     fn decide(&self, aim: Aim<'_>, key: &[u8], front: &mut [u8], image: &mut [u8], vacancy: u64, count: usize) -> Seen {
-        use OperationKind::{Delete, DeleteIf, Get, Insert, Scan, Update, UpdateIf, Upsert};
+        use OperationKind::{DeleteIf, Insert, UpdateIf, Upsert};
         let Aim { kind, home, .. } = aim;
         let leaf = Leaf::new(&self.leaf, image);
         let found = leaf.find_locked(home, key, State::Live);
@@ -459,14 +448,7 @@ impl Chime<'_> {
         if matches!(kind, Insert) || differs {
             leaf.read_value(slot, front.get_mut(self.plan.output.clone()).unwrap_or_default());
         }
-        let outcome = match kind {
-            Get | Scan => Outcome::Found,
-            Insert => Outcome::Exists,
-            UpdateIf | DeleteIf if differs => Outcome::Mismatch,
-            Update | UpdateIf => Outcome::Updated,
-            Upsert => Outcome::Replaced,
-            Delete | DeleteIf => Outcome::Deleted,
-        };
+        let outcome = kind.outcome_of_present(differs);
         let mut touched = Touched::default();
         let mut leaf = LeafMut::new(&self.leaf, image);
         let mut change = Change::Entries { first: slot, count: 1 };

@@ -24,7 +24,7 @@
 //! One slot per lane (key, one value), and one or two buckets per lane; nothing per key. Keys that meet in a bucket do
 //! not wait for each other: one of them works alone.
 
-use crate::lane::Lane;
+use crate::lane::{Lane, Owed};
 use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};
 use crate::operation::{Cause, Effect, OpError, OperationKind, Outcome, ScratchPlan};
@@ -93,7 +93,7 @@ pub struct BatchSlot<'s> {
     place: Mutex<Place<'s>>,
 }
 
-/// What batches saved and cost a lane. Only that lane writes it.
+/// What batches saved and cost a lane, and what it did without them. Only that lane writes it.
 #[derive(Debug, Default)]
 struct Account {
     /// Batches that the lane led.
@@ -102,9 +102,23 @@ struct Account {
     members: AtomicU32,
     /// How long the operations of the leaders took, in units of 64 ns.
     took: AtomicU32,
+    /// The number of the rest in which the lane last worked alone.
+    rest: AtomicU32,
+    /// Operations that it has done alone in that rest.
+    alone: AtomicU32,
 }
 
 impl Account {
+    /// Counts `more` operations alone, in the rest with this `number`. Returns the count.
+    #[inline]
+    fn work_alone(&self, number: u32, more: u32) -> u32 {
+        let known = if self.rest.load(Ordering::Relaxed) == number { self.alone.load(Ordering::Relaxed) } else { 0 };
+        let count = known.saturating_add(more);
+        self.rest.store(number, Ordering::Relaxed);
+        self.alone.store(count, Ordering::Relaxed);
+        count
+    }
+
     /// Counts a batch. Returns `true` if [`WINDOW`] batches have been counted and saved less than they cost.
     fn count(&self, members: u32, took_ns: u64) -> bool {
         let add = |to: &AtomicU32, more: u32| {
@@ -312,7 +326,8 @@ impl<'s> Batches<'s> {
             return;
         }
         let took = u32::try_from(lane.port().elapsed_ns() / REST_UNIT_NS).unwrap_or(u32::MAX);
-        if lane.worked_alone(side, number, took.saturating_add(1)) >= REST {
+        let account = self.batch_slot(lane.id().0).and_then(|batch_slot| batch_slot.accounts.get(side));
+        if account.is_some_and(|account| account.work_alone(number, took.saturating_add(1)) >= REST) {
             // A second lane finds another number, and does nothing.
             let _ = rests.compare_exchange(number, number.wrapping_add(1), Ordering::Relaxed, Ordering::Relaxed);
         }
@@ -386,7 +401,7 @@ impl<'s> Batches<'s> {
     #[inline]
     pub fn seal(&self, lane: &Lane<'_>, take: impl FnOnce(&[u8])) {
         // A lane that works alone does not look at its slot.
-        if lane.is_joined() {
+        if lane.owes(Owed::BATCH) {
             self.seal_seat(lane.id(), take);
         }
     }
@@ -502,7 +517,7 @@ impl<'s> Batches<'s> {
             let of = |range: &core::ops::Range<usize>| scratch.get(range.clone()).unwrap_or_default();
             self.join(lane.id(), kind, of(&plan.key), of(&plan.value))
         });
-        lane.set_joined(joined != Joined::Alone);
+        lane.set_owes(Owed::BATCH, joined != Joined::Alone);
         match joined {
             Joined::Alone => Ok(Begun::Alone),
             Joined::Leads => Ok(Begun::Leads),
@@ -563,7 +578,7 @@ impl<'s> Batches<'s> {
             place.answer
         });
         batch_slot.state.store(IDLE, Ordering::Relaxed);
-        lane.set_joined(false);
+        lane.set_owes(Owed::BATCH, false);
         match answer {
             Answer::Alone => Ok(None),
             Answer::Outcome(outcome) => Ok(Some(outcome)),
@@ -612,7 +627,7 @@ impl<'s> Batches<'s> {
         if let Some(filling) = self.end(lane.id()) {
             port.push(Request::wake(filling));
         }
-        lane.set_joined(false);
+        lane.set_owes(Owed::BATCH, false);
         Ok(())
     }
 
@@ -638,11 +653,11 @@ impl<'s> Batches<'s> {
                     lane.port().submit().await?;
                 }
                 batch_slot.state.store(IDLE, Ordering::Relaxed);
-                lane.set_joined(false);
+                lane.set_owes(Owed::BATCH, false);
                 Ok(())
             }
             _ => {
-                lane.set_joined(false);
+                lane.set_owes(Owed::BATCH, false);
                 Ok(())
             }
         }

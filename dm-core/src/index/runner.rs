@@ -17,12 +17,13 @@
 
 use crate::compute::batches::{Batches, Begun};
 use crate::error::VerbError;
-use crate::lane::{Lane, LockRecord};
+use crate::lane::interrupt::Interrupt;
+use crate::lane::{Lane, LockRecord, Owed};
 use crate::membership::Recovery;
 use crate::membership::fence::fence;
 use crate::memory::Participant;
 use crate::memory::epochs::Pinned;
-use crate::operation::{Cause, Effect, OpError, Operation, Outcome, ScratchPlan};
+use crate::operation::{Cause, OpError, Operation, OperationKind, Outcome, ScratchPlan};
 use crate::remote::NodeGeometry;
 use crate::verbs::{Request, Status};
 use core::future::Future;
@@ -40,6 +41,14 @@ pub(crate) struct Shared<'a, 's> {
     pub epochs: Option<Participant<'s>>,
     /// The memory nodes.
     pub geometry: &'s [NodeGeometry],
+}
+
+/// How an operation has waited for memory.
+pub(crate) struct Patience {
+    /// How often.
+    pub waits: u32,
+    /// It would wait again, rather than have a chunk granted.
+    pub is_left: bool,
 }
 
 /// An operation that follows pointers, as long as this value is held.
@@ -64,17 +73,29 @@ pub(crate) trait Run<'s> {
     /// Begins to follow pointers.
     fn begin<'a, 'm>(&'a self, lane: &'a Lane<'m>) -> Self::UnderWay<'a, 'm>;
 
-    /// One attempt at an operation. The deadline and the watch are set.
-    async fn attempt_once(&self, lane: &Lane<'_>, operation: &Operation) -> Result<Outcome, OpError>;
+    /// One attempt at a get. Of this and the next two: the deadline and the watch are set. They are no `async fn`s, so
+    /// that an index can return the future of its own procedure, without another one around it.
+    fn get_once(&self, lane: &Lane<'_>) -> impl Future<Output = Result<Outcome, Interrupt>>;
+
+    /// One attempt at a scan.
+    fn scan_once(&self, lane: &Lane<'_>, operation: &Operation) -> impl Future<Output = Result<Outcome, Interrupt>>;
+
+    /// One attempt at an operation of any other `kind`. `patient`: if it finds no memory, it may be sent back to wait
+    /// for some ([`Run::await_memory`]), although a chunk could be granted.
+    fn write_once(
+        &self,
+        lane: &Lane<'_>,
+        kind: OperationKind,
+        patient: bool,
+    ) -> impl Future<Output = Result<Outcome, Interrupt>>;
 
     /// Looks after the unresponsive holder of a lock.
     async fn look_after(&self, lane: &Lane<'_>, lock_record: LockRecord) -> Result<(), OpError>;
 
     /// An attempt found no memory and has changed nothing. Waits until the epochs have given some back, if some is
-    /// waiting for them. `false`: none is, or the operation's deadline has passed. `waits`: how often the operation
-    /// has waited.
-    async fn await_memory(&self, _lane: &Lane<'_>, _waits: &mut u32) -> Result<bool, OpError> {
-        Ok(false)
+    /// waiting for them. Otherwise, or if the operation's deadline has passed, the pool is full.
+    async fn await_memory(&self, _lane: &Lane<'_>, _patience: &mut Patience) -> Result<(), OpError> {
+        Err(Interrupt::NoMemory.into_error())
     }
 
     /// Executes an operation, alone or with others that want its key ([`crate::compute::batches`]). Repeats it
@@ -84,9 +105,8 @@ pub(crate) trait Run<'s> {
     fn perform(&self, lane: &Lane<'_>, operation: Operation) -> impl Future<Output = Result<Outcome, OpError>> {
         async move {
             lane.check_settled()?;
-            lane.set_deadline(operation.wait_ns());
+            lane.begin(operation.wait_ns());
             self.check_not_fenced()?;
-            lane.forget_watch();
             self.fence_unresponsive(lane).await;
             let (mut leads, mut alone) = (false, false);
             if let Shared { plan, batches: Some(batches), .. } = self.shared() {
@@ -99,22 +119,22 @@ pub(crate) trait Run<'s> {
                 }
             }
             let mut under_way = self.begin(lane);
-            let mut waits = 0;
+            let mut patience = Patience { waits: 0, is_left: true };
             // A leader that tries again goes on leading. Its batch may be sealed, and then its value is that of the
             // member that joined last. This value must not be written after that member was told to work alone.
             let result = loop {
-                let result = self.attempt_once(lane, &operation).await;
-                match self.unless_unresponsive(lane, leads, result).await {
-                    Ok(None) => {}
-                    Ok(Some(outcome)) => break Ok(outcome),
-                    Err(full @ OpError { cause: Cause::PoolFull, effect: Effect::None }) => {
-                        match self.await_memory(lane, &mut waits).await {
-                            Ok(true) => {}
-                            Ok(false) => break Err(full),
-                            Err(error) => break Err(error),
-                        }
-                    }
-                    Err(error) => break Err(error),
+                let attempt = match operation.kind {
+                    OperationKind::Get => self.get_once(lane).await,
+                    OperationKind::Scan => self.scan_once(lane, &operation).await,
+                    kind => self.write_once(lane, kind, patience.is_left).await,
+                };
+                let again = match attempt {
+                    Ok(outcome) => break Ok(outcome),
+                    Err(Interrupt::NoMemory) => self.await_memory(lane, &mut patience).await,
+                    Err(interrupt) => self.overcome(lane, leads, interrupt).await,
+                };
+                if let Err(error) = again {
+                    break Err(error);
                 }
             };
             under_way.ends(&result);
@@ -130,24 +150,16 @@ pub(crate) trait Run<'s> {
         }
     }
 
-    /// Returns the result of an attempt, unless the holder of a lock in its way does not respond. Then it looks after
-    /// that holder and returns `None`: try again. `leads`: the lane leads a batch, which waits.
-    async fn unless_unresponsive<T>(
-        &self,
-        lane: &Lane<'_>,
-        leads: bool,
-        result: Result<T, OpError>,
-    ) -> Result<Option<T>, OpError> {
-        let result = match result {
-            Err(OpError { effect: Effect::None, .. }) if !lane.has_lock_records() && (leads || !lane.is_joined()) => {
-                match lane.take_suspect() {
-                    Some(lock_record) => self.look_after(lane, lock_record).await.map(|()| None),
-                    None => result.map(Some),
-                }
+    /// Looks after the unresponsive holder that interrupted an attempt; any other interrupt is an error. `Ok`: try again.
+    /// `leads`: the lane leads a batch, which waits.
+    async fn overcome(&self, lane: &Lane<'_>, leads: bool, interrupt: Interrupt) -> Result<(), OpError> {
+        let overcome = match interrupt {
+            Interrupt::Unresponsive(lock_record) if !lane.has_lock_records() && (leads || !lane.owes(Owed::BATCH)) => {
+                self.look_after(lane, lock_record).await
             }
-            result => result.map(Some),
+            interrupt => Err(interrupt.into_error()),
         };
-        result.map_err(|error| self.note_fencing(error))
+        overcome.map_err(|error| self.note_fencing(error))
     }
 
     /// Watches the unresponsive holder of a lock that an operation met, although the operation has its outcome: it
@@ -156,10 +168,10 @@ pub(crate) trait Run<'s> {
     /// while, and no lane would ever take the lock over.
     async fn watch_on(&self, lane: &Lane<'_>) {
         let Some(recovery) = self.shared().recovery else { return };
+        let Some(lock_record) = lane.take_unfinished() else { return };
         let mut since = None;
         // A request that failed leaves a lock record, which is settled before the lane is used again.
-        while let Some(lock_record) = lane.suspected()
-            && !lane.has_lock_records()
+        while !lane.has_lock_records()
             && lane.check_deadline().is_ok()
             && self.look_after(lane, lock_record).await.is_ok()
         {
@@ -174,7 +186,6 @@ pub(crate) trait Run<'s> {
                 break;
             }
         }
-        lane.take_suspect();
     }
 
     /// While memory is short, fences an unresponsive compute node that holds back the epochs. The next epoch advance

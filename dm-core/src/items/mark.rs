@@ -46,7 +46,7 @@ impl<I: Index> Items<'_, I> {
         let page = self.ask_page(lane)?;
         let outcome = self.below.execute(lane, page).await;
         self.take_page(lane, outcome)?;
-        if lane.has_lock_records() || lane.is_joined() {
+        if lane.is_unsettled_below() {
             self.below.settle(lane).await.map_err(|error| OpError::harmless(error.cause))?;
         }
         self.mark_page(lane, mark)

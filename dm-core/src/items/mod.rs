@@ -86,7 +86,7 @@ mod settle;
 pub mod slot;
 
 use crate::index::Index;
-use crate::lane::Lane;
+use crate::lane::{Lane, Owed};
 use crate::marks::Mark;
 use crate::memory::chunks::{self, RequestIds, Want};
 use crate::memory::collect::collect;
@@ -254,7 +254,7 @@ impl<'s, I: Index> Items<'s, I> {
     pub(super) fn set_progress(&self, lane: &Lane<'_>, progress: Progress) {
         if let Some(place) = self.lanes.get(usize::from(lane.id().0)) {
             *place.0.lock() = progress;
-            lane.set_owes_more(progress.owes());
+            lane.set_owes(Owed::ITEMS, progress.owes());
         }
     }
 
@@ -460,7 +460,7 @@ impl<I: Index> Index for Items<'_, I> {
             {
                 part.enter_steps(lane);
             }
-            lane.set_deadline(Operation::WAIT_NS_DEFAULT);
+            lane.begin(Operation::WAIT_NS_DEFAULT);
             lane.close(self.scratch.small).await?;
             self.conclude(lane);
             self.below.settle(lane).await?;

@@ -22,7 +22,6 @@ use super::block::{self, block_bytes};
 use super::key::ROOT_LAYER;
 use super::slot::{BlockPointer, Slot};
 use super::{Draft, Items, Progress};
-use crate::btree::RESTARTS_MAX;
 use crate::index::Index;
 use crate::lane::Lane;
 use crate::marks::Mark;
@@ -101,7 +100,7 @@ impl<I: Index> Items<'_, I> {
                         self.digest(lane, kind, result)?
                     }
                 };
-                if (lane.has_lock_records() || lane.is_joined()) && !matches!(next, Next::Done(_)) {
+                if lane.is_unsettled_below() && !matches!(next, Next::Done(_)) {
                     // The index below made its change, and something after it failed. It does no further step before
                     // that is settled.
                     self.below.settle(lane).await.map_err(|error| OpError::harmless(error.cause))?;
@@ -472,13 +471,9 @@ impl<I: Index> Items<'_, I> {
     fn count(&self, lane: &Lane<'_>) -> Result<(), OpError> {
         lane.mark(Mark::EntryChanged);
         let mut progress = self.progress(lane);
-        progress.attempts += 1;
+        let counted = lane.attempt(&mut progress.attempts, "changing an entry before others do");
         self.set_progress(lane, progress);
-        if progress.attempts > RESTARTS_MAX {
-            let what = "changing an entry before others do";
-            return Err(OpError::harmless(Cause::Retries { attempts: RESTARTS_MAX, what }));
-        }
-        lane.check_deadline()
+        counted
     }
 
     // ---- the operation's own block ---------------------------------------------------------------------------

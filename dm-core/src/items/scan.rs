@@ -12,9 +12,9 @@ use super::parameters::BLOCKS_AT_ONCE;
 use super::point::copy_to;
 use super::slot::{BlockPointer, Slot};
 use super::{Items, Progress, block};
-use crate::btree::RESTARTS_MAX;
 use crate::index::Index;
 use crate::lane::Lane;
+use crate::lane::RESTARTS_MAX;
 use crate::marks::Mark;
 use crate::operation::{Cause, Effect, OpError, Operation, OperationKind, Outcome, Part, RECORD_HEADER_BYTES};
 use core::future::Future;
@@ -96,7 +96,7 @@ impl<I: Index> Items<'_, I> {
                 let below = self.ask_page(lane)?;
                 let outcome = self.below.execute(lane, below).await;
                 self.take_page(lane, outcome)?;
-                if lane.has_lock_records() || lane.is_joined() {
+                if lane.is_unsettled_below() {
                     self.below.settle(lane).await.map_err(|error| OpError::harmless(error.cause))?;
                 }
                 loop {

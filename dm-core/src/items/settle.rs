@@ -178,7 +178,7 @@ impl<I: Index> Items<'_, I> {
         async move {
             let deadline_ns = self.progress(lane).operation.deadline_ns;
             let result = self.below.execute(lane, Operation { deadline_ns, ..Operation::point(kind) }).await;
-            if lane.has_lock_records() || lane.is_joined() {
+            if lane.is_unsettled_below() {
                 self.below.settle(lane).await?;
             }
             match result {

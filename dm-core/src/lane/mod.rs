@@ -4,9 +4,11 @@
 //! under way, or a held lock. The lane's [`LockRecords`] say so. Nodes that it reserved and did not use are in the
 //! lane's stock. [`crate::index::Index::settle`] resolves the lock records before the lane is used again.
 
+pub mod interrupt;
 pub(crate) mod watch;
 
 use crate::error::VerbError;
+use crate::lane::interrupt::Interrupt;
 use crate::lane::watch::Watch;
 use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};
@@ -16,6 +18,7 @@ use crate::remote::address::Address;
 use crate::remote::lock_word::LockId;
 use crate::remote::place::{NodeClass, UnlinkedNode};
 use crate::verbs::{Label, LaneId, NodeId, Request, Status};
+use bitflags::bitflags;
 use core::cell::{Cell, RefCell};
 use heapless::Vec;
 
@@ -78,6 +81,23 @@ const CLOSING_MAX: u32 = 1 << 12;
 /// it takes the next.
 pub const PENDING_MAX: usize = 3;
 
+bitflags! {
+    /// What an operation leaves to settle besides lock records. The room that owes it knows the details.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(crate) struct Owed: u8 {
+        /// A place in a batch: see [`crate::compute::batches`].
+        const BATCH = 1;
+        /// Blocks, layers or chunks of the items over the index.
+        const ITEMS = 2;
+    }
+}
+
+/// What has no deadline may wait for as long as this, in ns.
+pub(crate) const NO_DEADLINE_NS: u64 = u64::MAX;
+
+/// How often an operation starts over before it reports that it makes no progress.
+pub const RESTARTS_MAX: u32 = 256;
+
 /// The lock records of a lane.
 pub type LockRecords = Vec<LockRecord, LOCK_RECORDS_MAX>;
 
@@ -97,26 +117,20 @@ pub struct Lane<'m> {
     sequences: Cell<(u64, u64)>,
     /// What the operation has seen of a lock for which it waits.
     watch: Cell<Watch>,
-    /// The lock whose holder is unresponsive and has to be looked after.
-    suspect: Cell<Option<LockRecord>>,
+    /// The lock of an unresponsive holder that kept the operation from finishing a structure change, when it had its
+    /// outcome already. It is here and not with the outcome, so that futures need no room for it.
+    unfinished: Cell<Option<LockRecord>>,
     /// Redo slots that were taken since the lane last had no lock record: see [`crate::membership::redo`].
     redo_slots: Cell<u8>,
     /// How often a retired node sent the operation back to the node that had led to it.
     forwarding_retries: Cell<u32>,
     deadline_ns: Cell<u64>,
-    /// The operation is part of a batch; see [`crate::compute::batches`].
-    joined: Cell<bool>,
-    /// For reads and for writes: the rest of the batches in which the lane works alone, and how many operations it
-    /// has done in that rest.
-    alone: [Cell<(u32, u32)>; 2],
     /// The state of the operation's own change.
     change: Cell<Change>,
     /// The pin belongs to an operation whose steps are operations themselves: see [`crate::memory::epochs`].
     steps: Cell<bool>,
-    /// The index has more to settle than locks and a batch.
-    owes_more: Cell<bool>,
-    /// The operation may be sent back to wait for memory.
-    patient: Cell<bool>,
+    /// What there is to settle besides lock records.
+    owed: Cell<Owed>,
 }
 
 /// State of the operation's own change of an entry of a leaf.
@@ -146,16 +160,13 @@ impl<'m> Lane<'m> {
             turn: Cell::new(u32::from(id.0)),
             sequences: Cell::new((0, 0)),
             watch: Cell::new(Watch::default()),
-            suspect: Cell::new(None),
+            unfinished: Cell::new(None),
             redo_slots: Cell::new(0),
             forwarding_retries: Cell::new(0),
-            deadline_ns: Cell::new(u64::MAX),
-            joined: Cell::new(false),
-            alone: [const { Cell::new((0, 0)) }; 2],
+            deadline_ns: Cell::new(NO_DEADLINE_NS),
             change: Cell::new(Change::No),
             steps: Cell::new(false),
-            owes_more: Cell::new(false),
-            patient: Cell::new(false),
+            owed: Cell::new(Owed::empty()),
         }
     }
 
@@ -197,7 +208,12 @@ impl<'m> Lane<'m> {
 
     /// Whether an operation left anything to settle, whether its requests are under way or not.
     pub fn is_unsettled(&self) -> bool {
-        self.joined.get() || !self.lock_records.borrow().is_empty() || self.owes_more.get()
+        self.has_lock_records() || !self.owed.get().is_empty()
+    }
+
+    /// As [`Lane::is_unsettled`], of the index without the items over it.
+    pub(crate) fn is_unsettled_below(&self) -> bool {
+        self.has_lock_records() || self.owes(Owed::BATCH)
     }
 
     /// Whether there are lock records. While an operation holds no lock, these are records that a failed request
@@ -239,10 +255,10 @@ impl<'m> Lane<'m> {
         Ok(())
     }
 
-    /// Fails while an operation has left lock records or a batch to settle. An operation that used the lane before
+    /// Fails while an operation has left the index something to settle. An operation that used the lane before
     /// settling would use its redo slots again, and might wait for a lock that the lane itself holds.
     pub(crate) fn check_settled(&self) -> Result<(), OpError> {
-        if self.has_lock_records() || self.joined.get() {
+        if self.is_unsettled_below() {
             return Err(OpError::harmless(Cause::BadInput("the lane is in doubt and has to be settled first")));
         }
         Ok(())
@@ -335,19 +351,17 @@ impl<'m> Lane<'m> {
         result
     }
 
-    /// Stores that the holder of the lock for which this lane was `queued` is unresponsive.
-    pub(crate) fn suspect(&self, queued: LockRecord) {
-        self.suspect.set(Some(queued));
+    /// Ends a structure change on which the operation's outcome does not depend: if it was not finished, an operation
+    /// that meets it will do so. If an unresponsive holder was in the way, the lane remembers the lock.
+    pub(crate) fn end_change(&self, change: Result<(), Interrupt>) {
+        if let Err(Interrupt::Unresponsive(lock_record)) = change {
+            self.unfinished.set(Some(lock_record));
+        }
     }
 
-    /// The record of the lock whose holder is unresponsive.
-    pub(crate) fn suspected(&self) -> Option<LockRecord> {
-        self.suspect.get()
-    }
-
-    /// The same, and forgets it.
-    pub(crate) fn take_suspect(&self) -> Option<LockRecord> {
-        self.suspect.take()
+    /// The lock that [`Lane::end_change`] has remembered last, once.
+    pub(crate) fn take_unfinished(&self) -> Option<LockRecord> {
+        self.unfinished.take()
     }
 
     /// Counts a forwarding retry.
@@ -362,13 +376,6 @@ impl<'m> Lane<'m> {
             self.forwarding_retries.set(0);
         }
         more
-    }
-
-    /// Forgets what an earlier operation saw by its own clock.
-    pub(crate) fn forget_watch(&self) {
-        self.forwarding_retries.set(0);
-        self.watch.set(Watch::default());
-        self.suspect.set(None);
     }
 
     /// The stage of the lane's acquisition of `lock`.
@@ -402,27 +409,18 @@ impl<'m> Lane<'m> {
         next
     }
 
-    /// Whether an operation is part of a batch, or a failed operation was left in one: see
-    /// [`crate::compute::batches`].
+    /// Whether the operation owes `what`, or a failed one left it to settle.
     #[inline]
-    pub fn is_joined(&self) -> bool {
-        self.joined.get()
+    pub(crate) fn owes(&self, what: Owed) -> bool {
+        self.owed.get().contains(what)
     }
 
+    /// Stores whether there is `what` to settle.
     #[inline]
-    pub(crate) fn set_joined(&self, joined: bool) {
-        self.joined.set(joined);
-    }
-
-    /// Counts `more` operations that worked alone, of reads (0) or writes (1), in the rest with this `number`.
-    /// Returns the count.
-    #[inline]
-    pub(crate) fn worked_alone(&self, side: usize, number: u32, more: u32) -> u32 {
-        let Some(alone) = self.alone.get(side) else { return 0 };
-        let (known, count) = alone.get();
-        let count = if known == number { count.saturating_add(more) } else { more };
-        alone.set((number, count));
-        count
+    pub(crate) fn set_owes(&self, what: Owed, owes: bool) {
+        let mut owed = self.owed.get();
+        owed.set(what, owes);
+        self.owed.set(owed);
     }
 
     /// The next WRITE to a node in use, or the next CAS of a slot, makes the operation's own change.
@@ -497,12 +495,6 @@ impl<'m> Lane<'m> {
         self.steps.set(steps);
     }
 
-    /// Stores whether the index has to settle more than locks and a batch. The index itself knows what that is.
-    #[inline]
-    pub(crate) fn set_owes_more(&self, owes: bool) {
-        self.owes_more.set(owes);
-    }
-
     /// Number of nodes of `class` in the stock.
     #[inline]
     pub(crate) fn stocked(&self, class: NodeClass) -> usize {
@@ -551,10 +543,14 @@ impl<'m> Lane<'m> {
         self.pending.borrow().first().copied()
     }
 
-    /// Sets how long the operation that begins now may wait, in ns.
+    /// Begins an operation, or anything else that an index does: it may wait for `wait_ns`, and what an earlier
+    /// operation saw of a lock, by its own clock, is forgotten.
     #[inline]
-    pub(crate) fn set_deadline(&self, wait_ns: u64) {
+    pub(crate) fn begin(&self, wait_ns: u64) {
         self.deadline_ns.set(wait_ns);
+        self.forwarding_retries.set(0);
+        self.watch.set(Watch::default());
+        self.unfinished.set(None);
     }
 
     /// Fails if the operation has waited longer than its caller allows.
@@ -567,15 +563,14 @@ impl<'m> Lane<'m> {
         Ok(())
     }
 
-    /// Whether the operation may be sent back, with nothing changed, to wait until others give back memory.
-    #[inline]
-    pub(crate) fn is_patient(&self) -> bool {
-        self.patient.get()
-    }
-
-    #[inline]
-    pub(crate) fn set_patient(&self, patient: bool) {
-        self.patient.set(patient);
+    /// Counts an attempt at something that others may keep from succeeding, against the operation's limits:
+    /// [`RESTARTS_MAX`] attempts, and its deadline.
+    pub(crate) fn attempt(&self, attempts: &mut u32, what: &'static str) -> Result<(), OpError> {
+        *attempts += 1;
+        if *attempts > RESTARTS_MAX {
+            return Err(OpError::harmless(Cause::Retries { attempts: RESTARTS_MAX, what }));
+        }
+        self.check_deadline()
     }
 
     /// How long the operation may still wait, in ns; at least 1.

@@ -58,8 +58,8 @@ impl Watch {
 pub(crate) enum Watched {
     /// It waits on, for this many ns if not the usual time.
     Wait(Option<u64>),
-    /// The holder has been unresponsive for suspiciously long. The attempt ends with `unresponsive_holder`, and
-    /// `look_after` is called.
+    /// The holder has been unresponsive for suspiciously long. The attempt ends with
+    /// [`Interrupt::Unresponsive`](super::interrupt::Interrupt::Unresponsive).
     Unresponsive,
 }
 

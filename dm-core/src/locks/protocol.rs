@@ -14,13 +14,14 @@
 //! [`crate::recovery`] deals with a holder that no longer responds.
 
 use super::table::{Entered, Handed, LockTable, Turn, try_enter_tracked};
+use crate::lane::interrupt::Interrupt;
 use crate::lane::watch::Watched;
 use crate::lane::{Lane, LockRecord, Stage};
 use crate::layout::word_at;
 use crate::marks::Mark;
 use crate::membership::Recovery;
 use crate::mutants::{Mutant, planted};
-use crate::operation::{Cause, OpError, unknown, unresponsive_holder};
+use crate::operation::{Cause, OpError, unknown};
 use crate::remote::address::Address;
 use crate::remote::lock_word::{HELD, LockId, LockWord, RowId};
 use crate::verbs::{Completion, Label, NodeId, Request, Space, Status};
@@ -283,7 +284,7 @@ pub(crate) trait Locks {
         lane: &Lane<'_>,
         protects: Address,
         follow: Option<Self::Follow>,
-    ) -> Result<(Held, bool), OpError> {
+    ) -> Result<(Held, bool), Interrupt> {
         let claim = self.claim(lane, protects)?;
         if claim.queued {
             return self.acquire_queued(lane, claim.held, follow).await;
@@ -348,7 +349,7 @@ pub(crate) trait Locks {
         lane: &Lane<'_>,
         held: Held,
         follow: Option<Self::Follow>,
-    ) -> Result<(Held, bool), OpError> {
+    ) -> Result<(Held, bool), Interrupt> {
         let cas = self.push_lock(lane, &held, follow);
         lane.port().submit().await?;
         match self.judge_lock(lane, held, cas) {
@@ -364,7 +365,7 @@ pub(crate) trait Locks {
         held: Held,
         follow: Option<Self::Follow>,
         lost: Option<u64>,
-    ) -> Result<(Held, bool), OpError> {
+    ) -> Result<(Held, bool), Interrupt> {
         match lost {
             Some(found) => self.acquire_again(lane, held, follow, found).await,
             None => self.acquire_queued(lane, held, follow).await,
@@ -377,7 +378,7 @@ pub(crate) trait Locks {
         lane: &Lane<'_>,
         held: Held,
         follow: Option<Self::Follow>,
-    ) -> Result<(Held, bool), OpError> {
+    ) -> Result<(Held, bool), Interrupt> {
         let port = lane.port();
         lane.mark(Mark::LockQueued);
         loop {
@@ -386,7 +387,8 @@ pub(crate) trait Locks {
             match self.queues().turn(held.lock, lane.id()) {
                 Turn::Wait => {
                     if let Err(late) = lane.check_deadline() {
-                        return self.leave_queue(lane, held).await.and(Err(late));
+                        self.leave_queue(lane, held).await?;
+                        return Err(late.into());
                     }
                 }
                 Turn::Acquire => break,
@@ -414,7 +416,7 @@ pub(crate) trait Locks {
         held: Held,
         follow: Option<Self::Follow>,
         found: u64,
-    ) -> Result<(Held, bool), OpError> {
+    ) -> Result<(Held, bool), Interrupt> {
         let port = lane.port();
         let Held { lock, protects, .. } = held;
         let mut found = found;
@@ -430,8 +432,7 @@ pub(crate) trait Locks {
                 let long_ns = match self.watch_holder(lane, found) {
                     Watched::Unresponsive => {
                         self.leave(lane, lock);
-                        lane.suspect(LockRecord::queued(lock, protects));
-                        return Err(unresponsive_holder());
+                        return Err(Interrupt::Unresponsive(LockRecord::queued(lock, protects)));
                     }
                     Watched::Wait(ns) => ns,
                 };
@@ -454,7 +455,7 @@ pub(crate) trait Locks {
         }
         self.leave(lane, lock);
         lane.check_deadline()?;
-        Err(OpError::harmless(Cause::Retries { attempts: ATTEMPTS_MAX, what: "acquiring a lock" }))
+        Err(OpError::harmless(Cause::Retries { attempts: ATTEMPTS_MAX, what: "acquiring a lock" }).into())
     }
 
     /// Gives up a place in the local queue. If the turn came after all, passes it on.

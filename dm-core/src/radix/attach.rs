@@ -13,9 +13,9 @@ use super::replace::Replace;
 use super::slot::{self, BYTES_MAX, COVERS_MAX, Child, Header, NodeType, Place, SLOTS_AT, Slot, word};
 use super::tree::{CHAIN_NODES_MAX, Way, corrupt};
 use crate::lane::Lane;
+use crate::lane::interrupt::Interrupt;
 use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};
-use crate::operation::OpError;
 use crate::remote::place::NodeClass;
 use crate::verbs::{Label, NodeId, Request};
 
@@ -38,7 +38,7 @@ pub(crate) trait Attach<'s>: Replace<'s> {
         way: &Way,
         (cursor, why): (DescentCursor, Why),
         tidies: &mut bool,
-    ) -> Result<Attached, OpError> {
+    ) -> Result<Attached, Interrupt> {
         match why {
             Why::Slot(node, None) => {
                 // The replacement has the record from the beginning.
@@ -72,9 +72,9 @@ pub(crate) trait Attach<'s>: Replace<'s> {
         cursor: &DescentCursor,
         node: Place,
         empty: usize,
-    ) -> Result<Attached, OpError> {
+    ) -> Result<Attached, Interrupt> {
         let Ok(Child::Node(kind, _)) = cursor.word.child() else { return Ok(Attached::Again { copied: false }) };
-        let leaf = self.tree().carve(lane, NodeClass::Leaf, node.node(), self.place_bytes()).await?;
+        let leaf = self.tree().carve(lane, way.patient, NodeClass::Leaf, node.node(), self.place_bytes()).await?;
         let at = self.tree().scratch.node(0);
         let partial = lane.port().with(|scratch| {
             let mut room = [0; 64];
@@ -121,10 +121,10 @@ pub(crate) trait Attach<'s>: Replace<'s> {
         way: &Way,
         cursor: &DescentCursor,
         buried: Place,
-    ) -> Result<Attached, OpError> {
+    ) -> Result<Attached, Interrupt> {
         let parent = cursor.place(way);
         let _room = self.tree().room_for(way, 1)?;
-        let leaf = self.tree().carve(lane, NodeClass::Leaf, parent.node(), self.place_bytes()).await?;
+        let leaf = self.tree().carve(lane, way.patient, NodeClass::Leaf, parent.node(), self.place_bytes()).await?;
         self.push_leaf(lane, leaf);
         let to = Slot::leaf(cursor.word.partial(), leaf);
         lane.change_is_next();
@@ -152,7 +152,7 @@ pub(crate) trait Attach<'s>: Replace<'s> {
     ///   position; contiguous, in one WRITE. Both leaves are in the last.
     /// - A node whose header differs: one node with the bytes in front of the difference, and in it that node and the
     ///   leaf. The old node keeps its header: the bytes that are twice there now are compared by nobody.
-    async fn split(&self, lane: &Lane<'_>, way: &Way, cursor: &DescentCursor, why: Why) -> Result<Attached, OpError> {
+    async fn split(&self, lane: &Lane<'_>, way: &Way, cursor: &DescentCursor, why: Why) -> Result<Attached, Interrupt> {
         let place = cursor.place(way);
         // A counter of the lane spreads what is new over the memory nodes; the old child stays where it is.
         let near = match why {
@@ -178,16 +178,19 @@ pub(crate) trait Attach<'s>: Replace<'s> {
             }
         });
         let Some((at, old_byte)) = difference else {
-            return Err(corrupt(place, "a slot that leads to a leaf of another prefix"));
+            return Err(corrupt(place, "a slot that leads to a leaf of another prefix").into());
         };
         let count = if matches!(why, Why::Empty) { 0 } else { (at - begin) / COVERS_MAX + 1 };
         if count > CHAIN_NODES_MAX {
-            return Err(corrupt(place, "a path that is too long"));
+            return Err(corrupt(place, "a path that is too long").into());
         }
         let node_bytes = NodeType::SMALLEST.bytes();
-        let nodes =
-            if count > 0 { self.tree().carve(lane, NodeClass::Inner, near, count * node_bytes).await? } else { place };
-        let leaf = match self.tree().carve(lane, NodeClass::Leaf, nodes.node(), self.place_bytes()).await {
+        let nodes = if count > 0 {
+            self.tree().carve(lane, way.patient, NodeClass::Inner, near, count * node_bytes).await?
+        } else {
+            place
+        };
+        let leaf = match self.tree().carve(lane, way.patient, NodeClass::Leaf, nodes.node(), self.place_bytes()).await {
             Ok(leaf) => leaf,
             Err(error) => {
                 if count > 0 {

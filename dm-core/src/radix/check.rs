@@ -7,6 +7,7 @@ use super::tree::{NODE_IMAGES, corrupt};
 use super::walk::{ANOTHER_PREFIX, Children, Level, MORE_NODES, NOT_ASCENDING, Path, Walk, single};
 use crate::error::DecodeError;
 use crate::lane::Lane;
+use crate::lane::interrupt::Interrupt;
 use crate::operation::{Census, OpError};
 
 /// Checks of any radix tree.
@@ -20,7 +21,7 @@ pub(crate) trait Check<'s>: Walk<'s> {
             Ok(Child::Empty) => return Ok(census),
             Ok(Child::Leaf(place)) if self.tree().is_inside(place, self.place_bytes()) => {
                 let children = single(root.word);
-                self.read_leaves(lane, &children, false).await?;
+                self.read_leaves(lane, &children, false).await.map_err(Interrupt::into_error)?;
                 self.count_leaves(lane, &children, &path, &mut census)?;
                 census.levels = 1;
                 return Ok(census);
@@ -40,7 +41,7 @@ pub(crate) trait Check<'s>: Walk<'s> {
             })?;
             self.set_level(lane, level, Level { next: children.next, ..here });
             if children.count > 0 {
-                self.read_leaves(lane, &children, false).await?;
+                self.read_leaves(lane, &children, false).await.map_err(Interrupt::into_error)?;
                 self.count_leaves(lane, &children, &path, &mut census)?;
                 census.levels = census.levels.max(path.levels as u32 + 1);
             } else if let Some((slot, ..)) = children.node {

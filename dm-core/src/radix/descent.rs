@@ -9,9 +9,10 @@ use super::cursor::{DescentCursor, Reached, Why};
 use super::leaf::{Judged, LeafState, RadixLeaf};
 use super::replace::Replace;
 use super::slot::{Child, Compared, Node, NodeType, Place, Slot, word};
-use super::tree::{Tree, Way, corrupt};
+use super::tree::{Way, corrupt};
 use crate::error::DecodeError;
 use crate::lane::Lane;
+use crate::lane::interrupt::Interrupt;
 use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};
 use crate::operation::OpError;
@@ -45,7 +46,7 @@ pub(crate) trait Descent<'s>: Replace<'s> {
     ///
     /// Every iteration goes down, or makes the slot fresh, or starts from the root, where all is fresh. Fresh stays
     /// fresh. So few iterations do not go down, except for helping, which is limited.
-    async fn find(&self, lane: &Lane<'_>, way: &Way, copied: bool, helps: bool) -> Result<Reached, OpError> {
+    async fn find(&self, lane: &Lane<'_>, way: &Way, copied: bool, helps: bool) -> Result<Reached, Interrupt> {
         let route = if copied && way.copies { self.route(lane).await } else { None };
         let mut cursor = match route {
             Some(route) => DescentCursor::copied(&route),
@@ -85,7 +86,7 @@ pub(crate) trait Descent<'s>: Replace<'s> {
                         Look::Found { word, .. } if word.is_frozen() && helps && !planted(Mutant::FrozenFollowed) => {
                             lane.mark(Mark::HelpedSwitch);
                             self.replace_node(lane, way, &cursor, place, false).await?;
-                            Tree::attempt(lane, &mut attempts, "replacing full nodes on the way")?;
+                            lane.attempt(&mut attempts, "replacing full nodes on the way")?;
                             cursor = self.tree().read_root(lane, way).await?;
                             continue;
                         }
@@ -105,7 +106,7 @@ pub(crate) trait Descent<'s>: Replace<'s> {
                         Look::Missing { frozen: true, .. } if helps => {
                             lane.mark(Mark::HelpedSwitch);
                             self.replace_node(lane, way, &cursor, place, false).await?;
-                            Tree::attempt(lane, &mut attempts, "replacing nodes that are left on the way")?;
+                            lane.attempt(&mut attempts, "replacing nodes that are left on the way")?;
                             cursor = self.tree().read_root(lane, way).await?;
                             continue;
                         }
@@ -119,7 +120,7 @@ pub(crate) trait Descent<'s>: Replace<'s> {
                 Err(_) => "a slot with unknown bits",
             };
             if cursor.fresh {
-                return Err(corrupt(cursor.place(way), what));
+                return Err(corrupt(cursor.place(way), what).into());
             }
             cursor = self.confirm(lane, way, cursor).await?;
         }

@@ -8,7 +8,8 @@ use super::slot::Place;
 use super::tree::Tree;
 use crate::error::DecodeError;
 use crate::lane::Lane;
-use crate::operation::{OpError, ScratchPlan};
+use crate::lane::interrupt::Interrupt;
+use crate::operation::ScratchPlan;
 use crate::verbs::Request;
 use core::future::Future;
 
@@ -69,14 +70,14 @@ pub(crate) trait RadixLeaf<'s>: Sized {
     /// READs a leaf into leaf image 0 until it is whole, and judges it.
     ///
     /// This and the next two are no `async fn`: the index returns its future, without another one around it.
-    fn read_leaf(&self, lane: &Lane<'_>, leaf: Place) -> impl Future<Output = Result<Judged, OpError>>;
+    fn read_leaf(&self, lane: &Lane<'_>, leaf: Place) -> impl Future<Output = Result<Judged, Interrupt>>;
 
     /// Locks a leaf, READs it into leaf image `i`, and unlocks it. The other images keep their content.
-    fn read_leaf_locked(&self, lane: &Lane<'_>, leaf: Place, i: usize) -> impl Future<Output = Result<(), OpError>>;
+    fn read_leaf_locked(&self, lane: &Lane<'_>, leaf: Place, i: usize) -> impl Future<Output = Result<(), Interrupt>>;
 
     /// Finalizes a leaf, if it is deleted, under its lock, for which this `waits`. Returns whether it is finalized and
     /// may leave the tree. Uses leaf image 0. The operation's own change is still to come: a failure has no effect.
-    fn finalize(&self, lane: &Lane<'_>, leaf: Place, waits: bool) -> impl Future<Output = Result<bool, OpError>>;
+    fn finalize(&self, lane: &Lane<'_>, leaf: Place, waits: bool) -> impl Future<Output = Result<bool, Interrupt>>;
 
     /// Copies the operation's key to the stack.
     fn key<'k>(&self, scratch: &[u8], room: &'k mut [u8; 64]) -> &'k [u8] {

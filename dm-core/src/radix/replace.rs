@@ -15,9 +15,9 @@ use super::slot::{self, Child, Node, NodeType, Place, SLOTS_AT, Slot, word};
 use super::tombstones::Tombstones;
 use super::tree::{Way, corrupt};
 use crate::lane::Lane;
+use crate::lane::interrupt::Interrupt;
 use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};
-use crate::operation::OpError;
 use crate::remote::place::NodeClass;
 use crate::verbs::{Label, Request};
 
@@ -44,7 +44,7 @@ pub(crate) trait Replace<'s>: Tombstones<'s> {
         cursor: &DescentCursor,
         node: Place,
         inserts: bool,
-    ) -> Result<bool, OpError> {
+    ) -> Result<bool, Interrupt> {
         let Ok(Child::Node(kind, _)) = cursor.word.child() else { return Ok(false) };
         self.tree().freeze(lane, node, kind, 0).await?;
         if way.copies {
@@ -56,12 +56,12 @@ pub(crate) trait Replace<'s>: Tombstones<'s> {
             slots.filter(|slot| !slot.is_empty()).count()
         });
         let Some(larger) = type_for(count + usize::from(inserts), kind) else {
-            return Err(corrupt(node, "a node of the largest type that is full or frozen and lacks a byte"));
+            return Err(corrupt(node, "a node of the largest type that is full or frozen and lacks a byte").into());
         };
         let _room = self.tree().room_for(way, 1 + if way.copies { self.count_finalized(lane, kind) } else { 0 })?;
-        let place = self.tree().carve(lane, NodeClass::Inner, node.node(), larger.bytes()).await?;
+        let place = self.tree().carve(lane, way.patient, NodeClass::Inner, node.node(), larger.bytes()).await?;
         let leaf = if inserts {
-            match self.tree().carve(lane, NodeClass::Leaf, place.node(), self.place_bytes()).await {
+            match self.tree().carve(lane, way.patient, NodeClass::Leaf, place.node(), self.place_bytes()).await {
                 Ok(leaf) => Some(leaf),
                 Err(error) => {
                     self.tree().space.put(NodeClass::Inner, place, larger.bytes());

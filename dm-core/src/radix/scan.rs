@@ -10,13 +10,14 @@ use super::tree::{NODE_IMAGES, PATH_BYTES, corrupt};
 use super::walk::{ANOTHER_PREFIX, Children, Level, MORE_NODES, NOT_ASCENDING, Path, Walk, single};
 use crate::error::DecodeError;
 use crate::lane::Lane;
+use crate::lane::interrupt::Interrupt;
 use crate::operation::{OpError, Operation, Outcome};
 
 /// Scans in any radix tree.
 pub(crate) trait Scan<'s>: Walk<'s> {
     /// Steps: READ root slot; down along the lower bound, a READ a node; from there on in ascending order, leaves of a
     /// node in one submit.
-    async fn scan(&self, lane: &Lane<'_>, operation: &Operation) -> Result<Outcome, OpError> {
+    async fn scan(&self, lane: &Lane<'_>, operation: &Operation) -> Result<Outcome, Interrupt> {
         let limit = (operation.limit as usize).min(self.plan().page_records());
         let mut records = 0;
         if limit == 0 {
@@ -35,7 +36,7 @@ pub(crate) trait Scan<'s>: Walk<'s> {
             Ok(Child::Node(kind, place)) if self.tree().is_inside(place, kind.bytes()) => {
                 self.enter(lane, &mut path, root.word, 0, true).await?;
             }
-            _ => return Err(corrupt(self.tree().root, "a slot that leads nowhere")),
+            _ => return Err(corrupt(self.tree().root, "a slot that leads nowhere").into()),
         }
         let mut nodes = 0;
         while path.levels > 0 {
@@ -59,7 +60,7 @@ pub(crate) trait Scan<'s>: Walk<'s> {
                 // this limit, a scan would go through all combinations of them.
                 nodes += 1;
                 if nodes > self.nodes_max() {
-                    return Err(corrupt(place, MORE_NODES));
+                    return Err(corrupt(place, MORE_NODES).into());
                 }
                 let at = usize::from(children.depth) - 1;
                 let tight = here.tight && self.low_byte(lane, at) == Some(slot.partial());

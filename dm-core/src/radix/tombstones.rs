@@ -18,6 +18,7 @@ use super::leaf::{Judged, LeafState, RadixLeaf};
 use super::slot::{Child, Node, NodeType, Place, SLOTS_AT, Slot, set_word, word};
 use super::tree::Way;
 use crate::lane::Lane;
+use crate::lane::interrupt::Interrupt;
 use crate::marks::Mark;
 use crate::operation::OpError;
 use crate::port::OUTBOX_REQUESTS;
@@ -65,7 +66,7 @@ pub(crate) trait Tombstones<'s>: RadixLeaf<'s> {
 
     /// Whether `leaf`, which is another key's or finalized and in leaf image 0, is finalized and may leave the tree. If
     /// it is deleted, it is finalized now, unless another lane has it locked.
-    async fn is_finalized(&self, lane: &Lane<'_>, leaf: Place, judged: Judged) -> Result<bool, OpError> {
+    async fn is_finalized(&self, lane: &Lane<'_>, leaf: Place, judged: Judged) -> Result<bool, Interrupt> {
         if judged.state == LeafState::Valid {
             return Ok(false);
         }
@@ -135,7 +136,7 @@ pub(crate) trait Tombstones<'s>: RadixLeaf<'s> {
     /// Finalizes leaves of the frozen node in node image 0, and of small nodes below it, if the budget allows to look
     /// for deleted ones. Afterwards the slots that the next node need not have are empty in the image, or lead to the
     /// leaf that is left. The words that they had are in the image of states, where all others are 0.
-    async fn finalize_some(&self, lane: &Lane<'_>, kind: NodeType) -> Result<(), OpError> {
+    async fn finalize_some(&self, lane: &Lane<'_>, kind: NodeType) -> Result<(), Interrupt> {
         let (mut leaves, mut below) = (0, 0);
         for number in 0..kind.slots() {
             match self.slot_in(lane, 0, number).child() {
@@ -178,7 +179,7 @@ pub(crate) trait Tombstones<'s>: RadixLeaf<'s> {
 
     /// Freezes a node below the full one, if at most one of its leaves is not deleted, and finalizes the others.
     /// Returns what is left of it: nothing, or a leaf; `None`: it has to stay.
-    async fn finalize_below(&self, lane: &Lane<'_>, kind: NodeType, node: Place) -> Result<Option<Slot>, OpError> {
+    async fn finalize_below(&self, lane: &Lane<'_>, kind: NodeType, node: Place) -> Result<Option<Slot>, Interrupt> {
         self.read_below(lane, kind, node).await?;
         let stay = |deleted: &dyn Fn(usize) -> bool| {
             let mut stay = 0;

@@ -5,6 +5,7 @@ use super::slot::{COVERS_MAX, NODE_BYTES_MAX, Place, Slot};
 use super::space::{Room, Space};
 use crate::error::VerbError;
 use crate::lane::Lane;
+use crate::lane::interrupt::Interrupt;
 use crate::marks::Mark;
 use crate::memory::Participant;
 use crate::memory::chunks::{self, RequestIds, Want};
@@ -20,9 +21,6 @@ use core::sync::atomic::AtomicU32;
 
 /// Bytes of a key at most.
 pub(crate) const KEY_BYTES_MAX: usize = 64;
-
-/// How often an operation starts over before it reports that it makes no progress.
-const RESTARTS_MAX: u32 = 256;
 
 /// Nodes that a leaf split makes at most: keys of 64 bytes that differ in the last.
 pub const CHAIN_NODES_MAX: usize = KEY_BYTES_MAX / COVERS_MAX + 1;
@@ -82,6 +80,8 @@ pub(crate) struct Way {
     pub root: Place,
     /// Copies of its nodes are kept.
     pub copies: bool,
+    /// An operation that finds no memory may be sent back, with nothing changed, to wait until others give back some.
+    pub patient: bool,
 }
 
 /// The shared part of a radix tree.
@@ -117,7 +117,7 @@ pub(crate) struct Tree<'s> {
 impl<'s> Tree<'s> {
     /// The way into the index.
     pub(crate) const fn way(&self) -> Way {
-        Way { root: self.root, copies: true }
+        Way { root: self.root, copies: true, patient: false }
     }
 
     /// Whether `bytes` from `place` on can be memory of a node or leaf.
@@ -132,24 +132,17 @@ impl<'s> Tree<'s> {
         self.epochs.map_or(0, |part| part.epoch(lane))
     }
 
-    /// Counts an attempt at something that others may keep from succeeding, against the operation's limits.
-    pub(crate) fn attempt(lane: &Lane<'_>, attempts: &mut u32, what: &'static str) -> Result<(), OpError> {
-        *attempts += 1;
-        if *attempts > RESTARTS_MAX {
-            return Err(OpError::harmless(Cause::Retries { attempts: RESTARTS_MAX, what }));
-        }
-        lane.check_deadline()
-    }
-
-    /// Carves `bytes`, on `near` if that has room, with a chunk granted where no memory node has. After `PoolFull` the
-    /// operation waits and begins again, as long as there is something to wait for: `Smart::await_memory`.
+    /// Carves `bytes`, on `near` if that has room, with a chunk granted where no memory node has. After
+    /// [`Interrupt::NoMemory`] the operation waits and begins again, as long as there is something to wait for:
+    /// `Smart::await_memory`. `patient`: see [`Way`].
     pub(crate) async fn carve(
         &self,
         lane: &Lane<'_>,
+        patient: bool,
         what: NodeClass,
         near: NodeId,
         bytes: usize,
-    ) -> Result<Place, OpError> {
+    ) -> Result<Place, Interrupt> {
         for _ in 0..self.space.release() {
             lane.mark(Mark::QuarantineOver);
         }
@@ -157,12 +150,11 @@ impl<'s> Tree<'s> {
         if let Some(place) = ready.or_else(|| self.space.take_off(what, near, bytes)) {
             return Ok(place);
         }
-        let full = OpError::harmless(Cause::PoolFull);
         // Memory that is overwritten again and again should be reused, and is waited for where the pool is short of it.
         // Otherwise every turn of the epochs would cost a chunk.
         if self.space.is_crowded(what, self.cache.used_bytes()) {
-            if lane.is_patient() && self.space.is_worth_waiting(what) {
-                return Err(full);
+            if patient && self.space.is_worth_waiting(what) {
+                return Err(Interrupt::NoMemory);
             }
             self.space.ask_back();
         }
@@ -195,17 +187,17 @@ impl<'s> Tree<'s> {
                 return Ok(place);
             }
         }
-        self.space.take_near(what, near, bytes).ok_or(full)
+        self.space.take_near(what, near, bytes).ok_or(Interrupt::NoMemory)
     }
 
     /// Reserves room in the limbo list for `count` places that are about to leave the tree. Without it they would be
     /// lost.
-    pub(crate) fn room_for(&self, way: &Way, count: usize) -> Result<Option<Room<'_, 's>>, OpError> {
+    pub(crate) fn room_for(&self, way: &Way, count: usize) -> Result<Option<Room<'_, 's>>, Interrupt> {
         if !way.copies {
             // Of a tree that only this compute node knows: nothing waits.
             return Ok(None);
         }
-        self.space.room_for(count).map(Some).ok_or(OpError::harmless(Cause::PoolFull))
+        self.space.room_for(count).map(Some).ok_or(Interrupt::NoMemory)
     }
 
     /// Notes that what was published at `place` is out of the tree.

@@ -10,6 +10,7 @@ use super::slot::{BYTES_MAX, Child, Header, Node, NodeType, Place, Slot, set_wor
 use super::tree::{LEAVES_AT_ONCE_MAX, NODE_IMAGES, PATH_BYTES, corrupt};
 use crate::error::DecodeError;
 use crate::lane::Lane;
+use crate::lane::interrupt::Interrupt;
 use crate::marks::Mark;
 use crate::operation::OpError;
 use crate::verbs::{Label, Request};
@@ -220,7 +221,7 @@ pub(crate) trait Walk<'s>: RadixLeaf<'s> {
     /// READs leaves into the leaf images. Torn ones are READ again, one by one, and under their locks in the end if
     /// `locks` is set. (A walk that checks an index does not wait for locks: the index is quiet, or its memory may have
     /// any content.)
-    async fn read_leaves(&self, lane: &Lane<'_>, children: &Children, locks: bool) -> Result<(), OpError> {
+    async fn read_leaves(&self, lane: &Lane<'_>, children: &Children, locks: bool) -> Result<(), Interrupt> {
         self.push_leaves(lane, children);
         lane.port().submit().await?;
         for (i, leaf) in children.leaves.iter().enumerate().take(children.count) {
@@ -233,7 +234,7 @@ pub(crate) trait Walk<'s>: RadixLeaf<'s> {
                 if tries <= TORN_MAX {
                     lane.port().call(self.leaf_request(place, i)).await?;
                 } else if tries > TORN_MAX + TORN_LATE_MAX {
-                    return Err(corrupt(place, "a leaf that stays torn: a writer died in a WRITE"));
+                    return Err(corrupt(place, "a leaf that stays torn: a writer died in a WRITE").into());
                 } else if !locks {
                     lane.port().call(Request::pause(TORN_PAUSE_NS)).await?;
                     lane.port().call(self.leaf_request(place, i)).await?;

@@ -100,6 +100,7 @@ use crate::index::Index;
 use crate::index::runner::{Run, Shared};
 use crate::lane::Lane;
 use crate::lane::LockRecord;
+use crate::lane::interrupt::Interrupt;
 use crate::locks::protocol::Locks;
 use crate::marks::Mark;
 use crate::memory::epochs::Pinned;
@@ -108,7 +109,7 @@ use crate::operation::{Census, OpError, Operation, OperationKind, Outcome, Scrat
 use crate::recovery::Swept;
 use crate::remote::address::Address;
 use crate::remote::lock_word::RowId;
-use crate::verbs::{Assumptions, Space};
+use crate::verbs::Assumptions;
 use core::future::Future;
 use layout::{Leaf, LeafMut, LeafShape};
 use parameters::{ParameterError, Parameters};
@@ -198,11 +199,11 @@ impl<'s> Leaves<'s> for Sherman<'s> {
         lane: &Lane<'_>,
         target: Target,
         look: impl FnMut(&mut [u8]) -> Result<R, DecodeError>,
-    ) -> impl Future<Output = Result<Option<R>, OpError>> {
+    ) -> impl Future<Output = Result<Option<R>, Interrupt>> {
         self.tree.read_under_lock(lane, target, look)
     }
 
-    async fn mend_forwarding(&self, lane: &Lane<'_>, left: Address, right: Address) -> Result<(), OpError> {
+    async fn mend_forwarding(&self, lane: &Lane<'_>, left: Address, right: Address) -> Result<(), Interrupt> {
         if lane.forwarded_more_than(FORWARDING_RETRIES_MAX) {
             self.undo_merge(lane, left, right).await?;
         }
@@ -225,12 +226,21 @@ impl<'s> Run<'s> for Sherman<'s> {
         self.tree.pin(lane)
     }
 
-    async fn attempt_once(&self, lane: &Lane<'_>, operation: &Operation) -> Result<Outcome, OpError> {
-        match operation.kind {
-            OperationKind::Get => self.get(lane).await,
-            OperationKind::Scan => self.scan(lane, operation).await,
-            kind => self.write(lane, kind).await,
-        }
+    fn get_once(&self, lane: &Lane<'_>) -> impl Future<Output = Result<Outcome, Interrupt>> {
+        self.get(lane)
+    }
+
+    fn scan_once(&self, lane: &Lane<'_>, operation: &Operation) -> impl Future<Output = Result<Outcome, Interrupt>> {
+        self.scan(lane, operation)
+    }
+
+    fn write_once(
+        &self,
+        lane: &Lane<'_>,
+        kind: OperationKind,
+        _patient: bool,
+    ) -> impl Future<Output = Result<Outcome, Interrupt>> {
+        self.write(lane, kind)
     }
 
     async fn look_after(&self, lane: &Lane<'_>, lock_record: LockRecord) -> Result<(), OpError> {
@@ -244,19 +254,7 @@ impl Index for Sherman<'_> {
     }
 
     fn assumptions(&self) -> Assumptions {
-        let mut needed = Assumptions::LINE_ATOMIC
-            | Assumptions::WORD_ATOMIC
-            | Assumptions::WRITE_THEN_WRITE
-            | Assumptions::WRITE_THEN_ATOMIC
-            | Assumptions::COMPLETION_IS_VISIBLE
-            | Assumptions::TIMED_READS;
-        if self.tree.geometry.iter().any(|node| node.lock_space == Space::Device) {
-            needed |= Assumptions::HOST_BEFORE_DEVICE;
-        }
-        if self.tree.options.chain_lock_read {
-            needed |= Assumptions::ATOMIC_THEN_READ;
-        }
-        needed
+        self.tree.assumptions()
     }
 
     fn execute<'a>(
@@ -269,7 +267,7 @@ impl Index for Sherman<'_> {
     }
 
     async fn settle<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
-        lane.set_deadline(Operation::WAIT_NS_DEFAULT);
+        lane.begin(Operation::WAIT_NS_DEFAULT);
         lane.close(self.tree.scratch.small).await?;
         let _pinned = self.tree.pin(lane);
         // The lock first: members of a batch this lane leads may be queued behind it.
@@ -281,32 +279,24 @@ impl Index for Sherman<'_> {
         Ok(())
     }
 
-    async fn validate<'a>(&'a self, lane: &'a Lane<'_>) -> Result<Census, OpError> {
-        lane.set_deadline(u64::MAX);
-        lane.forget_watch();
-        let _pinned = self.tree.pin(lane);
-        self.mend_and_walk(lane).await
+    fn validate<'a>(&'a self, lane: &'a Lane<'_>) -> impl Future<Output = Result<Census, OpError>> + 'a {
+        self.mend_and_walk(lane)
     }
 
-    async fn bulk_append<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
-        lane.set_deadline(u64::MAX);
-        self.bulk_next(lane).await
+    fn bulk_append<'a>(&'a self, lane: &'a Lane<'_>) -> impl Future<Output = Result<(), OpError>> + 'a {
+        self.bulk_next(lane)
     }
 
-    async fn bulk_finish<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
-        lane.set_deadline(u64::MAX);
-        self.bulk_end(lane).await
+    fn bulk_finish<'a>(&'a self, lane: &'a Lane<'_>) -> impl Future<Output = Result<(), OpError>> + 'a {
+        self.bulk_end(lane)
     }
 
-    async fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId) -> Result<Swept, OpError> {
-        lane.set_deadline(u64::MAX);
-        self.check_not_fenced()?;
-        let _pinned = self.tree.pin(lane);
-        self.sweep_and_mend(lane, row).await
+    fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId) -> impl Future<Output = Result<Swept, OpError>> + 'a {
+        self.sweep_and_mend(lane, row)
     }
 
-    async fn adopt<'a>(&'a self, lane: &'a Lane<'_>) -> Result<Adopted, OpError> {
-        self.adopt_all(lane).await
+    fn adopt<'a>(&'a self, lane: &'a Lane<'_>) -> impl Future<Output = Result<Adopted, OpError>> + 'a {
+        self.adopt_all(lane)
     }
 
     fn cache_bytes(&self) -> (u64, u64) {

@@ -4,11 +4,12 @@ use super::Sherman;
 use super::layout::Leaf;
 use crate::btree::leaves::Leaves;
 use crate::lane::Lane;
-use crate::operation::{OpError, Outcome};
+use crate::lane::interrupt::Interrupt;
+use crate::operation::Outcome;
 
 impl Sherman<'_> {
     /// Steps: route; READ leaf; judge it; take the value. Linearizes within the READ whose image was accepted.
-    pub(super) async fn get(&self, lane: &Lane<'_>) -> Result<Outcome, OpError> {
+    pub(super) async fn get(&self, lane: &Lane<'_>) -> Result<Outcome, Interrupt> {
         let output = self.plan.output.clone();
         let key_range = self.plan.key.clone();
         let at = self.tree.scratch.node(0);

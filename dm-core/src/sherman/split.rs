@@ -12,21 +12,21 @@ use crate::btree::link::raise_node_version;
 use crate::btree::node::{self, Header, KEY_BYTES_MAX, NodeFlags};
 use crate::btree::router::Router;
 use crate::lane::Lane;
+use crate::lane::interrupt::Interrupt;
 use crate::layout::stripes;
 use crate::locks::protocol::{Held, Locks};
 use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};
-use crate::operation::{Cause, OpError};
 use crate::remote::address::Address;
 use crate::remote::place::NodeClass;
 
 impl Sherman<'_> {
     /// Splits the locked, full leaf in image 0 and inserts the operation's record; then links the sibling in the
     /// parent.
-    pub(super) async fn split_and_insert(&self, lane: &Lane<'_>, held: Held, left: Address) -> Result<(), OpError> {
+    pub(super) async fn split_and_insert(&self, lane: &Lane<'_>, held: Held, left: Address) -> Result<(), Interrupt> {
         let Some(fresh) = lane.take_to_link(NodeClass::Leaf, left.node()) else {
             self.tree.release(lane, held).await?;
-            return Err(OpError::harmless(Cause::PoolFull));
+            return Err(Interrupt::NoMemory);
         };
         lane.mark(Mark::LeafSplit);
         if fresh.version != 0 {
@@ -61,7 +61,7 @@ impl Sherman<'_> {
         self.tree.write_split(lane, held, (left, left_at), (right, right_at), self.leaf.bytes).await?;
         lane.is_through(fresh);
         // The record is in. If the parent cannot be told now, the next operation that meets the half-split does it.
-        let _ = self.tree.link(lane, 0, right).await;
+        lane.end_change(Router::link(&self.tree, lane, 0, right).await);
         Ok(())
     }
 

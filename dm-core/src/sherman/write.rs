@@ -15,12 +15,13 @@ use crate::btree::merge::Merge;
 use crate::btree::node::{FenceCheck, KEY_BYTES_MAX};
 use crate::btree::read::Torn;
 use crate::btree::router::Router;
-use crate::btree::{MOVES_MAX, RESTARTS_MAX, Tree};
+use crate::btree::{MOVES_MAX, Tree};
 use crate::error::DecodeError;
 use crate::lane::Lane;
+use crate::lane::interrupt::Interrupt;
 use crate::locks::protocol::{Held, Locks, acquire, release_with};
 use crate::marks::Mark;
-use crate::operation::{Cause, OpError, OperationKind, Outcome, unknown};
+use crate::operation::{OpError, OperationKind, Outcome, unknown};
 use crate::remote::address::Address;
 use crate::verbs::Label;
 
@@ -48,7 +49,7 @@ enum Attempt {
 }
 
 impl Sherman<'_> {
-    pub(super) async fn write(&self, lane: &Lane<'_>, kind: OperationKind) -> Result<Outcome, OpError> {
+    pub(super) async fn write(&self, lane: &Lane<'_>, kind: OperationKind) -> Result<Outcome, Interrupt> {
         let inserts = matches!(kind, OperationKind::Insert | OperationKind::Upsert);
         let mut cached = true;
         let mut attempts = 0;
@@ -61,7 +62,7 @@ impl Sherman<'_> {
                     None if !inserts => return Ok(Outcome::Absent),
                     None => {
                         self.plant(lane).await?;
-                        Tree::attempt(lane, &mut attempts, RESTARTS_MAX, "planting the first leaf")?;
+                        lane.attempt(&mut attempts, "planting the first leaf")?;
                         continue;
                     }
                 },
@@ -87,16 +88,16 @@ impl Sherman<'_> {
                 }
                 Attempt::Short => {
                     if !self.tree.reserve_to_split(lane, cursor.address.node()).await? {
-                        return Err(OpError::harmless(Cause::PoolFull));
+                        return Err(Interrupt::NoMemory);
                     }
-                    Tree::attempt(lane, &mut attempts, RESTARTS_MAX, "reserving nodes for a split")?;
+                    lane.attempt(&mut attempts, "reserving nodes for a split")?;
                 }
                 Attempt::Lost => {
                     lane.mark(if cached { Mark::StaleCache } else { Mark::Restart });
                     self.tree.forget(&cursor);
                     self.tree.forget_root();
                     cached = false;
-                    Tree::attempt(lane, &mut attempts, RESTARTS_MAX, "finding the leaf of a key")?;
+                    lane.attempt(&mut attempts, "finding the leaf of a key")?;
                 }
             }
         }
@@ -108,7 +109,7 @@ impl Sherman<'_> {
         lane: &Lane<'_>,
         kind: OperationKind,
         cursor: &mut DescentCursor,
-    ) -> Result<Attempt, OpError> {
+    ) -> Result<Attempt, Interrupt> {
         let at = self.tree.scratch.node(0);
         for _ in 0..MOVES_MAX {
             let address = cursor.address;
@@ -146,7 +147,7 @@ impl Sherman<'_> {
                 Ok(seen) => seen,
                 Err(error) => {
                     self.tree.release(lane, held).await?;
-                    return Err(error);
+                    return Err(error.into());
                 }
             };
             match seen {
@@ -192,18 +193,10 @@ impl Sherman<'_> {
         front: &mut [u8],
         image: &mut [u8],
     ) -> Result<Decision, DecodeError> {
-        use OperationKind::{Delete, DeleteIf, Get, Insert, Scan, Update, UpdateIf, Upsert};
+        use OperationKind::{DeleteIf, Insert, UpdateIf, Upsert};
         let leaf = Leaf::new(&self.leaf, image);
         let found = leaf.find(key)?;
-        // The leaf is locked and whole: what is decided now is true until the WRITE, which takes the value that joined last.
-        self.tree.batches.seal(lane, |value| {
-            if let Some(place) = front.get_mut(self.plan.value.clone()) {
-                // Both as long as values are.
-                for (to, from) in place.iter_mut().zip(value) {
-                    *to = *from;
-                }
-            }
-        });
+        self.seal_write(lane, front);
         let Some(slot) = found else {
             if !matches!(kind, Insert | Upsert) {
                 return Ok(Decision::Unchanged(Outcome::Absent));
@@ -218,14 +211,7 @@ impl Sherman<'_> {
         if matches!(kind, Insert) || differs {
             leaf.read_value(slot, front.get_mut(self.plan.output.clone()).unwrap_or_default());
         }
-        let outcome = match kind {
-            Get | Scan => Outcome::Found,
-            Insert => Outcome::Exists,
-            UpdateIf | DeleteIf if differs => Outcome::Mismatch,
-            Update | UpdateIf => Outcome::Updated,
-            Upsert => Outcome::Replaced,
-            Delete | DeleteIf => Outcome::Deleted,
-        };
+        let outcome = kind.outcome_of_present(differs);
         match outcome {
             Outcome::Updated | Outcome::Replaced => {
                 let value = front.get(self.plan.value.clone()).unwrap_or_default();

@@ -4,13 +4,14 @@
 //! compute node knows. Nothing is visible until the index's root slot is set to its word.
 
 use super::Smart;
-use crate::lane::Lane;
+use crate::lane::interrupt::Interrupt;
+use crate::lane::{Lane, NO_DEADLINE_NS};
 use crate::operation::{Cause, OpError};
 use crate::radix::attach::{Attach, Attached};
 use crate::radix::cursor::Reached;
 use crate::radix::descent::Descent;
 use crate::radix::slot::{Place, Slot, UNIT_BYTES, word};
-use crate::radix::tree::{Tree, Way, corrupt, published};
+use crate::radix::tree::{Way, corrupt, published};
 use crate::remote::place::NodeClass;
 use crate::verbs::{Label, Request};
 
@@ -28,6 +29,7 @@ const BROKEN: OpError = OpError::harmless(Cause::BadInput("the bulk load failed 
 impl Smart<'_> {
     /// Appends the operation's record.
     pub(super) async fn bulk_next(&self, lane: &Lane<'_>) -> Result<(), OpError> {
+        lane.begin(NO_DEADLINE_NS);
         let _under_way = self.pin(lane);
         let mut load = *self.bulk.lock();
         if load.broken {
@@ -37,40 +39,40 @@ impl Smart<'_> {
         self.bulk.lock().broken = true;
         let result = self.append_to(lane, &mut load).await;
         *self.bulk.lock() = load;
-        result
+        result.map_err(Interrupt::into_error)
     }
 
-    async fn append_to(&self, lane: &Lane<'_>, load: &mut BulkLoad) -> Result<(), OpError> {
+    async fn append_to(&self, lane: &Lane<'_>, load: &mut BulkLoad) -> Result<(), Interrupt> {
         let port = lane.port();
         let last = self.tree.scratch.last.clone();
         let root = if let Some(root) = load.root {
             if !port.with(|scratch| scratch.get(self.plan.key.clone()) > scratch.get(last.clone())) {
-                return Err(OpError::harmless(Cause::BadInput("keys of a bulk load must ascend")));
+                return Err(OpError::harmless(Cause::BadInput("keys of a bulk load must ascend")).into());
             }
             root
         } else {
             if !self.tree.read_root(lane, &self.tree.way()).await?.word.is_empty() {
-                return Err(OpError::harmless(Cause::BadInput("a bulk load needs an empty index")));
+                return Err(OpError::harmless(Cause::BadInput("a bulk load needs an empty index")).into());
             }
             if let Some(collection) = self.tree.space.collection() {
                 collection.loads(true);
             }
-            let root = self.tree.carve(lane, NodeClass::Inner, self.tree.root.node(), UNIT_BYTES).await?;
+            let root = self.tree.carve(lane, false, NodeClass::Inner, self.tree.root.node(), UNIT_BYTES).await?;
             port.call(Request::write_word(Label::Bulk, root.node(), root.offset(), Slot::EMPTY.0)).await?;
             load.root = Some(root);
             root
         };
         load.broken = true;
-        let way = Way { root, copies: false };
+        let way = Way { root, copies: false, patient: false };
         let mut attempts = 0;
         loop {
             let Reached::Gap(cursor, why) = self.find(lane, &way, false, true).await? else {
-                return Err(corrupt(root, "a key that was not loaded is there"));
+                return Err(corrupt(root, "a key that was not loaded is there").into());
             };
             if self.attach(lane, &way, (cursor, why), &mut false).await? == Attached::Done {
                 break;
             }
-            Tree::attempt(lane, &mut attempts, "appending a record")?;
+            lane.attempt(&mut attempts, "appending a record")?;
         }
         port.with(|scratch| {
             let key = self.plan.key.clone();
@@ -84,6 +86,7 @@ impl Smart<'_> {
 
     /// Makes the records visible.
     pub(super) async fn bulk_end(&self, lane: &Lane<'_>) -> Result<(), OpError> {
+        lane.begin(NO_DEADLINE_NS);
         let _under_way = self.pin(lane);
         let load = core::mem::take(&mut *self.bulk.lock());
         if load.broken {

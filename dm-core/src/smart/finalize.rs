@@ -3,6 +3,7 @@
 use super::Smart;
 use super::layout::{LeafState, VALUE_AT};
 use crate::lane::Lane;
+use crate::lane::interrupt::Interrupt;
 use crate::locks::protocol::Locks;
 use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};
@@ -14,9 +15,9 @@ use crate::verbs::{Label, Request};
 impl Smart<'_> {
     /// Locks a leaf, if it is unlocked or this `waits`, READs it into leaf image 0, and finalizes it if it is deleted:
     /// [`RadixLeaf::finalize`](crate::radix::leaf::RadixLeaf::finalize).
-    pub(super) async fn finalize_leaf(&self, lane: &Lane<'_>, leaf: Place, waits: bool) -> Result<bool, OpError> {
+    pub(super) async fn finalize_leaf(&self, lane: &Lane<'_>, leaf: Place, waits: bool) -> Result<bool, Interrupt> {
         if planted(Mutant::BuryUnlocked) {
-            return self.finalize_unlocked(lane, leaf).await;
+            return Ok(self.finalize_unlocked(lane, leaf).await?);
         }
         let held = if waits {
             let (held, read) = self.lock_leaf(lane, leaf).await?;
@@ -33,7 +34,7 @@ impl Smart<'_> {
             Ok(judged) => judged,
             Err(error) => {
                 self.release(lane, held).await?;
-                return Err(error);
+                return Err(error.into());
             }
         };
         if judged.state != LeafState::Deleted {

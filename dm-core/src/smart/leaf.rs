@@ -4,7 +4,8 @@ use super::Smart;
 use super::layout::LeafState;
 use crate::error::DecodeError;
 use crate::lane::Lane;
-use crate::operation::{OpError, ScratchPlan};
+use crate::lane::interrupt::Interrupt;
+use crate::operation::ScratchPlan;
 use crate::radix::leaf::{Judged, RadixLeaf};
 use crate::radix::slot::Place;
 use crate::radix::tree::Tree;
@@ -60,15 +61,15 @@ impl<'s> RadixLeaf<'s> for Smart<'s> {
         self.push_new_leaf(lane, leaf);
     }
 
-    fn read_leaf(&self, lane: &Lane<'_>, leaf: Place) -> impl Future<Output = Result<Judged, OpError>> {
+    fn read_leaf(&self, lane: &Lane<'_>, leaf: Place) -> impl Future<Output = Result<Judged, Interrupt>> {
         self.read_leaf_whole(lane, leaf)
     }
 
-    fn read_leaf_locked(&self, lane: &Lane<'_>, leaf: Place, i: usize) -> impl Future<Output = Result<(), OpError>> {
+    fn read_leaf_locked(&self, lane: &Lane<'_>, leaf: Place, i: usize) -> impl Future<Output = Result<(), Interrupt>> {
         self.read_leaf_aside(lane, leaf, i)
     }
 
-    fn finalize(&self, lane: &Lane<'_>, leaf: Place, waits: bool) -> impl Future<Output = Result<bool, OpError>> {
+    fn finalize(&self, lane: &Lane<'_>, leaf: Place, waits: bool) -> impl Future<Output = Result<bool, Interrupt>> {
         self.finalize_leaf(lane, leaf, waits)
     }
 }

@@ -1,6 +1,7 @@
 //! Locks of leaves: a word in each. How a lock is acquired and released: `crate::locks::protocol`.
 
 use super::Smart;
+use crate::lane::interrupt::Interrupt;
 use crate::lane::{Lane, LockRecord};
 use crate::locks::protocol::{Held, Locks, Techniques};
 use crate::locks::table::LockTable;
@@ -80,7 +81,7 @@ impl Recoverable for Smart<'_> {
 impl Smart<'_> {
     /// Acquires the lock of `leaf`, waiting for it, and READs the leaf into image 0 in the chain of every CAS. The answer
     /// says whether it was READ: not if the lock was handed over.
-    pub(super) async fn lock_leaf(&self, lane: &Lane<'_>, leaf: Place) -> Result<(Held, bool), OpError> {
+    pub(super) async fn lock_leaf(&self, lane: &Lane<'_>, leaf: Place) -> Result<(Held, bool), Interrupt> {
         self.acquire(lane, leaf.address(), Some(())).await
     }
 

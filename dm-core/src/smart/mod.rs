@@ -132,9 +132,9 @@ pub use crate::radix::tombstones::RETIRED_AT_ONCE_MAX;
 use crate::btree::Options;
 use crate::compute::batches::Batches;
 use crate::index::Index;
-use crate::index::runner::{self, Run, Shared};
-use crate::lane::Lane;
-use crate::lane::LockRecord;
+use crate::index::runner::{self, Patience, Run, Shared};
+use crate::lane::interrupt::Interrupt;
+use crate::lane::{Lane, LockRecord, NO_DEADLINE_NS};
 use crate::locks::protocol::Locks;
 use crate::locks::table::LockTable;
 use crate::marks::Mark;
@@ -393,16 +393,24 @@ impl<'s> Run<'s> for Smart<'s> {
     }
 
     fn begin<'a, 'm>(&'a self, lane: &'a Lane<'m>) -> UnderWay<'a, 'm, 's> {
-        lane.set_patient(self.tree.epochs.is_some());
         self.pin(lane)
     }
 
-    async fn attempt_once(&self, lane: &Lane<'_>, operation: &Operation) -> Result<Outcome, OpError> {
-        match operation.kind {
-            OperationKind::Get => self.get(lane).await,
-            OperationKind::Scan => self.scan(lane, operation).await,
-            kind => self.write(lane, kind).await,
-        }
+    fn get_once(&self, lane: &Lane<'_>) -> impl Future<Output = Result<Outcome, Interrupt>> {
+        self.get(lane)
+    }
+
+    fn scan_once(&self, lane: &Lane<'_>, operation: &Operation) -> impl Future<Output = Result<Outcome, Interrupt>> {
+        self.scan(lane, operation)
+    }
+
+    fn write_once(
+        &self,
+        lane: &Lane<'_>,
+        kind: OperationKind,
+        patient: bool,
+    ) -> impl Future<Output = Result<Outcome, Interrupt>> {
+        self.write(lane, kind, patient)
     }
 
     async fn look_after(&self, lane: &Lane<'_>, lock_record: LockRecord) -> Result<(), OpError> {
@@ -415,12 +423,13 @@ impl<'s> Run<'s> for Smart<'s> {
     ///
     /// The first waits are for memory that comes back sooner than a chunk would be worth. If that takes longer than
     /// [`PATIENCE_NS`], or other lanes took what came back, a chunk is granted if the pool has one.
-    async fn await_memory(&self, lane: &Lane<'_>, waits: &mut u32) -> Result<bool, OpError> {
-        let (Some(part), Some(asked)) = (self.tree.epochs, self.tree.space.is_short()) else { return Ok(false) };
-        if lane.has_lock_records() || *waits == WAITS_MAX || lane.check_deadline().is_err() {
-            return Ok(false);
+    async fn await_memory(&self, lane: &Lane<'_>, patience: &mut Patience) -> Result<(), OpError> {
+        let full = Interrupt::NoMemory.into_error();
+        let (Some(part), Some(asked)) = (self.tree.epochs, self.tree.space.is_short()) else { return Err(full) };
+        if lane.has_lock_records() || patience.waits == WAITS_MAX || lane.check_deadline().is_err() {
+            return Err(full);
         }
-        *waits += 1;
+        patience.waits += 1;
         part.leave(lane);
         self.fence_unresponsive(lane).await;
         let port = lane.port();
@@ -433,9 +442,9 @@ impl<'s> Run<'s> for Smart<'s> {
             is_back = self.tree.space.is_back(asked);
         }
         self.check_not_fenced()?;
-        lane.set_patient(is_back && *waits < PATIENT_WAITS);
+        patience.is_left = is_back && patience.waits < PATIENT_WAITS;
         part.enter(lane);
-        Ok(true)
+        Ok(())
     }
 }
 
@@ -462,7 +471,7 @@ impl Index for Smart<'_> {
     }
 
     async fn settle<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
-        lane.set_deadline(Operation::WAIT_NS_DEFAULT);
+        lane.begin(Operation::WAIT_NS_DEFAULT);
         lane.close(self.tree.scratch.small).await?;
         // The locks first: members of a batch this lane leads may be queued behind them.
         self.settle_locks(lane).await?;
@@ -474,32 +483,28 @@ impl Index for Smart<'_> {
     }
 
     async fn validate<'a>(&'a self, lane: &'a Lane<'_>) -> Result<Census, OpError> {
-        lane.set_deadline(u64::MAX);
+        lane.begin(NO_DEADLINE_NS);
         let _under_way = self.pin(lane);
         self.check(lane).await
     }
 
-    async fn bulk_append<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
-        lane.set_deadline(u64::MAX);
-        lane.set_patient(false);
-        self.bulk_next(lane).await
+    fn bulk_append<'a>(&'a self, lane: &'a Lane<'_>) -> impl Future<Output = Result<(), OpError>> + 'a {
+        self.bulk_next(lane)
     }
 
-    async fn bulk_finish<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
-        lane.set_deadline(u64::MAX);
-        self.bulk_end(lane).await
+    fn bulk_finish<'a>(&'a self, lane: &'a Lane<'_>) -> impl Future<Output = Result<(), OpError>> + 'a {
+        self.bulk_end(lane)
     }
 
     async fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId) -> Result<Swept, OpError> {
-        lane.set_deadline(u64::MAX);
+        lane.begin(NO_DEADLINE_NS);
         self.check_not_fenced()?;
-        lane.forget_watch();
         let _under_way = self.pin(lane);
         self.sweep_row(lane, row).await
     }
 
     async fn adopt<'a>(&'a self, lane: &'a Lane<'_>) -> Result<Adopted, OpError> {
-        lane.set_deadline(u64::MAX);
+        lane.begin(NO_DEADLINE_NS);
         self.check_not_fenced()?;
         let mut adopted = Adopted::default();
         collect(self, lane, &mut adopted).await?;

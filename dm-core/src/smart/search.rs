@@ -3,6 +3,7 @@
 use super::Smart;
 use crate::error::DecodeError;
 use crate::lane::Lane;
+use crate::lane::interrupt::Interrupt;
 use crate::locks::protocol::{Held, Locks};
 use crate::marks::Mark;
 use crate::operation::{OpError, Outcome};
@@ -34,12 +35,12 @@ impl Smart<'_> {
     }
 
     /// READs a leaf into leaf image 0 until it is whole; under its lock if others keep it torn.
-    pub(super) async fn read_leaf_whole(&self, lane: &Lane<'_>, place: Place) -> Result<Judged, OpError> {
+    pub(super) async fn read_leaf_whole(&self, lane: &Lane<'_>, place: Place) -> Result<Judged, Interrupt> {
         for _ in 0..TORN_MAX {
             lane.port().call(self.leaf_request(place, 0)).await?;
             match self.judge_leaf(lane) {
                 Ok(judged) => return Ok(judged),
-                Err(DecodeError::Corrupt(what)) => return Err(corrupt(place, what)),
+                Err(DecodeError::Corrupt(what)) => return Err(corrupt(place, what).into()),
                 Err(_) => lane.mark(Mark::TornRead),
             }
             lane.check_deadline()?;
@@ -48,7 +49,7 @@ impl Smart<'_> {
         let (held, read) = self.lock_leaf(lane, place).await?;
         let judged = self.read_locked(lane, &held, read).await;
         self.release(lane, held).await?;
-        judged
+        Ok(judged?)
     }
 
     /// READs a leaf that this lane has locked into leaf image 0, unless it was `read` behind the lock's CAS. Nobody else
@@ -73,7 +74,7 @@ impl Smart<'_> {
     }
 
     /// Locks a leaf, READs it into leaf image `i`, and unlocks it. Leaf image 0 keeps its content.
-    pub(super) async fn read_leaf_aside(&self, lane: &Lane<'_>, place: Place, i: usize) -> Result<(), OpError> {
+    pub(super) async fn read_leaf_aside(&self, lane: &Lane<'_>, place: Place, i: usize) -> Result<(), Interrupt> {
         let bytes = self.leaf.read_bytes();
         let (first, spare) = (self.tree.scratch.leaf(0), self.tree.scratch.fresh_leaf);
         let keep = |from: usize, to: usize| {
@@ -96,7 +97,7 @@ impl Smart<'_> {
 
     /// Steps: route; READ leaf; compare. Linearizes within the READ whose image was accepted, or where the absence was
     /// seen fresh ([`smart_records`](crate::manual::smart_records)).
-    pub(super) async fn get(&self, lane: &Lane<'_>) -> Result<Outcome, OpError> {
+    pub(super) async fn get(&self, lane: &Lane<'_>) -> Result<Outcome, Interrupt> {
         // Before the first READ: the deciding instant is after all members have called.
         self.batches.seal(lane, |_| ());
         match self.find(lane, &self.tree.way(), true, false).await? {

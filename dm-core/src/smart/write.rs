@@ -13,17 +13,18 @@
 use super::Smart;
 use super::layout::{LeafState, VALUE_AT};
 use crate::lane::Lane;
+use crate::lane::interrupt::Interrupt;
 use crate::locks::protocol::Locks;
 use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};
-use crate::operation::{OpError, OperationKind, Outcome};
+use crate::operation::{OperationKind, Outcome};
 use crate::radix::attach::{Attach, Attached};
 use crate::radix::cursor::{DescentCursor, Reached};
 use crate::radix::descent::Descent;
 use crate::radix::leaf::Judged;
 use crate::radix::slot::{Child, Place, Slot};
 use crate::radix::tombstones::Tombstones;
-use crate::radix::tree::{Tree, corrupt};
+use crate::radix::tree::{Way, corrupt};
 use crate::verbs::{Label, Request};
 
 /// Change of a leaf.
@@ -37,9 +38,14 @@ enum Change {
 }
 
 impl Smart<'_> {
-    pub(super) async fn write(&self, lane: &Lane<'_>, kind: OperationKind) -> Result<Outcome, OpError> {
+    pub(super) async fn write(
+        &self,
+        lane: &Lane<'_>,
+        kind: OperationKind,
+        patient: bool,
+    ) -> Result<Outcome, Interrupt> {
         let inserts = matches!(kind, OperationKind::Insert | OperationKind::Upsert);
-        let way = self.tree.way();
+        let way = Way { patient: patient && self.has_epochs(), ..self.tree.way() };
         if self.options.chain_lock_read
             && let Some(place) = self.copied_leaf(lane).await
             && let Some(outcome) = self.write_leaf(lane, kind, place, None).await?
@@ -65,7 +71,7 @@ impl Smart<'_> {
                     Attached::Again { copied: again } => copied = again,
                 },
             }
-            Tree::attempt(lane, &mut attempts, "finding a place for a key")?;
+            lane.attempt(&mut attempts, "finding a place for a key")?;
         }
     }
 
@@ -124,7 +130,7 @@ impl Smart<'_> {
         kind: OperationKind,
         place: Place,
         before: Option<bool>,
-    ) -> Result<Option<Outcome>, OpError> {
+    ) -> Result<Option<Outcome>, Interrupt> {
         if planted(Mutant::DeleteUnlocked) && kind == OperationKind::Delete && before == Some(true) {
             lane.port().with(|scratch| {
                 if let Some(image) = scratch.get_mut(self.tree.scratch.leaf(0)..) {
@@ -145,13 +151,13 @@ impl Smart<'_> {
                 if ours {
                     lane.mark(Mark::BuriedMet);
                 } else if before.is_some() {
-                    return Err(corrupt(place, "a leaf whose key changed"));
+                    return Err(corrupt(place, "a leaf whose key changed").into());
                 }
                 return Ok(None);
             }
             Err(error) => {
                 self.release(lane, held).await?;
-                return Err(error);
+                return Err(error.into());
             }
         };
         // A write batch is sealed while nobody else can change what it will overwrite: see `compute::batches`.

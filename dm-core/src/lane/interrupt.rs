@@ -1,0 +1,44 @@
+//! Why an attempt at an operation ended without an outcome.
+
+use crate::error::VerbError;
+use crate::lane::LockRecord;
+use crate::operation::{Cause, OpError};
+
+/// Why an attempt at an operation ended without an outcome. The runner of [`crate::index`] knows what to do about each
+/// of these before it tries again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interrupt {
+    /// The operation failed, and its caller is told.
+    Failed(OpError),
+    /// The holder of a lock in the way does not respond. Nothing was changed, and the lane has given up its place in
+    /// the queue for that lock. This is its record, to look after the holder.
+    Unresponsive(LockRecord),
+    /// No memory node has room for what the operation needs. Nothing was changed.
+    NoMemory,
+}
+
+impl Interrupt {
+    /// What the caller is told if nothing can be done about it, or nobody tries again.
+    #[cold]
+    pub(crate) const fn into_error(self) -> OpError {
+        match self {
+            Self::Failed(error) => error,
+            Self::Unresponsive(_) => {
+                OpError::harmless(Cause::Retries { attempts: 0, what: "waiting for a silent holder" })
+            }
+            Self::NoMemory => OpError::harmless(Cause::PoolFull),
+        }
+    }
+}
+
+impl From<OpError> for Interrupt {
+    fn from(error: OpError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<VerbError> for Interrupt {
+    fn from(error: VerbError) -> Self {
+        Self::Failed(error.into())
+    }
+}
