@@ -191,7 +191,7 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
             FenceCheck::Forward(left) => {
                 lane.mark(Mark::Forwarded);
                 if !cursor.from.is_null() {
-                    lane.count_forwarding_retry();
+                    cursor.forwarding_retries += 1;
                 }
                 // No link has led to the leaf that comes next: if that one is retired, too, its left neighbour does not
                 // link to it.
@@ -341,7 +341,9 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
                 Some(Err(fence_check)) => {
                     let from = cursor.from;
                     cursor.address = self.wrong_leaf(lane, fence_check, cursor, at);
-                    self.mend_forwarding(lane, from, address).await?;
+                    if cursor.is_sent_back_too_often() {
+                        self.mend_forwarding(lane, from, address).await?;
+                    }
                 }
                 None => {
                     self.tree().cache.invalidate(cursor.parent);

@@ -243,7 +243,9 @@ impl Chime<'_> {
                     self.release(lane, held).await?;
                     let (from, address) = (cursor.from, cursor.address);
                     cursor.address = self.wrong_leaf(lane, fence_check, cursor, self.tree.scratch.node(0));
-                    self.mend_forwarding(lane, from, address).await?;
+                    if cursor.is_sent_back_too_often() {
+                        self.mend_forwarding(lane, from, address).await?;
+                    }
                     cursor.fresh = false;
                     trusted = false;
                 }

@@ -172,7 +172,9 @@ impl Sherman<'_> {
                     }
                     let from = cursor.from;
                     cursor.address = self.wrong_leaf(lane, fence_check, cursor, at);
-                    self.mend_forwarding(lane, from, address).await?;
+                    if cursor.is_sent_back_too_often() {
+                        self.mend_forwarding(lane, from, address).await?;
+                    }
                     cursor.fresh = false;
                 }
                 None => {
