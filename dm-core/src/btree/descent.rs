@@ -64,6 +64,10 @@ impl RootCopy {
     }
 }
 
+/// How many forwarding retries between a leaf and its retired right neighbour an operation makes before it looks after
+/// them. A merge that is alive is over after fewer round trips.
+pub const FORWARDING_RETRIES_MAX: u32 = 3;
+
 /// The descent cursor: a pointer to a node of the wanted level, which was not READ yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DescentCursor {
@@ -81,6 +85,19 @@ pub struct DescentCursor {
     pub help: Option<(u8, Address)>,
     /// The node whose sibling link led here; null if it was not a link.
     pub from: Address,
+    /// How often a retired leaf has sent the descent back to the leaf that had led to it.
+    pub forwarding_retries: u32,
+}
+
+impl DescentCursor {
+    /// Whether there were more than [`FORWARDING_RETRIES_MAX`] forwarding retries. If so, the count begins anew.
+    pub(crate) fn is_sent_back_too_often(&mut self) -> bool {
+        let more = self.forwarding_retries > FORWARDING_RETRIES_MAX;
+        if more {
+            self.forwarding_retries = 0;
+        }
+        more
+    }
 }
 
 impl Tree<'_> {
@@ -145,6 +162,7 @@ impl Tree<'_> {
                 fresh: !cached,
                 help,
                 from: Address::NULL,
+                forwarding_retries: 0,
             };
             let mut at_level = root_level;
             if cached {

@@ -299,7 +299,9 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
                 Some(Err(fence_check)) => {
                     let from = cursor.from();
                     self.router().learn(lane, cursor, fence_check, at);
-                    self.mend_forwarding(lane, from, address).await?;
+                    if cursor.is_sent_back_too_often() {
+                        self.mend_forwarding(lane, from, address).await?;
+                    }
                 }
                 None => {
                     self.router().forget(cursor);

@@ -6,7 +6,7 @@
 //!
 //! Locks: the parent, waiting; then both leaves, without waiting. WRITEs: the parent, then the retired leaf, then the
 //! left leaf. A lane that dies between the last two leaves a *half-merge*. An operation that is sent back and forth
-//! more than [`FORWARDING_RETRIES_MAX`] times *revives* the right leaf: a half-split again. [`merges`](crate::manual::merges) says
+//! more than [`FORWARDING_RETRIES_MAX`](super::descent::FORWARDING_RETRIES_MAX) times *revives* the right leaf: a half-split again. [`merges`](crate::manual::merges) says
 //! why this order, and why the revival cannot race with a merge that is under way.
 
 use super::Tree;
@@ -30,10 +30,6 @@ use crate::remote::lock_word::{HELD, RowId};
 use crate::remote::place::{NodeClass, UnlinkedNode};
 use crate::verbs::{Label, Request};
 use heapless::Vec;
-
-/// How many forwarding retries between a leaf and its retired right neighbour an operation makes before it looks after
-/// them. A merge that is alive is over after fewer round trips.
-pub const FORWARDING_RETRIES_MAX: u32 = 3;
 
 /// Merges of any index of this family.
 pub(crate) trait Merge<'s>: Walk<'s> + Leaves<'s, Router: Unlink> {

@@ -48,6 +48,9 @@ pub(crate) trait Cursor: Copy {
     /// A half-split that was met on the way, for [`Router::link`]: its level, and its right node. Its separator is in
     /// the `help` range.
     fn help(&self) -> Option<(u8, Address)>;
+
+    /// Whether retired leaves have sent the descent back too often. If so, the count begins anew.
+    fn is_sent_back_too_often(&mut self) -> bool;
 }
 
 /// Finds the leaf of a key. Its futures are returned without others around them.
@@ -108,6 +111,11 @@ impl Cursor for DescentCursor {
     fn help(&self) -> Option<(u8, Address)> {
         self.help
     }
+
+    #[inline]
+    fn is_sent_back_too_often(&mut self) -> bool {
+        Self::is_sent_back_too_often(self)
+    }
 }
 
 impl Router for Tree<'_> {
@@ -131,6 +139,7 @@ impl Router for Tree<'_> {
             fresh: false,
             help: None,
             from: Address::NULL,
+            forwarding_retries: 0,
         })
     }
 
@@ -162,7 +171,7 @@ impl Router for Tree<'_> {
             FenceCheck::Forward(left) => {
                 lane.mark(Mark::Forwarded);
                 if !cursor.from.is_null() {
-                    lane.count_forwarding_retry();
+                    cursor.forwarding_retries += 1;
                 }
                 // No link has led to the leaf that comes next: if that one is retired, too, its left neighbour does not
                 // link to it.

@@ -244,7 +244,9 @@ impl Chime<'_> {
                     self.release(lane, held).await?;
                     let (from, address) = (cursor.from, cursor.address);
                     self.tree.learn(lane, cursor, fence_check, self.tree.scratch.node(0));
-                    self.mend_forwarding(lane, from, address).await?;
+                    if cursor.is_sent_back_too_often() {
+                        self.mend_forwarding(lane, from, address).await?;
+                    }
                     trusted = false;
                 }
                 Ok(Seen::Lost) => {

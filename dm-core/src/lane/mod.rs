@@ -122,8 +122,6 @@ pub struct Lane<'m> {
     unfinished: Cell<Option<LockRecord>>,
     /// Redo slots that were taken since the lane last had no lock record: see [`crate::membership::redo`].
     redo_slots: Cell<u8>,
-    /// How often a retired node sent the operation back to the node that had led to it.
-    forwarding_retries: Cell<u32>,
     deadline_ns: Cell<u64>,
     /// The state of the operation's own change.
     change: Cell<Change>,
@@ -162,7 +160,6 @@ impl<'m> Lane<'m> {
             watch: Cell::new(Watch::default()),
             unfinished: Cell::new(None),
             redo_slots: Cell::new(0),
-            forwarding_retries: Cell::new(0),
             deadline_ns: Cell::new(NO_DEADLINE_NS),
             change: Cell::new(Change::No),
             steps: Cell::new(false),
@@ -364,20 +361,6 @@ impl<'m> Lane<'m> {
         self.unfinished.take()
     }
 
-    /// Counts a forwarding retry.
-    pub(crate) fn count_forwarding_retry(&self) {
-        self.forwarding_retries.set(self.forwarding_retries.get() + 1);
-    }
-
-    /// Whether there were more than `max` forwarding retries. If so, the count begins anew.
-    pub(crate) fn forwarded_more_than(&self, max: u32) -> bool {
-        let more = self.forwarding_retries.get() > max;
-        if more {
-            self.forwarding_retries.set(0);
-        }
-        more
-    }
-
     /// The stage of the lane's acquisition of `lock`.
     pub(crate) fn stage_of(&self, lock: LockId) -> Option<Stage> {
         self.lock_records
@@ -548,7 +531,6 @@ impl<'m> Lane<'m> {
     #[inline]
     pub(crate) fn begin(&self, wait_ns: u64) {
         self.deadline_ns.set(wait_ns);
-        self.forwarding_retries.set(0);
         self.watch.set(Watch::default());
         self.unfinished.set(None);
     }

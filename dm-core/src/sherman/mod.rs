@@ -92,7 +92,7 @@ use crate::btree::Tree;
 use crate::btree::bulk::Bulk;
 use crate::btree::leaves::{Leaves, SPAN_MAX};
 use crate::btree::load::BulkLoad;
-use crate::btree::merge::{FORWARDING_RETRIES_MAX, Merge};
+use crate::btree::merge::Merge;
 use crate::btree::read::Target;
 use crate::btree::scan::Scan;
 use crate::error::DecodeError;
@@ -203,11 +203,13 @@ impl<'s> Leaves<'s> for Sherman<'s> {
         self.tree.read_under_lock(lane, target, look)
     }
 
-    async fn mend_forwarding(&self, lane: &Lane<'_>, left: Address, right: Address) -> Result<(), Interrupt> {
-        if lane.forwarded_more_than(FORWARDING_RETRIES_MAX) {
-            self.undo_merge(lane, left, right).await?;
-        }
-        Ok(())
+    fn mend_forwarding(
+        &self,
+        lane: &Lane<'_>,
+        left: Address,
+        right: Address,
+    ) -> impl Future<Output = Result<(), Interrupt>> {
+        self.undo_merge(lane, left, right)
     }
 }
 

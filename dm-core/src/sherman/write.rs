@@ -173,7 +173,9 @@ impl Sherman<'_> {
                     }
                     let from = cursor.from;
                     self.tree.learn(lane, cursor, fence_check, at);
-                    self.mend_forwarding(lane, from, address).await?;
+                    if cursor.is_sent_back_too_often() {
+                        self.mend_forwarding(lane, from, address).await?;
+                    }
                 }
                 None => {
                     self.tree.release(lane, held).await?;
