@@ -62,8 +62,8 @@ pub(crate) trait Merge<'s>: Walk<'s> + Leaves<'s, Router: Unlink> {
     }
 
     async fn try_join(&self, lane: &Lane<'_>, emptied: Address) -> Result<(), OpError> {
-        let (tree, router) = (self.tree(), self.router());
-        let Some(parent) = router.acquire_parent(lane, &self.plan().key).await? else { return Ok(()) };
+        let Some(cursor) = self.router().locate_parent(lane, &self.plan().key).await? else { return Ok(()) };
+        let (parent, _) = self.router().acquire_parent(lane, cursor.leaf()).await?;
         let mut leaves: Vec<Held, 2> = Vec::new();
         let joined = self.join_locked(lane, &parent, emptied, &mut leaves).await;
         if let Err(failed @ OpError { cause: Cause::Verb(_), .. }) = joined {
@@ -74,11 +74,11 @@ pub(crate) trait Merge<'s>: Walk<'s> + Leaves<'s, Router: Unlink> {
         for leaf in leaves.into_iter().rev() {
             self.leaf_locks().release(lane, leaf).await?;
         }
-        router.release_parent(lane, parent).await?;
+        self.router().release_parent(lane, parent).await?;
         if let Some(fresh) = joined? {
             lane.mark(Mark::Merge);
             if !planted(Mutant::RetireBeforeSwitch) {
-                tree.give_back_again(lane, NodeClass::Leaf, fresh);
+                self.tree().give_back_again(lane, NodeClass::Leaf, fresh);
             }
         }
         Ok(())
@@ -91,10 +91,10 @@ pub(crate) trait Merge<'s>: Walk<'s> + Leaves<'s, Router: Unlink> {
         emptied: Address,
         leaves: &mut Vec<Held, 2>,
     ) -> Result<Option<UnlinkedNode>, OpError> {
-        let (tree, router, locks) = (self.tree(), self.router(), self.leaf_locks());
+        let (tree, locks) = (self.tree(), self.leaf_locks());
         let port = lane.port();
         let (left_at, parent_at, right_at) = (tree.scratch.node(0), tree.scratch.node(1), tree.scratch.node(2));
-        let pair = router.choose_neighbour(lane, parent, &self.plan().key, emptied).await?;
+        let pair = self.router().choose_neighbour(lane, parent, &self.plan().key, emptied).await?;
         let Some(pair) = pair else { return Ok(None) };
         let (Ok(left_lock), Ok(right_lock)) = (locks.lock_of(pair.left), locks.lock_of(pair.right)) else {
             return Ok(None);
@@ -130,7 +130,7 @@ pub(crate) trait Merge<'s>: Walk<'s> + Leaves<'s, Router: Unlink> {
         if planted(Mutant::RetireBeforeSwitch) {
             tree.give_back_again(lane, NodeClass::Leaf, next_life(right, version));
         }
-        router.push_parent(lane, parent)?;
+        self.router().push_parent(lane, parent)?;
         if ordered && parent.protects.node() != right.node() {
             port.submit().await?;
         }
@@ -146,7 +146,7 @@ pub(crate) trait Merge<'s>: Walk<'s> + Leaves<'s, Router: Unlink> {
             push_left()?;
         }
         port.submit().await?;
-        router.forget_parent(parent);
+        self.router().forget_parent(parent);
         Ok(Some(next_life(right, version)))
     }
 
