@@ -62,8 +62,10 @@ pub(crate) trait Merge<'s>: Walk<'s> + Leaves<'s, Router: Unlink> {
     }
 
     async fn try_join(&self, lane: &Lane<'_>, emptied: Address) -> Result<(), OpError> {
-        let Some(cursor) = self.router().locate_parent(lane, &self.plan().key).await? else { return Ok(()) };
-        let (parent, _) = self.router().acquire_parent(lane, cursor.leaf()).await?;
+        // A cursor that was borrowed would be kept in the future.
+        let found = self.router().locate_parent(lane, &self.plan().key).await?.map(|cursor| cursor.leaf());
+        let Some(parent) = found else { return Ok(()) };
+        let (parent, _) = self.router().acquire_parent(lane, parent).await?;
         let mut leaves: Vec<Held, 2> = Vec::new();
         let joined = self.join_locked(lane, &parent, emptied, &mut leaves).await;
         if let Err(failed @ OpError { cause: Cause::Verb(_), .. }) = joined {
@@ -282,9 +284,10 @@ pub(crate) trait Merge<'s>: Walk<'s> + Leaves<'s, Router: Unlink> {
         let port = lane.port();
         let key = tree.scratch.separator.clone();
         port.with(|scratch| scratch.get_mut(key.clone()).unwrap_or_default().fill(0));
-        let Some(cursor) = self.router().locate(lane, &key, false).await? else { return Ok(false) };
+        let first = self.router().locate(lane, &key, false).await?.map(|cursor| cursor.leaf());
+        let Some(first) = first else { return Ok(false) };
         let at = tree.scratch.small;
-        let (mut before, mut address, mut mended) = (Address::NULL, cursor.leaf(), false);
+        let (mut before, mut address, mut mended) = (Address::NULL, first, false);
         for _ in 0..self.nodes_max() {
             port.push(Request::read(Label::Walk, address.node(), address.offset(), LINE_BYTES, at));
             let lock = self.lock_in(address);
