@@ -72,4 +72,6 @@ pub mod recovery;
 pub mod remote;
 pub mod sherman;
 pub mod smart;
+#[cfg(test)]
+mod tests;
 pub mod verbs;
