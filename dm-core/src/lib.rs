@@ -29,8 +29,8 @@
 //! | [`recovery`] | what follows a death: a lock is taken over, a row is swept |
 //! | [`compute`] | what the lanes of a compute node share: index cache, batches, hotspot buffer |
 //! | [`index`] | the trait every index implements, how operations run, and the catalog of a pool's indexes |
-//! | [`btree`] | what B+-trees share: nodes, locks, descent, linking of splits, root growth |
-//! | [`radix`] | what radix trees share: slots, nodes, their space, copies of nodes |
+//! | [`btree`] | what B+-trees share: nodes, locks, the leaf level and its router, scans, merges |
+//! | [`radix`] | what radix trees share: slots, nodes, their space and copies; descents, new leaves, walks |
 //! | [`sherman`] | a write-optimised B+-tree |
 //! | [`chime`] | a B+-tree whose leaves are hopscotch tables, READ by neighborhoods |
 //! | [`smart`] | an adaptive radix tree whose items are READ one by one |
@@ -72,4 +72,6 @@ pub mod recovery;
 pub mod remote;
 pub mod sherman;
 pub mod smart;
+#[cfg(test)]
+mod tests;
 pub mod verbs;

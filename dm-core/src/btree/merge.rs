@@ -59,8 +59,10 @@ pub(crate) trait Merge<'s>: Walk<'s> + Leaves<'s, Router: Unlink> {
     }
 
     async fn try_join(&self, lane: &Lane<'_>, emptied: Address) -> Result<(), Interrupt> {
-        let (tree, router) = (self.tree(), self.router());
-        let Some(parent) = router.acquire_parent(lane, &self.plan().key).await? else { return Ok(()) };
+        // A cursor that was borrowed would be kept in the future.
+        let found = self.router().locate_parent(lane, &self.plan().key).await?.map(|cursor| cursor.leaf());
+        let Some(parent) = found else { return Ok(()) };
+        let (parent, _) = self.router().acquire_parent(lane, parent).await?;
         let mut leaves: Vec<Held, 2> = Vec::new();
         let joined = self.join_locked(lane, &parent, emptied, &mut leaves).await;
         if let Err(failed @ OpError { cause: Cause::Verb(_), .. }) = joined {
@@ -71,11 +73,11 @@ pub(crate) trait Merge<'s>: Walk<'s> + Leaves<'s, Router: Unlink> {
         for leaf in leaves.into_iter().rev() {
             self.leaf_locks().release(lane, leaf).await?;
         }
-        router.release_parent(lane, parent).await?;
+        self.router().release_parent(lane, parent).await?;
         if let Some(fresh) = joined? {
             lane.mark(Mark::Merge);
             if !planted(Mutant::RetireBeforeSwitch) {
-                tree.give_back_again(lane, NodeClass::Leaf, fresh);
+                self.tree().give_back_again(lane, NodeClass::Leaf, fresh);
             }
         }
         Ok(())
@@ -88,10 +90,10 @@ pub(crate) trait Merge<'s>: Walk<'s> + Leaves<'s, Router: Unlink> {
         emptied: Address,
         leaves: &mut Vec<Held, 2>,
     ) -> Result<Option<UnlinkedNode>, OpError> {
-        let (tree, router, locks) = (self.tree(), self.router(), self.leaf_locks());
+        let (tree, locks) = (self.tree(), self.leaf_locks());
         let port = lane.port();
         let (left_at, parent_at, right_at) = (tree.scratch.node(0), tree.scratch.node(1), tree.scratch.node(2));
-        let pair = router.choose_neighbour(lane, parent, &self.plan().key, emptied).await?;
+        let pair = self.router().choose_neighbour(lane, parent, &self.plan().key, emptied).await?;
         let Some(pair) = pair else { return Ok(None) };
         let (Ok(left_lock), Ok(right_lock)) = (locks.lock_of(pair.left), locks.lock_of(pair.right)) else {
             return Ok(None);
@@ -127,7 +129,7 @@ pub(crate) trait Merge<'s>: Walk<'s> + Leaves<'s, Router: Unlink> {
         if planted(Mutant::RetireBeforeSwitch) {
             tree.give_back_again(lane, NodeClass::Leaf, next_life(right, version));
         }
-        router.push_parent(lane, parent)?;
+        self.router().push_parent(lane, parent)?;
         if ordered && parent.protects.node() != right.node() {
             port.submit().await?;
         }
@@ -143,7 +145,7 @@ pub(crate) trait Merge<'s>: Walk<'s> + Leaves<'s, Router: Unlink> {
             push_left()?;
         }
         port.submit().await?;
-        router.forget_parent(parent);
+        self.router().forget_parent(parent);
         Ok(Some(next_life(right, version)))
     }
 
@@ -280,9 +282,10 @@ pub(crate) trait Merge<'s>: Walk<'s> + Leaves<'s, Router: Unlink> {
         let port = lane.port();
         let key = tree.scratch.separator.clone();
         port.with(|scratch| scratch.get_mut(key.clone()).unwrap_or_default().fill(0));
-        let Some(cursor) = self.router().locate(lane, &key, false).await? else { return Ok(false) };
+        let first = self.router().locate(lane, &key, false).await?.map(|cursor| cursor.leaf());
+        let Some(first) = first else { return Ok(false) };
         let at = tree.scratch.small;
-        let (mut before, mut address, mut mended) = (Address::NULL, cursor.leaf(), false);
+        let (mut before, mut address, mut mended) = (Address::NULL, first, false);
         for _ in 0..self.nodes_max() {
             port.push(Request::read(Label::Walk, address.node(), address.offset(), LINE_BYTES, at));
             let lock = self.lock_in(address);

@@ -58,7 +58,7 @@ pub mod reserve;
 pub(crate) mod router;
 pub mod scan;
 pub mod sweep;
-mod unlink;
+pub(crate) mod unlink;
 pub mod walk;
 
 use crate::compute::batches::Batches;

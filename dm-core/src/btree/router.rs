@@ -37,9 +37,9 @@ use crate::verbs::{Label, NodeId, Request};
 use core::future::Future;
 use core::ops::Range;
 
-/// Where a descent stands: at a pointer to a leaf that was not READ yet.
+/// Where a descent stands: at a pointer to a leaf, or to the node that was wanted, that was not READ yet.
 pub(crate) trait Cursor: Copy {
-    /// The leaf.
+    /// What it points to.
     fn leaf(&self) -> Address;
 
     /// The leaf whose sibling link led here; null if it was not a link.

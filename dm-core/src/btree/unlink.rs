@@ -3,6 +3,7 @@
 //! A router without merges does not implement [`Unlink`]; then its leaf level has no [`super::merge`].
 
 use super::Tree;
+use super::descent::DescentCursor;
 use super::inner::{Inner, InnerMut};
 use super::link::raise_node_version;
 use super::node::{self, FenceCheck, Wanted};
@@ -32,18 +33,26 @@ pub(crate) struct Pair {
 
 /// A router that can forget a leaf: what a merge of two leaves asks of it, in this order.
 pub(crate) trait Unlink: Router {
-    /// Acquires the lock of the parent of the leaf that covers the key at scratch range `key`. `None`: it has none.
-    async fn acquire_parent(&self, lane: &Lane<'_>, key: &Range<usize>) -> Result<Option<Held>, Interrupt>;
+    /// Finds the parent of the leaf that covers the key at scratch range `key`. `None`: it has none.
+    fn locate_parent(
+        &self,
+        lane: &Lane<'_>,
+        key: &Range<usize>,
+    ) -> impl Future<Output = Result<Option<Self::Cursor>, Interrupt>>;
+
+    /// Acquires the lock of the parent at `parent`, waiting for it.
+    fn acquire_parent(&self, lane: &Lane<'_>, parent: Address)
+    -> impl Future<Output = Result<(Held, bool), Interrupt>>;
 
     /// READs the held parent into node image 1 and chooses the neighbour with which the leaf at `emptied`, which
     /// covers that key, can be joined. `None`: it is not its parent any more, or has no other child.
-    async fn choose_neighbour(
+    fn choose_neighbour(
         &self,
         lane: &Lane<'_>,
         parent: &Held,
         key: &Range<usize>,
         emptied: Address,
-    ) -> Result<Option<Pair>, OpError>;
+    ) -> impl Future<Output = Result<Option<Pair>, OpError>>;
 
     /// Reads the separator of two neighbours from the image of their parent, with which `image` begins.
     fn separator(&self, image: &[u8], pair: &Pair, separator: &mut [u8]) -> Option<()>;
@@ -62,28 +71,33 @@ pub(crate) trait Unlink: Router {
 }
 
 impl Unlink for Tree<'_> {
-    async fn acquire_parent(&self, lane: &Lane<'_>, key: &Range<usize>) -> Result<Option<Held>, Interrupt> {
-        let Some(cursor) = self.descend(lane, key, 1, true).await? else { return Ok(None) };
-        let (held, _) = self.acquire(lane, cursor.address, None).await?;
-        Ok(Some(held))
+    fn locate_parent(
+        &self,
+        lane: &Lane<'_>,
+        key: &Range<usize>,
+    ) -> impl Future<Output = Result<Option<DescentCursor>, Interrupt>> {
+        self.descend(lane, key, 1, true)
     }
 
-    async fn choose_neighbour(
+    fn acquire_parent(
+        &self,
+        lane: &Lane<'_>,
+        parent: Address,
+    ) -> impl Future<Output = Result<(Held, bool), Interrupt>> {
+        self.acquire(lane, parent, None)
+    }
+
+    fn choose_neighbour(
         &self,
         lane: &Lane<'_>,
         parent: &Held,
         key: &Range<usize>,
         emptied: Address,
-    ) -> Result<Option<Pair>, OpError> {
-        let parent = parent.protects;
-        let (bytes, at) = (self.inner.bytes, self.scratch.node(1));
-        let target = Target { address: parent, bytes, at, label: Label::Parent };
-        let wanted = Wanted { address: parent, index: self.index, level: 1 };
-        let look = |scratch: &mut [u8]| {
-            let key = scratch.get(key.clone()).unwrap_or_default();
-            self.choose_pair(scratch.get(at..at + bytes).unwrap_or_default(), &wanted, key, emptied)
-        };
-        Ok(self.read_locked(lane, target, false, look).await?.flatten())
+    ) -> impl Future<Output = Result<Option<Pair>, OpError>> {
+        let (address, at) = (parent.protects, self.scratch.node(1));
+        let target = Target { address, bytes: self.inner.bytes, at, label: Label::Parent };
+        let look = move |scratch: &mut [u8]| self.choose_pair(scratch, (address, at), key, emptied);
+        self.read_locked(lane, target, false, look)
     }
 
     fn separator(&self, image: &[u8], pair: &Pair, separator: &mut [u8]) -> Option<()> {
@@ -112,25 +126,29 @@ impl Unlink for Tree<'_> {
 }
 
 impl Tree<'_> {
-    /// Which neighbour the leaf at `emptied`, which covers `key`, can be joined with, by a locked parent's image.
-    /// `None`: the parent is not its parent (any more), or has no other child.
+    /// Which neighbour the leaf at `emptied`, which covers the key at scratch range `key`, can be joined with, by the
+    /// image of its locked parent at scratch offset `at`. [`DecodeError::Stale`]: that is not its parent (any more), or
+    /// has no other child.
     fn choose_pair(
         &self,
-        image: &[u8],
-        wanted: &Wanted,
-        key: &[u8],
+        scratch: &[u8],
+        (parent, at): (Address, usize),
+        key: &Range<usize>,
         emptied: Address,
-    ) -> Result<Option<Pair>, DecodeError> {
-        if node::judge(image, wanted, key)? != FenceCheck::Here {
-            return Ok(None);
+    ) -> Result<Pair, DecodeError> {
+        let image = scratch.get(at..at + self.inner.bytes).unwrap_or_default();
+        let key = scratch.get(key.clone()).unwrap_or_default();
+        let wanted = Wanted { address: parent, index: self.index, level: 1 };
+        if node::judge(image, &wanted, key)? != FenceCheck::Here {
+            return Err(DecodeError::Stale);
         }
         let inner = Inner::new(&self.inner, image)
             .ok_or(DecodeError::Corrupt("an inner node with more separators than its span"))?;
         let position = inner.position(key);
         if inner.child(position) != emptied || inner.children() < 2 {
-            return Ok(None);
+            return Err(DecodeError::Stale);
         }
         let separator = position.max(1);
-        Ok(Some(Pair { left: inner.child(separator - 1), right: inner.child(separator), separator }))
+        Ok(Pair { left: inner.child(separator - 1), right: inner.child(separator), separator })
     }
 }

@@ -1,9 +1,18 @@
-//! What radix trees on disaggregated memory share: slots, nodes, node space, and copies of nodes on the compute node.
+//! What radix trees on disaggregated memory share. The indexes differ in their leaves, not here.
 //!
-//! - [`slot`]: slot words and node headers; what an image of a node says about a key.
-//! - [`space`]: memory for nodes and leaves, carved from granted chunks in units of 16 bytes; [`pieces`]: its free
-//!   lists and its limbo list.
-//! - [`cache`]: copies of nodes, followed from the root by their own slots.
+//! | room | what it is |
+//! |---|---|
+//! | [`slot`] | slot words and node headers; what an image of a node says about a key |
+//! | [`space`], [`pieces`] | memory for nodes and leaves, carved from granted chunks in units of 16 bytes; its free lists and its limbo list |
+//! | [`cache`] | copies of nodes, followed from the root by their own slots |
+//! | [`tree`] | the part that does not depend on leaves: root, memory, copies, scratch; the CAS of a slot |
+//! | [`leaf`] | what an index says about its leaves |
+//! | `cursor` | where a descent stands, and where it ends |
+//! | `descent` | from a key to its leaf, or to where its leaf would be |
+//! | `attach` | a new leaf: into an empty slot, or by a leaf split or a header split |
+//! | `freeze`, `replace` | a node without room is frozen and replaced |
+//! | [`tombstones`] | deleted leaves are finalized, and leave the tree |
+//! | `walk` | walks in key order: `scan`, the `check` of every invariant, the `mark` of a collection |
 //!
 //! ```text
 //!  node   0        8        16       24                    16 + 8 S

@@ -108,7 +108,7 @@ pub(crate) struct Tree<'s> {
     pub cache: NodeCache<'s>,
     /// Its part in the pool's epochs; `None`: its row says no epoch.
     pub epochs: Option<Participant<'s>>,
-    /// Budget for READs of leaves' states: see `smart::bury`.
+    /// Budget for READs of leaves' states: see [`super::tombstones`].
     pub looks: AtomicU32,
     /// Scratch ranges of a lane.
     pub scratch: Scratch,

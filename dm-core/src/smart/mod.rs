@@ -1,7 +1,7 @@
 //! SMART: an adaptive radix tree whose nodes are changed by CAS and whose records are READ one by one.
 //!
 //! After Luo et al., "SMART: A High-Performance Adaptive Radix Tree for Disaggregated Memory" (OSDI 2023; extended in
-//! ACM TOS 20(3), 2024). Slots, nodes and copies of nodes are [`crate::radix`]'s.
+//! ACM TOS 20(3), 2024). Its tree is [`crate::radix`]'s; what is its own is the leaf.
 //!
 //! ```text
 //!  catalog            node at position 0        node at position 3           leaf
@@ -42,16 +42,16 @@
 //! |---|---|
 //! | [`parameters`] | what is fixed at creation |
 //! | [`layout`] | leaves |
-//! | `search` | descents; get |
+//! | `leaf` | what [`crate::radix::leaf`] asks of them |
+//! | `search` | READs of leaves until they are whole; get |
 //! | `lock` | locks of leaves |
 //! | `recover` | takeover and sweep of leaves' locks |
-//! | `bury` | tombstones are finalized, and deleted leaves leave the tree |
+//! | `finalize` | tombstones are finalized |
 //! | `collect` | mark-and-sweep of lost memory |
-//! | `write` | insert, update, upsert, `update_if`, delete, of a key that has a leaf |
-//! | `insert` | slots and splits for a key that has none |
-//! | `switch` | full nodes are replaced |
-//! | `walk` | scans; the walk that checks everything |
+//! | `write` | insert, update, upsert, `update_if`, delete |
 //! | `bulk` | bulk loads |
+//!
+//! Descents, new leaves, replaced nodes, tombstones, scans and walks are [`crate::radix`]'s.
 //!
 //! # Why it is right
 //!

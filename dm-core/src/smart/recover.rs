@@ -2,7 +2,7 @@
 //!
 //! Only leaves need recovery. Whatever else a dead compute node leaves is whole: a slot has changed or it has not; no
 //! operation reaches a node or a leaf that no slot leads to; and an operation that needs a node which the dead had begun to
-//! freeze replaces it (`switch`).
+//! freeze replaces it ([`crate::radix`]).
 //!
 //! **What a crash leaves in a leaf.** Its lock; and amid the WRITE of seal and value a mixture of two WRITEs, even of parts of
 //! a line. No seal fits a mixture, so readers detect it. They ask for the lock, take it over, and replay the redo record that

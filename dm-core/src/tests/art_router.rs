@@ -1,0 +1,181 @@
+//! A router that is not the inner nodes: an ART without merges, whose slots lead to leaves of many keys (Dolphin). The
+//! child of a key is the one of the greatest slot byte that is not above the key's.
+//!
+//! The leaf level takes it, as [`leaf_level`] shows; a merge does not, since it is no [`Unlink`]. What does not fit:
+//!
+//! - **Generations.** The leaf level judges a leaf by the generation in its [`Address`]. A slot names a unit of 16
+//!   bytes in 40 bits: of a leaf that is 64-byte aligned two of these bits are free, six are needed. Either such a slot
+//!   gets a field for it, or `Leaves::leaf_wanted` judges by another mark (Dolphin: the reverse pointer).
+//! - **Leaves without links.** [`Router::learn`] moves the cursor to the leaf that a sibling link names. Dolphin's
+//!   leaves have fences and no links: `learn` would have to be able to answer that the descent begins again.
+//! - **Copies and epochs.** [`Router::forget`] and [`Router::forget_root`] have no lane, and copies of a radix tree are
+//!   changed under the operation's epoch. The cursor keeps it here; the root copy cannot be dropped alone.
+//! - **Floor lookup.** [`NodeCache::follow`](crate::radix::cache::NodeCache::follow) follows equal bytes only. In a node
+//!   whose position is the last it has to take the greatest slot that is not above the byte.
+//! - **Scans.** A copy of a node hands out one slot, so no leaves are known ahead.
+//! - **The shared part.** `Leaves::tree` is a [`crate::btree::Tree`], which has the inner nodes in it: their shape, root
+//!   copy and index cache would move into a part that only their router has. Bulk loads and the walk build and check
+//!   inner nodes, and would be methods of a router, too.
+
+#![expect(dead_code, reason = "compiled, never run")]
+
+use crate::btree::leaves::Leaves;
+use crate::btree::node::FenceCheck;
+use crate::btree::router::{Cursor, Router};
+use crate::btree::scan::Scan;
+use crate::btree::unlink::Unlink;
+use crate::lane::Lane;
+use crate::lane::interrupt::Interrupt;
+use crate::operation::{OpError, Operation, Outcome};
+use crate::radix::cursor::DescentCursor;
+use crate::radix::slot::{Child, Node, Place, Slot};
+use crate::radix::tree::{KEY_BYTES_MAX, Tree, corrupt};
+use crate::remote::address::Address;
+use crate::verbs::{Label, NodeId, Request};
+use core::ops::Range;
+use static_assertions::{assert_impl_all, assert_not_impl_any};
+
+/// The ART.
+struct ArtRouter<'s> {
+    tree: Tree<'s>,
+    leaf_bytes: usize,
+    separator: Range<usize>,
+}
+
+assert_impl_all!(ArtRouter<'static>: Router);
+assert_not_impl_any!(ArtRouter<'static>: Unlink);
+
+/// At a slot that leads to a leaf.
+#[derive(Clone, Copy)]
+struct ArtCursor {
+    slot: DescentCursor,
+    leaf: Address,
+    from: Address,
+    epoch: u32,
+}
+
+impl Cursor for ArtCursor {
+    fn leaf(&self) -> Address {
+        self.leaf
+    }
+
+    fn from(&self) -> Address {
+        self.from
+    }
+
+    /// A leaf that was reached by a link has no slot yet.
+    fn help(&self) -> Option<(u8, Address)> {
+        (!self.from.is_null()).then_some((0, self.leaf))
+    }
+
+    fn is_sent_back_too_often(&mut self) -> bool {
+        false
+    }
+}
+
+impl ArtRouter<'_> {
+    fn at(&self, lane: &Lane<'_>, slot: DescentCursor) -> Option<ArtCursor> {
+        match slot.word.child() {
+            Ok(Child::Leaf(leaf)) if self.tree.is_inside(leaf, self.leaf_bytes) => {
+                let epoch = self.tree.epoch(lane);
+                Some(ArtCursor { slot, leaf: leaf.address(), from: Address::NULL, epoch })
+            }
+            _ => None,
+        }
+    }
+
+    /// The greatest slot that is not above the key's byte, in node image 0.
+    fn floor(&self, scratch: &[u8], above: &DescentCursor, key: &Range<usize>) -> Option<DescentCursor> {
+        let Ok(Child::Node(kind, _)) = above.word.child() else { return None };
+        let node = Node::new(scratch.get(self.tree.scratch.node(0)..)?, kind, self.tree.index).ok()?;
+        let position = node.header.position;
+        let byte = *scratch.get(key.clone())?.get(usize::from(position))?;
+        let below = node.slots().enumerate().filter(|(_, slot)| !slot.is_empty() && slot.partial() <= byte);
+        let (index, word) = below.max_by_key(|(_, slot)| slot.partial())?;
+        let (word, index) = (word.thawed(), index as u8);
+        Some(DescentCursor { word, depth: position + 1, index, fresh: true, owner: above.word })
+    }
+}
+
+impl Router for ArtRouter<'_> {
+    type Cursor = ArtCursor;
+
+    fn home(&self) -> NodeId {
+        self.tree.root.node()
+    }
+
+    fn route(&self, lane: &Lane<'_>, key: &Range<usize>) -> Option<ArtCursor> {
+        let epoch = self.tree.epoch(lane);
+        let route = lane.port().with(|scratch| self.tree.cache.route(scratch.get(key.clone())?, epoch))?;
+        self.at(lane, DescentCursor::copied(&route))
+    }
+
+    async fn locate(&self, lane: &Lane<'_>, key: &Range<usize>, cached: bool) -> Result<Option<ArtCursor>, Interrupt> {
+        let copied = if cached { self.route(lane, key) } else { None };
+        if copied.is_some() {
+            return Ok(copied);
+        }
+        let mut slot = self.tree.read_root(lane, &self.tree.way()).await?;
+        for _ in 0..KEY_BYTES_MAX {
+            match slot.word.child() {
+                Ok(Child::Empty) => return Ok(None),
+                Ok(Child::Node(kind, node)) if self.tree.is_inside(node, kind.bytes()) => {
+                    let (bytes, at) = (kind.bytes(), self.tree.scratch.node(0));
+                    let read = Request::read(Label::Inner, node.node(), node.offset(), bytes, at).untimed();
+                    lane.port().call(read).await?;
+                    let next = lane.port().with(|scratch| self.floor(scratch, &slot, key));
+                    slot = next.ok_or(corrupt(node, "a node that cannot be here"))?;
+                }
+                _ => return Ok(self.at(lane, slot)),
+            }
+        }
+        Err(corrupt(self.tree.root, "a path that is too long").into())
+    }
+
+    fn learn(&self, _lane: &Lane<'_>, cursor: &mut ArtCursor, found: FenceCheck, _image_at: usize) {
+        // No leaf is ever retired, so none sends readers back.
+        if let FenceCheck::Right(sibling) = found {
+            (cursor.from, cursor.leaf) = (cursor.leaf, sibling);
+        }
+    }
+
+    fn forget(&self, cursor: &ArtCursor) {
+        self.tree.cache.patch(cursor.slot.owner, usize::from(cursor.slot.index), Slot::EMPTY, cursor.epoch);
+    }
+
+    fn forget_root(&self) {
+        self.tree.cache.clear();
+    }
+
+    async fn plant(&self, lane: &Lane<'_>, leaf: Address) -> Result<bool, OpError> {
+        let to = Slot::leaf(0, Place::of(leaf));
+        Ok(self.tree.publish(lane, true, self.tree.root, Slot::EMPTY, to).await? == Slot::EMPTY)
+    }
+
+    /// Of a node that has room: the other cases are `radix::attach`.
+    async fn link(&self, lane: &Lane<'_>, _level: u8, right: Address) -> Result<(), Interrupt> {
+        let Some(ArtCursor { slot, .. }) = self.locate(lane, &self.separator, false).await? else { return Ok(()) };
+        let at = self.separator.start + usize::from(slot.depth).saturating_sub(1);
+        let byte = lane.port().with(|scratch| scratch.get(at).copied().unwrap_or_default());
+        let empty = slot.place(&self.tree.way()).plus(8);
+        self.tree.publish(lane, true, empty, Slot::EMPTY, Slot::leaf(byte, Place::of(right))).await?;
+        Ok(())
+    }
+
+    fn leaves_ahead(&self, _lane: &Lane<'_>, _bound: &Range<usize>, _leaves: &mut [Address]) -> usize {
+        0
+    }
+}
+
+/// What the leaf level does below this router: first leaf, point operations, scans, half-splits.
+async fn leaf_level<'s, I: Leaves<'s, Router = ArtRouter<'s>>>(
+    index: &I,
+    lane: &Lane<'_>,
+    operation: &Operation,
+) -> Result<Outcome, Interrupt> {
+    index.plant(lane).await?;
+    let (plan, at) = (index.plan(), index.tree().scratch.node(0));
+    let visit = index.visit(lane, &plan.key, at, |image, _, _| index.whole(image), &plan.output).await?;
+    index.help(lane, visit.and_then(|visit| visit.help)).await;
+    index.scan(lane, operation).await
+}
