@@ -14,7 +14,7 @@ use dm_core::memory::chunks::RequestIds;
 use dm_core::operation::{Census, OpError, Operation, OperationKind, Outcome};
 use dm_core::port::State;
 use dm_core::remote::{NodeGeometry, SCRATCH_BYTES};
-use dm_core::verbs::{LaneId, Verb};
+use dm_core::verbs::{LaneId, Request, Verb};
 use dm_sim::{Run, block_on};
 
 /// Submits an operation of a test may take. The longest legitimate ones give up after some 256 restarts.
@@ -320,6 +320,18 @@ impl<'s, 'm, T> Steps<'s, 'm, T> {
                     return Stand::Done(result);
                 }
             }
+        }
+        panic!("lane {} comes to no end", self.lane.id().0);
+    }
+
+    /// Drives it to a submit that has a `wanted` request, and does not post that submit. It may park or end before.
+    pub fn up_to(&mut self, fabric: &mut AnyFabric, wanted: impl Fn(&Request) -> bool) -> Stand<Result<T, OpError>> {
+        for _ in 0..SUBMITS_MAX {
+            let stand = self.poll();
+            if !matches!(stand, Stand::Submitted) || self.lane.port().requests().iter().any(&wanted) {
+                return stand;
+            }
+            self.post(fabric);
         }
         panic!("lane {} comes to no end", self.lane.id().0);
     }

@@ -7,14 +7,16 @@ use dm_core::items::slot::Slot;
 use dm_core::marks::Mark;
 use dm_core::operation::{Cause, Effect, OpError, Operation, OperationKind, Outcome, Part};
 use dm_core::remote::catalog::IndexKind;
+use dm_core::verbs::{Label, Request, Space, Status, Verb};
 use dm_core::{chime, sherman, smart};
 use dm_host::assembly::{AssemblyError, Place, Spending};
 use dm_host::kinds::{IndexParameters, with_index};
 use dm_sim::Run;
 use dm_sim::verify::Inside;
 use dm_tests::bed::{Direct, Fixture as _, Setup};
-use dm_tests::client::{Client, alone, on_bed};
+use dm_tests::client::{Client, Stand, Steps, alone, on_bed};
 use dm_tests::counts::Lines;
+use dm_tests::fabric::{Failure, poke};
 use dm_tests::goldens;
 use dm_tests::subject::{Opened, Shape, ShermanSubject, Subject};
 use dm_tests::suite::runner;
@@ -393,4 +395,98 @@ fn links_in_a_maze_end_no_walk_late() {
         let Err(OpError { cause: Cause::Corrupt { what, .. }, .. }) = census else { panic!("{census:?}") };
         assert_eq!(what, "links to more entries than the pool has room for");
     });
+}
+
+/// An insert took back the layer that it had made in vain, which emptied a leaf, and the merge of that leaf failed with a queue pair: the
+/// WRITE that retires the right leaf was under way. The insert settles by itself before its next step. It freed the lock of the parent, on
+/// another memory node, at once. Somebody locked the parent and linked the right leaf again; then that WRITE landed.
+///
+/// Which records make such a merge is searched for.
+#[test]
+fn an_insert_that_settles_inside_itself_frees_nothing_while_a_write_that_failed_may_still_land() {
+    for kind in [IndexKind::Sherman, IndexKind::Chime] {
+        let mut runs = (2..=40).flat_map(|records| {
+            (1..=8).flat_map(move |deleted| (1..=4).map(move |releases| (records, deleted.min(records), releases)))
+        });
+        let met = runs.any(|(records, deleted, releases)| merge_cut_short(kind, records, deleted, releases));
+        assert!(met, "{kind:?}: no merge over two memory nodes");
+    }
+}
+
+/// An insert of a key whose slice has a block. When it has unlocked `releases` times, the last `deleted` of `records` records are
+/// deleted. `false`: it comes to no merge of leaves on two memory nodes.
+fn merge_cut_short(kind: IndexKind, records: usize, deleted: usize, releases: usize) -> bool {
+    // Few leaves fill a chunk, and chunks come from both memory nodes in turn.
+    let shape = Shape { key_bytes: 16, value_bytes: 1000, spans: (2, 32) };
+    let mut setup = Setup { recovery: Some(64), chunk_nodes: 2, region_bytes: 1 << 20, ..Setup::new(shape).on(2) };
+    // Otherwise the other lane would queue behind this one, which has not seen yet that it has unlocked.
+    setup.spending.options.hierarchical = false;
+    (setup.spending.lanes, setup.spending.page_bytes, setup.spending.links) = (2, 4096, 16);
+    let parameters = Parameters { key_bytes_max: 32, value_bytes_max: 32 };
+    let key = |n: usize, rest: &str| format!("{n:07} {rest}").into_bytes();
+    let mut met = false;
+    alone(&Plain(kind, parameters), &Direct, &setup, |client| {
+        for n in 0..records {
+            ask(client, OperationKind::Insert, &key(n, "one"), b"1", b"");
+        }
+        let other = key(records - 1, "two");
+        let (index, lanes) = (client.index, client.lanes);
+        let plan = index.plan();
+        let port = lanes[0].port();
+        port.with(|scratch| assert!(plan.put(scratch, Part::Key, &other) && plan.put(scratch, Part::Value, b"2")));
+        let mut insert = Steps::new(&lanes[0], index.execute(&lanes[0], Operation::point(OperationKind::Insert)));
+        let mut released = 0;
+        let node = loop {
+            if insert.poll() != Stand::Submitted {
+                return;
+            }
+            let locks = lanes[0].lock_records();
+            let requests = port.requests();
+            let retires = |request: &&Request| request.label == Label::Sibling && request.verb == Verb::Write;
+            let right = requests.iter().find(retires).map(|request| request.node);
+            // Only a merge holds three locks. Its parent was written before, on another memory node.
+            let apart = |request: &Request| Some(request.node) == right && request.label != Label::Parent;
+            if let Some(right) = right.filter(|_| locks.len() == 3 && requests.iter().all(apart)) {
+                break right;
+            }
+            let unlocks = requests.iter().any(|request| request.label == Label::Unlock);
+            drop(requests);
+            insert.post(client.fabric);
+            released += usize::from(unlocks);
+            for n in (records - deleted..records).filter(|_| unlocks && released == releases).rev() {
+                let gone = key(n, "one");
+                lanes[1].port().with(|scratch| assert!(plan.put(scratch, Part::Key, &gone)));
+                let delete = index.execute(&lanes[1], Operation::point(OperationKind::Delete));
+                assert_eq!(client.drive(1, delete).result, Ok(Outcome::Deleted));
+            }
+        };
+        met = true;
+        let late: Vec<_> = port.with(|scratch| {
+            let bytes = |request: &Request| scratch[request.local as usize..][..request.bytes as usize].to_vec();
+            port.requests().iter().map(|request| (request.offset, bytes(request))).collect()
+        });
+        let flushed = Some(Failure { after: 0, times: 1, status: Status::Flushed, lands: false });
+        client.fabric.failure = flushed;
+        insert.post(client.fabric);
+        for _ in 0..40 {
+            assert_eq!(insert.poll(), Stand::Submitted, "{kind:?}");
+            let requests = port.requests();
+            let unlock = requests.iter().find(|request| request.label == Label::Unlock);
+            assert_eq!(unlock, None, "{kind:?}: a lock is freed while a WRITE may still land");
+            let fails = requests.iter().any(|request| !request.verb.is_local() && request.node == node);
+            client.fabric.failure = flushed.filter(|_| fails);
+            drop(requests);
+            insert.post(client.fabric);
+        }
+        // The queue pair is closed now, and its last WRITEs have landed.
+        client.fabric.failure = None;
+        for (offset, bytes) in &late {
+            poke(client.fabric, Space::Host, node, *offset, bytes);
+        }
+        assert_eq!(insert.go(client.fabric), Stand::Done(Ok(Outcome::Inserted)));
+        client.assert_quiet("after the insert");
+        assert_eq!(get(client, &other).as_deref(), Some(&b"2"[..]));
+        assert_eq!(client.validate().records, (records - deleted + 1) as u64);
+    });
+    met
 }

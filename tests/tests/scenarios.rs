@@ -1,12 +1,13 @@
 //! Bugs that were, each told before it is played.
 
 use dm_core::btree::Options;
+use dm_core::lane::Stage;
 use dm_core::marks::Mark;
 use dm_core::operation::{Effect, Operation, OperationKind, Outcome};
-use dm_core::verbs::{Label, Status, Verb};
+use dm_core::verbs::{Label, Request, Space, Status, Verb};
 use dm_tests::bed::{Direct, Setup, Slow};
 use dm_tests::client::{Stand, Steps, alone};
-use dm_tests::fabric::{Failure, locks_taken};
+use dm_tests::fabric::{Failure, locks_taken, poke};
 use dm_tests::subject::{ChimeSubject, Shape, ShermanSubject, SmartSubject, Subject};
 
 /// Inner nodes split before the new separator went in, so a node of two separators left a half with a single child.
@@ -138,6 +139,129 @@ fn settling_frees_nothing_while_a_write_that_failed_may_still_land() {
             assert_eq!(client.get(1), Some(1));
         });
     }
+}
+
+/// A lane handed a lock word over, with the redo record of its WRITE in its slot. The next lane wrote the same leaf, handed the word on,
+/// and used its own slot again under another lock. The third lane failed, and settling took the record of the first lane for the last
+/// one: a value that the second lane had written, and whose update had succeeded, was overwritten by the value before.
+#[test]
+fn a_word_with_redo_records_of_two_lanes_is_not_handed_on() {
+    // An entry is longer than a line: its WRITE needs a redo record.
+    let setup = Setup { recovery: Some(64), ..Setup::new(Shape { value_bytes: 120, ..Shape::words(4, 4) }) };
+    for subject in [&ShermanSubject as &dyn Subject, &ChimeSubject, &SmartSubject] {
+        alone(subject, &Direct, &setup, |client| {
+            for n in 0..40 {
+                client.put(n, 1);
+            }
+            let (index, lanes) = (client.index, client.lanes);
+            let update = |lane: usize| {
+                Steps::new(&lanes[lane], index.execute(&lanes[lane], Operation::point(OperationKind::Update)))
+            };
+            for (lane, stamp) in [(0, 10), (1, 11), (2, 12)] {
+                client.arguments(lane, 1, stamp, 0);
+            }
+            let [mut first, mut second, mut third] = [0, 1, 2].map(update);
+            assert_eq!(first.up_to(client.fabric, |request| request.label == Label::Lock), Stand::Submitted);
+            for waiting in [&mut second, &mut third] {
+                assert_eq!(waiting.go(client.fabric), Stand::Parked);
+            }
+            assert_eq!(first.go(client.fabric), Stand::Done(Ok(Outcome::Updated)));
+            assert_eq!(first.woken, [lanes[1].id()], "{}", subject.name());
+            second.post(client.fabric);
+            assert_eq!(second.go(client.fabric), Stand::Done(Ok(Outcome::Updated)));
+            assert_eq!((lanes[1].marked(Mark::HandOver), &*second.woken), (1, &[lanes[2].id()][..]));
+            client.arguments(1, 39, 5, 0);
+            assert_eq!(update(1).go(client.fabric), Stand::Done(Ok(Outcome::Updated)));
+            third.abandon(client.fabric);
+            client.settle(2).unwrap();
+            client.assert_quiet("after settling");
+            assert_eq!(client.get(1), Some(11), "{}", subject.name());
+        });
+    }
+}
+
+/// A lane wrote a parent and handed the parent's lock over. The next lane merged two leaves: it wrote the parent, retired the right leaf on
+/// another memory node, and failed at the left leaf, whose redo record had overwritten that of the parent. Settling took the record of the
+/// lane before it for the last one: the parent pointed to the retired leaf again.
+///
+/// Which keys make lanes meet like this is searched for.
+#[test]
+fn a_redo_record_of_a_parent_stays_while_its_lock_is_held() {
+    for subject in [&ShermanSubject as &dyn Subject, &ChimeSubject] {
+        let stories = (0..PARENT_RECORDS).flat_map(|first| (1..=6).map(move |count| (first, count)));
+        let merges: Vec<_> = stories.filter(|story| merge_of_handed_over_parent(subject, *story, None)).collect();
+        let mut meets = merges.iter().flat_map(|story| (0..PARENT_RECORDS).map(move |n| (*story, n)));
+        let met = meets.any(|(story, n)| merge_of_handed_over_parent(subject, story, Some(n)));
+        assert!(met, "{}: {} merges, and no lane meets one", subject.name(), merges.len());
+    }
+}
+
+/// Records in the tree of [`merge_of_handed_over_parent`].
+const PARENT_RECORDS: u64 = 36;
+
+/// Lane 1 deletes the last of `count` records from record `first` on. Lane 0 inserts a key behind record `behind` and hands it the lock of
+/// the parent. `false`: this comes to no such merge. Without `behind`: whether the delete comes to one by itself.
+fn merge_of_handed_over_parent(subject: &dyn Subject, (first, count): (u64, u64), behind: Option<u64>) -> bool {
+    // Few leaves fill a chunk, chunks come from both memory nodes in turn, and all leaves have one parent.
+    let shape = Shape { value_bytes: 400, ..Shape::words(2, 64) };
+    let mut setup = Setup { recovery: Some(64), chunk_nodes: 2, region_bytes: 1 << 20, ..Setup::new(shape).on(2) };
+    setup.spending.lanes = 2;
+    let mut met = false;
+    alone(subject, &Direct, &setup, |client| {
+        for n in 0..PARENT_RECORDS {
+            client.put(n * 10, 1);
+        }
+        let last = (first + count - 1) % PARENT_RECORDS;
+        for n in first..first + count - 1 {
+            client.ask(OperationKind::Delete, n % PARENT_RECORDS * 10, 0, 0);
+        }
+        let (index, lanes) = (client.index, client.lanes);
+        let begin = |lane: usize, kind| Steps::new(&lanes[lane], index.execute(&lanes[lane], Operation::point(kind)));
+        let writes = |label: Label| move |request: &Request| request.label == label && request.verb == Verb::Write;
+        client.arguments(1, last * 10, 0, 0);
+        let mut merge = begin(1, OperationKind::Delete);
+        let inserted = behind.map(|n| n * 10 + 5);
+        if let Some(n) = inserted {
+            client.arguments(0, n, 1, 0);
+            let mut insert = begin(0, OperationKind::Insert);
+            // Up to the READ of the parent under its lock.
+            let holds = || lanes[0].lock_records().iter().any(|record| record.stage == Stage::Held);
+            let locked = |request: &Request| request.label == Label::Parent && request.verb == Verb::Read && holds();
+            if insert.up_to(client.fabric, locked) != Stand::Submitted {
+                return;
+            }
+            let parked = merge.go(client.fabric) == Stand::Parked;
+            insert.go(client.fabric);
+            if !parked || insert.woken != [lanes[1].id()] {
+                return;
+            }
+            merge.post(client.fabric);
+        }
+        let Stand::Submitted = merge.up_to(client.fabric, writes(Label::Parent)) else { return };
+        let node_of = |label: Label| lanes[1].port().requests().iter().find(|r| r.label == label).map(|r| r.node);
+        let parent = node_of(Label::Parent);
+        let Stand::Submitted = merge.up_to(client.fabric, writes(Label::Node)) else { return };
+        if node_of(Label::Node) != parent || node_of(Label::Sibling).is_some() || lanes[1].lock_records().len() < 3 {
+            return;
+        }
+        met = lanes[1].marked(Mark::HandOver) == u32::from(inserted.is_some());
+        if !met || inserted.is_none() {
+            return;
+        }
+        // The redo record of the left leaf lands. The leaf does not.
+        let record = lanes[1].port().requests()[0];
+        assert_eq!(record.label, Label::Redo);
+        let start = record.local as usize;
+        let bytes = lanes[1].port().with(|scratch| scratch[start..start + record.bytes as usize].to_vec());
+        client.fabric.failure = Some(Failure { after: 0, times: 1, status: Status::Flushed, lands: false });
+        merge.go(client.fabric);
+        client.fabric.failure = None;
+        poke(client.fabric, Space::Host, record.node, record.offset, &bytes);
+        client.settle(1).unwrap();
+        client.assert_quiet("after settling");
+        assert_eq!(client.validate().records, PARENT_RECORDS - count + 1, "{}", subject.name());
+    });
+    met
 }
 
 /// A lane of CHIME that lost the CAS of a leaf's lock paused before the next one, whatever the switch for that said: what was measured

@@ -228,3 +228,37 @@ fn an_index_that_never_had_a_root_is_empty() {
         assert_eq!(small.dump(true).expect("nothing is damaged").len() as u64, RECORDS - RECORDS / 10);
     }
 }
+
+/// Of an index that is in use only the scan can say that it is damaged. A page that ended with a key that is too high left records out.
+#[test]
+fn a_key_that_does_not_ascend_ends_a_dump_without_a_walk() {
+    let small = Small::new();
+    small.node.create_index(NAME, &kinds()[0]).expect("a new name");
+    fill(&small);
+    let right = small.dump(false).expect("nothing is damaged");
+    let before = small.peek(small.heap.clone());
+    let mut told = 0;
+    for key in right.keys().step_by(50) {
+        let Some(at) = before.windows(key.len()).position(|bytes| bytes == key) else { continue };
+        small.poke(small.heap.start + at as u64, &[0xff]);
+        told += usize::from(small.dump(false).is_err_and(|error| error.to_string().contains("comes behind key")));
+        small.poke(small.heap.start, &before);
+    }
+    assert!(told > 0, "keys that do not ascend were dumped");
+}
+
+/// A node that the scan did not reach was not missed.
+#[test]
+fn a_dump_of_fewer_records_than_the_walk_counted_fails() {
+    for parameters in kinds() {
+        let small = Small::new();
+        small.node.create_index(NAME, &parameters).expect("a new name");
+        fill(&small);
+        let dumped = with_tool(&small.node, NAME, |tool| {
+            let wanted = walked(tool)? + 1;
+            write_dump(tool, &mut Vec::new(), Path::new("it"), Some(wanted))
+        });
+        let error = dumped.expect_err("a record is missing").to_string();
+        assert!(error.contains("a scan found"), "{error}");
+    }
+}
