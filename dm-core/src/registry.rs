@@ -2,7 +2,8 @@
 //!
 //! A kind is a module of this crate, a number in the catalog ([`IndexKind`]), and one line in
 //! [`for_each_kind`](crate::for_each_kind). The other crates have one file for each kind, named after it, and make their
-//! enums and their dispatch from the list.
+//! enums and their dispatch from the list. A kind that is only in some builds is behind a feature of this crate, which
+//! selects one of two definitions of the macro; the list is the same in all crates of a build.
 
 use crate::operation::ScratchPlan;
 use crate::remote::catalog::{IndexKind, PARAMETER_BYTES};
@@ -93,6 +94,9 @@ pub trait KindParameters: Copy + Eq + fmt::Debug {
 
     /// Separators of an inner node; slots of the largest node if a kind has no separators.
     fn inner_span(&self) -> usize;
+
+    /// Sets the number of separators of an inner node. `false`: the kind leaves no choice.
+    fn set_inner_span(&mut self, span: usize) -> bool;
 
     /// Bytes of a leaf's place and of an inner node; of the largest one if inner nodes differ.
     fn node_bytes(&self) -> (usize, usize);

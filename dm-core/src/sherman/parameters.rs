@@ -208,6 +208,11 @@ impl KindParameters for Parameters {
         self.inner_span
     }
 
+    fn set_inner_span(&mut self, span: usize) -> bool {
+        self.inner_span = span;
+        true
+    }
+
     fn node_bytes(&self) -> (usize, usize) {
         (self.leaf().bytes, self.inner().bytes)
     }

@@ -210,6 +210,10 @@ impl KindParameters for Parameters {
         NodeType::LARGEST.slots()
     }
 
+    fn set_inner_span(&mut self, _: usize) -> bool {
+        false
+    }
+
     fn node_bytes(&self) -> (usize, usize) {
         (self.leaf().place_bytes, NODE_BYTES_MAX)
     }

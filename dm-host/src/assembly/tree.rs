@@ -123,17 +123,7 @@ impl TreeStorage {
 
     /// Makes the room: what the index borrows of this storage.
     pub(crate) fn furnish(&mut self) -> TreeRoom<'_> {
-        let Self {
-            entries,
-            waiters,
-            returned,
-            waiting,
-            words,
-            requests,
-            buckets,
-            values,
-            ..
-        } = self;
+        let Self { entries, waiters, returned, waiting, words, requests, buckets, values, .. } = self;
         let free_lists = if self.returned_nodes == 0 {
             (0..self.shelf_count).map(|_| spin::Mutex::new(FreeList::default())).collect()
         } else {
@@ -161,7 +151,12 @@ impl TreeStorage {
 
 impl<'a> TreeRoom<'a> {
     /// The tree. `place`, `sizes` and `spending` are those that the storage was made for.
-    pub(crate) fn tree(&'a self, place: &Place<'a>, sizes: &Sizes, spending: &Spending) -> Result<Tree<'a>, AssemblyError> {
+    pub(crate) fn tree(
+        &'a self,
+        place: &Place<'a>,
+        sizes: &Sizes,
+        spending: &Spending,
+    ) -> Result<Tree<'a>, AssemblyError> {
         let home = place.geometry.first().ok_or(AssemblyError::Impossible("a pool without memory nodes"))?;
         let children_max = sizes.children_max().0;
         let cache = if sizes.keeps_next { IndexCache::with_next } else { IndexCache::new };

@@ -247,6 +247,11 @@ impl IndexParameters {
         match_kind!(&self.below, Below(below) => KindParameters::inner_span(below))
     }
 
+    /// Sets the number of separators of an inner node. `false`: the kind leaves no choice.
+    pub fn set_inner_span(&mut self, span: usize) -> bool {
+        match_kind!(&mut self.below, Below(below) => below.set_inner_span(span))
+    }
+
     /// Bytes of the largest WRITE that may need a redo record.
     pub fn redo_bytes(&self) -> usize {
         match_kind!(&self.below, Below(below) => below.redo_bytes())
