@@ -15,6 +15,7 @@ use dm_core::fabric::Fabric;
 use dm_core::index::Index;
 use dm_core::lane::Lane;
 use dm_core::operation::{Operation, OperationKind, Outcome};
+use dm_core::registry;
 use dm_core::remote::catalog::{IndexKind, IndexNumber};
 use dm_core::remote::lock_word::RowId;
 use dm_core::remote::row::Member;
