@@ -21,6 +21,7 @@
 //! | [`layout`] | bit-exact building blocks: cache-line versions, field maps, fixed structures |
 //! | [`remote`] | what every pool has, as stored: addresses, superblock, rows, catalog, chunk table, lock words |
 //! | [`operation`] | what can be asked of an index, how it ends, and where arguments and results lie |
+//! | [`registry`] | the kinds of indexes in this program, and what their parameters have in common |
 //! | [`lane`] | one operation in flight, and what outlives its future |
 //! | [`fabric`] | the trait of those that execute requests |
 //! | [`memory`] | memory granted by a pool: chunks, free lists, epochs, what a departed compute node leaves |
@@ -69,6 +70,7 @@ pub mod operation;
 pub mod port;
 pub mod radix;
 pub mod recovery;
+pub mod registry;
 pub mod remote;
 pub mod sherman;
 pub mod smart;

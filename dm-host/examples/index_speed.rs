@@ -15,6 +15,7 @@ use dm_core::fabric::Fabric;
 use dm_core::index::Index;
 use dm_core::lane::Lane;
 use dm_core::operation::{Operation, OperationKind, Outcome};
+use dm_core::registry;
 use dm_core::remote::catalog::{IndexKind, IndexNumber};
 use dm_core::remote::lock_word::RowId;
 use dm_core::remote::row::Member;
@@ -195,12 +196,9 @@ impl Asked {
             .map(|word| KINDS.into_iter().find(|kind| kind.name() == word).expect("all, get, update, scan or insert"));
         let lanes = words.next().map_or(1, |text| text.parse().expect("a number of lanes"));
         let kinds = words.next().unwrap_or_else(|| "sherman".to_owned());
-        let kinds = kinds.split(',').map(|name| {
-            [IndexKind::Sherman, IndexKind::Chime, IndexKind::Smart]
-                .into_iter()
-                .find(|kind| kind.name() == name)
-                .expect("sherman, chime or smart")
-        });
+        let kinds = kinds
+            .split(',')
+            .map(|name| *registry::KINDS.iter().find(|kind| kind.name() == name).expect("names of kinds of indexes"));
         let kinds: Vec<_> = kinds.collect();
         let wishes: Vec<String> = words.collect();
         let wished = |word: &str| wishes.iter().any(|wish| wish == word);
@@ -298,7 +296,8 @@ fn main() {
 fn serve(asked: &Asked, (kind, shares): (IndexKind, bool), rounds: &Receiver<Round>, answers: &Sender<Answer>) {
     // Each record with its share of nodes, and those that are inserted: sparse ones, each with a node of its own in a
     // radix tree.
-    let record_bytes = if kind == IndexKind::Smart { 160 } else { 48 };
+    let parameters = IndexParameters::with_sizes(kind, 8, 8).expect("an index of this program");
+    let record_bytes = if parameters.leaf_span() == 1 { 160 } else { 48 };
     let spec = RegionSpec {
         region_bytes: (asked.records * record_bytes).next_multiple_of(1 << 21) + (256 << 20),
         device_bytes: 262_144,
@@ -332,18 +331,12 @@ fn serve(asked: &Asked, (kind, shares): (IndexKind, bool), rounds: &Receiver<Rou
         recovery: None,
         epochs: None,
     };
-    let parameters = IndexParameters::with_sizes(kind, 8, 8).expect("an index of this program");
     let mut spending = Spending { lanes: asked.lanes * asked.threads, cache_bytes: 1 << 30, ..Spending::default() };
     spending.options.rdwc = shares;
     spending.options.chain_lock_read = asked.wished("chain");
     spending.hotspot_bytes = if asked.wished("hotspot") { 32 << 20 } else { 0 };
-    with_index(&place, &parameters, &spending, |index| match index {
-        AnyIndex::Sherman(index) => drive(asked, kind, index, &mut fabrics, rounds, answers),
-        AnyIndex::Chime(index) => drive(asked, kind, index, &mut fabrics, rounds, answers),
-        AnyIndex::Smart(index) => drive(asked, kind, index, &mut fabrics, rounds, answers),
-        AnyIndex::ShermanItems(_) | AnyIndex::ChimeItems(_) | AnyIndex::SmartItems(_) => {
-            unreachable!("keys and values have one size here")
-        }
+    with_index(&place, &parameters, &spending, |index| {
+        dm_core::match_kind!(index, AnyIndex(form) => drive(asked, kind, form.below(), &mut fabrics, rounds, answers));
     })
     .expect("an index");
 }

@@ -21,17 +21,12 @@ use crate::fabric::any::AnyFabric;
 use crate::kinds::IndexParameters;
 use crate::pool::{Pool, PoolError, RootLost};
 use crate::solo::block_on;
-use dm_core::btree::node::{Header, KEY_BYTES_MAX, LOW_AT, NodeFlags};
-use dm_core::chime::layout::Leaf as ChimeLeaf;
 use dm_core::error::VerbError;
 use dm_core::lane::Lane;
-use dm_core::layout::stripes;
 use dm_core::memory::chunks;
 use dm_core::remote::catalog::IndexEntry;
 use dm_core::remote::chunk::{ChunkEntry, ChunkKind, Grant};
 use dm_core::remote::row::RowState;
-use dm_core::sherman::layout::Leaf as ShermanLeaf;
-use dm_core::smart::layout::LeafState;
 use dm_core::verbs::{Label, LaneId, NodeId, Request};
 
 /// Bytes per READ.
@@ -89,7 +84,7 @@ impl Pool {
             };
             block_on(fabric, lane, chunks::walk(lane, node, geometry, 0, &mut see))?;
             for (chunk, grant) in granted {
-                let Some(places) = Places::of(entry, parameters, grant.kind) else { continue };
+                let Some(places) = parameters.evidence(entry.number, grant.kind) else { continue };
                 if places.doubtful && self.lives(fabric, lane, &grant)? {
                     // Its compute node may be in the middle of a bulk load.
                     continue;
@@ -127,51 +122,5 @@ impl Pool {
         let tenant = block_on(fabric, lane, dm_core::memory::rows::tenant(lane, self.home(), grant.row, 0))?;
         Ok(tenant
             .is_some_and(|word| word.state() == Some(RowState::Live) && word.incarnation() as u16 == grant.incarnation))
-    }
-}
-
-/// Tests the image of a place.
-type Look<'p, T> = Box<dyn Fn(&[u8]) -> T + 'p>;
-
-/// What to look for in a chunk.
-struct Places<'p> {
-    /// Bytes of a place.
-    bytes: usize,
-    /// Whether the image of a place is what the search is for.
-    is_it: Look<'p, bool>,
-    /// A find is a doubt, not proof.
-    doubtful: bool,
-}
-
-impl<'p> Places<'p> {
-    /// For a chunk of `kind`. `None`: nothing in such a chunk would be evidence.
-    fn of(entry: &'p IndexEntry, parameters: &'p IndexParameters, kind: ChunkKind) -> Option<Self> {
-        let (leaf_bytes, inner_bytes) = parameters.node_bytes();
-        let is_leaf = kind == ChunkKind::Leaf;
-        let bytes = if is_leaf { leaf_bytes } else { inner_bytes };
-        let (key_bytes, records): (usize, Look<'p, usize>) = match parameters {
-            IndexParameters::Sherman(below) | IndexParameters::ShermanItems(below, _) => {
-                let shape = below.leaf();
-                (below.key_bytes, Box::new(move |image| ShermanLeaf::new(&shape, image).records()))
-            }
-            IndexParameters::Chime(below) | IndexParameters::ChimeItems(below, _) => {
-                let shape = below.leaf();
-                (below.key_bytes, Box::new(move |image| ChimeLeaf::new(&shape, image).records()))
-            }
-            IndexParameters::Smart(below) | IndexParameters::SmartItems(below, _) => {
-                let shape = below.leaf();
-                let is_it = move |image: &[u8]| shape.state(image) == Ok(LeafState::Valid);
-                return is_leaf.then(|| Self { bytes, is_it: Box::new(is_it), doubtful: true });
-            }
-        };
-        let is_it = move |image: &[u8]| {
-            let header = Header::read(image);
-            header.index == entry.number.get() + 1
-                && (header.level == 0) == is_leaf
-                && header.flags == NodeFlags::UNBOUNDED
-                && stripes::compare(image, LOW_AT, &[0; KEY_BYTES_MAX][..key_bytes.min(KEY_BYTES_MAX)]).is_eq()
-                && (!is_leaf || records(image) > 0)
-        };
-        Some(Self { bytes, is_it: Box::new(is_it), doubtful: false })
     }
 }

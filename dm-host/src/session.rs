@@ -362,8 +362,8 @@ impl Session {
             Err(error) => return Err(error.into()),
         }
         let (entry, found) = pool.find_index(name)?;
-        if found.items().is_some() != parameters.items().is_some() {
-            return Err(OpenError::Items { name: name.to_owned(), items: found.items().is_some() });
+        if found.items.is_some() != parameters.items.is_some() {
+            return Err(OpenError::Items { name: name.to_owned(), items: found.items.is_some() });
         }
         let sizes = |parameters: &IndexParameters| (parameters.key_bytes(), parameters.value_bytes());
         if sizes(&found) != sizes(parameters) {
@@ -390,7 +390,7 @@ impl Session {
             None => pool.join((options.workers * options.lanes_per_worker + 1) as u16, options.membership)?,
         };
         let (key_bytes, value_bytes) = (parameters.key_bytes(), parameters.value_bytes());
-        let have_lengths = parameters.items().is_some();
+        let have_lengths = parameters.items.is_some();
         let queue = |_| Queue::new(options.queue_slots, key_bytes, value_bytes, have_lengths);
         let shared = Arc::new(Shared {
             member: node.member(),

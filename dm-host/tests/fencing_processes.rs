@@ -330,7 +330,7 @@ fn a_stopped_process_that_memory_waits_for_is_fenced_when_nodes_run_short() {
     let daemon = Daemon::start(&directory.path().join("memd"), &[]);
     let pool = connect(&[&daemon]).unwrap();
     let node = pool.join(1, watched()).unwrap();
-    let parameters = IndexParameters::Sherman(Parameters { leaf_span: 8, ..Parameters::with_sizes(8, 8) });
+    let parameters = IndexParameters::from(Parameters { leaf_span: 8, ..Parameters::with_sizes(8, 8) });
     let entry = node.create_index(SHORT, &parameters).unwrap();
     // Places have two lives before they wait, and not thirty-two.
     let spending = Spending { generations: 2, ..Spending::default() };

@@ -2,6 +2,7 @@
 
 use dm_core::items::parameters::Parameters;
 use dm_core::operation::{Cause, Effect, OpError};
+use dm_core::registry::KINDS;
 use dm_core::remote::catalog::IndexKind;
 use dm_core::sherman::parameters::Parameters as Fixed;
 use dm_host::kinds::IndexParameters;
@@ -15,8 +16,6 @@ use std::sync::Arc;
 
 mod session_support;
 
-const KINDS: [IndexKind; 3] = [IndexKind::Sherman, IndexKind::Chime, IndexKind::Smart];
-
 fn parameters(kind: IndexKind) -> IndexParameters {
     let sizes = Parameters { key_bytes_max: 1024, value_bytes_max: 4096 };
     IndexParameters::with_items(kind, sizes).unwrap()
@@ -28,7 +27,7 @@ fn open(pool: &Arc<Pool>, kind: IndexKind, workers: usize) -> Session {
 
 #[test]
 fn every_operation_takes_keys_and_values_as_they_are() {
-    KINDS.into_iter().for_each(takes_keys_and_values_as_they_are);
+    KINDS.iter().copied().for_each(takes_keys_and_values_as_they_are);
 }
 
 fn takes_keys_and_values_as_they_are(kind: IndexKind) {
@@ -71,7 +70,7 @@ fn real_paths_are_loaded_found_and_listed_in_order() {
     let mut paths = Vec::new();
     walk(&Path::new(env!("CARGO_MANIFEST_DIR")).join(".."), &mut paths);
     assert!(paths.len() > 300, "a checkout has more files than {}", paths.len());
-    for kind in KINDS {
+    for &kind in KINDS {
         loaded_found_and_listed_in_order(kind, &paths);
     }
 }
@@ -100,7 +99,7 @@ fn loaded_found_and_listed_in_order(kind: IndexKind, paths: &[Vec<u8>]) {
 
 #[test]
 fn what_does_not_fit_is_refused_with_its_limit() {
-    KINDS.into_iter().for_each(is_refused_with_its_limit);
+    KINDS.iter().copied().for_each(is_refused_with_its_limit);
 }
 
 fn is_refused_with_its_limit(kind: IndexKind) {
@@ -130,7 +129,7 @@ fn is_refused_with_its_limit(kind: IndexKind) {
 
 #[test]
 fn a_pool_without_room_says_so_and_keeps_what_it_has() {
-    KINDS.into_iter().for_each(without_room_says_so_and_keeps_what_it_has);
+    KINDS.iter().copied().for_each(without_room_says_so_and_keeps_what_it_has);
 }
 
 fn without_room_says_so_and_keeps_what_it_has(kind: IndexKind) {

@@ -24,8 +24,9 @@ pub mod suite;
 #[cfg(feature = "rdma-device")]
 pub mod verbs;
 
-/// The whole suite for one index: `conformance!(sherman, ShermanSubject);` makes a module `sherman` with a module per
-/// fabric. An index that cannot be bulk-loaded says so: `conformance!(items, ItemsSubject::Sherman, not_bulk_loaded);`.
+/// The whole suite for one index: `conformance!(sherman, sherman::SUBJECT);` makes a module `sherman` with a module per
+/// fabric. An index that cannot be bulk-loaded says so: `conformance!(items,
+/// ItemsSubject(sherman::SUBJECT), not_bulk_loaded);`.
 #[macro_export]
 macro_rules! conformance {
     ($name:ident, $subject:expr $(, $bulk:ident)?) => {

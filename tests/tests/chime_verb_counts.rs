@@ -9,7 +9,8 @@ use dm_tests::bed::{Direct, Fixture, Setup};
 use dm_tests::client::{Client, alone, on_bed};
 use dm_tests::counts::Lines;
 use dm_tests::goldens;
-use dm_tests::subject::{ChimeSubject, Shape};
+use dm_tests::subject::Shape;
+use dm_tests::subject::chime::ChimeSubject;
 use std::fmt::Write as _;
 
 use OperationKind::{Delete, Get, Insert, Update, UpdateIf, Upsert};

@@ -1,10 +1,17 @@
-//! The conformance suite over every index and every fabric. A new index is one line here.
+//! The conformance suite over every index and every fabric, without items and with items.
 
 use dm_tests::conformance;
 
-conformance!(sherman, dm_tests::subject::ShermanSubject);
-conformance!(chime, dm_tests::subject::ChimeSubject);
-conformance!(smart, dm_tests::subject::SmartSubject);
-conformance!(items, dm_tests::subject::ItemsSubject::Sherman, not_bulk_loaded);
-conformance!(items_over_chime, dm_tests::subject::ItemsSubject::Chime, not_bulk_loaded);
-conformance!(items_over_smart, dm_tests::subject::ItemsSubject::Smart, not_bulk_loaded);
+macro_rules! kinds {
+    ([$($Kind:ident $kind:ident),*]) => {
+        $(conformance!($kind, dm_tests::subject::$kind::SUBJECT);)*
+
+        mod items {
+            use dm_tests::conformance;
+
+            $(conformance!($kind, dm_tests::subject::items::ItemsSubject(dm_tests::subject::$kind::SUBJECT), not_bulk_loaded);)*
+        }
+    };
+}
+
+dm_core::for_each_kind! { [kinds] }

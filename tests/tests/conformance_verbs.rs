@@ -1,13 +1,13 @@
 //! The conformance suite of single lanes over an RDMA device.
 
-mod sherman {
-    dm_tests::conformance_alone!(verbs, dm_tests::subject::ShermanSubject, dm_tests::verbs::Verbs);
+macro_rules! kinds {
+    ([$($Kind:ident $kind:ident),*]) => {
+        $(
+            mod $kind {
+                dm_tests::conformance_alone!(verbs, dm_tests::subject::$kind::SUBJECT, dm_tests::verbs::Verbs);
+            }
+        )*
+    };
 }
 
-mod chime {
-    dm_tests::conformance_alone!(verbs, dm_tests::subject::ChimeSubject, dm_tests::verbs::Verbs);
-}
-
-mod smart {
-    dm_tests::conformance_alone!(verbs, dm_tests::subject::SmartSubject, dm_tests::verbs::Verbs);
-}
+dm_core::for_each_kind! { [kinds] }

@@ -15,6 +15,7 @@ const FLOORS: &[&[&str]] = &[
     &["layout"],
     &["remote"],
     &["operation"],
+    &["registry"],
     &["lane"],
     &["fabric"],
     &["memory"],

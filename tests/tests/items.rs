@@ -6,19 +6,20 @@ use dm_core::items::parameters::Parameters;
 use dm_core::items::slot::Slot;
 use dm_core::marks::Mark;
 use dm_core::operation::{Cause, Effect, OpError, Operation, OperationKind, Outcome, Part};
+use dm_core::registry::KINDS;
 use dm_core::remote::catalog::IndexKind;
 use dm_core::verbs::{Label, Request, Space, Status, Verb};
-use dm_core::{chime, sherman, smart};
+use dm_core::{chime, sherman};
 use dm_host::assembly::{AssemblyError, Place, Spending};
 use dm_host::kinds::{IndexParameters, with_index};
 use dm_sim::Run;
-use dm_sim::verify::Inside;
 use dm_tests::bed::{Direct, Fixture as _, Setup};
 use dm_tests::client::{Client, Stand, Steps, alone, on_bed};
 use dm_tests::counts::Lines;
 use dm_tests::fabric::{Failure, poke};
 use dm_tests::goldens;
-use dm_tests::subject::{Opened, Shape, ShermanSubject, Subject};
+use dm_tests::subject::sherman::ShermanSubject;
+use dm_tests::subject::{Shape, Subject};
 use dm_tests::suite::runner;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -27,51 +28,30 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy, Debug)]
 struct Plain(IndexKind, Parameters);
 
-/// What items may be over.
-const KINDS: [IndexKind; 3] = [IndexKind::Sherman, IndexKind::Chime, IndexKind::Smart];
-
-impl Plain {
-    fn parameters(&self, shape: &Shape) -> IndexParameters {
-        let Shape { key_bytes, value_bytes, spans: (leaf_span, inner_span) } = *shape;
-        match self.0 {
-            IndexKind::Chime => {
-                let leaf_span = leaf_span.max(chime::layout::SPAN_MIN);
-                let below =
-                    chime::parameters::Parameters { key_bytes, value_bytes, leaf_span, neighborhood: 2, inner_span };
-                IndexParameters::ChimeItems(below, self.1)
-            }
-            IndexKind::Smart => {
-                IndexParameters::SmartItems(smart::parameters::Parameters { key_bytes, value_bytes }, self.1)
-            }
-            _ => {
-                let below = sherman::parameters::Parameters { key_bytes, value_bytes, leaf_span, inner_span };
-                IndexParameters::ShermanItems(below, self.1)
-            }
-        }
-    }
-}
-
 impl Subject for Plain {
     fn name(&self) -> &'static str {
         "items"
+    }
+
+    fn parameters(&self, shape: &Shape) -> IndexParameters {
+        let Shape { key_bytes, value_bytes, spans: (leaf_span, inner_span) } = *shape;
+        let below = match self.0 {
+            IndexKind::Chime => {
+                let leaf_span = leaf_span.max(chime::layout::SPAN_MIN);
+                chime::parameters::Parameters { key_bytes, value_bytes, leaf_span, neighborhood: 2, inner_span }.into()
+            }
+            IndexKind::Sherman => {
+                sherman::parameters::Parameters { key_bytes, value_bytes, leaf_span, inner_span }.into()
+            }
+            kind => IndexParameters::with_sizes(kind, key_bytes, value_bytes).expect("a kind of this program").below,
+        };
+        below.with_items(self.1)
     }
 
     fn node_bytes_max(&self, shape: &Shape) -> usize {
         let (leaf, inner) = self.parameters(shape).node_bytes();
         let block = dm_core::items::block::block_bytes(self.1.key_bytes_max, self.1.value_bytes_max);
         leaf.max(inner).max(block * 2)
-    }
-
-    fn open(
-        &self,
-        place: &Place<'_>,
-        shape: &Shape,
-        spending: &Spending,
-        run: &mut dyn FnMut(&Opened<'_>),
-    ) -> Result<(), AssemblyError> {
-        with_index(place, &self.parameters(shape), spending, |index| {
-            run(&Opened { index: &index, locks_held: &|| index.locks_held() });
-        })
     }
 
     fn switches(&self) -> Vec<(&'static str, dm_core::btree::Options)> {
@@ -204,7 +184,7 @@ fn round_trips_are_those_of_the_index_below_and_one_more_per_block() {
 #[test]
 fn keys_of_every_length_live_side_by_side_in_their_order() {
     let parameters = Parameters { key_bytes_max: KEY_BYTES_LIMIT, value_bytes_max: VALUE_BYTES_LIMIT };
-    for (kind, key_bytes) in KINDS.into_iter().flat_map(|kind| [(kind, 16), (kind, 64)]) {
+    for (kind, key_bytes) in KINDS.iter().flat_map(|&kind| [(kind, 16), (kind, 64)]) {
         let mut setup = setup(key_bytes, (8, 8));
         (setup.region_bytes, setup.spending.page_bytes) = (64 << 20, 1 << 18);
         alone(&Plain(kind, parameters), &Direct, &setup, |client| {
@@ -330,7 +310,7 @@ fn a_pool_without_room_for_a_block_says_so_and_changes_nothing() {
     let parameters = Parameters { key_bytes_max: 64, value_bytes_max: 2000 };
     let mut setup = setup(64, (8, 8));
     (setup.region_bytes, setup.chunk_nodes) = (192 << 10, 4);
-    for kind in KINDS {
+    for &kind in KINDS {
         alone(&Plain(kind, parameters), &Direct, &setup, |client| {
             let mut held = 0u32;
             let full = loop {

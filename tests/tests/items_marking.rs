@@ -8,8 +8,10 @@ use dm_core::lane::Lane;
 use dm_core::machine::{Step, poll_once};
 use dm_core::marks::Mark;
 use dm_core::operation::{Operation, OperationKind, Outcome, Part};
+use dm_core::registry::KINDS;
+use dm_core::remote::catalog::IndexKind;
 use dm_core::verbs::{LaneId, NodeId};
-use dm_core::{chime, sherman, smart};
+use dm_core::{chime, match_kind, sherman};
 use dm_host::assembly::Spending;
 use dm_host::kinds::{AnyIndex, IndexParameters, with_index};
 use dm_sim::{Config, DirectFabric, block_on};
@@ -19,20 +21,17 @@ use std::collections::BTreeSet;
 const ITEMS: Parameters = Parameters { key_bytes_max: 40, value_bytes_max: 40 };
 
 /// Slices of seven bytes; nodes and pages are small, so that a walk takes many.
-fn kinds() -> [IndexParameters; 3] {
+fn kinds() -> Vec<IndexParameters> {
     let (key_bytes, value_bytes, leaf_span, inner_span) = (16, 16, 8, 8);
-    let neighborhood = 2;
-    [
-        IndexParameters::ShermanItems(
-            sherman::parameters::Parameters { key_bytes, value_bytes, leaf_span, inner_span },
-            ITEMS,
-        ),
-        IndexParameters::ChimeItems(
-            chime::parameters::Parameters { key_bytes, value_bytes, leaf_span, neighborhood, inner_span },
-            ITEMS,
-        ),
-        IndexParameters::SmartItems(smart::parameters::Parameters { key_bytes, value_bytes }, ITEMS),
-    ]
+    let below = KINDS.iter().map(|&kind| match kind {
+        IndexKind::Sherman => sherman::parameters::Parameters { key_bytes, value_bytes, leaf_span, inner_span }.into(),
+        IndexKind::Chime => {
+            let neighborhood = 2;
+            chime::parameters::Parameters { key_bytes, value_bytes, leaf_span, neighborhood, inner_span }.into()
+        }
+        kind => IndexParameters::with_sizes(kind, key_bytes, value_bytes).expect("a kind of this program"),
+    });
+    below.map(|parameters: IndexParameters| parameters.below.with_items(ITEMS)).collect()
 }
 
 /// An index, lane 0 for its operations and lane 1 for walks.
@@ -142,12 +141,10 @@ fn on_all_kinds(returned_blocks: usize, links: usize, story: &mut impl Story) {
             let (mut first, mut second) = (vec![0; bytes], vec![0; bytes]);
             let lanes = [Lane::new(LaneId(0), &mut first), Lane::new(LaneId(1), &mut second)];
             let (lanes, fabric, state) = (&lanes, &mut fabric, 7);
-            match index {
-                AnyIndex::ShermanItems(index) => story.tell(&mut Scene { index, lanes, fabric, state }),
-                AnyIndex::ChimeItems(index) => story.tell(&mut Scene { index, lanes, fabric, state }),
-                AnyIndex::SmartItems(index) => story.tell(&mut Scene { index, lanes, fabric, state }),
-                _ => panic!("items were asked for"),
-            }
+            match_kind!(index, AnyIndex(form) => {
+                let index = form.items().expect("items were asked for");
+                story.tell(&mut Scene { index, lanes, fabric, state });
+            });
         };
         with_index(&pool.place(0), &parameters, &spending, run).unwrap_or_else(|error| panic!("{error}"));
     }

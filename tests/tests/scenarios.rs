@@ -8,7 +8,10 @@ use dm_core::verbs::{Label, Request, Space, Status, Verb};
 use dm_tests::bed::{Direct, Setup, Slow};
 use dm_tests::client::{Stand, Steps, alone};
 use dm_tests::fabric::{Failure, locks_taken, poke};
-use dm_tests::subject::{ChimeSubject, Shape, ShermanSubject, SmartSubject, Subject};
+use dm_tests::subject::chime::ChimeSubject;
+use dm_tests::subject::sherman::ShermanSubject;
+use dm_tests::subject::smart::SmartSubject;
+use dm_tests::subject::{Shape, Subject};
 
 /// Inner nodes split before the new separator went in, so a node of two separators left a half with a single child.
 /// Descending keys did that on every level: 129 records made sixteen levels, and the next root was one that no reader

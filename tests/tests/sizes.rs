@@ -11,7 +11,8 @@ use dm_core::port::Port;
 use dm_core::sherman::Sherman;
 use dm_core::smart::Smart;
 use dm_core::verbs::{Completion, LaneId, Request};
-use dm_host::assembly::{Spending, with_chime, with_items, with_sherman, with_smart};
+use dm_host::assembly::{Spending, with_items};
+use dm_host::kinds::Kind as _;
 use dm_sim::Config;
 use dm_tests::goldens;
 use dm_tests::pool::Pool;
@@ -63,27 +64,29 @@ fn sizes_are_as_blessed_and_futures_fit_their_bound() {
     let pool = Pool::new(&config);
     let (place, spending) = (pool.place(0), Spending::default());
     let sherman = dm_core::sherman::parameters::Parameters::with_sizes(8, 8);
-    with_sherman(&place, &sherman, &spending, |index| futures(&mut text, "Sherman", index, FUTURE_BYTES_MAX)).unwrap();
+    sherman.with(&place, &spending, |index| futures(&mut text, "Sherman", index, FUTURE_BYTES_MAX)).unwrap();
     let chime = dm_core::chime::parameters::Parameters::with_sizes(8, 8);
-    with_chime(&place, &chime, &spending, |index| futures(&mut text, "CHIME", index, FUTURE_BYTES_MAX)).unwrap();
+    chime.with(&place, &spending, |index| futures(&mut text, "CHIME", index, FUTURE_BYTES_MAX)).unwrap();
     let smart = dm_core::smart::parameters::Parameters::with_sizes(8, 8);
-    with_smart(&place, &smart, &spending, |index| futures(&mut text, "SMART", index, FUTURE_BYTES_MAX)).unwrap();
+    smart.with(&place, &spending, |index| futures(&mut text, "SMART", index, FUTURE_BYTES_MAX)).unwrap();
     let below = dm_core::sherman::parameters::Parameters::with_sizes(64, 16);
     let items = dm_core::items::parameters::Parameters { key_bytes_max: 256, value_bytes_max: 256 };
-    with_sherman(&place, &below, &spending, |below| {
-        with_items(&place, below, below.tree().requests, &items, &spending, |index| {
-            futures(&mut text, "items over Sherman", index, ITEMS_FUTURE_BYTES_MAX);
+    below
+        .with(&place, &spending, |below| {
+            with_items(&place, below, below.tree().requests, &items, &spending, |index| {
+                futures(&mut text, "items over Sherman", index, ITEMS_FUTURE_BYTES_MAX);
+            })
+            .unwrap();
         })
         .unwrap();
-    })
-    .unwrap();
     let below = dm_core::smart::parameters::Parameters::with_sizes(64, 16);
-    with_smart(&place, &below, &spending, |below| {
-        with_items(&place, below, below.requests(), &items, &spending, |index| {
-            futures(&mut text, "items over SMART", index, ITEMS_FUTURE_BYTES_MAX);
+    below
+        .with(&place, &spending, |below| {
+            with_items(&place, below, below.requests(), &items, &spending, |index| {
+                futures(&mut text, "items over SMART", index, ITEMS_FUTURE_BYTES_MAX);
+            })
+            .unwrap();
         })
         .unwrap();
-    })
-    .unwrap();
     goldens::check("sizes.txt", &text);
 }

@@ -12,13 +12,15 @@ use dm_core::remote::row::{Joiner, Row};
 use dm_core::smart::Smart;
 use dm_core::smart::parameters::Parameters;
 use dm_core::verbs::{LaneId, NodeId, Space, Verb};
-use dm_host::assembly::{Place, Spending, with_smart};
+use dm_host::assembly::{Place, Spending};
+use dm_host::kinds::Kind as _;
 use dm_sim::block_on;
 use dm_tests::bed::{Bed, Direct, Fixture, Setup};
 use dm_tests::client::alone;
 use dm_tests::fabric::{AnyFabric, poke};
 use dm_tests::pool::place;
-use dm_tests::subject::{Shape, SmartSubject};
+use dm_tests::subject::Shape;
+use dm_tests::subject::smart::SmartSubject;
 use std::pin::pin;
 use zerocopy::IntoBytes;
 
@@ -127,7 +129,7 @@ fn small(chunks: usize, pauses_per_turn: u64, test: impl FnOnce(&mut Small<'_, '
     poke(&mut fabric, Space::Host, NodeId(0), geometry[0].row_offset(at.member.row), row.as_bytes());
     let at = Place { epochs: Some(Participant { epochs: &epochs, pins: &pins }), ..at };
     let spending = Spending { lanes: 2, ..setup.spending };
-    let result = with_smart(&at, &Parameters::with_sizes(8, 8), &spending, |index| {
+    let result = Parameters::with_sizes(8, 8).with(&at, &spending, |index| {
         let mut scratch = [vec![0; index.plan().total_bytes], vec![0; index.plan().total_bytes]];
         let [first, second] = &mut scratch;
         let lanes = [Lane::new(LaneId(0), first), Lane::new(LaneId(1), second)];

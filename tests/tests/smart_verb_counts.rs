@@ -8,7 +8,8 @@ use dm_tests::bed::{Direct, Fixture, Setup};
 use dm_tests::client::{Client, alone, on_bed};
 use dm_tests::counts::Lines;
 use dm_tests::goldens;
-use dm_tests::subject::{Shape, SmartSubject};
+use dm_tests::subject::Shape;
+use dm_tests::subject::smart::SmartSubject;
 
 use OperationKind::{Delete, Get, Insert, Update, UpdateIf, Upsert};
 

@@ -11,7 +11,8 @@ use dm_tests::bed::{Direct, Fixture, Setup};
 use dm_tests::client::{Client, Stand, Steps, alone, on_bed};
 use dm_tests::counts::Lines;
 use dm_tests::goldens;
-use dm_tests::subject::{Shape, ShermanSubject};
+use dm_tests::subject::Shape;
+use dm_tests::subject::sherman::ShermanSubject;
 use std::fmt::Write as _;
 
 /// Nodes of 1 KB, records of 16 bytes.

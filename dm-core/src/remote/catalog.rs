@@ -81,48 +81,49 @@ impl IndexNumber {
     }
 }
 
-/// The kind of an index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u16)]
-pub enum IndexKind {
-    /// Sherman (SIGMOD 2022).
-    Sherman = 1,
-    /// SMART (OSDI 2023).
-    Smart = 2,
-    /// CHIME (SOSP 2024).
-    Chime = 3,
-    /// Dolphin.
-    Dolphin = 4,
-    /// DEX (VLDB 2024).
-    Dex = 5,
+macro_rules! index_kinds {
+    ($($(#[doc = $doc:literal])* $Kind:ident = $number:literal $name:literal,)*) => {
+        /// The kind of an index.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(u16)]
+        pub enum IndexKind {
+            $($(#[doc = $doc])* $Kind = $number,)*
+        }
+
+        impl IndexKind {
+            /// Every kind that has a number, in numeric order. A program may have no index of some kinds: see
+            /// [`KINDS`](crate::registry::KINDS).
+            pub const ALL: &'static [Self] = &[$(Self::$Kind),*];
+
+            /// The kind of that number.
+            pub const fn from_number(number: u16) -> Option<Self> {
+                match number {
+                    $($number => Some(Self::$Kind),)*
+                    _ => None,
+                }
+            }
+
+            /// Lower-case name.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$Kind => $name,)*
+                }
+            }
+        }
+    };
 }
 
-impl IndexKind {
-    /// Every kind, in numeric order.
-    pub const ALL: [Self; 5] = [Self::Sherman, Self::Smart, Self::Chime, Self::Dolphin, Self::Dex];
-
-    /// The kind of that number.
-    pub const fn from_number(number: u16) -> Option<Self> {
-        match number {
-            1 => Some(Self::Sherman),
-            2 => Some(Self::Smart),
-            3 => Some(Self::Chime),
-            4 => Some(Self::Dolphin),
-            5 => Some(Self::Dex),
-            _ => None,
-        }
-    }
-
-    /// Lower-case name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Sherman => "sherman",
-            Self::Smart => "smart",
-            Self::Chime => "chime",
-            Self::Dolphin => "dolphin",
-            Self::Dex => "dex",
-        }
-    }
+index_kinds! {
+    /// Sherman (SIGMOD 2022).
+    Sherman = 1 "sherman",
+    /// SMART (OSDI 2023).
+    Smart = 2 "smart",
+    /// CHIME (SOSP 2024).
+    Chime = 3 "chime",
+    /// Dolphin.
+    Dolphin = 4 "dolphin",
+    /// DEX (VLDB 2024).
+    Dex = 5 "dex",
 }
 
 /// State of an entry.

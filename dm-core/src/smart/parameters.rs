@@ -7,8 +7,10 @@ use crate::membership::redo::{HEADER_BYTES, LOOK_BYTES};
 use crate::operation::ScratchPlan;
 use crate::radix::slot::{NODE_BYTES_MAX, NodeType};
 use crate::radix::tree::{CHAIN_NODES_MAX, LEAVES_AT_ONCE_MAX, NODE_IMAGES, PATH_BYTES, Scratch};
+use crate::registry::KindParameters;
 use crate::remote::SCRATCH_BYTES;
-use crate::remote::catalog::PARAMETER_BYTES;
+use crate::remote::catalog::{IndexKind, PARAMETER_BYTES};
+use core::fmt;
 use static_assertions::const_assert_eq;
 use thiserror::Error;
 use zerocopy::IntoBytes;
@@ -157,6 +159,75 @@ impl Parameters {
         };
         let leaf_stride = leaf.place_bytes;
         (plan, Scratch { last, small, recovery, fresh_leaf, leaves, leaf_stride, leaves_at_once, build, path, nodes })
+    }
+}
+
+impl KindParameters for Parameters {
+    type Error = ParameterError;
+
+    const KIND: IndexKind = IndexKind::Smart;
+    const VERSION: u16 = Self::VERSION;
+    const LOCKS_IN_LEAVES: bool = true;
+
+    fn with_sizes(key_bytes: usize, value_bytes: usize) -> Self {
+        Self::with_sizes(key_bytes, value_bytes)
+    }
+
+    fn resized(self, key_bytes: usize, value_bytes: usize) -> Self {
+        Self { key_bytes, value_bytes }
+    }
+
+    fn check(&self) -> Result<(), ParameterError> {
+        self.check()
+    }
+
+    fn encode(&self) -> [u8; PARAMETER_BYTES] {
+        self.encode()
+    }
+
+    fn decode(version: u16, block: &[u8; PARAMETER_BYTES]) -> Result<Self, ParameterError> {
+        Self::decode(version, block)
+    }
+
+    fn key_bytes(&self) -> usize {
+        self.key_bytes
+    }
+
+    fn value_bytes(&self) -> usize {
+        self.value_bytes
+    }
+
+    fn leaf_span(&self) -> usize {
+        // A leaf is a record.
+        1
+    }
+
+    fn set_leaf_span(&mut self, _: usize) -> bool {
+        false
+    }
+
+    fn inner_span(&self) -> usize {
+        NodeType::LARGEST.slots()
+    }
+
+    fn set_inner_span(&mut self, _: usize) -> bool {
+        false
+    }
+
+    fn node_bytes(&self) -> (usize, usize) {
+        (self.leaf().place_bytes, NODE_BYTES_MAX)
+    }
+
+    fn redo_bytes(&self) -> usize {
+        self.leaf().write_bytes()
+    }
+
+    fn plan(&self, page_records: usize, leaves_at_once: usize) -> ScratchPlan {
+        self.plan(page_records, leaves_at_once).0
+    }
+
+    fn write_choices(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Ok(())
     }
 }
 

@@ -1,11 +1,13 @@
 //! Every crash point of every case of an index, sherman or chime, or of those whose name contains the second argument: points
 //! per case, repairs per case.
 
-use dm_sim::verify::crash::{Enumeration, cases, enumerate};
+use dm_sim::verify::crash::{Enumeration, enumerate};
+use dm_sim::verify::{Chime, Sherman, TreeKind};
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
-    let cases = if arguments.next().as_deref() == Some("chime") { cases::chime() } else { cases::sherman() };
+    let cases =
+        if arguments.next().as_deref() == Some("chime") { Chime::crash_cases() } else { Sherman::crash_cases() };
     let filter = arguments.next().unwrap_or_default();
     let mut number = |default| arguments.next().and_then(|text| text.parse().ok()).unwrap_or(default);
     let (points, repairs) = (number(usize::MAX), number(0));

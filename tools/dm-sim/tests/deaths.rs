@@ -1,7 +1,7 @@
 //! Compute nodes die in the middle of operations, and the others go on.
 
 use dm_core::marks::Mark;
-use dm_sim::verify::crash::{self, Act, Case, Enumeration, cases, random};
+use dm_sim::verify::crash::{self, Act, Case, Enumeration, random};
 use dm_sim::verify::{Chime, FaultKind, Faults, Recovered, Settings, Sherman, TreeKind, Verifier};
 
 /// What every index has to have met when each of its operations was cut short.
@@ -35,18 +35,18 @@ fn cut_short(cases: &[Case], more: &[Mark]) {
 
 #[test]
 fn an_operation_of_sherman_can_be_cut_short_anywhere() {
-    cut_short(&cases::sherman(), &[Mark::ChunkAdopted, Mark::NodeReclaimed]);
+    cut_short(&Sherman::crash_cases(), &[Mark::ChunkAdopted, Mark::NodeReclaimed]);
 }
 
 #[test]
 fn an_operation_of_chime_can_be_cut_short_anywhere() {
     let more = [Mark::Hop, Mark::Wrap, Mark::Purge, Mark::Doubted, Mark::ChunkAdopted, Mark::NodeReclaimed];
-    cut_short(&cases::chime(), &more);
+    cut_short(&Chime::crash_cases(), &more);
 }
 
 #[test]
 fn a_slow_holder_is_left_alone_and_a_stopped_one_can_join_again() {
-    for case in cases::sherman().iter().chain(&cases::chime()) {
+    for case in Sherman::crash_cases().iter().chain(&Chime::crash_cases()) {
         crash::descheduled_holders(case).unwrap_or_else(|what| panic!("{what}"));
     }
 }
@@ -56,7 +56,7 @@ fn a_slow_holder_is_left_alone_and_a_stopped_one_can_join_again() {
 #[test]
 fn a_redo_record_stays_for_as_long_as_its_lock_is_held() {
     let mut deaths = 0;
-    for case in cases::sherman().iter().filter(|case| case.story.act == Act::Bulk(9)) {
+    for case in Sherman::crash_cases().iter().filter(|case| case.story.act == Act::Bulk(9)) {
         deaths += crash::merge_under_handed_over_lock(case).unwrap_or_else(|what| panic!("{what}"));
     }
     assert!(deaths > 0, "no merge came to its last WRITE");

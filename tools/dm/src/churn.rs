@@ -7,12 +7,14 @@
 //! memory is collected in runs, the footprint has to do.
 
 use crate::failure::{Failure, print};
+use crate::kinds;
 use crate::pool::{Children, Start};
 use crate::report::text::size;
 use crate::tool::{LeaseArguments, with_tool};
 use crate::workload::random::{Random, mix};
 use dm_core::index::Index as _;
 use dm_core::memory::chunks::{self, Tally};
+use dm_core::registry::KINDS;
 use dm_core::remote::catalog::IndexKind;
 use dm_core::verbs::NodeId;
 use dm_host::compute_node::Membership;
@@ -53,7 +55,7 @@ pub struct Arguments {
     capacity_mib: u64,
 
     /// Kind of the index: sherman, chime or smart
-    #[arg(long, default_value = "sherman", value_parser = kind)]
+    #[arg(long, default_value = KINDS[0].name(), value_parser = kind)]
     index: IndexKind,
 
     /// How often its capacity is written, in bytes of records
@@ -93,8 +95,9 @@ pub struct Arguments {
 }
 
 fn kind(name: &str) -> Result<IndexKind, String> {
-    [IndexKind::Sherman, IndexKind::Chime, IndexKind::Smart]
-        .into_iter()
+    KINDS
+        .iter()
+        .copied()
         .find(|kind| kind.name() == name)
         .ok_or_else(|| format!("no index of that kind churns: {name}"))
 }
@@ -299,7 +302,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (before, after) = report.rows.split_at((arguments.turnovers / WARM_UP) as usize + 1);
     let largest = |rows: &[Row]| rows.iter().map(|row| row.footprint_bytes).max().unwrap_or(0);
     (report.steady_bytes, report.largest_bytes) = (largest(before), largest(after));
-    judge(&pool, terms, arguments.index, &mut report)?;
+    judge(&pool, terms, kinds::is_radix(&parameters), &mut report)?;
     if arguments.json {
         print(&(serde_json::to_string_pretty(&report).map_err(Failure::run)? + "\n"))?;
     } else {
@@ -335,7 +338,7 @@ fn footprint(pool: &Pool) -> Result<u64, Failure> {
 fn judge(
     pool: &Arc<Pool>,
     terms: dm_core::membership::lease::LeaseConfig,
-    kind: IndexKind,
+    is_radix: bool,
     report: &mut Report,
 ) -> Result<(), Failure> {
     let node = pool.join(1, Membership { terms, ..Membership::default() }).map_err(Failure::run)?;
@@ -353,7 +356,7 @@ fn judge(
             return Err(Failure::Run(format!("{} records in the tree, {} inserted", census.records, report.records)));
         }
         report.live_bytes = census.live_bytes;
-        if kind == IndexKind::Smart {
+        if is_radix {
             // Its places are of many sizes, and what is collected is runs of them.
             report.collected_bytes = collected_bytes;
             return Ok(());

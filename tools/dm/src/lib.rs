@@ -11,6 +11,7 @@
 //! | `members` | which compute nodes are in a pool, and which hold its locks |
 //! | `pool` | memory nodes: started as child processes, or found by their sockets |
 //! | `workload` | YCSB: properties, standard workloads, draws of operations, self-checking keys and values, traces |
+//! | `kinds` | what the command line has to know of each kind of index |
 //! | `keys` | real keys from a file, for slots of fixed size |
 //! | `report` | what a run found: latencies, round trips, bytes, memory; tables for people, JSON for machines |
 //! | [`layout`] | golden layouts: listed, shown, checked, blessed |
@@ -22,6 +23,7 @@ pub mod commands;
 mod failure;
 mod figures;
 mod keys;
+mod kinds;
 pub mod layout;
 mod members;
 mod pool;

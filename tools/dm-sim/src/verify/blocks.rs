@@ -1,12 +1,12 @@
 //! Blocks of items, found in the images of leaves.
 
 use super::accounting::Node;
+use super::outside::Outside as _;
 use dm_core::items::block::{block_bytes, class_bytes, class_of};
 use dm_core::items::key::{KeyShape, ROOT_LAYER};
 use dm_core::items::slot::Slot;
-use dm_core::smart::layout::LeafState;
-use dm_core::{chime, sherman};
-use dm_host::kinds::IndexParameters;
+use dm_core::match_kind;
+use dm_host::kinds::{Below, IndexParameters};
 use std::collections::BTreeSet;
 
 /// What was found in leaves: which blocks there are, and in which layers.
@@ -21,54 +21,16 @@ pub(super) struct Found {
 impl Found {
     /// Nothing yet, of an index with `parameters`. `None`: it has no items.
     pub(super) fn nothing(parameters: &IndexParameters) -> Option<Self> {
-        let items = parameters.items()?;
-        let entry_key_bytes = match parameters {
-            IndexParameters::ShermanItems(below, _) => below.key_bytes,
-            IndexParameters::ChimeItems(below, _) => below.key_bytes,
-            IndexParameters::SmartItems(below, _) => below.key_bytes,
-            _ => return None,
-        };
+        let items = parameters.items?;
+        let entry_key_bytes = parameters.below.key_bytes();
         let longest = class_bytes(class_of(block_bytes(items.key_bytes_max, items.value_bytes_max))) as u64;
         Some(Self { keys: KeyShape::new(entry_key_bytes), longest, links: Vec::new(), blocks: Vec::new() })
     }
 
     /// Adds what the image of a leaf names.
     pub(super) fn add(&mut self, parameters: &IndexParameters, image: &[u8]) {
-        let low = [0; 64];
-        match parameters {
-            IndexParameters::ShermanItems(below, _) => {
-                let shape = below.leaf();
-                let leaf = sherman::layout::Leaf::new(&shape, image);
-                let mut slots = [0; sherman::layout::SPAN_MAX];
-                let count = leaf.sorted(&low[..below.key_bytes], None, &mut slots);
-                for &slot in &slots[..count] {
-                    let (mut entry_key, mut value) = (vec![0; below.key_bytes], vec![0; below.value_bytes]);
-                    leaf.read_key(slot.into(), &mut entry_key);
-                    leaf.read_value(slot.into(), &mut value);
-                    self.add_entry(&entry_key, &value);
-                }
-            }
-            IndexParameters::ChimeItems(below, _) => {
-                let shape = below.leaf();
-                let leaf = chime::layout::Leaf::new(&shape, image);
-                let mut slots = [0; chime::layout::SPAN_MAX];
-                let count = leaf.sorted(&low[..below.key_bytes], None, &mut slots);
-                for &slot in &slots[..count] {
-                    let (mut entry_key, mut value) = (vec![0; below.key_bytes], vec![0; below.value_bytes]);
-                    leaf.read_key(slot.into(), &mut entry_key);
-                    leaf.read_value(slot.into(), &mut value);
-                    self.add_entry(&entry_key, &value);
-                }
-            }
-            IndexParameters::SmartItems(below, _) => {
-                let shape = below.leaf();
-                // What was deleted is no entry. What is torn is none either: it is for those who READ it to say so.
-                if shape.state(image) == Ok(LeafState::Valid) {
-                    self.add_entry(shape.key(image), shape.value(image));
-                }
-            }
-            _ => {}
-        }
+        let see = &mut |entry_key: &[u8], value: &[u8]| self.add_entry(entry_key, value);
+        match_kind!(&parameters.below, Below(below) => below.for_each_entry(image, see));
     }
 
     fn add_entry(&mut self, entry_key: &[u8], value: &[u8]) {

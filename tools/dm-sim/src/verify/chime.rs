@@ -1,18 +1,31 @@
 //! CHIME as a subject: tiny leaves with short neighborhoods, so that hops, ranges that go on at the first entry, splits and
 //! merges are common; every technique on or off; locks by masked and by plain CAS, as the fabric has it.
 
-use super::crash::cases::{self, Case};
+mod cases;
+
+use super::accounting::{Holdings, Node};
+use super::crash::Case;
 use super::draw::Draw;
+use super::items::Below;
 use super::mixtures::MixedCase;
+use super::outside::{LeafLocks, Outside, TreeNodes};
 use super::settings::Profile;
+use super::subject::{Inside, Picture};
 use super::tree::{SHELF_HOLDS_ALL, TreeCase, TreeKind};
+use super::walk;
+use crate::memory::Memories;
 use crate::rng::Rng;
 use dm_core::btree::Options;
 use dm_core::btree::node::{KEY_BYTES_MAX, KEY_BYTES_MIN};
+use dm_core::chime::layout::{Leaf, SPAN_MAX};
 use dm_core::chime::parameters::{Parameters, VALUE_BYTES_MIN};
+use dm_core::lane::Lane;
 use dm_core::layout::stripes::LINE_PAYLOAD_BYTES;
 use dm_core::marks::Mark;
 use dm_core::mutants::Mutant;
+use dm_core::operation::OpError;
+use dm_core::remote::NodeGeometry;
+use dm_core::remote::lock_word::HELD;
 use dm_host::assembly::Spending;
 use dm_host::kinds::IndexParameters;
 
@@ -44,12 +57,16 @@ impl TreeKind for Chime {
     }
 
     fn crash_cases() -> Vec<Case> {
-        cases::chime()
+        cases::all()
     }
 
     fn lives() -> Option<(IndexParameters, u64)> {
         let parameters = Parameters { key_bytes: 8, value_bytes: 16, leaf_span: 8, neighborhood: 2, inner_span: 8 };
         Some((parameters.into(), 20))
+    }
+
+    fn own_bugs() -> &'static [Mutant] {
+        Mutant::CHIME
     }
 
     fn bugs() -> Vec<Mutant> {
@@ -152,6 +169,75 @@ impl TreeKind for Chime {
             stretch: None,
         }
     }
+}
+
+impl Below for Chime {
+    const ITEMS: [&'static str; 2] = ["items over chime", "items over chime, recovered"];
+    const ITEMS_OPTION: &'static str = "items-over-chime";
+}
+
+impl Inside for dm_core::chime::Chime<'_> {
+    fn locks_held(&self) -> usize {
+        Self::locks_held(self)
+    }
+
+    fn for_each_ready(&self, visit: &mut dyn FnMut(Node)) {
+        walk::for_each_ready(self.tree(), visit);
+    }
+
+    fn recall(&self, picture: &Picture) {
+        walk::recall(self.tree(), picture);
+    }
+
+    fn has_epochs(&self) -> bool {
+        self.tree().epochs.is_some()
+    }
+
+    async fn turn<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
+        walk::turned(self.tree().turn(lane).await)
+    }
+}
+
+impl Outside for Parameters {
+    fn tree(&self) -> Option<TreeNodes> {
+        Some(tree_nodes(self))
+    }
+
+    fn leaf_locks(&self) -> Option<LeafLocks> {
+        let leaf = self.leaf();
+        Some(LeafLocks { place_bytes: leaf.place_bytes(), lock_at: leaf.bytes, held_bits: HELD })
+    }
+
+    fn picture(&self, geometry: &[NodeGeometry], memories: &Memories) -> Picture {
+        walk::picture(&tree_nodes(self), geometry, memories)
+    }
+
+    fn holdings(
+        &self,
+        parameters: &IndexParameters,
+        geometry: &[NodeGeometry],
+        memories: &Memories,
+    ) -> Result<Holdings, String> {
+        walk::holdings(&tree_nodes(self), parameters, geometry, memories)
+    }
+
+    fn for_each_entry(&self, image: &[u8], see: &mut dyn FnMut(&[u8], &[u8])) {
+        let shape = self.leaf();
+        let leaf = Leaf::new(&shape, image);
+        let mut slots = [0; SPAN_MAX];
+        let count = leaf.sorted(&[0; KEY_BYTES_MAX][..self.key_bytes], None, &mut slots);
+        for &slot in &slots[..count] {
+            let (mut key, mut value) = (vec![0; self.key_bytes], vec![0; self.value_bytes]);
+            leaf.read_key(slot.into(), &mut key);
+            leaf.read_value(slot.into(), &mut value);
+            see(&key, &value);
+        }
+    }
+}
+
+fn tree_nodes(parameters: &Parameters) -> TreeNodes {
+    let leaf = parameters.leaf();
+    TreeNodes { inner: parameters.inner(), leaf_bytes: leaf.bytes, leaf_place_bytes: leaf.place_bytes() }
 }
 
 /// Sizes of keys and values with which the bitmaps of a leaf's first entries each lie across two lines.

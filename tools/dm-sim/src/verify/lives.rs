@@ -27,7 +27,7 @@ use dm_core::memory::{Epochs, GENERATIONS, Participant, Pin};
 use dm_core::operation::{Cause, OpError};
 use dm_core::verbs::{LaneId, Request, Verb};
 use dm_host::assembly::{Place, Spending};
-use dm_host::kinds::{IndexParameters, with_index};
+use dm_host::kinds::with_index;
 use std::future::Future;
 use std::pin::Pin as Pinned;
 
@@ -113,11 +113,11 @@ fn with_scene<K: TreeKind>(
     // Places that wait are not there when a merge stands still.
     let generations = if story == Story::Merge || rng.percent(40) { GENERATIONS } else { 2 };
     let (parameters, keys) = K::lives().ok_or("an index without a part in epochs")?;
-    let is_radix = matches!(parameters, IndexParameters::Smart(_));
-    let (story, generations) = if is_radix { (Story::Returns, 2) } else { (story, generations) };
-    let config = Config::with_nodes(1 + rng.below(2) as usize, 512 << 10);
     let node_bytes = parameters.node_bytes();
     let plot = Plot::of(&parameters, 61, node_bytes.0.max(node_bytes.1).next_multiple_of(4096) as u64);
+    let is_radix = plot.tree().is_none();
+    let (story, generations) = if is_radix { (Story::Returns, 2) } else { (story, generations) };
+    let config = Config::with_nodes(1 + rng.below(2) as usize, 512 << 10);
     let geometry = plot.geometry(&config);
     let mut memories = Memories::new(&config.host_bytes, config.device_bytes as usize);
     plot.format(&config, &mut memories);

@@ -13,7 +13,8 @@
 //! after the leaf has split.
 
 use super::coding::{self, Coding};
-use super::walk::{self, Nodes, Plot, TreeNodes};
+use super::outside::TreeNodes;
+use super::walk::{self, Plot};
 use crate::config::Config;
 use crate::direct::DirectFabric;
 use crate::memory::Memories;
@@ -110,7 +111,7 @@ pub fn mix(case: &MixedCase, seed: u64) -> Mixed {
         let lane = Lane::new(LaneId(0), &mut scratch);
         let fabric = DirectFabric::over(&config, &mut memories);
         let root_word = root_offset(&geometry[0], place.number) as usize;
-        let Nodes::Tree(TreeNodes { leaf_bytes, .. }) = plot.nodes else {
+        let Some(TreeNodes { leaf_bytes, .. }) = plot.tree() else {
             mixed.finding = Some("lines are mixed in leaves of B+-trees only".to_owned());
             return;
         };

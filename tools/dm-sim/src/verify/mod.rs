@@ -32,6 +32,7 @@ pub mod lives;
 mod load;
 mod membership;
 pub mod mixtures;
+mod outside;
 mod radix;
 mod recovered;
 mod report;
@@ -46,7 +47,6 @@ mod tolerance;
 mod tree;
 mod walk;
 
-pub use chime::Chime;
 pub use draw::Draw;
 pub use fault_plan::FaultPlan;
 pub use faults::{Fault, FaultKind, Faults, Moment, Planned};
@@ -55,7 +55,18 @@ pub use recovered::Recovered;
 pub use report::{Finding, History, Report};
 pub use run::{Replay, Verifier};
 pub use settings::{Profile, Settings};
-pub use sherman::Sherman;
-pub use smart::Smart;
 pub use subject::{AfterDeath, Inside, Opened, Subject};
 pub use tree::{Bounded, TreeKind};
+
+macro_rules! kinds {
+    ([$($Kind:ident $kind:ident),*]) => {
+        $(pub use $kind::$Kind;)*
+
+        /// Bugs in rooms that only one kind has.
+        fn own_bugs() -> Vec<dm_core::mutants::Mutant> {
+            [$($Kind::own_bugs()),*].concat()
+        }
+    };
+}
+
+dm_core::for_each_kind! { [kinds] }

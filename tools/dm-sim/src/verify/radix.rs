@@ -10,13 +10,11 @@ use dm_core::remote::NodeGeometry;
 use dm_core::remote::address::Address;
 use dm_core::remote::catalog::{IndexNumber, root_offset};
 use dm_core::remote::chunk::ChunkKind;
-use dm_core::smart::Smart;
-use dm_core::smart::layout::LeafShape;
 use dm_core::verbs::NodeId;
 use dm_host::kinds::IndexParameters;
 
 /// What nodes of the only index carry.
-const INDEX: u8 = 1;
+pub(super) const INDEX: u8 = 1;
 
 /// Bytes of a node, if they are there.
 fn image(memories: &Memories, place: Place, bytes: usize) -> Option<&[u8]> {
@@ -58,9 +56,9 @@ pub(super) fn picture(geometry: &[NodeGeometry], memories: &Memories) -> Picture
     picture
 }
 
-/// Chunks of the index, and what it reaches of them.
+/// Chunks of the index, and what it reaches of them. Places of leaves have `leaf_place_bytes`.
 pub(super) fn holdings(
-    leaf: &LeafShape,
+    leaf_place_bytes: usize,
     parameters: &IndexParameters,
     geometry: &[NodeGeometry],
     memories: &Memories,
@@ -72,10 +70,10 @@ pub(super) fn holdings(
     visit(geometry, memories, |slot, _| {
         let (place, bytes) = match slot.child() {
             Ok(Child::Leaf(place)) => {
-                if let Some((found, image)) = found.as_mut().zip(image(memories, place, leaf.place_bytes)) {
+                if let Some((found, image)) = found.as_mut().zip(image(memories, place, leaf_place_bytes)) {
                     found.add(parameters, image);
                 }
-                (place, leaf.place_bytes)
+                (place, leaf_place_bytes)
             }
             Ok(Child::Node(kind, place)) => (place, kind.bytes()),
             _ => return,
@@ -86,26 +84,4 @@ pub(super) fn holdings(
         holdings.reached.extend(found.blocks()?);
     }
     Ok(holdings)
-}
-
-/// See [`super::Inside::for_each_ready`].
-pub(super) fn for_each_ready(index: &Smart<'_>, visit: &mut dyn FnMut(Piece)) {
-    let visit = &mut |_, place: Place, bytes| visit(Piece { node: place.node(), offset: place.offset(), bytes });
-    index.space().for_each_ready(index.leaf_shape().place_bytes, visit);
-    index.space().for_each_waiting(visit);
-}
-
-/// See [`super::Inside::recall`]. Newer copies would stay, if they were there.
-pub(super) fn recall(index: &Smart<'_>, picture: &Picture) {
-    let cache = index.cache();
-    cache.clear();
-    cache.set_root(Slot(picture.root.map_or(0, |(root, _)| root.to_bits())), picture.epoch);
-    for (address, image) in &picture.nodes {
-        let slot = Slot(address.to_bits());
-        if let Ok(Child::Node(kind, _)) = slot.child()
-            && let Ok(node) = Node::new(image, kind, INDEX)
-        {
-            cache.insert(slot, &node, picture.epoch);
-        }
-    }
 }

@@ -157,7 +157,7 @@ impl<K: TreeKind> Subject for Recovered<K> {
 
     fn collects_all(&self, case: &TreeCase) -> bool {
         // Own chunks, too.
-        case.parameters.items().is_some()
+        case.parameters.items.is_some()
     }
 
     fn holds_all_blocks(&self, case: &TreeCase) -> bool {
@@ -166,7 +166,7 @@ impl<K: TreeKind> Subject for Recovered<K> {
 
     fn never_leaks(&self, case: &TreeCase) -> bool {
         // What the dead had of the chunks of the living, too.
-        let collects = case.parameters.items().is_none() || self.collects_all(case);
+        let collects = case.parameters.items.is_none() || self.collects_all(case);
         Bounded(self.0).never_leaks(case) && collects
     }
 }

@@ -1,13 +1,26 @@
 //! Sherman as a subject: tiny nodes, few lock words, every technique on or off.
 
-use super::crash::cases::{self, Case};
+mod cases;
+
+use super::accounting::{Holdings, Node};
+use super::crash::Case;
 use super::draw::{Draw, WIDE_KEYS_MIN};
+use super::items::Below;
+use super::outside::{Outside, TreeNodes};
 use super::settings::Profile;
+use super::subject::{Inside, Picture};
 use super::tree::{SHELF_HOLDS_ALL, TreeCase, TreeKind};
+use super::walk;
+use crate::memory::Memories;
 use crate::rng::Rng;
 use dm_core::btree::Options;
+use dm_core::btree::node::KEY_BYTES_MAX;
+use dm_core::lane::Lane;
 use dm_core::marks::Mark;
 use dm_core::mutants::Mutant;
+use dm_core::operation::OpError;
+use dm_core::remote::NodeGeometry;
+use dm_core::sherman::layout::{Leaf, SPAN_MAX};
 use dm_core::sherman::parameters::Parameters;
 use dm_host::assembly::Spending;
 use dm_host::kinds::IndexParameters;
@@ -40,7 +53,7 @@ impl TreeKind for Sherman {
     }
 
     fn crash_cases() -> Vec<Case> {
-        cases::sherman()
+        cases::all()
     }
 
     fn lives() -> Option<(IndexParameters, u64)> {
@@ -48,8 +61,8 @@ impl TreeKind for Sherman {
     }
 
     fn bugs() -> Vec<Mutant> {
-        let others = [Mutant::CHIME, Mutant::SMART, Mutant::ITEMS];
-        Mutant::ALL.iter().copied().filter(|bug| others.iter().all(|list| !list.contains(bug))).collect()
+        let others = super::own_bugs();
+        Mutant::ALL.iter().copied().filter(|bug| !others.contains(bug) && !Mutant::ITEMS.contains(bug)).collect()
     }
 
     /// A node torn under its lock needs an old pointer to a place in the very moment of its next life's first WRITE. An adopter
@@ -140,4 +153,68 @@ impl TreeKind for Sherman {
             stretch: None,
         }
     }
+}
+
+impl Below for Sherman {
+    const ITEMS: [&'static str; 2] = ["items", "items, recovered"];
+    const ITEMS_OPTION: &'static str = "items";
+}
+
+impl Inside for dm_core::sherman::Sherman<'_> {
+    fn locks_held(&self) -> usize {
+        self.tree().locks.held()
+    }
+
+    fn for_each_ready(&self, visit: &mut dyn FnMut(Node)) {
+        walk::for_each_ready(self.tree(), visit);
+    }
+
+    fn recall(&self, picture: &Picture) {
+        walk::recall(self.tree(), picture);
+    }
+
+    fn has_epochs(&self) -> bool {
+        self.tree().epochs.is_some()
+    }
+
+    async fn turn<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
+        walk::turned(self.tree().turn(lane).await)
+    }
+}
+
+impl Outside for Parameters {
+    fn tree(&self) -> Option<TreeNodes> {
+        Some(tree_nodes(self))
+    }
+
+    fn picture(&self, geometry: &[NodeGeometry], memories: &Memories) -> Picture {
+        walk::picture(&tree_nodes(self), geometry, memories)
+    }
+
+    fn holdings(
+        &self,
+        parameters: &IndexParameters,
+        geometry: &[NodeGeometry],
+        memories: &Memories,
+    ) -> Result<Holdings, String> {
+        walk::holdings(&tree_nodes(self), parameters, geometry, memories)
+    }
+
+    fn for_each_entry(&self, image: &[u8], see: &mut dyn FnMut(&[u8], &[u8])) {
+        let shape = self.leaf();
+        let leaf = Leaf::new(&shape, image);
+        let mut slots = [0; SPAN_MAX];
+        let count = leaf.sorted(&[0; KEY_BYTES_MAX][..self.key_bytes], None, &mut slots);
+        for &slot in &slots[..count] {
+            let (mut key, mut value) = (vec![0; self.key_bytes], vec![0; self.value_bytes]);
+            leaf.read_key(slot.into(), &mut key);
+            leaf.read_value(slot.into(), &mut value);
+            see(&key, &value);
+        }
+    }
+}
+
+fn tree_nodes(parameters: &Parameters) -> TreeNodes {
+    let leaf = parameters.leaf();
+    TreeNodes { inner: parameters.inner(), leaf_bytes: leaf.bytes, leaf_place_bytes: leaf.bytes }
 }

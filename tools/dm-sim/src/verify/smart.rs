@@ -2,15 +2,30 @@
 //! and races on one byte are common, or all in one byte, so that nodes fill up and are replaced; every technique on or
 //! off; slots frozen by masked and by plain CAS, as the fabric has it.
 
+mod cases;
+
+use super::accounting::{Holdings, Node};
 use super::coding::Digits;
-use super::crash::cases::{self, Case};
+use super::crash::Case;
 use super::draw::Draw;
+use super::items::Below;
+use super::outside::{LeafLocks, Outside};
+use super::radix::{self, INDEX};
 use super::settings::Profile;
+use super::subject::{Inside, Picture};
 use super::tree::{SHELF_HOLDS_ALL, TreeCase, TreeKind};
+use super::walk;
+use crate::memory::Memories;
 use crate::rng::Rng;
 use dm_core::btree::Options;
+use dm_core::lane::Lane;
 use dm_core::marks::Mark;
+use dm_core::memory::Collection;
 use dm_core::mutants::Mutant;
+use dm_core::operation::OpError;
+use dm_core::radix::slot::{Child, Node as RadixNode, Place, Slot};
+use dm_core::remote::NodeGeometry;
+use dm_core::smart::layout::LeafState;
 use dm_core::smart::parameters::Parameters;
 use dm_host::assembly::Spending;
 use dm_host::kinds::IndexParameters;
@@ -48,11 +63,15 @@ impl TreeKind for Smart {
     }
 
     fn crash_cases() -> Vec<Case> {
-        cases::smart()
+        cases::all()
     }
 
     fn lives() -> Option<(IndexParameters, u64)> {
         Some((Parameters { key_bytes: 8, value_bytes: 16 }.into(), 60))
+    }
+
+    fn own_bugs() -> &'static [Mutant] {
+        Mutant::SMART
     }
 
     /// Its own, and those of what it shares that show here.
@@ -119,6 +138,91 @@ impl TreeKind for Smart {
             lanes,
             digits,
             stretch: None,
+        }
+    }
+}
+
+impl Below for Smart {
+    const ITEMS: [&'static str; 2] = ["items over smart", "items over smart, recovered"];
+    const ITEMS_OPTION: &'static str = "items-over-smart";
+    /// Those of the index below besides: no merges, and what enumerated deaths are about.
+    const RARE_MARKS: &'static [Mark] = &[
+        Mark::CombinedWrite,
+        Mark::EntryRevisited,
+        Mark::LayerLost,
+        Mark::MergeUndone,
+        Mark::RepairerDied,
+        Mark::SelfFenced,
+    ];
+}
+
+impl Inside for dm_core::smart::Smart<'_> {
+    fn locks_held(&self) -> usize {
+        Self::locks_held(self)
+    }
+
+    fn for_each_ready(&self, visit: &mut dyn FnMut(Node)) {
+        let visit = &mut |_, place: Place, bytes| visit(Node { node: place.node(), offset: place.offset(), bytes });
+        self.space().for_each_ready(self.leaf_shape().place_bytes, visit);
+        self.space().for_each_waiting(visit);
+    }
+
+    fn retired_bytes(&self) -> u64 {
+        self.space().retired_and_lost().0
+    }
+
+    /// Newer copies would stay, if they were there.
+    fn recall(&self, picture: &Picture) {
+        let cache = self.cache();
+        cache.clear();
+        cache.set_root(Slot(picture.root.map_or(0, |(root, _)| root.to_bits())), picture.epoch);
+        for (address, image) in &picture.nodes {
+            let slot = Slot(address.to_bits());
+            if let Ok(Child::Node(kind, _)) = slot.child()
+                && let Ok(node) = RadixNode::new(image, kind, INDEX)
+            {
+                cache.insert(slot, &node, picture.epoch);
+            }
+        }
+    }
+
+    fn demand_collection(&self) -> bool {
+        self.space().collection().map(Collection::demand).is_some()
+    }
+
+    fn has_epochs(&self) -> bool {
+        Self::has_epochs(self)
+    }
+
+    async fn turn<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
+        walk::turned(Self::turn(self, lane).await)
+    }
+}
+
+impl Outside for Parameters {
+    fn leaf_locks(&self) -> Option<LeafLocks> {
+        let leaf = self.leaf();
+        Some(LeafLocks { place_bytes: leaf.place_bytes, lock_at: leaf.lock_at, held_bits: u64::MAX })
+    }
+
+    fn picture(&self, geometry: &[NodeGeometry], memories: &Memories) -> Picture {
+        radix::picture(geometry, memories)
+    }
+
+    fn holdings(
+        &self,
+        parameters: &IndexParameters,
+        geometry: &[NodeGeometry],
+        memories: &Memories,
+    ) -> Result<Holdings, String> {
+        radix::holdings(self.leaf().place_bytes, parameters, geometry, memories)
+    }
+
+    fn for_each_entry(&self, image: &[u8], see: &mut dyn FnMut(&[u8], &[u8])) {
+        let shape = self.leaf();
+        // What was deleted is no entry. What is torn is none either: it is for those who READ it to say so.
+        if shape.state(image) == Ok(LeafState::Valid) {
+            see(shape.key(image), shape.value(image));
         }
     }
 }

@@ -103,6 +103,11 @@ pub trait TreeKind: Copy {
         None
     }
 
+    /// Bugs in rooms of its own.
+    fn own_bugs() -> &'static [Mutant] {
+        &[]
+    }
+
     /// Bugs that can be planted in it.
     fn bugs() -> Vec<Mutant>;
 
@@ -209,15 +214,15 @@ impl<K: TreeKind> Subject for Bounded<K> {
     }
 
     fn bulk_loads(&self, case: &TreeCase) -> bool {
-        case.parameters.items().is_none()
+        case.parameters.items.is_none()
     }
 
     fn never_leaks(&self, case: &TreeCase) -> bool {
-        let blocks = case.parameters.items().is_none() || self.holds_all_blocks(case);
+        let blocks = case.parameters.items.is_none() || self.holds_all_blocks(case);
         case.spending.returned_nodes == SHELF_HOLDS_ALL && blocks
     }
 
     fn holds_all_blocks(&self, case: &TreeCase) -> bool {
-        case.parameters.items().is_some() && case.spending.returned_blocks == SHELF_HOLDS_ALL
+        case.parameters.items.is_some() && case.spending.returned_blocks == SHELF_HOLDS_ALL
     }
 }

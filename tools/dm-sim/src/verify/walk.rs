@@ -1,18 +1,20 @@
 //! A pool for an index, and a look at the index from outside: straight at the memories, by links and headers only. What
-//! `validate` says from within is compared with this. Of radix trees it is [`super::radix`] that looks.
+//! `validate` says from within is compared with this. What an index of a kind looks like is for its
+//! [`Outside`](super::outside::Outside) to say; B+-trees have theirs from here, radix trees from [`super::radix`].
 
 use super::accounting::{Holdings, Node, UNIT_BYTES};
 use super::blocks::Found;
 use super::chunk_table::{chunks, pool_epoch};
-use super::radix;
+use super::outside::{LeafLocks, Outside as _, TreeNodes};
 use super::subject::{HeldLock, Inside, Opened, Picture};
 use crate::config::Config;
 use crate::memory::Memories;
 use dm_core::btree::Tree;
-use dm_core::btree::inner::{Inner, InnerShape};
+use dm_core::btree::inner::Inner;
 use dm_core::btree::node::{Header, NodeFlags};
 use dm_core::lane::Lane;
 use dm_core::layout::stripes;
+use dm_core::match_kind;
 use dm_core::memory::Collection;
 use dm_core::memory::rows::RowError;
 use dm_core::operation::{Cause, Effect, OpError};
@@ -20,15 +22,13 @@ use dm_core::remote::NodeGeometry;
 use dm_core::remote::address::Address;
 use dm_core::remote::catalog::{IndexNumber, root_offset};
 use dm_core::remote::chunk::{ChunkEntry, ChunkKind, ChunkWord};
-use dm_core::remote::lock_word::{HELD, LockWord, RowId};
+use dm_core::remote::lock_word::{LockWord, RowId};
 use dm_core::remote::place::NodeClass;
 use dm_core::remote::row::{Joiner, Member, Row};
 use dm_core::remote::superblock::{PoolPlan, Superblock};
-use dm_core::smart::Smart;
-use dm_core::smart::layout::LeafShape;
 use dm_core::verbs::{Assumptions, Guarantees, NodeId};
 use dm_host::assembly::Place;
-use dm_host::kinds::{AnyIndex, IndexParameters};
+use dm_host::kinds::{AnyIndex, Below, IndexParameters};
 use zerocopy::IntoBytes;
 
 /// What a look from outside has to know of a case.
@@ -38,72 +38,36 @@ pub(super) struct Plot {
     pub lock_count: u32,
     /// Bytes of every chunk.
     pub chunk_bytes: u64,
-    pub nodes: Nodes,
     /// Sizes.
     pub parameters: IndexParameters,
 }
 
-/// What is in the chunks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Nodes {
-    Tree(TreeNodes),
-    /// Leaves, and nodes of seven sizes.
-    Radix(LeafShape),
-}
-
-/// Nodes of a B+-tree.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct TreeNodes {
-    /// Inner nodes.
-    pub inner: InnerShape,
-    /// A leaf's image, and its place.
-    pub leaf_bytes: usize,
-    pub leaf_place_bytes: usize,
-}
-
 impl Plot {
     /// For an index of any kind.
-    pub fn of(parameters: &IndexParameters, lock_count: u32, chunk_bytes: u64) -> Self {
-        let tree = |inner, leaf_bytes| {
-            Nodes::Tree(TreeNodes { inner, leaf_bytes, leaf_place_bytes: parameters.node_bytes().0 })
-        };
-        let nodes = match parameters {
-            IndexParameters::Sherman(parameters) | IndexParameters::ShermanItems(parameters, _) => {
-                tree(parameters.inner(), parameters.leaf().bytes)
-            }
-            IndexParameters::Chime(parameters) | IndexParameters::ChimeItems(parameters, _) => {
-                tree(parameters.inner(), parameters.leaf().bytes)
-            }
-            IndexParameters::Smart(parameters) | IndexParameters::SmartItems(parameters, _) => {
-                Nodes::Radix(parameters.leaf())
-            }
-        };
-        Self { lock_count, chunk_bytes, nodes, parameters: *parameters }
+    pub const fn of(parameters: &IndexParameters, lock_count: u32, chunk_bytes: u64) -> Self {
+        Self { lock_count, chunk_bytes, parameters: *parameters }
+    }
+
+    /// Its nodes, if it is a B+-tree.
+    pub fn tree(&self) -> Option<TreeNodes> {
+        match_kind!(&self.parameters.below, Below(below) => below.tree())
     }
 
     /// Bytes of the largest WRITE that needs a redo image.
-    pub const fn redo_bytes(&self) -> usize {
-        match &self.nodes {
-            Nodes::Tree(tree) if tree.leaf_place_bytes > tree.inner.bytes => tree.leaf_place_bytes,
-            Nodes::Tree(tree) => tree.inner.bytes,
-            Nodes::Radix(leaf) => leaf.write_bytes(),
-        }
+    pub fn redo_bytes(&self) -> usize {
+        self.parameters.redo_bytes()
     }
 
     /// Inner nodes as they are.
     pub fn picture(&self, config: &Config, memories: &Memories) -> Picture {
-        match &self.nodes {
-            Nodes::Tree(tree) => picture(tree, &self.geometry(config), memories),
-            Nodes::Radix(_) => radix::picture(&self.geometry(config), memories),
-        }
+        let geometry = self.geometry(config);
+        match_kind!(&self.parameters.below, Below(below) => below.picture(&geometry, memories))
     }
 
     /// Chunks of the index, and what it reaches of them.
     pub fn holdings(&self, config: &Config, memories: &Memories) -> Result<Holdings, String> {
-        match &self.nodes {
-            Nodes::Tree(tree) => holdings(tree, &self.parameters, &self.geometry(config), memories),
-            Nodes::Radix(leaf) => radix::holdings(leaf, &self.parameters, &self.geometry(config), memories),
-        }
+        let geometry = self.geometry(config);
+        match_kind!(&self.parameters.below, Below(below) => below.holdings(&self.parameters, &geometry, memories))
     }
 
     /// Where things are.
@@ -131,27 +95,15 @@ impl Plot {
     /// Lock words that name a holder: in tables, and where they lie in leaves, in those.
     pub fn locks_held(&self, config: &Config, memories: &Memories) -> Vec<HeldLock> {
         let mut held = self.table_locks_held(config, memories);
-        let in_leaves = match &self.nodes {
-            Nodes::Tree(tree) if tree.leaf_place_bytes > tree.leaf_bytes => {
-                Some((tree.leaf_place_bytes, tree.leaf_bytes, HELD))
-            }
-            Nodes::Tree(_) => None,
-            Nodes::Radix(leaf) => Some((leaf.place_bytes, leaf.lock_at, u64::MAX)),
-        };
-        if let Some(in_leaves) = in_leaves {
+        if let Some(in_leaves) = match_kind!(&self.parameters.below, Below(below) => below.leaf_locks()) {
             held.extend(self.leaf_locks_held(config, memories, in_leaves));
         }
         held
     }
 
-    /// Of every place in chunks for leaves: a place that is not in use may be locked, too. `(place, lock_at, held)`: bytes of a
-    /// place, where its word is, and which bits of that say that it is held.
-    fn leaf_locks_held(
-        &self,
-        config: &Config,
-        memories: &Memories,
-        (place_bytes, lock_at, held_bits): (usize, usize, u64),
-    ) -> Vec<HeldLock> {
+    /// Of every place in chunks for leaves: a place that is not in use may be locked, too.
+    fn leaf_locks_held(&self, config: &Config, memories: &Memories, locks: LeafLocks) -> Vec<HeldLock> {
+        let LeafLocks { place_bytes, lock_at, held_bits } = locks;
         let mut held = Vec::new();
         for (number, geometry) in (0..).map(NodeId).zip(self.geometry(config)) {
             let Some(memory) = memories.get(number) else { continue };
@@ -275,97 +227,75 @@ pub(super) fn open_all(
     inside
 }
 
-/// The tree of an index that has one; else it is a radix tree.
-fn tree_of<'a, 's>(index: &AnyIndex<'a, '_, 's>) -> Result<&'a Tree<'s>, &'a Smart<'s>> {
-    match *index {
-        AnyIndex::Sherman(index) => Ok(index.tree()),
-        AnyIndex::Chime(index) => Ok(index.tree()),
-        AnyIndex::ShermanItems(index) => Ok(index.below().tree()),
-        AnyIndex::ChimeItems(index) => Ok(index.below().tree()),
-        AnyIndex::Smart(index) => Err(index),
-        AnyIndex::SmartItems(index) => Err(index.below()),
-    }
-}
-
 impl Inside for AnyIndex<'_, '_, '_> {
     fn locks_held(&self) -> usize {
-        match self {
-            Self::Sherman(index) => index.tree().locks.held(),
-            Self::Chime(index) => index.locks_held(),
-            Self::Smart(index) => index.locks_held(),
-            Self::ShermanItems(index) => index.below().tree().locks.held(),
-            Self::ChimeItems(index) => index.below().locks_held(),
-            Self::SmartItems(index) => index.below().locks_held(),
-        }
+        match_kind!(self, AnyIndex(form) => Inside::locks_held(form.below()))
     }
 
     fn for_each_ready(&self, visit: &mut dyn FnMut(Node)) {
-        match tree_of(self) {
-            Ok(tree) => {
-                let nodes = &tree.nodes;
-                nodes.for_each_ready(&mut |class: NodeClass, fresh| {
-                    let (node, offset) = (fresh.address.node(), fresh.address.offset());
-                    visit(Node { node, offset, bytes: nodes.node_bytes(class) as u64 });
-                });
+        match_kind!(self, AnyIndex(form) => {
+            Inside::for_each_ready(form.below(), visit);
+            if let Some(items) = form.items() {
+                items.blocks().for_each_ready(&mut |node, offset, bytes| visit(Node { node, offset, bytes }));
             }
-            Err(index) => radix::for_each_ready(index, visit),
-        }
-        let blocks = match self {
-            Self::ShermanItems(index) => index.blocks(),
-            Self::ChimeItems(index) => index.blocks(),
-            Self::SmartItems(index) => index.blocks(),
-            Self::Sherman(_) | Self::Chime(_) | Self::Smart(_) => return,
-        };
-        blocks.for_each_ready(&mut |node, offset, bytes| visit(Node { node, offset, bytes }));
+        });
     }
 
     fn retired_bytes(&self) -> u64 {
-        tree_of(self).map_or_else(|index| index.space().retired_and_lost().0, |_| 0)
+        match_kind!(self, AnyIndex(form) => Inside::retired_bytes(form.below()))
     }
 
     fn recall(&self, picture: &Picture) {
-        let tree = match tree_of(self) {
-            Ok(tree) => tree,
-            Err(index) => return radix::recall(index, picture),
-        };
-        let (root, level) = picture.root.unwrap_or((Address::NULL, 0));
-        tree.root.set(root, level);
-        if picture.nodes.is_empty() {
-            tree.cache.clear();
-        }
-        for (address, image) in &picture.nodes {
-            if let Some(inner) = Inner::new(&tree.inner, image) {
-                tree.cache.insert(*address, &inner, picture.epoch);
-            }
-        }
+        match_kind!(self, AnyIndex(form) => Inside::recall(form.below(), picture));
     }
 
     fn demand_collection(&self) -> bool {
-        let nodes = tree_of(self).err().and_then(|index| index.space().collection()).map(Collection::demand);
-        let blocks = match self {
-            Self::ShermanItems(index) => index.blocks().collection().map(Collection::demand),
-            Self::ChimeItems(index) => index.blocks().collection().map(Collection::demand),
-            Self::SmartItems(index) => index.blocks().collection().map(Collection::demand),
-            Self::Sherman(_) | Self::Chime(_) | Self::Smart(_) => None,
-        };
-        nodes.or(blocks).is_some()
+        match_kind!(self, AnyIndex(form) => {
+            let nodes = Inside::demand_collection(form.below());
+            let blocks = form.items().and_then(|items| items.blocks().collection()).map(Collection::demand);
+            nodes || blocks.is_some()
+        })
     }
 
     fn has_epochs(&self) -> bool {
-        tree_of(self).map_or_else(Smart::has_epochs, |tree| tree.epochs.is_some())
+        match_kind!(self, AnyIndex(form) => Inside::has_epochs(form.below()))
     }
 
     async fn turn<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
-        let turned = match tree_of(self) {
-            Ok(tree) => tree.turn(lane).await,
-            Err(index) => index.turn(lane).await,
-        };
-        turned.map_err(|error| match error {
-            RowError::Verb(error) => error.into(),
-            RowError::Fenced { .. } => OpError { cause: Cause::Fenced, effect: Effect::None },
-            _ => OpError { cause: Cause::BadInput("the compute-node rows cannot be read"), effect: Effect::None },
-        })
+        match_kind!(self, AnyIndex(form) => Inside::turn(form.below(), lane).await)
     }
+}
+
+/// See [`Inside::for_each_ready`]: nodes of a B+-tree.
+pub(super) fn for_each_ready(tree: &Tree<'_>, visit: &mut dyn FnMut(Node)) {
+    let nodes = &tree.nodes;
+    nodes.for_each_ready(&mut |class: NodeClass, fresh| {
+        let (node, offset) = (fresh.address.node(), fresh.address.offset());
+        visit(Node { node, offset, bytes: nodes.node_bytes(class) as u64 });
+    });
+}
+
+/// See [`Inside::recall`]: copies of a B+-tree.
+pub(super) fn recall(tree: &Tree<'_>, picture: &Picture) {
+    let (root, level) = picture.root.unwrap_or((Address::NULL, 0));
+    tree.root.set(root, level);
+    if picture.nodes.is_empty() {
+        tree.cache.clear();
+    }
+    for (address, image) in &picture.nodes {
+        if let Some(inner) = Inner::new(&tree.inner, image) {
+            tree.cache.insert(*address, &inner, picture.epoch);
+        }
+    }
+}
+
+/// See [`Inside::turn`]: how a turn ended.
+pub(super) fn turned(end: Result<(), RowError>) -> Result<(), OpError> {
+    end.map_err(|error| match error {
+        RowError::Verb(error) => error.into(),
+        RowError::Fenced { .. } => OpError { cause: Cause::Fenced, effect: Effect::None },
+        _ => OpError { cause: Cause::BadInput("the compute-node rows cannot be read"), effect: Effect::None },
+    })
 }
 
 /// Nodes a walk visits at most: more than the memories hold.
@@ -430,7 +360,7 @@ fn walk<'m>(
 }
 
 /// The inner nodes that are whole.
-fn picture(plot: &TreeNodes, geometry: &[NodeGeometry], memories: &Memories) -> Picture {
+pub(super) fn picture(plot: &TreeNodes, geometry: &[NodeGeometry], memories: &Memories) -> Picture {
     let epoch = pool_epoch(geometry, memories);
     let mut picture = Picture { root: root(plot, geometry, memories), nodes: Vec::new(), epoch };
     // A walk through the middle of a change may end early: then the picture is of what came before.
@@ -444,7 +374,7 @@ fn picture(plot: &TreeNodes, geometry: &[NodeGeometry], memories: &Memories) -> 
 }
 
 /// Chunks of the index, and what it reaches of them.
-fn holdings(
+pub(super) fn holdings(
     plot: &TreeNodes,
     parameters: &IndexParameters,
     geometry: &[NodeGeometry],
@@ -454,7 +384,7 @@ fn holdings(
     let sizes = |kind| match kind {
         ChunkKind::Leaf => Some(leaf),
         ChunkKind::Inner => Some(inner),
-        ChunkKind::Items if parameters.items().is_some() => Some(UNIT_BYTES),
+        ChunkKind::Items if parameters.items.is_some() => Some(UNIT_BYTES),
         _ => None,
     };
     let mut holdings = Holdings { chunks: chunks(geometry, memories, sizes, false)?, ..Holdings::default() };

@@ -173,7 +173,7 @@ fn bare<I: Index>(
 ) -> Result<u64, Failure> {
     let failed = |error: &dyn fmt::Display| Failure::Run(format!("baseline: {error}"));
     let pool = bench.pool;
-    let Some(index) = bench.sherman else { return Err(failed(&"the bare loop is Sherman's")) };
+    let Some(index) = bench.bare else { return Err(failed(&"the bare loop is Sherman's")) };
     let (tree, shape) = (index.tree(), index.leaf_shape());
     let key_bytes = index.plan().key_bytes;
     let mut key = vec![0; key_bytes];

@@ -5,6 +5,7 @@ use super::comparison::Comparison;
 use super::generator::Generator;
 use super::plan::{KeySource, Plan, Run};
 use crate::failure::Failure;
+use crate::kinds;
 use crate::report::machine::Machine;
 use crate::report::simulation::Simulation;
 use crate::report::{Basis, Guarantee, Hotspot, KindReport, Report, Tree, VerbCounts};
@@ -18,7 +19,7 @@ use dm_core::memory::chunks::{self, Tally};
 use dm_core::operation::{Census, Part};
 use dm_core::radix::cache::COPY_BYTES;
 use dm_core::remote::NodeGeometry;
-use dm_core::remote::catalog::{IndexKind, IndexNumber};
+use dm_core::remote::catalog::IndexNumber;
 use dm_core::verbs::{Assumptions, Guarantees, NodeId};
 use dm_host::solo::block_on;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -222,7 +223,7 @@ pub(super) struct Warm<K> {
 pub(super) fn warm_key(plan: &Plan, records: u64) -> Warm<impl Fn(u64, &mut [u8]) -> usize + Sync> {
     let keys = &plan.keys;
     // Nodes of a radix tree may have no more than two records each, anywhere: only the records themselves lead to all.
-    let each = plan.parameters.kind() == IndexKind::Smart;
+    let each = kinds::is_radix(&plan.parameters);
     let positions = if each {
         // As many nodes as fit; more only take one another's place.
         records.min(plan.spending.cache_bytes / COPY_BYTES[0] as u64)
@@ -234,7 +235,7 @@ pub(super) fn warm_key(plan: &Plan, records: u64) -> Warm<impl Fn(u64, &mut [u8]
         _ => None,
     };
     let step = u64::MAX / positions.max(1);
-    let items = plan.parameters.items().is_some();
+    let items = plan.parameters.items.is_some();
     let ordered = plan.runs.first().is_some_and(|run| run.spec.insert_order == KeyOrder::Ordered);
     let key = move |position: u64, slot: &mut [u8]| match &order {
         Some(order) => keys.write(order.get(position * WARM_RECORDS), slot).unwrap_or(0),

@@ -18,6 +18,7 @@
 //!
 //! **Retries** are counted per operation as the worker does: see [`dm_host::worker::RETRIES`].
 
+mod bare;
 pub mod baseline;
 pub mod comparison;
 pub mod engine;
@@ -30,6 +31,7 @@ pub mod sweep;
 mod threads;
 
 use crate::failure::Failure;
+use crate::kinds::{BenchOptions, KindName};
 use crate::pool::RdmaArguments;
 use crate::tool::LeaseArguments;
 use crate::workload::trace::TraceWriter;
@@ -53,8 +55,8 @@ use std::sync::{Mutex, PoisonError};
 )]
 pub struct Arguments {
     /// The index
-    #[arg(long, value_enum, default_value = "sherman")]
-    pub index: IndexName,
+    #[arg(long, value_enum, default_value_t)]
+    pub index: KindName,
 
     /// How compute nodes reach memory nodes
     #[arg(long, value_enum, default_value = "shm")]
@@ -192,13 +194,8 @@ pub struct Arguments {
     #[arg(long)]
     pub leaf_span: Option<usize>,
 
-    /// Entries of a neighborhood of a CHIME, 2 to 16 [default: 8]
-    #[arg(long, value_name = "ENTRIES")]
-    pub neighborhood: Option<usize>,
-
-    /// Memory of each compute node for the places of popular keys in the leaves of a CHIME, in MiB
-    #[arg(long, default_value_t = 0, value_parser = RangedU64ValueParser::<u64>::new().range(0..=1 << 16))]
-    pub hotspot_mib: u64,
+    #[command(flatten)]
+    pub kinds: BenchOptions,
 
     /// Leaves a scan READs at once; of SMART, whose leaves are of one record, four times as many
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=8))]
@@ -240,15 +237,6 @@ macro_rules! names {
 }
 
 names! {
-    /// An index.
-    IndexName {
-        /// B+-tree with unsorted leaves
-        Sherman,
-        /// B+-tree whose leaves are hopscotch tables
-        Chime,
-        /// Adaptive radix tree
-        Smart,
-    }
     /// A fabric.
     FabricName {
         /// Shared memory of this machine

@@ -1,8 +1,10 @@
 //! What the command line means, checked before anything starts.
 
-use super::{Arguments, DistributionName, FabricName, IndexName, LoadBy, With, Without, WorkloadName, ZipfName};
+use super::bare;
+use super::{Arguments, DistributionName, FabricName, LoadBy, With, Without, WorkloadName, ZipfName};
 use crate::failure::Failure;
 use crate::keys::{BadKeys, RealKeys};
+use crate::kinds;
 use crate::pool::{RdmaArguments, Start};
 use crate::workload::keys::{self, Keys};
 use crate::workload::properties::Properties;
@@ -12,7 +14,6 @@ use dm_core::btree::Options;
 use dm_core::items::block::{KEY_BYTES_LIMIT, block_bytes, class_bytes, class_of};
 use dm_core::items::parameters::Parameters as ItemParameters;
 use dm_core::operation::{Part, RECORD_HEADER_BYTES, ScratchPlan};
-use dm_core::remote::catalog::IndexKind;
 use dm_host::assembly::Spending;
 use dm_host::compute_node::Membership;
 use dm_host::kinds::IndexParameters;
@@ -206,16 +207,12 @@ impl Plan {
         let mut notices = properties.notices().to_vec();
         let mut runs = runs(arguments, &properties, &mut notices)?;
         let value_bytes = value_bytes(arguments, &runs, &mut notices);
-        let kind = match arguments.index {
-            IndexName::Sherman => IndexKind::Sherman,
-            IndexName::Chime => IndexKind::Chime,
-            IndexName::Smart => IndexKind::Smart,
-        };
+        let kind = arguments.index.0;
         if arguments.baseline && arguments.items {
             return Err(Failure::Usage("--baseline: the bare loop is of keys and values of one size".to_owned()));
         }
-        if arguments.baseline && kind != IndexKind::Sherman {
-            return Err(Failure::Usage("--baseline: the bare loop is of Sherman's nodes".to_owned()));
+        if arguments.baseline {
+            bare::check(kind)?;
         }
         let checked = |parameters: IndexParameters| {
             // Names the options: no other parameters can be given here.
@@ -238,23 +235,13 @@ impl Plan {
             checked(IndexParameters::with_items(kind, items).map_err(Failure::usage)?)?
         };
         if let Some(span) = arguments.leaf_span {
-            if kind == IndexKind::Smart {
-                return Err(Failure::Usage("--leaf-span: a leaf of a SMART index is one record".to_owned()));
+            if !parameters.set_leaf_span(span) {
+                let title = kinds::title(&parameters);
+                return Err(Failure::Usage(format!("--leaf-span: a leaf of a {title} index is one record")));
             }
-            parameters.set_leaf_span(span);
             parameters.check().map_err(|error| Failure::Usage(format!("--leaf-span: {error}")))?;
         }
-
-        if let Some(neighborhood) = arguments.neighborhood {
-            let IndexParameters::Chime(chime) = &mut parameters else {
-                return Err(Failure::Usage("--neighborhood: only with --index chime".to_owned()));
-            };
-            chime.neighborhood = neighborhood;
-            parameters.check().map_err(|error| Failure::Usage(format!("--neighborhood: {error}")))?;
-        }
-        if arguments.hotspot_mib > 0 && kind != IndexKind::Chime {
-            return Err(Failure::Usage("--hotspot-mib: only with --index chime".to_owned()));
-        }
+        arguments.kinds.set(&mut parameters)?;
 
         let inserts: u64 =
             runs.iter().map(|run| expected_inserts(&run.spec)).sum::<u64>() * u64::from(arguments.repeat);
@@ -290,7 +277,7 @@ impl Plan {
         let page_records = runs.iter().map(|run| scan_length_max(&run.spec)).max().unwrap_or(0).max(128) as usize;
         let without = |technique| arguments.without.contains(&technique);
         let with = |technique| arguments.with.contains(&technique);
-        let spending = Spending {
+        let mut spending = Spending {
             // One more, for loading and validating.
             lanes: usize::from(threads) * usize::from(arguments.lanes) + 1,
             cache_bytes: if without(Without::Cache) { 0 } else { arguments.cache_mib << 20 },
@@ -299,7 +286,6 @@ impl Plan {
             // As many records as a scan may ask for, of any length.
             page_bytes: page_records * (RECORD_HEADER_BYTES + parameters.key_bytes() + parameters.value_bytes()),
             leaves_at_once: arguments.leaves_at_once.into(),
-            hotspot_bytes: arguments.hotspot_mib << 20,
             hand_overs_max: if without(Without::HandOver) { 0 } else { Spending::default().hand_overs_max },
             options: Options {
                 combine: !without(Without::Combine),
@@ -313,6 +299,7 @@ impl Plan {
             },
             ..Spending::default()
         };
+        arguments.kinds.spend(&mut spending);
         if arguments.items && arguments.load_by == LoadBy::Bulk {
             notices.push("--items: loaded by inserts".to_owned());
         }

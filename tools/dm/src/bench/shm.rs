@@ -1,5 +1,6 @@
 //! The engine of real fabrics: threads on memory nodes that are processes, here or behind a network.
 
+use super::bare;
 use super::baseline;
 use super::engine::{Driven, Loaded, Measured, Stage, bulk_load, gather, measure, tally, validate, warm_key};
 use super::generator::{Generator, Warmer};
@@ -20,7 +21,7 @@ use dm_core::verbs::{LaneId, Space};
 use dm_host::assembly::AssemblyError;
 use dm_host::compute_node::ComputeNode;
 use dm_host::fabric::any::AnyFabric;
-use dm_host::kinds::AnyIndex;
+use dm_host::match_index;
 use dm_host::pool::PoolError;
 use std::fs::File;
 use std::num::NonZeroU32;
@@ -47,13 +48,9 @@ pub fn run(plan: &Plan, trace: Option<&Mutex<TraceWriter<File>>>) -> Result<Meas
     let (fabric_name, measured_on) = (fabric.name(), measured_on(&fabric));
     let setting = Setting { plan, pool, node: &node, entry: &entry, trace, guarantees, fabric_name, measured_on };
     // Each kind with an engine of its own: what is measured is not told apart at every step.
-    let measured = node.with_index(&entry, &plan.parameters, &plan.spending, |index| match index {
-        AnyIndex::Sherman(index) => Bench { setting: &setting, index, sherman: Some(index) }.run(fabric),
-        AnyIndex::Chime(index) => Bench { setting: &setting, index, sherman: None }.run(fabric),
-        AnyIndex::Smart(index) => Bench { setting: &setting, index, sherman: None }.run(fabric),
-        AnyIndex::ShermanItems(index) => Bench { setting: &setting, index, sherman: None }.run(fabric),
-        AnyIndex::ChimeItems(index) => Bench { setting: &setting, index, sherman: None }.run(fabric),
-        AnyIndex::SmartItems(index) => Bench { setting: &setting, index, sherman: None }.run(fabric),
+    let measured = node.with_index(&entry, &plan.parameters, &plan.spending, |index| {
+        let bare = bare::index_of(&index);
+        match_index!(index, index => Bench { setting: &setting, index, bare }.run(fabric))
     });
     let measured = measured.unwrap_or_else(|error| {
         Err(match error {

@@ -10,6 +10,7 @@ use super::engine::{Driven, Loaded, Measured, Stage, bulk_load, gather, measure,
 use super::generator::{Generator, Shared, Warmer};
 use super::plan::{Plan, Run, SimPlan};
 use crate::failure::Failure;
+use crate::kinds;
 use crate::report::machine::Machine;
 use crate::report::simulation::{Mark as MarkCount, Simulation};
 use crate::report::{Hotspot, KindReport, MEASURED_ON_SIM, OperationCost, Report, VerbCounts, VerbTotal};
@@ -20,6 +21,7 @@ use crate::workload::stream::{InsertCounter, Workload};
 use dm_core::index::Index;
 use dm_core::lane::Lane;
 use dm_core::marks::Mark;
+use dm_core::match_kind;
 use dm_core::operation::{Census, OpError, Operation, Outcome, ScratchPlan};
 use dm_core::remote::NodeGeometry;
 use dm_core::remote::catalog::IndexNumber;
@@ -27,8 +29,8 @@ use dm_core::remote::lock_word::RowId;
 use dm_core::remote::row::Member;
 use dm_core::remote::superblock::{PoolPlan, Superblock};
 use dm_core::verbs::{LaneId, NodeId};
-use dm_host::assembly::{AssemblyError, Place, SmartStorage, Storage};
-use dm_host::kinds::IndexParameters;
+use dm_host::assembly::{AssemblyError, Place};
+use dm_host::kinds::{Below, Kind as _};
 use dm_host::worker::{self, Finished, Next, Wakes, Work};
 use dm_sim::timing::crew::{CrewError, Until};
 use dm_sim::timing::{Cluster, Crew, RawReads, Shape, Usage};
@@ -76,7 +78,7 @@ pub fn run(plan: &Plan, sim: &SimPlan) -> Result<Measured, Failure> {
         colocated: sim.colocated,
         device_bytes: plan.start.device_bytes.map(|bytes| bytes as u32),
     };
-    if plan.parameters.items().is_some() && sim.raw_read.is_none() {
+    if plan.parameters.items.is_some() && sim.raw_read.is_none() {
         return Err(Failure::Usage(NO_ITEMS.to_owned()));
     }
     fits(plan, sim, &shape)?;
@@ -97,7 +99,7 @@ fn fits(plan: &Plan, sim: &SimPlan, shape: &Shape) -> Result<(), Failure> {
     } else {
         (
             (plan.spending.cache_bytes + plan.spending.hotspot_bytes) * u64::from(sim.compute_nodes),
-            scratch_plan(plan).total_bytes as u64,
+            kinds::scratch(&plan.parameters, &plan.spending).total_bytes as u64,
         )
     };
     let lanes = u64::from(shape.compute_nodes) * u64::from(shape.lanes_per_node()) * (scratch + LANE_BYTES);
@@ -136,9 +138,7 @@ fn run_index(plan: &Plan, sim: &SimPlan, shape: &Shape) -> Result<Measured, Fail
         AssemblyError::Scratch { .. } => Failure::Usage(format!("{error}; see --scratch-mib-max, --lanes, --threads")),
         error => Failure::run(error),
     };
-    let spending = &plan.spending;
-    let nodes = 0..sim.compute_nodes;
-    let lane_bytes = scratch_plan(plan).total_bytes;
+    let lane_bytes = kinds::scratch(&plan.parameters, &plan.spending).total_bytes;
     let per_node = shape.lanes_per_node();
     let count = (per_node * shape.compute_nodes) as usize;
     let mut scratch = vec![0; lane_bytes * (count + 1)];
@@ -160,24 +160,15 @@ fn run_index(plan: &Plan, sim: &SimPlan, shape: &Shape) -> Result<Measured, Fail
         lanes: &lanes,
         spare: &spare,
     };
+    if plan.parameters.items.is_some() {
+        return Err(Failure::Usage(NO_ITEMS.to_owned()));
+    }
+    let places: Vec<_> = (0..sim.compute_nodes).map(place).collect();
     // Each kind with an engine of its own: what is measured is not told apart at every step.
-    macro_rules! measured {
-        ($parameters:expr, $storage:ident :: $new:ident, $room:ident) => {{
-            let storages = nodes.clone().map(|node| $storage::$new(&place(node), $parameters, spending));
-            let mut storages = storages.collect::<Result<Vec<_>, _>>().map_err(assembly)?;
-            let rooms: Vec<_> = storages.iter_mut().map($storage::furnish).collect();
-            let indexes = rooms.iter().zip(nodes).map(|(room, node)| room.$room(&place(node), $parameters, spending));
-            measure_on(ground, &indexes.collect::<Result<Vec<_>, _>>().map_err(assembly)?)
-        }};
-    }
-    match &plan.parameters {
-        IndexParameters::Sherman(parameters) => measured!(parameters, Storage::new, sherman),
-        IndexParameters::Chime(parameters) => measured!(parameters, Storage::for_chime, chime),
-        IndexParameters::Smart(parameters) => measured!(parameters, SmartStorage::new, smart),
-        IndexParameters::ShermanItems(..) | IndexParameters::ChimeItems(..) | IndexParameters::SmartItems(..) => {
-            Err(Failure::Usage(NO_ITEMS.to_owned()))
-        }
-    }
+    let measured = match_kind!(&plan.parameters.below, Below(below) => {
+        below.with_each(&places, &plan.spending, |indexes| measure_on(ground, indexes))
+    });
+    measured.map_err(assembly)?
 }
 
 /// Measures with one index per compute node.
@@ -187,22 +178,6 @@ fn measure_on<'i, I: Index>(ground: Clustered<'_, '_, 'i, '_, Nothing>, indexes:
     let mut measured = measure(plan, &mut stage)?;
     "simulated".clone_into(&mut measured.pages);
     Ok(measured)
-}
-
-/// Where arguments and results are in a lane's scratch.
-fn scratch_plan(plan: &Plan) -> ScratchPlan {
-    let (page_records, leaves_at_once) = (plan.spending.page_records, plan.spending.leaves_at_once);
-    match &plan.parameters {
-        IndexParameters::Sherman(parameters) | IndexParameters::ShermanItems(parameters, _) => {
-            parameters.plan(page_records, leaves_at_once).0
-        }
-        IndexParameters::Chime(parameters) | IndexParameters::ChimeItems(parameters, _) => {
-            parameters.plan(page_records, leaves_at_once).0
-        }
-        IndexParameters::Smart(parameters) | IndexParameters::SmartItems(parameters, _) => {
-            parameters.plan(page_records, leaves_at_once).0
-        }
-    }
 }
 
 /// Superblocks in the memories; what they say.

@@ -3,6 +3,7 @@
 
 use super::{Arguments, execute, plan::Plan};
 use crate::failure::{Failure, print};
+use crate::kinds::BenchOptions;
 use crate::report::Report;
 use crate::report::text::{push_row, push_table, table_of};
 use plotters::prelude::*;
@@ -11,21 +12,12 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// Options that can be swept.
-const OPTIONS: [&str; 12] = [
-    "threads",
-    "lanes",
-    "compute-nodes",
-    "memory-nodes",
-    "cache-mib",
-    "key-bytes",
-    "value-bytes",
-    "leaf-span",
-    "neighborhood",
-    "hotspot-mib",
-    "raw-read",
-    "zipfianconstant",
-];
+/// Options that can be swept, besides those that only one kind of index has.
+const OPTIONS: [&str; 8] =
+    ["threads", "lanes", "compute-nodes", "memory-nodes", "cache-mib", "key-bytes", "value-bytes", "leaf-span"];
+
+/// Those that are named after them.
+const MORE_OPTIONS: [&str; 2] = ["raw-read", "zipfianconstant"];
 
 /// Values a sweep may have.
 const VALUES_MAX: usize = 64;
@@ -74,8 +66,9 @@ pub fn run(arguments: &Arguments, sweep: &str, prefix: &Path) -> Result<(), Fail
 fn parse(sweep: &str) -> Result<(&'static str, Vec<&str>), Failure> {
     let wrong = |what: String| Failure::Usage(format!("--sweep {sweep}: {what}"));
     let (name, values) = sweep.split_once('=').ok_or_else(|| wrong("it is written OPTION=VALUE,VALUE".to_owned()))?;
-    let option = OPTIONS.iter().find(|option| **option == name);
-    let option = option.ok_or_else(|| wrong(format!("no such option; there are {}", OPTIONS.join(", "))))?;
+    let options = [&OPTIONS[..], &BenchOptions::swept(), &MORE_OPTIONS].concat();
+    let option = options.iter().copied().find(|option| *option == name);
+    let option = option.ok_or_else(|| wrong(format!("no such option; there are {}", options.join(", "))))?;
     let values: Vec<_> = values.split(',').map(str::trim).collect();
     if values.iter().any(|value| value.is_empty()) {
         return Err(wrong("a value is missing".to_owned()));
@@ -104,10 +97,9 @@ fn with(arguments: &Arguments, option: &str, value: &str) -> Result<Arguments, F
         "cache-mib" => with.cache_mib = number(option, value, 0, 1 << 20)?,
         "key-bytes" => with.key_bytes = number(option, value, 8, 64)?,
         "value-bytes" => with.value_bytes = Some(number(option, value, 8, 1024)?),
-        "neighborhood" => with.neighborhood = Some(number(option, value, 2, 16)?),
-        "hotspot-mib" => with.hotspot_mib = number(option, value, 0, 1 << 16)?,
         "leaf-span" => with.leaf_span = Some(number(option, value, 2, 512)?),
         "raw-read" => with.raw_read = Some(number(option, value, 8, 1 << 20)?),
+        _ if with.kinds.sweep(option, |least, most| number(option, value, least, most))? => {}
         _ => with.properties.push(format!("{option}={value}")),
     }
     Ok(with)

@@ -1,5 +1,6 @@
 //! An index that is measured, and the threads that work on it.
 
+use super::bare;
 use super::generator::Shared;
 use super::plan::Plan;
 use crate::failure::Failure;
@@ -8,7 +9,6 @@ use crate::workload::trace::TraceWriter;
 use dm_core::index::Index;
 use dm_core::lane::Lane;
 use dm_core::remote::catalog::IndexEntry;
-use dm_core::sherman::Sherman;
 use dm_core::verbs::Guarantees;
 use dm_host::compute_node::ComputeNode;
 use dm_host::fabric::any::AnyFabric;
@@ -44,7 +44,7 @@ pub(super) struct Bench<'a, 's, I> {
     pub(super) setting: &'a Setting<'a>,
     pub(super) index: &'a I,
     /// The same, if it is one: the bare loop is of its kind.
-    pub(super) sherman: Option<&'a Sherman<'s>>,
+    pub(super) bare: Option<&'a bare::Index<'s>>,
 }
 
 impl<'a, I> Deref for Bench<'a, '_, I> {

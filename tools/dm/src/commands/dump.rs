@@ -120,7 +120,7 @@ fn write_dump(
         out.write_all(bytes).map_err(failed)
     };
     emit(&header(&tool.parameters))?;
-    let have_lengths = tool.parameters.items().is_some();
+    let have_lengths = tool.parameters.items.is_some();
     let count = tool.each(|key, value| {
         emit(&[1])?;
         if have_lengths {
@@ -203,7 +203,7 @@ impl<'p, R: Read> Reader<'p, R> {
         match marker[0] {
             1 => {
                 let mut key_bytes = self.parameters.key_bytes();
-                if self.parameters.items().is_some() {
+                if self.parameters.items.is_some() {
                     let mut lengths = [0; RECORD_HEADER_BYTES];
                     self.input.read_exact(&mut lengths).map_err(short)?;
                     self.crc.update(&lengths);
@@ -286,12 +286,12 @@ fn load_from<R: Read>(arguments: &LoadArguments, mut reader: Reader<'_, R>, chec
     let node = arguments.pool.join(&memory)?;
     let wanted = reader.parameters;
     let created = match memory.pool.find_index(name) {
-        Ok((_, found)) if found.items().is_some() != wanted.items().is_some() => {
+        Ok((_, found)) if found.items.is_some() != wanted.items.is_some() => {
             return Err(Failure::Run(format!(
                 "{}: keys and values of {}; index \"{name}\" has such of {}",
                 arguments.file.display(),
-                if wanted.items().is_some() { "any length" } else { "one size" },
-                if found.items().is_some() { "any length" } else { "one size" },
+                if wanted.items.is_some() { "any length" } else { "one size" },
+                if found.items.is_some() { "any length" } else { "one size" },
             )));
         }
         Ok((_, found)) if (found.key_bytes(), found.value_bytes()) == (wanted.key_bytes(), wanted.value_bytes()) => {
@@ -316,7 +316,7 @@ fn load_from<R: Read>(arguments: &LoadArguments, mut reader: Reader<'_, R>, chec
     let loaded = with_tool(&node, name, |tool| {
         // A tree that never had a root can be bulk loaded; one that was emptied has one.
         let census = block_on(tool.fabric, tool.lane, tool.index.validate(tool.lane)).map_err(Failure::run)?;
-        let bulk_loads = reader.parameters.items().is_none();
+        let bulk_loads = reader.parameters.items.is_none();
         if census.levels == 0 && bulk_loads {
             bulk(tool, &mut reader)?;
         } else if checked || census.levels == 0 && created {

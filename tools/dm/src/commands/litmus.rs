@@ -20,7 +20,8 @@ use dm_core::fabric::Fabric as _;
 use dm_core::index::Index as _;
 use dm_core::lane::Lane;
 use dm_core::memory::chunks::{self, Granted, Want};
-use dm_core::remote::catalog::{IndexKind, IndexNumber};
+use dm_core::registry::KINDS;
+use dm_core::remote::catalog::IndexNumber;
 use dm_core::remote::chunk::{ChunkKind, Grant, RequestId};
 use dm_core::verbs::{Assumptions, Guarantees, Label, LaneId, NodeId, Request};
 use dm_host::assembly::{Place, Spending};
@@ -228,9 +229,6 @@ fn run_all(pool: &Pool, at: u64, time: Duration) -> Result<Vec<Test>, Failure> {
     Ok(tests)
 }
 
-/// Indexes, by kind.
-const KINDS: [IndexKind; 3] = [IndexKind::Sherman, IndexKind::Chime, IndexKind::Smart];
-
 /// What each index needs, whatever this fabric grants.
 fn needs(node: &ComputeNode, fabric: &AnyFabric) -> Result<[Assumptions; KINDS.len()], Failure> {
     let everything = Guarantees { by_construction: Assumptions::all(), asserted: Assumptions::empty(), profile: "" };
@@ -246,7 +244,7 @@ fn needs(node: &ComputeNode, fabric: &AnyFabric) -> Result<[Assumptions; KINDS.l
     };
     let spending = Spending { cache_bytes: 0, returned_nodes: 0, ..Spending::default() };
     let mut needed = [Assumptions::empty(); KINDS.len()];
-    for (kind, needed) in KINDS.into_iter().zip(&mut needed) {
+    for (&kind, needed) in KINDS.iter().zip(&mut needed) {
         let parameters = IndexParameters::with_sizes(kind, 8, 8).map_err(Failure::run)?;
         *needed = with_index(&place, &parameters, &spending, |index| index.assumptions()).map_err(Failure::run)?;
     }

@@ -13,7 +13,7 @@ use dm_core::index::Index as _;
 use dm_core::lane::Lane;
 use dm_core::membership::fence::{Fenced, fence};
 use dm_core::membership::rows;
-use dm_core::remote::catalog::{IndexEntry, IndexKind};
+use dm_core::remote::catalog::IndexEntry;
 use dm_core::remote::row::RowState;
 use dm_core::verbs::NodeId;
 use dm_host::fabric::any::AnyFabric;
@@ -80,13 +80,14 @@ fn repair(pool: &Pool, lease: Duration, sweep: Sweep<'_>) -> Result<Repaired, Fa
     }
     let indexes = pool.indexes().map_err(Failure::run)?;
     // What another version of this program has created may be unknown to this one.
-    let is_known = |index: &&IndexEntry| pool.find_index(index.name()).is_ok();
+    let known: Vec<_> =
+        indexes.iter().filter_map(|index| Some((index, pool.find_index(index.name()).ok()?.1))).collect();
     // Lock tables are the pool's, so any index will do; but locks that lie in leaves are swept through the index whose leaves
     // they are. Of the others' chunks those without nodes stay granted.
-    let in_leaves = |index: &&IndexEntry| matches!(index.kind, IndexKind::Chime | IndexKind::Smart);
-    let mut through: Vec<&IndexEntry> = indexes.iter().filter(is_known).filter(in_leaves).collect();
+    let in_leaves = known.iter().filter(|(_, parameters)| parameters.locks_in_leaves());
+    let mut through: Vec<&IndexEntry> = in_leaves.map(|(index, _)| *index).collect();
     if through.is_empty() {
-        through.extend(indexes.iter().find(is_known));
+        through.extend(known.first().map(|(index, _)| index));
     }
     if through.is_empty() {
         with_eyes(pool, |fabric, lane| free_unheld(pool, fabric, lane, &dead, &mut repaired))?;
@@ -185,7 +186,7 @@ fn render(repaired: &Repaired) -> String {
     if *rows_kept > 0 {
         let _ = writeln!(
             text,
-            "{rows_kept} rows stay dead: the pool has several CHIME indexes, and which of them those compute nodes had open \
+            "{rows_kept} rows stay dead: the pool has several indexes with locks in leaves, and which of them those compute nodes had open \
              nothing says"
         );
     }

@@ -9,7 +9,7 @@ use crate::verify::coding::{self, Coding};
 use crate::verify::load::{Ended, start};
 use crate::verify::membership::Membership;
 use crate::verify::subject::{Opened, With};
-use crate::verify::walk::{self, Nodes, Plot};
+use crate::verify::walk::{self, Plot};
 use dm_core::lane::Lane;
 use dm_core::marks::Mark;
 use dm_core::membership::lease::{Lease, LeaseConfig};
@@ -37,7 +37,7 @@ const LEASE_NS: u64 = 200_000;
 /// Values of the survivors' writes; those before have the number of their key plus 1000, the victim's is 2000.
 const SURVIVOR: u64 = 3000;
 const BEFORE: u64 = 1000;
-pub(super) const VICTIM: u64 = 2000;
+pub(in crate::verify) const VICTIM: u64 = 2000;
 
 /// What the first survivor does first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -198,21 +198,21 @@ fn thin<T>(all: &[T], max: usize) -> Vec<&T> {
 
 /// One run.
 #[derive(Debug, Default)]
-pub(super) struct Ran {
+pub(in crate::verify) struct Ran {
     /// Submits of the victim's operation.
     victim: Vec<Vec<Seen>>,
     /// Submits of the first survivor's first operation.
     survivor: Vec<Vec<Seen>>,
     /// That operation recovered a lock.
     recovered: bool,
-    pub(super) findings: Vec<String>,
+    pub(in crate::verify) findings: Vec<String>,
     marks: Vec<u64>,
     memory: Account,
 }
 
 impl Case {
     /// How numbers become keys.
-    pub(super) const fn coding(&self) -> Coding {
+    pub(in crate::verify) const fn coding(&self) -> Coding {
         Coding { key_shift: 8, digits: self.ground.digits }
     }
 }
@@ -239,30 +239,30 @@ fn run(case: &Case, cut: Option<&Cut>, mode: Mode, repair: Option<&Cut>) -> Ran 
 
 /// What an operation did that nothing cut short.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Probe {
+pub(in crate::verify) struct Probe {
     submits: Vec<Vec<Seen>>,
     marks: Vec<u32>,
 }
 
 impl Probe {
     /// Whether it counted this.
-    pub(super) fn did(&self, mark: Mark) -> bool {
+    pub(in crate::verify) fn did(&self, mark: Mark) -> bool {
         self.marks.get(mark as usize).is_some_and(|count| *count > 0)
     }
 
     /// Its submits.
-    pub(super) fn submits(&self) -> &[Vec<Seen>] {
+    pub(in crate::verify) fn submits(&self) -> &[Vec<Seen>] {
         &self.submits
     }
 
     /// WRITEs of entries.
-    pub(super) fn entry_writes(&self) -> usize {
+    pub(in crate::verify) fn entry_writes(&self) -> usize {
         self.submits.iter().flatten().filter(|seen| seen.label == Label::Entry && seen.verb == Verb::Write).count()
     }
 }
 
 /// Tries a story's operation, once its beginning has been told.
-pub(super) fn probe(case: &Case) -> Probe {
+pub(in crate::verify) fn probe(case: &Case) -> Probe {
     let mut probe = Probe::default();
     let mut ran = Ran::default();
     with_stage(case, 1, &mut ran, &mut |stage| {
@@ -278,7 +278,7 @@ pub(super) fn probe(case: &Case) -> Probe {
 }
 
 /// Sets everything up and calls `play` with it. The victim has `victims_lanes`, the others have one each.
-pub(super) fn with_stage(
+pub(in crate::verify) fn with_stage(
     case: &Case,
     victims_lanes: u16,
     ran: &mut Ran,
@@ -384,24 +384,24 @@ pub fn descheduled_holders(case: &Case) -> Result<(), String> {
 }
 
 /// A case set up.
-pub(super) struct Stage<'a, 'm> {
-    pub(super) case: &'a Case,
+pub(in crate::verify) struct Stage<'a, 'm> {
+    pub(in crate::verify) case: &'a Case,
     geometry: &'a [NodeGeometry],
-    pub(super) members: &'a [Member],
+    pub(in crate::verify) members: &'a [Member],
     leases: &'a [&'a Lease],
-    pub(super) table: &'a mut Table,
-    pub(super) opened: &'a [&'a dyn Opened],
+    pub(in crate::verify) table: &'a mut Table,
+    pub(in crate::verify) opened: &'a [&'a dyn Opened],
     /// The first lane of each compute node.
-    pub(super) lanes: &'a [Lane<'m>],
+    pub(in crate::verify) lanes: &'a [Lane<'m>],
     /// The victim's other lanes.
-    pub(super) others: &'a [Lane<'m>],
+    pub(in crate::verify) others: &'a [Lane<'m>],
     /// What is there.
     known: BTreeMap<u64, u64>,
     /// What may still come to be there instead: the doings of the dead, each until it has been seen, or all until the
     /// key is overwritten.
-    pub(super) open: BTreeMap<u64, Vec<Option<u64>>>,
+    pub(in crate::verify) open: BTreeMap<u64, Vec<Option<u64>>>,
     /// Compute nodes that died.
-    pub(super) dead: Vec<usize>,
+    pub(in crate::verify) dead: Vec<usize>,
     ran: &'a mut Ran,
 }
 
@@ -420,7 +420,7 @@ impl Stage<'_, '_> {
         self.go_on(1, mode)
     }
 
-    pub(super) fn begin(&mut self) -> Result<(), String> {
+    pub(in crate::verify) fn begin(&mut self) -> Result<(), String> {
         for key in self.case.story.inserted.clone() {
             let value = BEFORE + key;
             self.expect(0, key, Call::Insert { value })?;
@@ -691,7 +691,7 @@ impl Stage<'_, '_> {
     }
 
     /// What survivors do next, and the judgement at the end.
-    pub(super) fn go_on(&mut self, survivor: usize, mode: Mode) -> Result<(), String> {
+    pub(in crate::verify) fn go_on(&mut self, survivor: usize, mode: Mode) -> Result<(), String> {
         let keys: Vec<u64> = (0..KEYS).collect();
         // With two operations of unknown outcome on one key, a look has to come before a model does.
         match mode {
@@ -736,7 +736,7 @@ impl Stage<'_, '_> {
     }
 
     /// Compares an answer with the model, and learns from it.
-    pub(super) fn check(&mut self, key: u64, call: Call, ended: &Ended) -> Result<(), String> {
+    pub(in crate::verify) fn check(&mut self, key: u64, call: Call, ended: &Ended) -> Result<(), String> {
         let Ended::Point(answer) = *ended else {
             return Err(format!("{call:?} of key {key} ended with {ended:?}"));
         };
@@ -847,7 +847,7 @@ impl Stage<'_, '_> {
             index.for_each_ready(&mut |node| ready.push(node));
             lane.for_each_stocked(&mut |class, fresh| {
                 // Where nodes differ in size, lanes have none in stock.
-                let Nodes::Tree(tree) = &plot.nodes else { return };
+                let Some(tree) = plot.tree() else { return };
                 let bytes = if class == NodeClass::Leaf { tree.leaf_place_bytes } else { tree.inner.bytes };
                 ready.push(Node { node: fresh.address.node(), offset: fresh.address.offset(), bytes: bytes as u64 });
             });

@@ -17,7 +17,6 @@ use dm_core::lane::{Lane, Stage as LockStage};
 use dm_core::marks::Mark;
 use dm_core::operation::OperationKind;
 use dm_core::verbs::{Label, Verb};
-use dm_host::kinds::IndexParameters;
 
 /// Separators of an inner node: all leaves have one parent.
 const INNER_SPAN: usize = 32;
@@ -25,12 +24,11 @@ const INNER_SPAN: usize = 32;
 /// Keys in steps of two that the tree is made of.
 const EVENS: u64 = KEYS / 2;
 
-/// The cases of the story on the ground of `case`, but over two memory nodes: one for every key to delete and to insert. None: it is no
-/// Sherman, or lanes do not queue.
+/// The cases of the story on the ground of `case`, but over two memory nodes: one for every key to delete and to insert. None: locks lie
+/// in leaves, or lanes do not queue.
 fn cases_of(case: &Case) -> Vec<(Case, u64)> {
-    let IndexParameters::Sherman(sizes) = case.parameters else { return Vec::new() };
-    let parameters = dm_core::sherman::parameters::Parameters { inner_span: INNER_SPAN, ..sizes }.into();
-    if !case.ground.options.hierarchical {
+    let mut parameters = case.parameters;
+    if parameters.locks_in_leaves() || !parameters.set_inner_span(INNER_SPAN) || !case.ground.options.hierarchical {
         return Vec::new();
     }
     let ground = Ground { nodes: 2, ..case.ground };

@@ -4,82 +4,24 @@
 
 pub mod stretched;
 
-use super::chime::Chime;
 use super::crash::Case;
 use super::draw::Draw;
 use super::settings::Profile;
-use super::sherman::Sherman;
-use super::smart::Smart;
 use super::tree::{SHELF_HOLDS_ALL, TreeCase, TreeKind};
 use crate::rng::Rng;
 use dm_core::marks::Mark;
 use dm_core::mutants::Mutant;
-use dm_core::{chime, items, sherman, smart};
-use dm_host::kinds::IndexParameters;
 use stretched::Stretch;
 
 /// A kind of tree that can have items over it.
 pub trait Below: TreeKind {
     /// Names of the items over it.
     const ITEMS: [&'static str; 2];
+    /// The same on a command line.
+    const ITEMS_OPTION: &'static str;
 
     /// See [`TreeKind::rare_marks`].
     const RARE_MARKS: &'static [Mark] = RARE_MARKS;
-
-    /// Parameters with these sizes of keys and values, and `items` over them. `None`: they are of another kind.
-    fn with_items(
-        parameters: &IndexParameters,
-        sizes: (usize, usize),
-        items: items::parameters::Parameters,
-    ) -> Option<IndexParameters>;
-}
-
-impl Below for Sherman {
-    const ITEMS: [&'static str; 2] = ["items", "items, recovered"];
-
-    fn with_items(
-        parameters: &IndexParameters,
-        (key_bytes, value_bytes): (usize, usize),
-        items: items::parameters::Parameters,
-    ) -> Option<IndexParameters> {
-        let IndexParameters::Sherman(below) = *parameters else { return None };
-        Some(IndexParameters::ShermanItems(sherman::parameters::Parameters { key_bytes, value_bytes, ..below }, items))
-    }
-}
-
-impl Below for Chime {
-    const ITEMS: [&'static str; 2] = ["items over chime", "items over chime, recovered"];
-
-    fn with_items(
-        parameters: &IndexParameters,
-        (key_bytes, value_bytes): (usize, usize),
-        items: items::parameters::Parameters,
-    ) -> Option<IndexParameters> {
-        let IndexParameters::Chime(below) = *parameters else { return None };
-        Some(IndexParameters::ChimeItems(chime::parameters::Parameters { key_bytes, value_bytes, ..below }, items))
-    }
-}
-
-impl Below for Smart {
-    const ITEMS: [&'static str; 2] = ["items over smart", "items over smart, recovered"];
-    /// Those of the index below besides: no merges, and what enumerated deaths are about.
-    const RARE_MARKS: &'static [Mark] = &[
-        Mark::CombinedWrite,
-        Mark::EntryRevisited,
-        Mark::LayerLost,
-        Mark::MergeUndone,
-        Mark::RepairerDied,
-        Mark::SelfFenced,
-    ];
-
-    fn with_items(
-        parameters: &IndexParameters,
-        (key_bytes, value_bytes): (usize, usize),
-        items: items::parameters::Parameters,
-    ) -> Option<IndexParameters> {
-        let IndexParameters::Smart(_) = *parameters else { return None };
-        Some(IndexParameters::SmartItems(smart::parameters::Parameters { key_bytes, value_bytes }, items))
-    }
 }
 
 /// Items over a kind of tree.
@@ -104,10 +46,8 @@ impl<K: Below> TreeKind for ItemsOver<K> {
     fn draw(draw: &Draw, rng: &mut Rng) -> TreeCase {
         let mut case = K::draw(draw, rng);
         let (sizes, stretch) = (entry_sizes(rng), stretch(rng));
-        if let Some(parameters) = K::with_items(&case.parameters, sizes, stretch.parameters()) {
-            case.parameters = parameters;
-            spend(&mut case, stretch, rng);
-        }
+        case.parameters = case.parameters.below.resized(sizes.0, sizes.1).with_items(stretch.parameters());
+        spend(&mut case, stretch, rng);
         case
     }
 

@@ -1,10 +1,9 @@
 //! What a dump says of an index whose memory was damaged.
 
 use super::*;
-use dm_core::chime::parameters as chime;
+use crate::kinds::is_radix;
+use dm_core::registry::KINDS;
 use dm_core::remote::superblock::PoolPlan;
-use dm_core::sherman::parameters as sherman;
-use dm_core::smart::parameters as smart;
 use dm_core::verbs::{NodeId, Space};
 use dm_host::assembly::Spending;
 use dm_host::compute_node::{ComputeNode, Membership};
@@ -101,12 +100,8 @@ fn fill(small: &Small) {
     .expect("it has room");
 }
 
-fn kinds() -> [IndexParameters; 3] {
-    [
-        IndexParameters::Sherman(sherman::Parameters::with_sizes(8, 8)),
-        IndexParameters::Chime(chime::Parameters::with_sizes(8, 8)),
-        IndexParameters::Smart(smart::Parameters::with_sizes(8, 8)),
-    ]
+fn kinds() -> impl Iterator<Item = IndexParameters> {
+    KINDS.iter().map(|&kind| IndexParameters::with_sizes(kind, 8, 8).expect("a kind of this program"))
 }
 
 /// Damaged bytes for each kind of index.
@@ -153,7 +148,7 @@ fn a_dump_of_a_damaged_index_fails_or_is_right_but_for_one_entry() {
         let kind = parameters.kind().name();
         println!("{kind}: {told} told, {unharmed} unharmed, {one} with one other entry, {others} with others");
         assert!(told > 0 && others == 0, "{kind}");
-        assert!(one == 0 || kind != "smart", "the leaves of a radix tree have checksums");
+        assert!(one == 0 || !is_radix(&parameters), "the leaves of a radix tree have checksums");
     }
 }
 
@@ -169,7 +164,7 @@ fn an_index_that_lost_its_root_is_not_empty() {
         small.poke(root, &[0; 8]);
         let pool = Arc::clone(small.node.pool());
         let (entry, _) = pool.find_index(NAME).expect("it is there");
-        if parameters.kind() == IndexKind::Smart {
+        if is_radix(&parameters) {
             // Its compute node is one of the pool: it may be at a bulk load.
             assert_eq!(pool.lost_root(&entry, &parameters).expect("it can be READ"), None);
             let Small { memory, node, heap } = small;
@@ -206,7 +201,7 @@ fn an_index_that_never_had_a_root_is_empty() {
         assert!(small.peek(small.heap.clone()).iter().any(|&byte| byte != 0), "nodes were written");
         assert_eq!(small.dump(true).expect("nothing is lost").len(), 0);
         // A first leaf that was written, and no root word.
-        let (small, entry) = if parameters.kind() == IndexKind::Smart {
+        let (small, entry) = if is_radix(&parameters) {
             (small, entry)
         } else {
             let small = Small::new();
@@ -233,7 +228,7 @@ fn an_index_that_never_had_a_root_is_empty() {
 #[test]
 fn a_key_that_does_not_ascend_ends_a_dump_without_a_walk() {
     let small = Small::new();
-    small.node.create_index(NAME, &kinds()[0]).expect("a new name");
+    small.node.create_index(NAME, &kinds().next().expect("a kind")).expect("a new name");
     fill(&small);
     let right = small.dump(false).expect("nothing is damaged");
     let before = small.peek(small.heap.clone());

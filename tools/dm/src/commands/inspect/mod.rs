@@ -8,6 +8,7 @@ mod blocks;
 mod radix;
 
 use crate::failure::{Failure, print};
+use crate::kinds;
 use crate::members::{held_locks, members, on_lane, watch, with_eyes};
 use crate::report::Tree;
 use crate::report::text::size;
@@ -16,7 +17,6 @@ use account::{Account, account};
 use dm_core::items::parameters::Parameters;
 use dm_core::lane::Lane;
 use dm_core::memory::chunks::{self, Tally};
-use dm_core::remote::catalog::IndexKind;
 use dm_core::remote::chunk::{ChunkEntry, ChunkKind};
 use dm_core::verbs::{NodeId, Space};
 use dm_host::fabric::any::AnyFabric;
@@ -162,8 +162,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             // Before this program joins, and has places of its own.
             let (entry, parameters) = memory.pool.find_index(&index.name).map_err(Failure::run)?;
             let places = parameters.node_bytes();
-            let longest_block_bytes = parameters.items().map_or(0, Parameters::longest_place_bytes);
-            if parameters.kind() == IndexKind::Smart {
+            let longest_block_bytes = parameters.items.as_ref().map_or(0, Parameters::longest_place_bytes);
+            if kinds::is_radix(&parameters) {
                 index.radix_memory = Some(with_eyes(&memory.pool, |fabric, lane| {
                     radix::account(&memory.pool, fabric, lane, entry.number, (places.0, longest_block_bytes))
                 })?);

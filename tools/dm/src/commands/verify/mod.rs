@@ -6,13 +6,13 @@ mod planted;
 mod record;
 
 use crate::failure::{Failure, print};
+use crate::kinds::JudgedName;
 use clap::{Args, ValueEnum};
+use dm_core::for_each_kind;
 use dm_core::marks::Mark;
+use dm_core::remote::catalog::IndexKind;
 use dm_core::verbs::Assumptions;
-use dm_sim::verify::{
-    Bounded, Chime, Faults, ItemsOver, Profile, Recovered, Report, Settings, Sherman, Smart, Subject, TreeKind,
-    Verifier,
-};
+use dm_sim::verify::{Bounded, Faults, ItemsOver, Profile, Recovered, Report, Settings, Subject, TreeKind, Verifier};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use record::{Record, Scope};
 use std::path::PathBuf;
@@ -28,8 +28,8 @@ use std::time::Instant;
 )]
 pub(super) struct Arguments {
     /// Index to judge
-    #[arg(long, value_enum, default_value = "sherman")]
-    index: Index,
+    #[arg(long, value_enum, default_value_t)]
+    index: JudgedName,
 
     /// Histories to run, one per seed [default: 20000; of the matrix 2000 per guarantee; of a planted bug 2000]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
@@ -110,19 +110,6 @@ pub(super) struct Arguments {
     planted: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Index {
-    Sherman,
-    Chime,
-    Smart,
-    /// Keys and values of any length, over sherman
-    Items,
-    /// Keys and values of any length, over chime
-    ItemsOverChime,
-    /// Keys and values of any length, over smart
-    ItemsOverSmart,
-}
-
 /// Whether the fabric has masked CAS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum MaskedCas {
@@ -192,17 +179,22 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         withdrawn: arguments.withdraw.unwrap_or_default(),
         ..Settings::default()
     };
-    match arguments.index {
-        Index::Sherman => run_kind(Sherman, arguments, settings),
-        Index::Chime => run_kind(Chime, arguments, settings),
-        Index::Smart => run_kind(Smart, arguments, settings),
-        Index::Items | Index::ItemsOverChime | Index::ItemsOverSmart if arguments.enumerate || arguments.matrix => {
-            Err(Failure::Usage("--index items: --enumerate and --matrix are for the indexes below".to_owned()))
-        }
-        Index::Items => run_kind(ItemsOver(Sherman), arguments, settings),
-        Index::ItemsOverChime => run_kind(ItemsOver(Chime), arguments, settings),
-        Index::ItemsOverSmart => run_kind(ItemsOver(Smart), arguments, settings),
+    let JudgedName { kind, items } = arguments.index;
+    if items && (arguments.enumerate || arguments.matrix) {
+        return Err(Failure::Usage("--index items: --enumerate and --matrix are for the indexes below".to_owned()));
     }
+    macro_rules! kinds {
+        ([$($Kind:ident $kind:ident),*]) => {
+            match (kind, items) {
+                $(
+                    (IndexKind::$Kind, false) => run_kind(dm_sim::verify::$Kind, arguments, settings),
+                    (IndexKind::$Kind, true) => run_kind(ItemsOver(dm_sim::verify::$Kind), arguments, settings),
+                )*
+                (kind, _) => Err(Failure::Usage(format!("this program has no {} indexes", kind.name()))),
+            }
+        };
+    }
+    for_each_kind! { [kinds] }
 }
 
 fn run_kind<K: TreeKind + Send>(kind: K, arguments: &Arguments, settings: Settings) -> Result<(), Failure> {

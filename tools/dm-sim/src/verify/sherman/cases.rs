@@ -1,6 +1,6 @@
 //! Operations on Sherman.
 
-use super::{Act, Case, Ground, Story, cross, evens};
+use crate::verify::crash::cases::{Act, Case, Ground, Story, cross, evens};
 use dm_core::btree::Options;
 use dm_core::operation::OperationKind::{Delete, Get, Insert, Update, UpdateIf, Upsert};
 use dm_core::sherman::parameters::Parameters;
@@ -37,7 +37,7 @@ fn stories() -> Vec<Story> {
 }
 
 /// All cases. Every story on one memory node with lines as crash units, everything on; then with one thing different.
-pub fn all() -> Vec<Case> {
+pub(super) fn all() -> Vec<Case> {
     let on = Options::default();
     let short = Parameters { key_bytes: 8, value_bytes: 16, leaf_span: 2, inner_span: 2 };
     // Records of more than two lines, leaves of several.

@@ -1,6 +1,7 @@
-//! Puts a SMART index together.
+//! SMART indexes.
 
-use super::{AssemblyError, LEAF_LOCKS_MAX, Place, Spending, granted, huge_zeroes, lock_entries};
+use super::{Evidence, Kind};
+use crate::assembly::{AssemblyError, LEAF_LOCKS_MAX, Place, Spending, granted, huge_zeroes, lock_entries};
 use dm_core::compute::batches::{BatchSlot, Batches, Bucket};
 use dm_core::locks::table::{Entry, LockTable, Waiter};
 use dm_core::memory::chunks::RequestIds;
@@ -9,7 +10,11 @@ use dm_core::radix::cache::NodeCache;
 use dm_core::radix::pieces::{FreeExtent, FreeExtents, Queue, WaitingExtent};
 use dm_core::radix::slot::{MEMORY_NODES_MAX, NODE_BYTES_MAX};
 use dm_core::radix::space::{Arena, Space};
+use dm_core::registry::KindParameters;
+use dm_core::remote::catalog::IndexNumber;
+use dm_core::remote::chunk::ChunkKind;
 use dm_core::remote::place::NodeClass;
+use dm_core::smart::layout::LeafState;
 use dm_core::smart::parameters::{Parameters, REGION_BYTES_MAX};
 use dm_core::smart::{Parts, RETIRED_AT_ONCE_MAX, Smart};
 use memmap2::MmapMut;
@@ -21,21 +26,37 @@ use zerocopy::FromBytes;
 /// once; with less room those would wait for ever.
 const WAITING: usize = 4;
 
-/// Builds a SMART index with its storage and passes it to `run`.
-pub fn with_smart<R>(
-    place: &Place<'_>,
-    parameters: &Parameters,
-    spending: &Spending,
-    run: impl FnOnce(&Smart<'_>) -> R,
-) -> Result<R, AssemblyError> {
-    let mut storage = SmartStorage::new(place, parameters, spending)?;
-    let room = storage.furnish();
-    Ok(run(&room.smart(place, parameters, spending)?))
+impl Kind for Parameters {
+    type Index<'s> = Smart<'s>;
+
+    fn with_each<R>(
+        &self,
+        places: &[Place<'_>],
+        spending: &Spending,
+        run: impl FnOnce(&[Smart<'_>]) -> R,
+    ) -> Result<R, AssemblyError> {
+        let storages = places.iter().map(|place| Storage::new(place, self, spending));
+        let mut storages = storages.collect::<Result<Vec<_>, _>>()?;
+        let rooms: Vec<_> = storages.iter_mut().map(Storage::furnish).collect();
+        let indexes = rooms.iter().zip(places).map(|(room, place)| room.smart(place, self, spending));
+        Ok(run(&indexes.collect::<Result<Vec<_>, _>>()?))
+    }
+
+    fn requests<'i>(index: &'i Smart<'_>) -> &'i RequestIds {
+        index.requests()
+    }
+
+    fn evidence(&self, _: IndexNumber, chunk: ChunkKind) -> Option<Evidence<'_>> {
+        let shape = self.leaf();
+        let is_it = move |image: &[u8]| shape.state(image) == Ok(LeafState::Valid);
+        let evidence = Evidence { bytes: self.node_bytes().0, is_it: Box::new(is_it), doubtful: true };
+        (chunk == ChunkKind::Leaf).then_some(evidence)
+    }
 }
 
-/// What one compute node's copy of a SMART index borrows: see [`super::Storage`].
+/// What one compute node's copy of a SMART index borrows.
 #[derive(Debug)]
-pub struct SmartStorage {
+struct Storage {
     entries: Vec<Entry>,
     waiters: Vec<Waiter>,
     arenas: Vec<spin::Mutex<Arena>>,
@@ -52,9 +73,9 @@ pub struct SmartStorage {
     value_bytes: usize,
 }
 
-/// A [`SmartStorage`], ready to be borrowed by an index.
+/// A [`Storage`], ready to be borrowed by an index.
 #[derive(Debug)]
-pub struct SmartRoom<'a> {
+struct Room<'a> {
     entries: &'a [Entry],
     waiters: &'a [Waiter],
     arenas: &'a [spin::Mutex<Arena>],
@@ -67,9 +88,9 @@ pub struct SmartRoom<'a> {
     batch_slots: Vec<BatchSlot<'a>>,
 }
 
-impl SmartStorage {
+impl Storage {
     /// Checks that the index can be put together at `place` and allocates what it needs there.
-    pub fn new(place: &Place<'_>, parameters: &Parameters, spending: &Spending) -> Result<Self, AssemblyError> {
+    fn new(place: &Place<'_>, parameters: &Parameters, spending: &Spending) -> Result<Self, AssemblyError> {
         parameters.check()?;
         if place.geometry.is_empty() {
             return Err(AssemblyError::Impossible("a pool without memory nodes"));
@@ -139,7 +160,7 @@ impl SmartStorage {
     }
 
     /// Makes the room: what the index borrows of this storage.
-    pub fn furnish(&mut self) -> SmartRoom<'_> {
+    fn furnish(&mut self) -> Room<'_> {
         let Self {
             entries,
             waiters,
@@ -156,7 +177,7 @@ impl SmartStorage {
             values,
             value_bytes,
         } = self;
-        SmartRoom {
+        Room {
             entries,
             waiters,
             arenas,
@@ -177,15 +198,15 @@ impl SmartStorage {
     }
 }
 
-impl<'a> SmartRoom<'a> {
+impl<'a> Room<'a> {
     /// The index. `place`, `parameters` and `spending` are those that the storage was made for.
-    pub fn smart(
+    fn smart(
         &'a self,
         place: &Place<'a>,
         parameters: &Parameters,
         spending: &Spending,
     ) -> Result<Smart<'a>, AssemblyError> {
-        let locks_per_node = SmartStorage::locks_per_node(spending) as u32;
+        let locks_per_node = Storage::locks_per_node(spending) as u32;
         let space = Space::new(self.arenas);
         let space =
             match place.epochs {

@@ -1,14 +1,14 @@
 //! Operations on SMART.
 
-use super::{Act, Case, Ground, KEYS, Story, cross, evens};
 use crate::verify::coding::Digits;
+use crate::verify::crash::cases::{Act, Case, Ground, KEYS, Story, cross, evens};
 use dm_core::btree::Options;
 use dm_core::operation::OperationKind::{Delete, Get, Insert, Update, UpdateIf, Upsert};
 use dm_core::smart::parameters::Parameters;
 use dm_host::kinds::IndexParameters;
 
 /// All cases.
-pub fn all() -> Vec<Case> {
+pub(super) fn all() -> Vec<Case> {
     let on = Options::default();
     // Seal and value in a line, or across two; and of several lines, and of several packets.
     let short = Parameters { key_bytes: 8, value_bytes: 16 };

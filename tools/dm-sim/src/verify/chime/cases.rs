@@ -3,14 +3,14 @@
 //! Where a key goes is for its hash to say, so what happens to a few keys is not to be seen in them. The stories are looked
 //! for: keys are drawn, the operation is tried, and what it did - marks, WRITEs - says whether it is one of those wanted.
 
-use super::super::enumerate::{Probe, probe};
-use super::{Act, Case, Ground, KEYS, Story, cross, evens};
 use crate::rng::Rng;
+use crate::verify::crash::cases::{Act, Case, Ground, KEYS, Story, cross, evens};
+use crate::verify::crash::enumerate::{Probe, probe};
 use dm_core::btree::Options;
 use dm_core::chime::parameters::Parameters;
 use dm_core::marks::Mark;
 use dm_core::operation::OperationKind::{self, Delete, Get, Insert, Update, UpdateIf, Upsert};
-use dm_host::kinds::IndexParameters;
+use dm_host::kinds::{Below, IndexParameters};
 
 /// What is looked for: a kind of operation, and whether what it did is what is meant.
 type Wanted = (&'static str, OperationKind, fn(&Story, &Probe) -> bool);
@@ -109,7 +109,7 @@ fn stories(parameters: &IndexParameters) -> Vec<Story> {
 }
 
 /// All cases. Every story on one memory node with lines as crash units, everything on; then with one thing different.
-pub fn all() -> Vec<Case> {
+pub(super) fn all() -> Vec<Case> {
     let on = Options::default();
     // Leaves of hardly more than two records.
     let short = Parameters { key_bytes: 8, value_bytes: 16, leaf_span: 8, neighborhood: 2, inner_span: 2 };
@@ -146,7 +146,7 @@ pub fn all() -> Vec<Case> {
         }
     }
     let known = |parameters: &IndexParameters| {
-        let IndexParameters::Chime(parameters) = parameters else { return Vec::new() };
+        let Below::Chime(parameters) = &parameters.below else { return Vec::new() };
         known
             .iter()
             .find(|(sizes, _)| *sizes == placing(parameters))

@@ -1,13 +1,5 @@
 //! Operations to cut short, and the trees they happen on.
 
-mod chime;
-mod sherman;
-mod smart;
-
-pub use chime::all as chime;
-pub use sherman::all as sherman;
-pub use smart::all as smart;
-
 use crate::verify::coding::Digits;
 use dm_core::btree::Options;
 use dm_core::operation::OperationKind;
@@ -85,12 +77,15 @@ pub struct Story {
 pub const KEYS: u64 = 24;
 
 /// Keys 0, 2, 4, ...
-pub(super) fn evens(count: u64) -> Vec<u64> {
+pub(in crate::verify) fn evens(count: u64) -> Vec<u64> {
     (0..count).map(|key| key * 2).collect()
 }
 
 /// Every story on every ground.
-fn cross(variants: &[(&str, IndexParameters, Ground)], stories: impl Fn(&IndexParameters) -> Vec<Story>) -> Vec<Case> {
+pub(in crate::verify) fn cross(
+    variants: &[(&str, IndexParameters, Ground)],
+    stories: impl Fn(&IndexParameters) -> Vec<Story>,
+) -> Vec<Case> {
     let mut cases = Vec::new();
     for &(variant, parameters, ground) in variants {
         for story in stories(&parameters) {

@@ -1,0 +1,116 @@
+//! The kinds of indexes in this program: one list, and what the parameters of every kind have in common.
+//!
+//! A kind is a module of this crate, a number in the catalog ([`IndexKind`]), and one line in
+//! [`for_each_kind`](crate::for_each_kind). The other crates have one file for each kind, named after it, and make their
+//! enums and their dispatch from the list. A kind that is only in some builds is behind a feature of this crate, which
+//! selects one of two definitions of the macro; the list is the same in all crates of a build.
+
+use crate::operation::ScratchPlan;
+use crate::remote::catalog::{IndexKind, PARAMETER_BYTES};
+use core::fmt;
+
+/// Passes the kinds of indexes in this program to a macro: `for_each_kind!([make] argument ...)` becomes
+/// `make! { [Sherman sherman, ...] argument ... }`. Of every kind it says the name of its index, which is also the one
+/// in [`IndexKind`](crate::remote::catalog::IndexKind), and the name of its module.
+#[macro_export]
+macro_rules! for_each_kind {
+    ([$($make:tt)*] $($argument:tt)*) => {
+        $($make)*! { [
+            Sherman sherman,
+            Chime chime,
+            Smart smart
+        ] $($argument)* }
+    };
+}
+
+/// One expression for a value of any kind: `match_kind!(value, Enum(pattern) => expression)`, for an enum with a variant
+/// per kind. The expression is compiled for each kind on its own.
+#[macro_export]
+macro_rules! match_kind {
+    ($value:expr, $Enum:ident ($($pattern:tt)*) => $expression:expr) => {
+        $crate::for_each_kind! { [$crate::match_kind_arms] ($value) $Enum ($($pattern)*) { $expression } }
+    };
+}
+
+/// The `match` of [`match_kind`].
+#[doc(hidden)]
+#[macro_export]
+macro_rules! match_kind_arms {
+    ([$($Kind:ident $kind:ident),*] ($value:expr) $Enum:ident $pattern:tt $expression:tt) => {
+        match $value { $($Enum::$Kind $pattern => $expression)* }
+    };
+}
+
+macro_rules! kinds {
+    ([$($Kind:ident $kind:ident),*]) => {
+        /// The kinds of indexes in this program, in the order in which they are listed.
+        pub const KINDS: &[IndexKind] = &[$(IndexKind::$Kind),*];
+    };
+}
+
+for_each_kind! { [kinds] }
+
+/// What is fixed when an index of some kind is created: what the parameters of every kind have in common.
+pub trait KindParameters: Copy + Eq + fmt::Debug {
+    /// Parameters that make no index.
+    type Error: core::error::Error;
+
+    /// The kind.
+    const KIND: IndexKind;
+
+    /// Version of the parameter block.
+    const VERSION: u16;
+
+    /// Whether locks lie in leaves, so that those of a dead compute node are found only by a look at every leaf.
+    const LOCKS_IN_LEAVES: bool;
+
+    /// The paper's node sizes, for keys and values of these sizes. Use only sizes that pass [`KindParameters::check`].
+    fn with_sizes(key_bytes: usize, value_bytes: usize) -> Self;
+
+    /// The same for keys and values of other sizes.
+    #[must_use]
+    fn resized(self, key_bytes: usize, value_bytes: usize) -> Self;
+
+    /// Checks every limit.
+    fn check(&self) -> Result<(), Self::Error>;
+
+    /// The parameter block for a catalog entry.
+    fn encode(&self) -> [u8; PARAMETER_BYTES];
+
+    /// Reads and checks the parameter block of a catalog entry.
+    fn decode(version: u16, block: &[u8; PARAMETER_BYTES]) -> Result<Self, Self::Error>;
+
+    /// Bytes of every key.
+    fn key_bytes(&self) -> usize;
+
+    /// Bytes of every value.
+    fn value_bytes(&self) -> usize;
+
+    /// Entries of a leaf.
+    fn leaf_span(&self) -> usize;
+
+    /// Sets the number of entries of a leaf. `false`: the kind leaves no choice.
+    fn set_leaf_span(&mut self, span: usize) -> bool;
+
+    /// Separators of an inner node; slots of the largest node if a kind has no separators.
+    fn inner_span(&self) -> usize;
+
+    /// Sets the number of separators of an inner node. `false`: the kind leaves no choice.
+    fn set_inner_span(&mut self, span: usize) -> bool;
+
+    /// Bytes of a leaf's place and of an inner node; of the largest one if inner nodes differ.
+    fn node_bytes(&self) -> (usize, usize);
+
+    /// Bytes of the largest WRITE that may need a redo record.
+    fn redo_bytes(&self) -> usize {
+        let (leaf, inner) = self.node_bytes();
+        leaf.max(inner)
+    }
+
+    /// Scratch of a lane: `page_records` records that a scan returns at most, `leaves_at_once` leaves that it READs in
+    /// parallel.
+    fn plan(&self, page_records: usize, leaves_at_once: usize) -> ScratchPlan;
+
+    /// Writes what was chosen besides the sizes of keys and values, each with a comma before it.
+    fn write_choices(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
+}

@@ -1,0 +1,200 @@
+//! Indexes of any kind: the catalog entry says which.
+//!
+//! A kind has one file here, with what this crate has to know of it: [`Kind`]. Items are an option of an index of any
+//! kind: see [`Form`].
+
+mod chime;
+pub mod parameters;
+pub mod root;
+mod sherman;
+mod smart;
+
+use crate::assembly::{AssemblyError, Place, Spending, with_items};
+use dm_core::index::Index;
+use dm_core::items::Items;
+use dm_core::lane::Lane;
+use dm_core::memory::chunks::RequestIds;
+use dm_core::memory::orphans::Adopted;
+use dm_core::operation::{Census, OpError, Operation, Outcome, ScratchPlan};
+use dm_core::recovery::Swept;
+use dm_core::registry::KindParameters;
+use dm_core::remote::catalog::IndexNumber;
+use dm_core::remote::chunk::ChunkKind;
+use dm_core::remote::lock_word::RowId;
+use dm_core::verbs::Assumptions;
+use dm_core::{for_each_kind, match_kind};
+pub use parameters::{Below, IndexParameterError, IndexParameters};
+use root::Evidence;
+use std::slice;
+
+/// What this crate has to know of a kind of index, by its parameters.
+pub trait Kind: KindParameters {
+    /// The index.
+    type Index<'s>: Index;
+
+    /// Builds the index on a compute node for each of `places`, with its storage, and passes them to `run`.
+    fn with_each<R>(
+        &self,
+        places: &[Place<'_>],
+        spending: &Spending,
+        run: impl FnOnce(&[Self::Index<'_>]) -> R,
+    ) -> Result<R, AssemblyError>;
+
+    /// Builds the index on one compute node, with its storage, and passes it to `run`.
+    fn with<R>(
+        &self,
+        place: &Place<'_>,
+        spending: &Spending,
+        run: impl FnOnce(&Self::Index<'_>) -> R,
+    ) -> Result<R, AssemblyError> {
+        let of_one = |indexes: &[Self::Index<'_>]| indexes.first().map(run);
+        self.with_each(slice::from_ref(place), spending, of_one)?.ok_or(AssemblyError::Impossible("an index nowhere"))
+    }
+
+    /// What numbers the index's requests for chunks; items over it share the numbers.
+    fn requests<'i>(index: &'i Self::Index<'_>) -> &'i RequestIds;
+
+    /// What in a chunk of `chunk` shows that index `number` had a root. `None`: nothing does.
+    fn evidence(&self, number: IndexNumber, chunk: ChunkKind) -> Option<Evidence<'_>>;
+}
+
+/// An index of one kind, put together: as it is, or with items over it.
+pub enum Form<'a, 'i, I> {
+    /// Keys and values of one size.
+    Plain(&'a I),
+    /// Keys and values of any length: see [`dm_core::items`].
+    Items(&'a Items<'i, I>),
+}
+
+impl<I> Clone for Form<'_, '_, I> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<I> Copy for Form<'_, '_, I> {}
+
+impl<'a, 'i, I: Index> Form<'a, 'i, I> {
+    /// The index, or the one below the items.
+    pub fn below(&self) -> &'a I {
+        match *self {
+            Self::Plain(index) => index,
+            Self::Items(items) => items.below(),
+        }
+    }
+
+    /// The items.
+    pub const fn items(&self) -> Option<&'a Items<'i, I>> {
+        match *self {
+            Self::Plain(_) => None,
+            Self::Items(items) => Some(items),
+        }
+    }
+}
+
+/// One expression for an index of any kind, with or without items: `match_index!(any, index => expression)`. The
+/// expression is compiled for each on its own.
+#[macro_export]
+macro_rules! match_index {
+    ($any:expr, $index:ident => $expression:expr) => {{
+        use $crate::kinds::{AnyIndex, Form};
+        ::dm_core::match_kind!($any, AnyIndex(form) => match form {
+            Form::Plain($index) => $expression,
+            Form::Items($index) => $expression,
+        })
+    }};
+}
+
+macro_rules! kinds {
+    ([$($Kind:ident $kind:ident),*]) => {
+        /// An index of any kind, put together.
+        #[derive(Clone, Copy)]
+        pub enum AnyIndex<'a, 'i, 's> {
+            $(
+                #[doc = concat!("See [`dm_core::", stringify!($kind), "`].")]
+                $Kind(Form<'a, 'i, dm_core::$kind::$Kind<'s>>),
+            )*
+        }
+
+        /// Builds an index with its storage and passes it to `run`.
+        pub fn with_index<R>(
+            place: &Place<'_>,
+            parameters: &IndexParameters,
+            spending: &Spending,
+            run: impl FnOnce(AnyIndex<'_, '_, '_>) -> R,
+        ) -> Result<R, AssemblyError> {
+            match (&parameters.below, &parameters.items) {
+                $(
+                    (Below::$Kind(below), None) => {
+                        below.with(place, spending, |index| run(AnyIndex::$Kind(Form::Plain(index))))
+                    }
+                    (Below::$Kind(below), Some(items)) => below.with(place, spending, |index| {
+                        let requests = <dm_core::$kind::parameters::Parameters as Kind>::requests(index);
+                        with_items(place, index, requests, items, spending, |index| {
+                            run(AnyIndex::$Kind(Form::Items(index)))
+                        })
+                    })?,
+                )*
+            }
+        }
+
+        $(
+            impl From<dm_core::$kind::parameters::ParameterError> for AssemblyError {
+                fn from(error: dm_core::$kind::parameters::ParameterError) -> Self {
+                    Self::Parameters(error.into())
+                }
+            }
+        )*
+    };
+}
+
+for_each_kind! { [kinds] }
+
+impl IndexParameters {
+    /// See [`Kind::evidence`].
+    pub(crate) fn evidence(&self, number: IndexNumber, chunk: ChunkKind) -> Option<Evidence<'_>> {
+        match_kind!(&self.below, Below(below) => below.evidence(number, chunk))
+    }
+}
+
+impl Index for AnyIndex<'_, '_, '_> {
+    fn plan(&self) -> &ScratchPlan {
+        match_index!(self, index => Index::plan(*index))
+    }
+
+    fn assumptions(&self) -> Assumptions {
+        match_index!(self, index => index.assumptions())
+    }
+
+    async fn execute<'a>(&'a self, lane: &'a Lane<'_>, operation: Operation) -> Result<Outcome, OpError> {
+        match_index!(self, index => index.execute(lane, operation).await)
+    }
+
+    async fn settle<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
+        match_index!(self, index => index.settle(lane).await)
+    }
+
+    async fn validate<'a>(&'a self, lane: &'a Lane<'_>) -> Result<Census, OpError> {
+        match_index!(self, index => index.validate(lane).await)
+    }
+
+    async fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId) -> Result<Swept, OpError> {
+        match_index!(self, index => index.sweep(lane, row).await)
+    }
+
+    async fn adopt<'a>(&'a self, lane: &'a Lane<'_>) -> Result<Adopted, OpError> {
+        match_index!(self, index => index.adopt(lane).await)
+    }
+
+    async fn bulk_append<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
+        match_index!(self, index => index.bulk_append(lane).await)
+    }
+
+    async fn bulk_finish<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
+        match_index!(self, index => index.bulk_finish(lane).await)
+    }
+
+    fn cache_bytes(&self) -> (u64, u64) {
+        match_index!(self, index => index.cache_bytes())
+    }
+}

@@ -1,0 +1,269 @@
+//! What is fixed when an index of any kind is created.
+
+use dm_core::items::parameters as items;
+use dm_core::registry::KindParameters;
+use dm_core::remote::catalog::{FEATURE_ITEMS, IndexEntry, IndexKind, PARAMETER_BYTES};
+use dm_core::remote::features::Features;
+use dm_core::{for_each_kind, match_kind};
+use std::fmt;
+use thiserror::Error;
+
+/// What is fixed when an index is created, and the kind of the index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IndexParameters {
+    /// The kind, and its parameters; with items, those of the index below.
+    pub below: Below,
+    /// Sizes of keys and values of any length ([`dm_core::items`]). `None`: all keys and values have one size.
+    pub items: Option<items::Parameters>,
+}
+
+macro_rules! kinds {
+    ([$($Kind:ident $kind:ident),*]) => {
+        /// Parameters of an index of any kind, without items.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Below {
+            $(
+                #[doc = concat!("See [`dm_core::", stringify!($kind), "`].")]
+                $Kind(dm_core::$kind::parameters::Parameters),
+            )*
+        }
+
+        /// Parameters that no index can have.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+        #[non_exhaustive]
+        pub enum IndexParameterError {
+            $(
+                #[doc = concat!("Of the kind [`dm_core::", stringify!($kind), "`].")]
+                #[error(transparent)]
+                $Kind(#[from] dm_core::$kind::parameters::ParameterError),
+            )*
+            /// Of items.
+            #[error(transparent)]
+            Items(#[from] items::ParameterError),
+            /// The index is of a kind that this program does not have.
+            #[error("this program has no {} indexes", .0.name())]
+            Kind(IndexKind),
+            /// The catalog entry names features that this program does not know.
+            #[error("it uses features that this program does not know ({unknown:#x}): use a newer program")]
+            Features {
+                /// The unknown bits.
+                unknown: u64,
+            },
+            /// The catalog entry contradicts itself.
+            #[error("its catalog entry has items in its {}, and not in its {}", if *.feature { "features" } else { "parameters" }, if *.feature { "parameters" } else { "features" })]
+            HalfItems {
+                /// Whether the features say that it has items.
+                feature: bool,
+            },
+        }
+
+        impl Below {
+            fn with_sizes(kind: IndexKind, key_bytes: usize, value_bytes: usize) -> Result<Self, IndexParameterError> {
+                match kind {
+                    $(
+                        IndexKind::$Kind => {
+                            Ok(dm_core::$kind::parameters::Parameters::with_sizes(key_bytes, value_bytes).into())
+                        }
+                    )*
+                    kind => Err(IndexParameterError::Kind(kind)),
+                }
+            }
+
+            fn decode(
+                kind: IndexKind,
+                version: u16,
+                block: &[u8; PARAMETER_BYTES],
+            ) -> Result<Self, IndexParameterError> {
+                match kind {
+                    $(
+                        IndexKind::$Kind => {
+                            Ok(dm_core::$kind::parameters::Parameters::decode(version, block)?.into())
+                        }
+                    )*
+                    kind => Err(IndexParameterError::Kind(kind)),
+                }
+            }
+        }
+
+        $(
+            impl From<dm_core::$kind::parameters::Parameters> for Below {
+                fn from(parameters: dm_core::$kind::parameters::Parameters) -> Self {
+                    Self::$Kind(parameters)
+                }
+            }
+
+            impl From<dm_core::$kind::parameters::Parameters> for IndexParameters {
+                fn from(parameters: dm_core::$kind::parameters::Parameters) -> Self {
+                    Self { below: parameters.into(), items: None }
+                }
+            }
+
+            impl From<&dm_core::$kind::parameters::Parameters> for IndexParameters {
+                fn from(parameters: &dm_core::$kind::parameters::Parameters) -> Self {
+                    (*parameters).into()
+                }
+            }
+        )*
+    };
+}
+
+for_each_kind! { [kinds] }
+
+/// The version of the parameter block that a kind writes.
+const fn version_of<P: KindParameters>(_: &P) -> u16 {
+    P::VERSION
+}
+
+const fn kind_of<P: KindParameters>(_: &P) -> IndexKind {
+    P::KIND
+}
+
+const fn locks_in_leaves_of<P: KindParameters>(_: &P) -> bool {
+    P::LOCKS_IN_LEAVES
+}
+
+impl Below {
+    /// Puts items over it.
+    #[must_use]
+    pub const fn with_items(self, items: items::Parameters) -> IndexParameters {
+        IndexParameters { below: self, items: Some(items) }
+    }
+
+    /// The same for keys and values of other sizes.
+    #[must_use]
+    pub fn resized(self, key_bytes: usize, value_bytes: usize) -> Self {
+        match_kind!(self, Below(below) => below.resized(key_bytes, value_bytes).into())
+    }
+
+    /// Bytes of every key.
+    pub fn key_bytes(&self) -> usize {
+        match_kind!(self, Below(below) => KindParameters::key_bytes(below))
+    }
+
+    /// Bytes of every value.
+    pub fn value_bytes(&self) -> usize {
+        match_kind!(self, Below(below) => KindParameters::value_bytes(below))
+    }
+}
+
+impl fmt::Display for IndexParameters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (kind, key, value) = (self.kind().name(), self.key_bytes(), self.value_bytes());
+        let up_to = if self.items.is_some() { "up to " } else { "" };
+        write!(f, "{kind} with keys of {up_to}{key} and values of {up_to}{value} bytes")?;
+        match_kind!(&self.below, Below(below) => below.write_choices(f))
+    }
+}
+
+impl IndexParameters {
+    /// The paper's node sizes, for keys and values of these sizes. Use only sizes that pass [`IndexParameters::check`].
+    pub fn with_sizes(kind: IndexKind, key_bytes: usize, value_bytes: usize) -> Result<Self, IndexParameterError> {
+        Ok(Self { below: Below::with_sizes(kind, key_bytes, value_bytes)?, items: None })
+    }
+
+    /// Keys and values of up to these sizes. Slots have 64 bytes for slices of keys, and [`Self::INLINE_SLOT_BYTES`]
+    /// for short values and pointers.
+    pub fn with_items(kind: IndexKind, items: items::Parameters) -> Result<Self, IndexParameterError> {
+        Ok(Below::with_sizes(kind, 64, Self::INLINE_SLOT_BYTES)?.with_items(items))
+    }
+
+    /// Bytes that an entry has for a value of up to 14 bytes, or for a pointer.
+    pub const INLINE_SLOT_BYTES: usize = 16;
+
+    /// Decodes and checks the parameter block of a catalog entry.
+    pub fn decode(kind: IndexKind, version: u16, block: &[u8; PARAMETER_BYTES]) -> Result<Self, IndexParameterError> {
+        let mut block = *block;
+        let items = items::Parameters::take_from(&mut block)?;
+        let parameters = Self { below: Below::decode(kind, version, &block)?, items };
+        parameters.check()?;
+        Ok(parameters)
+    }
+
+    /// As [`IndexParameters::decode`], of a whole entry, whose features are checked as well.
+    pub fn of(entry: &IndexEntry) -> Result<Self, IndexParameterError> {
+        let unknown = entry.incompatible_unknown();
+        if unknown != 0 {
+            return Err(IndexParameterError::Features { unknown });
+        }
+        let parameters = Self::decode(entry.kind, entry.parameters_version, &entry.parameters)?;
+        let feature = entry.features.incompatible & FEATURE_ITEMS != 0;
+        if feature != parameters.items.is_some() {
+            return Err(IndexParameterError::HalfItems { feature });
+        }
+        Ok(parameters)
+    }
+
+    /// The parameter block for a catalog entry, and its version.
+    pub fn encode(&self) -> ([u8; PARAMETER_BYTES], u16) {
+        let (mut block, version) = match_kind!(&self.below, Below(below) => (below.encode(), version_of(below)));
+        if let Some(items) = &self.items {
+            items.encode_into(&mut block);
+        }
+        (block, version)
+    }
+
+    /// The features of a catalog entry.
+    pub const fn features(&self) -> Features {
+        let incompatible = if self.items.is_some() { FEATURE_ITEMS } else { 0 };
+        Features { compatible: 0, read_only: 0, incompatible }
+    }
+
+    /// Checks every limit.
+    pub fn check(&self) -> Result<(), IndexParameterError> {
+        match_kind!(&self.below, Below(below) => below.check()?);
+        if let Some(items) = &self.items {
+            items.check(self.below.key_bytes(), self.below.value_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// The kind of the index.
+    pub fn kind(&self) -> IndexKind {
+        match_kind!(&self.below, Below(below) => kind_of(below))
+    }
+
+    /// Bytes of every key; of items, of the longest key.
+    pub fn key_bytes(&self) -> usize {
+        self.items.map_or_else(|| self.below.key_bytes(), |items| items.key_bytes_max)
+    }
+
+    /// Bytes of every value; of items, of the longest value.
+    pub fn value_bytes(&self) -> usize {
+        self.items.map_or_else(|| self.below.value_bytes(), |items| items.value_bytes_max)
+    }
+
+    /// Entries of a leaf; 1 if a leaf is a record.
+    pub fn leaf_span(&self) -> usize {
+        match_kind!(&self.below, Below(below) => KindParameters::leaf_span(below))
+    }
+
+    /// Sets the number of entries of a leaf. `false`: the kind leaves no choice.
+    pub fn set_leaf_span(&mut self, span: usize) -> bool {
+        match_kind!(&mut self.below, Below(below) => below.set_leaf_span(span))
+    }
+
+    /// Separators of an inner node; of a radix tree, slots of the largest node.
+    pub fn inner_span(&self) -> usize {
+        match_kind!(&self.below, Below(below) => KindParameters::inner_span(below))
+    }
+
+    /// Sets the number of separators of an inner node. `false`: the kind leaves no choice.
+    pub fn set_inner_span(&mut self, span: usize) -> bool {
+        match_kind!(&mut self.below, Below(below) => below.set_inner_span(span))
+    }
+
+    /// Bytes of the largest WRITE that may need a redo record.
+    pub fn redo_bytes(&self) -> usize {
+        match_kind!(&self.below, Below(below) => below.redo_bytes())
+    }
+
+    /// Bytes of a leaf's place and of an inner node; of the largest one if inner nodes differ.
+    pub fn node_bytes(&self) -> (usize, usize) {
+        match_kind!(&self.below, Below(below) => below.node_bytes())
+    }
+
+    /// Whether locks lie in leaves: then those of a dead compute node are found only through this index.
+    pub fn locks_in_leaves(&self) -> bool {
+        match_kind!(&self.below, Below(below) => locks_in_leaves_of(below))
+    }
+}

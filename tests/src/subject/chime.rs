@@ -1,0 +1,124 @@
+//! CHIME as a subject.
+
+use super::items::UnderItems;
+use super::{Shape, Subject};
+use crate::fabric::{AnyFabric, peek, poke};
+use dm_core::btree::Options;
+use dm_core::btree::inner::Inner;
+use dm_core::btree::node::Header;
+use dm_core::chime::layout::SPAN_MIN;
+use dm_core::chime::parameters::Parameters;
+use dm_core::marks::Mark;
+use dm_core::remote::NodeGeometry;
+use dm_core::remote::address::Address;
+use dm_core::remote::catalog::{IndexNumber, root_offset};
+use dm_core::remote::lock_word::{LockWord, RowId};
+use dm_core::verbs::{NodeId, Space};
+use dm_host::kinds::IndexParameters;
+
+/// The subject.
+pub const SUBJECT: ChimeSubject = ChimeSubject;
+
+/// CHIME. Its leaves have eight entries at least: smaller spans become that, with neighborhoods so short that leaves split
+/// when they have a few records.
+#[derive(Clone, Copy, Debug)]
+pub struct ChimeSubject;
+
+impl ChimeSubject {
+    fn parameters(shape: &Shape) -> Parameters {
+        let (leaf_span, inner_span) = shape.spans;
+        Parameters {
+            key_bytes: shape.key_bytes,
+            value_bytes: shape.value_bytes,
+            // One is to be refused.
+            leaf_span: if leaf_span > 1 { leaf_span.max(SPAN_MIN) } else { leaf_span },
+            neighborhood: leaf_span.clamp(2, Parameters::NEIGHBORHOOD),
+            inner_span,
+        }
+    }
+}
+
+impl Subject for ChimeSubject {
+    fn name(&self) -> &'static str {
+        "chime"
+    }
+
+    fn parameters(&self, shape: &Shape) -> IndexParameters {
+        Self::parameters(shape).into()
+    }
+
+    fn switches(&self) -> Vec<(&'static str, Options)> {
+        let on = Options::default();
+        vec![
+            ("default", on),
+            ("no command combination", Options { combine: false, ..on }),
+            ("no local queues", Options { hierarchical: false, ..on }),
+            ("READ chained to the lock", Options { chain_lock_read: true, ..on }),
+            ("shared operations", Options { rdwc: true, ..on }),
+            ("everything else", Options { combine: false, hierarchical: false, chain_lock_read: true, ..on }),
+        ]
+    }
+
+    fn crowd_marks(&self) -> (&'static [Mark], &'static [Mark]) {
+        // Leaves are joined when one has no records left, which is rare; to be seen from the left at that moment is rarer.
+        let adversity = &[
+            Mark::TornRead,
+            Mark::GuardRefusal,
+            Mark::LockedRead,
+            Mark::StaleCache,
+            Mark::MoveRight,
+            Mark::LockLost,
+            Mark::LockQueued,
+            Mark::HandOver,
+            Mark::LeafSplit,
+            Mark::InnerSplit,
+            Mark::RootGrowth,
+            Mark::HelpedSplit,
+            Mark::Merge,
+            Mark::NodeReused,
+            Mark::Hop,
+            Mark::Wrap,
+        ];
+        (adversity, &[Mark::Settled, Mark::HandOver, Mark::Merge, Mark::HelpedSplit])
+    }
+
+    fn bulk_fill_percent(&self) -> (u64, u64) {
+        // Small leaves are closed when a key finds no way, or with seven of eight entries.
+        (60, 88)
+    }
+
+    fn few_keys(&self) -> (u32, &'static [Mark]) {
+        // Leaves have room for more than are fought for: they split, and are rid of their dead.
+        (14, &[Mark::LeafSplit, Mark::Purge])
+    }
+
+    fn set_node_locks(&self, fabric: &mut AnyFabric, geometry: &[NodeGeometry], shape: &Shape, held: bool) {
+        let parameters = Self::parameters(shape);
+        let (leaf, inner) = (parameters.leaf(), parameters.inner());
+        let held_word = LockWord::new(RowId(99), 7).and_then(LockWord::in_node).expect("a small sequence");
+        let word = if held { held_word.0 } else { 0 };
+        let read =
+            |fabric: &mut AnyFabric, at: Address, bytes| peek(fabric, Space::Host, at.node(), at.offset(), bytes);
+        let number = IndexNumber::new(0).expect("the first entry");
+        let root = peek(fabric, Space::Host, NodeId(0), root_offset(&geometry[0], number), 8);
+        let mut address = Address::from_bits(u64::from_le_bytes(root.try_into().expect("eight bytes")));
+        // Down the left edge, then along the leaves.
+        while Header::read(&read(fabric, address, 64)).level > 0 {
+            let image = read(fabric, address, inner.bytes);
+            address = Inner::new(&inner, &image).expect("a sound inner node").child(0);
+        }
+        while !address.is_null() {
+            let offset = address.offset() + leaf.bytes as u64;
+            poke(fabric, Space::Host, address.node(), offset, &word.to_le_bytes());
+            address = Header::read(&read(fabric, address, leaf.bytes)).sibling;
+        }
+    }
+}
+
+impl UnderItems for ChimeSubject {
+    const WITH_ITEMS: &'static str = "items over chime";
+
+    fn few_keys_with_items(&self) -> (u32, &'static [Mark]) {
+        (14, &[Mark::LeafSplit, Mark::LayerMade])
+    }
+}

@@ -1,0 +1,206 @@
+//! What is tested: an index, behind a face that does not know which.
+
+pub mod chime;
+pub mod items;
+pub mod sherman;
+pub mod smart;
+
+use crate::fabric::AnyFabric;
+use dm_core::btree::Options;
+use dm_core::index::Index;
+use dm_core::lane::Lane;
+use dm_core::marks::Mark;
+use dm_core::operation::{Census, OpError, Operation, OperationKind, Outcome, ScratchPlan};
+use dm_core::remote::NodeGeometry;
+use dm_core::verbs::Assumptions;
+use dm_host::assembly::{AssemblyError, Place, Spending};
+use dm_host::kinds::{IndexParameters, with_index};
+use dm_sim::verify::Inside;
+use std::future::Future;
+use std::pin::Pin;
+
+/// The future of an operation of any index.
+pub type Running<'a, T> = Pin<Box<dyn Future<Output = Result<T, OpError>> + 'a>>;
+
+/// [`Index`] as a trait object.
+pub trait AnyIndex: Sync {
+    /// See [`Index::plan`].
+    fn plan(&self) -> &ScratchPlan;
+    /// See [`Index::assumptions`].
+    fn assumptions(&self) -> Assumptions;
+    /// See [`Index::execute`].
+    fn execute<'a>(&'a self, lane: &'a Lane<'_>, operation: Operation) -> Running<'a, Outcome>;
+    /// See [`Index::settle`].
+    fn settle<'a>(&'a self, lane: &'a Lane<'_>) -> Running<'a, ()>;
+    /// See [`Index::validate`].
+    fn validate<'a>(&'a self, lane: &'a Lane<'_>) -> Running<'a, Census>;
+    /// See [`Index::bulk_append`].
+    fn bulk_append<'a>(&'a self, lane: &'a Lane<'_>) -> Running<'a, ()>;
+    /// See [`Index::bulk_finish`].
+    fn bulk_finish<'a>(&'a self, lane: &'a Lane<'_>) -> Running<'a, ()>;
+    /// See [`Index::cache_bytes`].
+    fn cache_bytes(&self) -> (u64, u64);
+}
+
+impl<I: Index> AnyIndex for I {
+    fn plan(&self) -> &ScratchPlan {
+        Index::plan(self)
+    }
+
+    fn assumptions(&self) -> Assumptions {
+        Index::assumptions(self)
+    }
+
+    fn execute<'a>(&'a self, lane: &'a Lane<'_>, operation: Operation) -> Running<'a, Outcome> {
+        Box::pin(Index::execute(self, lane, operation))
+    }
+
+    fn settle<'a>(&'a self, lane: &'a Lane<'_>) -> Running<'a, ()> {
+        Box::pin(Index::settle(self, lane))
+    }
+
+    fn validate<'a>(&'a self, lane: &'a Lane<'_>) -> Running<'a, Census> {
+        Box::pin(Index::validate(self, lane))
+    }
+
+    fn bulk_append<'a>(&'a self, lane: &'a Lane<'_>) -> Running<'a, ()> {
+        Box::pin(Index::bulk_append(self, lane))
+    }
+
+    fn bulk_finish<'a>(&'a self, lane: &'a Lane<'_>) -> Running<'a, ()> {
+        Box::pin(Index::bulk_finish(self, lane))
+    }
+
+    fn cache_bytes(&self) -> (u64, u64) {
+        Index::cache_bytes(self)
+    }
+}
+
+/// Sizes of what is stored. Small spans make splits, growth and merges common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Bytes of every key.
+    pub key_bytes: usize,
+    /// Bytes of every value.
+    pub value_bytes: usize,
+    /// Entries per leaf and separators per inner node, for indexes that have such.
+    pub spans: (usize, usize),
+}
+
+impl Shape {
+    /// Keys and values of 8 bytes.
+    pub const fn words(leaf_span: usize, inner_span: usize) -> Self {
+        Self { key_bytes: 8, value_bytes: 8, spans: (leaf_span, inner_span) }
+    }
+}
+
+/// An index put together on one compute node.
+pub struct Opened<'a> {
+    /// The index.
+    pub index: &'a dyn AnyIndex,
+    /// Local lock entries that are taken.
+    pub locks_held: &'a dyn Fn() -> usize,
+}
+
+/// An index that can be tested.
+pub trait Subject: Sync {
+    /// For messages.
+    fn name(&self) -> &'static str;
+
+    /// What it is created with.
+    fn parameters(&self, shape: &Shape) -> IndexParameters;
+
+    /// Bytes of its largest node of `shape`: chunks are made larger than that.
+    fn node_bytes_max(&self, shape: &Shape) -> usize {
+        let (leaf, inner) = self.parameters(shape).node_bytes();
+        leaf.max(inner)
+    }
+
+    /// Puts it together at `place` and passes it to `run`, once.
+    fn open(
+        &self,
+        place: &Place<'_>,
+        shape: &Shape,
+        spending: &Spending,
+        run: &mut dyn FnMut(&Opened<'_>),
+    ) -> Result<(), AssemblyError> {
+        with_index(place, &self.parameters(shape), spending, |index| {
+            run(&Opened { index: &index, locks_held: &|| index.locks_held() });
+        })
+    }
+
+    /// Settings of its switches that differ in what it asks of the fabric, by name.
+    fn switches(&self) -> Vec<(&'static str, Options)>;
+
+    /// Whether the memory of deleted records serves any key at once; otherwise, until the epochs pass, only their own keys.
+    fn reuses_for_any_key(&self) -> bool {
+        true
+    }
+
+    /// Whether an update of a value may need memory: then it may fail on a full pool.
+    fn updates_take_memory(&self) -> bool {
+        false
+    }
+
+    /// Whether an operation of `kind` on a record that is there always takes a lock.
+    fn locks(&self, kind: OperationKind) -> bool {
+        kind != OperationKind::Get
+    }
+
+    /// What many lanes under adversity have to come across, and what while others are dropped.
+    fn crowd_marks(&self) -> (&'static [Mark], &'static [Mark]) {
+        let adversity = &[
+            Mark::TornRead,
+            Mark::GuardRefusal,
+            Mark::LockedRead,
+            Mark::StaleCache,
+            Mark::MoveRight,
+            Mark::Forwarded,
+            Mark::LockLost,
+            Mark::LockQueued,
+            Mark::HandOver,
+            Mark::LeafSplit,
+            Mark::InnerSplit,
+            Mark::RootGrowth,
+            Mark::HelpedSplit,
+            Mark::Merge,
+            Mark::NodeReused,
+        ];
+        (adversity, &[Mark::Settled, Mark::HandOver, Mark::Merge, Mark::HelpedSplit])
+    }
+
+    /// Sizes of keys and values that it refuses, and what it says.
+    fn bad_sizes(&self) -> Vec<(Shape, &'static str)> {
+        let right = Shape::words(4, 4);
+        vec![
+            (Shape { key_bytes: 7, ..right }, "key bytes 7"),
+            (Shape { key_bytes: 65, ..right }, "key bytes 65"),
+            (Shape { value_bytes: 7, ..right }, "value bytes 7"),
+            (Shape { value_bytes: 1025, ..right }, "value bytes 1025"),
+        ]
+    }
+
+    /// Parameters out of range besides those of keys and values, and what is to be said of them.
+    fn bad_spans(&self) -> Vec<(Shape, &'static str)> {
+        vec![
+            (Shape::words(1, 4), "1 entries"),
+            (Shape::words(4, 1), "1 separators"),
+            (Shape::words(4, 5000), "5000 separators"),
+        ]
+    }
+
+    /// How full a bulk load leaves the slots, in percent: at least, at most.
+    fn bulk_fill_percent(&self) -> (u64, u64) {
+        (75, 85)
+    }
+
+    /// How many keys a few lanes have to fight for so that leaves change, and what of that they do often.
+    fn few_keys(&self) -> (u32, &'static [Mark]) {
+        (3, &[Mark::LeafSplit, Mark::Merge])
+    }
+
+    /// Makes the lock words that lie in nodes those of a stranger who never lets go, or free.
+    fn set_node_locks(&self, fabric: &mut AnyFabric, geometry: &[NodeGeometry], shape: &Shape, held: bool) {
+        let _ = (fabric, geometry, shape, held);
+    }
+}

@@ -1,0 +1,123 @@
+//! SMART as a subject.
+
+use super::items::UnderItems;
+use super::{Shape, Subject};
+use crate::fabric::{AnyFabric, peek, poke};
+use dm_core::btree::Options;
+use dm_core::marks::Mark;
+use dm_core::operation::OperationKind;
+use dm_core::radix::slot::{Child, Node, Slot};
+use dm_core::remote::NodeGeometry;
+use dm_core::remote::catalog::{IndexNumber, root_offset};
+use dm_core::remote::lock_word::{LockWord, RowId};
+use dm_core::smart::parameters::Parameters;
+use dm_core::verbs::{NodeId, Space};
+use dm_host::kinds::IndexParameters;
+
+/// The subject.
+pub const SUBJECT: SmartSubject = SmartSubject;
+
+/// SMART. Its nodes have the sizes they have.
+#[derive(Clone, Copy, Debug)]
+pub struct SmartSubject;
+
+impl SmartSubject {
+    const fn parameters(shape: &Shape) -> Parameters {
+        Parameters::with_sizes(shape.key_bytes, shape.value_bytes)
+    }
+}
+
+impl Subject for SmartSubject {
+    fn name(&self) -> &'static str {
+        "smart"
+    }
+
+    fn parameters(&self, shape: &Shape) -> IndexParameters {
+        Self::parameters(shape).into()
+    }
+
+    fn node_bytes_max(&self, shape: &Shape) -> usize {
+        // The largest node fits eight times this, as many as any test asks for at least: with chunks of many of the largest
+        // no test's pool had one for each compute node.
+        Self::parameters(shape).leaf().place_bytes.max(272)
+    }
+
+    fn switches(&self) -> Vec<(&'static str, Options)> {
+        let on = Options::default();
+        vec![
+            ("default", on),
+            ("no command combination", Options { combine: false, ..on }),
+            ("no local queues", Options { hierarchical: false, ..on }),
+            ("lock before READ", Options { chain_lock_read: true, ..on }),
+            ("shared operations", Options { rdwc: true, ..on }),
+            ("everything else", Options { combine: false, hierarchical: false, chain_lock_read: true, ..on }),
+        ]
+    }
+
+    fn reuses_for_any_key(&self) -> bool {
+        false
+    }
+
+    fn locks(&self, kind: OperationKind) -> bool {
+        !matches!(kind, OperationKind::Get | OperationKind::Insert)
+    }
+
+    fn crowd_marks(&self) -> (&'static [Mark], &'static [Mark]) {
+        let adversity = &[
+            Mark::TornRead,
+            Mark::StaleCache,
+            Mark::Confirmed,
+            Mark::LockLost,
+            Mark::LockQueued,
+            Mark::HandOver,
+            Mark::LeafSplit,
+            Mark::HeaderSplit,
+            Mark::TypeSwitch,
+            Mark::SlotLost,
+            Mark::Revived,
+        ];
+        (adversity, &[Mark::Settled, Mark::HandOver, Mark::TypeSwitch])
+    }
+
+    fn bad_spans(&self) -> Vec<(Shape, &'static str)> {
+        Vec::new()
+    }
+
+    fn bulk_fill_percent(&self) -> (u64, u64) {
+        // A leaf is a record.
+        (100, 100)
+    }
+
+    fn few_keys(&self) -> (u32, &'static [Mark]) {
+        (3, &[Mark::Revived])
+    }
+
+    fn set_node_locks(&self, fabric: &mut AnyFabric, geometry: &[NodeGeometry], shape: &Shape, held: bool) {
+        let leaf = Self::parameters(shape).leaf();
+        let number = IndexNumber::new(0).expect("the first entry");
+        let word = if held { LockWord::new(RowId(99), 7).expect("a small sequence") } else { LockWord::FREE };
+        let root = peek(fabric, Space::Host, NodeId(0), root_offset(&geometry[0], number), 8);
+        let mut slots = vec![Slot(u64::from_le_bytes(root.try_into().expect("eight bytes")))];
+        while let Some(slot) = slots.pop() {
+            match slot.child().expect("a sound slot") {
+                Child::Empty => {}
+                Child::Leaf(at) => {
+                    let offset = at.offset() + leaf.lock_at as u64;
+                    poke(fabric, Space::Host, at.node(), offset, &word.0.to_le_bytes());
+                }
+                Child::Node(kind, at) => {
+                    let image = peek(fabric, Space::Host, at.node(), at.offset(), kind.bytes());
+                    slots.extend(Node::new(&image, kind, number.get() + 1).expect("a sound node").slots());
+                }
+            }
+        }
+    }
+}
+
+impl UnderItems for SmartSubject {
+    const WITH_ITEMS: &'static str = "items over smart";
+
+    fn few_keys_with_items(&self) -> (u32, &'static [Mark]) {
+        (3, &[Mark::Revived, Mark::LayerMade])
+    }
+}

@@ -1,0 +1,57 @@
+//! What a look from outside has to know of a kind of index.
+
+use super::accounting::Holdings;
+use super::subject::Picture;
+use crate::memory::Memories;
+use dm_core::btree::inner::InnerShape;
+use dm_core::registry::KindParameters;
+use dm_core::remote::NodeGeometry;
+use dm_host::kinds::IndexParameters;
+
+/// How a kind of index is looked at from outside: straight at the memories.
+pub(super) trait Outside: KindParameters {
+    /// Its nodes, if it is a B+-tree.
+    fn tree(&self) -> Option<TreeNodes> {
+        None
+    }
+
+    /// Where locks lie in leaves, if they do.
+    fn leaf_locks(&self) -> Option<LeafLocks> {
+        None
+    }
+
+    /// Inner nodes as they are.
+    fn picture(&self, geometry: &[NodeGeometry], memories: &Memories) -> Picture;
+
+    /// Chunks of the index, and what it reaches of them. `parameters` are these, and those of items over the index.
+    fn holdings(
+        &self,
+        parameters: &IndexParameters,
+        geometry: &[NodeGeometry],
+        memories: &Memories,
+    ) -> Result<Holdings, String>;
+
+    /// Calls `see` with key and value of every entry in the image of a leaf.
+    fn for_each_entry(&self, image: &[u8], see: &mut dyn FnMut(&[u8], &[u8]));
+}
+
+/// Nodes of a B+-tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TreeNodes {
+    /// Inner nodes.
+    pub inner: InnerShape,
+    /// A leaf's image, and its place.
+    pub leaf_bytes: usize,
+    pub leaf_place_bytes: usize,
+}
+
+/// Locks that lie in leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LeafLocks {
+    /// Bytes of a leaf's place.
+    pub place_bytes: usize,
+    /// Where in a place its word is.
+    pub lock_at: usize,
+    /// Which bits of the word say that it is held.
+    pub held_bits: u64,
+}
