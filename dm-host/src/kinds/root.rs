@@ -5,12 +5,15 @@ use dm_core::layout::stripes;
 use dm_core::remote::catalog::IndexNumber;
 use dm_core::remote::chunk::ChunkKind;
 
+/// Tests the image of a place.
+pub type Look<'p> = Box<dyn Fn(&[u8]) -> bool + 'p>;
+
 /// What to look for in a chunk.
 pub struct Evidence<'p> {
     /// Bytes of a place.
     pub bytes: usize,
     /// Whether the image of a place is what the search is for.
-    pub is_it: Box<dyn Fn(&[u8]) -> bool + 'p>,
+    pub is_it: Look<'p>,
     /// A find is a doubt, not proof.
     pub doubtful: bool,
 }
