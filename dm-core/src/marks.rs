@@ -55,9 +55,9 @@ marks! {
     /// A retired node came back into use.
     NodeReused = "node-reused",
     /// A place began to wait for an epoch: its generations begin anew, or it has none.
-    Quarantined = "quarantined",
+    LimboEntered = "limbo-entered",
     /// A place has waited for long enough.
-    QuarantineOver = "quarantine-over",
+    LimboLeft = "limbo-left",
     /// A chunk was granted.
     ChunkGranted = "chunk-granted",
     /// The CAS of a chunk entry lost.
@@ -105,7 +105,7 @@ marks! {
     /// A dead compute node's row was swept.
     RowSwept = "row-swept",
     /// A chunk of a departed compute node became that of another one.
-    ChunkAdopted = "chunk-adopted",
+    ChunkCollected = "chunk-collected",
     /// A node that only a departed compute node knew of was collected.
     NodeReclaimed = "node-reclaimed",
     /// A read took the result of another lane's read.
@@ -117,11 +117,11 @@ marks! {
     /// A leaf split needed several nodes, one below the other.
     LongPath = "long-path",
     /// A full node was replaced by one with room.
-    TypeSwitch = "type-switch",
+    NodeReplaced = "node-replaced",
     /// An operation met a node that another one had begun to freeze, and replaced it.
-    HelpedSwitch = "helped-switch",
+    HelpedReplacement = "helped-replacement",
     /// A replacement of a node lost the CAS of its slot.
-    SwitchLost = "switch-lost",
+    ReplacementLost = "replacement-lost",
     /// The CAS of a slot lost.
     SlotLost = "slot-lost",
     /// The part of these that lost to a leaf or node under the same byte.
@@ -133,7 +133,7 @@ marks! {
     /// An insert brought a deleted leaf back.
     Revived = "revived",
     /// The tombstone of a deleted leaf was finalized.
-    Buried = "buried",
+    Finalized = "finalized",
     /// A new leaf took the slot of a finalized leaf.
     LeafReplaced = "leaf-replaced",
     /// A finalized leaf was left out when its node was replaced.
@@ -141,7 +141,7 @@ marks! {
     /// A node with at most one leaf that was not finalized was left out when the node above it was replaced.
     NodeLeftOut = "node-left-out",
     /// An operation found the key's leaf finalized, and began again.
-    BuriedMet = "buried-met",
+    FinalizedMet = "finalized-met",
     /// A block was READ.
     BlockRead = "block-read",
     /// A block was not what its entry said: it had been replaced since.

@@ -122,16 +122,16 @@ bugs! {
     /// A retired leaf keeps the signature of whoever wrote it first.
     RetiredUnsigned = "retired-unsigned", Some(Mark::Merge);
     /// An adopter takes chunks of the living, too.
-    AdoptsTheLiving = "adopts-the-living", Some(Mark::ChunkAdopted);
+    CollectsFromTheLiving = "collects-from-the-living", Some(Mark::ChunkCollected);
     /// An adopter does not lock the node that might yet come to point to the one it takes.
-    AdoptsUnlocked = "adopts-unlocked", Some(Mark::NodeReclaimed);
+    CollectsUnlocked = "collects-unlocked", Some(Mark::NodeReclaimed);
     /// An adopter leaves the signature of the gone on what it takes.
-    AdoptsUnsigned = "adopts-unsigned", Some(Mark::NodeReclaimed);
+    CollectsUntagged = "collects-untagged", Some(Mark::NodeReclaimed);
     /// A place whose generations begin anew is used again at once.
-    NoQuarantine = "no-quarantine", Some(Mark::NodeReused);
+    NoLimbo = "no-limbo", Some(Mark::NodeReused);
     /// A place whose generations begin anew waits until the operations of the compute node that retired it have ended, and
     /// for no other's.
-    QuarantineTooShort = "quarantine-too-short", Some(Mark::QuarantineOver);
+    LimboTooShort = "limbo-too-short", Some(Mark::LimboLeft);
     /// A leaf that is merged away goes back on the shelf before the WRITEs that take it out of the tree are posted.
     RetireBeforeSwitch = "retire-before-switch", Some(Mark::Merge);
     /// A split re-sorts the entries that stay, and leaves them out of its redo image.
@@ -169,11 +169,11 @@ bugs! {
     /// An insert whose CAS finds the same byte goes on to the next empty slot.
     SameByteTwice = "same-byte-twice", Some(Mark::SameByte);
     /// A full node is replaced without being frozen.
-    SwitchUnfrozen = "switch-unfrozen", Some(Mark::TypeSwitch);
+    ReplacedUnfrozen = "replaced-unfrozen", Some(Mark::NodeReplaced);
     /// A write decides on the leaf as it was READ before its lock was taken.
     LeafBeforeLock = "leaf-before-lock", Some(Mark::LockLost);
     /// An insert that meets a frozen slot goes on below it and leaves the replacement of its node to others.
-    FrozenFollowed = "frozen-followed", Some(Mark::HelpedSwitch);
+    FrozenFollowed = "frozen-followed", Some(Mark::HelpedReplacement);
     /// A delete clears the slot of its leaf.
     DeleteClearsSlot = "delete-clears-slot", None;
     /// A delete does not take the leaf's lock.
@@ -181,27 +181,27 @@ bugs! {
     /// A delete looks at the leaf once more after it is done, and answers what it finds.
     DeleteLooksAgain = "delete-looks-again", None;
     /// What is out of the tree is used again at once.
-    ReusedAtOnce = "reused-at-once", Some(Mark::Quarantined);
+    ReusedAtOnce = "reused-at-once", Some(Mark::LimboEntered);
     /// Copies are believed however old they are.
-    CopiesOutlive = "copies-outlive", Some(Mark::QuarantineOver);
+    CopiesOutlive = "copies-outlive", Some(Mark::LimboLeft);
     /// An operation does not hold up the epochs.
-    PinsEndEarly = "pins-end-early", Some(Mark::QuarantineOver);
+    PinsEndEarly = "pins-end-early", Some(Mark::LimboLeft);
     /// The index is walked before everybody has given up what he had.
-    WalkAtOnce = "walk-at-once", Some(Mark::ChunkAdopted);
+    WalkAtOnce = "walk-at-once", Some(Mark::ChunkCollected);
     /// What the walk did not meet is ready before operations that overlapped it have ended.
-    OpenAtOnce = "open-at-once", Some(Mark::ChunkAdopted);
+    OpenAtOnce = "open-at-once", Some(Mark::ChunkCollected);
     /// A compute node takes an epoch for its own and does not look which chunks are closed.
-    ClosedUnread = "closed-unread", Some(Mark::ChunkAdopted);
+    ClosedUnread = "closed-unread", Some(Mark::ChunkCollected);
     /// What lies in a closed chunk is kept.
-    ClosedKept = "closed-kept", Some(Mark::ChunkAdopted);
+    ClosedKept = "closed-kept", Some(Mark::ChunkCollected);
     /// A leaf is buried as it was READ, without its lock.
-    BuryUnlocked = "bury-unlocked", Some(Mark::Buried);
+    FinalizeUnlocked = "finalize-unlocked", Some(Mark::Finalized);
     /// A write brings a buried leaf back, as a deleted one.
-    BuriedRevived = "buried-revived", Some(Mark::Buried);
+    FinalizedRevived = "finalized-revived", Some(Mark::Finalized);
     /// A copy that leads to a buried leaf of the key counts as its absence.
-    BuriedIsAbsent = "buried-is-absent", Some(Mark::Buried);
+    FinalizedIsAbsent = "finalized-is-absent", Some(Mark::Finalized);
     /// Who replaces a full node in vain takes the old one for out of the tree all the same.
-    RetiredInVain = "retired-in-vain", Some(Mark::SwitchLost);
+    RetiredInVain = "retired-in-vain", Some(Mark::ReplacementLost);
     /// A place of a block is used again in the same life.
     BlockLifeKept = "block-life-kept", Some(Mark::BlockReplaced);
     /// A block is believed whichever life it is of.
@@ -213,7 +213,7 @@ bugs! {
     /// A link is made whatever the entry has become meanwhile.
     LinkUnconditional = "link-unconditional", Some(Mark::LayerTakenBack);
     /// Blocks are collected though a repairer may be about to name one for somebody who died.
-    WalkBeforeReplays = "walk-before-replays", Some(Mark::ChunkAdopted);
+    WalkBeforeReplays = "walk-before-replays", Some(Mark::ChunkCollected);
     /// An operation of items has a pin in each of its steps, and none between them.
     ItemsPinsEndEarly = "items-pins-end-early", None;
 }
@@ -224,7 +224,7 @@ impl Mutant {
         Self::CachedNegative,
         Self::WholeLeaf,
         Self::SameByteTwice,
-        Self::SwitchUnfrozen,
+        Self::ReplacedUnfrozen,
         Self::LeafBeforeLock,
         Self::FrozenFollowed,
         Self::DeleteClearsSlot,
@@ -237,9 +237,9 @@ impl Mutant {
         Self::OpenAtOnce,
         Self::ClosedUnread,
         Self::ClosedKept,
-        Self::BuryUnlocked,
-        Self::BuriedRevived,
-        Self::BuriedIsAbsent,
+        Self::FinalizeUnlocked,
+        Self::FinalizedRevived,
+        Self::FinalizedIsAbsent,
         Self::RetiredInVain,
     ];
 
@@ -268,9 +268,9 @@ impl Mutant {
         Self::MergeLeftFirst,
         Self::ReviveAtOnce,
         Self::RetiredUnsigned,
-        Self::AdoptsTheLiving,
-        Self::AdoptsUnlocked,
-        Self::AdoptsUnsigned,
+        Self::CollectsFromTheLiving,
+        Self::CollectsUnlocked,
+        Self::CollectsUntagged,
         Self::SplitSorts,
         Self::CutsWithinLines,
         Self::SecondWithoutImage,
@@ -283,8 +283,8 @@ impl Mutant {
     /// Mutants that show only when places are used again while operations pause.
     pub const LIVES: &'static [Self] = &[
         Self::SameGeneration,
-        Self::NoQuarantine,
-        Self::QuarantineTooShort,
+        Self::NoLimbo,
+        Self::LimboTooShort,
         Self::RetireBeforeSwitch,
         Self::ReusedAtOnce,
         Self::CopiesOutlive,
@@ -303,8 +303,8 @@ impl Mutant {
         Self::LinksDead,
         Self::HelpOverwritten,
         Self::SameGeneration,
-        Self::NoQuarantine,
-        Self::QuarantineTooShort,
+        Self::NoLimbo,
+        Self::LimboTooShort,
         Self::RetireBeforeSwitch,
         Self::ChunkTwice,
         Self::SettleUnclosed,

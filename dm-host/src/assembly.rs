@@ -54,7 +54,7 @@ pub struct Spending {
     /// room for all nodes of the chunk.
     pub returned_nodes: usize,
     /// Generations of a node's place before they begin again and the place has to wait for epochs: [`GENERATIONS`], or
-    /// fewer in a test that wants to see it happen ([`NodePool::with_quarantine`](dm_core::memory::node_pool::NodePool::with_quarantine)).
+    /// fewer in a test that wants to see it happen ([`NodePool::with_limbo`](dm_core::memory::node_pool::NodePool::with_limbo)).
     pub generations: u8,
     /// Keys and values of any length: bytes of a page, or of one record of the largest size if that is more.
     pub page_bytes: usize,

@@ -351,11 +351,11 @@ fn a_stopped_process_that_memory_waits_for_is_fenced_when_nodes_run_short() {
             }
         };
         let began = Instant::now();
-        while began.elapsed() < 2 * LEASE || lane.marked(Mark::QuarantineOver) == 0 {
+        while began.elapsed() < 2 * LEASE || lane.marked(Mark::LimboLeft) == 0 {
             assert!(began.elapsed() < PATIENCE, "nothing has waited for long enough");
             round(&mut call);
         }
-        assert!(lane.marked(Mark::Quarantined) > 0);
+        assert!(lane.marked(Mark::LimboEntered) > 0);
         assert_eq!(state_of(&pool, row), RowState::Live, "who says that it lives is waited for");
         partner.stop();
         // That nodes were short before is forgotten here.
@@ -372,8 +372,8 @@ fn a_stopped_process_that_memory_waits_for_is_fenced_when_nodes_run_short() {
         assert_eq!(partner.ended_by(), Some(Signal::KILL.as_raw()));
         assert_eq!((lane.marked(Mark::RowFenced), lane.marked(Mark::Takeover)), (1, 0));
         // What waited for it comes back.
-        let (began, over) = (Instant::now(), lane.marked(Mark::QuarantineOver));
-        while lane.marked(Mark::QuarantineOver) == over {
+        let (began, over) = (Instant::now(), lane.marked(Mark::LimboLeft));
+        while lane.marked(Mark::LimboLeft) == over {
             assert!(began.elapsed() < PATIENCE, "its places are still waiting");
             round(&mut call);
         }

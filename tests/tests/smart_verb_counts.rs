@@ -85,10 +85,10 @@ fn structure_changes() {
         lines.title("a node of four slots that fills up; keys differ in their last byte");
         let (mut plain, mut switched) = (0, 0);
         for n in (2..20u64).map(|n| n * 3) {
-            let before = client.lanes[0].marked(Mark::TypeSwitch);
+            let before = client.lanes[0].marked(Mark::NodeReplaced);
             let run = client.run(Insert, n, 1, 0);
             let freezes = run.count(Verb::MaskedCas, Label::Freeze) as u32;
-            if client.lanes[0].marked(Mark::TypeSwitch) > before {
+            if client.lanes[0].marked(Mark::NodeReplaced) > before {
                 // READ node; freeze, sixteen at a time; WRITE + WRITE + CAS.
                 lines.note("insert into a full node", 2 + freezes.div_ceil(16), &run);
                 switched += 1;

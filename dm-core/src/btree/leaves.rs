@@ -16,7 +16,7 @@ use crate::lane::{Lane, NO_DEADLINE_NS};
 use crate::layout::stripes;
 use crate::locks::protocol::Locks;
 use crate::marks::Mark;
-use crate::memory::orphans::Adopted;
+use crate::memory::orphans::CollectedOrphans;
 use crate::operation::{OpError, Operation, ScratchPlan};
 use crate::recovery::takeover::Recoverable;
 use crate::remote::address::Address;
@@ -132,14 +132,14 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
         true
     }
 
-    /// [`Tree::adopt`], again whenever a dead holder was in the way.
-    async fn adopt_all(&self, lane: &Lane<'_>) -> Result<Adopted, OpError> {
+    /// [`Tree::collect_orphans`], again whenever a dead holder was in the way.
+    async fn collect_all_orphans(&self, lane: &Lane<'_>) -> Result<CollectedOrphans, OpError> {
         lane.begin(NO_DEADLINE_NS);
         self.check_not_fenced()?;
         loop {
-            let adopted = self.tree().adopt(self, lane).await;
-            match adopted {
-                Ok(adopted) => return Ok(adopted),
+            let collected_orphans = self.tree().collect_orphans(self, lane).await;
+            match collected_orphans {
+                Ok(collected_orphans) => return Ok(collected_orphans),
                 Err(interrupt) => self.overcome(lane, false, interrupt).await?,
             }
         }

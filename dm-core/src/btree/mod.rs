@@ -20,7 +20,7 @@
 //! | [`link`] | naming new siblings in parents, splitting inner nodes, growing the root; own splits and others' |
 //! | [`merge`], `unlink` | joining an emptied leaf with a neighbour, and undoing half-merges; the parent's part |
 //! | [`reserve`] | memory before locks |
-//! | [`adopt`], [`owner_tag`] | orphan collection, owner tags |
+//! | [`orphans`], [`owner_tag`] | orphan collection, owner tags |
 //! | [`recover`], [`sweep`] | takeover, and sweeping up after a death |
 //! | [`leaves`] | what indexes say about their leaves, and visiting the leaf of a key |
 //! | [`scan`] | ascending records, a page at a time |
@@ -41,7 +41,6 @@
 //! **Splits.** A split writes the new right sibling, then the old node with its lowered fence and the link in one
 //! WRITE: that WRITE is the split. The parent learns later ("half-split"); until then readers move right.
 
-pub mod adopt;
 pub mod bulk;
 pub mod descent;
 pub mod inner;
@@ -51,6 +50,7 @@ pub mod load;
 pub mod lock;
 pub mod merge;
 pub mod node;
+pub mod orphans;
 pub mod owner_tag;
 pub mod read;
 pub mod recover;

@@ -20,7 +20,7 @@
 //! `forget` is two methods, since an attempt that runs out of moves has no cursor to blame. There is no step that
 //! prefetches copies: the copies of inner nodes do not need it, and an empty step would be a state of every descent. A
 //! router that does yields inside its `locate`, as [`crate::radix::descent`] does. What builds, checks and collects inner
-//! nodes together with leaves ([`super::bulk`], [`super::walk`], [`super::adopt`]) is the inner nodes' own.
+//! nodes together with leaves ([`super::bulk`], [`super::walk`], [`super::orphans`]) is the inner nodes' own.
 //!
 //! [`Tree`], with its inner nodes and their index cache, is a router.
 

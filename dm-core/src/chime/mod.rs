@@ -141,7 +141,7 @@ use crate::locks::protocol::Locks;
 use crate::locks::table::LockTable;
 use crate::marks::Mark;
 use crate::memory::epochs::Pinned;
-use crate::memory::orphans::Adopted;
+use crate::memory::orphans::CollectedOrphans;
 use crate::operation::{Census, OpError, Operation, OperationKind, Outcome, ScratchPlan};
 use crate::recovery::Swept;
 use crate::remote::address::Address;
@@ -430,8 +430,11 @@ impl Index for Chime<'_> {
         self.sweep_and_mend(lane, row)
     }
 
-    fn adopt<'a>(&'a self, lane: &'a Lane<'_>) -> impl Future<Output = Result<Adopted, OpError>> + 'a {
-        self.adopt_all(lane)
+    fn collect_orphans<'a>(
+        &'a self,
+        lane: &'a Lane<'_>,
+    ) -> impl Future<Output = Result<CollectedOrphans, OpError>> + 'a {
+        self.collect_all_orphans(lane)
     }
 
     fn cache_bytes(&self) -> (u64, u64) {

@@ -131,7 +131,7 @@ impl Chime<'_> {
             }
             leaf.read_key(slot, resident);
             if *resident >= *separator {
-                LeafMut::new(&self.leaf, right).adopt(&leaf, slot);
+                LeafMut::new(&self.leaf, right).copy_slot(&leaf, slot);
                 LeafMut::new(&self.leaf, left).vacate(slot);
             }
         }

@@ -13,7 +13,7 @@ pub mod catalog;
 pub(crate) mod runner;
 
 use crate::lane::Lane;
-use crate::memory::orphans::Adopted;
+use crate::memory::orphans::CollectedOrphans;
 use crate::operation::{Census, OpError, Operation, Outcome, ScratchPlan};
 use crate::recovery::Swept;
 use crate::remote::lock_word::RowId;
@@ -61,8 +61,11 @@ pub trait Index: Sync {
 
     /// Collects memory of departed compute nodes for this compute node: see [`crate::memory`]. Safe while the pool is
     /// in use, and to be repeated. An index that cannot tell whose memory is does nothing.
-    fn adopt<'a>(&'a self, _lane: &'a Lane<'_>) -> impl Future<Output = Result<Adopted, OpError>> + 'a {
-        async { Ok(Adopted::default()) }
+    fn collect_orphans<'a>(
+        &'a self,
+        _lane: &'a Lane<'_>,
+    ) -> impl Future<Output = Result<CollectedOrphans, OpError>> + 'a {
+        async { Ok(CollectedOrphans::default()) }
     }
 
     /// Bytes that the index cache uses now, and its limit.

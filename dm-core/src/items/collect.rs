@@ -38,8 +38,8 @@ impl<'s, I: Index> Collects<'s> for Items<'s, I> {
         (kind == ChunkKind::Items).then_some((BLOCKS, UNIT_BYTES))
     }
 
-    fn heed(&self) {
-        self.blocks.heed();
+    fn give_up_closed(&self) {
+        self.blocks.give_up_closed();
     }
 
     async fn mark(&self, lane: &Lane<'_>) -> Result<(), OpError> {

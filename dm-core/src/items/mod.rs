@@ -90,7 +90,7 @@ use crate::lane::{Lane, Owed};
 use crate::marks::Mark;
 use crate::memory::chunks::{self, RequestIds, Want};
 use crate::memory::collect::collect;
-use crate::memory::orphans::Adopted;
+use crate::memory::orphans::CollectedOrphans;
 use crate::memory::{Busy, Participant};
 use crate::operation::{Cause, Census, OpError, Operation, OperationKind, Outcome, ScratchPlan};
 use crate::port::State;
@@ -501,30 +501,30 @@ impl<I: Index> Index for Items<'_, I> {
         self.below.sweep(lane, row).await
     }
 
-    async fn adopt<'a>(&'a self, lane: &'a Lane<'_>) -> Result<Adopted, OpError> {
+    async fn collect_orphans<'a>(&'a self, lane: &'a Lane<'_>) -> Result<CollectedOrphans, OpError> {
         // Every step of a collection is an operation of its own: it looks at all chunks, which may take long.
         drop(self.begin_steps(lane));
         // The index below and the blocks are collected one after the other, by one lane at a time. The index below
         // may be collecting, too, and has its closed chunks until it is done. The collection of blocks begins only
         // then, and the index below does not begin again until the blocks are done.
-        let mut adopted = Adopted::default();
-        let Some(_busy) = Busy::begin(&self.adopting) else { return Ok(adopted) };
+        let mut collected_orphans = CollectedOrphans::default();
+        let Some(_busy) = Busy::begin(&self.adopting) else { return Ok(collected_orphans) };
         if !self.collecting.load(Ordering::Relaxed) {
-            adopted = self.below.adopt(lane).await?;
-            if adopted.waits {
-                return Ok(adopted);
+            collected_orphans = self.below.collect_orphans(lane).await?;
+            if collected_orphans.waits {
+                return Ok(collected_orphans);
             }
         }
         self.collecting.store(true, Ordering::Relaxed);
-        let mut blocks = Adopted::default();
+        let mut blocks = CollectedOrphans::default();
         collect(self, lane, &mut blocks).await?;
         self.collecting.store(blocks.waits, Ordering::Relaxed);
-        adopted.looked |= blocks.looked;
-        adopted.chunks += blocks.chunks;
-        adopted.bytes += blocks.bytes;
-        adopted.no_room += blocks.no_room;
-        adopted.waits = blocks.waits;
-        Ok(adopted)
+        collected_orphans.looked |= blocks.looked;
+        collected_orphans.chunks += blocks.chunks;
+        collected_orphans.bytes += blocks.bytes;
+        collected_orphans.no_room += blocks.no_room;
+        collected_orphans.waits = blocks.waits;
+        Ok(collected_orphans)
     }
 
     fn cache_bytes(&self) -> (u64, u64) {

@@ -118,8 +118,8 @@ impl<'s> BlockPool<'s> {
     }
 
     /// Gives up the places in chunks that were closed.
-    pub(super) fn heed(&self) {
-        self.share.heed(|gone| {
+    pub(super) fn give_up_closed(&self) {
+        self.share.give_up_closed(|gone| {
             for (node, slab) in (0..).map(NodeId).zip(self.slabs) {
                 slab.lock().give_up(|offset| gone(node, offset));
             }
@@ -151,7 +151,7 @@ impl<'s> BlockPool<'s> {
 
     /// Takes a place of `class`, preferably on `near`. `None`: a chunk is needed.
     pub fn take(&self, class: usize, near: NodeId) -> Option<UnlinkedBlock> {
-        self.heed();
+        self.give_up_closed();
         self.on_any(near, |slab| slab.take_class(class)).or_else(|| {
             let (node, offset) = self.collection()?.take(BLOCKS, near, class_bytes(class), UNIT_BYTES)?;
             Some(UnlinkedBlock { place: BlockPointer::place_of(node, offset), life: 0 })
@@ -160,7 +160,7 @@ impl<'s> BlockPool<'s> {
 
     /// Takes a part of a larger place. For the case that no chunk can be had.
     pub fn take_larger(&self, class: usize, near: NodeId) -> Option<UnlinkedBlock> {
-        self.heed();
+        self.give_up_closed();
         let mut lost = 0;
         let found = self.on_any(near, |slab| {
             let (found, of_rest) = slab.take_larger(class)?;
@@ -216,7 +216,7 @@ impl<'s> BlockPool<'s> {
 
     /// Calls `visit` with memory node, offset and bytes of every free place, to account for memory.
     pub fn for_each_ready(&self, visit: &mut dyn FnMut(NodeId, u64, u64)) {
-        self.heed();
+        self.give_up_closed();
         for (node, slab) in (0..).map(NodeId).zip(self.slabs) {
             let slab = slab.lock();
             slab.free_list.for_each(&mut |class, offset, _| visit(node, offset, class_bytes(class) as u64));
@@ -236,7 +236,7 @@ mod tests {
     extern crate std;
     use super::*;
     use crate::memory::closed::ChunkName;
-    use crate::memory::{Epochs, MarkBitmap, Plot};
+    use crate::memory::{CollectedChunk, Epochs, MarkBitmap};
     use crate::remote::superblock::small_for_tests;
     use std::vec::Vec;
 
@@ -295,8 +295,8 @@ mod tests {
         let geometry = [small_for_tests()];
         let chunk = |number: u32| geometry[0].chunk_offset(number);
         let (epochs, mut entries) = (Epochs::new(), [FreeBlock::default(); 4]);
-        let (mut plots, mut marks) = ([Plot::default(); 1], [0; 4]);
-        let collection = Collection::new(MarkBitmap::new(&mut plots, &mut marks), false);
+        let (mut collected_chunks, mut marks) = ([CollectedChunk::default(); 1], [0; 4]);
+        let collection = Collection::new(MarkBitmap::new(&mut collected_chunks, &mut marks), false);
         let slabs = [Mutex::new(BlockSlab::new(&mut entries))];
         let pool = BlockPool::new(&slabs).with_collection(Share::new(&collection, &epochs, &geometry));
         let pointer = |offset: u64| BlockPointer { place: offset, life: 3, bytes: 30 };

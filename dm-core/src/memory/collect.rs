@@ -19,7 +19,7 @@ use super::{Busy, Epochs, Participant};
 use crate::lane::Lane;
 use crate::marks::Mark;
 use crate::memory::chunks::{self, RequestIds};
-use crate::memory::orphans::Adopted;
+use crate::memory::orphans::CollectedOrphans;
 use crate::memory::rows;
 use crate::mutants::{Mutant, planted};
 use crate::operation::{Cause, OpError};
@@ -32,7 +32,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use spin::Mutex;
 
 /// Marks of this room.
-pub const MARKS: &[Mark] = &[Mark::ChunkAdopted];
+pub const MARKS: &[Mark] = &[Mark::ChunkCollected];
 
 /// While memory is not short, own chunks are collected only if one in so many of the granted bytes is known to be lost.
 const LOST_SHARE: u64 = 8;
@@ -69,7 +69,7 @@ pub(crate) trait Collects<'s> {
 
     /// Gives up what the room's pool has in closed chunks. The pool does the same by itself when it is asked for a
     /// place.
-    fn heed(&self);
+    fn give_up_closed(&self);
 
     /// Walks the index and calls [`Collection::reach`] for every place that is reachable from the beginning of the walk
     /// to its end, and maybe for others. Its operations are short, so that epochs advance meanwhile.
@@ -112,7 +112,7 @@ struct Work {
     /// The chunk at which the pass continues.
     next: (u16, u32),
     /// Incarnations that had ended before the turn that is waited for; `None`: a dead row was not swept then.
-    buried: Option<u32>,
+    finalized: Option<u32>,
 }
 
 /// What is known of lost memory.
@@ -164,7 +164,7 @@ impl<'s> Collection<'s> {
                 round: None,
                 own: None,
                 next: (0, 0),
-                buried: None,
+                finalized: None,
             }),
         }
     }
@@ -245,18 +245,18 @@ pub struct Share<'s> {
     /// `None`: nothing of this pool is collected.
     known: Option<(&'s Collection<'s>, &'s Epochs, &'s [NodeGeometry])>,
     /// The version up to which the pool has given up what was closed.
-    heeded: AtomicU32,
+    given_up: AtomicU32,
 }
 
 impl<'s> Share<'s> {
     /// Of a pool with places in chunks of `geometry`, on a compute node with this view of the epochs.
     pub const fn new(collection: &'s Collection<'s>, epochs: &'s Epochs, geometry: &'s [NodeGeometry]) -> Self {
-        Self { known: Some((collection, epochs, geometry)), heeded: AtomicU32::new(0) }
+        Self { known: Some((collection, epochs, geometry)), given_up: AtomicU32::new(0) }
     }
 
     /// Of a pool of which nothing is collected.
     pub const fn none() -> Self {
-        Self { known: None, heeded: AtomicU32::new(0) }
+        Self { known: None, given_up: AtomicU32::new(0) }
     }
 
     /// What was collected.
@@ -299,11 +299,11 @@ impl<'s> Share<'s> {
     /// Before places are handed out: if chunks were closed since the last call, has `give_up` forget the places for
     /// which its argument is true.
     #[inline]
-    pub(crate) fn heed(&self, give_up: impl FnOnce(&dyn Fn(NodeId, u64) -> bool)) {
+    pub(crate) fn give_up_closed(&self, give_up: impl FnOnce(&dyn Fn(NodeId, u64) -> bool)) {
         let Some((collection, epochs, geometry)) = self.known else { return };
-        let heeded = self.heeded.load(Ordering::Acquire);
-        if heeded != epochs.closed().version() && !planted(Mutant::ClosedKept) {
-            self.give_up(collection, epochs.closed().since(heeded), geometry, give_up);
+        let given_up = self.given_up.load(Ordering::Acquire);
+        if given_up != epochs.closed().version() && !planted(Mutant::ClosedKept) {
+            self.give_up(collection, epochs.closed().since(given_up), geometry, give_up);
         }
     }
 
@@ -317,12 +317,12 @@ impl<'s> Share<'s> {
         give_up(&|node, offset| since.has(ChunkName::of(geometry, node, offset)));
         collection.give_up(|name| since.has(Some(name)));
         // What other lanes gave up meanwhile is given up again: this runs not before any of theirs.
-        self.heeded.fetch_max(since.version, Ordering::Release);
+        self.given_up.fetch_max(since.version, Ordering::Release);
     }
 }
 
 /// Continues a collection as far as it gets without waiting, or begins one if there is a reason
-/// ([`mark_and_sweep`](crate::manual::mark_and_sweep)). `adopted` says whether it waits for epochs. The lane must not
+/// ([`mark_and_sweep`](crate::manual::mark_and_sweep)). `collected_orphans` says whether it waits for epochs. The lane must not
 /// be in an operation.
 ///
 /// Round trips: one for eight rows; of a collection, one for each chunk entry that is looked at and one more for each
@@ -331,33 +331,33 @@ impl<'s> Share<'s> {
 pub(crate) async fn collect<'s>(
     room: &impl Collects<'s>,
     lane: &Lane<'_>,
-    adopted: &mut Adopted,
+    collected_orphans: &mut CollectedOrphans,
 ) -> Result<(), OpError> {
     let Some((site, collection)) = room.site() else { return Ok(()) };
     let Some(_busy) = Busy::begin(&collection.busy) else { return Ok(()) };
     // For a pool that is not asked for places.
-    room.heed();
+    room.give_up_closed();
     loop {
         let phase = collection.work.lock().phase;
         match phase {
-            Phase::Idle => match site.choose(room, collection, lane, adopted).await? {
+            Phase::Idle => match site.choose(room, collection, lane, collected_orphans).await? {
                 Choice::Made | Choice::RoundOver => {}
                 Choice::Nothing => return Ok(()),
             },
             Phase::Chosen => {
                 if !site.close(room, collection, lane).await? {
-                    adopted.waits = true;
+                    collected_orphans.waits = true;
                     return Ok(());
                 }
             }
             Phase::Closed(turns) => {
                 if !site.part.epochs.is_over(turns) && !planted(Mutant::WalkAtOnce) {
                     site.part.epochs.want();
-                    adopted.waits = true;
+                    collected_orphans.waits = true;
                     return Ok(());
                 }
                 if !site.has_buried(room, collection, lane).await? && !planted(Mutant::WalkBeforeReplays) {
-                    adopted.waits = true;
+                    collected_orphans.waits = true;
                     return Ok(());
                 }
                 collection.mark_bitmap.lock().begin();
@@ -367,11 +367,11 @@ pub(crate) async fn collect<'s>(
             Phase::Marked(turns) => {
                 if !site.part.epochs.is_over(turns) && !planted(Mutant::OpenAtOnce) {
                     site.part.epochs.want();
-                    adopted.waits = true;
+                    collected_orphans.waits = true;
                     return Ok(());
                 }
-                room.heed();
-                site.open(collection, lane, adopted).await?;
+                room.give_up_closed();
+                site.open(collection, lane, collected_orphans).await?;
             }
             Phase::Opened => site.end(collection, lane).await?,
         }
@@ -395,7 +395,7 @@ impl<'s> Site<'s> {
         room: &impl Collects<'s>,
         collection: &Collection<'_>,
         lane: &Lane<'_>,
-        adopted: &mut Adopted,
+        collected_orphans: &mut CollectedOrphans,
     ) -> Result<Choice, OpError> {
         let Some(home) = self.geometry.first() else { return Ok(Choice::Nothing) };
         // Of a choice that failed.
@@ -407,7 +407,7 @@ impl<'s> Site<'s> {
         } else {
             let ended = rows::lives_ended(lane, home, self.at).await?.wrapping_add(1);
             let due = if collection.eager {
-                !adopted.looked
+                !collected_orphans.looked
             } else {
                 short && collection.lost.swap(false, Ordering::Relaxed)
             };
@@ -423,7 +423,7 @@ impl<'s> Site<'s> {
             (work.round, work.own, work.next) = (Some(ended), own, (0, 0));
             ended
         };
-        adopted.looked = true;
+        collected_orphans.looked = true;
         if short && collection.mark_bitmap.lock().room(home.chunk_bytes) == 0 {
             // What is left there can be collected again, with own chunks.
             collection.mark_bitmap.lock().make_room();
@@ -447,7 +447,7 @@ impl<'s> Site<'s> {
                 let name = ChunkName::new(node, chunk);
                 let place = (node, geometry.chunk_offset(chunk), geometry.chunk_bytes);
                 if !collection.mark_bitmap.lock().survey(name, place, what, least) {
-                    adopted.no_room += u64::from(targets.is_empty());
+                    collected_orphans.no_room += u64::from(targets.is_empty());
                     break;
                 }
                 // There is room.
@@ -458,7 +458,7 @@ impl<'s> Site<'s> {
         let mut work = collection.work.lock();
         work.next = next;
         if targets.is_empty() {
-            if adopted.no_room > 0 {
+            if collected_orphans.no_room > 0 {
                 return Ok(Choice::Nothing);
             }
             // Another compute node may have departed since the pass began.
@@ -512,12 +512,12 @@ impl<'s> Site<'s> {
         lane: &Lane<'_>,
     ) -> Result<bool, OpError> {
         let (true, Some(home)) = (R::REPLAYS, self.geometry.first()) else { return Ok(true) };
-        let buried = rows::all_buried(lane, home, self.at).await?;
+        let finalized = rows::all_finalized(lane, home, self.at).await?;
         let mut work = collection.work.lock();
-        if buried.is_some() && work.buried == buried {
+        if finalized.is_some() && work.finalized == finalized {
             return Ok(true);
         }
-        work.buried = buried;
+        work.finalized = finalized;
         work.phase = Phase::Closed(self.part.epochs.turns());
         self.part.epochs.want();
         Ok(false)
@@ -569,9 +569,9 @@ impl<'s> Site<'s> {
             return Ok(true);
         }
         lane.port().call(Self::names(lane, offset, at, &names)).await?;
-        let buried = if R::REPLAYS { rows::all_buried(lane, home, at).await? } else { None };
+        let finalized = if R::REPLAYS { rows::all_finalized(lane, home, at).await? } else { None };
         let mut work = collection.work.lock();
-        (work.buried, work.phase) = (buried, Phase::Closed(self.part.epochs.turns()));
+        (work.finalized, work.phase) = (finalized, Phase::Closed(self.part.epochs.turns()));
         Ok(true)
     }
 
@@ -587,7 +587,12 @@ impl<'s> Site<'s> {
     }
 
     /// Takes chunks of departed compute nodes over, and makes them and own ones ready.
-    async fn open(&self, collection: &Collection<'_>, lane: &Lane<'_>, adopted: &mut Adopted) -> Result<(), OpError> {
+    async fn open(
+        &self,
+        collection: &Collection<'_>,
+        lane: &Lane<'_>,
+        collected_orphans: &mut CollectedOrphans,
+    ) -> Result<(), OpError> {
         loop {
             let last = collection.work.lock().targets.last().copied();
             let Some(Target { node, chunk, grant }) = last else { break };
@@ -606,12 +611,12 @@ impl<'s> Site<'s> {
                     is_mine = matches!(entry.decode(), Ok(ChunkEntry::Granted(now)) if self.is_own(&now));
                 }
                 if is_mine {
-                    lane.mark(Mark::ChunkAdopted);
-                    adopted.chunks += 1;
+                    lane.mark(Mark::ChunkCollected);
+                    collected_orphans.chunks += 1;
                 }
             }
             if is_mine {
-                adopted.bytes += collection.mark_bitmap.lock().open(name);
+                collected_orphans.bytes += collection.mark_bitmap.lock().open(name);
                 collection.open.store(true, Ordering::Release);
             }
             collection.work.lock().targets.pop();

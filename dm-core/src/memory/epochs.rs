@@ -46,7 +46,7 @@ use heapless::Deque;
 use spin::Mutex;
 
 /// Marks of this room and of the limbo list.
-pub const MARKS: &[Mark] = &[Mark::Quarantined, Mark::QuarantineOver];
+pub const MARKS: &[Mark] = &[Mark::LimboEntered, Mark::LimboLeft];
 
 /// The last epoch: a hundred years of eight a second. A larger word of the pool is not believed, and then places wait
 /// for ever.
@@ -280,7 +280,7 @@ impl Epochs {
         let mut behind = None;
         let visit = &mut |row: RowId, row_summary: &RowSummary| {
             let Some(epoch) = row_summary.holds_from() else { return true };
-            if planted(Mutant::QuarantineTooShort) && row != member.row {
+            if planted(Mutant::LimboTooShort) && row != member.row {
                 return true;
             }
             let epoch = u32::try_from(epoch).unwrap_or(0);

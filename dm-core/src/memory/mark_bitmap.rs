@@ -1,6 +1,6 @@
 //! Mark bitmaps of collected chunks: a bit for each unit of 16 bytes says whether it is in use.
 //!
-//! A [`Plot`] is the bitmap of one chunk. While the index is walked it is *surveyed*: what is reached is marked. Then
+//! A [`CollectedChunk`] is the bitmap of one chunk. While the index is walked it is *surveyed*: what is reached is marked. Then
 //! it is *open*: what is not marked is carved, from its beginning on and around again, and marked. A bitmap in which
 //! nothing more is found is replaced by that of another chunk.
 
@@ -28,7 +28,7 @@ enum Standing {
 
 /// A chunk and its state, besides its marks. Storage for a [`MarkBitmap`].
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Plot {
+pub struct CollectedChunk {
     standing: Standing,
     name: ChunkName,
     node: NodeId,
@@ -48,26 +48,29 @@ pub struct Plot {
 /// Collected chunks of one room on one compute node.
 #[derive(Debug, Default)]
 pub struct MarkBitmap<'s> {
-    plots: &'s mut [Plot],
+    collected_chunks: &'s mut [CollectedChunk],
     marks: &'s mut [u64],
 }
 
 impl<'s> MarkBitmap<'s> {
-    /// Room for as many chunks as there are plots, `marks.len() / plots.len()` words of marks each.
-    pub const fn new(plots: &'s mut [Plot], marks: &'s mut [u64]) -> Self {
-        Self { plots, marks }
+    /// Room for as many chunks as there are plots, `marks.len() / collected_chunks.len()` words of marks each.
+    pub const fn new(collected_chunks: &'s mut [CollectedChunk], marks: &'s mut [u64]) -> Self {
+        Self { collected_chunks, marks }
     }
 
-    fn words_per_plot(&self) -> usize {
-        self.marks.len().checked_div(self.plots.len()).unwrap_or(0)
+    fn words_per_collected_chunk(&self) -> usize {
+        self.marks.len().checked_div(self.collected_chunks.len()).unwrap_or(0)
     }
 
     /// Chunks of that size that may be surveyed now. An open one makes room only if nothing is left to find.
     pub fn room(&self, chunk_bytes: u64) -> usize {
-        if words_for(chunk_bytes) > self.words_per_plot() {
+        if words_for(chunk_bytes) > self.words_per_collected_chunk() {
             return 0;
         }
-        self.plots.iter().filter(|plot| plot.standing != Standing::Surveyed && plot.is_used_up()).count()
+        self.collected_chunks
+            .iter()
+            .filter(|collected_chunk| collected_chunk.standing != Standing::Surveyed && collected_chunk.is_used_up())
+            .count()
     }
 
     /// Begins to survey a chunk in which nothing smaller than `least_bytes` will be carved. `false`: there is no room.
@@ -78,24 +81,27 @@ impl<'s> MarkBitmap<'s> {
         what: u8,
         least_bytes: usize,
     ) -> bool {
-        let words = self.words_per_plot();
+        let words = self.words_per_collected_chunk();
         if words_for(bytes) > words {
             return false;
         }
-        let room = |plot: &&mut Plot| plot.standing != Standing::Surveyed && plot.is_used_up();
-        let Some(plot) = self.plots.iter_mut().find(room) else { return false };
+        let room = |collected_chunk: &&mut CollectedChunk| {
+            collected_chunk.standing != Standing::Surveyed && collected_chunk.is_used_up()
+        };
+        let Some(collected_chunk) = self.collected_chunks.iter_mut().find(room) else { return false };
         let units = bytes as usize / UNIT_BYTES;
         let least = least_bytes.div_ceil(UNIT_BYTES);
         let standing = Standing::Surveyed;
-        *plot = Plot { standing, name, node, offset, units, what, least, next: 0, too_many: usize::MAX };
+        *collected_chunk =
+            CollectedChunk { standing, name, node, offset, units, what, least, next: 0, too_many: usize::MAX };
         true
     }
 
     /// Forgets what was reached in surveyed chunks: the walk begins.
     pub fn begin(&mut self) {
-        let words = self.words_per_plot().max(1);
-        for (plot, marks) in self.plots.iter().zip(self.marks.chunks_mut(words)) {
-            if plot.standing == Standing::Surveyed {
+        let words = self.words_per_collected_chunk().max(1);
+        for (collected_chunk, marks) in self.collected_chunks.iter().zip(self.marks.chunks_mut(words)) {
+            if collected_chunk.standing == Standing::Surveyed {
                 marks.fill(0);
             }
         }
@@ -103,14 +109,17 @@ impl<'s> MarkBitmap<'s> {
 
     /// `bytes` at `offset` of `node` were reached.
     pub fn reach(&mut self, node: NodeId, offset: u64, bytes: u64) {
-        let words = self.words_per_plot().max(1);
-        for (plot, marks) in self.plots.iter().zip(self.marks.chunks_mut(words)) {
-            let end = plot.offset + (plot.units * UNIT_BYTES) as u64;
-            if plot.standing == Standing::Surveyed && plot.node == node && (plot.offset..end).contains(&offset) {
-                let first = (offset - plot.offset) as usize / UNIT_BYTES;
+        let words = self.words_per_collected_chunk().max(1);
+        for (collected_chunk, marks) in self.collected_chunks.iter().zip(self.marks.chunks_mut(words)) {
+            let end = collected_chunk.offset + (collected_chunk.units * UNIT_BYTES) as u64;
+            if collected_chunk.standing == Standing::Surveyed
+                && collected_chunk.node == node
+                && (collected_chunk.offset..end).contains(&offset)
+            {
+                let first = (offset - collected_chunk.offset) as usize / UNIT_BYTES;
                 // To the end of the unit in which it ends.
-                let last = (offset - plot.offset + bytes).div_ceil(UNIT_BYTES as u64) as usize;
-                set(marks, first, last.min(plot.units));
+                let last = (offset - collected_chunk.offset + bytes).div_ceil(UNIT_BYTES as u64) as usize;
+                set(marks, first, last.min(collected_chunk.units));
                 return;
             }
         }
@@ -118,13 +127,13 @@ impl<'s> MarkBitmap<'s> {
 
     /// The chunk is this compute node's, and what was not reached is ready. Returns how many bytes that are.
     pub fn open(&mut self, name: ChunkName) -> u64 {
-        let words = self.words_per_plot().max(1);
+        let words = self.words_per_collected_chunk().max(1);
         let mut bytes = 0;
-        for (plot, marks) in self.plots.iter_mut().zip(self.marks.chunks_mut(words)) {
-            if plot.standing == Standing::Surveyed && plot.name == name {
-                plot.standing = Standing::Open;
+        for (collected_chunk, marks) in self.collected_chunks.iter_mut().zip(self.marks.chunks_mut(words)) {
+            if collected_chunk.standing == Standing::Surveyed && collected_chunk.name == name {
+                collected_chunk.standing = Standing::Open;
                 let mut at = 0;
-                while let Some((from, to)) = gap(marks, at, plot.units) {
+                while let Some((from, to)) = gap(marks, at, collected_chunk.units) {
                     bytes += ((to - from) * UNIT_BYTES) as u64;
                     at = to;
                 }
@@ -135,56 +144,67 @@ impl<'s> MarkBitmap<'s> {
 
     /// Forgets a surveyed chunk.
     pub fn forget(&mut self, name: ChunkName) {
-        let is_it = |plot: &&mut Plot| plot.standing == Standing::Surveyed && plot.name == name;
-        for plot in self.plots.iter_mut().filter(is_it) {
-            *plot = Plot::default();
+        let is_it = |collected_chunk: &&mut CollectedChunk| {
+            collected_chunk.standing == Standing::Surveyed && collected_chunk.name == name
+        };
+        for collected_chunk in self.collected_chunks.iter_mut().filter(is_it) {
+            *collected_chunk = CollectedChunk::default();
         }
     }
 
     /// Forgets all surveyed chunks.
     pub fn abandon(&mut self) {
-        for plot in self.plots.iter_mut().filter(|plot| plot.standing == Standing::Surveyed) {
-            *plot = Plot::default();
+        for collected_chunk in
+            self.collected_chunks.iter_mut().filter(|collected_chunk| collected_chunk.standing == Standing::Surveyed)
+        {
+            *collected_chunk = CollectedChunk::default();
         }
     }
 
     /// Forgets open chunks that are in the set `closed`.
     pub fn give_up(&mut self, closed: impl Fn(ChunkName) -> bool) {
-        for plot in self.plots.iter_mut().filter(|plot| plot.standing == Standing::Open && closed(plot.name)) {
-            *plot = Plot::default();
+        for collected_chunk in self
+            .collected_chunks
+            .iter_mut()
+            .filter(|collected_chunk| collected_chunk.standing == Standing::Open && closed(collected_chunk.name))
+        {
+            *collected_chunk = CollectedChunk::default();
         }
     }
 
     /// Makes room: forgets the open chunk that was searched most.
     pub fn make_room(&mut self) {
-        let open = self.plots.iter_mut().filter(|plot| plot.standing == Standing::Open);
-        if let Some(plot) = open.min_by_key(|plot| plot.too_many) {
-            *plot = Plot::default();
+        let open =
+            self.collected_chunks.iter_mut().filter(|collected_chunk| collected_chunk.standing == Standing::Open);
+        if let Some(collected_chunk) = open.min_by_key(|collected_chunk| collected_chunk.too_many) {
+            *collected_chunk = CollectedChunk::default();
         }
     }
 
     /// Takes `bytes`, on `near` if that has some, at a multiple of `step_bytes` from the beginning of its chunk.
     pub fn take(&mut self, what: u8, near: NodeId, bytes: usize, step_bytes: usize) -> Option<(NodeId, u64)> {
-        let words = self.words_per_plot().max(1);
+        let words = self.words_per_collected_chunk().max(1);
         let (units, step) = (bytes.div_ceil(UNIT_BYTES), (step_bytes / UNIT_BYTES).max(1));
         for elsewhere in [false, true] {
-            for (plot, marks) in self.plots.iter_mut().zip(self.marks.chunks_mut(words)) {
-                let fits = plot.standing == Standing::Open && plot.what == what && units < plot.too_many;
-                if !fits || (plot.node != near) != elsewhere {
+            for (collected_chunk, marks) in self.collected_chunks.iter_mut().zip(self.marks.chunks_mut(words)) {
+                let fits = collected_chunk.standing == Standing::Open
+                    && collected_chunk.what == what
+                    && units < collected_chunk.too_many;
+                if !fits || (collected_chunk.node != near) != elsewhere {
                     continue;
                 }
-                let found = find(marks, plot.next, plot.units, units, step).or_else(|| {
+                let found = find(marks, collected_chunk.next, collected_chunk.units, units, step).or_else(|| {
                     // From its beginning again; what is not found in one round is not there.
-                    let found = find(marks, 0, plot.units, units, step);
+                    let found = find(marks, 0, collected_chunk.units, units, step);
                     if found.is_none() {
-                        plot.too_many = units;
+                        collected_chunk.too_many = units;
                     }
                     found
                 });
                 if let Some(unit) = found {
                     set(marks, unit, unit + units);
-                    plot.next = unit + units;
-                    return Some((plot.node, plot.offset + (unit * UNIT_BYTES) as u64));
+                    collected_chunk.next = unit + units;
+                    return Some((collected_chunk.node, collected_chunk.offset + (unit * UNIT_BYTES) as u64));
                 }
             }
         }
@@ -193,21 +213,21 @@ impl<'s> MarkBitmap<'s> {
 
     /// Calls `visit` with the use, the memory node, the offset and the bytes of each ready run.
     pub fn for_each_ready(&self, visit: &mut dyn FnMut(u8, NodeId, u64, u64)) {
-        let words = self.words_per_plot().max(1);
-        for (plot, marks) in self.plots.iter().zip(self.marks.chunks(words)) {
+        let words = self.words_per_collected_chunk().max(1);
+        for (collected_chunk, marks) in self.collected_chunks.iter().zip(self.marks.chunks(words)) {
             let mut at = 0;
-            while plot.standing == Standing::Open
-                && let Some((from, to)) = gap(marks, at, plot.units)
+            while collected_chunk.standing == Standing::Open
+                && let Some((from, to)) = gap(marks, at, collected_chunk.units)
             {
-                let offset = plot.offset + (from * UNIT_BYTES) as u64;
-                visit(plot.what, plot.node, offset, ((to - from) * UNIT_BYTES) as u64);
+                let offset = collected_chunk.offset + (from * UNIT_BYTES) as u64;
+                visit(collected_chunk.what, collected_chunk.node, offset, ((to - from) * UNIT_BYTES) as u64);
                 at = to;
             }
         }
     }
 }
 
-impl Plot {
+impl CollectedChunk {
     /// Whether there is nothing to find in it.
     fn is_used_up(&self) -> bool {
         self.standing == Standing::Empty || self.too_many <= self.least
@@ -281,8 +301,8 @@ mod tests {
 
     #[test]
     fn what_was_not_reached_is_carved_once() {
-        let (mut plots, mut marks) = ([Plot::default(); 2], vec![0; 2 * words_for(4096)]);
-        let mut mark_bitmap = MarkBitmap::new(&mut plots, &mut marks);
+        let (mut collected_chunks, mut marks) = ([CollectedChunk::default(); 2], vec![0; 2 * words_for(4096)]);
+        let mut mark_bitmap = MarkBitmap::new(&mut collected_chunks, &mut marks);
         assert!(mark_bitmap.survey(name(0), (NODE, 8192, 4096), 7, 16));
         mark_bitmap.begin();
         mark_bitmap.reach(NODE, 8192, 48);
@@ -310,8 +330,8 @@ mod tests {
 
     #[test]
     fn places_of_one_size_keep_their_distance() {
-        let (mut plots, mut marks) = ([Plot::default()], vec![0; words_for(1040)]);
-        let mut mark_bitmap = MarkBitmap::new(&mut plots, &mut marks);
+        let (mut collected_chunks, mut marks) = ([CollectedChunk::default()], vec![0; words_for(1040)]);
+        let mut mark_bitmap = MarkBitmap::new(&mut collected_chunks, &mut marks);
         assert!(mark_bitmap.survey(name(0), (NODE, 4096, 1040), 0, 48));
         mark_bitmap.begin();
         mark_bitmap.reach(NODE, 4096 + 48, 48);
@@ -328,8 +348,8 @@ mod tests {
 
     #[test]
     fn a_walk_that_begins_again_forgets_and_closed_chunks_are_given_up() {
-        let (mut plots, mut marks) = ([Plot::default(); 2], vec![0; 2 * words_for(1024)]);
-        let mut mark_bitmap = MarkBitmap::new(&mut plots, &mut marks);
+        let (mut collected_chunks, mut marks) = ([CollectedChunk::default(); 2], vec![0; 2 * words_for(1024)]);
+        let mut mark_bitmap = MarkBitmap::new(&mut collected_chunks, &mut marks);
         assert!(
             mark_bitmap.survey(name(0), (NODE, 0, 1024), 0, 16)
                 && mark_bitmap.survey(name(1), (NODE, 1024, 1024), 0, 16)

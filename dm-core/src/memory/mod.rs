@@ -25,7 +25,7 @@
 //! Free lists and stocks end with their compute node. So remote memory says whose each place is: a leaf that is
 //! retired, or was written and is unlinked, has the [owner tag](crate::remote::owner_tag) of the compute node that
 //! wrote it. Any other place outside of the tree belongs to the owner of its chunk. What belongs to a departed compute
-//! node is collected: [`Index::adopt`](crate::index::Index::adopt), and [`orphans`](crate::manual::orphans) for why no
+//! node is collected: [`Index::collect_orphans`](crate::index::Index::collect_orphans), and [`orphans`](crate::manual::orphans) for why no
 //! place is taken that is in use. Memory of radix trees and of items has no owner tags:
 //! [`mark_and_sweep`](crate::manual::mark_and_sweep).
 //!
@@ -68,16 +68,16 @@ pub mod slab;
 pub use collect::{Collection, Share};
 pub use epochs::{Epochs, Participant, Pin};
 pub use limbo::{LimboList, Waiting};
-pub use mark_bitmap::{MarkBitmap, Plot};
+pub use mark_bitmap::{CollectedChunk, MarkBitmap};
 pub use node_pool::GENERATIONS;
-pub use orphans::Adopted;
+pub use orphans::CollectedOrphans;
 
 use crate::marks::Mark;
 use crate::verbs::NodeId;
 use core::sync::atomic::{AtomicBool, Ordering::Release, Ordering::SeqCst};
 
 /// Marks of this room.
-pub const MARKS: &[Mark] = &[Mark::ChunkAdopted, Mark::NodeReclaimed];
+pub const MARKS: &[Mark] = &[Mark::ChunkCollected, Mark::NodeReclaimed];
 
 /// All of so many memory nodes in turn, from `near` on.
 pub(crate) fn nodes_from(near: NodeId, nodes: usize) -> impl Iterator<Item = NodeId> {

@@ -8,7 +8,7 @@
 //! A lane takes nodes into its stock *before* it locks anything: a split never waits for memory under a lock.
 
 use crate::memory::free_list::FreePlace;
-use crate::memory::orphans::Adoption;
+use crate::memory::orphans::OrphanCollection;
 use crate::memory::slab::{BumpArena, Slab};
 use crate::memory::{Epochs, LimboList, Waiting, nodes_from};
 use crate::mutants::{Mutant, planted};
@@ -59,7 +59,7 @@ pub struct NodePool<'s> {
     /// Those of class `c` on memory node `n`: `n * NodeClass::COUNT + c`.
     slabs: &'s [Mutex<NodeSlab<'s>>],
     node_bytes: [u32; NodeClass::COUNT],
-    adoption: Adoption,
+    orphan_collection: OrphanCollection,
     /// The limbo list, and what its places wait for. `None`: nothing waits.
     limbo: Option<(&'s Mutex<NodeLimbo<'s>>, &'s Epochs)>,
     /// Generations before the first one comes again.
@@ -81,19 +81,14 @@ pub enum Put {
 impl<'s> NodePool<'s> {
     /// `slabs`: [`NodeClass::COUNT`] per memory node. `node_bytes`: stored size per class, a multiple of 64.
     pub const fn new(slabs: &'s [Mutex<NodeSlab<'s>>], node_bytes: [u32; NodeClass::COUNT]) -> Self {
-        Self { slabs, node_bytes, adoption: Adoption::new(), limbo: None, generations: GENERATIONS }
+        Self { slabs, node_bytes, orphan_collection: OrphanCollection::new(), limbo: None, generations: GENERATIONS }
     }
 
     /// The same, with a limbo list for places whose generations begin again ([`NodeLimbo`]). They do
     /// after `generations` nodes of a place: a power of two from 2 to [`GENERATIONS`], which is what all other code
     /// means by it. Fewer are for tests that want to see it happen. Any other number counts as [`GENERATIONS`].
     #[must_use]
-    pub const fn with_quarantine(
-        mut self,
-        limbo: &'s Mutex<NodeLimbo<'s>>,
-        epochs: &'s Epochs,
-        generations: u8,
-    ) -> Self {
+    pub const fn with_limbo(mut self, limbo: &'s Mutex<NodeLimbo<'s>>, epochs: &'s Epochs, generations: u8) -> Self {
         self.limbo = Some((limbo, epochs));
         if generations.is_power_of_two() && generations >= 2 && generations <= GENERATIONS {
             self.generations = generations;
@@ -148,7 +143,7 @@ impl<'s> NodePool<'s> {
         let fresh = UnlinkedNode { address, ..fresh };
         if let Some((limbo, epochs)) = self.limbo
             && generation.is_multiple_of(self.generations / 2)
-            && !planted(Mutant::NoQuarantine)
+            && !planted(Mutant::NoLimbo)
             && !planted(Mutant::SameGeneration)
         {
             let place = Place::new(address.node(), address.offset());
@@ -216,8 +211,8 @@ impl<'s> NodePool<'s> {
     }
 
     /// Progress of this compute node's orphan collections.
-    pub(crate) const fn adoption(&self) -> &Adoption {
-        &self.adoption
+    pub(crate) const fn orphan_collection(&self) -> &OrphanCollection {
+        &self.orphan_collection
     }
 
     /// Nodes of `class` on `node` that can be put back.

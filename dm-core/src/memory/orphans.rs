@@ -7,7 +7,7 @@ use spin::Mutex;
 
 /// Result of an orphan collection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Adopted {
+pub struct CollectedOrphans {
     /// A compute node has departed since the last one, so that there was something to look at.
     pub looked: bool,
     /// Chunks of departed compute nodes that are this compute node's now.
@@ -26,7 +26,7 @@ pub struct Adopted {
     pub waits: bool,
 }
 
-impl Adopted {
+impl CollectedOrphans {
     /// Whether everything that can be reused is.
     pub const fn is_complete(&self) -> bool {
         self.no_room == 0 && self.unsure == 0 && !self.waits
@@ -35,7 +35,7 @@ impl Adopted {
 
 /// Progress of a compute node's orphan collections.
 #[derive(Debug)]
-pub struct Adoption {
+pub struct OrphanCollection {
     pub(crate) busy: AtomicBool,
     /// Incarnations that had ended when everything was looked at last, plus 1.
     pub(crate) ended: AtomicU32,
@@ -57,7 +57,7 @@ pub(crate) struct Chunk {
     pub(crate) next: u64,
 }
 
-impl Adoption {
+impl OrphanCollection {
     /// Of a compute node that has looked at nothing yet.
     pub(crate) const fn new() -> Self {
         Self { busy: AtomicBool::new(false), ended: AtomicU32::new(0), under_way: Mutex::new(None) }

@@ -127,7 +127,7 @@ pub(crate) async fn lives_ended(lane: &Lane<'_>, geometry: &NodeGeometry, scratc
 }
 
 /// The same, if no row is fenced or dead.
-pub(crate) async fn all_buried(
+pub(crate) async fn all_finalized(
     lane: &Lane<'_>,
     geometry: &NodeGeometry,
     scratch: usize,

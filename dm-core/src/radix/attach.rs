@@ -120,7 +120,7 @@ pub(crate) trait Attach<'s>: Replace<'s> {
         lane: &Lane<'_>,
         way: &Way,
         cursor: &DescentCursor,
-        buried: Place,
+        finalized: Place,
     ) -> Result<Attached, Interrupt> {
         let parent = cursor.place(way);
         let _room = self.tree().room_for(way, 1)?;
@@ -138,7 +138,7 @@ pub(crate) trait Attach<'s>: Replace<'s> {
         }
         lane.mark(Mark::LeafReplaced);
         // That slot was the only one that led there, and a finalized leaf is never brought back.
-        self.tree().retire(lane, way, NodeClass::Leaf, buried, self.place_bytes());
+        self.tree().retire(lane, way, NodeClass::Leaf, finalized, self.place_bytes());
         if way.copies {
             self.tree().cache.patch(cursor.owner, usize::from(cursor.index), to, self.tree().epoch(lane));
         }

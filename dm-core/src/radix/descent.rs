@@ -65,12 +65,12 @@ pub(crate) trait Descent<'s>: Replace<'s> {
                         Judged { ours, .. }
                             if cursor.fresh
                                 || !ours && planted(Mutant::CachedNegative)
-                                || ours && planted(Mutant::BuriedIsAbsent) =>
+                                || ours && planted(Mutant::FinalizedIsAbsent) =>
                         {
                             return Ok(Reached::Gap(cursor, Why::Leaf(place, leaf)));
                         }
                         Judged { ours: true, .. } => {
-                            lane.mark(Mark::BuriedMet);
+                            lane.mark(Mark::FinalizedMet);
                             "a leaf that was buried"
                         }
                         Judged { .. } => "a leaf of another key",
@@ -84,7 +84,7 @@ pub(crate) trait Descent<'s>: Replace<'s> {
                         }
                         Look::Differs(_) => "a node of another prefix",
                         Look::Found { word, .. } if word.is_frozen() && helps && !planted(Mutant::FrozenFollowed) => {
-                            lane.mark(Mark::HelpedSwitch);
+                            lane.mark(Mark::HelpedReplacement);
                             self.replace_node(lane, way, &cursor, place, false).await?;
                             lane.attempt(&mut attempts, "replacing full nodes on the way")?;
                             cursor = self.tree().read_root(lane, way).await?;
@@ -104,7 +104,7 @@ pub(crate) trait Descent<'s>: Replace<'s> {
                             continue;
                         }
                         Look::Missing { frozen: true, .. } if helps => {
-                            lane.mark(Mark::HelpedSwitch);
+                            lane.mark(Mark::HelpedReplacement);
                             self.replace_node(lane, way, &cursor, place, false).await?;
                             lane.attempt(&mut attempts, "replacing nodes that are left on the way")?;
                             cursor = self.tree().read_root(lane, way).await?;

@@ -24,7 +24,7 @@ impl Tree<'_> {
         kind: NodeType,
         image: usize,
     ) -> Result<(), OpError> {
-        if planted(Mutant::SwitchUnfrozen) {
+        if planted(Mutant::ReplacedUnfrozen) {
             return Ok(());
         }
         let port = lane.port();

@@ -1,8 +1,8 @@
 //! What a radix tree asks of its leaves.
 //!
 //! Slots lead to leaves; how a leaf is stored, how its image is found whole, and what locks it, is the index's own: it
-//! says so by [`RadixLeaf`]. Descents ([`super::descent`]), new leaves ([`super::attach`]), replaced nodes
-//! ([`super::replace`]), tombstones ([`super::tombstones`]) and walks ([`super::walk`]) build on it.
+//! says so by `RadixLeaf`. Descents (`super::descent`), new leaves (`super::attach`), replaced nodes
+//! (`super::replace`), tombstones ([`super::tombstones`]) and walks (`super::walk`) build on it.
 
 use super::slot::Place;
 use super::tree::Tree;
@@ -23,7 +23,7 @@ pub enum LeafState {
     Deleted = 2,
     /// It was deleted, and its tombstone is finalized: this leaf stays as it is, in the tree or out of it, until its
     /// place is reused.
-    Buried = 3,
+    Finalized = 3,
 }
 
 /// What an image of a leaf says.

@@ -97,7 +97,7 @@ pub(crate) trait Replace<'s>: Tombstones<'s> {
         let here = place.node() == parent.node() && leaf.is_none_or(|leaf| leaf.node() == parent.node());
         let found = self.tree().publish(lane, here, parent, cursor.word, to).await?;
         if found != cursor.word {
-            lane.mark(Mark::SwitchLost);
+            lane.mark(Mark::ReplacementLost);
             if planted(Mutant::RetiredInVain) {
                 self.tree().retire(lane, way, NodeClass::Inner, node, kind.bytes());
             }
@@ -107,7 +107,7 @@ pub(crate) trait Replace<'s>: Tombstones<'s> {
             }
             return Ok(false);
         }
-        lane.mark(Mark::TypeSwitch);
+        lane.mark(Mark::NodeReplaced);
         self.tree().retire(lane, way, NodeClass::Inner, node, kind.bytes());
         if way.copies {
             self.tree().cache.patch(cursor.owner, usize::from(cursor.index), to, self.tree().epoch(lane));

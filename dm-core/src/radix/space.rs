@@ -144,8 +144,8 @@ impl<'s> Space<'s> {
     }
 
     /// Gives up what it has in closed chunks.
-    pub fn heed(&self) {
-        self.share.heed(|gone| {
+    pub fn give_up_closed(&self) {
+        self.share.give_up_closed(|gone| {
             for (node, free_list) in (0..).map(NodeId).zip(self.free_lists) {
                 free_list.lock().give_up(|offset| gone(node, offset));
             }
@@ -204,7 +204,7 @@ impl<'s> Space<'s> {
 
     /// Takes `bytes`, a multiple of 16, on `node`.
     pub fn take(&self, what: NodeClass, node: NodeId, bytes: usize) -> Option<Place> {
-        self.heed();
+        self.give_up_closed();
         let came_back = self.free_list(node).and_then(|free_list| free_list.lock().take(what, bytes));
         if let Some(offset) = came_back {
             return Some(Place::new(node, offset));
@@ -227,7 +227,7 @@ impl<'s> Space<'s> {
         if what == NodeClass::Leaf {
             return None;
         }
-        self.heed();
+        self.give_up_closed();
         let offset = self.free_list(node)?.lock().take_off(bytes)?;
         Some(Place::new(node, offset))
     }
@@ -235,7 +235,7 @@ impl<'s> Space<'s> {
     /// As [`Space::take`], from what was collected, on `near` if there is some.
     pub fn take_collected(&self, what: NodeClass, near: NodeId, bytes: usize) -> Option<Place> {
         let step = if what == NodeClass::Leaf { bytes } else { UNIT_BYTES };
-        self.heed();
+        self.give_up_closed();
         let (node, offset) = self.collection()?.take(what as u8, near, bytes, step)?;
         Some(Place::new(node, offset))
     }
@@ -292,7 +292,7 @@ impl<'s> Space<'s> {
     pub fn release(&self) -> u32 {
         let Some((waiting, epochs)) = self.waiting else { return 0 };
         let mut released = 0;
-        self.heed();
+        self.give_up_closed();
         loop {
             let (next, is_half_full) = {
                 let waiting = waiting.lock();
@@ -374,7 +374,7 @@ impl<'s> Space<'s> {
 
     /// Calls `visit` with every extent that is ready for use: to account for memory. Leaves are of `leaf_bytes`.
     pub fn for_each_ready(&self, leaf_bytes: usize, visit: &mut dyn FnMut(NodeClass, Place, u64)) {
-        self.heed();
+        self.give_up_closed();
         if let Some(collection) = self.collection() {
             collection.for_each_ready(&mut |what, node, offset, bytes| {
                 let what = NodeClass::ALL[usize::from(what) % NodeClass::COUNT];

@@ -1,16 +1,16 @@
 //! Tombstones: deleted leaves are finalized, and then leave the tree.
 //!
 //! A delete leaves its leaf where it is, for the next insert of the key. So that its slot and its place can be reused,
-//! its tombstone is *finalized* first ([`RadixLeaf::finalize`]): under the leaf's lock, if it is still deleted, the leaf
+//! its tombstone is *finalized* first (`RadixLeaf::finalize`): under the leaf's lock, if it is still deleted, the leaf
 //! gets a state that is final. It leaves the tree when an insert comes to its slot, or when its node is replaced.
 //! [`tombstones`](crate::manual::tombstones) says when exactly, why no insert is lost, and why no redo record is
 //! replayed over the next leaf of the place.
 //!
 //! **What looking costs.** A READ of eight bytes of each leaf tells which leaves of a full node are deleted. A small
 //! node below takes one READ of itself, and as many of eight bytes as it has slots. These are only sent if there is
-//! reason to: every delete, and every deleted leaf met, by this compute node pays for [`LOOKS_PER_DELETED`] of them.
+//! reason to: every delete, and every deleted leaf met, by this compute node pays for `LOOKS_PER_DELETED` of them.
 //! Where nothing is deleted, nothing is READ. A look into a node with room, on the way of an insert, is a round trip of
-//! its own, and counts as [`LOOKS_PER_LITTER`]. If it finds something, the replacement of a node of four slots follows,
+//! its own, and counts as `LOOKS_PER_LITTER`. If it finds something, the replacement of a node of four slots follows,
 //! and another descent.
 
 use super::cursor::DescentCursor;

@@ -144,7 +144,7 @@ impl<'s> Tree<'s> {
         bytes: usize,
     ) -> Result<Place, Interrupt> {
         for _ in 0..self.space.release() {
-            lane.mark(Mark::QuarantineOver);
+            lane.mark(Mark::LimboLeft);
         }
         let ready = self.space.take(what, near, bytes).or_else(|| self.space.take_collected(what, near, bytes));
         if let Some(place) = ready.or_else(|| self.space.take_off(what, near, bytes)) {
@@ -206,7 +206,7 @@ impl<'s> Tree<'s> {
             // Of a tree that only this compute node knows.
             self.space.put(what, place, bytes);
         } else if self.space.retire(what, place, bytes, self.cache.used_bytes()) {
-            lane.mark(Mark::Quarantined);
+            lane.mark(Mark::LimboEntered);
         }
     }
 

@@ -33,8 +33,8 @@ impl<'s> Collects<'s> for Smart<'s> {
         Some((class as u8, least_bytes))
     }
 
-    fn heed(&self) {
-        self.tree.space.heed();
+    fn give_up_closed(&self) {
+        self.tree.space.give_up_closed();
     }
 
     async fn mark(&self, lane: &Lane<'_>) -> Result<(), OpError> {

@@ -16,7 +16,7 @@ impl Smart<'_> {
     /// Locks a leaf, if it is unlocked or this `waits`, READs it into leaf image 0, and finalizes it if it is deleted:
     /// [`RadixLeaf::finalize`](crate::radix::leaf::RadixLeaf::finalize).
     pub(super) async fn finalize_leaf(&self, lane: &Lane<'_>, leaf: Place, waits: bool) -> Result<bool, Interrupt> {
-        if planted(Mutant::BuryUnlocked) {
+        if planted(Mutant::FinalizeUnlocked) {
             return Ok(self.finalize_unlocked(lane, leaf).await?);
         }
         let held = if waits {
@@ -39,16 +39,16 @@ impl Smart<'_> {
         };
         if judged.state != LeafState::Deleted {
             self.release(lane, held).await?;
-            return Ok(judged.state == LeafState::Buried);
+            return Ok(judged.state == LeafState::Finalized);
         }
         lane.port().with(|scratch| {
             if let Some(image) = scratch.get_mut(self.tree.scratch.leaf(0)..) {
-                self.leaf.close(image, LeafState::Buried);
+                self.leaf.close(image, LeafState::Finalized);
             }
         });
         self.push_in_place(lane, &held, VALUE_AT)?;
         self.release_with(lane, held).await.map_err(|error| OpError::harmless(error.cause))?;
-        lane.mark(Mark::Buried);
+        lane.mark(Mark::Finalized);
         Ok(true)
     }
 
@@ -58,13 +58,13 @@ impl Smart<'_> {
         let is_deleted = lane.port().with(|scratch| {
             let image = scratch.get_mut(self.tree.scratch.leaf(0)..).unwrap_or_default();
             let is_deleted = self.leaf.state(image) == Ok(LeafState::Deleted);
-            self.leaf.close(image, LeafState::Buried);
+            self.leaf.close(image, LeafState::Finalized);
             is_deleted
         });
         if is_deleted {
             let at = self.tree.scratch.leaf(0);
             lane.port().call(Request::write(Label::Entry, leaf.node(), leaf.offset(), VALUE_AT, at)).await?;
-            lane.mark(Mark::Buried);
+            lane.mark(Mark::Finalized);
         }
         Ok(is_deleted)
     }

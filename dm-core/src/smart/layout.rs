@@ -27,7 +27,7 @@ impl LeafState {
         match seal as u8 {
             1 => Some(Self::Valid),
             2 => Some(Self::Deleted),
-            3 => Some(Self::Buried),
+            3 => Some(Self::Finalized),
             _ => None,
         }
     }
@@ -162,7 +162,7 @@ mod tests {
             torn[at] ^= 0x10;
             assert_eq!(shape.state(&torn), Err(DecodeError::Torn), "byte {at}");
         }
-        for state in [LeafState::Deleted, LeafState::Buried] {
+        for state in [LeafState::Deleted, LeafState::Finalized] {
             shape.close(&mut image, state);
             assert_eq!(shape.state(&image), Ok(state));
         }

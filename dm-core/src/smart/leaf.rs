@@ -54,7 +54,7 @@ impl<'s> RadixLeaf<'s> for Smart<'s> {
     }
 
     fn is_tombstone(word: u64) -> bool {
-        matches!(LeafState::of_seal(word), Some(LeafState::Deleted | LeafState::Buried))
+        matches!(LeafState::of_seal(word), Some(LeafState::Deleted | LeafState::Finalized))
     }
 
     fn push_leaf(&self, lane: &Lane<'_>, leaf: Place) {

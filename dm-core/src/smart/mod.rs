@@ -141,7 +141,7 @@ use crate::marks::Mark;
 use crate::membership::Recovery;
 use crate::memory::chunks::RequestIds;
 use crate::memory::collect::collect;
-use crate::memory::orphans::Adopted;
+use crate::memory::orphans::CollectedOrphans;
 use crate::memory::rows::RowError;
 use crate::memory::{Collection, Participant};
 use crate::operation::{Cause, Census, OpError, Operation, OperationKind, Outcome, ScratchPlan};
@@ -192,19 +192,19 @@ pub const MARKS: &[Mark] = &[
     Mark::Settled,
     Mark::HeaderSplit,
     Mark::LongPath,
-    Mark::TypeSwitch,
-    Mark::HelpedSwitch,
-    Mark::SwitchLost,
+    Mark::NodeReplaced,
+    Mark::HelpedReplacement,
+    Mark::ReplacementLost,
     Mark::SlotLost,
     Mark::SameByte,
     Mark::Confirmed,
     Mark::FrozenSlot,
     Mark::Revived,
-    Mark::Buried,
+    Mark::Finalized,
     Mark::LeafReplaced,
     Mark::LeafLeftOut,
     Mark::NodeLeftOut,
-    Mark::BuriedMet,
+    Mark::FinalizedMet,
 ];
 
 /// What a SMART index on one compute node is put together from.
@@ -503,12 +503,12 @@ impl Index for Smart<'_> {
         self.sweep_row(lane, row).await
     }
 
-    async fn adopt<'a>(&'a self, lane: &'a Lane<'_>) -> Result<Adopted, OpError> {
+    async fn collect_orphans<'a>(&'a self, lane: &'a Lane<'_>) -> Result<CollectedOrphans, OpError> {
         lane.begin(NO_DEADLINE_NS);
         self.check_not_fenced()?;
-        let mut adopted = Adopted::default();
-        collect(self, lane, &mut adopted).await?;
-        Ok(adopted)
+        let mut collected_orphans = CollectedOrphans::default();
+        collect(self, lane, &mut collected_orphans).await?;
+        Ok(collected_orphans)
     }
 
     fn cache_bytes(&self) -> (u64, u64) {

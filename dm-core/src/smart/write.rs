@@ -145,11 +145,11 @@ impl Smart<'_> {
         let valid = match self.read_locked(lane, &held, read).await {
             Ok(Judged { ours: true, state: LeafState::Valid }) => true,
             Ok(Judged { ours: true, state: LeafState::Deleted }) => false,
-            Ok(Judged { ours: true, .. }) if planted(Mutant::BuriedRevived) => false,
+            Ok(Judged { ours: true, .. }) if planted(Mutant::FinalizedRevived) => false,
             Ok(Judged { ours, .. }) => {
                 self.release(lane, held).await?;
                 if ours {
-                    lane.mark(Mark::BuriedMet);
+                    lane.mark(Mark::FinalizedMet);
                 } else if before.is_some() {
                     return Err(corrupt(place, "a leaf whose key changed").into());
                 }

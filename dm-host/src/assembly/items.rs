@@ -8,7 +8,7 @@ use dm_core::items::links::{Link, Links};
 use dm_core::items::pool::{BlockPool, BlockSlab, FreeBlock};
 use dm_core::items::{Items, LaneProgress, Site, parameters as items};
 use dm_core::memory::chunks::RequestIds;
-use dm_core::memory::{Collection, GENERATIONS, MarkBitmap, Plot, Share, mark_bitmap};
+use dm_core::memory::{CollectedChunk, Collection, GENERATIONS, MarkBitmap, Share, mark_bitmap};
 
 /// Builds items over an index, with their storage, and passes them to `run`. `requests` are those of the index below.
 pub fn with_items<I: Index, R>(
@@ -32,7 +32,7 @@ struct ItemsStorage {
     memory_nodes: usize,
     lanes: Vec<LaneProgress>,
     links: Vec<spin::Mutex<Link>>,
-    plots: Vec<Plot>,
+    collected_chunks: Vec<CollectedChunk>,
     marks: Vec<u64>,
     eager: bool,
 }
@@ -71,10 +71,10 @@ impl ItemsStorage {
         }
         let memory_nodes = place.geometry.len();
         let chunk_bytes_max = place.geometry.iter().map(|node| node.chunk_bytes).max().unwrap_or(0);
-        let plots = if place.epochs.is_some() { spending.collected_chunks } else { 0 };
+        let collected_chunks = if place.epochs.is_some() { spending.collected_chunks } else { 0 };
         Ok(Self {
-            plots: vec![Plot::default(); plots],
-            marks: vec![0; plots * mark_bitmap::words_for(chunk_bytes_max)],
+            collected_chunks: vec![CollectedChunk::default(); collected_chunks],
+            marks: vec![0; collected_chunks * mark_bitmap::words_for(chunk_bytes_max)],
             eager: spending.generations != GENERATIONS,
             returned: vec![FreeBlock::default(); memory_nodes * spending.returned_blocks],
             returned_blocks: spending.returned_blocks,
@@ -92,7 +92,7 @@ impl ItemsStorage {
             returned = rest;
             spin::Mutex::new(BlockSlab::new(first))
         });
-        let mark_bitmap = MarkBitmap::new(&mut self.plots, &mut self.marks);
+        let mark_bitmap = MarkBitmap::new(&mut self.collected_chunks, &mut self.marks);
         ItemsRoom {
             slabs: slabs.collect(),
             lanes: &self.lanes,

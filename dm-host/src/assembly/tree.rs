@@ -47,7 +47,7 @@ pub(crate) struct TreeStorage {
     returned: Vec<FreeNode>,
     waiting: Vec<WaitingNode>,
     returned_nodes: usize,
-    shelf_count: usize,
+    slab_count: usize,
     words: MmapMut,
     requests: RequestIds,
     locks_per_node: u32,
@@ -62,7 +62,7 @@ pub(crate) struct TreeRoom<'a> {
     entries: &'a [Entry],
     waiters: &'a [Waiter],
     slabs: Vec<spin::Mutex<NodeSlab<'a>>>,
-    quarantine: spin::Mutex<NodeLimbo<'a>>,
+    limbo: spin::Mutex<NodeLimbo<'a>>,
     words: &'a [AtomicU32],
     requests: &'a RequestIds,
     locks_per_node: u32,
@@ -96,7 +96,7 @@ impl TreeStorage {
         }
 
         let locks_per_node = place.geometry.iter().map(|node| node.lock_count).max().unwrap_or(1);
-        let shelf_count = place.geometry.len() * NodeClass::COUNT;
+        let slab_count = place.geometry.len() * NodeClass::COUNT;
         let words = IndexCache::words_for(spending.cache_bytes, sizes.key_bytes, sizes.children_max().1);
         let batch_slots = if spending.options.rdwc { spending.lanes } else { 0 };
         // Twice as many buckets as lanes, so that few keys meet in one by chance.
@@ -104,10 +104,10 @@ impl TreeStorage {
         Ok(Self {
             entries: lock_entries(place.geometry.len() * locks_per_node as usize),
             waiters: (0..spending.lanes).map(|_| Waiter::default()).collect(),
-            returned: vec![FreeNode::default(); shelf_count * spending.returned_nodes],
+            returned: vec![FreeNode::default(); slab_count * spending.returned_nodes],
             waiting: vec![WaitingNode::default(); if place.epochs.is_some() { spending.returned_nodes } else { 0 }],
             returned_nodes: spending.returned_nodes,
-            shelf_count,
+            slab_count,
             words: huge_zeroes(words * size_of::<AtomicU32>()).map_err(|error| AssemblyError::Memory {
                 cache_bytes: spending.cache_bytes,
                 reason: error.to_string(),
@@ -124,7 +124,7 @@ impl TreeStorage {
     pub(crate) fn furnish(&mut self) -> TreeRoom<'_> {
         let Self { entries, waiters, returned, waiting, words, requests, buckets, values, .. } = self;
         let slabs = if self.returned_nodes == 0 {
-            (0..self.shelf_count).map(|_| spin::Mutex::new(NodeSlab::new(&mut []))).collect()
+            (0..self.slab_count).map(|_| spin::Mutex::new(NodeSlab::new(&mut []))).collect()
         } else {
             returned.chunks_mut(self.returned_nodes).map(|returned| spin::Mutex::new(NodeSlab::new(returned))).collect()
         };
@@ -138,7 +138,7 @@ impl TreeStorage {
             entries,
             waiters,
             slabs,
-            quarantine: spin::Mutex::new(NodeLimbo::new(waiting)),
+            limbo: spin::Mutex::new(NodeLimbo::new(waiting)),
             words,
             requests,
             locks_per_node,
@@ -161,7 +161,7 @@ impl<'a> TreeRoom<'a> {
         let cache = if sizes.keeps_next { IndexCache::with_next } else { IndexCache::new };
         let mut nodes = NodePool::new(&self.slabs, [sizes.leaf_place_bytes as u32, sizes.inner.bytes as u32]);
         if let Some(part) = place.epochs {
-            nodes = nodes.with_quarantine(&self.quarantine, part.epochs, spending.generations);
+            nodes = nodes.with_limbo(&self.limbo, part.epochs, spending.generations);
         }
         Ok(Tree {
             number: place.number,

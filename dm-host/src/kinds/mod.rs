@@ -14,7 +14,7 @@ use dm_core::index::Index;
 use dm_core::items::Items;
 use dm_core::lane::Lane;
 use dm_core::memory::chunks::RequestIds;
-use dm_core::memory::orphans::Adopted;
+use dm_core::memory::orphans::CollectedOrphans;
 use dm_core::operation::{Census, OpError, Operation, Outcome, ScratchPlan};
 use dm_core::recovery::Swept;
 use dm_core::registry::KindParameters;
@@ -182,8 +182,8 @@ impl Index for AnyIndex<'_, '_, '_> {
         match_index!(self, index => index.sweep(lane, row).await)
     }
 
-    async fn adopt<'a>(&'a self, lane: &'a Lane<'_>) -> Result<Adopted, OpError> {
-        match_index!(self, index => index.adopt(lane).await)
+    async fn collect_orphans<'a>(&'a self, lane: &'a Lane<'_>) -> Result<CollectedOrphans, OpError> {
+        match_index!(self, index => index.collect_orphans(lane).await)
     }
 
     async fn bulk_append<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {

@@ -1,4 +1,4 @@
-//! What shows that an index without a root once had one: see [`rootless`](crate::rootless).
+//! What shows that an index without a root once had one: see `rootless`.
 
 use dm_core::btree::node::{Header, KEY_BYTES_MAX, LOW_AT, NodeFlags};
 use dm_core::layout::stripes;

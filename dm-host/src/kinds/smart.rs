@@ -5,7 +5,7 @@ use crate::assembly::{AssemblyError, LEAF_LOCKS_MAX, Place, Spending, granted, h
 use dm_core::compute::batches::{BatchSlot, Batches, Bucket};
 use dm_core::locks::table::{Entry, LockTable, Waiter};
 use dm_core::memory::chunks::RequestIds;
-use dm_core::memory::{Collection, GENERATIONS, MarkBitmap, Plot, Share, mark_bitmap};
+use dm_core::memory::{CollectedChunk, Collection, GENERATIONS, MarkBitmap, Share, mark_bitmap};
 use dm_core::radix::cache::NodeCache;
 use dm_core::radix::pieces::{FreeExtent, FreeExtents, Queue, WaitingExtent};
 use dm_core::radix::slot::{MEMORY_NODES_MAX, NODE_BYTES_MAX};
@@ -64,7 +64,7 @@ struct Storage {
     waiting: Vec<WaitingExtent>,
     returned: usize,
     eager: bool,
-    plots: Vec<Plot>,
+    collected_chunks: Vec<CollectedChunk>,
     marks: Vec<u64>,
     words: MmapMut,
     requests: RequestIds,
@@ -123,7 +123,7 @@ impl Storage {
         }
         let nodes = place.geometry.len();
         let chunk_bytes_max = place.geometry.iter().map(|node| node.chunk_bytes).max().unwrap_or(0);
-        let plots = if place.epochs.is_some() { spending.collected_chunks } else { 0 };
+        let collected_chunks = if place.epochs.is_some() { spending.collected_chunks } else { 0 };
         let words = NodeCache::words_for(spending.cache_bytes);
         let batch_slots = if spending.options.rdwc { spending.lanes } else { 0 };
         // Twice as many buckets as lanes, so that few keys meet in one by chance.
@@ -146,8 +146,8 @@ impl Storage {
             ],
             returned: spending.returned_nodes.max(1),
             eager: spending.generations != GENERATIONS,
-            plots: vec![Plot::default(); plots],
-            marks: vec![0; plots * mark_bitmap::words_for(chunk_bytes_max)],
+            collected_chunks: vec![CollectedChunk::default(); collected_chunks],
+            marks: vec![0; collected_chunks * mark_bitmap::words_for(chunk_bytes_max)],
             words: huge_zeroes(words * size_of::<AtomicU32>()).map_err(|error| AssemblyError::Memory {
                 cache_bytes: spending.cache_bytes,
                 reason: error.to_string(),
@@ -169,7 +169,7 @@ impl Storage {
             waiting,
             returned,
             eager,
-            plots,
+            collected_chunks,
             marks,
             words,
             requests,
@@ -183,7 +183,7 @@ impl Storage {
             arenas,
             free_lists: pieces.chunks_mut(*returned).map(|pieces| spin::Mutex::new(FreeExtents::new(pieces))).collect(),
             queue: spin::Mutex::new(Queue::new(waiting, *eager)),
-            collection: Collection::new(MarkBitmap::new(plots, marks), *eager),
+            collection: Collection::new(MarkBitmap::new(collected_chunks, marks), *eager),
             // A mapping begins on a page, and its length was asked for in whole words. If it were not so, every look-up
             // would miss the cache.
             words: <[AtomicU32]>::mut_from_bytes(words).map_or(&[][..], |words| words),

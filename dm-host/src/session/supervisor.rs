@@ -25,7 +25,7 @@ use crate::solo::block_on;
 use crate::worker::{self, Wakes, WorkerError};
 use dm_core::index::Index;
 use dm_core::lane::Lane;
-use dm_core::memory::orphans::Adopted;
+use dm_core::memory::orphans::CollectedOrphans;
 use dm_core::operation::{Census, OpError};
 use dm_core::remote::catalog::IndexEntry;
 use dm_core::verbs::LaneId;
@@ -39,7 +39,7 @@ use std::time::{Duration, Instant};
 
 /// How long one orphan collection of a session may take at a time, and how long one may delay its opening: long enough
 /// to look into some chunks, or for the four epochs of two collections.
-const ADOPTION_MAX: Duration = Duration::from_millis(250);
+const ORPHAN_COLLECTION_MAX: Duration = Duration::from_millis(250);
 
 /// Pause before the session continues a collection that waits for epochs: a small part of an epoch. Memory that is
 /// unlinked from the index meanwhile in chunks of the collection set is lost until these chunks are collected again.
@@ -126,10 +126,10 @@ impl Supervisor {
         let waits = {
             // Before operations ask for memory. Otherwise every new session would be granted new chunks, and find out
             // later that chunks of departed sessions were free to collect.
-            let until = Instant::now() + ADOPTION_MAX;
+            let until = Instant::now() + ORPHAN_COLLECTION_MAX;
             let is_over = || Instant::now() >= until;
             let mut walker = walker.lock().unwrap_or_else(PoisonError::into_inner);
-            go_on(|| adopt(index, &mut walker, &is_over), is_over, thread::sleep)
+            go_on(|| collect_orphans(index, &mut walker, &is_over), is_over, thread::sleep)
         };
         thread::scope(|scope| {
             let mut threads = Vec::new();
@@ -173,27 +173,29 @@ impl Supervisor {
         wakes: &Wakes,
     ) {
         let lease = Duration::from_nanos(self.node.terms().lease_ns());
-        let mut adopted = Instant::now();
+        let mut collected_orphans = Instant::now();
         let (adopting, closing) = (Arc::new(AtomicBool::new(false)), Closing::default());
         let waits = Arc::new(AtomicBool::new(waits));
         loop {
             // A collection that is under way waits for epochs, which are shorter than leases.
             let due = if waits.load(Ordering::Relaxed) { Duration::ZERO } else { lease };
-            if adopted.elapsed() >= due && !adopting.swap(true, Ordering::Relaxed) {
-                adopted = Instant::now();
+            if collected_orphans.elapsed() >= due && !adopting.swap(true, Ordering::Relaxed) {
+                collected_orphans = Instant::now();
                 let (adopting, closing, waits) = (Arc::clone(&adopting), Arc::clone(&closing.0), Arc::clone(&waits));
-                let adopt = move || {
+                let collect_orphans = move || {
                     // If a walk has the lane, this is tried again later.
                     if let Ok(mut walker) = walker.try_lock() {
-                        let until = Instant::now() + ADOPTION_MAX;
+                        let until = Instant::now() + ORPHAN_COLLECTION_MAX;
                         let closes = || closing.load(Ordering::Relaxed);
                         let is_over = || closes() || Instant::now() >= until;
-                        let still = go_on(|| adopt(index, &mut walker, &closes), is_over, thread::sleep);
+                        let still = go_on(|| collect_orphans(index, &mut walker, &closes), is_over, thread::sleep);
                         waits.store(still, Ordering::Relaxed);
                     }
                     adopting.store(false, Ordering::Relaxed);
                 };
-                if let Err(error) = thread::Builder::new().name("dm-adopt".to_owned()).spawn_scoped(scope, adopt) {
+                if let Err(error) =
+                    thread::Builder::new().name("dm-adopt".to_owned()).spawn_scoped(scope, collect_orphans)
+                {
                     tracing::warn!("starting a thread to adopt memory: {error}");
                 }
             }
@@ -266,28 +268,32 @@ fn walk(index: &Watched<'_, impl Index>, walker: &mut Walker) -> Result<Census, 
 }
 
 /// Collects what departed compute nodes have left, if anything. After a failure the next lease tries again.
-fn adopt(index: &Watched<'_, impl Index>, walker: &mut Walker, stop: &dyn Fn() -> bool) -> Adopted {
+fn collect_orphans(index: &Watched<'_, impl Index>, walker: &mut Walker, stop: &dyn Fn() -> bool) -> CollectedOrphans {
     let Walker { fabric, scratch, id } = walker;
     let lane = Lane::new(*id, scratch);
-    let adopted = adopt_on(index, fabric, &lane, stop).unwrap_or_else(|error| {
+    let collected_orphans = adopt_on(index, fabric, &lane, stop).unwrap_or_else(|error| {
         tracing::debug!("adopting memory: {error}");
-        Adopted::default()
+        CollectedOrphans::default()
     });
-    if adopted.chunks > 0 || adopted.bytes > 0 {
+    if collected_orphans.chunks > 0 || collected_orphans.bytes > 0 {
         tracing::info!(
             "adopted {} chunks of compute nodes that are gone; {} bytes came back",
-            adopted.chunks,
-            adopted.bytes
+            collected_orphans.chunks,
+            collected_orphans.bytes
         );
     }
-    adopted
+    collected_orphans
 }
 
 /// Collects, and continues while a collection waits, until its time is over. Returns whether a collection still waits:
 /// no other compute node can collect until this one has continued it.
-fn go_on(mut adopt: impl FnMut() -> Adopted, is_over: impl Fn() -> bool, mut pause: impl FnMut(Duration)) -> bool {
+fn go_on(
+    mut collect_orphans: impl FnMut() -> CollectedOrphans,
+    is_over: impl Fn() -> bool,
+    mut pause: impl FnMut(Duration),
+) -> bool {
     loop {
-        if !adopt().waits {
+        if !collect_orphans().waits {
             return false;
         }
         if is_over() {
@@ -305,20 +311,20 @@ fn adopt_on(
     fabric: &mut AnyFabric,
     lane: &Lane<'_>,
     stop: &dyn Fn() -> bool,
-) -> Result<Adopted, OpError> {
-    let mut adoption = Box::pin(index.adopt(lane));
+) -> Result<CollectedOrphans, OpError> {
+    let mut orphan_collection = Box::pin(index.collect_orphans(lane));
     let until_closing = poll_fn(|context| {
         if stop() {
-            return Poll::Ready(Ok(Adopted { waits: true, ..Adopted::default() }));
+            return Poll::Ready(Ok(CollectedOrphans { waits: true, ..CollectedOrphans::default() }));
         }
-        adoption.as_mut().poll(context)
+        orphan_collection.as_mut().poll(context)
     });
-    let adopted = block_on(fabric, lane, until_closing);
-    drop(adoption);
+    let collected_orphans = block_on(fabric, lane, until_closing);
+    drop(orphan_collection);
     if lane.in_doubt() {
         block_on(fabric, lane, index.settle(lane))?;
     }
-    adopted
+    collected_orphans
 }
 
 /// Ties the lane's lifetime to the fabric's. If a walk gave up under a lock, the lane is settled.
@@ -339,11 +345,11 @@ mod tests {
     /// still waits.
     fn first(epochs: u32, pauses: u32) -> (u32, bool) {
         let (calls, paused) = (Cell::new(0), Cell::new(0));
-        let adopt = || {
+        let collect_orphans = || {
             calls.set(calls.get() + 1);
-            Adopted { waits: calls.get() <= epochs, ..Adopted::default() }
+            CollectedOrphans { waits: calls.get() <= epochs, ..CollectedOrphans::default() }
         };
-        let waits = go_on(adopt, || paused.get() >= pauses, |_| paused.set(paused.get() + 1));
+        let waits = go_on(collect_orphans, || paused.get() >= pauses, |_| paused.set(paused.get() + 1));
         (calls.get(), waits)
     }
 

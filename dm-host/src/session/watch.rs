@@ -16,7 +16,7 @@ use crate::fabric::any::Node;
 use dm_core::error::VerbError;
 use dm_core::index::Index;
 use dm_core::lane::{Lane, Stage};
-use dm_core::memory::orphans::Adopted;
+use dm_core::memory::orphans::CollectedOrphans;
 use dm_core::operation::{Cause, Census, Effect, OpError, Operation, Outcome, ScratchPlan};
 use dm_core::recovery::Swept;
 use dm_core::remote::lock_word::RowId;
@@ -169,8 +169,8 @@ impl<I: Index> Index for Watched<'_, I> {
         self.index.sweep(lane, row).await
     }
 
-    async fn adopt<'a>(&'a self, lane: &'a Lane<'_>) -> Result<Adopted, OpError> {
-        self.guard(lane, u64::MAX, self.index.adopt(lane)).await
+    async fn collect_orphans<'a>(&'a self, lane: &'a Lane<'_>) -> Result<CollectedOrphans, OpError> {
+        self.guard(lane, u64::MAX, self.index.collect_orphans(lane)).await
     }
 
     fn cache_bytes(&self) -> (u64, u64) {

@@ -72,11 +72,11 @@ impl Subject for SmartSubject {
             Mark::HandOver,
             Mark::LeafSplit,
             Mark::HeaderSplit,
-            Mark::TypeSwitch,
+            Mark::NodeReplaced,
             Mark::SlotLost,
             Mark::Revived,
         ];
-        (adversity, &[Mark::Settled, Mark::HandOver, Mark::TypeSwitch])
+        (adversity, &[Mark::Settled, Mark::HandOver, Mark::NodeReplaced])
     }
 
     fn bad_spans(&self) -> Vec<(Shape, &'static str)> {

@@ -35,12 +35,12 @@ fn cut_short(cases: &[Case], more: &[Mark]) {
 
 #[test]
 fn an_operation_of_sherman_can_be_cut_short_anywhere() {
-    cut_short(&Sherman::crash_cases(), &[Mark::ChunkAdopted, Mark::NodeReclaimed]);
+    cut_short(&Sherman::crash_cases(), &[Mark::ChunkCollected, Mark::NodeReclaimed]);
 }
 
 #[test]
 fn an_operation_of_chime_can_be_cut_short_anywhere() {
-    let more = [Mark::Hop, Mark::Wrap, Mark::Purge, Mark::Doubted, Mark::ChunkAdopted, Mark::NodeReclaimed];
+    let more = [Mark::Hop, Mark::Wrap, Mark::Purge, Mark::Doubted, Mark::ChunkCollected, Mark::NodeReclaimed];
     cut_short(&Chime::crash_cases(), &more);
 }
 

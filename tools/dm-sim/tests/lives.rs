@@ -6,7 +6,7 @@ use dm_sim::verify::{Chime, Sherman, TreeKind, lives};
 fn go_round<K: TreeKind>(kind: K, seeds: u64) {
     let played = lives::play(kind, 0..seeds);
     assert_eq!(played.finding, None);
-    for mark in [Mark::Quarantined, Mark::QuarantineOver, Mark::NodeReused, Mark::Merge, Mark::StaleCache] {
+    for mark in [Mark::LimboEntered, Mark::LimboLeft, Mark::NodeReused, Mark::Merge, Mark::StaleCache] {
         assert!(played.marks[mark as usize] > 0, "never hit: {}", mark.name());
     }
 }

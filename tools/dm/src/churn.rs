@@ -343,13 +343,15 @@ fn judge(
 ) -> Result<(), Failure> {
     let node = pool.join(1, Membership { terms, ..Membership::default() }).map_err(Failure::run)?;
     with_tool(&node, INDEX, |tool| {
-        let mut adopted = block_on(tool.fabric, tool.lane, tool.index.adopt(tool.lane)).map_err(Failure::run)?;
-        let mut collected_bytes = adopted.bytes;
+        let mut collected_orphans =
+            block_on(tool.fabric, tool.lane, tool.index.collect_orphans(tool.lane)).map_err(Failure::run)?;
+        let mut collected_bytes = collected_orphans.bytes;
         let began = Instant::now();
-        while adopted.waits && began.elapsed() < COLLECTED_WITHIN {
+        while collected_orphans.waits && began.elapsed() < COLLECTED_WITHIN {
             thread::sleep(Duration::from_millis(20));
-            adopted = block_on(tool.fabric, tool.lane, tool.index.adopt(tool.lane)).map_err(Failure::run)?;
-            collected_bytes += adopted.bytes;
+            collected_orphans =
+                block_on(tool.fabric, tool.lane, tool.index.collect_orphans(tool.lane)).map_err(Failure::run)?;
+            collected_bytes += collected_orphans.bytes;
         }
         let census = block_on(tool.fabric, tool.lane, tool.index.validate(tool.lane)).map_err(Failure::run)?;
         if census.records != report.records {
@@ -361,12 +363,12 @@ fn judge(
             report.collected_bytes = collected_bytes;
             return Ok(());
         }
-        if !adopted.is_complete() {
-            return Err(Failure::Run(format!("the account is not complete: {adopted:?}")));
+        if !collected_orphans.is_complete() {
+            return Err(Failure::Run(format!("the account is not complete: {collected_orphans:?}")));
         }
-        report.places = adopted.places;
+        report.places = collected_orphans.places;
         report.places_reached = census.leaves + census.inner_nodes;
-        report.places_back = adopted.nodes;
+        report.places_back = collected_orphans.nodes;
         Ok(())
     })
 }

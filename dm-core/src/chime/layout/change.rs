@@ -117,7 +117,7 @@ impl<'a> LeafMut<'a> {
     }
 
     /// Copies the live record in `slot` of another image to the same slot of this one, and sets its home's bit.
-    pub fn adopt(&mut self, from: &Leaf<'_>, slot: usize) {
+    pub fn copy_slot(&mut self, from: &Leaf<'_>, slot: usize) {
         let at = self.shape.entry_at(slot) + self.shape.key_at();
         let bytes = self.shape.key_bytes + self.shape.value_bytes;
         let mut piece = [0; 64];

@@ -144,7 +144,7 @@ impl VerbsFabric {
             }
             link.fail(Instant::now());
             if link.outstanding() == 0 {
-                link.bury();
+                link.finalize();
             }
         }
     }

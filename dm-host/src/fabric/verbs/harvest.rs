@@ -128,7 +128,7 @@ impl VerbsFabric {
         }
         let link = &mut self.links[node];
         if link.is_failing() && link.outstanding() == 0 {
-            link.bury();
+            link.finalize();
         }
     }
 
@@ -160,7 +160,7 @@ impl VerbsFabric {
             let link = &mut self.links[node];
             let (first, last, status) = (link.oldest, link.next, link.flushed());
             // Destroyed first, so that nothing is written to a lane's copy after the lane has its status.
-            link.bury();
+            link.finalize();
             let told = self.clock.after();
             for number in first..last {
                 let link = &self.links[node];

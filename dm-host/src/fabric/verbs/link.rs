@@ -219,7 +219,7 @@ impl Link {
 
     /// Destroys a failing queue pair. Afterwards none of its completions arrives and it writes to no memory. The caller
     /// has to report requests that have not completed.
-    pub(super) fn bury(&mut self) {
+    pub(super) fn finalize(&mut self) {
         debug_assert!(self.is_failing());
         if let Some(connection) = self.connection.take() {
             self.open_there = connection.number;

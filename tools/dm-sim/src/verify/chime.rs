@@ -11,7 +11,7 @@ use super::mixtures::MixedCase;
 use super::outside::{LeafLocks, Outside, TreeNodes};
 use super::settings::Profile;
 use super::subject::{Inside, Picture};
-use super::tree::{SHELF_HOLDS_ALL, TreeCase, TreeKind};
+use super::tree::{FREE_LIST_HOLDS_ALL, TreeCase, TreeKind};
 use super::walk;
 use crate::memory::Memories;
 use crate::rng::Rng;
@@ -36,7 +36,7 @@ pub struct Chime;
 impl TreeKind for Chime {
     const NAME: &'static str = "chime";
     const NAME_RECOVERED: &'static str = "chime, recovered";
-    const ADOPTION: &'static [Mark] = dm_core::memory::MARKS;
+    const ORPHAN_COLLECTION: &'static [Mark] = dm_core::memory::MARKS;
     /// A range that goes on at the first entry is two WRITEs, and only a redo image keeps them together.
     const WRITES_RECORDS_AT_ONCE: bool = false;
 
@@ -45,7 +45,7 @@ impl TreeKind for Chime {
             ("btree", dm_core::btree::MARKS),
             ("chunks", dm_core::memory::chunks::MARKS),
             ("batches", dm_core::compute::batches::MARKS),
-            ("quarantine", dm_core::memory::epochs::MARKS),
+            ("limbo", dm_core::memory::epochs::MARKS),
             ("chime", dm_core::chime::MARKS),
         ]
     }
@@ -152,7 +152,7 @@ impl TreeKind for Chime {
             leaf_locks: [1, 3, 64][rng.below(3) as usize],
             // Half of them without; else so small that keys displace each other, or large enough for all.
             hotspot_bytes: [0, 0, 128, 64 << 10][rng.below(4) as usize],
-            returned_nodes: [if routes { 32 } else { 0 }, 1, 32, SHELF_HOLDS_ALL][rng.below(4) as usize],
+            returned_nodes: [if routes { 32 } else { 0 }, 1, 32, FREE_LIST_HOLDS_ALL][rng.below(4) as usize],
             generations: draw.generations,
             options,
             ..Spending::default()

@@ -338,7 +338,7 @@ impl<'a, 'm> Scene<'a, 'm> {
                 self.alone(lane, index.turn(lane))?.map_err(|error| format!("a turn: {error}"))?;
                 // Whoever did nothing of late, too, lets go of what is closed.
                 if index.demand_collection() && self.rng.percent(COLLECTIONS_PERCENT) {
-                    self.alone(lane, index.adopt(lane))?.map_err(|error| format!("a collection: {error}"))?;
+                    self.alone(lane, index.collect_orphans(lane))?.map_err(|error| format!("a collection: {error}"))?;
                 }
             }
         }

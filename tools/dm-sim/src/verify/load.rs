@@ -12,7 +12,7 @@ use crate::memory::Memories;
 use crate::rng::Rng;
 use crate::workload::Workload;
 use dm_core::lane::Lane;
-use dm_core::memory::orphans::Adopted;
+use dm_core::memory::orphans::CollectedOrphans;
 use dm_core::operation::{Cause, Effect, OpError, Operation, OperationKind, Outcome};
 use dm_core::verbs::{NodeId, Status};
 
@@ -33,7 +33,7 @@ pub enum Ended {
     /// A turn of the epochs.
     Turned(Result<(), OpError>),
     /// As much of an adoption as there was to do.
-    Adopted(Result<Adopted, OpError>),
+    CollectedOrphans(Result<CollectedOrphans, OpError>),
 }
 
 /// What a lane is doing.
@@ -44,7 +44,7 @@ enum Doing {
     /// What a keeper does.
     Turn,
     /// It adopts memory.
-    Adoption,
+    OrphanCollection,
     /// Its operation, or its adoption, failed and left it in doubt; it will be settled next.
     Doubt(Option<OpId>),
     /// Its operation, or its adoption, was dropped or failed; what it owes is being paid.
@@ -307,7 +307,7 @@ impl<'a, 'm> Load<'a, 'm> {
                 *self.doing(at) = Doing::Settling(Some(operation));
                 self.history.respond(operation, driver.now_ns(), Answer::Failed(Effect::Unknown));
             }
-            Doing::Adoption => *self.doing(at) = Doing::Settling(None),
+            Doing::OrphanCollection => *self.doing(at) = Doing::Settling(None),
             Doing::Settling(_) => {}
             Doing::Nothing | Doing::Turn | Doing::Doubt(_) => return false,
         }
@@ -335,7 +335,7 @@ impl<'a, 'm> Load<'a, 'm> {
             let operation = match doing {
                 Doing::Operation(operation) => Some(operation),
                 Doing::Doubt(operation) | Doing::Settling(operation) => operation,
-                Doing::Nothing | Doing::Turn | Doing::Adoption => None,
+                Doing::Nothing | Doing::Turn | Doing::OrphanCollection => None,
             };
             if let Some(operation) = operation {
                 self.history.close(operation, now_ns);
@@ -368,8 +368,8 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
         {
             *self.doing(at) = Doing::Turn;
             if self.turns.percent(ADOPTIONS_PERCENT) {
-                *self.doing(at) = Doing::Adoption;
-                return Some(Box::pin(async move { Ended::Adopted(index.adopt(lane).await) }));
+                *self.doing(at) = Doing::OrphanCollection;
+                return Some(Box::pin(async move { Ended::CollectedOrphans(index.collect_orphans(lane).await) }));
             }
             return Some(Box::pin(async move { Ended::Turned(index.turn(lane).await) }));
         }
@@ -396,8 +396,10 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
             }
             // One whose request failed is the next one's business.
             (Doing::Turn, Ended::Turned(Ok(()) | Err(OpError { cause: Cause::Verb(_), .. })))
-            | (Doing::Adoption, Ended::Adopted(Ok(_) | Err(OpError { cause: Cause::Verb(_), .. }))) => {}
-            (Doing::Turn, Ended::Turned(Err(error))) | (Doing::Adoption, Ended::Adopted(Err(error))) => {
+            | (Doing::OrphanCollection, Ended::CollectedOrphans(Ok(_) | Err(OpError { cause: Cause::Verb(_), .. }))) => {
+            }
+            (Doing::Turn, Ended::Turned(Err(error)))
+            | (Doing::OrphanCollection, Ended::CollectedOrphans(Err(error))) => {
                 self.failed.push(Failed { operation: None, error });
             }
             (Doing::Settling(operation), Ended::Settled(result)) => match result {
@@ -416,7 +418,7 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
             Doing::Operation(operation) if lane.is_unsettled() || self.history.is_unknown(operation) => {
                 *self.doing(at) = Doing::Doubt(Some(operation));
             }
-            Doing::Adoption if lane.is_unsettled() => *self.doing(at) = Doing::Doubt(None),
+            Doing::OrphanCollection if lane.is_unsettled() => *self.doing(at) = Doing::Doubt(None),
             _ => {}
         }
     }

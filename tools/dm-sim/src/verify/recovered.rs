@@ -5,7 +5,7 @@ use super::coding::Coding;
 use super::draw::Draw;
 use super::membership::Membership;
 use super::subject::{AfterDeath, HeldLock, Opened, Picture, Subject};
-use super::tree::{Bounded, SHELF_HOLDS_ALL, TreeCase, TreeKind};
+use super::tree::{Bounded, FREE_LIST_HOLDS_ALL, TreeCase, TreeKind};
 use super::walk;
 use crate::config::Config;
 use crate::direct::DirectFabric;
@@ -59,7 +59,7 @@ impl<K: TreeKind> Subject for Recovered<K> {
         let mut marks = K::marks();
         marks.push(("recovery", dm_core::recovery::MARKS));
         // Of dead compute nodes.
-        marks.push(("reclaim", K::ADOPTION));
+        marks.push(("reclaim", K::ORPHAN_COLLECTION));
         marks
     }
 
@@ -71,7 +71,7 @@ impl<K: TreeKind> Subject for Recovered<K> {
         let mut case = K::draw(draw, rng);
         if case.spending.returned_nodes > 1 {
             // So that memory of the dead finds room, and nothing is lost.
-            case.spending.returned_nodes = SHELF_HOLDS_ALL;
+            case.spending.returned_nodes = FREE_LIST_HOLDS_ALL;
         }
         // As large as the redo area of the compute node with the most lanes needs.
         let slot_bytes = (HEADER_BYTES + case.plot().redo_bytes()).next_multiple_of(HEADER_BYTES);

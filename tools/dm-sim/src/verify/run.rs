@@ -22,7 +22,7 @@ use crate::workload::run_workload;
 use crate::world::World;
 use dm_core::lane::Lane;
 use dm_core::marks::Mark;
-use dm_core::memory::orphans::Adopted;
+use dm_core::memory::orphans::CollectedOrphans;
 use dm_core::operation::{Cause, OpError, OperationKind};
 use dm_core::remote::lock_word::RowId;
 use dm_core::verbs::{Assumptions, Guarantees, LaneId};
@@ -59,7 +59,7 @@ impl fmt::Display for Replay {
 }
 
 /// Turns of the epochs of all who live that an adoption may take.
-const ADOPTION_TURNS_MAX: u32 = 400;
+const ORPHAN_COLLECTION_TURNS_MAX: u32 = 400;
 
 /// Of 100 histories in which two compute nodes die and the dead are recovered, the second one dies as a repairer in so many.
 const REPAIRERS_PERCENT: u32 = 30;
@@ -422,7 +422,7 @@ impl Stage<'_> {
             if self.findings.is_empty() {
                 let _ = self.account(lanes, &alive, false);
             }
-            self.adopt(lanes, &alive);
+            self.collect_orphans(lanes, &alive);
         }
         let dead_hold = self.look_at_locks(&alive, &history.suffered);
         // Who reads now would wait for what is never released.
@@ -451,7 +451,7 @@ impl Stage<'_> {
     }
 
     /// Has everybody adopt what there is. What they collect, one after the other, takes turns of the epochs of all who live.
-    fn adopt(&mut self, lanes: &[&[Lane<'_>]], alive: &[usize]) {
+    fn collect_orphans(&mut self, lanes: &[&[Lane<'_>]], alive: &[usize]) {
         let mut fabric = DirectFabric::over(self.config, self.world.memories_mut());
         for &node in alive {
             for lane in lanes[node] {
@@ -467,14 +467,16 @@ impl Stage<'_> {
             for (node, everything) in left {
                 let (index, lane) = (self.opened[node], &lanes[node][0]);
                 // Where a shelf has no room, what is left is left.
-                let is_over = |adopted: Adopted| adopted.is_complete() || !adopted.waits && !self.never_leaks;
-                match block_on(lane, &mut fabric, index.adopt(lane)).map(|run| run.result) {
-                    Ok(Ok(adopted)) if is_over(adopted) && everything => {}
-                    Ok(Ok(adopted)) if is_over(adopted) => {
+                let is_over = |collected_orphans: CollectedOrphans| {
+                    collected_orphans.is_complete() || !collected_orphans.waits && !self.never_leaks
+                };
+                match block_on(lane, &mut fabric, index.collect_orphans(lane)).map(|run| run.result) {
+                    Ok(Ok(collected_orphans)) if is_over(collected_orphans) && everything => {}
+                    Ok(Ok(collected_orphans)) if is_over(collected_orphans) => {
                         index.demand_collection();
                         still.push((node, true));
                     }
-                    Ok(Ok(_)) if turns < ADOPTION_TURNS_MAX => still.push((node, everything)),
+                    Ok(Ok(_)) if turns < ORPHAN_COLLECTION_TURNS_MAX => still.push((node, everything)),
                     other => {
                         self.findings.push(Finding::Structure(format!("compute node {node} adopts: {other:?}")));
                     }
@@ -607,10 +609,12 @@ impl Stage<'_> {
         match self.account(lanes, alive, true) {
             None => {}
             Some(account) => {
-                let adopted = self.after_death == AfterDeath::Recovered;
+                let collected_orphans = self.after_death == AfterDeath::Recovered;
                 let disturbs = |kind: FaultKind| history.suffered.counts[kind as usize] > 0;
                 let undisturbed = history.failed.is_empty()
-                    && FaultKind::ALL.iter().all(|&kind| !disturbs(kind) || adopted && kind == FaultKind::Crash);
+                    && FaultKind::ALL
+                        .iter()
+                        .all(|&kind| !disturbs(kind) || collected_orphans && kind == FaultKind::Crash);
                 if account.leaked > 0 && self.never_leaks && undisturbed {
                     let but = if disturbs(FaultKind::Crash) { "nothing but deaths" } else { "nothing" };
                     self.findings.push(Finding::Memory(format!("{but} went wrong, and {account}")));
@@ -620,7 +624,7 @@ impl Stage<'_> {
                 let nobody_died = !disturbs(FaultKind::Crash) && !disturbs(FaultKind::NodeDeath);
                 let told = |mark| lanes.iter().copied().flatten().any(|lane| lane.marked(mark) > 0);
                 let forgotten = told(Mark::BlockLost) || told(Mark::BlockLeft);
-                let collected = adopted && self.collects_all && history.suffered.down.is_none();
+                let collected = collected_orphans && self.collects_all && history.suffered.down.is_none();
                 if account.leaked_pieces > 0 && (self.holds_all_blocks && nobody_died && !forgotten || collected) {
                     let what = format!("{} pieces are lost: {account}", account.leaked_pieces);
                     self.findings.push(Finding::Memory(what));

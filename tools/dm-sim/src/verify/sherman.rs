@@ -9,7 +9,7 @@ use super::items::Below;
 use super::outside::{Outside, TreeNodes};
 use super::settings::Profile;
 use super::subject::{Inside, Picture};
-use super::tree::{SHELF_HOLDS_ALL, TreeCase, TreeKind};
+use super::tree::{FREE_LIST_HOLDS_ALL, TreeCase, TreeKind};
 use super::walk;
 use crate::memory::Memories;
 use crate::rng::Rng;
@@ -32,14 +32,14 @@ pub struct Sherman;
 impl TreeKind for Sherman {
     const NAME: &'static str = "sherman";
     const NAME_RECOVERED: &'static str = "sherman, recovered";
-    const ADOPTION: &'static [Mark] = dm_core::memory::MARKS;
+    const ORPHAN_COLLECTION: &'static [Mark] = dm_core::memory::MARKS;
     const WRITES_RECORDS_AT_ONCE: bool = true;
 
     fn marks() -> Vec<(&'static str, &'static [Mark])> {
         vec![
             ("btree", dm_core::btree::MARKS),
             ("batches", dm_core::compute::batches::MARKS),
-            ("quarantine", dm_core::memory::epochs::MARKS),
+            ("limbo", dm_core::memory::epochs::MARKS),
             ("chunks", dm_core::memory::chunks::MARKS),
             ("sherman", dm_core::sherman::MARKS),
         ]
@@ -69,7 +69,7 @@ impl TreeKind for Sherman {
     /// that does not lock needs a redo image that is still to be replayed when its writer's row is free: since operations that met
     /// a silent holder late look after it before they answer, 30,000 histories and all points of all cases had none.
     fn unseen() -> &'static [Mutant] {
-        &[Mutant::TornIsResidue, Mutant::AdoptsUnlocked]
+        &[Mutant::TornIsResidue, Mutant::CollectsUnlocked]
     }
 
     fn profile_for(bug: Mutant) -> Option<Profile> {
@@ -131,7 +131,7 @@ impl TreeKind for Sherman {
             hand_overs_max: rng.below(5) as u8,
             leaf_locks: 1,
             hotspot_bytes: 0,
-            returned_nodes: [0, 1, 32, SHELF_HOLDS_ALL][rng.below(4) as usize],
+            returned_nodes: [0, 1, 32, FREE_LIST_HOLDS_ALL][rng.below(4) as usize],
             generations: draw.generations,
             options,
             ..Spending::default()
@@ -140,7 +140,7 @@ impl TreeKind for Sherman {
         let mut lock_count = [1, 3, 16, 61][rng.below(4) as usize];
         if draw.profile == Profile::Reuse {
             // Copies, shelves, and seldom one lock word for two nodes.
-            (spending.cache_bytes, spending.returned_nodes, lock_count) = (16 << 10, SHELF_HOLDS_ALL, 61);
+            (spending.cache_bytes, spending.returned_nodes, lock_count) = (16 << 10, FREE_LIST_HOLDS_ALL, 61);
         }
         let parameters = parameters.into();
         TreeCase {

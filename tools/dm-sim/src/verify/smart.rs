@@ -13,7 +13,7 @@ use super::outside::{LeafLocks, Outside};
 use super::radix::{self, INDEX};
 use super::settings::Profile;
 use super::subject::{Inside, Picture};
-use super::tree::{SHELF_HOLDS_ALL, TreeCase, TreeKind};
+use super::tree::{FREE_LIST_HOLDS_ALL, TreeCase, TreeKind};
 use super::walk;
 use crate::memory::Memories;
 use crate::rng::Rng;
@@ -43,13 +43,13 @@ const LOCK_COUNT: u32 = 1;
 impl TreeKind for Smart {
     const NAME: &'static str = "smart";
     const NAME_RECOVERED: &'static str = "smart, recovered";
-    const ADOPTION: &'static [Mark] = dm_core::memory::collect::MARKS;
+    const ORPHAN_COLLECTION: &'static [Mark] = dm_core::memory::collect::MARKS;
     const WRITES_RECORDS_AT_ONCE: bool = true;
 
     fn marks() -> Vec<(&'static str, &'static [Mark])> {
         vec![
             ("batches", dm_core::compute::batches::MARKS),
-            ("quarantine", dm_core::memory::epochs::MARKS),
+            ("limbo", dm_core::memory::epochs::MARKS),
             ("chunks", dm_core::memory::chunks::MARKS),
             ("smart", dm_core::smart::MARKS),
         ]
@@ -77,7 +77,7 @@ impl TreeKind for Smart {
     /// Its own, and those of what it shares that show here.
     fn bugs() -> Vec<Mutant> {
         let shared = [
-            Mutant::QuarantineTooShort,
+            Mutant::LimboTooShort,
             Mutant::TakeoverUnfenced,
             Mutant::LeaseByRemoteClock,
             Mutant::ImageAfterData,
@@ -122,7 +122,7 @@ impl TreeKind for Smart {
             hand_overs_max: rng.below(5) as u8,
             leaf_locks: [1, 3, 64][rng.below(3) as usize],
             // What comes back is remembered in pieces: nothing is lost, whatever is spent.
-            returned_nodes: SHELF_HOLDS_ALL,
+            returned_nodes: FREE_LIST_HOLDS_ALL,
             collected_chunks: 64,
             generations: draw.generations,
             options,

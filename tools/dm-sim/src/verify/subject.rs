@@ -9,7 +9,7 @@ use crate::rng::Rng;
 use dm_core::index::Index;
 use dm_core::lane::Lane;
 use dm_core::marks::Mark;
-use dm_core::memory::orphans::Adopted;
+use dm_core::memory::orphans::CollectedOrphans;
 use dm_core::operation::{Census, OpError, Operation, Outcome, ScratchPlan};
 use dm_core::recovery::Swept;
 use dm_core::remote::address::Address;
@@ -83,8 +83,8 @@ pub trait Opened {
     fn bulk_finish<'a>(&'a self, lane: &'a Lane<'_>) -> Boxed<'a, ()>;
     /// See [`Index::sweep`].
     fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId) -> Boxed<'a, Swept>;
-    /// See [`Index::adopt`].
-    fn adopt<'a>(&'a self, lane: &'a Lane<'_>) -> Boxed<'a, Adopted>;
+    /// See [`Index::collect_orphans`].
+    fn collect_orphans<'a>(&'a self, lane: &'a Lane<'_>) -> Boxed<'a, CollectedOrphans>;
     /// See [`Inside::locks_held`].
     fn locks_held(&self) -> usize;
     /// See [`Inside::for_each_ready`].
@@ -126,8 +126,8 @@ impl<I: Inside> Opened for With<'_, I> {
     fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId) -> Boxed<'a, Swept> {
         Box::pin(self.0.sweep(lane, row))
     }
-    fn adopt<'a>(&'a self, lane: &'a Lane<'_>) -> Boxed<'a, Adopted> {
-        Box::pin(self.0.adopt(lane))
+    fn collect_orphans<'a>(&'a self, lane: &'a Lane<'_>) -> Boxed<'a, CollectedOrphans> {
+        Box::pin(self.0.collect_orphans(lane))
     }
     fn locks_held(&self) -> usize {
         self.0.locks_held()

@@ -22,7 +22,7 @@ use dm_host::assembly::{Place, Spending};
 use dm_host::kinds::{IndexParameters, with_index};
 
 /// More retired nodes than a history makes, or than a memory node has.
-pub(super) const SHELF_HOLDS_ALL: usize = 4096;
+pub(super) const FREE_LIST_HOLDS_ALL: usize = 4096;
 
 /// What a seed decides about an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,7 +88,7 @@ pub trait TreeKind: Copy {
     fn rare_marks() -> &'static [Mark];
 
     /// What is counted when memory of the gone is adopted.
-    const ADOPTION: &'static [Mark];
+    const ORPHAN_COLLECTION: &'static [Mark];
     /// See [`Subject::writes_records_at_once`].
     const WRITES_RECORDS_AT_ONCE: bool;
 
@@ -219,10 +219,10 @@ impl<K: TreeKind> Subject for Bounded<K> {
 
     fn never_leaks(&self, case: &TreeCase) -> bool {
         let blocks = case.parameters.items.is_none() || self.holds_all_blocks(case);
-        case.spending.returned_nodes == SHELF_HOLDS_ALL && blocks
+        case.spending.returned_nodes == FREE_LIST_HOLDS_ALL && blocks
     }
 
     fn holds_all_blocks(&self, case: &TreeCase) -> bool {
-        case.parameters.items.is_some() && case.spending.returned_blocks == SHELF_HOLDS_ALL
+        case.parameters.items.is_some() && case.spending.returned_blocks == FREE_LIST_HOLDS_ALL
     }
 }

@@ -72,16 +72,22 @@ pub(super) fn judge(fleet: &mut Fleet) -> Result<Verdict, Failure> {
     let node = pool.join(1, Membership { terms: fleet.terms(), ..Membership::default() }).map_err(Failure::run)?;
     with_tool(&node, INDEX, |tool| {
         // Everybody is gone, so every chunk is there to be adopted, and every place in it is reached or comes back.
-        let adopted = block_on(tool.fabric, tool.lane, tool.index.adopt(tool.lane)).map_err(Failure::run)?;
+        let collected_orphans =
+            block_on(tool.fabric, tool.lane, tool.index.collect_orphans(tool.lane)).map_err(Failure::run)?;
         match block_on(tool.fabric, tool.lane, tool.index.validate(tool.lane)) {
             Ok(census) => {
                 verdict.sound = true;
                 verdict.records = census.records;
-                verdict.places = adopted.places;
+                verdict.places = collected_orphans.places;
                 verdict.places_reached = census.leaves + census.inner_nodes;
-                verdict.places_back = adopted.nodes;
-                if !adopted.is_complete() || adopted.places != verdict.places_reached + adopted.nodes {
-                    violations.push(format!("memory is lost: {} nodes reached, {adopted:?}", verdict.places_reached));
+                verdict.places_back = collected_orphans.nodes;
+                if !collected_orphans.is_complete()
+                    || collected_orphans.places != verdict.places_reached + collected_orphans.nodes
+                {
+                    violations.push(format!(
+                        "memory is lost: {} nodes reached, {collected_orphans:?}",
+                        verdict.places_reached
+                    ));
                 }
             }
             Err(error) => violations.push(format!("the tree is not sound: {error}")),

@@ -82,7 +82,7 @@ pub struct Enumeration {
 const FINDINGS_MAX: usize = 12;
 
 /// Turns of the epochs of all who live that an adoption may take.
-const ADOPTION_TURNS_MAX: u32 = 400;
+const ORPHAN_COLLECTION_TURNS_MAX: u32 = 400;
 
 /// Turns after which an adoption that waits for the dead is put off.
 const ADOPTION_TURNS_MIN: u32 = 8;
@@ -800,14 +800,14 @@ impl Stage<'_, '_> {
 
     /// Everybody who lives adopts what there is; what they collect, one after the other, takes turns of the epochs. As long as
     /// not all of the dead have been `swept` up after, these may not pass.
-    fn adopt(&mut self, swept: bool) -> Result<(), String> {
+    fn collect_orphans(&mut self, swept: bool) -> Result<(), String> {
         let mut left: Vec<usize> = (0..self.opened.len()).filter(|number| !self.dead.contains(number)).collect();
-        for _ in 0..if swept { ADOPTION_TURNS_MAX } else { ADOPTION_TURNS_MIN } {
+        for _ in 0..if swept { ORPHAN_COLLECTION_TURNS_MAX } else { ADOPTION_TURNS_MIN } {
             let mut still = Vec::new();
             for number in left {
                 let (index, lane, row) = (self.opened[number], &self.lanes[number], self.members[number].row.0);
-                match self.table.drive(row, lane, index.adopt(lane), None, &mut Vec::new())? {
-                    Drive::Done(Ok(adopted)) if adopted.is_complete() => {}
+                match self.table.drive(row, lane, index.collect_orphans(lane), None, &mut Vec::new())? {
+                    Drive::Done(Ok(collected_orphans)) if collected_orphans.is_complete() => {}
                     Drive::Done(Ok(_)) => still.push(number),
                     other => return Err(format!("compute node {number} adopts: {other:?}")),
                 }
@@ -871,7 +871,7 @@ impl Stage<'_, '_> {
                 return Err(format!("sweeping row {}: {swept:?}", row_of(dead).0));
             }
             // After every one: of a repairer that died, too, memory may come back only when that is safe.
-            self.adopt(number == self.dead.len())?;
+            self.collect_orphans(number == self.dead.len())?;
         }
         for key in 0..KEYS {
             self.expect(last, key, Call::Get)?;

@@ -7,7 +7,7 @@ pub mod stretched;
 use super::crash::Case;
 use super::draw::Draw;
 use super::settings::Profile;
-use super::tree::{SHELF_HOLDS_ALL, TreeCase, TreeKind};
+use super::tree::{FREE_LIST_HOLDS_ALL, TreeCase, TreeKind};
 use crate::rng::Rng;
 use dm_core::marks::Mark;
 use dm_core::mutants::Mutant;
@@ -31,7 +31,7 @@ pub struct ItemsOver<K>(pub K);
 impl<K: Below> TreeKind for ItemsOver<K> {
     const NAME: &'static str = K::ITEMS[0];
     const NAME_RECOVERED: &'static str = K::ITEMS[1];
-    const ADOPTION: &'static [Mark] = K::ADOPTION;
+    const ORPHAN_COLLECTION: &'static [Mark] = K::ORPHAN_COLLECTION;
     /// An entry that is taken back may be the last of its leaf, and only recovery mends a merge that was cut short.
     const WRITES_RECORDS_AT_ONCE: bool = false;
 
@@ -79,7 +79,7 @@ const RARE_MARKS: &[Mark] = &[
     Mark::CombinedWrite,
     Mark::EntryRevisited,
     Mark::LayerLost,
-    Mark::QuarantineOver,
+    Mark::LimboLeft,
     Mark::RepairerDied,
     Mark::SelfFenced,
 ];
@@ -104,7 +104,7 @@ fn stretch(rng: &mut Rng) -> Stretch {
 
 fn spend(case: &mut TreeCase, stretch: Stretch, rng: &mut Rng) {
     // Places come back at once, mostly.
-    case.spending.returned_blocks = [0, 2, SHELF_HOLDS_ALL, SHELF_HOLDS_ALL][rng.below(4) as usize];
+    case.spending.returned_blocks = [0, 2, FREE_LIST_HOLDS_ALL, FREE_LIST_HOLDS_ALL][rng.below(4) as usize];
     case.spending.collected_chunks = 64;
     case.spending.links = [0, 1, 64][rng.below(3) as usize];
     case.spending.page_bytes = stretch.page_bytes(case.spending.page_records);

@@ -11,7 +11,7 @@ use crate::verify::subject::{Inside, Picture};
 use dm_core::index::Index;
 use dm_core::items::parameters::Parameters;
 use dm_core::lane::Lane;
-use dm_core::memory::orphans::Adopted;
+use dm_core::memory::orphans::CollectedOrphans;
 use dm_core::operation::{Census, OpError, Operation, Outcome, Part, RECORD_HEADER_BYTES, ScratchPlan};
 use dm_core::recovery::Swept;
 use dm_core::remote::lock_word::RowId;
@@ -183,8 +183,11 @@ impl<I: Index> Index for Stretched<'_, I> {
         self.index.sweep(lane, row)
     }
 
-    fn adopt<'a>(&'a self, lane: &'a Lane<'_>) -> impl Future<Output = Result<Adopted, OpError>> + 'a {
-        self.index.adopt(lane)
+    fn collect_orphans<'a>(
+        &'a self,
+        lane: &'a Lane<'_>,
+    ) -> impl Future<Output = Result<CollectedOrphans, OpError>> + 'a {
+        self.index.collect_orphans(lane)
     }
 
     fn cache_bytes(&self) -> (u64, u64) {

@@ -131,7 +131,7 @@ fn memory_is_accounted_for() {
     let report = verifier.verify(0..400);
     assert!(report.is_clean(), "{report}");
     assert_eq!((report.accounts, report.memory.leaked), (400, 0), "{report}");
-    assert!(report.memory.reached > 0 && report.marks[Mark::Quarantined as usize] > 0, "{report}");
+    assert!(report.memory.reached > 0 && report.marks[Mark::LimboEntered as usize] > 0, "{report}");
     assert_eq!(report.memory.retired, 0, "all of it waits or has come back: {report}");
 }
 
@@ -171,7 +171,7 @@ fn the_shortest_replay_leaves_out_faults_that_do_not_matter() {
 fn what_leaves_a_radix_tree_comes_back_and_nobody_sees_it_there() {
     let lives = lives::play(Smart, 0..6000);
     assert_eq!(lives.finding, None);
-    let marks = [Mark::QuarantineOver, Mark::LeafReplaced, Mark::LeafLeftOut, Mark::NodeLeftOut, Mark::BuriedMet];
+    let marks = [Mark::LimboLeft, Mark::LeafReplaced, Mark::LeafLeftOut, Mark::NodeLeftOut, Mark::FinalizedMet];
     for mark in marks {
         assert!(lives.marks[mark as usize] > 200, "{mark:?}: {}", lives.marks[mark as usize]);
     }

@@ -379,7 +379,7 @@ fn render_radix(account: &RadixAccount, text: &mut String) -> std::fmt::Result {
         live_leaf_bytes,
         deleted_leaf_bytes,
         other_leaf_bytes,
-        buried_leaf_bytes,
+        finalized_leaf_bytes,
         free_leaf_bytes,
         node_chunks_bytes,
         live_node_bytes,
@@ -396,7 +396,7 @@ fn render_radix(account: &RadixAccount, text: &mut String) -> std::fmt::Result {
         size(*deleted_leaf_bytes),
         size(*other_leaf_bytes),
         size(*free_leaf_bytes),
-        size(*buried_leaf_bytes)
+        size(*finalized_leaf_bytes)
     )?;
     writeln!(
         text,

@@ -32,7 +32,7 @@ pub(super) struct RadixAccount {
     /// Leaves out of the tree, or not in it yet: waiting, ready, or to be collected.
     pub(super) other_leaf_bytes: u64,
     /// Of all leaves, in the tree and out of it, those that were buried.
-    pub(super) buried_leaf_bytes: u64,
+    pub(super) finalized_leaf_bytes: u64,
     /// Places of leaves that were never written, and ends of chunks too short for one.
     pub(super) free_leaf_bytes: u64,
     /// Chunks for nodes.
@@ -101,8 +101,8 @@ pub(super) fn account(
                         match word(image, 0) {
                             0 => account.free_leaf_bytes += place_bytes as u64,
                             seal => {
-                                let buried = LeafState::of_seal(seal) == Some(LeafState::Buried);
-                                account.buried_leaf_bytes += if buried { place_bytes as u64 } else { 0 };
+                                let finalized = LeafState::of_seal(seal) == Some(LeafState::Finalized);
+                                account.finalized_leaf_bytes += if finalized { place_bytes as u64 } else { 0 };
                             }
                         }
                     }

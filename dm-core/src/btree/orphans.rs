@@ -14,7 +14,7 @@ use crate::locks::protocol::Locks;
 use crate::marks::Mark;
 use crate::membership::redo::LOOK_BYTES;
 use crate::memory::node_pool::Put;
-use crate::memory::orphans::{Adopted, Chunk};
+use crate::memory::orphans::{Chunk, CollectedOrphans};
 use crate::memory::rows;
 use crate::memory::{Busy, chunks};
 use crate::mutants::{Mutant, planted};
@@ -69,35 +69,39 @@ impl<'s> Tree<'s> {
     /// leaves or inner nodes of another compute node, to READ that one's row, and one more to take the chunk over; one
     /// for eight nodes of every own chunk of leaves and of every chunk that was taken over; for each node of a departed
     /// one a descent, for a leaf a lock, and for a place that is collected three or four.
-    pub(crate) async fn adopt(&self, index: &impl Leaves<'s>, lane: &Lane<'_>) -> Result<Adopted, Interrupt> {
-        let mut adopted = Adopted::default();
+    pub(crate) async fn collect_orphans(
+        &self,
+        index: &impl Leaves<'s>,
+        lane: &Lane<'_>,
+    ) -> Result<CollectedOrphans, Interrupt> {
+        let mut collected_orphans = CollectedOrphans::default();
         if self.recovery.is_none() {
-            return Ok(adopted);
+            return Ok(collected_orphans);
         }
         let _pinned = self.pin(lane);
-        let adoption = self.nodes.adoption();
-        let Some(_busy) = Busy::begin(&adoption.busy) else { return Ok(adopted) };
-        let Some(home) = self.geometry.first() else { return Ok(adopted) };
+        let orphan_collection = self.nodes.orphan_collection();
+        let Some(_busy) = Busy::begin(&orphan_collection.busy) else { return Ok(collected_orphans) };
+        let Some(home) = self.geometry.first() else { return Ok(collected_orphans) };
         let ended = rows::lives_ended(lane, home, self.scratch.small).await?.wrapping_add(1);
-        if adoption.ended.load(Ordering::Relaxed) == ended {
-            return Ok(adopted);
+        if orphan_collection.ended.load(Ordering::Relaxed) == ended {
+            return Ok(collected_orphans);
         }
-        adopted.looked = true;
-        self.look_into(index, lane, &mut adopted).await?;
+        collected_orphans.looked = true;
+        self.look_into(index, lane, &mut collected_orphans).await?;
         for (number, geometry) in self.geometry.iter().enumerate() {
             let node = NodeId(number as u16);
             for chunk in 0..geometry.chunk_count {
                 let entry = chunks::read_entry(lane, node, geometry, chunk, self.scratch.small).await?;
                 let Ok(ChunkEntry::Granted(grant)) = entry.decode() else { continue };
-                if self.may_look_into(lane, node, geometry, chunk, &grant, &mut adopted).await? {
-                    self.look_into(index, lane, &mut adopted).await?;
+                if self.may_look_into(lane, node, geometry, chunk, &grant, &mut collected_orphans).await? {
+                    self.look_into(index, lane, &mut collected_orphans).await?;
                 }
             }
         }
-        if adopted.is_complete() {
-            adoption.ended.store(ended, Ordering::Relaxed);
+        if collected_orphans.is_complete() {
+            orphan_collection.ended.store(ended, Ordering::Relaxed);
         }
-        Ok(adopted)
+        Ok(collected_orphans)
     }
 
     /// Whether a chunk is this compute node's, or is now, because it was that of a departed one. It is under way then.
@@ -108,7 +112,7 @@ impl<'s> Tree<'s> {
         geometry: &NodeGeometry,
         chunk: u32,
         grant: &Grant,
-        adopted: &mut Adopted,
+        collected_orphans: &mut CollectedOrphans,
     ) -> Result<bool, OpError> {
         let of_kind = NodeClass::of_chunk(grant.kind);
         let Some(class) = of_kind.filter(|_| grant.index == self.number) else { return Ok(false) };
@@ -117,11 +121,11 @@ impl<'s> Tree<'s> {
         let nodes = geometry.chunk_bytes / node_bytes.max(1);
         if !mine {
             let Some(tenant) = self.tenant(lane, grant.row).await? else { return Ok(false) };
-            if !tenant.is_gone(grant.incarnation) && !planted(Mutant::AdoptsTheLiving) {
+            if !tenant.is_gone(grant.incarnation) && !planted(Mutant::CollectsFromTheLiving) {
                 return Ok(false);
             }
             if self.nodes.room(class, node) < nodes {
-                adopted.no_room += 1;
+                collected_orphans.no_room += 1;
                 return Ok(false);
             }
             self.check_lease(lane)?;
@@ -135,13 +139,13 @@ impl<'s> Tree<'s> {
                 // It is another compute node's now.
                 return Ok(false);
             }
-            adopted.chunks += 1;
-            lane.mark(Mark::ChunkAdopted);
+            collected_orphans.chunks += 1;
+            lane.mark(Mark::ChunkCollected);
         } else if class == NodeClass::Inner {
             return Ok(false);
         }
         let under_way = Chunk { node, number: chunk, class, inherited: !mine, next: 0 };
-        *self.nodes.adoption().under_way.lock() = Some(under_way);
+        *self.nodes.orphan_collection().under_way.lock() = Some(under_way);
         Ok(true)
     }
 
@@ -150,9 +154,9 @@ impl<'s> Tree<'s> {
         &self,
         index: &impl Leaves<'s>,
         lane: &Lane<'_>,
-        adopted: &mut Adopted,
+        collected_orphans: &mut CollectedOrphans,
     ) -> Result<(), Interrupt> {
-        let under_way = &self.nodes.adoption().under_way;
+        let under_way = &self.nodes.orphan_collection().under_way;
         let chunk = *under_way.lock();
         let Some(Chunk { node, number, class, inherited, next }) = chunk else { return Ok(()) };
         let Some(geometry) = self.geometry.get(usize::from(node.0)) else { return Ok(()) };
@@ -172,8 +176,8 @@ impl<'s> Tree<'s> {
             for step in 0..count {
                 let offset = geometry.chunk_offset(number) + (first + step) * node_bytes;
                 let place = Place { class, node, offset, at: room.start + step as usize * head };
-                self.look_at_place(index, lane, place, inherited, adopted).await?;
-                adopted.places += 1;
+                self.look_at_place(index, lane, place, inherited, collected_orphans).await?;
+                collected_orphans.places += 1;
                 *under_way.lock() = Some(Chunk { node, number, class, inherited, next: first + step + 1 });
             }
             first += count;
@@ -206,7 +210,7 @@ impl<'s> Tree<'s> {
         lane: &Lane<'_>,
         place: Place,
         inherited: bool,
-        adopted: &mut Adopted,
+        collected_orphans: &mut CollectedOrphans,
     ) -> Result<(), Interrupt> {
         let Place { class, node, offset, at } = place;
         let head = self.head_bytes();
@@ -223,7 +227,7 @@ impl<'s> Tree<'s> {
                     lane,
                     class,
                     UnlinkedNode { address: Address::new(node, offset, 0), version: 0 },
-                    adopted,
+                    collected_orphans,
                 );
             }
             return Ok(());
@@ -254,13 +258,13 @@ impl<'s> Tree<'s> {
             Some(true) => {}
             Some(false) => return Ok(()),
             None => {
-                adopted.unsure += 1;
+                collected_orphans.unsure += 1;
                 return Ok(());
             }
         }
         if class == NodeClass::Leaf {
             if self.nodes.room(class, node) == 0 {
-                adopted.no_room += 1;
+                collected_orphans.no_room += 1;
                 return Ok(());
             }
             let small = self.scratch.small;
@@ -276,20 +280,20 @@ impl<'s> Tree<'s> {
                 Some(u64::from_le_bytes(word))
             });
             let Some(word) = signed else {
-                adopted.unsure += 1;
+                collected_orphans.unsure += 1;
                 return Ok(());
             };
             if !self.is_gone(lane, owner_tag).await? {
-                adopted.unsure += 1;
+                collected_orphans.unsure += 1;
                 return Ok(());
             }
             self.check_lease(lane)?;
-            if !planted(Mutant::AdoptsUnsigned) {
+            if !planted(Mutant::CollectsUntagged) {
                 lane.port().call(Request::write_word(Label::Header, node, offset, word)).await?;
             }
         }
         let fresh = UnlinkedNode { address: here, version }.after_write();
-        self.take_back(lane, class, fresh, adopted);
+        self.take_back(lane, class, fresh, collected_orphans);
         Ok(())
     }
 
@@ -372,7 +376,13 @@ impl<'s> Tree<'s> {
         });
     }
 
-    fn take_back(&self, lane: &Lane<'_>, class: NodeClass, fresh: UnlinkedNode, adopted: &mut Adopted) {
+    fn take_back(
+        &self,
+        lane: &Lane<'_>,
+        class: NodeClass,
+        fresh: UnlinkedNode,
+        collected_orphans: &mut CollectedOrphans,
+    ) {
         // There was room. Others may have filled it; then the node waits until this compute node has departed. A place
         // that was never written has no earlier node.
         let put = if fresh.version == 0 && fresh.address.generation() == 0 {
@@ -381,11 +391,11 @@ impl<'s> Tree<'s> {
             self.nodes.put_again(class, fresh)
         };
         if put == Put::Waits {
-            lane.mark(Mark::Quarantined);
+            lane.mark(Mark::LimboEntered);
         }
         if put != Put::NoRoom {
-            adopted.nodes += 1;
-            adopted.bytes += self.nodes.node_bytes(class) as u64;
+            collected_orphans.nodes += 1;
+            collected_orphans.bytes += self.nodes.node_bytes(class) as u64;
             lane.mark(Mark::NodeReclaimed);
         }
     }
@@ -412,7 +422,7 @@ impl<'s> Tree<'s> {
                 Cover::Node(found) if found.place() == here.place() => return Ok(Some(false)),
                 Cover::Node(found) => found,
             };
-            if planted(Mutant::AdoptsUnlocked) {
+            if planted(Mutant::CollectsUnlocked) {
                 return Ok(Some(true));
             }
             let judge = |scratch: &mut [u8]| self.judge_at(scratch, target(found), level);
