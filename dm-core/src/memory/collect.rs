@@ -322,8 +322,8 @@ impl<'s> Share<'s> {
 }
 
 /// Continues a collection as far as it gets without waiting, or begins one if there is a reason
-/// ([`mark_and_sweep`](crate::manual::mark_and_sweep)). `collected_orphans` says whether it waits for epochs. The lane must not
-/// be in an operation.
+/// ([`mark_and_sweep`](crate::manual::mark_and_sweep)). `collected_orphans` says whether it waits for epochs. The lane
+/// must not be in an operation.
 ///
 /// Round trips: one for eight rows; of a collection, one for each chunk entry that is looked at and one more for each
 /// that is this index's, three to close the chunks and one for each of them, the walk, one for each chunk that is taken
@@ -502,9 +502,9 @@ impl<'s> Site<'s> {
     }
 
     /// Whether no repairer can be replaying what a dead compute node left, now that a turn is over. A row is DEAD until
-    /// its locks are taken over, and a repairer replays in the same operation in which it takes over. So it is certain
-    /// after a turn that began when no row was fenced or dead, if no compute node has died since: all repairers have
-    /// ended their operations, and were not cut short. Otherwise the next turn is waited for.
+    /// its locks are taken over, and a repairer replays in the same operation in which it takes over. So this is
+    /// certain after a turn that began when no row was fenced or dead, if no compute node has died since: all repairers
+    /// have ended their operations, and none was cut short. Otherwise the collection waits for the next turn.
     async fn has_buried<R: Collects<'s>>(
         &self,
         _: &R,
