@@ -47,8 +47,8 @@ pub enum Verb {
     Rpc = 6,
     /// Ask the driver to resume this lane after `operands[0]` nanoseconds.
     Pause = 7,
-    /// Ask the driver to resume this lane when another lane asks for [`Verb::Wake`], or after `operands[0]` nanoseconds. A
-    /// wake that came first counts.
+    /// Ask the driver to resume this lane when another lane asks for [`Verb::Wake`], or after `operands[0]`
+    /// nanoseconds. A wake that came first counts.
     Park = 8,
     /// Ask the driver to resume lane `operands[0]`, now or when it parks next.
     Wake = 9,
