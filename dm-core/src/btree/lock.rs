@@ -68,7 +68,7 @@ impl Locks for Tree<'_> {
 
 impl Tree<'_> {
     /// Pushes a WRITE to part of a node in use, whose lock is held: the bytes `within` the node, from its image at
-    /// scratch offset `at`. If that WRITE may land in part, a redo image goes before it in its chain.
+    /// scratch offset `at`. If that WRITE may land in part, a redo record goes before it in its chain.
     ///
     /// The image's header overwrites the 64 bytes in front of those sent - of the node's image, or the gap before it -
     /// so the image in the scratch is good for nothing afterwards unless the whole node is written.

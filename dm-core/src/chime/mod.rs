@@ -94,7 +94,7 @@
 //! - **An occupied flag**, not reserved keys and values.
 //! - **Entries repeat the generation**, which makes READs of single entries safe.
 //! - **Lock words** name their holder while held, and are released by CAS; 63 bits of vacancy, which is a hint.
-//! - **A new sibling is written unlocked**: nobody reaches it before the old leaf's WRITE has landed everywhere.
+//! - **A new sibling is written unlocked**: no lane reaches it before the old leaf's WRITE has landed everywhere.
 //! - **A whole leaf can be joined** with an empty neighbour; a half-split is finished by the next operation that meets
 //!   it.
 //!

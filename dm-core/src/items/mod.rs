@@ -49,7 +49,7 @@
 //! [`items_layers`](crate::manual::items_layers) shows that operations and scans are linearizable: links never change,
 //! making a layer changes no key, and a reader knows whether a block is the one that the entry meant.
 //! [`items_memory`](crate::manual::items_memory) shows how long an operation is pinned, when a block's place is used
-//! again, how blocks that nobody knows of are collected, and what a crash leaves.
+//! again, how blocks that no compute node knows of are collected, and what a crash leaves.
 //!
 //! # Assumptions
 //!

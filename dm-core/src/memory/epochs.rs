@@ -17,7 +17,7 @@
 //! [`epochs`](crate::manual::epochs) for why that is enough, and for the race between a pin and a row that is
 //! published.
 //!
-//! **Who asks for turns.** While places of a B+-tree wait, every heartbeat begins one. A radix tree asks for one, and
+//! **When a turn begins.** While places of a B+-tree wait, every heartbeat begins one. A radix tree asks for one, and
 //! it begins at the next look at the pool's epoch.
 //!
 //! **Closed chunks.** With each epoch a compute node learns which chunks are closed ([`super::collect`]).
@@ -27,8 +27,8 @@
 //! compute node that waits for it, and one READ of each level-1 node, or copy, in use. An epoch takes two or three
 //! glances ([`crate::membership::lease::LeaseConfig::glance_ns`]), or as long as the longest operation.
 //!
-//! **Limit.** A compute node that beats and does not end an operation holds up all limbo lists: operations have
-//! deadlines. One that is unresponsive is fenced when memory is short.
+//! **Limit.** A compute node that sends heartbeats and does not end an operation holds up all limbo lists: operations
+//! have deadlines. One that is unresponsive is fenced when memory is short.
 
 use super::Busy;
 use super::closed::Closed;

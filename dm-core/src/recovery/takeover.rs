@@ -146,7 +146,8 @@ pub(crate) trait Recoverable: Locks {
         }
         let found = if planted(Mutant::TakeoverWithoutReplay) { None } else { found };
         let Some(found) = found else {
-            // Nothing of it is torn. Who loses finds the word gone, which is what was wanted.
+            // Nothing of it is torn. A lane whose CAS loses finds that the dead word was replaced, which is what it
+            // wanted.
             let free = self.free_word(lane, lock_record.protects).await?;
             let takeover = self.word_request(Label::Takeover, place, dead.0, free);
             if port.call(takeover).await?.value == dead.0 {
