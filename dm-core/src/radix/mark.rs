@@ -14,9 +14,9 @@ const MARKED_AT_ONCE: u32 = 32;
 
 /// Marking in any radix tree.
 pub(crate) trait Marking<'s>: Walk<'s> {
-    /// Marks what is reachable from the lower bound on ([`Collection::reach`]). It stops after `MARKED_AT_ONCE` nodes,
-    /// since a longer operation would hold up the epochs. Returns whether it stopped for that reason; then the next
-    /// operation begins at the lower bound.
+    /// Marks what is reachable from the lower bound on ([`Collection::reach`]). It stops after `MARKED_AT_ONCE` nodes
+    /// besides those on its way down, since a longer operation would hold up the epochs. Returns whether it stopped for
+    /// that reason; then the next operation begins at the lower bound.
     async fn mark_some(&self, lane: &Lane<'_>, collection: &Collection<'_>, nodes: &mut u64) -> Result<bool, OpError> {
         let reach = |place: Place, bytes: usize| collection.reach(place.node(), place.offset(), bytes as u64);
         let root: DescentCursor = self.tree().read_root(lane, &self.tree().way()).await?;

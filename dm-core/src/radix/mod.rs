@@ -38,10 +38,11 @@
 //!
 //! **Node replacement.** A node has room for the slots of its type and no more. Room is not reserved for growth: a full
 //! node is *replaced*. First its slots are frozen one by one. Then a node that has room is written, with the same
-//! header and the same words. The CAS of the one slot that points to the old node publishes it. A small node with at
-//! most one leaf that is not deleted is frozen, too, and left out of the node above ([`tombstones`]). A lane that needs
-//! to change a frozen slot finishes the replacement first; one that only reads goes through it. The old node's place
-//! waits in the limbo list. See [`node_replacement`](crate::manual::node_replacement) for why no insert is lost.
+//! header and the same words. The CAS of the one slot that points to the old node publishes it. When a node is
+//! replaced, a small node below it with at most one leaf that is not deleted is frozen, too, and left out
+//! ([`tombstones`]). A lane that needs to change a frozen slot finishes the replacement first; one that only reads goes
+//! through it. The old node's place waits in the limbo list. See [`node_replacement`](crate::manual::node_replacement)
+//! for why no insert is lost.
 
 pub(crate) mod attach;
 pub mod cache;
