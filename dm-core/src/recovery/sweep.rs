@@ -1,12 +1,13 @@
-//! After a death: every lock that names the dead row is recovered, the row's redo chunks come back, the row is free.
+//! After a death a sweep recovers every lock that names the dead row, gives back the row's redo chunks, and frees the
+//! row.
 //!
 //! Safe while the pool is in use, and by several compute nodes at once: a lock is recovered as a waiter would recover
 //! it, a chunk changes hands by CAS, the row is freed by CAS. No lock can come to name a DEAD row. So one walk finds
 //! them all: over the lock tables, and over every place in every chunk for leaves of the index, if locks lie in leaves.
-//! A walk over the leaves that the index leads to would not do: an old pointer is all it takes to have locked a place
+//! A walk over the leaves that the index leads to is not enough: a lane with an old pointer may have locked a place
 //! that is not in use.
 //!
-//! Chunks for nodes stay granted to the dead row until a living compute node collects the orphans in them: see
+//! Chunks for nodes stay granted to the dead row until a live compute node collects the orphans in them: see
 //! [`crate::memory`].
 
 use super::Swept;
