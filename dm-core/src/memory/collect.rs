@@ -357,7 +357,7 @@ pub(crate) async fn collect<'s>(
                     collected_orphans.waits = true;
                     return Ok(());
                 }
-                if !site.has_buried(room, collection, lane).await? && !planted(Mutant::WalkBeforeReplays) {
+                if !site.has_finalized(room, collection, lane).await? && !planted(Mutant::WalkBeforeReplays) {
                     collected_orphans.waits = true;
                     return Ok(());
                 }
@@ -506,7 +506,7 @@ impl<'s> Site<'s> {
     /// its locks are taken over, and a repairer replays in the same operation in which it takes over. So this is
     /// certain after a turn that began when no row was fenced or dead, if no compute node has died since: all repairers
     /// have ended their operations, and none was cut short. Otherwise the collection waits for the next turn.
-    async fn has_buried<R: Collects<'s>>(
+    async fn has_finalized<R: Collects<'s>>(
         &self,
         _: &R,
         collection: &Collection<'_>,

@@ -80,7 +80,7 @@ pub(crate) trait Descent<'s>: Replace<'s> {
                         }
                         Judged { ours: true, .. } => {
                             lane.mark(Mark::FinalizedMet);
-                            "a leaf that was buried"
+                            "a finalized leaf"
                         }
                         Judged { .. } => "a leaf of another key",
                     }
