@@ -24,7 +24,7 @@ impl Interrupt {
         match self {
             Self::Failed(error) => error,
             Self::Unresponsive(_) => {
-                OpError::harmless(Cause::Retries { attempts: 0, what: "waiting for a silent holder" })
+                OpError::harmless(Cause::Retries { attempts: 0, what: "waiting for an unresponsive holder" })
             }
             Self::NoMemory => OpError::harmless(Cause::PoolFull),
         }
